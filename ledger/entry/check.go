@@ -1,0 +1,136 @@
+package entry
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// first returns the first refusal among those given, so that a body's rules
+// read as a list.
+func first(refusals ...error) error {
+	for _, err := range refusals {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseIf refuses a member as malformed if the condition holds.
+func refuseIf(condition bool, field, format string, args ...any) error {
+	if condition {
+		return malformed(field, format, args...)
+	}
+	return nil
+}
+
+// optional checks a member that is there.
+func optional[T ~string](field string, value T, check func(string, T) error) error {
+	if value == "" {
+		return nil
+	}
+	return check(field, value)
+}
+
+func checkName(field, name string) error {
+	if name == "" || len(name) > MaxName {
+		return malformed(field, "%d characters, want 1 to %d", len(name), MaxName)
+	}
+	for i := range len(name) {
+		c := name[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._:/@-", c) >= 0 {
+			continue
+		}
+		return malformed(field, "%q has a character outside A–Z a–z 0–9 . _ : / @ -", name)
+	}
+	return nil
+}
+
+func checkRef(field string, ref Ref) error {
+	issuer, id, ok := strings.Cut(string(ref), "#")
+	if !ok {
+		return malformed(field, "%.140q is not a reference", string(ref)).remedy("write issuer#id")
+	}
+	return first(checkName(field, issuer), checkName(field, id))
+}
+
+// checkWord checks an open word such as a code: lower case, digits and _ . -
+func checkWord(field, word string) error {
+	if word == "" || len(word) > maxToken {
+		return malformed(field, "%d characters, want 1 to %d", len(word), maxToken)
+	}
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_.-") != "" {
+		return malformed(field, "%q has a character outside a–z 0–9 _ . -", word)
+	}
+	return nil
+}
+
+func checkOneOf[T ~string](field string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return malformed(field, "%.60q is none of %v", string(value), allowed)
+}
+
+// checkDigest accepts the digests of content: "sha256:" or, where the content
+// could be guessed, "hmac-sha256:", and 64 hexadecimal digits in lower case.
+func checkDigest(field, digest string) error {
+	text, ok := strings.CutPrefix(digest, "sha256:")
+	if !ok {
+		text, ok = strings.CutPrefix(digest, "hmac-sha256:")
+	}
+	if raw, err := hex.DecodeString(text); !ok || err != nil || len(raw) != 32 || strings.ToLower(text) != text {
+		return malformed(field, "%.100q is not a digest", digest).
+			remedy("write sha256: or hmac-sha256: and 64 hexadecimal digits in lower case")
+	}
+	return nil
+}
+
+func checkKeyID(field, keyID string) error {
+	if len(keyID) != MaxKeyID || !strings.HasPrefix(keyID, "SHA256:") ||
+		strings.Trim(keyID[7:], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") != "" {
+		return malformed(field, "%.80q is not a key id", keyID).
+			remedy("use the OpenSSH SHA-256 fingerprint of the public key, SHA256:…")
+	}
+	return nil
+}
+
+// checkText bounds the untrusted words of a detail or a reason.
+func checkText(field, text string) error {
+	if len(text) > MaxText {
+		return malformed(field, "%d bytes, the limit is %d", len(text), MaxText)
+	}
+	return nil
+}
+
+func checkReason(text string) error {
+	return first(refuseIf(text == "", "reason", "empty"), checkText("reason", text))
+}
+
+// checkCount refuses a negative number; the upper bound is the payload's own.
+func checkCount(field string, n int64) error {
+	return refuseIf(n < 0, field, "%d is negative", n)
+}
+
+func checkPositive(field string, n int64) error {
+	return refuseIf(n <= 0, field, "%d, want a positive number", n)
+}
+
+func checkLen(field string, n, least, most int) error {
+	return refuseIf(n < least || n > most, field, "%d elements, want %d to %d", n, least, most)
+}
+
+func checkEvidence(list []Evidence) error {
+	if err := checkLen("evidence", len(list), 0, MaxList); err != nil {
+		return err
+	}
+	for i, e := range list {
+		err := first(checkDigest(at("evidence", i, "digest"), e.Digest),
+			refuseIf(len(e.URI) > maxURI, at("evidence", i, "uri"), "%d bytes, the limit is %d", len(e.URI), maxURI))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package entry
+
+// Dep is how much an execution depends on a parent.
+type Dep string
+
+// A hard dependency carries damage to the child (SCO-1); a soft one asks for a
+// review.
+const (
+	Hard Dep = "hard"
+	Soft Dep = "soft"
+)
+
+// Effect is what an execution does to the world, as declared before it acts.
+type Effect string
+
+// The effects. An undeclared one counts as irrevocable for anything automatic
+// (EXE-3).
+const (
+	EffectNone        Effect = "none"
+	EffectReversible  Effect = "reversible"
+	EffectCompensable Effect = "compensable"
+	EffectIrrevocable Effect = "irrevocable"
+	EffectUndeclared  Effect = "undeclared"
+)
+
+// Progress is how far an execution has come. It only advances (EXE-1).
+type Progress string
+
+// The steps of progress; the last three are final.
+const (
+	Planned    Progress = "planned"
+	Dispatched Progress = "dispatched"
+	Confirmed  Progress = "confirmed"
+	Failed     Progress = "failed"
+	Cancelled  Progress = "cancelled"
+)
+
+// Final reports whether no further progress is possible.
+func (p Progress) Final() bool { return p == Confirmed || p == Failed || p == Cancelled }
+
+// Execution is one step of an agent: a tool call, a model call, a
+// compensation. Its first entry declares parents and effect; later ones only
+// advance the progress.
+type Execution struct {
+	Header
+	Exec           string       `json:"exec"` // local id
+	Parents        []Parent     `json:"parents"`
+	Effect         Effect       `json:"effect"`
+	Progress       Progress     `json:"progress"`
+	IdempotencyKey string       `json:"idempotency_key,omitempty"` // digest; compensable, irrevocable, undeclared
+	Task           Ref          `json:"task,omitempty"`
+	Checkpoint     Ref          `json:"checkpoint,omitempty"` // from which it started
+	Comp           string       `json:"comp,omitempty"`       // digest of the compensation handle
+	Compensates    *Compensates `json:"compensates,omitempty"`
+	InpHash        string       `json:"inp_hash,omitempty"`
+	OutHash        string       `json:"out_hash,omitempty"`
+	CostMicroUSD   *int64       `json:"cost_micro_usd,omitempty"`
+	LatencyMS      *int64       `json:"latency_ms,omitempty"`
+}
+
+// Parent is a dependency on an execution that is in the log already.
+type Parent struct {
+	Exec Ref `json:"exec"`
+	Dep  Dep `json:"dep"`
+}
+
+// Compensates says which member of which incident a compensation undoes.
+type Compensates struct {
+	Incident uint64   `json:"incident"`
+	Decision EntryRef `json:"decision"`
+	Exec     Ref      `json:"exec"`
+}
+
+// Kind implements [Body].
+func (*Execution) Kind() Kind { return KindExecution }
+
+// Ref returns the reference to the execution.
+func (x *Execution) Ref() Ref { return NewRef(x.Iss, x.Exec) }
+
+func (x *Execution) check() error {
+	needsKey := x.Effect == EffectCompensable || x.Effect == EffectIrrevocable || x.Effect == EffectUndeclared
+	err := first(
+		checkName("exec", x.Exec),
+		checkLen("parents", len(x.Parents), 0, MaxParents),
+		checkOneOf("effect", x.Effect, EffectNone, EffectReversible, EffectCompensable, EffectIrrevocable, EffectUndeclared),
+		checkOneOf("progress", x.Progress, Planned, Dispatched, Confirmed, Failed, Cancelled),
+		refuseIf(needsKey && x.IdempotencyKey == "", "idempotency_key", "missing: the effect is %s", x.Effect),
+		optional("idempotency_key", x.IdempotencyKey, checkDigest),
+		optional("task", x.Task, checkRef),
+		optional("checkpoint", x.Checkpoint, checkRef),
+		optional("comp", x.Comp, checkDigest),
+		optional("inp_hash", x.InpHash, checkDigest),
+		optional("out_hash", x.OutHash, checkDigest),
+		checkOptionalCount("cost_micro_usd", x.CostMicroUSD),
+		checkOptionalCount("latency_ms", x.LatencyMS),
+		x.checkParents())
+	if err == nil && x.Compensates != nil {
+		return first(checkRef("compensates.exec", x.Compensates.Exec),
+			refuseIf(len(x.Parents) > 0, "parents", "a compensation has none"))
+	}
+	return err
+}
+
+func (x *Execution) checkParents() error {
+	seen := make(map[Ref]bool, len(x.Parents))
+	for i, parent := range x.Parents {
+		err := first(checkRef(at("parents", i, "exec"), parent.Exec),
+			checkOneOf(at("parents", i, "dep"), parent.Dep, Hard, Soft),
+			refuseIf(seen[parent.Exec], at("parents", i, "exec"), "%s stands here twice", parent.Exec))
+		if err != nil {
+			return err
+		}
+		seen[parent.Exec] = true
+	}
+	return nil
+}
+
+// Checkpoint is a restore point of an agent: what its state was after an
+// execution of its line, or before all of them.
+type Checkpoint struct {
+	Header
+	Checkpoint string `json:"checkpoint"` // local id
+	After      *Ref   `json:"after"`      // last execution covered; null: none
+	Digest     string `json:"digest"`     // of the state
+	ExpiresAt  int64  `json:"expires_at,omitempty"`
+	Loc        string `json:"loc,omitempty"` // where the state lies; never fetched
+}
+
+// Kind implements [Body].
+func (*Checkpoint) Kind() Kind { return KindCheckpoint }
+
+func (c *Checkpoint) check() error {
+	err := first(
+		checkName("checkpoint", c.Checkpoint),
+		checkDigest("digest", c.Digest),
+		checkCount("expires_at", c.ExpiresAt),
+		refuseIf(len(c.Loc) > maxURI, "loc", "%d bytes, the limit is %d", len(c.Loc), maxURI))
+	if err == nil && c.After != nil {
+		return checkRef("after", *c.After)
+	}
+	return err
+}
+
+func checkOptionalCount(field string, n *int64) error {
+	if n == nil {
+		return nil
+	}
+	return checkCount(field, *n)
+}

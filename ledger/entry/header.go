@@ -1,0 +1,87 @@
+package entry
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/merkle"
+)
+
+// Principal names who issues entries: an agent, a person, a service.
+type Principal string
+
+// WorkflowID names the workflow that entries belong to, across agents.
+type WorkflowID string
+
+// Ref names an execution, a checkpoint or a task as "issuer#id": ids belong to
+// the issuer of their first entry.
+type Ref string
+
+// NewRef returns the reference to the local id of an issuer.
+func NewRef(issuer Principal, id string) Ref { return Ref(string(issuer) + "#" + id) }
+
+// Split returns the issuer and the local id.
+func (r Ref) Split() (Principal, string) {
+	issuer, id, _ := strings.Cut(string(r), "#")
+	return Principal(issuer), id
+}
+
+// Header is what every payload carries.
+type Header struct {
+	V   int        `json:"v"`             // version of the protocol: 1
+	JTI string     `json:"jti"`           // 128-bit id, unique for its issuer: a UUID in lower case
+	Iss Principal  `json:"iss"`           // who signs
+	Aud string     `json:"aud"`           // origin of the ledger it is for
+	Iat int64      `json:"iat"`           // when it was issued, Unix seconds
+	Wid WorkflowID `json:"wid,omitempty"` // workflow; absent on policy and agent
+	// Crit lists members that the reader must understand or refuse.
+	Crit []string `json:"crit,omitempty"`
+}
+
+func (h *Header) header() *Header { return h }
+
+func (h *Header) check(kind Kind) error {
+	if h.V != 1 {
+		return malformed("v", "version %d, want 1", h.V)
+	}
+	if id, err := uuid.Parse(h.JTI); err != nil || id.String() != h.JTI {
+		return malformed("jti", "%.60q is not a UUID in lower case", h.JTI).
+			remedy("use a UUID, such as 0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21; version 7 sorts best")
+	}
+	if err := checkName("iss", string(h.Iss)); err != nil {
+		return err
+	}
+	if h.Aud == "" || len(h.Aud) > MaxName {
+		return malformed("aud", "%d characters, want the ledger's origin", len(h.Aud))
+	}
+	if h.Iat <= 0 {
+		return malformed("iat", "%d is not a Unix time in seconds", h.Iat)
+	}
+	if !kinds[kind].wid {
+		if h.Wid != "" {
+			return malformed("wid", "a %s entry belongs to no workflow", kind)
+		}
+		return nil
+	}
+	return checkName("wid", string(h.Wid))
+}
+
+// EntryRef points at an entry of the same log.
+type EntryRef struct {
+	Index    uint64      `json:"index"`
+	LeafHash merkle.Hash `json:"leaf_hash"`
+}
+
+// HeadRef is a tree head in a payload: a state of the log, or of the tree over
+// the signals of an incident.
+type HeadRef struct {
+	Size uint64      `json:"size"`
+	Root merkle.Hash `json:"root"`
+}
+
+// Evidence points at what supports a claim. The uri is never fetched.
+type Evidence struct {
+	Digest string `json:"digest"`
+	URI    string `json:"uri,omitempty"`
+}

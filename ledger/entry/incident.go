@@ -1,0 +1,221 @@
+package entry
+
+// Act is what a decision does to an incident.
+type Act string
+
+// The acts (protocol.md, section 6).
+const (
+	ActContain   Act = "contain"
+	ActEscalate  Act = "escalate"
+	ActAuthorize Act = "authorize"
+	ActAmend     Act = "amend"
+	ActDeny      Act = "deny"
+	ActOverride  Act = "override"
+	ActRelease   Act = "release"
+)
+
+// Decision is an act on an incident: what is fenced, proposed, to be undone,
+// refused or set free.
+type Decision struct {
+	Header
+	Incident uint64   `json:"incident"` // index of its opening signal
+	Act      Act      `json:"act"`
+	Policy   EntryRef `json:"policy"` // in force
+	Epoch    int64    `json:"epoch"`
+	Exp      int64    `json:"exp"` // Unix seconds
+	Reason   string   `json:"reason"`
+
+	// With a scope: contain, escalate, authorize, amend.
+	Basis      *HeadRef    `json:"basis,omitempty"` // tree over the incident's signals
+	Unfounded  []Unfounded `json:"unfounded,omitzero"`
+	Pin        *HeadRef    `json:"pin,omitempty"` // state of the log the scope was computed at
+	Scope      *Scope      `json:"scope,omitempty"`
+	Blast      *Blast      `json:"blast,omitempty"`
+	DeadlineAt int64       `json:"deadline_at,omitempty"` // authorize, amend
+
+	Approvals  []uint64      `json:"approvals,omitempty"`
+	Supersedes *EntryRef     `json:"supersedes,omitempty"`
+	Signals    []Disposition `json:"signals,omitempty"` // deny
+	Members    []Ref         `json:"members,omitempty"` // release
+}
+
+// Unfounded takes a signal out of a scope's seeds, with the reason.
+type Unfounded struct {
+	Index  uint64 `json:"index"`
+	Reason string `json:"reason"`
+}
+
+// Scope commits to the members of a plan (SCO-5).
+type Scope struct {
+	Algorithm string `json:"algorithm"`
+	HeadRef
+}
+
+// Blast counts what a scope touches.
+type Blast struct {
+	Members     int64 `json:"members"`
+	Agents      int64 `json:"agents"`
+	Domains     int64 `json:"domains"`
+	Irrevocable int64 `json:"irrevocable"`
+	Undeclared  int64 `json:"undeclared"`
+}
+
+// Verdict on a signal, and its index.
+type Disposition struct {
+	Index       uint64 `json:"index"`
+	Disposition string `json:"disposition"` // confirmed, unfounded, inconclusive
+}
+
+// Kind implements [Body].
+func (*Decision) Kind() Kind { return KindDecision }
+
+// ScopeAlgorithm names the rules SCO-1 to SCO-5.
+const ScopeAlgorithm = "scope/1"
+
+func (d *Decision) check() error {
+	err := first(
+		checkOneOf("act", d.Act, ActContain, ActEscalate, ActAuthorize, ActAmend, ActDeny, ActOverride, ActRelease),
+		checkCount("epoch", d.Epoch),
+		checkPositive("exp", d.Exp),
+		checkReason(d.Reason),
+		checkLen("unfounded", len(d.Unfounded), 0, MaxList),
+		checkLen("approvals", len(d.Approvals), 0, MaxList),
+		checkLen("members", len(d.Members), 0, MaxList))
+	if err != nil {
+		return err
+	}
+	for i, member := range d.Members {
+		err = first(err, checkRef(at("members", i, ""), member))
+	}
+	return first(err, d.checkScope(), checkDispositions(d.Signals),
+		refuseIf(d.Act == ActDeny && d.Signals == nil, "signals", "missing in a deny"),
+		refuseIf(d.Act == ActRelease && len(d.Members) == 0, "members", "missing in a release"))
+}
+
+func (d *Decision) checkScope() error {
+	timed := d.Act == ActAuthorize || d.Act == ActAmend
+	if !timed && d.Act != ActContain && d.Act != ActEscalate {
+		return nil
+	}
+	missing := func(field string, absent bool) error {
+		return refuseIf(absent, field, "missing in a decision with a scope")
+	}
+	err := first(missing("basis", d.Basis == nil), missing("unfounded", d.Unfounded == nil), missing("pin", d.Pin == nil),
+		missing("scope", d.Scope == nil), missing("blast", d.Blast == nil), missing("deadline_at", timed && d.DeadlineAt <= 0))
+	if err != nil {
+		return err
+	}
+	for i, u := range d.Unfounded {
+		err = first(err, checkText(at("unfounded", i, "reason"), u.Reason))
+	}
+	return first(err, checkOneOf("scope.algorithm", d.Scope.Algorithm, ScopeAlgorithm),
+		checkCount("blast.members", d.Blast.Members), checkCount("blast.agents", d.Blast.Agents),
+		checkCount("blast.domains", d.Blast.Domains), checkCount("blast.irrevocable", d.Blast.Irrevocable),
+		checkCount("blast.undeclared", d.Blast.Undeclared))
+}
+
+func checkDispositions(list []Disposition) error {
+	err := checkLen("signals", len(list), 0, MaxList)
+	for i, s := range list {
+		err = first(err, checkOneOf(at("signals", i, "disposition"), s.Disposition, "confirmed", "unfounded", "inconclusive"))
+	}
+	return err
+}
+
+// Approval answers a proposal.
+type Approval struct {
+	Header
+	Incident uint64   `json:"incident"`
+	Proposal EntryRef `json:"proposal"` // the escalate it answers
+	Verdict  string   `json:"verdict"`  // approve, refuse
+	Exp      int64    `json:"exp"`
+	Reason   string   `json:"reason"`
+}
+
+// Kind implements [Body].
+func (*Approval) Kind() Kind { return KindApproval }
+
+func (a *Approval) check() error {
+	return first(checkOneOf("verdict", a.Verdict, "approve", "refuse"), checkPositive("exp", a.Exp), checkReason(a.Reason))
+}
+
+// Result is what became of a member of a plan.
+type Result string
+
+// The results (INC-6).
+const (
+	Restored          Result = "restored"
+	Compensated       Result = "compensated"
+	NotExecuted       Result = "not_executed"
+	ResultIrrevocable Result = "irrevocable"
+	ResultFailed      Result = "failed"
+	Refused           Result = "refused"
+	Withheld          Result = "withheld"
+	ResultUnknown     Result = "unknown"
+)
+
+func results() []Result {
+	return []Result{Restored, Compensated, NotExecuted, ResultIrrevocable, ResultFailed, Refused, Withheld, ResultUnknown}
+}
+
+// Outcome reports what became of a member; it is the agent's claim.
+type Outcome struct {
+	Header
+	Incident   uint64     `json:"incident"`
+	Decision   EntryRef   `json:"decision"`
+	Exec       Ref        `json:"exec"`
+	Result     Result     `json:"result"`
+	ObservedAt int64      `json:"observed_at"`
+	Residual   string     `json:"residual,omitempty"`    // what stays; mandatory unless fully undone
+	CompExec   Ref        `json:"comp_exec,omitempty"`   // mandatory if compensated
+	PostDigest string     `json:"post_digest,omitempty"` // mandatory if restored
+	Evidence   []Evidence `json:"evidence,omitempty"`
+	Supersedes *EntryRef  `json:"supersedes,omitempty"`
+}
+
+// Kind implements [Body].
+func (*Outcome) Kind() Kind { return KindOutcome }
+
+func (o *Outcome) check() error {
+	undone := o.Result == Restored || o.Result == Compensated || o.Result == NotExecuted
+	return first(
+		checkRef("exec", o.Exec),
+		checkOneOf("result", o.Result, results()...),
+		checkPositive("observed_at", o.ObservedAt),
+		refuseIf(!undone && o.Residual == "", "residual", "missing: say what stays, or what may"),
+		checkText("residual", o.Residual),
+		refuseIf(o.Result == Compensated && o.CompExec == "", "comp_exec", "missing"),
+		optional("comp_exec", o.CompExec, checkRef),
+		refuseIf(o.Result == Restored && o.PostDigest == "", "post_digest", "missing"),
+		optional("post_digest", o.PostDigest, checkDigest),
+		checkEvidence(o.Evidence))
+}
+
+// Record closes an incident.
+type Record struct {
+	Header
+	Incident   uint64           `json:"incident"`
+	State      string           `json:"state"` // RECOVERED, PARTIAL, FAILED
+	Decision   EntryRef         `json:"decision"`
+	Tally      map[Result]int64 `json:"tally"`
+	Unresolved HeadRef          `json:"unresolved"`
+	Signals    []Disposition    `json:"signals"`
+	Review     int64            `json:"review"`
+}
+
+// Kind implements [Body].
+func (*Record) Kind() Kind { return KindRecord }
+
+func (r *Record) check() error {
+	err := first(checkOneOf("state", r.State, "RECOVERED", "PARTIAL", "FAILED"), checkCount("review", r.Review),
+		checkDispositions(r.Signals))
+	for _, result := range results() { // in a fixed order, so that the refusal is the same every time
+		err = first(err, checkCount("tally."+string(result), r.Tally[result]))
+	}
+	for result := range r.Tally {
+		if err == nil && checkOneOf("", result, results()...) != nil {
+			return malformed("tally", "a member is none of %v", results())
+		}
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package entry
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Role is what a key's principal may do. Which kinds a role may sign is fixed
+// by the protocol; who may grant it is TRU-2.
+type Role string
+
+// The roles. The policy's authority is not a role: its keys stand in the policy.
+const (
+	RoleAgent       Role = "agent"
+	RoleEnroller    Role = "enroller"
+	RoleCoordinator Role = "coordinator"
+	RoleOperator    Role = "operator"
+	RoleApprover    Role = "approver"
+	RoleMonitor     Role = "monitor"
+	RoleEngine      Role = "engine"
+)
+
+// Roles returns all roles.
+func Roles() []Role {
+	return []Role{RoleAgent, RoleEnroller, RoleCoordinator, RoleOperator, RoleApprover, RoleMonitor, RoleEngine}
+}
+
+// Policy is the law of the ledger from its index on: whose keys count, and the
+// bounds of what may be decided (TRU-2).
+type Policy struct {
+	Header
+	Authority  []AuthorityKey  `json:"authority"`   // who signs the next policy and grants roles
+	Roles      map[Role][]Role `json:"roles"`       // which roles may enrol a plain agent
+	Windows    Windows         `json:"windows"`     // how long things may take
+	Limits     Limits          `json:"limits"`      // caps on what may be undone or fenced
+	Quotas     Quotas          `json:"quotas"`      // entries an issuer may write
+	Quorum     Quorum          `json:"quorum"`      // how many principals must agree
+	MaxStepMS  int64           `json:"max_step_ms"` // largest step of the wall clock that is believed
+	Witnesses  string          `json:"witnesses,omitempty"`
+	LedgerKeys []string        `json:"ledger_keys,omitempty"` // verifier keys of the ledger from here on
+	Recovery   jsontext.Value  `json:"recovery,omitempty"`    // rules of the recovery engine
+	Previous   *EntryRef       `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
+}
+
+// AuthorityKey is a key that signs policies, and the principal that holds it.
+type AuthorityKey struct {
+	Principal Principal `json:"principal"`
+	Key       PublicKey `json:"key"`
+}
+
+// Windows are durations in milliseconds.
+type Windows struct {
+	DecideMS       int64 `json:"decide_ms"`         // until others may escalate
+	AnswerMS       int64 `json:"answer_ms"`         // that approvers have to answer
+	MemberMS       int64 `json:"member_ms"`         // that a member has for its undo
+	DeadlineMaxMS  int64 `json:"deadline_max_ms"`   // longest deadline of an incident
+	CooldownMS     int64 `json:"cooldown_ms"`       // after an unfounded signal
+	SinceMaxMS     int64 `json:"since_max_ms"`      // how far back `since` may reach
+	BundleMaxAgeMS int64 `json:"bundle_max_age_ms"` // age of a witnessed head in a bundle
+	IatMS          int64 `json:"iat_ms"`            // distance of `iat` from the ledger's now
+}
+
+// Limits cap rollbacks, once for an incident and once for what one signaler
+// causes or one victim suffers in a rolling window.
+type Limits struct {
+	Incident Cap   `json:"incident"`
+	Signaler Cap   `json:"signaler"`
+	Victim   Cap   `json:"victim"`
+	WindowMS int64 `json:"window_ms"`
+}
+
+// Cap bounds the extent of rollbacks.
+type Cap struct {
+	Members  int64 `json:"members"`
+	Agents   int64 `json:"agents"`
+	Domains  int64 `json:"domains"`
+	FencedMS int64 `json:"fenced_ms"`
+}
+
+// Quotas bound what one issuer may write in an hour.
+type Quotas struct {
+	EntriesPerHour int64 `json:"entries_per_hour"` // all kinds; 0 is no limit
+	SignalsPerHour int64 `json:"signals_per_hour"` // base of the quota formula
+}
+
+// Quorum is how many distinct principals are needed.
+type Quorum struct {
+	Approve   int64 `json:"approve"`
+	Override  int64 `json:"override"`
+	Signalers int64 `json:"signalers"`
+}
+
+// Kind implements [Body].
+func (*Policy) Kind() Kind { return KindPolicy }
+
+func (p *Policy) check() error {
+	if err := checkLen("authority", len(p.Authority), 1, MaxList); err != nil {
+		return err
+	}
+	for i, a := range p.Authority {
+		same := func(b AuthorityKey) bool { return b.Key.Equal(a.Key) }
+		err := first(checkName(at("authority", i, "principal"), string(a.Principal)),
+			refuseIf(slices.ContainsFunc(p.Authority[:i], same), at("authority", i, "key"), "the key stands here twice"))
+		if err != nil {
+			return err
+		}
+	}
+	for granted, granters := range p.Roles {
+		if granted != RoleAgent {
+			return malformed("roles."+string(granted), "only the authority grants this role").
+				remedy(`list under "agent" the roles that may enrol plain agents`)
+		}
+		if err := checkRoles("roles.agent", granters); err != nil {
+			return err
+		}
+	}
+	return first(p.Windows.check(), p.Limits.check(),
+		checkCount("quotas.entries_per_hour", p.Quotas.EntriesPerHour),
+		checkPositive("quotas.signals_per_hour", p.Quotas.SignalsPerHour),
+		checkPositive("quorum.approve", p.Quorum.Approve),
+		checkPositive("quorum.override", p.Quorum.Override),
+		checkPositive("quorum.signalers", p.Quorum.Signalers),
+		checkPositive("max_step_ms", p.MaxStepMS),
+		checkLen("ledger_keys", len(p.LedgerKeys), 0, MaxList),
+		refuseIf(p.Recovery != nil && p.Recovery.Kind() != '{', "recovery", "not an object"))
+}
+
+func (w *Windows) check() error {
+	return first(
+		checkPositive("windows.decide_ms", w.DecideMS),
+		checkPositive("windows.answer_ms", w.AnswerMS),
+		checkPositive("windows.member_ms", w.MemberMS),
+		checkPositive("windows.deadline_max_ms", w.DeadlineMaxMS),
+		checkPositive("windows.cooldown_ms", w.CooldownMS),
+		checkPositive("windows.since_max_ms", w.SinceMaxMS),
+		checkPositive("windows.bundle_max_age_ms", w.BundleMaxAgeMS),
+		checkPositive("windows.iat_ms", w.IatMS))
+}
+
+func (l *Limits) check() error {
+	return first(l.Incident.check("limits.incident"), l.Signaler.check("limits.signaler"),
+		l.Victim.check("limits.victim"), checkPositive("limits.window_ms", l.WindowMS))
+}
+
+func (c *Cap) check(field string) error {
+	return first(checkCount(field+".members", c.Members), checkCount(field+".agents", c.Agents),
+		checkCount(field+".domains", c.Domains), checkCount(field+".fenced_ms", c.FencedMS))
+}
+
+func checkRoles(field string, roles []Role) error {
+	for i, role := range roles {
+		err := first(checkOneOf(at(field, i, ""), role, Roles()...),
+			refuseIf(slices.Contains(roles[:i], role), at(field, i, ""), "role %s stands here twice", role))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at names an element of a list, or a member of one.
+func at(list string, i int, member string) string {
+	path := list + "[" + strconv.Itoa(i) + "]"
+	if member != "" {
+		path += "." + member
+	}
+	return path
+}

@@ -1,0 +1,150 @@
+package merkle
+
+import (
+	"fmt"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+)
+
+// NodeReader returns the hash of the perfect subtree of 2^level leaves that
+// begins at leaf index·2^level. It is asked only for subtrees that lie wholly
+// inside the tree a proof is made for.
+type NodeReader func(level uint, index uint64) (Hash, error)
+
+// ProveInclusion returns the audit path of the leaf at index in the tree of
+// size leaves, from the leaf's sibling up to the root's child.
+func ProveInclusion(index, size uint64, nodes NodeReader) ([]Hash, error) {
+	wanted, err := proof.Inclusion(index, size)
+	if err != nil {
+		return nil, fmt.Errorf("merkle: prove inclusion of %d in %d: %w", index, size, err)
+	}
+	return readProof(wanted, nodes)
+}
+
+// CheckInclusion reports nil if path proves that the leaf stands at index in
+// the tree of head, and [ErrProof] otherwise.
+func CheckInclusion(index uint64, leaf Hash, head Head, path []Hash) error {
+	err := proof.VerifyInclusion(rfc6962.DefaultHasher, index, head.Size, leaf[:], slices(path), head.Root[:])
+	if err != nil {
+		return fmt.Errorf("%w: inclusion of leaf %d in size %d: %v", ErrProof, index, head.Size, err)
+	}
+	return nil
+}
+
+// ProveConsistency returns the proof that the tree of older leaves is a prefix
+// of the tree of newer leaves. It is empty if older is 0 or equals newer.
+func ProveConsistency(older, newer uint64, nodes NodeReader) ([]Hash, error) {
+	wanted, err := proof.Consistency(older, newer)
+	if err != nil {
+		return nil, fmt.Errorf("merkle: prove consistency of %d with %d: %w", older, newer, err)
+	}
+	return readProof(wanted, nodes)
+}
+
+// CheckConsistency reports nil if path proves that the tree of older is a
+// prefix of the tree of newer, and [ErrProof] otherwise. The empty tree is a
+// prefix of every tree, with an empty path and its own root.
+func CheckConsistency(older, newer Head, path []Hash) error {
+	if older.Size == 0 && older != EmptyHead() {
+		return fmt.Errorf("%w: size 0 with a root other than the empty one", ErrProof)
+	}
+	err := proof.VerifyConsistency(rfc6962.DefaultHasher, older.Size, newer.Size, slices(path), older.Root[:], newer.Root[:])
+	if err != nil {
+		return fmt.Errorf("%w: consistency of size %d with %d: %v", ErrProof, older.Size, newer.Size, err)
+	}
+	return nil
+}
+
+func readProof(wanted proof.Nodes, nodes NodeReader) ([]Hash, error) {
+	raw := make([][]byte, len(wanted.IDs))
+	read := make([]Hash, len(wanted.IDs))
+	for i, id := range wanted.IDs {
+		h, err := nodes(id.Level, id.Index)
+		if err != nil {
+			return nil, fmt.Errorf("merkle: read node %d/%d: %w", id.Level, id.Index, err)
+		}
+		read[i] = h
+		raw[i] = read[i][:]
+	}
+	raw, err := wanted.Rehash(raw, hashChildren)
+	if err != nil {
+		return nil, fmt.Errorf("merkle: rehash proof: %w", err)
+	}
+	path := make([]Hash, len(raw))
+	for i, h := range raw {
+		path[i] = Hash(h)
+	}
+	return path, nil
+}
+
+func slices(path []Hash) [][]byte {
+	out := make([][]byte, len(path))
+	for i := range path {
+		out[i] = path[i][:]
+	}
+	return out
+}
+
+// Frontier is the right edge of a growing tree: what is needed to append
+// leaves and to compute the root, and no more than 64 hashes.
+type Frontier struct {
+	edge *compact.Range
+}
+
+// NewFrontier returns the frontier of the tree of size leaves, whose perfect
+// subtrees from left to right (largest first) are read through nodes.
+func NewFrontier(size uint64, nodes NodeReader) (*Frontier, error) {
+	factory := compact.RangeFactory{Hash: hashChildren}
+	ids := compact.RangeNodes(0, size, nil)
+	hashes := make([][]byte, len(ids))
+	for i, id := range ids {
+		h, err := nodes(id.Level, id.Index)
+		if err != nil {
+			return nil, fmt.Errorf("merkle: read frontier node %d/%d: %w", id.Level, id.Index, err)
+		}
+		hashes[i] = h[:]
+	}
+	edge, err := factory.NewRange(0, size, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("merkle: frontier of %d leaves: %w", size, err)
+	}
+	return &Frontier{edge: edge}, nil
+}
+
+// Append adds a leaf and calls visit for every perfect subtree that it
+// completes, the leaf itself (level 0) first.
+func (f *Frontier) Append(leaf Hash, visit func(level uint, index uint64, h Hash)) error {
+	err := f.edge.Append(leaf[:], func(id compact.NodeID, h []byte) { visit(id.Level, id.Index, Hash(h)) })
+	if err != nil {
+		return fmt.Errorf("merkle: append leaf %d: %w", f.edge.End(), err)
+	}
+	return nil
+}
+
+// Head returns the size and root of the tree.
+func (f *Frontier) Head() (Head, error) {
+	if f.edge.End() == 0 {
+		return EmptyHead(), nil
+	}
+	root, err := f.edge.GetRootHash(nil)
+	if err != nil {
+		return Head{}, fmt.Errorf("merkle: root of %d leaves: %w", f.edge.End(), err)
+	}
+	return Head{Size: f.edge.End(), Root: Hash(root)}, nil
+}
+
+// HeadOf returns the head of the tree over leaves, which are leaf hashes.
+func HeadOf(leaves []Hash) (Head, error) {
+	frontier, err := NewFrontier(0, nil)
+	if err != nil {
+		return Head{}, err
+	}
+	for _, leaf := range leaves {
+		if err := frontier.Append(leaf, func(uint, uint64, Hash) {}); err != nil {
+			return Head{}, err
+		}
+	}
+	return frontier.Head()
+}
