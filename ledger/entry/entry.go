@@ -176,14 +176,7 @@ func (e *Entry) Seal(keyID string, sig []byte) {
 // an entry holds its bytes once.
 func (e *Entry) setPayload(payloadType, encoded string) error {
 	size := base64.StdEncoding.DecodedLen(len(encoded)) - strings.Count(encoded[max(0, len(encoded)-2):], "=")
-	pae := make([]byte, 0, len("DSSEv1  9999999 9999999 ")+len(payloadType)+size+2)
-	pae = append(pae, "DSSEv1 "...)
-	pae = strconv.AppendInt(pae, int64(len(payloadType)), 10)
-	pae = append(pae, ' ')
-	pae = append(pae, payloadType...)
-	pae = append(pae, ' ')
-	pae = strconv.AppendInt(pae, int64(size), 10)
-	pae = append(pae, ' ')
+	pae := appendPAEHead(make([]byte, 0, len(payloadType)+size+paeOverhead), payloadType, size)
 	head := len(pae)
 	pae, err := appendBase64("payload", pae, encoded)
 	if err != nil {

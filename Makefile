@@ -1,0 +1,72 @@
+# build, run and test need Go, git and make only. The pinned tools that lint
+# needs are built from source under bin/tools by make tools.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+DATA     ?= ./data
+LISTEN   ?= 127.0.0.1:8087
+FUZZTIME ?= 30s
+
+# Extra arguments of go test in make test, for example TESTFLAGS=-race.
+TESTFLAGS ?=
+# Arguments of the benchmark program in make bench.
+BENCHARGS ?=
+
+# One directory per version, so that a new pin is a new target.
+TOOLS       := $(CURDIR)/bin/tools
+GOLANGCI    := $(TOOLS)/v2.15.0/golangci-lint
+GOVULNCHECK := $(TOOLS)/v1.8.0/govulncheck
+BENCHSTAT   := $(TOOLS)/v0.0.0-20260908200009-22c9c6c9d4da/benchstat
+
+# Runs go test with its arguments; ends with a line of counts.
+TEST := go run ./.ci/testsummary
+
+.PHONY: help build run test lint fuzz bench chaos interop tools vuln
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/arl, with the version in it
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/arl ./cmd/arl
+
+run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
+	bin/arl serve --data $(DATA) --listen $(LISTEN)
+
+test: ## every test with its default budget; ends with a summary
+	@$(TEST) -timeout 5m $(TESTFLAGS) ./...
+
+lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
+	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || \
+		{ printf 'not formatted; run gofmt -w on\n%s\n' "$$unformatted"; exit 1; }; }
+	go vet ./... ./.ci/testsummary
+	$(GOLANGCI) run ./... ./.ci/testsummary
+	go test -run '^TestArchitecture' ./cmd/arl
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@status=0; \
+	for target in $$(find . -name '*_test.go' -not -path './testdata/*' -exec grep -Ho '^func Fuzz[A-Za-z0-9_]*' {} + | \
+			sed 's|/[^/]*_test\.go:func |:|' | sort -u); do \
+		echo "== $$target"; \
+		go test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) "$${target%:*}" || status=1; \
+	done; exit $$status
+
+bench: ## this ledger against Tessera in one run, then micro-benchmarks
+	cd testdata/bench && go run . $(BENCHARGS)
+	go test -run '^$$' -bench . -benchmem ./...
+
+chaos: ## the tests named Chaos with their large budgets; up to an hour a package
+	@ARL_CHAOS=1 $(TEST) -count=1 -timeout 60m -run Chaos $(TESTFLAGS) ./...
+
+interop: ## checkers written by others, on a live log and on an export
+	cd testdata/interop && go test -count=1 ./...
+
+tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) ## build the pinned tools under bin/tools
+
+vuln: $(GOVULNCHECK) ## known vulnerabilities in what is called (needs the database)
+	$(GOVULNCHECK) ./...
+
+$(GOLANGCI): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck
+$(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
+$(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT):
+	GOBIN=$(@D) go install $(PACKAGE)@$(notdir $(@D))

@@ -1,0 +1,341 @@
+package main_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// root is the repository, seen from this package.
+const root = "../.."
+
+// module is the import path of the repository.
+const module = "recoveryledger"
+
+// arrows are the imports that packages of this module may have: each may
+// import what is left of it on a line, and what that may import. A package
+// that stands on no line is refused. docs/decisions.md says why each is there.
+const arrows = `
+merkle ← ledger/entry ← verify ← ledger/witness ← ledger ← api/server ← cmd/arl
+ledger/entry ← coord/recovery ← coord ← api/server
+verify ← coord ← cmd/arl
+ledger/entry ← coord/recovery ← coord/recovery/run ← cmd/arl
+ledger/entry ← api
+verify ← api ← api/server
+api ← api/client ← cmd/arl
+ledger/entry ← ledger/keys ← ledger
+ledger/keys ← api/client
+ledger/keys ← cmd/arl
+`
+
+// verifierForeignMax bounds the packages from outside that verify depends
+// on, directly or not. Others vendor the verifier, so each one is a cost to
+// them; raise it only with a reason in docs/decisions.md. The goal is 12.
+// Internal packages of a library count: go-json-experiment/json 6,
+// transparency-dev/merkle 4, edwards25519 2, uuid 1, sumdb/note 1.
+const verifierForeignMax = 14
+
+// TestArchitectureArrows parses every package and compares its imports of
+// this module with the arrows.
+func TestArchitectureArrows(t *testing.T) {
+	allowed := mayImport(arrows)
+	for _, p := range packages(t) {
+		if _, ok := allowed[p.name]; !ok {
+			t.Errorf("package %s stands on no arrow", p.name)
+			continue
+		}
+		for _, imported := range p.imports() {
+			name, own := strings.CutPrefix(imported, module+"/")
+			if own && !allowed[p.name][name] {
+				t.Errorf("%s imports %s: no arrow leads there", p.name, name)
+			}
+		}
+	}
+}
+
+// TestArchitectureForeign holds each heavy library to the one room that
+// wraps it, and the pure rooms to no I/O.
+func TestArchitectureForeign(t *testing.T) {
+	only := map[string][]string{
+		"github.com/cockroachdb/pebble":  {"ledger"},
+		"github.com/labstack/echo":       {"api/server"},
+		"github.com/danielgtaylor/huma":  {"api/server"},
+		"github.com/sigstore":            {"ledger/keys"},
+		"github.com/spf13/cobra":         {"cmd/arl"},
+		"cel.dev/cel-go":                 {"coord/recovery"},
+		"github.com/secure-systems-lab/": {"ledger/keys"},
+	}
+	pure := []string{"merkle", "ledger/entry", "verify", "coord/recovery"}
+	noHTTP := append([]string{"coord"}, pure...)
+	for _, p := range packages(t) {
+		for _, imported := range p.imports() {
+			for library, rooms := range only {
+				if strings.HasPrefix(imported, library) && !slices.Contains(rooms, p.name) {
+					t.Errorf("%s imports %s, which belongs to %v", p.name, imported, rooms)
+				}
+			}
+			if imported == "net/http" && slices.Contains(noHTTP, p.name) {
+				t.Errorf("%s imports net/http", p.name)
+			}
+			if slices.Contains([]string{"net", "os", "os/exec", "math/rand", "math/rand/v2"}, imported) && slices.Contains(pure, p.name) {
+				t.Errorf("%s is pure and imports %s", p.name, imported)
+			}
+		}
+		if slices.Contains(pure, p.name) {
+			for _, name := range []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"} {
+				p.refuseUse(t, "time", name, "is pure and reads the clock with")
+			}
+		}
+	}
+}
+
+// TestArchitectureClosure asks the go command what merkle, entry and verify
+// depend on in the end, and counts the verifier's foreign packages.
+func TestArchitectureClosure(t *testing.T) {
+	banned := []string{
+		module + "/coord", module + "/api", module + "/ledger/keys", module + "/ledger/witness",
+		"github.com/cockroachdb/", "github.com/labstack/", "github.com/danielgtaylor/", "github.com/sigstore/",
+		"github.com/secure-systems-lab/", "cel.dev/", "net/http",
+	}
+	for _, p := range packages(t) {
+		if p.name != "merkle" && p.name != "ledger/entry" && p.name != "verify" {
+			continue
+		}
+		var foreign []string
+		for _, dep := range dependencies(t, p.name) {
+			for _, prefix := range banned {
+				if strings.HasPrefix(dep, prefix) || dep == module+"/ledger" {
+					t.Errorf("%s depends on %s", p.name, dep)
+				}
+			}
+			if first, _, _ := strings.Cut(dep, "/"); strings.Contains(first, ".") {
+				foreign = append(foreign, dep)
+			}
+		}
+		t.Logf("%s: %d foreign packages: %s", p.name, len(foreign), strings.Join(foreign, " "))
+		if p.name == "verify" && len(foreign) > verifierForeignMax {
+			t.Errorf("verify depends on %d foreign packages, want at most %d: %s", len(foreign), verifierForeignMax, strings.Join(foreign, " "))
+		}
+	}
+}
+
+// TestArchitectureStyle parses every package for what no package here may
+// have: a missing or second package comment, init, an exit outside cmd, a
+// context in a struct.
+func TestArchitectureStyle(t *testing.T) {
+	for _, p := range packages(t) {
+		documents := 0
+		for _, f := range p.files {
+			if f.Doc != nil {
+				documents++
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Name.Name == "init" && n.Recv == nil {
+						t.Errorf("%s: func init", p.fset.Position(n.Pos()))
+					}
+				case *ast.StructType:
+					for _, field := range n.Fields.List {
+						if isName(f, field.Type, "context", "Context") {
+							t.Errorf("%s: context in a struct", p.fset.Position(field.Pos()))
+						}
+					}
+				}
+				return true
+			})
+		}
+		if documents != 1 {
+			t.Errorf("package %s has %d package comments, want 1", p.name, documents)
+		}
+		if strings.HasPrefix(p.name, "cmd/") {
+			continue
+		}
+		p.refuseUse(t, "os", "Exit", "is not cmd and exits with")
+		for _, name := range []string{"Fatal", "Fatalf", "Fatalln"} {
+			p.refuseUse(t, "log", name, "is not cmd and exits with")
+		}
+	}
+}
+
+// TestArchitectureTopLevel lists the repository's top level: what is there
+// has a room; what make leaves there is ignored by git.
+func TestArchitectureTopLevel(t *testing.T) {
+	rooms := strings.Fields("cmd ledger merkle verify coord api testdata docs go.mod go.sum Makefile README.md LICENSE")
+	made := strings.Fields("bin data data.anchor")
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, ".") && !slices.Contains(rooms, name) && !slices.Contains(made, name) {
+			t.Errorf("%s stands at the top level, which is fixed: %v", name, rooms)
+		}
+	}
+}
+
+// mayImport turns lines of arrows into the set of packages that each package
+// may import, the arrows of those included.
+func mayImport(lines string) map[string]map[string]bool {
+	may := map[string]map[string]bool{}
+	for line := range strings.Lines(lines) {
+		names := strings.Split(strings.TrimSpace(line), " ← ")
+		for i, name := range names {
+			if may[name] == nil {
+				may[name] = map[string]bool{}
+			}
+			for _, left := range names[:i] {
+				may[name][left] = true
+			}
+		}
+	}
+	for grew := true; grew; {
+		grew = false
+		for _, set := range may {
+			for left := range set {
+				for further := range may[left] {
+					grew = grew || !set[further]
+					set[further] = true
+				}
+			}
+		}
+	}
+	return may
+}
+
+// pkg is one package of this module without its tests. Files are parsed
+// whatever their build tags say.
+type pkg struct {
+	name  string // import path below the module
+	fset  *token.FileSet
+	files []*ast.File
+}
+
+// packages parses every package of this module as the go command sees them:
+// testdata and directories that begin with . or _ are not among them.
+func packages(t *testing.T) []*pkg {
+	t.Helper()
+	byName := map[string]*pkg{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			hidden := strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")
+			if file != root && (hidden || d.Name() == "testdata") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(dir)
+		if byName[name] == nil {
+			byName[name] = &pkg{name: name, fset: token.NewFileSet()}
+		}
+		p := byName[name]
+		f, err := parser.ParseFile(p.fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		p.files = append(p.files, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(byName) == 0 {
+		t.Fatalf("no package below %s", root)
+	}
+	var all []*pkg
+	for _, p := range byName {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *pkg) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+func (p *pkg) imports() []string {
+	var all []string
+	for _, f := range p.files {
+		for _, spec := range f.Imports {
+			all = append(all, importPath(spec))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// refuseUse reports each place where p names the function of the imported
+// package; why completes "PACKAGE why FUNCTION".
+func (p *pkg) refuseUse(t *testing.T, imported, function, why string) {
+	t.Helper()
+	for _, f := range p.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok && isName(f, e, imported, function) {
+				t.Errorf("%s: %s %s %s.%s", p.fset.Position(n.Pos()), p.name, why, imported, function)
+			}
+			return true
+		})
+	}
+}
+
+// isName reports whether e is written as the name of the imported package,
+// under whatever name the file imports it.
+func isName(f *ast.File, e ast.Expr, imported, name string) bool {
+	selector, ok := e.(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != name {
+		return false
+	}
+	qualifier, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	for _, spec := range f.Imports {
+		local := path.Base(imported)
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		if importPath(spec) == imported && qualifier.Name == local {
+			return true
+		}
+	}
+	return false
+}
+
+// importPath unquotes an import; the parser accepts only quoted ones.
+func importPath(spec *ast.ImportSpec) string {
+	unquoted, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic(err)
+	}
+	return unquoted
+}
+
+// dependencies are the import paths that a package of this module is built
+// from, itself left out.
+func dependencies(t *testing.T, name string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+name)
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -deps ./%s: %v\n%s", name, err, stderr.String())
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(dep string) bool { return dep == module+"/"+name })
+}

@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/merkle"
+)
+
+// anchor is the last tree head that is known to have been signed, kept outside
+// the database: a database that lost its tail, or was restored from an older
+// copy, cannot cover it and is refused.
+type anchor struct {
+	seq  uint64
+	head merkle.Head
+}
+
+const (
+	anchorMagic = "recovery ledger anchor 1"
+	anchorSlot  = 512 // bytes; two slots are written in turn, so that one is always whole
+)
+
+// encode returns a slot: magic, origin, seq, size and root, a line each, the
+// SHA-256 of these lines, and padding.
+func (a anchor) encode(origin string) []byte {
+	text := fmt.Sprintf("%s\n%s\n%d\n%d\n%s\n", anchorMagic, origin, a.seq, a.head.Size, a.head.Root)
+	sum := sha256.Sum256([]byte(text))
+	slot := make([]byte, anchorSlot)
+	copy(slot, text+hex.EncodeToString(sum[:])+"\n")
+	return slot
+}
+
+// decodeAnchor reads a slot.
+func decodeAnchor(slot []byte, origin string) (a anchor, ok bool) {
+	lines := strings.SplitN(string(slot), "\n", 7)
+	if len(lines) != 7 || lines[0] != anchorMagic || lines[1] != origin {
+		return a, false
+	}
+	seq, seqErr := strconv.ParseUint(lines[2], 10, 64)
+	size, sizeErr := strconv.ParseUint(lines[3], 10, 64)
+	root, rootErr := merkle.ParseHash(lines[4])
+	a = anchor{seq, merkle.Head{Size: size, Root: root}}
+	return a, errors.Join(seqErr, sizeErr, rootErr) == nil && bytes.Equal(a.encode(origin), slot)
+}
+
+// anchorFile writes anchors in a goroutine of its own, at most one batch behind
+// the commits: write hands a batch over only when the one before is synced.
+type anchorFile struct {
+	origin string
+	fatal  func(error)
+	file   vfs.File
+	slot   int64
+	work   chan anchor
+	done   chan struct{}
+}
+
+// openAnchor compares the anchor with the database, whose last batch is given,
+// and opens it for writing.
+func (l *Log) openAnchor(last *Batch) (*anchorFile, error) {
+	path := l.cfg.Anchor
+	there, err := exists(l.cfg.FS, path)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: anchor %s: %w", path, err)
+	}
+	current := anchor{last.Seq, last.Head()}
+	if !there && last.Size > 0 && !l.cfg.AcceptAnchor {
+		return nil, fmt.Errorf("%w: %s is missing, but the log has %d entries: restore the anchor, or check the newest tree head "+
+			"with those who saw it (agents, witnesses, mirrors) and pass --accept-anchor", ErrAnchor, path, last.Size)
+	}
+	if there && !l.cfg.AcceptAnchor {
+		found, err := readAnchor(l.cfg.FS, path, l.cfg.Origin)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.checkAnchor(found, last); err != nil {
+			return nil, err
+		}
+	}
+	f := &anchorFile{origin: l.cfg.Origin, fatal: l.cfg.Fatal, work: make(chan anchor), done: make(chan struct{})}
+	if f.file, err = createAnchor(l.cfg.FS, path, current.encode(l.cfg.Origin)); err != nil {
+		return nil, fmt.Errorf("ledger: anchor %s: %w", path, err)
+	}
+	go f.run()
+	return f, nil
+}
+
+// readAnchor returns the newer of the two slots.
+func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
+	file, err := fs.Open(path)
+	if err != nil {
+		return newest, fmt.Errorf("ledger: anchor %s: %w", path, err)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, 2*anchorSlot))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return newest, fmt.Errorf("ledger: anchor %s: %w", path, err)
+	}
+	found := false
+	for slot := 0; slot+anchorSlot <= len(content); slot += anchorSlot {
+		if a, ok := decodeAnchor(content[slot:slot+anchorSlot], origin); ok && (!found || a.seq > newest.seq) {
+			newest, found = a, true
+		}
+	}
+	if !found {
+		return newest, fmt.Errorf("%w: %s holds no anchor of %s: restore it, or check the newest tree head "+
+			"with those who saw it and pass --accept-anchor", ErrAnchor, path, origin)
+	}
+	return newest, nil
+}
+
+// checkAnchor refuses a database that does not contain the anchored tree.
+func (l *Log) checkAnchor(a anchor, last *Batch) error {
+	if last.Size < a.head.Size || last.Seq < a.seq {
+		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: "+
+			"restore the newest copy; if entries are lost for good, continue under a new origin", ErrRolledBack, last.Size, a.head.Size)
+	}
+	frontier, err := merkle.NewFrontier(a.head.Size, l.nodes(l.view.Load()))
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrCorrupt, err)
+	}
+	if stored, err := frontier.Head(); err != nil || stored != a.head {
+		return fmt.Errorf("%w: the root of the first %d entries is %s, but %s was signed: this is another history",
+			ErrRolledBack, a.head.Size, stored.Root, a.head.Root)
+	}
+	return nil
+}
+
+// createAnchor opens the file with the given content in both slots.
+func createAnchor(fs vfs.FS, path string, slot []byte) (vfs.File, error) {
+	file, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	for i := range int64(2) {
+		if _, err := file.WriteAt(slot, i*anchorSlot); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		if err := file.Sync(); err != nil { // one slot is whole at any time
+			return nil, errors.Join(err, file.Close())
+		}
+	}
+	dir, err := fs.OpenDir(fs.PathDir(path))
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// write takes the head of a committed batch; it waits while the one before is
+// being synced.
+func (f *anchorFile) write(b *Batch) { f.work <- anchor{b.Seq, b.Head()} }
+
+func (f *anchorFile) run() {
+	defer close(f.done)
+	for a := range f.work {
+		slot := a.encode(f.origin)
+		_, err := f.file.WriteAt(slot, f.slot*anchorSlot)
+		if err == nil {
+			err = f.file.Sync()
+		}
+		if err != nil {
+			f.fatal(fmt.Errorf("ledger: write anchor: %w", err))
+			return
+		}
+		f.slot = 1 - f.slot
+	}
+}
+
+// close returns when the last anchor is on disk.
+func (f *anchorFile) close() error {
+	close(f.work)
+	<-f.done
+	return f.file.Close()
+}

@@ -1,0 +1,93 @@
+package entry
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strconv"
+)
+
+// ErrRecord reports a stored record that no entry could have made.
+var ErrRecord = errors.New("entry: damaged record")
+
+// AppendRecord appends the compact form of the entry's leaf to dst: what a leaf
+// says, without base64 and fixed text. [DecodeRecord] gives the entry back.
+//
+//	uvarint registered_at ‖ u8 len ‖ kind ‖ u8 len ‖ keyid ‖ u8 len ‖ sig ‖ payload
+func (e *Entry) AppendRecord(dst []byte, registeredAt int64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(registeredAt))
+	dst = append(dst, byte(len(e.Kind)))
+	dst = append(dst, e.Kind...)
+	dst = append(dst, byte(len(e.KeyID)))
+	dst = append(dst, e.KeyID...)
+	dst = append(dst, byte(len(e.Sig)))
+	dst = append(dst, e.Sig...)
+	return append(dst, e.payload...)
+}
+
+// DecodeRecord reads a record. The error is [ErrRecord]; it means damage, since
+// only well-formed entries are stored.
+func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
+	e, registeredAt, err = splitRecord(record)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := e.decodePayload(); err != nil {
+		return nil, 0, errors.Join(ErrRecord, err)
+	}
+	return e, registeredAt, nil
+}
+
+// AppendRecordLeaf appends the leaf that a record stands for to dst, without
+// reading the payload.
+func AppendRecordLeaf(dst, record []byte) ([]byte, error) {
+	e, registeredAt, err := splitRecord(record)
+	if err != nil {
+		return nil, err
+	}
+	return e.AppendLeaf(dst, registeredAt), nil
+}
+
+// splitRecord returns an entry without its body.
+func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
+	at, n := binary.Uvarint(record)
+	if n <= 0 || at > MaxInteger {
+		return nil, 0, ErrRecord
+	}
+	rest, damaged := record[n:], false
+	field := func() []byte {
+		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+			damaged = true
+			return nil
+		}
+		value := rest[1 : 1+rest[0]]
+		rest = rest[1+len(value):]
+		return value
+	}
+	e = &Entry{Kind: Kind(field()), KeyID: string(field()), Sig: bytes.Clone(field())}
+	if damaged || !e.Kind.known() {
+		return nil, 0, ErrRecord
+	}
+	payloadType := e.Kind.PayloadType()
+	e.pae = appendPAEHead(make([]byte, 0, len(payloadType)+len(rest)+paeOverhead), payloadType, len(rest))
+	head := len(e.pae)
+	e.pae = append(e.pae, rest...)
+	e.payload = e.pae[head:]
+	return e, int64(at), nil
+}
+
+// paeOverhead is room for what the pre-authentication encoding adds to type
+// and payload, and for the bytes that base64 rounds up.
+const paeOverhead = 26
+
+// appendPAEHead appends everything of the pre-authentication encoding but the
+// payload.
+func appendPAEHead(dst []byte, payloadType string, size int) []byte {
+	dst = append(dst, "DSSEv1 "...)
+	dst = strconv.AppendInt(dst, int64(len(payloadType)), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, payloadType...)
+	dst = append(dst, ' ')
+	dst = strconv.AppendInt(dst, int64(size), 10)
+	return append(dst, ' ')
+}

@@ -1,0 +1,70 @@
+package keys
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"fmt"
+
+	"github.com/sigstore/sigstore/pkg/signature"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Signer signs entries with one private key. It is safe for concurrent use.
+type Signer struct {
+	private signature.Signer
+	public  entry.PublicKey
+	keyID   string
+}
+
+// NewSigner returns the signer of a private key in memory: an
+// ed25519.PrivateKey or an *ecdsa.PrivateKey on P-256. Another is refused by
+// name with an [*entry.Refusal], unsupported-alg.
+func NewSigner(key crypto.PrivateKey) (*Signer, error) {
+	switch key := key.(type) {
+	case ed25519.PrivateKey:
+	case *ecdsa.PrivateKey:
+		if key.Curve != elliptic.P256() {
+			return nil, unsupported("key", "an ECDSA key on "+key.Curve.Params().Name)
+		}
+	case *rsa.PrivateKey:
+		return nil, unsupported("key", fmt.Sprintf("an RSA key of %d bits", key.N.BitLen()))
+	case *ecdh.PrivateKey:
+		return nil, unsupported("key", fmt.Sprintf("an ECDH key on %v", key.Curve()))
+	default:
+		return nil, unsupported("key", fmt.Sprintf("a key of type %T", key))
+	}
+	// The default signer of an Ed25519 key would be the pre-hashed variant.
+	private, err := signature.LoadSigner(key, crypto.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	half, err := private.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	public, err := entry.NewPublicKey(half)
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{private: private, public: public, keyID: public.KeyID()}, nil
+}
+
+// Public returns the public key.
+func (s *Signer) Public() entry.PublicKey { return s.public }
+
+// Sign seals an entry made by [entry.New] with the signature over its PAE and
+// the key's fingerprint.
+func (s *Signer) Sign(e *entry.Entry) error {
+	sig, err := s.private.SignMessage(bytes.NewReader(e.PAE()))
+	if err != nil {
+		return fmt.Errorf("keys: sign %s: %w", e.Kind, err)
+	}
+	e.Seal(s.keyID, sig)
+	return nil
+}

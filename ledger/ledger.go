@@ -1,0 +1,311 @@
+// Package ledger is the log: an append-only sequence of signed entries in
+// Pebble, under an RFC 6962 tree whose head is signed at every batch.
+//
+// One goroutine, [Log.Run], owns the order. It takes what waits, asks the fold
+// to admit each entry, and commits leaves, tiles, indexes and the signed tree
+// head as one Pebble batch with one sync; only then it answers. A crash before
+// the sync loses the batch as a whole and nobody was answered; a crash after it
+// loses nothing. The package does not know what entries mean: [Fold] does.
+//
+// Invariants:
+//
+//	I1  a tree head is served only when it is durable
+//	I2  an index is answered only when a durable tree head covers it
+//	I3  the size never falls
+//	I4  an entry's bytes never change
+//	I5  any two heads of one origin are consistent
+//
+// Any error of a commit or a sync ends the process through [Config.Fatal]; state
+// in memory never outlives it.
+//
+// Sources: RFC 6962, c2sp.org/tlog-tiles, c2sp.org/tlog-checkpoint.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+var (
+	// ErrStopped is answered when the log no longer takes entries. What was
+	// submitted is not in the log unless a receipt says so.
+	ErrStopped = errors.New("ledger: stopped")
+	// ErrCorrupt reports stored bytes that contradict the signed tree head.
+	ErrCorrupt = errors.New("ledger: stored data contradicts the signed tree head")
+	// ErrRolledBack reports a database that is older than its anchor.
+	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
+	// ErrAnchor reports an anchor that is missing or unreadable.
+	ErrAnchor = errors.New("ledger: no usable anchor")
+	// ErrNotFound reports an index, a tile or a size that the log does not have.
+	ErrNotFound = errors.New("ledger: not found")
+)
+
+// Fold is what the entries of a log mean: state that follows from them alone.
+// The log calls it from one goroutine.
+type Fold interface {
+	// Admit checks e as the entry at index, registered at the instant at (Unix
+	// milliseconds), against the state, and leaves the state as it is. The error
+	// is an [*entry.Refusal].
+	Admit(e *entry.Entry, index uint64, at int64) error
+	// Apply takes an admitted entry into the state.
+	Apply(e *entry.Entry, index uint64, at int64)
+	// Snapshot writes the state; its bytes depend on the applied entries only.
+	Snapshot(w io.Writer) error
+	// Restore replaces the state by one that Snapshot wrote.
+	Restore(r io.Reader) error
+}
+
+// Config says how a log is opened. It is copied and checked once.
+type Config struct {
+	// Origin names the log in every tree head. Mandatory. A database opens only
+	// under the origin it was made with.
+	Origin string
+	// Signer makes the Ed25519 signature of tree heads, Verifier checks it on
+	// open. Mandatory. A signer shared with another database forks the log.
+	Signer   note.Signer
+	Verifier note.Verifier
+	// Cosigner makes the second, ML-DSA-44 signature of the published head.
+	// Nil: the published head carries the Ed25519 one alone.
+	Cosigner note.Signer
+	// NewFold returns a fold in its first state. Mandatory. It is called twice:
+	// for the state that admits and for the one that snapshots are taken from.
+	NewFold func() Fold
+	// Precheck checks a submitted entry before it is ordered, concurrently and
+	// against committed state: it spares the order work, it grants nothing. It
+	// may set SignatureChecked. Nil: all is left to Admit.
+	Precheck func(e *entry.Entry) error
+	// Committed is called after every commit, in order, with the new size. Nil:
+	// nothing is called.
+	Committed func(size uint64)
+	// Fatal ends the process; it must not return. Mandatory. If it returned,
+	// Pebble would acknowledge lost writes.
+	Fatal func(err error)
+	// Logger takes what the storage engine and the log itself have to say. Nil:
+	// silence.
+	Logger *slog.Logger
+
+	// FS is where the database lives. Nil: the disk.
+	FS vfs.FS
+	// Anchor is the path of the anchor file. Empty: the directory's name with
+	// ".anchor" behind it. It must not lie inside the directory.
+	Anchor string
+	// AcceptAnchor makes a new anchor from a database that has none. It gives up
+	// the proof that the database is the newest one.
+	AcceptAnchor bool
+	// Now reads the wall clock. Nil: time.Now.
+	Now func() time.Time
+	// Uptime reads a clock that only advances. Nil: the time since Open, which
+	// steps of the wall clock do not touch.
+	Uptime func() time.Duration
+	// MaxStep is the largest distance of the wall clock from the ledger's own
+	// that is believed, asked at every batch. Nil: one minute.
+	MaxStep func() time.Duration
+	// AcceptClock takes the wall clock as it is at start, however far behind the
+	// last entry; time stands still until it has caught up.
+	AcceptClock bool
+	// SnapshotEvery is the number of entries between two snapshots of the fold.
+	// 0: 65,536. Fewer make a start faster and the log larger.
+	SnapshotEvery uint64
+	// Reserve is the free disk space in bytes below which entries are refused
+	// (insufficient-storage). 0: 256 MiB.
+	Reserve uint64
+	// CommitTimeout ends the process when a commit hangs longer. 0: 30 s.
+	CommitTimeout time.Duration
+}
+
+func (c *Config) withDefaults(dir string) (*Config, error) {
+	d := *c
+	if d.Origin == "" || d.Signer == nil || d.Verifier == nil || d.NewFold == nil || d.Fatal == nil {
+		return nil, errors.New("ledger: open: Origin, Signer, Verifier, NewFold and Fatal are mandatory")
+	}
+	if d.Precheck == nil {
+		d.Precheck = func(*entry.Entry) error { return nil }
+	}
+	if d.Committed == nil {
+		d.Committed = func(uint64) {}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.FS == nil {
+		d.FS = vfs.Default
+	}
+	if d.Anchor == "" {
+		d.Anchor = dir + ".anchor"
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Uptime == nil {
+		opened := time.Now()
+		d.Uptime = func() time.Duration { return time.Since(opened) }
+	}
+	if d.MaxStep == nil {
+		d.MaxStep = func() time.Duration { return time.Minute }
+	}
+	if d.SnapshotEvery == 0 {
+		d.SnapshotEvery = 1 << 16
+	}
+	if d.Reserve == 0 {
+		d.Reserve = 256 << 20
+	}
+	if d.CommitTimeout == 0 {
+		d.CommitTimeout = 30 * time.Second
+	}
+	return &d, nil
+}
+
+// Log is an open log. [Log.Run] must run for entries to be taken; reading works
+// without it.
+type Log struct {
+	cfg   *Config
+	dir   string
+	db    *pebble.DB
+	gate  *gate
+	clock *clock
+	space *space
+
+	// What readers share. view is replaced after every commit and is itself
+	// immutable; tiles caches full tiles, which never change.
+	view  atomic.Pointer[view]
+	tiles *lru.Cache[tileID, *tile]
+
+	// The way into the order and out of it.
+	in      chan *submission
+	closing chan struct{} // closed: nothing more is taken
+	stopped chan struct{} // closed: Run has returned
+	chunks  chan snapshotChunk
+
+	// Owned by the order goroutine.
+	order order
+
+	published published
+}
+
+// Open opens the log in dir, or makes an empty one, and checks it: the right
+// edge of the tree is hashed again from leaves and full tiles and must give the
+// last signed tree head, which must cover the anchor. The fold is restored from
+// its newest snapshot and the entries behind it.
+func Open(dir string, c *Config) (*Log, error) {
+	cfg, err := c.withDefaults(dir)
+	if err != nil {
+		return nil, err
+	}
+	db, err := openStore(dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{
+		cfg: cfg, dir: dir, db: db,
+		gate:    newGate(),
+		space:   newSpace(cfg, dir),
+		in:      make(chan *submission, maxPending),
+		closing: make(chan struct{}),
+		stopped: make(chan struct{}),
+		chunks:  make(chan snapshotChunk),
+	}
+	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
+		return nil, fmt.Errorf("ledger: open: %w", err)
+	}
+	if err := l.load(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return l, nil
+}
+
+// load brings the state in memory to what the database holds.
+func (l *Log) load() error {
+	last, err := readLastBatch(l.db)
+	if err != nil {
+		return err
+	}
+	if err := l.checkHead(last); err != nil {
+		return err
+	}
+	v, err := l.loadEdge(last.Head())
+	if err != nil {
+		return err
+	}
+	v.note, v.at = last.Note, last.At
+	l.view.Store(v)
+	anchor, err := l.openAnchor(last)
+	if err != nil {
+		return err
+	}
+	frontier, err := merkle.NewFrontier(v.head.Size, l.nodes(v))
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrCorrupt, err)
+	}
+	fold := l.cfg.NewFold()
+	if err := l.restoreFold(fold, v.head.Size); err != nil {
+		return err
+	}
+	l.clock = newClock(l.cfg, last.At)
+	l.order = order{fold: fold, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
+	l.published.log = l
+	return l.published.make()
+}
+
+// Close closes the database. Run must have returned.
+func (l *Log) Close() error {
+	anchorErr := l.order.anchor.close()
+	flushErr := l.db.Flush() // the write-ahead log is empty then: faster to open, smaller
+	if err := errors.Join(anchorErr, flushErr, l.db.Close(), l.space.close()); err != nil {
+		return fmt.Errorf("ledger: close: %w", err)
+	}
+	return nil
+}
+
+// Run takes entries until ctx ends; what was accepted by then is committed and
+// answered before it returns.
+func (l *Log) Run(ctx context.Context) error {
+	defer close(l.stopped)
+	background, cancel := context.WithCancel(ctx)
+	defer cancel()
+	snapshots := make(chan error, 1)
+	go func() { snapshots <- l.runSnapshots(background) }()
+	for {
+		select {
+		case s := <-l.in:
+			l.commit(l.drain(s), nil)
+		case chunk := <-l.chunks:
+			l.commit(l.drain(), &chunk)
+		case err := <-snapshots:
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			snapshots = nil
+		case <-ctx.Done():
+			return l.finish(snapshots)
+		}
+	}
+}
+
+// finish answers what was accepted before the end.
+func (l *Log) finish(snapshots <-chan error) error {
+	close(l.closing)
+	for {
+		select {
+		case s := <-l.in:
+			l.commit(l.drain(s), nil)
+		default:
+			if snapshots != nil {
+				<-snapshots
+			}
+			return nil
+		}
+	}
+}

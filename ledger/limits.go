@@ -1,0 +1,17 @@
+package ledger
+
+// Limits of the log.
+const (
+	// MaxBatch is the number of entries one submission may carry.
+	MaxBatch = 4096
+
+	maxPending    = 4096     // submissions that wait for the order
+	maxWaiting    = 8192     // signature checks that wait, over all keys
+	maxPerKey     = 2048     // signature checks that wait for one key
+	maxCommit     = 1024     // entries of one commit, if more than one submission shares it
+	tileCacheSize = 512      // full tiles in memory, 16 KiB each
+	memTableSize  = 16 << 20 // bytes of recent writes in memory
+	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
+	recentSize    = 8192     // dedup keys of one generation of recent entries
+	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
+)

@@ -1,0 +1,450 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Registered says where an entry stands.
+type Registered struct {
+	Index uint64
+	At    int64 // registered_at, Unix milliseconds
+	// Duplicate is set if the entry was in the log before.
+	Duplicate bool
+}
+
+// Answer is what became of a submission: the entries of a prefix stand in the
+// log that Head covers; the entry behind the prefix, if any, was refused.
+type Answer struct {
+	Registered []Registered
+	Refused    *entry.Refusal
+	Head       Head
+
+	log  *Log
+	view *view
+}
+
+// Head is a signed tree head.
+type Head struct {
+	merkle.Head
+	// Note is the head as a signed note (c2sp.org/tlog-checkpoint).
+	Note string
+	// At is the registered_at of the last entry it covers, in Unix milliseconds.
+	At int64
+}
+
+// submission is an ordered prefix batch on its way through the order.
+type submission struct {
+	entries []*entry.Entry
+	refused *entry.Refusal // of the entry behind entries, found before the order
+	seen    uint64         // size of the log when the entries were looked up
+	answer  Answer
+	done    chan struct{} // closed when answer is complete
+}
+
+// order is the state of the goroutine that owns the order.
+type order struct {
+	fold     Fold
+	last     *Batch
+	frontier *merkle.Frontier
+	edge     []edgeTile
+	anchor   *anchorFile
+	recent   *recent
+	buf      []byte
+}
+
+// Submit registers entries in order: the first refusal ends the prefix that is
+// taken. It returns when the prefix is durable and a signed tree head covers it.
+// Submitting the same entries again gives the same answer. The error is
+// [ErrStopped], that of ctx, or [entry.Refusal] if nothing can be taken now;
+// a refusal of an entry stands in the answer.
+func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
+	if len(entries) > MaxBatch {
+		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
+	}
+	s := &submission{entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
+	known, err := l.precheck(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil && len(known) == len(s.entries) {
+		v := l.view.Load()
+		return &Answer{Registered: known, Refused: s.refused, Head: v.signed(), log: l, view: v}, nil
+	}
+	select {
+	case l.in <- s:
+	case <-l.closing:
+		return nil, ErrStopped
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-s.done:
+		return &s.answer, nil
+	case <-l.stopped:
+		select {
+		case <-s.done: // answered just before the end
+			return &s.answer, nil
+		default:
+			return nil, ErrStopped
+		}
+	}
+}
+
+// precheck does, in the caller's goroutine, what needs no order: it finds
+// duplicates (REG-2) and lets Config.Precheck look at the rest. It cuts
+// s.entries before the first refusal. If all that is left are duplicates it
+// returns where they stand.
+func (l *Log) precheck(ctx context.Context, s *submission) ([]Registered, error) {
+	known := make([]Registered, 0, len(s.entries))
+	for i, e := range s.entries {
+		found, err := l.lookup(e)
+		if err == nil && found == nil {
+			err = l.check(ctx, e)
+		}
+		if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+			if i == 0 && refusal.Problem == entry.RateLimited {
+				return nil, refusal
+			}
+			s.entries, s.refused = s.entries[:i], refusal
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			known = append(known, *found)
+		}
+	}
+	return known, nil
+}
+
+// check runs Config.Precheck when it is the key's turn.
+func (l *Log) check(ctx context.Context, e *entry.Entry) error {
+	if err := l.gate.acquire(ctx, e.KeyID); err != nil {
+		return err
+	}
+	defer l.gate.release()
+	return l.cfg.Precheck(e)
+}
+
+func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
+	id := binary.BigEndian.AppendUint16(make([]byte, 0, 2+2*entry.MaxName), uint16(len(e.Header.Iss)))
+	id = append(append(id, e.Header.Iss...), e.Header.JTI...)
+	sum := sha256.Sum256(id)
+	key[0] = keyDedup
+	copy(key[1:], sum[:])
+	return key
+}
+
+// lookup finds an entry of the same issuer and jti in the committed log: where
+// it stands, nil if there is none, id-conflict if it says something else.
+func (l *Log) lookup(e *entry.Entry) (*Registered, error) {
+	key := dedupKey(e)
+	index, ok, err := findDedup(l.db, key[:])
+	if err != nil {
+		return nil, fmt.Errorf("ledger: look up %s of %s: %w", e.Header.JTI, e.Header.Iss, err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return l.compare(e, index)
+}
+
+// findDedup is a Get that asks the bloom filters of the lowest level too: nearly
+// all keys asked for are not there.
+func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
+	it, err := r.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return 0, false, err
+	}
+	if ok = it.SeekPrefixGE(key); ok {
+		index = binary.BigEndian.Uint64(it.Value())
+	}
+	return index, ok, errors.Join(it.Error(), it.Close())
+}
+
+// compare tells a duplicate of the entry at index from a conflict with it.
+func (l *Log) compare(e *entry.Entry, index uint64) (*Registered, error) {
+	record, err := get(l.db, entryKey(index))
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
+	}
+	stored, at, err := entry.DecodeRecord(record)
+	if err != nil {
+		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
+	}
+	if string(stored.PAE()) != string(e.PAE()) {
+		return nil, conflict(e, index)
+	}
+	return &Registered{Index: index, At: at, Duplicate: true}, nil
+}
+
+func conflict(e *entry.Entry, index uint64) *entry.Refusal {
+	return entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d, which says something else", e.Header.JTI, e.Header.Iss, index).
+		WithRemedy("give every new object a new jti")
+}
+
+// drain takes what waits, up to a full commit.
+func (l *Log) drain(batch ...*submission) []*submission {
+	entries := 0
+	for _, s := range batch {
+		entries += len(s.entries)
+	}
+	for entries < maxCommit {
+		select {
+		case s := <-l.in:
+			batch = append(batch, s)
+			entries += len(s.entries)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// pending is a commit in the making.
+type pending struct {
+	store   *pebble.Batch
+	at      int64
+	first   uint64         // index of the first entry
+	next    uint64         // index of the next one
+	entries []*entry.Entry // admitted so far
+	ids     map[[1 + sha256.Size]byte]uint64
+}
+
+// commit orders the submissions, makes what was admitted durable under a new
+// signed tree head, and answers. A chunk of a snapshot may travel along.
+//
+// A crash before the sync loses the whole batch, unanswered; after it, the
+// batch is there and a submitter who asks again gets its receipt.
+func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
+	o := &l.order
+	now, refusal := l.clock.now(o.last.At)
+	if refusal == nil {
+		refusal = l.space.check()
+	}
+	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, ids: map[[1 + sha256.Size]byte]uint64{}}
+	for _, s := range batch {
+		l.admit(p, s, refusal)
+	}
+	if chunk != nil && refusal == nil {
+		l.must(chunk.put(p.store))
+	}
+	if p.next > p.first {
+		l.sign(p)
+	}
+	if !p.store.Empty() {
+		l.sync(p)
+	}
+	l.must(p.store.Close())
+	l.publish(p)
+	v := l.view.Load()
+	for _, s := range batch {
+		s.answer.Head, s.answer.log, s.answer.view = v.signed(), l, v
+		close(s.done)
+	}
+}
+
+// admit takes the entries of a submission into the commit, up to the first that
+// is refused.
+func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
+	s.answer.Refused = s.refused
+	s.answer.Registered = make([]Registered, 0, len(s.entries))
+	for _, e := range s.entries {
+		registered, refusal := l.admitOne(p, s, e, unable)
+		if refusal != nil {
+			s.answer.Refused = refusal
+			return
+		}
+		s.answer.Registered = append(s.answer.Registered, *registered)
+	}
+}
+
+func (l *Log) admitOne(p *pending, s *submission, e *entry.Entry, unable *entry.Refusal) (*Registered, *entry.Refusal) {
+	o := &l.order
+	key := dedupKey(e)
+	found, err := l.lookupOrdered(p, s, e, key)
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return nil, refusal
+	}
+	l.must(err)
+	if found != nil {
+		return found, nil
+	}
+	if unable != nil {
+		return nil, unable
+	}
+	if err := o.fold.Admit(e, p.next, p.at); err != nil {
+		refusal, ok := errors.AsType[*entry.Refusal](err)
+		if !ok {
+			l.must(err)
+		}
+		return nil, refusal
+	}
+	o.fold.Apply(e, p.next, p.at)
+	l.put(p, e, key)
+	p.ids[key] = p.next
+	p.entries = append(p.entries, e)
+	p.next++
+	return &Registered{Index: p.next - 1, At: p.at}, nil
+}
+
+// lookupOrdered is [Log.lookup] against everything that stands before e in the
+// order, the commit in the making included.
+func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key [1 + sha256.Size]byte) (*Registered, error) {
+	index, ok := p.ids[key]
+	if ok {
+		if string(p.entries[index-p.first].PAE()) != string(e.PAE()) {
+			return nil, conflict(e, index)
+		}
+		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
+	}
+	if index, ok = l.order.recent.find(key); ok {
+		return l.compare(e, index)
+	}
+	if s.seen < l.order.recent.since {
+		return l.lookup(e)
+	}
+	return nil, nil
+}
+
+// put writes an entry, its indexes and the tiles it completes.
+func (l *Log) put(p *pending, e *entry.Entry, dedup [1 + sha256.Size]byte) {
+	o := &l.order
+	o.buf = e.AppendRecord(o.buf[:0], p.at)
+	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
+	l.must(p.store.Set(dedup[:], binary.BigEndian.AppendUint64(nil, p.next), nil))
+	for _, tag := range e.Tags(p.next) {
+		l.must(p.store.Set(tagKey(tag, p.next), nil, nil))
+	}
+	o.buf = e.AppendLeaf(o.buf[:0], p.at)
+	l.must(o.frontier.Append(merkle.HashLeaf(o.buf), func(level uint, index uint64, h merkle.Hash) {
+		l.place(p, level, index, h)
+	}))
+}
+
+// place puts a node into its tile at the right edge. The first hash of a level
+// above completes the tile below it.
+func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
+	o := &l.order
+	id, height, i := locate(level, index)
+	if id.level == uint(len(o.edge)) {
+		o.edge = append(o.edge, edgeTile{id.index, new(tile)})
+	}
+	if height == 0 && id.level > 0 {
+		below := &o.edge[id.level-1]
+		l.must(p.store.Set(tileKey(tileID{id.level - 1, below.index}), below.bytes(merkle.TileWidth), nil))
+		l.tiles.Add(tileID{id.level - 1, below.index}, below.tile)
+		*below = edgeTile{below.index + 1, new(tile)}
+	}
+	*o.edge[id.level].at(height, i) = h
+}
+
+// sign makes the tree head of the commit. Before, the frontier must give the
+// head that was signed last: never sign over a tree that changed in memory.
+func (l *Log) sign(p *pending) {
+	o := &l.order
+	head, err := o.frontier.Head()
+	l.must(err)
+	signed, err := signHead(l.cfg.Origin, head, l.cfg.Signer)
+	l.must(err)
+	next := &Batch{
+		Seq: o.last.Seq + 1, PreviousSize: o.last.Size, PreviousRoot: o.last.Root,
+		Size: head.Size, Root: head.Root, At: p.at, Note: signed,
+	}
+	l.must(l.append(p, next))
+}
+
+// append puts the batch behind the last one: compare and swap on the sequence
+// number and the head.
+func (l *Log) append(p *pending, next *Batch) error {
+	last := l.order.last
+	if next.Seq != last.Seq+1 || next.PreviousSize != last.Size || next.PreviousRoot != last.Root || next.Size != p.next {
+		return fmt.Errorf("%w: batch %d does not follow batch %d", ErrCorrupt, next.Seq, last.Seq)
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if err := p.store.Set([]byte{keyBatch}, value, nil); err != nil {
+		return err
+	}
+	l.order.last = next
+	return nil
+}
+
+// sync makes the commit durable, or ends the process.
+func (l *Log) sync(p *pending) {
+	late := time.AfterFunc(l.cfg.CommitTimeout, func() {
+		l.cfg.Fatal(fmt.Errorf("ledger: commit hangs for more than %v", l.cfg.CommitTimeout))
+	})
+	l.must(p.store.Commit(pebble.Sync))
+	late.Stop()
+}
+
+// publish shows the commit to readers, and to the anchor.
+func (l *Log) publish(p *pending) {
+	o := &l.order
+	if p.next == p.first {
+		return
+	}
+	for key, index := range p.ids {
+		o.recent.add(key, index)
+	}
+	o.recent.turn(p.next)
+	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
+	l.cfg.Committed(p.next)
+	close(before.grown)
+	o.anchor.write(o.last)
+}
+
+// must ends the process on an error of the write path: state in memory must not
+// outlive a failed commit.
+func (l *Log) must(err error) {
+	if err != nil {
+		l.cfg.Fatal(err)
+		panic("ledger: Config.Fatal returned")
+	}
+}
+
+// recent remembers the dedup keys of the newest entries, in two generations, so
+// that the order needs no look-up in the store for what was looked up before.
+type recent struct {
+	since    uint64 // every entry at or above it is remembered
+	next     uint64 // since of the younger generation
+	old, new map[[1 + sha256.Size]byte]uint64
+}
+
+func newRecent(size uint64) *recent {
+	return &recent{since: size, next: size, new: map[[1 + sha256.Size]byte]uint64{}}
+}
+
+func (r *recent) find(key [1 + sha256.Size]byte) (index uint64, ok bool) {
+	if index, ok = r.new[key]; !ok {
+		index, ok = r.old[key]
+	}
+	return index, ok
+}
+
+func (r *recent) add(key [1 + sha256.Size]byte, index uint64) { r.new[key] = index }
+
+// turn starts a new generation when the younger one is full.
+func (r *recent) turn(size uint64) {
+	if len(r.new) < recentSize {
+		return
+	}
+	r.old, r.since = r.new, r.next
+	r.new, r.next = make(map[[1 + sha256.Size]byte]uint64, recentSize), size
+}

@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"sort"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Logged is an entry where it stands.
+type Logged struct {
+	*entry.Entry
+	Index uint64
+	At    int64 // registered_at, Unix milliseconds
+}
+
+// Wait returns when the log has at least size entries, or with the error of
+// ctx.
+func (l *Log) Wait(ctx context.Context, size uint64) error {
+	for {
+		v := l.view.Load()
+		if v.head.Size >= size {
+			return nil
+		}
+		select {
+		case <-v.grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Entry returns the entry at index. The error is [ErrNotFound] at or above the
+// size.
+func (l *Log) Entry(index uint64) (*Logged, error) {
+	if size := l.view.Load().head.Size; index >= size {
+		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, size)
+	}
+	record, err := get(l.db, entryKey(index))
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
+	}
+	return decodeLogged(index, record)
+}
+
+func decodeLogged(index uint64, record []byte) (*Logged, error) {
+	e, at, err := entry.DecodeRecord(record)
+	if err != nil {
+		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
+	}
+	return &Logged{e, index, at}, nil
+}
+
+// Entries returns the entries from index from to below to, or to the size if
+// that is smaller.
+func (l *Log) Entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, error] {
+	return l.entries(ctx, from, min(to, l.view.Load().head.Size))
+}
+
+func (l *Log) entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, error] {
+	return func(yield func(*Logged, error) bool) {
+		if from >= to {
+			return
+		}
+		it, err := l.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: entryKey(from), UpperBound: entryKey(to)})
+		if err != nil {
+			yield(nil, fmt.Errorf("ledger: read entries from %d: %w", from, err))
+			return
+		}
+		next := from
+		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+			var logged *Logged
+			index := binary.BigEndian.Uint64(it.Key()[1:])
+			if err = missing(index, next); err == nil {
+				logged, err = decodeLogged(index, it.Value())
+			}
+			if next++; !yield(logged, err) || err != nil {
+				_ = it.Close() // the consumer has what it wanted, or the error
+				return
+			}
+		}
+		if err := errors.Join(it.Error(), it.Close(), ctx.Err(), missing(to, next)); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func missing(found, want uint64) error {
+	if found != want {
+		return fmt.Errorf("%w: entry %d is missing", ErrCorrupt, want)
+	}
+	return nil
+}
+
+// Receipt returns the receipt of the entry at index under the newest tree head.
+// It is checked before it leaves.
+func (l *Log) Receipt(index uint64) (*verify.Receipt, error) {
+	return l.receipt(l.view.Load(), index)
+}
+
+// Receipt returns the receipt of a registered entry under the answer's head.
+func (a *Answer) Receipt(index uint64) (*verify.Receipt, error) { return a.log.receipt(a.view, index) }
+
+// Proof returns the inclusion proof of a registered entry under the answer's
+// head.
+func (a *Answer) Proof(index uint64) ([]merkle.Hash, error) {
+	return merkle.ProveInclusion(index, a.view.head.Size, a.log.nodes(a.view))
+}
+
+func (l *Log) receipt(v *view, index uint64) (*verify.Receipt, error) {
+	if index >= v.head.Size {
+		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, v.head.Size)
+	}
+	leaf, err := readLeaf(l.db, index)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v))
+	if err != nil {
+		return nil, err
+	}
+	if err := merkle.CheckInclusion(index, merkle.HashLeaf(leaf), v.head, proof); err != nil {
+		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
+	}
+	return &verify.Receipt{Leaf: leaf, Index: index, Proof: proof, Head: v.note}, nil
+}
+
+// Consistency returns the proof that the tree of older entries is a prefix of
+// that of newer ones. The error is [ErrNotFound] if the log is smaller.
+func (l *Log) Consistency(older, newer uint64) ([]merkle.Hash, error) {
+	v := l.view.Load()
+	if older > newer || newer > v.head.Size {
+		return nil, fmt.Errorf("%w: consistency of %d with %d in a log of %d", ErrNotFound, older, newer, v.head.Size)
+	}
+	return merkle.ProveConsistency(older, newer, l.nodes(v))
+}
+
+// Tile returns the bytes of a tile as c2sp.org/tlog-tiles has them. A partial
+// tile is there as soon as the log has reached it, and stays. The error is
+// [ErrNotFound] for everything that the log has not reached.
+func (l *Log) Tile(t merkle.Tile) ([]byte, error) {
+	v := l.view.Load()
+	level := t.Level
+	if t.Entries {
+		level = 0
+	}
+	if merkle.TileSpan(level, v.head.Size) < t.Index*merkle.TileWidth+uint64(t.Width) {
+		return nil, fmt.Errorf("%w: %s in a log of %d", ErrNotFound, t.Path(), v.head.Size)
+	}
+	if t.Entries {
+		return l.bundle(t)
+	}
+	found, err := l.tile(v, tileID{t.Level, t.Index})
+	if err != nil {
+		return nil, err
+	}
+	return found.bytes(t.Width), nil
+}
+
+// bundle returns leaves, each with its length before it.
+func (l *Log) bundle(t merkle.Tile) ([]byte, error) {
+	var out []byte
+	first := t.Index * merkle.TileWidth
+	for index := first; index < first+uint64(t.Width); index++ {
+		leaf, err := readLeaf(l.db, index)
+		if err != nil {
+			return nil, err
+		}
+		out = binary.BigEndian.AppendUint16(out, uint16(len(leaf)))
+		out = append(out, leaf...)
+	}
+	return out, nil
+}
+
+// Query asks a secondary index for entries.
+type Query struct {
+	Index entry.Index
+	Value string
+	// From and To bound the entries' indexes: From is the first that counts, To
+	// the first behind. To 0 is the size of the log.
+	From, To uint64
+	Limit    int  // at most so many; 0 is none
+	Newest   bool // from the newest backwards
+}
+
+// Find returns the indexes of the entries that a query matches, in order.
+func (l *Log) Find(q Query) (found []uint64, err error) {
+	size := l.view.Load().head.Size
+	if q.To == 0 || q.To > size {
+		q.To = size
+	}
+	if q.From >= q.To {
+		return nil, nil
+	}
+	prefix := tagPrefix(q.Index, q.Value)
+	bound := func(index uint64) []byte { return binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], index) }
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: bound(q.From), UpperBound: bound(q.To)})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: find %c %q: %w", q.Index, q.Value, err)
+	}
+	start, step := it.First, it.Next
+	if q.Newest {
+		start, step = it.Last, it.Prev
+	}
+	for ok := start(); ok && (q.Limit == 0 || len(found) < q.Limit); ok = step() {
+		found = append(found, binary.BigEndian.Uint64(it.Key()[len(prefix):]))
+	}
+	return found, errors.Join(it.Error(), it.Close())
+}
+
+// FirstAt returns the index of the first entry registered at or after the
+// instant (Unix milliseconds), or the size. registered_at never falls, so the
+// log is its own index by time.
+func (l *Log) FirstAt(at int64) (uint64, error) {
+	size := l.view.Load().head.Size
+	var failed error
+	index := sort.Search(int(size), func(i int) bool {
+		logged, err := l.Entry(uint64(i))
+		if err != nil {
+			failed = err
+			return true
+		}
+		return logged.At >= at
+	})
+	return uint64(index), failed
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger/entry"
+)
+
+// spaceInterval is how often the free space is asked for.
+const spaceInterval = 100 * time.Millisecond
+
+// space refuses entries before the disk is full: the storage engine would retry
+// a flush without room for ever. A ballast file is given up when the room runs
+// out all the same, so that what is in memory can be flushed; it is made again
+// when there is room.
+type space struct {
+	fs      vfs.FS
+	dir     string
+	ballast string // empty: no ballast, on file systems in memory
+	reserve uint64
+	now     func() time.Time
+
+	mu      sync.Mutex
+	asked   time.Time
+	refusal *entry.Refusal
+}
+
+func newSpace(cfg *Config, dir string) *space {
+	s := &space{fs: cfg.FS, dir: dir, reserve: cfg.Reserve, now: cfg.Now}
+	if cfg.FS == vfs.Default {
+		s.ballast = filepath.Join(dir, "BALLAST")
+	}
+	return s
+}
+
+// check reports whether there is room for entries.
+func (s *space) check() *entry.Refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if since := now.Sub(s.asked); since >= 0 && since < spaceInterval {
+		return s.refusal
+	}
+	s.asked = now
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	switch {
+	case errors.Is(err, vfs.ErrUnsupported):
+		s.refusal = nil
+	case err != nil:
+		s.refusal = entry.Refuse(entry.InsufficientStorage, "", "free space of %s is not known: %v", s.dir, err)
+	case usage.AvailBytes < s.reserve:
+		s.refusal = entry.Refuse(entry.InsufficientStorage, "", "%d bytes free, the reserve is %d", usage.AvailBytes, s.reserve).
+			WithRemedy("free disk space; the ledger goes on by itself")
+		if usage.AvailBytes < s.reserve/2 {
+			s.drop()
+		}
+	default:
+		s.refusal = nil
+		if usage.AvailBytes > 2*s.reserve {
+			s.load()
+		}
+	}
+	return s.refusal
+}
+
+// load makes the ballast, a quarter of the reserve, if it is not there.
+func (s *space) load() {
+	if s.ballast == "" {
+		return
+	}
+	if _, err := os.Stat(s.ballast); err == nil {
+		return
+	}
+	file, err := os.OpenFile(s.ballast, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // without ballast the reserve alone protects
+	}
+	err = syscall.Fallocate(int(file.Fd()), 0, 0, int64(s.reserve/4))
+	if errors.Join(err, file.Close()) != nil {
+		s.drop()
+	}
+}
+
+// drop gives the ballast up; there is nothing better to do if that fails.
+func (s *space) drop() {
+	if s.ballast != "" {
+		_ = os.Remove(s.ballast)
+	}
+}
+
+// close removes the ballast.
+func (s *space) close() error {
+	if s.ballast == "" {
+		return nil
+	}
+	if err := os.Remove(s.ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("ledger: remove ballast: %w", err)
+	}
+	return nil
+}

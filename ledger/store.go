@@ -1,0 +1,218 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Keys begin with one byte that says what they are; numbers are big-endian, so
+// that keys of one sort stand in order.
+//
+//	b                                 the last batch, as JSON
+//	d ‖ SHA-256 of issuer and jti     index of the entry (dedup)
+//	e ‖ index                         record of the entry
+//	m                                 format and origin of the database
+//	s ‖ size ‖ chunk                  snapshot of the fold at size; the last chunk is empty
+//	t ‖ tile level ‖ tile index       a full tile, 256 hashes
+//	x ‖ index name ‖ value ‖ 0 ‖ index   secondary index, without value
+const (
+	keyBatch    = 'b'
+	keyDedup    = 'd'
+	keyEntry    = 'e'
+	keyMeta     = 'm'
+	keySnapshot = 's'
+	keyTile     = 't'
+	keyTag      = 'x'
+)
+
+// storeFormat is written into new databases and demanded of old ones.
+const storeFormat = 1
+
+func entryKey(index uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
+}
+
+func tileKey(id tileID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyTile, byte(id.level)}, id.index)
+}
+
+func tagPrefix(in entry.Index, value string) []byte {
+	key := make([]byte, 0, 3+len(value)+8)
+	key = append(key, keyTag, byte(in))
+	key = append(key, value...)
+	return append(key, 0)
+}
+
+func tagKey(tag entry.Tag, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(tagPrefix(tag.Index, tag.Value), index)
+}
+
+func snapshotKey(size uint64, chunk uint32) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{keySnapshot}, size)
+	return binary.BigEndian.AppendUint32(key, chunk)
+}
+
+// meta identifies a database.
+type meta struct {
+	Format int    `json:"format"`
+	Origin string `json:"origin"`
+}
+
+// Batch is what was committed at once: the unit of order. It is appended only
+// to the batch before it, so that another engine can take the place of the
+// embedded append by comparing Seq.
+type Batch struct {
+	Seq          uint64      `json:"seq"`
+	PreviousSize uint64      `json:"previous_size"`
+	PreviousRoot merkle.Hash `json:"previous_root"`
+	Size         uint64      `json:"size"`
+	Root         merkle.Hash `json:"root"`
+	At           int64       `json:"at"`   // registered_at of its entries
+	Note         string      `json:"note"` // signed tree head of Size and Root
+}
+
+// Head returns the tree head that the batch leads to.
+func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Root} }
+
+// openStore opens the database. A new one is closed and opened again before
+// anything is acknowledged: only from its second write-ahead log on does the
+// format detect flipped bits.
+func openStore(dir string, cfg *Config) (*pebble.DB, error) {
+	db, err := pebble.Open(dir, storeOptions(cfg))
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	found, err := readMeta(db)
+	if errors.Is(err, pebble.ErrNotFound) {
+		if err = writeMeta(db, cfg.Origin); err == nil {
+			if err = db.Close(); err != nil {
+				return nil, openError(dir, err)
+			}
+			if db, err = pebble.Open(dir, storeOptions(cfg)); err != nil {
+				return nil, openError(dir, err)
+			}
+			found, err = readMeta(db)
+		}
+	}
+	if err == nil && (found.Format != storeFormat || found.Origin != cfg.Origin) {
+		err = fmt.Errorf("database has format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, cfg.Origin)
+	}
+	if err != nil {
+		return nil, errors.Join(openError(dir, err), db.Close())
+	}
+	return db, nil
+}
+
+func openError(dir string, err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: open %s: %v", ErrCorrupt, dir, err)
+	}
+	return fmt.Errorf("ledger: open %s: %w", dir, err)
+}
+
+func storeOptions(cfg *Config) *pebble.Options {
+	options := &pebble.Options{
+		FS:                          cfg.FS,
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      storeLogger{cfg},
+		CacheSize:                   blockCache,
+		MemTableSize:                memTableSize,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       64,
+	}
+	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return options
+}
+
+func readMeta(db *pebble.DB) (m meta, err error) {
+	value, err := get(db, []byte{keyMeta})
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(value, &m); err != nil {
+		return m, fmt.Errorf("%w: key %q: %v", ErrCorrupt, keyMeta, err)
+	}
+	return m, nil
+}
+
+func writeMeta(db *pebble.DB, origin string) error {
+	value, err := json.Marshal(meta{Format: storeFormat, Origin: origin})
+	if err != nil {
+		return err
+	}
+	if err := db.Set([]byte{keyMeta}, value, pebble.Sync); err != nil {
+		return err
+	}
+	return db.Flush()
+}
+
+// readLastBatch returns the last batch, or the empty one before the first.
+func readLastBatch(r pebble.Reader) (*Batch, error) {
+	value, err := get(r, []byte{keyBatch})
+	if errors.Is(err, pebble.ErrNotFound) {
+		empty := merkle.EmptyHead()
+		return &Batch{PreviousRoot: empty.Root, Root: empty.Root}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read last batch: %w", err)
+	}
+	last := new(Batch)
+	if err := json.Unmarshal(value, last); err != nil {
+		return nil, fmt.Errorf("%w: key %q: %v", ErrCorrupt, keyBatch, err)
+	}
+	return last, nil
+}
+
+// get returns a copy of the value of key.
+func get(r pebble.Reader, key []byte) ([]byte, error) {
+	value, closer, err := r.Get(key)
+	if err != nil {
+		if pebble.IsCorruptionError(err) {
+			return nil, fmt.Errorf("%w: key %x: %v", ErrCorrupt, key, err)
+		}
+		return nil, err
+	}
+	out := append([]byte(nil), value...)
+	return out, closer.Close()
+}
+
+// storeLogger passes on what Pebble says. Its Fatalf ends the process, as Pebble
+// demands: it acknowledges lost writes if Fatalf returns.
+type storeLogger struct{ cfg *Config }
+
+func (s storeLogger) Infof(format string, args ...any) {
+	s.cfg.Logger.Debug("storage", slog.String("message", fmt.Sprintf(format, args...)))
+}
+
+func (s storeLogger) Errorf(format string, args ...any) {
+	s.cfg.Logger.Error("storage", slog.String("message", fmt.Sprintf(format, args...)))
+}
+
+func (s storeLogger) Fatalf(format string, args ...any) {
+	s.cfg.Fatal(fmt.Errorf("ledger: storage: "+format, args...))
+	panic("ledger: Config.Fatal returned")
+}
+
+// exists reports whether the file system has a file of that name.
+func exists(fs vfs.FS, name string) (bool, error) {
+	_, err := fs.Stat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
