@@ -26,7 +26,7 @@ func ProveInclusion(index, size uint64, nodes NodeReader) ([]Hash, error) {
 // CheckInclusion reports nil if path proves that the leaf stands at index in
 // the tree of head, and [ErrProof] otherwise.
 func CheckInclusion(index uint64, leaf Hash, head Head, path []Hash) error {
-	err := proof.VerifyInclusion(rfc6962.DefaultHasher, index, head.Size, leaf[:], slices(path), head.Root[:])
+	err := proof.VerifyInclusion(rfc6962.DefaultHasher, index, head.Size, leaf[:], rawPath(path), head.Root[:])
 	if err != nil {
 		return fmt.Errorf("%w: inclusion of leaf %d in size %d: %v", ErrProof, index, head.Size, err)
 	}
@@ -50,7 +50,7 @@ func CheckConsistency(older, newer Head, path []Hash) error {
 	if older.Size == 0 && older != EmptyHead() {
 		return fmt.Errorf("%w: size 0 with a root other than the empty one", ErrProof)
 	}
-	err := proof.VerifyConsistency(rfc6962.DefaultHasher, older.Size, newer.Size, slices(path), older.Root[:], newer.Root[:])
+	err := proof.VerifyConsistency(rfc6962.DefaultHasher, older.Size, newer.Size, rawPath(path), older.Root[:], newer.Root[:])
 	if err != nil {
 		return fmt.Errorf("%w: consistency of size %d with %d: %v", ErrProof, older.Size, newer.Size, err)
 	}
@@ -79,7 +79,7 @@ func readProof(wanted proof.Nodes, nodes NodeReader) ([]Hash, error) {
 	return path, nil
 }
 
-func slices(path []Hash) [][]byte {
+func rawPath(path []Hash) [][]byte {
 	out := make([][]byte, len(path))
 	for i := range path {
 		out[i] = path[i][:]

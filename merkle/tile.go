@@ -2,6 +2,7 @@ package merkle
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -83,7 +84,7 @@ func ParseTilePath(path string) (Tile, error) {
 			group = strings.TrimPrefix(group, "x")
 		}
 		value, err := strconv.ParseUint(group, 10, 16)
-		if err != nil || len(group) != 3 || tile.Index > (1<<63)/1000 {
+		if err != nil || len(group) != 3 || tile.Index > (math.MaxUint64-value)/1000 {
 			return malformed("index is not made of groups of three digits")
 		}
 		tile.Index = tile.Index*1000 + value

@@ -42,7 +42,7 @@ type Compromised struct {
 func (*Agent) Kind() Kind { return KindAgent }
 
 func (a *Agent) check() error {
-	err := first(
+	return first(
 		checkName("principal", string(a.Principal)),
 		checkOneOf("op", a.Op, Enrol, Rotate, Revoke),
 		refuseIf(a.Key.IsZero(), "key", "missing"),
@@ -51,9 +51,6 @@ func (a *Agent) check() error {
 		checkName("domain", a.Domain),
 		checkOneOf("span", a.Span, SpanWorkflow, SpanAgent),
 		refuseIf(a.CompromisedSince != nil && a.Op != Revoke, "compromised_since", "only a revocation may carry it"),
-		checkLen("capabilities", len(a.Capabilities), 0, MaxList))
-	for i, capability := range a.Capabilities {
-		err = first(err, checkWord(at("capabilities", i, ""), capability))
-	}
-	return err
+		checkLen("capabilities", len(a.Capabilities), 0, MaxList),
+		each("capabilities", a.Capabilities, func(capability *string) error { return checkWord("", *capability) }))
 }

@@ -1,8 +1,9 @@
 package entry
 
 import (
-	"encoding/hex"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,30 @@ func first(refusals ...error) error {
 		}
 	}
 	return nil
+}
+
+// each returns the first refusal among those of a list's elements.
+func each[T any](list string, elements []T, check func(*T) error) error {
+	for i := range elements {
+		if err := check(&elements[i]); err != nil {
+			return inside(list+"["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	return nil
+}
+
+// distinct refuses the second of two elements whose member is the same.
+func distinct[T any, K comparable](list string, elements []T, member string, value func(*T) K) error {
+	if len(elements) < 2 {
+		return nil
+	}
+	seen := make(map[K]bool, len(elements))
+	return each(list, elements, func(element *T) error {
+		k := value(element)
+		twice := seen[k]
+		seen[k] = true
+		return refuseIf(twice, member, "%.140q stands here twice", fmt.Sprint(k))
+	})
 }
 
 // refuseIf refuses a member as malformed if the condition holds.
@@ -80,16 +105,31 @@ func checkDigest(field, digest string) error {
 	if !ok {
 		text, ok = strings.CutPrefix(digest, "hmac-sha256:")
 	}
-	if raw, err := hex.DecodeString(text); !ok || err != nil || len(raw) != 32 || strings.ToLower(text) != text {
+	if !ok || len(text) != 64 || !lowerHex(text) {
 		return malformed(field, "%.100q is not a digest", digest).
 			remedy("write sha256: or hmac-sha256: and 64 hexadecimal digits in lower case")
 	}
 	return nil
 }
 
+const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+// lowerHex reports whether text is hexadecimal digits in lower case.
+func lowerHex(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// checkKeyID accepts the one base64 spelling of a fingerprint: the last of its
+// 43 characters carries four bits.
 func checkKeyID(field, keyID string) error {
-	if len(keyID) != MaxKeyID || !strings.HasPrefix(keyID, "SHA256:") ||
-		strings.Trim(keyID[7:], "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") != "" {
+	sum, ok := strings.CutPrefix(keyID, "SHA256:")
+	if len(keyID) != MaxKeyID || !ok || strings.Trim(sum, base64Digits) != "" ||
+		strings.IndexByte(base64Digits, sum[len(sum)-1])%4 != 0 {
 		return malformed(field, "%.80q is not a key id", keyID).
 			remedy("use the OpenSSH SHA-256 fingerprint of the public key, SHA256:…")
 	}
@@ -125,12 +165,8 @@ func checkEvidence(list []Evidence) error {
 	if err := checkLen("evidence", len(list), 0, MaxList); err != nil {
 		return err
 	}
-	for i, e := range list {
-		err := first(checkDigest(at("evidence", i, "digest"), e.Digest),
-			refuseIf(len(e.URI) > maxURI, at("evidence", i, "uri"), "%d bytes, the limit is %d", len(e.URI), maxURI))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return each("evidence", list, func(e *Evidence) error {
+		return first(checkDigest("digest", e.Digest),
+			refuseIf(len(e.URI) > maxURI, "uri", "%d bytes, the limit is %d", len(e.URI), maxURI))
+	})
 }

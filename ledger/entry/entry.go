@@ -55,17 +55,26 @@ func (e *Entry) PAE() []byte { return e.pae }
 // Payload returns the payload exactly as signed. It is not to be changed.
 func (e *Entry) Payload() []byte { return e.payload }
 
+// The fixed text of the canonical envelope.
+const (
+	envelopeOpen  = `{"payload":"`
+	beforeType    = `","payloadType":"`
+	beforeKeyID   = `","signatures":[{"keyid":"`
+	beforeSig     = `","sig":"`
+	envelopeClose = `"}]}`
+)
+
 // AppendEnvelope appends the canonical envelope to dst.
 func (e *Entry) AppendEnvelope(dst []byte) []byte {
-	dst = append(dst, `{"payload":"`...)
+	dst = append(dst, envelopeOpen...)
 	dst = base64.StdEncoding.AppendEncode(dst, e.payload)
-	dst = append(dst, `","payloadType":"`+payloadTypePrefix...)
+	dst = append(dst, beforeType+payloadTypePrefix...)
 	dst = append(dst, e.Kind...)
-	dst = append(dst, payloadTypeSuffix+`","signatures":[{"keyid":"`...)
+	dst = append(dst, payloadTypeSuffix+beforeKeyID...)
 	dst = append(dst, e.KeyID...)
-	dst = append(dst, `","sig":"`...)
+	dst = append(dst, beforeSig...)
 	dst = base64.StdEncoding.AppendEncode(dst, e.Sig)
-	return append(dst, `"}]}`...)
+	return append(dst, envelopeClose...)
 }
 
 const (
@@ -87,10 +96,48 @@ func (e *Entry) AppendLeaf(dst []byte, registeredAt int64) []byte {
 // error is a [*Refusal]: malformed, unsupported-alg or too-large.
 func Decode(envelope []byte) (*Entry, error) {
 	if len(envelope) > MaxEnvelope {
-		return nil, refuse(TooLarge, "", "the envelope has %d bytes, the limit is %d", len(envelope), MaxEnvelope).
-			remedy("move large content out of the payload and log its digest")
+		return nil, tooLarge(len(envelope))
 	}
-	var wire struct {
+	w, ok := cutCanonical(envelope)
+	if !ok {
+		var err error
+		if w, err = parseEnvelope(envelope); err != nil {
+			return nil, err
+		}
+	}
+	kind, err := parsePayloadType(string(w.payloadType))
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{Kind: kind, KeyID: string(w.keyID)}
+	if e.Sig, err = appendBase64("signatures[0].sig", nil, w.sig); err != nil {
+		return nil, err
+	}
+	if err := e.checkSeal(); err != nil {
+		return nil, err
+	}
+	// The payload is decoded straight into its place in the PAE, so that an
+	// entry holds its bytes once.
+	size := base64.StdEncoding.DecodedLen(len(w.payload)) - bytes.Count(w.payload[max(0, len(w.payload)-2):], []byte("="))
+	head := paeHead(kind, size)
+	if e.pae, err = appendBase64("payload", head, w.payload); err != nil {
+		return nil, err
+	}
+	e.payload = e.pae[len(head):]
+	return e, e.decodePayload()
+}
+
+func tooLarge(size int) *Refusal {
+	return refuse(TooLarge, "", "the envelope has %d bytes, the limit is %d", size, MaxEnvelope).
+		remedy("move large content out of the payload and log its digest")
+}
+
+// wire is what an envelope says, its text still in base64.
+type wire struct{ payload, payloadType, keyID, sig []byte }
+
+// parseEnvelope reads an envelope in any spelling.
+func parseEnvelope(envelope []byte) (wire, error) {
+	var parsed struct {
 		Payload     string `json:"payload"`
 		PayloadType string `json:"payloadType"`
 		Signatures  []struct {
@@ -98,30 +145,30 @@ func Decode(envelope []byte) (*Entry, error) {
 			Sig   string `json:"sig"`
 		} `json:"signatures"`
 	}
-	if err := json.Unmarshal(envelope, &wire, json.RejectUnknownMembers(true)); err != nil {
-		return nil, malformed("envelope", "not a DSSE envelope: %s", jsonCause(err))
+	if err := json.Unmarshal(envelope, &parsed, json.RejectUnknownMembers(true)); err != nil {
+		return wire{}, asRefusal("envelope", err)
 	}
-	if len(wire.Signatures) != 1 {
-		return nil, malformed("signatures", "%d signatures, want exactly one", len(wire.Signatures))
+	if len(parsed.Signatures) != 1 {
+		return wire{}, malformed("signatures", "%d signatures, want exactly one", len(parsed.Signatures))
 	}
-	kind, err := parsePayloadType(wire.PayloadType)
-	if err != nil {
-		return nil, err
+	signature := parsed.Signatures[0]
+	return wire{[]byte(parsed.Payload), []byte(parsed.PayloadType), []byte(signature.KeyID), []byte(signature.Sig)}, nil
+}
+
+// cutCanonical reads an envelope that is spelled as [Entry.AppendEnvelope]
+// spells it, as nearly all are, without a JSON parser. It cuts nothing else: with
+// this many quotes and no escape, what lies between the separators is text.
+func cutCanonical(envelope []byte) (w wire, ok bool) {
+	const quotes = 18
+	if bytes.Count(envelope, []byte{'"'}) != quotes || bytes.IndexByte(envelope, '\\') >= 0 {
+		return wire{}, false
 	}
-	e := &Entry{Kind: kind, KeyID: wire.Signatures[0].KeyID}
-	if e.Sig, err = decodeBase64("signatures[0].sig", wire.Signatures[0].Sig); err != nil {
-		return nil, err
-	}
-	if err := checkKeyID("signatures[0].keyid", e.KeyID); err != nil {
-		return nil, err
-	}
-	if len(e.Sig) == 0 || len(e.Sig) > maxSig {
-		return nil, malformed("signatures[0].sig", "%d bytes, want 1 to %d", len(e.Sig), maxSig)
-	}
-	if err := e.setPayload(wire.PayloadType, wire.Payload); err != nil {
-		return nil, err
-	}
-	return e, e.decodePayload()
+	rest, opened := bytes.CutPrefix(envelope, []byte(envelopeOpen))
+	rest, closed := bytes.CutSuffix(rest, []byte(envelopeClose))
+	w.payload, rest, _ = bytes.Cut(rest, []byte(beforeType))
+	w.payloadType, rest, _ = bytes.Cut(rest, []byte(beforeKeyID))
+	w.keyID, w.sig, ok = bytes.Cut(rest, []byte(beforeSig))
+	return w, opened && closed && ok
 }
 
 // DecodeLeaf reads a leaf. It accepts exactly what [Entry.AppendLeaf] makes.
@@ -161,8 +208,9 @@ func New(body Body) (*Entry, error) {
 // spelling; they are checked as [Decode] would.
 func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	e := &Entry{Kind: kind}
-	if err := e.setPayload(kind.PayloadType(), base64.StdEncoding.EncodeToString(payload)); err != nil {
-		return nil, err
+	e.setPayload(payload)
+	if size := len(e.AppendEnvelope(nil)) + MaxKeyID + base64.StdEncoding.EncodedLen(maxSig); size > MaxEnvelope {
+		return nil, tooLarge(size)
 	}
 	return e, e.decodePayload()
 }
@@ -172,34 +220,45 @@ func (e *Entry) Seal(keyID string, sig []byte) {
 	e.KeyID, e.Sig = keyID, bytes.Clone(sig)
 }
 
-// setPayload decodes the payload straight into its place in the PAE, so that
-// an entry holds its bytes once.
-func (e *Entry) setPayload(payloadType, encoded string) error {
-	size := base64.StdEncoding.DecodedLen(len(encoded)) - strings.Count(encoded[max(0, len(encoded)-2):], "=")
-	pae := appendPAEHead(make([]byte, 0, len(payloadType)+size+paeOverhead), payloadType, size)
-	head := len(pae)
-	pae, err := appendBase64("payload", pae, encoded)
-	if err != nil {
-		return err
-	}
-	e.pae, e.payload = pae, pae[head:]
-	return nil
+func (e *Entry) checkSeal() error {
+	return first(checkKeyID("signatures[0].keyid", e.KeyID),
+		refuseIf(len(e.Sig) == 0 || len(e.Sig) > maxSig, "signatures[0].sig", "%d bytes, want 1 to %d", len(e.Sig), maxSig))
 }
 
+func (e *Entry) setPayload(payload []byte) {
+	head := paeHead(e.Kind, len(payload))
+	e.pae = append(head, payload...)
+	e.payload = e.pae[len(head):]
+}
+
+// paeHead returns everything of the pre-authentication encoding but the
+// payload, and room for that.
+func paeHead(kind Kind, size int) []byte {
+	const slack = 2 // by which base64 rounds up
+	payloadTypeLen := len(payloadTypePrefix) + len(kind) + len(payloadTypeSuffix)
+	pae := make([]byte, 0, len("DSSEv1 99 ")+payloadTypeLen+len(" 99999 ")+size+slack)
+	pae = append(pae, "DSSEv1 "...)
+	pae = strconv.AppendInt(pae, int64(payloadTypeLen), 10)
+	pae = append(pae, ' ')
+	pae = append(pae, payloadTypePrefix...)
+	pae = append(pae, kind...)
+	pae = append(pae, payloadTypeSuffix+" "...)
+	pae = strconv.AppendInt(pae, int64(size), 10)
+	return append(pae, ' ')
+}
+
+// decodePayload is the payload's part of [Decode].
 func (e *Entry) decodePayload() error {
 	e.Body = newBody(e.Kind)
 	if err := json.Unmarshal(e.payload, e.Body); err != nil {
-		return asRefusal(err)
-	}
-	shape, err := scan(e.payload)
-	if err != nil {
-		return err
+		return asRefusal(wholePayload, err)
 	}
 	e.Header = e.Body.header()
-	if err := shape.checkMembers(e.Kind, e.Header.Crit); err != nil {
+	r := kinds[e.Kind]
+	if err := scan(e.payload, r); err != nil {
 		return err
 	}
-	if err := e.Header.check(e.Kind); err != nil {
+	if err := e.Header.check(r); err != nil {
 		return err
 	}
 	return e.Body.check()
@@ -218,17 +277,15 @@ func parsePayloadType(payloadType string) (Kind, error) {
 	return kind, nil
 }
 
-func decodeBase64(field, text string) ([]byte, error) {
-	return appendBase64(field, nil, text)
-}
+var strictBase64 = base64.StdEncoding.Strict()
 
 // appendBase64 accepts standard padded base64 in its one spelling; the
 // library's strict mode still skips line breaks.
-func appendBase64(field string, dst []byte, text string) ([]byte, error) {
-	if strings.ContainsAny(text, "\r\n") {
+func appendBase64(field string, dst, text []byte) ([]byte, error) {
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return nil, malformed(field, "base64 with line breaks")
 	}
-	out, err := base64.StdEncoding.Strict().AppendDecode(dst, []byte(text))
+	out, err := strictBase64.AppendDecode(dst, text)
 	if err != nil {
 		return nil, malformed(field, "not standard padded base64: %v", err)
 	}

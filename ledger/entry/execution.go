@@ -102,28 +102,22 @@ func (x *Execution) check() error {
 }
 
 func (x *Execution) checkParents() error {
-	seen := make(map[Ref]bool, len(x.Parents))
-	for i, parent := range x.Parents {
-		err := first(checkRef(at("parents", i, "exec"), parent.Exec),
-			checkOneOf(at("parents", i, "dep"), parent.Dep, Hard, Soft),
-			refuseIf(seen[parent.Exec], at("parents", i, "exec"), "%s stands here twice", parent.Exec))
-		if err != nil {
-			return err
-		}
-		seen[parent.Exec] = true
-	}
-	return nil
+	return first(
+		each("parents", x.Parents, func(p *Parent) error {
+			return first(checkRef("exec", p.Exec), checkOneOf("dep", p.Dep, Hard, Soft))
+		}),
+		distinct("parents", x.Parents, "exec", func(p *Parent) Ref { return p.Exec }))
 }
 
 // Checkpoint is a restore point of an agent: what its state was after an
 // execution of its line, or before all of them.
 type Checkpoint struct {
 	Header
-	Checkpoint string `json:"checkpoint"` // local id
-	After      *Ref   `json:"after"`      // last execution covered; null: none
-	Digest     string `json:"digest"`     // of the state
-	ExpiresAt  int64  `json:"expires_at,omitempty"`
-	Loc        string `json:"loc,omitempty"` // where the state lies; never fetched
+	Checkpoint string `json:"checkpoint"`          // local id
+	After      *Ref   `json:"after"`               // last execution covered; null: none
+	Digest     string `json:"digest"`              // of the state
+	ExpiresAt  int64  `json:"expires_at,omitzero"` // Unix milliseconds; 0: never
+	Loc        string `json:"loc,omitempty"`       // where the state lies; never fetched
 }
 
 // Kind implements [Body].

@@ -1,9 +1,8 @@
 package entry
 
 import (
+	"slices"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"recoveryledger/merkle"
 )
@@ -41,11 +40,11 @@ type Header struct {
 
 func (h *Header) header() *Header { return h }
 
-func (h *Header) check(kind Kind) error {
+func (h *Header) check(r *rule) error {
 	if h.V != 1 {
 		return malformed("v", "version %d, want 1", h.V)
 	}
-	if id, err := uuid.Parse(h.JTI); err != nil || id.String() != h.JTI {
+	if !isUUID(h.JTI) {
 		return malformed("jti", "%.60q is not a UUID in lower case", h.JTI).
 			remedy("use a UUID, such as 0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21; version 7 sorts best")
 	}
@@ -53,18 +52,27 @@ func (h *Header) check(kind Kind) error {
 		return err
 	}
 	if h.Aud == "" || len(h.Aud) > MaxName {
-		return malformed("aud", "%d characters, want the ledger's origin", len(h.Aud))
+		return malformed("aud", "%d bytes, want the ledger's origin", len(h.Aud))
 	}
 	if h.Iat <= 0 {
 		return malformed("iat", "%d is not a Unix time in seconds", h.Iat)
 	}
-	if !kinds[kind].wid {
-		if h.Wid != "" {
-			return malformed("wid", "a %s entry belongs to no workflow", kind)
+	for _, name := range h.Crit {
+		if !r.understands(name) {
+			return malformed("crit", "member %.60q is critical and not understood", name).
+				remedy("upgrade the ledger, or leave the member out")
 		}
-		return nil
 	}
-	return checkName("wid", string(h.Wid))
+	if slices.Contains(r.required, "wid") {
+		return checkName("wid", string(h.Wid))
+	}
+	return refuseIf(h.Wid != "", "wid", "an entry of this kind belongs to no workflow")
+}
+
+// isUUID reports whether text is a UUID in lower case (RFC 9562, section 4).
+func isUUID(text string) bool {
+	return len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' &&
+		lowerHex(text[:8]) && lowerHex(text[9:13]) && lowerHex(text[14:18]) && lowerHex(text[19:23]) && lowerHex(text[24:])
 }
 
 // EntryRef points at an entry of the same log.

@@ -1,5 +1,10 @@
 package entry
 
+import (
+	"maps"
+	"slices"
+)
+
 // Act is what a decision does to an incident.
 type Act string
 
@@ -31,7 +36,7 @@ type Decision struct {
 	Pin        *HeadRef    `json:"pin,omitempty"` // state of the log the scope was computed at
 	Scope      *Scope      `json:"scope,omitempty"`
 	Blast      *Blast      `json:"blast,omitempty"`
-	DeadlineAt int64       `json:"deadline_at,omitempty"` // authorize, amend
+	DeadlineAt int64       `json:"deadline_at,omitzero"` // authorize, amend
 
 	Approvals  []uint64      `json:"approvals,omitempty"`
 	Supersedes *EntryRef     `json:"supersedes,omitempty"`
@@ -60,7 +65,7 @@ type Blast struct {
 	Undeclared  int64 `json:"undeclared"`
 }
 
-// Verdict on a signal, and its index.
+// Disposition is the verdict on the signal at Index.
 type Disposition struct {
 	Index       uint64 `json:"index"`
 	Disposition string `json:"disposition"` // confirmed, unfounded, inconclusive
@@ -84,42 +89,49 @@ func (d *Decision) check() error {
 	if err != nil {
 		return err
 	}
-	for i, member := range d.Members {
-		err = first(err, checkRef(at("members", i, ""), member))
-	}
-	return first(err, d.checkScope(), checkDispositions(d.Signals),
-		refuseIf(d.Act == ActDeny && d.Signals == nil, "signals", "missing in a deny"),
+	return first(
+		each("members", d.Members, func(member *Ref) error { return checkRef("", *member) }),
+		each("unfounded", d.Unfounded, func(u *Unfounded) error { return checkReason(u.Reason) }),
+		d.checkScope(), checkDispositions(d.Signals),
+		refuseIf(d.Act == ActDeny && len(d.Signals) == 0, "signals", "missing in a deny"),
 		refuseIf(d.Act == ActRelease && len(d.Members) == 0, "members", "missing in a release"))
 }
 
 func (d *Decision) checkScope() error {
 	timed := d.Act == ActAuthorize || d.Act == ActAmend
-	if !timed && d.Act != ActContain && d.Act != ActEscalate {
-		return nil
-	}
+	scoped := timed || d.Act == ActContain || d.Act == ActEscalate
 	missing := func(field string, absent bool) error {
-		return refuseIf(absent, field, "missing in a decision with a scope")
+		return refuseIf(scoped && absent, field, "missing in a decision with a scope")
 	}
-	err := first(missing("basis", d.Basis == nil), missing("unfounded", d.Unfounded == nil), missing("pin", d.Pin == nil),
-		missing("scope", d.Scope == nil), missing("blast", d.Blast == nil), missing("deadline_at", timed && d.DeadlineAt <= 0))
-	if err != nil {
-		return err
+	err := first(
+		missing("basis", d.Basis == nil),
+		missing("unfounded", d.Unfounded == nil),
+		missing("pin", d.Pin == nil),
+		missing("scope", d.Scope == nil),
+		missing("blast", d.Blast == nil),
+		missing("deadline_at", timed && d.DeadlineAt == 0),
+		checkCount("deadline_at", d.DeadlineAt))
+	if err == nil && d.Scope != nil {
+		err = checkOneOf("scope.algorithm", d.Scope.Algorithm, ScopeAlgorithm)
 	}
-	for i, u := range d.Unfounded {
-		err = first(err, checkText(at("unfounded", i, "reason"), u.Reason))
+	if err == nil && d.Blast != nil {
+		err = inside("blast", d.Blast.check())
 	}
-	return first(err, checkOneOf("scope.algorithm", d.Scope.Algorithm, ScopeAlgorithm),
-		checkCount("blast.members", d.Blast.Members), checkCount("blast.agents", d.Blast.Agents),
-		checkCount("blast.domains", d.Blast.Domains), checkCount("blast.irrevocable", d.Blast.Irrevocable),
-		checkCount("blast.undeclared", d.Blast.Undeclared))
+	return err
+}
+
+func (b *Blast) check() error {
+	return first(checkCount("members", b.Members), checkCount("agents", b.Agents), checkCount("domains", b.Domains),
+		checkCount("irrevocable", b.Irrevocable), checkCount("undeclared", b.Undeclared))
 }
 
 func checkDispositions(list []Disposition) error {
-	err := checkLen("signals", len(list), 0, MaxList)
-	for i, s := range list {
-		err = first(err, checkOneOf(at("signals", i, "disposition"), s.Disposition, "confirmed", "unfounded", "inconclusive"))
-	}
-	return err
+	return first(
+		checkLen("signals", len(list), 0, MaxList),
+		each("signals", list, func(s *Disposition) error {
+			return checkOneOf("disposition", s.Disposition, "confirmed", "unfounded", "inconclusive")
+		}),
+		distinct("signals", list, "index", func(s *Disposition) uint64 { return s.Index }))
 }
 
 // Approval answers a proposal.
@@ -209,13 +221,8 @@ func (*Record) Kind() Kind { return KindRecord }
 func (r *Record) check() error {
 	err := first(checkOneOf("state", r.State, "RECOVERED", "PARTIAL", "FAILED"), checkCount("review", r.Review),
 		checkDispositions(r.Signals))
-	for _, result := range results() { // in a fixed order, so that the refusal is the same every time
-		err = first(err, checkCount("tally."+string(result), r.Tally[result]))
-	}
-	for result := range r.Tally {
-		if err == nil && checkOneOf("", result, results()...) != nil {
-			return malformed("tally", "a member is none of %v", results())
-		}
+	for _, result := range slices.Sorted(maps.Keys(r.Tally)) { // so that the refusal is the same every time
+		err = first(err, checkOneOf("tally", result, results()...), checkCount("tally."+string(result), r.Tally[result]))
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/binary"
 
@@ -26,11 +28,11 @@ type PublicKey struct {
 // point, under which one signature can fit many messages, as malformed.
 func ParsePublicKey(der []byte) (PublicKey, error) {
 	if len(der) > maxKeyDER {
-		return PublicKey{}, unsupportedKey("a public key of %d bytes", len(der))
+		return PublicKey{}, malformed("key", "%d bytes, the limit is %d", len(der), maxKeyDER)
 	}
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
-		return PublicKey{}, malformed("key", "not a SubjectPublicKeyInfo: %v", err)
+		return PublicKey{}, unparsedKey(der, err)
 	}
 	switch key := parsed.(type) {
 	case ed25519.PublicKey:
@@ -42,7 +44,7 @@ func ParsePublicKey(der []byte) (PublicKey, error) {
 			return PublicKey{}, unsupportedKey("ECDSA on %s", key.Curve.Params().Name)
 		}
 	default:
-		return PublicKey{}, unsupportedKey("a key of type %T", parsed)
+		return PublicKey{}, unsupportedKey("a %T", parsed)
 	}
 	canonical, err := x509.MarshalPKIXPublicKey(parsed)
 	if err != nil || !bytes.Equal(canonical, der) {
@@ -58,6 +60,31 @@ func NewPublicKey(key crypto.PublicKey) (PublicKey, error) {
 		return PublicKey{}, unsupportedKey("%v", err)
 	}
 	return ParsePublicKey(der)
+}
+
+// unparsedKey tells an algorithm that the standard library does not know from a
+// damaged key of one that it does.
+func unparsedKey(der []byte, cause error) *Refusal {
+	var spki struct {
+		Algorithm pkix.AlgorithmIdentifier
+		Key       asn1.BitString
+	}
+	rest, err := asn1.Unmarshal(der, &spki)
+	if err != nil || len(rest) > 0 {
+		return malformed("key", "not a SubjectPublicKeyInfo in DER")
+	}
+	var curve asn1.ObjectIdentifier
+	switch oid := spki.Algorithm.Algorithm.String(); oid {
+	case "1.3.101.112": // Ed25519
+	case "1.2.840.10045.2.1": // elliptic curves
+		_, err := asn1.Unmarshal(spki.Algorithm.Parameters.FullBytes, &curve)
+		if err == nil && curve.String() != "1.2.840.10045.3.1.7" {
+			return unsupportedKey("ECDSA on the curve %s", curve)
+		}
+	default:
+		return unsupportedKey("a key of the algorithm %s", oid)
+	}
+	return malformed("key", "not a public key: %v", cause)
 }
 
 func unsupportedKey(format string, args ...any) *Refusal {
@@ -121,7 +148,7 @@ func (k PublicKey) MarshalText() ([]byte, error) { return []byte(k.String()), ni
 
 // UnmarshalText implements [encoding.TextUnmarshaler]; see [ParsePublicKey].
 func (k *PublicKey) UnmarshalText(text []byte) error {
-	der, err := decodeBase64("key", string(text))
+	der, err := appendBase64("key", nil, text)
 	if err != nil {
 		return err
 	}

@@ -76,81 +76,132 @@ func newBody(kind Kind) Body {
 	panic("entry: kind " + string(kind) + " has no body")
 }
 
-// kindRule lists the members of a kind beside the header's.
-type kindRule struct {
-	required []string // always present
-	optional []string // present or not, or as the body's check says
-	nullable []string // those of them that may be null
-	wid      bool     // whether the header names a workflow
+// rule lists the members of an object of the protocol. Others are kept and
+// ignored, whatever they hold.
+type rule struct {
+	required []string         // always present
+	optional []string         // present or not, or as the body's check says; as text not empty
+	nullable []string         // those of both that may be null
+	inner    map[string]*rule // of those that hold an object or a list of objects; nil: any JSON
+	anyName  bool             // a map; the body checks the names
 }
 
-func (r kindRule) understood(name string) bool {
-	return slices.Contains(headerMembers, name) || name == "crit" || (name == "wid" && r.wid) ||
-		slices.Contains(r.required, name) || slices.Contains(r.optional, name)
+func (r *rule) understands(name string) bool {
+	return slices.Contains(r.required, name) || slices.Contains(r.optional, name)
 }
 
-// headerMembers are mandatory in every payload.
-var headerMembers = []string{"v", "jti", "iss", "aud", "iat"}
+// Objects that several kinds hold.
+var (
+	entryRef    = &rule{required: []string{"index", "leaf_hash"}}
+	headRef     = &rule{required: []string{"size", "root"}}
+	evidence    = &rule{required: []string{"digest"}, optional: []string{"uri"}}
+	disposition = &rule{required: []string{"index", "disposition"}}
+	extent      = &rule{required: []string{"members", "agents", "domains", "fenced_ms"}}
+)
+
+// withHeader adds the members of every payload. Where there is no workflow, wid
+// is known too, for the header to refuse.
+func withHeader(wid bool, r rule) *rule {
+	header := []string{"v", "jti", "iss", "aud", "iat"}
+	r.optional = append(r.optional, "crit")
+	if wid {
+		header = append(header, "wid")
+	} else {
+		r.optional = append(r.optional, "wid")
+	}
+	r.required = append(header, r.required...)
+	return &r
+}
 
 // kinds is the table of protocol.md, section 3.
-var kinds = map[Kind]kindRule{
-	KindPolicy: {
+var kinds = map[Kind]*rule{
+	KindPolicy: withHeader(false, rule{
 		required: []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms"},
 		optional: []string{"witnesses", "ledger_keys", "recovery", "previous"},
-	},
-	KindAgent: {
+		inner: map[string]*rule{
+			"authority": {required: []string{"principal", "key"}},
+			"roles":     {anyName: true},
+			"windows": {required: []string{"decide_ms", "answer_ms", "member_ms", "deadline_max_ms", "cooldown_ms",
+				"since_max_ms", "bundle_max_age_ms", "iat_ms"}},
+			"limits": {
+				required: []string{"incident", "signaler", "victim", "window_ms"},
+				inner:    map[string]*rule{"incident": extent, "signaler": extent, "victim": extent},
+			},
+			"quotas":   {required: []string{"entries_per_hour", "signals_per_hour"}},
+			"quorum":   {required: []string{"approve", "override", "signalers"}},
+			"recovery": nil,
+			"previous": entryRef,
+		},
+	}),
+	KindAgent: withHeader(false, rule{
 		required: []string{"principal", "op", "key", "roles", "domain", "span"},
 		optional: []string{"compromised_since", "capabilities"},
-	},
-	KindExecution: {
+		inner:    map[string]*rule{"compromised_since": {required: []string{"index"}}},
+	}),
+	KindExecution: withHeader(true, rule{
 		required: []string{"exec", "parents", "effect", "progress"},
 		optional: []string{"idempotency_key", "task", "checkpoint", "comp", "compensates", "inp_hash", "out_hash",
 			"cost_micro_usd", "latency_ms"},
-		wid: true,
-	},
-	KindCheckpoint: {
+		inner: map[string]*rule{
+			"parents": {required: []string{"exec", "dep"}},
+			"compensates": {
+				required: []string{"incident", "decision", "exec"},
+				inner:    map[string]*rule{"decision": entryRef},
+			},
+		},
+	}),
+	KindCheckpoint: withHeader(true, rule{
 		required: []string{"checkpoint", "after", "digest"},
 		optional: []string{"expires_at", "loc"},
 		nullable: []string{"after"},
-		wid:      true,
-	},
-	KindSignal: {
+	}),
+	KindSignal: withHeader(true, rule{
 		required: []string{"subject", "class", "code", "standing", "effects", "replay_safety", "observed_at"},
 		optional: []string{"since", "last_known_good", "evidence", "retry_after_ms", "severity", "attempt",
 			"supersedes", "detail"},
-		wid: true,
-	},
-	KindDecision: {
+		inner: map[string]*rule{"evidence": evidence, "supersedes": entryRef},
+	}),
+	KindDecision: withHeader(true, rule{
 		required: []string{"incident", "act", "policy", "epoch", "exp", "reason"},
 		optional: []string{"basis", "unfounded", "pin", "scope", "blast", "deadline_at", "approvals", "supersedes",
 			"signals", "members"},
-		wid: true,
-	},
-	KindApproval: {
+		inner: map[string]*rule{
+			"policy": entryRef, "basis": headRef, "pin": headRef, "supersedes": entryRef, "signals": disposition,
+			"unfounded": {required: []string{"index", "reason"}},
+			"scope":     {required: []string{"algorithm", "size", "root"}},
+			"blast":     {required: []string{"members", "agents", "domains", "irrevocable", "undeclared"}},
+		},
+	}),
+	KindApproval: withHeader(true, rule{
 		required: []string{"incident", "proposal", "verdict", "exp", "reason"},
-		wid:      true,
-	},
-	KindOutcome: {
+		inner:    map[string]*rule{"proposal": entryRef},
+	}),
+	KindOutcome: withHeader(true, rule{
 		required: []string{"incident", "decision", "exec", "result", "observed_at"},
 		optional: []string{"residual", "comp_exec", "post_digest", "evidence", "supersedes"},
-		wid:      true,
-	},
-	KindRecord: {
+		inner:    map[string]*rule{"decision": entryRef, "evidence": evidence, "supersedes": entryRef},
+	}),
+	KindRecord: withHeader(true, rule{
 		required: []string{"incident", "state", "decision", "tally", "unresolved", "signals", "review"},
-		wid:      true,
-	},
-	KindTask: {
+		inner: map[string]*rule{
+			"decision": entryRef, "tally": {anyName: true}, "unresolved": headRef, "signals": disposition,
+		},
+	}),
+	KindTask: withHeader(true, rule{
 		required: []string{"task", "op", "from", "to", "reason", "epoch", "retry_count", "resume_count"},
 		optional: []string{"type", "max_retries", "agent", "lease_ms", "snapshot"},
-		wid:      true,
-	},
-	KindAttempt: {
+		inner: map[string]*rule{"snapshot": {required: []string{"exec", "agent", "turns", "max_turns", "cost_micro_usd",
+			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}}},
+	}),
+	KindAttempt: withHeader(true, rule{
 		required: []string{"run", "case", "rungs", "status", "trace_digest"},
-		wid:      true,
-	},
-	KindRun: {
+		inner: map[string]*rule{"rungs": {
+			required: []string{"attempt", "class", "code", "rule", "strategy", "result", "reason"},
+			optional: []string{"model", "cost_micro_usd", "latency_ms"},
+		}},
+	}),
+	KindRun: withHeader(true, rule{
 		required: []string{"run", "op", "config_digest", "scenario_digest", "seed", "engine"},
 		optional: []string{"run_root", "report_digest", "recommendation"},
-		wid:      true,
-	},
+	}),
 }

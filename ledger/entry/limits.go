@@ -22,8 +22,8 @@ const (
 	MaxKeyID = 50
 
 	maxMembers = 64   // members of the payload object
-	maxSig     = 80   // an ECDSA P-256 signature in DER has at most 72 bytes
-	maxKeyDER  = 128  // a P-256 SubjectPublicKeyInfo has 91 bytes
+	maxSig     = 72   // an ECDSA P-256 signature in DER; Ed25519 has 64
+	maxKeyDER  = 2048 // a P-256 SubjectPublicKeyInfo has 91; larger ones are refused by name
 	maxURI     = 1024 // evidence location
 	maxToken   = 64   // class, code, capability and other open words
 )

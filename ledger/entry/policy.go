@@ -1,8 +1,8 @@
 package entry
 
 import (
+	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,7 +40,7 @@ type Policy struct {
 	MaxStepMS  int64           `json:"max_step_ms"` // largest step of the wall clock that is believed
 	Witnesses  string          `json:"witnesses,omitempty"`
 	LedgerKeys []string        `json:"ledger_keys,omitempty"` // verifier keys of the ledger from here on
-	Recovery   jsontext.Value  `json:"recovery,omitempty"`    // rules of the recovery engine
+	Recovery   jsontext.Value  `json:"recovery,omitzero"`     // rules of the recovery engine
 	Previous   *EntryRef       `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
 }
 
@@ -99,24 +99,19 @@ func (p *Policy) check() error {
 	if err := checkLen("authority", len(p.Authority), 1, MaxList); err != nil {
 		return err
 	}
-	for i, a := range p.Authority {
-		same := func(b AuthorityKey) bool { return b.Key.Equal(a.Key) }
-		err := first(checkName(at("authority", i, "principal"), string(a.Principal)),
-			refuseIf(slices.ContainsFunc(p.Authority[:i], same), at("authority", i, "key"), "the key stands here twice"))
-		if err != nil {
-			return err
-		}
+	err := first(
+		each("authority", p.Authority, func(a *AuthorityKey) error { return checkName("principal", string(a.Principal)) }),
+		distinct("authority", p.Authority, "key", func(a *AuthorityKey) string { return a.Key.String() }))
+	if err != nil {
+		return err
 	}
-	for granted, granters := range p.Roles {
+	for _, granted := range slices.Sorted(maps.Keys(p.Roles)) {
 		if granted != RoleAgent {
-			return malformed("roles."+string(granted), "only the authority grants this role").
+			return malformed("roles", "only the authority grants the role %.60q", string(granted)).
 				remedy(`list under "agent" the roles that may enrol plain agents`)
 		}
-		if err := checkRoles("roles.agent", granters); err != nil {
-			return err
-		}
 	}
-	return first(p.Windows.check(), p.Limits.check(),
+	return first(checkRoles("roles.agent", p.Roles[RoleAgent]), p.Windows.check(), p.Limits.check(),
 		checkCount("quotas.entries_per_hour", p.Quotas.EntriesPerHour),
 		checkPositive("quotas.signals_per_hour", p.Quotas.SignalsPerHour),
 		checkPositive("quorum.approve", p.Quorum.Approve),
@@ -150,21 +145,7 @@ func (c *Cap) check(field string) error {
 }
 
 func checkRoles(field string, roles []Role) error {
-	for i, role := range roles {
-		err := first(checkOneOf(at(field, i, ""), role, Roles()...),
-			refuseIf(slices.Contains(roles[:i], role), at(field, i, ""), "role %s stands here twice", role))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// at names an element of a list, or a member of one.
-func at(list string, i int, member string) string {
-	path := list + "[" + strconv.Itoa(i) + "]"
-	if member != "" {
-		path += "." + member
-	}
-	return path
+	return first(
+		each(field, roles, func(role *Role) error { return checkOneOf("", *role, Roles()...) }),
+		distinct(field, roles, "", func(role *Role) Role { return *role }))
 }

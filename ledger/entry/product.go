@@ -120,19 +120,14 @@ func (a *Attempt) check() error {
 	err := first(checkName("run", a.Run), checkName("case", a.Case), checkLen("rungs", len(a.Rungs), 0, MaxList),
 		checkOneOf("status", a.Status, "auto_recovered", "escalated", "no_failure"),
 		checkDigest("trace_digest", a.TraceDigest))
-	for i := range a.Rungs {
-		err = first(err, a.Rungs[i].check(i))
-	}
-	return err
+	return first(err, each("rungs", a.Rungs, (*Rung).check))
 }
 
-func (r *Rung) check(i int) error {
-	member := func(name string) string { return at("rungs", i, name) }
-	return first(checkCount(member("attempt"), r.Attempt), checkWord(member("class"), r.Class),
-		checkWord(member("code"), r.Code), checkWord(member("rule"), r.Rule), checkWord(member("strategy"), r.Strategy),
-		optional(member("model"), r.Model, checkName), checkWord(member("result"), r.Result),
-		checkOptionalCount(member("cost_micro_usd"), r.CostMicroUSD), checkOptionalCount(member("latency_ms"), r.LatencyMS),
-		checkText(member("reason"), r.Reason))
+func (r *Rung) check() error {
+	return first(checkCount("attempt", r.Attempt), checkWord("class", r.Class), checkWord("code", r.Code),
+		checkWord("rule", r.Rule), checkWord("strategy", r.Strategy), optional("model", r.Model, checkName),
+		checkWord("result", r.Result), checkOptionalCount("cost_micro_usd", r.CostMicroUSD),
+		checkOptionalCount("latency_ms", r.LatencyMS), checkText("reason", r.Reason))
 }
 
 // Run opens or closes a run of the recovery engine.

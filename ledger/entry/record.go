@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"strconv"
+	"fmt"
 )
 
 // ErrRecord reports a stored record that no entry could have made.
@@ -32,8 +32,11 @@ func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := e.checkSeal(); err != nil {
+		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
+	}
 	if err := e.decodePayload(); err != nil {
-		return nil, 0, errors.Join(ErrRecord, err)
+		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
 	}
 	return e, registeredAt, nil
 }
@@ -51,16 +54,16 @@ func AppendRecordLeaf(dst, record []byte) ([]byte, error) {
 // splitRecord returns an entry without its body.
 func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	at, n := binary.Uvarint(record)
-	if n <= 0 || at > MaxInteger {
+	if n <= 0 || n > 1 && record[n-1] == 0 || at > MaxInteger {
 		return nil, 0, ErrRecord
 	}
 	rest, damaged := record[n:], false
 	field := func() []byte {
-		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+		if len(rest) == 0 || len(rest)-1 < int(rest[0]) {
 			damaged = true
 			return nil
 		}
-		value := rest[1 : 1+rest[0]]
+		value := rest[1:][:rest[0]]
 		rest = rest[1+len(value):]
 		return value
 	}
@@ -68,26 +71,6 @@ func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	if damaged || !e.Kind.known() {
 		return nil, 0, ErrRecord
 	}
-	payloadType := e.Kind.PayloadType()
-	e.pae = appendPAEHead(make([]byte, 0, len(payloadType)+len(rest)+paeOverhead), payloadType, len(rest))
-	head := len(e.pae)
-	e.pae = append(e.pae, rest...)
-	e.payload = e.pae[head:]
+	e.setPayload(rest)
 	return e, int64(at), nil
-}
-
-// paeOverhead is room for what the pre-authentication encoding adds to type
-// and payload, and for the bytes that base64 rounds up.
-const paeOverhead = 26
-
-// appendPAEHead appends everything of the pre-authentication encoding but the
-// payload.
-func appendPAEHead(dst []byte, payloadType string, size int) []byte {
-	dst = append(dst, "DSSEv1 "...)
-	dst = strconv.AppendInt(dst, int64(len(payloadType)), 10)
-	dst = append(dst, ' ')
-	dst = append(dst, payloadType...)
-	dst = append(dst, ' ')
-	dst = strconv.AppendInt(dst, int64(size), 10)
-	return append(dst, ' ')
 }

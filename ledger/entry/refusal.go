@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -85,31 +86,53 @@ func (r *Refusal) remedy(text string) *Refusal {
 }
 
 // asRefusal turns an error of the JSON decoder into a refusal that names the
-// member; a refusal by one of our own types comes through as it is.
-func asRefusal(err error) *Refusal {
+// member, or else the whole; a refusal by one of our own types comes through.
+func asRefusal(whole string, err error) *Refusal {
 	field := ""
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
-		field = fieldPath(string(semantic.JSONPointer))
+		field = fieldPath(semantic.JSONPointer)
+	}
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		field = fieldPath(syntactic.JSONPointer)
 	}
 	if own, ok := errors.AsType[*Refusal](err); ok {
 		own.Field = field
 		return own
 	}
-	return malformed(field, "%s", jsonCause(err))
+	return malformed(cmp.Or(field, whole), "%s", jsonCause(err))
 }
 
-// fieldPath turns a JSON pointer (RFC 6901) into the path form of Field.
-func fieldPath(pointer string) string {
-	var b strings.Builder
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		switch {
-		case token != "" && strings.Trim(token, "0123456789") == "":
-			b.WriteString("[" + token + "]")
-		case b.Len() > 0:
-			b.WriteString("." + token)
-		default:
-			b.WriteString(token)
+// inside prefixes the field of a refusal with the member or the element, "[3]",
+// that it stands in. A name too long to be one of the protocol's is left out.
+func inside(place string, err error) error {
+	if r, ok := errors.AsType[*Refusal](err); ok && r.Field != wholePayload && len(place) <= maxToken {
+		if r.Field != "" && r.Field[0] != '[' {
+			place += "."
 		}
+		r.Field = place + r.Field
+	}
+	return err
+}
+
+// wholePayload is the field of a refusal for which no member is to blame.
+const wholePayload = "payload"
+
+// fieldPath turns a JSON pointer (RFC 6901) into the path form of Field.
+func fieldPath(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	depth := 0
+	for token := range pointer.Tokens() {
+		if depth++; depth > MaxDepth || len(token) > maxToken {
+			break // none of the protocol's members
+		}
+		if token != "" && strings.Trim(token, "0123456789") == "" {
+			b.WriteString("[" + token + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
 	}
 	return b.String()
 }
@@ -120,6 +143,9 @@ func jsonCause(err error) string {
 		return fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
 	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
+		if semantic.Err != nil && semantic.JSONKind == '0' {
+			return fmt.Sprintf("%.40s is not an integer that may stand here", semantic.JSONValue)
+		}
 		if semantic.Err != nil {
 			return semantic.Err.Error()
 		}

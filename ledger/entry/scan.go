@@ -2,136 +2,177 @@ package entry
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// shape is what [scan] learns of a payload beside that it keeps the rules.
-type shape struct {
-	members [][]byte // names at the top level, in order
-	nulls   [][]byte // those whose value is null
+// scan checks what the typed decoder does not: mandatory members are there, at
+// every level, and null stands only where it has a meaning; numbers are integers
+// within ±(2^53 − 1) written without fraction, exponent or negative zero, and
+// nesting ends at [MaxDepth], in unknown members too. The payload is JSON that
+// the decoder has accepted, so that syntax and types need no check here.
+func scan(payload []byte, r *rule) error {
+	s := scanner{text: payload}
+	if s.peek() != '{' {
+		return malformed(wholePayload, "%.20s, want an object", payload)
+	}
+	return s.object(r)
 }
 
-// scan checks what the typed decoder does not: numbers are integers within
-// ±(2^53 − 1) written without fraction, exponent or negative zero, and nesting
-// ends at [MaxDepth], in unknown members too. The payload is JSON that the
-// decoder has accepted, so that syntax needs no check here.
-func scan(payload []byte) (shape, error) {
-	s := shape{members: make([][]byte, 0, 16)}
-	depth, name := 0, true // name: a string at depth 1 is a member's name
-	for i := 0; i < len(payload); {
-		switch c := payload[i]; c {
-		case '{', '[':
-			if depth++; depth > MaxDepth {
-				return s, malformed("payload", "nesting deeper than %d", MaxDepth)
-			}
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':':
-			if depth == 1 {
-				name = c == ','
-			}
-			i++
-		case '"':
-			end := stringEnd(payload, i)
-			if depth == 1 && name {
-				s.members = append(s.members, unquote(payload[i:end]))
-			}
-			i = end
-		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			end := i + numberLen(payload[i:])
-			if err := s.checkNumber(string(payload[i:end])); err != nil {
-				return s, err
-			}
-			i = end
-		case 'n':
-			if depth == 1 {
-				s.nulls = append(s.nulls, s.members[len(s.members)-1])
-			}
-			i += len("null")
-		case 't':
-			i += len("true")
-		case 'f':
-			i += len("false")
-		default: // white space
-			i++
+// scanner walks over JSON. Its methods return a refusal whose field is the path
+// from the value they walk over.
+type scanner struct {
+	text  []byte
+	at    int // offset of the next byte
+	depth int
+}
+
+// value walks over a value under a rule; under nil, any JSON may stand.
+func (s *scanner) value(r *rule) error {
+	switch s.peek() {
+	case '{':
+		return s.object(r)
+	case '[':
+		return s.array(r)
+	case '"':
+		s.quoted()
+	case 't':
+		s.at += len("true")
+	case 'f':
+		s.at += len("false")
+	case 'n':
+		s.at += len("null")
+		if r != nil {
+			return malformed("", "null").remedy("leave an unknown member out")
+		}
+	default:
+		return s.number()
+	}
+	return nil
+}
+
+func (s *scanner) object(r *rule) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	members := 0
+	seen := uint64(0) // bit i: the i-th mandatory member
+	for ; s.peek() != '}'; members++ {
+		quoted := s.quoted()
+		name := quoted[1 : len(quoted)-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name, _ = jsontext.AppendUnquote(nil, quoted) // valid: the decoder took it
+		}
+		var err error
+		if r == nil {
+			err = s.value(nil)
+		} else {
+			err = s.member(r, name, &seen)
+		}
+		if err != nil {
+			return inside(string(name), err)
 		}
 	}
-	if len(s.members) > maxMembers {
-		return s, malformed("payload", "%d members, the limit is %d", len(s.members), maxMembers)
+	if s.leave(); s.depth == 0 && members > maxMembers {
+		return malformed(wholePayload, "%d members, the limit is %d", members, maxMembers)
 	}
-	return s, nil
-}
-
-// stringEnd returns the offset behind the string that begins at start.
-func stringEnd(payload []byte, start int) int {
-	for i := start + 1; ; i++ {
-		switch payload[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	if r != nil {
+		if i := bits.TrailingZeros64(^seen); i < len(r.required) {
+			return malformed(r.required[i], "missing")
 		}
 	}
+	return nil
 }
 
-func numberLen(rest []byte) int {
-	if n := bytes.IndexAny(rest, ",]} \t\r\n"); n >= 0 {
-		return n
+// member walks over the value of a member of an object under r.
+func (s *scanner) member(r *rule, name []byte, seen *uint64) error {
+	same := func(known string) bool { return known == string(name) }
+	place := slices.IndexFunc(r.required, same)
+	optional := place < 0 && slices.ContainsFunc(r.optional, same)
+	if place >= 0 {
+		*seen |= 1 << place
 	}
-	return len(rest)
-}
-
-func unquote(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	name, _ := jsontext.AppendUnquote(nil, quoted) // valid: the decoder took it
-	return name
-}
-
-func (s *shape) checkNumber(text string) error {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || text == "-0" || n > MaxInteger || n < -MaxInteger {
-		field := "payload"
-		if len(s.members) > 0 {
-			field = string(s.members[len(s.members)-1])
+	first := s.peek()
+	switch {
+	case place < 0 && !optional && !r.anyName:
+		return s.value(nil)
+	case first == 'n' && slices.ContainsFunc(r.nullable, same):
+		return s.value(nil)
+	case first == '"' && optional && s.text[s.at+1] == '"':
+		return malformed("", "empty").remedy("leave an unknown member out")
+	case first == '{' || first == '[':
+		if value, ok := r.inner[string(name)]; ok {
+			return s.value(value)
 		}
-		return malformed(field, "%.40s is not an integer within ±(2^53−1)", text).
+	}
+	return s.value(plain)
+}
+
+// plain is the rule of numbers, of text, and of lists of them.
+var plain = new(rule)
+
+func (s *scanner) array(r *rule) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	for i := 0; s.peek() != ']'; i++ {
+		if err := s.value(r); err != nil {
+			return inside("["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	s.leave()
+	return nil
+}
+
+func (s *scanner) number() error {
+	text := s.text[s.at:]
+	if n := bytes.IndexAny(text, ",]} \t\r\n"); n >= 0 {
+		text = text[:n]
+	}
+	s.at += len(text)
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || string(text) == "-0" || n > MaxInteger || n < -MaxInteger {
+		return malformed("", "%.40s is not an integer within ±(2^53−1)", text).
 			remedy("write integers without fraction, exponent or negative zero")
 	}
 	return nil
 }
 
-func (s *shape) has(name string) bool {
-	return slices.ContainsFunc(s.members, func(member []byte) bool { return string(member) == name })
+// enter steps behind an opening bracket, leave behind a closing one.
+func (s *scanner) enter() error {
+	s.at++
+	s.depth++
+	return refuseIf(s.depth > MaxDepth, wholePayload, "nesting deeper than %d", MaxDepth)
 }
 
-// checkMembers enforces mandatory members, crit, and that null stands only
-// where it has a meaning.
-func (s *shape) checkMembers(kind Kind, crit []string) error {
-	rule := kinds[kind]
-	for _, names := range [][]string{headerMembers, rule.required} {
-		for _, name := range names {
-			if !s.has(name) {
-				return malformed(name, "missing")
-			}
+func (s *scanner) leave() {
+	s.at++
+	s.depth--
+}
+
+// peek skips what separates values and returns the byte behind it.
+func (s *scanner) peek() byte {
+	for {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			s.at++
+		default:
+			return c
 		}
 	}
-	for _, name := range crit {
-		if !rule.understood(name) {
-			return malformed("crit", "member %.60q is critical and not understood", name).
-				remedy("upgrade the ledger, or leave the member out")
+}
+
+// quoted walks over a string and returns it with its quotes.
+func (s *scanner) quoted() []byte {
+	start := s.at
+	for s.at++; s.text[s.at] != '"'; s.at++ {
+		if s.text[s.at] == '\\' {
+			s.at++
 		}
 	}
-	for _, null := range s.nulls {
-		if name := string(null); rule.understood(name) && !slices.Contains(rule.nullable, name) {
-			return malformed(name, "null").remedy("leave an unknown member out")
-		}
-	}
-	return nil
+	s.at++
+	return s.text[start:s.at]
 }

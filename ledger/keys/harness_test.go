@@ -17,78 +17,78 @@ func secret(text string) Passphrase {
 }
 
 // mustGenerate returns a key in a new file and the path of the file.
-func mustGenerate(t testing.TB, algorithm Algorithm, passphrase Passphrase) (*Signer, string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "agent.key")
+func mustGenerate(tb testing.TB, algorithm Algorithm, passphrase Passphrase) (*Signer, string) {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "agent.key")
 	signer, err := Generate(path, algorithm, passphrase)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return signer, path
 }
 
-func mustVerifier(t testing.TB) *Verifier {
-	t.Helper()
+func mustVerifier(tb testing.TB) *Verifier {
+	tb.Helper()
 	v, err := NewVerifier(0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return v
 }
 
 // mustEntry returns an entry to be signed. The workflow id goes into the
 // payload and sets its length.
-func mustEntry(t testing.TB, wid entry.WorkflowID) *entry.Entry {
-	t.Helper()
+func mustEntry(tb testing.TB, wid entry.WorkflowID) *entry.Entry {
+	tb.Helper()
 	e, err := entry.New(&entry.Execution{
 		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent-1", Aud: "example.com/log", Iat: 1790000000, Wid: wid},
 		Exec:   "exec-1", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return e
 }
 
 // checkSigns lets signer sign an entry, takes the entry through its envelope
 // and checks it under the signer's public key.
-func checkSigns(t testing.TB, signer *Signer) {
-	t.Helper()
-	e := mustEntry(t, "wf-1")
+func checkSigns(tb testing.TB, signer *Signer) {
+	tb.Helper()
+	e := mustEntry(tb, "wf-1")
 	if err := signer.Sign(e); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	sent, err := entry.Decode(e.AppendEnvelope(nil))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if sent.KeyID != signer.Public().KeyID() {
-		t.Fatalf("key id %q, want %q", sent.KeyID, signer.Public().KeyID())
+		tb.Fatalf("key id %q, want %q", sent.KeyID, signer.Public().KeyID())
 	}
-	v := mustVerifier(t)
+	v := mustVerifier(tb)
 	if err := v.Check(signer.Public(), sent.PAE(), sent.Sig); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	sig := bytes.Clone(sent.Sig)
 	sig[len(sig)/2] ^= 1
 	if err := v.Check(signer.Public(), sent.PAE(), sig); err == nil {
-		t.Fatal("a changed signature was accepted")
+		tb.Fatal("a changed signature was accepted")
 	}
 }
 
 // checkFiles holds the directory to exactly these names.
-func checkFiles(t testing.TB, dir string, want ...string) {
-	t.Helper()
+func checkFiles(tb testing.TB, dir string, want ...string) {
+	tb.Helper()
 	found, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for i, f := range found {
 		if i >= len(want) || f.Name() != want[i] {
-			t.Fatalf("directory holds %v, want %v", found, want)
+			tb.Fatalf("directory holds %v, want %v", found, want)
 		}
 	}
 	if len(found) != len(want) {
-		t.Fatalf("directory holds %v, want %v", found, want)
+		tb.Fatalf("directory holds %v, want %v", found, want)
 	}
 }

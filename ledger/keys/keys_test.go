@@ -170,6 +170,8 @@ func TestOtherAlgorithmsAreRefusedByName(t *testing.T) {
 	rsaDER := pkcs8(t, rsaKey, err)
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	p384DER := pkcs8(t, p384, err)
+	p521, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	p521DER := pkcs8(t, p521, err)
 	x25519, err := ecdh.X25519().GenerateKey(rand.Reader)
 	x25519DER := pkcs8(t, x25519, err)
 	for _, test := range []struct {
@@ -178,8 +180,9 @@ func TestOtherAlgorithmsAreRefusedByName(t *testing.T) {
 	}{
 		{rsaDER, "RSA key of 2048 bits"},
 		{p384DER, "P-384"},
+		{p521DER, "P-521"},
 		{x25519DER, "X25519"},
-		{unknownPKCS8(t, asn1.ObjectIdentifier{1, 3, 101, 113}, nil), "1.3.101.113"}, // Ed448
+		{unknownPKCS8(t, asn1.ObjectIdentifier{1, 3, 101, 113}, nil), "1.3.101.113"},                                              // Ed448
 		{unknownPKCS8(t, asn1.ObjectIdentifier{1, 2, 840, 10045, 2, 1}, asn1.ObjectIdentifier{1, 3, 132, 0, 10}), "1.3.132.0.10"}, // secp256k1
 	} {
 		_, err := decode(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: test.der}), nil)

@@ -6,7 +6,6 @@ import (
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"fmt"
 
@@ -27,11 +26,7 @@ type Signer struct {
 // name with an [*entry.Refusal], unsupported-alg.
 func NewSigner(key crypto.PrivateKey) (*Signer, error) {
 	switch key := key.(type) {
-	case ed25519.PrivateKey:
-	case *ecdsa.PrivateKey:
-		if key.Curve != elliptic.P256() {
-			return nil, unsupported("key", "an ECDSA key on "+key.Curve.Params().Name)
-		}
+	case ed25519.PrivateKey, *ecdsa.PrivateKey: // another curve: see entry.NewPublicKey
 	case *rsa.PrivateKey:
 		return nil, unsupported("key", fmt.Sprintf("an RSA key of %d bits", key.N.BitLen()))
 	case *ecdh.PrivateKey:

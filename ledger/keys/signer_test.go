@@ -16,21 +16,21 @@ import (
 )
 
 // sigstoreVerifier returns sigstore's own DSSE verifier of the key.
-func sigstoreVerifier(t testing.TB, key entry.PublicKey) signature.Verifier {
-	t.Helper()
+func sigstoreVerifier(tb testing.TB, key entry.PublicKey) signature.Verifier {
+	tb.Helper()
 	v, err := signature.LoadVerifier(key.Crypto(), crypto.SHA256)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return sigstore.WrapVerifier(v)
 }
 
 // mustSign returns the canonical envelope of an entry signed by signer.
-func mustSign(t testing.TB, signer *Signer, wid entry.WorkflowID) []byte {
-	t.Helper()
-	e := mustEntry(t, wid)
+func mustSign(tb testing.TB, signer *Signer, wid entry.WorkflowID) []byte {
+	tb.Helper()
+	e := mustEntry(tb, wid)
 	if err := signer.Sign(e); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return e.AppendEnvelope(nil)
 }

@@ -29,17 +29,17 @@ func (h *hexBytes) UnmarshalText(text []byte) (err error) {
 }
 
 // readVectors reads a vector file or skips the test where there is none.
-func readVectors(t testing.TB, name string, into any) {
-	t.Helper()
+func readVectors(tb testing.TB, name string, into any) {
+	tb.Helper()
 	content, err := os.ReadFile(filepath.Join(vectorDir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("no signature vectors beside the repository: %v", err)
+		tb.Skipf("no signature vectors beside the repository: %v", err)
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := json.Unmarshal(content, into); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -62,17 +62,17 @@ type wycheproof struct {
 
 // compareEd25519 holds our verdict to the standard library's and returns it. A
 // key that cannot be enrolled is compared below Check.
-func compareEd25519(t testing.TB, v *Verifier, public, message, sig []byte) bool {
-	t.Helper()
+func compareEd25519(tb testing.TB, v *Verifier, public, message, sig []byte) bool {
+	tb.Helper()
 	want := ed25519.Verify(public, message, sig)
 	for range 2 { // the second time with the key expanded
 		if got := v.checkEd25519(public, message, sig); got != want {
-			t.Fatalf("key %x message %x signature %x: %t, standard library %t", public, message, sig, got, want)
+			tb.Fatalf("key %x message %x signature %x: %t, standard library %t", public, message, sig, got, want)
 		}
 	}
 	if key, err := entry.NewPublicKey(ed25519.PublicKey(public)); err == nil {
 		if got := v.Check(key, message, sig) == nil; got != want {
-			t.Fatalf("key %x message %x signature %x: Check %t, standard library %t", public, message, sig, got, want)
+			tb.Fatalf("key %x message %x signature %x: Check %t, standard library %t", public, message, sig, got, want)
 		}
 	}
 	return want

@@ -1,0 +1,125 @@
+// Package coord is the fold: what the entries of a log mean. [State] is a pure,
+// deterministic function of the log's prefix, and it decides which entry may
+// come next; two parties with the same prefix compute the same state, so that
+// [Audit] derives every verdict again. The package knows no storage and no
+// network.
+//
+// Registration asks the same of everyone, in this order; the first rule that
+// fails refuses the entry and nothing is appended:
+//
+//	REG-3  aud is this ledger
+//	REG-4  the key is enrolled for exactly this issuer, counts, and its role allows the kind
+//	REG-5  signature
+//	REG-6  iat within the window of now, which is registered_at
+//	REG-7  quota of the issuer over a rolling hour
+//	REG-8  references exist and are older
+//	REG-9  the state machine accepts
+//
+// REG-1 is [entry.Decode] and REG-2, the same entry again, is the ledger's.
+// Policies, agents, executions, checkpoints and signals are admitted; other
+// kinds are refused as state-conflict.
+//
+// Beside the order stands the [Coordinator]: it checks signatures in parallel
+// before entries are ordered, and shows the committed state to readers.
+package coord
+
+import (
+	"sync/atomic"
+	"time"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// Coordinator is what a ledger needs beside the fold, in the terms of its
+// configuration: NewFold, Precheck, Committed and MaxStep. Precheck, View and
+// MaxStep may be called at any time from anywhere.
+type Coordinator struct {
+	origin string
+	check  signatureCheck
+
+	// state is the fold that admits. It is owned by the goroutine that owns the
+	// order; everybody else sees view.
+	state *State
+	view  atomic.Pointer[View]
+}
+
+// View is the committed state. It is not to be changed.
+type View struct {
+	Size  uint64        // entries that it covers
+	Chain *verify.Chain // policy in force, agents and keys
+}
+
+// New returns the coordinator of a ledger of that origin. check tells whether
+// sig is the key's signature over message, concurrently; its verdict must be
+// that of [verify.Signature], which nil stands for.
+func New(origin string, check func(key entry.PublicKey, message, sig []byte) error) *Coordinator {
+	if check == nil {
+		check = verify.Signature
+	}
+	c := &Coordinator{origin: origin, check: check}
+	c.view.Store(&View{Chain: verify.NewChain()})
+	return c
+}
+
+// NewFold returns a state of the empty log. The first one is the state that
+// admits: the coordinator shows it to readers whenever Committed is called.
+// Later ones are on their own.
+func (c *Coordinator) NewFold() *State {
+	s := newState(c.origin, c.check)
+	if c.state == nil {
+		c.state = s
+	}
+	return s
+}
+
+// Committed shows readers the state that admits, which is now durable. It is
+// called after opening the ledger and by the order after every commit.
+func (c *Coordinator) Committed(size uint64) {
+	next := &View{Size: size, Chain: c.view.Load().Chain}
+	if len(c.state.chain.Links()) != len(next.Chain.Links()) {
+		next.Chain = c.state.chain.Clone()
+	}
+	c.view.Store(next)
+}
+
+// View returns the committed state as of the last call of Committed.
+func (c *Coordinator) View() *View { return c.view.Load() }
+
+// MaxStep returns the largest step of the wall clock that the policy in force
+// believes; one minute before the genesis.
+func (c *Coordinator) MaxStep() time.Duration {
+	if policy, _ := c.View().Chain.Policy(); policy != nil {
+		return time.Duration(policy.MaxStepMS) * time.Millisecond
+	}
+	return time.Minute
+}
+
+// Precheck checks what needs no order, against committed state: REG-3 to REG-5.
+// It refuses only what the order would refuse too, with the same answer. An
+// unknown key is left to the order, since the entry that enrols it may be on
+// its way; so are the rights of who signs policies and agents, since a policy
+// may be.
+func (c *Coordinator) Precheck(e *entry.Entry) error {
+	if err := checkAudience(e, c.origin); err != nil { // REG-3
+		return err
+	}
+	chain := c.View().Chain
+	key, ok := chain.Key(e.KeyID)
+	if !ok {
+		return nil
+	}
+	_, refusal := chain.Signer(e) // REG-4
+	mayChange := e.Kind == entry.KindPolicy || e.Kind == entry.KindAgent
+	if refusal != nil && !mayChange {
+		return refusal
+	}
+	if err := checkSignature(c.check, key, e); err != nil { // REG-5
+		if refusal != nil {
+			return refusal
+		}
+		return err
+	}
+	e.SignatureChecked = true
+	return nil
+}

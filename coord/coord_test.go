@@ -1,0 +1,144 @@
+package coord
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// coordinated returns a coordinator that has committed the world's log.
+func coordinated(w *world, check func(entry.PublicKey, []byte, []byte) error) *Coordinator {
+	c := New(origin, check)
+	fold := c.NewFold()
+	for _, e := range w.log {
+		fold.Apply(e.Entry, e.Index, e.At)
+	}
+	c.Committed(fold.Size())
+	return c
+}
+
+// TestPrecheckAnswersInOrder gives Precheck what breaks several rules at once:
+// the answer is that of the first, and of the order.
+func TestPrecheckAnswersInOrder(t *testing.T) {
+	w := populated(t)
+	c := coordinated(w, nil)
+	forged := func(body entry.Body) *entry.Entry {
+		e := w.sign(body)
+		e.Sig[0] ^= 1
+		return e
+	}
+	elsewhere := w.exec("m", "x")
+	elsewhere.Aud = "elsewhere"
+	for _, test := range []struct {
+		what    string
+		e       *entry.Entry
+		problem entry.Problem
+	}{
+		{"audience, role and signature", forged(elsewhere), entry.WrongAudience},
+		{"role and signature", forged(w.exec("m", "x")), entry.UnauthorizedRole},
+		{"role and signature of an agent entry", forged(w.enrol("e", "x", entry.RoleMonitor)), entry.UnauthorizedRole},
+		{"role", w.sign(w.exec("m", "x")), entry.UnauthorizedRole},
+		{"signature", forged(w.exec("a", "x")), entry.BadSignature},
+		{"signature of a policy", forged(w.nextPolicy()), entry.BadSignature},
+	} {
+		err := c.Precheck(test.e)
+		refusal, ok := errors.AsType[*entry.Refusal](err)
+		if !ok || refusal.Problem != test.problem || test.e.SignatureChecked {
+			t.Errorf("%s: %v, want %s", test.what, err, test.problem)
+			continue
+		}
+		if got := w.refuse(test.e, test.problem, refusal.Field); *got != *refusal {
+			t.Errorf("%s: the order answers %v, Precheck %v", test.what, got, refusal)
+		}
+	}
+}
+
+// TestPrecheckLeavesToTheOrder shows what committed state cannot tell: unknown
+// keys, and rights that a policy on its way may give.
+func TestPrecheckLeavesToTheOrder(t *testing.T) {
+	w := populated(t)
+	c := coordinated(w, nil)
+	stranger := w.sign(w.exec("stranger", "x"))
+	must(t, c.Precheck(stranger))
+	if stranger.SignatureChecked {
+		t.Error("the signature of an unknown key counts as checked")
+	}
+	enrol := w.sign(w.enrol("o", "x", entry.RoleAgent)) // an operator may not, yet
+	must(t, c.Precheck(enrol))
+	if !enrol.SignatureChecked {
+		t.Error("the signature of a known key is not checked")
+	}
+	good := w.sign(w.exec("a", "x", "a#nothing")) // REG-8 is not asked here
+	must(t, c.Precheck(good))
+	if !good.SignatureChecked {
+		t.Error("the signature of a known key is not checked")
+	}
+}
+
+// TestSignatureCheckedOnce shows that the given check runs in Precheck for
+// known keys and in the order for unknown ones, once each; whatever error it
+// gives is answered as bad-signature.
+func TestSignatureCheckedOnce(t *testing.T) {
+	w := populated(t)
+	checks := 0
+	var verdict error
+	c := coordinated(w, func(entry.PublicKey, []byte, []byte) error { checks++; return verdict })
+	known := w.sign(w.exec("a", "x"))
+	must(t, c.Precheck(known))
+	must(t, c.state.Admit(known, c.state.Size(), w.at))
+	if checks != 1 {
+		t.Errorf("%d checks of a known key, want 1", checks)
+	}
+	enrol, unknown := w.sign(w.enrol("root", "new", entry.RoleAgent)), w.sign(w.exec("new", "x"))
+	must(t, c.Precheck(enrol))
+	must(t, c.Precheck(unknown))
+	must(t, c.state.Admit(enrol, c.state.Size(), w.at))
+	c.state.Apply(enrol, c.state.Size(), w.at)
+	must(t, c.state.Admit(unknown, c.state.Size(), w.at))
+	if checks != 3 {
+		t.Errorf("%d checks, want 3", checks)
+	}
+	verdict = errors.New("no")
+	err := c.Precheck(w.sign(w.exec("a", "y")))
+	if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.BadSignature {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestViewIsCommittedState shows that readers see what was committed, that a
+// view never changes, and that the chain is copied only when it changed.
+func TestViewIsCommittedState(t *testing.T) {
+	w := emptyWorld(t)
+	c := New(origin, nil)
+	if policy, _ := c.View().Chain.Policy(); policy != nil || c.View().Size != 0 || c.MaxStep() != time.Minute {
+		t.Fatal("a view before the genesis")
+	}
+	fold, other := c.NewFold(), c.NewFold()
+	if fold == other {
+		t.Fatal("one fold for two")
+	}
+	genesis := w.genesis()
+	genesis.MaxStepMS = 5
+	for i, body := range []entry.Body{genesis, w.enrol("root", "a", entry.RoleAgent), w.exec("a", "x")} {
+		before := c.View()
+		agents, chain := len(before.Chain.Agents()), before.Chain
+		e := w.sign(body)
+		must(t, fold.Admit(e, uint64(i), w.at))
+		fold.Apply(e, uint64(i), w.at)
+		if c.View() != before || len(before.Chain.Agents()) != agents {
+			t.Fatal("the view shows what is not committed")
+		}
+		c.Committed(uint64(i + 1))
+		if c.View().Size != uint64(i+1) || (c.View().Chain == chain) != (i == 2) {
+			t.Fatalf("view after entry %d: %+v", i, c.View())
+		}
+	}
+	if _, ok := c.View().Chain.Agent("a"); !ok || c.MaxStep() != 5*time.Millisecond {
+		t.Fatal("the view lacks what was committed")
+	}
+	if other.Size() != 0 {
+		t.Fatal("the second fold follows the first")
+	}
+}

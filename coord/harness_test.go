@@ -1,0 +1,254 @@
+package coord
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+const (
+	origin = "ledger.example/test"
+	start  = int64(1_790_000_000_000) // registered_at of the first entry
+)
+
+// world is a log in the making: a state, what was admitted, and everybody's
+// keys.
+type world struct {
+	t     testing.TB
+	state *State
+	log   []AuditEntry
+	at    int64
+	jti   uint64
+	keys  map[entry.Principal]string // the seed that a principal signs with
+}
+
+// newWorld returns a log with a genesis policy by "root" and these principals:
+// agents a and b, agent c whose span is agent, monitor m, operator o, enroller e.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	w.put(w.genesis())
+	for _, p := range []entry.Principal{"a", "b"} {
+		w.put(w.enrol("root", p, entry.RoleAgent))
+	}
+	c := w.enrol("root", "c", entry.RoleAgent)
+	c.Span = entry.SpanAgent
+	w.put(c)
+	w.put(w.enrol("root", "m", entry.RoleMonitor))
+	w.put(w.enrol("root", "o", entry.RoleOperator))
+	w.put(w.enrol("root", "e", entry.RoleEnroller))
+	return w
+}
+
+func emptyWorld(t testing.TB) *world {
+	return &world{t: t, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// private returns the key that a seed gives.
+func private(seed string) ed25519.PrivateKey {
+	sum := sha256.Sum256([]byte(seed))
+	return ed25519.NewKeyFromSeed(sum[:])
+}
+
+func public(t testing.TB, seed string) entry.PublicKey {
+	t.Helper()
+	key, err := entry.NewPublicKey(private(seed).Public())
+	must(t, err)
+	return key
+}
+
+// seed returns what a principal signs with: its own name unless it rotated.
+func (w *world) seed(p entry.Principal) string {
+	if seed, ok := w.keys[p]; ok {
+		return seed
+	}
+	return string(p)
+}
+
+// header returns the next header of an issuer, in workflow w.
+func (w *world) header(iss entry.Principal) entry.Header {
+	w.jti++
+	id := uuid.UUID(binary.BigEndian.AppendUint64(make([]byte, 8), w.jti))
+	return entry.Header{V: 1, JTI: id.String(), Iss: iss, Aud: origin, Iat: w.at / 1000, Wid: "w"}
+}
+
+func (w *world) genesis() *entry.Policy {
+	p := Genesis(origin, entry.AuthorityKey{Principal: "root", Key: public(w.t, "root")})
+	p.Header = w.header("root")
+	p.Wid = ""
+	return p
+}
+
+// nextPolicy returns a policy like the one in force.
+func (w *world) nextPolicy() *entry.Policy {
+	old, at := w.state.Chain().Policy()
+	p := *old
+	p.Header = w.header("root")
+	p.Wid, p.Previous = "", &at
+	return &p
+}
+
+func (w *world) enrol(iss, p entry.Principal, roles ...entry.Role) *entry.Agent {
+	a := &entry.Agent{
+		Header: w.header(iss), Principal: p, Op: entry.Enrol, Key: public(w.t, w.seed(p)),
+		Roles: roles, Domain: "d", Span: entry.SpanWorkflow,
+	}
+	a.Wid = ""
+	return a
+}
+
+// exec returns a planned execution without parents and effect.
+func (w *world) exec(iss entry.Principal, id string, parents ...entry.Ref) *entry.Execution {
+	x := &entry.Execution{
+		Header: w.header(iss), Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned,
+	}
+	for _, p := range parents {
+		x.Parents = append(x.Parents, entry.Parent{Exec: p, Dep: entry.Hard})
+	}
+	return x
+}
+
+// step returns a later entry of an execution.
+func (w *world) step(x *entry.Execution, progress entry.Progress) *entry.Execution {
+	next := *x
+	next.Header = w.header(x.Iss)
+	next.Wid, next.Progress = x.Wid, progress
+	return &next
+}
+
+func (w *world) checkpoint(iss entry.Principal, id string, after entry.Ref) *entry.Checkpoint {
+	c := &entry.Checkpoint{Header: w.header(iss), Checkpoint: id, Digest: someDigest("state")}
+	if after != "" {
+		c.After = &after
+	}
+	return c
+}
+
+func (w *world) signal(iss entry.Principal, standing entry.Standing, subject entry.Ref) *entry.Signal {
+	return &entry.Signal{
+		Header: w.header(iss), Subject: subject, Class: "tool", Code: "error", Standing: standing,
+		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.at,
+	}
+}
+
+func someDigest(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	const digits = "0123456789abcdef"
+	text := []byte("sha256:")
+	for _, b := range sum {
+		text = append(text, digits[b>>4], digits[b&15])
+	}
+	return string(text)
+}
+
+// sign returns the entry with that content, signed by its issuer.
+func (w *world) sign(body entry.Body) *entry.Entry {
+	w.t.Helper()
+	e, err := entry.New(body)
+	must(w.t, err)
+	seed := w.seed(e.Header.Iss)
+	e.Seal(public(w.t, seed).KeyID(), ed25519.Sign(private(seed), e.PAE()))
+	return e
+}
+
+// put registers an entry that must be admitted, and returns where it stands.
+func (w *world) put(body entry.Body) entry.EntryRef {
+	w.t.Helper()
+	e := w.sign(body)
+	must(w.t, w.admit(e))
+	return entry.EntryRef{Index: w.state.Size() - 1, LeafHash: merkle.HashLeaf(e.AppendLeaf(nil, w.at))}
+}
+
+// admit registers an entry, or checks that its refusal left no trace.
+func (w *world) admit(e *entry.Entry) error {
+	w.t.Helper()
+	index := w.state.Size()
+	before := w.snapshot()
+	err := w.state.Admit(e, index, w.at)
+	if !bytes.Equal(before, w.snapshot()) {
+		w.t.Fatalf("Admit of entry %d changed the state", index)
+	}
+	if err == nil {
+		w.state.Apply(e, index, w.at)
+		w.log = append(w.log, AuditEntry{e, index, w.at})
+	}
+	return err
+}
+
+// refuse checks that an entry is refused with this problem at this member.
+func (w *world) refuse(e *entry.Entry, problem entry.Problem, field string) *entry.Refusal {
+	w.t.Helper()
+	err := w.admit(e)
+	refusal, ok := errors.AsType[*entry.Refusal](err)
+	if !ok || refusal.Problem != problem || refusal.Field != field {
+		w.t.Fatalf("%s: %v, want %s at %q", e.Kind, err, problem, field)
+	}
+	return refusal
+}
+
+func (w *world) snapshot() []byte { return snapshot(w.t, w.state) }
+
+func snapshot(t testing.TB, s *State) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	must(t, s.Snapshot(&out))
+	return out.Bytes()
+}
+
+// restored returns the state that a snapshot gives.
+func restored(t testing.TB, data []byte) *State {
+	t.Helper()
+	s := NewState(origin)
+	must(t, s.Restore(bytes.NewReader(data)))
+	return s
+}
+
+// checkAll checks that every way to the state gives the same bytes, and that
+// an audit finds nothing.
+func (w *world) checkAll() {
+	w.t.Helper()
+	want := w.snapshot()
+	rebuilt := NewState(origin)
+	for _, e := range w.log {
+		rebuilt.Apply(e.Entry, e.Index, e.At)
+	}
+	if !bytes.Equal(snapshot(w.t, rebuilt), want) {
+		w.t.Fatal("a state rebuilt from zero differs")
+	}
+	if !bytes.Equal(snapshot(w.t, restored(w.t, want)), want) {
+		w.t.Fatal("a restored state differs")
+	}
+	report, err := Audit(w.t.Context(), origin, each(w.log), nil)
+	must(w.t, err)
+	if report.Finding != nil || report.Size != uint64(len(w.log)) {
+		w.t.Fatalf("audit: %+v", report)
+	}
+}
+
+// each yields the entries as a store would: decoded anew.
+func each(log []AuditEntry) iter.Seq2[AuditEntry, error] {
+	return func(yield func(AuditEntry, error) bool) {
+		for _, e := range log {
+			decoded, at, err := entry.DecodeLeaf(e.AppendLeaf(nil, e.At))
+			if !yield(AuditEntry{decoded, e.Index, at}, err) {
+				return
+			}
+		}
+	}
+}

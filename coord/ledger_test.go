@@ -1,0 +1,253 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// site is a real ledger on a memory disk, with a coordinator, and a world that
+// signs for it.
+type site struct {
+	*world
+	fs   vfs.FS
+	log  *ledger.Log
+	c    *Coordinator
+	stop func()
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{world: emptyWorld(t), fs: vfs.NewMem()}
+	s.open()
+	return s
+}
+
+// open opens the ledger and runs its order.
+func (s *site) open() {
+	s.t.Helper()
+	skey, vkey, err := note.GenerateKey(zeros{}, origin)
+	must(s.t, err)
+	signer, err := note.NewSigner(skey)
+	must(s.t, err)
+	verifier, err := note.NewVerifier(vkey)
+	must(s.t, err)
+	s.c = New(origin, nil)
+	s.log, err = ledger.Open("data", &ledger.Config{
+		Origin: origin, Signer: signer, Verifier: verifier, FS: s.fs,
+		NewFold:  func() ledger.Fold { return s.c.NewFold() },
+		Precheck: s.c.Precheck, Committed: s.c.Committed, MaxStep: s.c.MaxStep,
+		Fatal:         func(err error) { panic(err) },
+		Now:           func() time.Time { return time.UnixMilli(start) },
+		Uptime:        func() time.Duration { return 0 },
+		SnapshotEvery: 16,
+	})
+	must(s.t, err)
+	s.c.Committed(s.log.Head().Size)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func(log *ledger.Log) { done <- log.Run(ctx) }(s.log)
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		must(s.t, <-done)
+		must(s.t, s.log.Close())
+	})
+	s.t.Cleanup(s.stop)
+}
+
+// signed signs each of the bodies.
+func (s *site) signed(bodies ...entry.Body) (signed []*entry.Entry) {
+	s.t.Helper()
+	for _, body := range bodies {
+		signed = append(signed, s.sign(body))
+	}
+	return signed
+}
+
+// submit sends entries as one batch and checks how many are taken and why the
+// next is not; "" if all are.
+func (s *site) submit(taken int, problem entry.Problem, batch ...*entry.Entry) {
+	s.t.Helper()
+	answer, err := s.log.Submit(s.t.Context(), batch...)
+	must(s.t, err)
+	var got entry.Problem
+	if answer.Refused != nil {
+		got = answer.Refused.Problem
+	}
+	if len(answer.Registered) != taken || got != problem {
+		s.t.Fatalf("%d registered, refused %v; want %d, %q", len(answer.Registered), answer.Refused, taken, problem)
+	}
+}
+
+// entries yields the log as an audit wants it.
+func (s *site) entries() iter.Seq2[AuditEntry, error] {
+	return func(yield func(AuditEntry, error) bool) {
+		for e, err := range s.log.Entries(s.t.Context(), 0, s.log.Head().Size) {
+			if err != nil {
+				yield(AuditEntry{}, err)
+				return
+			}
+			if !yield(AuditEntry(*e), nil) {
+				return
+			}
+		}
+	}
+}
+
+// check stops the ledger, compares the state that admitted with one rebuilt
+// from its entries, and audits them.
+func (s *site) check() {
+	s.t.Helper()
+	rebuilt := NewState(origin)
+	for e, err := range s.entries() {
+		must(s.t, err)
+		rebuilt.Apply(e.Entry, e.Index, e.At)
+	}
+	report, err := Audit(s.t.Context(), origin, s.entries(), nil)
+	must(s.t, err)
+	if report.Finding != nil || report.Size != s.log.Head().Size {
+		s.t.Fatalf("audit: %+v", report)
+	}
+	s.stop()
+	if !bytes.Equal(snapshot(s.t, rebuilt), snapshot(s.t, s.c.state)) {
+		s.t.Fatal("the state differs from one rebuilt from the log")
+	}
+}
+
+// TestKeyEnrolledInTheSameBatch registers a policy, an agent and its first
+// execution at once: nothing of it is committed when signatures are checked, so
+// that the order must.
+func TestKeyEnrolledInTheSameBatch(t *testing.T) {
+	s := newSite(t)
+	s.submit(3, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.exec("a", "x"))...)
+	if _, ok := s.c.View().Chain.Agent("a"); !ok {
+		t.Fatal("the committed view lacks the agent")
+	}
+	forged := s.sign(s.exec("b", "x"))
+	forged.Sig[0] ^= 1
+	s.submit(1, entry.BadSignature, s.sign(s.enrol("root", "b", entry.RoleAgent)), forged)
+	s.submit(1, "", s.sign(s.exec("b", "x")))
+	s.check()
+}
+
+// TestKeyRevokedBetweenPrecheckAndOrder revokes a key in the batch that uses it:
+// when signatures are checked it still counts, when its turn comes no more.
+func TestKeyRevokedBetweenPrecheckAndOrder(t *testing.T) {
+	s := newSite(t)
+	s.submit(2, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent))...)
+	revoke := s.enrol("root", "a", entry.RoleAgent)
+	revoke.Op = entry.Revoke
+	late := s.sign(s.exec("a", "late"))
+	s.submit(2, entry.UnknownIssuer, s.sign(s.exec("a", "x")), s.sign(revoke), late)
+	if !late.SignatureChecked {
+		t.Fatal("the key did not count when signatures were checked: the test shows nothing")
+	}
+	s.submit(0, entry.UnknownIssuer, s.sign(s.exec("a", "later")))
+	s.check()
+}
+
+// TestRotation replaces a key in the batch that uses old and new.
+func TestRotation(t *testing.T) {
+	s := newSite(t)
+	s.submit(3, "", s.signed(s.genesis(), s.enrol("root", "e", entry.RoleEnroller), s.enrol("root", "a", entry.RoleAgent))...)
+	before, old := s.sign(s.exec("a", "before")), s.sign(s.exec("a", "old"))
+	s.keys["a"] = "second key of a"
+	rotate := s.enrol("e", "a", entry.RoleAgent)
+	rotate.Op = entry.Rotate
+	s.submit(3, entry.UnknownIssuer, before, s.sign(rotate), s.sign(s.exec("a", "new")), old)
+	s.submit(1, "", s.sign(s.exec("a", "newer", "a#before", "a#new")))
+	s.check()
+}
+
+// TestPolicyInTheSameBatch shows that rights which a policy gives count at once.
+func TestPolicyInTheSameBatch(t *testing.T) {
+	s := newSite(t)
+	s.submit(2, "", s.signed(s.genesis(), s.enrol("root", "o", entry.RoleOperator))...)
+	s.submit(0, entry.UnauthorizedRole, s.sign(s.enrol("o", "a", entry.RoleAgent)))
+	policy, at := s.c.View().Chain.Policy()
+	next := *policy
+	next.Header, next.Previous = s.header("root"), &at
+	next.Wid = ""
+	next.Roles = map[entry.Role][]entry.Role{entry.RoleAgent: {entry.RoleOperator}}
+	s.submit(3, "", s.signed(&next, s.enrol("o", "a", entry.RoleAgent), s.exec("a", "x"))...)
+	s.check()
+}
+
+// TestReopen runs a ledger over several snapshots, stops it, and goes on: the
+// state is the same whether it was kept, restored or rebuilt.
+func TestReopen(t *testing.T) {
+	s := newSite(t)
+	s.submit(2, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent))...)
+	var last entry.Ref
+	for round := range 3 {
+		for i := range 40 {
+			x := s.exec("a", fmt.Sprintf("x%d.%d", round, i))
+			if last != "" {
+				x.Parents = []entry.Parent{{Exec: last, Dep: entry.Hard}}
+			}
+			x.Progress, last = entry.Confirmed, x.Ref()
+			s.submit(1, "", s.sign(x))
+		}
+		s.submit(1, "", s.sign(s.checkpoint("a", fmt.Sprint(round), last)))
+		s.stop()
+		before := snapshot(t, s.c.state)
+		s.open()
+		if !bytes.Equal(snapshot(t, s.c.state), before) {
+			t.Fatal("the state changed by stopping and opening")
+		}
+		if _, ok := s.c.View().Chain.Agent("a"); !ok || s.c.View().Size != s.log.Head().Size {
+			t.Fatal("the view lacks what was committed before")
+		}
+	}
+	s.check()
+}
+
+// TestConcurrentSubmitters lets agents race for the same references; whatever
+// was admitted, an audit agrees.
+func TestConcurrentSubmitters(t *testing.T) {
+	s := newSite(t)
+	s.submit(1, "", s.sign(s.genesis()))
+	const agents, each = 8, 40
+	batches := make([][]*entry.Entry, agents)
+	for i := range agents {
+		name := entry.Principal(fmt.Sprintf("agent-%d", i))
+		s.submit(1, "", s.sign(s.enrol("root", name, entry.RoleAgent)))
+		for j := range each {
+			x := s.exec(name, fmt.Sprint(j))
+			if j > 0 && i > 0 { // may come before its parent: refused then
+				x.Parents = []entry.Parent{{Exec: entry.NewRef(entry.Principal(fmt.Sprintf("agent-%d", i-1)), fmt.Sprint(j-1)), Dep: entry.Hard}}
+			}
+			batches[i] = append(batches[i], s.sign(x))
+		}
+	}
+	var wait sync.WaitGroup
+	for _, batch := range batches {
+		wait.Go(func() {
+			for _, e := range batch {
+				answer, err := s.log.Submit(t.Context(), e)
+				if err != nil || answer.Refused != nil && answer.Refused.Problem != entry.UnknownSubject {
+					t.Errorf("answer %+v, error %v", answer, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if size := s.log.Head().Size; size < 1+agents+each {
+		t.Errorf("%d entries: the first agent's were refused", size)
+	}
+	s.check()
+}

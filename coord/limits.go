@@ -1,0 +1,18 @@
+package coord
+
+import "recoveryledger/ledger/entry"
+
+// Limits of what is read from outside. Payloads have their own in package
+// entry.
+const (
+	// localKeyMax is the length of an issuer's number and a local id.
+	localKeyMax = 4 + entry.MaxName
+	// leafMax is the length of a leaf of the policy chain in a snapshot.
+	leafMax = 1<<16 - 1
+	// presizeMax bounds the elements for which a snapshot's count alone makes
+	// room; beyond, room is made as they come.
+	presizeMax = 1 << 20
+	// auditBatch is the number of entries whose signatures an audit checks at
+	// once.
+	auditBatch = 1 << 10
+)

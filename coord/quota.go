@@ -1,0 +1,114 @@
+package coord
+
+import (
+	"recoveryledger/ledger/entry"
+)
+
+const (
+	minuteMS   = 60_000
+	hourMS     = 60 * minuteMS
+	dayMS      = 24 * hourMS
+	windowSize = 60 // minutes of a rolling hour
+)
+
+// usage is what an issuer has written in the last hour, and how its signals
+// were judged.
+type usage struct {
+	entries ring
+	signals ring // among them
+	// confirmed and unfounded count its last dispositions. Records, which make
+	// them, are not admitted by this version.
+	confirmed, unfounded int64
+}
+
+// ring counts by the minute of registered_at over a rolling hour.
+type ring struct {
+	minute int64 // the newest that is counted
+	counts [windowSize]uint32
+}
+
+// add counts one more in a minute that is not before the newest.
+func (r *ring) add(minute int64) {
+	for range min(minute-r.minute, windowSize) {
+		r.minute++
+		r.counts[r.minute%windowSize] = 0
+	}
+	if r.minute != minute { // all are out of date
+		r.minute = minute
+	}
+	r.counts[minute%windowSize]++
+}
+
+// at returns the count of a minute.
+func (r *ring) at(minute int64) int64 {
+	if minute < 0 || minute > r.minute || minute <= r.minute-windowSize {
+		return 0
+	}
+	return int64(r.counts[minute%windowSize])
+}
+
+// wait returns 0 if one more in the minute keeps within the limit, else the
+// instant (Unix milliseconds) from which on it would.
+func (r *ring) wait(minute, limit int64) int64 {
+	used := int64(0)
+	for m := minute - windowSize + 1; m <= minute; m++ {
+		used += r.at(m)
+	}
+	if used < limit {
+		return 0
+	}
+	for m := minute - windowSize + 1; m < minute; m++ {
+		if used -= r.at(m); used < limit {
+			return (m + windowSize) * minuteMS
+		}
+	}
+	return (minute + windowSize) * minuteMS
+}
+
+// admitQuota is REG-7. A refused request costs nothing: only Apply counts.
+func (s *State) admitQuota(e *entry.Entry, at int64) error {
+	policy, _ := s.chain.Policy()
+	number, known := s.principals.find([]byte(e.Header.Iss))
+	if policy == nil || !known {
+		return nil
+	}
+	u := &s.usage[number]
+	if limit := policy.Quotas.EntriesPerHour; limit > 0 {
+		if free := u.entries.wait(at/minuteMS, limit); free > 0 {
+			return rateLimited(e, "entries", limit, free-at)
+		}
+	}
+	if signal, ok := e.Body.(*entry.Signal); ok {
+		limit := u.signalLimit(policy.Quotas.SignalsPerHour, signal.Standing)
+		if free := u.signals.wait(at/minuteMS, limit); free > 0 {
+			return rateLimited(e, "signals", limit, free-at)
+		}
+	}
+	return nil
+}
+
+// signalLimit is how many signals an issuer may write in an hour (protocol.md,
+// section 8): whoever cries wolf is heard less, but about its own executions
+// never less than once.
+func (u *usage) signalLimit(base int64, standing entry.Standing) int64 {
+	limit := base * (1 + u.confirmed) / (1 + u.confirmed + 4*u.unfounded)
+	if standing == entry.StandingExecutor {
+		return max(1, limit)
+	}
+	return limit
+}
+
+func rateLimited(e *entry.Entry, what string, limit, waitMS int64) error {
+	refusal := entry.Refuse(entry.RateLimited, "iss", "%s has used its %d %s an hour", e.Header.Iss, limit, what)
+	refusal.RetryAfterMS = waitMS
+	return refusal
+}
+
+// applyQuota counts an entry of the principal.
+func (s *State) applyQuota(e *entry.Entry, principal uint32, at int64) {
+	u := &s.usage[principal]
+	u.entries.add(at / minuteMS)
+	if e.Kind == entry.KindSignal {
+		u.signals.add(at / minuteMS)
+	}
+}

@@ -1,0 +1,88 @@
+package coord
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestQuota fills an issuer's hour entry by entry, then lets time pass.
+func TestQuota(t *testing.T) {
+	w := newWorld(t)
+	next := w.nextPolicy()
+	next.Quotas = entry.Quotas{EntriesPerHour: 3, SignalsPerHour: 1}
+	w.put(next)
+	w.at += hourMS // what populated the world is forgotten
+	w.put(w.exec("a", "x"))
+	first := w.at
+	w.put(w.signal("a", entry.StandingExecutor, "a#x"))
+	got := w.refuse(w.sign(w.signal("a", entry.StandingExecutor, "a#x")), entry.RateLimited, "iss")
+	if want := first - first%minuteMS + hourMS - w.at; got.RetryAfterMS != want {
+		t.Errorf("retry after %d ms, want %d", got.RetryAfterMS, want)
+	}
+	w.at += 10 * minuteMS
+	w.put(w.exec("a", "y")) // the refused signal cost nothing
+	got = w.refuse(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
+	w.put(w.exec("b", "x")) // others have their own
+	w.at += got.RetryAfterMS - 1
+	w.refuse(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
+	w.at++
+	w.put(w.exec("a", "z"))
+	w.put(w.signal("a", entry.StandingExecutor, "a#x"))
+	w.refuse(w.sign(w.exec("a", "z2")), entry.RateLimited, "iss")
+	w.put(w.nextPolicy()) // root has its own, too
+	w.checkAll()
+}
+
+// TestSignalLimit is the formula of protocol.md, section 8.
+func TestSignalLimit(t *testing.T) {
+	for _, c := range []struct{ base, confirmed, unfounded, want int64 }{
+		{60, 0, 0, 60}, {60, 10, 0, 60}, {60, 0, 1, 12}, {60, 0, 14, 1}, {60, 0, 15, 0}, {60, 1, 1, 20},
+		{60, 0, 256, 0}, {1, 256, 0, 1}, {entry.MaxInteger, 256, 0, entry.MaxInteger},
+	} {
+		u := usage{confirmed: c.confirmed, unfounded: c.unfounded}
+		if got := u.signalLimit(c.base, entry.StandingMonitor); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+		if got := u.signalLimit(c.base, entry.StandingExecutor); got != max(1, c.want) {
+			t.Errorf("%+v: executor %d", c, got)
+		}
+	}
+}
+
+// TestRing compares the ring with a list of all minutes.
+func TestRing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r ring
+		var all []int64
+		minute := rapid.Int64Range(0, 100).Draw(t, "start")
+		for range rapid.IntRange(0, 200).Draw(t, "count") {
+			minute += rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 58, 59, 60, 61, 1000}).Draw(t, "step")
+			r.add(minute)
+			all = append(all, minute)
+		}
+		now := minute + rapid.Int64Range(0, 61).Draw(t, "later")
+		limit := rapid.Int64Range(1, 100).Draw(t, "limit")
+		used := func(now int64) (n int64) {
+			for _, m := range all {
+				if m > now-windowSize {
+					n++
+				}
+			}
+			return n
+		}
+		want := int64(0)
+		if used(now) >= limit {
+			free := now
+			for used(free) >= limit {
+				free++
+			}
+			want = free * minuteMS
+		}
+		if got := r.wait(now, limit); got != want {
+			t.Fatalf("wait %d, want %d", got, want)
+		}
+	})
+}

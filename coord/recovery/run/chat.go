@@ -1,0 +1,233 @@
+package run
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+)
+
+// An openai-chat run is a transcript with tool calls in the form of the chat
+// completions API, bare or with what a benchmark adds: {id | task_id and
+// trial, model, messages | traj, reward}.
+//
+//   - A step is a tool call; its input is the arguments, its output the
+//     answer. Messages without a call are not steps.
+//   - Answers belong to calls by tool_call_id, which real transcripts repeat
+//     within a run: of several open calls with the id it is the oldest. A call
+//     without answer is not observed.
+//   - Edges are those of lineage.go, effects those of effects.go, failures
+//     those of content.go.
+//   - A checkpoint is the last step of a turn that came to rest: all its calls
+//     are answered and the user speaks next.
+//   - The outcome of the run is its reward: 1 is ok, less is failed.
+type chatRun struct {
+	ID       jsontext.Value `json:"id"`
+	TaskID   jsontext.Value `json:"task_id"`
+	Trial    jsontext.Value `json:"trial"`
+	Model    string         `json:"model"`
+	Reward   jsontext.Value `json:"reward"`
+	Messages []chatMessage  `json:"messages"`
+	Traj     []chatMessage  `json:"traj"`
+}
+
+type chatMessage struct {
+	Role       string         `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	ToolCalls  []chatCall     `json:"tool_calls"`
+	ToolCallID string         `json:"tool_call_id"`
+}
+
+type chatCall struct {
+	ID       string `json:"id"`
+	Function struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	} `json:"function"`
+}
+
+// chatCase converts one run.
+func chatCase(file string, rec record) (Case, *Error) {
+	var run chatRun
+	if wrong := decode(rec.value, &run); wrong != nil {
+		return Case{}, wrong
+	}
+	id, wrong := run.id(rec)
+	if wrong != nil {
+		return Case{}, wrong
+	}
+	outcome, wrong := run.outcome()
+	if wrong != nil {
+		return Case{}, wrong
+	}
+	name := run.Model
+	if name == "" {
+		name = stem(file)
+	}
+	t := transcript{agent: principal(OpenAIChat, name), lineage: newLineage()}
+	field, messages := "/messages", run.Messages
+	if messages == nil {
+		field, messages = "/traj", run.Traj
+	}
+	if messages == nil {
+		return Case{}, malformed("/messages", "is missing", "write the transcript as an array of messages")
+	}
+	for i, message := range messages {
+		if wrong := t.add(message); wrong != nil {
+			wrong.Field = fmt.Sprintf("%s/%d%s", field, i, wrong.Field)
+			return Case{}, wrong
+		}
+	}
+	return Case{
+		ID: localID(id), Agent: t.agent, Workflow: workflowID(OpenAIChat, stem(file), id),
+		Source: OpenAIChat, Outcome: outcome, Steps: t.steps,
+	}, nil
+}
+
+// id is the run's own id, or its task and trial, or its place in the file.
+func (run *chatRun) id(rec record) (string, *Error) {
+	own, wrong := scalar("/id", run.ID)
+	if wrong != nil || own != "" {
+		return own, wrong
+	}
+	task, wrong := scalar("/task_id", run.TaskID)
+	if wrong != nil {
+		return "", wrong
+	}
+	trial, wrong := scalar("/trial", run.Trial)
+	switch {
+	case wrong != nil:
+		return "", wrong
+	case task == "":
+		return "run-" + strconv.Itoa(rec.number), nil
+	case trial == "":
+		return "task-" + task, nil
+	default:
+		return "task-" + task + "/trial-" + trial, nil
+	}
+}
+
+func (run *chatRun) outcome() (Outcome, *Error) {
+	reward, wrong := micros("/reward", run.Reward)
+	const full = 1_000_000 // a reward of 1, in the unit of micros
+	switch {
+	case wrong != nil:
+		return "", malformed("/reward", wrong.Detail, "write a number from 0 to 1")
+	case reward == nil:
+		return NotObserved, nil
+	case *reward >= full:
+		return OK, nil
+	default:
+		return Failed, nil
+	}
+}
+
+// transcript collects the steps of a run message by message.
+type transcript struct {
+	agent   entry.Principal
+	lineage *lineage
+	steps   []Step
+	// open holds the calls without an answer so far, oldest first, and turn
+	// the number of steps before the user spoke last.
+	open []openCall
+	turn int
+}
+
+type openCall struct {
+	id   string
+	step int
+}
+
+func (t *transcript) add(message chatMessage) *Error {
+	switch message.Role {
+	case "assistant":
+		return t.calls(message.ToolCalls)
+	case "tool":
+		return t.answer(message)
+	case "user":
+		if len(t.open) == 0 && t.turn < len(t.steps) {
+			t.steps[len(t.steps)-1].Checkpoint = true
+		}
+		t.turn = len(t.steps)
+		return nil
+	case "system", "developer":
+		return nil
+	default:
+		return malformed("/role", fmt.Sprintf("is %q", cut(message.Role, toolMax)),
+			"use system, developer, user, assistant or tool; rewrite function calls as tool_calls")
+	}
+}
+
+func (t *transcript) calls(calls []chatCall) *Error {
+	for i, call := range calls {
+		step := len(t.steps)
+		if step == stepsMax {
+			return tooManySteps()
+		}
+		if call.Function.Name == "" {
+			return malformed(fmt.Sprintf("/tool_calls/%d/function/name", i), "is missing", "name the tool")
+		}
+		arguments := contentText(call.Function.Arguments)
+		t.open = append(t.open, openCall{id: call.ID, step: step})
+		t.steps = append(t.steps, Step{
+			ID: strconv.Itoa(step), Agent: t.agent, Tool: call.Function.Name,
+			Parents: t.lineage.parents(step, arguments), Effect: toolEffect(call.Function.Name),
+			Outcome: NotObserved, InputDigest: digest(arguments),
+		})
+	}
+	return nil
+}
+
+func (t *transcript) answer(message chatMessage) *Error {
+	at := 0
+	for at < len(t.open) && t.open[at].id != message.ToolCallID {
+		at++
+	}
+	if at == len(t.open) {
+		return malformed("/tool_call_id", fmt.Sprintf("%q answers no open call", cut(message.ToolCallID, toolMax)),
+			"put the answer after the assistant message with its call")
+	}
+	index := t.open[at].step
+	t.open = append(t.open[:at], t.open[at+1:]...)
+	step, text := &t.steps[index], contentText(message.Content)
+	step.OutputDigest = digest(text)
+	if raw, failed := failureIn(text); failed {
+		step.Outcome, step.Failure = Failed, failedWith(step.Effect, raw, step.OutputDigest)
+		return nil
+	}
+	step.Outcome = OK
+	t.lineage.learn(index, text, step.Effect)
+	return nil
+}
+
+// contentText is the text of a content: a string, the text parts of an array
+// of parts, or else the JSON as it stands.
+func contentText(content jsontext.Value) string {
+	switch content.Kind() {
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, content)
+		if err == nil {
+			return string(text)
+		}
+	case '[':
+		var parts []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(content, &parts) != nil {
+			break
+		}
+		var text strings.Builder
+		for _, part := range parts {
+			text.WriteString(part.Text)
+		}
+		return text.String()
+	case 'n', 0:
+		return ""
+	}
+	return string(content)
+}

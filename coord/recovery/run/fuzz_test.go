@@ -1,0 +1,99 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+)
+
+// fuzzImport looks for inputs of a format that break a promise of Import:
+// it ends, every case and error is as checkCase and checkError want it, and
+// a second reading gives the same.
+func fuzzImport(f *testing.F, format Format, seeds ...string) {
+	for _, seed := range append(seeds, samples()[format], "", "[", "{}", "[{}]", "null", "\"\xff\"") {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cases, errs := importAll(t, format, text)
+		again, errsAgain := importAll(t, format, text)
+		if diff := cmp.Diff(cases, again); diff != "" {
+			t.Fatalf("cases differ:\n%s", diff)
+		}
+		if diff := cmp.Diff(errs, errsAgain); diff != "" {
+			t.Fatalf("errors differ:\n%s", diff)
+		}
+	})
+}
+
+func FuzzImportOpenAIChat(f *testing.F) {
+	fuzzImport(f, OpenAIChat,
+		`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_a", "arguments": "{\"id\": \"AB1234\"}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "{'error': 'AB1234'}"}]}`,
+		`{"id": 1.5e3, "reward": 1e-400, "traj": [{"role": "user", "content": [{"type": "text"}]}]}`,
+	)
+}
+
+func FuzzImportAttempts(f *testing.F) {
+	fuzzImport(f, Attempts,
+		"{\"case\": \"a\", \"cost_usd\": 1e19}\n{\"case\": \"a\"}\n{\"case\": \"b\", \"seq\": 0}\n{}",
+		`[{"case": "é", "class": "odd"}, {"case": "a"}, {"case": "é"}]`,
+	)
+}
+
+func FuzzImportToolBench(f *testing.F) {
+	fuzzImport(f, ToolBench,
+		`{"tree": {"tree": {"node_type": "Action", "description": "f", "children": [{"node_type": "Action Input", "observation": "{\"error\": \"Function executing from a error...\\nb\", \"response\": 1}"}, {"node_type": "Action Input", "observation": "{"}]}}}`,
+	)
+}
+
+func FuzzImportGalaxy(f *testing.F) {
+	fuzzImport(f, Galaxy,
+		`{"steps": {"0": {"subworkflow": {"steps": {"1": {"workflow_outputs": [{"output_name": "o"}]}}}, "when": "x"}, "1": {"input_connections": {"a": {"id": 0, "output_name": "1:o"}}}}}`,
+		`{"steps": {"1": {"input_connections": {"a": {"id": 2}}}, "2": {"input_connections": {"a": {"id": 1}}}}}`,
+		`{"steps": {"01": {}, "02": {}}}`,
+	)
+}
+
+// Answers are read loosely, but never past their end, and give no more text
+// than they hold.
+func FuzzFailureIn(f *testing.F) {
+	for _, seed := range []string{`{'a': "\u00e9\ud83d\ude00", 'error': {'code': 'x'}}`, `{"status": "404", "message": "`, `"\`, `Error: x`, `{"a": [({`, `{"a": \u12`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, answer string) {
+		raw, failed := failureIn(answer)
+		if len(raw.Text) > 3*len(answer) || raw.HTTPStatus != 0 && !failed {
+			t.Fatalf("%q: %+v, %t", answer, raw, failed)
+		}
+		for _, m := range members(answer) {
+			if !m.quoted && !strings.Contains(answer, m.value) {
+				t.Fatalf("%q: invented %q", answer, m.value)
+			}
+		}
+	})
+}
+
+// Amounts agree with rational arithmetic on every number that this can do.
+func FuzzMicros(f *testing.F) {
+	for _, seed := range []string{"0", "0.0000005", "9007199254.7409915", "1e-7", "12.5E+3"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		value := jsontext.Value(text)
+		if !value.IsValid() || value.Kind() != '0' || strings.TrimSpace(text) != text || len(text) > 40 {
+			t.Skip()
+		}
+		if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > 5 {
+			t.Skip("too large for rationals")
+		}
+		got, wrong := micros("", value)
+		want, fits := slowMicros(text)
+		if strings.HasPrefix(text, "-") {
+			fits = false
+		}
+		if fits != (wrong == nil) || fits && *got != want {
+			t.Fatalf("%s: %v, %v; want %d, %t", text, got, wrong, want, fits)
+		}
+	})
+}

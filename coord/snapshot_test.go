@@ -1,0 +1,133 @@
+package coord
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"recoveryledger/ledger/entry"
+)
+
+// populated returns a world with everything that a snapshot holds.
+func populated(t testing.TB) *world {
+	w := newWorld(t)
+	populate(w)
+	return w
+}
+
+// TestSnapshotDependsOnEntriesOnly takes snapshots at every size along two
+// histories, one of which is restored before every entry.
+func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
+	w := populated(t)
+	straight, resumed := NewState(origin), NewState(origin)
+	for _, e := range w.log {
+		straight.Apply(e.Entry, e.Index, e.At)
+		resumed = restored(t, snapshot(t, resumed))
+		must(t, resumed.Admit(e.Entry, e.Index, e.At))
+		resumed.Apply(e.Entry, e.Index, e.At)
+		if !bytes.Equal(snapshot(t, straight), snapshot(t, resumed)) {
+			t.Fatalf("snapshots of %d entries differ", straight.Size())
+		}
+	}
+	if !bytes.Equal(snapshot(t, straight), w.snapshot()) {
+		t.Fatal("snapshot differs from that of the state that admitted")
+	}
+}
+
+// TestRestoreRefuses gives every prefix of a snapshot, every single byte
+// changed, and bytes behind the end: a refusal, or a state whose snapshot is
+// exactly what was read. A refusal leaves the state as it was.
+func TestRestoreRefuses(t *testing.T) {
+	w := populated(t)
+	good := w.snapshot()
+	try := func(data []byte, what string, at int) {
+		t.Helper()
+		s := NewState(origin)
+		before := snapshot(t, s)
+		err := s.Restore(bytes.NewReader(data))
+		switch {
+		case err == nil && !bytes.Equal(snapshot(t, s), data):
+			t.Fatalf("%s %d: restored, and its snapshot differs", what, at)
+		case err != nil && !errors.Is(err, ErrSnapshot):
+			t.Fatalf("%s %d: error %v", what, at, err)
+		case err != nil && !bytes.Equal(snapshot(t, s), before):
+			t.Fatalf("%s %d: refused, and the state changed", what, at)
+		case err == nil && what != "byte":
+			t.Fatalf("%s %d: restored", what, at)
+		}
+	}
+	for size := range good {
+		try(good[:size], "prefix", size)
+	}
+	try(append(bytes.Clone(good), 0), "suffix", len(good))
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= []byte{1, 0x80, 0xff}[i%3]
+		try(bad, "byte", i)
+	}
+}
+
+// TestRestoreOfAnotherLedger refuses a snapshot of another origin.
+func TestRestoreOfAnotherLedger(t *testing.T) {
+	w := populated(t)
+	if err := NewState("ledger.example/other").Restore(bytes.NewReader(w.snapshot())); !errors.Is(err, ErrSnapshot) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// TestSnapshotErrors shows that errors of the reader and the writer come
+// through.
+func TestSnapshotErrors(t *testing.T) {
+	w := populated(t)
+	broken := errors.New("broken")
+	data := io.MultiReader(bytes.NewReader(w.snapshot()[:100]), iotest.ErrReader(broken))
+	if err := NewState(origin).Restore(data); !errors.Is(err, broken) || errors.Is(err, ErrSnapshot) {
+		t.Errorf("restore: %v", err)
+	}
+	if err := w.state.Snapshot(brokenWriter{broken}); !errors.Is(err, broken) {
+		t.Errorf("snapshot: %v", err)
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestRestoreGoesOn shows that a restored state admits and refuses as the one
+// that was saved: references, edges, lines, quotas and keys are all there.
+func TestRestoreGoesOn(t *testing.T) {
+	w := populated(t)
+	old := w.put(w.signal("b", entry.StandingDownstream, "a#done"))
+	w.state = restored(t, w.snapshot())
+	w.refuse(w.sign(w.checkpoint("a", "cp", "a#done")), entry.StateConflict, "checkpoint")
+	w.refuse(w.sign(w.checkpoint("a", "x", "")), entry.StateConflict, "after")
+	w.refuse(w.sign(w.signal("c", entry.StandingDownstream, "a#done")), entry.NoStanding, "standing")
+	again := w.signal("b", entry.StandingDownstream, "a#done")
+	again.Supersedes = &old
+	w.put(again)
+	w.put(w.signal("a", entry.StandingUpstream, "b#use"))
+	w.put(w.mail(entry.Confirmed))
+	w.put(w.exec("c", "three", "c#one", "b#use"))
+	w.checkAll()
+}
+
+// FuzzRestore feeds Restore with anything: it gives an error, or a state whose
+// snapshot is exactly what was read.
+func FuzzRestore(f *testing.F) {
+	w := emptyWorld(f)
+	f.Add(w.snapshot())
+	w.put(w.genesis())
+	f.Add(w.snapshot())
+	f.Add(populated(f).snapshot())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := NewState(origin)
+		if err := s.Restore(bytes.NewReader(data)); err != nil {
+			return
+		}
+		if !bytes.Equal(snapshot(t, s), data) {
+			t.Fatal("restored, and its snapshot differs")
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package coord
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// signatureCheck tells whether sig is the key's signature over message; the
+// verdict is the standard library's.
+type signatureCheck func(key entry.PublicKey, message, sig []byte) error
+
+// State is the fold: what the entries of a log mean, as of the last one
+// applied. It is not safe for concurrent use.
+type State struct {
+	origin string
+	check  signatureCheck
+
+	size  uint64        // entries applied
+	chain *verify.Chain // policy in force, keys and roles
+
+	principals *names  // issuers of entries
+	usage      []usage // of the principals, by number
+	workflows  *names  // of executions
+
+	executions  executions
+	checkpoints *names // issuer's number and local id
+	lines       lines
+	signals     []signal // by index
+}
+
+// NewState returns the state of the empty log of that origin.
+func NewState(origin string) *State { return newState(origin, verify.Signature) }
+
+func newState(origin string, check signatureCheck) *State {
+	return &State{
+		origin: origin, check: check, chain: verify.NewChain(),
+		principals: newNames(0), workflows: newNames(0), checkpoints: newNames(0),
+		executions: executions{names: newNames(0)},
+		lines:      lines{numbers: map[line]int{}},
+	}
+}
+
+// Chain returns the chain of policies and keys. It changes with the state and
+// is not to be changed.
+func (s *State) Chain() *verify.Chain { return s.chain }
+
+// Size returns how many entries were applied.
+func (s *State) Size() uint64 { return s.size }
+
+// Admit checks e as the entry at index, registered at the instant at (Unix
+// milliseconds), by the rules REG-3 to REG-9 in their order, and leaves the
+// state as it is. REG-1 is [entry.Decode], REG-2 is the ledger's. The error is
+// the [*entry.Refusal] of the first rule that fails.
+func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
+	if index != s.size {
+		return fmt.Errorf("coord: admit entry %d: %d entries are applied", index, s.size)
+	}
+	if err := checkAudience(e, s.origin); err != nil { // REG-3
+		return err
+	}
+	signer, err := s.chain.Signer(e) // REG-4
+	if err != nil {
+		return err
+	}
+	if !e.SignatureChecked { // REG-5
+		if err := checkSignature(s.check, signer.Key, e); err != nil {
+			return err
+		}
+	}
+	if err := s.admitIat(e, at); err != nil { // REG-6
+		return err
+	}
+	if err := s.admitQuota(e, at); err != nil { // REG-7
+		return err
+	}
+	switch body := e.Body.(type) { // REG-8, REG-9
+	case *entry.Policy, *entry.Agent:
+		return s.chain.Admit(e, index)
+	case *entry.Execution:
+		return s.admitExecution(body)
+	case *entry.Checkpoint:
+		return s.admitCheckpoint(body)
+	case *entry.Signal:
+		return s.admitSignal(body)
+	}
+	return conflict("", "%s entries are not accepted by this version", e.Kind)
+}
+
+// checkAudience is REG-3.
+func checkAudience(e *entry.Entry, origin string) error {
+	if e.Header.Aud == origin {
+		return nil
+	}
+	return entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", e.Header.Aud, origin).
+		WithRemedy("sign the entry for this ledger, or send it to the one it names")
+}
+
+// checkSignature is REG-5.
+func checkSignature(check signatureCheck, key entry.PublicKey, e *entry.Entry) error {
+	if check(key, e.PAE(), e.Sig) == nil {
+		return nil
+	}
+	return entry.Refuse(entry.BadSignature, "signatures[0].sig", "not a signature by %s over the PAE", e.KeyID).
+		WithRemedy("sign the DSSE pre-authentication encoding of the exact payload bytes")
+}
+
+// admitIat is REG-6.
+func (s *State) admitIat(e *entry.Entry, at int64) error {
+	window := int64(5 * minuteMS) // for the genesis, whose own window does not count yet
+	if policy, _ := s.chain.Policy(); policy != nil {
+		window = policy.Windows.IatMS
+	}
+	off := e.Header.Iat*1000 - at
+	if -window <= off && off <= window {
+		return nil
+	}
+	return entry.Refuse(entry.Stale, "iat", "%d is %d ms off the ledger's now, the window is ±%d ms", e.Header.Iat, off, window).
+		WithRemedy("set the clock right, and sign the entry again with a new jti")
+}
+
+// Apply takes up an entry that was admitted, now or when it was logged. It
+// panics if the entry refers to what is not there: then it never was admitted,
+// and no state can follow from the log.
+func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
+	issuer, added := s.principals.add([]byte(e.Header.Iss))
+	if added {
+		s.usage = append(s.usage, usage{})
+	}
+	s.applyQuota(e, issuer, at)
+	switch body := e.Body.(type) {
+	case *entry.Policy, *entry.Agent:
+		s.chain.Apply(e, index, at)
+	case *entry.Execution:
+		s.applyExecution(body, issuer, index)
+	case *entry.Checkpoint:
+		s.applyCheckpoint(body, issuer)
+	case *entry.Signal:
+		s.applySignal(e, issuer, index, at)
+	}
+	s.size++
+}
+
+// localKey is what an execution or a checkpoint is known by in its names: the
+// number of the issuer and the local id.
+func localKey(buf []byte, issuer uint32, id string) []byte {
+	return append(binary.BigEndian.AppendUint32(buf, issuer), id...)
+}
+
+// resolve returns the number of a reference in the names.
+func (s *State) resolve(in *names, ref entry.Ref) (number uint32, ok bool) {
+	issuer, id := ref.Split()
+	principal, ok := s.principals.find([]byte(issuer))
+	if !ok {
+		return 0, false
+	}
+	return in.find(localKey(make([]byte, 0, localKeyMax), principal, id))
+}
+
+// mustResolve is resolve for an entry that was admitted.
+func (s *State) mustResolve(in *names, ref entry.Ref) uint32 {
+	number, ok := s.resolve(in, ref)
+	if !ok {
+		panic(fmt.Sprintf("coord: apply entry %d: %s is unknown, so it never was admitted", s.size, ref))
+	}
+	return number
+}
+
+func conflict(field, format string, args ...any) *entry.Refusal {
+	return entry.Refuse(entry.StateConflict, field, format, args...)
+}
+
+func unknown(field, format string, args ...any) *entry.Refusal {
+	return entry.Refuse(entry.UnknownSubject, field, format, args...)
+}

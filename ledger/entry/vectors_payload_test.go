@@ -1,0 +1,339 @@
+package entry_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+)
+
+const registeredAt = 1_790_000_000_123
+
+// payload adds a vector of a payload; a good one is signed.
+func (s *vectorSet) payload(name, desc string, kind entry.Kind, input any, wantErr entry.Problem, field string) {
+	s.t.Helper()
+	v := &vector{Desc: desc, Kind: string(kind), Input: input, WantErr: string(wantErr), Field: field}
+	s.add("payload/"+name, v)
+	if wantErr != "" {
+		return
+	}
+	e, err := entry.NewRaw(kind, inputBytes(s.t, input))
+	must(s.t, err)
+	key := ed25519Key("agent")
+	e.Seal(keyID(key.Public()), ed25519.Sign(key, e.PAE()))
+	v.Key, v.Sig, v.RegisteredAt = publicKey(s.t, "agent").String(), base64.StdEncoding.EncodeToString(e.Sig), new(int64(registeredAt))
+	v.Want = wantOf(s.t, e, v.Key, registeredAt)
+}
+
+// change is a good payload with one member set to other JSON, or, if that is
+// empty, left out.
+type change struct {
+	name, path, json string
+	field            string // at fault; empty: that of path; "ok": nothing is
+	least            bool   // of the minimal fixture
+}
+
+// authorityKey stands for the first key of the policy fixture.
+const authorityKey = `"the first key"`
+
+// changed returns the text of a payload after a change.
+func changed(s *vectorSet, payload []byte, path, value string) string {
+	s.t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	var document any
+	must(s.t, decoder.Decode(&document))
+	tokens := regexp.MustCompile(`[^.\[\]]+`).FindAllString(path, -1)
+	at := document
+	for _, token := range tokens[:len(tokens)-1] {
+		if i, err := strconv.Atoi(token); err == nil {
+			at = at.([]any)[i]
+		} else {
+			at = at.(map[string]any)[token]
+		}
+	}
+	last := tokens[len(tokens)-1]
+	if list, ok := at.([]any); ok {
+		i, err := strconv.Atoi(last)
+		must(s.t, err)
+		list[i] = json.RawMessage(value)
+	} else if value == "" {
+		delete(at.(map[string]any), last)
+	} else {
+		at.(map[string]any)[last] = json.RawMessage(value)
+	}
+	return marshal(s, document)
+}
+
+func marshal(s *vectorSet, document any) string {
+	s.t.Helper()
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	must(s.t, encoder.Encode(document))
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+func (s *vectorSet) payloadText(body entry.Body) []byte {
+	s.t.Helper()
+	e, err := entry.New(body)
+	must(s.t, err)
+	return e.Payload()
+}
+
+// addPayloadKinds covers the members of every kind: all and only the mandatory
+// ones, each of those missing, and what the tables below change.
+func (s *vectorSet) addPayloadKinds() {
+	for _, kind := range entry.Kinds() {
+		least, most := s.payloadText(minimal(s.t, kind)), s.payloadText(full(s.t, kind))
+		dir := string(kind) + "/"
+		s.payload(dir+"minimal", "mandatory members only", kind, string(least), "", "")
+		s.payload(dir+"full", "every member that may stand together", kind, string(most), "", "")
+		var members map[string]any
+		must(s.t, json.Unmarshal(least, &members))
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			header := slices.Contains([]string{"v", "jti", "iss", "aud", "iat"}, name)
+			if header && kind != entry.KindExecution {
+				continue // the rule is the same for every kind
+			}
+			s.payload(dir+"missing-"+name, "without "+name, kind, changed(s, least, name, ""), entry.Malformed, name)
+		}
+		for _, c := range changes[kind] {
+			desc := fmt.Sprintf("%s is %.60s", c.path, c.json)
+			if c.json == "" {
+				desc = "without " + c.path
+			}
+			base := most
+			if c.least {
+				base = least
+			}
+			value := strings.ReplaceAll(c.json, authorityKey, `"`+publicKey(s.t, "authority").String()+`"`)
+			input := changed(s, base, c.path, value)
+			switch c.field {
+			case "ok":
+				s.payload(dir+c.name, desc, kind, input, "", "")
+			case "":
+				s.payload(dir+c.name, desc, kind, input, entry.Malformed, c.path)
+			default:
+				s.payload(dir+c.name, desc, kind, input, entry.Malformed, c.field)
+			}
+		}
+	}
+}
+
+// changes are made to the full fixture of each kind.
+var changes = map[entry.Kind][]change{
+	entry.KindPolicy: {
+		{name: "authority-empty", path: "authority", json: `[]`},
+		{name: "authority-twice", path: "authority[1].key", json: authorityKey},
+		{name: "authority-principal-missing", path: "authority[0].principal", json: ``},
+		{name: "authority-key-not-base64", path: "authority[0].key", json: `"MCowBQYDK2VwAyEA"`},
+		{name: "roles-of-operator", path: "roles", json: `{"agent":["enroller"],"operator":["operator"]}`},
+		{name: "roles-null-list", path: "roles.agent", json: `null`},
+		{name: "roles-unknown", path: "roles.agent[0]", json: `"root"`},
+		{name: "roles-twice", path: "roles.agent[1]", json: `"enroller"`},
+		{name: "window-missing", path: "windows.iat_ms", json: ``},
+		{name: "window-zero", path: "windows.decide_ms", json: `0`},
+		{name: "limit-missing", path: "limits.victim", json: ``},
+		{name: "limit-member-missing", path: "limits.signaler.fenced_ms", json: ``},
+		{name: "limit-negative", path: "limits.incident.members", json: `-1`},
+		{name: "quota-missing", path: "quotas.entries_per_hour", json: ``},
+		{name: "quota-zero-entries", path: "quotas.entries_per_hour", json: `0`, field: "ok"},
+		{name: "quota-zero-signals", path: "quotas.signals_per_hour", json: `0`},
+		{name: "quorum-zero", path: "quorum.override", json: `0`},
+		{name: "max-step-zero", path: "max_step_ms", json: `0`},
+		{name: "recovery-list", path: "recovery", json: `[]`},
+		{name: "recovery-null", path: "recovery", json: `null`},
+		{name: "recovery-with-null", path: "recovery", json: `{"rules":[null,{"when":null}]}`, field: "ok"},
+		{name: "previous-without-hash", path: "previous.leaf_hash", json: ``},
+		{name: "wid", path: "wid", json: `"wf-1"`},
+		{name: "wid-null", path: "wid", json: `null`},
+	},
+	entry.KindAgent: {
+		{name: "principal-with-space", path: "principal", json: `"agent 1"`},
+		{name: "op-unknown", path: "op", json: `"enroll"`},
+		{name: "op-case", path: "op", json: `"Revoke"`},
+		{name: "roles-empty", path: "roles", json: `[]`},
+		{name: "roles-authority", path: "roles[0]", json: `"authority"`},
+		{name: "roles-twice", path: "roles[1]", json: `"agent"`},
+		{name: "span-unknown", path: "span", json: `"tenant"`},
+		{name: "compromised-by-enrol", path: "op", json: `"enrol"`, field: "compromised_since"},
+		{name: "compromised-without-index", path: "compromised_since", json: `{}`, field: "compromised_since.index"},
+		{name: "compromised-negative", path: "compromised_since.index", json: `-1`},
+		{name: "capability-upper-case", path: "capabilities[0]", json: `"Refund"`},
+		{name: "key-null", path: "key", json: `null`},
+		{name: "key-number", path: "key", json: `7`},
+		{name: "domain-empty", path: "domain", json: `""`},
+	},
+	entry.KindExecution: {
+		{name: "exec-empty", path: "exec", json: `""`},
+		{name: "exec-of-128", path: "exec", json: `"` + strings.Repeat("e", 128) + `"`, field: "ok"},
+		{name: "exec-of-129", path: "exec", json: `"` + strings.Repeat("e", 129) + `"`},
+		{name: "exec-with-hash", path: "exec", json: `"a#b"`},
+		{name: "parents-object", path: "parents", json: `{}`},
+		{name: "parent-null", path: "parents[0]", json: `null`},
+		{name: "parent-without-dep", path: "parents[0].dep", json: ``},
+		{name: "parent-dep-unknown", path: "parents[0].dep", json: `"HARD"`},
+		{name: "parent-not-a-reference", path: "parents[1].exec", json: `"exec-9"`},
+		{name: "parent-two-hashes", path: "parents[1].exec", json: `"a#b#c"`},
+		{name: "parent-twice", path: "parents[1].exec", json: `"agent-2@example.com#exec-9"`},
+		{name: "parent-with-unknown-member", path: "parents[0].x_weight", json: `null`, field: "ok"},
+		{name: "effect-unknown", path: "effect", json: `"idempotent"`},
+		{name: "progress-unknown", path: "progress", json: `"done"`},
+		{name: "key-missing-compensable", path: "idempotency_key", json: ``},
+		{name: "key-missing-irrevocable", path: "effect", json: `"irrevocable"`, field: "idempotency_key", least: true},
+		{name: "key-missing-undeclared", path: "effect", json: `"undeclared"`, field: "idempotency_key", least: true},
+		{name: "key-missing-reversible", path: "effect", json: `"reversible"`, field: "ok", least: true},
+		{name: "key-upper-case", path: "idempotency_key", json: `"sha256:` + strings.Repeat("AB", 32) + `"`},
+		{name: "key-of-63", path: "idempotency_key", json: `"sha256:` + strings.Repeat("a", 63) + `"`},
+		{name: "key-md5", path: "idempotency_key", json: `"md5:d41d8cd98f00b204e9800998ecf8427e"`},
+		{name: "task-empty", path: "task", json: `""`},
+		{name: "cost-negative", path: "cost_micro_usd", json: `-1`},
+		{name: "cost-text", path: "cost_micro_usd", json: `"1234"`},
+		{name: "compensation-with-parents", path: "compensates",
+			json:  `{"incident":7,"decision":{"index":12,"leaf_hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="},"exec":"a#b"}`,
+			field: "parents"},
+		{name: "compensates-without-exec", path: "compensates",
+			json:  `{"incident":7,"decision":{"index":12,"leaf_hash":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`,
+			field: "compensates.exec"},
+		{name: "compensates-hash-null", path: "compensates", json: `{"incident":7,"decision":{"index":12,"leaf_hash":null},"exec":"a#b"}`,
+			field: "compensates.decision.leaf_hash"},
+	},
+	entry.KindCheckpoint: {
+		{name: "after-null", path: "after", json: `null`, field: "ok"},
+		{name: "after-empty", path: "after", json: `""`},
+		{name: "after-not-a-reference", path: "after", json: `"exec-1"`},
+		{name: "digest-without-algorithm", path: "digest", json: `"` + strings.Repeat("a", 64) + `"`},
+		{name: "digest-null", path: "digest", json: `null`},
+		{name: "expires-negative", path: "expires_at", json: `-1`},
+		{name: "loc-of-1024", path: "loc", json: `"` + strings.Repeat("l", 1024) + `"`, field: "ok"},
+		{name: "loc-of-1025", path: "loc", json: `"` + strings.Repeat("l", 1025) + `"`},
+		{name: "loc-of-513-umlauts", path: "loc", json: `"` + strings.Repeat("ä", 513) + `"`},
+	},
+	entry.KindSignal: {
+		{name: "class-of-no-taxonomy", path: "class", json: `"weather"`, field: "ok"},
+		{name: "class-upper-case", path: "class", json: `"Tool"`},
+		{name: "code-of-65", path: "code", json: `"` + strings.Repeat("c", 65) + `"`},
+		{name: "standing-unknown", path: "standing", json: `"bystander"`},
+		{name: "effects-unknown-word", path: "effects", json: `"maybe"`},
+		{name: "replay-safety-bool", path: "replay_safety", json: `true`},
+		{name: "observed-at-zero", path: "observed_at", json: `0`},
+		{name: "severity-unknown", path: "severity", json: `"fatal"`},
+		{name: "evidence-without-digest", path: "evidence[0].digest", json: ``},
+		{name: "evidence-empty-uri", path: "evidence[0].uri", json: `""`},
+		{name: "evidence-null", path: "evidence", json: `null`},
+		{name: "retry-after-negative", path: "retry_after_ms", json: `-5`},
+		{name: "supersedes-short-hash", path: "supersedes.leaf_hash", json: `"AAAA"`},
+		{name: "supersedes-padding-bits", path: "supersedes.leaf_hash", json: `"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="`},
+		{name: "detail-of-1024", path: "detail", json: `"` + strings.Repeat("d", 1024) + `"`, field: "ok"},
+		{name: "detail-of-1025", path: "detail", json: `"` + strings.Repeat("d", 1025) + `"`},
+		{name: "detail-empty", path: "detail", json: `""`},
+	},
+	entry.KindDecision: {
+		{name: "act-unknown", path: "act", json: `"approve"`},
+		{name: "contain", path: "act", json: `"contain"`, field: "ok"},
+		{name: "escalate", path: "act", json: `"escalate"`, field: "ok"},
+		{name: "deny", path: "act", json: `"deny"`, field: "ok"},
+		{name: "release", path: "act", json: `"release"`, field: "ok"},
+		{name: "contain-without-scope", path: "act", json: `"contain"`, field: "basis", least: true},
+		{name: "deny-without-signals", path: "act", json: `"deny"`, field: "signals", least: true},
+		{name: "release-without-members", path: "act", json: `"release"`, field: "members", least: true},
+		{name: "authorize-without-basis", path: "basis", json: ``},
+		{name: "authorize-without-unfounded", path: "unfounded", json: ``},
+		{name: "authorize-without-pin", path: "pin", json: ``},
+		{name: "authorize-without-scope", path: "scope", json: ``},
+		{name: "authorize-without-blast", path: "blast", json: ``},
+		{name: "authorize-without-deadline", path: "deadline_at", json: ``},
+		{name: "deadline-zero", path: "deadline_at", json: `0`},
+		{name: "deadline-negative", path: "deadline_at", json: `-1`},
+		{name: "epoch-negative", path: "epoch", json: `-1`},
+		{name: "exp-zero", path: "exp", json: `0`},
+		{name: "reason-empty", path: "reason", json: `""`},
+		{name: "policy-empty-object", path: "policy", json: `{}`, field: "policy.index"},
+		{name: "policy-index-only", path: "policy.leaf_hash", json: ``},
+		{name: "basis-without-size", path: "basis.size", json: ``},
+		{name: "scope-algorithm", path: "scope.algorithm", json: `"scope/2"`},
+		{name: "blast-member-missing", path: "blast.undeclared", json: ``},
+		{name: "blast-null", path: "blast.domains", json: `null`},
+		{name: "unfounded-without-reason", path: "unfounded[0].reason", json: ``},
+		{name: "approval-null", path: "approvals[0]", json: `null`},
+		{name: "approval-negative", path: "approvals[1]", json: `-1`},
+		{name: "disposition-unknown", path: "signals[0].disposition", json: `"true"`},
+		{name: "disposition-twice", path: "signals",
+			json:  `[{"index":7,"disposition":"confirmed"},{"index":7,"disposition":"unfounded"}]`,
+			field: "signals[1].index"},
+		{name: "member-not-a-reference", path: "members[0]", json: `"exec-1"`},
+	},
+	entry.KindApproval: {
+		{name: "verdict-unknown", path: "verdict", json: `"yes"`},
+		{name: "proposal-without-index", path: "proposal.index", json: ``},
+		{name: "incident-text", path: "incident", json: `"7"`},
+		{name: "incident-largest", path: "incident", json: `9007199254740991`, field: "ok"},
+		{name: "incident-too-large", path: "incident", json: `9007199254740992`},
+		{name: "exp-negative", path: "exp", json: `-1`},
+		{name: "reason-of-1025", path: "reason", json: `"` + strings.Repeat("r", 1025) + `"`},
+	},
+	entry.KindOutcome: {
+		{name: "result-unknown-word", path: "result", json: `"done"`},
+		{name: "restored", path: "result", json: `"restored"`, field: "ok"},
+		{name: "compensated-without-residual", path: "residual", json: ``, field: "ok"},
+		{name: "failed-without-residual", path: "result", json: `"failed"`, field: "residual", least: true},
+		{name: "withheld-without-residual", path: "result", json: `"withheld"`, field: "residual", least: true},
+		{name: "restored-without-digest", path: "result", json: `"restored"`, field: "post_digest", least: true},
+		{name: "compensated-without-exec", path: "comp_exec", json: ``},
+		{name: "decision-null", path: "decision", json: `null`},
+		{name: "exec-not-a-reference", path: "exec", json: `"#exec-1"`},
+		{name: "observed-at-float", path: "observed_at", json: `1790000300000.0`},
+		{name: "evidence-bad-digest", path: "evidence[0].digest", json: `"sha256:"`},
+	},
+	entry.KindRecord: {
+		{name: "state-lower-case", path: "state", json: `"partial"`},
+		{name: "tally-unknown", path: "tally", json: `{"restored":1,"undone":2}`},
+		{name: "tally-null", path: "tally.restored", json: `null`},
+		{name: "tally-negative", path: "tally.failed", json: `-1`},
+		{name: "unresolved-without-root", path: "unresolved.root", json: ``},
+		{name: "signals-twice", path: "signals[1].index", json: `7`},
+		{name: "signals-null", path: "signals", json: `null`},
+		{name: "review-negative", path: "review", json: `-1`},
+	},
+	entry.KindTask: {
+		{name: "op-unknown", path: "op", json: `"finish"`},
+		{name: "from-unknown", path: "from", json: `"NEW"`},
+		{name: "to-lower-case", path: "to", json: `"failed"`},
+		{name: "task-without-issuer", path: "task", json: `"task-1"`},
+		{name: "retry-count-negative", path: "retry_count", json: `-1`},
+		{name: "type-with-space", path: "type", json: `"a b"`},
+		{name: "snapshot-member-missing", path: "snapshot.messages", json: ``},
+		{name: "snapshot-status-null", path: "snapshot.status", json: `null`},
+		{name: "snapshot-taken-at-zero", path: "snapshot.taken_at", json: `0`},
+		{name: "snapshot-context-text", path: "snapshot.context_digest", json: `"the whole conversation"`},
+	},
+	entry.KindAttempt: {
+		{name: "status-unknown", path: "status", json: `"recovered"`},
+		{name: "rungs-null", path: "rungs", json: `null`},
+		{name: "rung-without-rule", path: "rungs[1].rule", json: ``},
+		{name: "rung-empty-model", path: "rungs[1].model", json: `""`},
+		{name: "rung-cost-null", path: "rungs[1].cost_micro_usd", json: `null`},
+		{name: "rung-attempt-negative", path: "rungs[0].attempt", json: `-1`},
+		{name: "case-with-space", path: "case", json: `"case 1"`},
+	},
+	entry.KindRun: {
+		{name: "op-unknown", path: "op", json: `"abort"`},
+		{name: "open-with-result", path: "op", json: `"open"`},
+		{name: "close-without-result", path: "op", json: `"close"`, field: "run_root", least: true},
+		{name: "close-without-root", path: "run_root", json: ``},
+		{name: "close-without-report", path: "report_digest", json: ``},
+		{name: "recommendation-unknown", path: "recommendation", json: `"maybe"`},
+		{name: "seed-negative", path: "seed", json: `-9007199254740991`, field: "ok"},
+		{name: "seed-too-small", path: "seed", json: `-9007199254740992`},
+		{name: "engine-empty", path: "engine", json: `""`},
+	},
+}

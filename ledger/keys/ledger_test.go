@@ -1,0 +1,198 @@
+package keys
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cosign "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+)
+
+const origin = "ledger.example.com/2026"
+
+// head is the text of a tree head of one entry, and of none.
+const (
+	head  = origin + "\n1\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
+	empty = origin + "\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n"
+)
+
+func mustLedger(tb testing.TB) (ledger *Ledger, dir string) {
+	tb.Helper()
+	dir = tb.TempDir()
+	ledger, err := GenerateLedger(dir, origin)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ledger, dir
+}
+
+// checkHeads signs a tree head with both keys and opens it with verifiers that
+// are made from the verifier keys alone; a changed text opens with neither.
+func checkHeads(t *testing.T, signing, verifying *Ledger) {
+	t.Helper()
+	ed25519Verifier, err := note.NewVerifier(verifying.VerifierKeys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	mldsaVerifier, err := cosign.NewMLDSAVerifier(verifying.VerifierKeys[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := note.VerifierList(ed25519Verifier, mldsaVerifier)
+	for _, text := range []string{head, empty} {
+		signed, err := note.Sign(&note.Note{Text: text}, signing.Signer, signing.Cosigner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := note.Open(signed, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(opened.Sigs) != 2 || len(opened.UnverifiedSigs) != 0 || opened.Text != text {
+			t.Fatalf("%d signatures verified, %d not", len(opened.Sigs), len(opened.UnverifiedSigs))
+		}
+		changed := strings.Replace(string(signed), "/2026\n", "/2027\n", 1)
+		for _, verifier := range []note.Verifier{ed25519Verifier, mldsaVerifier, verifying.Verifier} {
+			if _, err := note.Open(signed, note.VerifierList(verifier)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := note.Open([]byte(changed), note.VerifierList(verifier)); err == nil {
+				t.Fatal("a changed head was accepted")
+			}
+		}
+	}
+}
+
+func TestLedgerKeysLoadAndSign(t *testing.T) {
+	made, dir := mustLedger(t)
+	checkHeads(t, made, made)
+	loaded, err := LoadLedger(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loaded.Origin != origin || loaded.VerifierKeys != made.VerifierKeys {
+		t.Fatalf("loaded %q %v, made %q %v", loaded.Origin, loaded.VerifierKeys, made.Origin, made.VerifierKeys)
+	}
+	checkHeads(t, loaded, made)
+	checkFiles(t, dir, ledgerFile)
+	info, err := os.Stat(filepath.Join(dir, ledgerFile))
+	if err != nil || info.Mode() != 0o600 {
+		t.Fatalf("mode %v, error %v, want 0600", info.Mode(), err)
+	}
+}
+
+// TestLedgerKeysAreOfTheRightTypes: the first is an ordinary log key, which any
+// reader of tree heads takes; a cosignature key would sign other bytes.
+func TestLedgerKeysAreOfTheRightTypes(t *testing.T) {
+	ledger, _ := mustLedger(t)
+	for i, want := range []byte{0x01, 0x06} {
+		fields := strings.SplitN(ledger.VerifierKeys[i], "+", 3)
+		key, err := base64.StdEncoding.DecodeString(fields[2])
+		if err != nil || key[0] != want || fields[0] != origin {
+			t.Errorf("verifier key %s: type 0x%02x, want 0x%02x", ledger.VerifierKeys[i], key[0], want)
+		}
+		signer := []note.Signer{ledger.Signer, ledger.Cosigner}[i]
+		if hash := fmt.Sprintf("%08x", signer.KeyHash()); signer.Name() != origin || hash != fields[1] {
+			t.Errorf("signer %s+%s, want %s+%s", signer.Name(), hash, origin, fields[1])
+		}
+	}
+	if ledger.Verifier.KeyHash() != ledger.Signer.KeyHash() {
+		t.Errorf("verifier %08x, signer %08x", ledger.Verifier.KeyHash(), ledger.Signer.KeyHash())
+	}
+}
+
+func TestLedgerKeysAreNeverReplaced(t *testing.T) {
+	made, dir := mustLedger(t)
+	if _, err := GenerateLedger(dir, origin); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want fs.ErrExist", err)
+	}
+	loaded, err := LoadLedger(dir)
+	if err != nil || loaded.VerifierKeys != made.VerifierKeys {
+		t.Fatalf("the first keys are gone: %v", err)
+	}
+	if _, err := LoadLedger(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want fs.ErrNotExist", err)
+	}
+	if err := os.Chmod(filepath.Join(dir, ledgerFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadLedger(dir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("readable by others: error %v", err)
+	}
+}
+
+func TestOriginLimits(t *testing.T) {
+	for _, test := range []struct {
+		desc, origin string
+		wantErr      bool
+	}{
+		{"the longest", strings.Repeat("o", maxOrigin), false},
+		{"one byte more", strings.Repeat("o", maxOrigin+1), true},
+		{"empty", "", true},
+		{"space", "my ledger", true},
+		{"space of Unicode", "my\u2003ledger", true},
+		{"newline", "ledger\n", true},
+		{"plus sign", "a+b", true},
+		{"control character", "a\x01b", true},
+		{"not UTF-8", "a\xffb", true},
+	} {
+		dir := t.TempDir()
+		ledger, err := GenerateLedger(dir, test.origin)
+		if (err != nil) != test.wantErr {
+			t.Errorf("%s: error %v", test.desc, err)
+		}
+		if err != nil {
+			checkFiles(t, dir)
+			continue
+		}
+		if _, err := note.Sign(&note.Note{Text: head}, ledger.Signer); err != nil {
+			t.Errorf("%s: %v", test.desc, err)
+		}
+	}
+}
+
+// TestMalformedLedgerKeysAreRefused changes a good file. The libraries take some
+// of these: capital digits, another hash for ML-DSA-44, bits to spare in base64.
+func TestMalformedLedgerKeysAreRefused(t *testing.T) {
+	_, dir := mustLedger(t)
+	content, err := os.ReadFile(filepath.Join(dir, ledgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(content)
+	lines := strings.SplitAfter(good, "\n")
+	hash := func(line string) string { return strings.SplitN(line, "+", 5)[3] }
+	other, _, err := cosign.GenerateMLDSAKey("other.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ desc, content, want string }{
+		{"empty", "", "two lines"},
+		{"one line", lines[0], "two lines"},
+		{"no newline at the end", strings.TrimSuffix(good, "\n"), "two lines"},
+		{"three lines", good + lines[1], "two lines"},
+		{"lines swapped", lines[1] + lines[0], "line 1: a key of type 0x06, want 0x01"},
+		{"Ed25519 twice", lines[0] + lines[0], "line 2: a key of type 0x01, want 0x06"},
+		{"two names", lines[0] + other + "\n", `line 2: a key of "other.example.com" beside one of "` + origin + `"`},
+		{"carriage returns", strings.ReplaceAll(good, "\n", "\r\n"), "line 1: not the base64"},
+		{"no prefix", strings.Replace(good, "PRIVATE+KEY+", "", 1), "line 1: not a note signer key"},
+		{"no name", strings.Replace(good, origin, "", 1), "line 1: origin"},
+		{"cut short", lines[0] + lines[1][:len(lines[1])-10] + "\n", "line 2: not the base64"},
+		{"other hash, Ed25519", strings.Replace(good, hash(lines[0]), "01234567", 1), "line 1: invalid"},
+		{"other hash, ML-DSA-44", lines[0] + strings.Replace(lines[1], hash(lines[1]), "01234567", 1), `line 2: key hash "01234567"`},
+		{"capital digits", lines[0] + strings.Replace(lines[1], hash(lines[1]), "ABCDEF01", 1), `line 2: key hash "ABCDEF01"`},
+	} {
+		if _, err := decodeLedger([]byte(test.content)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q", test.desc, err, test.want)
+		}
+	}
+	if _, err := decodeLedger(content); err != nil {
+		t.Error(err)
+	}
+}

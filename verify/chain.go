@@ -1,0 +1,419 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Chain is the policy chain and the keys that it lets in (TRU-1 to TRU-4): a
+// fold over the policy and agent entries of a log, in order. What it says holds
+// as of the last entry applied. The zero value is not usable.
+//
+// A key is enrolled once, for one principal, with the roles of that one entry;
+// it keeps them until it is revoked. Chain checks rights, never signatures: see
+// [Signature].
+type Chain struct {
+	policy  *entry.Policy // in force; nil before the genesis
+	inForce entry.EntryRef
+
+	// keys has every key that ever counted, by key id: canonical DER makes the
+	// id unique to the key. Values are replaced, never changed, so that clones
+	// may share them.
+	keys   map[string]KeyInfo
+	agents map[entry.Principal]agent
+	links  []Link
+}
+
+// agent is what the chain keeps of a principal beside its keys.
+type agent struct {
+	domain       string
+	span         entry.Span
+	capabilities []string
+	enrolled     uint64
+	keyIDs       []string // in the order of their enrolment
+}
+
+// Signer is a key that counts now, and what it may do.
+type Signer struct {
+	Key       entry.PublicKey
+	Principal entry.Principal
+	Roles     []entry.Role // of this key; empty for an authority key
+	Authority bool         // whether the policy in force names the key as its authority
+	Enrolled  uint64       // index of the entry that let the key in
+}
+
+// KeyInfo is a key that counts or has counted.
+type KeyInfo struct {
+	Signer
+	// Revoked is the index of the entry since which the key does not count; 0
+	// if it counts.
+	Revoked uint64
+	// CompromisedSince is the index from which on the key is not to be believed
+	// (TRU-4); nil if its revocation named none.
+	CompromisedSince *uint64
+}
+
+// AgentInfo is a principal that was enrolled, with all its keys.
+type AgentInfo struct {
+	Principal    entry.Principal
+	Domain       string
+	Span         entry.Span
+	Capabilities []string
+	Roles        []entry.Role // of its keys that count; empty if none does
+	Enrolled     uint64       // index of its first entry
+	Keys         []KeyInfo    // in the order of their enrolment
+}
+
+// Link is an entry of the chain as it stands in the log.
+type Link struct {
+	Index        uint64
+	RegisteredAt int64 // Unix milliseconds
+	Leaf         []byte
+}
+
+// NewChain returns the chain of the empty log.
+func NewChain() *Chain {
+	return &Chain{keys: map[string]KeyInfo{}, agents: map[entry.Principal]agent{}}
+}
+
+// Admit reports whether the policy or agent entry e may stand at index (TRU-2),
+// and leaves the chain as it is. The error is a [*entry.Refusal]:
+// unknown-issuer, unauthorized-role, policy-superseded, unknown-subject or
+// state-conflict.
+func (c *Chain) Admit(e *entry.Entry, index uint64) error {
+	signer, err := c.Signer(e)
+	if err != nil {
+		return err
+	}
+	switch body := e.Body.(type) {
+	case *entry.Policy:
+		return c.admitPolicy(body, index)
+	case *entry.Agent:
+		return c.admitAgent(signer, body, index)
+	}
+	return entry.Refuse(entry.StateConflict, "", "a %s entry is not part of the policy chain", e.Kind)
+}
+
+func (c *Chain) admitPolicy(p *entry.Policy, index uint64) error {
+	switch {
+	case c.policy == nil && index != 0:
+		return entry.Refuse(entry.StateConflict, "", "the genesis policy stands at index 0, not at %d", index)
+	case c.policy == nil && p.Previous != nil:
+		return entry.Refuse(entry.StateConflict, "previous", "the genesis policy has no predecessor")
+	case c.policy != nil && (p.Previous == nil || *p.Previous != c.inForce):
+		return entry.Refuse(entry.PolicySuperseded, "previous", "not the policy in force, which stands at index %d", c.inForce.Index).
+			WithRemedy("fetch the policy in force, apply the change to it and name it as previous")
+	}
+	for _, a := range p.Authority {
+		known, ok := c.keys[a.Key.KeyID()]
+		if ok && (len(known.Roles) > 0 || known.Principal != a.Principal) {
+			return entry.Refuse(entry.StateConflict, "authority", "key %s was let in at index %d, for something else", a.Key.KeyID(), known.Enrolled).
+				WithRemedy("generate a new key for the authority")
+		}
+	}
+	return nil
+}
+
+func (c *Chain) admitAgent(signer Signer, a *entry.Agent, index uint64) error {
+	if !signer.Authority && c.privileged(a.Principal) {
+		return entry.Refuse(entry.UnauthorizedRole, "principal", "%s is more than a plain agent", a.Principal).
+			WithRemedy("let the policy's authority sign")
+	}
+	known, ok := c.agents[a.Principal]
+	if ok && known.span != a.Span {
+		return entry.Refuse(entry.StateConflict, "span", "it is %s for %s and never changes", known.span, a.Principal)
+	}
+	if a.Op == entry.Revoke {
+		return c.admitRevocation(a, index)
+	}
+	if used, ok := c.keys[a.Key.KeyID()]; ok {
+		return entry.Refuse(entry.StateConflict, "key", "%s was enrolled at index %d; a key is enrolled once", a.Key.KeyID(), used.Enrolled).
+			WithRemedy("generate a new key")
+	}
+	if a.Op == entry.Rotate && !slices.ContainsFunc(known.keyIDs, func(id string) bool { return c.keys[id].Revoked == 0 }) {
+		return entry.Refuse(entry.UnknownSubject, "principal", "%s has no key to replace", a.Principal).WithRemedy("use op enrol")
+	}
+	return nil
+}
+
+func (c *Chain) admitRevocation(a *entry.Agent, index uint64) error {
+	key, ok := c.keys[a.Key.KeyID()]
+	switch {
+	case !ok:
+		return entry.Refuse(entry.UnknownSubject, "key", "%s is not enrolled", a.Key.KeyID())
+	case len(key.Roles) == 0:
+		return entry.Refuse(entry.StateConflict, "key", "%s is a key of the policy's authority", a.Key.KeyID()).
+			WithRemedy("apply a policy that leaves it out")
+	case key.Principal != a.Principal:
+		return entry.Refuse(entry.StateConflict, "key", "%s is not a key of %s", a.Key.KeyID(), a.Principal)
+	case key.Revoked != 0:
+		return entry.Refuse(entry.StateConflict, "key", "%s does not count since index %d", a.Key.KeyID(), key.Revoked)
+	case a.CompromisedSince != nil && a.CompromisedSince.Index > index:
+		return entry.Refuse(entry.StateConflict, "compromised_since.index", "%d lies in the future", a.CompromisedSince.Index)
+	}
+	return nil
+}
+
+// privileged reports whether only the authority may speak about the principal:
+// it has, or had, a role beyond plain agent, or is of the authority itself.
+// Otherwise who may enrol plain agents could take the name of an approver.
+func (c *Chain) privileged(p entry.Principal) bool {
+	if slices.ContainsFunc(c.policy.Authority, func(a entry.AuthorityKey) bool { return a.Principal == p }) {
+		return true
+	}
+	return slices.ContainsFunc(c.agents[p].keyIDs, func(id string) bool { return !plain(c.keys[id].Roles) })
+}
+
+func plain(roles []entry.Role) bool { return len(roles) == 1 && roles[0] == entry.RoleAgent }
+
+// Apply takes up a policy or agent entry that was admitted, now or when it was
+// logged, at (registered_at, Unix milliseconds). Other kinds change nothing.
+func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
+	leaf := e.AppendLeaf(nil, at)
+	switch body := e.Body.(type) {
+	case *entry.Policy:
+		c.applyPolicy(body, index)
+		c.inForce = entry.EntryRef{Index: index, LeafHash: merkle.HashLeaf(leaf)}
+	case *entry.Agent:
+		c.applyAgent(body, index)
+	default:
+		return
+	}
+	c.links = append(c.links, Link{Index: index, RegisteredAt: at, Leaf: leaf})
+}
+
+func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {
+	for id, key := range c.keys {
+		if key.Authority {
+			key.Authority, key.Revoked = false, index
+			c.keys[id] = key
+		}
+	}
+	for _, a := range p.Authority {
+		id := a.Key.KeyID()
+		key, ok := c.keys[id]
+		if !ok {
+			key.Signer = Signer{Key: a.Key, Principal: a.Principal, Enrolled: index}
+		}
+		key.Authority, key.Revoked = true, 0
+		c.keys[id] = key
+	}
+	c.policy = p
+}
+
+func (c *Chain) applyAgent(a *entry.Agent, index uint64) {
+	id := a.Key.KeyID()
+	if a.Op == entry.Revoke {
+		key := c.keys[id]
+		key.Revoked = index
+		if a.CompromisedSince != nil {
+			key.CompromisedSince = &a.CompromisedSince.Index
+		}
+		c.keys[id] = key
+		return
+	}
+	known, ok := c.agents[a.Principal]
+	if !ok {
+		known = agent{span: a.Span, enrolled: index}
+	}
+	if a.Op == entry.Rotate {
+		for _, old := range known.keyIDs {
+			if key := c.keys[old]; key.Revoked == 0 {
+				key.Revoked = index
+				c.keys[old] = key
+			}
+		}
+	}
+	known.domain, known.capabilities = a.Domain, a.Capabilities
+	known.keyIDs = slices.Concat(known.keyIDs, []string{id}) // never in place: clones share the old one
+	c.agents[a.Principal] = known
+	c.keys[id] = KeyInfo{Signer: Signer{Key: a.Key, Principal: a.Principal, Roles: a.Roles, Enrolled: index}}
+}
+
+// Signer returns the key that e claims to be signed with, if it is enrolled for
+// exactly the issuer, is not revoked and may sign such an entry (REG-4). Before
+// the genesis only a policy has a signer, out of its own authority. The error
+// is a [*entry.Refusal]: unknown-issuer or unauthorized-role.
+func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
+	if c.policy == nil {
+		return genesisSigner(e)
+	}
+	key, ok := c.keys[e.KeyID]
+	switch {
+	case !ok || key.Principal != e.Header.Iss:
+		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not enrolled for %s", e.KeyID, e.Header.Iss).
+			WithRemedy("enrol the key, or sign with the one that is")
+	case key.Revoked != 0:
+		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s does not count since index %d", e.KeyID, key.Revoked).
+			WithRemedy("enrol a new key")
+	}
+	body, isAgent := e.Body.(*entry.Agent)
+	if key.Authority && (isAgent || e.Kind == entry.KindPolicy) {
+		return key.Signer, nil
+	}
+	allowed := rolesFor(e.Body)
+	if isAgent && plain(body.Roles) {
+		allowed = c.policy.Roles[entry.RoleAgent]
+	}
+	if slices.ContainsFunc(allowed, func(role entry.Role) bool { return slices.Contains(key.Roles, role) }) {
+		return key.Signer, nil
+	}
+	return Signer{}, entry.Refuse(entry.UnauthorizedRole, "iss", "%s may not sign %s; %s may",
+		e.Header.Iss, what(e.Body), names(allowed)).WithRemedy("ask the policy's authority for the role")
+}
+
+func genesisSigner(e *entry.Entry) (Signer, error) {
+	if p, ok := e.Body.(*entry.Policy); ok {
+		for _, a := range p.Authority {
+			if a.Principal == e.Header.Iss && a.Key.KeyID() == e.KeyID {
+				return Signer{Key: a.Key, Principal: a.Principal, Authority: true}, nil
+			}
+		}
+	}
+	return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "the log is empty: %s can sign nothing but a genesis policy that names it", e.KeyID).
+		WithRemedy("register the genesis policy first, signed by a key in its authority")
+}
+
+// rolesFor is the table of protocol.md, section 3: the roles that may sign an
+// entry with this content. Policies are the authority's; agents are the
+// authority's and, if plain, those of the roles that the policy lists.
+func rolesFor(body entry.Body) []entry.Role {
+	switch b := body.(type) {
+	case *entry.Execution, *entry.Checkpoint:
+		return []entry.Role{entry.RoleAgent}
+	case *entry.Signal:
+		return rolesForSignal(b.Standing)
+	case *entry.Decision:
+		return rolesForDecision(b.Act)
+	case *entry.Approval:
+		return []entry.Role{entry.RoleApprover}
+	case *entry.Outcome:
+		if b.Result == entry.ResultUnknown {
+			return []entry.Role{entry.RoleAgent, entry.RoleCoordinator, entry.RoleApprover}
+		}
+		return []entry.Role{entry.RoleAgent}
+	case *entry.Record:
+		return []entry.Role{entry.RoleCoordinator, entry.RoleApprover}
+	case *entry.Task:
+		return rolesForTask(b.Op)
+	case *entry.Attempt, *entry.Run:
+		return []entry.Role{entry.RoleEngine}
+	}
+	return nil
+}
+
+func rolesForSignal(standing entry.Standing) []entry.Role {
+	switch standing {
+	case entry.StandingMonitor:
+		return []entry.Role{entry.RoleMonitor}
+	case entry.StandingOperator:
+		return []entry.Role{entry.RoleOperator}
+	}
+	return []entry.Role{entry.RoleAgent}
+}
+
+// rolesForDecision: whoever may signal may escalate; that it was the signaler,
+// and not too early, is for the state machine (INC-1).
+func rolesForDecision(act entry.Act) []entry.Role {
+	switch act {
+	case entry.ActOverride:
+		return []entry.Role{entry.RoleOperator, entry.RoleApprover}
+	case entry.ActEscalate:
+		return []entry.Role{entry.RoleCoordinator, entry.RoleApprover, entry.RoleAgent, entry.RoleMonitor, entry.RoleOperator}
+	}
+	return []entry.Role{entry.RoleCoordinator, entry.RoleApprover}
+}
+
+func rolesForTask(op string) []entry.Role {
+	switch op {
+	case "create", "reassign", "cancel", "release":
+		return []entry.Role{entry.RoleOperator}
+	case "start", "review", "complete", "block":
+		return []entry.Role{entry.RoleAgent}
+	}
+	return []entry.Role{entry.RoleCoordinator} // assign, fail, interrupt
+}
+
+// what names the content of an entry as far as rights depend on it.
+func what(body entry.Body) string {
+	kind := string(body.Kind())
+	switch b := body.(type) {
+	case *entry.Agent:
+		return kind + " granting " + names(b.Roles)
+	case *entry.Signal:
+		return kind + " with standing " + string(b.Standing)
+	case *entry.Decision:
+		return kind + " with act " + string(b.Act)
+	case *entry.Outcome:
+		return kind + " with result " + string(b.Result)
+	case *entry.Task:
+		return kind + " with op " + b.Op
+	}
+	return kind
+}
+
+func names(roles []entry.Role) string {
+	if len(roles) == 0 {
+		return "only the policy's authority"
+	}
+	var list []string
+	for _, role := range roles {
+		list = append(list, string(role))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Key returns the key with the id, whether it counts still or did once.
+func (c *Chain) Key(keyID string) (entry.PublicKey, bool) {
+	key, ok := c.keys[keyID]
+	return key.Key, ok
+}
+
+// Policy returns the policy in force, which is not to be changed, and where it
+// stands; nil before the genesis.
+func (c *Chain) Policy() (*entry.Policy, entry.EntryRef) { return c.policy, c.inForce }
+
+// Agent returns what is known of a principal, if it was ever enrolled.
+func (c *Chain) Agent(p entry.Principal) (AgentInfo, bool) {
+	known, ok := c.agents[p]
+	if !ok {
+		return AgentInfo{}, false
+	}
+	info := AgentInfo{Principal: p, Domain: known.domain, Span: known.span, Enrolled: known.enrolled,
+		Capabilities: slices.Clone(known.capabilities)}
+	for _, id := range known.keyIDs {
+		info.Keys = append(info.Keys, c.keys[id])
+	}
+	for _, role := range entry.Roles() {
+		if slices.ContainsFunc(info.Keys, func(k KeyInfo) bool { return k.Revoked == 0 && slices.Contains(k.Roles, role) }) {
+			info.Roles = append(info.Roles, role)
+		}
+	}
+	return info, true
+}
+
+// Agents returns every principal that was ever enrolled, sorted by name.
+func (c *Chain) Agents() []AgentInfo {
+	var all []AgentInfo
+	for _, p := range slices.Sorted(maps.Keys(c.agents)) {
+		info, _ := c.Agent(p)
+		all = append(all, info)
+	}
+	return all
+}
+
+// Links returns the entries applied so far, in order: all that it takes to
+// build the chain again, here or at somebody who trusts only the genesis.
+func (c *Chain) Links() []Link { return slices.Clip(c.links) }
+
+// Clone returns a chain that goes its own way.
+func (c *Chain) Clone() *Chain {
+	clone := *c
+	clone.keys, clone.agents = maps.Clone(c.keys), maps.Clone(c.agents)
+	clone.links = c.Links() // full: the clone's first append copies
+	return &clone
+}

@@ -1,0 +1,471 @@
+package verify_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// problem returns the problem of a refusal; "" for no error.
+func problem(tb testing.TB, err error) entry.Problem {
+	tb.Helper()
+	if err == nil {
+		return ""
+	}
+	refusal, ok := errors.AsType[*entry.Refusal](err)
+	if !ok {
+		tb.Fatalf("error %v is not a refusal", err)
+	}
+	return refusal.Problem
+}
+
+// picture renders everything a chain says, so that two can be compared.
+func picture(c *verify.Chain) string {
+	policy, at := c.Policy()
+	return fmt.Sprintf("%p %v %+v %+v", policy, at, c.Agents(), c.Links())
+}
+
+func TestGenesisIsAPolicySignedByItsOwnAuthorityAtIndex0(t *testing.T) {
+	c := newCast(t)
+	var i ids
+	successor := i.policy(c.authority, c.authority)
+	successor.Previous = &entry.EntryRef{Index: 0}
+	namesake := i.policy(c.authority, c.authority)
+	namesake.Iss = "somebody"
+	p256 := newP256(t, "p256")
+	cases := []struct {
+		name  string
+		e     *entry.Entry
+		index uint64
+		want  entry.Problem
+	}{
+		{"good", c.authority.sign(t, i.policy(c.authority, c.authority)), 0, ""},
+		{"good, with a P-256 key", p256.sign(t, i.policy(p256, p256)), 0, ""},
+		{"good, one key of several", c.authority.sign(t, i.policy(c.authority, c.agent, c.authority)), 0, ""},
+		{"at another index", c.authority.sign(t, i.policy(c.authority, c.authority)), 1, entry.StateConflict},
+		{"with a predecessor", c.authority.sign(t, successor), 0, entry.StateConflict},
+		{"signed by a key outside", c.agent.sign(t, i.policy(c.agent, c.authority)), 0, entry.UnknownIssuer},
+		{"signed in another's name", c.authority.sign(t, namesake), 0, entry.UnknownIssuer},
+		{"an agent entry", c.authority.sign(t, i.agent(c.authority, entry.Enrol, c.agent, entry.RoleAgent)), 0, entry.UnknownIssuer},
+		{"an execution", c.agent.sign(t, i.execution(c.agent)), 0, entry.UnknownIssuer},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := problem(t, verify.NewChain().Admit(tc.e, tc.index)); got != tc.want {
+				t.Fatalf("problem %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestChainRules tries each rule of TRU-2 and TRU-4 on the chain of a company,
+// and that a refusal leaves the chain as it was.
+func TestChainRules(t *testing.T) {
+	l, c := newCompany(t)
+	chain := l.chain()
+	_, inForce := chain.Policy()
+	fresh := newKey(t, "fresh", "fresh")
+	spare := newKey(t, "agent", "spare")
+	otherName := func(k key, p entry.Principal) key { k.principal = p; return k }
+	agent := func(by key, op entry.AgentOp, about key, roles ...entry.Role) *entry.Entry {
+		return by.sign(t, l.agent(by, op, about, roles...))
+	}
+	policy := func(by key, previous *entry.EntryRef, authority ...key) *entry.Entry {
+		p := l.policy(by, authority...)
+		p.Previous = previous
+		return by.sign(t, p)
+	}
+	span := l.agent(c.authority, entry.Enrol, spare, entry.RoleAgent)
+	span.Span = entry.SpanAgent
+	revoke := func(since uint64) *entry.Entry {
+		a := l.agent(c.authority, entry.Revoke, c.agent, entry.RoleAgent)
+		a.CompromisedSince = &entry.Compromised{Index: since}
+		return c.authority.sign(t, a)
+	}
+	older := entry.EntryRef{Index: 0, LeafHash: merkle.HashLeaf([]byte("another"))}
+	next := uint64(len(l.leaves))
+	cases := []struct {
+		name string
+		e    *entry.Entry
+		want entry.Problem
+	}{
+		{"the authority replaces the policy in force", policy(c.authority, &inForce, c.authority), ""},
+		{"the authority hands over", policy(c.authority, &inForce, fresh), ""},
+		{"a policy without predecessor", policy(c.authority, nil, c.authority), entry.PolicySuperseded},
+		{"a policy after another one", policy(c.authority, &older, c.authority), entry.PolicySuperseded},
+		{"a policy by an approver", policy(c.approver, &inForce, c.approver), entry.UnauthorizedRole},
+		{"a policy by a stranger in it", policy(fresh, &inForce, fresh), entry.UnknownIssuer},
+		{"a policy that makes an agent's key an authority", policy(c.authority, &inForce, c.authority, c.agent), entry.StateConflict},
+		{"a policy that gives an authority key another name", policy(c.authority, &inForce, otherName(c.authority, "fresh")), entry.StateConflict},
+
+		{"the authority enrols a plain agent", agent(c.authority, entry.Enrol, fresh, entry.RoleAgent), ""},
+		{"the authority enrols an approver", agent(c.authority, entry.Enrol, fresh, entry.RoleApprover), ""},
+		{"the authority enrols many roles at once", agent(c.authority, entry.Enrol, fresh, entry.Roles()...), ""},
+		{"the authority enrols a second key for an agent", agent(c.authority, entry.Enrol, spare, entry.RoleAgent), ""},
+		{"the authority enrols a second key for an approver", agent(c.authority, entry.Enrol, otherName(fresh, "approver"), entry.RoleApprover), ""},
+		{"the enroller enrols a plain agent", agent(c.enroller, entry.Enrol, fresh, entry.RoleAgent), ""},
+		{"the enroller enrols a second key for an agent", agent(c.enroller, entry.Enrol, spare, entry.RoleAgent), ""},
+		{"the enroller rotates an agent", agent(c.enroller, entry.Rotate, spare, entry.RoleAgent), ""},
+		{"the enroller revokes an agent's key", agent(c.enroller, entry.Revoke, c.agent, entry.RoleAgent), ""},
+		{"the enroller enrols an approver", agent(c.enroller, entry.Enrol, fresh, entry.RoleApprover), entry.UnauthorizedRole},
+		{"the enroller enrols an agent with one more role", agent(c.enroller, entry.Enrol, fresh, entry.RoleAgent, entry.RoleMonitor), entry.UnauthorizedRole},
+		{"the enroller takes an approver's name", agent(c.enroller, entry.Enrol, otherName(fresh, "approver"), entry.RoleAgent), entry.UnauthorizedRole},
+		{"the enroller takes the authority's name", agent(c.enroller, entry.Enrol, otherName(fresh, "authority"), entry.RoleAgent), entry.UnauthorizedRole},
+		{"the enroller rotates an approver into an agent", agent(c.enroller, entry.Rotate, otherName(fresh, "approver"), entry.RoleAgent), entry.UnauthorizedRole},
+		{"the enroller revokes an approver's key as an agent's", agent(c.enroller, entry.Revoke, c.approver, entry.RoleAgent), entry.UnauthorizedRole},
+		{"an agent enrols an agent", agent(c.agent, entry.Enrol, fresh, entry.RoleAgent), entry.UnauthorizedRole},
+		{"an agent rotates itself", agent(c.agent, entry.Rotate, spare, entry.RoleAgent), entry.UnauthorizedRole},
+		{"a coordinator enrols an agent", agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent), entry.UnauthorizedRole},
+		{"a stranger enrols itself", agent(fresh, entry.Enrol, fresh, entry.RoleAgent), entry.UnknownIssuer},
+		{"an enrolled key signs in another's name", agent(otherName(c.agent, "enroller"), entry.Enrol, fresh, entry.RoleAgent), entry.UnknownIssuer},
+
+		{"a key enrolled again for the same principal", agent(c.authority, entry.Enrol, c.agent, entry.RoleAgent), entry.StateConflict},
+		{"a key enrolled again for another", agent(c.authority, entry.Enrol, otherName(c.agent, "fresh"), entry.RoleAgent), entry.StateConflict},
+		{"an authority key enrolled", agent(c.authority, entry.Enrol, c.authority, entry.RoleOperator), entry.StateConflict},
+		{"a rotation to the key that is there", agent(c.authority, entry.Rotate, c.agent, entry.RoleAgent), entry.StateConflict},
+		{"a rotation of an unknown principal", agent(c.authority, entry.Rotate, fresh, entry.RoleAgent), entry.UnknownSubject},
+		{"a change of span", c.authority.sign(t, span), entry.StateConflict},
+		{"a revocation of an unknown key", agent(c.authority, entry.Revoke, fresh, entry.RoleAgent), entry.UnknownSubject},
+		{"a revocation of another's key", agent(c.authority, entry.Revoke, otherName(c.agent, "approver"), entry.RoleAgent), entry.StateConflict},
+		{"a revocation of an authority key", agent(c.authority, entry.Revoke, c.authority, entry.RoleAgent), entry.StateConflict},
+		{"a revocation with roles that the key has not", agent(c.authority, entry.Revoke, c.approver, entry.RoleAgent), ""},
+		{"a revocation, compromised since its own index", revoke(next), ""},
+		{"a revocation, compromised since the future", revoke(next + 1), entry.StateConflict},
+		{"an execution", c.agent.sign(t, l.execution(c.agent)), entry.StateConflict},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			before := picture(chain)
+			if got := problem(t, chain.Admit(tc.e, next)); got != tc.want {
+				t.Fatalf("problem %q, want %q", got, tc.want)
+			}
+			if picture(chain) != before {
+				t.Fatal("Admit changed the chain")
+			}
+		})
+	}
+}
+
+// TestChainAfterwards tries what holds once an entry was applied.
+func TestChainAfterwards(t *testing.T) {
+	type world struct {
+		*log
+		cast
+		chain        *verify.Chain
+		fresh, spare key
+	}
+	take := func(w *world, e *entry.Entry) {
+		index := w.add(e)
+		must(t, w.chain.Admit(e, index))
+		w.chain.Apply(e, index, w.at)
+	}
+	signs := func(w *world, k key) entry.Problem {
+		_, err := w.chain.Signer(k.sign(t, w.execution(k)))
+		return problem(t, err)
+	}
+	admits := func(w *world, e *entry.Entry) entry.Problem {
+		return problem(t, w.chain.Admit(e, uint64(len(w.leaves))))
+	}
+	about := func(w *world, by key, op entry.AgentOp, k key, roles ...entry.Role) *entry.Entry {
+		return by.sign(t, w.log.agent(by, op, k, roles...))
+	}
+	cases := []struct {
+		name string
+		do   func(w *world) (got entry.Problem)
+		want entry.Problem
+	}{
+		{"a rotated key does not count", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Rotate, w.spare, entry.RoleAgent))
+			return signs(w, w.agent)
+		}, entry.UnknownIssuer},
+		{"the key it was rotated to counts", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Rotate, w.spare, entry.RoleAgent))
+			return signs(w, w.spare)
+		}, ""},
+		{"a rotation replaces all keys", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Enrol, w.spare, entry.RoleAgent))
+			third := newKey(t, "agent", "third")
+			take(w, about(w, w.enroller, entry.Rotate, third, entry.RoleAgent))
+			return signs(w, w.spare)
+		}, entry.UnknownIssuer},
+		{"two enrolled keys count both", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Enrol, w.spare, entry.RoleAgent))
+			return signs(w, w.agent) + signs(w, w.spare)
+		}, ""},
+		{"a revoked key does not count", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+			return signs(w, w.agent)
+		}, entry.UnknownIssuer},
+		{"a revoked key is not revoked again", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+			return admits(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+		}, entry.StateConflict},
+		{"a revoked key is not enrolled again", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+			return admits(w, about(w, w.authority, entry.Enrol, w.agent, entry.RoleAgent))
+		}, entry.StateConflict},
+		{"without a key left there is nothing to rotate", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+			return admits(w, about(w, w.enroller, entry.Rotate, w.spare, entry.RoleAgent))
+		}, entry.UnknownSubject},
+		{"without a key left a new one is enrolled", func(w *world) entry.Problem {
+			take(w, about(w, w.enroller, entry.Revoke, w.agent, entry.RoleAgent))
+			take(w, about(w, w.enroller, entry.Enrol, w.spare, entry.RoleAgent))
+			return signs(w, w.spare)
+		}, ""},
+		{"the name of a former approver stays the authority's", func(w *world) entry.Problem {
+			take(w, about(w, w.authority, entry.Revoke, w.approver, entry.RoleApprover))
+			w.fresh.principal = "approver"
+			return admits(w, about(w, w.enroller, entry.Enrol, w.fresh, entry.RoleAgent))
+		}, entry.UnauthorizedRole},
+		{"roles are the key's, not the principal's", func(w *world) entry.Problem {
+			w.fresh.principal = "approver"
+			take(w, about(w, w.authority, entry.Enrol, w.fresh, entry.RoleAgent))
+			_, err := w.chain.Signer(w.fresh.sign(t, &entry.Approval{Header: w.work("approver"), Verdict: "approve", Exp: 1, Reason: "r"}))
+			return problem(t, err)
+		}, entry.UnauthorizedRole},
+		{"an enroller that was revoked enrols nobody", func(w *world) entry.Problem {
+			take(w, about(w, w.authority, entry.Revoke, w.enroller, entry.RoleEnroller))
+			return admits(w, about(w, w.enroller, entry.Enrol, w.fresh, entry.RoleAgent))
+		}, entry.UnknownIssuer},
+		{"what a revoked enroller let in stays", func(w *world) entry.Problem {
+			take(w, about(w, w.authority, entry.Revoke, w.enroller, entry.RoleEnroller))
+			return signs(w, w.agent)
+		}, ""},
+		{"a policy may take the right to enrol away", func(w *world) entry.Problem {
+			p := w.policy(w.authority, w.authority)
+			p.Roles = map[entry.Role][]entry.Role{}
+			_, inForce := w.chain.Policy()
+			p.Previous = &inForce
+			take(w, w.authority.sign(t, p))
+			return admits(w, about(w, w.enroller, entry.Enrol, w.fresh, entry.RoleAgent))
+		}, entry.UnauthorizedRole},
+		{"a policy may give the right to enrol", func(w *world) entry.Problem {
+			p := w.policy(w.authority, w.authority)
+			p.Roles[entry.RoleAgent] = []entry.Role{entry.RoleOperator}
+			_, inForce := w.chain.Policy()
+			p.Previous = &inForce
+			take(w, w.authority.sign(t, p))
+			return admits(w, about(w, w.operator, entry.Enrol, w.fresh, entry.RoleAgent))
+		}, ""},
+		{"a former authority signs nothing", func(w *world) entry.Problem {
+			_, inForce := w.chain.Policy()
+			p := w.policy(w.authority, w.fresh)
+			p.Previous = &inForce
+			take(w, w.authority.sign(t, p))
+			return admits(w, about(w, w.authority, entry.Enrol, w.spare, entry.RoleAgent))
+		}, entry.UnknownIssuer},
+		{"the new authority signs", func(w *world) entry.Problem {
+			_, inForce := w.chain.Policy()
+			p := w.policy(w.authority, w.fresh)
+			p.Previous = &inForce
+			take(w, w.authority.sign(t, p))
+			return admits(w, about(w, w.fresh, entry.Enrol, w.spare, entry.RoleOperator))
+		}, ""},
+		{"the key of a former authority is not enrolled", func(w *world) entry.Problem {
+			_, inForce := w.chain.Policy()
+			p := w.policy(w.authority, w.fresh)
+			p.Previous = &inForce
+			take(w, w.authority.sign(t, p))
+			return admits(w, about(w, w.fresh, entry.Enrol, w.authority, entry.RoleAgent))
+		}, entry.StateConflict},
+		{"two policies after the same one", func(w *world) entry.Problem {
+			_, inForce := w.chain.Policy()
+			first, second := w.policy(w.authority, w.authority), w.policy(w.authority, w.authority)
+			first.Previous, second.Previous = &inForce, &inForce
+			take(w, w.authority.sign(t, first))
+			return admits(w, w.authority.sign(t, second))
+		}, entry.PolicySuperseded},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			l, c := newCompany(t)
+			w := &world{log: l, cast: c, chain: l.chain(), fresh: newKey(t, "fresh", "fresh"), spare: newKey(t, "agent", "spare")}
+			if got := tc.do(w); got != tc.want {
+				t.Fatalf("problem %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestChainTellsWhatItKnows(t *testing.T) {
+	l, c := newCompany(t)
+	spare := newKey(t, "agent", "spare")
+	l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, spare, entry.RoleMonitor)))
+	revocation := l.agent(c.authority, entry.Revoke, c.agent, entry.RoleAgent)
+	revocation.CompromisedSince = &entry.Compromised{Index: 3}
+	l.add(c.authority.sign(t, revocation))
+	chain := l.chain()
+
+	info, ok := chain.Agent("agent")
+	since := uint64(3)
+	want := verify.AgentInfo{Principal: "agent", Domain: "domain", Span: entry.SpanWorkflow, Enrolled: 7,
+		Roles: []entry.Role{entry.RoleMonitor},
+		Keys: []verify.KeyInfo{
+			{Signer: verify.Signer{Key: c.agent.public, Principal: "agent", Roles: []entry.Role{entry.RoleAgent}, Enrolled: 7}, Revoked: 9, CompromisedSince: &since},
+			{Signer: verify.Signer{Key: spare.public, Principal: "agent", Roles: []entry.Role{entry.RoleMonitor}, Enrolled: 8}},
+		}}
+	if diff := cmp.Diff(want, info); !ok || diff != "" {
+		t.Errorf("agent (-want +got):\n%s", diff)
+	}
+	if _, ok := chain.Agent("nobody"); ok {
+		t.Error("nobody is known")
+	}
+	var names []entry.Principal
+	for _, a := range chain.Agents() {
+		names = append(names, a.Principal)
+	}
+	if !slices.IsSorted(names) || len(names) != 7 {
+		t.Errorf("agents %v", names)
+	}
+	for _, k := range []key{c.authority, c.agent, spare} {
+		if public, ok := chain.Key(k.public.KeyID()); !ok || !public.Equal(k.public) {
+			t.Errorf("key of %s: %v", k.principal, public)
+		}
+	}
+	if _, ok := chain.Key(newKey(t, "x", "x").public.KeyID()); ok {
+		t.Error("an unknown key is known")
+	}
+	policy, at := chain.Policy()
+	if policy == nil || at != (entry.EntryRef{Index: 0, LeafHash: merkle.HashLeaf(l.leaves[0])}) {
+		t.Errorf("policy in force at %+v", at)
+	}
+	if policy, _ := verify.NewChain().Policy(); policy != nil {
+		t.Error("a policy before the genesis")
+	}
+}
+
+func TestLinksBuildTheSameChain(t *testing.T) {
+	l, c := newCompany(t)
+	l.add(c.agent.sign(t, l.execution(c.agent)))
+	chain, again := l.chain(), verify.NewChain()
+	if len(chain.Links()) != 8 {
+		t.Fatalf("%d links, want 8", len(chain.Links()))
+	}
+	for _, link := range chain.Links() {
+		e, at, err := entry.DecodeLeaf(link.Leaf)
+		must(t, err)
+		if at != link.RegisteredAt {
+			t.Fatalf("link %d registered at %d, leaf says %d", link.Index, link.RegisteredAt, at)
+		}
+		must(t, again.Admit(e, link.Index))
+		again.Apply(e, link.Index, at)
+	}
+	if diff := cmp.Diff(chain.Agents(), again.Agents()); diff != "" {
+		t.Error(diff)
+	}
+	_, at := chain.Policy()
+	if _, same := again.Policy(); same != at {
+		t.Errorf("policy at %v and %v", at, same)
+	}
+}
+
+func TestApplyIgnoresOtherKinds(t *testing.T) {
+	l, c := newCompany(t)
+	chain := l.chain()
+	before := picture(chain)
+	chain.Apply(c.agent.sign(t, l.execution(c.agent)), 8, l.at)
+	if picture(chain) != before {
+		t.Error("an execution changed the chain")
+	}
+}
+
+// TestCloneGoesItsOwnWay lets a chain and clones of it go apart and looks that
+// none of them sees another's entries. The agent has three keys and the chain
+// ten links, so that there is room left in the slices that clones might share.
+func TestCloneGoesItsOwnWay(t *testing.T) {
+	l, c := newCompany(t)
+	for _, seed := range []string{"second key", "third key"} {
+		l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, newKey(t, "agent", seed), entry.RoleAgent)))
+	}
+	chain := l.chain()
+	original := picture(chain)
+	grow := func(chain *verify.Chain, k key) {
+		e := c.authority.sign(t, l.agent(c.authority, entry.Rotate, k, entry.RoleAgent))
+		must(t, chain.Admit(e, 10))
+		chain.Apply(e, 10, l.at)
+	}
+	first, second := chain.Clone(), chain.Clone()
+	grow(first, newKey(t, "agent", "first"))
+	if picture(chain) != original || picture(second) != original {
+		t.Fatal("a clone's entry shows elsewhere")
+	}
+	grow(chain, newKey(t, "agent", "original"))
+	grow(second, newKey(t, "agent", "second"))
+	pictures := []string{picture(chain), picture(first), picture(second)}
+	slices.Sort(pictures)
+	if len(slices.Compact(pictures)) != 3 {
+		t.Fatal("chains that went apart look alike")
+	}
+	for name, chain := range map[string]*verify.Chain{"original": chain, "first": first, "second": second} {
+		k := newKey(t, "agent", name)
+		info, _ := chain.Agent("agent")
+		links := chain.Links()
+		e, _, err := entry.DecodeLeaf(links[len(links)-1].Leaf)
+		must(t, err)
+		if len(info.Keys) != 4 || !info.Keys[3].Key.Equal(k.public) || len(links) != 11 || !e.Body.(*entry.Agent).Key.Equal(k.public) {
+			t.Errorf("%s: does not end with its own key", name)
+		}
+		if _, err := chain.Signer(k.sign(t, l.execution(k))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := chain.Signer(c.agent.sign(t, l.execution(c.agent))); err == nil {
+			t.Errorf("%s: the rotated key still counts", name)
+		}
+	}
+}
+
+// TestRandomChainsKeepTheirPromises writes random agent entries and looks,
+// after each, that no key changed hands or roles or came back, and that nobody
+// but the authority granted more than plain agent.
+func TestRandomChainsKeepTheirPromises(t *testing.T) {
+	l, c := newCompany(t)
+	start := l.chain()
+	var pool []key
+	for i := range 6 {
+		pool = append(pool, newKey(t, "", fmt.Sprint("pool", i)))
+	}
+	pool = append(pool, c.agent, c.approver, c.authority)
+	rapid.Check(t, func(rt *rapid.T) {
+		chain := start.Clone()
+		seen := map[string]verify.KeyInfo{}
+		for index := uint64(8); index < 40; index++ {
+			by := rapid.SampledFrom([]key{c.authority, c.enroller, c.agent, c.approver}).Draw(rt, "by")
+			about := rapid.SampledFrom(pool).Draw(rt, "key")
+			about.principal = rapid.SampledFrom([]entry.Principal{"agent", "approver", "authority", "a", "b"}).Draw(rt, "principal")
+			op := rapid.SampledFrom([]entry.AgentOp{entry.Enrol, entry.Rotate, entry.Revoke}).Draw(rt, "op")
+			roles := rapid.SampledFrom([][]entry.Role{{entry.RoleAgent}, {entry.RoleApprover}, {entry.RoleAgent, entry.RoleMonitor}}).Draw(rt, "roles")
+			e := by.sign(t, l.agent(by, op, about, roles...))
+			if chain.Admit(e, index) != nil {
+				continue
+			}
+			if plain := len(roles) == 1 && roles[0] == entry.RoleAgent; !plain && by.principal != "authority" {
+				rt.Fatalf("%s granted %v", by.principal, roles)
+			}
+			chain.Apply(e, index, 1)
+			for _, agent := range chain.Agents() {
+				for _, k := range agent.Keys {
+					if k.Key.Equal(c.authority.public) {
+						rt.Fatal("an authority key was enrolled")
+					}
+					before, ok := seen[k.Key.KeyID()]
+					if ok && (before.Principal != k.Principal || !slices.Equal(before.Roles, k.Roles) || before.Enrolled != k.Enrolled) {
+						rt.Fatalf("key changed from %+v to %+v", before, k)
+					}
+					if ok && before.Revoked != 0 && before.Revoked != k.Revoked {
+						rt.Fatalf("key came back: %+v, %+v", before, k)
+					}
+					seen[k.Key.KeyID()] = k
+				}
+			}
+		}
+	})
+}

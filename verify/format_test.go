@@ -1,0 +1,325 @@
+package verify_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+func encoded[T interface{ Encode() ([]byte, error) }](tb testing.TB, v T) string {
+	tb.Helper()
+	data, err := v.Encode()
+	must(tb, err)
+	return string(data)
+}
+
+func tlogProof(tb testing.TB, r verify.Receipt) string {
+	tb.Helper()
+	data, err := r.TLogProof()
+	must(tb, err)
+	return string(data)
+}
+
+func TestAReceiptSurvivesItsJSON(t *testing.T) {
+	l, _ := working(t)
+	for _, r := range []verify.Receipt{l.receipt(9), l.receiptAt(0, 1)} { // the second has an empty proof
+		again, err := verify.DecodeReceipt([]byte(encoded(t, r)))
+		must(t, err)
+		if diff := cmp.Diff(r, again); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestReceiptJSONHasOneForm tries other spellings of a good receipt.
+func TestReceiptJSONHasOneForm(t *testing.T) {
+	l, _ := working(t)
+	good := encoded(t, l.receipt(9))
+	p := `,"proof":[`
+	untilProof, _, _ := strings.Cut(good, p)
+	untilHead, head, _ := strings.Cut(good, `,"head":`)
+	_, fromIndex, _ := strings.Cut(good, `"index"`)
+	head = `,"head":` + head
+	cases := map[string]string{
+		"white space":             strings.Replace(good, p, ` `+p, 1),
+		"a line break at the end": good + "\n",
+		"another order":           `{"index":9,` + strings.Replace(good[1:], `"index":9,`, "", 1),
+		"a member twice":          strings.Replace(good, `"index":9`, `"index":9,"index":9`, 1),
+		"an unknown member":       strings.Replace(good, `"index":9`, `"index":9,"x":1`, 1),
+		"a name in capitals":      strings.Replace(good, `"index"`, `"Index"`, 1),
+		"a fraction":              strings.Replace(good, `"index":9`, `"index":9.0`, 1),
+		"an exponent":             strings.Replace(good, `"index":9`, `"index":9e0`, 1),
+		"a negative index":        strings.Replace(good, `"index":9`, `"index":-9`, 1),
+		"an index as text":        strings.Replace(good, `"index":9`, `"index":"9"`, 1),
+		"an escaped letter":       strings.Replace(good, `"head":"l`, `"head":"\u006c`, 1),
+		"an escaped dash":         strings.Replace(good, "\u2014", `\u2014`, 1),
+		"null for the proof":      untilProof + `,"proof":null` + head,
+		"no proof":                untilProof + head,
+		"no leaf":                 `{"index"` + fromIndex,
+		"no index":                strings.Replace(good, `"index":9,`, "", 1),
+		"no head":                 untilHead + "}",
+		"a hash of 31 bytes":      strings.Replace(good, p, p+`"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",`, 1),
+		"a hash in URL base64":    strings.Replace(good, p, p+`"_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",`, 1),
+		"a hash with loose bits":  strings.Replace(good, p, p+`"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB=",`, 1),
+		"a list":                  "[" + good + "]",
+		"two":                     good + good,
+		"cut short":               good[:len(good)-1],
+		"nothing":                 "",
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			if text == good {
+				t.Fatal("the case changes nothing")
+			}
+			_, err := verify.DecodeReceipt([]byte(text))
+			wantFormat(t, err)
+		})
+	}
+}
+
+func TestAConsistencyProofSurvivesItsJSON(t *testing.T) {
+	l, _ := working(t)
+	p := l.consistency(7, 15)
+	again, err := verify.DecodeConsistencyProof([]byte(encoded(t, p)))
+	must(t, err)
+	if diff := cmp.Diff(p, again); diff != "" {
+		t.Error(diff)
+	}
+	older, newer, err := l.root.Consistency(again)
+	if err != nil || older != l.head(7) || newer != l.head(15) {
+		t.Errorf("heads %v and %v, error %v", older, newer, err)
+	}
+}
+
+func TestConsistencyOfEveryPairOfSizes(t *testing.T) {
+	l, _ := working(t)
+	for newer := range len(l.leaves) + 1 {
+		for older := range newer + 1 {
+			if _, _, err := l.root.Consistency(l.consistency(older, newer)); err != nil {
+				t.Errorf("%d and %d: %v", older, newer, err)
+			}
+		}
+	}
+}
+
+func TestABadConsistencyProofIsRefused(t *testing.T) {
+	l, _ := working(t)
+	fork, _ := working(t)
+	cases := []struct {
+		name string
+		do   func(p *verify.ConsistencyProof)
+		want verify.Step
+	}{
+		{"heads swapped", func(p *verify.ConsistencyProof) { p.Older, p.Newer = p.Newer, p.Older }, verify.StepConsistency},
+		{"path dropped", func(p *verify.ConsistencyProof) { p.Path = nil }, verify.StepConsistency},
+		{"path shorter", func(p *verify.ConsistencyProof) { p.Path = p.Path[1:] }, verify.StepConsistency},
+		{"path longer", func(p *verify.ConsistencyProof) { p.Path = append(p.Path, merkle.Hash{}) }, verify.StepConsistency},
+		{"path of another pair", func(p *verify.ConsistencyProof) { p.Path = l.consistency(7, 14).Path }, verify.StepConsistency},
+		{"newer head of a fork", func(p *verify.ConsistencyProof) { p.Newer = fork.signed(15) }, verify.StepConsistency},
+		{"older head changed", func(p *verify.ConsistencyProof) { p.Older = strings.Replace(p.Older, "\n11\n", "\n10\n", 1) }, verify.StepHead},
+		{"newer head dropped", func(p *verify.ConsistencyProof) { p.Newer = "" }, verify.StepHead},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			p := l.consistency(11, 15)
+			tc.do(&p)
+			_, _, err := l.root.Consistency(p)
+			wantStep(t, err, tc.want)
+			_, err = l.root.Verify(verify.Material{Consistency: []verify.ConsistencyProof{p}})
+			wantStep(t, err, tc.want)
+		})
+	}
+}
+
+func TestTLogProofHasOneForm(t *testing.T) {
+	l, _ := working(t)
+	good := tlogProof(t, l.receipt(9))
+	first := l.receipt(9).Proof[0].String()
+	noHead, _, _ := strings.Cut(good, "\n\n")
+	cases := map[string]string{
+		"another header":       strings.Replace(good, "@v1", "@v2", 1),
+		"an extra line":        strings.Replace(good, "index", "extra AAAA\nindex", 1),
+		"no index":             strings.Replace(good, "index 9\n", "", 1),
+		"a leading zero":       strings.Replace(good, "index 9", "index 09", 1),
+		"a sign":               strings.Replace(good, "index 9", "index +9", 1),
+		"an index too large":   strings.Replace(good, "index 9", "index 18446744073709551616", 1),
+		"carriage returns":     strings.ReplaceAll(good, "\n", "\r\n"),
+		"a hash with a space":  strings.Replace(good, first, first+" ", 1),
+		"a hash cut short":     strings.Replace(good, first, first[:40], 1),
+		"no empty line":        strings.Replace(good, "\n\n", "\n", 2),
+		"no head":              noHead + "\n\n",
+		"nothing after header": "c2sp.org/tlog-proof@v1\n",
+		"nothing":              "",
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := verify.ParseTLogProof([]byte(text))
+			wantFormat(t, err)
+			if name == "an extra line" && !strings.Contains(err.Error(), "put the leaf beside the proof") {
+				t.Errorf("error %v without the remedy", err)
+			}
+		})
+	}
+}
+
+func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
+	l, _ := working(t)
+	files := func(names ...string) (m verify.Material) {
+		for _, name := range names {
+			var index int
+			var kind string
+			_, err := fmt.Sscanf(name, "%d.%s", &index, &kind)
+			must(t, err)
+			data := string(l.leaves[index]) + "\n"
+			if kind == "tlog-proof" {
+				data = tlogProof(t, l.receipt(uint64(index)))
+			}
+			must(t, m.Add(name, []byte(data)))
+		}
+		return m
+	}
+	report, err := l.root.Verify(files("9.tlog-proof", "10.leaf", "9.leaf", "0.tlog-proof", "0.leaf"))
+	must(t, err)
+	if got, want := counts(report), "head 1, leaf 2, inclusion 2, order 2, audience 2, signer 1, signature 1"; got != want {
+		t.Errorf("checked %s, want %s", got, want)
+	}
+	if got := notChecked(report); len(got) != 2 || got[0] != "leaf 1 of those given: no .tlog-proof is for it" {
+		t.Errorf("not checked %q", got)
+	}
+	_, err = l.root.Verify(files("9.tlog-proof"))
+	wantStep(t, err, verify.StepInclusion)
+	_, err = l.root.Verify(files("9.tlog-proof", "10.leaf"))
+	wantStep(t, err, verify.StepInclusion)
+}
+
+// TestFilesAreToldByTheirContent adds every shape under a name that says
+// nothing.
+func TestFilesAreToldByTheirContent(t *testing.T) {
+	l, _ := working(t)
+	receipt, consistency := encoded(t, l.receipt(9)), encoded(t, l.consistency(7, 15))
+	pretty := strings.NewReplacer(`","`, "\",\n  \"", `,"`, ",\n  \"", `":`, `": `).Replace(receipt) + "\n"
+	cases := []struct {
+		name, data string
+		want       verify.Material
+	}{
+		{"a receipt", receipt, verify.Material{Receipts: []verify.Receipt{l.receipt(9)}}},
+		{"a receipt for people", pretty, verify.Material{Receipts: []verify.Receipt{l.receipt(9)}}},
+		{"receipts, one a line", receipt + "\n" + encoded(t, l.receipt(3)) + "\n", verify.Material{Receipts: []verify.Receipt{l.receipt(9), l.receipt(3)}}},
+		{"a leaf", string(l.leaves[9]), verify.Material{Leaves: [][]byte{l.leaves[9]}}},
+		{"a consistency proof", consistency, verify.Material{Consistency: []verify.ConsistencyProof{l.consistency(7, 15)}}},
+		{"all in one", receipt + consistency + string(l.leaves[9]), verify.Material{Receipts: []verify.Receipt{l.receipt(9)},
+			Consistency: []verify.ConsistencyProof{l.consistency(7, 15)}, Leaves: [][]byte{l.leaves[9]}}},
+		{"a tree head", l.signed(15), verify.Material{Heads: []string{l.signed(15)}}},
+		{"a .tlog-proof", tlogProof(t, l.receipt(9)), verify.Material{Proofs: []verify.Receipt{{Index: 9, Proof: l.receipt(9).Proof, Head: l.signed(15)}}}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			var m verify.Material
+			must(t, m.Add("file", []byte(tc.data)))
+			if diff := cmp.Diff(tc.want, m); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestUnknownFilesAreRefusedWithARemedy adds what nothing can be proven of.
+func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
+	l, c := working(t)
+	receipt := encoded(t, l.receipt(9))
+	envelope := string(c.agent.sign(t, l.execution(c.agent)).AppendEnvelope(nil))
+	cases := []struct {
+		name, data, detail string
+		remedy             bool
+	}{
+		{"nothing", "", "neither a receipt", true},
+		{"prose", "hello", "neither a receipt", true},
+		{"a list", "[" + receipt + "]", "neither a receipt", true},
+		{"another object", `{"a":1}`, "no receipt, leaf or consistency proof", true},
+		{"a bare envelope", envelope, "a bare envelope", true},
+		{"a pinned root", encoded(t, l.root), "a pinned root", true},
+		{"broken JSON", receipt[:100], "JSON", false},
+		{"a receipt and half of one", receipt + "\n" + receipt[:100], "JSON", false},
+		{"a receipt and prose", receipt + "\nhello", "JSON", false},
+		{"a receipt with another member", strings.Replace(receipt, `"index"`, `"x":1,"index"`, 1), "receipt", false},
+		{"a member twice", strings.Replace(receipt, `"index":9`, `"index":9,"index":9`, 1), "JSON", false},
+		{"half a .tlog-proof", tlogProof(t, l.receipt(9))[:60], "tlog-proof", false},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			m := verify.Material{Heads: []string{"kept"}}
+			err := m.Add("some-file", []byte(tc.data))
+			wantFormat(t, err)
+			if !strings.HasPrefix(err.Error(), "verify: some-file: ") || !strings.Contains(err.Error(), tc.detail) || strings.HasSuffix(err.Error(), ")") != tc.remedy {
+				t.Errorf("error %v", err)
+			}
+			if diff := cmp.Diff(verify.Material{Heads: []string{"kept"}}, m); diff != "" {
+				t.Errorf("partial result: %s", diff)
+			}
+		})
+	}
+}
+
+func TestARootSurvivesItsFile(t *testing.T) {
+	l, _ := working(t)
+	l.root.Witnesses = "log x\nquorum none\n"
+	again, err := verify.ParseRoot([]byte(encoded(t, l.root)))
+	must(t, err)
+	if diff := cmp.Diff(l.root, again); diff != "" {
+		t.Error(diff)
+	}
+	report, err := again.Verify(verify.Material{Receipts: l.all()})
+	must(t, err)
+	if !slices.Contains(report.NotChecked, "witnesses: the quorum that the root names") {
+		t.Errorf("not checked %q", report.NotChecked)
+	}
+}
+
+func TestABadRootIsRefused(t *testing.T) {
+	l, _ := working(t)
+	good := encoded(t, l.root)
+	vkey := l.root.LedgerKeys[0]
+	small, err := note.NewEd25519VerifierKey(origin, append([]byte{1}, make([]byte, 31)...)) // the identity point
+	must(t, err)
+	foreign, err := note.NewEd25519VerifierKey("ledger.example/other", bytes.Repeat([]byte{7}, 32))
+	must(t, err)
+	noGenesis, _, _ := strings.Cut(good, ",\n  \"genesis\"")
+	with := func(key string) string { return strings.Replace(good, vkey, key, 1) }
+	cases := map[string]string{
+		"nothing":                 "",
+		"a list":                  "[" + good + "]",
+		"an unknown member":       strings.Replace(good, `"origin"`, `"x":1,"origin"`, 1),
+		"a member twice":          strings.Replace(good, `"origin"`, `"origin":"`+origin+`","origin"`, 1),
+		"no origin":               strings.Replace(good, `"origin": "`+origin+`",`, "", 1),
+		"no keys":                 strings.Replace(good, `"`+vkey+`"`, "", 1),
+		"no genesis":              noGenesis + "}",
+		"another origin":          strings.Replace(good, `"origin": "`+origin, `"origin": "ledger.example/other`, 1),
+		"an origin with a space":  strings.ReplaceAll(good, "ledger.example", "ledger example"),
+		"a short genesis":         strings.Replace(good, l.root.Genesis.String(), "AAAA", 1),
+		"a key twice":             strings.Replace(good, `"`+vkey+`"`, `"`+vkey+`","`+vkey+`"`, 1),
+		"a key of another name":   with(foreign),
+		"a key of small order":    with(small),
+		"a key with another hash": with(strings.Replace(vkey, vkey[len(origin)+1:len(origin)+9], "00000000", 1)),
+		"a key in capitals":       with(strings.Replace(vkey, vkey[len(origin)+1:len(origin)+9], strings.ToUpper(vkey[len(origin)+1:len(origin)+9]), 1)),
+		"a key of another type":   with("example.com/foo+530d903a+BOkyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"),
+		"a key that is none":      with("hello"),
+		"a private key":           with("PRIVATE+KEY+" + vkey),
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			if text == good {
+				t.Fatal("the case changes nothing")
+			}
+			_, err := verify.ParseRoot([]byte(text))
+			wantFormat(t, err)
+		})
+	}
+}

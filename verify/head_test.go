@@ -1,0 +1,129 @@
+package verify_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	fnote "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/verify"
+)
+
+// TestEitherPinnedKeyMakesAHeadGood is TRU-5: around a change of the ledger's
+// key, heads carry the signatures of both.
+func TestEitherPinnedKeyMakesAHeadGood(t *testing.T) {
+	l, _ := working(t)
+	skey, vkey, err := note.GenerateKey(nil, origin)
+	must(t, err)
+	next, err := note.NewSigner(skey)
+	must(t, err)
+	both := l.signText(text(l.head(15)), next)
+	onlyNext, err := note.Sign(&note.Note{Text: text(l.head(15))}, next)
+	must(t, err)
+	successor := l.root
+	successor.LedgerKeys = []string{vkey}
+	for name, root := range map[string]verify.Root{"old root": l.root, "new root": successor} {
+		if head, err := root.Head([]byte(both)); err != nil || head != l.head(15) {
+			t.Errorf("%s: head %v, error %v", name, head, err)
+		}
+	}
+	_, err = l.root.Head(onlyNext)
+	wantStep(t, err, verify.StepHead)
+	l.root.LedgerKeys = append(l.root.LedgerKeys, vkey)
+	if _, err := l.root.Head(onlyNext); err != nil {
+		t.Errorf("with both keys pinned: %v", err)
+	}
+	// A bad signature of a pinned key spoils the head, a good one beside it or not.
+	other, err := note.Sign(&note.Note{Text: text(l.head(14))}, next)
+	must(t, err)
+	_, err = l.root.Head([]byte(l.signed(15) + signatures(string(other))))
+	wantStep(t, err, verify.StepHead)
+}
+
+// TestMLDSASignatures checks heads with a second signature, with and without a
+// verifier for it.
+func TestMLDSASignatures(t *testing.T) {
+	l, _ := working(t)
+	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	signer, err := fnote.NewMLDSASigner(skey)
+	must(t, err)
+	both := l.signText(text(l.head(15)), signer)
+	alone, err := note.Sign(&note.Note{Text: text(l.head(15))}, signer)
+	must(t, err)
+	other, err := note.Sign(&note.Note{Text: text(l.head(12))}, signer)
+	must(t, err)
+	swapped := l.signed(15) + signatures(string(other))
+	pinned := l.root
+	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
+	checking := pinned
+	checking.Cosigner = fnote.NewVerifierForCosignatureV1
+	cases := []struct {
+		name       string
+		root       verify.Root
+		head       string
+		good       bool
+		checked    string
+		notChecked string
+	}{
+		{"checked", checking, both, true, "1 of them by the pinned ML-DSA-44 key too", ""},
+		{"pinned, not checked", pinned, both, true, "", "the ML-DSA-44 signature on 1 tree heads"},
+		{"not pinned", l.root, both, true, "", ""},
+		{"pinned, and the head has none", checking, l.signed(15), true, "", "an ML-DSA-44 signature: 1 tree heads carry none"},
+		{"without the Ed25519 signature", checking, string(alone), false, "", ""},
+		{"of another head", checking, swapped, false, "", ""},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			report, err := tc.root.Verify(verify.Material{Heads: []string{tc.head}})
+			if !tc.good {
+				wantStep(t, err, verify.StepHead)
+				return
+			}
+			must(t, err)
+			if got := report.Checked[0].Detail; strings.Contains(got, "ML-DSA") != (tc.checked != "") || !strings.Contains(got, tc.checked) {
+				t.Errorf("checked %q, want %q", got, tc.checked)
+			}
+			if got := strings.Join(notChecked(report), "\n"); (got == "") != (tc.notChecked == "") || !strings.HasPrefix(got, tc.notChecked) {
+				t.Errorf("not checked %q, want %q", got, tc.notChecked)
+			}
+		})
+	}
+	wrong := checking
+	wrong.Cosigner = func(string) (note.Verifier, error) { return note.NewVerifier(l.root.LedgerKeys[0]) }
+	_, err = wrong.Head([]byte(both))
+	wantFormat(t, err)
+	wrong.Cosigner = func(string) (note.Verifier, error) { return nil, errors.New("no such library") }
+	_, err = wrong.Head([]byte(both))
+	wantFormat(t, err)
+}
+
+// signatures returns the signature lines of a note.
+func signatures(signed string) string {
+	_, lines, _ := strings.Cut(signed, "\n\n")
+	return lines
+}
+
+func TestExtensionLinesAreIgnoredAndReported(t *testing.T) {
+	l, _ := working(t)
+	report, err := l.root.Verify(verify.Material{Heads: []string{l.signText(text(l.head(15)) + "more\n")}})
+	must(t, err)
+	if got := notChecked(report); len(got) != 1 || got[0] != "extension lines on 1 tree heads" {
+		t.Errorf("not checked %q", got)
+	}
+}
+
+func TestUnknownSignaturesOnAHeadAreIgnored(t *testing.T) {
+	l, _ := working(t)
+	skey, _, err := note.GenerateKey(nil, "witness.example")
+	must(t, err)
+	witness, err := note.NewSigner(skey)
+	must(t, err)
+	head, err := l.root.Head([]byte(l.signText(text(l.head(15)), witness)))
+	if err != nil || head != l.head(15) {
+		t.Errorf("head %v, error %v", head, err)
+	}
+}

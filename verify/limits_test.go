@@ -1,0 +1,111 @@
+package verify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// TestLimits tries each limit at it and one past it.
+func TestLimits(t *testing.T) {
+	l, _ := working(t)
+	r := l.receipt(9)
+	pad := func(n int) string { return strings.Repeat("a", n) }
+	path := func(n int) []merkle.Hash { return make([]merkle.Hash, n) }
+	receipt := func(leaf, proof, head int) error {
+		data, err := verify.Receipt{Leaf: make([]byte, leaf), Proof: path(proof), Head: pad(head)}.Encode()
+		if err == nil {
+			_, err = verify.DecodeReceipt(data)
+		}
+		return err
+	}
+	cases := []struct {
+		name string
+		do   func(past int) error
+	}{
+		{"MaxLeaf", func(past int) error { return receipt(verify.MaxLeaf+past, 1, 1) }},
+		{"MaxPath", func(past int) error { return receipt(1, verify.MaxPath+past, 1) }},
+		{"MaxNote", func(past int) error { return receipt(1, 1, verify.MaxNote+past) }},
+		{"MaxRoot", func(past int) error {
+			good := encoded(t, l.root)
+			_, err := verify.ParseRoot([]byte(good + strings.Repeat(" ", verify.MaxRoot-len(good)+past)))
+			return err
+		}},
+		{"MaxKeys", func(past int) error {
+			root := l.root
+			for len(root.LedgerKeys) < verify.MaxKeys+past {
+				_, vkey, err := note.GenerateKey(nil, origin)
+				must(t, err)
+				root.LedgerKeys = append(slices.Clone(root.LedgerKeys), vkey)
+			}
+			_, err := root.Encode()
+			return err
+		}},
+		{"MaxFile", func(past int) error {
+			data := make([]byte, verify.MaxFile+past)
+			for i := range data {
+				data[i] = ' '
+			}
+			copy(data, encoded(t, r))
+			return new(verify.Material).Add("file", data)
+		}},
+		{"MaxItems", func(past int) error {
+			m := verify.Material{Receipts: make([]verify.Receipt, verify.MaxItems-1+past)}
+			return m.Add("file", []byte(encoded(t, r)))
+		}},
+		{"MaxLeaves", func(past int) error {
+			m := verify.Material{Leaves: make([][]byte, verify.MaxLeaves-1+past)}
+			return m.Add("file", l.leaves[0])
+		}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			must(t, tc.do(0))
+			wantFormat(t, tc.do(1))
+		})
+	}
+	// A tree head that a signature unknown to us fills up.
+	for past := range 2 {
+		prefix := l.signed(15) + "\u2014 witness.example "
+		size := verify.MaxNote + past - len(prefix) - 1
+		signed := prefix + strings.Repeat("A", size/4*4)
+		signed = strings.Replace(signed, "witness", "witness"+pad(size%4), 1) + "\n"
+		if len(signed) != verify.MaxNote+past {
+			t.Fatalf("%d bytes", len(signed))
+		}
+		_, err := l.root.Head([]byte(signed))
+		if past == 0 {
+			must(t, err)
+		} else {
+			wantStep(t, err, verify.StepHead)
+		}
+	}
+}
+
+// TestMaxReceipt tries the limit of the encoded forms: it is no obstacle to the
+// largest receipt, and is said before the bytes are looked at.
+func TestMaxReceipt(t *testing.T) {
+	largest := verify.Receipt{Leaf: make([]byte, verify.MaxLeaf), Proof: make([]merkle.Hash, verify.MaxPath), Head: strings.Repeat("\n", verify.MaxNote)}
+	if n := len(encoded(t, largest)); n > verify.MaxReceipt {
+		t.Errorf("the largest receipt has %d bytes, the limit is %d", n, verify.MaxReceipt)
+	}
+	decoders := map[string]func([]byte) error{
+		"receipt":           func(data []byte) error { _, err := verify.DecodeReceipt(data); return err },
+		"consistency proof": func(data []byte) error { _, err := verify.DecodeConsistencyProof(data); return err },
+		"tlog-proof":        func(data []byte) error { _, err := verify.ParseTLogProof(data); return err },
+	}
+	for name, decode := range decoders {
+		for past := range 2 {
+			err := decode(make([]byte, verify.MaxReceipt+past))
+			wantFormat(t, err)
+			if strings.Contains(err.Error(), "the limit is") != (past == 1) {
+				t.Errorf("%s, %d past the limit: %v", name, past, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package verify
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Material is what a verifier was given, in any order and from anywhere.
+type Material struct {
+	Receipts    []Receipt
+	Proofs      []Receipt // without leaf, out of a .tlog-proof
+	Leaves      [][]byte  // for the proofs
+	Consistency []ConsistencyProof
+	Heads       []string // signed notes
+}
+
+// Add reads a file and adds what it holds, told by its content: receipts,
+// leaves and consistency proofs as JSON, one or many, with any white space
+// between; a .tlog-proof; a signed tree head. The name stands in errors only.
+// The error is a [*FormatError], and then nothing is added.
+func (m *Material) Add(name string, data []byte) error {
+	if len(data) > MaxFile {
+		return malformed(name, "%d bytes, the limit is %d", len(data), MaxFile)
+	}
+	var add Material
+	var err error
+	switch {
+	case bytes.HasPrefix(data, []byte(tlogProofHeader)):
+		var proof Receipt
+		proof, err = ParseTLogProof(data)
+		add.Proofs = []Receipt{proof}
+	case bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")):
+		err = add.addJSON(data)
+	case bytes.Contains(data, []byte("\n\n\u2014 ")):
+		add.Heads = []string{string(data)}
+	default:
+		err = malformed("content", "neither a receipt, a leaf, a consistency proof, a .tlog-proof nor a tree head").
+			remedy("give receipts as `arl log proof` writes them")
+	}
+	if err == nil && (m.items()+add.items() > MaxItems || len(m.Leaves)+len(add.Leaves) > MaxLeaves) {
+		err = malformed("content", "more than %d receipts, proofs and heads, or %d leaves", MaxItems, MaxLeaves).remedy("verify them in parts")
+	}
+	if format, ok := errors.AsType[*FormatError](err); ok {
+		format.What = name + ": " + format.What
+	}
+	if err != nil {
+		return err
+	}
+	m.Receipts = append(m.Receipts, add.Receipts...)
+	m.Proofs = append(m.Proofs, add.Proofs...)
+	m.Leaves = append(m.Leaves, add.Leaves...)
+	m.Consistency = append(m.Consistency, add.Consistency...)
+	m.Heads = append(m.Heads, add.Heads...)
+	return nil
+}
+
+func (m *Material) items() int {
+	return len(m.Receipts) + len(m.Proofs) + len(m.Leaves) + len(m.Consistency) + len(m.Heads)
+}
+
+func (m *Material) addJSON(data []byte) error {
+	values := jsontext.NewDecoder(bytes.NewReader(data))
+	for {
+		raw, err := values.ReadValue()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return malformed("JSON", "%v", err)
+		}
+		value := slices.Clone(raw)
+		if err := value.Compact(); err != nil {
+			return malformed("JSON", "%v", err)
+		}
+		if err := m.addObject(value); err != nil {
+			return err
+		}
+		if m.items() > MaxItems {
+			return nil // refused by the caller
+		}
+	}
+}
+
+// addObject tells the shapes apart by a member that only one of them has.
+func (m *Material) addObject(value jsontext.Value) error {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(value, &members); err != nil {
+		return malformed("JSON", "not an object: %v", err)
+	}
+	has := func(name string) bool {
+		_, ok := members[name]
+		return ok
+	}
+	switch {
+	case has("leaf"):
+		receipt, err := DecodeReceipt(value)
+		m.Receipts = append(m.Receipts, receipt)
+		return err
+	case has("older"):
+		proof, err := DecodeConsistencyProof(value)
+		m.Consistency = append(m.Consistency, proof)
+		return err
+	case has("envelope"):
+		m.Leaves = append(m.Leaves, value)
+		return nil
+	case has("payload"):
+		return malformed("JSON", "a bare envelope, of which nothing can be proven").
+			remedy("give its receipt, or the leaf {envelope, registered_at} beside a .tlog-proof")
+	case has("genesis"):
+		return malformed("JSON", "a pinned root, which is not something to be checked").remedy("give it as the root to check against")
+	}
+	return malformed("JSON", "an object that is no receipt, leaf or consistency proof").
+		remedy("give receipts as `arl log proof` writes them")
+}

@@ -1,0 +1,133 @@
+package verify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// signedBy is the table of protocol.md, section 3, spelled out once more: an
+// act and the initials of the roles that may do it, in the order of
+// [entry.Roles], "authority" aside.
+const signedBy = `
+execution                agent
+checkpoint               agent
+signal executor          agent
+signal upstream          agent
+signal downstream        agent
+signal monitor           monitor
+signal operator          operator
+decision contain         coordinator approver
+decision escalate        agent coordinator operator approver monitor
+decision authorize       coordinator approver
+decision amend           coordinator approver
+decision deny            coordinator approver
+decision override        operator approver
+decision release         coordinator approver
+approval                 approver
+outcome restored         agent
+outcome compensated      agent
+outcome not_executed     agent
+outcome irrevocable      agent
+outcome failed           agent
+outcome refused          agent
+outcome withheld         agent
+outcome unknown          agent coordinator approver
+record                   coordinator approver
+task create              operator
+task reassign            operator
+task cancel              operator
+task release             operator
+task start               agent
+task review              agent
+task complete            agent
+task block               agent
+task assign              coordinator
+task fail                coordinator
+task interrupt           coordinator
+attempt                  engine
+run                      engine
+policy                   authority
+agent enrol agent        enroller authority
+agent rotate agent       enroller authority
+agent revoke agent       enroller authority
+agent enrol enroller     authority
+agent enrol coordinator  authority
+agent enrol operator     authority
+agent enrol approver     authority
+agent enrol monitor      authority
+agent enrol engine       authority
+`
+
+// body returns content that does the act, well-formed only as far as rights
+// depend on it.
+func (l *log) body(t *testing.T, act string, by, about key) entry.Body {
+	t.Helper()
+	kind, what, _ := strings.Cut(act, " ")
+	h := l.work(by.principal)
+	switch entry.Kind(kind) {
+	case entry.KindPolicy:
+		return l.policy(by, by)
+	case entry.KindAgent:
+		op, role, _ := strings.Cut(what, " ")
+		return l.agent(by, entry.AgentOp(op), about, entry.Role(role))
+	case entry.KindExecution:
+		return l.execution(by)
+	case entry.KindCheckpoint:
+		return &entry.Checkpoint{Header: h}
+	case entry.KindSignal:
+		return &entry.Signal{Header: h, Standing: entry.Standing(what)}
+	case entry.KindDecision:
+		return &entry.Decision{Header: h, Act: entry.Act(what)}
+	case entry.KindApproval:
+		return &entry.Approval{Header: h}
+	case entry.KindOutcome:
+		return &entry.Outcome{Header: h, Result: entry.Result(what)}
+	case entry.KindRecord:
+		return &entry.Record{Header: h}
+	case entry.KindTask:
+		return &entry.Task{Header: h, Op: what}
+	case entry.KindAttempt:
+		return &entry.Attempt{Header: h}
+	case entry.KindRun:
+		return &entry.Run{Header: h}
+	}
+	t.Fatalf("act %q has no kind", act)
+	return nil
+}
+
+// TestEveryRoleOnEveryAct goes through all pairs of an act and a role.
+func TestEveryRoleOnEveryAct(t *testing.T) {
+	l, c := newCompany(t)
+	chain := l.chain()
+	fresh := newKey(t, "fresh", "fresh")
+	holders := c.holders()
+	holders["authority"] = c.authority
+	kinds := map[string]bool{}
+	for line := range strings.Lines(strings.TrimSpace(signedBy)) {
+		act, roles := strings.TrimSpace(line[:25]), strings.Fields(line[25:])
+		kinds[strings.Fields(act)[0]] = true
+		for role, holder := range holders {
+			body := l.body(t, act, holder, fresh)
+			e := &entry.Entry{Kind: body.Kind(), Body: body, KeyID: holder.public.KeyID(), Header: &entry.Header{Iss: holder.principal}}
+			signer, err := chain.Signer(e)
+			want := entry.Problem("")
+			if !slices.Contains(roles, string(role)) {
+				want = entry.UnauthorizedRole
+			}
+			if got := problem(t, err); got != want {
+				t.Errorf("%s by %s: problem %q, want %q", act, role, got, want)
+			}
+			if err == nil && (!signer.Key.Equal(holder.public) || signer.Principal != holder.principal || signer.Authority != (role == "authority")) {
+				t.Errorf("%s by %s: signer %+v", act, role, signer)
+			}
+		}
+	}
+	for _, kind := range entry.Kinds() {
+		if !kinds[string(kind)] {
+			t.Errorf("kind %s is not in the table", kind)
+		}
+	}
+}

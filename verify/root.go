@@ -1,0 +1,141 @@
+package verify
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Root is what a verifier pins out of band (TRU-1). Everything else is checked
+// against it.
+type Root struct {
+	// Origin names the ledger; it is the `aud` of every entry and the first
+	// line of every tree head.
+	Origin string `json:"origin"`
+	// LedgerKeys are verifier keys (c2sp.org/signed-note) with the origin as
+	// their name: one Ed25519 key (0x01) or more, any of which makes a head
+	// good, and any number of ML-DSA-44 keys (0x06).
+	LedgerKeys []string `json:"ledger_keys"`
+	// Genesis is the leaf hash of the policy at index 0.
+	Genesis merkle.Hash `json:"genesis"`
+	// Witnesses is a witness policy (c2sp.org/tlog-policy). It is carried, and
+	// reported as not checked.
+	Witnesses string `json:"witnesses,omitempty"`
+
+	// Cosigner makes the verifier of a pinned ML-DSA-44 key. It is meant to be
+	// NewVerifierForCosignatureV1 of github.com/transparency-dev/formats/note,
+	// and comes from outside so that its libraries stay out of this package's
+	// imports. If nil, ML-DSA-44 signatures are reported as not checked.
+	Cosigner func(vkey string) (note.Verifier, error) `json:"-"`
+}
+
+// The types of key that may sign a tree head (c2sp.org/signed-note).
+const (
+	algEd25519 = 0x01
+	algMLDSA44 = 0x06
+
+	mldsa44PublicKeySize = 1312
+)
+
+// ParseRoot reads a pinned root: one JSON object with exactly the members of
+// [Root]. The error is a [*FormatError].
+func ParseRoot(data []byte) (Root, error) {
+	var r Root
+	if len(data) > MaxRoot {
+		return Root{}, malformed("root", "%d bytes, the limit is %d", len(data), MaxRoot)
+	}
+	if err := json.Unmarshal(data, &r, json.RejectUnknownMembers(true)); err != nil {
+		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, genesis, witnesses?}")
+	}
+	if err := r.check(); err != nil {
+		return Root{}, err
+	}
+	return r, nil
+}
+
+// Encode returns the root as a file.
+func (r Root) Encode() ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(r, jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, malformed("root", "%v", err)
+	}
+	return append(data, '\n'), nil
+}
+
+func (r Root) check() error {
+	switch {
+	case r.Origin == "" || len(r.Origin) > entry.MaxName || strings.ContainsFunc(r.Origin, func(c rune) bool { return c <= ' ' || c == '+' || c > '~' }):
+		return malformed("root", "origin %.140q is not 1 to %d printable ASCII characters without space and +", r.Origin, entry.MaxName)
+	case len(r.LedgerKeys) > MaxKeys:
+		return malformed("root", "%d ledger keys, the limit is %d", len(r.LedgerKeys), MaxKeys)
+	case r.Genesis == merkle.Hash{}:
+		return malformed("root", "genesis is missing").remedy("pin the leaf hash of the policy at index 0")
+	}
+	classic := 0
+	seen := map[uint32]bool{}
+	for i, text := range r.LedgerKeys {
+		key, err := parseVKey(text)
+		if err != nil {
+			return malformed("root", "ledger_keys[%d]: %v", i, err)
+		}
+		if key.name != r.Origin {
+			return malformed("root", "ledger_keys[%d]: named %.140q, not like the origin", i, key.name)
+		}
+		if seen[key.hash] {
+			return malformed("root", "ledger_keys[%d]: a key with this hash stands here twice", i)
+		}
+		seen[key.hash] = true
+		if key.alg == algEd25519 {
+			classic++
+		}
+	}
+	if classic == 0 {
+		return malformed("root", "ledger_keys has no Ed25519 key").remedy("pin the verifier key that the ledger prints at start")
+	}
+	return nil
+}
+
+// vkey is a verifier key, taken apart.
+type vkey struct {
+	name string
+	hash uint32
+	alg  byte
+	key  []byte
+}
+
+// parseVKey reads a verifier key in its one spelling.
+func parseVKey(text string) (vkey, error) {
+	name, rest, _ := strings.Cut(text, "+")
+	_, encoded, _ := strings.Cut(rest, "+")
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(raw) == 0 {
+		return vkey{}, fmt.Errorf("%.80q is not a verifier key: want name+hash+base64", text)
+	}
+	sum := sha256.Sum256(slices.Concat([]byte(name), []byte("\n"), raw))
+	k := vkey{name: name, hash: binary.BigEndian.Uint32(sum[:]), alg: raw[0], key: raw[1:]}
+	if fmt.Sprintf("%s+%08x+%s", name, k.hash, base64.StdEncoding.EncodeToString(raw)) != text {
+		return vkey{}, fmt.Errorf("%.80q has another key hash, or another spelling", text)
+	}
+	switch {
+	case k.alg == algEd25519 && len(k.key) == ed25519.PublicKeySize:
+		_, err := entry.NewPublicKey(ed25519.PublicKey(k.key)) // refuses points of small order
+		return k, err
+	case k.alg == algMLDSA44 && len(k.key) == mldsa44PublicKeySize:
+		return k, nil
+	}
+	return vkey{}, fmt.Errorf("key type 0x%02x with %d bytes: want Ed25519 (0x01) or ML-DSA-44 (0x06)", k.alg, len(k.key))
+}

@@ -1,0 +1,337 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Verify does the steps of the package comment on all of the material. The
+// error is a [*StepError], a [*ForkError] or, if there is nothing to verify or
+// the root is malformed, a [*FormatError]; the report then is empty.
+func (r Root) Verify(m Material) (Report, error) {
+	o, err := newOpener(r)
+	if err != nil {
+		return Report{}, err
+	}
+	v := &run{opener: o, chain: NewChain(), count: map[Step]int{}}
+	for _, step := range []func(Material) error{v.heads, v.consistency, v.entries, v.rights} {
+		if err := step(m); err != nil {
+			return Report{}, err
+		}
+	}
+	return v.report(), nil
+}
+
+// run is one verification.
+type run struct {
+	*opener
+	chain  *Chain
+	out    Report
+	count  map[Step]int
+	bySize map[uint64]head
+	proven []proven
+}
+
+// proven is an entry that is in the log, with the head that proves it.
+type proven struct {
+	Entry
+	hash merkle.Hash
+	head head
+}
+
+func (v *run) notChecked(format string, args ...any) {
+	v.out.NotChecked = append(v.out.NotChecked, fmt.Sprintf(format, args...))
+}
+
+// heads opens every tree head of the material (step 1).
+func (v *run) heads(m Material) error {
+	notes := slices.Clone(m.Heads)
+	for _, r := range slices.Concat(m.Receipts, m.Proofs) {
+		notes = append(notes, r.Head)
+	}
+	for _, p := range m.Consistency {
+		notes = append(notes, p.Older, p.Newer)
+	}
+	if len(notes) == 0 {
+		return malformed("material", "nothing to verify").remedy("give a receipt, a .tlog-proof with its leaf, or a tree head")
+	}
+	for _, signed := range notes {
+		if _, err := v.open(signed); err != nil {
+			return err
+		}
+	}
+	v.count[StepHead] = len(v.opened)
+	return nil
+}
+
+// consistency compares the heads (step 2). A head counts as consistent with the
+// newest if proofs lead from it to there: two heads that share only an older
+// one could still be of a fork.
+func (v *run) consistency(m Material) error {
+	v.bySize = map[uint64]head{}
+	for _, signed := range slices.Sorted(maps.Keys(v.opened)) {
+		h := v.opened[signed]
+		same, ok := v.bySize[h.Size]
+		if !ok {
+			v.bySize[h.Size] = h
+			continue
+		}
+		if err := checkFork(same, h); err != nil {
+			return err
+		}
+	}
+	older := map[uint64][]uint64{}
+	for _, p := range m.Consistency {
+		a, b, err := v.consistent(p)
+		if err != nil {
+			return err
+		}
+		older[b.Size] = append(older[b.Size], a.Size)
+	}
+	sizes := slices.Sorted(maps.Keys(v.bySize))
+	newest := sizes[len(sizes)-1]
+	reached := map[uint64]bool{newest: true}
+	for todo := []uint64{newest}; len(todo) > 0; todo = todo[1:] {
+		for _, size := range older[todo[0]] {
+			if !reached[size] {
+				reached[size] = true
+				todo = append(todo, size)
+			}
+		}
+	}
+	if len(v.opened) > 1 {
+		v.count[StepConsistency] = len(reached)
+	}
+	for _, size := range sizes {
+		v.out.Heads = append(v.out.Heads, v.bySize[size].Head)
+		if !reached[size] {
+			v.notChecked("that the log of size %d is a prefix of that of size %d: no consistency proof leads there", size, newest)
+		}
+	}
+	return nil
+}
+
+// entries proves that each entry is in the log (steps 3 and 4).
+func (v *run) entries(m Material) error {
+	receipts := slices.Clone(m.Receipts)
+	used := make([]bool, len(m.Leaves))
+	for _, proof := range m.Proofs {
+		i := slices.IndexFunc(m.Leaves, func(leaf []byte) bool { return v.includes(proof, merkle.HashLeaf(leaf)) == nil })
+		if i < 0 {
+			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
+				Cause: fmt.Errorf("%w: none of the %d leaves given is the one of the .tlog-proof", merkle.ErrProof, len(m.Leaves))}
+		}
+		used[i] = true
+		proof.Leaf = m.Leaves[i]
+		receipts = append(receipts, proof)
+	}
+	for i := range m.Leaves {
+		if !used[i] {
+			v.notChecked("leaf %d of those given: no .tlog-proof is for it", i+1)
+		}
+	}
+	for _, r := range receipts {
+		e, at, err := entry.DecodeLeaf(r.Leaf)
+		if err != nil {
+			return &StepError{Step: StepLeaf, What: entryName(r.Index), Cause: err}
+		}
+		hash := merkle.HashLeaf(r.Leaf)
+		if err := v.includes(r, hash); err != nil {
+			return &StepError{Step: StepInclusion, What: entryName(r.Index), Cause: err}
+		}
+		v.proven = append(v.proven, proven{Entry: Entry{Entry: e, Index: r.Index, RegisteredAt: at}, hash: hash, head: v.opened[r.Head]})
+	}
+	v.count[StepLeaf], v.count[StepInclusion] = len(v.proven), len(v.proven)
+	return nil
+}
+
+func (v *run) includes(r Receipt, leaf merkle.Hash) error {
+	return merkle.CheckInclusion(r.Index, leaf, v.opened[r.Head].Head, r.Proof)
+}
+
+func entryName(index uint64) string { return fmt.Sprintf("entry %d", index) }
+
+// rights goes through the entries in the order of the log and judges each by
+// the chain as of its index (steps 5 to 8).
+func (v *run) rights(Material) error {
+	slices.SortStableFunc(v.proven, func(a, b proven) int { return cmp.Compare(a.Index, b.Index) })
+	for i, p := range v.proven {
+		if i > 0 {
+			if err := checkOrder(v.proven[i-1], p); err != nil {
+				return err
+			}
+			if v.proven[i-1].Index == p.Index { // a second receipt of the same entry
+				continue
+			}
+		}
+		v.count[StepOrder]++
+		if p.Header.Aud != v.root.Origin {
+			return &StepError{Step: StepAudience, What: entryName(p.Index),
+				Cause: entry.Refuse(entry.WrongAudience, "aud", "%q, want %q", p.Header.Aud, v.root.Origin)}
+		}
+		v.count[StepAudience]++
+		signed, err := v.right(p)
+		if err != nil {
+			return err
+		}
+		p.Signed, p.SignatureChecked = signed, signed
+		v.out.Entries = append(v.out.Entries, p.Entry)
+	}
+	if len(v.proven) > 0 && v.chain.policy == nil {
+		v.notChecked("signer and signature of %d entries: the receipt of the genesis policy, entry 0, is not given", len(v.out.Entries))
+	}
+	return nil
+}
+
+// checkOrder compares two entries that follow each other in the material (step 5).
+func checkOrder(a, b proven) error {
+	switch {
+	case a.Index == b.Index && a.hash != b.hash:
+		return &ForkError{First: a.head.note, Second: b.head.note, Detail: fmt.Sprintf("two leaves at index %d", a.Index)}
+	case a.RegisteredAt > b.RegisteredAt:
+		return &StepError{Step: StepOrder, What: entryName(b.Index),
+			Cause: fmt.Errorf("registered_at %d, earlier than %d of entry %d", b.RegisteredAt, a.RegisteredAt, a.Index)}
+	}
+	return nil
+}
+
+// right does steps 7 and 8 for an entry and, if it is a policy or agent entry,
+// takes it up into the chain. It reports false if a key or a link is missing.
+func (v *run) right(p proven) (signed bool, err error) {
+	fail := func(step Step, cause error) (bool, error) {
+		return false, &StepError{Step: step, What: entryName(p.Index), Cause: cause}
+	}
+	if p.Index == 0 && p.hash != v.root.Genesis {
+		return fail(StepSigner, fmt.Errorf("leaf hash %s is not the pinned genesis %s", p.hash, v.root.Genesis))
+	}
+	if v.chain.policy == nil && p.Index != 0 {
+		return false, nil // said once, in rights
+	}
+	signer, err := v.chain.Signer(p.Entry.Entry)
+	if v.chain.lacks(p.Entry.Entry, err) {
+		v.notChecked("entry %d (%s): signature of %s: no receipt given enrols that key", p.Index, p.Kind, p.KeyID)
+		return false, nil
+	}
+	if err != nil {
+		return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
+	}
+	if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
+		return fail(StepSignature, err)
+	}
+	if p.Kind == entry.KindPolicy || p.Kind == entry.KindAgent {
+		err := v.chain.Admit(p.Entry.Entry, p.Index)
+		if v.chain.lacks(p.Entry.Entry, err) {
+			v.notChecked("entry %d (%s): its place in the chain, and with it what it lets in: %v", p.Index, p.Kind, err)
+			return false, nil
+		}
+		if err != nil {
+			return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
+		}
+		v.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
+	}
+	v.count[StepSigner]++
+	v.count[StepSignature]++
+	return true, nil
+}
+
+// lacks reports whether a refusal may only mean that receipts of the chain are
+// missing, as opposed to an entry that breaks it.
+func (c *Chain) lacks(e *entry.Entry, err error) bool {
+	refusal, ok := errors.AsType[*entry.Refusal](err)
+	if !ok || c.policy == nil { // nothing can be missing before the genesis
+		return false
+	}
+	switch refusal.Problem {
+	case entry.UnknownIssuer:
+		_, known := c.keys[e.KeyID]
+		return !known
+	case entry.UnknownSubject:
+		return true
+	case entry.PolicySuperseded:
+		p, ok := e.Body.(*entry.Policy)
+		return ok && p.Previous != nil && p.Previous.Index > c.inForce.Index
+	}
+	return false
+}
+
+func (v *run) report() Report {
+	for _, step := range steps() {
+		if step.Count = v.count[step.Step]; step.Count > 0 {
+			v.out.Checked = append(v.out.Checked, step)
+		}
+	}
+	v.secondSignatures()
+	v.warn()
+	v.absences()
+	return v.out
+}
+
+// secondSignatures says which heads carry a good ML-DSA-44 signature.
+func (v *run) secondSignatures() {
+	good, unverified, extended := 0, 0, 0
+	for _, h := range v.opened {
+		switch {
+		case h.second:
+			good++
+		case h.unverified:
+			unverified++
+		}
+		if h.extended {
+			extended++
+		}
+	}
+	if good > 0 {
+		v.out.Checked[0].Detail += fmt.Sprintf("; %d of them by the pinned ML-DSA-44 key too", good)
+	}
+	if none := len(v.opened) - good - unverified; none > 0 && slices.Contains(slices.Collect(maps.Values(v.alg)), algMLDSA44) {
+		v.notChecked("an ML-DSA-44 signature: %d tree heads carry none", none)
+	}
+	if unverified > 0 {
+		v.notChecked("the ML-DSA-44 signature on %d tree heads: no verifier for it was given", unverified)
+	}
+	if extended > 0 {
+		v.notChecked("extension lines on %d tree heads", extended)
+	}
+}
+
+// warn looks for what the chain says against what was checked.
+func (v *run) warn() {
+	for _, e := range v.out.Entries {
+		key, ok := v.chain.keys[e.KeyID]
+		if ok && key.CompromisedSince != nil && *key.CompromisedSince <= e.Index {
+			v.out.Warnings = append(v.out.Warnings, fmt.Sprintf("entry %d: its key %s was revoked at %d as compromised since %d",
+				e.Index, e.KeyID, key.Revoked, *key.CompromisedSince))
+		}
+	}
+	if v.chain.policy == nil {
+		return
+	}
+	for _, vkey := range v.chain.policy.LedgerKeys {
+		if !slices.Contains(v.root.LedgerKeys, vkey) {
+			name, _, _ := strings.Cut(vkey, "+")
+			v.out.Warnings = append(v.out.Warnings, fmt.Sprintf("the policy at %d names a ledger key of %.140q that is not pinned",
+				v.chain.inForce.Index, name))
+		}
+	}
+}
+
+// absences says what no receipt can show.
+func (v *run) absences() {
+	if v.root.Witnesses == "" {
+		v.notChecked("witnesses: the root names none, so that a fork shown to nobody else stays unseen")
+	} else {
+		v.notChecked("witnesses: the quorum that the root names")
+	}
+	if len(v.out.Entries) > 0 {
+		v.notChecked("absences: a revocation, a policy or any other entry that was not given")
+		v.notChecked("the state machine: references, windows and quotas need the whole log (arl log audit)")
+		v.notChecked("registered_at: it is the ledger's word")
+	}
+}

@@ -1,0 +1,469 @@
+package verify_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// counts returns how often each step was done.
+func counts(r verify.Report) string {
+	var list []string
+	for _, c := range r.Checked {
+		list = append(list, fmt.Sprintf("%s %d", c.Step, c.Count))
+	}
+	return strings.Join(list, ", ")
+}
+
+// notChecked returns what is not checked beyond what never is.
+func notChecked(r verify.Report) (list []string) {
+	for _, text := range r.NotChecked {
+		topic, _, _ := strings.Cut(text, ":")
+		if !slices.Contains([]string{"witnesses", "absences", "the state machine", "registered_at"}, topic) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// wantStep fails unless err is of the step, and returns it.
+func wantStep(tb testing.TB, err error, want verify.Step) {
+	tb.Helper()
+	step, ok := errors.AsType[*verify.StepError](err)
+	if !ok || step.Step != want {
+		tb.Fatalf("error %v, want one of step %s", err, want)
+	}
+}
+
+func wantFork(tb testing.TB, err error, first, second string) {
+	tb.Helper()
+	fork, ok := errors.AsType[*verify.ForkError](err)
+	if !ok {
+		tb.Fatalf("error %v, want a fork", err)
+	}
+	if got := []string{fork.First, fork.Second}; !slices.Contains(got, first) || !slices.Contains(got, second) {
+		tb.Fatalf("evidence %q, want the two heads", got)
+	}
+}
+
+func wantFormat(tb testing.TB, err error) {
+	tb.Helper()
+	if _, ok := errors.AsType[*verify.FormatError](err); !ok {
+		tb.Fatalf("error %v, want one of format", err)
+	}
+}
+
+// working returns a company whose agent and a P-256 colleague have worked.
+func working(tb testing.TB) (*log, cast) {
+	tb.Helper()
+	l, c := newCompany(tb)
+	colleague := newP256(tb, "colleague")
+	l.add(c.enroller.sign(tb, l.agent(c.enroller, entry.Enrol, colleague, entry.RoleAgent)))
+	for range 3 {
+		l.add(c.agent.sign(tb, l.execution(c.agent)))
+		l.add(colleague.sign(tb, l.execution(colleague)))
+	}
+	return l, c
+}
+
+func TestAWholeLogVerifies(t *testing.T) {
+	l, _ := working(t)
+	receipts := l.all()
+	slices.Reverse(receipts) // the order does not matter
+	report, err := l.root.Verify(verify.Material{Receipts: receipts})
+	must(t, err)
+	if got, want := counts(report), "head 1, leaf 15, inclusion 15, order 15, audience 15, signer 15, signature 15"; got != want {
+		t.Errorf("checked %s, want %s", got, want)
+	}
+	if got := notChecked(report); len(got) > 0 || len(report.Warnings) > 0 {
+		t.Errorf("not checked %q, warnings %q", got, report.Warnings)
+	}
+	if len(report.NotChecked) != 4 {
+		t.Errorf("not checked %q, want the four that never are", report.NotChecked)
+	}
+	if diff := cmp.Diff([]merkle.Head{l.head(15)}, report.Heads); diff != "" {
+		t.Error(diff)
+	}
+	for i, e := range report.Entries {
+		if e.Index != uint64(i) || !e.Signed || !e.SignatureChecked || string(e.AppendLeaf(nil, e.RegisteredAt)) != string(l.leaves[i]) {
+			t.Errorf("entry %d: %+v", i, e)
+		}
+	}
+	if got, want := report.Checked[2].String(), "4 inclusion (15): at its index in the tree of its head"; got != want {
+		t.Errorf("step prints as %q, want %q", got, want)
+	}
+}
+
+func TestEntriesOfOneBatchHaveOneTime(t *testing.T) {
+	l, c := working(t)
+	l.at -= 1000 // which add puts back
+	l.add(c.agent.sign(t, l.execution(c.agent)))
+	if _, err := l.root.Verify(verify.Material{Receipts: l.all()}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReceiptsUnderDifferentHeadsVerifyTogether(t *testing.T) {
+	l, _ := working(t)
+	receipts := l.all()
+	receipts[3] = l.receiptAt(3, 7)
+	receipts = append(receipts, l.receiptAt(3, 11), l.receiptAt(3, 15)) // entry 3 three times
+	m := verify.Material{Receipts: receipts, Heads: []string{l.signed(0)},
+		Consistency: []verify.ConsistencyProof{l.consistency(7, 11), l.consistency(11, 15), l.consistency(0, 7)}}
+	report, err := l.root.Verify(m)
+	must(t, err)
+	if got, want := counts(report), "head 4, consistency 4, leaf 17, inclusion 17, order 15, audience 15, signer 15, signature 15"; got != want {
+		t.Errorf("checked %s, want %s", got, want)
+	}
+	if got := notChecked(report); len(got) > 0 {
+		t.Errorf("not checked %q", got)
+	}
+}
+
+// TestConsistencyIsNotTakenFromACommonPast gives heads of 11 and 15 that share
+// only that both extend 7: they could be of two branches.
+func TestConsistencyIsNotTakenFromACommonPast(t *testing.T) {
+	l, _ := working(t)
+	m := verify.Material{Consistency: []verify.ConsistencyProof{l.consistency(7, 11), l.consistency(7, 15)}}
+	report, err := l.root.Verify(m)
+	must(t, err)
+	if got := notChecked(report); len(got) != 1 || !strings.Contains(got[0], "size 11 is a prefix of that of size 15") {
+		t.Errorf("not checked %q", got)
+	}
+	if got, want := counts(report), "head 3, consistency 2"; got != want {
+		t.Errorf("checked %s, want %s", got, want)
+	}
+}
+
+// TestWithoutChainMaterialSignaturesAreReportedAsNotChecked drops receipts of
+// the chain and looks that what hangs on them is named, not passed over.
+func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
+	l, c := working(t)
+	spare := newKey(t, "agent", "spare")
+	rotation := l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Rotate, spare, entry.RoleAgent)))
+	_, inForce := l.chain().Policy()
+	var policies []uint64
+	for range 2 {
+		p := l.policy(c.authority, c.authority)
+		p.Previous = &inForce
+		policies = append(policies, l.add(c.authority.sign(t, p)))
+		_, inForce = l.chain().Policy()
+	}
+	l.add(spare.sign(t, l.execution(spare)))
+	cases := []struct {
+		name     string
+		drop     []uint64
+		unsigned int
+		want     []string
+	}{
+		{"nothing dropped", nil, 0, nil},
+		{"an execution", []uint64{10}, 0, nil},
+		{"the genesis", []uint64{0}, 18, []string{"signer and signature of 18 entries"}},
+		{"everything but one execution", []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18}, 1, []string{"signer and signature of 1 entries"}},
+		{"the enroller", []uint64{1}, 10, []string{"entry 7 (agent)", "entry 8 (agent)", "entry 9 (execution)", "entry 10 (execution)",
+			"entry 11 (execution)", "entry 12 (execution)", "entry 13 (execution)", "entry 14 (execution)", "entry 15 (agent)", "entry 18 (execution)"}},
+		{"the agent", []uint64{7}, 5, []string{"entry 9 (execution)", "entry 11 (execution)", "entry 13 (execution)",
+			"entry 15 (agent): its place in the chain", "entry 18 (execution)"}},
+		{"the rotation", []uint64{rotation}, 1, []string{"entry 18 (execution)"}},
+		{"a policy in the middle", policies[:1], 1, []string{"entry 17 (policy): its place in the chain"}},
+		{"the policies at the end", policies, 0, nil},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
+			report, err := l.root.Verify(verify.Material{Receipts: receipts})
+			must(t, err)
+			got := notChecked(report)
+			if len(got) != len(tc.want) {
+				t.Fatalf("not checked %q, want %q", got, tc.want)
+			}
+			for i, prefix := range tc.want {
+				if !strings.HasPrefix(got[i], prefix) {
+					t.Errorf("not checked %q, want %q…", got[i], prefix)
+				}
+			}
+			unsigned := 0
+			for _, e := range report.Entries {
+				if e.Signed != e.SignatureChecked {
+					t.Errorf("entry %d: signed %v, checked %v", e.Index, e.Signed, e.SignatureChecked)
+				}
+				if !e.Signed {
+					unsigned++
+				}
+			}
+			if len(report.Entries) != len(receipts) || unsigned != tc.unsigned {
+				t.Errorf("%d of %d entries unsigned, want %d", unsigned, len(report.Entries), tc.unsigned)
+			}
+		})
+	}
+}
+
+// TestAHostileLedgerIsFoundOut logs what an honest ledger refuses and looks at
+// which step it is caught.
+func TestAHostileLedgerIsFoundOut(t *testing.T) {
+	fresh := newKey(t, "fresh", "fresh")
+	cases := []struct {
+		name string
+		do   func(l *log, c cast)
+		want verify.Step
+	}{
+		{"a leaf that is no entry", func(l *log, _ cast) { l.addLeaf([]byte("hello")) }, verify.StepLeaf},
+		{"a leaf in another spelling", func(l *log, c cast) {
+			leaf := c.agent.sign(l.t, l.execution(c.agent)).AppendLeaf(nil, l.at)
+			l.addLeaf(append([]byte("{ "), leaf[1:]...))
+		}, verify.StepLeaf},
+		{"an entry earlier than the one before", func(l *log, c cast) {
+			l.at -= 5000
+			l.add(c.agent.sign(l.t, l.execution(c.agent)))
+		}, verify.StepOrder},
+		{"an entry for another ledger", func(l *log, c cast) {
+			x := l.execution(c.agent)
+			x.Aud = "ledger.example/other"
+			l.add(c.agent.sign(l.t, x))
+		}, verify.StepAudience},
+		{"an execution in another's name", func(l *log, c cast) {
+			x := l.execution(c.agent)
+			x.Iss = "approver"
+			l.add(c.agent.sign(l.t, x))
+		}, verify.StepSigner},
+		{"an execution by an approver", func(l *log, c cast) { l.add(c.approver.sign(l.t, l.execution(c.approver))) }, verify.StepSigner},
+		{"an execution by a revoked key", func(l *log, c cast) {
+			l.add(c.authority.sign(l.t, l.agent(c.authority, entry.Revoke, c.agent, entry.RoleAgent)))
+			l.add(c.agent.sign(l.t, l.execution(c.agent)))
+		}, verify.StepSigner},
+		{"a coordinator that lets in an approver", func(l *log, c cast) {
+			l.add(c.coordinator.sign(l.t, l.agent(c.coordinator, entry.Enrol, fresh, entry.RoleApprover)))
+		}, verify.StepSigner},
+		{"an enroller that lets in an approver", func(l *log, c cast) {
+			l.add(c.enroller.sign(l.t, l.agent(c.enroller, entry.Enrol, fresh, entry.RoleApprover)))
+		}, verify.StepSigner},
+		{"an enroller that takes an approver's name", func(l *log, c cast) {
+			namesake := fresh
+			namesake.principal = "approver"
+			l.add(c.enroller.sign(l.t, l.agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
+		}, verify.StepSigner},
+		{"a policy by an agent", func(l *log, c cast) { l.add(c.agent.sign(l.t, l.policy(c.agent, c.agent))) }, verify.StepSigner},
+		{"a policy without predecessor", func(l *log, c cast) { l.add(c.authority.sign(l.t, l.policy(c.authority, c.authority))) }, verify.StepSigner},
+		{"two policies after the same one", func(l *log, c cast) {
+			_, inForce := l.chain().Policy()
+			for range 2 {
+				p := l.policy(c.authority, c.authority)
+				p.Previous = &inForce
+				l.add(c.authority.sign(l.t, p))
+			}
+		}, verify.StepSigner},
+		{"a second genesis", func(l *log, c cast) {
+			p := l.policy(c.authority, c.authority)
+			p.Previous = nil
+			l.leaves[0] = c.authority.sign(l.t, p).AppendLeaf(nil, 1)
+		}, verify.StepSigner},
+		{"a genesis that signs itself with a key outside", func(l *log, c cast) {
+			l.leaves = nil
+			l.add(c.agent.sign(l.t, l.policy(c.agent, c.authority)))
+		}, verify.StepSigner},
+		{"a genesis that is no policy", func(l *log, c cast) {
+			l.leaves = nil
+			l.add(c.agent.sign(l.t, l.execution(c.agent)))
+		}, verify.StepSigner},
+		{"a genesis with a signature of something else", func(l *log, c cast) {
+			l.leaves = nil
+			e := c.authority.sign(l.t, l.policy(c.authority, c.authority))
+			e.Seal(e.KeyID, c.authority.sign(l.t, l.policy(c.authority, c.authority)).Sig)
+			l.add(e)
+		}, verify.StepSignature},
+		{"an execution with the signature of another", func(l *log, c cast) {
+			e := c.agent.sign(l.t, l.execution(c.agent))
+			e.Seal(e.KeyID, c.agent.sign(l.t, l.execution(c.agent)).Sig)
+			l.add(e)
+		}, verify.StepSignature},
+		{"an enrolment that the enroller did not sign", func(l *log, c cast) {
+			e := c.agent.sign(l.t, l.agent(c.enroller, entry.Enrol, fresh, entry.RoleAgent))
+			e.Seal(c.enroller.public.KeyID(), e.Sig)
+			l.add(e)
+		}, verify.StepSignature},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			l, c := newCompany(t)
+			tc.do(l, c)
+			report, err := l.root.Verify(verify.Material{Receipts: l.all()})
+			wantStep(t, err, tc.want)
+			if len(report.Checked) > 0 || len(report.Entries) > 0 {
+				t.Errorf("report %+v beside an error", report)
+			}
+		})
+	}
+}
+
+// TestNothingInAReceiptCanBeChanged changes, drops and swaps each part of a
+// receipt and looks at which step it is refused.
+func TestNothingInAReceiptCanBeChanged(t *testing.T) {
+	l, _ := working(t)
+	other, _ := working(t) // another ledger of the same name, with another key
+	skey, vkey, err := note.GenerateKey(nil, origin)
+	must(t, err)
+	other.signer, err = note.NewSigner(skey)
+	must(t, err)
+	other.root.LedgerKeys = []string{vkey}
+	head := l.head(15)
+	reroot := func(size uint64, root merkle.Hash) string { return text(merkle.Head{Size: size, Root: root}) }
+	cases := []struct {
+		name string
+		do   func(r *verify.Receipt)
+		want verify.Step
+	}{
+		{"leaf of the next entry", func(r *verify.Receipt) { r.Leaf = l.leaves[12] }, verify.StepInclusion},
+		{"leaf with another time", func(r *verify.Receipt) {
+			r.Leaf = []byte(strings.Replace(string(r.Leaf), `"registered_at":17900`, `"registered_at":17901`, 1))
+		}, verify.StepInclusion},
+		{"leaf without its end", func(r *verify.Receipt) { r.Leaf = r.Leaf[:len(r.Leaf)-1] }, verify.StepLeaf},
+		{"leaf with one more space", func(r *verify.Receipt) { r.Leaf = append(slices.Clone(r.Leaf), ' ') }, verify.StepLeaf},
+		{"leaf dropped", func(r *verify.Receipt) { r.Leaf = nil }, verify.StepLeaf},
+		{"index one higher", func(r *verify.Receipt) { r.Index++ }, verify.StepInclusion},
+		{"index one lower", func(r *verify.Receipt) { r.Index-- }, verify.StepInclusion},
+		{"index beyond the tree", func(r *verify.Receipt) { r.Index = 15 }, verify.StepInclusion},
+		{"proof dropped", func(r *verify.Receipt) { r.Proof = nil }, verify.StepInclusion},
+		{"proof one hash shorter", func(r *verify.Receipt) { r.Proof = r.Proof[1:] }, verify.StepInclusion},
+		{"proof one hash longer", func(r *verify.Receipt) { r.Proof = append(r.Proof, head.Root) }, verify.StepInclusion},
+		{"proof swapped", func(r *verify.Receipt) { r.Proof[0], r.Proof[1] = r.Proof[1], r.Proof[0] }, verify.StepInclusion},
+		{"proof of another entry", func(r *verify.Receipt) { r.Proof = l.receipt(3).Proof }, verify.StepInclusion},
+		{"proof in a smaller tree", func(r *verify.Receipt) { r.Proof = l.receiptAt(11, 12).Proof }, verify.StepInclusion},
+		{"head of a smaller tree", func(r *verify.Receipt) { r.Head = l.signed(12) }, verify.StepInclusion},
+		{"head dropped", func(r *verify.Receipt) { r.Head = "" }, verify.StepHead},
+		{"head of another ledger key", func(r *verify.Receipt) { r.Head = other.signed(15) }, verify.StepHead},
+		{"head with another size", func(r *verify.Receipt) { r.Head = strings.Replace(r.Head, "\n15\n", "\n16\n", 1) }, verify.StepHead},
+		{"head with another root", func(r *verify.Receipt) {
+			r.Head = strings.Replace(r.Head, head.Root.String(), l.head(12).Root.String(), 1)
+		}, verify.StepHead},
+		{"head of another origin", func(r *verify.Receipt) {
+			r.Head = l.signText("ledger.example/other" + strings.TrimPrefix(reroot(15, head.Root), origin))
+		}, verify.StepHead},
+		{"head without its signature", func(r *verify.Receipt) { r.Head = reroot(15, head.Root) + "\n" }, verify.StepHead},
+		{"head without its last byte", func(r *verify.Receipt) { r.Head = r.Head[:len(r.Head)-1] }, verify.StepHead},
+		{"head with the signature of another", func(r *verify.Receipt) {
+			r.Head = reroot(15, head.Root) + "\n" + signatures(l.signed(12))
+		}, verify.StepHead},
+		{"head with leading zeros", func(r *verify.Receipt) { r.Head = l.signText(fmt.Sprintf("%s\n015\n%s\n", origin, head.Root)) }, verify.StepHead},
+		{"head with a sign", func(r *verify.Receipt) { r.Head = l.signText(fmt.Sprintf("%s\n+15\n%s\n", origin, head.Root)) }, verify.StepHead},
+		{"head with a size beyond 64 bits", func(r *verify.Receipt) {
+			r.Head = l.signText(fmt.Sprintf("%s\n18446744073709551616\n%s\n", origin, head.Root))
+		}, verify.StepHead},
+		{"head with half a root", func(r *verify.Receipt) { r.Head = l.signText(origin + "\n15\nAAAA\n") }, verify.StepHead},
+		{"head without a root", func(r *verify.Receipt) { r.Head = l.signText(origin + "\n15\n") }, verify.StepHead},
+		{"head with an empty extension line", func(r *verify.Receipt) { r.Head = l.signText(reroot(15, head.Root) + "\n") }, verify.StepHead},
+		{"head with loose bits in its signature", func(r *verify.Receipt) { r.Head = loosen(r.Head) }, verify.StepHead},
+		{"head of size 0 with a root", func(r *verify.Receipt) { r.Head = l.signText(reroot(0, head.Root)) }, verify.StepHead},
+		{"head of size 0", func(r *verify.Receipt) { r.Head = l.signed(0) }, verify.StepInclusion},
+		{"head of another tree", func(r *verify.Receipt) { r.Head = l.signText(reroot(15, l.head(12).Root)) }, verify.StepInclusion},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			receipt := l.receipt(11)
+			_, err := l.root.Verify(verify.Material{Receipts: []verify.Receipt{receipt}})
+			must(t, err)
+			tc.do(&receipt)
+			_, err = l.root.Verify(verify.Material{Receipts: []verify.Receipt{receipt}})
+			wantStep(t, err, tc.want)
+		})
+	}
+}
+
+// loosen sets a bit behind the last one of the signature that ends a note: a
+// lenient decoder of base64 reads the same.
+func loosen(signed string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	end := strings.LastIndexByte(signed, '=') - 1
+	return signed[:end] + string(alphabet[strings.IndexByte(alphabet, signed[end])|1]) + signed[end+1:]
+}
+
+// TestEveryBitOfAReceiptCounts flips each bit of a receipt's JSON.
+func TestEveryBitOfAReceiptCounts(t *testing.T) {
+	l, _ := working(t)
+	good, err := l.receipt(9).Encode()
+	must(t, err)
+	for i := range good {
+		for bit := range 8 {
+			bad := slices.Clone(good)
+			bad[i] ^= 1 << bit
+			r, err := verify.DecodeReceipt(bad)
+			if err == nil {
+				_, err = l.root.Verify(verify.Material{Receipts: []verify.Receipt{r}})
+			}
+			if err == nil {
+				t.Fatalf("bit %d of byte %d does not count: %q", bit, i, bad[max(0, i-10):min(len(bad), i+10)])
+			}
+		}
+	}
+}
+
+func TestTwoRootsOfOneSizeAreAFork(t *testing.T) {
+	l, _ := working(t)
+	fork, _ := working(t) // P-256 keys are random, so that the entries differ
+	_, err := l.root.Verify(verify.Material{Receipts: []verify.Receipt{l.receipt(3), fork.receipt(14)}})
+	wantFork(t, err, l.signed(15), fork.signed(15))
+	_, err = l.root.Verify(verify.Material{Heads: []string{l.signed(15), fork.signed(15)}})
+	wantFork(t, err, l.signed(15), fork.signed(15))
+	_, _, err = l.root.Consistency(verify.ConsistencyProof{Older: l.signed(15), Newer: fork.signed(15)})
+	wantFork(t, err, l.signed(15), fork.signed(15))
+}
+
+func TestTwoLeavesAtOneIndexAreAFork(t *testing.T) {
+	l, _ := working(t)
+	fork, _ := working(t)
+	fork.addLeaf([]byte("more"))
+	a, b := l.receiptAt(14, 15), fork.receiptAt(14, 16)
+	_, err := l.root.Verify(verify.Material{Receipts: []verify.Receipt{a, b}})
+	wantFork(t, err, a.Head, b.Head)
+}
+
+func TestCompromisedKeysAreWarnedOf(t *testing.T) {
+	l, c := working(t) // the agent signs 9, 11 and 13
+	revocation := l.agent(c.authority, entry.Revoke, c.agent, entry.RoleAgent)
+	revocation.CompromisedSince = &entry.Compromised{Index: 11}
+	l.add(c.authority.sign(t, revocation))
+	report, err := l.root.Verify(verify.Material{Receipts: l.all()})
+	must(t, err)
+	if len(report.Warnings) != 2 || !strings.HasPrefix(report.Warnings[0], "entry 11:") || !strings.HasPrefix(report.Warnings[1], "entry 13:") {
+		t.Errorf("warnings %q", report.Warnings)
+	}
+}
+
+func TestALedgerKeyThatIsNotPinnedIsWarnedOf(t *testing.T) {
+	l, c := newCompany(t)
+	_, inForce := l.chain().Policy()
+	_, vkey, err := note.GenerateKey(nil, origin)
+	must(t, err)
+	p := l.policy(c.authority, c.authority)
+	p.Previous, p.LedgerKeys = &inForce, []string{l.root.LedgerKeys[0], vkey}
+	l.add(c.authority.sign(t, p))
+	report, err := l.root.Verify(verify.Material{Receipts: l.all()})
+	must(t, err)
+	if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "policy at 8") {
+		t.Errorf("warnings %q", report.Warnings)
+	}
+	l.root.LedgerKeys = append(l.root.LedgerKeys, vkey)
+	if report, err = l.root.Verify(verify.Material{Receipts: l.all()}); err != nil || len(report.Warnings) != 0 {
+		t.Errorf("with both pinned: warnings %q, error %v", report.Warnings, err)
+	}
+}
+
+func TestNothingToVerifyIsRefused(t *testing.T) {
+	l, _ := working(t)
+	for name, m := range map[string]verify.Material{"nothing": {}, "a leaf alone": {Leaves: [][]byte{l.leaves[0]}}} {
+		t.Run(name, func(t *testing.T) {
+			_, err := l.root.Verify(m)
+			wantFormat(t, err)
+		})
+	}
+	_, err := verify.Root{}.Verify(verify.Material{Receipts: l.all()})
+	wantFormat(t, err)
+}
