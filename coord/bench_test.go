@@ -25,6 +25,7 @@ type benchmark struct {
 }
 
 func newBenchmark(b *testing.B) *benchmark {
+	b.Helper()
 	m := &benchmark{world: emptyWorld(b)}
 	apply := func(body entry.Body) { m.apply(m.sign(body)) }
 	apply(m.genesis())

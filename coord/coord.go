@@ -73,8 +73,8 @@ func (c *Coordinator) NewFold() *State {
 	return s
 }
 
-// Committed shows readers the state that admits, which is now durable. It is
-// called after opening the ledger and by the order after every commit.
+// Committed shows readers the state that admits, which is now durable. The
+// ledger calls it when it is open and after every commit.
 func (c *Coordinator) Committed(size uint64) {
 	next := &View{Size: size, Chain: c.view.Load().Chain}
 	if len(c.state.chain.Links()) != len(next.Chain.Links()) {

@@ -49,7 +49,7 @@ func TestPrecheckAnswersInOrder(t *testing.T) {
 			t.Errorf("%s: %v, want %s", test.what, err, test.problem)
 			continue
 		}
-		if got := w.refuse(test.e, test.problem, refusal.Field); *got != *refusal {
+		if got := w.refused(test.e, test.problem, refusal.Field); *got != *refusal {
 			t.Errorf("%s: the order answers %v, Precheck %v", test.what, got, refusal)
 		}
 	}

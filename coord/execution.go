@@ -12,9 +12,15 @@ import (
 type executions struct {
 	names *names // issuer's number and local id
 	list  list[execution]
-	edges list[edge]
+	edges list[uint32] // parents of all executions in turn: the number, doubled; odd: soft
 	keys  list[digest] // idempotency keys
+	// users says which other agents have a child of an execution. A list of
+	// children could be long, and whoever has no standing makes us read it.
+	users map[use]struct{}
 }
+
+// use is an agent's, not its own, of an execution.
+type use struct{ parent, agent uint32 }
 
 // execution is what rules need of an execution: 40 bytes.
 type execution struct {
@@ -22,20 +28,12 @@ type execution struct {
 	final    uint64 // index of its final entry; 0: none yet
 	agent    uint32 // number of its principal
 	workflow uint32
-	edges    uint32 // its edges to parents are so many from this number on
+	edges    uint32 // its parents are so many edges from this one on
+	key      uint32 // 1 + its idempotency key; 0: none
 	parents  uint16
 	effect   effect
 	progress progress
-	children uint32 // 1 + the newest edge to it as a parent; 0: none
-	key      uint32 // 1 + its idempotency key; 0: none
-}
-
-// edge is a declared dependency. The edges to one parent form a list, newest
-// first.
-type edge struct {
-	parent  uint32 // the parent's number, doubled; odd: soft
-	child   uint32
-	sibling uint32 // 1 + the next older edge to the parent; 0: none
+	used     bool // whether its own agent has a child of it
 }
 
 // effect and progress are places in effects and steps.
@@ -136,14 +134,14 @@ func (s *State) admitProgress(x *entry.Execution, old *execution) error {
 			WithRemedy("log dispatched, and hold its receipt before acting")
 	}
 	for i := range x.Parents {
-		if s.edgeTo(&x.Parents[i]) != s.executions.edges.at(old.edges+uint32(i)).parent {
+		if s.edgeTo(&x.Parents[i]) != *s.executions.edges.at(old.edges + uint32(i)) {
 			return conflict(parentField(i), "not that of entry %d; parents never change", old.first)
 		}
 	}
 	return nil
 }
 
-// edgeTo returns the parent member of an edge.
+// edgeTo returns the edge to a parent.
 func (s *State) edgeTo(p *entry.Parent) uint32 {
 	to := s.mustResolve(s.executions.names, p.Exec) << 1
 	if p.Dep == entry.Soft {
@@ -177,11 +175,14 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64) 
 
 // add appends the execution whose name was added last, with its edges.
 func (x *executions) add(one execution, parents []uint32) {
-	child := x.list.size()
 	one.edges, one.parents = x.edges.size(), uint16(len(parents))
-	for _, parent := range parents {
-		to := x.list.at(parent >> 1)
-		to.children = 1 + x.edges.add(edge{parent: parent, child: child, sibling: to.children})
+	for _, edge := range parents {
+		x.edges.add(edge)
+		if parent := x.list.at(edge >> 1); parent.agent == one.agent {
+			parent.used = true
+		} else {
+			x.users[use{edge >> 1, one.agent}] = struct{}{}
+		}
 	}
 	x.list.add(one)
 }
@@ -190,7 +191,7 @@ func (x *executions) add(one execution, parents []uint32) {
 func (x *executions) hasParentOf(number, agent uint32) bool {
 	child := x.list.at(number)
 	for i := range uint32(child.parents) {
-		if x.list.at(x.edges.at(child.edges+i).parent>>1).agent == agent {
+		if x.list.at(*x.edges.at(child.edges + i)>>1).agent == agent {
 			return true
 		}
 	}
@@ -200,12 +201,9 @@ func (x *executions) hasParentOf(number, agent uint32) bool {
 // hasChildOf reports whether the agent has an execution that names this one as
 // its parent.
 func (x *executions) hasChildOf(number, agent uint32) bool {
-	for next := x.list.at(number).children; next != 0; {
-		e := x.edges.at(next - 1)
-		if x.list.at(e.child).agent == agent {
-			return true
-		}
-		next = e.sibling
+	if parent := x.list.at(number); parent.agent == agent {
+		return parent.used
 	}
-	return false
+	_, ok := x.users[use{number, agent}]
+	return ok
 }

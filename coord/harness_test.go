@@ -33,9 +33,9 @@ type world struct {
 
 // newWorld returns a log with a genesis policy by "root" and these principals:
 // agents a and b, agent c whose span is agent, monitor m, operator o, enroller e.
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	w := emptyWorld(t)
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := emptyWorld(tb)
 	w.put(w.genesis())
 	for _, p := range []entry.Principal{"a", "b"} {
 		w.put(w.enrol("root", p, entry.RoleAgent))
@@ -49,14 +49,15 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func emptyWorld(t testing.TB) *world {
-	return &world{t: t, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}
+func emptyWorld(tb testing.TB) *world {
+	tb.Helper()
+	return &world{t: tb, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -66,10 +67,10 @@ func private(seed string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(sum[:])
 }
 
-func public(t testing.TB, seed string) entry.PublicKey {
-	t.Helper()
+func public(tb testing.TB, seed string) entry.PublicKey {
+	tb.Helper()
 	key, err := entry.NewPublicKey(private(seed).Public())
-	must(t, err)
+	must(tb, err)
 	return key
 }
 
@@ -192,7 +193,13 @@ func (w *world) admit(e *entry.Entry) error {
 }
 
 // refuse checks that an entry is refused with this problem at this member.
-func (w *world) refuse(e *entry.Entry, problem entry.Problem, field string) *entry.Refusal {
+func (w *world) refuse(e *entry.Entry, problem entry.Problem, field string) {
+	w.t.Helper()
+	_ = w.refused(e, problem, field)
+}
+
+// refused is refuse for those who want to see the refusal.
+func (w *world) refused(e *entry.Entry, problem entry.Problem, field string) *entry.Refusal {
 	w.t.Helper()
 	err := w.admit(e)
 	refusal, ok := errors.AsType[*entry.Refusal](err)
@@ -204,18 +211,18 @@ func (w *world) refuse(e *entry.Entry, problem entry.Problem, field string) *ent
 
 func (w *world) snapshot() []byte { return snapshot(w.t, w.state) }
 
-func snapshot(t testing.TB, s *State) []byte {
-	t.Helper()
+func snapshot(tb testing.TB, s *State) []byte {
+	tb.Helper()
 	var out bytes.Buffer
-	must(t, s.Snapshot(&out))
+	must(tb, s.Snapshot(&out))
 	return out.Bytes()
 }
 
 // restored returns the state that a snapshot gives.
-func restored(t testing.TB, data []byte) *State {
-	t.Helper()
+func restored(tb testing.TB, data []byte) *State {
+	tb.Helper()
 	s := NewState(origin)
-	must(t, s.Restore(bytes.NewReader(data)))
+	must(tb, s.Restore(bytes.NewReader(data)))
 	return s
 }
 

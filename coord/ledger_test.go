@@ -30,9 +30,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func newSite(t testing.TB) *site {
-	t.Helper()
-	s := &site{world: emptyWorld(t), fs: vfs.NewMem()}
+func newSite(tb testing.TB) *site {
+	tb.Helper()
+	s := &site{world: emptyWorld(tb), fs: vfs.NewMem()}
 	s.open()
 	return s
 }
@@ -57,7 +57,6 @@ func (s *site) open() {
 		SnapshotEvery: 16,
 	})
 	must(s.t, err)
-	s.c.Committed(s.log.Head().Size)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func(log *ledger.Log) { done <- log.Run(ctx) }(s.log)

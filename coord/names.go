@@ -78,7 +78,7 @@ func (n *names) lookUp(tag uint32, text []byte) (number uint32, ok bool) {
 		if slot == 0 {
 			return 0, false
 		}
-		if number = uint32(slot) - 1; uint32(slot>>32) == tag && bytes.Equal(n.text(number), text) {
+		if number = uint32(slot) - 1; slot>>32 == uint64(tag) && bytes.Equal(n.text(number), text) {
 			return number, true
 		}
 	}

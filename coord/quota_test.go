@@ -18,13 +18,13 @@ func TestQuota(t *testing.T) {
 	w.put(w.exec("a", "x"))
 	first := w.at
 	w.put(w.signal("a", entry.StandingExecutor, "a#x"))
-	got := w.refuse(w.sign(w.signal("a", entry.StandingExecutor, "a#x")), entry.RateLimited, "iss")
+	got := w.refused(w.sign(w.signal("a", entry.StandingExecutor, "a#x")), entry.RateLimited, "iss")
 	if want := first - first%minuteMS + hourMS - w.at; got.RetryAfterMS != want {
 		t.Errorf("retry after %d ms, want %d", got.RetryAfterMS, want)
 	}
 	w.at += 10 * minuteMS
 	w.put(w.exec("a", "y")) // the refused signal cost nothing
-	got = w.refuse(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
+	got = w.refused(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
 	w.put(w.exec("b", "x")) // others have their own
 	w.at += got.RetryAfterMS - 1
 	w.refuse(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")

@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 			t.Run(c.rule, func(t *testing.T) {
 				w := newWorld(t)
 				populate(w)
-				got := w.refuse(c.make(w), c.problem, c.field)
+				got := w.refused(c.make(w), c.problem, c.field)
 				if got.Detail == "" {
 					t.Error("a refusal without detail")
 				}

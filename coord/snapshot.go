@@ -125,7 +125,7 @@ func (e *encoder) executions(x *executions) {
 		}
 		e.number(uint64(one.parents))
 		for j := range uint32(one.parents) {
-			e.number(uint64(x.edges.at(one.edges + j).parent))
+			e.number(uint64(*x.edges.at(one.edges + j)))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/iotest"
 
@@ -11,8 +12,9 @@ import (
 )
 
 // populated returns a world with everything that a snapshot holds.
-func populated(t testing.TB) *world {
-	w := newWorld(t)
+func populated(tb testing.TB) *world {
+	tb.Helper()
+	w := newWorld(tb)
 	populate(w)
 	return w
 }
@@ -66,6 +68,44 @@ func TestRestoreRefuses(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[i] ^= []byte{1, 0x80, 0xff}[i%3]
 		try(bad, "byte", i)
+	}
+}
+
+// TestRestoreRefusesWhatSnapshotNeverMakes gives spellings and orders that
+// would otherwise be read.
+func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
+	w := populated(t)
+	links := w.state.Chain().Links()
+	// Where the index of the second link stands: before its length and its leaf.
+	second := bytes.Index(w.snapshot(), links[1].Leaf) - 3
+	spelled := func(index ...byte) []byte {
+		good := w.snapshot()
+		return slices.Concat(good[:second], index, good[second+1:])
+	}
+	if err := NewState(origin).Restore(bytes.NewReader(spelled(1))); err != nil {
+		t.Fatalf("the index does not stand there: %v", err)
+	}
+	w.put(w.signal("a", entry.StandingExecutor, "a#plan"))
+	spoilt := func(spoil func(s *State)) []byte {
+		s := restored(t, w.snapshot())
+		spoil(s)
+		return snapshot(t, s)
+	}
+	for what, data := range map[string][]byte{
+		"a number with an empty last byte": spelled(0x81, 0),
+		"a number of 65 bits":              spelled(0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2),
+		"a number that never ends":         spelled(bytes.Repeat([]byte{0x81}, 20)...),
+		"a link before the one before":     spelled(0),
+		"two signals at one index":         spoilt(func(s *State) { s.signals[1].index = s.signals[0].index }),
+		"two executions at one index":      spoilt(func(s *State) { s.executions.list.at(1).first = s.executions.list.at(0).first }),
+		"two principals of one name":       spoilt(func(s *State) { copy(s.principals.text(1), s.principals.text(2)) }),
+		"a line twice":                     spoilt(func(s *State) { s.lines.list = append(s.lines.list, s.lines.list[0]) }),
+		"a line of no workflow":            spoilt(func(s *State) { s.lines.list[0].workflow = 99 }),
+		"entries without a policy":         spoilt(func(s *State) { *s = *NewState(origin); s.size = 1 }),
+	} {
+		if err := NewState(origin).Restore(bytes.NewReader(data)); !errors.Is(err, ErrSnapshot) {
+			t.Errorf("%s: error %v", what, err)
+		}
 	}
 }
 

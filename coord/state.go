@@ -38,7 +38,7 @@ func newState(origin string, check signatureCheck) *State {
 	return &State{
 		origin: origin, check: check, chain: verify.NewChain(),
 		principals: newNames(0), workflows: newNames(0), checkpoints: newNames(0),
-		executions: executions{names: newNames(0)},
+		executions: executions{names: newNames(0), users: map[use]struct{}{}},
 		lines:      lines{numbers: map[line]int{}},
 	}
 }

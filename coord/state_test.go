@@ -105,10 +105,26 @@ func TestSignals(t *testing.T) {
 	clamped := w.signal("b", entry.StandingExecutor, "b#use")
 	clamped.Class, clamped.Code = "verify", "gate_failed"
 	w.put(clamped)
-	for range 3 { // many children, ours the oldest
-		w.put(w.exec("c", "c"+w.header("c").JTI, "a#done"))
-	}
+	w.refuse(w.sign(w.signal("a", entry.StandingDownstream, "a#done")), entry.NoStanding, "standing")
+	w.put(w.exec("a", "own-child", "a#done"))
+	w.put(w.signal("a", entry.StandingDownstream, "a#done"))
 	w.put(w.signal("b", entry.StandingDownstream, "a#done"))
+	w.checkAll()
+}
+
+// TestStandingBeforeTheFirstEntry shows that who has no entry yet is taken for
+// nobody else, the first principal least of all.
+func TestStandingBeforeTheFirstEntry(t *testing.T) {
+	w := newWorld(t)
+	alsoAgent := w.enrol("root", "root", entry.RoleAgent)
+	alsoAgent.Key = public(t, "root's key as an agent")
+	w.put(alsoAgent)
+	w.put(w.enrol("e", "new", entry.RoleAgent))
+	w.keys["root"] = "root's key as an agent"
+	w.put(w.exec("root", "x"))
+	w.refuse(w.sign(w.signal("new", entry.StandingExecutor, "root#x")), entry.NoStanding, "standing")
+	w.put(w.exec("new", "y", "root#x"))
+	w.put(w.signal("new", entry.StandingDownstream, "root#x"))
 	w.checkAll()
 }
 

@@ -62,31 +62,33 @@ type anchorFile struct {
 	done   chan struct{}
 }
 
-// openAnchor compares the anchor with the database, whose last batch is given,
-// and opens it for writing.
-func (l *Log) openAnchor(last *Batch) (*anchorFile, error) {
-	path := l.cfg.Anchor
-	there, err := exists(l.cfg.FS, path)
+// loadAnchor returns the anchor of the database, whose last batch is given. For
+// a new log, and where [Config.AcceptAnchor] says so, it is that batch.
+func loadAnchor(cfg *Config, last *Batch) (anchor, error) {
+	there, err := exists(cfg.FS, cfg.Anchor)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: anchor %s: %w", path, err)
+		return anchor{}, fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
-	current := anchor{last.Seq, last.Head()}
-	if !there && last.Size > 0 && !l.cfg.AcceptAnchor {
-		return nil, fmt.Errorf("%w: %s is missing, but the log has %d entries: restore the anchor, or check the newest tree head "+
-			"with those who saw it (agents, witnesses, mirrors) and pass --accept-anchor", ErrAnchor, path, last.Size)
+	if !there && last.Size > 0 {
+		err = fmt.Errorf("%w: %s is missing, but the log has %d entries: restore the anchor, or check the newest tree head "+
+			"with those who saw it (agents, witnesses, mirrors) and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
 	}
-	if there && !l.cfg.AcceptAnchor {
-		found, err := readAnchor(l.cfg.FS, path, l.cfg.Origin)
-		if err != nil {
-			return nil, err
-		}
-		if err := l.checkAnchor(found, last); err != nil {
-			return nil, err
-		}
+	found := anchor{last.Seq, last.Head()}
+	if there {
+		found, err = readAnchor(cfg.FS, cfg.Anchor, cfg.Origin)
 	}
-	f := &anchorFile{origin: l.cfg.Origin, fatal: l.cfg.Fatal, work: make(chan anchor), done: make(chan struct{})}
-	if f.file, err = createAnchor(l.cfg.FS, path, current.encode(l.cfg.Origin)); err != nil {
-		return nil, fmt.Errorf("ledger: anchor %s: %w", path, err)
+	if errors.Is(err, ErrAnchor) && cfg.AcceptAnchor {
+		return anchor{last.Seq, last.Head()}, nil
+	}
+	return found, err
+}
+
+// openAnchor makes the anchor anew from the last batch, and opens it for writing.
+func openAnchor(cfg *Config, last *Batch) (*anchorFile, error) {
+	f := &anchorFile{origin: cfg.Origin, fatal: cfg.Fatal, work: make(chan anchor), done: make(chan struct{})}
+	var err error
+	if f.file, err = createAnchor(cfg.FS, cfg.Anchor, anchor{last.Seq, last.Head()}.encode(cfg.Origin)); err != nil {
+		return nil, fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
 	go f.run()
 	return f, nil
@@ -116,44 +118,58 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 }
 
 // checkAnchor refuses a database that does not contain the anchored tree.
-func (l *Log) checkAnchor(a anchor, last *Batch) error {
-	if last.Size < a.head.Size || last.Seq < a.seq {
-		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: "+
-			"restore the newest copy; if entries are lost for good, continue under a new origin", ErrRolledBack, last.Size, a.head.Size)
+func (l *Log) checkAnchor(last *Batch) error {
+	a, err := loadAnchor(l.cfg, last)
+	if err != nil {
+		return err
+	}
+	if err := checkRolledBack(a, last); err != nil {
+		return err
 	}
 	frontier, err := merkle.NewFrontier(a.head.Size, l.nodes(l.view.Load()))
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrCorrupt, err)
 	}
 	if stored, err := frontier.Head(); err != nil || stored != a.head {
-		return fmt.Errorf("%w: the root of the first %d entries is %s, but %s was signed: this is another history",
-			ErrRolledBack, a.head.Size, stored.Root, a.head.Root)
+		return otherHistory(a, stored)
 	}
 	return nil
 }
 
-// createAnchor opens the file with the given content in both slots.
-func createAnchor(fs vfs.FS, path string, slot []byte) (vfs.File, error) {
-	file, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
+func checkRolledBack(a anchor, last *Batch) error {
+	if last.Size < a.head.Size || last.Seq < a.seq {
+		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: "+
+			"restore the newest copy; if entries are lost for good, continue under a new origin", ErrRolledBack, last.Size, a.head.Size)
+	}
+	return nil
+}
+
+func otherHistory(a anchor, found merkle.Head) error {
+	return fmt.Errorf("%w: the root of the first %d entries is %s, but %s was signed: this is another history",
+		ErrRolledBack, a.head.Size, found.Root, a.head.Root)
+}
+
+// createAnchor makes the file with the given content in both slots. It is whole
+// before it takes the place of an older one.
+func createAnchor(fs vfs.FS, path string, slot []byte) (file vfs.File, err error) {
+	if file, err = fs.Create(path+".new", vfs.WriteCategoryUnspecified); err != nil {
 		return nil, err
 	}
-	for i := range int64(2) {
-		if _, err := file.WriteAt(slot, i*anchorSlot); err != nil {
-			return nil, errors.Join(err, file.Close())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
 		}
-		if err := file.Sync(); err != nil { // one slot is whole at any time
-			return nil, errors.Join(err, file.Close())
-		}
+	}()
+	if _, err := file.WriteAt(append(slot, slot...), 0); err != nil {
+		return file, err
 	}
-	dir, err := fs.OpenDir(fs.PathDir(path))
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+	if err := file.Sync(); err != nil {
+		return file, err
 	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return nil, errors.Join(err, file.Close())
+	if err := fs.Rename(path+".new", path); err != nil {
+		return file, err
 	}
-	return file, nil
+	return file, syncDir(fs, fs.PathDir(path))
 }
 
 // write takes the head of a committed batch; it waits while the one before is

@@ -8,11 +8,16 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
+	checkpoint "github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger"
@@ -100,7 +105,8 @@ func config(t testing.TB, fs vfs.FS) *ledger.Config {
 type running struct {
 	*ledger.Log
 	t    testing.TB
-	stop func()
+	end  func() // ends the order
+	stop func() // ends the order, closes the log and checks what it leaves
 }
 
 // start opens and runs a log.
@@ -112,19 +118,25 @@ func start(t testing.TB, dir string, cfg *ledger.Config) *running {
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	r := &running{Log: log, t: t}
-	stopped := false
-	r.stop = func() {
-		t.Helper()
-		if stopped {
-			return
-		}
-		stopped = true
+	r.end = sync.OnceFunc(func() {
 		cancel()
 		must(t, <-done)
+	})
+	r.stop = sync.OnceFunc(func() {
+		r.end()
 		must(t, log.Close())
-	}
+		fsck(t, dir, cfg)
+	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// fsck checks a log that is not open.
+func fsck(t testing.TB, dir string, cfg *ledger.Config) *ledger.CheckReport {
+	t.Helper()
+	report, err := ledger.Check(context.Background(), dir, cfg, nil)
+	must(t, err)
+	return report
 }
 
 // add submits n new entries one by one and returns their indexes.
@@ -141,32 +153,105 @@ func (r *running) add(n int) (indexes []uint64) {
 	return indexes
 }
 
+// crash stops the log and returns the disk as it would be after a crash at a
+// moment when nothing was under way: the anchor is up to date then.
+func (r *running) crash(disk *vfs.MemFS) *vfs.MemFS {
+	r.t.Helper()
+	left := snapshotOf(disk)
+	r.stop()
+	copyTo(r.t, disk, left, "log.anchor")
+	return left
+}
+
+// copyTo copies a directory or file from one disk to another.
+func copyTo(t testing.TB, from, to vfs.FS, path string) {
+	t.Helper()
+	must(t, to.RemoveAll(path))
+	ok, err := vfs.Clone(from, to, path, path, vfs.CloneSync)
+	must(t, err)
+	if !ok {
+		t.Fatalf("%s is not there", path)
+	}
+}
+
+// snapshotOf returns a copy of the disk as it is.
+func snapshotOf(disk *vfs.MemFS) *vfs.MemFS {
+	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newRNG(0)})
+}
+
 // checkAll checks everything that can be asked of the log against a tree
 // computed from its leaves alone.
 func (r *running) checkAll() {
 	r.t.Helper()
 	head := r.Head()
-	var leaves []merkle.Hash
-	for e, err := range r.Entries(r.t.Context(), 0, head.Size) {
-		must(r.t, err)
-		leaves = append(leaves, merkle.HashLeaf(e.AppendLeaf(nil, e.At)))
-	}
-	reference, err := merkle.HeadOf(leaves)
-	must(r.t, err)
+	leaves := r.leafHashes()
+	reference := merkle.Head{Size: uint64(len(leaves)), Root: referenceRoot(leaves)}
 	if reference != head.Head {
 		r.t.Fatalf("head %v, leaves give %v", head.Head, reference)
+	}
+	if head.Size > 0 && openNote(r.t, head.Note) != head.Head {
+		r.t.Fatalf("head %v, signed is %s", head.Head, head.Note)
 	}
 	for range min(20, head.Size) {
 		index := rand.Uint64N(head.Size)
 		receipt, err := r.Receipt(index)
 		must(r.t, err)
 		must(r.t, merkle.CheckInclusion(index, leaves[index], reference, receipt.Proof))
-		older, err := merkle.HeadOf(leaves[:index])
-		must(r.t, err)
+		older := merkle.Head{Size: index, Root: referenceRoot(leaves[:index])}
 		path, err := r.Consistency(index, head.Size)
 		must(r.t, err)
 		must(r.t, merkle.CheckConsistency(older, reference, path))
 	}
+}
+
+// leafHashes reads all entries.
+func (r *running) leafHashes() (leaves []merkle.Hash) {
+	r.t.Helper()
+	for e, err := range r.Entries(r.t.Context(), 0, r.Head().Size) {
+		must(r.t, err)
+		leaves = append(leaves, merkle.HashLeaf(e.AppendLeaf(nil, e.At)))
+	}
+	return leaves
+}
+
+// referenceRoot is MTH of RFC 6962, section 2.1, word for word.
+func referenceRoot(leaves []merkle.Hash) merkle.Hash {
+	switch len(leaves) {
+	case 0:
+		return sha256.Sum256(nil)
+	case 1:
+		return leaves[0]
+	}
+	k := 1
+	for 2*k < len(leaves) {
+		k *= 2
+	}
+	left, right := referenceRoot(leaves[:k]), referenceRoot(leaves[k:])
+	return sha256.Sum256(slices.Concat([]byte{1}, left[:], right[:]))
+}
+
+// openNote returns what a signed tree head says.
+func openNote(t testing.TB, signed string) merkle.Head {
+	t.Helper()
+	head, err := parseNote(signed)
+	must(t, err)
+	return head
+}
+
+func parseNote(signed string) (merkle.Head, error) {
+	_, vkey, err := note.GenerateKey(zeros{}, origin)
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	verifier, err := note.NewVerifier(vkey)
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	opened, _, _, err := checkpoint.ParseCheckpoint([]byte(signed), origin, verifier)
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	return merkle.Head{Size: opened.Size, Root: merkle.Hash(opened.Hash)}, nil
 }
 
 var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -189,3 +274,28 @@ func newExec(t testing.TB, exec string) *entry.Entry {
 	e.Seal(public.KeyID(), ed25519.Sign(testKey, e.PAE()))
 	return e
 }
+
+// newUnsigned returns a new execution with a signature that is none; it costs
+// little.
+func newUnsigned(t testing.TB) *entry.Entry {
+	t.Helper()
+	e, err := entry.New(&entry.Execution{
+		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent", Aud: origin, Iat: time.Now().Unix(), Wid: "w"},
+		Exec:   "x", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned,
+	})
+	must(t, err)
+	e.Seal("SHA256:"+strings.Repeat("A", 43), make([]byte, ed25519.SignatureSize))
+	return e
+}
+
+// atOnce gives the configuration clocks that advance by a second whenever they
+// are read: the published head is always the newest.
+func atOnce(cfg *ledger.Config) *ledger.Config {
+	var ticks atomic.Int64
+	began := time.Now()
+	cfg.Uptime = func() time.Duration { return time.Duration(ticks.Add(1)) * time.Second }
+	cfg.Now = func() time.Time { return began.Add(cfg.Uptime()) }
+	return cfg
+}
+
+func newRNG(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

@@ -26,11 +26,11 @@ func signHead(origin string, head merkle.Head, signers ...note.Signer) (string, 
 
 // checkHead verifies the signature of the stored tree head and that it says
 // what the batch says.
-func (l *Log) checkHead(last *Batch) error {
+func checkHead(cfg *Config, last *Batch) error {
 	if last.Seq == 0 {
 		return nil
 	}
-	checkpoint, _, _, err := log.ParseCheckpoint([]byte(last.Note), l.cfg.Origin, l.cfg.Verifier)
+	checkpoint, _, _, err := log.ParseCheckpoint([]byte(last.Note), cfg.Origin, cfg.Verifier)
 	if err != nil {
 		return fmt.Errorf("%w: stored tree head: %v", ErrCorrupt, err)
 	}
@@ -56,26 +56,32 @@ type published struct {
 	log *Log
 
 	mu   sync.Mutex
-	made time.Time
+	made time.Duration // uptime
 	head Head
-	err  error
 }
 
 func (p *published) get() (Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err != nil || p.head.Size == p.log.Head().Size || p.log.cfg.Now().Sub(p.made) < publishInterval {
-		return p.head, p.err
+	if p.head.Size == p.log.Head().Size || p.log.cfg.Uptime()-p.made < publishInterval {
+		return p.head, nil
 	}
-	return p.head, p.make()
+	err := p.make()
+	return p.head, err
 }
 
+// make signs the newest head. After a failure the one before stays.
 func (p *published) make() error {
-	p.head, p.made = p.log.Head(), p.log.cfg.Now()
 	signers := []note.Signer{p.log.cfg.Signer}
 	if p.log.cfg.Cosigner != nil {
 		signers = append(signers, p.log.cfg.Cosigner)
 	}
-	p.head.Note, p.err = signHead(p.log.cfg.Origin, p.head.Head, signers...)
-	return p.err
+	head := p.log.Head()
+	signed, err := signHead(p.log.cfg.Origin, head.Head, signers...)
+	if err != nil {
+		return err
+	}
+	head.Note = signed
+	p.head, p.made = head, p.log.cfg.Uptime()
+	return nil
 }

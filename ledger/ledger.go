@@ -49,6 +49,8 @@ var (
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
 	// ErrAnchor reports an anchor that is missing or unreadable.
 	ErrAnchor = errors.New("ledger: no usable anchor")
+	// ErrInUse reports a directory that somebody has open.
+	ErrInUse = errors.New("ledger: the directory is in use")
 	// ErrNotFound reports an index, a tile or a size that the log does not have.
 	ErrNotFound = errors.New("ledger: not found")
 )
@@ -87,9 +89,13 @@ type Config struct {
 	// against committed state: it spares the order work, it grants nothing. It
 	// may set SignatureChecked. Nil: all is left to Admit.
 	Precheck func(e *entry.Entry) error
-	// Committed is called after every commit, in order, with the new size. Nil:
-	// nothing is called.
+	// Committed is called with the size when the log is open, and after every
+	// commit, in order. Nil: nothing is called.
 	Committed func(size uint64)
+	// Observe is told of every commit that added entries, in order, for
+	// statistics. It is called by the goroutine that owns the order and must not
+	// wait. Nil: nobody is told.
+	Observe func(Commit)
 	// Fatal ends the process; it must not return. Mandatory. If it returned,
 	// Pebble would acknowledge lost writes.
 	Fatal func(err error)
@@ -116,8 +122,10 @@ type Config struct {
 	// AcceptClock takes the wall clock as it is at start, however far behind the
 	// last entry; time stands still until it has caught up.
 	AcceptClock bool
-	// SnapshotEvery is the number of entries between two snapshots of the fold.
-	// 0: 65,536. Fewer make a start faster and the log larger.
+	// SnapshotEvery is the least number of entries between two snapshots of the
+	// fold; a large log waits until it has grown by a quarter. One more is taken
+	// when Run ends. 0: 65,536. Fewer make a start after a crash faster and
+	// registration slower.
 	SnapshotEvery uint64
 	// Reserve is the free disk space in bytes below which entries are refused
 	// (insufficient-storage). 0: 256 MiB.
@@ -128,14 +136,17 @@ type Config struct {
 
 func (c *Config) withDefaults(dir string) (*Config, error) {
 	d := *c
-	if d.Origin == "" || d.Signer == nil || d.Verifier == nil || d.NewFold == nil || d.Fatal == nil {
-		return nil, errors.New("ledger: open: Origin, Signer, Verifier, NewFold and Fatal are mandatory")
+	if d.Origin == "" || d.Verifier == nil || d.NewFold == nil {
+		return nil, errors.New("ledger: open: Origin, Verifier and NewFold are mandatory")
 	}
 	if d.Precheck == nil {
 		d.Precheck = func(*entry.Entry) error { return nil }
 	}
 	if d.Committed == nil {
 		d.Committed = func(uint64) {}
+	}
+	if d.Observe == nil {
+		d.Observe = func(Commit) {}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -188,6 +199,7 @@ type Log struct {
 	closing chan struct{} // closed: nothing more is taken
 	stopped chan struct{} // closed: Run has returned
 	chunks  chan snapshotChunk
+	fresh   chan committed // to the follower; a full one is left out
 
 	// Owned by the order goroutine.
 	order order
@@ -204,6 +216,9 @@ func Open(dir string, c *Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Signer == nil || cfg.Fatal == nil {
+		return nil, errors.New("ledger: open: Signer and Fatal are mandatory")
+	}
 	db, err := openStore(dir, cfg)
 	if err != nil {
 		return nil, err
@@ -216,6 +231,7 @@ func Open(dir string, c *Config) (*Log, error) {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
+		fresh:   make(chan committed, freshCommits),
 	}
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
@@ -232,7 +248,7 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	if err := l.checkHead(last); err != nil {
+	if err := checkHead(l.cfg, last); err != nil {
 		return err
 	}
 	v, err := l.loadEdge(last.Head())
@@ -241,8 +257,7 @@ func (l *Log) load() error {
 	}
 	v.note, v.at = last.Note, last.At
 	l.view.Store(v)
-	anchor, err := l.openAnchor(last)
-	if err != nil {
+	if err := l.checkAnchor(last); err != nil {
 		return err
 	}
 	frontier, err := merkle.NewFrontier(v.head.Size, l.nodes(v))
@@ -250,20 +265,34 @@ func (l *Log) load() error {
 		return fmt.Errorf("%w: %v", ErrCorrupt, err)
 	}
 	fold := l.cfg.NewFold()
-	if err := l.restoreFold(fold, v.head.Size); err != nil {
+	snapshot, err := l.restoreFold(fold, v.head.Size)
+	if err != nil {
 		return err
 	}
 	l.clock = newClock(l.cfg, last.At)
-	l.order = order{fold: fold, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
 	l.published.log = l
-	return l.published.make()
+	if err := l.published.make(); err != nil {
+		return err
+	}
+	anchor, err := openAnchor(l.cfg, last)
+	if err != nil {
+		return err
+	}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
+	l.cfg.Committed(last.Size)
+	return nil
 }
 
 // Close closes the database. Run must have returned.
 func (l *Log) Close() error {
 	anchorErr := l.order.anchor.close()
-	flushErr := l.db.Flush() // the write-ahead log is empty then: faster to open, smaller
-	if err := errors.Join(anchorErr, flushErr, l.db.Close(), l.space.close()); err != nil {
+	room := l.space.check() == nil
+	spaceErr := l.space.close()
+	var flushErr error
+	if room { // without, a flush would be tried for ever
+		flushErr = l.db.Flush() // the write-ahead log is empty then: faster to open, smaller
+	}
+	if err := errors.Join(anchorErr, spaceErr, flushErr, l.db.Close()); err != nil {
 		return fmt.Errorf("ledger: close: %w", err)
 	}
 	return nil
@@ -285,7 +314,7 @@ func (l *Log) Run(ctx context.Context) error {
 			l.commit(l.drain(), &chunk)
 		case err := <-snapshots:
 			if err != nil && ctx.Err() == nil {
-				return err
+				return errors.Join(err, l.finish(nil))
 			}
 			snapshots = nil
 		case <-ctx.Done():
@@ -305,7 +334,7 @@ func (l *Log) finish(snapshots <-chan error) error {
 			if snapshots != nil {
 				<-snapshots
 			}
-			return nil
+			return l.lastSnapshot()
 		}
 	}
 }

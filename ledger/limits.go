@@ -13,5 +13,6 @@ const (
 	memTableSize  = 16 << 20 // bytes of recent writes in memory
 	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
 	recentSize    = 8192     // dedup keys of one generation of recent entries
+	freshCommits  = 4        // commits that wait for the second fold
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )

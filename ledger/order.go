@@ -47,6 +47,7 @@ type Head struct {
 // submission is an ordered prefix batch on its way through the order.
 type submission struct {
 	entries []*entry.Entry
+	known   []*Registered  // where the look-up found them; nil for what seems new
 	refused *entry.Refusal // of the entry behind entries, found before the order
 	seen    uint64         // size of the log when the entries were looked up
 	answer  Answer
@@ -61,6 +62,7 @@ type order struct {
 	edge     []edgeTile
 	anchor   *anchorFile
 	recent   *recent
+	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 }
 
@@ -70,17 +72,25 @@ type order struct {
 // [ErrStopped], that of ctx, or [entry.Refusal] if nothing can be taken now;
 // a refusal of an entry stands in the answer.
 func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
+	select {
+	case <-l.closing:
+		return nil, ErrStopped
+	default:
+	}
 	if len(entries) > MaxBatch {
 		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
 	}
 	s := &submission{entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
-	known, err := l.precheck(ctx, s)
-	if err != nil {
+	if err := l.precheck(ctx, s); err != nil {
 		return nil, err
 	}
-	if known != nil && len(known) == len(s.entries) {
+	if !slices.Contains(s.known, nil) {
 		v := l.view.Load()
-		return &Answer{Registered: known, Refused: s.refused, Head: v.signed(), log: l, view: v}, nil
+		answer := &Answer{Refused: s.refused, Head: v.signed(), log: l, view: v}
+		for _, found := range s.known {
+			answer.Registered = append(answer.Registered, *found)
+		}
+		return answer, nil
 	}
 	select {
 	case l.in <- s:
@@ -104,30 +114,26 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 
 // precheck does, in the caller's goroutine, what needs no order: it finds
 // duplicates (REG-2) and lets Config.Precheck look at the rest. It cuts
-// s.entries before the first refusal. If all that is left are duplicates it
-// returns where they stand.
-func (l *Log) precheck(ctx context.Context, s *submission) ([]Registered, error) {
-	known := make([]Registered, 0, len(s.entries))
+// s.entries before the first refusal.
+func (l *Log) precheck(ctx context.Context, s *submission) error {
 	for i, e := range s.entries {
-		found, err := l.lookup(e)
+		found, err := l.lookup(ctx, e)
 		if err == nil && found == nil {
 			err = l.check(ctx, e)
 		}
 		if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 			if i == 0 && refusal.Problem == entry.RateLimited {
-				return nil, refusal
+				return refusal
 			}
 			s.entries, s.refused = s.entries[:i], refusal
 			break
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if found != nil {
-			known = append(known, *found)
-		}
+		s.known = append(s.known, found)
 	}
-	return known, nil
+	return nil
 }
 
 // check runs Config.Precheck when it is the key's turn.
@@ -150,7 +156,7 @@ func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
 
 // lookup finds an entry of the same issuer and jti in the committed log: where
 // it stands, nil if there is none, id-conflict if it says something else.
-func (l *Log) lookup(e *entry.Entry) (*Registered, error) {
+func (l *Log) lookup(ctx context.Context, e *entry.Entry) (*Registered, error) {
 	key := dedupKey(e)
 	index, ok, err := findDedup(l.db, key[:])
 	if err != nil {
@@ -158,6 +164,10 @@ func (l *Log) lookup(e *entry.Entry) (*Registered, error) {
 	}
 	if !ok {
 		return nil, nil
+	}
+	// The store shows a commit before it is durable; the view does not.
+	if err := l.Wait(ctx, index+1); err != nil {
+		return nil, err
 	}
 	return l.compare(e, index)
 }
@@ -172,7 +182,7 @@ func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 	if ok = it.SeekPrefixGE(key); ok {
 		index = binary.BigEndian.Uint64(it.Value())
 	}
-	return index, ok, errors.Join(it.Error(), it.Close())
+	return index, ok, classed(it.Close())
 }
 
 // compare tells a duplicate of the entry at index from a conflict with it.
@@ -221,6 +231,7 @@ type pending struct {
 	first   uint64         // index of the first entry
 	next    uint64         // index of the next one
 	entries []*entry.Entry // admitted so far
+	took    time.Duration  // for the sync
 	ids     map[[1 + sha256.Size]byte]uint64
 }
 
@@ -236,11 +247,15 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 		refusal = l.space.check()
 	}
 	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, ids: map[[1 + sha256.Size]byte]uint64{}}
+	l.must(o.check())
 	for _, s := range batch {
 		l.admit(p, s, refusal)
 	}
-	if chunk != nil && refusal == nil {
+	if chunk != nil {
 		l.must(chunk.put(p.store))
+		if chunk.last {
+			o.snapshot = chunk.size
+		}
 	}
 	if p.next > p.first {
 		l.sign(p)
@@ -257,12 +272,26 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	}
 }
 
+// check compares the tree in memory with the head that was signed last: nothing
+// is signed over a tree that has changed.
+func (o *order) check() error {
+	head, err := o.frontier.Head()
+	if err == nil && head != o.last.Head() {
+		err = fmt.Errorf("%w: root %s of size %d in memory, signed is %s of size %d", ErrCorrupt, head.Root, head.Size, o.last.Root, o.last.Size)
+	}
+	return err
+}
+
 // admit takes the entries of a submission into the commit, up to the first that
 // is refused.
 func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 	s.answer.Refused = s.refused
 	s.answer.Registered = make([]Registered, 0, len(s.entries))
-	for _, e := range s.entries {
+	for i, e := range s.entries {
+		if s.known[i] != nil {
+			s.answer.Registered = append(s.answer.Registered, *s.known[i])
+			continue
+		}
 		registered, refusal := l.admitOne(p, s, e, unable)
 		if refusal != nil {
 			s.answer.Refused = refusal
@@ -315,7 +344,7 @@ func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key [1 + 
 		return l.compare(e, index)
 	}
 	if s.seen < l.order.recent.since {
-		return l.lookup(e)
+		return l.lookup(context.Background(), e)
 	}
 	return nil, nil
 }
@@ -352,8 +381,7 @@ func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
 	*o.edge[id.level].at(height, i) = h
 }
 
-// sign makes the tree head of the commit. Before, the frontier must give the
-// head that was signed last: never sign over a tree that changed in memory.
+// sign makes the tree head of the commit.
 func (l *Log) sign(p *pending) {
 	o := &l.order
 	head, err := o.frontier.Head()
@@ -390,7 +418,9 @@ func (l *Log) sync(p *pending) {
 	late := time.AfterFunc(l.cfg.CommitTimeout, func() {
 		l.cfg.Fatal(fmt.Errorf("ledger: commit hangs for more than %v", l.cfg.CommitTimeout))
 	})
+	began := l.cfg.Uptime()
 	l.must(p.store.Commit(pebble.Sync))
+	p.took = l.cfg.Uptime() - began
 	late.Stop()
 }
 
@@ -406,7 +436,12 @@ func (l *Log) publish(p *pending) {
 	o.recent.turn(p.next)
 	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
 	l.cfg.Committed(p.next)
+	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
+	select {
+	case l.fresh <- committed{p.first, p.at, p.entries}:
+	default: // the follower will read the store
+	}
 	o.anchor.write(o.last)
 }
 

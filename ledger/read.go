@@ -62,15 +62,15 @@ func decodeLogged(index uint64, record []byte) (*Logged, error) {
 // Entries returns the entries from index from to below to, or to the size if
 // that is smaller.
 func (l *Log) Entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, error] {
-	return l.entries(ctx, from, min(to, l.view.Load().head.Size))
+	return readEntries(ctx, l.db, from, min(to, l.view.Load().head.Size))
 }
 
-func (l *Log) entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, error] {
+func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*Logged, error] {
 	return func(yield func(*Logged, error) bool) {
 		if from >= to {
 			return
 		}
-		it, err := l.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: entryKey(from), UpperBound: entryKey(to)})
+		it, err := r.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: entryKey(from), UpperBound: entryKey(to)})
 		if err != nil {
 			yield(nil, fmt.Errorf("ledger: read entries from %d: %w", from, err))
 			return
@@ -87,7 +87,10 @@ func (l *Log) entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, e
 				return
 			}
 		}
-		if err := errors.Join(it.Error(), it.Close(), ctx.Err(), missing(to, next)); err != nil {
+		if err = errors.Join(classed(it.Close()), ctx.Err()); err == nil {
+			err = missing(to, next)
+		}
+		if err != nil {
 			yield(nil, err)
 		}
 	}
@@ -152,7 +155,8 @@ func (l *Log) Tile(t merkle.Tile) ([]byte, error) {
 	if t.Entries {
 		level = 0
 	}
-	if merkle.TileSpan(level, v.head.Size) < t.Index*merkle.TileWidth+uint64(t.Width) {
+	reached := merkle.TileSpan(level, v.head.Size)
+	if t.Width < 1 || t.Width > merkle.TileWidth || t.Index > reached/merkle.TileWidth || t.Index*merkle.TileWidth+uint64(t.Width) > reached {
 		return nil, fmt.Errorf("%w: %s in a log of %d", ErrNotFound, t.Path(), v.head.Size)
 	}
 	if t.Entries {
@@ -201,7 +205,9 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 		return nil, nil
 	}
 	prefix := tagPrefix(q.Index, q.Value)
-	bound := func(index uint64) []byte { return binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], index) }
+	bound := func(index uint64) []byte {
+		return binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], index)
+	}
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: bound(q.From), UpperBound: bound(q.To)})
 	if err != nil {
 		return nil, fmt.Errorf("ledger: find %c %q: %w", q.Index, q.Value, err)
@@ -213,7 +219,7 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 	for ok := start(); ok && (q.Limit == 0 || len(found) < q.Limit); ok = step() {
 		found = append(found, binary.BigEndian.Uint64(it.Key()[len(prefix):]))
 	}
-	return found, errors.Join(it.Error(), it.Close())
+	return found, classed(it.Close())
 }
 
 // FirstAt returns the index of the first entry registered at or after the

@@ -10,6 +10,8 @@ import (
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
 )
 
 // snapshotChunk is a piece of a fold snapshot on its way into the store. Chunks
@@ -34,31 +36,106 @@ func (c *snapshotChunk) put(b *pebble.Batch) error {
 	return b.Set(snapshotKey(c.size, c.chunk), append([]byte{kind}, c.data...), nil)
 }
 
-// runSnapshots keeps a second fold behind the log and writes its state every
-// SnapshotEvery entries, until ctx ends.
+// nextSnapshot returns the size at which the snapshot after the one at size is
+// due. The distance grows with the log, so that snapshots cost a bounded share
+// of what entries cost.
+func (l *Log) nextSnapshot(size uint64) uint64 {
+	every := max(l.cfg.SnapshotEvery, size/4)
+	return size - size%l.cfg.SnapshotEvery + every
+}
+
+// follower is the second fold: it stays behind the commits and writes its state
+// whenever a snapshot is due. Commits hand their entries over; what it missed
+// while it was busy it reads from the store.
+type follower struct {
+	log  *Log
+	fold Fold
+	size uint64 // entries in fold
+	next uint64 // size at which the next snapshot is due
+}
+
+// committed is the entries of a commit as the follower gets them.
+type committed struct {
+	first   uint64 // index of the first
+	at      int64
+	entries []*entry.Entry
+}
+
+// runSnapshots follows the log until ctx ends.
 func (l *Log) runSnapshots(ctx context.Context) error {
-	fold := l.cfg.NewFold()
-	size, err := l.restoreSnapshot(fold)
-	if err != nil {
+	f := &follower{log: l, fold: l.cfg.NewFold()}
+	var err error
+	if f.size, err = l.restoreSnapshot(f.fold); err != nil {
 		return err
 	}
+	f.next = l.nextSnapshot(f.size)
 	for {
-		next := size - size%l.cfg.SnapshotEvery + l.cfg.SnapshotEvery
-		if err := l.Wait(ctx, next); err != nil {
-			return nil // the end of Run
-		}
-		if err := l.replay(ctx, fold, size, next); err != nil {
-			return err
-		}
-		size = next
-		if err := l.writeSnapshot(ctx, fold, size); err != nil {
-			return err
+		select {
+		case c := <-l.fresh:
+			if err := f.take(ctx, c); err != nil && ctx.Err() == nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }
 
-// writeSnapshot hands the fold's state over in chunks.
-func (l *Log) writeSnapshot(ctx context.Context, fold Fold, size uint64) error {
+// take brings the fold behind the entries of a commit.
+func (f *follower) take(ctx context.Context, c committed) error {
+	for logged, err := range readEntries(ctx, f.log.db, f.size, c.first) {
+		if err != nil {
+			return err
+		}
+		if err := f.apply(ctx, logged); err != nil {
+			return err
+		}
+	}
+	for i, e := range c.entries {
+		if index := c.first + uint64(i); index == f.size {
+			if err := f.apply(ctx, &Logged{e, index, c.at}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *follower) apply(ctx context.Context, e *Logged) error {
+	f.fold.Apply(e.Entry, e.Index, e.At)
+	if f.size++; f.size != f.next {
+		return nil
+	}
+	f.next = f.log.nextSnapshot(f.size)
+	return writeSnapshot(f.fold, f.size, func(chunk snapshotChunk) (more bool) {
+		if f.log.space.check() != nil {
+			return false // without its last chunk it does not count
+		}
+		select {
+		case f.log.chunks <- chunk:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
+}
+
+// lastSnapshot writes the state at the end of Run, so that the next start has
+// next to nothing to replay.
+func (l *Log) lastSnapshot() error {
+	o := &l.order
+	if o.last.Size-o.snapshot < l.cfg.SnapshotEvery/8 || l.space.check() != nil {
+		return nil
+	}
+	return writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {
+		l.commit(nil, &chunk)
+		return true
+	})
+}
+
+// writeSnapshot hands the fold's state over in chunks, as long as more are
+// wanted.
+func writeSnapshot(fold Fold, size uint64, handOver func(snapshotChunk) (more bool)) error {
 	var state bytes.Buffer
 	if err := fold.Snapshot(&state); err != nil {
 		return fmt.Errorf("ledger: snapshot at %d: %w", size, err)
@@ -70,9 +147,7 @@ func (l *Log) writeSnapshot(ctx context.Context, fold Fold, size uint64) error {
 		if len(chunk.data) == 0 {
 			chunk.data, chunk.last = sum[:], true
 		}
-		select {
-		case l.chunks <- chunk:
-		case <-ctx.Done():
+		if !handOver(chunk) {
 			return nil
 		}
 		chunk.chunk++
@@ -81,20 +156,21 @@ func (l *Log) writeSnapshot(ctx context.Context, fold Fold, size uint64) error {
 }
 
 // restoreFold brings fold to the state of size entries.
-func (l *Log) restoreFold(fold Fold, size uint64) error {
+// It returns the size of the snapshot that it began with.
+func (l *Log) restoreFold(fold Fold, size uint64) (snapshot uint64, err error) {
 	from, err := l.restoreSnapshot(fold)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if from > size {
-		return fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, from, size)
+		return 0, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, from, size)
 	}
-	return l.replay(context.Background(), fold, from, size)
+	return from, l.replay(context.Background(), fold, from, size)
 }
 
 // replay applies the entries from from to below to.
 func (l *Log) replay(ctx context.Context, fold Fold, from, to uint64) error {
-	for e, err := range l.entries(ctx, from, to) {
+	for e, err := range readEntries(ctx, l.db, from, to) {
 		if err != nil {
 			return err
 		}

@@ -7,15 +7,11 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/ledger/entry"
 )
-
-// spaceInterval is how often the free space is asked for.
-const spaceInterval = 100 * time.Millisecond
 
 // space refuses entries before the disk is full: the storage engine would retry
 // a flush without room for ever. A ballast file is given up when the room runs
@@ -26,49 +22,39 @@ type space struct {
 	dir     string
 	ballast string // empty: no ballast, on file systems in memory
 	reserve uint64
-	now     func() time.Time
 
-	mu      sync.Mutex
-	asked   time.Time
-	refusal *entry.Refusal
+	mu sync.Mutex // orders changes of the ballast
 }
 
 func newSpace(cfg *Config, dir string) *space {
-	s := &space{fs: cfg.FS, dir: dir, reserve: cfg.Reserve, now: cfg.Now}
+	s := &space{fs: cfg.FS, dir: dir, reserve: cfg.Reserve}
 	if cfg.FS == vfs.Default {
 		s.ballast = filepath.Join(dir, "BALLAST")
 	}
 	return s
 }
 
-// check reports whether there is room for entries.
+// check reports whether there is room for entries. It asks the file system every
+// time, a matter of a microsecond.
 func (s *space) check() *entry.Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	if since := now.Sub(s.asked); since >= 0 && since < spaceInterval {
-		return s.refusal
-	}
-	s.asked = now
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	switch {
 	case errors.Is(err, vfs.ErrUnsupported):
-		s.refusal = nil
+		return nil
 	case err != nil:
-		s.refusal = entry.Refuse(entry.InsufficientStorage, "", "free space of %s is not known: %v", s.dir, err)
+		return entry.Refuse(entry.InsufficientStorage, "", "free space of %s is not known: %v", s.dir, err)
 	case usage.AvailBytes < s.reserve:
-		s.refusal = entry.Refuse(entry.InsufficientStorage, "", "%d bytes free, the reserve is %d", usage.AvailBytes, s.reserve).
-			WithRemedy("free disk space; the ledger goes on by itself")
 		if usage.AvailBytes < s.reserve/2 {
 			s.drop()
 		}
-	default:
-		s.refusal = nil
-		if usage.AvailBytes > 2*s.reserve {
-			s.load()
-		}
+		return entry.Refuse(entry.InsufficientStorage, "", "%d bytes free, the reserve is %d", usage.AvailBytes, s.reserve).
+			WithRemedy("free disk space; the ledger goes on by itself")
+	case usage.AvailBytes > 2*s.reserve:
+		s.load()
 	}
-	return s.refusal
+	return nil
 }
 
 // load makes the ballast, a quarter of the reserve, if it is not there.

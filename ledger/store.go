@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -89,7 +91,16 @@ func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Ro
 // anything is acknowledged: only from its second write-ahead log on does the
 // format detect flipped bits.
 func openStore(dir string, cfg *Config) (*pebble.DB, error) {
-	db, err := pebble.Open(dir, storeOptions(cfg))
+	options := storeOptions(cfg)
+	var err error
+	if options.ErrorIfNotExists, err = exists(cfg.FS, cfg.Anchor); err != nil {
+		return nil, openError(dir, err)
+	}
+	db, err := pebble.Open(dir, options)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: restore the newest copy; "+
+			"if entries are lost for good, continue under a new origin", ErrRolledBack, dir, cfg.Anchor)
+	}
 	if err != nil {
 		return nil, openError(dir, err)
 	}
@@ -115,23 +126,37 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 }
 
 func openError(dir string, err error) error {
-	if pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: open %s: %v", ErrCorrupt, dir, err)
+	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
+		return fmt.Errorf("%w: %s: stop the process that has it open, or ask that process", ErrInUse, dir)
 	}
-	return fmt.Errorf("ledger: open %s: %w", dir, err)
+	return fmt.Errorf("ledger: open %s: %w", dir, classed(err))
+}
+
+// classed gives an error of the storage engine that means damage its class.
+func classed(err error) error {
+	if !pebble.IsCorruptionError(err) {
+		return err
+	}
+	what, _, _ := strings.Cut(err.Error(), "\n") // what follows repeats it
+	return fmt.Errorf("%w: %s", ErrCorrupt, what)
 }
 
 func storeOptions(cfg *Config) *pebble.Options {
 	options := &pebble.Options{
-		FS:                          cfg.FS,
+		FS:                          storeFS{cfg.FS, cfg.Fatal},
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      storeLogger{cfg},
 		CacheSize:                   blockCache,
 		MemTableSize:                memTableSize,
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: 3,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       64,
 	}
+	// A block that cannot be read is an error of who reads it: it ends the
+	// process only where the order reads. By default it always would.
+	options.EventListener = &pebble.EventListener{DataCorruption: func(info pebble.DataCorruptionInfo) {
+		cfg.Logger.Error("damaged file", slog.String("path", info.Path), slog.Any("error", info.Details))
+	}}
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -182,10 +207,7 @@ func readLastBatch(r pebble.Reader) (*Batch, error) {
 func get(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)
 	if err != nil {
-		if pebble.IsCorruptionError(err) {
-			return nil, fmt.Errorf("%w: key %x: %v", ErrCorrupt, key, err)
-		}
-		return nil, err
+		return nil, classed(err)
 	}
 	out := append([]byte(nil), value...)
 	return out, closer.Close()

@@ -108,19 +108,29 @@ func readTile(r pebble.Reader, id tileID) (*tile, error) {
 		return nil, fmt.Errorf("%w: tile %d/%d is missing", ErrCorrupt, id.level, id.index)
 	}
 	if err != nil {
+		return nil, fmt.Errorf("ledger: read tile %d/%d: %w", id.level, id.index, classed(err))
+	}
+	t, err := parseTile(value)
+	if err == nil && len(value) != merkle.TileWidth*merkle.HashSize {
+		err = fmt.Errorf("%w: %d bytes", ErrCorrupt, len(value))
+	}
+	if err = errors.Join(err, closer.Close()); err != nil {
 		return nil, fmt.Errorf("ledger: read tile %d/%d: %w", id.level, id.index, err)
+	}
+	return t, nil
+}
+
+// parseTile returns the tile of the given hashes, which may be partial.
+func parseTile(hashes []byte) (*tile, error) {
+	width := len(hashes) / merkle.HashSize
+	if len(hashes)%merkle.HashSize != 0 || width > merkle.TileWidth {
+		return nil, fmt.Errorf("%w: a tile of %d bytes", ErrCorrupt, len(hashes))
 	}
 	t := new(tile)
-	if len(value) != merkle.TileWidth*merkle.HashSize {
-		return nil, errors.Join(fmt.Errorf("%w: tile %d/%d has %d bytes", ErrCorrupt, id.level, id.index, len(value)), closer.Close())
+	for i := range width {
+		t.nodes[i] = merkle.Hash(hashes[i*merkle.HashSize:])
 	}
-	for i := range merkle.TileWidth {
-		t.nodes[i] = merkle.Hash(value[i*merkle.HashSize:])
-	}
-	if err := closer.Close(); err != nil {
-		return nil, fmt.Errorf("ledger: read tile %d/%d: %w", id.level, id.index, err)
-	}
-	t.expand(merkle.TileWidth)
+	t.expand(width)
 	return t, nil
 }
 
@@ -177,11 +187,16 @@ func readLeaf(r pebble.Reader, index uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: entry %d is missing", ErrCorrupt, index)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
+		return nil, fmt.Errorf("ledger: read entry %d: %w", index, classed(err))
 	}
 	leaf, err := entry.AppendRecordLeaf(make([]byte, 0, len(value)*4/3+256), value)
 	if err != nil {
 		err = fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
 	}
 	return leaf, errors.Join(err, closer.Close())
+}
+
+// fullTiles returns how many full tiles a tree has at a tile level.
+func fullTiles(level uint, size uint64) uint64 {
+	return merkle.TileSpan(level, size) / merkle.TileWidth
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // sample returns a sealed execution whose envelope has about 1 KiB.
-func sample(t testing.TB) []byte {
-	t.Helper()
+func sample(tb testing.TB) []byte {
+	tb.Helper()
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	key, err := entry.NewPublicKey(pub)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cost, latency := int64(1234), int64(250)
 	digest := "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -31,7 +31,7 @@ func sample(t testing.TB) []byte {
 	}
 	e, err := entry.New(body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	e.Seal(key.KeyID(), ed25519.Sign(priv, e.PAE()))
 	return e.AppendEnvelope(nil)
@@ -76,18 +76,5 @@ func BenchmarkDecodePeer(b *testing.B) {
 		if err := json.Unmarshal(env.Payload, &body); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func TestLeafRoundTrip(t *testing.T) {
-	envelope := sample(t)
-	e, err := entry.Decode(envelope)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := e.AppendLeaf(nil, 1790000000123)
-	again, at, err := entry.DecodeLeaf(leaf)
-	if err != nil || at != 1790000000123 || string(again.AppendEnvelope(nil)) != string(envelope) {
-		t.Fatalf("decoded leaf at %d, error %v", at, err)
 	}
 }

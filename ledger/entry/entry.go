@@ -124,7 +124,10 @@ func Decode(envelope []byte) (*Entry, error) {
 		return nil, err
 	}
 	e.payload = e.pae[len(head):]
-	return e, e.decodePayload()
+	if err := e.decodePayload(); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 func tooLarge(size int) *Refusal {
@@ -195,11 +198,11 @@ func DecodeLeaf(leaf []byte) (e *Entry, registeredAt int64, err error) {
 // until [Entry.Seal]. The payload is the RFC 8785 form of body.
 func New(body Body) (*Entry, error) {
 	payload, err := json.Marshal(body)
-	if err != nil {
-		return nil, malformed("payload", "%s", jsonCause(err))
+	if err == nil {
+		err = (*jsontext.Value)(&payload).Canonicalize()
 	}
-	if err := (*jsontext.Value)(&payload).Canonicalize(); err != nil {
-		return nil, malformed("payload", "%s", jsonCause(err))
+	if err != nil {
+		return nil, asRefusal(wholePayload, err)
 	}
 	return NewRaw(body.Kind(), payload)
 }
@@ -212,7 +215,10 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	if size := len(e.AppendEnvelope(nil)) + MaxKeyID + base64.StdEncoding.EncodedLen(maxSig); size > MaxEnvelope {
 		return nil, tooLarge(size)
 	}
-	return e, e.decodePayload()
+	if err := e.decodePayload(); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Seal completes an entry made by [New] with the signature over its PAE.
@@ -226,9 +232,10 @@ func (e *Entry) checkSeal() error {
 }
 
 func (e *Entry) setPayload(payload []byte) {
-	head := paeHead(e.Kind, len(payload))
-	e.pae = append(head, payload...)
-	e.payload = e.pae[len(head):]
+	pae := paeHead(e.Kind, len(payload))
+	head := len(pae)
+	pae = append(pae, payload...)
+	e.pae, e.payload = pae, pae[head:]
 }
 
 // paeHead returns everything of the pre-authentication encoding but the

@@ -31,27 +31,27 @@ func head(size uint64) entry.HeadRef {
 	return entry.HeadRef{Size: size, Root: merkle.HashLeaf([]byte{byte(size)})}
 }
 
-func publicKey(t testing.TB, name string) entry.PublicKey {
-	t.Helper()
+func publicKey(tb testing.TB, name string) entry.PublicKey {
+	tb.Helper()
 	key, err := entry.NewPublicKey(ed25519Key(name).Public())
-	must(t, err)
+	must(tb, err)
 	return key
 }
 
 // minimal returns a body of the kind with its mandatory members and no other.
-func minimal(t testing.TB, kind entry.Kind) entry.Body {
-	t.Helper()
+func minimal(tb testing.TB, kind entry.Kind) entry.Body {
+	tb.Helper()
 	h := header(kind)
 	extent := entry.Cap{Members: 50, Agents: 5, Domains: 1, FencedMS: 3_600_000}
 	switch kind {
 	case entry.KindPolicy:
-		return &entry.Policy{Header: h, Authority: []entry.AuthorityKey{{Principal: "root@example.com", Key: publicKey(t, "authority")}},
+		return &entry.Policy{Header: h, Authority: []entry.AuthorityKey{{Principal: "root@example.com", Key: publicKey(tb, "authority")}},
 			Windows: entry.Windows{DecideMS: 60_000, AnswerMS: 900_000, MemberMS: 60_000, DeadlineMaxMS: 86_400_000, CooldownMS: 3_600_000,
 				SinceMaxMS: 86_400_000, BundleMaxAgeMS: 600_000, IatMS: 300_000},
 			Limits: entry.Limits{Incident: extent, Signaler: extent, Victim: extent, WindowMS: 86_400_000},
 			Quotas: entry.Quotas{SignalsPerHour: 20}, Quorum: entry.Quorum{Approve: 2, Override: 2, Signalers: 3}, MaxStepMS: 5_000}
 	case entry.KindAgent:
-		return &entry.Agent{Header: h, Principal: "agent-1@example.com", Op: entry.Enrol, Key: publicKey(t, "agent"),
+		return &entry.Agent{Header: h, Principal: "agent-1@example.com", Op: entry.Enrol, Key: publicKey(tb, "agent"),
 			Roles: []entry.Role{entry.RoleAgent}, Domain: "example.com", Span: entry.SpanWorkflow}
 	case entry.KindExecution:
 		return &entry.Execution{Header: h, Exec: "exec-1", Effect: entry.EffectNone, Progress: entry.Planned}
@@ -76,19 +76,19 @@ func minimal(t testing.TB, kind entry.Kind) entry.Body {
 	case entry.KindRun:
 		return &entry.Run{Header: h, Run: "run-1", Op: "open", ConfigDigest: digestA, ScenarioDigest: digestA, Seed: 42, Engine: "arl/1.0"}
 	}
-	t.Fatalf("no fixture for %s", kind)
+	tb.Fatalf("no fixture for %s", kind)
 	return nil
 }
 
 // full returns a body of the kind with every member that may stand together.
-func full(t testing.TB, kind entry.Kind) entry.Body {
-	t.Helper()
+func full(tb testing.TB, kind entry.Kind) entry.Body {
+	tb.Helper()
 	count := func(n int64) *int64 { return &n }
 	target := ref(12)
-	body := minimal(t, kind)
+	body := minimal(tb, kind)
 	switch b := body.(type) {
 	case *entry.Policy:
-		b.Authority = append(b.Authority, entry.AuthorityKey{Principal: "root@example.com", Key: publicKey(t, "authority 2")})
+		b.Authority = append(b.Authority, entry.AuthorityKey{Principal: "root@example.com", Key: publicKey(tb, "authority 2")})
 		b.Roles = map[entry.Role][]entry.Role{entry.RoleAgent: {entry.RoleEnroller, entry.RoleOperator}}
 		b.Quotas.EntriesPerHour = 3600
 		b.Witnesses = "group any 1 w1\nquorum any\n"

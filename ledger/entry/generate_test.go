@@ -26,11 +26,11 @@ func seed(name string) []byte {
 func ed25519Key(name string) ed25519.PrivateKey { return ed25519.NewKeyFromSeed(seed(name)) }
 
 // ecdsaKey returns the P-256 key of that name, always the same.
-func ecdsaKey(t testing.TB, curve elliptic.Curve, name string) *ecdsa.PrivateKey {
-	t.Helper()
+func ecdsaKey(tb testing.TB, curve elliptic.Curve, name string) *ecdsa.PrivateKey {
+	tb.Helper()
 	size := (curve.Params().BitSize + 7) / 8
 	key, err := ecdsa.ParseRawPrivateKey(curve, append(make([]byte, size-27), seed(name)[:27]...))
-	must(t, err)
+	must(tb, err)
 	return key
 }
 

@@ -2,14 +2,26 @@ package entry
 
 import "embed"
 
-// schemas are the JSON Schemas (2020-12) of what goes over the wire. They say
-// what Decode says, but for what a schema cannot: see docs/entry.md.
+// schemas are the JSON Schemas (2020-12) of what goes over the wire.
 //
 //go:embed schema/*.json
 var schemas embed.FS
 
 // Schema returns the JSON Schema of a kind's payload, or "envelope", "leaf" or
 // "receipt"; they refer to "defs". It returns nil for any other name.
+//
+// A schema accepts all that [Decode] accepts, and refuses what it refuses, but
+// for what no schema can say:
+//
+//   - a member stands twice in an object; text is not UTF-8;
+//   - an integer is written with fraction, exponent or negative zero, or, in an
+//     unknown member, is beyond ±(2^53 − 1);
+//   - arrays and objects nest deeper than [MaxDepth];
+//   - lengths of text count bytes, those of a schema characters;
+//   - a key is no DER, of another algorithm, or weak;
+//   - two elements of a list differ, but not in what identifies them: parents by
+//     exec, authority by key, signals by index;
+//   - the envelope is larger than [MaxEnvelope]; the leaf is not in RFC 8785 form.
 func Schema(name string) []byte {
 	text, err := schemas.ReadFile("schema/" + name + ".json")
 	if err != nil {

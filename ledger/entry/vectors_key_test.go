@@ -69,8 +69,8 @@ func unhex(texts ...string) [][]byte {
 }
 
 // spki returns a SubjectPublicKeyInfo; parameters may be nil.
-func spki(t testing.TB, oid asn1.ObjectIdentifier, parameters *asn1.RawValue, key []byte) []byte {
-	t.Helper()
+func spki(tb testing.TB, oid asn1.ObjectIdentifier, parameters *asn1.RawValue, key []byte) []byte {
+	tb.Helper()
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: oid}
 	if parameters != nil {
 		algorithm.Parameters = *parameters
@@ -79,7 +79,7 @@ func spki(t testing.TB, oid asn1.ObjectIdentifier, parameters *asn1.RawValue, ke
 		Algorithm pkix.AlgorithmIdentifier
 		Key       asn1.BitString
 	}{algorithm, asn1.BitString{Bytes: key, BitLength: 8 * len(key)}})
-	must(t, err)
+	must(tb, err)
 	return der
 }
 
@@ -170,14 +170,16 @@ func algorithmOf(key entry.PublicKey) string {
 }
 
 func TestVectorsKey(t *testing.T) {
-	forEachVector(t, "key", func(t *testing.T, v *vector) {
-		var key entry.PublicKey
-		err := key.UnmarshalText(inputBytes(t, v.Input))
-		requireRefusal(t, v, err)
-		if err == nil && (key.KeyID() != v.Want.KeyID || algorithmOf(key) != v.Want.Algorithm || key.String() != v.Input) {
-			t.Errorf("key %s of %s, want %+v", key.KeyID(), algorithmOf(key), v.Want)
-		}
-	})
+	for name, v := range vectorsOf(t, "key") {
+		t.Run(name, func(t *testing.T) {
+			var key entry.PublicKey
+			err := key.UnmarshalText(inputBytes(t, v.Input))
+			requireRefusal(t, v, err)
+			if err == nil && (key.KeyID() != v.Want.KeyID || algorithmOf(key) != v.Want.Algorithm || key.String() != v.Input) {
+				t.Errorf("key %s of %s, want %+v", key.KeyID(), algorithmOf(key), v.Want)
+			}
+		})
+	}
 }
 
 // Types of verifier keys (c2sp.org/signed-note).
@@ -256,26 +258,28 @@ func (s *vectorSet) addNotes() {
 // TestVectorsNote holds the vectors against two libraries: they are what the
 // package verify and every reader of a tree head build on.
 func TestVectorsNote(t *testing.T) {
-	forEachVector(t, "note", func(t *testing.T, v *vector) {
-		open := note.NewVerifier
-		if v.Want != nil && v.Want.Algorithm != noteAlgorithms[noteEd25519] {
-			open = formats.NewVerifierForCosignatureV1
-		}
-		verifier, err := open(v.Input.(string))
-		if (err != nil) != (v.WantErr != "") {
-			t.Fatalf("%s: %v", v.Desc, err)
-		}
-		if err != nil {
-			return
-		}
-		if got := fmt.Sprintf("%08x", verifier.KeyHash()); got != v.Want.KeyID {
-			t.Errorf("key id %s, want %s", got, v.Want.KeyID)
-		}
-		if v.Want.Note != "" {
-			_, err := note.Open([]byte(v.Want.Note), note.VerifierList(verifier))
-			if (err == nil) != *v.Want.Signature {
-				t.Errorf("note: %v, want valid %v", err, *v.Want.Signature)
+	for name, v := range vectorsOf(t, "note") {
+		t.Run(name, func(t *testing.T) {
+			open := note.NewVerifier
+			if v.Want != nil && v.Want.Algorithm != noteAlgorithms[noteEd25519] {
+				open = formats.NewVerifierForCosignatureV1
 			}
-		}
-	})
+			verifier, err := open(v.Input.(string))
+			if (err != nil) != (v.WantErr != "") {
+				t.Fatalf("%s: %v", v.Desc, err)
+			}
+			if err != nil {
+				return
+			}
+			if got := fmt.Sprintf("%08x", verifier.KeyHash()); got != v.Want.KeyID {
+				t.Errorf("key id %s, want %s", got, v.Want.KeyID)
+			}
+			if v.Want.Note != "" {
+				_, err := note.Open([]byte(v.Want.Note), note.VerifierList(verifier))
+				if (err == nil) != *v.Want.Signature {
+					t.Errorf("note: %v, want valid %v", err, *v.Want.Signature)
+				}
+			}
+		})
+	}
 }

@@ -2,6 +2,7 @@ package entry_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"recoveryledger/ledger/entry"
 )
@@ -18,18 +20,18 @@ import (
 const registeredAt = 1_790_000_000_123
 
 // payload adds a vector of a payload; a good one is signed.
-func (s *vectorSet) payload(name, desc string, kind entry.Kind, input any, wantErr entry.Problem, field string) {
+func (s *vectorSet) payload(name string, v *vector) {
 	s.t.Helper()
-	v := &vector{Desc: desc, Kind: string(kind), Input: input, WantErr: string(wantErr), Field: field}
 	s.add("payload/"+name, v)
-	if wantErr != "" {
+	if v.WantErr != "" {
 		return
 	}
-	e, err := entry.NewRaw(kind, inputBytes(s.t, input))
+	e, err := entry.NewRaw(entry.Kind(v.Kind), inputBytes(s.t, v.Input))
 	must(s.t, err)
 	key := ed25519Key("agent")
 	e.Seal(keyID(key.Public()), ed25519.Sign(key, e.PAE()))
-	v.Key, v.Sig, v.RegisteredAt = publicKey(s.t, "agent").String(), base64.StdEncoding.EncodeToString(e.Sig), new(int64(registeredAt))
+	v.Key, v.Sig = publicKey(s.t, "agent").String(), base64.StdEncoding.EncodeToString(e.Sig)
+	v.RegisteredAt = new(int64(registeredAt))
 	v.Want = wantOf(s.t, e, v.Key, registeredAt)
 }
 
@@ -45,12 +47,12 @@ type change struct {
 const authorityKey = `"the first key"`
 
 // changed returns the text of a payload after a change.
-func changed(s *vectorSet, payload []byte, path, value string) string {
-	s.t.Helper()
+func changed(tb testing.TB, payload []byte, path, value string) string {
+	tb.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(payload))
 	decoder.UseNumber()
 	var document any
-	must(s.t, decoder.Decode(&document))
+	must(tb, decoder.Decode(&document))
 	tokens := regexp.MustCompile(`[^.\[\]]+`).FindAllString(path, -1)
 	at := document
 	for _, token := range tokens[:len(tokens)-1] {
@@ -63,29 +65,29 @@ func changed(s *vectorSet, payload []byte, path, value string) string {
 	last := tokens[len(tokens)-1]
 	if list, ok := at.([]any); ok {
 		i, err := strconv.Atoi(last)
-		must(s.t, err)
+		must(tb, err)
 		list[i] = json.RawMessage(value)
 	} else if value == "" {
 		delete(at.(map[string]any), last)
 	} else {
 		at.(map[string]any)[last] = json.RawMessage(value)
 	}
-	return marshal(s, document)
+	return marshal(tb, document)
 }
 
-func marshal(s *vectorSet, document any) string {
-	s.t.Helper()
+func marshal(tb testing.TB, document any) string {
+	tb.Helper()
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	must(s.t, encoder.Encode(document))
+	must(tb, encoder.Encode(document))
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-func (s *vectorSet) payloadText(body entry.Body) []byte {
-	s.t.Helper()
+func payloadOf(tb testing.TB, body entry.Body) []byte {
+	tb.Helper()
 	e, err := entry.New(body)
-	must(s.t, err)
+	must(tb, err)
 	return e.Payload()
 }
 
@@ -93,10 +95,16 @@ func (s *vectorSet) payloadText(body entry.Body) []byte {
 // ones, each of those missing, and what the tables below change.
 func (s *vectorSet) addPayloadKinds() {
 	for _, kind := range entry.Kinds() {
-		least, most := s.payloadText(minimal(s.t, kind)), s.payloadText(full(s.t, kind))
+		least, most := payloadOf(s.t, minimal(s.t, kind)), payloadOf(s.t, full(s.t, kind))
 		dir := string(kind) + "/"
-		s.payload(dir+"minimal", "mandatory members only", kind, string(least), "", "")
-		s.payload(dir+"full", "every member that may stand together", kind, string(most), "", "")
+		good := func(name, desc string, input any) {
+			s.payload(dir+name, &vector{Desc: desc, Kind: string(kind), Input: input})
+		}
+		bad := func(name, desc string, input any, field string) {
+			s.payload(dir+name, &vector{Desc: desc, Kind: string(kind), Input: input, WantErr: string(entry.Malformed), Field: field})
+		}
+		good("minimal", "mandatory members only", string(least))
+		good("full", "every member that may stand together", string(most))
 		var members map[string]any
 		must(s.t, json.Unmarshal(least, &members))
 		for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -104,7 +112,7 @@ func (s *vectorSet) addPayloadKinds() {
 			if header && kind != entry.KindExecution {
 				continue // the rule is the same for every kind
 			}
-			s.payload(dir+"missing-"+name, "without "+name, kind, changed(s, least, name, ""), entry.Malformed, name)
+			bad("missing-"+name, "without "+name, changed(s.t, least, name, ""), name)
 		}
 		for _, c := range changes[kind] {
 			desc := fmt.Sprintf("%s is %.60s", c.path, c.json)
@@ -116,14 +124,11 @@ func (s *vectorSet) addPayloadKinds() {
 				base = least
 			}
 			value := strings.ReplaceAll(c.json, authorityKey, `"`+publicKey(s.t, "authority").String()+`"`)
-			input := changed(s, base, c.path, value)
-			switch c.field {
-			case "ok":
-				s.payload(dir+c.name, desc, kind, input, "", "")
-			case "":
-				s.payload(dir+c.name, desc, kind, input, entry.Malformed, c.path)
-			default:
-				s.payload(dir+c.name, desc, kind, input, entry.Malformed, c.field)
+			input := changed(s.t, base, c.path, value)
+			if c.field == "ok" {
+				good(c.name, desc, input)
+			} else {
+				bad(c.name, desc, input, cmp.Or(c.field, c.path))
 			}
 		}
 	}

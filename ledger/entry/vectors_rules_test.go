@@ -9,13 +9,14 @@ import (
 // addPayloadRules covers what holds for payloads of every kind: JSON, numbers,
 // depth, UTF-8, null, unknown and critical members.
 func (s *vectorSet) addPayloadRules() {
-	const kind = entry.KindExecution
-	base := string(s.payloadText(minimal(s.t, kind)))
+	base := string(payloadOf(s.t, minimal(s.t, entry.KindExecution)))
 	// with appends text to the members of a good payload.
 	with := func(text string) string { return strings.TrimSuffix(base, "}") + text + "}" }
-	good := func(name, desc string, input any) { s.payload("rules/"+name, desc, kind, input, "", "") }
+	good := func(name, desc string, input any) {
+		s.payload("rules/"+name, &vector{Desc: desc, Kind: string(entry.KindExecution), Input: input})
+	}
 	bad := func(name, desc string, input any, field string) {
-		s.payload("rules/"+name, desc, kind, input, entry.Malformed, field)
+		s.payload("rules/"+name, &vector{Desc: desc, Kind: string(entry.KindExecution), Input: input, WantErr: string(entry.Malformed), Field: field})
 	}
 
 	// JSON (RFC 8259).
@@ -102,7 +103,7 @@ func (s *vectorSet) addPayloadRules() {
 	bad("aud-of-65-umlauts", "an origin of 65 characters and 130 bytes", strings.Replace(base, "example.com/log", strings.Repeat("ä", 65), 1), "aud")
 
 	// Null, unknown and critical members.
-	good("unknown", "unknown members are kept, null too", with(`,"x":null,"x_list":[null,true,{"y":null}],"":0`))
+	good("unknown", "unknown members are kept, null too", with(`,"x":null,"x_list":[null,true,false,{"y":null}],"":0`))
 	bad("null-mandatory", "null for a mandatory member", strings.Replace(base, `"exec":"exec-1"`, `"exec":null`, 1), "exec")
 	bad("null-optional", "null for an optional member", with(`,"task":null`), "task")
 	bad("null-crit", "null for crit", with(`,"crit":null`), "crit")
@@ -124,8 +125,9 @@ func (s *vectorSet) payloadSizes(base string) {
 	room := (entry.MaxEnvelope - (len(least.AppendEnvelope(nil)) - (len(base)+2)/3*4) - encodedSig - encodedKeyID) / 4 * 3
 	fill := room - len(base) - len(`,"x":""`)
 	sized := func(n int) any { return parts(strings.TrimSuffix(base, "}")+`,"x":"`, repeat("x", n), `"}`) }
-	s.payload("rules/size-largest", "the largest payload for which every signature fits", entry.KindExecution, sized(fill), "", "")
-	s.payload("rules/size-too-large", "one byte more", entry.KindExecution, sized(fill+1), entry.TooLarge, "")
+	kind := string(entry.KindExecution)
+	s.payload("rules/size-largest", &vector{Desc: "the largest payload for which every signature fits", Kind: kind, Input: sized(fill)})
+	s.payload("rules/size-too-large", &vector{Desc: "one byte more", Kind: kind, Input: sized(fill + 1), WantErr: string(entry.TooLarge)})
 }
 
 // unknownMembers returns n members that no kind has.

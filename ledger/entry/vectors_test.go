@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -59,15 +60,15 @@ type want struct {
 // inputBytes joins the parts of an input:
 //
 //	"text" · {"repeat": text, "times": n} · {"base64": bytes} · {"encode": parts to be encoded in base64}
-func inputBytes(t testing.TB, input any) []byte {
-	t.Helper()
+func inputBytes(tb testing.TB, input any) []byte {
+	tb.Helper()
 	switch input := input.(type) {
 	case string:
 		return []byte(input)
 	case []any:
 		var all []byte
 		for _, part := range input {
-			all = append(all, inputBytes(t, part)...)
+			all = append(all, inputBytes(tb, part)...)
 		}
 		return all
 	case map[string]any:
@@ -76,14 +77,14 @@ func inputBytes(t testing.TB, input any) []byte {
 		}
 		if text, ok := input["base64"].(string); ok {
 			raw, err := base64.StdEncoding.DecodeString(text)
-			must(t, err)
+			must(tb, err)
 			return raw
 		}
 		if parts, ok := input["encode"]; ok {
-			return []byte(base64.StdEncoding.EncodeToString(inputBytes(t, parts)))
+			return []byte(base64.StdEncoding.EncodeToString(inputBytes(tb, parts)))
 		}
 	}
-	t.Fatalf("input %v", input)
+	tb.Fatalf("input %v", input)
 	return nil
 }
 
@@ -123,9 +124,9 @@ func (s *vectorSet) add(name string, v *vector) {
 }
 
 // generateVectors makes all vectors of this package; the same ones every time.
-func generateVectors(t testing.TB) map[string]*vector {
-	t.Helper()
-	s := &vectorSet{t: t, files: map[string]*vector{}}
+func generateVectors(tb testing.TB) map[string]*vector {
+	tb.Helper()
+	s := &vectorSet{t: tb, files: map[string]*vector{}}
 	s.addPayloadKinds()
 	s.addPayloadRules()
 	s.addEnvelopes()
@@ -169,8 +170,8 @@ func TestVectorFiles(t *testing.T) {
 }
 
 // readVectorFiles returns the texts of a group's files by name.
-func readVectorFiles(t testing.TB, group string) map[string]string {
-	t.Helper()
+func readVectorFiles(tb testing.TB, group string) map[string]string {
+	tb.Helper()
 	files := map[string]string{}
 	root := os.DirFS(vectorsDir)
 	err := fs.WalkDir(root, group, func(name string, d fs.DirEntry, err error) error {
@@ -184,66 +185,75 @@ func readVectorFiles(t testing.TB, group string) map[string]string {
 		files[strings.TrimSuffix(name, ".json")] = string(text)
 		return err
 	})
-	must(t, err)
+	must(tb, err)
 	return files
 }
 
-// forEachVector runs a check on every vector of a group, as read from its file.
-func forEachVector(t *testing.T, group string, check func(t *testing.T, v *vector)) {
-	t.Helper()
-	files := readVectorFiles(t, group)
+// vectorsOf yields the vectors of a group by file name, as read from their files.
+func vectorsOf(tb testing.TB, group string) iter.Seq2[string, *vector] {
+	tb.Helper()
+	files := readVectorFiles(tb, group)
 	if len(files) == 0 {
-		t.Fatalf("no vector in %s", group)
+		tb.Fatalf("no vector in %s", group)
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		t.Run(path.Base(name), func(t *testing.T) {
+	return func(yield func(string, *vector) bool) {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
 			v := new(vector)
 			decoder := json.NewDecoder(strings.NewReader(files[name]))
 			decoder.DisallowUnknownFields()
-			must(t, decoder.Decode(v))
-			check(t, v)
-		})
+			must(tb, decoder.Decode(v))
+			if !yield(name, v) {
+				return
+			}
+		}
 	}
 }
 
 func TestVectorsPayload(t *testing.T) {
-	forEachVector(t, "payload", func(t *testing.T, v *vector) {
-		e, err := entry.NewRaw(entry.Kind(v.Kind), inputBytes(t, v.Input))
-		requireRefusal(t, v, err)
-		if err != nil {
-			return
-		}
-		sig, err := base64.StdEncoding.DecodeString(v.Sig)
-		must(t, err)
-		e.Seal(v.Want.KeyID, sig)
-		requireWant(t, v, e)
-		again, err := entry.Decode(e.AppendEnvelope(nil))
-		must(t, err)
-		requireWant(t, v, again)
-	})
+	for name, v := range vectorsOf(t, "payload") {
+		t.Run(name, func(t *testing.T) {
+			e, err := entry.NewRaw(entry.Kind(v.Kind), inputBytes(t, v.Input))
+			requireRefusal(t, v, err)
+			if err != nil {
+				return
+			}
+			sig, err := base64.StdEncoding.DecodeString(v.Sig)
+			must(t, err)
+			e.Seal(v.Want.KeyID, sig)
+			requireWant(t, v, e)
+			again, err := entry.Decode(e.AppendEnvelope(nil))
+			must(t, err)
+			requireWant(t, v, again)
+		})
+	}
 }
 
 func TestVectorsEnvelope(t *testing.T) {
-	forEachVector(t, "envelope", func(t *testing.T, v *vector) {
-		e, err := entry.Decode(inputBytes(t, v.Input))
-		requireRefusal(t, v, err)
-		if err == nil {
-			requireWant(t, v, e)
-		}
-	})
+	for name, v := range vectorsOf(t, "envelope") {
+		t.Run(name, func(t *testing.T) {
+			e, err := entry.Decode(inputBytes(t, v.Input))
+			requireRefusal(t, v, err)
+			if err == nil {
+				requireWant(t, v, e)
+			}
+		})
+	}
 }
 
 func TestVectorsLeaf(t *testing.T) {
-	forEachVector(t, "leaf", func(t *testing.T, v *vector) {
-		e, at, err := entry.DecodeLeaf(inputBytes(t, v.Input))
-		requireRefusal(t, v, err)
-		if err == nil {
+	for name, v := range vectorsOf(t, "leaf") {
+		t.Run(name, func(t *testing.T) {
+			e, at, err := entry.DecodeLeaf(inputBytes(t, v.Input))
+			requireRefusal(t, v, err)
+			if err != nil {
+				return
+			}
 			if at != *v.RegisteredAt {
 				t.Errorf("registered at %d, want %d", at, *v.RegisteredAt)
 			}
 			requireWant(t, v, e)
-		}
-	})
+		})
+	}
 }
 
 func requireRefusal(t *testing.T, v *vector, err error) {
@@ -266,9 +276,9 @@ func requireWant(t *testing.T, v *vector, e *entry.Entry) {
 }
 
 // wantOf computes what an accepted entry leads to.
-func wantOf(t testing.TB, e *entry.Entry, key string, registeredAt int64) *want {
-	t.Helper()
-	valid := signatureValid(t, key, e)
+func wantOf(tb testing.TB, e *entry.Entry, key string, registeredAt int64) *want {
+	tb.Helper()
+	valid := signatureValid(tb, key, e)
 	leaf := e.AppendLeaf(nil, registeredAt)
 	return &want{
 		PAE:       sha256Hex(e.PAE()),
@@ -280,10 +290,10 @@ func wantOf(t testing.TB, e *entry.Entry, key string, registeredAt int64) *want 
 }
 
 // signatureValid gives the verdict of the standard library.
-func signatureValid(t testing.TB, key string, e *entry.Entry) bool {
-	t.Helper()
+func signatureValid(tb testing.TB, key string, e *entry.Entry) bool {
+	tb.Helper()
 	var public entry.PublicKey
-	must(t, public.UnmarshalText([]byte(key)))
+	must(tb, public.UnmarshalText([]byte(key)))
 	switch key := public.Crypto().(type) {
 	case ed25519.PublicKey:
 		return ed25519.Verify(key, e.PAE(), e.Sig)
@@ -291,6 +301,6 @@ func signatureValid(t testing.TB, key string, e *entry.Entry) bool {
 		digest := sha256.Sum256(e.PAE())
 		return ecdsa.VerifyASN1(key, digest[:], e.Sig)
 	}
-	t.Fatalf("a key of type %T", public.Crypto())
+	tb.Fatalf("a key of type %T", public.Crypto())
 	return false
 }

@@ -4,7 +4,7 @@
     check.py [vectors [schemas]]
 
 Reads testdata/vectors and, for the shape of payloads, the JSON Schemas; what a
-schema cannot say (docs/entry.md) is written out here. Uses nothing but the
+schema cannot say (ledger/entry/schema.go) is written out here. Uses nothing but the
 standard library, Ed25519 and ECDSA included. Ends with the number of vectors
 checked, and fails if one differs.
 """

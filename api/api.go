@@ -1,0 +1,218 @@
+// Package api is what a ledger's HTTP interface says: the JSON of its requests
+// and answers, and the catalogue of its problems. It is shared by server and
+// client and does nothing but describe.
+//
+// What a ledger answers can be checked: entries come with their inclusion
+// proof and the signed tree head that it leads to, so that a reader with a
+// pinned root ([recoveryledger/verify]) needs no trust in the carrier. A
+// receipt is a [verify.Receipt], byte for byte.
+//
+// An error is RFC 9457 problem details, [Problem]; its type is one of the closed
+// set of the protocol (REG-1 to REG-10), each with a status, a meaning and a
+// remedy in [Types], or about:blank with a plain HTTP status.
+package api
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Media types of requests and answers.
+const (
+	MediaJSON    = "application/json"
+	MediaNDJSON  = "application/x-ndjson"
+	MediaProblem = "application/problem+json"
+	MediaEvents  = "text/event-stream"
+	MediaNote    = "text/plain; charset=utf-8"
+	MediaTile    = "application/octet-stream"
+)
+
+// Headers of the interface.
+const (
+	// HeaderRequestID names a request: taken from the caller if it is 1 to 64
+	// characters of A–Z a–z 0–9 . _ -, else made up; in every answer and log line.
+	HeaderRequestID = "X-Request-Id"
+	// HeaderRegisteredAt is the registered_at of a submitted entry in Unix
+	// milliseconds, beside its receipt.
+	HeaderRegisteredAt = "Registered-At"
+)
+
+// Limits of a request's body.
+const (
+	// MaxBatchLines is the number of envelopes in one NDJSON batch.
+	MaxBatchLines = 4096
+	// MaxBatchBytes is the size of an NDJSON batch.
+	MaxBatchBytes = 64 << 20
+	// MaxPage is the number of entries in a page.
+	MaxPage = 1000
+)
+
+// Envelope is the DSSE envelope of an entry. Its JSON is the canonical one.
+type Envelope struct {
+	Payload     []byte      `json:"payload" doc:"the signed object, base64"`
+	PayloadType string      `json:"payloadType" doc:"application/vnd.agent-recovery.<kind>+json"`
+	Signatures  []Signature `json:"signatures" doc:"exactly one"`
+}
+
+// Signature is the signature of an envelope.
+type Signature struct {
+	KeyID string `json:"keyid" doc:"OpenSSH SHA-256 fingerprint of the key"`
+	Sig   []byte `json:"sig" doc:"over the DSSE pre-authentication encoding, base64"`
+}
+
+// NewEnvelope returns the envelope of e.
+func NewEnvelope(e *entry.Entry) Envelope {
+	return Envelope{Payload: e.Payload(), PayloadType: e.Kind.PayloadType(), Signatures: []Signature{{KeyID: e.KeyID, Sig: e.Sig}}}
+}
+
+// Entry is an entry where it stands in the log. It never changes.
+type Entry struct {
+	Index        uint64      `json:"index" doc:"position in the log, from 0"`
+	RegisteredAt int64       `json:"registered_at" doc:"when the ledger took it, Unix milliseconds"`
+	LeafHash     merkle.Hash `json:"leaf_hash" doc:"RFC 6962 hash of its leaf, base64"`
+	Envelope     Envelope    `json:"envelope"`
+}
+
+// Item is an entry with the proof that it stands in the log, under the tree
+// head that comes with it.
+type Item struct {
+	Entry
+	Proof []merkle.Hash `json:"proof" doc:"inclusion proof, from the leaf's sibling to the root's child"`
+}
+
+// Receipt returns the receipt of the item under the signed head it came with.
+// The error is an [*entry.Refusal] if its envelope is not one.
+func (i *Item) Receipt(head string) (verify.Receipt, error) {
+	envelope, err := json.Marshal(&i.Envelope)
+	if err != nil {
+		return verify.Receipt{}, entry.Refuse(entry.Malformed, "envelope", "%v", err)
+	}
+	e, err := entry.Decode(envelope)
+	if err != nil {
+		return verify.Receipt{}, err
+	}
+	return verify.Receipt{Leaf: e.AppendLeaf(nil, i.RegisteredAt), Index: i.Index, Proof: i.Proof, Head: head}, nil
+}
+
+// Page is the answer of GET /v1/entries.
+type Page struct {
+	Head    string `json:"head" doc:"signed tree head that every proof of the page leads to"`
+	Entries []Item `json:"entries"`
+	Next    string `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+}
+
+// BatchHead is the first line of the answer to a batch.
+type BatchHead struct {
+	Head string `json:"head" doc:"signed tree head that every proof of the answer leads to"`
+}
+
+// BatchLine is the answer to a line of a batch that is in the log.
+type BatchLine struct {
+	Index        uint64        `json:"index" doc:"position in the log, from 0"`
+	RegisteredAt int64         `json:"registered_at" doc:"when the ledger took it, Unix milliseconds"`
+	Duplicate    bool          `json:"duplicate,omitzero" doc:"whether it was in the log before"`
+	Proof        []merkle.Hash `json:"proof" doc:"inclusion proof, from the leaf's sibling to the root's child"`
+}
+
+// Consistency is the answer of GET /v1/consistency/{old}/{new}.
+type Consistency struct {
+	Old  uint64        `json:"old" doc:"size of the smaller tree"`
+	New  uint64        `json:"new" doc:"size of the larger tree"`
+	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof; empty if old is 0 or equals new"`
+}
+
+// Log is the answer of GET /v1/log. What a reader pins does not come from here.
+type Log struct {
+	Origin       string   `json:"origin" doc:"name of the log, aud of every entry"`
+	VerifierKeys []string `json:"verifier_keys" doc:"note verifier keys of the ledger, Ed25519 first"`
+	Size         uint64   `json:"size" doc:"number of entries"`
+}
+
+// Agents is the answer of GET /v1/agents.
+type Agents struct {
+	Size   uint64  `json:"size" doc:"size of the log that the list follows from"`
+	Agents []Agent `json:"agents"`
+	Next   string  `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+}
+
+// Agent is a principal that was ever enrolled.
+type Agent struct {
+	Principal    entry.Principal `json:"principal"`
+	Domain       string          `json:"domain" doc:"who answers for it"`
+	Span         entry.Span      `json:"span" doc:"of its checkpoints: workflow or agent"`
+	Roles        []entry.Role    `json:"roles" doc:"of its keys that count; empty if none does"`
+	Capabilities []string        `json:"capabilities"`
+	Enrolled     uint64          `json:"enrolled" doc:"index of its first entry"`
+	Keys         []Key           `json:"keys" doc:"in the order of their enrolment"`
+}
+
+// Key is a key that counts, or has counted.
+type Key struct {
+	KeyID            string          `json:"keyid" doc:"OpenSSH SHA-256 fingerprint"`
+	Key              entry.PublicKey `json:"key" doc:"SubjectPublicKeyInfo, base64"`
+	Roles            []entry.Role    `json:"roles"`
+	Enrolled         uint64          `json:"enrolled" doc:"index of the entry that let it in"`
+	Revoked          *uint64         `json:"revoked,omitzero" doc:"index since which it does not count"`
+	CompromisedSince *uint64         `json:"compromised_since,omitzero" doc:"index from which on it is not to be believed"`
+}
+
+// NewAgent returns what the chain says of a principal.
+func NewAgent(info *verify.AgentInfo) Agent {
+	agent := Agent{
+		Principal: info.Principal, Domain: info.Domain, Span: info.Span, Roles: info.Roles,
+		Capabilities: info.Capabilities, Enrolled: info.Enrolled, Keys: make([]Key, 0, len(info.Keys)),
+	}
+	for i := range info.Keys {
+		k := &info.Keys[i]
+		key := Key{KeyID: k.Key.KeyID(), Key: k.Key, Roles: k.Roles, Enrolled: k.Enrolled, CompromisedSince: k.CompromisedSince}
+		if k.Revoked != 0 {
+			key.Revoked = &k.Revoked
+		}
+		agent.Keys = append(agent.Keys, key)
+	}
+	return agent
+}
+
+// The events of GET /v1/events.
+const (
+	EventHead  = "head"  // data is a [HeadEvent]
+	EventEntry = "entry" // data is an [Item], the event's id is its index
+)
+
+// HeadEvent announces the tree head that the following entries stand under.
+type HeadEvent struct {
+	Head     string        `json:"head" doc:"signed tree head"`
+	Previous uint64        `json:"previous" doc:"size of the head that the stream announced before; 0 at first"`
+	Path     []merkle.Hash `json:"path" doc:"consistency proof from previous"`
+}
+
+// Status is the answer of GET /healthz and /readyz.
+type Status struct {
+	Status string `json:"status" enum:"ok,ready"`
+}
+
+// DecodeBatchLine reads a line of the answer to a batch behind the first: a
+// result, or the problem that ends the batch.
+func DecodeBatchLine(line []byte) (*BatchLine, *Problem, error) {
+	var both struct {
+		BatchLine `json:",inline"`
+		Type      string `json:"type"`
+	}
+	line = bytes.TrimSpace(line)
+	if err := json.Unmarshal(line, &both); err != nil {
+		return nil, nil, err
+	}
+	if both.Type == "" {
+		return &both.BatchLine, nil, nil
+	}
+	problem := new(Problem)
+	if err := json.Unmarshal(line, problem); err != nil {
+		return nil, nil, err
+	}
+	return nil, problem, nil
+}

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// chain is the chain of policies and keys as far as the client has followed it,
+// each link proven in the log, signed by whom the links before let sign it.
+type chain struct {
+	mu   sync.Mutex
+	size uint64 // of the log that it covers
+	*verify.Chain
+}
+
+func newChain() chain { return chain{Chain: verify.NewChain()} }
+
+// Chain returns the chain of policies and keys of the log as published or as
+// accepted, whichever is later, verified from the pinned genesis on (TRU-1,
+// TRU-2). That no link was left out, a revocation for example, is not proven.
+func (c *Client) Chain(ctx context.Context) (*verify.Chain, error) {
+	if _, err := c.Head(ctx); err != nil {
+		return nil, err
+	}
+	c.chain.mu.Lock()
+	defer c.chain.mu.Unlock()
+	if err := c.follow(ctx); err != nil {
+		return nil, err
+	}
+	return c.chain.Clone(), nil
+}
+
+// follow brings the chain to the accepted head. The caller holds its lock.
+func (c *Client) follow(ctx context.Context) error {
+	newest := c.Accepted()
+	if newest.Size <= c.chain.size {
+		return nil
+	}
+	var links []*Entry
+	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
+		for e, err := range c.items(ctx, Query{Kind: kind, From: c.chain.size, Before: newest.Size}) {
+			if err != nil {
+				return err
+			}
+			links = append(links, e)
+		}
+	}
+	slices.SortFunc(links, func(a, b *Entry) int { return cmp.Compare(a.Index, b.Index) })
+	next := c.chain.Clone()
+	for _, link := range links {
+		if err := c.link(next, link); err != nil {
+			return fmt.Errorf("client: policies and keys: entry %d: %w", link.Index, err)
+		}
+	}
+	c.chain.Chain, c.chain.size = next, newest.Size
+	return nil
+}
+
+// link checks the next link and takes it up.
+func (c *Client) link(next *verify.Chain, e *Entry) error {
+	if hash := merkle.HashLeaf(e.Receipt.Leaf); e.Index == 0 && hash != c.root.Genesis {
+		return fmt.Errorf("leaf hash %s is not the pinned genesis %s", hash, c.root.Genesis)
+	}
+	signer, err := next.Signer(e.Entry.Entry)
+	if err != nil {
+		return err
+	}
+	if err := verify.Signature(signer.Key, e.PAE(), e.Sig); err != nil {
+		return err
+	}
+	if err := next.Admit(e.Entry.Entry, e.Index); err != nil {
+		return err
+	}
+	next.Apply(e.Entry.Entry, e.Index, e.RegisteredAt)
+	return nil
+}
+
+// checkSigner checks that an entry which stands in the log is signed by a key
+// that counted for its issuer at its index. The entry stands under an accepted
+// head, which the chain is brought to if it ends before the entry.
+func (c *Client) checkSigner(ctx context.Context, e *verify.Entry) error {
+	c.chain.mu.Lock()
+	defer c.chain.mu.Unlock()
+	err := c.signed(e)
+	if err != nil && c.chain.size <= e.Index {
+		if err := c.follow(ctx); err != nil {
+			return err
+		}
+		err = c.signed(e)
+	}
+	if err != nil {
+		return &verify.StepError{Step: verify.StepSigner, What: fmt.Sprintf("entry %d", e.Index), Cause: err}
+	}
+	return nil
+}
+
+func (c *Client) signed(e *verify.Entry) error {
+	if e.Kind == entry.KindPolicy || e.Kind == entry.KindAgent {
+		i, ok := slices.BinarySearchFunc(c.chain.Links(), e.Index, func(l verify.Link, index uint64) int { return cmp.Compare(l.Index, index) })
+		if !ok || !bytes.Equal(c.chain.Links()[i].Leaf, e.AppendLeaf(nil, e.RegisteredAt)) {
+			return errors.New("it is not a link of the chain")
+		}
+		return nil
+	}
+	info, _ := c.chain.Agent(e.Header.Iss)
+	for _, key := range info.Keys {
+		if key.Key.KeyID() == e.KeyID && key.Enrolled < e.Index && (key.Revoked == 0 || e.Index < key.Revoked) {
+			return verify.Signature(key.Key, e.PAE(), e.Sig)
+		}
+	}
+	return fmt.Errorf("%s was not enrolled for %s then", e.KeyID, e.Header.Iss)
+}

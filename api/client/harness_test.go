@@ -1,0 +1,207 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+
+	"recoveryledger/api/client"
+	"recoveryledger/api/server"
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+const origin = "ledger.example/test"
+
+// node is a ledger on a memory disk behind a real server, which a test can put
+// something in front of.
+type node struct {
+	t       testing.TB
+	log     *ledger.Log
+	handler http.Handler // of the honest server
+	front   atomic.Pointer[http.HandlerFunc]
+	url     string
+	clock   atomic.Int64 // nanoseconds that the ledger's wall clock is off
+	*identity
+}
+
+// identity is what two ledgers share that pretend to be one.
+type identity struct {
+	keys             *keys.Ledger
+	authority, agent *keys.Signer
+	genesis          *entry.Entry
+}
+
+func newIdentity(t testing.TB) *identity {
+	t.Helper()
+	ledgerKeys, err := keys.GenerateLedger(t.TempDir(), origin)
+	must(t, err)
+	id := &identity{keys: ledgerKeys, authority: newSigner(t), agent: newSigner(t)}
+	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: id.authority.Public()})
+	policy.Header = header("authority", "")
+	id.genesis = sign(t, id.authority, policy)
+	return id
+}
+
+// start returns a node with its genesis and an agent, agent-1.
+func start(t testing.TB) *node {
+	t.Helper()
+	n := newIdentity(t).start(t, nil)
+	n.add(n.enrol("agent-1", n.agent))
+	return n
+}
+
+// start returns a node with its genesis alone. With a fold, the ledger admits
+// what that does.
+func (id *identity) start(t testing.TB, fold func() ledger.Fold) *node {
+	t.Helper()
+	verifier, err := keys.NewVerifier(0)
+	must(t, err)
+	coordinator := coord.New(origin, verifier.Check)
+	n := &node{t: t, identity: id}
+	cfg := &ledger.Config{
+		Origin: origin, Signer: id.keys.Signer, Verifier: id.keys.Verifier, Cosigner: id.keys.Cosigner, NewFold: fold,
+		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
+	}
+	if fold == nil {
+		cfg.NewFold = func() ledger.Fold { return coordinator.NewFold() }
+		cfg.Precheck, cfg.Committed = coordinator.Precheck, coordinator.Committed
+	}
+	log, err := ledger.Open("db", cfg)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- log.Run(ctx) }()
+	s, err := server.New(&server.Config{
+		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Coordinator: coordinator, Rate: -1,
+	})
+	must(t, err)
+	n.log, n.handler = log, s.Handler()
+	n.pass(n.handler.ServeHTTP)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*n.front.Load())(w, r) }))
+	n.url = web.URL
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		cancel()
+		must(t, <-done)
+		must(t, log.Close())
+	})
+	n.add(id.genesis)
+	return n
+}
+
+// pass puts a handler in front of the server.
+func (n *node) pass(front http.HandlerFunc) { n.front.Store(&front) }
+
+// tamper changes the body of every answer to paths that begin so.
+func (n *node) tamper(prefix string, change func(body []byte) []byte) {
+	n.pass(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, prefix) {
+			n.handler.ServeHTTP(w, r)
+			return
+		}
+		honest := httptest.NewRecorder()
+		n.handler.ServeHTTP(honest, r)
+		w.Header().Set("Content-Type", honest.Header().Get("Content-Type"))
+		w.WriteHeader(honest.Code)
+		_, _ = w.Write(change(honest.Body.Bytes()))
+	})
+}
+
+// add registers entries in process.
+func (n *node) add(entries ...*entry.Entry) {
+	n.t.Helper()
+	answer, err := n.log.Submit(n.t.Context(), entries...)
+	must(n.t, err)
+	if answer.Refused != nil {
+		n.t.Fatal(answer.Refused)
+	}
+}
+
+func (n *node) root() verify.Root {
+	n.t.Helper()
+	first, err := n.log.Receipt(0)
+	must(n.t, err)
+	return verify.Root{Origin: origin, LedgerKeys: n.keys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf)}
+}
+
+// client returns a client that does not wait for long.
+func (n *node) client(c *client.Config) *client.Client {
+	n.t.Helper()
+	if c == nil {
+		c = &client.Config{Attempts: 3}
+	}
+	made, err := client.New(n.url, n.root(), c)
+	must(n.t, err)
+	return made
+}
+
+func newSigner(t testing.TB) *keys.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	signer, err := keys.NewSigner(private)
+	must(t, err)
+	return signer
+}
+
+func header(issuer entry.Principal, wid entry.WorkflowID) entry.Header {
+	return entry.Header{V: 1, JTI: uuid.NewString(), Iss: issuer, Aud: origin, Iat: time.Now().Unix(), Wid: wid}
+}
+
+func (n *node) enrol(principal entry.Principal, key *keys.Signer) *entry.Entry {
+	return n.agentEntry(principal, key, entry.Enrol)
+}
+
+func (n *node) agentEntry(principal entry.Principal, key *keys.Signer, op entry.AgentOp) *entry.Entry {
+	return sign(n.t, n.authority, &entry.Agent{Header: header("authority", ""), Principal: principal, Op: op, Key: key.Public(),
+		Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow})
+}
+
+func execution(issuer entry.Principal) *entry.Execution {
+	return &entry.Execution{Header: header(issuer, "flow-1"), Exec: uuid.NewString(), Parents: []entry.Parent{},
+		Effect: entry.EffectNone, Progress: entry.Planned}
+}
+
+// good returns an entry that the ledger takes.
+func (n *node) good() *entry.Entry { return sign(n.t, n.agent, execution("agent-1")) }
+
+func (n *node) goods(count int) []*entry.Entry {
+	list := make([]*entry.Entry, count)
+	for i := range list {
+		list[i] = n.good()
+	}
+	return list
+}
+
+func sign(t testing.TB, signer *keys.Signer, body entry.Body) *entry.Entry {
+	t.Helper()
+	e, err := entry.New(body)
+	must(t, err)
+	must(t, signer.Sign(e))
+	return e
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(a, b *entry.Entry) bool { return bytes.Equal(a.PAE(), b.PAE()) }

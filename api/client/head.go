@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// head is a tree head that verified.
+type head struct {
+	merkle.Head
+	note string
+}
+
+// Head is a tree head that was accepted.
+type Head struct {
+	merkle.Head
+	Note string // signed
+}
+
+// Accepted returns the largest tree head that was accepted; its Note is empty
+// if none was. Whoever starts another client later passes it on as
+// [Config].Accepted: then the ledger cannot show it another log.
+func (c *Client) Accepted() Head {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Head{c.accepted.Head, c.accepted.note}
+}
+
+// Head fetches the published tree head, with all its signatures, and accepts
+// it.
+func (c *Client) Head(ctx context.Context) (Head, error) {
+	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote})
+	if err != nil {
+		return Head{}, err
+	}
+	accepted, err := c.accept(ctx, string(r.body), nil)
+	return Head{accepted, string(r.body)}, err
+}
+
+// accept opens a signed head and proves it consistent with the largest one so
+// far, which it may become. hint, if not nil, may have the proof.
+func (c *Client) accept(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fork != nil {
+		return merkle.Head{}, c.fork
+	}
+	if opened, ok := c.known[note]; ok {
+		return opened, nil
+	}
+	opened, err := c.root.Head([]byte(note))
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	older, newer := c.accepted, head{opened, note}
+	if newer.Size < older.Size {
+		older, newer = newer, older
+	}
+	if older.note != "" {
+		if err := c.consistent(ctx, older, newer, hint); err != nil {
+			return merkle.Head{}, err
+		}
+	}
+	if len(c.known) >= maxKnown {
+		clear(c.known)
+	}
+	c.accepted, c.known[note] = newer, opened
+	return opened, nil
+}
+
+// consistent proves that older is a prefix of newer. That the ledger cannot is
+// final.
+func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.HeadEvent) error {
+	if older.Head == newer.Head {
+		return nil
+	}
+	forked := func(format string, args ...any) error {
+		c.fork = &verify.ForkError{First: older.note, Second: newer.note, Detail: fmt.Sprintf(format, args...)}
+		return c.fork
+	}
+	if older.Size == newer.Size {
+		return forked("two signed roots of size %d", older.Size)
+	}
+	if hint != nil && hint.Previous == older.Size && hint.Head == newer.note &&
+		merkle.CheckConsistency(older.Head, newer.Head, hint.Path) == nil {
+		return nil
+	}
+	path, err := c.consistency(ctx, older.Size, newer.Size)
+	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.NotFound {
+		return forked("a log of %d entries was signed, and now there are fewer", newer.Size)
+	}
+	if err != nil {
+		return err
+	}
+	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
+		return forked("the signed log of %d entries is not proven to continue that of %d: %v", newer.Size, older.Size, err)
+	}
+	return nil
+}
+
+func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
+	proof, err := get[api.Consistency](ctx, c, pathOf("v1", "consistency", older, newer), maxValue)
+	if err != nil {
+		return nil, err
+	}
+	return proof.Path, nil
+}
+
+// Consistency returns the proof that the log of an older signed head is a
+// prefix of that of a newer one, both under the pinned root.
+func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
+	proof := verify.ConsistencyProof{Older: older, Newer: newer}
+	a, err := c.root.Head([]byte(older))
+	if err != nil {
+		return proof, err
+	}
+	b, err := c.root.Head([]byte(newer))
+	if err != nil {
+		return proof, err
+	}
+	if proof.Path, err = c.consistency(ctx, a.Size, b.Size); err != nil {
+		return proof, err
+	}
+	_, _, err = c.root.Consistency(proof)
+	return proof, err
+}

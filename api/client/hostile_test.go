@@ -1,0 +1,256 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"recoveryledger/api/client"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+func material(receipts ...verify.Receipt) verify.Material { return verify.Material{Receipts: receipts} }
+
+// readings are everything that a client can be asked for.
+func readings(n *node, c *client.Client) map[string]func(ctx context.Context) error {
+	last := func(seq func(func(*client.Entry, error) bool)) (err error) {
+		for _, err = range seq {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return map[string]func(ctx context.Context) error{
+		"/v1/entries/2/receipt": func(ctx context.Context) error { _, err := c.Receipt(ctx, 2); return err },
+		"/v1/entries": func(ctx context.Context) error {
+			return last(c.Entries(ctx, client.Query{Kind: entry.KindExecution, Page: 2}))
+		},
+		"/checkpoint":     func(ctx context.Context) error { _, err := c.Head(ctx); return err },
+		"/v1/consistency": func(ctx context.Context) error { n.add(n.good()); _, err := c.Head(ctx); return err },
+		"/v1/log":         func(ctx context.Context) error { _, err := c.Log(ctx); return err },
+	}
+}
+
+// Whatever single digit or letter of an answer is changed, no answer comes of
+// it, or the same one.
+func TestTamperedAnswers(t *testing.T) {
+	n := start(t)
+	n.add(n.goods(5)...)
+	for path := range readings(n, n.client(nil)) {
+		if path == "/v1/log" {
+			continue // nobody believes it
+		}
+		for at := range 40 {
+			n.pass(n.handler.ServeHTTP)
+			c := n.client(&client.Config{Attempts: 1})
+			if _, err := c.Head(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			changed := false
+			n.tamper(path, func(body []byte) []byte {
+				place := at * len(body) / 40
+				for place < len(body) && !('a' < body[place] && body[place] <= 'z' || '0' < body[place] && body[place] <= '9') {
+					place++
+				}
+				if place < len(body) {
+					body[place]--
+					changed = true
+				}
+				return body
+			})
+			err := readings(n, c)[path](t.Context())
+			if changed && err == nil && path != "/checkpoint" {
+				t.Errorf("%s with byte %d of 40 changed was believed", path, at)
+			}
+		}
+	}
+}
+
+// A receipt of another entry, however true, is not the one asked for.
+func TestSwappedAnswers(t *testing.T) {
+	n := start(t)
+	n.add(n.goods(5)...)
+	c := n.client(&client.Config{Attempts: 1})
+	other, err := n.log.Receipt(3)
+	must(t, err)
+	body, err := other.Encode()
+	must(t, err)
+	swap := func([]byte) []byte { return body }
+	n.tamper("/v1/entries", swap)
+	if _, err := c.Receipt(t.Context(), 2); err == nil {
+		t.Error("the receipt of another entry")
+	}
+	if _, err := c.Submit(t.Context(), n.good()); err == nil {
+		t.Error("the receipt of another entry for a submitted one")
+	}
+	n.pass(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			r.URL.RawQuery = "from=1"
+		}
+		n.handler.ServeHTTP(w, r)
+	})
+	for _, q := range []client.Query{{Kind: entry.KindExecution}, {From: 2}, {Before: 2}, {Newest: true}, {Agent: "agent-2"}, {Until: 1}} {
+		refused := false
+		for _, err := range c.Entries(t.Context(), q) {
+			refused = refused || err != nil
+		}
+		if !refused {
+			t.Errorf("%+v was answered with something else", q)
+		}
+	}
+}
+
+// Two logs under one key: whoever saw one is not shown the other. The error has
+// both heads, and the client believes nothing more.
+func TestFork(t *testing.T) {
+	id := newIdentity(t)
+	one, two := id.start(t, nil), id.start(t, nil)
+	enrolment := one.enrol("agent-1", id.agent)
+	one.add(enrolment)
+	two.add(enrolment)
+	one.add(one.goods(3)...)
+	two.add(two.goods(4)...)
+	c := one.client(&client.Config{Attempts: 1})
+	_, err := c.Receipt(t.Context(), 0)
+	must(t, err)
+	later := one.client(&client.Config{Attempts: 1, Accepted: c.Accepted().Note})
+	one.pass(two.handler.ServeHTTP)
+	two.clock.Store(int64(2 * time.Second)) // past the moment for which a published head is kept
+	for name, use := range map[string]func(c *client.Client) error{
+		"head":    func(c *client.Client) error { _, err := c.Head(t.Context()); return err },
+		"receipt": func(c *client.Client) error { _, err := c.Receipt(t.Context(), 0); return err },
+		"submit":  func(c *client.Client) error { _, err := c.Submit(t.Context(), two.good()); return err },
+		"list": func(c *client.Client) (err error) {
+			for _, err = range c.Entries(t.Context(), client.Query{}) {
+				break
+			}
+			return err
+		},
+		"events": func(c *client.Client) (err error) {
+			for _, err = range c.Events(t.Context(), 0) {
+				break
+			}
+			return err
+		},
+	} {
+		for _, c := range []*client.Client{c, later} {
+			fork, ok := errors.AsType[*verify.ForkError](use(c))
+			if !ok || fork.First == fork.Second || !strings.HasPrefix(fork.First, origin) || !strings.HasPrefix(fork.Second, origin) {
+				t.Errorf("%s: no fork: %v", name, use(c))
+			}
+		}
+	}
+	one.pass(one.handler.ServeHTTP)
+	if _, err := c.Head(t.Context()); err == nil {
+		t.Error("after a fork the client believes again")
+	}
+}
+
+// A ledger that lost entries it has signed for is found out.
+func TestLostEntries(t *testing.T) {
+	id := newIdentity(t)
+	long, short := id.start(t, nil), id.start(t, nil)
+	long.add(long.enrol("agent-1", id.agent))
+	c := long.client(&client.Config{Attempts: 1})
+	_, err := c.Receipt(t.Context(), 0)
+	must(t, err)
+	long.pass(short.handler.ServeHTTP)
+	if _, err := c.Head(t.Context()); !isFork(err) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func isFork(err error) bool {
+	_, ok := errors.AsType[*verify.ForkError](err)
+	return ok
+}
+
+// anything is a fold that admits whatever comes.
+type anything struct{}
+
+func (anything) Admit(*entry.Entry, uint64, int64) error { return nil }
+func (anything) Apply(*entry.Entry, uint64, int64)       {}
+func (anything) Snapshot(io.Writer) error                { return nil }
+func (anything) Restore(r io.Reader) error               { _, err := io.Copy(io.Discard, r); return err }
+
+// A ledger that logs what nobody signed proves its inclusion in vain.
+func TestUnsignedEntries(t *testing.T) {
+	id := newIdentity(t)
+	n := id.start(t, func() ledger.Fold { return anything{} })
+	n.add(n.enrol("agent-1", n.agent))
+	forged := sign(t, newSigner(t), execution("agent-1"))
+	forged.Seal(n.agent.Public().KeyID(), bytes.Repeat([]byte{1}, 64))
+	n.add(n.good(), forged, sign(t, newSigner(t), execution("agent-1")), sign(t, n.agent, execution("agent-2")))
+	c := n.client(&client.Config{Attempts: 1})
+	if _, err := c.Entry(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	for index := uint64(3); index < 6; index++ {
+		step, ok := errors.AsType[*verify.StepError](entryError(c.Entry(t.Context(), index)))
+		if !ok || step.Step != verify.StepSigner {
+			t.Errorf("entry %d: %v", index, step)
+		}
+	}
+	intruder := newSigner(t)
+	stolen := n.agentEntry("agent-1", intruder, entry.Enrol)
+	stolen.Seal(intruder.Public().KeyID(), stolen.Sig)
+	n.add(stolen, sign(t, intruder, execution("agent-1")))
+	if _, err := c.Entry(t.Context(), 7); err == nil {
+		t.Error("a key that nobody enrolled")
+	}
+	if _, err := c.Chain(t.Context()); err == nil {
+		t.Error("a chain with a broken link")
+	}
+}
+
+func entryError(_ *client.Entry, err error) error { return err }
+
+// Another genesis is another ledger, whatever its keys.
+func TestAnotherGenesis(t *testing.T) {
+	n := start(t)
+	root := n.root()
+	root.Genesis = merkle.HashLeaf([]byte("another"))
+	c, err := client.New(n.url, root, nil)
+	must(t, err)
+	if _, err := c.Entry(t.Context(), 1); err == nil {
+		t.Error("a chain from another genesis")
+	}
+	if _, err := c.Receipt(t.Context(), 0); err == nil {
+		t.Error("a receipt of another genesis")
+	}
+	root = n.root()
+	root.Origin = "ledger.example/other"
+	if c, err = client.New(n.url, root, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Log(t.Context()); err == nil {
+		t.Error("another ledger's log")
+	}
+}
+
+// Consistency is proven between signed heads, and only between those.
+func TestConsistency(t *testing.T) {
+	n := start(t)
+	c := n.client(nil)
+	older, err := c.Head(t.Context())
+	must(t, err)
+	got, err := c.Submit(t.Context(), n.good())
+	must(t, err)
+	proof, err := c.Consistency(t.Context(), older.Note, got.Head)
+	must(t, err)
+	if _, _, err := n.root().Consistency(proof); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Consistency(t.Context(), older.Note, strings.Replace(got.Head, "\n3\n", "\n4\n", 1)); err == nil {
+		t.Error("a head that nobody signed")
+	}
+}

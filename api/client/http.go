@@ -1,0 +1,161 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
+)
+
+// call is a request to be made until it is answered.
+type call struct {
+	method    string
+	path      string // below the URL, percent-encoded, with the query
+	mediaType string // of the body
+	body      []byte
+	limit     int64 // bytes that the answer may have
+}
+
+// reply is an answer with a status of success.
+type reply struct {
+	status int
+	body   []byte
+}
+
+// do makes the call, again if it is worth it. The error is an [*api.Problem],
+// an error of the network or that of ctx.
+func (c *Client) do(ctx context.Context, do call) (*reply, error) {
+	for attempt := 1; ; attempt++ {
+		r, err := c.once(ctx, do)
+		if err == nil {
+			return r, nil
+		}
+		if attempt >= c.cfg.Attempts || !c.pause(ctx, err, attempt) {
+			return nil, fmt.Errorf("client: %s %s: %w", do.method, do.path, err)
+		}
+	}
+}
+
+// pause waits before the next attempt, as long as the server asks for, and
+// reports false if none is worth it.
+func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
+	if ctx.Err() != nil || errors.Is(err, errMalformed) {
+		return false
+	}
+	wait := min(backoffMin<<min(attempt-1, 10), backoffMax)
+	wait = wait/2 + rand.N(wait)
+	if problem, ok := errors.AsType[*api.Problem](err); ok {
+		asked := time.Duration(problem.RetryAfterMS) * time.Millisecond
+		if !problem.Temporary() || asked > c.cfg.MaxWait {
+			return false
+		}
+		wait = max(wait, asked)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// errMalformed reports an answer that no ledger gives. It is not asked for
+// again.
+var errMalformed = errors.New("the answer is not one of a ledger")
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(format, args...))
+}
+
+// once makes the call.
+func (c *Client) once(ctx context.Context, do call) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	response, err := c.send(ctx, do)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, do.limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > do.limit {
+		return nil, malformed("more than %d bytes", do.limit)
+	}
+	return &reply{response.StatusCode, body}, nil
+}
+
+// send returns an answer with a status of success, its body unread.
+func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, do.method, strings.TrimSuffix(c.base.String(), "/")+do.path, bytes.NewReader(do.body))
+	if err != nil {
+		return nil, err
+	}
+	if do.mediaType != "" {
+		request.Header.Set("Content-Type", do.mediaType)
+	}
+	response, err := c.cfg.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, problemOf(response)
+}
+
+// problemOf reads the problem that an answer is.
+func problemOf(response *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblem))
+	if err != nil {
+		return err
+	}
+	p := new(api.Problem)
+	mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if mediaType != api.MediaProblem || json.Unmarshal(body, p) != nil || p.Status != response.StatusCode {
+		p = api.NewStatus(response.StatusCode, fmt.Sprintf("%.200q", body), "is there a ledger at this URL?")
+	}
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil && p.RetryAfterMS == 0 {
+		p.RetryAfterMS = int64(seconds) * 1000
+	}
+	return p
+}
+
+// get asks for a JSON value.
+func get[T any](ctx context.Context, c *Client, path string, limit int64) (*T, error) {
+	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := json.Unmarshal(r.body, v); err != nil {
+		return nil, fmt.Errorf("client: GET %s: %w", path, malformed("%v", err))
+	}
+	return v, nil
+}
+
+// pathOf puts numbers and names into a path.
+func pathOf(parts ...any) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(fmt.Sprint(part)))
+	}
+	return b.String()
+}

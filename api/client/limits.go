@@ -1,0 +1,24 @@
+package client
+
+import (
+	"time"
+
+	"recoveryledger/verify"
+)
+
+// Limits of what a server may answer, and defaults of [Config].
+const (
+	maxAnswer  = 256 << 20 // bytes of a page or of the answer to a batch
+	maxProblem = 64 << 10  // bytes of problem details
+	maxValue   = 1 << 20   // bytes of every other JSON value
+	maxTile    = 256 * (2 + verify.MaxLeaf)
+	maxKnown   = 256       // signed heads that are remembered
+	maxEvent   = 512 << 10 // bytes of a line of an event stream
+
+	attemptsDefault = 5
+	timeoutDefault  = time.Minute
+	waitDefault     = 30 * time.Second
+
+	backoffMin = 100 * time.Millisecond
+	backoffMax = 5 * time.Second
+)

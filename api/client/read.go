@@ -1,0 +1,267 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Entry is an entry that stands in the log, signed by a key that counted there.
+type Entry struct {
+	verify.Entry
+	Receipt verify.Receipt
+}
+
+// fetchReceipt fetches a receipt and checks no more than its form.
+func (c *Client) fetchReceipt(ctx context.Context, index uint64) (verify.Receipt, error) {
+	path := pathOf("v1", "entries", index, "receipt")
+	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: verify.MaxReceipt})
+	if err != nil {
+		return verify.Receipt{}, err
+	}
+	receipt, err := verify.DecodeReceipt(r.body)
+	if err == nil && receipt.Index != index {
+		err = malformed("the receipt of entry %d", receipt.Index)
+	}
+	if err != nil {
+		return verify.Receipt{}, fmt.Errorf("client: GET %s: %w", path, err)
+	}
+	return receipt, nil
+}
+
+// Receipt returns the receipt of the entry at index under a new tree head,
+// verified.
+func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, error) {
+	receipt, err := c.fetchReceipt(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.prove(ctx, []verify.Receipt{receipt}); err != nil {
+		return nil, err
+	}
+	return &receipt, nil
+}
+
+// Entry returns the entry at index.
+func (c *Client) Entry(ctx context.Context, index uint64) (*Entry, error) {
+	receipt, err := c.fetchReceipt(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.entries(ctx, []verify.Receipt{receipt})
+	if err != nil {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// entries proves receipts and checks the signatures of their entries.
+func (c *Client) entries(ctx context.Context, receipts []verify.Receipt) ([]Entry, error) {
+	proven, err := c.prove(ctx, receipts)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Entry, len(receipts))
+	for i, receipt := range receipts {
+		list[i] = Entry{proven[receipt.Index], receipt}
+		if err := c.checkSigner(ctx, &list[i].Entry); err != nil {
+			return nil, err
+		}
+		list[i].Signed = true
+	}
+	return list, nil
+}
+
+// Query says which entries are asked for. The zero value is all of them.
+type Query struct {
+	Kind     entry.Kind       // only of this kind
+	Agent    entry.Principal  // only by this principal, or about it
+	Workflow entry.WorkflowID // only of this workflow
+	Incident *uint64          // only of this incident
+	Task     entry.Ref        // only of this task
+	Since    int64            // registered at this instant or later, Unix milliseconds; 0: any
+	Until    int64            // registered before this instant; 0: any
+	From     uint64           // lowest index
+	Before   uint64           // index behind the highest; 0: the end of the log
+	Newest   bool             // from the newest backwards
+	Page     int              // entries fetched at once; 0: as many as the server likes
+}
+
+// path returns the path that asks for the entries.
+func (q *Query) path() string {
+	v := url.Values{}
+	set := func(name, value, absent string) {
+		if value != absent {
+			v.Set(name, value)
+		}
+	}
+	set("kind", string(q.Kind), "")
+	set("agent", string(q.Agent), "")
+	set("workflow", string(q.Workflow), "")
+	set("task", string(q.Task), "")
+	if q.Incident != nil {
+		v.Set("incident", strconv.FormatUint(*q.Incident, 10))
+	}
+	set("since", strconv.FormatInt(q.Since, 10), "0")
+	set("until", strconv.FormatInt(q.Until, 10), "0")
+	set("from", strconv.FormatUint(q.From, 10), "0")
+	set("before", strconv.FormatUint(q.Before, 10), "0")
+	set("newest", strconv.FormatBool(q.Newest), "false")
+	set("limit", strconv.Itoa(q.Page), "0")
+	if len(v) == 0 {
+		return "/v1/entries"
+	}
+	return "/v1/entries?" + v.Encode()
+}
+
+// tags returns what every entry found must be tagged with.
+func (q *Query) tags() []entry.Tag {
+	tags := []entry.Tag{{Index: entry.ByKind, Value: string(q.Kind)}, {Index: entry.ByAgent, Value: string(q.Agent)},
+		{Index: entry.ByWorkflow, Value: string(q.Workflow)}, {Index: entry.ByTask, Value: string(q.Task)}}
+	if q.Incident != nil {
+		tags = append(tags, entry.Tag{Index: entry.ByIncident, Value: entry.IncidentValue(*q.Incident)})
+	}
+	return slices.DeleteFunc(tags, func(tag entry.Tag) bool { return tag.Value == "" })
+}
+
+// check reports whether an entry is one that was asked for, behind the one
+// before.
+func (q *Query) check(e *verify.Entry, previous *uint64) error {
+	before := q.Before
+	if before == 0 {
+		before = math.MaxUint64
+	}
+	has := e.Tags(e.Index)
+	switch {
+	case e.Index < q.From || e.Index >= before,
+		e.RegisteredAt < q.Since || q.Until != 0 && e.RegisteredAt >= q.Until,
+		slices.ContainsFunc(q.tags(), func(tag entry.Tag) bool { return !slices.Contains(has, tag) }):
+		return malformed("entry %d was not asked for", e.Index)
+	case previous != nil && (*previous < e.Index) == q.Newest, previous != nil && *previous == e.Index:
+		return malformed("entry %d behind %d", e.Index, *previous)
+	}
+	return nil
+}
+
+// Entries yields the entries that a query finds, in the order of the log or, if
+// it says so, backwards. An error is the last that is yielded. That no entry was
+// left out is not proven.
+func (c *Client) Entries(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for item, err := range c.items(ctx, q) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if err := c.checkSigner(ctx, &item.Entry); err != nil {
+				yield(nil, err)
+				return
+			}
+			item.Signed = true
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// items yields the entries that a query finds, proven, their signatures
+// unchecked.
+func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		var previous *uint64
+		for path := q.path(); path != ""; {
+			page, err := c.page(ctx, path)
+			if err != nil {
+				yield(nil, fmt.Errorf("client: list entries: %w", err))
+				return
+			}
+			for i := range page.entries {
+				e := &page.entries[i]
+				if err := q.check(&e.Entry, previous); err != nil {
+					yield(nil, fmt.Errorf("client: list entries: %w", err))
+					return
+				}
+				previous = &e.Index
+				if !yield(e, nil) {
+					return
+				}
+			}
+			path = page.next
+		}
+	}
+}
+
+// page is a page of proven entries.
+type page struct {
+	entries []Entry
+	next    string
+}
+
+func (c *Client) page(ctx context.Context, path string) (*page, error) {
+	answer, err := get[api.Page](ctx, c, path, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Next != "" && !strings.HasPrefix(answer.Next, "/v1/entries?") || answer.Next == path {
+		return nil, malformed("the list goes on at %.200q", answer.Next)
+	}
+	p := &page{next: answer.Next, entries: make([]Entry, len(answer.Entries))}
+	receipts := make([]verify.Receipt, len(answer.Entries))
+	for i := range answer.Entries {
+		if receipts[i], err = answer.Entries[i].Receipt(answer.Head); err != nil {
+			return nil, malformed("entry %d: %v", answer.Entries[i].Index, err)
+		}
+	}
+	if len(receipts) == 0 {
+		_, err := c.accept(ctx, answer.Head, nil)
+		return p, err
+	}
+	proven, err := c.prove(ctx, receipts)
+	for i := range receipts {
+		p.entries[i] = Entry{proven[receipts[i].Index], receipts[i]}
+	}
+	return p, err
+}
+
+// Log returns what the server says of the log. Its origin is the pinned one;
+// the keys are for people to compare.
+func (c *Client) Log(ctx context.Context) (*api.Log, error) {
+	log, err := get[api.Log](ctx, c, "/v1/log", maxValue)
+	if err != nil {
+		return nil, err
+	}
+	if log.Origin != c.root.Origin {
+		return nil, fmt.Errorf("client: the server at %s is the ledger %.140q, the pinned one is %q", c.base, log.Origin, c.root.Origin)
+	}
+	return log, nil
+}
+
+// Ready returns nil if the server takes entries, else the [*api.Problem] that
+// says why not. It is asked once.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.once(ctx, call{method: http.MethodGet, path: "/readyz", limit: maxValue})
+	return err
+}
+
+// Tile returns the bytes of a tile (c2sp.org/tlog-tiles). They count for
+// nothing until they are hashed into a tree head that was accepted. The error
+// is an [*api.Problem], not-found, if the log has not reached the tile.
+func (c *Client) Tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
+	r, err := c.do(ctx, call{method: http.MethodGet, path: "/" + t.Path(), limit: maxTile})
+	if err != nil {
+		return nil, err
+	}
+	return r.body, nil
+}

@@ -1,0 +1,179 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Registered is an entry that the log has taken, with its receipt.
+type Registered struct {
+	verify.Receipt
+	RegisteredAt int64 // Unix milliseconds; the ledger's word
+	Duplicate    bool  // whether it was in the log before
+}
+
+// Submit registers a signed entry and returns its receipt, verified. The error
+// is an [*api.Problem] if the ledger refuses it, and then nothing was
+// registered; after any other error it may have been: submit it again.
+func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registered, error) {
+	r, err := c.do(ctx, call{
+		method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaJSON, body: e.AppendEnvelope(nil), limit: verify.MaxReceipt,
+	})
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := verify.DecodeReceipt(r.body)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := c.registered(ctx, []*entry.Entry{e}, []Registered{{Receipt: receipt, Duplicate: r.status == http.StatusOK}})
+	if err != nil {
+		return nil, err
+	}
+	return &registered[0], nil
+}
+
+// registered verifies receipts under one head, and that they are of the entries
+// that were sent.
+func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Registered) ([]Registered, error) {
+	receipts := make([]verify.Receipt, len(got))
+	for i := range got {
+		receipts[i] = got[i].Receipt
+	}
+	proven, err := c.prove(ctx, receipts)
+	if err != nil {
+		return nil, err
+	}
+	for i := range got {
+		e := proven[got[i].Index]
+		if !bytes.Equal(e.PAE(), sent[i].PAE()) {
+			return nil, fmt.Errorf("client: submit: %w", malformed("the receipt of %s is of another entry, %d", sent[i].Header.JTI, e.Index))
+		}
+		got[i].RegisteredAt = e.RegisteredAt
+	}
+	return got, nil
+}
+
+// prove accepts the heads of receipts, verifies the receipts and returns their
+// entries by index.
+func (c *Client) prove(ctx context.Context, receipts []verify.Receipt) (map[uint64]verify.Entry, error) {
+	for i := range receipts {
+		if i > 0 && receipts[i].Head == receipts[i-1].Head {
+			continue
+		}
+		if _, err := c.accept(ctx, receipts[i].Head, nil); err != nil {
+			return nil, err
+		}
+	}
+	report, err := c.root.Verify(verify.Material{Receipts: receipts})
+	if err != nil {
+		return nil, err
+	}
+	proven := make(map[uint64]verify.Entry, len(report.Entries))
+	for _, e := range report.Entries {
+		proven[e.Index] = e
+	}
+	return proven, nil
+}
+
+// SubmitBatch registers entries in order. It returns the receipts, verified, of
+// those that were registered: all of them, or those before the first that the
+// ledger refused, whose [*api.Problem] is the error. After any other error more
+// may have been registered: submit the rest again. Any number of entries is
+// sent, in as many requests as that takes.
+func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Registered, error) {
+	all := make([]Registered, 0, len(entries))
+	for attempt := 1; len(all) < len(entries); {
+		got, problem, err := c.batch(ctx, entries[len(all):])
+		all = append(all, got...)
+		if err != nil {
+			return all, err
+		}
+		if len(got) > 0 {
+			attempt = 1
+		}
+		if problem != nil {
+			if attempt >= c.cfg.Attempts || !c.pause(ctx, problem, attempt) {
+				return all, fmt.Errorf("client: submit entry %d of %d: %w", len(all)+1, len(entries), problem)
+			}
+			attempt++
+		}
+	}
+	return all, nil
+}
+
+// batch sends as many entries as one request holds, and returns what was
+// registered and the problem that ended it.
+func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registered, *api.Problem, error) {
+	var body []byte
+	count := 0
+	for count < min(len(entries), api.MaxBatchLines) {
+		longer := append(entries[count].AppendEnvelope(body), '\n')
+		if len(longer) > api.MaxBatchBytes {
+			break
+		}
+		body = longer
+		count++
+	}
+	r, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaNDJSON, body: body, limit: maxAnswer})
+	if problem, ok := errors.AsType[*api.Problem](err); ok && !problem.Temporary() {
+		return nil, problem, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	got, problem, err := c.readBatch(ctx, r.body, entries[:count])
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(got) == 0 && problem == nil {
+		return nil, nil, malformed("neither a result nor a problem")
+	}
+	got, err = c.registered(ctx, entries, got)
+	return got, problem, err
+}
+
+// readBatch takes the answer to a batch apart.
+func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry) (got []Registered, problem *api.Problem, err error) {
+	first, rest, _ := bytes.Cut(body, []byte("\n"))
+	var batch api.BatchHead
+	if err := json.Unmarshal(first, &batch); err != nil {
+		return nil, nil, malformed("%v", err)
+	}
+	opened, err := c.root.Head([]byte(batch.Head))
+	if err != nil {
+		return nil, nil, err
+	}
+	for line := range bytes.Lines(rest) {
+		result, problem, err := api.DecodeBatchLine(line)
+		switch {
+		case err != nil:
+			return nil, nil, malformed("%v", err)
+		case problem != nil:
+			return got, problem, nil
+		case len(got) == len(sent):
+			return nil, nil, malformed("more results than entries")
+		}
+		r := Registered{Duplicate: result.Duplicate, Receipt: verify.Receipt{
+			Leaf: sent[len(got)].AppendLeaf(nil, result.RegisteredAt), Index: result.Index, Proof: result.Proof, Head: batch.Head,
+		}}
+		// Another valid signature may have been registered before.
+		if r.Duplicate && merkle.CheckInclusion(r.Index, merkle.HashLeaf(r.Leaf), opened, r.Proof) != nil {
+			if r.Receipt, err = c.fetchReceipt(ctx, r.Index); err != nil {
+				return nil, nil, err
+			}
+		}
+		got = append(got, r)
+	}
+	return got, nil, nil
+}

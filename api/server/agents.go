@@ -1,0 +1,53 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+// getAgents is GET /v1/agents.
+func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
+	p := parseParams(r.query(), "after", "limit")
+	after, limit := entry.Principal(p.name("after")), int(p.number("limit", agentsDefault, api.MaxPage))
+	if limit == 0 {
+		p.refuse("limit", "0 agents")
+	}
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	view := s.coord.View()
+	page := &api.Agents{Size: view.Size, Agents: []api.Agent{}}
+	for _, info := range view.Chain.Agents() {
+		if info.Principal <= after {
+			continue
+		}
+		if len(page.Agents) == limit {
+			last := page.Agents[limit-1].Principal
+			page.Next = agentsPath + "?" + url.Values{"after": {string(last)}, "limit": {strconv.Itoa(limit)}}.Encode()
+			break
+		}
+		page.Agents = append(page.Agents, api.NewAgent(&info))
+	}
+	return page, nil
+}
+
+// getAgent is GET /v1/agents/{id}.
+func (s *Server) getAgent(_ context.Context, r *request) (*api.Agent, error) {
+	if err := noParams(r.query()); err != nil {
+		return nil, err
+	}
+	id, err := url.PathUnescape(r.c.Param("id"))
+	if err != nil {
+		return nil, entry.Refuse(entry.Malformed, "id", "%v", err)
+	}
+	info, ok := s.coord.View().Chain.Agent(entry.Principal(id))
+	if !ok {
+		return nil, entry.Refuse(entry.NotFound, "id", "%.140q was never enrolled", id).WithRemedy("GET " + agentsPath + " lists the agents")
+	}
+	agent := api.NewAgent(&info)
+	return &agent, nil
+}

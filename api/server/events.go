@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// getEvents is GET /v1/events: from an index on, every entry in order, for as
+// long as the client stays.
+func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse, error) {
+	next, err := s.firstEvent(r)
+	if err != nil {
+		return nil, err
+	}
+	if !s.streams.TryAcquire(1) {
+		return nil, asFailure(entry.Refuse(entry.RateLimited, "", "%d event streams are open", maxStreams))
+	}
+	return &huma.StreamResponse{Body: func(huma.Context) {
+		defer s.streams.Release(1)
+		s.metrics.streams.Inc()
+		defer s.metrics.streams.Dec()
+		s.stream(r.c, next)
+	}}, nil
+}
+
+// firstEvent returns the index that the stream begins at: behind the last one
+// that the client has seen, else as asked, else with what is new.
+func (s *Server) firstEvent(r *request) (uint64, error) {
+	p := parseParams(r.query(), "from")
+	size := s.log.Head().Size
+	next := p.number("from", size, math.MaxUint64)
+	if err := p.err(); err != nil {
+		return 0, asFailure(err)
+	}
+	if last := r.c.Request().Header.Get("Last-Event-ID"); last != "" {
+		index, err := parseNumber(last, math.MaxUint64-1)
+		if err != nil {
+			return 0, asFailure(entry.Refuse(entry.Malformed, "Last-Event-ID", "%.40q is not an index", last))
+		}
+		next = index + 1
+	}
+	if next > size {
+		return 0, asFailure(entry.Refuse(entry.NotFound, "from", "the log has %d entries, none at %d", size, next).
+			WithRemedy("a log never shrinks: compare with the tree head accepted last"))
+	}
+	return next, nil
+}
+
+// stream writes events until the client leaves, does not read, or the server
+// ends. Errors of writing have nobody left to be told to.
+func (s *Server) stream(c echo.Context, next uint64) {
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	c.Response().Header().Set(echo.HeaderContentType, api.MediaEvents)
+	w := &eventWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.cfg.WriteTimeout}
+	if w.begin() != nil {
+		return
+	}
+	previous := uint64(0)
+	for {
+		head := s.log.Head()
+		if head.Size > next {
+			if s.announce(w, &head, previous) != nil {
+				return
+			}
+			previous = head.Size
+			if s.sendEntries(ctx, w, next, head.Head) != nil {
+				return
+			}
+			next = head.Size
+		}
+		silence, stop := context.WithTimeout(ctx, s.cfg.Heartbeat)
+		err := s.log.Wait(silence, next+1)
+		stop()
+		if errors.Is(err, context.DeadlineExceeded) {
+			w.buf = append(w.buf, ":\n\n"...)
+			err = w.flush()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// announce writes a tree head.
+func (s *Server) announce(w *eventWriter, head *ledger.Head, previous uint64) error {
+	path, err := s.log.Consistency(previous, head.Size)
+	if err != nil {
+		return err
+	}
+	return w.event(api.EventHead, "", &api.HeadEvent{Head: head.Note, Previous: previous, Path: path})
+}
+
+// sendEntries writes the entries from next to the head, in blocks, so that the
+// store holds nothing for a client that reads slowly.
+func (s *Server) sendEntries(ctx context.Context, w *eventWriter, next uint64, head merkle.Head) error {
+	for ; next < head.Size; next += streamBlock {
+		for logged, err := range s.log.Entries(ctx, next, min(next+streamBlock, head.Size)) {
+			if err != nil {
+				return err
+			}
+			item, err := s.item(logged, head)
+			if err != nil {
+				return err
+			}
+			if err := w.event(api.EventEntry, strconv.FormatUint(item.Index, 10), item); err != nil {
+				return err
+			}
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventWriter writes server-sent events, a block at a time.
+type eventWriter struct {
+	response *echo.Response
+	control  *http.ResponseController
+	timeout  time.Duration
+	buf      []byte
+}
+
+// begin lifts the time limit of the request and tells the client how soon to
+// come back.
+func (w *eventWriter) begin() error {
+	if err := w.control.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	w.buf = append(w.buf, "retry: 1000\n\n"...)
+	return w.flush()
+}
+
+func (w *eventWriter) event(name, id string, data any) error {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	w.buf = append(append(append(w.buf, "event: "...), name...), '\n')
+	if id != "" {
+		w.buf = append(append(append(w.buf, "id: "...), id...), '\n')
+	}
+	w.buf = append(append(append(w.buf, "data: "...), body...), "\n\n"...)
+	return nil
+}
+
+// flush sends what is written. A client that takes longer than the time limit
+// to read it is given up.
+func (w *eventWriter) flush() error {
+	if err := w.control.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		return err
+	}
+	_, err := w.response.Write(w.buf)
+	w.buf = w.buf[:0]
+	if err != nil {
+		return err
+	}
+	return w.control.Flush()
+}

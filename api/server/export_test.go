@@ -1,0 +1,24 @@
+package server
+
+import "strings"
+
+// Routes returns the routes of the server as method and path, in the spelling
+// of OpenAPI.
+func (s *Server) Routes() (routes []string) {
+	for _, r := range s.router.Routes() {
+		var path []string
+		for part := range strings.SplitSeq(r.Path, "/") {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				part = "{" + name + "}"
+			} else if part == "*" {
+				part = "{path}"
+			}
+			path = append(path, part)
+		}
+		routes = append(routes, r.Method+" "+strings.Join(path, "/"))
+	}
+	return routes
+}
+
+// SetMax bounds the evidence file.
+func (e *Evidence) SetMax(maxBytes int64) { e.max = maxBytes }

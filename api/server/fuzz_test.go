@@ -1,0 +1,146 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// FuzzListQuery looks for queries that are understood in two ways: what is
+// accepted, written and read again is the same; what is refused is refused as
+// malformed, with a detail.
+func FuzzListQuery(f *testing.F) {
+	for _, seed := range []string{"", "kind=signal&newest=true", "agent=a%2Fb&workflow=w&task=a%23t&incident=7", "since=1&until=2&from=3&before=4&limit=5",
+		"limit=0", "knid=signal", "kind=signal&kind=signal", "%zz", "agent=%00", "from=18446744073709551615", "from=00", ";"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := parseListQuery(raw)
+		if err != nil {
+			if refusal, ok := err.(*entry.Refusal); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		_, query, _ := strings.Cut(q.path(), "?")
+		again, err := parseListQuery(query)
+		if err != nil || !reflect.DeepEqual(q, again) {
+			t.Fatalf("%q is %+v, written %q, read %+v, %v", raw, q, query, again, err)
+		}
+		for _, tag := range q.tags {
+			if strings.ContainsAny(tag.Value, "\x00\n") {
+				t.Fatalf("tag %q", tag.Value)
+			}
+		}
+	})
+}
+
+// FuzzBatch compares the reader of batches with a slow one that splits lines
+// and decodes each: the same prefix, the same problem.
+func FuzzBatch(f *testing.F) {
+	const good = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
+	if _, err := entry.Decode([]byte(good)); err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"", good, good + "\n", good + "\r\n" + good, good + "\n\n" + good, good + "\n{}\n" + good, "\n", good + "\x00",
+		good + "\n" + strings.Repeat(" ", entry.MaxEnvelope+2), strings.Repeat(" ", entry.MaxEnvelope-len(good)) + good} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		entries, refused, err := readBatch(bytes.NewReader(body))
+		if err != nil {
+			t.Fatalf("a body that arrived: %v", err)
+		}
+		want, problem := readBatchSlowly(body)
+		if len(entries) != len(want) || (refused == nil) != (problem == "") || refused != nil && refused.Problem != problem {
+			t.Fatalf("%d entries and %v, want %d and %q", len(entries), refused, len(want), problem)
+		}
+		for i := range want {
+			if !bytes.Equal(entries[i].AppendEnvelope(nil), want[i].AppendEnvelope(nil)) {
+				t.Fatalf("entry %d is another", i)
+			}
+		}
+	})
+}
+
+func readBatchSlowly(body []byte) (entries []*entry.Entry, problem entry.Problem) {
+	if len(body) == 0 {
+		return nil, entry.Malformed
+	}
+	for _, line := range bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n")) {
+		if len(line) > entry.MaxEnvelope+1 {
+			return entries, entry.TooLarge
+		}
+		e, err := entry.Decode(line)
+		if err != nil {
+			return entries, err.(*entry.Refusal).Problem
+		}
+		entries = append(entries, e)
+	}
+	return entries, ""
+}
+
+// FuzzRender holds the answers put together by hand to what the encoder makes.
+func FuzzRender(f *testing.F) {
+	f.Add([]byte("leaf"), uint64(1), "origin\n1\nroot\n\n— origin sig\n", []byte("proof"))
+	f.Add([]byte{}, uint64(1)<<63, "\"\\\x00\x1f<>&\u2028\x7f\xff", []byte{})
+	f.Fuzz(func(t *testing.T, leaf []byte, index uint64, head string, hashes []byte) {
+		r := verify.Receipt{Leaf: leaf, Index: index, Head: strings.ToValidUTF8(head, "?")}
+		for i := range hashes {
+			r.Proof = append(r.Proof, merkle.Hash{hashes[i]})
+		}
+		want, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := appendReceipt(nil, &r); !bytes.Equal(got, want) {
+			t.Fatalf("%s, want %s", got, want)
+		}
+		line := api.BatchLine{Index: index, RegisteredAt: int64(index >> 1), Duplicate: index%2 == 0, Proof: r.Proof}
+		if want, err = json.Marshal(line); err != nil {
+			t.Fatal(err)
+		}
+		if got := appendBatchLine(nil, &line); !bytes.Equal(got, append(want, '\n')) {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	})
+}
+
+// The rate limit takes an IPv4 address, or the /64 of an IPv6 address, for one
+// client.
+func TestClientOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7",
+		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[2001:db8:1:2:ffff::]:9": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64",
+		"@": "@",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = address
+		got, err := clientOf(echo.New().NewContext(r, httptest.NewRecorder()))
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", address, got, err, want)
+		}
+	}
+}
+
+// A misspelt name is met with the nearest one.
+func TestSuggest(t *testing.T) {
+	known := []string{"kind", "agent", "since", "until"}
+	for name, want := range map[string]string{"kinds": "did you mean kind?", "knd": "did you mean kind?", "agnet": "did you mean agent?",
+		"sicne": "did you mean since?", "x": "use kind, agent, since, until", strings.Repeat("k", 1000): "use kind, agent, since, until"} {
+		if got := suggest(name, known); got != want {
+			t.Errorf("%.20s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package server
+
+import "time"
+
+// Limits of everything that comes from outside; package api has those of a
+// body. [Config] has the defaults of those that can be set.
+const (
+	maxHeaderBytes = 16 << 10
+	maxRequestID   = 64
+	// maxBatchMemory is what the bodies of all batches under way may take
+	// together; a batch of unknown length counts as the largest.
+	maxBatchMemory = 256 << 20
+	// maxScan is the number of entries that one page looks at: a page of a rare
+	// combination of filters may end before it is full.
+	maxScan = 8192
+	// maxStreams is the number of event streams at a time.
+	maxStreams = 1024
+	// streamBlock is the number of entries that an event stream reads at once.
+	streamBlock = 256
+	// maxPooled is the capacity of the largest buffer that is kept for reuse.
+	maxPooled = 1 << 20
+
+	// maxEvidence is the size of the evidence file.
+	maxEvidence = 64 << 20
+
+	pageDefault   = 100
+	agentsDefault = 100
+
+	rateDefault          = 5000 // requests a second from one address
+	headerTimeoutDefault = 5 * time.Second
+	readTimeoutDefault   = time.Minute
+	writeTimeoutDefault  = time.Minute
+	idleTimeoutDefault   = 2 * time.Minute
+	graceDefault         = 30 * time.Second
+	heartbeatDefault     = 15 * time.Second
+	rateMemory           = 3 * time.Minute // after which an idle address is forgotten
+)
+
+// Caching. Nothing may be cached but what never changes, and for a moment the
+// published head.
+const (
+	cacheNever   = "no-store"
+	cacheMoment  = "public, max-age=1"
+	cacheForever = "public, max-age=31536000, immutable"
+)

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// Metrics are what GET /metrics shows. One is for one ledger and its server.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	// Of HTTP.
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	refusals *prometheus.CounterVec
+	streams  prometheus.Gauge
+
+	// Of the log, whoever writes to it.
+	entries map[entry.Kind]prometheus.Counter
+	size    prometheus.Gauge
+	commits prometheus.Histogram
+	batches prometheus.Histogram
+}
+
+// NewMetrics returns metrics of nothing so far, and those of the process.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "arl_http_requests_total", Help: "Requests answered.",
+		}, []string{"method", "route", "code"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "arl_http_request_seconds", Help: "Time from a request's header to the end of its answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 3, 11),
+		}, []string{"route"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "arl_refusals_total", Help: "Refusals by problem type, or by HTTP status where there is none.",
+		}, []string{"problem"}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_event_streams", Help: "Event streams open."}),
+		entries: map[entry.Kind]prometheus.Counter{},
+		size:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_log_size", Help: "Entries in the log."}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "arl_commit_seconds", Help: "Time of a commit's write and sync.",
+			Buckets: prometheus.ExponentialBuckets(0.00005, 3, 11),
+		}),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "arl_commit_entries", Help: "Entries made durable by one commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
+		}),
+	}
+	kinds := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "arl_entries_total", Help: "Entries added since the start, by kind.",
+	}, []string{"kind"})
+	for _, kind := range entry.Kinds() {
+		m.entries[kind] = kinds.WithLabelValues(string(kind))
+	}
+	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.streams, kinds, m.size, m.commits, m.batches,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Commit counts a commit; it is meant to be [ledger.Config].Observe.
+func (m *Metrics) Commit(c ledger.Commit) {
+	for _, e := range c.Entries {
+		m.entries[e.Kind].Inc()
+	}
+	m.size.Set(float64(c.Size))
+	m.commits.Observe(c.Took.Seconds())
+	m.batches.Observe(float64(len(c.Entries)))
+}
+
+// request counts an answer.
+func (m *Metrics) request(method, route string, status int, took time.Duration) {
+	switch method {
+	case http.MethodGet, http.MethodPost, http.MethodHead:
+	default:
+		method = "other" // a caller may make up methods
+	}
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+	m.latency.WithLabelValues(route).Observe(took.Seconds())
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"recoveryledger/api"
+)
+
+// observe gives a request its id, lets it run and counts, logs and names it.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		began := time.Now()
+		id := c.Request().Header.Get(api.HeaderRequestID)
+		if !validRequestID(id) {
+			id = newRequestID()
+			c.Request().Header.Set(api.HeaderRequestID, id)
+		}
+		header := c.Response().Header()
+		header.Set(api.HeaderRequestID, id)
+		header.Set(echo.HeaderCacheControl, cacheNever)
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		route, status, took := routeOf(c), c.Response().Status, time.Since(began)
+		s.metrics.request(c.Request().Method, route, status, took)
+		ctx := c.Request().Context()
+		if s.cfg.Tracer != nil {
+			span := trace.SpanFromContext(ctx)
+			span.SetName(c.Request().Method + " " + route)
+			span.SetAttributes(attribute.String("http.route", route), attribute.String("request.id", id))
+		}
+		if s.cfg.Logger.Enabled(ctx, slog.LevelDebug) {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("request", id), slog.String("client", c.RealIP()),
+				slog.String("method", c.Request().Method), slog.String("path", c.Request().URL.Path),
+				slog.Int("status", status), slog.Int64("bytes", c.Response().Size), slog.Duration("took", took))
+		}
+		return nil
+	}
+}
+
+// routeOf returns the pattern that the request's path has met.
+func routeOf(c echo.Context) string {
+	if c.Path() == "" {
+		return "other"
+	}
+	return c.Path()
+}
+
+// validRequestID keeps a caller's id harmless in logs and URIs.
+func validRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	return strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
+}
+
+func newRequestID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "unknown" // the system has no randomness
+	}
+	return id.String()
+}
+
+// clientOf returns what the rate limit takes for one client: an IPv4 address,
+// or the /64 of an IPv6 address.
+func clientOf(c echo.Context) (string, error) {
+	address, err := netip.ParseAddrPort(c.Request().RemoteAddr)
+	if err != nil {
+		return c.Request().RemoteAddr, nil // not TCP: one client
+	}
+	ip := address.Addr().Unmap()
+	if ip.Is4() {
+		return ip.String(), nil
+	}
+	prefix, err := ip.Prefix(64)
+	return prefix.String(), err
+}
+
+// withHead answers HEAD like GET; the connection leaves the body out. An event
+// stream would never end.
+func withHead(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead && r.URL.Path != eventsPath {
+			get := *r
+			get.Method = http.MethodGet
+			r = &get
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,316 @@
+package server_test
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"recoveryledger/api"
+	"recoveryledger/api/server"
+)
+
+// document is the OpenAPI document of a node, and what of it was met.
+type document struct {
+	t        *testing.T
+	root     map[string]any
+	compiler *jsonschema.Compiler
+	met      map[string]bool // documented answers, "GET /v1/log 200 application/json"
+}
+
+func readDocument(n *node, t *testing.T) *document {
+	t.Helper()
+	a := n.get("/openapi.json")
+	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
+	must(t, err)
+	d := &document{t: t, compiler: jsonschema.NewCompiler(), met: map[string]bool{}}
+	d.root, _ = root.(map[string]any)
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	must(t, d.compiler.AddResource("openapi.json", root))
+	return d
+}
+
+// at walks down members of objects; nil if one is not there.
+func at(value any, names ...string) any {
+	for _, name := range names {
+		object, _ := value.(map[string]any)
+		value = object[name]
+	}
+	return value
+}
+
+// object is at, as an object.
+func object(value any, names ...string) map[string]any {
+	o, _ := at(value, names...).(map[string]any)
+	return o
+}
+
+// check holds an answer to the document: its status, or default, is described
+// for the path, with its media type, and its body fits the schema.
+func (d *document) check(path string, a *answer) {
+	d.t.Helper()
+	method := strings.ToLower(a.Request.Method)
+	status := strconv.Itoa(a.StatusCode)
+	what := a.Request.Method + " " + path + " " + status
+	responses := object(d.root, "paths", path, method, "responses")
+	if responses[status] == nil {
+		d.t.Errorf("%s is not described: %s", what, a.body)
+		return
+	}
+	content := object(responses, status, "content")
+	if content == nil {
+		d.met[what] = true
+		if len(a.body) > 0 {
+			d.t.Errorf("%s has a body: %s", what, a.body)
+		}
+		return
+	}
+	mediaType := a.Header.Get("Content-Type")
+	if content[mediaType] == nil {
+		mediaType, _, _ = mime.ParseMediaType(mediaType)
+	}
+	if content[mediaType] == nil {
+		d.t.Errorf("%s with %s is not described", what, a.Header.Get("Content-Type"))
+		return
+	}
+	d.met[what+" "+mediaType] = true
+	for name := range object(responses, status, "headers") {
+		if a.Header.Get(name) == "" && mediaType != api.MediaNDJSON {
+			d.t.Errorf("%s has no header %s", what, name)
+		}
+	}
+	if mediaType == api.MediaTile {
+		return
+	}
+	pointer := "openapi.json#/" + strings.Join([]string{"paths", escape(path), method, "responses", status, "content", escape(mediaType), "schema"}, "/")
+	schema, err := d.compiler.Compile(pointer)
+	must(d.t, err)
+	if err := schema.Validate(instance(d.t, mediaType, a.body)); err != nil {
+		d.t.Errorf("%s does not fit its schema: %v\n%s", what, err, a.body)
+	}
+}
+
+func escape(text string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "{", "%7B", "}", "%7D", ";", "%3B", " ", "%20").Replace(text)
+}
+
+// instance returns a body as the value that its schema describes.
+func instance(t *testing.T, mediaType string, body []byte) any {
+	t.Helper()
+	decode := func(text string) any {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		must(t, err)
+		return v
+	}
+	switch {
+	case strings.HasPrefix(mediaType, "text/plain"):
+		return string(body)
+	case mediaType == api.MediaNDJSON:
+		list := []any{}
+		for line := range strings.Lines(string(body)) {
+			list = append(list, decode(line))
+		}
+		return list
+	case mediaType == api.MediaEvents:
+		list := []any{}
+		for block := range strings.SplitSeq(string(body), "\n\n") {
+			event := map[string]any{}
+			for line := range strings.Lines(block) {
+				name, content, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+				if event[name] = content; name != "event" {
+					event[name] = decode(content)
+				}
+			}
+			if event["event"] != nil {
+				list = append(list, event)
+			}
+		}
+		return list
+	}
+	return decode(string(body))
+}
+
+// described returns every answer that the document describes but default.
+func (d *document) described() (all []string) {
+	for path, methods := range object(d.root, "paths") {
+		for method, operation := range methods.(map[string]any) {
+			for status := range object(operation, "responses") {
+				what := strings.ToUpper(method) + " " + path + " " + status
+				content := object(operation, "responses", status, "content")
+				if content == nil {
+					all = append(all, what)
+				}
+				for mediaType := range content {
+					if status != "default" {
+						all = append(all, what+" "+mediaType)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// visit is a request and the path of the document that it is for.
+type visit struct{ path, target string }
+
+func visits() []visit {
+	return []visit{
+		{"/v1/entries", "/v1/entries?limit=2"}, {"/v1/entries", "/v1/entries?x=1"},
+		{"/v1/entries/{index}", "/v1/entries/1"}, {"/v1/entries/{index}", "/v1/entries/x"}, {"/v1/entries/{index}", "/v1/entries/99"},
+		{"/v1/entries/{index}/receipt", "/v1/entries/1/receipt"}, {"/v1/entries/{index}/receipt", "/v1/entries/x/receipt"},
+		{"/v1/entries/{index}/receipt", "/v1/entries/99/receipt"},
+		{"/v1/consistency/{old}/{new}", "/v1/consistency/1/2"}, {"/v1/consistency/{old}/{new}", "/v1/consistency/2/1"},
+		{"/v1/consistency/{old}/{new}", "/v1/consistency/2/99"},
+		{"/v1/log", "/v1/log"}, {"/v1/log", "/v1/log?x=1"},
+		{"/v1/agents", "/v1/agents"}, {"/v1/agents", "/v1/agents?x=1"},
+		{"/v1/agents/{id}", "/v1/agents/agent-1"}, {"/v1/agents/{id}", "/v1/agents/agent-9"}, {"/v1/agents/{id}", "/v1/agents/agent-1?x=1"},
+		{"/v1/events", "/v1/events?from=x"}, {"/v1/events", "/v1/events?from=99"},
+		{"/checkpoint", "/checkpoint"}, {"/checkpoint", "/checkpoint?x=1"},
+		{"/tile/{path}", "/tile/0/000.p/2"}, {"/tile/{path}", "/tile/0/000"}, {"/tile/{path}", "/tile/0/000?x=1"},
+		{"/tile/entries/{path}", "/tile/entries/000.p/2"}, {"/tile/entries/{path}", "/tile/entries/000"}, {"/tile/entries/{path}", "/tile/entries/000?x=1"},
+		{"/healthz", "/healthz"}, {"/healthz", "/healthz?x=1"}, {"/readyz", "/readyz"}, {"/readyz", "/readyz?x=1"},
+		{"/metrics", "/metrics"}, {"/openapi.json", "/openapi.json"},
+	}
+}
+
+// The document describes every route and no other; every answer that it
+// describes is met by a live one, and every live body fits its schema.
+func TestOpenAPI(t *testing.T) {
+	n := start(t, nil)
+	d := readDocument(n, t)
+	if d.root["openapi"] != "3.1.0" {
+		t.Fatalf("openapi %v", d.root["openapi"])
+	}
+	d.checkRoutes(n)
+	for _, v := range visits() {
+		d.check(v.path, n.get(v.target))
+	}
+	fresh := n.request(http.MethodGet, "/checkpoint", "", nil)
+	fresh.Header.Set("If-None-Match", n.get("/checkpoint").Header.Get("ETag"))
+	d.check("/checkpoint", n.do(fresh))
+	d.submit(n)
+	d.overload(n)
+	d.stream(n)
+	d.slow(n)
+	for _, what := range d.described() {
+		if !d.met[what] {
+			t.Errorf("%s is described and was never met", what)
+		}
+	}
+}
+
+// checkRoutes compares the document's paths with the router's, and its path
+// parameters with the paths.
+func (d *document) checkRoutes(n *node) {
+	d.t.Helper()
+	s, err := server.New(n.cfg)
+	must(d.t, err)
+	var described []string
+	for path, methods := range object(d.root, "paths") {
+		for method, operation := range methods.(map[string]any) {
+			described = append(described, strings.ToUpper(method)+" "+path)
+			parameters, _ := at(operation, "parameters").([]any)
+			count := 0
+			for _, p := range parameters {
+				if at(p, "in") == "path" {
+					count++
+					if name, _ := at(p, "name").(string); !strings.Contains(path, "{"+name+"}") {
+						d.t.Errorf("%s has no parameter %s", path, name)
+					}
+				}
+			}
+			if count != strings.Count(path, "{") || at(operation, "operationId") == nil || at(operation, "summary") == nil {
+				d.t.Errorf("%s %s is described badly", method, path)
+			}
+		}
+	}
+	routes := s.Routes()
+	slices.Sort(described)
+	slices.Sort(routes)
+	if !slices.Equal(described, routes) {
+		d.t.Errorf("described are\n%s\nroutes are\n%s", strings.Join(described, "\n"), strings.Join(routes, "\n"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(object(d.root, "components", "schemas"))) {
+		if _, err := d.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
+			d.t.Errorf("schema %s: %v", name, err)
+		}
+	}
+}
+
+// submit meets what writing answers.
+func (d *document) submit(n *node) {
+	d.t.Helper()
+	good := n.good()
+	d.check("/v1/entries", n.post(api.MediaJSON, good.AppendEnvelope(nil)))
+	d.check("/v1/entries", n.post(api.MediaJSON, good.AppendEnvelope(nil)))
+	d.check("/v1/entries", n.post(api.MediaNDJSON, append(batchOf(good, n.good()), "{}\n"...)))
+	d.check("/v1/entries", n.post("text/plain", nil))
+	for _, list := range [][]provocation{envelopeProblems(), rightProblems(), stateProblems()} {
+		for _, c := range list {
+			d.check("/v1/entries", n.post(api.MediaJSON, c.send(n)))
+		}
+	}
+	for _, state := range []struct{ set, reset func() }{
+		{func() { n.clock.Store(int64(time.Hour)) }, func() { n.clock.Store(0) }},
+		{func() { n.disk.free.Store(0); n.clock.Add(int64(time.Second)) }, func() { n.disk.free.Store(1 << 39); n.clock.Add(int64(time.Second)) }},
+	} {
+		state.set()
+		d.check("/v1/entries", n.post(api.MediaJSON, n.good().AppendEnvelope(nil)))
+		d.check("/readyz", n.get("/readyz"))
+		state.reset()
+	}
+}
+
+// overload meets 429 on every path.
+func (d *document) overload(n *node) {
+	d.t.Helper()
+	address, _ := n.serve(func(c *server.Config) { c.Rate = 1e-9 })
+	was := n.url
+	defer func() { n.url = was }()
+	n.url = "http://" + address
+	n.get("/healthz")
+	for _, v := range visits() {
+		d.check(v.path, n.get(v.target))
+	}
+	d.check("/v1/entries", n.post(api.MediaJSON, nil))
+}
+
+// stream reads the beginning of an event stream.
+func (d *document) stream(n *node) {
+	d.t.Helper()
+	response, err := http.DefaultClient.Do(n.request(http.MethodGet, "/v1/events?from=0", "", nil))
+	must(d.t, err)
+	defer response.Body.Close()
+	var body []byte
+	for bytes.Count(body, []byte("event: entry")) < 4 {
+		block := make([]byte, 4096)
+		read, err := response.Body.Read(block)
+		must(d.t, err)
+		body = append(body, block[:read]...)
+	}
+	body = body[:bytes.LastIndex(body, []byte("\n\n"))]
+	d.check("/v1/events", &answer{response, body})
+}
+
+// slow meets 408.
+func (d *document) slow(n *node) {
+	d.t.Helper()
+	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
+	request := n.request(http.MethodPost, "/v1/entries", api.MediaJSON, nil)
+	response, err := http.ReadResponse(dial(d.t, address, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/json\r\n"+
+		"Content-Length: 9\r\n\r\n"), request)
+	must(d.t, err)
+	body, err := io.ReadAll(response.Body)
+	must(d.t, err)
+	d.check("/v1/entries", &answer{response, body})
+}

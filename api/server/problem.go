@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// failure is a problem on its way to the caller. The cause, if any, is for the
+// log alone.
+type failure struct {
+	*api.Problem
+	cause error
+}
+
+// GetStatus implements [huma.StatusError].
+func (f *failure) GetStatus() int { return f.Status }
+
+// ContentType implements [huma.ContentTypeFilter].
+func (f *failure) ContentType(string) string { return api.MediaProblem }
+
+// Unwrap returns the cause.
+func (f *failure) Unwrap() error { return f.cause }
+
+// asFailure tells what an error is to the caller.
+func asFailure(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	if r, ok := errors.AsType[*entry.Refusal](err); ok {
+		return &failure{Problem: api.NewProblem(r)}
+	}
+	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return echoFailure(e)
+	}
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return &failure{api.NewProblem(entry.Refuse(entry.NotFound, "", "the log has not reached it")), err}
+	case errors.Is(err, ledger.ErrStopped):
+		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the server is shutting down"))}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request took too long to arrive", "send it faster, or less at once")}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the request ended before its answer"))}
+	}
+	return &failure{api.NewStatus(http.StatusInternalServerError, "an error inside the server",
+		"look for the request id in the server's log"), err}
+}
+
+// echoFailure is the problem of what the router and its middleware refuse.
+func echoFailure(e *echo.HTTPError) *failure {
+	switch e.Code {
+	case http.StatusNotFound:
+		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotFound, "", "no such path").
+			WithRemedy("GET /openapi.json lists the paths"))}
+	case http.StatusMethodNotAllowed:
+		return &failure{Problem: api.NewStatus(e.Code, "the path has no such method", "use a method of the Allow header")}
+	}
+	return &failure{api.NewStatus(http.StatusInternalServerError, "an error inside the server",
+		"look for the request id in the server's log"), e}
+}
+
+// occurred completes a problem for the request that it occurred in, logs and
+// counts it.
+func (s *Server) occurred(c echo.Context, f *failure) {
+	id := c.Request().Header.Get(api.HeaderRequestID)
+	f.SetRequest(id)
+	if f.RetryAfterMS == 0 && f.Temporary() {
+		f.RetryAfterMS = 1000
+	}
+	if f.RetryAfterMS > 0 && !c.Response().Committed {
+		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt((f.RetryAfterMS+999)/1000, 10))
+	}
+	name := string(f.Name())
+	if name == "" {
+		name = strconv.Itoa(f.Status)
+	}
+	s.metrics.refusals.WithLabelValues(name).Inc()
+	level := slog.LevelInfo
+	switch {
+	case f.Status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case f.Status > http.StatusInternalServerError:
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("request", id), slog.String("client", c.RealIP()), slog.String("path", c.Request().URL.Path),
+		slog.String("problem", name), slog.String("field", f.Field), slog.String("detail", f.Detail)}
+	if f.cause != nil {
+		attrs = append(attrs, slog.String("cause", f.cause.Error()))
+	}
+	s.cfg.Logger.LogAttrs(c.Request().Context(), level, "refused", attrs...)
+}
+
+// answerError is the router's error handler: it answers err unless an answer
+// has begun.
+func (s *Server) answerError(err error, c echo.Context) {
+	f := asFailure(err)
+	s.occurred(c, f)
+	if c.Response().Committed {
+		return
+	}
+	body, err := json.Marshal(f.Problem)
+	if err == nil {
+		err = s.answer(c, f.Status, api.MediaProblem, body)
+	}
+	if err != nil {
+		s.cfg.Logger.Debug("answer lost", slog.String("error", err.Error()))
+	}
+}
+
+// transform lets the problems that huma answers occur like all others.
+func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
+	f, ok := v.(*failure)
+	if !ok {
+		return v, nil
+	}
+	s.occurred(humaecho.Unwrap(ctx), f)
+	return f.Problem, nil
+}
+
+// answer writes a whole answer.
+func (s *Server) answer(c echo.Context, status int, mediaType string, body []byte) error {
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, mediaType)
+	header.Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	c.Response().WriteHeader(status)
+	_, err := c.Response().Write(body)
+	return err
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"golang.org/x/time/rate"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+const (
+	entriesPath = "/v1/entries"
+	agentsPath  = "/v1/agents"
+	eventsPath  = "/v1/events"
+)
+
+// routes makes the handler of all paths, and the document that describes them.
+func (s *Server) routes() error {
+	e := echo.New()
+	e.HTTPErrorHandler = s.answerError
+	e.IPExtractor = echo.ExtractIPDirect() // never what a header claims
+	s.middleware(e)
+
+	doc := humaecho.New(e, s.humaConfig())
+	get(doc, opList(), s.getEntries)
+	get(doc, opEntry(), s.getEntry)
+	get(doc, opConsistency(), s.getConsistency)
+	get(doc, opLog(), s.getLog)
+	get(doc, opAgents(), s.getAgents)
+	get(doc, opAgent(), s.getAgent)
+	get(doc, opHealth(), s.getHealth)
+	get(doc, opReady(), s.getReady)
+	huma.Register(doc, *opEvents(doc), func(ctx context.Context, r *input) (*huma.StreamResponse, error) {
+		stream, err := s.getEvents(ctx, &r.request)
+		if err != nil {
+			return nil, asFailure(err)
+		}
+		return stream, nil
+	})
+
+	e.POST(entriesPath, s.postEntries)
+	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
+	e.GET("/checkpoint", s.getCheckpoint)
+	e.GET("/tile/*", s.getTile)
+	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
+	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
+	for _, op := range []*huma.Operation{opSubmit(doc), opReceipt(doc), opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
+		doc.OpenAPI().AddOperation(op)
+	}
+	document, err := encodeDocument(doc)
+	if err != nil {
+		return err
+	}
+	e.GET("/openapi.json", func(c echo.Context) error {
+		return s.answer(c, http.StatusOK, mediaOpenAPI, document)
+	})
+	s.router, s.handler = e, s.traced(withHead(e))
+	return nil
+}
+
+// middleware is what every request passes, the outermost first.
+func (s *Server) middleware(e *echo.Echo) {
+	e.Use(s.observe)
+	secure := middleware.SecureConfig{
+		XSSProtection: "0", ContentTypeNosniff: "nosniff", XFrameOptions: "DENY", ReferrerPolicy: "no-referrer",
+		ContentSecurityPolicy: "default-src 'none'; frame-ancestors 'none'",
+	}
+	if s.cfg.TLS != nil {
+		secure.HSTSMaxAge = 31536000
+	}
+	e.Use(middleware.SecureWithConfig(secure))
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{
+		DisableStackAll: true,
+		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+			s.cfg.Logger.Error("panic", "error", err.Error(), "stack", string(stack))
+			return err
+		},
+	}))
+	if s.cfg.Rate < 0 {
+		return
+	}
+	e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+		Store: middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+			Rate: rate.Limit(s.cfg.Rate), ExpiresIn: rateMemory,
+		}),
+		IdentifierExtractor: clientOf,
+		DenyHandler: func(_ echo.Context, client string, _ error) error {
+			return entry.Refuse(entry.RateLimited, "", "more than %g requests a second from %s", s.cfg.Rate, client)
+		},
+	}))
+}
+
+// traced makes spans of requests if there is somebody to take them.
+func (s *Server) traced(next http.Handler) http.Handler {
+	if s.cfg.Tracer == nil {
+		return next
+	}
+	return otelhttp.NewHandler(next, "http", otelhttp.WithTracerProvider(s.cfg.Tracer),
+		otelhttp.WithMeterProvider(noop.NewMeterProvider()), otelhttp.WithPropagators(propagation.TraceContext{}))
+}
+
+// input is what huma passes to a handler: the request. Parameters are read by
+// the handler, which refuses the unknown ones.
+type input struct{ request }
+
+// Resolve implements [huma.Resolver].
+func (i *input) Resolve(ctx huma.Context) []error {
+	i.c = humaecho.Unwrap(ctx)
+	return nil
+}
+
+type output[T any] struct{ Body *T }
+
+// get registers the handler of a JSON resource.
+func get[T any](doc huma.API, op *huma.Operation, handle func(context.Context, *request) (*T, error)) {
+	huma.Register(doc, *op, func(ctx context.Context, r *input) (*output[T], error) {
+		body, err := handle(ctx, &r.request)
+		if err != nil {
+			return nil, asFailure(err)
+		}
+		return &output[T]{body}, nil
+	})
+}
+
+// humaConfig keeps huma to JSON, to our problems and to no paths of its own.
+func (s *Server) humaConfig() huma.Config {
+	format := huma.Format{
+		Marshal:   func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
+		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+	}
+	return huma.Config{
+		OpenAPI:       s.openAPI(),
+		Formats:       map[string]huma.Format{api.MediaJSON: format, "json": format},
+		DefaultFormat: api.MediaJSON,
+		Transformers:  []huma.Transformer{s.transform},
+	}
+}

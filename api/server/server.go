@@ -1,0 +1,197 @@
+// Package server answers HTTP for a ledger: entries in, receipts and proofs
+// out, tiles for auditors, a stream of events, health and metrics. The types of
+// its JSON are in package api; GET /openapi.json describes every path.
+//
+// A request passes, in this order: request id, log and metrics; security
+// headers; recovery from panics; the rate limit of its address; its route. The
+// write path, POST /v1/entries, is by hand, since the ledger is as fast as its
+// slowest step; everything else goes through huma, which also makes the OpenAPI
+// document.
+//
+// Writes carry their authority in the signature. A refused request appends
+// nothing; it is logged, counted and answered with problem details. Handlers
+// never commit: the ledger's order does, in its own goroutine, and ends the
+// process when it cannot, whatever a handler recovers from.
+//
+// [Server.Run] must end before the ledger's Run does: what a handler has handed
+// to the ledger is answered first.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
+)
+
+// Config says what a server serves and within which bounds. It is copied and
+// checked once.
+type Config struct {
+	// Origin and VerifierKeys are what GET /v1/log says of the ledger. Mandatory.
+	Origin       string
+	VerifierKeys []string
+	// Log takes entries and has the answers. Mandatory. Its Run is not the
+	// server's.
+	Log *ledger.Log
+	// Coordinator knows the committed principals and keys. Mandatory.
+	Coordinator *coord.Coordinator
+
+	// Evidence keeps objects that were validly signed under an id that is taken.
+	// Nil: they are only logged.
+	Evidence *Evidence
+	// Logger takes refusals (info), failures (error) and requests (debug). Nil:
+	// silence.
+	Logger *slog.Logger
+	// Metrics counts requests, and commits if its Commit is the ledger's
+	// Observe. Nil: new ones.
+	Metrics *Metrics
+	// Tracer makes a span of every request. Nil: no traces.
+	Tracer trace.TracerProvider
+	// TLS, from [LoadTLS], encrypts and, with client certificates, admits. Nil:
+	// plain HTTP.
+	TLS *tls.Config
+	// Version stands in the OpenAPI document. Empty: "devel".
+	Version string
+
+	// Rate is how many requests a second one address may send on average; in
+	// one burst, a second's worth. An IPv6 address counts by its /64. 0: 5,000;
+	// negative: no limit. Behind a proxy all clients have one address.
+	Rate float64
+	// HeaderTimeout bounds the time for a request's header, ReadTimeout that for
+	// the whole request, WriteTimeout that for the answer (of an event stream:
+	// for each write), IdleTimeout that between two requests. 0: 5 s, 1 min,
+	// 1 min, 2 min.
+	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
+	// Grace is how long requests under way may go on after Run is told to end.
+	// 0: 30 s.
+	Grace time.Duration
+	// Heartbeat is the longest silence of an event stream. 0: 15 s.
+	Heartbeat time.Duration
+}
+
+func (c *Config) withDefaults() (*Config, error) {
+	d := *c
+	if d.Origin == "" || len(d.VerifierKeys) == 0 || d.Log == nil || d.Coordinator == nil {
+		return nil, errors.New("server: new: Origin, VerifierKeys, Log and Coordinator are mandatory")
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Metrics == nil {
+		d.Metrics = NewMetrics()
+	}
+	if d.Version == "" {
+		d.Version = "devel"
+	}
+	if d.Rate == 0 {
+		d.Rate = rateDefault
+	}
+	for _, bound := range []struct {
+		set      *time.Duration
+		fallback time.Duration
+	}{
+		{&d.HeaderTimeout, headerTimeoutDefault}, {&d.ReadTimeout, readTimeoutDefault}, {&d.WriteTimeout, writeTimeoutDefault},
+		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.Heartbeat, heartbeatDefault},
+	} {
+		if *bound.set == 0 {
+			*bound.set = bound.fallback
+		}
+	}
+	return &d, nil
+}
+
+// Server answers requests. Its handler works without Run.
+type Server struct {
+	cfg     *Config
+	log     *ledger.Log
+	coord   *coord.Coordinator
+	metrics *Metrics
+	router  *echo.Echo
+	handler http.Handler // router, and what is around it
+	buffers sync.Pool    // of *[]byte
+
+	batches *semaphore.Weighted // bytes of batches under way
+	streams *semaphore.Weighted // event streams under way
+
+	// draining is closed when the server is about to end: it is no longer
+	// ready, and event streams end.
+	draining chan struct{}
+	drain    func()
+}
+
+// New returns the server of a ledger.
+func New(c *Config) (*Server, error) {
+	cfg, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Log, coord: cfg.Coordinator, metrics: cfg.Metrics,
+		buffers:  sync.Pool{New: func() any { return new([]byte) }},
+		batches:  semaphore.NewWeighted(maxBatchMemory),
+		streams:  semaphore.NewWeighted(maxStreams),
+		draining: make(chan struct{}),
+	}
+	s.drain = sync.OnceFunc(func() { close(s.draining) })
+	s.metrics.size.Set(float64(s.log.Head().Size))
+	return s, s.routes()
+}
+
+// Handler returns the handler of all paths.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run serves on the listener until ctx ends; then it takes no more
+// connections, answers what it has accepted and returns. The error says that
+// the listener failed, or that requests were still under way after Grace.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	h := &http.Server{
+		Handler: s.handler, TLSConfig: s.cfg.TLS,
+		ReadHeaderTimeout: s.cfg.HeaderTimeout, ReadTimeout: s.cfg.ReadTimeout,
+		WriteTimeout: s.cfg.WriteTimeout, IdleTimeout: s.cfg.IdleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() {
+		if s.cfg.TLS != nil {
+			served <- h.ServeTLS(listener, "", "")
+			return
+		}
+		served <- h.Serve(listener)
+	}()
+	select {
+	case err := <-served:
+		return fmt.Errorf("server: serve %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.drain()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
+	defer cancel()
+	if err := h.Shutdown(stop); err != nil {
+		return errors.Join(fmt.Errorf("server: shut down: %w", err), h.Close())
+	}
+	<-served
+	return nil
+}
+
+// buffer returns an empty buffer; put gives it back.
+func (s *Server) buffer() *[]byte { return s.buffers.Get().(*[]byte) }
+
+func (s *Server) put(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		*b = (*b)[:0]
+		s.buffers.Put(b)
+	}
+}

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// mediaDSSE is the media type of an envelope by itself.
+const mediaDSSE = "application/vnd.dsse.envelope.v1+json"
+
+// postEntries is POST /v1/entries: one envelope, or a batch of them.
+func (s *Server) postEntries(c echo.Context) error {
+	if err := noParams(c.Request().URL.RawQuery); err != nil {
+		return err
+	}
+	mediaType := c.Request().Header.Get(echo.HeaderContentType)
+	if mediaType != api.MediaJSON && mediaType != api.MediaNDJSON {
+		mediaType, _, _ = mime.ParseMediaType(mediaType) // a malformed one is unsupported
+	}
+	switch mediaType {
+	case api.MediaJSON, mediaDSSE:
+		return s.postEntry(c)
+	case api.MediaNDJSON:
+		return s.postBatch(c)
+	}
+	return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType,
+		"Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
+		"send an envelope as "+api.MediaJSON+", or one on each line as "+api.MediaNDJSON)}
+}
+
+// postEntry registers one envelope and answers its receipt.
+func (s *Server) postEntry(c echo.Context) error {
+	buf := s.buffer()
+	defer s.put(buf)
+	var err error
+	if *buf, err = readBody(c.Request(), *buf, entry.MaxEnvelope); err != nil {
+		return err
+	}
+	e, err := entry.Decode(*buf)
+	if err != nil {
+		return err
+	}
+	answer, err := s.log.Submit(c.Request().Context(), e)
+	if err != nil {
+		return err
+	}
+	if answer.Refused != nil {
+		s.keepEvidence(e, answer.Refused)
+		return answer.Refused
+	}
+	registered := answer.Registered[0]
+	receipt, err := receiptOf(answer, registered, e)
+	if err != nil {
+		return err
+	}
+	*buf = appendReceipt((*buf)[:0], receipt)
+	status := http.StatusCreated
+	if registered.Duplicate {
+		status = http.StatusOK
+	}
+	header := c.Response().Header()
+	header.Set(api.HeaderRegisteredAt, strconv.FormatInt(registered.At, 10))
+	header.Set(echo.HeaderLocation, entriesPath+"/"+strconv.FormatUint(registered.Index, 10))
+	return s.answer(c, status, api.MediaJSON, *buf)
+}
+
+// receiptOf returns the receipt of e. The leaf of a duplicate is read: another
+// valid signature over the same bytes may stand there.
+func receiptOf(answer *ledger.Answer, registered ledger.Registered, e *entry.Entry) (*verify.Receipt, error) {
+	if registered.Duplicate {
+		return answer.Receipt(registered.Index)
+	}
+	proof, err := answer.Proof(registered.Index)
+	if err != nil {
+		return nil, err
+	}
+	return &verify.Receipt{Leaf: e.AppendLeaf(nil, registered.At), Index: registered.Index, Proof: proof, Head: answer.Head.Note}, nil
+}
+
+// readBody reads the whole body into buf. More than limit bytes are too-large.
+func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
+	tooLarge := entry.Refuse(entry.TooLarge, "", "the body has more than %d bytes", limit)
+	if r.ContentLength > int64(limit) {
+		return buf, tooLarge
+	}
+	if want := int(r.ContentLength) + 1; cap(buf) < want { // one more, to read the end
+		buf = make([]byte, 0, want)
+	}
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf) > limit:
+			return buf, tooLarge
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return buf, err
+		}
+	}
+}
+
+// postBatch registers an ordered prefix of the lines (REG-10). If nothing was
+// registered the answer is the problem, as for one envelope.
+func (s *Server) postBatch(c echo.Context) error {
+	size := c.Request().ContentLength
+	if size < 0 || size > api.MaxBatchBytes {
+		size = api.MaxBatchBytes
+	}
+	if !s.batches.TryAcquire(size) {
+		return entry.Refuse(entry.RateLimited, "", "the batches under way hold %d MiB together", maxBatchMemory>>20)
+	}
+	defer s.batches.Release(size)
+	entries, refused, err := readBatch(c.Request().Body)
+	if err != nil {
+		return err
+	}
+	answer := &ledger.Answer{}
+	if len(entries) > 0 {
+		if answer, err = s.log.Submit(c.Request().Context(), entries...); err != nil {
+			return err
+		}
+	}
+	if answer.Refused != nil {
+		refused = answer.Refused
+		s.keepEvidence(entries[len(answer.Registered)], refused)
+	}
+	if len(answer.Registered) == 0 {
+		return refused
+	}
+	return s.answerBatch(c, answer, refused)
+}
+
+// answerBatch writes the head, a line for each entry registered, and the
+// problem that ended the batch, if any.
+func (s *Server) answerBatch(c echo.Context, answer *ledger.Answer, refused *entry.Refusal) error {
+	buf := s.buffer()
+	defer s.put(buf)
+	out := appendBatchHead((*buf)[:0], answer.Head.Note)
+	for _, registered := range answer.Registered {
+		proof, err := answer.Proof(registered.Index)
+		if err != nil {
+			return err
+		}
+		out = appendBatchLine(out, &api.BatchLine{
+			Index: registered.Index, RegisteredAt: registered.At, Duplicate: registered.Duplicate, Proof: proof,
+		})
+	}
+	if refused != nil {
+		f := asFailure(refused)
+		s.occurred(c, f)
+		c.Response().Header().Del(echo.HeaderRetryAfter) // it says so in its line
+		line, err := json.Marshal(f.Problem)
+		if err != nil {
+			return err
+		}
+		out = append(append(out, line...), '\n')
+	}
+	*buf = out
+	return s.answer(c, http.StatusOK, api.MediaNDJSON, out)
+}
+
+// readBatch decodes envelopes, one on each line, up to the first that is
+// refused. An error means that the body did not arrive; then nothing counts.
+func readBatch(body io.Reader) (entries []*entry.Entry, refused *entry.Refusal, err error) {
+	lines := bufio.NewReaderSize(body, entry.MaxEnvelope+len("\r\n"))
+	total := 0
+	for {
+		line, err := lines.ReadSlice('\n')
+		end := errors.Is(err, io.EOF)
+		if end && len(line) == 0 {
+			if len(entries) == 0 {
+				refused = entry.Refuse(entry.Malformed, "", "a batch without lines")
+			}
+			return entries, refused, nil
+		}
+		total += len(line)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return entries, entry.Refuse(entry.TooLarge, "", "the line has more than %d bytes", entry.MaxEnvelope), nil
+		case err != nil && !end:
+			return nil, nil, err
+		case len(entries) == api.MaxBatchLines || total > api.MaxBatchBytes:
+			return entries, entry.Refuse(entry.TooLarge, "", "more than %d lines or %d bytes in a batch", api.MaxBatchLines, api.MaxBatchBytes).
+				WithRemedy("send the rest, from this line on, as a further batch"), nil
+		}
+		e, err := entry.Decode(line)
+		if err != nil {
+			refusal, ok := errors.AsType[*entry.Refusal](err)
+			if !ok {
+				return nil, nil, err
+			}
+			return entries, refusal, nil
+		}
+		if entries = append(entries, e); end {
+			return entries, nil, nil
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:     "agent",
+		Short:   "Enrol, rotate, revoke and list the keys of principals",
+		Example: "  arl agent list",
+	}
+	t.register(cmd.PersistentFlags())
+	cmd.AddCommand(a.agentEnrolCommand(&t), a.agentRotateCommand(&t), a.agentRevokeCommand(&t), a.agentListCommand(&t), a.agentHistoryCommand(&t))
+	return cmd
+}
+
+// agentOptions are the flags of the verbs that write agent entries.
+type agentOptions struct {
+	principal    string
+	key          string // file
+	publicKey    string // base64
+	keyID        string
+	roles        []string
+	domain       string
+	span         string
+	capabilities []string
+	signer       string
+	reason       string
+	compromised  int64
+	yes          bool
+}
+
+func (o *agentOptions) registerKey(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.principal, "principal", "", "whose key it is (mandatory)")
+	cmd.Flags().StringVar(&o.key, "key", "", "key file; only its public half is sent")
+	cmd.Flags().StringVar(&o.publicKey, "public-key", "", "public key in base64, as arl key show prints it")
+	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
+	cmd.MarkFlagsMutuallyExclusive("key", "public-key")
+	cmd.MarkFlagsOneRequired("key", "public-key")
+	_ = cmd.MarkFlagRequired("principal") // the flag exists
+}
+
+func (a *app) agentEnrolCommand(t *target) *cobra.Command {
+	var o agentOptions
+	cmd := &cobra.Command{
+		Use:   "enrol",
+		Short: "Let a key speak for a principal",
+		Long: "Let a key speak for a principal. Plain agents are enrolled by the profile's operator, every other role is\n" +
+			"granted by its authority.",
+		Example: "  arl agent enrol --principal planner --key planner.key --domain my-team",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentEnrol(cmd.Context(), c, &o) })
+		},
+	}
+	o.registerKey(cmd)
+	cmd.Flags().StringSliceVar(&o.roles, "roles", []string{string(entry.RoleAgent)}, "roles of the key: "+roleNames())
+	cmd.Flags().StringVar(&o.domain, "domain", "", "who answers for the principal, such as a team (mandatory)")
+	cmd.Flags().StringVar(&o.span, "span", string(entry.SpanWorkflow), "what its checkpoints reach over: workflow|agent; never changes")
+	cmd.Flags().StringSliceVar(&o.capabilities, "capabilities", nil, "what it can do, in words of its own")
+	_ = cmd.MarkFlagRequired("domain") // the flag exists
+	return cmd
+}
+
+func roleNames() string {
+	var names []string
+	for _, role := range entry.Roles() {
+		names = append(names, string(role))
+	}
+	return strings.Join(names, "|")
+}
+
+func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) error {
+	public, err := a.publicKey(o)
+	if err != nil {
+		return err
+	}
+	body := &entry.Agent{Principal: entry.Principal(o.principal), Op: entry.Enrol, Key: public, Domain: o.domain,
+		Span: entry.Span(o.span), Capabilities: o.capabilities}
+	for _, role := range o.roles {
+		body.Roles = append(body.Roles, entry.Role(role))
+	}
+	return a.submitAgent(ctx, c, body, o)
+}
+
+func (a *app) agentRotateCommand(t *target) *cobra.Command {
+	var o agentOptions
+	cmd := &cobra.Command{
+		Use:     "rotate",
+		Short:   "Replace all keys of a principal by a new one",
+		Long:    "Replace all keys of a principal by a new one. Roles, domain and span stay what they are.",
+		Example: "  arl agent rotate --principal planner --key new.key",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentRotate(cmd.Context(), c, &o) })
+		},
+	}
+	o.registerKey(cmd)
+	return cmd
+}
+
+func (a *app) agentRotate(ctx context.Context, c *connection, o *agentOptions) error {
+	public, err := a.publicKey(o)
+	if err != nil {
+		return err
+	}
+	known, err := c.agent(ctx, o.principal)
+	if err != nil {
+		return err
+	}
+	body := &entry.Agent{Principal: known.Principal, Op: entry.Rotate, Key: public, Roles: known.Roles, Domain: known.Domain,
+		Span: known.Span, Capabilities: known.Capabilities}
+	if len(body.Roles) == 0 {
+		return withExit(exitConflict, fmt.Errorf("%s has no key that counts: use arl agent enrol", known.Principal))
+	}
+	return a.submitAgent(ctx, c, body, o)
+}
+
+func (a *app) agentRevokeCommand(t *target) *cobra.Command {
+	var o agentOptions
+	cmd := &cobra.Command{
+		Use:   "revoke",
+		Short: "End a key",
+		Long: "End a key: it can sign nothing more and is never enrolled again. What it signed stays; with\n" +
+			"--compromised-since, readers are warned of what it signed from that index on.",
+		Example: "  arl agent revoke --principal planner --reason 'laptop stolen' --compromised-since 1200",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentRevoke(cmd.Context(), c, &o) })
+		},
+	}
+	cmd.Flags().StringVar(&o.principal, "principal", "", "whose key it is (mandatory)")
+	cmd.Flags().StringVar(&o.keyID, "keyid", "", "fingerprint of the key (default: the only one that counts)")
+	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
+	cmd.Flags().Int64Var(&o.compromised, "compromised-since", -1, "index from which on the key is not to be believed")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, kept in the entry (mandatory)")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	_ = cmd.MarkFlagRequired("principal") // the flags exist
+	_ = cmd.MarkFlagRequired("reason")
+	return cmd
+}
+
+func (a *app) agentRevoke(ctx context.Context, c *connection, o *agentOptions) error {
+	known, err := c.agent(ctx, o.principal)
+	if err != nil {
+		return err
+	}
+	key, err := keyToRevoke(known, o.keyID)
+	if err != nil {
+		return err
+	}
+	body := &entry.Agent{Principal: known.Principal, Op: entry.Revoke, Key: key.Key, Roles: key.Roles, Domain: known.Domain,
+		Span: known.Span, Capabilities: known.Capabilities}
+	if o.compromised >= 0 {
+		body.CompromisedSince = &entry.Compromised{Index: uint64(o.compromised)}
+	}
+	fmt.Fprintf(a.err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, joinRoles(key.Roles), key.Enrolled)
+	if err := a.confirm("End this key?", o.yes); err != nil {
+		return err
+	}
+	return a.submitAgent(ctx, c, body, o)
+}
+
+// keyToRevoke finds the key that is meant among those that count.
+func keyToRevoke(known *verify.AgentInfo, keyID string) (*verify.KeyInfo, error) {
+	var counting []*verify.KeyInfo
+	for i := range known.Keys {
+		if known.Keys[i].Revoked == 0 && (keyID == "" || known.Keys[i].Key.KeyID() == keyID) {
+			counting = append(counting, &known.Keys[i])
+		}
+	}
+	switch {
+	case len(counting) == 0:
+		return nil, withExit(exitNotFound, fmt.Errorf("%s has no key %s that counts", known.Principal, keyID))
+	case len(counting) > 1:
+		return nil, usage("%s has %d keys that count: pass --keyid (arl agent list shows them)", known.Principal, len(counting))
+	}
+	return counting[0], nil
+}
+
+// publicKey returns the key that is to be enrolled.
+func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
+	if o.publicKey == "" {
+		signer, err := keys.Load(o.key, a.passphrase)
+		if err != nil {
+			return entry.PublicKey{}, err
+		}
+		return signer.Public(), nil
+	}
+	der, err := base64.StdEncoding.Strict().DecodeString(o.publicKey)
+	if err != nil {
+		return entry.PublicKey{}, usage("--public-key: %v", err)
+	}
+	return entry.ParsePublicKey(der)
+}
+
+// submitAgent signs an agent entry with the key that may: whoever may speak
+// about plain agents, or the authority for everyone else.
+func (a *app) submitAgent(ctx context.Context, c *connection, body *entry.Agent, o *agentOptions) error {
+	principal := principalOperator
+	if !slices.Equal(body.Roles, []entry.Role{entry.RoleAgent}) {
+		principal = principalAuthority
+	}
+	signer, err := a.signer(ctx, c, o.signer, principal)
+	if err != nil {
+		return err
+	}
+	body.Header = newHeader(signer.principal, c.root.Origin)
+	return a.submitWithReason(ctx, c, signer, body, o.reason)
+}
+
+func (a *app) agentListCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List principals, their roles and keys",
+		Long:    "List every principal that was ever enrolled, as it follows from the verified policy and agent entries.",
+		Example: "  arl agent list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentList(cmd.Context(), c) })
+		},
+	}
+}
+
+func (a *app) agentList(ctx context.Context, c *connection) error {
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return err
+	}
+	l := a.newList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE")
+	for _, info := range chain.Agents() {
+		agent := api.NewAgent(&info)
+		if a.settings.output == outputJSON {
+			if err := a.printJSON(agent); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, key := range agent.Keys {
+			state := "counts"
+			if key.Revoked != nil {
+				state = fmt.Sprintf("ended at %d", *key.Revoked)
+			}
+			if err := l.add(nil, string(agent.Principal), joinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
+				decimal(key.Enrolled), state); err != nil {
+				return err
+			}
+		}
+	}
+	return l.close()
+}
+
+func joinRoles(roles []entry.Role) string {
+	var names []string
+	for _, role := range roles {
+		names = append(names, string(role))
+	}
+	return strings.Join(names, ",")
+}
+
+func (a *app) agentHistoryCommand(t *target) *cobra.Command {
+	return &cobra.Command{
+		Use:     "history PRINCIPAL",
+		Short:   "List the entries by and about a principal",
+		Long:    "List the entries by and about a principal, oldest first. Each is proven to be in the log.",
+		Example: "  arl agent history planner",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error {
+				return a.listEntries(cmd.Context(), c, &listOptions{agent: args[0]})
+			})
+		},
+	}
+}

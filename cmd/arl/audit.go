@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+func (a *app) logAuditCommand(o *logOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "audit",
+		Short: "Run the rules of registration again over the whole log",
+		Long: "Read every entry, check that together they are the log under the signed tree head, and run the rules of\n" +
+			"registration (REG-1 to REG-9) again from the first entry on. An entry that should not be there is exit code 10.",
+		Example: "  arl log audit --data ./data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withLog(cmd.Context(), o, func(l *openLog) error { return a.audit(cmd.Context(), l) })
+		},
+	}
+}
+
+// auditReport is what arl log audit prints of a sound log.
+type auditReport struct {
+	Origin  string            `json:"origin"`
+	Size    uint64            `json:"size"`
+	Root    merkle.Hash       `json:"root"`
+	Kinds   map[string]uint64 `json:"kinds"`
+	Checked string            `json:"checked"`
+}
+
+// auditEvidence is the first entry that should not be in the log.
+type auditEvidence struct {
+	Index   uint64 `json:"index"`
+	Problem string `json:"problem"`
+	Field   string `json:"field"`
+	Detail  string `json:"detail"`
+	Head    string `json:"head"`
+}
+
+func (a *app) audit(ctx context.Context, l *openLog) error {
+	head, err := l.head(ctx)
+	if err != nil {
+		return err
+	}
+	tree, err := merkle.NewFrontier(0, nil)
+	if err != nil {
+		return err
+	}
+	tell, end := a.progress("audit")
+	report, err := coord.Audit(ctx, l.root.Origin, auditEntries(ctx, l, head.Size, tree), func(done uint64) { tell(done, head.Size) })
+	end()
+	if err != nil {
+		return err
+	}
+	if found := report.Finding; found != nil {
+		err := fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
+		return &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, head.Note}, err}
+	}
+	computed, err := tree.Head()
+	if err != nil {
+		return err
+	}
+	if computed != head.Head {
+		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
+		return &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
+	}
+	out := auditReport{Origin: l.root.Origin, Size: report.Size, Root: head.Root, Kinds: map[string]uint64{},
+		Checked: "every entry under the signed tree head, by REG-1 to REG-9 in log order"}
+	fields := []field{{"origin", out.Origin}, {"size", decimal(out.Size)}, {"root", out.Root.String()}}
+	for _, k := range report.Kinds {
+		if k.Count > 0 {
+			out.Kinds[string(k.Kind)] = k.Count
+			fields = append(fields, field{string(k.Kind), decimal(k.Count)})
+		}
+	}
+	return a.printObject(out, append(fields, field{"checked", out.Checked})...)
+}
+
+// auditEntries yields the entries of a log and hashes their leaves into tree.
+// The first must be the pinned genesis.
+func auditEntries(ctx context.Context, l *openLog, size uint64, tree *merkle.Frontier) iter.Seq2[coord.AuditEntry, error] {
+	return func(yield func(coord.AuditEntry, error) bool) {
+		index := uint64(0)
+		for leaf, err := range leaves(ctx, l, size) {
+			e := coord.AuditEntry{Index: index}
+			if err == nil {
+				e, err = auditEntry(leaf, index, tree)
+			}
+			if err == nil && index == 0 && merkle.HashLeaf(leaf) != l.root.Genesis {
+				err = entry.Refuse(entry.Malformed, "", "the first entry is not the pinned genesis policy (TRU-1)")
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			index++
+		}
+	}
+}
+
+func auditEntry(leaf []byte, index uint64, tree *merkle.Frontier) (coord.AuditEntry, error) {
+	if err := tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {}); err != nil {
+		return coord.AuditEntry{}, err
+	}
+	e, at, err := entry.DecodeLeaf(leaf)
+	return coord.AuditEntry{Entry: e, Index: index, At: at}, err
+}

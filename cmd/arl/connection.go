@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// connection is a ledger's server, and what is pinned of the ledger.
+type connection struct {
+	client  *client.Client
+	url     string
+	root    verify.Root
+	profile *profile     // nil: there is none on this machine
+	before  *headInfo    // accepted before this command; nil: none
+	clock   *serverClock // as the server's answers show it
+}
+
+// withConnection connects for as long as use takes, and remembers the newest
+// head that was accepted meanwhile.
+func (a *app) withConnection(ctx context.Context, t *target, use func(*connection) error) error {
+	c, err := a.connect(ctx, t)
+	if err != nil {
+		return err
+	}
+	err = use(c)
+	accepted := c.client.Accepted()
+	if accepted.Note == "" || c.before != nil && accepted.Head == merkle.Head(*c.before) {
+		return err
+	}
+	return errors.Join(err, a.saveHead(c.root.Origin, accepted.Note))
+}
+
+// connect finds URL and pinned root of a ledger. A URL without a profile is
+// matched to the profile that pins the origin which its server names.
+func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
+	c := &connection{url: t.url}
+	var err error
+	switch {
+	case t.url == "" || t.profile != "":
+		c.profile, err = a.chooseProfile(t.profile)
+	case t.root == "":
+		c.profile, err = a.matchProfile(ctx, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.profile != nil {
+		c.root = withCosigner(c.profile.Root)
+		c.url = cmp.Or(c.url, c.profile.URL)
+	}
+	if t.root != "" {
+		if c.root, err = a.readRoot(t.root); err != nil {
+			return nil, err
+		}
+		if c.profile != nil && c.profile.Root.Genesis != c.root.Genesis {
+			return nil, withExit(exitConfig, fmt.Errorf("profile %s pins another ledger than %s", c.profile.Name, t.root))
+		}
+	}
+	known, err := a.loadHead(c.root)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		c.before = &headInfo{known.Size, known.Root}
+	} else {
+		known = new(client.Head)
+	}
+	c.client, c.clock, err = t.client(c.url, c.root, known.Note)
+	return c, err
+}
+
+// matchProfile finds the profile of the ledger that a server serves: that with
+// the same URL if there is one, else that whose origin the server names.
+func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
+	names, err := a.profileNames()
+	if err != nil {
+		return nil, err
+	}
+	var profiles []*profile
+	for _, name := range names {
+		p, err := a.loadProfile(name)
+		if err != nil {
+			return nil, err
+		}
+		if p.URL == t.url {
+			return p, nil
+		}
+		profiles = append(profiles, p)
+	}
+	for _, p := range profiles {
+		c, _, err := t.client(t.url, p.Root, "")
+		if err != nil {
+			return nil, err
+		}
+		_, err = c.Log(ctx)
+		if _, answered := errors.AsType[*api.Problem](err); err == nil || answered || systemCode(err) != exitInternal {
+			return p, err
+		}
+	}
+	return nil, withExit(exitConfig, fmt.Errorf("nothing on this machine pins the ledger at %s: obtain its root from somebody you trust, and pass --root FILE", t.url))
+}
+
+// client returns a client of the server at a URL.
+func (t *target) client(url string, root verify.Root, accepted string) (*client.Client, *serverClock, error) {
+	config, err := t.tlsConfig()
+	if err != nil {
+		return nil, nil, withExit(exitConfig, err)
+	}
+	clock := &serverClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	c, err := client.New(url, root, &client.Config{HTTP: &http.Client{Transport: clock}, Accepted: accepted})
+	return c, clock, withExit(exitConfig, err)
+}
+
+// tlsConfig reads the certificates that the flags name.
+func (t *target) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	if t.tlsCA != "" {
+		pem, err := os.ReadFile(t.tlsCA)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in it", t.tlsCA)
+		}
+	}
+	if t.tlsCert != "" || t.tlsKey != "" {
+		pair, err := tls.LoadX509KeyPair(t.tlsCert, t.tlsKey)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// serverClock reads the server's clock off its answers.
+type serverClock struct {
+	next http.RoundTripper
+	seen bool
+	skew time.Duration // how far the server's clock is ahead of ours
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *serverClock) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := s.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		s.seen, s.skew = true, time.Until(date)
+	}
+	return response, nil
+}
+
+// chain returns the verified chain of policies and keys.
+func (c *connection) chain(ctx context.Context) (*verify.Chain, error) { return c.client.Chain(ctx) }
+
+// agent returns what the chain says of a principal.
+func (c *connection) agent(ctx context.Context, principal string) (*verify.AgentInfo, error) {
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, ok := chain.Agent(entry.Principal(principal))
+	if !ok {
+		return nil, withExit(exitNotFound, fmt.Errorf("%s was never enrolled", principal))
+	}
+	return &info, nil
+}
+
+// signer is a private key and whom it speaks for.
+type signer struct {
+	*keys.Signer
+	principal entry.Principal
+}
+
+// signer loads the key in a file, or the profile's key of a principal, and finds
+// out whom it is enrolled for.
+func (a *app) signer(ctx context.Context, c *connection, file string, fallback entry.Principal) (*signer, error) {
+	if file == "" {
+		if c.profile == nil {
+			return nil, usage("there is no profile with a key of %s: pass the key file", fallback)
+		}
+		path, err := c.profile.key(fallback)
+		if err != nil {
+			return nil, err
+		}
+		loaded, err := keys.Load(path, a.passphrase)
+		return &signer{loaded, fallback}, err
+	}
+	loaded, err := keys.Load(file, a.passphrase)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keyID := loaded.Public().KeyID()
+	owner, _ := ownerOf(chain, keyID)
+	if owner == "" {
+		return nil, withExit(exitDenied, fmt.Errorf("%s: %s is enrolled for nobody: arl agent enrol --key %s", file, keyID, file))
+	}
+	return &signer{loaded, owner}, nil
+}
+
+// ownerOf returns whom a key is or was enrolled for, and whether it counts.
+func ownerOf(chain *verify.Chain, keyID string) (owner entry.Principal, counts bool) {
+	if policy, _ := chain.Policy(); policy != nil {
+		for _, a := range policy.Authority {
+			if a.Key.KeyID() == keyID {
+				return a.Principal, true
+			}
+		}
+	}
+	for _, info := range chain.Agents() {
+		for i := range info.Keys {
+			if info.Keys[i].Key.KeyID() == keyID {
+				return info.Principal, info.Keys[i].Revoked == 0
+			}
+		}
+	}
+	return "", false
+}
+
+// bundle returns receipts as lines that arl verify checks alone: with those of
+// the policies and enrolments that they count by, and the proofs that their
+// heads are of one log.
+func (c *connection) bundle(ctx context.Context, receipts []verify.Receipt) ([]byte, error) {
+	links, err := c.links(ctx, receipts)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	there, notes := map[uint64]bool{}, map[uint64]string{}
+	for _, r := range slices.Concat(receipts, links) {
+		if there[r.Index] {
+			continue
+		}
+		there[r.Index] = true
+		head, err := c.root.Head([]byte(r.Head))
+		if err != nil {
+			return nil, err
+		}
+		notes[head.Size] = r.Head
+		if err := appendLine(&b, r.Encode); err != nil {
+			return nil, err
+		}
+	}
+	sizes := slices.Sorted(maps.Keys(notes))
+	for i := 1; i < len(sizes); i++ {
+		proof, err := c.client.Consistency(ctx, notes[sizes[i-1]], notes[sizes[i]])
+		if err != nil {
+			return nil, err
+		}
+		if err := appendLine(&b, proof.Encode); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func (c *connection) writeBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
+	content, err := c.bundle(ctx, receipts)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, content)
+}
+
+func appendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {
+	line, err := encode()
+	b.Write(append(line, '\n'))
+	return err
+}
+
+// links returns the receipts of all policies, and of the agent entries about the
+// issuers of the given entries, about the issuers of those, and so on.
+func (c *connection) links(ctx context.Context, receipts []verify.Receipt) ([]verify.Receipt, error) {
+	needed := map[entry.Principal]bool{}
+	for _, r := range receipts {
+		e, _, err := entry.DecodeLeaf(r.Leaf)
+		if err != nil {
+			return nil, err
+		}
+		needed[e.Header.Iss] = true
+	}
+	var all []*client.Entry
+	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
+		for e, err := range c.client.Entries(ctx, client.Query{Kind: kind, Page: api.MaxPage}) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+	}
+	// Backwards: who enrols somebody was enrolled before.
+	slices.SortFunc(all, func(x, y *client.Entry) int { return cmp.Compare(y.Index, x.Index) })
+	var links []verify.Receipt
+	for _, e := range all {
+		if agent, ok := e.Body.(*entry.Agent); ok && !needed[agent.Principal] {
+			continue
+		}
+		needed[e.Header.Iss] = true
+		links = append(links, e.Receipt)
+	}
+	slices.Reverse(links)
+	return links, nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"syscall"
+
+	"charm.land/fang/v2"
+
+	"recoveryledger/api"
+	"recoveryledger/coord/recovery/run"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// The exit codes (docs/cli.md). Scripts depend on them.
+const (
+	exitOK           = 0
+	exitInternal     = 1
+	exitUsage        = 2
+	exitNotFound     = 3
+	exitDenied       = 4
+	exitVerification = 5
+	exitConflict     = 6
+	exitUnavailable  = 9
+	exitInconsistent = 10
+	exitRateLimited  = 12
+	exitIO           = 74 // EX_IOERR of sysexits.h
+	exitConfig       = 78 // EX_CONFIG of sysexits.h
+	exitInterrupted  = 130
+)
+
+// exitError is an error that knows its exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *exitError) Unwrap() error { return e.err }
+
+// withExit gives err an exit code; nil stays nil.
+func withExit(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// usage is an error of the command line itself.
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// exitCode returns the exit code for the end of a command.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if own, ok := errors.AsType[*exitError](err); ok {
+		return own.code
+	}
+	if problem, ok := errors.AsType[*api.Problem](err); ok {
+		return problemCode(problem)
+	}
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return refusalCode(refusal.Problem)
+	}
+	if _, ok := errors.AsType[*inconsistency](err); ok {
+		return exitInconsistent
+	}
+	if _, ok := errors.AsType[*verify.ForkError](err); ok {
+		return exitInconsistent
+	}
+	if _, ok := errors.AsType[*verify.StepError](err); ok {
+		return exitVerification
+	}
+	if _, ok := errors.AsType[*verify.FormatError](err); ok {
+		return exitVerification
+	}
+	if _, ok := errors.AsType[*run.Error](err); ok {
+		return exitUsage
+	}
+	return systemCode(err)
+}
+
+// systemCode is exitCode for errors that carry nothing but what they are.
+func systemCode(err error) int {
+	_, network := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrAnchor):
+		return exitInconsistent
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist):
+		return exitConflict
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case network, errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, ledger.ErrStopped):
+		return exitUnavailable
+	case errors.Is(err, keys.ErrPassphrase), errors.Is(err, fs.ErrPermission):
+		return exitDenied
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+		return exitIO
+	}
+	return exitInternal
+}
+
+func problemCode(p *api.Problem) int {
+	if p.Name() != "" {
+		return refusalCode(p.Name())
+	}
+	switch {
+	case p.Status == http.StatusNotFound:
+		return exitNotFound
+	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
+		return exitDenied
+	case p.Status == http.StatusTooManyRequests:
+		return exitRateLimited
+	case p.Status >= http.StatusInternalServerError:
+		return exitUnavailable
+	}
+	return exitUsage
+}
+
+func refusalCode(problem entry.Problem) int {
+	switch problem {
+	case entry.Malformed, entry.UnsupportedAlg, entry.TooLarge:
+		return exitUsage
+	case entry.NotFound, entry.UnknownSubject:
+		return exitNotFound
+	case entry.BadSignature:
+		return exitVerification
+	case entry.IDConflict, entry.StateConflict, entry.PolicySuperseded, entry.FencedDependency, entry.StaleEpoch, entry.ScopeMismatch, entry.Stale:
+		return exitConflict
+	case entry.RateLimited:
+		return exitRateLimited
+	case entry.NotReady, entry.InsufficientStorage:
+		return exitUnavailable
+	}
+	return exitDenied
+}
+
+// inconsistency is a log that contradicts itself, and what shows it.
+type inconsistency struct {
+	kind     string // of evidence, a word for the file's name
+	evidence any
+	err      error
+}
+
+// Error implements error.
+func (e *inconsistency) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *inconsistency) Unwrap() error { return e.err }
+
+// forkEvidence are two signed heads that cannot both be of one log.
+type forkEvidence struct {
+	Detail string `json:"detail"`
+	First  string `json:"first"`
+	Second string `json:"second"`
+}
+
+// printError writes what went wrong and, where it is known, what to do. What
+// shows that a log is inconsistent is kept.
+func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
+	fmt.Fprintf(w, "arl: %v\n", err)
+	if name := problemName(err); name != "" {
+		fmt.Fprintf(w, "More: arl explain %s\n", name)
+	}
+	found, ok := errors.AsType[*inconsistency](err)
+	if fork, is := errors.AsType[*verify.ForkError](err); is && !ok {
+		found, ok = &inconsistency{kind: "fork", evidence: forkEvidence{fork.Detail, fork.First, fork.Second}}, true
+	}
+	if !ok {
+		return
+	}
+	path, err := a.keepEvidence(found.kind, found.evidence)
+	if err != nil {
+		fmt.Fprintf(w, "The evidence could not be kept: %v\n", err)
+		return
+	}
+	fmt.Fprintf(w, "Evidence: %s\n", path)
+}
+
+// problemName is the problem type of an error that has one.
+func problemName(err error) entry.Problem {
+	if problem, ok := errors.AsType[*api.Problem](err); ok {
+		return problem.Name()
+	}
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return refusal.Problem
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api"
+)
+
+// explanation is what is known of a code.
+type explanation struct {
+	Code   string `json:"code"`
+	Title  string `json:"title"`
+	Text   string `json:"text,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain [CODE]",
+		Short: "Explain a problem type, an exit code or a rule",
+		Long: "Explain a problem type such as state-conflict, an exit code such as 5, or a rule of the protocol such as\n" +
+			"REG-4. Without a code, list them all.",
+		Example: "  arl explain policy-superseded",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listExplanations()
+			}
+			return a.explain(args[0])
+		},
+	}
+}
+
+func (a *app) explain(code string) error {
+	if found, ok := api.Explain(code); ok {
+		code = string(found.Name)
+	}
+	var known []string
+	for _, e := range explanations() {
+		if strings.EqualFold(e.Code, code) {
+			if a.settings.output == outputJSON {
+				return a.printJSON(e)
+			}
+			return a.printText(e.text())
+		}
+		known = append(known, e.Code)
+	}
+	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code or rule%s", code, suggest(code, known)))
+}
+
+func (a *app) listExplanations() error {
+	l := a.newList("CODE", "MEANS")
+	for _, e := range explanations() {
+		if err := l.add(e, e.Code, e.Title); err != nil {
+			return err
+		}
+	}
+	return l.close()
+}
+
+func (e *explanation) text() string {
+	text := e.Code + ": " + e.Title + "\n"
+	if e.Text != "" {
+		text += "\n" + e.Text + "\n"
+	}
+	if e.Remedy != "" {
+		text += "\nRemedy: " + e.Remedy + "\n"
+	}
+	return text
+}
+
+func explanations() []explanation {
+	var all []explanation
+	for _, t := range api.Types() {
+		all = append(all, explanation{string(t.Name), fmt.Sprintf("%s (HTTP %d)", t.Title, t.Status), t.Text, t.Remedy})
+	}
+	for _, e := range exitCodes() {
+		all = append(all, explanation{strconv.Itoa(e.code), "exit code: " + e.title, e.text, ""})
+	}
+	return append(all, rules()...)
+}
+
+// exitMeaning is what an exit code says.
+type exitMeaning struct {
+	code        int
+	title, text string
+}
+
+func exitCodes() []exitMeaning {
+	return []exitMeaning{
+		{exitOK, "success", "What was asked for was done, and what was verified holds."},
+		{exitInternal, "internal error", "Something that should not happen. The message on stderr says what; please report it."},
+		{exitUsage, "usage", "The command line or the content of a given file is wrong; nothing was sent or changed. --help shows one example."},
+		{exitNotFound, "not found", "A file, entry, agent, profile or ledger that was named does not exist."},
+		{exitDenied, "denied", "The key may not do this (unknown-issuer, unauthorized-role), a passphrase is wrong, or the operating system refuses access."},
+		{exitVerification, "verification failed", "A signature, proof or receipt does not hold against the pinned root. Do not act on what it claims."},
+		{exitConflict, "conflict", "The state does not allow it: an id is taken, another policy is in force, a file exists, another process has the ledger open."},
+		{exitUnavailable, "timeout, unavailable", "The ledger cannot be reached, or does not take entries now. Sending the same again is safe."},
+		{exitInconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
+			"do not allow. The message names the file with the evidence; keep it."},
+		{exitRateLimited, "rate limited", "Too many requests, or the issuer's quota of the hour is used up. Retry later with the same bytes."},
+		{exitIO, "input/output", "Writing or syncing failed. A ledger stops at once then: what it acknowledged is on disk, and nothing else is claimed."},
+		{exitConfig, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},
+		{exitInterrupted, "interrupted", "A signal ended the command, or it was not confirmed."},
+	}
+}

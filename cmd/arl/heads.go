@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"recoveryledger/api/client"
+	"recoveryledger/verify"
+)
+
+// Kept here is the tree head that was accepted last, of each ledger that this machine knows:
+// later ones must continue it, so that no server can show two logs one after
+// the other (AGT-1).
+
+func (a *app) headFile(origin string) (string, error) {
+	home, err := a.homeDir()
+	return filepath.Join(home, "heads", profileName(origin)+".note"), err
+}
+
+// loadHead returns the head that was accepted last; nil if none was.
+func (a *app) loadHead(root verify.Root) (*client.Head, error) {
+	path, err := a.headFile(root.Origin)
+	if err != nil {
+		return nil, err
+	}
+	note, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, err := root.Head(note)
+	if err != nil {
+		return nil, fmt.Errorf("%s, the tree head that was accepted last: %w", path, err)
+	}
+	return &client.Head{Head: head, Note: string(note)}, nil
+}
+
+func (a *app) saveHead(origin, note string) error {
+	path, err := a.headFile(origin)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return withExit(exitIO, renameio.WriteFile(path, []byte(note), 0o600))
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+func (a *app) keyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "key",
+		Short:   "Make and show private keys",
+		Example: "  arl key generate --out agent.key",
+	}
+	cmd.AddCommand(a.keyGenerateCommand(), a.keyShowCommand())
+	return cmd
+}
+
+// keyInfo is what is said of a key: never the private part.
+type keyInfo struct {
+	File      string          `json:"file"`
+	Algorithm keys.Algorithm  `json:"algorithm"`
+	KeyID     string          `json:"keyid"`
+	PublicKey entry.PublicKey `json:"public_key"`
+}
+
+func (a *app) keyGenerateCommand() *cobra.Command {
+	var out, algorithm string
+	var encrypted bool
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Make a private key in a new file",
+		Long: "Make a private key in a new file that only its owner can read; a file that exists is never touched.\n" +
+			"With --passphrase it is encrypted; " + passphraseVariable + " answers instead of a prompt.",
+		Example: "  arl key generate --out agent.key",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var passphrase keys.Passphrase
+			if encrypted {
+				passphrase = a.newPassphrase
+			}
+			signer, err := keys.Generate(out, keys.Algorithm(algorithm), passphrase)
+			if err != nil {
+				return err
+			}
+			return a.printKey(out, signer.Public())
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file to make (mandatory)")
+	cmd.Flags().StringVar(&algorithm, "algorithm", string(keys.Ed25519), fmt.Sprintf("%s|%s", keys.Ed25519, keys.ECDSAP256))
+	cmd.Flags().BoolVar(&encrypted, "passphrase", false, "encrypt the file with a passphrase")
+	_ = cmd.MarkFlagRequired("out") // the flag exists
+	return cmd
+}
+
+func (a *app) keyShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show FILE",
+		Short:   "Show a key's public half and fingerprint",
+		Example: "  arl key show agent.key",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			signer, err := keys.Load(args[0], a.passphrase)
+			if err != nil {
+				return err
+			}
+			return a.printKey(args[0], signer.Public())
+		},
+	}
+}
+
+func (a *app) printKey(file string, public entry.PublicKey) error {
+	info := keyInfo{File: file, Algorithm: algorithmOf(public), KeyID: public.KeyID(), PublicKey: public}
+	return a.printObject(info, field{"file", file}, field{"algorithm", string(info.Algorithm)},
+		field{"keyid", info.KeyID}, field{"public key", public.String()})
+}
+
+func algorithmOf(public entry.PublicKey) keys.Algorithm {
+	if _, ok := public.Crypto().(*ecdsa.PublicKey); ok {
+		return keys.ECDSAP256
+	}
+	return keys.Ed25519
+}

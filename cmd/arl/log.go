@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"recoveryledger/ledger"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// logOptions are the flags of all verbs of log.
+type logOptions struct {
+	target
+	data   string // directory of a stopped ledger
+	anchor string
+}
+
+func (a *app) logCommand() *cobra.Command {
+	var o logOptions
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Look at the log as a whole",
+		Long: "Look at the log as a whole: of a running ledger, or with --data of a stopped one, in place. Everything that a\n" +
+			"server says is checked against the pinned root before it is shown.",
+		Example: "  arl log head",
+	}
+	flags := cmd.PersistentFlags()
+	o.register(flags)
+	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
+	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+	cmd.AddCommand(a.logHeadCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
+		a.logExportCommand(&o), a.logTailCommand(&o))
+	return cmd
+}
+
+// headReport is what arl log head prints.
+type headReport struct {
+	Origin   string      `json:"origin"`
+	Size     uint64      `json:"size"`
+	Root     merkle.Hash `json:"root"`
+	Note     string      `json:"note"`
+	Previous *headInfo   `json:"previous,omitempty"` // accepted before; a prefix of this one
+	Checked  string      `json:"checked"`
+}
+
+func (a *app) logHeadCommand(o *logOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "head",
+		Short: "Show the tree head, verified",
+		Long: "Show the newest signed tree head. It is checked to be signed by the pinned keys and to continue the head\n" +
+			"that was accepted before on this machine.",
+		Example: "  arl log head",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withLog(cmd.Context(), o, func(l *openLog) error { return a.logHead(cmd.Context(), l) })
+		},
+	}
+}
+
+func (a *app) logHead(ctx context.Context, l *openLog) error {
+	head, err := l.head(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := l.root.Verify(verify.Material{Heads: []string{head.Note}})
+	if err != nil {
+		return err
+	}
+	r := headReport{Origin: l.root.Origin, Size: head.Size, Root: head.Root, Note: head.Note, Previous: l.before, Checked: report.Checked[0].Detail}
+	history := "none was accepted before on this machine"
+	if l.before != nil {
+		history = fmt.Sprintf("continues size %d, accepted before", l.before.Size)
+	}
+	return a.printObject(r, field{"origin", r.Origin}, field{"size", decimal(r.Size)}, field{"root", r.Root.String()},
+		field{"checked", r.Checked}, field{"history", history})
+}
+
+func (a *app) logProofCommand(o *logOptions) *cobra.Command {
+	var index uint64
+	var format, out string
+	cmd := &cobra.Command{
+		Use:   "proof",
+		Short: "Write the proof that an entry is in the log",
+		Long: "Write the receipt of an entry, or its .tlog-proof (c2sp.org/tlog-proof). The leaf of a .tlog-proof is written\n" +
+			"beside it, as OUT.leaf.",
+		Example: "  arl log proof --index 0 --out genesis.receipt.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "receipt" && format != "tlog-proof" {
+				return usage("--format %s: want receipt or tlog-proof", format)
+			}
+			return a.withLog(cmd.Context(), o, func(l *openLog) error {
+				receipt, err := l.receipt(cmd.Context(), index)
+				if err != nil {
+					return err
+				}
+				return a.writeProof(receipt, format, out)
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&index, "index", 0, "index of the entry (mandatory)")
+	cmd.Flags().StringVar(&format, "format", "receipt", "receipt|tlog-proof")
+	cmd.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
+	_ = cmd.MarkFlagRequired("index") // the flag exists
+	return cmd
+}
+
+func (a *app) writeProof(receipt *verify.Receipt, format, out string) error {
+	content, err := receipt.Encode()
+	content = append(content, '\n')
+	if format == "tlog-proof" {
+		content, err = receipt.TLogProof()
+	}
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		return a.printText(string(content))
+	}
+	if format == "tlog-proof" {
+		if err := writeFile(out+".leaf", receipt.Leaf); err != nil {
+			return err
+		}
+	}
+	return writeFile(out, content)
+}
+
+// writeFile writes a file that others may read, whole or not at all.
+func writeFile(path string, content []byte) error {
+	return withExit(exitIO, renameio.WriteFile(path, content, 0o644))
+}
+
+func (a *app) logFsckCommand(o *logOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "fsck",
+		Short: "Compute everything in a stopped ledger again and compare",
+		Long: "Compute everything in a stopped ledger again from its entries and compare: files, leaves, tiles, indexes, dedup\n" +
+			"keys, snapshots, tree head, anchor. Nothing is changed. The first difference ends it, with exit code 10.",
+		Example: "  arl log fsck --data ./data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.data == "" {
+				return usage("fsck works on a stopped ledger: pass --data DIR (arl log audit checks a running one)")
+			}
+			return a.fsck(cmd.Context(), o)
+		},
+	}
+}
+
+// fsckReport is a [ledger.CheckReport] as it is printed.
+type fsckReport struct {
+	Data      string   `json:"data"`
+	Head      headInfo `json:"head"`
+	Anchor    headInfo `json:"anchor"`
+	Files     uint64   `json:"files"`
+	Entries   uint64   `json:"entries"`
+	Tiles     uint64   `json:"tiles"`
+	Dedup     uint64   `json:"dedup"`
+	Tags      uint64   `json:"tags"`
+	Snapshots uint64   `json:"snapshots"`
+}
+
+// damageEvidence is what fsck found wrong.
+type damageEvidence struct {
+	Data string `json:"data"`
+	Name string `json:"name"`
+	Key  []byte `json:"key"`
+	What string `json:"what"`
+}
+
+func (a *app) fsck(ctx context.Context, o *logOptions) error {
+	n, err := prepareNode(o.nodeOptions())
+	if err != nil {
+		return err
+	}
+	tell, end := a.progress("fsck")
+	found, err := ledger.Check(ctx, n.database(), n.ledgerConfig(o.nodeOptions()), tell)
+	end()
+	if damage, ok := errors.AsType[*ledger.DamageError](err); ok {
+		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, err}
+	}
+	if err != nil {
+		return err
+	}
+	r := fsckReport{Data: o.data, Head: headInfo(found.Head), Anchor: headInfo(found.Anchor), Files: found.Files, Entries: found.Entries,
+		Tiles: found.Tiles, Dedup: found.Dedup, Tags: found.Tags, Snapshots: found.Snapshots}
+	return a.printObject(r,
+		field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
+		field{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)},
+		field{"entries", decimal(r.Entries)}, field{"full tiles", decimal(r.Tiles)}, field{"dedup keys", decimal(r.Dedup)},
+		field{"index keys", decimal(r.Tags)}, field{"snapshots", decimal(r.Snapshots)}, field{"files", decimal(r.Files)},
+		field{"verdict", "sound"})
+}
+
+// nodeOptions opens the data directory as it is: a log that is only read is
+// closed before anything could fail to be written.
+func (o *logOptions) nodeOptions() nodeOptions {
+	return nodeOptions{dir: o.data, anchor: o.anchor, fatal: func(err error) {
+		fmt.Fprintf(os.Stderr, "arl: %v\n", err)
+		os.Exit(exitIO)
+	}}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"recoveryledger/api/client"
+	"recoveryledger/ledger"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// logSource is where a log is looked at: a server or a stopped ledger.
+type logSource interface {
+	// head returns the newest tree head there is, and published the newest with
+	// all signatures. Both are signed by the pinned keys and continue the head
+	// that was accepted before.
+	head(ctx context.Context) (client.Head, error)
+	published(ctx context.Context) (client.Head, error)
+	// receipt returns a verified receipt.
+	receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
+	// tile returns bytes that count for nothing until they are hashed into a
+	// head.
+	tile(ctx context.Context, t merkle.Tile) ([]byte, error)
+}
+
+// openLog is a log under what is pinned of it.
+type openLog struct {
+	logSource
+	root   verify.Root
+	before *headInfo // accepted before this command; nil: none
+}
+
+// withLog opens the log that the flags name, for as long as use takes.
+func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) error) error {
+	if o.data == "" {
+		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(&openLog{c, c.root, c.before}) })
+	}
+	if o.url != "" {
+		return usage("--data and --url name two logs: pass one of them")
+	}
+	n, err := openNode(o.nodeOptions())
+	if err != nil {
+		return err
+	}
+	source, err := a.nodeSource(n, o.root)
+	if err == nil {
+		l := &openLog{logSource: source, root: source.root}
+		if source.known != nil {
+			l.before = &headInfo{source.known.Size, source.known.Root}
+		}
+		err = use(l)
+	}
+	return errors.Join(err, n.log.Close())
+}
+
+// head is the newest one that was accepted: the published one is up to a second
+// behind receipts.
+func (c *connection) head(ctx context.Context) (client.Head, error) {
+	_, err := c.client.Head(ctx)
+	return c.client.Accepted(), err
+}
+
+func (c *connection) published(ctx context.Context) (client.Head, error) { return c.client.Head(ctx) }
+
+func (c *connection) receipt(ctx context.Context, index uint64) (*verify.Receipt, error) {
+	return c.client.Receipt(ctx, index)
+}
+
+func (c *connection) tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
+	return c.client.Tile(ctx, t)
+}
+
+// nodeSource is a stopped ledger, opened in place.
+type nodeSource struct {
+	app   *app
+	node  *node
+	root  verify.Root
+	known *client.Head // accepted before; nil: none
+}
+
+// nodeSource pins the root in a file, or what the directory itself says.
+func (a *app) nodeSource(n *node, rootFile string) (*nodeSource, error) {
+	s := &nodeSource{app: a, node: n}
+	root, err := n.root()
+	s.root = withCosigner(root)
+	if err == nil && rootFile != "" {
+		s.root, err = a.readRoot(rootFile)
+	}
+	if err == nil {
+		s.known, err = a.loadHead(s.root)
+	}
+	return s, err
+}
+
+func (s *nodeSource) head(ctx context.Context) (client.Head, error) { return s.published(ctx) }
+
+func (s *nodeSource) published(context.Context) (client.Head, error) {
+	published, err := s.node.log.Published()
+	if err != nil {
+		return client.Head{}, err
+	}
+	head := client.Head{Head: published.Head, Note: published.Note}
+	if _, err := s.root.Head([]byte(head.Note)); err != nil {
+		return head, err
+	}
+	if s.known != nil {
+		if err := s.continues(head); err != nil {
+			return head, err
+		}
+	}
+	return head, s.app.saveHead(s.root.Origin, head.Note)
+}
+
+// continues proves that the head continues the one accepted before. That it
+// does not is evidence.
+func (s *nodeSource) continues(head client.Head) error {
+	path, err := s.node.log.Consistency(s.known.Size, head.Size)
+	if err == nil {
+		err = merkle.CheckConsistency(s.known.Head, head.Head, path)
+	}
+	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
+		return &verify.ForkError{First: s.known.Note, Second: head.Note,
+			Detail: fmt.Sprintf("the log of %d entries here does not continue that of %d, accepted before: %v", head.Size, s.known.Size, err)}
+	}
+	return err
+}
+
+func (s *nodeSource) receipt(_ context.Context, index uint64) (*verify.Receipt, error) {
+	receipt, err := s.node.log.Receipt(index)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.root.Verify(verify.Material{Receipts: []verify.Receipt{*receipt}})
+	return receipt, err
+}
+
+func (s *nodeSource) tile(_ context.Context, t merkle.Tile) ([]byte, error) {
+	return s.node.log.Tile(t)
+}
+
+// leaves reads the leaves of a log from its entry bundles.
+func leaves(ctx context.Context, src logSource, size uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for index := uint64(0); index*merkle.TileWidth < size; index++ {
+			width := min(size-index*merkle.TileWidth, merkle.TileWidth)
+			tile := merkle.Tile{Entries: true, Index: index, Width: int(width)}
+			bundle, err := src.tile(ctx, tile)
+			for range width {
+				var leaf []byte
+				if err == nil {
+					leaf, bundle, err = cutLeaf(bundle)
+				}
+				if !yield(leaf, err) || err != nil {
+					return
+				}
+			}
+			if len(bundle) > 0 {
+				yield(nil, fmt.Errorf("%w: %s has %d bytes too many", ledger.ErrCorrupt, tile.Path(), len(bundle)))
+				return
+			}
+		}
+	}
+}
+
+// cutLeaf cuts the first leaf off a bundle: its length in two bytes, then it.
+func cutLeaf(bundle []byte) (leaf, rest []byte, err error) {
+	if len(bundle) < 2 || len(bundle)-2 < int(binary.BigEndian.Uint16(bundle)) {
+		return nil, nil, fmt.Errorf("%w: an entry bundle ends too early", ledger.ErrCorrupt)
+	}
+	end := 2 + int(binary.BigEndian.Uint16(bundle))
+	return bundle[2:end], bundle[end:], nil
+}

@@ -1,0 +1,90 @@
+// Command arl is the agent recovery ledger: the server, and the tools of those
+// who operate, use and audit it.
+//
+// Machine output goes to stdout, everything else to stderr. The exit code says
+// how it ended; see [exitCode].
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"charm.land/fang/v2"
+	"github.com/spf13/cobra"
+)
+
+// version is set when the program is built (make build).
+var version = "devel"
+
+func main() { os.Exit(execute()) }
+
+// execute runs the command line and returns the exit code.
+func execute() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	err := fang.Execute(ctx, a.rootCommand(), fang.WithVersion(version), fang.WithErrorHandler(a.printError))
+	switch {
+	case err == nil:
+		return exitOK
+	case !a.reached:
+		return exitUsage // nothing but the command line was looked at
+	case ctx.Err() != nil && exitCode(err) == exitInternal:
+		return exitInterrupted
+	}
+	return exitCode(err)
+}
+
+// rootCommand assembles the commands, one noun a file.
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "arl",
+		Short: "The agent recovery ledger",
+		Long: "arl records failure signals, rollback decisions and their outcomes as signed entries of a Merkle log,\n" +
+			"and gives every entry a receipt that verifies offline.",
+		Example:           "  arl serve --data ./data --listen 127.0.0.1:8087",
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	a.settings.register(root.PersistentFlags())
+	root.AddCommand(
+		a.serveCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(),
+		a.logCommand(), a.verifyCommand(), a.doctorCommand(), a.explainCommand(), a.versionCommand(),
+	)
+	a.watch(root)
+	return root
+}
+
+// watch makes every command note that its own code was reached: what failed
+// before is the command line. A noun without its verb is taken care of here too.
+func (a *app) watch(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		a.watch(sub)
+	}
+	if cmd.RunE == nil {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = missingVerb
+		return
+	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.reached = true
+		return run(cmd, args)
+	}
+}
+
+// missingVerb answers a noun: alone with its help, else with what was meant.
+func missingVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var verbs []string
+	for _, sub := range cmd.Commands() {
+		verbs = append(verbs, sub.Name())
+	}
+	return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggest(args[0], verbs))
+}

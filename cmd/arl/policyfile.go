@@ -1,0 +1,199 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/google/uuid"
+
+	"recoveryledger/ledger/entry"
+)
+
+// policyFile is a policy as an operator writes it: the members of a policy
+// entry, but for those that signing it adds.
+type policyFile struct {
+	// Authority may be left out: it is whoever has it.
+	Authority  []entry.AuthorityKey        `json:"authority,omitempty"`
+	Roles      map[entry.Role][]entry.Role `json:"roles"`
+	Windows    entry.Windows               `json:"windows"`
+	Limits     entry.Limits                `json:"limits"`
+	Quotas     entry.Quotas                `json:"quotas"`
+	Quorum     entry.Quorum                `json:"quorum"`
+	MaxStepMS  int64                       `json:"max_step_ms"`
+	Witnesses  string                      `json:"witnesses,omitempty"`
+	LedgerKeys []string                    `json:"ledger_keys,omitempty"`
+	Recovery   any                         `json:"recovery,omitempty"`
+}
+
+// policyFileMax is the size of a policy file in bytes; what it says must fit an
+// envelope.
+const policyFileMax = entry.MaxEnvelope
+
+// loadPolicy reads a policy file. Header and previous are left to whoever signs
+// it, and so is authority if the file names none.
+func loadPolicy(path string) (*entry.Policy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	data, err := io.ReadAll(io.LimitReader(f, policyFileMax+1))
+	if err != nil {
+		return nil, withExit(exitIO, err)
+	}
+	policy, err := parsePolicy(path, data)
+	return policy, withExit(exitConfig, err)
+}
+
+// parsePolicy reads the content of a policy file, closed: what it does not know
+// or finds missing is an error that names file, line and column.
+func parsePolicy(name string, data []byte) (*entry.Policy, error) {
+	if len(data) > policyFileMax {
+		return nil, fmt.Errorf("%s: larger than a policy, which has at most %d bytes", name, policyFileMax)
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, yamlError(name, err)
+	}
+	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+		return nil, fmt.Errorf("%s: %d documents, want one", name, len(file.Docs))
+	}
+	body := file.Docs[0].Body
+	if err := refuseAliases(name, body); err != nil {
+		return nil, err
+	}
+	var typed policyFile
+	if err := yaml.NodeToValue(body, &typed, yaml.Strict()); err != nil {
+		return nil, yamlError(name, err)
+	}
+	var members map[string]any
+	if err := yaml.NodeToValue(body, &members); err != nil {
+		return nil, yamlError(name, err)
+	}
+	policy, err := decodePolicy(members)
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		line, column := place(file, refusal.Field)
+		return nil, fmt.Errorf("%s:%d:%d: %s: %s", name, line, column, refusal.Field, refusal.Detail)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return policy, nil
+}
+
+// decodePolicy gives the members to the decoder of entries, so that a file and
+// an entry obey the same rules. What only signing adds is filled in for that,
+// and taken out again.
+func decodePolicy(members map[string]any) (*entry.Policy, error) {
+	if len(members) == 0 {
+		return nil, errors.New("empty (start from arl policy show)")
+	}
+	header := entry.Header{V: 1, JTI: uuid.Nil.String(), Iss: principalAuthority, Aud: "policy.file", Iat: 1}
+	members["v"], members["jti"], members["iss"], members["aud"], members["iat"] = header.V, header.JTI, header.Iss, header.Aud, header.Iat
+	_, named := members["authority"]
+	if !named {
+		anyKey, err := entry.NewPublicKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public())
+		if err != nil {
+			return nil, err
+		}
+		members["authority"] = []entry.AuthorityKey{{Principal: principalAuthority, Key: anyKey}}
+	}
+	payload, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	e, err := entry.NewRaw(entry.KindPolicy, payload)
+	if err != nil {
+		return nil, err
+	}
+	policy, ok := e.Body.(*entry.Policy)
+	if !ok {
+		return nil, fmt.Errorf("decoded as %T", e.Body)
+	}
+	policy.Header = entry.Header{}
+	if !named {
+		policy.Authority = nil
+	}
+	return policy, nil
+}
+
+// formatPolicy writes a policy as a file that [parsePolicy] reads.
+func formatPolicy(p *entry.Policy) ([]byte, error) {
+	f, err := newPolicyFile(p)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.MarshalWithOptions(f, yaml.IndentSequence(true))
+}
+
+func newPolicyFile(p *entry.Policy) (*policyFile, error) {
+	f := &policyFile{Authority: p.Authority, Roles: p.Roles, Windows: p.Windows, Limits: p.Limits, Quotas: p.Quotas,
+		Quorum: p.Quorum, MaxStepMS: p.MaxStepMS, Witnesses: p.Witnesses, LedgerKeys: p.LedgerKeys}
+	if p.Recovery == nil {
+		return f, nil
+	}
+	return f, yaml.Unmarshal(p.Recovery, &f.Recovery) // every JSON is YAML; its integers stay integers
+}
+
+// refuseAliases refuses what makes a small file large, or says one thing in two
+// places.
+func refuseAliases(name string, body ast.Node) (err error) {
+	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.MergeKeyType, ast.TagType} {
+		for _, node := range ast.Filter(kind, body) {
+			at := node.GetToken().Position
+			return fmt.Errorf("%s:%d:%d: anchors, aliases, merge keys and tags are not read", name, at.Line, at.Column)
+		}
+	}
+	return nil
+}
+
+// yamlError says where in the file an error of the parser lies.
+func yamlError(name string, err error) error {
+	var at yaml.Error
+	if !errors.As(err, &at) || at.GetToken() == nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	message := at.GetMessage()
+	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
+		message += suggest(unknown.Token.Value, policyMembers())
+	}
+	position := at.GetToken().Position
+	return fmt.Errorf("%s:%d:%d: %s", name, position.Line, position.Column, message)
+}
+
+// policyMembers are all members that a policy file may have, at any depth.
+func policyMembers() []string {
+	return strings.Fields(`authority principal key roles agent
+		windows decide_ms answer_ms member_ms deadline_max_ms cooldown_ms since_max_ms bundle_max_age_ms iat_ms
+		limits incident signaler victim members agents domains fenced_ms window_ms
+		quotas entries_per_hour signals_per_hour quorum approve override signalers
+		max_step_ms witnesses ledger_keys recovery`)
+}
+
+// place returns where a member stands in the file, or the nearest that holds it.
+func place(file *ast.File, field string) (line, column int) {
+	for field != "" {
+		path, err := yaml.PathString("$." + field)
+		if err != nil {
+			break
+		}
+		node, err := path.FilterFile(file)
+		if block, ok := node.(*ast.MappingNode); ok && len(block.Values) > 0 {
+			node = block.Values[0].Key
+		}
+		if err == nil && node.GetToken() != nil {
+			position := node.GetToken().Position
+			return position.Line, position.Column
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return 1, 1
+}

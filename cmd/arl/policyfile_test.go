@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// defaultPolicy is the file that arl policy show --default prints.
+func defaultPolicy(t testing.TB) string {
+	t.Helper()
+	text, err := formatPolicy(coord.Genesis("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is shown can be applied: the file of a policy gives the policy, with all
+// its members.
+func TestPolicyFileReadsWhatItWrites(t *testing.T) {
+	full := coord.Genesis("test")
+	full.Witnesses = "log x\nquorum none\n"
+	full.LedgerKeys = []string{"a+b+c"}
+	full.Recovery = []byte(`{"rules":[{"attempts":9007199254740991,"when":"true"}]}`)
+	for _, want := range []*entry.Policy{coord.Genesis("test"), full} {
+		text, err := formatPolicy(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := parsePolicy("policy.yaml", text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		want.Header = entry.Header{}
+		asJSON := func(p *entry.Policy) string {
+			out, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		if diff := cmp.Diff(asJSON(want), asJSON(got)); diff != "" {
+			t.Errorf("policy (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// Every error names file, line and column, and what is wrong there.
+func TestPolicyFileErrorsNameThePlace(t *testing.T) {
+	good := defaultPolicy(t)
+	replace := func(old, with string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("no %q in\n%s", old, good)
+		}
+		return strings.Replace(good, old, with, 1)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown", replace("decide_ms:", "decide_mz:"), `p.yaml:5:3: unknown field "decide_mz" (did you mean decide_ms?)`},
+		{"unknown far", replace("decide_ms:", "bananas:"), `p.yaml:5:3: unknown field "bananas"`},
+		{"type", replace("decide_ms: 600000", "decide_ms: soon"), "p.yaml:5:14: cannot unmarshal string"},
+		{"fraction", replace("decide_ms: 600000", "decide_ms: 1.5"), "p.yaml:5:14: windows.decide_ms: 1.5 is not an integer"},
+		{"zero", replace("decide_ms: 600000", "decide_ms: 0"), "p.yaml:5:14: windows.decide_ms: 0, want a positive number"},
+		{"negative", replace("members: 100", "members: -1"), "limits.incident.members: -1 is negative"},
+		{"missing", replace("  decide_ms: 600000\n", ""), "p.yaml:5:3: windows.decide_ms: missing"},
+		{"missing block", replace("max_step_ms: 60000\n", ""), "p.yaml:1:1: max_step_ms: missing"},
+		{"null", replace("decide_ms: 600000", "decide_ms: null"), "windows.decide_ms"},
+		{"twice", replace("quorum:", "windows: {}\nquorum:"), `mapping key "windows" already defined at`},
+		{"role", replace("- enroller", "- king"), "p.yaml:3:7: roles.agent[0]: \"king\" is none of"},
+		{"granted", replace("agent:", "operator:"), `roles: only the authority grants the role "operator"`},
+		{"syntax", good + "quorum: [\n", "p.yaml:"},
+		{"anchor", replace("roles:", "roles: &r"), "anchors, aliases, merge keys and tags are not read"},
+		{"tag", replace("decide_ms: 600000", "decide_ms: !!int 600000"), "anchors, aliases, merge keys and tags are not read"},
+		{"documents", good + "---\n" + good, "2 documents, want one"},
+		{"empty", "", "documents, want one"},
+		{"scalar", "7\n", "p.yaml:1:1"},
+		{"list", "- 7\n", "p.yaml:1:"},
+		{"key", "authority:\n  - principal: a\n    key: AAAA\n" + good, "not a SubjectPublicKeyInfo"},
+		{"header", "jti: x\n" + good, `unknown field "jti"`},
+		{"large", good + "#" + strings.Repeat("x", policyFileMax), "larger than a policy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy, err := parsePolicy("p.yaml", []byte(c.text))
+			if err == nil || policy != nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("policy %v, error %v, want %q", policy, err, c.want)
+			}
+		})
+	}
+}
+
+// The limit holds at the limit and one past it.
+func TestPolicyFileLimit(t *testing.T) {
+	good := defaultPolicy(t)
+	padded := func(size int) []byte { return []byte(good + "#" + strings.Repeat("x", size-len(good)-1)) }
+	if _, err := parsePolicy("p.yaml", padded(policyFileMax)); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+	if _, err := parsePolicy("p.yaml", padded(policyFileMax+1)); err == nil {
+		t.Error("past the limit: no error")
+	}
+}
+
+// The words that are suggested are those that a policy has.
+func TestPolicyMembersAreTheMembers(t *testing.T) {
+	good := defaultPolicy(t)
+	for line := range strings.Lines(good) {
+		name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok && suggest(name, policyMembers()) != " (did you mean "+name+"?)" {
+			t.Errorf("%s is no known member", name)
+		}
+	}
+}
+
+// FuzzPolicyFile looks for a file that is read as a policy which, written again,
+// is read as another, or not at all.
+func FuzzPolicyFile(f *testing.F) {
+	good := defaultPolicy(f)
+	f.Add([]byte(good))
+	f.Add([]byte(strings.ReplaceAll(good, "\n  ", "\n    ")))
+	f.Add([]byte(good + "recovery: {rules: [{when: \"true\", n: 0x10}]}\nwitnesses: |\n  quorum none\n"))
+	f.Add([]byte("roles: &a [*a]\n"))
+	f.Add([]byte("? [a]\n: b\n"))
+	f.Add([]byte("roles: {agent: [enroller]}\nwindows: 1_000\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		policy, err := parsePolicy("fuzz.yaml", data)
+		if err != nil {
+			return
+		}
+		first, err := formatPolicy(policy)
+		if err != nil {
+			t.Fatalf("format: %v", err)
+		}
+		again, err := parsePolicy("again.yaml", first)
+		if err != nil {
+			t.Fatalf("what was written is not read: %v\n%s", err, first)
+		}
+		second, err := formatPolicy(again)
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%v: not the same\n%s\n%s", err, first, second)
+		}
+	})
+}

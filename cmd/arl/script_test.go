@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write what the scripts compare with; read the difference")
+
+// TestMain lets the test binary be the program: scripts run it as arl.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"arl": main})
+}
+
+// TestScripts runs the command line as users do, against real servers on
+// loopback. Beside the commands of testscript there are:
+//
+//	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
+//	stop                  ends it with SIGTERM and wants exit code 0
+//	exits CODE arl …      wants an exact exit code
+//	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
+//	replace FILE OLD NEW  replaces text that must be there
+//	flip FILE OFFSET      flips a bit; a negative offset counts from the end
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.FromSlash("../../testdata/scripts"),
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("ARL_HOME", filepath.Join(env.WorkDir, "home"))
+			env.Values[serverKey{}] = new(scriptServer)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve": scriptServe, "stop": scriptStop, "exits": scriptExits, "field": scriptField,
+			"replace": scriptReplace, "flip": scriptFlip,
+		},
+	})
+}
+
+type serverKey struct{}
+
+// scriptServer is the server of a script; nil: none runs.
+type scriptServer struct {
+	process *exec.Cmd
+	stderr  strings.Builder
+}
+
+func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
+	s, _ := ts.Value(serverKey{}).(*scriptServer)
+	args = append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...)
+	s.process = exec.Command("arl", args...)
+	s.process.Dir = ts.MkAbs(".")
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	s.stderr.Reset()
+	s.process.Stderr = &s.stderr
+	stdout, err := s.process.StdoutPipe()
+	ts.Check(err)
+	ts.Check(s.process.Start())
+	ts.Defer(s.kill)
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		s.kill()
+		ts.Fatalf("serve: %v\n%s", err, s.stderr.String())
+	}
+	var st started
+	ts.Check(json.Unmarshal(line, &st))
+	ts.Setenv("URL", st.URL)
+	ts.Setenv("ORIGIN", st.Origin)
+	ts.Setenv("GENESIS", st.Genesis)
+}
+
+func (s *scriptServer) kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill() // it may have ended by itself
+	_ = s.process.Wait()
+	s.process = nil
+}
+
+func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+	s, _ := ts.Value(serverKey{}).(*scriptServer)
+	ts.Check(s.process.Process.Signal(syscall.SIGTERM))
+	err := s.process.Wait()
+	s.process = nil
+	if err != nil {
+		ts.Fatalf("stop: %v\n%s", err, s.stderr.String())
+	}
+}
+
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func scriptField(ts *testscript.TestScript, _ bool, args []string) {
+	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	var members map[string]jsontext.Value
+	ts.Check(json.Unmarshal([]byte(line), &members))
+	value, ok := members[args[1]]
+	if !ok {
+		ts.Fatalf("no member %s in %s", args[1], line)
+	}
+	text := string(value)
+	if value.Kind() == '"' {
+		ts.Check(json.Unmarshal(value, &text))
+	}
+	ts.Setenv(args[0], text)
+}
+
+func scriptReplace(ts *testscript.TestScript, _ bool, args []string) {
+	content := ts.ReadFile(args[0])
+	if !strings.Contains(content, args[1]) {
+		ts.Fatalf("no %q in %s:\n%s", args[1], args[0], content)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o600))
+}
+
+func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
+	content := []byte(ts.ReadFile(args[0]))
+	offset, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if offset < 0 {
+		offset += len(content)
+	}
+	if offset < 0 || offset >= len(content) {
+		ts.Check(fmt.Errorf("%s has %d bytes", args[0], len(content)))
+	}
+	content[offset] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o600))
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/sync/errgroup"
+
+	"recoveryledger/api/server"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// serveOptions are the flags of arl serve.
+type serveOptions struct {
+	data, listen, policy, origin, anchor string
+	acceptAnchor, acceptClock, verbose   bool
+	tlsCert, tlsKey, tlsClientCA         string
+	traces                               bool
+	rate                                 float64
+	reserve                              uint64
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the ledger",
+		Long: "Run the ledger of a data directory. The first start makes its keys, the genesis policy, and an operator's\n" +
+			"key with a profile, so that later commands on this machine need no flags.",
+		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.data, "data", "", "data directory (mandatory)")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
+	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
+	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
+	flags.StringVar(&o.anchor, "anchor", "", "anchor file (default: the data directory's name with .anchor)")
+	flags.BoolVar(&o.acceptAnchor, "accept-anchor", false, "trust the database without its anchor")
+	flags.BoolVar(&o.acceptClock, "accept-clock", false, "trust a wall clock that is behind the last entry")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
+	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: ask clients for certificates of it (mTLS)")
+	flags.BoolVar(&o.traces, "traces", false, "send OpenTelemetry traces over OTLP/HTTP (OTEL_EXPORTER_OTLP_* say where)")
+	flags.Float64Var(&o.rate, "rate", 0, "requests a second from one address; negative: no limit (default 5000)")
+	flags.Uint64Var(&o.reserve, "reserve", 0, "free disk space in bytes below which entries are refused (default 256 MiB)")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests too")
+	_ = cmd.MarkFlagRequired("data") // the flag exists
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, o *serveOptions) error {
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	logger := a.logger(level)
+	metrics := server.NewMetrics()
+	n, err := openNode(nodeOptions{
+		dir: o.data, origin: o.origin, create: true, anchor: o.anchor,
+		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
+		reserve: o.reserve, logger: logger, observe: metrics.Commit,
+		// The process ends at once: a write that failed must leave no trace in
+		// memory, and the next start reads what is on disk.
+		fatal: func(err error) {
+			logger.Error("fatal: the ledger stops, nothing more is answered", "error", err.Error())
+			os.Exit(exitIO)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var order errgroup.Group
+	order.Go(func() error { return n.log.Run(running) })
+	serveErr := a.serveNode(ctx, o, n, metrics)
+	stop() // only now: the server has answered what it accepted
+	return errors.Join(serveErr, order.Wait(), n.log.Close())
+}
+
+// serveNode listens and serves until ctx ends.
+func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, metrics *server.Metrics) (err error) {
+	config := &server.Config{
+		Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coordinator,
+		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate,
+	}
+	if o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" {
+		if config.TLS, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
+			return withExit(exitConfig, err)
+		}
+	}
+	if o.traces {
+		exporter, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return withExit(exitConfig, err)
+		}
+		provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
+		defer func() { err = errors.Join(err, provider.Shutdown(context.WithoutCancel(ctx))) }()
+		config.Tracer = provider
+	}
+	if config.Evidence, err = server.OpenEvidence(filepath.Join(n.dir, "evidence.ndjson")); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, config.Evidence.Close()) }()
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return withExit(exitConfig, err)
+	}
+	url := listenURL(listener, config.TLS != nil)
+	root, err := a.introduce(ctx, n, url, o.policy)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if host, _, _ := net.SplitHostPort(listener.Addr().String()); config.TLS == nil && !net.ParseIP(host).IsLoopback() {
+		n.logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
+	}
+	s, err := server.New(config)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := a.printStarted(n, url, root); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return s.Run(ctx, listener)
+}
+
+func listenURL(listener net.Listener, encrypted bool) string {
+	if encrypted {
+		return "https://" + listener.Addr().String()
+	}
+	return "http://" + listener.Addr().String()
+}
+
+// introduce makes the ledger known to this machine: on the first start it
+// writes the genesis and the operator's keys, and always it brings the profile
+// up to date. A crash in between is made good by the next start.
+func (a *app) introduce(ctx context.Context, n *node, url, policyFile string) (verify.Root, error) {
+	home, err := a.homeDir()
+	if err != nil {
+		return verify.Root{}, err
+	}
+	name := profileName(n.keys.Origin)
+	dir := filepath.Join(home, "keys", name)
+	p := &profile{Name: name, URL: url}
+	owners := map[entry.Principal]*keys.Signer{}
+	for _, principal := range []entry.Principal{principalAuthority, principalOperator} {
+		path := filepath.Join(dir, string(principal)+".key")
+		signer, err := keys.Load(path, a.passphrase)
+		if errors.Is(err, fs.ErrNotExist) {
+			if n.log.Head().Size > 0 { // a ledger from elsewhere: its operator's keys are not here
+				continue
+			}
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return verify.Root{}, err
+			}
+			signer, err = keys.Generate(path, keys.Ed25519, nil)
+			if err != nil {
+				return verify.Root{}, err
+			}
+		} else if err != nil && n.log.Head().Size == 0 {
+			return verify.Root{}, err
+		}
+		owners[principal] = signer
+		p.Keys = append(p.Keys, namedKey{principal, path})
+	}
+	if n.log.Head().Size == 0 {
+		policy := coord.Genesis(n.keys.Origin)
+		if policyFile != "" {
+			if policy, err = loadPolicy(policyFile); err != nil {
+				return verify.Root{}, err
+			}
+		}
+		if err := n.genesis(ctx, policy, owners[principalAuthority], owners[principalOperator]); err != nil {
+			return verify.Root{}, err
+		}
+	}
+	if p.Root, err = n.root(); err != nil {
+		return verify.Root{}, err
+	}
+	return p.Root, a.saveProfile(p)
+}
+
+// started is what arl serve prints when the ledger takes entries.
+type started struct {
+	URL          string   `json:"url"`
+	Origin       string   `json:"origin"`
+	VerifierKeys []string `json:"verifier_keys"`
+	Genesis      string   `json:"genesis"`
+	Data         string   `json:"data"`
+}
+
+func (a *app) printStarted(n *node, url string, root verify.Root) error {
+	s := started{URL: url, Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Genesis: root.Genesis.String(), Data: n.dir}
+	if a.settings.output == "json" {
+		line, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "%s\n", line)
+		return err
+	}
+	_, err := io.WriteString(a.out, fmt.Sprintf(`URL           %s
+origin        %s
+verifier key  %s
+genesis       %s
+
+Submit a first entry from another terminal:
+
+  arl key generate --out agent.key
+  arl agent enrol --principal my-agent --key agent.key --domain my-team
+  arl entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json <<'JSON'
+  {"wid": "first-workflow", "exec": "step-1", "parents": [], "effect": "none", "progress": "confirmed"}
+  JSON
+  arl verify receipt.json
+`, s.URL, s.Origin, s.VerifierKeys[0], s.Genesis))
+	return err
+}

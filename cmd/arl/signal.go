@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api/client"
+	"recoveryledger/ledger/entry"
+)
+
+// signalOptions are the flags of arl signal submit.
+type signalOptions struct {
+	subject, class, code, workflow string
+	standing, effects, replay      string
+	since, lastKnownGood, severity string
+	detail, key, principal, out    string
+	evidence                       []string
+	attempt, retryAfterMS          int64
+}
+
+func (a *app) signalCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:     "signal",
+		Short:   "Report failures",
+		Example: "  arl signal submit --subject planner#step-7 --class tool --code error --key planner.key",
+	}
+	t.register(cmd.PersistentFlags())
+	cmd.AddCommand(a.signalSubmitCommand(&t))
+	return cmd
+}
+
+func (a *app) signalSubmitCommand(t *target) *cobra.Command {
+	var o signalOptions
+	cmd := &cobra.Command{
+		Use:   "submit",
+		Short: "Report the failure of an execution",
+		Long: "Report the failure of an execution, with a class and a code of the failure taxonomy. An agent signals when\n" +
+			"its retries are spent, or when effects are left that it cannot reconcile (SIG-1).",
+		Example: "  arl signal submit --subject planner#step-7 --class tool --code error --effects none --key planner.key",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.signalSubmit(cmd.Context(), c, &o) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.subject, "subject", "", "execution that failed, issuer#id (mandatory)")
+	flags.StringVar(&o.class, "class", "", "class of the failure, such as tool (mandatory)")
+	flags.StringVar(&o.code, "code", "", "code within the class, such as error (mandatory)")
+	flags.StringVar(&o.workflow, "workflow", "", "workflow of the subject (default: looked up)")
+	flags.StringVar(&o.standing, "standing", "", "executor|upstream|downstream|monitor|operator (default: executor of an own execution, else monitor)")
+	flags.StringVar(&o.effects, "effects", string(entry.EffectsUnknown), "what is left of its effects: none|partial|complete|unknown")
+	flags.StringVar(&o.replay, "replay-safety", string(entry.ReplayUnknown), "whether doing it again is safe: safe|unsafe|unknown")
+	flags.StringSliceVar(&o.evidence, "evidence", nil, "digest of what shows it, or digest=uri")
+	flags.StringVar(&o.since, "since", "", "first execution in doubt, issuer#id")
+	flags.StringVar(&o.lastKnownGood, "last-known-good", "", "execution or checkpoint that was good, issuer#id")
+	flags.StringVar(&o.severity, "severity", "", "info|warning|error|critical")
+	flags.Int64Var(&o.attempt, "attempt", -1, "which attempt failed")
+	flags.Int64Var(&o.retryAfterMS, "retry-after-ms", -1, "when to try again, in milliseconds")
+	flags.StringVar(&o.detail, "detail", "", "words for people, redacted: no content of prompts or messages")
+	flags.StringVar(&o.key, "key", "", "key file to sign with (default: the profile's operator)")
+	flags.StringVar(&o.principal, "principal", "", "issuer (default: whom the key is enrolled for)")
+	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
+	for _, name := range []string{"subject", "class", "code"} {
+		_ = cmd.MarkFlagRequired(name) // the flag exists
+	}
+	return cmd
+}
+
+func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions) error {
+	signer, err := a.signer(ctx, c, o.key, principalOperator)
+	if err != nil {
+		return err
+	}
+	if o.principal != "" {
+		signer.principal = entry.Principal(o.principal)
+	}
+	body := o.body()
+	body.Header = newHeader(signer.principal, c.root.Origin)
+	if body.Wid = entry.WorkflowID(o.workflow); body.Wid == "" {
+		if body.Wid, err = c.workflowOf(ctx, body.Subject); err != nil {
+			return err
+		}
+	}
+	if body.Standing == "" {
+		body.Standing = entry.StandingMonitor
+		if issuer, _ := body.Subject.Split(); issuer == signer.principal {
+			body.Standing = entry.StandingExecutor
+		}
+	}
+	e, err := entry.New(body)
+	if err != nil {
+		return err
+	}
+	if err := signer.Sign(e); err != nil {
+		return err
+	}
+	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
+}
+
+func (o *signalOptions) body() *entry.Signal {
+	s := &entry.Signal{
+		Subject: entry.Ref(o.subject), Class: o.class, Code: o.code, Standing: entry.Standing(o.standing),
+		Effects: entry.Effects(o.effects), ReplaySafety: entry.ReplaySafety(o.replay), ObservedAt: time.Now().UnixMilli(),
+		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: o.detail,
+	}
+	for _, text := range o.evidence {
+		digest, uri, _ := strings.Cut(text, "=")
+		s.Evidence = append(s.Evidence, entry.Evidence{Digest: digest, URI: uri})
+	}
+	if o.attempt >= 0 {
+		s.Attempt = &o.attempt
+	}
+	if o.retryAfterMS >= 0 {
+		s.RetryAfterMS = &o.retryAfterMS
+	}
+	return s
+}
+
+// workflowOf looks up the workflow of an execution among its agent's entries.
+func (c *connection) workflowOf(ctx context.Context, subject entry.Ref) (entry.WorkflowID, error) {
+	issuer, _ := subject.Split()
+	for e, err := range c.client.Entries(ctx, client.Query{Agent: issuer, Kind: entry.KindExecution, Newest: true}) {
+		if err != nil {
+			return "", err
+		}
+		if x, ok := e.Body.(*entry.Execution); ok && x.Ref() == subject {
+			return x.Wid, nil
+		}
+	}
+	return "", withExit(exitNotFound, fmt.Errorf("no execution %s in the log", subject))
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// versionInfo is what arl version prints.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show which build this is",
+		Example: "  arl version --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			if build, ok := debug.ReadBuildInfo(); ok {
+				for _, setting := range build.Settings {
+					if setting.Key == "vcs.revision" {
+						v.Revision = setting.Value
+					}
+				}
+			}
+			return a.printObject(v, field{"version", v.Version}, field{"revision", v.Revision},
+				field{"go", v.Go}, field{"platform", v.Platform})
+		},
+	}
+}

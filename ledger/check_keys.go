@@ -1,0 +1,311 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
+)
+
+// expectedKey is a key that must be there because of an entry.
+type expectedKey struct {
+	key   []byte
+	index uint64 // of the entry
+}
+
+// checkBatchKeys is how many keys are looked up together: sorted, so that each
+// block of the store is read once for all of them.
+const checkBatchKeys = 1 << 18
+
+// scan iterates over all keys of one sort.
+func (k *checker) scan(ctx context.Context, sort byte) (*pebble.Iterator, error) {
+	it, err := k.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{sort}, UpperBound: []byte{sort + 1}})
+	if err != nil {
+		return nil, failed("keys", err)
+	}
+	return it, nil
+}
+
+// indexOf returns the number that ends a key.
+func indexOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
+
+// expect notes the dedup key and the index keys of an entry.
+func (k *checker) expect(e *entry.Entry, index uint64) error {
+	dedup := dedupKey(e)
+	k.keys = append(k.keys, expectedKey{dedup[:], index})
+	for _, tag := range e.Tags(index) {
+		k.keys = append(k.keys, expectedKey{tagKey(tag, index), index})
+	}
+	if len(k.keys) < checkBatchKeys {
+		return nil
+	}
+	return k.checkKeys(context.Background())
+}
+
+// checkKeys looks the noted keys up.
+func (k *checker) checkKeys(ctx context.Context) error {
+	slices.SortFunc(k.keys, func(a, b expectedKey) int { return bytes.Compare(a.key, b.key) })
+	it, err := k.db.NewIterWithContext(ctx, &pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return failed("keys", err)
+	}
+	for _, want := range k.keys {
+		if err = k.checkKey(it, want); err != nil {
+			break
+		}
+	}
+	k.keys = k.keys[:0]
+	return errors.Join(err, failed("keys", it.Close()))
+}
+
+func (k *checker) checkKey(it *pebble.Iterator, want expectedKey) error {
+	found := it.SeekPrefixGE(want.key)
+	if err := it.Error(); err != nil {
+		return failed(nameOf(want), err)
+	}
+	if !found {
+		return damaged(want.key, nameOf(want), "missing")
+	}
+	if want.key[0] == keyTag {
+		k.report.Tags++
+		if len(it.Value()) > 0 {
+			return damaged(want.key, nameOf(want), "has a value")
+		}
+		return nil
+	}
+	k.report.Dedup++
+	if len(it.Value()) != 8 || indexOf(it.Value()) != want.index {
+		return damaged(want.key, nameOf(want), "says %x", it.Value())
+	}
+	return nil
+}
+
+func nameOf(k expectedKey) string {
+	if k.key[0] == keyTag {
+		return fmt.Sprintf("index key %s of entry %d", k.key[1:len(k.key)-9], k.index)
+	}
+	return name("dedup key of entry", k.index)
+}
+
+// checkTiles finds tiles that the tree does not have.
+func (k *checker) checkTiles(ctx context.Context) error {
+	it, err := k.scan(ctx, keyTile)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		key := it.Key()
+		if len(key) != 10 || indexOf(key) >= fullTiles(uint(key[1]), k.last.Size) {
+			err = damaged(key, "tile", "not in a tree of size %d", k.last.Size)
+		}
+	}
+	return errors.Join(err, failed("tiles", it.Close()))
+}
+
+// checkCounts finds dedup and index keys that belong to no entry: as every entry
+// has its own, there are some only if there are more keys than that.
+func (k *checker) checkCounts(ctx context.Context) error {
+	for _, sort := range []struct {
+		prefix byte
+		want   uint64
+	}{{keyDedup, k.report.Dedup}, {keyTag, k.report.Tags}} {
+		it, err := k.scan(ctx, sort.prefix)
+		if err != nil {
+			return err
+		}
+		count := uint64(0)
+		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+			count++
+		}
+		if count != sort.want {
+			for ok := it.First(); ok && err == nil; ok = it.Next() {
+				err = k.checkOwner(it.Key(), it.Value())
+			}
+		}
+		if err = errors.Join(err, failed("keys", it.Close()), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOwner finds the entry that a dedup or index key belongs to.
+func (k *checker) checkOwner(key, value []byte) error {
+	what, index := "dedup key", value
+	if key[0] == keyTag {
+		what, index = "index key", key
+	}
+	if len(index) < 8 || indexOf(index) >= k.last.Size {
+		return damaged(key, what, "belongs to no entry")
+	}
+	record, err := get(k.db, entryKey(indexOf(index)))
+	if err != nil {
+		return failed(what, err)
+	}
+	e, _, err := entry.DecodeRecord(record)
+	if err != nil {
+		return failed(what, err)
+	}
+	if dedup := dedupKey(e); bytes.Equal(key, dedup[:]) {
+		return nil
+	}
+	for _, tag := range e.Tags(indexOf(index)) {
+		if bytes.Equal(key, tagKey(tag, indexOf(index))) {
+			return nil
+		}
+	}
+	return damaged(key, what, "does not belong to entry %d", indexOf(index))
+}
+
+// checkRest finds keys of no known sort.
+func (k *checker) checkRest(ctx context.Context) error {
+	it, err := k.db.NewIterWithContext(ctx, nil)
+	if err != nil {
+		return failed("keys", err)
+	}
+	for ok := it.First(); ok && err == nil; {
+		switch key := it.Key(); {
+		case len(key) == 1 && (key[0] == keyBatch || key[0] == keyMeta):
+			ok = it.Next()
+		case len(key) > 1 && bytes.IndexByte([]byte{keyDedup, keyEntry, keySnapshot, keyTile, keyTag}, key[0]) >= 0:
+			ok = it.SeekGE([]byte{key[0] + 1})
+		default:
+			err = damaged(key, "unknown key", "nothing writes it")
+		}
+	}
+	return errors.Join(err, failed("keys", it.Close()))
+}
+
+// storedSnapshot is what the keys of a snapshot say.
+type storedSnapshot struct {
+	size     uint64
+	chunks   uint32
+	complete bool
+}
+
+// readSnapshots checks the keys of the snapshots: chunks in sequence, at most one
+// snapshot complete, and behind it at most one that a restart cut off.
+func (k *checker) readSnapshots(ctx context.Context) error {
+	it, err := k.scan(ctx, keySnapshot)
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		err = k.readChunk(it.Key(), it.Value())
+	}
+	return errors.Join(err, failed("snapshots", it.Close()))
+}
+
+func (k *checker) readChunk(key, value []byte) error {
+	if len(key) != 13 || len(value) == 0 || value[0] > 1 {
+		return damaged(key, "snapshot", "not a chunk")
+	}
+	size, chunk := binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:])
+	what := fmt.Sprintf("chunk %d of the snapshot at %d", chunk, size)
+	n := len(k.snapshots)
+	if n == 0 || k.snapshots[n-1].size != size {
+		if size == 0 || size > k.last.Size {
+			return damaged(key, what, "in a log of %d entries", k.last.Size)
+		}
+		k.snapshots = append(k.snapshots, storedSnapshot{size: size})
+		n++
+	}
+	s := &k.snapshots[n-1]
+	if chunk != s.chunks || s.complete {
+		return damaged(key, what, "out of sequence")
+	}
+	s.chunks++
+	if value[0] == 0 {
+		return nil
+	}
+	if s.complete = true; n > 1 || len(value) != 1+sha256.Size {
+		return damaged(key, what, "completes a snapshot, but should not")
+	}
+	k.report.Snapshots++
+	return nil
+}
+
+// checkFold replays the entries, which are good by now, and compares the state
+// with the snapshots.
+func (k *checker) checkFold(ctx context.Context) error {
+	fold := k.cfg.NewFold()
+	for e, err := range readEntries(ctx, k.db, 0, k.last.Size) {
+		if err != nil {
+			return wrap("fold", err)
+		}
+		fold.Apply(e.Entry, e.Index, e.At)
+		if len(k.snapshots) > 0 && k.snapshots[0].size == e.Index+1 {
+			if err := k.checkSnapshot(ctx, fold); err != nil {
+				return err
+			}
+			k.snapshots = k.snapshots[1:]
+		}
+		k.step()
+	}
+	return nil
+}
+
+// checkSnapshot compares the state of the fold with its snapshot.
+func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
+	s := k.snapshots[0]
+	it, err := k.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: snapshotKey(s.size, 0), UpperBound: snapshotKey(s.size, s.chunks)})
+	if err != nil {
+		return failed("snapshot", err)
+	}
+	w := &snapshotComparer{it: it, sum: sha256.New(), name: name("snapshot at", s.size)}
+	it.First()
+	err = fold.Snapshot(w)
+	if err == nil {
+		err = w.end(s.complete)
+	}
+	return errors.Join(err, failed(w.name, it.Close()))
+}
+
+// snapshotComparer compares what is written with the chunks of a snapshot.
+type snapshotComparer struct {
+	it   *pebble.Iterator
+	used int // bytes of the current chunk that are compared
+	sum  hash.Hash
+	name string
+}
+
+// Write implements [io.Writer].
+func (w *snapshotComparer) Write(p []byte) (int, error) {
+	w.sum.Write(p)
+	for rest := p; len(rest) > 0 && w.it.Valid(); {
+		chunk := w.it.Value()
+		if chunk[0] == 1 {
+			return 0, damaged(w.it.Key(), w.name, "ends before the state")
+		}
+		have := chunk[1+w.used:]
+		n := min(len(have), len(rest))
+		if !bytes.Equal(have[:n], rest[:n]) {
+			return 0, damaged(w.it.Key(), w.name, "is not the state that the entries give")
+		}
+		rest, w.used = rest[n:], w.used+n
+		if n == len(have) {
+			w.it.Next()
+			w.used = 0
+		}
+	}
+	return len(p), nil
+}
+
+// end is called when all of the state is written.
+func (w *snapshotComparer) end(complete bool) error {
+	switch {
+	case w.it.Valid() && w.it.Value()[0] == 0:
+		return damaged(w.it.Key(), w.name, "goes on behind the state")
+	case complete && !bytes.Equal(w.it.Value()[1:], w.sum.Sum(nil)):
+		return damaged(w.it.Key(), w.name, "has another digest than the state")
+	}
+	return nil
+}

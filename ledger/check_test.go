@@ -1,0 +1,223 @@
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// stored is a log that was stopped, to be tampered with.
+type stored struct {
+	disk *vfs.MemFS
+	cfg  *ledger.Config // of any disk
+	head ledger.Head
+	keys []string // in order
+	has  map[string][]byte
+}
+
+// newStored makes a log of 600 entries with two full tiles, a snapshot and every
+// sort of key.
+func newStored(t *testing.T) *stored {
+	t.Helper()
+	s := &stored{disk: vfs.NewCrashableMem(), has: map[string][]byte{}}
+	s.cfg = config(t, nil)
+	s.cfg.SnapshotEvery = 250
+	r := start(t, "log", s.on(s.disk))
+	for range 6 {
+		var batch []*entry.Entry
+		for range 100 {
+			batch = append(batch, newTaskEntry(t))
+		}
+		_, err := r.Submit(t.Context(), batch...)
+		must(t, err)
+	}
+	s.head = r.Head()
+	r.stop()
+	s.tamper(t, s.disk, func(db *pebble.DB) {
+		it, err := db.NewIter(nil)
+		must(t, err)
+		for ok := it.First(); ok; ok = it.Next() {
+			s.keys = append(s.keys, string(it.Key()))
+			s.has[string(it.Key())] = bytes.Clone(it.Value())
+		}
+		must(t, it.Close())
+	})
+	return s
+}
+
+func (s *stored) on(disk vfs.FS) *ledger.Config {
+	cfg := *s.cfg
+	cfg.FS = disk
+	return &cfg
+}
+
+// tamper opens the database under the log.
+func (s *stored) tamper(t *testing.T, disk *vfs.MemFS, change func(db *pebble.DB)) {
+	t.Helper()
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	change(db)
+	must(t, db.Flush())
+	must(t, db.Close())
+}
+
+// newTaskEntry returns a signed execution with all tags that one can have.
+func newTaskEntry(t testing.TB) *entry.Entry {
+	t.Helper()
+	public, err := entry.NewPublicKey(testKey.Public())
+	must(t, err)
+	e, err := entry.New(&entry.Execution{
+		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent", Aud: origin, Iat: time.Now().Unix(), Wid: "w"},
+		Exec:   uuid.NewString(), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned, Task: "operator#task",
+	})
+	must(t, err)
+	e.Seal(public.KeyID(), ed25519.Sign(testKey, e.PAE()))
+	return e
+}
+
+func TestCheckOfASoundLogCountsEverything(t *testing.T) {
+	s := newStored(t)
+	var done, total uint64
+	report, err := ledger.Check(t.Context(), "log", s.on(s.disk), func(d, n uint64) { done, total = d, n })
+	must(t, err)
+	if report.Files == 0 || report.Snapshots != 1 || report.Anchor != s.head.Head {
+		t.Errorf("%+v", report)
+	}
+	want := ledger.CheckReport{Head: s.head.Head, Anchor: s.head.Head, Files: report.Files, Entries: 600, Tiles: 2, Dedup: 600, Tags: 2400, Snapshots: 1}
+	if *report != want {
+		t.Errorf("%+v, want %+v", *report, want)
+	}
+	if done != total || total != 1200+report.Files {
+		t.Errorf("progress ended at %d of %d", done, total)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ledger.Check(cancelled, "log", s.on(s.disk), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestCheckNamesTheFirstBadKey changes one thing at a time.
+func TestCheckNamesTheFirstBadKey(t *testing.T) {
+	s := newStored(t)
+	value := func(key []byte) []byte { return bytes.Clone(s.has[string(key)]) }
+	flipped := func(key []byte, at int) []byte { v := value(key); v[at] ^= 1; return v }
+	set := func(key, value []byte) func(*pebble.DB) {
+		return func(db *pebble.DB) { must(t, db.Set(key, value, pebble.Sync)) }
+	}
+	remove := func(key []byte) func(*pebble.DB) {
+		return func(db *pebble.DB) { must(t, db.Delete(key, pebble.Sync)) }
+	}
+	one, _, err := entry.DecodeRecord(value(ledger.EntryKey(1)))
+	must(t, err)
+	last, at, err := entry.DecodeRecord(value(ledger.EntryKey(599)))
+	must(t, err)
+	tag := one.Tags(1)[0]
+	chunk, end := ledger.SnapshotKey(s.snapshotSize(), 0), ledger.SnapshotKey(s.snapshotSize(), 1)
+	next, before := ledger.SnapshotKey(600, 2), ledger.SnapshotKey(599, 0)
+	for _, c := range []struct {
+		desc   string
+		change func(*pebble.DB)
+		key    []byte
+		name   string
+	}{
+		{"format is missing", remove([]byte("m")), []byte("m"), "format and origin"},
+		{"format is another", set([]byte("m"), []byte(`{"format":2,"origin":"`+origin+`"}`)), []byte("m"), "format and origin"},
+		{"origin is another", set([]byte("m"), []byte(`{"format":1,"origin":"other"}`)), []byte("m"), "format and origin"},
+		{"head is not signed", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"size":600`), []byte(`"size":601`), 1)), []byte("b"), "last batch"},
+		{"batch follows another root", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"previous_size":500`), []byte(`"previous_size":499`), 1)), []byte("b"), "last batch"},
+		{"batch is of another time", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"at":1`), []byte(`"at":2`), 1)), []byte("b"), "last batch"},
+		{"batch is no JSON", set([]byte("b"), []byte("{")), []byte("b"), "last batch"},
+		{"entry is missing", remove(ledger.EntryKey(17)), ledger.EntryKey(17), "entry 17"},
+		{"last entry is missing", remove(ledger.EntryKey(599)), ledger.EntryKey(599), "entry 599"},
+		{"one entry too many", set(ledger.EntryKey(600), value(ledger.EntryKey(599))), ledger.EntryKey(600), "entry 600"},
+		{"entry is no record", set(ledger.EntryKey(17), []byte{1}), ledger.EntryKey(17), "entry 17"},
+		{"entry key is short", set([]byte("e\x00"), nil), []byte("e\x00"), "key of an entry"},
+		{"entry is another", set(ledger.EntryKey(17), value(ledger.EntryKey(18))), ledger.TileKey(0, 0), "tile 0/0"},
+		{"right edge is another", set(ledger.EntryKey(599), last.AppendRecord(nil, at+1)), []byte("b"), "last batch"},
+		{"time falls", set(ledger.EntryKey(599), last.AppendRecord(nil, 1)), ledger.EntryKey(599), "entry 599"},
+		{"tile is missing", remove(ledger.TileKey(0, 1)), ledger.TileKey(0, 1), "tile 0/1"},
+		{"tile is cut", set(ledger.TileKey(0, 1), value(ledger.TileKey(0, 1))[:32]), ledger.TileKey(0, 1), "tile 0/1"},
+		{"tile has a flipped bit", set(ledger.TileKey(0, 1), flipped(ledger.TileKey(0, 1), 8191)), ledger.TileKey(0, 1), "tile 0/1"},
+		{"one tile too many", set(ledger.TileKey(1, 0), value(ledger.TileKey(0, 0))), ledger.TileKey(1, 0), "tile"},
+		{"dedup key is missing", remove(ledger.DedupKey(one)), ledger.DedupKey(one), "dedup key of entry 1"},
+		{"dedup key finds another", set(ledger.DedupKey(one), binary.BigEndian.AppendUint64(nil, 2)), ledger.DedupKey(one), "dedup key of entry 1"},
+		{"one dedup key too many", set(append([]byte("d"), make([]byte, 32)...), binary.BigEndian.AppendUint64(nil, 1)), append([]byte("d"), make([]byte, 32)...), "dedup key"},
+		{"dedup key of no entry", set([]byte("d"), binary.BigEndian.AppendUint64(nil, 600)), []byte("d"), "dedup key"},
+		{"index key is missing", remove(ledger.TagKey(tag, 1)), ledger.TagKey(tag, 1), "index key"},
+		{"index key has a value", set(ledger.TagKey(tag, 1), []byte{0}), ledger.TagKey(tag, 1), "index key"},
+		{"one index key too many", set(ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "other"}, 1), nil), ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "other"}, 1), "index key"},
+		{"index key of no entry", set([]byte("xt"), nil), []byte("xt"), "index key"},
+		{"snapshot is another", set(chunk, flipped(chunk, 9)), chunk, "snapshot at"},
+		{"snapshot has another digest", set(end, flipped(end, 9)), end, "snapshot at"},
+		{"snapshot is short", func(db *pebble.DB) { set(chunk, value(chunk)[:20])(db) }, end, "snapshot at"},
+		{"snapshot is long", set(chunk, append(value(chunk), 0)), chunk, "snapshot at"},
+		{"snapshot begins late", remove(chunk), end, "chunk 1"},
+		{"snapshot is not a chunk", set(chunk, nil), chunk, "snapshot"},
+		{"snapshot of a larger log", set(ledger.SnapshotKey(601, 0), []byte{0}), ledger.SnapshotKey(601, 0), "chunk 0"},
+		{"snapshot goes on", set(next, []byte{0}), next, "chunk 2"},
+		{"two snapshots", func(db *pebble.DB) { set(before, []byte{0})(db) }, end, "chunk 1"},
+		{"unknown key", set([]byte("z"), nil), []byte("z"), "unknown key"},
+		{"unknown key between", set([]byte("bb"), nil), []byte("bb"), "unknown key"},
+	} {
+		t.Run(c.desc, func(t *testing.T) {
+			disk := snapshotOf(s.disk)
+			s.tamper(t, disk, c.change)
+			_, err := ledger.Check(t.Context(), "log", s.on(disk), nil)
+			damage, ok := errors.AsType[*ledger.DamageError](err)
+			if !ok || !errors.Is(err, ledger.ErrCorrupt) {
+				t.Fatalf("%v", err)
+			}
+			if !bytes.Equal(damage.Key, c.key) || !strings.HasPrefix(damage.Name, c.name) || damage.What == "" {
+				t.Fatalf("%v, want key %x, %s", err, c.key, c.name)
+			}
+		})
+	}
+}
+
+// snapshotSize returns the size that the log's snapshot is of.
+func (s *stored) snapshotSize() uint64 {
+	for _, key := range s.keys {
+		if key[0] == 's' {
+			return binary.BigEndian.Uint64([]byte(key)[1:])
+		}
+	}
+	return 0
+}
+
+// A snapshot that a restart cut off is no damage, as long as it is the state.
+func TestCheckAcceptsACutOffSnapshot(t *testing.T) {
+	s := newStored(t)
+	r := start(t, "log", s.on(s.disk))
+	r.add(3)
+	fold := new(tally)
+	for e, err := range r.Entries(t.Context(), 0, 603) {
+		must(t, err)
+		fold.Apply(e.Entry, e.Index, e.At)
+	}
+	r.stop()
+	state := bytes.NewBuffer([]byte{0})
+	must(t, fold.Snapshot(state))
+	key := ledger.SnapshotKey(603, 0)
+	chunk := state.Bytes()[:20]
+	s.tamper(t, s.disk, func(db *pebble.DB) { must(t, db.Set(key, chunk, pebble.Sync)) })
+	fsck(t, "log", s.on(s.disk))
+	chunk[9] ^= 1
+	s.tamper(t, s.disk, func(db *pebble.DB) { must(t, db.Set(key, chunk, pebble.Sync)) })
+	_, err := ledger.Check(t.Context(), "log", s.on(s.disk), nil)
+	if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || !bytes.Equal(damage.Key, key) {
+		t.Fatal(err)
+	}
+}

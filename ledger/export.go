@@ -1,0 +1,290 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+	"golang.org/x/sync/errgroup"
+
+	"recoveryledger/merkle"
+)
+
+// ErrInconsistent reports an export that is not of the log's past: of another
+// log, of a newer state, or of another history.
+var ErrInconsistent = errors.New("ledger: the export contradicts the log")
+
+// Source is a log as it is published: a [*Log], or a client of one.
+type Source interface {
+	// Published returns the newest signed tree head.
+	Published() (Head, error)
+	// Tile returns a tile that this head covers.
+	Tile(t merkle.Tile) ([]byte, error)
+}
+
+// ExportConfig says what is exported. All but Progress is mandatory.
+type ExportConfig struct {
+	Source Source
+	// Open opens a signed tree head of the log, such as verify.Root.Head. One
+	// that accepts heads of other logs exports them.
+	Open func(signed []byte) (merkle.Head, error)
+	// Progress is told how many of how many new entries are exported.
+	Progress func(done, total uint64)
+}
+
+// ExportReport says what an export did.
+type ExportReport struct {
+	Older, Newer merkle.Head // of the export, before and after
+	Files        int         // written
+}
+
+const (
+	// exportLock keeps a second export out of the directory; names with a dot in
+	// front are not part of the log.
+	exportLock = ".lock"
+	// exportWrites is how many files are synced at the same time: file systems
+	// sync many for little more than one.
+	exportWrites = 16
+)
+
+// Export brings the static copy of a log in dir up to the published tree head:
+// `checkpoint`, `tile/…` and `tile/entries/…` of c2sp.org/tlog-tiles, for any
+// web server. It copies entries, and computes the tiles from them: they are
+// published only if they give the root of the signed tree head, and if their
+// beginning gives that of the head exported before.
+//
+// Every file is complete before it gets its name, and the tree head comes last: a
+// crash leaves the older export or the newer one, with files that nothing refers
+// to. A partial tile is removed when there is a published head with the full one.
+// The error is [ErrInconsistent] if dir holds something else, [ErrInUse] while
+// another export runs.
+func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("ledger: export: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, exportLock))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("ledger: export: %w", err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("%w: another export to %s is running", ErrInUse, dir)
+	}
+	dir = filepath.Clean(dir)
+	x := &exporter{dir: dir, source: c.Source, progress: c.Progress, touched: map[string]bool{filepath.Dir(dir): true}}
+	if x.progress == nil {
+		x.progress = func(uint64, uint64) {}
+	}
+	x.writes.SetLimit(exportWrites)
+	report, err := x.run(ctx, c.Open)
+	if err = errors.Join(err, x.writes.Wait(), lock.Close()); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// exporter is one run of Export.
+type exporter struct {
+	dir      string
+	source   Source
+	progress func(done, total uint64)
+
+	older, newer merkle.Head
+	tree         *builder
+	writes       errgroup.Group  // under way
+	touched      map[string]bool // directories whose entries are not durable yet
+	files        int
+}
+
+func (x *exporter) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (*ExportReport, error) {
+	exported, err := x.readCheckpoint(open)
+	if err != nil {
+		return nil, err
+	}
+	published, err := x.source.Published()
+	if err != nil {
+		return nil, fmt.Errorf("ledger: export: published tree head: %w", err)
+	}
+	if x.newer, err = open([]byte(published.Note)); err != nil {
+		return nil, fmt.Errorf("ledger: export: published tree head: %w", err)
+	}
+	if x.older.Size > x.newer.Size {
+		return nil, fmt.Errorf("%w: it has %d entries, the log %d", ErrInconsistent, x.older.Size, x.newer.Size)
+	}
+	if exported == "" || x.older != x.newer {
+		if err := x.copy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if exported != published.Note {
+		// From here on the new export is served.
+		if err := x.write("checkpoint", []byte(published.Note)); err != nil {
+			return nil, err
+		}
+		if err := x.sync(); err != nil {
+			return nil, err
+		}
+	}
+	report := &ExportReport{Older: x.older, Newer: x.newer, Files: x.files}
+	return report, x.removePartial()
+}
+
+// readCheckpoint reads the tree head of the export, if there is one.
+func (x *exporter) readCheckpoint(open func([]byte) (merkle.Head, error)) (string, error) {
+	x.older = merkle.EmptyHead()
+	signed, err := os.ReadFile(filepath.Join(x.dir, "checkpoint"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("ledger: export: %w", err)
+	}
+	if x.older, err = open(signed); err != nil {
+		return "", fmt.Errorf("%w: %s is of another log: %v", ErrInconsistent, filepath.Join(x.dir, "checkpoint"), err)
+	}
+	return string(signed), nil
+}
+
+// copy writes the tiles of the entries that the export does not have, and of
+// those that share a tile with them.
+func (x *exporter) copy(ctx context.Context) (err error) {
+	size := x.older.Size - x.older.Size%merkle.TileWidth
+	x.tree, err = newBuilder(size, x.source.Tile, x.writeTile)
+	if err != nil {
+		return fmt.Errorf("ledger: export: %w", err)
+	}
+	if err := x.checkRoot(size); err != nil {
+		return err
+	}
+	for size < x.newer.Size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		width := min(merkle.TileWidth, x.newer.Size-size)
+		if err := x.copyBundle(merkle.Tile{Entries: true, Index: size / merkle.TileWidth, Width: int(width)}); err != nil {
+			return err
+		}
+		size += width
+		x.progress(size-min(size, x.older.Size), x.newer.Size-x.older.Size)
+	}
+	if err := x.checkRoot(size); err != nil {
+		return err
+	}
+	for level, hashes := range x.tree.edge {
+		if len(hashes) > 0 {
+			id := tileID{uint(level), merkle.TileSpan(uint(level), size) / merkle.TileWidth}
+			if err := x.writeTile(id, hashes); err != nil {
+				return err
+			}
+		}
+	}
+	return x.sync()
+}
+
+// copyBundle copies the entries of one tile and appends them to the tree.
+func (x *exporter) copyBundle(t merkle.Tile) error {
+	bundle, err := x.source.Tile(t)
+	if err != nil {
+		return fmt.Errorf("ledger: export %s: %w", t.Path(), err)
+	}
+	rest := bundle
+	for i := range t.Width {
+		if len(rest) < 2 || len(rest)-2 < int(binary.BigEndian.Uint16(rest)) {
+			return fmt.Errorf("%w: %s ends within entry %d", ErrCorrupt, t.Path(), i)
+		}
+		leaf := rest[2:][:binary.BigEndian.Uint16(rest)]
+		rest = rest[2+len(leaf):]
+		if err := x.tree.append(merkle.HashLeaf(leaf)); err != nil {
+			return err
+		}
+		if err := x.checkRoot(t.Index*merkle.TileWidth + uint64(i) + 1); err != nil {
+			return err
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: %s has %d bytes behind its entries", ErrCorrupt, t.Path(), len(rest))
+	}
+	return x.write(t.Path(), bundle)
+}
+
+// checkRoot compares the tree over size entries with the head that is known for
+// that size.
+func (x *exporter) checkRoot(size uint64) error {
+	if size != x.older.Size && size != x.newer.Size {
+		return nil
+	}
+	head, err := x.tree.frontier.Head()
+	switch {
+	case err != nil:
+		return err
+	case size == x.older.Size && head != x.older:
+		return fmt.Errorf("%w: the first %d entries have root %s in the log, %s in the export", ErrInconsistent, size, head.Root, x.older.Root)
+	case size == x.newer.Size && head != x.newer:
+		return fmt.Errorf("%w: %d entries give root %s, signed is %s", ErrCorrupt, size, head.Root, x.newer.Root)
+	}
+	return nil
+}
+
+func (x *exporter) writeTile(id tileID, hashes []byte) error {
+	return x.write(merkle.Tile{Level: id.level, Index: id.index, Width: len(hashes) / merkle.HashSize}.Path(), hashes)
+}
+
+// write writes a file under another name, syncs it and renames it, in the
+// background until sync.
+func (x *exporter) write(name string, content []byte) error {
+	path := filepath.Join(x.dir, filepath.FromSlash(name))
+	for dir := filepath.Dir(path); !x.touched[dir] && len(dir) >= len(x.dir); dir = filepath.Dir(dir) {
+		x.touched[dir] = true
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("ledger: export: %w", err)
+	}
+	x.files++
+	x.writes.Go(func() error {
+		return renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(filepath.Dir(path)))
+	})
+	return nil
+}
+
+// sync makes what was written durable, and its names.
+func (x *exporter) sync() error {
+	if err := x.writes.Wait(); err != nil {
+		return fmt.Errorf("ledger: export: %w", err)
+	}
+	for dir := range x.touched {
+		file, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("ledger: export: %w", err)
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return fmt.Errorf("ledger: export: %w", err)
+		}
+	}
+	clear(x.touched)
+	return nil
+}
+
+// removePartial removes the partial tiles of the older head that are full now.
+func (x *exporter) removePartial() error {
+	for level := uint(0); merkle.TileSpan(level, x.older.Size) > 0; level++ {
+		index := fullTiles(level, x.older.Size)
+		if index == fullTiles(level, x.newer.Size) {
+			continue // still partial
+		}
+		tiles := []merkle.Tile{{Level: level, Index: index, Width: 1}}
+		if level == 0 {
+			tiles = append(tiles, merkle.Tile{Entries: true, Index: index, Width: 1})
+		}
+		for _, t := range tiles {
+			if err := os.RemoveAll(filepath.Dir(filepath.Join(x.dir, filepath.FromSlash(t.Path())))); err != nil {
+				return fmt.Errorf("ledger: export: %w", err)
+			}
+		}
+	}
+	return nil
+}

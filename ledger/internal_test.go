@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// What tests that tamper with the store need of its keys.
+
+// EntryKey is the key of the record at index.
+func EntryKey(index uint64) []byte { return entryKey(index) }
+
+// TileKey is the key of a full tile.
+func TileKey(level uint, index uint64) []byte { return tileKey(tileID{level, index}) }
+
+// SnapshotKey is the key of a chunk of a fold snapshot.
+func SnapshotKey(size uint64, chunk uint32) []byte { return snapshotKey(size, chunk) }
+
+// DedupKey is the key that finds a duplicate of e.
+func DedupKey(e *entry.Entry) []byte { key := dedupKey(e); return key[:] }
+
+// TagKey is the key by which an index finds the entry at index.
+func TagKey(tag entry.Tag, index uint64) []byte { return tagKey(tag, index) }
+
+// OpenDatabase opens the database under a log that is not open.
+func OpenDatabase(dir string, fs vfs.FS) (*pebble.DB, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	return pebble.Open(dir, storeOptions(&Config{FS: fs, Logger: quiet, Fatal: func(err error) { panic(err) }}))
+}
+
+// ForgetTree puts another tree into the order's memory.
+func ForgetTree(l *Log) {
+	other, err := merkle.NewFrontier(0, nil)
+	if err != nil {
+		panic(err)
+	}
+	l.order.frontier = other
+}
+
+// FuzzDecodeAnchor looks for a slot that is read, but is not what is written.
+func FuzzDecodeAnchor(f *testing.F) {
+	const origin = "ledger.example/test"
+	empty := anchor{head: merkle.EmptyHead()}
+	f.Add(empty.encode(origin))
+	f.Add(anchor{seq: 1 << 60, head: merkle.Head{Size: 1 << 62}}.encode(origin))
+	f.Add(anchor{}.encode(strings.Repeat("o", entry.MaxName)))
+	f.Add(bytes.Replace(empty.encode(origin), []byte("\n0\n"), []byte("\n00\n"), 1))
+	f.Add(make([]byte, anchorSlot))
+	f.Fuzz(func(t *testing.T, slot []byte) {
+		a, ok := decodeAnchor(slot, origin)
+		if ok && !bytes.Equal(a.encode(origin), slot) {
+			t.Fatalf("%q is read as %+v", slot, a)
+		}
+	})
+}

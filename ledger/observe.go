@@ -1,0 +1,45 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Commit is what became durable at once.
+type Commit struct {
+	Entries []*entry.Entry // those that were added, in order; not to be changed
+	Size    uint64         // of the log with them
+	Took    time.Duration  // for the write and its sync
+}
+
+// Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or
+// the [*entry.Refusal] that a new entry would get: not-ready or
+// insufficient-storage.
+func (l *Log) Ready() error {
+	select {
+	case <-l.closing:
+		return ErrStopped
+	default:
+	}
+	if _, refusal := l.clock.now(l.view.Load().at); refusal != nil {
+		return refusal
+	}
+	if refusal := l.space.check(); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Inclusion returns the proof that the entry at index stands in the tree of the
+// first size entries. The error is [ErrNotFound] if the log is smaller, or if
+// the entry is not below size.
+func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
+	v := l.view.Load()
+	if index >= size || size > v.head.Size {
+		return nil, fmt.Errorf("%w: entry %d under size %d in a log of %d", ErrNotFound, index, size, v.head.Size)
+	}
+	return merkle.ProveInclusion(index, size, l.nodes(v))
+}

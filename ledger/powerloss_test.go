@@ -1,0 +1,276 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"golang.org/x/sync/errgroup"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// TestPowerLossChaosEveryOperation runs a log on a disk that remembers what is
+// synced and takes the power away before every operation that changes the disk,
+// with nothing, half and all of the unsynced data kept. The disk as it was then
+// is opened again, in parallel, and must hold up: see [outage.check]. One run
+// makes some 3,000 states: first start, batches across tile borders, snapshots,
+// anchors, restarts with flush and compaction; runs differ in their seeds.
+func TestPowerLossChaosEveryOperation(t *testing.T) {
+	want := int64(5_000)
+	if os.Getenv("ARL_CHAOS") != "" {
+		want = 200_000
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("first seed %d", seed)
+	states := int64(0)
+	for ; states < want; seed++ {
+		states += enumerateOutages(t, seed)
+	}
+	t.Logf("%d states", states)
+}
+
+// outage is the disk at the moment when the power goes.
+type outage struct {
+	seed    uint64
+	number  int64
+	op      errorfs.Op
+	percent int // of the unsynced data that is kept
+	disk    *vfs.MemFS
+
+	acknowledged int // submissions of the plan
+	receipts     []*verify.Receipt
+}
+
+// powerless runs a plan on a disk and hands out its outages.
+type powerless struct {
+	t       *testing.T
+	seed    uint64
+	plan    [][]*entry.Entry
+	outages chan outage
+
+	// mu guards what follows; while it is held, nothing is acknowledged.
+	mu           sync.Mutex
+	rng          *rand.Rand
+	acknowledged int
+	receipts     []*verify.Receipt
+	states       atomic.Int64
+}
+
+// enumerateOutages runs one plan and checks all its outages.
+func enumerateOutages(t *testing.T, seed uint64) int64 {
+	rng := newRNG(seed)
+	p := &powerless{t: t, seed: seed, rng: rng, plan: newPlan(t, rng), outages: make(chan outage, 8)}
+	var group errgroup.Group
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() error {
+			for o := range p.outages {
+				if err := o.check(t, p.plan); err != nil {
+					for range p.outages { // let the plan end
+					}
+					return fmt.Errorf("seed %d, state %d, before op %d on %s with %d %% kept: %w", o.seed, o.number, o.op.Kind, o.op.Path, o.percent, err)
+				}
+			}
+			return nil
+		})
+	}
+	p.run(restartEvery(rng))
+	close(p.outages)
+	must(t, group.Wait())
+	return p.states.Load()
+}
+
+// newPlan makes submissions: a large one, so that tile borders are near, and
+// many small ones.
+func newPlan(t *testing.T, rng *rand.Rand) [][]*entry.Entry {
+	sizes := []int{1, 200 + rng.IntN(50)}
+	for range 60 {
+		sizes = append(sizes, 1+rng.IntN(3))
+	}
+	plan := make([][]*entry.Entry, len(sizes))
+	for i, size := range sizes {
+		for range size {
+			plan[i] = append(plan[i], newEntry(t))
+		}
+	}
+	return plan
+}
+
+func restartEvery(rng *rand.Rand) int { return 10 + rng.IntN(30) }
+
+// run submits the plan, with restarts in between.
+func (p *powerless) run(restartEvery int) {
+	disk := vfs.NewCrashableMem()
+	fs := everyFile{errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			p.outage(disk, op)
+		}
+		return nil
+	})), errorfs.InjectorFunc(func(op errorfs.Op) error { p.outage(disk, op); return nil })}
+	cfg := powerlessConfig(p.t, fs)
+	r := start(p.t, "log", cfg)
+	for i, entries := range p.plan {
+		if i%restartEvery == restartEvery-1 {
+			r.stop()
+			r = start(p.t, "log", cfg)
+		}
+		answer, err := r.Submit(context.Background(), entries...)
+		must(p.t, err)
+		receipt, err := answer.Receipt(answer.Registered[0].Index)
+		must(p.t, err)
+		p.mu.Lock()
+		p.acknowledged++
+		p.receipts = append(p.receipts, receipt)
+		p.mu.Unlock()
+	}
+	r.stop()
+}
+
+func powerlessConfig(t testing.TB, fs vfs.FS) *ledger.Config {
+	cfg := config(t, fs)
+	cfg.SnapshotEvery = 40
+	return cfg
+}
+
+// everyFile also sees what is done to a write-ahead log that is used again,
+// which errorfs does not.
+type everyFile struct {
+	vfs.FS
+	inject errorfs.Injector
+}
+
+func (fs everyFile) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := fs.FS.ReuseForWrite(oldname, newname, category)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(file, fs.inject), nil
+}
+
+// outage hands out the disk as it is before op.
+func (p *powerless) outage(disk *vfs.MemFS, op errorfs.Op) {
+	for _, percent := range []int{0, 50, 100} {
+		p.mu.Lock()
+		o := outage{seed: p.seed, number: p.states.Add(1), op: op, percent: percent, acknowledged: p.acknowledged, receipts: slices.Clip(p.receipts)}
+		o.disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: p.rng})
+		p.mu.Unlock()
+		p.outages <- o
+	}
+}
+
+// check opens the log after the outage. What was acknowledged is there, what was
+// not is there as a whole or not at all; head and tree are those of a reference;
+// receipts from before hold; what was in flight can be submitted again, and is
+// registered once; fsck finds nothing.
+func (o outage) check(t *testing.T, plan [][]*entry.Entry) error {
+	cfg := powerlessConfig(t, o.disk)
+	log, err := ledger.Open("log", cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- log.Run(ctx) }()
+	err = o.checkLog(log, plan)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if err := <-done; err != nil {
+		return err
+	}
+	if err := log.Close(); err != nil {
+		return err
+	}
+	_, err = ledger.Check(context.Background(), "log", cfg, nil)
+	return err
+}
+
+func (o outage) checkLog(log *ledger.Log, plan [][]*entry.Entry) error {
+	entries := slices.Concat(plan...)
+	head := log.Head()
+	registered, size := 0, uint64(0) // submissions that are in the log
+	for ; registered < len(plan) && size < head.Size; registered++ {
+		size += uint64(len(plan[registered]))
+	}
+	if size != head.Size || registered < o.acknowledged || registered > o.acknowledged+1 {
+		return fmt.Errorf("size %d: %d submissions with %d entries, acknowledged were %d", head.Size, registered, size, o.acknowledged)
+	}
+	var leaves []merkle.Hash
+	var leaf []byte
+	for e, err := range log.Entries(context.Background(), 0, head.Size) {
+		if err != nil {
+			return err
+		}
+		if string(e.PAE()) != string(entries[e.Index].PAE()) {
+			return fmt.Errorf("entry %d is another one", e.Index)
+		}
+		leaf = e.AppendLeaf(leaf[:0], e.At)
+		leaves = append(leaves, merkle.HashLeaf(leaf))
+	}
+	if root := referenceRoot(leaves); root != head.Root || uint64(len(leaves)) != head.Size {
+		return fmt.Errorf("root %s over %d entries, signed is %s", root, len(leaves), head.Root)
+	}
+	for i := len(o.receipts) - 1; i >= 0; i /= 2 { // some old, some new
+		if err := checkReceipt(log, o.receipts[i], leaves); err != nil {
+			return err
+		}
+		if i == 0 {
+			break
+		}
+	}
+	return resubmit(log, plan[registered:min(registered+1, len(plan))], head.Size)
+}
+
+// checkReceipt checks a receipt from before against the log of now.
+func checkReceipt(log *ledger.Log, receipt *verify.Receipt, leaves []merkle.Hash) error {
+	older, err := parseNote(receipt.Head)
+	if err != nil {
+		return err
+	}
+	leaf := merkle.HashLeaf(receipt.Leaf)
+	if leaf != leaves[receipt.Index] {
+		return fmt.Errorf("entry %d has another leaf than in its receipt", receipt.Index)
+	}
+	if err := merkle.CheckInclusion(receipt.Index, leaf, older, receipt.Proof); err != nil {
+		return err
+	}
+	path, err := log.Consistency(older.Size, log.Head().Size)
+	if err != nil {
+		return err
+	}
+	return merkle.CheckConsistency(older, log.Head().Head, path)
+}
+
+// resubmit submits what was in flight, twice: it is registered once.
+func resubmit(log *ledger.Log, inFlight [][]*entry.Entry, size uint64) error {
+	for again := range 2 {
+		for _, entries := range inFlight {
+			answer, err := log.Submit(context.Background(), entries...)
+			if err != nil {
+				return err
+			}
+			if len(answer.Registered) != len(entries) || answer.Refused != nil {
+				return fmt.Errorf("resubmission: %+v", answer)
+			}
+			for i, r := range answer.Registered {
+				if r.Index != size+uint64(i) || r.Duplicate != (again == 1) {
+					return fmt.Errorf("resubmission %d at size %d: entry %d is %+v", again, size, i, r)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// poolRate is how many entries a second are signed beforehand for a run; no
+// machine of the size meant here takes more.
+const poolRate = 60_000
+
+// ourRun is what a run of the ledger came to.
+type ourRun struct {
+	rate  float64       // entries a second
+	cpu   time.Duration // processor time an entry
+	bytes float64       // allocated on disk, an entry
+}
+
+func runOurs(ctx context.Context, b *bench, dir string, submitters int) (r ourRun, err error) {
+	t, err := openLedger(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	next, err := t.envelopes(int(b.time.Seconds() * poolRate))
+	if err != nil {
+		return r, err
+	}
+	before := cpuTime()
+	done, elapsed, err := closedLoop(submitters, b.time, next, func(envelope []byte) error { return t.submit(ctx, envelope) })
+	if err != nil {
+		return r, err
+	}
+	r.rate, r.cpu = float64(done)/elapsed.Seconds(), (cpuTime()-before)/time.Duration(done)
+	if err := t.stop(); err != nil {
+		return r, err
+	}
+	bytes, err := allocated(filepath.Join(dir, "db"))
+	r.bytes = float64(bytes) / float64(done)
+	return r, err
+}
+
+// versus compares rates at a number of submitters.
+func versus(ctx context.Context, b *bench, name string, submitters int, peer peerSettings, target float64) error {
+	mine, theirs, err := b.turns(func(dir string) (float64, error) {
+		r, err := runOurs(ctx, b, dir, submitters)
+		return r.rate, err
+	}, func(dir string) (float64, error) {
+		r, err := runTessera(ctx, b, dir, submitters, peer)
+		return r.rate, err
+	})
+	if err != nil {
+		return err
+	}
+	b.print(row{name: name, value: mine / theirs, unit: "× tessera", target: target,
+		detail: fmt.Sprintf("%.0f and %.0f entries/s", mine, theirs)})
+	return nil
+}
+
+func submit64(ctx context.Context, b *bench) error {
+	return versus(ctx, b, "durable and provable, 64 submitters, tessera tuned and awaited", 64, peerSettings{tuned: true, await: true}, 20)
+}
+
+func submit1024(ctx context.Context, b *bench) error {
+	return versus(ctx, b, "durable and provable, 1024 submitters, tessera tuned and awaited", 1024, peerSettings{tuned: true, await: true}, 3)
+}
+
+func submitIndexOnly(ctx context.Context, b *bench) error {
+	return versus(ctx, b, "1024 submitters as shipped, tessera default, index only, signature check in front", 1024, peerSettings{verify: true}, 1.8)
+}
+
+// submitOne compares one submitter's time to a receipt with the least that a
+// durable write can take on this disk.
+func submitOne(ctx context.Context, b *bench) error {
+	mine, theirs, err := b.turns(func(dir string) (float64, error) {
+		t, err := openLedger(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		next, err := t.envelopes(int(b.time.Seconds() * 10_000))
+		if err != nil {
+			return 0, err
+		}
+		p50, err := latency(b.time, func() (bool, error) {
+			envelope := next()
+			if envelope == nil {
+				return false, nil
+			}
+			return true, t.submit(ctx, envelope)
+		})
+		if err != nil {
+			return 0, err
+		}
+		return p50, t.stop()
+	}, func(dir string) (float64, error) { return bareSync(b, dir) })
+	if err != nil {
+		return err
+	}
+	b.print(row{name: "one submitter, time to receipt, p50", value: mine / theirs, unit: "× append+fdatasync", target: 3, atMost: true,
+		detail: fmt.Sprintf("%.0f and %.0f µs", mine, theirs)})
+	return nil
+}
+
+// latency returns the median time of a step in microseconds.
+func latency(duration time.Duration, step func() (more bool, err error)) (float64, error) {
+	var times []float64
+	for start := time.Now(); time.Since(start) < duration; {
+		before := time.Now()
+		more, err := step()
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			break
+		}
+		times = append(times, float64(time.Since(before).Nanoseconds())/1e3)
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// diskBytes compares the disk space an entry takes, and reports the processor
+// time, which is not a comparison.
+//
+// A run is three times as long here: the files of the write-ahead log are a
+// constant, which a short one would show as a cost of entries.
+func diskBytes(ctx context.Context, short *bench) error {
+	var cpus []float64
+	long := *short
+	long.time *= 3
+	b := &long
+	defer func() { short.missed = b.missed }()
+	mine, theirs, err := b.turns(func(dir string) (float64, error) {
+		r, err := runOurs(ctx, b, dir, 1024)
+		cpus = append(cpus, float64(r.cpu.Nanoseconds())/1e3)
+		return r.bytes, err
+	}, func(dir string) (float64, error) {
+		r, err := runTessera(ctx, b, dir, 1024, peerSettings{})
+		return r.bytes, err
+	})
+	if err != nil {
+		return err
+	}
+	b.print(row{name: "processor time an entry, 1024 submitters", value: median(cpus), unit: "µs", target: 75, atMost: true})
+	b.print(row{name: "disk space an entry, 1024 submitters, tessera default", value: mine / theirs, unit: "× tessera", target: 0.85, atMost: true,
+		detail: fmt.Sprintf("%.0f and %.0f bytes", mine, theirs)})
+	return nil
+}
+
+// memory puts load on a ledger in a process of its own and reads its memory.
+func memory(ctx context.Context, b *bench) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var peak []float64
+	for i := range b.rounds {
+		dir := filepath.Join(b.dir, fmt.Sprintf("memory-%d", i))
+		out, err := exec.CommandContext(ctx, self, "-load", dir, "-time", (5 * b.time).String()).Output()
+		if err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+		var mib float64
+		if _, err := fmt.Sscan(string(bytes.TrimSpace(out)), &mib); err != nil {
+			return err
+		}
+		peak = append(peak, mib)
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	b.print(row{name: "resident memory under load, 1024 submitters", value: median(peak), unit: "MiB", target: 256, atMost: true,
+		detail: "the submitters' memory included"})
+	return nil
+}
+
+// loadMemory is the other process of [memory]: its submitters sign as they go.
+func loadMemory(dir string, duration time.Duration) error {
+	t, err := openLedger(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	numbers := make(chan int, 1024)
+	go func() {
+		for i := 0; ; i++ {
+			numbers <- i
+		}
+	}()
+	next := func() []byte { return []byte{1} }
+	_, _, err = closedLoop(1024, duration, next, func([]byte) error {
+		envelope, err := t.envelope(<-numbers)
+		if err != nil {
+			return err
+		}
+		return t.submit(context.Background(), envelope)
+	})
+	if err != nil {
+		return err
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
+			fmt.Println(kib / 1024)
+		}
+	}
+	return t.stop()
+}
+
+// openMillion measures how long a ledger of a million entries takes to open.
+func openMillion(ctx context.Context, b *bench) error {
+	const entries, batch = 1_000_000, 1000
+	dir := filepath.Join(b.dir, "million")
+	t, err := openLedger(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < entries; i += batch {
+		if err := t.submitMany(ctx, i, batch); err != nil {
+			return err
+		}
+	}
+	if err := t.stop(); err != nil {
+		return err
+	}
+	var times []float64
+	for range b.rounds {
+		start := time.Now()
+		again, err := reopenLedger(dir)
+		if err != nil {
+			return err
+		}
+		times = append(times, time.Since(start).Seconds())
+		if err := again.Close(); err != nil {
+			return err
+		}
+	}
+	b.print(row{name: "open with 1 M entries and a snapshot", value: median(times), unit: "s", target: 1, atMost: true})
+	return os.RemoveAll(dir)
+}

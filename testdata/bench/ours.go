@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+const (
+	origin    = "ledger.example/bench"
+	agents    = 16
+	entrySize = 1024 // bytes of an envelope
+)
+
+// ledgerUnderTest is a ledger as `arl serve` wires it, with enrolled agents.
+type ledgerUnderTest struct {
+	*ledger.Log
+	coordinator *coord.Coordinator
+	keys        *keys.Ledger
+	agents      []*keys.Signer
+	stop        func() error
+}
+
+// openLedger makes a ledger in dir and enrols the agents.
+func openLedger(ctx context.Context, dir string) (*ledgerUnderTest, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "keys"), 0o700); err != nil {
+		return nil, err
+	}
+	ledgerKeys, err := keys.GenerateLedger(filepath.Join(dir, "keys"), origin)
+	if err != nil {
+		return nil, err
+	}
+	t, err := open(dir, ledgerKeys)
+	if err != nil {
+		return nil, err
+	}
+	t.run(ctx)
+	return t, t.enrol(ctx)
+}
+
+// run runs the order until stop.
+func (t *ledgerUnderTest) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- t.Run(ctx) }()
+	t.stop = func() error {
+		cancel()
+		if err := <-done; err != nil {
+			return err
+		}
+		return t.Close()
+	}
+}
+
+// open opens the ledger in dir as `arl serve` does.
+func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
+	verifier, err := keys.NewVerifier(0)
+	if err != nil {
+		return nil, err
+	}
+	coordinator := coord.New(origin, verifier.Check)
+	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
+		Origin: origin, Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner,
+		NewFold: func() ledger.Fold { return coordinator.NewFold() },
+		Precheck: func(e *entry.Entry) error {
+			if e.SignatureChecked { // by [ledgerUnderTest.submitUnsigned]
+				return nil
+			}
+			return coordinator.Precheck(e)
+		},
+		Committed: coordinator.Committed,
+		MaxStep:   coordinator.MaxStep,
+		Fatal:     func(err error) { log.Fatal(err) },
+	})
+	return &ledgerUnderTest{Log: l, coordinator: coordinator, keys: ledgerKeys}, err
+}
+
+// reopenLedger opens a ledger that openLedger made and stop closed.
+func reopenLedger(dir string) (*ledgerUnderTest, error) {
+	ledgerKeys, err := keys.LoadLedger(filepath.Join(dir, "keys"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := open(dir, ledgerKeys)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // nothing is to be registered; Close wants Run to have ended
+	return t, t.Run(ctx)
+}
+
+// submitMany registers n new entries from number first on as one batch, without
+// waiting for proofs.
+func (t *ledgerUnderTest) submitMany(ctx context.Context, first, n int) error {
+	batch := make([]*entry.Entry, n)
+	for i := range batch {
+		envelope, err := t.envelope(first + i)
+		if err != nil {
+			return err
+		}
+		if batch[i], err = entry.Decode(envelope); err != nil {
+			return err
+		}
+	}
+	answer, err := t.Submit(ctx, batch...)
+	if err != nil {
+		return err
+	}
+	if answer.Refused != nil {
+		return answer.Refused
+	}
+	return nil
+}
+
+// enrol writes the genesis policy and enrols the agents.
+func (t *ledgerUnderTest) enrol(ctx context.Context) error {
+	authority, err := newSigner()
+	if err != nil {
+		return err
+	}
+	header := func() entry.Header {
+		return entry.Header{V: 1, JTI: uuid.NewString(), Iss: "authority", Aud: origin, Iat: time.Now().Unix()}
+	}
+	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
+	policy.Header = header()
+	bodies := []entry.Body{policy}
+	for i := range agents {
+		agent, err := newSigner()
+		if err != nil {
+			return err
+		}
+		t.agents = append(t.agents, agent)
+		bodies = append(bodies, &entry.Agent{Header: header(), Principal: agentName(i), Op: entry.Enrol, Key: agent.Public(),
+			Roles: []entry.Role{entry.RoleAgent}, Domain: "bench", Span: entry.SpanWorkflow})
+	}
+	for _, body := range bodies {
+		e, err := entry.New(body)
+		if err != nil {
+			return err
+		}
+		if err := authority.Sign(e); err != nil {
+			return err
+		}
+		if answer, err := t.Submit(ctx, e); err != nil || answer.Refused != nil {
+			return fmt.Errorf("enrol: %v, %v", answer, err)
+		}
+	}
+	return nil
+}
+
+func newSigner() (*keys.Signer, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return keys.NewSigner(private)
+}
+
+func agentName(i int) entry.Principal {
+	return entry.Principal(fmt.Sprintf("agent-%d@bench.example", i))
+}
+
+// submit takes an envelope the whole way: decode, check, order, commit, proof.
+func (t *ledgerUnderTest) submit(ctx context.Context, envelope []byte) error {
+	e, err := entry.Decode(envelope)
+	if err != nil {
+		return err
+	}
+	answer, err := t.Submit(ctx, e)
+	if err != nil {
+		return err
+	}
+	if answer.Refused != nil {
+		return answer.Refused
+	}
+	_, err = answer.Proof(answer.Registered[0].Index)
+	return err
+}
+
+// entry returns the n-th new entry, without signature: an execution of one of
+// the agents, padded with random digits to the size of all entries here.
+func (t *ledgerUnderTest) entry(n int) (*entry.Entry, error) {
+	const payloadSize = 590
+	payload := fmt.Appendf(nil, `{"aud":"%s","effect":"none","exec":"exec-%d","iat":%d,"inp_hash":"sha256:%s","iss":"%s","jti":"%s","latency_ms":%d,`+
+		`"out_hash":"sha256:%s","parents":[],"progress":"confirmed","v":1,"wid":"workflow-%d","x_note":"`,
+		origin, n, time.Now().Unix(), hex.EncodeToString(random(32)), agentName(n%agents), uuid.NewString(), n%1000, hex.EncodeToString(random(32)), n%977)
+	payload = append(payload, pad(payloadSize-2-len(payload))...)
+	return entry.NewRaw(entry.KindExecution, append(payload, `"}`...))
+}
+
+// envelope returns the n-th new entry, signed, as an agent sends it.
+func (t *ledgerUnderTest) envelope(n int) ([]byte, error) {
+	e, err := t.entry(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.agents[n%agents].Sign(e); err != nil {
+		return nil, err
+	}
+	envelope := e.AppendEnvelope(nil)
+	for len(envelope) < entrySize {
+		envelope = append(envelope, ' ')
+	}
+	return envelope, nil
+}
+
+// envelopes signs n entries beforehand and hands them out one by one, nil at the
+// end.
+func (t *ledgerUnderTest) envelopes(n int) (func() []byte, error) {
+	pool := make([][]byte, n)
+	for i := range pool {
+		var err error
+		if pool[i], err = t.envelope(i); err != nil {
+			return nil, err
+		}
+	}
+	var next atomic.Int64
+	return func() []byte {
+		if i := next.Add(1) - 1; i < int64(n) {
+			return pool[i]
+		}
+		return nil
+	}, nil
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// pad returns n random hexadecimal digits.
+func pad(n int) string { return hex.EncodeToString(random((n + 1) / 2))[:n] }
