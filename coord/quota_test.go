@@ -25,7 +25,11 @@ func TestQuota(t *testing.T) {
 	w.at += 10 * minuteMS
 	w.put(w.exec("a", "y")) // the refused signal cost nothing
 	got = w.refused(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
-	w.put(w.exec("b", "x")) // others have their own
+	w.refuse(w.sign(w.exec("a", "z", "a#nothing")), entry.RateLimited, "iss") // before REG-8
+	stale := w.exec("a", "z")
+	stale.Iat = 1
+	w.refuse(w.sign(stale), entry.Stale, "iat") // behind REG-6
+	w.put(w.exec("b", "x"))                     // others have their own
 	w.at += got.RetryAfterMS - 1
 	w.refuse(w.sign(w.exec("a", "z")), entry.RateLimited, "iss")
 	w.at++

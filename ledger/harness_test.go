@@ -104,9 +104,10 @@ func config(t testing.TB, fs vfs.FS) *ledger.Config {
 // running is an open log with its order running.
 type running struct {
 	*ledger.Log
-	t    testing.TB
-	end  func() // ends the order
-	stop func() // ends the order, closes the log and checks what it leaves
+	t     testing.TB
+	end   func()          // ends the order
+	stop  func()          // ends the order, closes the log and checks what it leaves
+	again func() *running // starts the log again
 }
 
 // start opens and runs a log.
@@ -118,6 +119,7 @@ func start(t testing.TB, dir string, cfg *ledger.Config) *running {
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	r := &running{Log: log, t: t}
+	r.again = func() *running { return start(t, dir, cfg) }
 	r.end = sync.OnceFunc(func() {
 		cancel()
 		must(t, <-done)

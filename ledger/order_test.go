@@ -280,7 +280,7 @@ func (f *failing) Admit(*entry.Entry, uint64, int64) error {
 }
 
 // conflicting returns another entry of the same issuer and jti.
-func conflicting(t *testing.T, e *entry.Entry) *entry.Entry {
+func conflicting(t testing.TB, e *entry.Entry) *entry.Entry {
 	t.Helper()
 	body := *e.Body.(*entry.Execution)
 	body.Exec += "-other"

@@ -26,8 +26,8 @@ import (
 // synced and takes the power away before every operation that changes the disk,
 // with nothing, half and all of the unsynced data kept. The disk as it was then
 // is opened again, in parallel, and must hold up: see [outage.check]. One run
-// makes some 3,000 states: first start, batches across tile borders, snapshots,
-// anchors, restarts with flush and compaction; runs differ in their seeds.
+// makes some 1,500 states: first start, batches, tiles, snapshots, anchors,
+// restarts with flush and compaction; runs differ in their seeds.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
 	want := int64(5_000)
 	if os.Getenv("ARL_CHAOS") != "" {
@@ -37,9 +37,30 @@ func TestPowerLossChaosEveryOperation(t *testing.T) {
 	t.Logf("first seed %d", seed)
 	states := int64(0)
 	for ; states < want; seed++ {
-		states += enumerateOutages(t, seed)
+		states += enumerateOutages(t, seed, newPlan(t, seed), 0)
 	}
 	t.Logf("%d states", states)
+}
+
+// TestPowerLossChaosAtTheSecondLevel does the same where the 256th tile is
+// completed. Each state is a large log: only with ARL_CHAOS.
+func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
+	if os.Getenv("ARL_CHAOS") == "" {
+		t.Skip("ARL_CHAOS is not set")
+	}
+	var plan [][]*entry.Entry
+	for size := 0; size < 65_530; size += len(plan[len(plan)-1]) {
+		batch := make([]*entry.Entry, min(4096, 65_530-size))
+		for i := range batch {
+			batch[i] = newUnsigned(t)
+		}
+		plan = append(plan, batch)
+	}
+	quiet := len(plan)
+	for range 6 {
+		plan = append(plan, []*entry.Entry{newEntry(t), newEntry(t)})
+	}
+	t.Logf("%d states", enumerateOutages(t, 1, plan, quiet))
 }
 
 // outage is the disk at the moment when the power goes.
@@ -50,7 +71,8 @@ type outage struct {
 	percent int // of the unsynced data that is kept
 	disk    *vfs.MemFS
 
-	acknowledged int // submissions of the plan
+	acknowledged int         // submissions of the plan
+	served       merkle.Head // what readers saw
 	receipts     []*verify.Receipt
 }
 
@@ -60,6 +82,7 @@ type powerless struct {
 	seed    uint64
 	plan    [][]*entry.Entry
 	outages chan outage
+	log     atomic.Pointer[ledger.Log]
 
 	// mu guards what follows; while it is held, nothing is acknowledged.
 	mu           sync.Mutex
@@ -69,10 +92,15 @@ type powerless struct {
 	states       atomic.Int64
 }
 
-// enumerateOutages runs one plan and checks all its outages.
-func enumerateOutages(t *testing.T, seed uint64) int64 {
+// enumerateOutages runs one plan and checks all its outages. There are none
+// during the first submissions of the plan, as many as quiet.
+func enumerateOutages(t *testing.T, seed uint64, plan [][]*entry.Entry, quiet int) int64 {
 	rng := newRNG(seed)
-	p := &powerless{t: t, seed: seed, rng: rng, plan: newPlan(t, rng), outages: make(chan outage, 8)}
+	p := &powerless{t: t, seed: seed, rng: rng, plan: plan, outages: make(chan outage, 8)}
+	disk := vfs.NewCrashableMem()
+	if quiet > 0 {
+		p.submit(start(t, "log", powerlessConfig(t, disk)), plan[:quiet], len(plan))
+	}
 	var group errgroup.Group
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() error {
@@ -86,17 +114,22 @@ func enumerateOutages(t *testing.T, seed uint64) int64 {
 			return nil
 		})
 	}
-	p.run(restartEvery(rng))
+	r := start(t, "log", powerlessConfig(t, p.watch(disk)))
+	p.submit(r, plan[quiet:], 5+rng.IntN(10))
 	close(p.outages)
 	must(t, group.Wait())
 	return p.states.Load()
 }
 
-// newPlan makes submissions: a large one, so that tile borders are near, and
-// many small ones.
-func newPlan(t *testing.T, rng *rand.Rand) [][]*entry.Entry {
-	sizes := []int{1, 200 + rng.IntN(50)}
-	for range 60 {
+// newPlan makes many small submissions; in every third plan, a large one brings
+// them across the border of a tile.
+func newPlan(t *testing.T, seed uint64) [][]*entry.Entry {
+	rng := newRNG(seed)
+	sizes := []int{1}
+	if seed%3 == 0 {
+		sizes = append(sizes, 235+rng.IntN(20))
+	}
+	for range 25 {
 		sizes = append(sizes, 1+rng.IntN(3))
 	}
 	plan := make([][]*entry.Entry, len(sizes))
@@ -108,23 +141,25 @@ func newPlan(t *testing.T, rng *rand.Rand) [][]*entry.Entry {
 	return plan
 }
 
-func restartEvery(rng *rand.Rand) int { return 10 + rng.IntN(30) }
-
-// run submits the plan, with restarts in between.
-func (p *powerless) run(restartEvery int) {
-	disk := vfs.NewCrashableMem()
-	fs := everyFile{errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+// watch returns the disk with an outage before every change of it.
+func (p *powerless) watch(disk *vfs.MemFS) vfs.FS {
+	every := errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			p.outage(disk, op)
 		}
 		return nil
-	})), errorfs.InjectorFunc(func(op errorfs.Op) error { p.outage(disk, op); return nil })}
-	cfg := powerlessConfig(p.t, fs)
-	r := start(p.t, "log", cfg)
-	for i, entries := range p.plan {
+	})
+	return everyFile{errorfs.Wrap(disk, every), every}
+}
+
+// submit submits a part of the plan, with restarts in between, and stops.
+func (p *powerless) submit(r *running, plan [][]*entry.Entry, restartEvery int) {
+	p.log.Store(r.Log)
+	for i, entries := range plan {
 		if i%restartEvery == restartEvery-1 {
 			r.stop()
-			r = start(p.t, "log", cfg)
+			r = r.again()
+			p.log.Store(r.Log)
 		}
 		answer, err := r.Submit(context.Background(), entries...)
 		must(p.t, err)
@@ -140,7 +175,7 @@ func (p *powerless) run(restartEvery int) {
 
 func powerlessConfig(t testing.TB, fs vfs.FS) *ledger.Config {
 	cfg := config(t, fs)
-	cfg.SnapshotEvery = 40
+	cfg.SnapshotEvery = 16
 	return cfg
 }
 
@@ -164,6 +199,9 @@ func (p *powerless) outage(disk *vfs.MemFS, op errorfs.Op) {
 	for _, percent := range []int{0, 50, 100} {
 		p.mu.Lock()
 		o := outage{seed: p.seed, number: p.states.Add(1), op: op, percent: percent, acknowledged: p.acknowledged, receipts: slices.Clip(p.receipts)}
+		if log := p.log.Load(); log != nil {
+			o.served = log.Head().Head
+		}
 		o.disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: p.rng})
 		p.mu.Unlock()
 		p.outages <- o
@@ -171,8 +209,8 @@ func (p *powerless) outage(disk *vfs.MemFS, op errorfs.Op) {
 }
 
 // check opens the log after the outage. What was acknowledged is there, what was
-// not is there as a whole or not at all; head and tree are those of a reference;
-// receipts from before hold; what was in flight can be submitted again, and is
+// not is there as a whole or not at all; head and tree are those of a reference,
+// and continue the head that readers saw; receipts from before hold; what was in flight can be submitted again, and is
 // registered once; fsck finds nothing.
 func (o outage) check(t *testing.T, plan [][]*entry.Entry) error {
 	cfg := powerlessConfig(t, o.disk)
@@ -222,6 +260,9 @@ func (o outage) checkLog(log *ledger.Log, plan [][]*entry.Entry) error {
 	}
 	if root := referenceRoot(leaves); root != head.Root || uint64(len(leaves)) != head.Size {
 		return fmt.Errorf("root %s over %d entries, signed is %s", root, len(leaves), head.Root)
+	}
+	if size := o.served.Size; size > head.Size || size > 0 && referenceRoot(leaves[:size]) != o.served.Root {
+		return fmt.Errorf("head %v was served, now it is %v", o.served, head)
 	}
 	for i := len(o.receipts) - 1; i >= 0; i /= 2 { // some old, some new
 		if err := checkReceipt(log, o.receipts[i], leaves); err != nil {

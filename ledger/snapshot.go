@@ -124,7 +124,7 @@ func (f *follower) apply(ctx context.Context, e *Logged) error {
 // next to nothing to replay.
 func (l *Log) lastSnapshot() error {
 	o := &l.order
-	if o.last.Size-o.snapshot < l.cfg.SnapshotEvery/8 || l.space.check() != nil {
+	if o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) || l.space.check() != nil {
 		return nil
 	}
 	return writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {

@@ -34,7 +34,7 @@ type node struct {
 	handler http.Handler // of the honest server
 	front   atomic.Pointer[http.HandlerFunc]
 	url     string
-	clock   atomic.Int64 // nanoseconds that the ledger's wall clock is off
+	clock   atomic.Int64 // nanoseconds that the ledger is ahead of its time
 	*identity
 }
 
@@ -45,61 +45,63 @@ type identity struct {
 	genesis          *entry.Entry
 }
 
-func newIdentity(t testing.TB) *identity {
-	t.Helper()
-	ledgerKeys, err := keys.GenerateLedger(t.TempDir(), origin)
-	must(t, err)
-	id := &identity{keys: ledgerKeys, authority: newSigner(t), agent: newSigner(t)}
+func newIdentity(tb testing.TB) *identity {
+	tb.Helper()
+	ledgerKeys, err := keys.GenerateLedger(tb.TempDir(), origin)
+	must(tb, err)
+	id := &identity{keys: ledgerKeys, authority: newSigner(tb), agent: newSigner(tb)}
 	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: id.authority.Public()})
 	policy.Header = header("authority", "")
-	id.genesis = sign(t, id.authority, policy)
+	id.genesis = sign(tb, id.authority, policy)
 	return id
 }
 
 // start returns a node with its genesis and an agent, agent-1.
-func start(t testing.TB) *node {
-	t.Helper()
-	n := newIdentity(t).start(t, nil)
+func start(tb testing.TB) *node {
+	tb.Helper()
+	n := newIdentity(tb).start(tb, nil)
 	n.add(n.enrol("agent-1", n.agent))
 	return n
 }
 
 // start returns a node with its genesis alone. With a fold, the ledger admits
 // what that does.
-func (id *identity) start(t testing.TB, fold func() ledger.Fold) *node {
-	t.Helper()
+func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
+	tb.Helper()
 	verifier, err := keys.NewVerifier(0)
-	must(t, err)
+	must(tb, err)
 	coordinator := coord.New(origin, verifier.Check)
-	n := &node{t: t, identity: id}
+	n := &node{t: tb, identity: id}
+	opened := time.Now()
 	cfg := &ledger.Config{
 		Origin: origin, Signer: id.keys.Signer, Verifier: id.keys.Verifier, Cosigner: id.keys.Cosigner, NewFold: fold,
 		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
-		Now: func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
+		Now:    func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
+		Uptime: func() time.Duration { return time.Since(opened) + time.Duration(n.clock.Load()) },
 	}
 	if fold == nil {
 		cfg.NewFold = func() ledger.Fold { return coordinator.NewFold() }
 		cfg.Precheck, cfg.Committed = coordinator.Precheck, coordinator.Committed
 	}
 	log, err := ledger.Open("db", cfg)
-	must(t, err)
+	must(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	s, err := server.New(&server.Config{
 		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Coordinator: coordinator, Rate: -1,
 	})
-	must(t, err)
+	must(tb, err)
 	n.log, n.handler = log, s.Handler()
 	n.pass(n.handler.ServeHTTP)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*n.front.Load())(w, r) }))
 	n.url = web.URL
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
 		cancel()
-		must(t, <-done)
-		must(t, log.Close())
+		must(tb, <-done)
+		must(tb, log.Close())
 	})
 	n.add(id.genesis)
 	return n
@@ -151,12 +153,12 @@ func (n *node) client(c *client.Config) *client.Client {
 	return made
 }
 
-func newSigner(t testing.TB) *keys.Signer {
-	t.Helper()
+func newSigner(tb testing.TB) *keys.Signer {
+	tb.Helper()
 	_, private, err := ed25519.GenerateKey(nil)
-	must(t, err)
+	must(tb, err)
 	signer, err := keys.NewSigner(private)
-	must(t, err)
+	must(tb, err)
 	return signer
 }
 
@@ -189,18 +191,18 @@ func (n *node) goods(count int) []*entry.Entry {
 	return list
 }
 
-func sign(t testing.TB, signer *keys.Signer, body entry.Body) *entry.Entry {
-	t.Helper()
+func sign(tb testing.TB, signer *keys.Signer, body entry.Body) *entry.Entry {
+	tb.Helper()
 	e, err := entry.New(body)
-	must(t, err)
-	must(t, signer.Sign(e))
+	must(tb, err)
+	must(tb, signer.Sign(e))
 	return e
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

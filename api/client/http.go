@@ -55,7 +55,7 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 		return false
 	}
 	wait := min(backoffMin<<min(attempt-1, 10), backoffMax)
-	wait = wait/2 + rand.N(wait)
+	wait = wait/2 + rand.N(wait) //nolint:gosec // spreads requests, keeps no secret
 	if problem, ok := errors.AsType[*api.Problem](err); ok {
 		asked := time.Duration(problem.RetryAfterMS) * time.Millisecond
 		if !problem.Temporary() || asked > c.cfg.MaxWait {

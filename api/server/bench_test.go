@@ -155,7 +155,7 @@ func load(b *testing.B, address string, connections int, requests [][]byte) {
 	for range connections {
 		conn, err := net.Dial("tcp", address)
 		must(b, err)
-		defer conn.Close()
+		b.Cleanup(func() { conn.Close() })
 		pool <- &connection{conn, bufio.NewReaderSize(conn, 16<<10)}
 	}
 	measure(b, 1, connections, func(i int) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -28,7 +29,7 @@ func FuzzListQuery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		q, err := parseListQuery(raw)
 		if err != nil {
-			if refusal, ok := err.(*entry.Refusal); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
+			if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
 				t.Fatalf("refused with %v", err)
 			}
 			return
@@ -78,13 +79,14 @@ func readBatchSlowly(body []byte) (entries []*entry.Entry, problem entry.Problem
 	if len(body) == 0 {
 		return nil, entry.Malformed
 	}
-	for _, line := range bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n")) {
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(body, []byte("\n")), []byte("\n")) {
 		if len(line) > entry.MaxEnvelope+1 {
 			return entries, entry.TooLarge
 		}
 		e, err := entry.Decode(line)
 		if err != nil {
-			return entries, err.(*entry.Refusal).Problem
+			refusal, _ := errors.AsType[*entry.Refusal](err)
+			return entries, refusal.Problem
 		}
 		entries = append(entries, e)
 	}
@@ -123,7 +125,7 @@ func TestClientOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.7:1": "192.0.2.7", "[::ffff:192.0.2.7]:1": "192.0.2.7",
 		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[2001:db8:1:2:ffff::]:9": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64",
-		"@": "@",
+		"@": "invalid IP",
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = address
@@ -138,7 +140,7 @@ func TestClientOf(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	known := []string{"kind", "agent", "since", "until"}
 	for name, want := range map[string]string{"kinds": "did you mean kind?", "knd": "did you mean kind?", "agnet": "did you mean agent?",
-		"sicne": "did you mean since?", "x": "use kind, agent, since, until", strings.Repeat("k", 1000): "use kind, agent, since, until"} {
+		"sice": "did you mean since?", "x": "use kind, agent, since, until", strings.Repeat("k", 1000): "use kind, agent, since, until"} {
 		if got := suggest(name, known); got != want {
 			t.Errorf("%.20s: %s, want %s", name, got, want)
 		}

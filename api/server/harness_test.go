@@ -55,17 +55,17 @@ func (d *disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: d.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // start returns a node whose server's configuration change may have changed.
-func start(t testing.TB, change func(*server.Config)) *node {
-	t.Helper()
-	n := startEmpty(t, change)
+func start(tb testing.TB, change func(*server.Config)) *node {
+	tb.Helper()
+	n := startEmpty(tb, change)
 	n.found()
 	return n
 }
@@ -78,21 +78,21 @@ func (n *node) found() {
 }
 
 // startEmpty is start without any entry.
-func startEmpty(t testing.TB, change func(*server.Config)) *node {
-	t.Helper()
+func startEmpty(tb testing.TB, change func(*server.Config)) *node {
+	tb.Helper()
 	d := &disk{FS: vfs.NewMem()}
 	d.free.Store(1 << 39)
-	n := newNode(t, d, "db", change)
+	n := newNode(tb, d, "db", change)
 	n.disk = d
 	return n
 }
 
 // newNode returns a node on a file system.
-func newNode(t testing.TB, fs vfs.FS, dir string, change func(*server.Config)) *node {
-	t.Helper()
-	n := &node{t: t, metrics: server.NewMetrics()}
+func newNode(tb testing.TB, fs vfs.FS, dir string, change func(*server.Config)) *node {
+	tb.Helper()
+	n := &node{t: tb, metrics: server.NewMetrics()}
 	n.startLog(fs, dir)
-	n.authority, n.agent, n.monitor = newSigner(t), newSigner(t), newSigner(t)
+	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
 		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coord, Metrics: n.metrics,
 	}
@@ -100,9 +100,9 @@ func newNode(t testing.TB, fs vfs.FS, dir string, change func(*server.Config)) *
 		change(n.cfg)
 	}
 	s, err := server.New(n.cfg)
-	must(t, err)
+	must(tb, err)
 	web := httptest.NewServer(s.Handler())
-	t.Cleanup(web.Close)
+	tb.Cleanup(web.Close)
 	n.url = web.URL
 	return n
 }
@@ -139,12 +139,12 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	})
 }
 
-func newSigner(t testing.TB) *keys.Signer {
-	t.Helper()
+func newSigner(tb testing.TB) *keys.Signer {
+	tb.Helper()
 	_, private, err := ed25519.GenerateKey(nil)
-	must(t, err)
+	must(tb, err)
 	signer, err := keys.NewSigner(private)
-	must(t, err)
+	must(tb, err)
 	return signer
 }
 
@@ -183,11 +183,11 @@ func (n *node) signal(subject entry.Ref) *entry.Signal {
 // good returns an entry that the ledger takes.
 func (n *node) good() *entry.Entry { return sign(n.t, n.agent, n.execution()) }
 
-func sign(t testing.TB, signer *keys.Signer, body entry.Body) *entry.Entry {
-	t.Helper()
+func sign(tb testing.TB, signer *keys.Signer, body entry.Body) *entry.Entry {
+	tb.Helper()
 	e, err := entry.New(body)
-	must(t, err)
-	must(t, signer.Sign(e))
+	must(tb, err)
+	must(tb, signer.Sign(e))
 	return e
 }
 
@@ -275,13 +275,13 @@ func (n *node) verify(m verify.Material) verify.Report {
 }
 
 // problem wants an answer that is a problem in full, of this type.
-func (n *node) problem(a *answer, want entry.Problem, status int) *api.Problem {
+func (n *node) problem(a *answer, want entry.Problem, status int) api.Problem {
 	n.t.Helper()
-	p := new(api.Problem)
+	var p api.Problem
 	if got := a.Header.Get("Content-Type"); got != api.MediaProblem {
 		n.t.Fatalf("content type %q: %s", got, a.body)
 	}
-	must(n.t, json.Unmarshal(a.body, p, json.RejectUnknownMembers(true)))
+	must(n.t, json.Unmarshal(a.body, &p, json.RejectUnknownMembers(true)))
 	if p.Name() != want || p.Status != status || a.StatusCode != status {
 		n.t.Fatalf("status %s, problem %+v, want %s with %d", a.Status, p, want, status)
 	}

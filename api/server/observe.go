@@ -72,14 +72,11 @@ func newRequestID() string {
 }
 
 // clientOf returns what the rate limit takes for one client: an IPv4 address,
-// or the /64 of an IPv6 address.
+// or the /64 of an IPv6 address. Whatever has neither is one client.
 func clientOf(c echo.Context) (string, error) {
-	address, err := netip.ParseAddrPort(c.Request().RemoteAddr)
-	if err != nil {
-		return c.Request().RemoteAddr, nil // not TCP: one client
-	}
+	address, _ := netip.ParseAddrPort(c.Request().RemoteAddr)
 	ip := address.Addr().Unmap()
-	if ip.Is4() {
+	if !ip.Is6() {
 		return ip.String(), nil
 	}
 	prefix, err := ip.Prefix(64)

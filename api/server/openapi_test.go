@@ -26,7 +26,7 @@ type document struct {
 	met      map[string]bool // documented answers, "GET /v1/log 200 application/json"
 }
 
-func readDocument(n *node, t *testing.T) *document {
+func readDocument(t *testing.T, n *node) *document {
 	t.Helper()
 	a := n.get("/openapi.json")
 	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
@@ -187,7 +187,7 @@ func visits() []visit {
 // describes is met by a live one, and every live body fits its schema.
 func TestOpenAPI(t *testing.T) {
 	n := start(t, nil)
-	d := readDocument(n, t)
+	d := readDocument(t, n)
 	if d.root["openapi"] != "3.1.0" {
 		t.Fatalf("openapi %v", d.root["openapi"])
 	}
@@ -310,6 +310,7 @@ func (d *document) slow(n *node) {
 	response, err := http.ReadResponse(dial(d.t, address, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/json\r\n"+
 		"Content-Length: 9\r\n\r\n"), request)
 	must(d.t, err)
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	must(d.t, err)
 	d.check("/v1/entries", &answer{response, body})

@@ -244,7 +244,9 @@ func TestTiles(t *testing.T) {
 	for range 520 {
 		batch = append(batch, n.good())
 	}
-	n.readBatchAnswer(n.post(api.MediaNDJSON, batchOf(batch...)), batch)
+	if _, problem := n.readBatchAnswer(n.post(api.MediaNDJSON, batchOf(batch...)), batch); problem != nil {
+		t.Fatal(problem)
+	}
 	size := n.log.Head().Size
 	a := n.get("/checkpoint")
 	published, err := n.log.Published()

@@ -182,7 +182,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if err := h.Shutdown(stop); err != nil {
 		return errors.Join(fmt.Errorf("server: shut down: %w", err), h.Close())
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("server: serve %s: %w", listener.Addr(), err)
+	}
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -194,7 +193,7 @@ func keyToRevoke(known *verify.AgentInfo, keyID string) (*verify.KeyInfo, error)
 // publicKey returns the key that is to be enrolled.
 func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 	if o.publicKey == "" {
-		signer, err := keys.Load(o.key, a.passphrase)
+		signer, err := a.loadKey(o.key)
 		if err != nil {
 			return entry.PublicKey{}, err
 		}
@@ -214,7 +213,7 @@ func (a *app) submitAgent(ctx context.Context, c *connection, body *entry.Agent,
 	if !slices.Equal(body.Roles, []entry.Role{entry.RoleAgent}) {
 		principal = principalAuthority
 	}
-	signer, err := a.signer(ctx, c, o.signer, principal)
+	signer, err := a.signer(ctx, c, signerFlags{key: o.signer}, principal)
 	if err != nil {
 		return err
 	}

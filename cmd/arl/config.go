@@ -28,6 +28,9 @@ import (
 // Keys are the flags that every command or many have, and those of serve; one
 // that is none of them is refused.
 func (a *app) configure(cmd *cobra.Command) error {
+	if err := a.settings.check(); err != nil {
+		return err
+	}
 	known := configKeys(cmd.Root())
 	values := koanf.New(".")
 	home, err := a.homeDir()
@@ -60,15 +63,12 @@ func (a *app) configure(cmd *cobra.Command) error {
 			err = cmp.Or(err, fmt.Errorf("configuration key %s: %w", key, setErr))
 		}
 	})
-	if err != nil {
-		return a.badConfig(err)
-	}
-	return a.settings.check()
+	return a.badConfig(cmp.Or(err, a.settings.check()))
 }
 
 // badConfig is an error of the configuration, not of the command line.
 func (a *app) badConfig(err error) error {
-	a.reached = true
+	a.reached = a.reached || err != nil
 	return withExit(exitConfig, err)
 }
 
@@ -97,8 +97,8 @@ func configKeys(root *cobra.Command) []string {
 	return keys
 }
 
-// environment reads the variables ARL_*. Those that are no keys, but read
-// elsewhere, are passed over: where the configuration lies, the secret, and the
+// environment reads the variables ARL_*. One that is empty counts as absent.
+// Those that are no keys, but read elsewhere, are passed over: where the configuration lies, the secret, and the
 // budget of the project's own tests.
 func environment(known []string) (koanf.Provider, error) {
 	keyOf := map[string]string{}
@@ -107,7 +107,7 @@ func environment(known []string) (koanf.Provider, error) {
 	}
 	var unknown error
 	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" {
+		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" {
 			return "", nil
 		}
 		if keyOf[name] == "" {

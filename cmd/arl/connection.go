@@ -14,6 +14,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
@@ -170,8 +172,20 @@ func (s *serverClock) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// chain returns the verified chain of policies and keys.
-func (c *connection) chain(ctx context.Context) (*verify.Chain, error) { return c.client.Chain(ctx) }
+// chain returns the verified chain of policies and keys as of now.
+func (c *connection) chain(ctx context.Context) (*verify.Chain, error) {
+	if err := c.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	chain, err := c.client.Chain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if policy, _ := chain.Policy(); policy == nil {
+		return nil, withExit(exitUnavailable, errors.New("the ledger has no genesis policy yet"))
+	}
+	return chain, nil
+}
 
 // agent returns what the chain says of a principal.
 func (c *connection) agent(ctx context.Context, principal string) (*verify.AgentInfo, error) {
@@ -192,10 +206,20 @@ type signer struct {
 	principal entry.Principal
 }
 
-// signer loads the key in a file, or the profile's key of a principal, and finds
-// out whom it is enrolled for.
-func (a *app) signer(ctx context.Context, c *connection, file string, fallback entry.Principal) (*signer, error) {
-	if file == "" {
+// signerFlags say who signs.
+type signerFlags struct {
+	key       string // file; empty: the profile's
+	principal string // empty: whom the key is enrolled for
+}
+
+func (f *signerFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.key, "key", "", "key file to sign with (default: the profile's operator)")
+	flags.StringVar(&f.principal, "principal", "", "issuer (default: whom the key is enrolled for)")
+}
+
+// signer loads the key that the flags name, or the profile's key of fallback.
+func (a *app) signer(ctx context.Context, c *connection, f signerFlags, fallback entry.Principal) (*signer, error) {
+	if f.key == "" {
 		if c.profile == nil {
 			return nil, usage("there is no profile with a key of %s: pass the key file", fallback)
 		}
@@ -203,21 +227,23 @@ func (a *app) signer(ctx context.Context, c *connection, file string, fallback e
 		if err != nil {
 			return nil, err
 		}
-		loaded, err := keys.Load(path, a.passphrase)
-		return &signer{loaded, fallback}, err
+		loaded, err := a.loadKey(path)
+		return &signer{loaded, cmp.Or(entry.Principal(f.principal), fallback)}, err
 	}
-	loaded, err := keys.Load(file, a.passphrase)
+	loaded, err := a.loadKey(f.key)
 	if err != nil {
 		return nil, err
+	}
+	if f.principal != "" {
+		return &signer{loaded, entry.Principal(f.principal)}, nil
 	}
 	chain, err := c.chain(ctx)
 	if err != nil {
 		return nil, err
 	}
-	keyID := loaded.Public().KeyID()
-	owner, _ := ownerOf(chain, keyID)
+	owner, _ := ownerOf(chain, loaded.Public().KeyID())
 	if owner == "" {
-		return nil, withExit(exitDenied, fmt.Errorf("%s: %s is enrolled for nobody: arl agent enrol --key %s", file, keyID, file))
+		return nil, withExit(exitDenied, fmt.Errorf("%s: %s is enrolled for nobody: arl agent enrol --key %s", f.key, loaded.Public().KeyID(), f.key))
 	}
 	return &signer{loaded, owner}, nil
 }

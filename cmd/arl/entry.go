@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -34,7 +35,8 @@ func (a *app) entryCommand() *cobra.Command {
 
 // submitOptions are the flags of arl entry submit.
 type submitOptions struct {
-	kind, payload, key, principal, out string
+	signerFlags
+	kind, payload, out string
 }
 
 func (a *app) entrySubmitCommand(t *target) *cobra.Command {
@@ -61,8 +63,7 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload")
 	cmd.Flags().StringVar(&o.payload, "payload", "", "file of the payload, - for standard input")
-	cmd.Flags().StringVar(&o.key, "key", "", "key file to sign with (default: the profile's operator)")
-	cmd.Flags().StringVar(&o.principal, "principal", "", "issuer (default: whom the key is enrolled for)")
+	o.register(cmd.Flags())
 	cmd.Flags().StringVar(&o.out, "out", "", "file for the receipts, with those of the policies and keys that they count by")
 	cmd.MarkFlagsRequiredTogether("kind", "payload")
 	return cmd
@@ -99,18 +100,19 @@ func (a *app) submitEnvelopes(ctx context.Context, c *connection, file, out stri
 }
 
 func (a *app) submitPayload(ctx context.Context, c *connection, o *submitOptions) error {
+	kind, err := parseKind(o.kind)
+	if err != nil {
+		return err
+	}
 	payload, err := a.readInput(o.payload, entry.MaxEnvelope)
 	if err != nil {
 		return err
 	}
-	signer, err := a.signer(ctx, c, o.key, principalOperator)
+	signer, err := a.signer(ctx, c, o.signerFlags, principalOperator)
 	if err != nil {
 		return err
 	}
-	if o.principal != "" {
-		signer.principal = entry.Principal(o.principal)
-	}
-	e, err := completePayload(entry.Kind(o.kind), payload, newHeader(signer.principal, c.root.Origin))
+	e, err := completePayload(kind, payload, newHeader(signer.principal, c.root.Origin))
 	if err != nil {
 		return err
 	}
@@ -118,6 +120,17 @@ func (a *app) submitPayload(ctx context.Context, c *connection, o *submitOptions
 		return err
 	}
 	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
+}
+
+func parseKind(text string) (entry.Kind, error) {
+	var names []string
+	for _, kind := range entry.Kinds() {
+		if string(kind) == text {
+			return kind, nil
+		}
+		names = append(names, string(kind))
+	}
+	return "", usage("--kind %s: want one of %s", text, strings.Join(names, ", "))
 }
 
 // completePayload adds the members of the header that a payload does not have.
@@ -344,6 +357,11 @@ func (a *app) listEntries(ctx context.Context, c *connection, o *listOptions) er
 // summary says in a few words what an entry says.
 func summary(body entry.Body) string {
 	switch b := body.(type) {
+	case *entry.Policy:
+		if b.Previous == nil {
+			return "genesis"
+		}
+		return fmt.Sprintf("replaces %d", b.Previous.Index)
 	case *entry.Agent:
 		return fmt.Sprintf("%s %s (%s)", b.Op, b.Principal, joinRoles(b.Roles))
 	case *entry.Execution:

@@ -144,7 +144,7 @@ func (a *app) newImporter(ctx context.Context, c *connection, o *importOptions) 
 	if im.chain, err = c.chain(ctx); err != nil {
 		return nil, err
 	}
-	if im.enroller, err = a.signer(ctx, c, "", principalOperator); err != nil {
+	if im.enroller, err = a.signer(ctx, c, signerFlags{}, principalOperator); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(im.dir, 0o700); err != nil {
@@ -298,7 +298,7 @@ func (im *importer) enrol(p entry.Principal) error {
 	agent := &importedAgent{secret: keyed(im.master, string(p))}
 	path := filepath.Join(im.dir, url.PathEscape(string(p))+".key")
 	var err error
-	if agent.signer, err = keys.Load(path, im.app.passphrase); errors.Is(err, fs.ErrNotExist) {
+	if agent.signer, err = im.app.loadKey(path); errors.Is(err, fs.ErrNotExist) {
 		agent.signer, err = keys.Generate(path, keys.Ed25519, nil)
 	}
 	if err != nil {

@@ -64,7 +64,7 @@ func (a *app) keyShowCommand() *cobra.Command {
 		Example: "  arl key show agent.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			signer, err := keys.Load(args[0], a.passphrase)
+			signer, err := a.loadKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -84,4 +84,14 @@ func algorithmOf(public entry.PublicKey) keys.Algorithm {
 		return keys.ECDSAP256
 	}
 	return keys.Ed25519
+}
+
+// loadKey reads a key file. One that cannot be used as it is is a matter of
+// configuration.
+func (a *app) loadKey(path string) (*keys.Signer, error) {
+	signer, err := keys.Load(path, a.passphrase)
+	if err != nil && exitCode(err) == exitInternal {
+		err = withExit(exitConfig, err)
+	}
+	return signer, err
 }

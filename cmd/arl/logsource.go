@@ -9,6 +9,7 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -57,11 +58,29 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	return errors.Join(err, n.log.Close())
 }
 
-// head is the newest one that was accepted: the published one is up to a second
-// behind receipts.
+// head is that of a new receipt where the published one, which is up to a second
+// behind, is older.
 func (c *connection) head(ctx context.Context) (client.Head, error) {
-	_, err := c.client.Head(ctx)
-	return c.client.Accepted(), err
+	published, err := c.client.Head(ctx)
+	if err != nil {
+		return client.Head{}, err
+	}
+	if err := c.catchUp(ctx); err != nil {
+		return client.Head{}, err
+	}
+	if accepted := c.client.Accepted(); accepted.Size > published.Size {
+		return accepted, nil
+	}
+	return published, nil
+}
+
+// catchUp accepts the newest tree head there is: receipts carry it.
+func (c *connection) catchUp(ctx context.Context) error {
+	_, err := c.client.Receipt(ctx, 0)
+	if problemName(err) == entry.NotFound { // the log is empty
+		return nil
+	}
+	return err
 }
 
 func (c *connection) published(ctx context.Context) (client.Head, error) { return c.client.Head(ctx) }

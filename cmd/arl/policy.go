@@ -119,7 +119,7 @@ func (a *app) policyApply(ctx context.Context, c *connection, path string, o *ap
 	if err := a.confirm("Replace the policy in force?", o.yes); err != nil {
 		return err
 	}
-	signer, err := a.signer(ctx, c, o.key, principalAuthority)
+	signer, err := a.signer(ctx, c, signerFlags{key: o.key}, principalAuthority)
 	if err != nil {
 		return err
 	}

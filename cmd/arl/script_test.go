@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +32,8 @@ func TestMain(m *testing.M) {
 //	exits CODE arl …      wants an exact exit code
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
 //	replace FILE OLD NEW  replaces text that must be there
-//	flip FILE OFFSET      flips a bit; a negative offset counts from the end
+//	append FILE OTHER     appends the content of another file
+//	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.FromSlash("../../testdata/scripts"),
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": scriptServe, "stop": scriptStop, "exits": scriptExits, "field": scriptField,
-			"replace": scriptReplace, "flip": scriptFlip,
+			"replace": scriptReplace, "append": scriptAppend, "flip": scriptFlip,
 		},
 	})
 }
@@ -140,16 +140,28 @@ func scriptReplace(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o600))
 }
 
+func scriptAppend(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ts.ReadFile(args[0])+ts.ReadFile(args[1])), 0o600))
+}
+
 func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
-	content := []byte(ts.ReadFile(args[0]))
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var path string
+	var content []byte
+	for _, file := range files {
+		if other := []byte(ts.ReadFile(file)); path == "" || len(other) > len(content) {
+			path, content = file, other
+		}
+	}
 	offset, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	if offset < 0 {
 		offset += len(content)
 	}
 	if offset < 0 || offset >= len(content) {
-		ts.Check(fmt.Errorf("%s has %d bytes", args[0], len(content)))
+		ts.Fatalf("%s has %d bytes", args[0], len(content))
 	}
 	content[offset] ^= 1
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o600))
+	ts.Check(os.WriteFile(path, content, 0o600))
 }

@@ -14,10 +14,11 @@ import (
 
 // signalOptions are the flags of arl signal submit.
 type signalOptions struct {
+	signerFlags
 	subject, class, code, workflow string
 	standing, effects, replay      string
 	since, lastKnownGood, severity string
-	detail, key, principal, out    string
+	detail, out                    string
 	evidence                       []string
 	attempt, retryAfterMS          int64
 }
@@ -62,8 +63,7 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.Int64Var(&o.attempt, "attempt", -1, "which attempt failed")
 	flags.Int64Var(&o.retryAfterMS, "retry-after-ms", -1, "when to try again, in milliseconds")
 	flags.StringVar(&o.detail, "detail", "", "words for people, redacted: no content of prompts or messages")
-	flags.StringVar(&o.key, "key", "", "key file to sign with (default: the profile's operator)")
-	flags.StringVar(&o.principal, "principal", "", "issuer (default: whom the key is enrolled for)")
+	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
 	for _, name := range []string{"subject", "class", "code"} {
 		_ = cmd.MarkFlagRequired(name) // the flag exists
@@ -72,12 +72,9 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 }
 
 func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions) error {
-	signer, err := a.signer(ctx, c, o.key, principalOperator)
+	signer, err := a.signer(ctx, c, o.signerFlags, principalOperator)
 	if err != nil {
 		return err
-	}
-	if o.principal != "" {
-		signer.principal = entry.Principal(o.principal)
 	}
 	body := o.body()
 	body.Header = newHeader(signer.principal, c.root.Origin)

@@ -210,6 +210,9 @@ func New(body Body) (*Entry, error) {
 // NewRaw is [New] for payload bytes that are there already, in whatever
 // spelling; they are checked as [Decode] would.
 func NewRaw(kind Kind, payload []byte) (*Entry, error) {
+	if _, err := parsePayloadType(kind.PayloadType()); err != nil {
+		return nil, err
+	}
 	e := &Entry{Kind: kind}
 	e.setPayload(payload)
 	if size := len(e.AppendEnvelope(nil)) + MaxKeyID + base64.StdEncoding.EncodedLen(maxSig); size > MaxEnvelope {

@@ -90,6 +90,32 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestUUID spoils a UUID at each of its characters.
+func TestUUID(t *testing.T) {
+	base := string(payloadOf(t, minimal(t, entry.KindExecution)))
+	jti := header(entry.KindExecution).JTI
+	for i := range jti {
+		for _, c := range []string{"g", "A", "-", "0", ""} {
+			spoiled := jti[:i] + c + jti[i+1:]
+			_, err := entry.NewRaw(entry.KindExecution, []byte(strings.Replace(base, jti, spoiled, 1)))
+			good := c == "0" && jti[i] != '-' || c == "-" && jti[i] == '-'
+			if _, field := problemOf(err); (err == nil) != good || !good && field != "jti" {
+				t.Errorf("%s: %v", spoiled, err)
+			}
+		}
+	}
+}
+
+// TestNewRawUnknownKind: a kind may come from a command line.
+func TestNewRawUnknownKind(t *testing.T) {
+	for _, kind := range []entry.Kind{"", "verdict", "Run"} {
+		e, err := entry.NewRaw(kind, []byte("{}"))
+		if problem, field := problemOf(err); e != nil || problem != string(entry.Malformed) || field != "payloadType" {
+			t.Errorf("kind %q: %v", kind, err)
+		}
+	}
+}
+
 func TestRefSplit(t *testing.T) {
 	ref := entry.NewRef("agent-1@example.com", "exec-1")
 	if issuer, id := ref.Split(); ref != "agent-1@example.com#exec-1" || issuer != "agent-1@example.com" || id != "exec-1" {

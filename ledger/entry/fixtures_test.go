@@ -108,7 +108,8 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		after := entry.Ref("agent-1@example.com#exec-1")
 		b.After, b.ExpiresAt, b.Loc = &after, 1_790_086_400_000, "s3://bucket/cp-1"
 	case *entry.Signal:
-		b.Since, b.LastKnownGood, b.Severity, b.Detail = "agent-1@example.com#exec-0", "agent-1@example.com#exec-0", entry.SeverityError, "HTTP 503 — retry later"
+		b.Since, b.LastKnownGood = "agent-1@example.com#exec-0", "agent-1@example.com#exec-0"
+		b.Severity, b.Detail = entry.SeverityError, "HTTP 503 — retry later"
 		b.Evidence = []entry.Evidence{{Digest: digestA, URI: "https://example.com/trace/1"}, {Digest: digestB}}
 		b.RetryAfterMS, b.Attempt, b.Supersedes = count(5000), count(3), &target
 	case *entry.Decision:

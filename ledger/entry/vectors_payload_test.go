@@ -199,6 +199,7 @@ var changes = map[entry.Kind][]change{
 		{name: "key-missing-reversible", path: "effect", json: `"reversible"`, field: "ok", least: true},
 		{name: "key-upper-case", path: "idempotency_key", json: `"sha256:` + strings.Repeat("AB", 32) + `"`},
 		{name: "key-of-63", path: "idempotency_key", json: `"sha256:` + strings.Repeat("a", 63) + `"`},
+		{name: "key-of-65", path: "idempotency_key", json: `"sha256:` + strings.Repeat("a", 65) + `"`},
 		{name: "key-md5", path: "idempotency_key", json: `"md5:d41d8cd98f00b204e9800998ecf8427e"`},
 		{name: "task-empty", path: "task", json: `""`},
 		{name: "cost-negative", path: "cost_micro_usd", json: `-1`},

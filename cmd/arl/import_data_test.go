@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/coord/recovery/run"
+)
+
+// realRuns are the sets of recorded runs, and what the files in them end with.
+func realRuns() map[run.Format][2]string {
+	return map[run.Format][2]string{
+		run.OpenAIChat: {"tau_bench_airline", ".json"},
+		run.Attempts:   {"aider_swe_bench", ".ndjson"},
+		run.ToolBench:  {"toolbench", ".json"},
+		run.Galaxy:     {"galaxy_iwc", ".ga"},
+	}
+}
+
+// TestImportRealRuns registers the runs of all four sets over HTTP, twice, as
+// two instances: more than 10,000 entries. It checks every receipt offline,
+// audits the log through its tiles, and computes everything in the stopped
+// ledger again.
+func TestImportRealRuns(t *testing.T) {
+	data := filepath.FromSlash("../../../shared/data")
+	if _, err := os.Stat(data); err != nil {
+		t.Skip("the data sets in ../shared/data are absent")
+	}
+	l := startCommandLine(t)
+	registered, proven := 0, map[uint64]bool{}
+	for _, instance := range []string{"", "again"} {
+		for format, set := range realRuns() {
+			receipts := filepath.Join(t.TempDir(), "receipts.ndjson")
+			args := []string{"entry", "import", "--format", string(format), "--instance", instance, "--out", receipts}
+			var report importReport
+			l.json(&report, append(args, filesBelow(t, filepath.Join(data, set[0]), set[1])...)...)
+			if report.Registered == 0 || report.Skipped > 0 || report.Known > 0 {
+				t.Fatalf("%s: %+v", format, report)
+			}
+			registered += report.Registered
+			var verified verifyReport
+			l.json(&verified, "verify", receipts)
+			for _, e := range verified.Entries {
+				if !e.Signed {
+					t.Fatalf("the signature of entry %d was not checked", e.Index)
+				}
+				proven[e.Index] = true
+			}
+		}
+	}
+	if registered < 10_000 {
+		t.Errorf("%d entries registered, want 10,000", registered)
+	}
+	var report importReport
+	chats := filesBelow(t, filepath.Join(data, "tau_bench_airline"), ".json")
+	l.json(&report, append([]string{"entry", "import", "--format", string(run.OpenAIChat)}, chats...)...)
+	if report.Registered != 0 || report.Known != 2007 {
+		t.Errorf("a second import: %+v", report)
+	}
+	var audited auditReport
+	l.json(&audited, "log", "audit")
+	want := map[string]uint64{"policy": 1, "agent": 2 + 99, "execution": 2 * 5235, "checkpoint": 2 * 859, "signal": 2 * 118}
+	if diff := cmp.Diff(want, audited.Kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	proven[1] = true // the coordinator's enrolment, on which nothing here rests
+	if size := uint64(len(proven)); size != audited.Size || slices.Max(slices.Collect(maps.Keys(proven))) != size-1 {
+		t.Errorf("%d entries have a receipt that holds, the log has %d", size, audited.Size)
+	}
+	l.stop()
+	var checked fsckReport
+	l.json(&checked, "log", "fsck", "--data", l.data)
+	if checked.Entries != audited.Size || checked.Head.Root != audited.Root {
+		t.Errorf("fsck: %+v, audit: %+v", checked, audited)
+	}
+	t.Logf("%d entries registered, %d in the log", registered, audited.Size)
+}
+
+func filesBelow(t *testing.T, dir, extension string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == extension {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files in %s: %v", len(files), dir, err)
+	}
+	return files
+}
+
+// commandLine is a machine with a running ledger.
+type commandLine struct {
+	t          *testing.T
+	home, data string
+	server     *exec.Cmd
+	stderr     bytes.Buffer // of the server
+}
+
+func startCommandLine(t *testing.T) *commandLine {
+	t.Helper()
+	dir := t.TempDir()
+	l := &commandLine{t: t, home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data")}
+	l.server = l.command("serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json")
+	l.server.Stderr = &l.stderr
+	stdout, err := l.server.StdoutPipe()
+	if err == nil {
+		err = l.server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if l.server != nil {
+			_ = l.server.Process.Kill() // it may have ended by itself
+			_ = l.server.Wait()
+		}
+	})
+	if _, err := bufio.NewReader(stdout).ReadBytes('\n'); err != nil {
+		t.Fatalf("serve: %v\n%s", err, l.stderr.String())
+	}
+	return l
+}
+
+func (l *commandLine) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("arl", args...)
+	cmd.Env = []string{"ARL_HOME=" + l.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	return cmd
+}
+
+// json runs a command that must succeed and decodes what it prints.
+func (l *commandLine) json(into any, args ...string) {
+	l.t.Helper()
+	cmd := l.command(append(args, "--output", "json")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, into)
+	}
+	if err != nil {
+		l.t.Fatalf("arl %s %s: %v\n%s", args[0], args[1], err, stderr.String())
+	}
+}
+
+// stop ends the server as an operator does.
+func (l *commandLine) stop() {
+	l.t.Helper()
+	err := l.server.Process.Signal(syscall.SIGTERM)
+	if err == nil {
+		err = l.server.Wait()
+	}
+	l.server = nil
+	if err != nil {
+		l.t.Fatalf("stop: %v\n%s", err, l.stderr.String())
+	}
+}

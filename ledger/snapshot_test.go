@@ -1,0 +1,191 @@
+package ledger_test
+
+import (
+	"encoding/binary"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// roll is a fold that remembers every entry's id: its snapshots take several
+// chunks.
+type roll struct {
+	ids []string
+}
+
+func (f *roll) Admit(*entry.Entry, uint64, int64) error { return nil }
+
+func (f *roll) Apply(e *entry.Entry, _ uint64, _ int64) { f.ids = append(f.ids, e.Header.JTI) }
+
+func (f *roll) Snapshot(w io.Writer) error {
+	for _, id := range f.ids {
+		if _, err := io.WriteString(w, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *roll) Restore(r io.Reader) error {
+	f.ids = nil
+	id := make([]byte, 36)
+	for {
+		if _, err := io.ReadFull(r, id); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		f.ids = append(f.ids, string(id))
+	}
+}
+
+func rollConfig(t *testing.T, disk vfs.FS) *ledger.Config {
+	cfg := newClocks().on(config(t, disk)) // registered_at stands still
+	cfg.NewFold = func() ledger.Fold { return new(roll) }
+	cfg.SnapshotEvery = 1000
+	return cfg
+}
+
+// snapshotsIn returns the chunks of the fold snapshots in a store.
+func snapshotsIn(t *testing.T, disk *vfs.MemFS) map[string]string {
+	all := dump(t, disk)
+	maps.DeleteFunc(all, func(key, _ string) bool { return key[0] != 's' })
+	return all
+}
+
+// The bytes of a snapshot follow from the log and the size alone: batches,
+// restarts and what was restored make no difference.
+func TestSnapshotsDependOnTheLogAlone(t *testing.T) {
+	var entries []*entry.Entry
+	for range 5000 {
+		entries = append(entries, newUnsigned(t))
+	}
+	var want map[string]string
+	for _, shape := range []struct {
+		batch, restart int
+		forget         bool
+	}{{4000, 1 << 20, false}, {1000, 1 << 20, false}, {237, 2, false}, {500, 3, true}} {
+		disk := vfs.NewCrashableMem()
+		cfg := rollConfig(t, disk)
+		r := start(t, "log", cfg)
+		for i, batch := range slices.Collect(slices.Chunk(entries, shape.batch)) {
+			_, err := r.Submit(t.Context(), batch...)
+			must(t, err)
+			if i%shape.restart == shape.restart-1 {
+				r.stop()
+				if shape.forget {
+					forgetSnapshots(t, disk)
+				}
+				r = start(t, "log", cfg)
+			}
+		}
+		r.stop() // writes a snapshot of all 5000, unless there is one
+		got := snapshotsIn(t, disk)
+		if want == nil {
+			want = got
+		}
+		if len(got) < 4 || !maps.Equal(got, want) {
+			t.Fatalf("shape %+v: %d chunks, or other bytes than %d", shape, len(got), len(want))
+		}
+	}
+}
+
+// forgetSnapshots takes the snapshots away: the next start builds the fold from
+// the first entry on.
+func forgetSnapshots(t *testing.T, disk *vfs.MemFS) {
+	t.Helper()
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	must(t, db.DeleteRange([]byte("s"), []byte("t"), pebble.Sync))
+	must(t, db.Close())
+}
+
+// A fold that was restored from a snapshot and one that was built from the first
+// entry on write the same next snapshot.
+func TestRestoredAndRebuiltFoldsAreEqual(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	cfg := rollConfig(t, disk)
+	r := start(t, "log", cfg)
+	r.bulk(3300)
+	r.stop()
+	restored, rebuilt := snapshotOf(disk), snapshotOf(disk)
+	forgetSnapshots(t, rebuilt)
+	more := make([]*entry.Entry, 2000)
+	for i := range more {
+		more[i] = newUnsigned(t)
+	}
+	for _, disk := range []*vfs.MemFS{restored, rebuilt} {
+		r := start(t, "log", rollConfig(t, disk))
+		_, err := r.Submit(t.Context(), more...)
+		must(t, err)
+		r.stop()
+	}
+	one, other := snapshotsIn(t, restored), snapshotsIn(t, rebuilt)
+	if len(one) == 0 || !maps.Equal(one, other) {
+		t.Fatalf("%d chunks and %d, or other bytes", len(one), len(other))
+	}
+}
+
+// Snapshots are written while entries come in: after a crash, a start replays
+// the tail alone.
+func TestSnapshotsAreWrittenWhileTheLogGrows(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	cfg := rollConfig(t, disk)
+	cfg.SnapshotEvery = 100
+	r := start(t, "log", cfg)
+	newest := uint64(0)
+	for range 300 { // the snapshots come behind the entries
+		r.add(5)
+		newest = newestSnapshot(t, r.crashed(disk))
+		if newest > 0 && r.Head().Size > 300 {
+			break
+		}
+	}
+	if newest == 0 || newest > r.Head().Size {
+		t.Fatalf("newest snapshot at %d, size is %d", newest, r.Head().Size)
+	}
+	applied := 0
+	crashed := config(t, r.crashed(disk))
+	crashed.NewFold = func() ledger.Fold { return &countingFold{applied: &applied} }
+	log, err := ledger.Open("log", crashed)
+	must(t, err)
+	size := log.Head().Size
+	must(t, log.Close())
+	if want := int(size - newestSnapshot(t, crashed.FS.(*vfs.MemFS))); applied != want {
+		t.Errorf("%d entries were replayed, want %d of %d", applied, want, size)
+	}
+}
+
+// countingFold counts what is applied to it.
+type countingFold struct {
+	roll
+	applied *int
+}
+
+func (f *countingFold) Apply(e *entry.Entry, index uint64, at int64) {
+	*f.applied++
+	f.roll.Apply(e, index, at)
+}
+
+// crashed returns the disk as it would be after a crash now.
+func (r *running) crashed(disk *vfs.MemFS) *vfs.MemFS {
+	return disk.CrashClone(vfs.CrashCloneCfg{})
+}
+
+// newestSnapshot returns the size of the newest complete snapshot in a store.
+func newestSnapshot(t *testing.T, disk *vfs.MemFS) (size uint64) {
+	t.Helper()
+	for key, value := range snapshotsIn(t, snapshotOf(disk)) {
+		if value[0] == 1 {
+			size = max(size, binary.BigEndian.Uint64([]byte(key)[1:]))
+		}
+	}
+	return size
+}
