@@ -169,11 +169,11 @@ func (w *world) sign(body entry.Body) *entry.Entry {
 }
 
 // put registers an entry that must be admitted, and returns where it stands.
-func (w *world) put(body entry.Body) entry.EntryRef {
+func (w *world) put(body entry.Body) entry.LogRef {
 	w.t.Helper()
 	e := w.sign(body)
 	must(w.t, w.admit(e))
-	return entry.EntryRef{Index: w.state.Size() - 1, LeafHash: merkle.HashLeaf(e.AppendLeaf(nil, w.at))}
+	return entry.LogRef{Index: w.state.Size() - 1, LeafHash: merkle.HashLeaf(e.AppendLeaf(nil, w.at))}
 }
 
 // admit registers an entry, or checks that its refusal left no trace.

@@ -20,7 +20,7 @@ type refusal struct {
 //	a#done   confirmed, reversible           b#use    hard child of a#done
 //	a#other  confirmed, in workflow w2       c#one    confirmed; c#two confirmed, in w2
 //	checkpoint a#cp after a#done             signal of a about a#done
-func populate(w *world) (signal entry.EntryRef) {
+func populate(w *world) (signal entry.LogRef) {
 	w.put(w.exec("a", "plan"))
 	mail := w.exec("a", "mail")
 	mail.Effect, mail.IdempotencyKey = entry.EffectIrrevocable, someDigest("mail")
@@ -325,7 +325,7 @@ var signalRules = []refusal{
 	}, entry.UnknownSubject, "supersedes"},
 	{"REG-8 supersedes a signal to come", func(w *world) *entry.Entry {
 		s := w.signal("a", entry.StandingExecutor, "a#done")
-		s.Supersedes = &entry.EntryRef{Index: w.state.Size()}
+		s.Supersedes = &entry.LogRef{Index: w.state.Size()}
 		return w.sign(s)
 	}, entry.UnknownSubject, "supersedes"},
 	{"SIG executor of another's execution", func(w *world) *entry.Entry {

@@ -127,9 +127,9 @@ func newPlan(t *testing.T, seed uint64) [][]*entry.Entry {
 	rng := newRNG(seed)
 	sizes := []int{1}
 	if seed%3 == 0 {
-		sizes = append(sizes, 235+rng.IntN(20))
+		sizes = append(sizes, 240+rng.IntN(15))
 	}
-	for range 25 {
+	for range 25 - 5*len(sizes) {
 		sizes = append(sizes, 1+rng.IntN(3))
 	}
 	plan := make([][]*entry.Entry, len(sizes))
@@ -176,6 +176,7 @@ func (p *powerless) submit(r *running, plan [][]*entry.Entry, restartEvery int) 
 func powerlessConfig(t testing.TB, fs vfs.FS) *ledger.Config {
 	cfg := config(t, fs)
 	cfg.SnapshotEvery = 16
+	cfg.CommitTimeout = time.Hour // commits wait while states are checked
 	return cfg
 }
 

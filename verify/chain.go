@@ -18,7 +18,7 @@ import (
 // [Signature].
 type Chain struct {
 	policy  *entry.Policy // in force; nil before the genesis
-	inForce entry.EntryRef
+	inForce entry.LogRef
 
 	// keys has every key that ever counted, by key id: canonical DER makes the
 	// id unique to the key. Values are replaced, never changed, so that clones
@@ -177,7 +177,7 @@ func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
 	switch body := e.Body.(type) {
 	case *entry.Policy:
 		c.applyPolicy(body, index)
-		c.inForce = entry.EntryRef{Index: index, LeafHash: merkle.HashLeaf(leaf)}
+		c.inForce = entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(leaf)}
 	case *entry.Agent:
 		c.applyAgent(body, index)
 	default:
@@ -375,7 +375,7 @@ func (c *Chain) Key(keyID string) (entry.PublicKey, bool) {
 
 // Policy returns the policy in force, which is not to be changed, and where it
 // stands; nil before the genesis.
-func (c *Chain) Policy() (*entry.Policy, entry.EntryRef) { return c.policy, c.inForce }
+func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }
 
 // Agent returns what is known of a principal, if it was ever enrolled.
 func (c *Chain) Agent(p entry.Principal) (AgentInfo, bool) {

@@ -37,7 +37,7 @@ func TestGenesisIsAPolicySignedByItsOwnAuthorityAtIndex0(t *testing.T) {
 	c := newCast(t)
 	var i ids
 	successor := i.policy(c.authority, c.authority)
-	successor.Previous = &entry.EntryRef{Index: 0}
+	successor.Previous = &entry.LogRef{Index: 0}
 	namesake := i.policy(c.authority, c.authority)
 	namesake.Iss = "somebody"
 	p256 := newP256(t, "p256")
@@ -78,7 +78,7 @@ func TestChainRules(t *testing.T) {
 	agent := func(by key, op entry.AgentOp, about key, roles ...entry.Role) *entry.Entry {
 		return by.sign(t, l.agent(by, op, about, roles...))
 	}
-	policy := func(by key, previous *entry.EntryRef, authority ...key) *entry.Entry {
+	policy := func(by key, previous *entry.LogRef, authority ...key) *entry.Entry {
 		p := l.policy(by, authority...)
 		p.Previous = previous
 		return by.sign(t, p)
@@ -90,7 +90,7 @@ func TestChainRules(t *testing.T) {
 		a.CompromisedSince = &entry.Compromised{Index: since}
 		return c.authority.sign(t, a)
 	}
-	older := entry.EntryRef{Index: 0, LeafHash: merkle.HashLeaf([]byte("another"))}
+	older := entry.LogRef{Index: 0, LeafHash: merkle.HashLeaf([]byte("another"))}
 	next := uint64(len(l.leaves))
 	cases := []struct {
 		name string
@@ -335,7 +335,7 @@ func TestChainTellsWhatItKnows(t *testing.T) {
 		t.Error("an unknown key is known")
 	}
 	policy, at := chain.Policy()
-	if policy == nil || at != (entry.EntryRef{Index: 0, LeafHash: merkle.HashLeaf(l.leaves[0])}) {
+	if policy == nil || at != (entry.LogRef{Index: 0, LeafHash: merkle.HashLeaf(l.leaves[0])}) {
 		t.Errorf("policy in force at %+v", at)
 	}
 	if policy, _ := verify.NewChain().Policy(); policy != nil {

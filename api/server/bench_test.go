@@ -57,24 +57,22 @@ func BenchmarkPost(b *testing.B) {
 // submitted in process.
 func BenchmarkBatch(b *testing.B) {
 	const size = 256
-	batches := func(n *node) [][]*entry.Entry {
-		out := make([][]*entry.Entry, b.N)
+	bodies := func(b *testing.B, n *node) [][]byte {
+		b.Helper()
+		out := make([][]byte, b.N)
 		for i := range out {
 			for range size {
-				out[i] = append(out[i], n.good())
+				out[i] = append(out[i], batchOf(n.good())...)
 			}
 		}
 		return out
 	}
 	b.Run("process", func(b *testing.B) {
 		n := startDisk(b)
-		var envelopes [][]byte
-		for range b.N * size {
-			envelopes = append(envelopes, n.good().AppendEnvelope(nil))
-		}
+		bodies := bodies(b, n)
 		measure(b, size, 8, func(i int) {
 			var batch []*entry.Entry
-			for _, envelope := range envelopes[i*size : (i+1)*size] {
+			for envelope := range bytes.Lines(bodies[i]) {
 				e, err := entry.Decode(envelope)
 				must(b, err)
 				batch = append(batch, e)
@@ -89,10 +87,7 @@ func BenchmarkBatch(b *testing.B) {
 	})
 	b.Run("ndjson", func(b *testing.B) {
 		n := startDisk(b)
-		var bodies [][]byte
-		for _, batch := range batches(n) {
-			bodies = append(bodies, batchOf(batch...))
-		}
+		bodies := bodies(b, n)
 		measure(b, size, 8, func(i int) {
 			response, err := http.Post(n.url+"/v1/entries", api.MediaNDJSON, bytes.NewReader(bodies[i]))
 			must(b, err)

@@ -218,7 +218,7 @@ func stateProblems() []provocation {
 		{"policy without predecessor", by(authority, func(n *node) entry.Body { return n.policy() }), entry.PolicySuperseded, 409, "previous"},
 		{"policy with the wrong predecessor", by(authority, func(n *node) entry.Body {
 			p := n.policy()
-			p.Previous = &entry.EntryRef{Index: 1, LeafHash: merkle.Hash{1}}
+			p.Previous = &entry.LogRef{Index: 1, LeafHash: merkle.Hash{1}}
 			return p
 		}), entry.PolicySuperseded, 409, "previous"},
 		{"kind of a later version", func(n *node) []byte {
@@ -263,7 +263,7 @@ func TestGenesisProblems(t *testing.T) {
 	stranger := sign(t, n.agent, n.policy())
 	n.problem(n.post(api.MediaJSON, stranger.AppendEnvelope(nil)), entry.UnknownIssuer, http.StatusUnauthorized)
 	second := n.policy()
-	second.Previous = &entry.EntryRef{}
+	second.Previous = &entry.LogRef{}
 	n.problem(n.post(api.MediaJSON, sign(t, n.authority, second).AppendEnvelope(nil)), entry.StateConflict, http.StatusConflict)
 	if n.log.Head().Size != 0 {
 		t.Fatal("something was appended")

@@ -2,8 +2,14 @@ package main
 
 import (
 	"bufio"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"flag"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +40,7 @@ func TestMain(m *testing.M) {
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
 //	replace FILE OLD NEW  replaces text that must be there
 //	append FILE OTHER     appends the content of another file
+//	certificates          makes ca.pem, and server and client certificates of it with their keys
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -45,7 +53,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": scriptServe, "stop": scriptStop, "exits": scriptExits, "field": scriptField,
-			"replace": scriptReplace, "append": scriptAppend, "flip": scriptFlip,
+			"replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
 		},
 	})
 }
@@ -164,4 +172,30 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	content[offset] ^= 1
 	ts.Check(os.WriteFile(path, content, 0o600))
+}
+
+func scriptCertificates(ts *testscript.TestScript, _ bool, _ []string) {
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	_, caKey, err := ed25519.GenerateKey(rand.Reader)
+	ts.Check(err)
+	write := func(name, kind string, der []byte) {
+		ts.Check(os.WriteFile(ts.MkAbs(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	ts.Check(err)
+	write("ca.pem", "CERTIFICATE", der)
+	for i, name := range []string{"server", "client"} {
+		leaf := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(2 + i)), NotAfter: ca.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		}
+		public, key, err := ed25519.GenerateKey(rand.Reader)
+		ts.Check(err)
+		der, err := x509.CreateCertificate(rand.Reader, leaf, ca, public, caKey)
+		ts.Check(err)
+		write(name+".pem", "CERTIFICATE", der)
+		encoded, err := x509.MarshalPKCS8PrivateKey(key)
+		ts.Check(err)
+		write(name+".key", "PRIVATE KEY", encoded)
+	}
 }

@@ -94,7 +94,7 @@ func (a *app) progress(name string) (tell func(done, total uint64), end func()) 
 		bar.SetCurrent(int64(done))
 	}
 	end = func() {
-		bar.Abort(false)
+		bar.Abort(true)
 		container.Wait()
 	}
 	return tell, end

@@ -67,7 +67,7 @@ type Parent struct {
 // Compensates says which member of which incident a compensation undoes.
 type Compensates struct {
 	Incident uint64   `json:"incident"`
-	Decision EntryRef `json:"decision"`
+	Decision LogRef `json:"decision"`
 	Exec     Ref      `json:"exec"`
 }
 

@@ -23,8 +23,8 @@ func header(kind entry.Kind) entry.Header {
 	return h
 }
 
-func ref(index uint64) entry.EntryRef {
-	return entry.EntryRef{Index: index, LeafHash: merkle.HashLeaf([]byte{byte(index)})}
+func ref(index uint64) entry.LogRef {
+	return entry.LogRef{Index: index, LeafHash: merkle.HashLeaf([]byte{byte(index)})}
 }
 
 func head(size uint64) entry.HeadRef {

@@ -56,8 +56,8 @@ var (
 	genRef      = rapid.Custom(func(t *rapid.T) entry.Ref {
 		return entry.NewRef(entry.Principal(genName.Draw(t, "issuer")), genName.Draw(t, "id"))
 	})
-	genEntryRef = rapid.Custom(func(t *rapid.T) entry.EntryRef {
-		return entry.EntryRef{Index: genIndex.Draw(t, "index"), LeafHash: genHash.Draw(t, "leaf hash")}
+	genEntryRef = rapid.Custom(func(t *rapid.T) entry.LogRef {
+		return entry.LogRef{Index: genIndex.Draw(t, "index"), LeafHash: genHash.Draw(t, "leaf hash")}
 	})
 	genHeadRef = rapid.Custom(func(t *rapid.T) entry.HeadRef {
 		return entry.HeadRef{Size: genIndex.Draw(t, "size"), Root: genHash.Draw(t, "root")}

@@ -75,8 +75,8 @@ func isUUID(text string) bool {
 		lowerHex(text[:8]) && lowerHex(text[9:13]) && lowerHex(text[14:18]) && lowerHex(text[19:23]) && lowerHex(text[24:])
 }
 
-// EntryRef points at an entry of the same log.
-type EntryRef struct {
+// LogRef points at an entry of the same log.
+type LogRef struct {
 	Index    uint64      `json:"index"`
 	LeafHash merkle.Hash `json:"leaf_hash"`
 }

@@ -83,6 +83,25 @@ func spki(tb testing.TB, oid asn1.ObjectIdentifier, parameters *asn1.RawValue, k
 	return der
 }
 
+// spkiUnusedBit returns a SubjectPublicKeyInfo whose bit string leaves one bit
+// unused; crypto/x509 shifts the others into a good key.
+func spkiUnusedBit(tb testing.TB) []byte {
+	tb.Helper()
+	for i := range 100 {
+		key := new(big.Int).SetBytes(ed25519Key(fmt.Sprint("bits ", i)).Public().(ed25519.PublicKey))
+		if key.BitLen() > 255 {
+			continue
+		}
+		der := spki(tb, oidEd25519, nil, key.Lsh(key, 1).FillBytes(make([]byte, 32)))
+		der[len(der)-33] = 1 // bits that do not count
+		_, err := x509.ParsePKIXPublicKey(der)
+		must(tb, err)
+		return der
+	}
+	tb.Fatal("no key begins with a zero bit")
+	return nil
+}
+
 var (
 	oidEd25519 = asn1.ObjectIdentifier{1, 3, 101, 112}
 	oidEC      = asn1.ObjectIdentifier{1, 2, 840, 10045, 2, 1}
@@ -133,6 +152,7 @@ func (s *vectorSet) addKeys() {
 	bad("der-trailing", "a byte behind the DER", text(append(slices.Clone(ed), 0)))
 	bad("der-cut", "the last byte is missing", text(ed[:len(ed)-1]))
 	bad("der-long-length", "a length in two bytes where one does", text(append([]byte{0x30, 0x81}, ed[1:]...)))
+	bad("der-unused-bits", "Ed25519, the key written as 255 bits", text(spkiUnusedBit(s.t)))
 	bad("der-raw-key", "32 bytes without DER", text(ed[12:]))
 	bad("der-empty", "no bytes", "")
 	bad("der-too-long", "2,049 bytes", text(make([]byte, 2049)))
