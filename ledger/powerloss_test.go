@@ -57,7 +57,7 @@ func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
 		plan = append(plan, batch)
 	}
 	quiet := len(plan)
-	for range 6 {
+	for range 4 {
 		plan = append(plan, []*entry.Entry{newEntry(t), newEntry(t)})
 	}
 	t.Logf("%d states", enumerateOutages(t, 1, plan, quiet))

@@ -1,6 +1,10 @@
 package server
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
 
 // Routes returns the routes of the server as method and path, in the spelling
 // of OpenAPI.
@@ -22,3 +26,8 @@ func (s *Server) Routes() (routes []string) {
 
 // SetMax bounds the evidence file.
 func (e *Evidence) SetMax(maxBytes int64) { e.max = maxBytes }
+
+// Break adds a path whose handler panics.
+func (s *Server) Break(path string) {
+	s.router.GET(path, func(echo.Context) error { panic("broken on purpose") })
+}

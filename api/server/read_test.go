@@ -374,5 +374,8 @@ func TestMethodsAndMediaTypes(t *testing.T) {
 	for _, mediaType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json, application/json", "/"} {
 		n.problem(n.post(mediaType, n.good().AppendEnvelope(nil)), "", http.StatusUnsupportedMediaType)
 	}
+	zipped := n.request(http.MethodPost, "/v1/entries", api.MediaJSON, n.good().AppendEnvelope(nil))
+	zipped.Header.Set("Content-Encoding", "gzip")
+	n.problem(n.do(zipped), "", http.StatusUnsupportedMediaType)
 	n.receipt(n.post("application/vnd.dsse.envelope.v1+json", n.good().AppendEnvelope(nil)), http.StatusCreated)
 }

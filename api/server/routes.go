@@ -136,7 +136,13 @@ func get[T any](doc huma.API, op *huma.Operation, handle func(context.Context, *
 // humaConfig keeps huma to JSON, to our problems and to no paths of its own.
 func (s *Server) humaConfig() huma.Config {
 	format := huma.Format{
-		Marshal:   func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
+		Marshal: func(w io.Writer, v any) error {
+			body, err := json.Marshal(v)
+			if err == nil {
+				_, _ = w.Write(body) // huma would panic because a client is gone
+			}
+			return err
+		},
 		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
 	}
 	return huma.Config{

@@ -13,9 +13,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -296,4 +298,49 @@ func TestNotReadyWhenStopped(t *testing.T) {
 	n.problem(n.post(api.MediaJSON, n.good().AppendEnvelope(nil)), entry.NotReady, http.StatusServiceUnavailable)
 	n.problem(n.get("/readyz"), entry.NotReady, http.StatusServiceUnavailable)
 	n.receipt(n.get("/v1/entries/0/receipt"), http.StatusOK)
+}
+
+// The batches under way share a bound of memory; whoever comes too many is told
+// to come again.
+func TestBatchMemory(t *testing.T) {
+	n := start(t, nil)
+	address, _ := n.serve(func(*server.Config) {})
+	for range 4 {
+		in := dial(t, address, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/x-ndjson\r\n"+
+			"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%q, %v", line, err) // the handler has its share now
+		}
+	}
+	was := n.url
+	n.url = "http://" + address
+	n.problem(n.post(api.MediaNDJSON, batchOf(n.good())), entry.RateLimited, http.StatusTooManyRequests)
+	n.register(n.good()) // single entries need no share
+	n.url = was
+}
+
+// A handler that panics is a failure of one request: answered, logged with its
+// stack, and the next one works.
+func TestPanic(t *testing.T) {
+	var log lockedBuffer
+	n := start(t, nil)
+	cfg := *n.cfg
+	cfg.Metrics, cfg.Logger = nil, slog.New(slog.NewJSONHandler(&log, nil))
+	s, err := server.New(&cfg)
+	must(t, err)
+	s.Break("/broken")
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	n.url = web.URL
+	p := n.problem(n.get("/broken"), "", http.StatusInternalServerError)
+	if strings.Contains(p.Detail, "purpose") {
+		t.Errorf("the cause is told: %q", p.Detail)
+	}
+	if records := log.records(t, "panic"); len(records) != 1 || !strings.Contains(records[0]["stack"].(string), "Break") {
+		t.Errorf("records %v", records)
+	}
+	if records := log.records(t, "refused"); len(records) != 1 || records[0]["cause"] != "broken on purpose" || records[0]["level"] != "ERROR" {
+		t.Errorf("records %v", records)
+	}
+	n.register(n.good())
 }

@@ -29,15 +29,21 @@ func (s *Server) postEntries(c echo.Context) error {
 	if mediaType != api.MediaJSON && mediaType != api.MediaNDJSON {
 		mediaType, _, _ = mime.ParseMediaType(mediaType) // a malformed one is unsupported
 	}
-	switch mediaType {
-	case api.MediaJSON, mediaDSSE:
+	encoding := c.Request().Header.Get(echo.HeaderContentEncoding)
+	switch {
+	case encoding != "":
+		return unsupported("Content-Encoding", encoding)
+	case mediaType == api.MediaJSON, mediaType == mediaDSSE:
 		return s.postEntry(c)
-	case api.MediaNDJSON:
+	case mediaType == api.MediaNDJSON:
 		return s.postBatch(c)
 	}
-	return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType,
-		"Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
-		"send an envelope as "+api.MediaJSON+", or one on each line as "+api.MediaNDJSON)}
+	return unsupported("Content-Type", mediaType)
+}
+
+func unsupported(header, content string) error {
+	return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, header+" "+strconv.QuoteToASCII(content)+" is not taken here",
+		"send an envelope as "+api.MediaJSON+", or one on each line as "+api.MediaNDJSON+", uncompressed")}
 }
 
 // postEntry registers one envelope and answers its receipt.

@@ -70,14 +70,14 @@ func exitCode(err error) int {
 	if own, ok := errors.AsType[*exitError](err); ok {
 		return own.code
 	}
+	if _, ok := errors.AsType[*inconsistency](err); ok {
+		return exitInconsistent
+	}
 	if problem, ok := errors.AsType[*api.Problem](err); ok {
 		return problemCode(problem)
 	}
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusalCode(refusal.Problem)
-	}
-	if _, ok := errors.AsType[*inconsistency](err); ok {
-		return exitInconsistent
 	}
 	if _, ok := errors.AsType[*verify.ForkError](err); ok {
 		return exitInconsistent

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -153,6 +155,36 @@ func (l *commandLine) json(into any, args ...string) {
 	}
 	if err != nil {
 		l.t.Fatalf("arl %s %s: %v\n%s", args[0], args[1], err, stderr.String())
+	}
+}
+
+// exits runs a command that must end with an exit code and returns what it says.
+func (l *commandLine) exits(want int, args ...string) string {
+	l.t.Helper()
+	cmd := l.command(args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
+		l.t.Fatalf("arl %s: %v, want exit code %d\n%s", strings.Join(args, " "), err, want, out)
+	}
+	return string(out)
+}
+
+// readProfile decodes the profile that the first start made.
+func (l *commandLine) readProfile(into any) {
+	l.t.Helper()
+	found, err := filepath.Glob(filepath.Join(l.home, "profiles", "*.json"))
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d profiles", len(found))
+	}
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(found[0])
+	}
+	if err == nil {
+		err = json.Unmarshal(content, into, json.MatchCaseInsensitiveNames(true))
+	}
+	if err != nil {
+		l.t.Fatal(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"recoveryledger/api/client"
 	"recoveryledger/ledger"
@@ -83,7 +84,30 @@ func (c *connection) catchUp(ctx context.Context) error {
 	return err
 }
 
-func (c *connection) published(ctx context.Context) (client.Head, error) { return c.client.Head(ctx) }
+// publishWait is how long a ledger may take to publish what it has registered;
+// a mirror may take longer.
+const publishWait = 2 * time.Second
+
+// published waits for what was registered when it was called.
+func (c *connection) published(ctx context.Context) (client.Head, error) {
+	if err := c.catchUp(ctx); err != nil {
+		return client.Head{}, err
+	}
+	registered := c.client.Accepted().Size
+	again := time.NewTicker(publishWait / 20)
+	defer again.Stop()
+	for deadline := time.Now().Add(publishWait); ; {
+		head, err := c.client.Head(ctx)
+		if err != nil || head.Size >= registered || time.Now().After(deadline) {
+			return head, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return client.Head{}, ctx.Err()
+		}
+	}
+}
 
 func (c *connection) receipt(ctx context.Context, index uint64) (*verify.Receipt, error) {
 	return c.client.Receipt(ctx, index)

@@ -156,6 +156,10 @@ func (n *node) root() (verify.Root, error) {
 // genesis writes the first entries of a new ledger as one batch: the policy,
 // and the keys of the coordinator and of the operator.
 func (n *node) genesis(ctx context.Context, policy *entry.Policy, authority, operator *keys.Signer) error {
+	if policy.Authority != nil {
+		return withExit(exitConfig, errors.New("a genesis policy is signed by the authority's key that is made here: leave authority out of the file, "+
+			"and hand over later with arl policy apply"))
+	}
 	policy.Header = n.header(principalAuthority)
 	policy.Authority = []entry.AuthorityKey{{Principal: principalAuthority, Key: authority.Public()}}
 	enrol := func(principal entry.Principal, signer *keys.Signer, roles ...entry.Role) entry.Body {

@@ -13,11 +13,11 @@ import (
 )
 
 // defaultPolicy is the file that arl policy show --default prints.
-func defaultPolicy(t testing.TB) string {
-	t.Helper()
+func defaultPolicy(tb testing.TB) string {
+	tb.Helper()
 	text, err := formatPolicy(coord.Genesis("test"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(text)
 }

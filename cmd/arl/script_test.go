@@ -114,8 +114,7 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	got := 0
 	err = ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		got = exit.ExitCode()
 	} else {
 		ts.Check(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	cosign "github.com/transparency-dev/formats/note"
-	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -56,7 +55,7 @@ func (a *app) verify(t *target, files []string) error {
 
 // withCosigner adds what checks the ledger's ML-DSA-44 signatures.
 func withCosigner(root verify.Root) verify.Root {
-	root.Cosigner = func(vkey string) (note.Verifier, error) { return cosign.NewVerifierForCosignatureV1(vkey) }
+	root.Cosigner = cosign.NewVerifierForCosignatureV1
 	return root
 }
 

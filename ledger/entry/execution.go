@@ -66,9 +66,9 @@ type Parent struct {
 
 // Compensates says which member of which incident a compensation undoes.
 type Compensates struct {
-	Incident uint64   `json:"incident"`
+	Incident uint64 `json:"incident"`
 	Decision LogRef `json:"decision"`
-	Exec     Ref      `json:"exec"`
+	Exec     Ref    `json:"exec"`
 }
 
 // Kind implements [Body].

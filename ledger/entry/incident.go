@@ -23,12 +23,12 @@ const (
 // refused or set free.
 type Decision struct {
 	Header
-	Incident uint64   `json:"incident"` // index of its opening signal
-	Act      Act      `json:"act"`
+	Incident uint64 `json:"incident"` // index of its opening signal
+	Act      Act    `json:"act"`
 	Policy   LogRef `json:"policy"` // in force
-	Epoch    int64    `json:"epoch"`
-	Exp      int64    `json:"exp"` // Unix seconds
-	Reason   string   `json:"reason"`
+	Epoch    int64  `json:"epoch"`
+	Exp      int64  `json:"exp"` // Unix seconds
+	Reason   string `json:"reason"`
 
 	// With a scope: contain, escalate, authorize, amend.
 	Basis      *HeadRef    `json:"basis,omitempty"` // tree over the incident's signals
@@ -39,7 +39,7 @@ type Decision struct {
 	DeadlineAt int64       `json:"deadline_at,omitzero"` // authorize, amend
 
 	Approvals  []uint64      `json:"approvals,omitempty"`
-	Supersedes *LogRef     `json:"supersedes,omitempty"`
+	Supersedes *LogRef       `json:"supersedes,omitempty"`
 	Signals    []Disposition `json:"signals,omitempty"` // deny
 	Members    []Ref         `json:"members,omitempty"` // release
 }
@@ -137,11 +137,11 @@ func checkDispositions(list []Disposition) error {
 // Approval answers a proposal.
 type Approval struct {
 	Header
-	Incident uint64   `json:"incident"`
+	Incident uint64 `json:"incident"`
 	Proposal LogRef `json:"proposal"` // the escalate it answers
-	Verdict  string   `json:"verdict"`  // approve, refuse
-	Exp      int64    `json:"exp"`
-	Reason   string   `json:"reason"`
+	Verdict  string `json:"verdict"`  // approve, refuse
+	Exp      int64  `json:"exp"`
+	Reason   string `json:"reason"`
 }
 
 // Kind implements [Body].
@@ -174,7 +174,7 @@ func results() []Result {
 type Outcome struct {
 	Header
 	Incident   uint64     `json:"incident"`
-	Decision   LogRef   `json:"decision"`
+	Decision   LogRef     `json:"decision"`
 	Exec       Ref        `json:"exec"`
 	Result     Result     `json:"result"`
 	ObservedAt int64      `json:"observed_at"`
@@ -182,7 +182,7 @@ type Outcome struct {
 	CompExec   Ref        `json:"comp_exec,omitempty"`   // mandatory if compensated
 	PostDigest string     `json:"post_digest,omitempty"` // mandatory if restored
 	Evidence   []Evidence `json:"evidence,omitempty"`
-	Supersedes *LogRef  `json:"supersedes,omitempty"`
+	Supersedes *LogRef    `json:"supersedes,omitempty"`
 }
 
 // Kind implements [Body].
@@ -208,7 +208,7 @@ type Record struct {
 	Header
 	Incident   uint64           `json:"incident"`
 	State      string           `json:"state"` // RECOVERED, PARTIAL, FAILED
-	Decision   LogRef         `json:"decision"`
+	Decision   LogRef           `json:"decision"`
 	Tally      map[Result]int64 `json:"tally"`
 	Unresolved HeadRef          `json:"unresolved"`
 	Signals    []Disposition    `json:"signals"`

@@ -41,7 +41,7 @@ type Policy struct {
 	Witnesses  string          `json:"witnesses,omitempty"`
 	LedgerKeys []string        `json:"ledger_keys,omitempty"` // verifier keys of the ledger from here on
 	Recovery   jsontext.Value  `json:"recovery,omitzero"`     // rules of the recovery engine
-	Previous   *LogRef       `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
+	Previous   *LogRef         `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
 }
 
 // AuthorityKey is a key that signs policies, and the principal that holds it.

@@ -63,7 +63,7 @@ type Signal struct {
 	RetryAfterMS  *int64       `json:"retry_after_ms,omitempty"`
 	Severity      Severity     `json:"severity,omitempty"`
 	Attempt       *int64       `json:"attempt,omitempty"`
-	Supersedes    *LogRef    `json:"supersedes,omitempty"`
+	Supersedes    *LogRef      `json:"supersedes,omitempty"`
 	Detail        string       `json:"detail,omitempty"` // redacted, untrusted
 }
 

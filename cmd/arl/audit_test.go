@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// lawless is a fold that admits everything: what a ledger without rules runs.
+type lawless struct{}
+
+func (lawless) Admit(*entry.Entry, uint64, int64) error { return nil }
+func (lawless) Apply(*entry.Entry, uint64, int64)       {}
+func (lawless) Snapshot(io.Writer) error                { return nil }
+func (lawless) Restore(io.Reader) error                 { return nil }
+
+// An operator of a ledger, with its keys, writes an entry that the rules forbid:
+// signed, in the tree, durable. The audit finds it.
+func TestAuditFindsWhatTheRulesForbid(t *testing.T) {
+	l := startCommandLine(t)
+	l.stop()
+	forge(t, l.data)
+	out := l.exits(exitInconsistent, "log", "audit", "--data", l.data)
+	if !strings.Contains(out, "entry 3 should not be in the log: unknown-issuer") {
+		t.Errorf("audit says:\n%s", out)
+	}
+	evidence, err := filepath.Glob(filepath.Join(l.home, "evidence", "audit-*.json"))
+	if err != nil || len(evidence) != 1 {
+		t.Fatalf("evidence %v, %v", evidence, err)
+	}
+	content, err := os.ReadFile(evidence[0])
+	if err != nil || !bytes.Contains(content, []byte(`"index": 3`)) || !bytes.Contains(content, []byte(`"problem": "unknown-issuer"`)) {
+		t.Errorf("evidence %s, %v", content, err)
+	}
+}
+
+// forge appends an execution by a key that nobody enrolled.
+func forge(t *testing.T, dir string) {
+	t.Helper()
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := nodeOptions{dir: dir, fatal: func(err error) { panic(err) }}
+	n, err := prepareNode(o)
+	fail(err)
+	config := n.ledgerConfig(o)
+	config.NewFold = func() ledger.Fold { return lawless{} }
+	config.Precheck, config.Committed = nil, nil
+	log, err := ledger.Open(n.database(), config)
+	fail(err)
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	fail(err)
+	signer, err := keys.NewSigner(private)
+	fail(err)
+	header := newHeader("nobody", n.keys.Origin)
+	header.Wid = "w"
+	e, err := entry.New(&entry.Execution{Header: header, Exec: "1", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed})
+	fail(err)
+	fail(signer.Sign(e))
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- log.Run(ctx) }()
+	answer, err := log.Submit(ctx, e)
+	fail(err)
+	if answer.Refused != nil {
+		t.Fatal(answer.Refused)
+	}
+	stop()
+	fail(errors.Join(<-stopped, log.Close()))
+}
+
+// A mirror that changes what it passes on: whatever it does to an entry, the
+// audit through it ends with exit code 10.
+func TestAuditThroughAMirrorThatLies(t *testing.T) {
+	l := startCommandLine(t)
+	var info struct{ URL string }
+	l.readProfile(&info)
+	server, err := url.Parse(info.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered := regexp.MustCompile(`"registered_at":([0-9]+)\}$`)
+	for name, lie := range map[string]func(bundle []byte) []byte{
+		"nothing": func(bundle []byte) []byte { return bundle },
+		"a flipped bit": func(bundle []byte) []byte {
+			bundle[len(bundle)/2] ^= 1
+			return bundle
+		},
+		"a later time": func(bundle []byte) []byte {
+			return registered.ReplaceAllFunc(bundle, func(text []byte) []byte {
+				at, _ := strconv.ParseInt(string(registered.FindSubmatch(text)[1]), 10, 64)
+				return fmt.Appendf(nil, `"registered_at":%d}`, at+1)
+			})
+		},
+		"a byte too many": func(bundle []byte) []byte { return append(bundle, 0) },
+		"a byte too few":  func(bundle []byte) []byte { return bundle[:len(bundle)-1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.t = t
+			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+				r.SetURL(server)
+				r.Out.Header.Set("Accept-Encoding", "identity")
+			}}
+			proxy.ModifyResponse = func(r *http.Response) error {
+				if !strings.HasPrefix(r.Request.URL.Path, "/tile/entries/") {
+					return nil
+				}
+				bundle, err := io.ReadAll(r.Body)
+				bundle = lie(bundle)
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(bundle)), int64(len(bundle))
+				r.Header.Set("Content-Length", strconv.Itoa(len(bundle)))
+				return err
+			}
+			mirror := httptest.NewServer(proxy)
+			defer mirror.Close()
+			want := exitInconsistent
+			if name == "nothing" {
+				want = exitOK
+			}
+			l.exits(want, "log", "audit", "--url", mirror.URL)
+		})
+	}
+	l.t = t
+	l.stop()
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// openTerminal opens a pseudo-terminal of 100 columns: what is written to the
+// user's end can be read from the other.
+func openTerminal(t *testing.T) (user, other *os.File) {
+	t.Helper()
+	other, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	control := func(request uintptr, argument unsafe.Pointer) {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, other.Fd(), request, uintptr(argument)); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	var number, unlocked uint32
+	control(syscall.TIOCGPTN, unsafe.Pointer(&number))
+	control(syscall.TIOCSPTLCK, unsafe.Pointer(&unlocked))
+	size := [4]uint16{30, 100} // rows, columns, pixels
+	control(syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+	user, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { user.Close() })
+	return user, other
+}
+
+// Progress shows on a terminal, and nowhere else.
+func TestProgressShowsOnATerminal(t *testing.T) {
+	user, other := openTerminal(t)
+	tell, end := newApp(nil, nil, user).progress("counting")
+	tell(1, 3)
+	lines := bufio.NewReader(other)
+	for shown := ""; !strings.Contains(shown, "1 of 3"); {
+		part, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown = part; !strings.Contains(shown, "counting") {
+			t.Fatalf("shown: %q", shown)
+		}
+	}
+	end()
+
+	var file bytes.Buffer
+	tell, end = newApp(nil, nil, &file).progress("counting")
+	tell(1, 3)
+	end()
+	if file.Len() > 0 {
+		t.Errorf("a file has %q", file.String())
+	}
+}
