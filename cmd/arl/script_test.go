@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // loopback. Beside the commands of testscript there are:
 //
 //	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
-//	stop                  ends it with SIGTERM and wants exit code 0
+//	shutdown              ends it with SIGTERM and wants exit code 0
 //	exits CODE arl …      wants an exact exit code
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
 //	replace FILE OLD NEW  replaces text that must be there
@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "stop": scriptStop, "exits": scriptExits, "field": scriptField,
+			"serve": scriptServe, "shutdown": scriptShutdown, "exits": scriptExits, "field": scriptField,
 			"replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
 		},
 	})
@@ -99,13 +99,13 @@ func (s *scriptServer) kill() {
 	s.process = nil
 }
 
-func scriptStop(ts *testscript.TestScript, _ bool, _ []string) {
+func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
 	ts.Check(s.process.Process.Signal(syscall.SIGTERM))
 	err := s.process.Wait()
 	s.process = nil
 	if err != nil {
-		ts.Fatalf("stop: %v\n%s", err, s.stderr.String())
+		ts.Fatalf("shutdown: %v\n%s", err, s.stderr.String())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -216,19 +215,19 @@ func (a *app) printStarted(n *node, url string, root verify.Root) error {
 		_, err = fmt.Fprintf(a.out, "%s\n", line)
 		return err
 	}
-	_, err := io.WriteString(a.out, fmt.Sprintf(`URL           %s
-origin        %s
-verifier key  %s
-genesis       %s
+	_, err := fmt.Fprintf(a.out, `URL           %[2]s
+origin        %[3]s
+verifier key  %[4]s
+genesis       %[5]s
 
 Submit a first entry from another terminal:
 
-  arl key generate --out agent.key
-  arl agent enrol --principal my-agent --key agent.key --domain my-team
-  arl entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json <<'JSON'
+  %[1]s key generate --out agent.key
+  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team
+  %[1]s entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json <<'JSON'
   {"wid": "first-workflow", "exec": "step-1", "parents": [], "effect": "none", "progress": "confirmed"}
-  JSON
-  arl verify receipt.json
-`, s.URL, s.Origin, s.VerifierKeys[0], s.Genesis))
+JSON
+  %[1]s verify receipt.json
+`, os.Args[0], s.URL, s.Origin, s.VerifierKeys[0], s.Genesis)
 	return err
 }
