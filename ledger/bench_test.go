@@ -22,6 +22,7 @@ func BenchmarkSubmit(b *testing.B) {
 }
 
 func benchmarkSubmit(b *testing.B, submitters int) {
+	b.Helper()
 	expanded, err := voi.NewExpandedPublicKey(voi.PublicKey(testKey.Public().(ed25519.PublicKey)))
 	must(b, err)
 	cfg := config(b, nil)

@@ -48,14 +48,14 @@ func (d *damagedLog) verdict() (string, error) {
 		}
 		select {} // as good as an exit
 	}
-	var openErr error
+	refused, found := false, checkErr != nil
 	go func() {
-		var log *ledger.Log
-		if log, openErr = ledger.Open("log", &cfg); openErr != nil {
+		log, err := ledger.Open("log", &cfg)
+		if refused = err != nil; refused {
 			over <- nil
 			return
 		}
-		over <- d.use(log, checkErr == nil)
+		over <- d.use(log, !found)
 	}()
 	select {
 	case <-dead:
@@ -64,9 +64,9 @@ func (d *damagedLog) verdict() (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case openErr != nil:
+		case refused:
 			return "refused at open", nil
-		case checkErr != nil:
+		case found:
 			return "found by check", nil
 		}
 		return "harmless", nil
@@ -84,7 +84,10 @@ func (d *damagedLog) use(log *ledger.Log, sound bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
-	defer func() { cancel(); <-done; log.Close() }()
+	defer func() {
+		cancel()
+		_ = errors.Join(<-done, log.Close()) // what is damaged may say so here too
+	}()
 	answer, err := log.Submit(ctx, d.more)
 	if errors.Is(err, ledger.ErrCorrupt) {
 		return nil // found on the way
@@ -117,6 +120,7 @@ func (d *damagedLog) use(log *ledger.Log, sound bool) error {
 
 // dump reads all keys of a database.
 func dump(t *testing.T, disk *vfs.MemFS) map[string]string {
+	t.Helper()
 	db, err := ledger.OpenDatabase("log", disk)
 	must(t, err)
 	all := map[string]string{}

@@ -76,7 +76,7 @@ func Check(ctx context.Context, dir string, c *Config, progress func(done, total
 	}
 	k := &checker{cfg: cfg, dir: dir, db: db, options: options, progress: progress}
 	err = k.run(ctx)
-	if err = errors.Join(err, db.Close()); err != nil {
+	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}
 	return &k.report, nil
@@ -236,7 +236,7 @@ func (k *checker) checkEntries(ctx context.Context) (err error) {
 		next++
 		k.step()
 	}
-	if err = errors.Join(err, failed("entries", it.Close()), ctx.Err()); err != nil {
+	if err := errors.Join(err, failed("entries", it.Close()), ctx.Err()); err != nil {
 		return err
 	}
 	if next < k.last.Size {

@@ -130,7 +130,7 @@ func (k *checker) checkCounts(ctx context.Context) error {
 				err = k.checkOwner(it.Key(), it.Value())
 			}
 		}
-		if err = errors.Join(err, failed("keys", it.Close()), ctx.Err()); err != nil {
+		if err := errors.Join(err, failed("keys", it.Close()), ctx.Err()); err != nil {
 			return err
 		}
 	}

@@ -74,15 +74,15 @@ func (s *stored) tamper(t *testing.T, disk *vfs.MemFS, change func(db *pebble.DB
 }
 
 // newTaskEntry returns a signed execution with all tags that one can have.
-func newTaskEntry(t testing.TB) *entry.Entry {
-	t.Helper()
+func newTaskEntry(tb testing.TB) *entry.Entry {
+	tb.Helper()
 	public, err := entry.NewPublicKey(testKey.Public())
-	must(t, err)
+	must(tb, err)
 	e, err := entry.New(&entry.Execution{
 		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent", Aud: origin, Iat: time.Now().Unix(), Wid: "w"},
 		Exec:   uuid.NewString(), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned, Task: "operator#task",
 	})
-	must(t, err)
+	must(tb, err)
 	e.Seal(public.KeyID(), ed25519.Sign(testKey, e.PAE()))
 	return e
 }

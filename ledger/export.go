@@ -82,7 +82,7 @@ func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, er
 	}
 	x.writes.SetLimit(exportWrites)
 	report, err := x.run(ctx, c.Open)
-	if err = errors.Join(err, x.writes.Wait(), lock.Close()); err != nil {
+	if err := errors.Join(err, x.writes.Wait(), lock.Close()); err != nil {
 		return nil, err
 	}
 	return report, nil

@@ -23,7 +23,10 @@ type target struct {
 	dir string
 }
 
-func newTarget(t *testing.T) *target { return &target{t, t.TempDir() + "/public"} }
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	return &target{t, t.TempDir() + "/public"}
+}
 
 // export exports and fails the test on an error.
 func (x *target) export(from ledger.Source) *ledger.ExportReport {

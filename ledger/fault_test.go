@@ -141,6 +141,7 @@ func TestEveryFailedWriteOrSyncStops(t *testing.T) {
 }
 
 func newSmallPlan(t *testing.T) [][]*entry.Entry {
+	t.Helper()
 	plan := make([][]*entry.Entry, 12)
 	for i := range plan {
 		for range 1 + i%3 {
@@ -173,6 +174,7 @@ type life struct {
 
 // live submits the plan to a log on the disk, with a restart in the middle.
 func live(t *testing.T, disk *faulty, plan [][]*entry.Entry) *life {
+	t.Helper()
 	l := &life{disk: disk, over: make(chan struct{})}
 	cfg := powerlessConfig(t, faultyFS{disk.mem, disk})
 	cfg.SnapshotEvery = 4

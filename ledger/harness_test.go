@@ -69,14 +69,14 @@ func (f *tally) Restore(r io.Reader) error {
 }
 
 // keys are the log's, the same in every test.
-func keys(t testing.TB) (note.Signer, note.Verifier) {
-	t.Helper()
+func keys(tb testing.TB) (note.Signer, note.Verifier) {
+	tb.Helper()
 	skey, vkey, err := note.GenerateKey(zeros{}, origin)
-	must(t, err)
+	must(tb, err)
 	signer, err := note.NewSigner(skey)
-	must(t, err)
+	must(tb, err)
 	verifier, err := note.NewVerifier(vkey)
-	must(t, err)
+	must(tb, err)
 	return signer, verifier
 }
 
@@ -84,16 +84,17 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // config returns the configuration of a log on fs that must not fail.
-func config(t testing.TB, fs vfs.FS) *ledger.Config {
-	signer, verifier := keys(t)
+func config(tb testing.TB, fs vfs.FS) *ledger.Config {
+	tb.Helper()
+	signer, verifier := keys(tb)
 	return &ledger.Config{
 		Origin: origin, Signer: signer, Verifier: verifier, FS: fs,
 		NewFold: func() ledger.Fold { return new(tally) },
@@ -111,33 +112,33 @@ type running struct {
 }
 
 // start opens and runs a log.
-func start(t testing.TB, dir string, cfg *ledger.Config) *running {
-	t.Helper()
+func start(tb testing.TB, dir string, cfg *ledger.Config) *running {
+	tb.Helper()
 	log, err := ledger.Open(dir, cfg)
-	must(t, err)
+	must(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
-	r := &running{Log: log, t: t}
-	r.again = func() *running { return start(t, dir, cfg) }
+	r := &running{Log: log, t: tb}
+	r.again = func() *running { return start(tb, dir, cfg) }
 	r.end = sync.OnceFunc(func() {
 		cancel()
-		must(t, <-done)
+		must(tb, <-done)
 	})
 	r.stop = sync.OnceFunc(func() {
 		r.end()
-		must(t, log.Close())
-		fsck(t, dir, cfg)
+		must(tb, log.Close())
+		fsck(tb, dir, cfg)
 	})
-	t.Cleanup(r.stop)
+	tb.Cleanup(r.stop)
 	return r
 }
 
 // fsck checks a log that is not open.
-func fsck(t testing.TB, dir string, cfg *ledger.Config) *ledger.CheckReport {
-	t.Helper()
+func fsck(tb testing.TB, dir string, cfg *ledger.Config) *ledger.CheckReport {
+	tb.Helper()
 	report, err := ledger.Check(context.Background(), dir, cfg, nil)
-	must(t, err)
+	must(tb, err)
 	return report
 }
 
@@ -166,13 +167,13 @@ func (r *running) crash(disk *vfs.MemFS) *vfs.MemFS {
 }
 
 // copyTo copies a directory or file from one disk to another.
-func copyTo(t testing.TB, from, to vfs.FS, path string) {
-	t.Helper()
-	must(t, to.RemoveAll(path))
+func copyTo(tb testing.TB, from, to vfs.FS, path string) {
+	tb.Helper()
+	must(tb, to.RemoveAll(path))
 	ok, err := vfs.Clone(from, to, path, path, vfs.CloneSync)
-	must(t, err)
+	must(tb, err)
 	if !ok {
-		t.Fatalf("%s is not there", path)
+		tb.Fatalf("%s is not there", path)
 	}
 }
 
@@ -233,10 +234,10 @@ func referenceRoot(leaves []merkle.Hash) merkle.Hash {
 }
 
 // openNote returns what a signed tree head says.
-func openNote(t testing.TB, signed string) merkle.Head {
-	t.Helper()
+func openNote(tb testing.TB, signed string) merkle.Head {
+	tb.Helper()
 	head, err := parseNote(signed)
-	must(t, err)
+	must(tb, err)
 	return head
 }
 
@@ -259,33 +260,33 @@ func parseNote(signed string) (merkle.Head, error) {
 var testKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
 // newEntry returns a new signed execution.
-func newEntry(t testing.TB) *entry.Entry {
-	t.Helper()
-	return newExec(t, uuid.NewString())
+func newEntry(tb testing.TB) *entry.Entry {
+	tb.Helper()
+	return newExec(tb, uuid.NewString())
 }
 
-func newExec(t testing.TB, exec string) *entry.Entry {
-	t.Helper()
+func newExec(tb testing.TB, exec string) *entry.Entry {
+	tb.Helper()
 	public, err := entry.NewPublicKey(testKey.Public())
-	must(t, err)
+	must(tb, err)
 	e, err := entry.New(&entry.Execution{
 		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent", Aud: origin, Iat: time.Now().Unix(), Wid: "w"},
 		Exec:   exec, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned,
 	})
-	must(t, err)
+	must(tb, err)
 	e.Seal(public.KeyID(), ed25519.Sign(testKey, e.PAE()))
 	return e
 }
 
 // newUnsigned returns a new execution with a signature that is none; it costs
 // little.
-func newUnsigned(t testing.TB) *entry.Entry {
-	t.Helper()
+func newUnsigned(tb testing.TB) *entry.Entry {
+	tb.Helper()
 	e, err := entry.New(&entry.Execution{
 		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent", Aud: origin, Iat: time.Now().Unix(), Wid: "w"},
 		Exec:   "x", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned,
 	})
-	must(t, err)
+	must(tb, err)
 	e.Seal("SHA256:"+strings.Repeat("A", 43), make([]byte, ed25519.SignatureSize))
 	return e
 }

@@ -332,7 +332,9 @@ func (l *Log) finish(snapshots <-chan error) error {
 			l.commit(l.drain(s), nil)
 		default:
 			if snapshots != nil {
-				<-snapshots
+				if err := <-snapshots; err != nil {
+					return err
+				}
 			}
 			return l.lastSnapshot()
 		}

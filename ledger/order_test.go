@@ -280,12 +280,12 @@ func (f *failing) Admit(*entry.Entry, uint64, int64) error {
 }
 
 // conflicting returns another entry of the same issuer and jti.
-func conflicting(t testing.TB, e *entry.Entry) *entry.Entry {
-	t.Helper()
+func conflicting(tb testing.TB, e *entry.Entry) *entry.Entry {
+	tb.Helper()
 	body := *e.Body.(*entry.Execution)
 	body.Exec += "-other"
 	other, err := entry.New(&body)
-	must(t, err)
+	must(tb, err)
 	other.Seal(e.KeyID, e.Sig)
 	return other
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"io"
 	mathrand "math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -62,6 +61,7 @@ func BenchmarkProof(b *testing.B) {
 }
 
 func reportMedian(b *testing.B, times []time.Duration) {
+	b.Helper()
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
 }
@@ -76,10 +76,9 @@ func openHuge(b *testing.B) *Log {
 	check(b, err)
 	verifier, err := note.NewVerifier(vkey)
 	check(b, err)
+	dir := b.TempDir() + "/db"
 	cfg, err := (&Config{Origin: "bench", Signer: signer, Verifier: verifier, FS: vfs.Default, AcceptAnchor: true,
-		NewFold: func() Fold { return stillFold{} }, Fatal: func(err error) { b.Fatal(err) }}).withDefaults(b.TempDir() + "/db")
-	check(b, err)
-	dir, err := os.MkdirTemp(b.TempDir(), "")
+		NewFold: func() Fold { return stillFold{} }, Fatal: func(err error) { b.Fatal(err) }}).withDefaults(dir)
 	check(b, err)
 	db, err := openStore(dir, cfg)
 	check(b, err)

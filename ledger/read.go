@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -206,7 +207,7 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 	}
 	prefix := tagPrefix(q.Index, q.Value)
 	bound := func(index uint64) []byte {
-		return binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], index)
+		return binary.BigEndian.AppendUint64(slices.Clip(prefix), index)
 	}
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: bound(q.From), UpperBound: bound(q.To)})
 	if err != nil {

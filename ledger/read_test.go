@@ -132,7 +132,8 @@ func TestEntriesFromTo(t *testing.T) {
 			t.Errorf("%d to %d: %v, want %v", c.from, c.to, got, c.want)
 		}
 	}
-	for range r.Entries(t.Context(), 0, 5) {
+	for _, err := range r.Entries(t.Context(), 0, 5) {
+		must(t, err)
 		break // and the iterator is closed: the log closes
 	}
 	ctx, cancel := context.WithCancel(t.Context())

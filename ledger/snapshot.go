@@ -108,7 +108,7 @@ func (f *follower) apply(ctx context.Context, e *Logged) error {
 	}
 	f.next = f.log.nextSnapshot(f.size)
 	return writeSnapshot(f.fold, f.size, func(chunk snapshotChunk) (more bool) {
-		if f.log.space.check() != nil {
+		if !f.log.space.enough() {
 			return false // without its last chunk it does not count
 		}
 		select {
@@ -124,7 +124,7 @@ func (f *follower) apply(ctx context.Context, e *Logged) error {
 // next to nothing to replay.
 func (l *Log) lastSnapshot() error {
 	o := &l.order
-	if o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) || l.space.check() != nil {
+	if !l.space.enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
 	return writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {

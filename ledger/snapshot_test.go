@@ -47,6 +47,7 @@ func (f *roll) Restore(r io.Reader) error {
 }
 
 func rollConfig(t *testing.T, disk vfs.FS) *ledger.Config {
+	t.Helper()
 	cfg := newClocks().on(config(t, disk)) // registered_at stands still
 	cfg.NewFold = func() ledger.Fold { return new(roll) }
 	cfg.SnapshotEvery = 1000
@@ -55,6 +56,7 @@ func rollConfig(t *testing.T, disk vfs.FS) *ledger.Config {
 
 // snapshotsIn returns the chunks of the fold snapshots in a store.
 func snapshotsIn(t *testing.T, disk *vfs.MemFS) map[string]string {
+	t.Helper()
 	all := dump(t, disk)
 	maps.DeleteFunc(all, func(key, _ string) bool { return key[0] != 's' })
 	return all

@@ -34,7 +34,7 @@ func newSpace(cfg *Config, dir string) *space {
 	return s
 }
 
-// check reports whether there is room for entries. It asks the file system every
+// check returns why entries are refused, nil if there is room for them. It asks the file system every
 // time, a matter of a microsecond.
 func (s *space) check() *entry.Refusal {
 	s.mu.Lock()
@@ -56,6 +56,9 @@ func (s *space) check() *entry.Refusal {
 	}
 	return nil
 }
+
+// enough reports whether there is room for entries.
+func (s *space) enough() bool { return s.check() == nil }
 
 // load makes the ballast, a quarter of the reserve, if it is not there.
 func (s *space) load() {

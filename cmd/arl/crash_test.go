@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -99,7 +100,7 @@ func (m *machine) checkAcknowledged(all []acknowledged, rng *rand.Rand) {
 	m.t.Helper()
 	sample := all[max(0, len(all)-30):]
 	for range 10 {
-		sample = append(sample[:len(sample):len(sample)], all[rng.IntN(len(all))])
+		sample = append(slices.Clip(sample), all[rng.IntN(len(all))])
 	}
 	var log struct{ Size uint64 }
 	m.get("/v1/log", &log)
@@ -228,13 +229,14 @@ func TestAFullDiskRefusesEntriesAndRecovers(t *testing.T) {
 func (m *machine) eventually(envelope []byte, want int) {
 	m.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		status, body, err := m.post(m.execution())
+		status, _, err := m.post(m.execution())
 		m.must(err)
 		if status != want {
 			continue
 		}
-		if status, body, err = m.post(envelope); err != nil || status != want {
-			m.t.Fatalf("status %d, then %d: %s %v", want, status, body, err)
+		again, body, err := m.post(envelope)
+		if err != nil || again != want {
+			m.t.Fatalf("status %d, then %d: %s %v", want, again, body, err)
 		}
 		return
 	}

@@ -87,23 +87,23 @@ func (a *app) importFiles(ctx context.Context, c *connection, files []string, o 
 	}
 	err = errors.Join(err, im.flush(ctx))
 	end()
-	if err != nil {
-		return err
-	}
-	if o.out != "" && len(im.receipts) > 0 {
-		if err := c.writeBundle(ctx, o.out, im.receipts); err != nil {
+	return errors.Join(err, im.finish(ctx))
+}
+
+// finish says what was done, whether or not all of it was.
+func (im *importer) finish(ctx context.Context) error {
+	if im.o.out != "" && len(im.receipts) > 0 {
+		if err := im.c.writeBundle(ctx, im.o.out, im.receipts); err != nil {
 			return err
 		}
 	}
 	r := im.report
-	if err := a.printObject(r, field{"files", fmt.Sprint(r.Files)}, field{"cases", fmt.Sprint(r.Cases)}, field{"skipped", fmt.Sprint(r.Skipped)},
-		field{"agents enrolled", fmt.Sprint(r.Agents)}, field{"registered", fmt.Sprint(r.Registered)}, field{"known before", fmt.Sprint(r.Known)}); err != nil {
-		return err
+	err := im.app.printObject(r, field{"files", fmt.Sprint(r.Files)}, field{"cases", fmt.Sprint(r.Cases)}, field{"skipped", fmt.Sprint(r.Skipped)},
+		field{"agents enrolled", fmt.Sprint(r.Agents)}, field{"registered", fmt.Sprint(r.Registered)}, field{"known before", fmt.Sprint(r.Known)})
+	if err == nil && r.Skipped > 0 {
+		err = usage("%d records could not be read", r.Skipped)
 	}
-	if r.Skipped > 0 {
-		return usage("%d records could not be read", r.Skipped)
-	}
-	return nil
+	return err
 }
 
 // importBatch is how many entries travel in one request.

@@ -53,6 +53,11 @@ func TestImportRealRuns(t *testing.T) {
 			registered += report.Registered
 			var verified verifyReport
 			l.json(&verified, "verify", receipts)
+			for _, text := range verified.NotChecked {
+				if strings.Contains(text, "prefix") {
+					t.Fatalf("%s: not checked: %s", format, text)
+				}
+			}
 			for _, e := range verified.Entries {
 				if !e.Signed {
 					t.Fatalf("the signature of entry %d was not checked", e.Index)

@@ -12,6 +12,7 @@ import (
 // it ends, every case and error is as checkCase and checkError want it, and
 // a second reading gives the same.
 func fuzzImport(f *testing.F, format Format, seeds ...string) {
+	f.Helper()
 	for _, seed := range append(seeds, samples()[format], "", "[", "{}", "[{}]", "null", "\"\xff\"") {
 		f.Add(seed)
 	}

@@ -15,21 +15,21 @@ import (
 // dataFiles gives the files of a set of real data with an extension, in
 // order, and skips the test where the set is absent. The sets lie beside the
 // module and are read in place.
-func dataFiles(t testing.TB, set, ext string) []string {
-	t.Helper()
+func dataFiles(tb testing.TB, set, ext string) []string {
+	tb.Helper()
 	root, err := os.Getwd()
 	for err == nil {
 		if _, absent := os.Stat(filepath.Join(root, "go.mod")); absent == nil {
 			break
 		}
 		if filepath.Dir(root) == root {
-			t.Fatal("no go.mod above the package")
+			tb.Fatal("no go.mod above the package")
 		}
 		root = filepath.Dir(root)
 	}
 	dir := filepath.Join(root, "..", "shared", "data", set)
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("data set ../shared/data/%s is absent", set)
+		tb.Skipf("data set ../shared/data/%s is absent", set)
 	}
 	var files []string
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -39,70 +39,70 @@ func dataFiles(t testing.TB, set, ext string) []string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return files
 }
 
 // importFiles reads all cases of some files, checks each, and that workflow
 // ids are unique over the files.
-func importFiles(t testing.TB, format Format, files []string) []Case {
-	t.Helper()
+func importFiles(tb testing.TB, format Format, files []string) []Case {
+	tb.Helper()
 	var cases []Case
 	from := map[entry.WorkflowID]string{}
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		for c, err := range Import(format, file, f) {
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
-			checkCase(t, c)
+			checkCase(tb, c)
 			if other, ok := from[c.Workflow]; ok {
-				t.Errorf("workflow %s in %s and %s", c.Workflow, other, file)
+				tb.Errorf("workflow %s in %s and %s", c.Workflow, other, file)
 			}
 			from[c.Workflow] = file
 			cases = append(cases, c)
 		}
 		if err := f.Close(); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return cases
 }
 
 // importText reads a text that is expected to be good.
-func importText(t testing.TB, format Format, text string) []Case {
-	t.Helper()
-	cases, errs := importAll(t, format, text)
+func importText(tb testing.TB, format Format, text string) []Case {
+	tb.Helper()
+	cases, errs := importAll(tb, format, text)
 	if len(errs) > 0 {
-		t.Fatalf("import: %v", errs[0])
+		tb.Fatalf("import: %v", errs[0])
 	}
 	return cases
 }
 
 // importAll reads a text to its end and checks every case and error of it.
-func importAll(t testing.TB, format Format, text string) ([]Case, []*Error) {
-	t.Helper()
+func importAll(tb testing.TB, format Format, text string) ([]Case, []*Error) {
+	tb.Helper()
 	var cases []Case
 	var errs []*Error
 	ids := map[string]bool{}
 	for c, err := range Import(format, "folder/file.json", strings.NewReader(text)) {
 		if err != nil {
-			errs = append(errs, checkError(t, err))
+			errs = append(errs, checkError(tb, err))
 			continue
 		}
-		checkCase(t, c)
+		checkCase(tb, c)
 		if ids[c.ID] {
-			t.Fatalf("case %s twice", c.ID)
+			tb.Fatalf("case %s twice", c.ID)
 		}
 		ids[c.ID] = true
 		cases = append(cases, c)
 	}
 	if len(cases)+len(errs) == 0 {
-		t.Fatal("neither a case nor an error")
+		tb.Fatal("neither a case nor an error")
 	}
 	return cases, errs
 }
@@ -113,75 +113,75 @@ var (
 )
 
 // checkCase checks what Import promises of every case.
-func checkCase(t testing.TB, c Case) {
-	t.Helper()
+func checkCase(tb testing.TB, c Case) {
+	tb.Helper()
 	for _, id := range []string{c.ID, string(c.Agent), string(c.Workflow)} {
 		if !grammar.MatchString(id) {
-			t.Fatalf("case %s: %q is no id", c.ID, id)
+			tb.Fatalf("case %s: %q is no id", c.ID, id)
 		}
 	}
 	if len(c.Steps) > stepsMax {
-		t.Fatalf("case %s: %d steps", c.ID, len(c.Steps))
+		tb.Fatalf("case %s: %d steps", c.ID, len(c.Steps))
 	}
 	earlier := map[string]bool{}
 	for _, s := range c.Steps {
 		if earlier[s.ID] {
-			t.Fatalf("case %s: step %s twice", c.ID, s.ID)
+			tb.Fatalf("case %s: step %s twice", c.ID, s.ID)
 		}
 		parents := map[string]bool{}
 		for _, p := range s.Parents {
 			if !earlier[p.Step] || parents[p.Step] || p.Dep != entry.Hard && p.Dep != entry.Soft {
-				t.Fatalf("case %s step %s: parent %+v is not earlier, or is there twice", c.ID, s.ID, p)
+				tb.Fatalf("case %s step %s: parent %+v is not earlier, or is there twice", c.ID, s.ID, p)
 			}
 			parents[p.Step] = true
 		}
 		earlier[s.ID] = true
-		checkStepForm(t, s)
+		checkStepForm(tb, s)
 	}
 }
 
-func checkStepForm(t testing.TB, s Step) {
-	t.Helper()
+func checkStepForm(tb testing.TB, s Step) {
+	tb.Helper()
 	if !grammar.MatchString(s.ID) || !grammar.MatchString(string(s.Agent)) {
-		t.Fatalf("step %q of %q: no id", s.ID, s.Agent)
+		tb.Fatalf("step %q of %q: no id", s.ID, s.Agent)
 	}
 	if len(s.Parents) > parentsMax || len(s.Tool) > toolMax {
-		t.Fatalf("step %s over a limit", s.ID)
+		tb.Fatalf("step %s over a limit", s.ID)
 	}
 	if (s.Failure != nil) != (s.Outcome == Failed) {
-		t.Fatalf("step %s: outcome %s with failure %v", s.ID, s.Outcome, s.Failure)
+		tb.Fatalf("step %s: outcome %s with failure %v", s.ID, s.Outcome, s.Failure)
 	}
 	digests := []string{s.InputDigest, s.OutputDigest}
 	if f := s.Failure; f != nil {
 		if f.Label.Class == "" || f.Label.Code == "" || f.Effects == "" || f.ReplaySafety == "" || f.Evidence == "" || len(f.Raw.Text) > textMax {
-			t.Fatalf("step %s: failure %+v is incomplete", s.ID, f)
+			tb.Fatalf("step %s: failure %+v is incomplete", s.ID, f)
 		}
 		digests = append(digests, f.Evidence)
 	}
 	for _, d := range digests {
 		if !digestForm.MatchString(d) {
-			t.Fatalf("step %s: digest %q", s.ID, d)
+			tb.Fatalf("step %s: digest %q", s.ID, d)
 		}
 	}
 	for _, n := range []*int64{s.CostMicroUSD, s.LatencyMS} {
 		if n != nil && *n < 0 {
-			t.Fatalf("step %s: negative amount %d", s.ID, *n)
+			tb.Fatalf("step %s: negative amount %d", s.ID, *n)
 		}
 	}
 }
 
 // checkError checks what Import promises of every error about the input.
-func checkError(t testing.TB, err error) *Error {
-	t.Helper()
+func checkError(tb testing.TB, err error) *Error {
+	tb.Helper()
 	var wrong *Error
 	if !errors.As(err, &wrong) {
-		t.Fatalf("error %v is no *Error", err)
+		tb.Fatalf("error %v is no *Error", err)
 	}
 	if wrong.Problem == "" || wrong.File == "" || wrong.Detail == "" || wrong.Remedy == "" {
-		t.Fatalf("error %+v is incomplete", wrong)
+		tb.Fatalf("error %+v is incomplete", wrong)
 	}
 	if wrong.Field != "" && wrong.Field[0] != '/' {
-		t.Fatalf("field %q is no JSON pointer", wrong.Field)
+		tb.Fatalf("field %q is no JSON pointer", wrong.Field)
 	}
 	return wrong
 }

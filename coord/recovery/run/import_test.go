@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -298,7 +299,7 @@ func TestParentsLimit(t *testing.T) {
 	}
 	use := func(n int) string {
 		call := `{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "[` + strings.Join(uses[len(uses)-n:], ",") + `]"}}]}`
-		return chatOf(strings.Join(append(messages[:len(messages):len(messages)], call), ","))
+		return chatOf(strings.Join(append(slices.Clip(messages), call), ","))
 	}
 	if _, errs := importAll(t, OpenAIChat, use(parentsMax)); len(errs) > 0 {
 		t.Error(errs[0])

@@ -27,7 +27,7 @@ func TestMicros(t *testing.T) {
 		"-1": "is negative", "-0": "is negative", `"1"`: "holds a string and not a number", "true": "holds a boolean and not a number",
 	} {
 		amount, wrong := micros("/cost", jsontext.Value(text))
-		got := ""
+		var got string
 		if wrong != nil {
 			got = wrong.Detail
 		} else {

@@ -146,8 +146,7 @@ func (s *source) broken(err error) error {
 		e.Remedy = "split the record, or leave out what is not part of the run"
 		return e
 	}
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		past := min(max(syntax.ByteOffset-s.dec.InputOffset(), 0), int64(len(rest)))
 		e.Line += bytes.Count(rest[:past], []byte("\n"))
 		e.Field, err = s.field(syntax.JSONPointer), syntax.Err
