@@ -63,7 +63,10 @@ func (k *checker) checkKeys(ctx context.Context) error {
 		}
 	}
 	k.keys = k.keys[:0]
-	return errors.Join(err, failed("keys", it.Close()))
+	if closeErr := it.Close(); err == nil {
+		err = failed("keys", closeErr)
+	}
+	return err
 }
 
 func (k *checker) checkKey(it *pebble.Iterator, want expectedKey) error {

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"sync"
 	"time"
 
 	"recoveryledger/ledger/entry"
@@ -10,48 +9,35 @@ import (
 // clock is the ledger's own: it reads the wall clock at start and then advances
 // monotonically. The wall clock is only compared with it: a step farther than
 // Config.MaxStep, in either direction, stops registration until the wall clock
-// is back or an operator accepts the step.
+// is back or the ledger is started again. So does a start at which the wall
+// clock is farther behind the last entry, until it has caught up or an operator
+// accepts that time stands still so long.
 type clock struct {
-	wall    func() time.Time
-	uptime  func() time.Duration
-	maxStep func() time.Duration
+	wall     func() time.Time
+	uptime   func() time.Duration
+	maxStep  func() time.Duration
+	accepted bool
 
-	mu     sync.Mutex
-	start  time.Duration // uptime at start
-	base   int64         // the ledger's time at start, Unix milliseconds
-	offset time.Duration // by which an operator lets the wall clock differ
+	start time.Duration // uptime at start
+	base  time.Time     // wall clock at start
 }
 
-// newClock starts at the wall clock, or at the last entry if that is later.
-func newClock(cfg *Config, last int64) *clock {
-	c := &clock{wall: cfg.Now, uptime: cfg.Uptime, maxStep: cfg.MaxStep}
-	c.start, c.base = c.uptime(), max(c.wall().UnixMilli(), last)
-	if cfg.AcceptClock {
-		c.accept(last)
-	}
-	return c
+func newClock(cfg *Config) *clock {
+	return &clock{wall: cfg.Now, uptime: cfg.Uptime, maxStep: cfg.MaxStep, accepted: cfg.AcceptClock,
+		start: cfg.Uptime(), base: cfg.Now().Round(0)}
 }
 
 // now returns the instant to register at, never before last (Unix
 // milliseconds), or not-ready.
 func (c *clock) now(last int64) (int64, *entry.Refusal) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own := max(c.base+(c.uptime()-c.start).Milliseconds(), last)
-	step := c.wall().Sub(time.UnixMilli(own)) - c.offset
-	if limit := c.maxStep(); step > limit || -step > limit {
-		return last, entry.Refuse(entry.NotReady, "", "the wall clock stands %v off the ledger's, the limit is %v", step.Round(time.Millisecond), limit).
-			WithRemedy("set the clock right, or let an operator accept the step (arl serve --accept-clock)")
+	own, limit := c.base.Add(c.uptime()-c.start), c.maxStep()
+	if step := c.wall().Sub(own); step > limit || -step > limit {
+		return last, entry.Refuse(entry.NotReady, "", "the wall clock has stepped by %v, the limit is %v", step.Round(time.Millisecond), limit).
+			WithRemedy("set the clock right, or accept its time by starting the ledger again")
 	}
-	return own, nil
-}
-
-// accept takes the wall clock as it is. If it is behind the last entry, time
-// stands at that entry and goes on from there.
-func (c *clock) accept(last int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	wall := c.wall()
-	c.start, c.base = c.uptime(), max(wall.UnixMilli(), last)
-	c.offset = wall.Sub(time.UnixMilli(c.base))
+	if behind := time.UnixMilli(last).Sub(own); behind > limit && !c.accepted {
+		return last, entry.Refuse(entry.NotReady, "", "the wall clock is %v behind the last entry, the limit is %v", behind.Round(time.Millisecond), limit).
+			WithRemedy("set the clock right, wait, or let an operator accept it (arl serve --accept-clock)")
+	}
+	return max(own.UnixMilli(), last), nil
 }

@@ -8,7 +8,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// gate lets as many signature checks run as there are processors, and shares
+// gate lets twice as many signature checks run as there are processors, and shares
 // them fairly among the keys that entries claim: each key has a bounded queue
 // of its own, and the queues take turns. A flood under one key costs the others
 // one turn each round.

@@ -66,7 +66,8 @@ type Fold interface {
 	Apply(e *entry.Entry, index uint64, at int64)
 	// Snapshot writes the state; its bytes depend on the applied entries only.
 	Snapshot(w io.Writer) error
-	// Restore replaces the state by one that Snapshot wrote.
+	// Restore replaces the state by one that Snapshot wrote. On an error the
+	// state is as before.
 	Restore(r io.Reader) error
 }
 
@@ -108,8 +109,9 @@ type Config struct {
 	// Anchor is the path of the anchor file. Empty: the directory's name with
 	// ".anchor" behind it. It must not lie inside the directory.
 	Anchor string
-	// AcceptAnchor makes a new anchor from a database that has none. It gives up
-	// the proof that the database is the newest one.
+	// AcceptAnchor makes a new anchor where there is none, or none that can be
+	// read. It gives up the proof that the database is the newest one. An anchor
+	// that can be read always counts.
 	AcceptAnchor bool
 	// Now reads the wall clock. Nil: time.Now.
 	Now func() time.Time
@@ -120,7 +122,7 @@ type Config struct {
 	// that is believed, asked at every batch. Nil: one minute.
 	MaxStep func() time.Duration
 	// AcceptClock takes the wall clock as it is at start, however far behind the
-	// last entry; time stands still until it has caught up.
+	// last entry; the ledger's time goes on from that entry.
 	AcceptClock bool
 	// SnapshotEvery is the least number of entries between two snapshots of the
 	// fold; a large log waits until it has grown by a quarter. One more is taken
@@ -193,6 +195,7 @@ type Log struct {
 	// immutable; tiles caches full tiles, which never change.
 	view  atomic.Pointer[view]
 	tiles *lru.Cache[tileID, *tile]
+	known *filter // over dedup keys
 
 	// The way into the order and out of it.
 	in      chan *submission
@@ -269,8 +272,9 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	l.clock = newClock(l.cfg, last.At)
+	l.clock = newClock(l.cfg)
 	l.published.log = l
+	l.known = newFilter(last.Size)
 	if err := l.published.make(); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ const (
 	memTableSize  = 16 << 20 // bytes of recent writes in memory
 	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
 	recentSize    = 8192     // dedup keys of one generation of recent entries
-	freshCommits  = 4        // commits that wait for the second fold
+	freshCommits  = 8        // commits that wait for the second fold
+	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
+	filterBitsMax = 1 << 28  // and at most: 32 MiB
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )

@@ -22,7 +22,7 @@ type model struct {
 	t   *rapid.T
 	tb  testing.TB
 	cfg *ledger.Config
-	clocks
+	*clocks
 	disk *vfs.MemFS
 
 	log    *ledger.Log
@@ -37,7 +37,7 @@ type model struct {
 // TestRandomLives compares a log with a model while it lives at random.
 func TestRandomLives(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{t: rt, tb: t, disk: vfs.NewCrashableMem(), clocks: *newClocks()}
+		m := &model{t: rt, tb: t, disk: vfs.NewCrashableMem(), clocks: newClocks()}
 		m.cfg = m.on(config(t, nil))
 		m.cfg.SnapshotEvery = rapid.Uint64Range(1, 20).Draw(rt, "snapshot every")
 		m.open()

@@ -158,6 +158,9 @@ func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
 // it stands, nil if there is none, id-conflict if it says something else.
 func (l *Log) lookup(ctx context.Context, e *entry.Entry) (*Registered, error) {
 	key := dedupKey(e)
+	if l.known.denies(&key) {
+		return nil, nil
+	}
 	index, ok, err := findDedup(l.db, key[:])
 	if err != nil {
 		return nil, fmt.Errorf("ledger: look up %s of %s: %w", e.Header.JTI, e.Header.Iss, err)
@@ -325,6 +328,7 @@ func (l *Log) admitOne(p *pending, s *submission, e *entry.Entry, unable *entry.
 	o.fold.Apply(e, p.next, p.at)
 	l.put(p, e, key)
 	p.ids[key] = p.next
+	l.known.add(&key)
 	p.entries = append(p.entries, e)
 	p.next++
 	return &Registered{Index: p.next - 1, At: p.at}, nil

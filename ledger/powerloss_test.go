@@ -219,8 +219,8 @@ func (p *powerless) outage(disk *vfs.MemFS, op errorfs.Op) {
 
 // check opens the log after the outage. What was acknowledged is there, what was
 // not is there as a whole or not at all; head and tree are those of a reference,
-// and continue the head that readers saw; receipts from before hold; what was in flight can be submitted again, and is
-// registered once; fsck finds nothing.
+// and continue the head that readers saw; receipts from before hold; what was in
+// flight can be submitted again, and is registered once; fsck finds nothing.
 func (o outage) check(t *testing.T, plan [][]*entry.Entry) error {
 	t.Helper()
 	cfg := powerlessConfig(t, o.disk)

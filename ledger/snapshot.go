@@ -69,6 +69,9 @@ func (l *Log) runSnapshots(ctx context.Context) error {
 		return err
 	}
 	f.next = l.nextSnapshot(f.size)
+	if err := l.known.load(ctx, l.db); err != nil && ctx.Err() == nil {
+		return err
+	}
 	for {
 		select {
 		case c := <-l.fresh:
@@ -180,7 +183,8 @@ func (l *Log) replay(ctx context.Context, fold Fold, from, to uint64) error {
 }
 
 // restoreSnapshot restores the newest complete snapshot and returns its size; 0
-// if there is none.
+// if there is none, or if it is whole but the fold does not know its form, as
+// after a change of version: then the state is built again from the log.
 func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 	iter, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySnapshot}, UpperBound: []byte{keySnapshot + 1}})
 	if err != nil {
@@ -190,29 +194,32 @@ func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 	for ok := iter.Last(); ok; ok = iter.Prev() {
 		if value := iter.Value(); len(value) > 0 && value[0] == 1 {
 			size = binary.BigEndian.Uint64(iter.Key()[1:])
-			return size, restoreChunks(iter, fold, size, [sha256.Size]byte(value[1:]))
+			unknown, err := restoreChunks(iter, fold, size, [sha256.Size]byte(value[1:]))
+			if unknown != nil {
+				l.cfg.Logger.Warn("the state is built again from the log", "size", size, "snapshot", unknown.Error())
+				return 0, err
+			}
+			return size, err
 		}
 	}
 	return 0, nil
 }
 
-// restoreChunks streams the chunks of the snapshot at size into the fold.
-func restoreChunks(iter *pebble.Iterator, fold Fold, size uint64, sum [sha256.Size]byte) error {
+// restoreChunks streams the chunks of the snapshot at size into the fold. If the
+// chunks are whole, unknown says why the fold did not take them.
+func restoreChunks(iter *pebble.Iterator, fold Fold, size uint64, sum [sha256.Size]byte) (unknown, err error) {
 	digest := sha256.New()
 	reader := &chunkReader{iter: iter}
 	iter.SeekGE(snapshotKey(size, 0))
 	source := io.TeeReader(reader, digest)
-	err := fold.Restore(source)
-	if _, rest := io.Copy(io.Discard, source); err == nil {
-		err = rest
+	unknown = fold.Restore(source)
+	if _, err := io.Copy(io.Discard, source); err != nil {
+		return nil, fmt.Errorf("ledger: restore snapshot at %d: %w", size, err)
 	}
 	if string(digest.Sum(nil)) != string(sum[:]) {
-		return fmt.Errorf("%w: snapshot at %d does not match its digest", ErrCorrupt, size)
+		return nil, fmt.Errorf("%w: snapshot at %d does not match its digest", ErrCorrupt, size)
 	}
-	if err != nil {
-		return fmt.Errorf("ledger: restore snapshot at %d: %w", size, err)
-	}
-	return nil
+	return unknown, nil
 }
 
 // chunkReader reads the chunks from an iterator's position to the last one.

@@ -2,9 +2,11 @@ package ledger_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -190,4 +192,33 @@ func newestSnapshot(t *testing.T, disk *vfs.MemFS) (size uint64) {
 		}
 	}
 	return size
+}
+
+// picky is a fold of a later version: it does not know the snapshots of today.
+type picky struct{ tally }
+
+func (*picky) Restore(io.Reader) error { return errors.New("a snapshot of another version") }
+
+// A snapshot that the fold does not know is no reason not to start: the state is
+// built again from the log, and entries are taken.
+func TestASnapshotOfAnotherVersionIsRebuilt(t *testing.T) {
+	disk := vfs.NewMem()
+	cfg := config(t, disk)
+	cfg.SnapshotEvery = 16
+	r := start(t, "log", cfg)
+	r.add(50)
+	r.stop()
+	admitting, made := new(picky), atomic.Int32{}
+	cfg.NewFold = func() ledger.Fold {
+		if made.Add(1) == 1 {
+			return admitting
+		}
+		return new(picky)
+	}
+	r = start(t, "log", cfg)
+	if admitting.size != 50 {
+		t.Fatalf("the fold has %d entries, want 50", admitting.size)
+	}
+	r.add(10)
+	r.checkAll()
 }

@@ -34,8 +34,8 @@ func newSpace(cfg *Config, dir string) *space {
 	return s
 }
 
-// check returns why entries are refused, nil if there is room for them. It asks the file system every
-// time, a matter of a microsecond.
+// check returns why entries are refused, nil if there is room for them. It asks
+// the file system every time, a matter of a microsecond.
 func (s *space) check() *entry.Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -99,7 +99,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	db, err := pebble.Open(dir, options)
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: restore the newest copy; "+
-			"if entries are lost for good, continue under a new origin", ErrRolledBack, dir, cfg.Anchor)
+			"if entries are lost for good, continue under a new origin, with a new anchor", ErrRolledBack, dir, cfg.Anchor)
 	}
 	if err != nil {
 		return nil, openError(dir, err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -205,7 +206,7 @@ func readBatch(body io.Reader) (entries []*entry.Entry, refused *entry.Refusal, 
 			return entries, entry.Refuse(entry.TooLarge, "", "more than %d lines or %d bytes in a batch", api.MaxBatchLines, api.MaxBatchBytes).
 				WithRemedy("send the rest, from this line on, as a further batch"), nil
 		}
-		e, err := entry.Decode(line)
+		e, err := entry.Decode(bytes.TrimRight(line, "\r\n"))
 		if err != nil {
 			refusal, ok := errors.AsType[*entry.Refusal](err)
 			if !ok {

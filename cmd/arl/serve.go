@@ -86,9 +86,14 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	serving, end := context.WithCancel(ctx)
+	defer end()
 	var order errgroup.Group
-	order.Go(func() error { return n.log.Run(running) })
-	serveErr := a.serveNode(ctx, o, n, metrics)
+	order.Go(func() error {
+		defer end() // without the order there is nothing to serve
+		return n.log.Run(running)
+	})
+	serveErr := a.serveNode(serving, o, n, metrics)
 	stop() // only now: the server has answered what it accepted
 	return errors.Join(serveErr, order.Wait(), n.log.Close())
 }

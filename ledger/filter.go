@@ -1,0 +1,82 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// filter is a Bloom filter over all dedup keys of the log. Nearly every entry
+// submitted is new, and it spares those a look-up in the store. A key is added
+// before its commit, so that what it denies stands in no commit that readers
+// see; what it does not deny is looked up.
+//
+// Source: Bloom, "Space/time trade-offs in hash coding with allowable errors",
+// CACM 13(7), 1970. The keys are hashes already, so that their own bytes serve.
+type filter struct {
+	bits []atomic.Uint64 // a power of two of bits
+
+	// ready is set when the keys of the entries from before Run are in. Until
+	// then nothing is denied.
+	ready atomic.Bool
+}
+
+// filterProbes is the number of bits of a key.
+const filterProbes = 4
+
+// newFilter makes room for 32 bits a key of the log as it is; when it grows
+// beyond, more keys are looked up for nothing.
+func newFilter(size uint64) *filter {
+	wanted := min(max(32*size, filterBitsMin), filterBitsMax)
+	return &filter{bits: make([]atomic.Uint64, 1<<bits.Len64(wanted-1)/64)}
+}
+
+func (f *filter) place(key *[1 + sha256.Size]byte, probe int) (word *atomic.Uint64, bit uint64) {
+	at := binary.LittleEndian.Uint64(key[1+8*probe:])
+	return &f.bits[at/64&uint64(len(f.bits)-1)], 1 << (at % 64)
+}
+
+func (f *filter) add(key *[1 + sha256.Size]byte) {
+	for probe := range filterProbes {
+		word, bit := f.place(key, probe)
+		word.Or(bit)
+	}
+}
+
+// denies reports that the key stands in no commit that was visible when it was
+// called.
+func (f *filter) denies(key *[1 + sha256.Size]byte) bool {
+	if !f.ready.Load() {
+		return false
+	}
+	for probe := range filterProbes {
+		if word, bit := f.place(key, probe); word.Load()&bit == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// load adds the keys that are in the store.
+func (f *filter) load(ctx context.Context, r pebble.Reader) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyDedup}, UpperBound: []byte{keyDedup + 1}})
+	if err != nil {
+		return fmt.Errorf("ledger: read dedup keys: %w", err)
+	}
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+		if key := it.Key(); len(key) == 1+sha256.Size {
+			f.add((*[1 + sha256.Size]byte)(key))
+		}
+	}
+	if err := errors.Join(it.Error(), it.Close(), ctx.Err()); err != nil {
+		return fmt.Errorf("ledger: read dedup keys: %w", err)
+	}
+	f.ready.Store(true)
+	return nil
+}

@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"log/slog"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+func filterKey(n uint64) (key [1 + sha256.Size]byte) {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
+	key[0] = keyDedup
+	copy(key[1:], sum[:])
+	return key
+}
+
+// A filter may let a new key pass, but must never deny one that is there,
+// whether it was added by a commit or loaded from the store.
+func TestTheFilterDeniesNoKeyThatIsThere(t *testing.T) {
+	const stored, added = 20_000, 20_000
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: storeLogger{&Config{Fatal: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}}})
+	check(t, err)
+	batch := db.NewBatch()
+	for n := range uint64(stored) {
+		key := filterKey(n)
+		check(t, batch.Set(key[:], nil, nil))
+	}
+	check(t, batch.Commit(pebble.Sync))
+	f := newFilter(0)
+	for n := range uint64(added) {
+		key := filterKey(stored + n)
+		f.add(&key)
+	}
+	unknown := filterKey(stored + added)
+	if f.denies(&unknown) {
+		t.Fatal("denies a key before it knows the stored ones")
+	}
+	check(t, f.load(t.Context(), db))
+	check(t, db.Close())
+	for n := range uint64(stored + added) {
+		if key := filterKey(n); f.denies(&key) {
+			t.Fatalf("denies key %d", n)
+		}
+	}
+	passed := 0
+	for n := range uint64(100_000) {
+		if key := filterKey(stored + added + n); !f.denies(&key) {
+			passed++
+		}
+	}
+	if passed > 100 {
+		t.Fatalf("%d of 100,000 new keys pass, want next to none", passed)
+	}
+}
