@@ -48,10 +48,14 @@ func (d *damagedLog) verdict() (string, error) {
 		}
 		select {} // as good as an exit
 	}
-	refused, found := false, checkErr != nil
+	refused, found := "", checkErr != nil
 	go func() {
 		log, err := ledger.Open("log", &cfg)
-		if refused = err != nil; refused {
+		if err != nil {
+			refused = "refused at open"
+			if errors.Is(err, ledger.ErrRolledBack) {
+				refused = "refused by the anchor"
+			}
 			over <- nil
 			return
 		}
@@ -64,8 +68,8 @@ func (d *damagedLog) verdict() (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case refused:
-			return "refused at open", nil
+		case refused != "":
+			return refused, nil
 		case found:
 			return "found by check", nil
 		}
@@ -282,7 +286,7 @@ func TestAFlippedBitInTheFirstLogIsFound(t *testing.T) {
 		verdicts[verdict]++
 	}
 	t.Log(verdicts)
-	if verdicts["refused at open"] < 140 {
+	if verdicts["refused at open"] < 100 || verdicts["refused at open"]+verdicts["refused by the anchor"] < 140 {
 		t.Errorf("%v", verdicts)
 	}
 }
@@ -334,7 +338,7 @@ func TestALostFileIsFound(t *testing.T) {
 		verdicts[verdict] = append(verdicts[verdict], path)
 	}
 	t.Log(verdicts)
-	if len(verdicts["refused at open"]) < 4 { // table, log, manifest, its marker
+	if len(verdicts["refused at open"])+len(verdicts["refused by the anchor"]) < 4 { // table, log, manifest, its marker
 		t.Errorf("%v", verdicts)
 	}
 }
@@ -360,6 +364,24 @@ func TestALostTailIsRefused(t *testing.T) {
 		_, err = ledger.Open("log", &cfg)
 		if !errors.Is(err, ledger.ErrRolledBack) || !strings.Contains(err.Error(), "a tree head of 290 was signed") {
 			t.Fatalf("cut at %d of %d: %v", size, len(content), err)
+		}
+	}
+}
+
+// TestAChangedRightEdgeIsRefused changes the last entry where there is no anchor
+// to compare with: the signed head is enough.
+func TestAChangedRightEdgeIsRefused(t *testing.T) {
+	s := newStored(t)
+	for _, index := range []uint64{512, 599} {
+		disk := snapshotOf(s.disk)
+		s.tamper(t, disk, func(db *pebble.DB) {
+			must(t, db.Set(ledger.EntryKey(index), s.has[string(ledger.EntryKey(1))], pebble.Sync))
+		})
+		must(t, disk.Remove("log.anchor"))
+		cfg := s.on(disk)
+		cfg.AcceptAnchor = true
+		if _, err := ledger.Open("log", cfg); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Fatalf("entry %d: %v", index, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -197,27 +198,45 @@ func (s *stored) snapshotSize() uint64 {
 	return 0
 }
 
-// A snapshot that a restart cut off is no damage, as long as it is the state.
+// A snapshot that was cut off is no damage: nothing is restored from it.
 func TestCheckAcceptsACutOffSnapshot(t *testing.T) {
 	s := newStored(t)
 	r := start(t, "log", s.on(s.disk))
 	r.add(3)
-	fold := new(tally)
-	for e, err := range r.Entries(t.Context(), 0, 603) {
-		must(t, err)
-		fold.Apply(e.Entry, e.Index, e.At)
-	}
 	r.stop()
-	state := bytes.NewBuffer([]byte{0})
-	must(t, fold.Snapshot(state))
-	key := ledger.SnapshotKey(603, 0)
-	chunk := state.Bytes()[:20]
-	s.tamper(t, s.disk, func(db *pebble.DB) { must(t, db.Set(key, chunk, pebble.Sync)) })
+	set := func(chunk uint32) {
+		s.tamper(t, s.disk, func(db *pebble.DB) { must(t, db.Set(ledger.SnapshotKey(603, chunk), []byte{0, 1, 2}, pebble.Sync)) })
+	}
+	set(0)
+	set(1)
 	fsck(t, "log", s.on(s.disk))
-	chunk[9] ^= 1
-	s.tamper(t, s.disk, func(db *pebble.DB) { must(t, db.Set(key, chunk, pebble.Sync)) })
+	r = start(t, "log", s.on(s.disk))
+	r.bulk(300)
+	r.stop() // with a snapshot
+	for key := range dump(t, s.disk) {
+		if bytes.HasPrefix([]byte(key), ledger.SnapshotKey(603, 0)[:9]) {
+			t.Errorf("key %x is still there", key)
+		}
+	}
+}
+
+// Neither is one that the fold does not know, as after a change of version.
+func TestCheckAcceptsASnapshotOfAnotherVersion(t *testing.T) {
+	s := newStored(t)
+	s.cfg.NewFold = func() ledger.Fold { return new(picky) }
+	chunk, end := ledger.SnapshotKey(s.snapshotSize(), 0), ledger.SnapshotKey(s.snapshotSize(), 1)
+	state := []byte("of another version")
+	sum := sha256.Sum256(state)
+	s.tamper(t, s.disk, func(db *pebble.DB) {
+		must(t, db.Set(chunk, append([]byte{0}, state...), pebble.Sync))
+		must(t, db.Set(end, append([]byte{1}, sum[:]...), pebble.Sync))
+	})
+	fsck(t, "log", s.on(s.disk))
+	s.tamper(t, s.disk, func(db *pebble.DB) {
+		must(t, db.Set(end, append([]byte{1}, make([]byte, 32)...), pebble.Sync))
+	})
 	_, err := ledger.Check(t.Context(), "log", s.on(s.disk), nil)
-	if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || !bytes.Equal(damage.Key, key) {
+	if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || !bytes.Equal(damage.Key, chunk) {
 		t.Fatal(err)
 	}
 }

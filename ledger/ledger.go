@@ -122,7 +122,7 @@ type Config struct {
 	// that is believed, asked at every batch. Nil: one minute.
 	MaxStep func() time.Duration
 	// AcceptClock takes the wall clock as it is at start, however far behind the
-	// last entry; the ledger's time goes on from that entry.
+	// last entry; time stands still until it has caught up.
 	AcceptClock bool
 	// SnapshotEvery is the least number of entries between two snapshots of the
 	// fold; a large log waits until it has grown by a quarter. One more is taken

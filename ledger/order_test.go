@@ -90,6 +90,43 @@ func TestManyEntriesAreFoundAgain(t *testing.T) {
 	}
 }
 
+// TestALateDuplicateIsFound holds a submission between its look-up and the order,
+// until the same entry is registered and forgotten by the order's memory.
+func TestALateDuplicateIsFound(t *testing.T) {
+	e := newEntry(t)
+	var once sync.Once
+	looked, release := make(chan struct{}), make(chan struct{})
+	cfg := config(t, vfs.NewMem())
+	cfg.Precheck = func(checked *entry.Entry) error {
+		if checked == e {
+			once.Do(func() {
+				close(looked)
+				<-release
+			})
+		}
+		return nil
+	}
+	r := start(t, "log", cfg)
+	late := make(chan *ledger.Answer)
+	go func() {
+		answer, err := r.Submit(context.Background(), e)
+		must(t, err)
+		late <- answer
+	}()
+	<-looked
+	same := *e
+	answer, err := r.Submit(t.Context(), &same)
+	must(t, err)
+	if answer.Registered[0].Duplicate {
+		t.Fatalf("%+v", answer.Registered)
+	}
+	r.bulk(20_000)
+	close(release)
+	if got := (<-late).Registered[0]; got.Index != answer.Registered[0].Index || !got.Duplicate {
+		t.Fatalf("%+v, want a duplicate of %+v", got, answer.Registered[0])
+	}
+}
+
 // TestConcurrentDuplicatesAreRegisteredOnce lets many submit the same entries at
 // the same time.
 func TestConcurrentDuplicatesAreRegisteredOnce(t *testing.T) {

@@ -32,7 +32,7 @@ func BenchmarkProof(b *testing.B) {
 		start := time.Now()
 		path, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v))
 		elapsed := time.Since(start)
-		if err != nil || len(path) < 20 {
+		if err != nil || len(path) == 0 {
 			b.Fatal(len(path), err)
 		}
 		return elapsed

@@ -24,12 +24,16 @@ type snapshotChunk struct {
 	last  bool
 }
 
-// put writes the chunk; the last one removes the snapshots before.
+// put writes the chunk; the last one removes the snapshots before, and what a
+// longer one of the same size left when it was cut off.
 func (c *snapshotChunk) put(b *pebble.Batch) error {
 	kind := byte(0)
 	if c.last {
 		kind = 1
 		if err := b.DeleteRange([]byte{keySnapshot}, snapshotKey(c.size, 0), nil); err != nil {
+			return err
+		}
+		if err := b.DeleteRange(snapshotKey(c.size, c.chunk+1), snapshotKey(c.size+1, 0), nil); err != nil {
 			return err
 		}
 	}
