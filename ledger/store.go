@@ -87,9 +87,8 @@ type Batch struct {
 // Head returns the tree head that the batch leads to.
 func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Root} }
 
-// openStore opens the database. A new one is closed and opened again before
-// anything is acknowledged: only from its second write-ahead log on does the
-// format detect flipped bits.
+// openStore opens the database, or makes a new one. Where there is an anchor
+// there was a database: a lost one is not replaced by an empty one.
 func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	options := storeOptions(cfg)
 	var err error
@@ -107,12 +106,6 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	found, err := readMeta(db)
 	if errors.Is(err, pebble.ErrNotFound) {
 		if err = writeMeta(db, cfg.Origin); err == nil {
-			if err = db.Close(); err != nil {
-				return nil, openError(dir, err)
-			}
-			if db, err = pebble.Open(dir, storeOptions(cfg)); err != nil {
-				return nil, openError(dir, err)
-			}
 			found, err = readMeta(db)
 		}
 	}
@@ -175,6 +168,9 @@ func readMeta(db *pebble.DB) (m meta, err error) {
 	return m, nil
 }
 
+// writeMeta makes the database a log's. The flush begins the second write-ahead
+// log, before anything is acknowledged: only from that one on does the format
+// detect flipped bits.
 func writeMeta(db *pebble.DB, origin string) error {
 	value, err := json.Marshal(meta{Format: storeFormat, Origin: origin})
 	if err != nil {
