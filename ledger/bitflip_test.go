@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,11 +89,15 @@ func (d *damagedLog) use(log *ledger.Log, sound bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
-	defer func() {
+	end := sync.OnceValue(func() error {
 		cancel()
-		_ = errors.Join(<-done, log.Close()) // what is damaged may say so here too
-	}()
+		return <-done
+	})
+	defer func() { _ = errors.Join(end(), log.Close()) }() // what is damaged may say so here too
 	answer, err := log.Submit(ctx, d.more)
+	if errors.Is(err, ledger.ErrStopped) {
+		err = end() // in the background
+	}
 	if errors.Is(err, ledger.ErrCorrupt) {
 		return nil // found on the way
 	}

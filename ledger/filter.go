@@ -74,7 +74,7 @@ func (f *filter) load(ctx context.Context, r pebble.Reader) error {
 			f.add((*[1 + sha256.Size]byte)(key))
 		}
 	}
-	if err := errors.Join(it.Error(), it.Close(), ctx.Err()); err != nil {
+	if err := errors.Join(classed(it.Close()), ctx.Err()); err != nil {
 		return fmt.Errorf("ledger: read dedup keys: %w", err)
 	}
 	f.ready.Store(true)
