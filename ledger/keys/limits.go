@@ -8,7 +8,8 @@ const (
 	// maxOrigin is the length of a ledger's origin in bytes: every entry carries
 	// it as aud.
 	maxOrigin = entry.MaxName
-	// expandedDefault is how many keys a verifier keeps expanded, about 1.5 KiB
-	// each.
-	expandedDefault = 4096
+	// tablesDefault is how many keys a verifier keeps tables of, 40 KiB each.
+	tablesDefault = 1024
+	// checksBeforeTable is how often a key is checked before it gets one.
+	checksBeforeTable = 16
 )

@@ -47,9 +47,10 @@ func TestCheckRefusesWhatIsNotTheSignature(t *testing.T) {
 	}
 }
 
-// TestCacheIsBoundedAndShared checks more keys than are kept from several
-// goroutines at once.
-func TestCacheIsBoundedAndShared(t *testing.T) {
+// TestTablesAreBoundedAndShared checks more keys than are kept from several
+// goroutines at once: every verdict is right before, while and after a key has a
+// table.
+func TestTablesAreBoundedAndShared(t *testing.T) {
 	v, err := NewVerifier(4)
 	if err != nil {
 		t.Fatal(err)
@@ -61,21 +62,25 @@ func TestCacheIsBoundedAndShared(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
-			for i := range signers {
+			for i := range 2 * checksBeforeTable * len(signers) {
 				e := mustEntry(t, "wf-1")
-				signer := signers[(i+worker)%len(signers)]
+				signer := signers[(i/checksBeforeTable+worker)%len(signers)]
 				if err := signer.Sign(e); err != nil {
 					t.Error(err)
 				}
 				if err := v.Check(signer.Public(), e.PAE(), e.Sig); err != nil {
 					t.Error(err)
 				}
+				e.Sig[40] ^= 1
+				if err := v.Check(signer.Public(), e.PAE(), e.Sig); err == nil {
+					t.Error("a damaged signature was accepted")
+				}
 			}
 		})
 	}
 	group.Wait()
-	if kept := v.expanded.Len(); kept != 4 {
-		t.Errorf("%d keys kept, want 4", kept)
+	if kept, seen := v.tables.Len(), v.seen.Len(); kept != 4 || seen > 4 {
+		t.Errorf("%d tables kept and %d keys seen, want 4 and at most 4", kept, seen)
 	}
 	if _, err := NewVerifier(-1); err == nil {
 		t.Error("a negative number of keys was accepted")
@@ -109,8 +114,8 @@ type require interface {
 	Fatalf(format string, args ...any)
 }
 
-// scalar reduces the SHA-512 of the parts modulo the order of the base point.
-func scalar(t require, parts ...[]byte) *edwards25519.Scalar {
+// reduced is the SHA-512 of the parts modulo the order of the base point.
+func reduced(t require, parts ...[]byte) *edwards25519.Scalar {
 	t.Helper()
 	h := sha512.New()
 	for _, part := range parts {
@@ -136,10 +141,10 @@ func (c *craft) make(t require) {
 	t.Helper()
 	a, r := edwards25519.NewScalar(), edwards25519.NewScalar()
 	if len(c.key) > 0 {
-		a = scalar(t, c.key)
+		a = reduced(t, c.key)
 	}
 	if len(c.nonce) > 0 {
-		r = scalar(t, c.nonce)
+		r = reduced(t, c.nonce)
 	}
 	point := func(s *edwards25519.Scalar, part int) []byte {
 		p := new(edwards25519.Point).ScalarBaseMult(s)
@@ -147,7 +152,7 @@ func (c *craft) make(t require) {
 	}
 	c.public = point(a, c.keyPart)
 	encodedR := point(r, c.rPart)
-	k := scalar(t, encodedR, c.public, c.message)
+	k := reduced(t, encodedR, c.public, c.message)
 	c.sigBytes = slices.Concat(encodedR, new(edwards25519.Scalar).MultiplyAdd(k, a, r).Bytes())
 }
 
@@ -211,11 +216,7 @@ func TestVerdictIsTheStandardLibrarys(t *testing.T) {
 			case "bit":
 				c.sigBytes[bit/8] ^= 1 << (bit % 8)
 			}
-			want := ed25519.Verify(c.public, c.message, c.sigBytes)
-			if got := v.checkEd25519(c.public, c.message, c.sigBytes); got != want {
-				t.Fatalf("key %x message %x signature %x: %t, standard library %t", c.public, c.message, c.sigBytes, got, want)
-			}
-			if want {
+			if compareEd25519(t, v, c.public, c.message, c.sigBytes) {
 				accepted++
 			} else {
 				rejected++
