@@ -155,7 +155,7 @@ func (row *attemptRow) step(index int, rec record) (Step, *Error) {
 	}
 	step := Step{
 		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible,
-		Outcome: NotObserved, CostMicroUSD: cost, LatencyMS: row.LatencyMS,
+		Attempt: Attempt{Outcome: NotObserved, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
 	}
 	if index > 0 {
 		step.Parents = []Parent{{Step: strconv.Itoa(index - 1), Dep: entry.Soft}}

@@ -21,61 +21,162 @@
 // errors are put into the failure taxonomy by [Classify].
 package run
 
-import "recoveryledger/ledger/entry"
+import (
+	"github.com/go-json-experiment/json/jsontext"
 
-// Case is one agent run.
+	"recoveryledger/ledger/entry"
+)
+
+// Case is one agent run: what importers make of the records of others, and
+// one line of a scenario (scenario.go). Members that nothing is known of are
+// left out.
 type Case struct {
 	// ID names the run; unique within its file, and a local id.
-	ID string
+	ID string `json:"id"`
 	// Agent is the principal that answers for the run.
-	Agent entry.Principal
+	Agent entry.Principal `json:"agent"`
 	// Workflow is the workflow id that all steps of the run share; unique
 	// over files of different names.
-	Workflow entry.WorkflowID
-	// Source is the format the case was read from.
-	Source Format
+	Workflow entry.WorkflowID `json:"workflow"`
+	// Source is the format the case was read from; empty for a case that was
+	// written by hand.
+	Source Format `json:"source,omitzero"`
+	// Intent says in a word what the run is for, such as refund.booking.
+	Intent string `json:"intent,omitzero"`
+	// Risk is what is at stake.
+	Risk Risk `json:"risk,omitzero"`
+	// ContextDigest is the digest of the context bundle the run began with.
+	ContextDigest string `json:"context_digest,omitzero"`
+	// Tags put the case into slices of the report; see [TagAdversarial].
+	Tags []string `json:"tags,omitzero"`
+	// Budget bounds what recovering this case may cost, beside the policy's
+	// own limits; the stricter of the two counts.
+	Budget Budget `json:"budget,omitzero"`
 	// Outcome is the source's own verdict on the whole run.
-	Outcome Outcome
+	Outcome Outcome `json:"outcome,omitzero"`
 	// Steps are in the order of their execution, parents first.
-	Steps []Step
+	Steps []Step `json:"steps"`
 }
 
-// Step is one execution: a tool call, an attempt, a node of a graph.
+// The tags with a meaning: slices that the report judges on their own.
+const (
+	// TagAdversarial marks a case that was made to break the recovery.
+	TagAdversarial = "adversarial"
+	// TagHoldout marks a case that no policy was tuned on.
+	TagHoldout = "holdout"
+)
+
+// Risk is what is at stake in a case.
+type Risk struct {
+	// Level is low, medium, high or critical; empty: not known.
+	Level string `json:"level,omitzero"`
+	// SafetyCritical marks a case whose result may never be accepted
+	// automatically.
+	SafetyCritical bool `json:"safety_critical,omitzero"`
+}
+
+// Budget bounds the recovery of one case; nil is no bound of its own.
+type Budget struct {
+	// Attempts is the number of attempts over all steps, first ones excluded.
+	Attempts *int64 `json:"attempts,omitzero"`
+	// CostMicroUSD is money, Tokens the sum of those read and written.
+	CostMicroUSD *int64 `json:"cost_micro_usd,omitzero"`
+	Tokens       *int64 `json:"tokens,omitzero"`
+	// DeadlineMS is the time from the first attempt on.
+	DeadlineMS *int64 `json:"deadline_ms,omitzero"`
+}
+
+// Step is one execution: a tool call, a call of a model, a node of a graph.
 type Step struct {
 	// ID names the step within its case.
-	ID string
+	ID string `json:"id"`
 	// Agent is the principal that performed the step.
-	Agent entry.Principal
+	Agent entry.Principal `json:"agent"`
 	// Parents are the steps that this one depends on, without repetition.
-	Parents []Parent
-	// Tool is the tool's name as the source writes it.
-	Tool string
+	Parents []Parent `json:"parents,omitzero"`
+	// Tool is the tool's name as the source writes it; empty for a step that
+	// is a call of a model.
+	Tool string `json:"tool,omitzero"`
 	// Effect is what the step does to the world, see effects.go.
-	Effect entry.Effect
+	Effect entry.Effect `json:"effect"`
+	// Idempotent says that the step may be executed again without a second
+	// effect.
+	Idempotent bool `json:"idempotent,omitzero"`
 	// Conditional is set where the source lets the step be skipped.
-	Conditional bool
+	Conditional bool `json:"conditional,omitzero"`
 	// Checkpoint is set where the source shows a restore point right after
 	// the step.
-	Checkpoint bool
+	Checkpoint bool `json:"checkpoint,omitzero"`
+	// InputDigest is "sha256:<hex>" of the raw input, or empty. It is not
+	// keyed: the content can be guessed from it, so it is no member of a log
+	// entry.
+	InputDigest string `json:"input_digest,omitzero"`
+	// Input is what a live run gives to the tool or model.
+	Input jsontext.Value `json:"input,omitzero"`
+	// Expect is what a live run demands of the output.
+	Expect *Expect `json:"expect,omitzero"`
 
-	// Outcome says how the step ended; Failure is set exactly when it failed.
-	Outcome Outcome
-	Failure *Failure
+	// Attempt is the first attempt of the step. Its strategy is empty, and its
+	// outcome not_observed or absent where the source did not try it.
+	Attempt
+	// Attempts are what else was tried after the first attempt failed, in
+	// order.
+	Attempts []Attempt `json:"attempts,omitzero"`
+}
 
-	// InputDigest and OutputDigest are "sha256:<hex>" of the raw content, or
-	// empty where the source has none. They are not keyed: the content can
-	// be guessed from them, so they are no members of a log entry.
-	InputDigest, OutputDigest string
+// Attempt is one try at a step and what came of it: what a source recorded,
+// and what a [Runtime] answers.
+type Attempt struct {
+	Way
+	// Outcome says how the attempt ended; Failure is set exactly when it
+	// failed.
+	Outcome Outcome  `json:"outcome,omitzero"`
+	Failure *Failure `json:"failure,omitzero"`
+	// Effects is what a reconcile that ended ok found out about the step's
+	// effect: none, complete or unknown. It stands with no other attempt.
+	Effects entry.Effects `json:"effects,omitzero"`
+	// Reason is a code for why the attempt ended so, in a word, where more is
+	// known than class and code of the failure say.
+	Reason string `json:"reason,omitzero"`
+	// OutputDigest is "sha256:<hex>" of the raw output, or empty; not keyed,
+	// like InputDigest.
+	OutputDigest string `json:"output_digest,omitzero"`
+	// ConfidencePPM is how sure the checks are of the output, in parts per
+	// million.
+	ConfidencePPM *int64 `json:"confidence_ppm,omitzero"`
+	// Citations are what the output rests on: digests or URIs, never fetched.
+	Citations []string `json:"citations,omitzero"`
+	// TokensIn and TokensOut are those a model read and wrote.
+	TokensIn  *int64 `json:"tokens_in,omitzero"`
+	TokensOut *int64 `json:"tokens_out,omitzero"`
 	// CostMicroUSD is the cost in micro-USD, rounded half up.
-	CostMicroUSD *int64
-	// LatencyMS is the time the step took in milliseconds.
-	LatencyMS *int64
+	CostMicroUSD *int64 `json:"cost_micro_usd,omitzero"`
+	// LatencyMS is the time the attempt took in milliseconds.
+	LatencyMS *int64 `json:"latency_ms,omitzero"`
+
+	// Output is what a live attempt gave to the steps that depend on it. It is
+	// part of no file.
+	Output jsontext.Value `json:"-"`
+	// Simulated marks an attempt that nobody made: an outcome model drew it.
+	Simulated bool `json:"simulated,omitzero"`
+}
+
+// Way is how an attempt differs from the first one, in the words of the
+// policy.
+type Way struct {
+	// Strategy is the rung, such as retry_altered; empty for a first attempt.
+	Strategy string `json:"strategy,omitzero"`
+	// Variant is what retry_altered alters, such as reflect, or the scope of a
+	// state_reset.
+	Variant string `json:"variant,omitzero"`
+	// Model is the model that it ran on, where a model took part.
+	Model string `json:"model,omitzero"`
 }
 
 // Parent is an edge to an earlier step of the same case.
 type Parent struct {
-	Step string
-	Dep  entry.Dep
+	Step string    `json:"step"`
+	Dep  entry.Dep `json:"dep"`
 }
 
 // Outcome is how a step or a run ended.
@@ -91,14 +192,15 @@ const (
 // Failure is what is known of a failed step, in the words of a signal.
 type Failure struct {
 	// Raw is the error as the source recorded it.
-	Raw RawError
-	// Label is Raw's place in the taxonomy.
-	Label Label
+	Raw RawError `json:"raw,omitzero"`
+	// Label is Raw's place in the taxonomy. A scenario may leave it out: then
+	// it is what Classify makes of Raw.
+	Label
 	// Effects says how much of the step's effect took place.
-	Effects entry.Effects
+	Effects entry.Effects `json:"effects"`
 	// ReplaySafety says whether the step may be executed again as it was.
-	ReplaySafety entry.ReplaySafety
+	ReplaySafety entry.ReplaySafety `json:"replay_safety"`
 	// Evidence is the digest of what shows the failure: the answer of the
 	// tool, or else the record.
-	Evidence string
+	Evidence string `json:"evidence,omitzero"`
 }

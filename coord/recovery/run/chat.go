@@ -176,7 +176,7 @@ func (t *transcript) calls(calls []chatCall) *Error {
 		t.steps = append(t.steps, Step{
 			ID: strconv.Itoa(step), Agent: t.agent, Tool: call.Function.Name,
 			Parents: t.lineage.parents(step, arguments), Effect: toolEffect(call.Function.Name),
-			Outcome: NotObserved, InputDigest: digest(arguments),
+			InputDigest: digest(arguments), Attempt: Attempt{Outcome: NotObserved},
 		})
 	}
 	return nil

@@ -7,7 +7,10 @@ import (
 )
 
 // Label is a place in the failure taxonomy.
-type Label struct{ Class, Code string }
+type Label struct {
+	Class string `json:"class,omitzero"`
+	Code  string `json:"code,omitzero"`
+}
 
 // String gives "class.code", or "unknown".
 func (l Label) String() string {
@@ -21,14 +24,16 @@ func (l Label) String() string {
 // the source lets through. Fields it does not have stay empty.
 type RawError struct {
 	// Text is the message, cut to 4 KiB. It is untrusted.
-	Text string
+	Text string `json:"text,omitzero"`
 	// HTTPStatus is the status of the response that was the cause.
-	HTTPStatus int
+	HTTPStatus int `json:"http_status,omitzero"`
 	// GRPCCode is the status code by name, such as UNAVAILABLE.
-	GRPCCode string
+	GRPCCode string `json:"grpc_code,omitzero"`
 	// ProviderCode is the provider's or framework's own code for the error,
 	// such as rate_limit_exceeded; of several the most specific one.
-	ProviderCode string
+	ProviderCode string `json:"provider_code,omitzero"`
+	// RetryAfterMS is how long the one that refused asks to wait.
+	RetryAfterMS *int64 `json:"retry_after_ms,omitzero"`
 }
 
 // Classify puts an error into the taxonomy, typed causes first: the

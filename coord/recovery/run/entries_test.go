@@ -270,8 +270,8 @@ func TestEntriesAreDeterministic(t *testing.T) {
 // before it.
 func TestCheckpointDigestFollowsFromOutputs(t *testing.T) {
 	checkpoint := func(output string) string {
-		step := Step{ID: "1", Agent: "a", Effect: entry.EffectNone, Outcome: OK, OutputDigest: digest(output)}
-		last := Step{ID: "2", Agent: "a", Effect: entry.EffectNone, Outcome: OK, Checkpoint: true}
+		step := Step{ID: "1", Agent: "a", Effect: entry.EffectNone, Attempt: Attempt{Outcome: OK, OutputDigest: digest(output)}}
+		last := Step{ID: "2", Agent: "a", Effect: entry.EffectNone, Checkpoint: true, Attempt: Attempt{Outcome: OK}}
 		c := Case{ID: "c", Agent: "a", Workflow: "w", Outcome: OK, Steps: []Step{step, last}}
 		for _, body := range testStream("sha256:0").Entries(c) {
 			if b, ok := body.(*entry.Checkpoint); ok {
@@ -292,7 +292,7 @@ func TestEntriesOfLongNames(t *testing.T) {
 	long := func(c string) string { return strings.Repeat(c, entry.MaxName) }
 	c := Case{ID: long("c"), Agent: entry.Principal(long("a")), Workflow: entry.WorkflowID(long("w")), Outcome: OK}
 	for i := range 3 {
-		step := Step{ID: long(fmt.Sprint(i)), Agent: entry.Principal(long("a")), Effect: entry.EffectUndeclared, Outcome: OK, Checkpoint: true}
+		step := Step{ID: long(fmt.Sprint(i)), Agent: entry.Principal(long("a")), Effect: entry.EffectUndeclared, Checkpoint: true, Attempt: Attempt{Outcome: OK}}
 		if i > 0 {
 			step.Parents = []Parent{{Step: c.Steps[i-1].ID, Dep: entry.Hard}}
 		}

@@ -81,7 +81,7 @@ func galaxyCase(file string, rec record) (Case, *Error) {
 func (g *galaxyStep) step(agent entry.Principal, id string, conditional bool) Step {
 	step := Step{
 		ID: localID(id), Agent: agent, Tool: g.Type, Effect: g.effect(),
-		Conditional: conditional || g.When != "", Outcome: NotObserved,
+		Conditional: conditional || g.When != "", Attempt: Attempt{Outcome: NotObserved},
 	}
 	if g.ToolID != "" {
 		step.Tool = g.ToolID

@@ -113,7 +113,7 @@ func (t *tree) walk(node *toolbenchNode, at spot) {
 func (t *tree) call(node *toolbenchNode, at spot) int {
 	step := Step{
 		ID: strconv.Itoa(len(t.steps)), Agent: t.agent, Tool: at.action, Effect: toolEffect(at.action),
-		Outcome: NotObserved, InputDigest: digest(node.Description),
+		InputDigest: digest(node.Description), Attempt: Attempt{Outcome: NotObserved},
 	}
 	if at.step >= 0 {
 		step.Parents = []Parent{{Step: strconv.Itoa(at.step), Dep: entry.Hard}}
