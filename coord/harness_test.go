@@ -32,7 +32,8 @@ type world struct {
 }
 
 // newWorld returns a log with a genesis policy by "root" and these principals:
-// agents a and b, agent c whose span is agent, monitor m, operator o, enroller e.
+// agents a and b, agent c whose span is agent, monitor m, operator o, enroller e,
+// engine r.
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := emptyWorld(tb)
@@ -46,6 +47,7 @@ func newWorld(tb testing.TB) *world {
 	w.put(w.enrol("root", "m", entry.RoleMonitor))
 	w.put(w.enrol("root", "o", entry.RoleOperator))
 	w.put(w.enrol("root", "e", entry.RoleEnroller))
+	w.put(w.enrol("root", "r", entry.RoleEngine))
 	return w
 }
 

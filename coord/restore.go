@@ -53,6 +53,7 @@ func (d *decoder) state(s *State) {
 	d.names(s.checkpoints, s.size, func(int) []byte { return d.local(s.principals.size) })
 	d.lines(s)
 	d.signals(s)
+	d.runs(s)
 }
 
 func (d *decoder) chain(s *State) {
@@ -199,6 +200,29 @@ func (d *decoder) signals(s *State) {
 		before = one.index
 	}
 }
+
+func (d *decoder) runs(s *State) {
+	for range d.count(s.size) {
+		d.name(s.runs.names, d.local(s.principals.size))
+		one := runState{}
+		copy(one.config[1:], d.bytes(len(one.config)-1))
+		one.closed = d.flag()
+		if d.err != nil {
+			return
+		}
+		s.runs.list = append(s.runs.list, one)
+	}
+	for range d.count(s.size) {
+		key := d.local(len(s.runs.list))
+		d.name(s.runs.cases, key)
+		if d.err != nil {
+			return
+		}
+		s.runs.list[binary.BigEndian.Uint32(key)].cases++
+	}
+}
+
+func (d *decoder) flag() bool { return d.number(2) == 1 }
 
 // count reads the length of a list.
 func (d *decoder) count(most uint64) uint64 { return d.number(most + 1) }

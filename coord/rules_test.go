@@ -20,6 +20,7 @@ type refusal struct {
 //	a#done   confirmed, reversible           b#use    hard child of a#done
 //	a#other  confirmed, in workflow w2       c#one    confirmed; c#two confirmed, in w2
 //	checkpoint a#cp after a#done             signal of a about a#done
+//	runs r#open, with an attempt for case 1, and r#closed
 func populate(w *world) (signal entry.LogRef) {
 	w.put(w.exec("a", "plan"))
 	mail := w.exec("a", "mail")
@@ -40,6 +41,7 @@ func populate(w *world) (signal entry.LogRef) {
 	w.put(one)
 	w.put(two)
 	w.put(w.checkpoint("a", "cp", "a#done"))
+	withRuns(w)
 	return w.put(w.signal("a", entry.StandingExecutor, "a#done"))
 }
 
@@ -53,7 +55,7 @@ func (w *world) mail(progress entry.Progress) *entry.Execution {
 // TestRefusals shows every rule an entry that breaks it alone, then that the
 // log goes on as if nothing had been asked.
 func TestRefusals(t *testing.T) {
-	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules} {
+	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules, runRules} {
 		for _, c := range table {
 			t.Run(c.rule, func(t *testing.T) {
 				w := newWorld(t)

@@ -9,7 +9,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 1\n"
+const snapshotMagic = "coord state 2\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -27,6 +27,7 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	    idempotency key, parents
 //	checkpoints: agent, id · lines: agent, workflow, covered
 //	signals: entries since the one before, leaf hash, issuer, subject
+//	runs: engine, id, digest of its configuration, closed · attempts: run, case
 func (s *State) Snapshot(w io.Writer) error {
 	e := &encoder{bufio.NewWriterSize(w, 1<<16)}
 	_, _ = e.w.WriteString(snapshotMagic)
@@ -68,6 +69,7 @@ func (s *State) Snapshot(w io.Writer) error {
 		e.number(uint64(s.signals[i].issuer))
 		e.number(uint64(s.signals[i].subject))
 	}
+	e.runs(&s.runs)
 	if err := e.w.Flush(); err != nil {
 		return fmt.Errorf("coord: write snapshot: %w", err)
 	}
@@ -128,4 +130,25 @@ func (e *encoder) executions(x *executions) {
 			e.number(uint64(*x.edges.at(one.edges + j)))
 		}
 	}
+}
+
+func (e *encoder) runs(r *runs) {
+	e.number(uint64(len(r.list)))
+	for i := range r.list {
+		e.local(r.names.text(uint32(i)))
+		_, _ = e.w.Write(r.list[i].config[1:])
+		e.flag(r.list[i].closed)
+	}
+	e.number(uint64(r.cases.size))
+	for i := range r.cases.size {
+		e.local(r.cases.text(uint32(i)))
+	}
+}
+
+func (e *encoder) flag(set bool) {
+	if set {
+		e.number(1)
+		return
+	}
+	e.number(0)
 }

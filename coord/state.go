@@ -29,6 +29,7 @@ type State struct {
 	checkpoints *names // issuer's number and local id
 	lines       lines
 	signals     []signal // by index
+	runs        runs
 }
 
 // NewState returns the state of the empty log of that origin.
@@ -40,6 +41,7 @@ func newState(origin string, check signatureCheck) *State {
 		principals: newNames(0), workflows: newNames(0), checkpoints: newNames(0),
 		executions: executions{names: newNames(0), users: map[use]struct{}{}},
 		lines:      lines{numbers: map[line]int{}},
+		runs:       runs{names: newNames(0), cases: newNames(0)},
 	}
 }
 
@@ -85,6 +87,10 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		return s.admitCheckpoint(body)
 	case *entry.Signal:
 		return s.admitSignal(body)
+	case *entry.Run:
+		return s.admitRun(body)
+	case *entry.Attempt:
+		return s.admitAttempt(body)
 	}
 	return conflict("", "%s entries are not accepted by this version", e.Kind)
 }
@@ -139,6 +145,10 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 		s.applyCheckpoint(body, issuer)
 	case *entry.Signal:
 		s.applySignal(e, issuer, index, at)
+	case *entry.Run:
+		s.applyRun(body, issuer)
+	case *entry.Attempt:
+		s.applyAttempt(body)
 	}
 	s.size++
 }
