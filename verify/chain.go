@@ -373,6 +373,13 @@ func (c *Chain) Key(keyID string) (entry.PublicKey, bool) {
 	return key.Key, ok
 }
 
+// Owner returns whom the key with the id is or was enrolled for, and whether it
+// counts still; an empty name if the key never counted.
+func (c *Chain) Owner(keyID string) (owner entry.Principal, counts bool) {
+	key, ok := c.keys[keyID]
+	return key.Principal, ok && key.Revoked == 0
+}
+
 // Policy returns the policy in force, which is not to be changed, and where it
 // stands; nil before the genesis.
 func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }

@@ -1,12 +1,19 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
@@ -16,61 +23,120 @@ import (
 // Evidence is a file of objects that convict their issuers: validly signed
 // under an id that the log has with other bytes (REG-2). It stands outside the
 // log and its state. Each line is JSON: {"detail": where the other object
-// stands, "envelope": the object}.
+// stands, "envelope": the object}. What is kept is on stable storage.
 type Evidence struct {
 	mu   sync.Mutex
 	file *os.File
-	size int64
+	size int64 // of whole lines
 	max  int64
+
+	kept map[[sha256.Size]byte]bool // by hash of the PAE, which has iss and jti in it
+	from map[entry.Principal]int    // objects kept, by issuer
 }
 
-// OpenEvidence opens the file, or makes it. Beyond 64 MiB nothing is added, so
-// that nobody can fill the disk with it.
+// OpenEvidence opens the file, or makes it, and cuts off a line that a crash
+// left unfinished. An object is kept once, of one issuer at most 16 are, and
+// beyond 64 MiB nothing is added, so that nobody can fill the disk with it, or
+// the file for the others.
 func OpenEvidence(path string) (*Evidence, error) {
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("server: open evidence: %w", err)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("server: open evidence: %w", err)
+	e := &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}}
+	if err := errors.Join(e.load(), syncDir(filepath.Dir(path))); err != nil {
+		return nil, errors.Join(fmt.Errorf("server: open evidence: %w", err), file.Close())
 	}
-	return &Evidence{file: file, size: info.Size(), max: maxEvidence}, nil
+	return e, nil
+}
+
+// syncDir makes a new file in the directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// keep appends an object and reports false if the file is full.
+// load reads what is there. A line that this package did not write stays, and
+// counts for nothing.
+func (e *Evidence) load() error {
+	lines := bufio.NewReader(e.file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return e.file.Truncate(e.size)
+		}
+		if err != nil {
+			return err
+		}
+		e.size += int64(len(line))
+		var record struct {
+			Envelope jsontext.Value `json:"envelope"`
+		}
+		if json.Unmarshal(line, &record) != nil {
+			continue
+		}
+		if object, err := entry.Decode(record.Envelope); err == nil {
+			e.note(object)
+		}
+	}
+}
+
+// note remembers an object that is in the file.
+func (e *Evidence) note(object *entry.Entry) {
+	e.kept[sha256.Sum256(object.PAE())] = true
+	e.from[object.Header.Iss]++
+}
+
+// keep appends an object. It reports false if the object is there already, or
+// has no room.
 func (e *Evidence) keep(object *entry.Entry, detail string) (bool, error) {
-	line, err := json.Marshal(struct {
+	var line bytes.Buffer
+	err := json.MarshalWrite(&line, struct {
 		Detail   string       `json:"detail"`
 		Envelope api.Envelope `json:"envelope"`
 	}{detail, api.NewEnvelope(object)})
 	if err != nil {
 		return false, err
 	}
+	line.WriteByte('\n')
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.size+int64(len(line))+1 > e.max {
+	if e.kept[sha256.Sum256(object.PAE())] || e.from[object.Header.Iss] >= maxIssuerEvidence || e.size+int64(line.Len()) > e.max {
 		return false, nil
 	}
-	n, err := e.file.Write(append(line, '\n'))
-	e.size += int64(n)
-	return err == nil, err
+	_, err = e.file.WriteAt(line.Bytes(), e.size)
+	if err == nil {
+		err = e.file.Sync()
+	}
+	if err != nil { // half a line would spoil the next one
+		return false, errors.Join(err, e.file.Truncate(e.size))
+	}
+	e.size += int64(line.Len())
+	e.note(object)
+	return true, nil
 }
 
-// keepEvidence keeps an entry that was refused as id-conflict, if its signature
-// makes it equivocation.
+// keepEvidence keeps an entry that was refused as id-conflict, if a key of its
+// issuer signed it: that makes it equivocation, whether or not the key counts
+// still.
 func (s *Server) keepEvidence(e *entry.Entry, refused *entry.Refusal) {
 	if refused.Problem != entry.IDConflict {
 		return
 	}
-	signer, err := s.coord.View().Chain.Signer(e)
-	if err != nil || verify.Signature(signer.Key, e.PAE(), e.Sig) != nil {
+	chain := s.coord.View().Chain
+	owner, _ := chain.Owner(e.KeyID)
+	key, known := chain.Key(e.KeyID)
+	if !known || owner != e.Header.Iss || verify.Signature(key, e.PAE(), e.Sig) != nil {
 		return // anybody can claim an id
 	}
 	kept := false
+	var err error
 	if s.cfg.Evidence != nil {
 		kept, err = s.cfg.Evidence.keep(e, refused.Detail)
 	}

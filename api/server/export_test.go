@@ -31,3 +31,14 @@ func (e *Evidence) SetMax(maxBytes int64) { e.max = maxBytes }
 func (s *Server) Break(path string) {
 	s.router.GET(path, func(echo.Context) error { panic("broken on purpose") })
 }
+
+// MaxIssuerEvidence is the number of objects kept of one issuer.
+const MaxIssuerEvidence = maxIssuerEvidence
+
+// SetBatchMemory bounds what the batches under way take, together and of one
+// client.
+func (s *Server) SetBatchMemory(limit, clientLimit int64) { s.batches = newBudget(limit, clientLimit) }
+
+// TakeBatchMemory takes bytes as a batch of the client that is under way, or
+// reports false.
+func (s *Server) TakeBatchMemory(client string, n int64) bool { return s.batches.take(client, n) }

@@ -8,8 +8,9 @@ const (
 	maxHeaderBytes = 16 << 10
 	maxRequestID   = 64
 	// maxBatchMemory is what the bodies of all batches under way may take
-	// together; a batch of unknown length counts as the largest.
-	maxBatchMemory = 256 << 20
+	// together, maxClientBatchMemory what those of one client may take.
+	maxBatchMemory       = 256 << 20
+	maxClientBatchMemory = maxBatchMemory / 2
 	// maxScan is the number of entries that one page looks at: a page of a rare
 	// combination of filters may end before it is full.
 	maxScan = 8192
@@ -20,8 +21,10 @@ const (
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 
-	// maxEvidence is the size of the evidence file.
-	maxEvidence = 64 << 20
+	// maxEvidence is the size of the evidence file; maxIssuerEvidence is the
+	// number of objects in it that one issuer signed: one convicts it.
+	maxEvidence       = 64 << 20
+	maxIssuerEvidence = 16
 
 	pageDefault   = 100
 	agentsDefault = 100

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -168,53 +166,5 @@ func TestTraces(t *testing.T) {
 	s := n.events("/v1/events?from=1", "") // the span's writer must not be in the way
 	if s.next().Index != 1 {
 		t.Fatal("not the first entry")
-	}
-}
-
-// Two objects validly signed under one id are equivocation: the second is kept
-// as evidence, outside the log, up to the file's bound. A mere claim is not.
-func TestEquivocationIsKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "evidence.jsonl")
-	evidence, err := server.OpenEvidence(path)
-	must(t, err)
-	defer evidence.Close()
-	evidence.SetMax(3000)
-	var log lockedBuffer
-	n := start(t, func(c *server.Config) {
-		c.Evidence, c.Logger = evidence, slog.New(slog.NewJSONHandler(&log, nil))
-	})
-	x := n.execution()
-	n.register(sign(t, n.agent, x))
-	size := n.log.Head().Size
-	forged := *x
-	forged.Exec = "forged"
-	forgery := sign(t, n.agent, &forged)
-	forgery.Seal(forgery.KeyID, make([]byte, 64))
-	n.problem(n.post(api.MediaJSON, forgery.AppendEnvelope(nil)), entry.IDConflict, http.StatusConflict)
-	if kept, err := os.ReadFile(path); err != nil || len(kept) > 0 {
-		t.Fatalf("a forgery was kept: %q, %v", kept, err)
-	}
-	other := *x
-	other.Exec = "other"
-	second := sign(t, n.agent, &other)
-	n.problem(n.post(api.MediaJSON, second.AppendEnvelope(nil)), entry.IDConflict, http.StatusConflict)
-	n.problem(n.post(api.MediaNDJSON, batchOf(second)), entry.IDConflict, http.StatusConflict)
-	kept, err := os.ReadFile(path)
-	must(t, err)
-	var line struct{ Detail, Envelope json.RawMessage }
-	must(t, json.Unmarshal(bytes.SplitN(kept, []byte("\n"), 2)[0], &line))
-	object, err := entry.Decode(line.Envelope)
-	must(t, err)
-	if !bytes.Equal(object.PAE(), second.PAE()) || n.log.Head().Size != size {
-		t.Fatal("another object was kept, or it was logged")
-	}
-	for range 5 {
-		n.post(api.MediaJSON, second.AppendEnvelope(nil))
-	}
-	if kept, err = os.ReadFile(path); err != nil || len(kept) > 3000 || bytes.Count(kept, []byte("\n")) < 2 {
-		t.Fatalf("%d bytes of evidence, %v", len(kept), err)
-	}
-	if records := log.records(t, "equivocation"); len(records) != 7 || records[0]["kept"] != true || records[6]["kept"] != false {
-		t.Fatalf("records %v", records)
 	}
 }

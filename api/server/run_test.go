@@ -300,25 +300,6 @@ func TestNotReadyWhenStopped(t *testing.T) {
 	n.receipt(n.get("/v1/entries/0/receipt"), http.StatusOK)
 }
 
-// The batches under way share a bound of memory; whoever comes too many is told
-// to come again.
-func TestBatchMemory(t *testing.T) {
-	n := start(t, nil)
-	address, _ := n.serve(func(*server.Config) {})
-	for range 4 {
-		in := dial(t, address, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/x-ndjson\r\n"+
-			"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
-		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
-			t.Fatalf("%q, %v", line, err) // the handler has its share now
-		}
-	}
-	was := n.url
-	n.url = "http://" + address
-	n.problem(n.post(api.MediaNDJSON, batchOf(n.good())), entry.RateLimited, http.StatusTooManyRequests)
-	n.register(n.good()) // single entries need no share
-	n.url = was
-}
-
 // A handler that panics is a failure of one request: answered, logged with its
 // stack, and the next one works.
 func TestPanic(t *testing.T) {

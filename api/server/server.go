@@ -122,7 +122,7 @@ type Server struct {
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
 
-	batches *semaphore.Weighted // bytes of batches under way
+	batches *budget             // of batches under way
 	streams *semaphore.Weighted // event streams under way
 
 	// draining is closed when the server is about to end: it is no longer
@@ -140,7 +140,7 @@ func New(c *Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, coord: cfg.Coordinator, metrics: cfg.Metrics,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
-		batches:  semaphore.NewWeighted(maxBatchMemory),
+		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  semaphore.NewWeighted(maxStreams),
 		draining: make(chan struct{}),
 	}

@@ -125,15 +125,13 @@ func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
 // postBatch registers an ordered prefix of the lines (REG-10). If nothing was
 // registered the answer is the problem, as for one envelope.
 func (s *Server) postBatch(c echo.Context) error {
-	size := c.Request().ContentLength
-	if size < 0 || size > api.MaxBatchBytes {
-		size = api.MaxBatchBytes
+	client, err := clientOf(c)
+	if err != nil {
+		return err
 	}
-	if !s.batches.TryAcquire(size) {
-		return entry.Refuse(entry.RateLimited, "", "the batches under way hold %d MiB together", maxBatchMemory>>20)
-	}
-	defer s.batches.Release(size)
-	entries, refused, err := readBatch(c.Request().Body)
+	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: client}
+	defer body.release()
+	entries, refused, err := readBatch(body)
 	if err != nil {
 		return err
 	}

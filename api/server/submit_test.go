@@ -187,6 +187,32 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
+// A line of a batch holds an envelope of the largest size, and not one byte
+// more, whichever way the line ends.
+func TestBatchLineLimit(t *testing.T) {
+	n := start(t, nil)
+	line := func(e *entry.Entry, size int, end string) []byte {
+		envelope := e.AppendEnvelope(nil)
+		return append(append(envelope, bytes.Repeat([]byte(" "), size-len(envelope))...), end...)
+	}
+	for _, end := range []string{"\n", "\r\n", "\r", ""} {
+		sent := []*entry.Entry{n.good(), n.good(), n.good()}
+		body := line(sent[0], entry.MaxEnvelope, "\n")
+		body = append(body, line(sent[1], entry.MaxEnvelope, "\r\n")...)
+		results, problem := n.readBatchAnswer(n.post(api.MediaNDJSON, append(body, line(sent[2], entry.MaxEnvelope, end)...)), sent)
+		if len(results) != 3 || problem != nil {
+			t.Errorf("at the limit, ending in %q: %d results, problem %v", end, len(results), problem)
+		}
+		sent = []*entry.Entry{n.good()}
+		body = append(batchOf(sent...), line(n.good(), entry.MaxEnvelope+1, end)...)
+		body = append(body, batchOf(n.good())...)
+		results, problem = n.readBatchAnswer(n.post(api.MediaNDJSON, body), sent)
+		if len(results) != 1 || problem == nil || problem.Name() != entry.TooLarge {
+			t.Errorf("one past the limit, ending in %q: %d results, problem %v", end, len(results), problem)
+		}
+	}
+}
+
 // last returns the newest entry.
 func (n *node) last() *entry.Entry {
 	n.t.Helper()

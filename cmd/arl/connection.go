@@ -241,30 +241,11 @@ func (a *app) signer(ctx context.Context, c *connection, f signerFlags, fallback
 	if err != nil {
 		return nil, err
 	}
-	owner, _ := ownerOf(chain, loaded.Public().KeyID())
+	owner, _ := chain.Owner(loaded.Public().KeyID())
 	if owner == "" {
 		return nil, withExit(exitDenied, fmt.Errorf("%s: %s is enrolled for nobody: arl agent enrol --key %s", f.key, loaded.Public().KeyID(), f.key))
 	}
 	return &signer{loaded, owner}, nil
-}
-
-// ownerOf returns whom a key is or was enrolled for, and whether it counts.
-func ownerOf(chain *verify.Chain, keyID string) (owner entry.Principal, counts bool) {
-	if policy, _ := chain.Policy(); policy != nil {
-		for _, a := range policy.Authority {
-			if a.Key.KeyID() == keyID {
-				return a.Principal, true
-			}
-		}
-	}
-	for _, info := range chain.Agents() {
-		for i := range info.Keys {
-			if info.Keys[i].Key.KeyID() == keyID {
-				return info.Principal, info.Keys[i].Revoked == 0
-			}
-		}
-	}
-	return "", false
 }
 
 // bundle returns receipts as lines that arl verify checks alone: with those of

@@ -186,7 +186,9 @@ func newSecret() []byte {
 }
 
 func (im *importer) file(ctx context.Context, path string) error {
-	// The name is a part of ids: the same wherever the command runs.
+	// The last parts of the name give the ids of workflows (and, where a file is
+	// one run, of its case): absolute, it is the same whatever directory the
+	// command runs in. The ids of entries begin with the content's digest.
 	name, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -305,7 +307,7 @@ func (im *importer) enrol(p entry.Principal) error {
 		return err
 	}
 	im.agents[p] = agent
-	switch owner, counts := ownerOf(im.chain, agent.signer.Public().KeyID()); {
+	switch owner, counts := im.chain.Owner(agent.signer.Public().KeyID()); {
 	case owner == p && counts:
 		return nil
 	case owner != "":
