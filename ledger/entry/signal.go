@@ -1,7 +1,5 @@
 package entry
 
-import "slices"
-
 // Standing is why a signaler may speak about a subject.
 type Standing string
 
@@ -88,28 +86,10 @@ func (s *Signal) check() error {
 		checkText("detail", s.Detail))
 }
 
-// ClassUnknown is the class of a failure that fits none of the taxonomy's, and
-// the code of every class without a more exact one.
-const ClassUnknown = "unknown"
-
-// classes is the closed set of the failure taxonomy (taxonomy.md).
-var classes = []string{"transient", "capacity", "request", "output", "progress", "verify", "tool", "access", "safety",
-	"budget", "state", "coord", "crash", ClassUnknown}
-
-// needsEvidence lists the codes that are mere opinion without evidence.
-var needsEvidence = []string{"output.ungrounded", "progress.no_progress", "progress.off_task", "verify.gate_failed"}
-
-// Effective returns the class and code that a reader must act on: an unknown
-// class is "unknown", and a code that asks for evidence and has none is
-// clamped to "unknown" (SIG-2).
+// Effective returns the signal's class and code as a reader must take them
+// (SIG-2).
 func (s *Signal) Effective() (class, code string) {
-	if !slices.Contains(classes, s.Class) {
-		return ClassUnknown, ClassUnknown
-	}
-	if len(s.Evidence) == 0 && slices.Contains(needsEvidence, s.Class+"."+s.Code) {
-		return s.Class, ClassUnknown
-	}
-	return s.Class, s.Code
+	return Effective(s.Class, s.Code, len(s.Evidence) > 0)
 }
 
 func checkSeverity(field string, s Severity) error {

@@ -1,0 +1,44 @@
+package recovery
+
+import "recoveryledger/ledger/entry"
+
+// Action is what to do next. Members that the strategy has no use for are zero.
+type Action struct {
+	Strategy Strategy `json:"strategy"`
+	Variant  Variant  `json:"variant,omitzero"` // of retry_altered
+	Scope    Scope    `json:"scope,omitzero"`   // of state_reset
+	// Model is the one to execute on: the chain's next for fallback_model, else
+	// the one of the attempt before.
+	Model string `json:"model,omitzero"`
+	// WaitMS is how long to wait before the attempt, or, for wait, altogether.
+	WaitMS int64 `json:"wait_ms,omitzero"`
+	// Verify says that success counts only if a check of the result shows it;
+	// otherwise the attempt's result is unverified.
+	Verify bool `json:"verify,omitzero"`
+	// Severity and Question are of escalate, quarantine and abort: how urgent,
+	// and whether one specific question must be asked.
+	Severity entry.Severity `json:"severity,omitzero"`
+	Question bool           `json:"question,omitzero"`
+	Reason   Reason         `json:"reason"`
+}
+
+// Final reports whether the action ends the case.
+func (a *Action) Final() bool { return a.Strategy == Escalate }
+
+// Rule is the place in the policy that an action comes from.
+type Rule struct {
+	// ID is that of a rule or guard, or one of [RuleGate], [RuleLimits].
+	ID string `json:"id"`
+	// Rung is the position in the rule's ladder, from 0; -1 where there is none.
+	Rung int `json:"rung"`
+}
+
+// The rules that every policy has.
+const (
+	// RuleGate is the effect gate.
+	RuleGate = "gate"
+	// RuleLimits is limits of the policy, or the budget of the case.
+	RuleLimits = "limits"
+	// RuleRuntime is what the runtime could not do.
+	RuleRuntime = "runtime"
+)

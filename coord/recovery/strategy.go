@@ -1,0 +1,129 @@
+package recovery
+
+// Strategy is a way to deal with a failure (taxonomy, protocol.md section 10).
+type Strategy string
+
+// The strategies. Those that execute the failed step again say so; the others
+// prepare an attempt or end the case.
+const (
+	// Retry executes the step again as it was.
+	Retry Strategy = "retry"
+	// RetryAltered executes it again with what its [Variant] changes.
+	RetryAltered Strategy = "retry_altered"
+	// FallbackModel executes it again on the next model of the policy's chain.
+	FallbackModel Strategy = "fallback_model"
+	// StateReset takes the state of its [Scope] back and executes it again.
+	StateReset Strategy = "state_reset"
+	// FailReassign gives the step to another agent, which executes it.
+	FailReassign Strategy = "fail_reassign"
+	// CheckpointResume goes on from the newest usable checkpoint.
+	CheckpointResume Strategy = "checkpoint_resume"
+	// Reconcile asks the authoritative state whether the effect occurred.
+	Reconcile Strategy = "reconcile"
+	// Wait lets time pass.
+	Wait Strategy = "wait"
+	// Rollback signals the failure, so that the step and what depends on it
+	// are undone.
+	Rollback Strategy = "rollback"
+	// Quarantine fences the agent; an escalation follows.
+	Quarantine Strategy = "quarantine"
+	// Escalate gives the case to a person. It ends the case.
+	Escalate Strategy = "escalate"
+	// Abort stops what still runs for the case; an escalation follows.
+	Abort Strategy = "abort"
+)
+
+// Strategies returns all strategies.
+func Strategies() []Strategy {
+	return []Strategy{Retry, RetryAltered, FallbackModel, StateReset, FailReassign, CheckpointResume, Reconcile, Wait,
+		Rollback, Quarantine, Escalate, Abort}
+}
+
+// Attempts reports whether the strategy executes the failed step again.
+func (s Strategy) Attempts() bool {
+	switch s {
+	case Retry, RetryAltered, FallbackModel, StateReset, FailReassign, CheckpointResume:
+		return true
+	}
+	return false
+}
+
+// Variant is what a retry_altered changes.
+type Variant string
+
+// The variants.
+const (
+	Reflect           Variant = "reflect"            // show the model its error
+	RepairArgs        Variant = "repair_args"        // correct the arguments
+	StricterSchema    Variant = "stricter_schema"    // constrain the output
+	CompactContext    Variant = "compact_context"    // shorten the context
+	Decompose         Variant = "decompose"          // split the task
+	AlternateTool     Variant = "alternate_tool"     // use another tool
+	LowerVariance     Variant = "lower_variance"     // sample with less freedom
+	FreshContext      Variant = "fresh_context"      // begin with an empty context
+	RefreshCredential Variant = "refresh_credential" // get a new credential
+	Reread            Variant = "reread"             // read the state again first
+)
+
+// Variants returns all variants.
+func Variants() []Variant {
+	return []Variant{Reflect, RepairArgs, StricterSchema, CompactContext, Decompose, AlternateTool, LowerVariance,
+		FreshContext, RefreshCredential, Reread}
+}
+
+// Scope is what a state_reset takes back.
+type Scope string
+
+// The scopes. All but the first two need a usable checkpoint.
+const (
+	ScopeContext  Scope = "context"  // the model's context; work stays
+	ScopeStart    Scope = "start"    // the whole task, to its beginning
+	ScopeProgress Scope = "progress" // to the last checkpoint that made progress
+	ScopeVerified Scope = "verified" // to an earlier checkpoint whose digest verifies
+)
+
+// Scopes returns all scopes.
+func Scopes() []Scope {
+	return []Scope{ScopeContext, ScopeStart, ScopeProgress, ScopeVerified}
+}
+
+// Result is what came of an action.
+type Result string
+
+// The results that [Decide] tells apart; any other word is a failure.
+const (
+	// ResultOK: the attempt succeeded; the wait, the probe, the fence is done.
+	ResultOK Result = "ok"
+	// ResultFailed: the step failed again; the history has the new failure.
+	ResultFailed Result = "failed"
+	// ResultNotObserved: the runtime knows nothing of such an attempt.
+	ResultNotObserved Result = "not_observed"
+	// ResultUnverified: the attempt claims success, but nothing verified it
+	// where the action asked for that.
+	ResultUnverified Result = "unverified"
+)
+
+// Reason says in one word why an action was chosen.
+type Reason string
+
+// The reasons.
+const (
+	ReasonLadder            Reason = "ladder"             // the next rung of the rule
+	ReasonEffectsUncertain  Reason = "effects_uncertain"  // gate: ask whether the effect occurred
+	ReasonEffectsUnknown    Reason = "effects_unknown"    // gate: asking did not tell
+	ReasonEffectsComplete   Reason = "effects_complete"   // every rung left would repeat an effect
+	ReasonGuard             Reason = "guard"              // a guard raised it
+	ReasonRule              Reason = "rule"               // the rule itself escalates here
+	ReasonLadderExhausted   Reason = "ladder_exhausted"   // no rung left
+	ReasonAttemptsExhausted Reason = "attempts_exhausted" // limits.attempts
+	ReasonCostExhausted     Reason = "cost_exhausted"     // limits.cost_micro_usd
+	ReasonTokensExhausted   Reason = "tokens_exhausted"   // limits.tokens
+	ReasonDeadlineExceeded  Reason = "deadline_exceeded"  // limits.deadline_ms
+	ReasonConditionError    Reason = "condition_error"    // a when could not be evaluated
+	ReasonNotObserved       Reason = "not_observed"       // the wanted attempt was never made
+	ReasonEpochStale        Reason = "epoch_stale"        // the history is of an epoch that was fenced off
+	ReasonFollowsQuarantine Reason = "after_quarantine"   // fenced; a person decides
+	ReasonFollowsAbort      Reason = "after_abort"        // stopped; a person decides
+	ReasonFollowsRollback   Reason = "after_rollback"     // signalled; incident decides
+	ReasonUnverified        Reason = "unverified"         // success that nothing verified, and no rung left
+)
