@@ -24,6 +24,7 @@ package run
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -41,8 +42,10 @@ type Case struct {
 	// Source is the format the case was read from; empty for a case that was
 	// written by hand.
 	Source Format `json:"source,omitzero"`
-	// Intent says in a word what the run is for, such as refund.booking.
-	Intent string `json:"intent,omitzero"`
+	// TaskType says in a word what kind of task the run is, Intent what it is
+	// for, such as refund.booking.
+	TaskType string `json:"task_type,omitzero"`
+	Intent   string `json:"intent,omitzero"`
 	// Risk is what is at stake.
 	Risk Risk `json:"risk,omitzero"`
 	// ContextDigest is the digest of the context bundle the run began with.
@@ -51,7 +54,7 @@ type Case struct {
 	Tags []string `json:"tags,omitzero"`
 	// Budget bounds what recovering this case may cost, beside the policy's
 	// own limits; the stricter of the two counts.
-	Budget Budget `json:"budget,omitzero"`
+	Budget recovery.Budget `json:"budget,omitzero"`
 	// Outcome is the source's own verdict on the whole run.
 	Outcome Outcome `json:"outcome,omitzero"`
 	// Steps are in the order of their execution, parents first.
@@ -73,17 +76,8 @@ type Risk struct {
 	// SafetyCritical marks a case whose result may never be accepted
 	// automatically.
 	SafetyCritical bool `json:"safety_critical,omitzero"`
-}
-
-// Budget bounds the recovery of one case; nil is no bound of its own.
-type Budget struct {
-	// Attempts is the number of attempts over all steps, first ones excluded.
-	Attempts *int64 `json:"attempts,omitzero"`
-	// CostMicroUSD is money, Tokens the sum of those read and written.
-	CostMicroUSD *int64 `json:"cost_micro_usd,omitzero"`
-	Tokens       *int64 `json:"tokens,omitzero"`
-	// DeadlineMS is the time from the first attempt on.
-	DeadlineMS *int64 `json:"deadline_ms,omitzero"`
+	// Benign says that the input was judged harmless.
+	Benign bool `json:"benign,omitzero"`
 }
 
 // Step is one execution: a tool call, a call of a model, a node of a graph.
@@ -141,6 +135,9 @@ type Attempt struct {
 	// OutputDigest is "sha256:<hex>" of the raw output, or empty; not keyed,
 	// like InputDigest.
 	OutputDigest string `json:"output_digest,omitzero"`
+	// Verified says that a check of the output passed: tests, a grader, a look
+	// at its citations.
+	Verified bool `json:"verified,omitzero"`
 	// ConfidencePPM is how sure the checks are of the output, in parts per
 	// million.
 	ConfidencePPM *int64 `json:"confidence_ppm,omitzero"`

@@ -16,4 +16,14 @@ const (
 	toolMax = 256
 	// textMax is the length in bytes to which the text of a raw error is cut.
 	textMax = 4096
+	// codeMax is the length in bytes of a word, as a class, a code or a tag.
+	codeMax = 64
+	// tagsMax is the number of tags of a case.
+	tagsMax = 32
+	// attemptsMax is the number of recorded attempts of a step after the first.
+	attemptsMax = 256
+	// citationsMax is the number of citations of an attempt, citationMax the
+	// length of one in bytes.
+	citationsMax = 64
+	citationMax  = 1024
 )

@@ -1,0 +1,128 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+)
+
+// A scenario is a file of cases, one JSON object a line in UTF-8:
+//
+//	{"v":1,"id":"refund-7","agent":"agents/desk","steps":[…]}
+//
+// The members are those of [Case]; schema/case.json is their JSON Schema.
+// Reading fails closed: an unknown, repeated or ill-typed member, a number that
+// is no integer, a reference to a step that does not stand before, and
+// anything over a limit is an [*Error]. What is left out is not known, with
+// these meanings: a step's agent is that of the case, its effect undeclared;
+// effects and replay safety of a failure are unknown; its class and code are
+// what [Classify] makes of the raw error.
+
+// scenarioVersion is the v of every line.
+const scenarioVersion = 1
+
+// scenarioLine is a line of a scenario.
+type scenarioLine struct {
+	V int64 `json:"v"`
+	Case
+}
+
+// DecodeCase reads one line of a scenario. An error is an [*Error] without
+// file and line.
+func DecodeCase(line []byte) (Case, error) {
+	c, wrong := decodeCase(line)
+	if wrong != nil {
+		return Case{}, wrong
+	}
+	return c, nil
+}
+
+func decodeCase(line []byte) (Case, *Error) {
+	var l scenarioLine
+	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
+		return Case{}, notScenario(err)
+	}
+	if l.V != scenarioVersion {
+		return Case{}, malformed("/v", fmt.Sprintf("is %d", l.V), fmt.Sprintf(`write "v":%d; another version needs another engine`, scenarioVersion))
+	}
+	c := l.Case
+	c.complete()
+	if wrong := c.check(); wrong != nil {
+		return Case{}, wrong
+	}
+	return c, nil
+}
+
+// EncodeCase writes a case as a line of a scenario, without the newline. A case
+// that DecodeCase would not read is an [*Error].
+func EncodeCase(c Case) ([]byte, error) {
+	c.complete()
+	if wrong := c.check(); wrong != nil {
+		return nil, wrong
+	}
+	line, err := json.Marshal(scenarioLine{V: scenarioVersion, Case: c}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("run: encode case %s: %w", c.ID, err)
+	}
+	return line, nil
+}
+
+// complete writes out what leaving a member out means.
+func (c *Case) complete() {
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		if s.Agent == "" {
+			s.Agent = c.Agent
+		}
+		if s.Effect == "" {
+			s.Effect = entry.EffectUndeclared
+		}
+		s.Failure.complete()
+		for j := range s.Attempts {
+			s.Attempts[j].Failure.complete()
+		}
+	}
+}
+
+func (f *Failure) complete() {
+	if f == nil {
+		return
+	}
+	if f.Label == (Label{}) {
+		f.Label = Classify(f.Raw)
+	}
+	if f.Effects == "" {
+		f.Effects = entry.EffectsUnknown
+	}
+	if f.ReplaySafety == "" {
+		f.ReplaySafety = entry.ReplayUnknown
+	}
+}
+
+// notScenario turns an error of the decoder into one that names the member.
+func notScenario(err error) *Error {
+	const more = "; docs/recovery.md describes the format"
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		return malformed(string(syntax.JSONPointer), "is not JSON: "+syntax.Err.Error(),
+			"write one JSON object a line, in UTF-8, with each member named once")
+	case !errors.As(err, &wrong):
+		return malformed("", err.Error(), "write the case as JSON"+more)
+	case errors.Is(err, json.ErrUnknownName):
+		return malformed(string(wrong.JSONPointer), "is no member of a scenario", "remove it, or correct its name"+more)
+	case wrong.GoType == nil:
+		return malformed(string(wrong.JSONPointer), err.Error(), "write the case as JSON"+more)
+	case wrong.JSONKind == '0' && strings.ContainsAny(string(wrong.JSONValue), ".eE"):
+		return malformed(string(wrong.JSONPointer), fmt.Sprintf("holds %.40s and not an integer", wrong.JSONValue),
+			"write an integer without fraction and exponent: money in micro-USD, time in milliseconds, ratios in parts per million")
+	}
+	return malformed(string(wrong.JSONPointer), "holds "+kindName(wrong.JSONKind)+" and not "+typeName(wrong.GoType),
+		"write "+typeName(wrong.GoType))
+}
