@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -53,7 +54,7 @@ type AuditFinding struct {
 //
 // That the leaves are those under a signed tree head is not checked here.
 func Audit(ctx context.Context, origin string, entries iter.Seq2[AuditEntry, error], progress func(size uint64)) (AuditReport, error) {
-	a := audit{state: NewState(origin), identities: newNames(0), counts: map[entry.Kind]uint64{}}
+	a := audit{state: NewState(origin), identities: compact.NewNames(0), counts: map[entry.Kind]uint64{}}
 	batch := make([]AuditEntry, 0, auditBatch)
 	take := func(stopped error) error {
 		err := cmp.Or(a.take(batch), stopped, ctx.Err())
@@ -82,8 +83,8 @@ type audit struct {
 	last  int64 // registered_at of the last entry
 	// identities has (iss, jti) of every entry, numbered by index, and payloads
 	// the first half of the SHA-256 of its PAE.
-	identities *names
-	payloads   list[[sha256.Size / 2]byte]
+	identities *compact.Names
+	payloads   compact.List[[sha256.Size / 2]byte]
 	counts     map[entry.Kind]uint64
 }
 
@@ -112,8 +113,8 @@ func (a *audit) take(entries []AuditEntry) error {
 			return err
 		}
 		a.state.Apply(e.Entry, e.Index, e.At)
-		_, _ = a.identities.add(a.identity(e.Entry))
-		a.payloads.add(digestOfPAE(e.Entry))
+		_, _ = a.identities.Add(a.identity(e.Entry))
+		a.payloads.Add(digestOfPAE(e.Entry))
 		a.counts[e.Kind]++
 		a.last = e.At
 	}
@@ -144,7 +145,7 @@ func (a *audit) admit(e *AuditEntry) error {
 		return conflict("registered_at", "%d, but the entry before was registered at %d", e.At, a.last)
 	}
 	if key := a.identity(e.Entry); key != nil { // REG-2
-		if first, there := a.identities.find(key); there {
+		if first, there := a.identities.Find(key); there {
 			return a.again(e, first)
 		}
 	}
@@ -154,7 +155,7 @@ func (a *audit) admit(e *AuditEntry) error {
 // identity returns the key of (iss, jti) in identities; nil if the issuer has
 // no entry yet.
 func (a *audit) identity(e *entry.Entry) []byte {
-	issuer, ok := a.state.principals.find([]byte(e.Header.Iss))
+	issuer, ok := a.state.principals.Find([]byte(e.Header.Iss))
 	if !ok {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (a *audit) identity(e *entry.Entry) []byte {
 // again refuses an entry under an identity that was used before.
 func (a *audit) again(e *AuditEntry, first uint32) error {
 	what := "the same payload"
-	if *a.payloads.at(first) != digestOfPAE(e.Entry) {
+	if *a.payloads.At(first) != digestOfPAE(e.Entry) {
 		what = "another payload"
 		key, known := a.state.chain.Key(e.KeyID)
 		if known && (e.SignatureChecked || verify.Signature(key, e.PAE(), e.Sig) == nil) {

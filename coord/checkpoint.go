@@ -64,13 +64,13 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 	if _, ok := s.resolve(s.checkpoints, entry.NewRef(c.Iss, c.Checkpoint)); ok {
 		return conflict("checkpoint", "%s has a checkpoint %s already", c.Iss, c.Checkpoint).WithRemedy("give every checkpoint a new id")
 	}
-	issuer, ok := s.principals.find([]byte(c.Iss))
+	issuer, ok := s.principals.Find([]byte(c.Iss))
 	if !ok { // its first entry
 		return nil
 	}
 	of := line{issuer, allWorkflows}
 	if !s.spansAll(c.Iss) {
-		if of.workflow, ok = s.workflows.find([]byte(c.Wid)); !ok {
+		if of.workflow, ok = s.workflows.Find([]byte(c.Wid)); !ok {
 			return nil
 		}
 	}
@@ -82,10 +82,10 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 
 func (s *State) admitAfter(c *entry.Checkpoint, after *execution) error {
 	switch {
-	case string(s.principals.text(after.agent)) != string(c.Iss):
+	case string(s.principals.Text(after.agent)) != string(c.Iss):
 		return conflict("after", "%s is not an execution of %s", *c.After, c.Iss)
-	case string(s.workflows.text(after.workflow)) != string(c.Wid) && !s.spansAll(c.Iss):
-		return conflict("after", "%s belongs to workflow %s", *c.After, s.workflows.text(after.workflow))
+	case string(s.workflows.Text(after.workflow)) != string(c.Wid) && !s.spansAll(c.Iss):
+		return conflict("after", "%s belongs to workflow %s", *c.After, s.workflows.Text(after.workflow))
 	case after.final == 0:
 		return conflict("after", "%s is %s, not final", *c.After, after.progress).
 			WithRemedy("log the final progress of the execution before the checkpoint that covers it")
@@ -101,13 +101,13 @@ func (s *State) spansAll(agent entry.Principal) bool {
 }
 
 func (s *State) applyCheckpoint(c *entry.Checkpoint, issuer uint32) {
-	s.checkpoints.add(localKey(make([]byte, 0, localKeyMax), issuer, c.Checkpoint))
+	s.checkpoints.Add(localKey(make([]byte, 0, localKeyMax), issuer, c.Checkpoint))
 	of, final := line{issuer, allWorkflows}, uint64(0)
 	if !s.spansAll(c.Iss) {
-		of.workflow, _ = s.workflows.add([]byte(c.Wid))
+		of.workflow, _ = s.workflows.Add([]byte(c.Wid))
 	}
 	if c.After != nil {
-		final = s.executions.list.at(s.mustResolve(s.executions.names, *c.After)).final
+		final = s.executions.list.At(s.mustResolve(s.executions.names, *c.After)).final
 	}
 	s.lines.cover(of, final)
 }

@@ -5,15 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 )
 
 // executions are all executions by number, with the edges between them.
 type executions struct {
-	names *names // issuer's number and local id
-	list  list[execution]
-	edges list[uint32] // parents of all executions in turn: the number, doubled; odd: soft
-	keys  list[digest] // idempotency keys
+	names *compact.Names // issuer's number and local id
+	list  compact.List[execution]
+	edges compact.List[uint32] // parents of all executions in turn: the number, doubled; odd: soft
+	keys  compact.List[digest] // idempotency keys
 	// users says which other agents have a child of an execution. A list of
 	// children could be long, and whoever has no standing makes us read it.
 	users map[use]struct{}
@@ -81,7 +82,7 @@ func digestOf(text string) (d digest) {
 // findExecution returns the execution that a reference names.
 func (s *State) findExecution(ref entry.Ref) (number uint32, x *execution, ok bool) {
 	if number, ok = s.resolve(s.executions.names, ref); ok {
-		x = s.executions.list.at(number)
+		x = s.executions.list.At(number)
 	}
 	return number, x, ok
 }
@@ -116,13 +117,13 @@ func (s *State) admitExecution(x *entry.Execution) error {
 // admitProgress is EXE-1 and EXE-2 for a later entry of an execution. That it
 // comes from its agent needs no check: the id belongs to the issuer.
 func (s *State) admitProgress(x *entry.Execution, old *execution) error {
-	wid := string(s.workflows.text(old.workflow))
+	wid := string(s.workflows.Text(old.workflow))
 	switch step := progressOf(x); {
 	case string(x.Wid) != wid:
 		return conflict("wid", "it is %s since entry %d and never changes", wid, old.first)
 	case effectOf(x) != old.effect:
 		return conflict("effect", "it is %s since entry %d and never changes", old.effect, old.first)
-	case x.IdempotencyKey != "" && (old.key == 0 || *s.executions.keys.at(old.key - 1) != digestOf(x.IdempotencyKey)):
+	case x.IdempotencyKey != "" && (old.key == 0 || *s.executions.keys.At(old.key - 1) != digestOf(x.IdempotencyKey)):
 		return conflict("idempotency_key", "not that of entry %d, and it never changes", old.first)
 	case len(x.Parents) != int(old.parents):
 		return conflict("parents", "%d instead of the %d of entry %d; they never change", len(x.Parents), old.parents, old.first)
@@ -134,7 +135,7 @@ func (s *State) admitProgress(x *entry.Execution, old *execution) error {
 			WithRemedy("log dispatched, and hold its receipt before acting")
 	}
 	for i := range x.Parents {
-		if s.edgeTo(&x.Parents[i]) != *s.executions.edges.at(old.edges + uint32(i)) {
+		if s.edgeTo(&x.Parents[i]) != *s.executions.edges.At(old.edges + uint32(i)) {
 			return conflict(parentField(i), "not that of entry %d; parents never change", old.first)
 		}
 	}
@@ -155,16 +156,16 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64) 
 	if step.final() {
 		final = index
 	}
-	number, added := s.executions.names.add(localKey(make([]byte, 0, localKeyMax), issuer, x.Exec))
+	number, added := s.executions.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, x.Exec))
 	if !added {
-		old := s.executions.list.at(number)
+		old := s.executions.list.At(number)
 		old.progress, old.final = step, final
 		return
 	}
 	one := execution{first: index, final: final, agent: issuer, effect: effectOf(x), progress: step}
-	one.workflow, _ = s.workflows.add([]byte(x.Wid))
+	one.workflow, _ = s.workflows.Add([]byte(x.Wid))
 	if x.IdempotencyKey != "" {
-		one.key = 1 + s.executions.keys.add(digestOf(x.IdempotencyKey))
+		one.key = 1 + s.executions.keys.Add(digestOf(x.IdempotencyKey))
 	}
 	parents := make([]uint32, 0, 8)
 	for i := range x.Parents {
@@ -175,23 +176,23 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64) 
 
 // add appends the execution whose name was added last, with its edges.
 func (x *executions) add(one execution, parents []uint32) {
-	one.edges, one.parents = x.edges.size(), uint16(len(parents))
+	one.edges, one.parents = x.edges.Size(), uint16(len(parents))
 	for _, edge := range parents {
-		x.edges.add(edge)
-		if parent := x.list.at(edge >> 1); parent.agent == one.agent {
+		x.edges.Add(edge)
+		if parent := x.list.At(edge >> 1); parent.agent == one.agent {
 			parent.used = true
 		} else {
 			x.users[use{edge >> 1, one.agent}] = struct{}{}
 		}
 	}
-	x.list.add(one)
+	x.list.Add(one)
 }
 
 // hasParentOf reports whether the agent has a direct parent of the execution.
 func (x *executions) hasParentOf(number, agent uint32) bool {
-	child := x.list.at(number)
+	child := x.list.At(number)
 	for i := range uint32(child.parents) {
-		if x.list.at(*x.edges.at(child.edges + i)>>1).agent == agent {
+		if x.list.At(*x.edges.At(child.edges + i)>>1).agent == agent {
 			return true
 		}
 	}
@@ -201,7 +202,7 @@ func (x *executions) hasParentOf(number, agent uint32) bool {
 // hasChildOf reports whether the agent has an execution that names this one as
 // its parent.
 func (x *executions) hasChildOf(number, agent uint32) bool {
-	if parent := x.list.at(number); parent.agent == agent {
+	if parent := x.list.At(number); parent.agent == agent {
 		return parent.used
 	}
 	_, ok := x.users[use{number, agent}]

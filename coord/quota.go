@@ -68,7 +68,7 @@ func (r *ring) wait(minute, limit int64) int64 {
 // admitQuota is REG-7. A refused request costs nothing: only Apply counts.
 func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	policy, _ := s.chain.Policy()
-	number, known := s.principals.find([]byte(e.Header.Iss))
+	number, known := s.principals.Find([]byte(e.Header.Iss))
 	if policy == nil || !known {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 )
 
@@ -50,7 +51,7 @@ func (d *decoder) state(s *State) {
 	d.principals(s)
 	d.names(s.workflows, s.size, d.text)
 	d.executions(s)
-	d.names(s.checkpoints, s.size, func(int) []byte { return d.local(s.principals.size) })
+	d.names(s.checkpoints, s.size, func(int) []byte { return d.local(s.principals.Size()) })
 	d.lines(s)
 	d.signals(s)
 	d.runs(s)
@@ -81,7 +82,7 @@ func (d *decoder) chain(s *State) {
 }
 
 // names reads texts that all differ.
-func (d *decoder) names(n *names, countMax uint64, text func(limit int) []byte) {
+func (d *decoder) names(n *compact.Names, countMax uint64, text func(limit int) []byte) {
 	for range d.count(countMax) {
 		d.name(n, text(entry.MaxName))
 		if d.err != nil {
@@ -91,8 +92,8 @@ func (d *decoder) names(n *names, countMax uint64, text func(limit int) []byte) 
 }
 
 // name gives a text that is not there yet its number.
-func (d *decoder) name(n *names, text []byte) {
-	if _, added := n.add(text); !added {
+func (d *decoder) name(n *compact.Names, text []byte) {
+	if _, added := n.Add(text); !added {
 		d.refuse("%q twice", text)
 	}
 }
@@ -118,10 +119,10 @@ func (d *decoder) ring() (r ring) {
 func (d *decoder) executions(s *State) {
 	x := &s.executions
 	count := d.count(min(s.size, math.MaxUint32>>1))
-	x.names = newNames(int(min(count, presizeMax)))
+	x.names = compact.NewNames(int(min(count, presizeMax)))
 	parents := make([]uint32, 0, entry.MaxParents)
 	for number := range count {
-		key := d.local(s.principals.size)
+		key := d.local(s.principals.Size())
 		agent := binary.BigEndian.Uint32(key)
 		d.name(x.names, key)
 		one := d.execution(s)
@@ -139,10 +140,10 @@ func (d *decoder) executions(s *State) {
 
 // execution reads what stands between the id and the parents.
 func (d *decoder) execution(s *State) (x execution) {
-	x.workflow = uint32(d.number(uint64(s.workflows.size)))
+	x.workflow = uint32(d.number(uint64(s.workflows.Size())))
 	before := uint64(0)
-	if n := s.executions.list.size(); n > 0 {
-		before = s.executions.list.at(n - 1).first
+	if n := s.executions.list.Size(); n > 0 {
+		before = s.executions.list.At(n - 1).first
 	}
 	if x.first = before + d.number(s.size-before); x.first == before {
 		d.refuse("two executions begin at %d", before)
@@ -158,7 +159,7 @@ func (d *decoder) execution(s *State) (x execution) {
 	}
 	switch key := d.text(len(digest{})); {
 	case len(key) == len(digest{}) && key[0] <= 1:
-		x.key = 1 + s.executions.keys.add(digest(key))
+		x.key = 1 + s.executions.keys.Add(digest(key))
 	case len(key) > 0:
 		d.refuse("an idempotency key of %d bytes", len(key))
 	}
@@ -167,10 +168,10 @@ func (d *decoder) execution(s *State) (x execution) {
 
 func (d *decoder) lines(s *State) {
 	for range d.count(s.size) {
-		of := line{agent: uint32(d.number(uint64(s.principals.size)))}
+		of := line{agent: uint32(d.number(uint64(s.principals.Size())))}
 		of.workflow = uint32(d.number(math.MaxUint32 + 1))
-		if of.workflow != allWorkflows && int(of.workflow) >= s.workflows.size {
-			d.refuse("workflow %d of %d", of.workflow, s.workflows.size)
+		if of.workflow != allWorkflows && int(of.workflow) >= s.workflows.Size() {
+			d.refuse("workflow %d of %d", of.workflow, s.workflows.Size())
 		}
 		if _, there := s.lines.numbers[of]; there {
 			d.refuse("a line twice")
@@ -188,8 +189,8 @@ func (d *decoder) signals(s *State) {
 	for range d.count(s.size) {
 		one := signal{index: before + d.number(s.size-before)}
 		copy(one.leaf[:], d.bytes(len(one.leaf)))
-		one.issuer = uint32(d.number(uint64(s.principals.size)))
-		one.subject = uint32(d.number(uint64(s.executions.list.size())))
+		one.issuer = uint32(d.number(uint64(s.principals.Size())))
+		one.subject = uint32(d.number(uint64(s.executions.list.Size())))
 		if one.index == before {
 			d.refuse("two signals at %d", before)
 		}
@@ -203,7 +204,7 @@ func (d *decoder) signals(s *State) {
 
 func (d *decoder) runs(s *State) {
 	for range d.count(s.size) {
-		d.name(s.runs.names, d.local(s.principals.size))
+		d.name(s.runs.names, d.local(s.principals.Size()))
 		one := runState{}
 		copy(one.config[1:], d.bytes(len(one.config)-1))
 		one.closed = d.flag()

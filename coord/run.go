@@ -5,15 +5,16 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 )
 
 // runs are the runs of recovery engines and the cases that each has an attempt
 // for.
 type runs struct {
-	names *names // issuer's number and local id
+	names *compact.Names // issuer's number and local id
 	list  []runState
-	cases *names // the run's number and the case
+	cases *compact.Names // the run's number and the case
 }
 
 // runState is what rules need of a run.
@@ -65,14 +66,14 @@ func (s *State) admitAttempt(a *entry.Attempt) error {
 	if s.runs.list[number].closed {
 		return conflict("run", "%s is closed", a.Run)
 	}
-	if _, there := s.runs.cases.find(caseKey(number, a.Case)); there {
+	if _, there := s.runs.cases.Find(caseKey(number, a.Case)); there {
 		return conflict("case", "%s has an attempt for %s already", a.Run, a.Case)
 	}
 	return nil
 }
 
 func (s *State) applyRun(r *entry.Run, issuer uint32) {
-	number, added := s.runs.names.add(localKey(make([]byte, 0, localKeyMax), issuer, r.Run))
+	number, added := s.runs.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, r.Run))
 	if added {
 		s.runs.list = append(s.runs.list, runState{config: configOf(r)})
 		return
@@ -82,6 +83,6 @@ func (s *State) applyRun(r *entry.Run, issuer uint32) {
 
 func (s *State) applyAttempt(a *entry.Attempt) {
 	number := s.mustResolve(s.runs.names, entry.NewRef(a.Iss, a.Run))
-	s.runs.cases.add(caseKey(number, a.Case))
+	s.runs.cases.Add(caseKey(number, a.Case))
 	s.runs.list[number].cases++
 }

@@ -42,8 +42,8 @@ func (s *State) admitSignal(sig *entry.Signal) error {
 	case !s.standing(sig, number):
 		return entry.Refuse(entry.NoStanding, "standing", "%s is not %s of %s", sig.Iss, sig.Standing, sig.Subject).
 			WithRemedy("executor: its agent; upstream, downstream: the agent of a direct parent or child, as declared in the log")
-	case string(sig.Wid) != string(s.workflows.text(subject.workflow)):
-		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.text(subject.workflow))
+	case string(sig.Wid) != string(s.workflows.Text(subject.workflow)):
+		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(subject.workflow))
 	case since != nil && since.agent != subject.agent:
 		return conflict("since", "%s is not an execution of the subject's agent", sig.Since)
 	}
@@ -65,7 +65,7 @@ func (s *State) checkLastKnownGood(ref entry.Ref) error {
 // supersedes reports whether the older signal is there, by the same issuer and
 // about the same subject.
 func (s *State) supersedes(sig *entry.Signal, subject uint32) bool {
-	issuer, ok := s.principals.find([]byte(sig.Iss))
+	issuer, ok := s.principals.Find([]byte(sig.Iss))
 	if !ok {
 		return false
 	}
@@ -85,13 +85,13 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	if sig.Standing == entry.StandingMonitor || sig.Standing == entry.StandingOperator {
 		return true
 	}
-	issuer, ok := s.principals.find([]byte(sig.Iss))
+	issuer, ok := s.principals.Find([]byte(sig.Iss))
 	if !ok {
 		return false
 	}
 	switch sig.Standing {
 	case entry.StandingExecutor:
-		return s.executions.list.at(subject).agent == issuer
+		return s.executions.list.At(subject).agent == issuer
 	case entry.StandingDownstream:
 		return s.executions.hasChildOf(subject, issuer)
 	case entry.StandingUpstream:

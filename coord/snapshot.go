@@ -39,20 +39,20 @@ func (s *State) Snapshot(w io.Writer) error {
 		e.number(links[i].Index)
 		e.text(links[i].Leaf)
 	}
-	e.number(uint64(s.principals.size))
+	e.number(uint64(s.principals.Size()))
 	for i := range s.usage {
-		e.text(s.principals.text(uint32(i)))
+		e.text(s.principals.Text(uint32(i)))
 		e.ring(&s.usage[i].entries)
 		e.ring(&s.usage[i].signals)
 	}
-	e.number(uint64(s.workflows.size))
-	for i := range s.workflows.size {
-		e.text(s.workflows.text(uint32(i)))
+	e.number(uint64(s.workflows.Size()))
+	for i := range s.workflows.Size() {
+		e.text(s.workflows.Text(uint32(i)))
 	}
 	e.executions(&s.executions)
-	e.number(uint64(s.checkpoints.size))
-	for i := range s.checkpoints.size {
-		e.local(s.checkpoints.text(uint32(i)))
+	e.number(uint64(s.checkpoints.Size()))
+	for i := range s.checkpoints.Size() {
+		e.local(s.checkpoints.Text(uint32(i)))
 	}
 	e.number(uint64(len(s.lines.list)))
 	for _, l := range s.lines.list {
@@ -105,11 +105,11 @@ func (e *encoder) ring(r *ring) {
 }
 
 func (e *encoder) executions(x *executions) {
-	size, before := x.list.size(), uint64(0)
+	size, before := x.list.Size(), uint64(0)
 	e.number(uint64(size))
 	for i := range size {
-		one := x.list.at(i)
-		e.local(x.names.text(i))
+		one := x.list.At(i)
+		e.local(x.names.Text(i))
 		e.number(uint64(one.workflow))
 		e.number(one.first - before)
 		before = one.first
@@ -123,11 +123,11 @@ func (e *encoder) executions(x *executions) {
 		if one.key == 0 {
 			e.text(nil)
 		} else {
-			e.text(x.keys.at(one.key - 1)[:])
+			e.text(x.keys.At(one.key - 1)[:])
 		}
 		e.number(uint64(one.parents))
 		for j := range uint32(one.parents) {
-			e.number(uint64(*x.edges.at(one.edges + j)))
+			e.number(uint64(*x.edges.At(one.edges + j)))
 		}
 	}
 }
@@ -135,13 +135,13 @@ func (e *encoder) executions(x *executions) {
 func (e *encoder) runs(r *runs) {
 	e.number(uint64(len(r.list)))
 	for i := range r.list {
-		e.local(r.names.text(uint32(i)))
+		e.local(r.names.Text(uint32(i)))
 		_, _ = e.w.Write(r.list[i].config[1:])
 		e.flag(r.list[i].closed)
 	}
-	e.number(uint64(r.cases.size))
-	for i := range r.cases.size {
-		e.local(r.cases.text(uint32(i)))
+	e.number(uint64(r.cases.Size()))
+	for i := range r.cases.Size() {
+		e.local(r.cases.Text(uint32(i)))
 	}
 }
 

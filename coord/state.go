@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -21,12 +22,12 @@ type State struct {
 	size  uint64        // entries applied
 	chain *verify.Chain // policy in force, keys and roles
 
-	principals *names  // issuers of entries
-	usage      []usage // of the principals, by number
-	workflows  *names  // of executions
+	principals *compact.Names // issuers of entries
+	usage      []usage        // of the principals, by number
+	workflows  *compact.Names // of executions
 
 	executions  executions
-	checkpoints *names // issuer's number and local id
+	checkpoints *compact.Names // issuer's number and local id
 	lines       lines
 	signals     []signal // by index
 	runs        runs
@@ -38,10 +39,10 @@ func NewState(origin string) *State { return newState(origin, verify.Signature) 
 func newState(origin string, check signatureCheck) *State {
 	return &State{
 		origin: origin, check: check, chain: verify.NewChain(),
-		principals: newNames(0), workflows: newNames(0), checkpoints: newNames(0),
-		executions: executions{names: newNames(0), users: map[use]struct{}{}},
+		principals: compact.NewNames(0), workflows: compact.NewNames(0), checkpoints: compact.NewNames(0),
+		executions: executions{names: compact.NewNames(0), users: map[use]struct{}{}},
 		lines:      lines{numbers: map[line]int{}},
-		runs:       runs{names: newNames(0), cases: newNames(0)},
+		runs:       runs{names: compact.NewNames(0), cases: compact.NewNames(0)},
 	}
 }
 
@@ -131,7 +132,7 @@ func (s *State) admitIat(e *entry.Entry, at int64) error {
 // panics if the entry refers to what is not there: then it never was admitted,
 // and no state can follow from the log.
 func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
-	issuer, added := s.principals.add([]byte(e.Header.Iss))
+	issuer, added := s.principals.Add([]byte(e.Header.Iss))
 	if added {
 		s.usage = append(s.usage, usage{})
 	}
@@ -160,17 +161,17 @@ func localKey(buf []byte, issuer uint32, id string) []byte {
 }
 
 // resolve returns the number of a reference in the names.
-func (s *State) resolve(in *names, ref entry.Ref) (number uint32, ok bool) {
+func (s *State) resolve(in *compact.Names, ref entry.Ref) (number uint32, ok bool) {
 	issuer, id := ref.Split()
-	principal, ok := s.principals.find([]byte(issuer))
+	principal, ok := s.principals.Find([]byte(issuer))
 	if !ok {
 		return 0, false
 	}
-	return in.find(localKey(make([]byte, 0, localKeyMax), principal, id))
+	return in.Find(localKey(make([]byte, 0, localKeyMax), principal, id))
 }
 
 // mustResolve is resolve for an entry that was admitted.
-func (s *State) mustResolve(in *names, ref entry.Ref) uint32 {
+func (s *State) mustResolve(in *compact.Names, ref entry.Ref) uint32 {
 	number, ok := s.resolve(in, ref)
 	if !ok {
 		panic(fmt.Sprintf("coord: apply entry %d: %s is unknown, so it never was admitted", s.size, ref))

@@ -362,8 +362,7 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup [1 + sha256.Size]byte) {
 	for _, tag := range e.Tags(p.next) {
 		l.must(p.store.Set(tagKey(tag, p.next), nil, nil))
 	}
-	o.buf = e.AppendLeaf(o.buf[:0], p.at)
-	l.must(o.frontier.Append(merkle.HashLeaf(o.buf), func(level uint, index uint64, h merkle.Hash) {
+	l.must(o.frontier.Append(e.LeafHash(p.at), func(level uint, index uint64, h merkle.Hash) {
 		l.place(p, level, index, h)
 	}))
 }

@@ -26,6 +26,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/merkle"
 )
 
 const (
@@ -47,6 +49,11 @@ type Entry struct {
 
 	pae     []byte
 	payload []byte // the tail of pae
+
+	// The last answer of LeafHash.
+	leafHash merkle.Hash
+	hashedAt int64
+	hashed   bool
 }
 
 // PAE returns the bytes that the signature covers. They are not to be changed.
@@ -226,7 +233,7 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 
 // Seal completes an entry made by [New] with the signature over its PAE.
 func (e *Entry) Seal(keyID string, sig []byte) {
-	e.KeyID, e.Sig = keyID, bytes.Clone(sig)
+	e.KeyID, e.Sig, e.hashed = keyID, bytes.Clone(sig), false
 }
 
 func (e *Entry) checkSeal() error {

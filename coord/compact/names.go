@@ -1,0 +1,191 @@
+// Package compact holds millions of small things in few allocations: [Names]
+// gives texts numbers, [List] grows without copying. The garbage collector has
+// next to nothing to walk in either, however long a log they stand for.
+package compact
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+)
+
+// Names gives texts numbers from 0, in the order in which they come, and finds
+// them again. It holds no pointer for each text: the garbage collector has
+// nothing to walk, however long the log.
+//
+// The hash is seeded anew in every process, so that nobody can choose texts
+// that collide. Only look-ups depend on it, never a result.
+type Names struct {
+	size int
+
+	// slots is a hash table with linear probing. A slot is 32 bits of the hash
+	// and, below them, the number plus one; 0 is free. The place of a text is
+	// given by the upper bits of its 32, so that growing needs no text.
+	slots []uint64
+	shift int // 32 − log2(len(slots))
+	seed  maphash.Seed
+
+	blocks []nameBlock
+}
+
+// nameBlock holds the texts of up to blockSize numbers in a row.
+type nameBlock struct {
+	text []byte
+	ends []uint32 // where each text ends in text
+}
+
+const (
+	blockSize = 1 << 10 // of lists and names
+	slotsMin  = 1 << 4
+)
+
+// NewNames returns names with room for so many texts.
+func NewNames(capacity int) *Names {
+	n := &Names{seed: maphash.MakeSeed()}
+	n.resize(max(slotsMin, capacity+capacity/2))
+	return n
+}
+
+// Find returns the number of a text.
+func (n *Names) Find(text []byte) (number uint32, ok bool) {
+	return n.lookUp(n.tag(text), text)
+}
+
+// Add returns the number of a text, which gets the next one if it has none:
+// then added is true.
+func (n *Names) Add(text []byte) (number uint32, added bool) {
+	tag := n.tag(text)
+	if number, ok := n.lookUp(tag, text); ok {
+		return number, false
+	}
+	if (n.size+1)*4 > len(n.slots)*3 {
+		n.resize(2 * len(n.slots))
+	}
+	number = uint32(n.size)
+	n.size++
+	n.put(uint64(tag)<<32 | uint64(number+1))
+	if number%blockSize == 0 {
+		n.seal()
+		n.blocks = append(n.blocks, nameBlock{})
+	}
+	b := &n.blocks[len(n.blocks)-1]
+	b.text = append(b.text, text...)
+	b.ends = append(b.ends, uint32(len(b.text)))
+	return number, true
+}
+
+// Size returns how many texts have a number.
+func (n *Names) Size() int { return n.size }
+
+func (n *Names) lookUp(tag uint32, text []byte) (number uint32, ok bool) {
+	for i := tag >> n.shift; ; i = n.after(i) {
+		slot := n.slots[i]
+		if slot == 0 {
+			return 0, false
+		}
+		if number = uint32(slot) - 1; slot>>32 == uint64(tag) && bytes.Equal(n.Text(number), text) {
+			return number, true
+		}
+	}
+}
+
+// Text returns the text of a number. It is not to be changed.
+func (n *Names) Text(number uint32) []byte {
+	b, i := &n.blocks[number/blockSize], number%blockSize
+	if i == 0 {
+		return b.text[:b.ends[0]]
+	}
+	return b.text[b.ends[i-1]:b.ends[i]]
+}
+
+// seal gives back what the last block has allocated too much.
+func (n *Names) seal() {
+	if len(n.blocks) > 0 {
+		b := &n.blocks[len(n.blocks)-1]
+		b.text, b.ends = bytes.Clone(b.text), slices.Clone(b.ends)
+	}
+}
+
+func (n *Names) tag(text []byte) uint32 { return uint32(maphash.Bytes(n.seed, text) >> 32) }
+
+func (n *Names) after(i uint32) uint32 { return (i + 1) & uint32(len(n.slots)-1) }
+
+func (n *Names) put(slot uint64) {
+	i := uint32(slot>>32) >> n.shift
+	for n.slots[i] != 0 {
+		i = n.after(i)
+	}
+	n.slots[i] = slot
+}
+
+// resize makes a table with at least so many slots.
+func (n *Names) resize(least int) {
+	old := n.slots
+	log := bits.Len(uint(least - 1))
+	n.slots, n.shift = make([]uint64, 1<<log), 32-log
+	for _, slot := range old {
+		if slot != 0 {
+			n.put(slot)
+		}
+	}
+}
+
+// List is a slice that never moves its elements: it grows without copying and
+// without a pause.
+type List[T any] struct {
+	blocks [][]T
+}
+
+// Add appends an element and returns its number.
+func (l *List[T]) Add(element T) uint32 {
+	number := l.Size()
+	if number%blockSize == 0 {
+		l.blocks = append(l.blocks, make([]T, 0, blockSize))
+	}
+	last := &l.blocks[len(l.blocks)-1]
+	*last = append(*last, element)
+	return number
+}
+
+// At returns the element with a number.
+func (l *List[T]) At(number uint32) *T { return &l.blocks[number/blockSize][number%blockSize] }
+
+// Size returns how many elements there are.
+func (l *List[T]) Size() uint32 {
+	if len(l.blocks) == 0 {
+		return 0
+	}
+	return uint32((len(l.blocks)-1)*blockSize + len(l.blocks[len(l.blocks)-1]))
+}
+
+// Clone returns a list with the same elements, copied.
+func (l *List[T]) Clone() List[T] {
+	blocks := make([][]T, len(l.blocks))
+	for i, block := range l.blocks {
+		blocks[i] = append(make([]T, 0, blockSize), block...)
+	}
+	return List[T]{blocks}
+}
+
+// CloneFrozen returns a list with the same elements, which are not to be
+// changed in either list: full blocks are shared.
+func (l *List[T]) CloneFrozen() List[T] {
+	blocks := slices.Clone(l.blocks)
+	if last := len(blocks) - 1; last >= 0 {
+		blocks[last] = append(make([]T, 0, blockSize), blocks[last]...)
+	}
+	return List[T]{blocks}
+}
+
+// Clone returns names with the same texts and numbers, to which others may be
+// added.
+func (n *Names) Clone() *Names {
+	clone := *n
+	clone.slots, clone.blocks = slices.Clone(n.slots), slices.Clone(n.blocks)
+	if last := len(clone.blocks) - 1; last >= 0 {
+		b := &clone.blocks[last]
+		b.text, b.ends = bytes.Clone(b.text), slices.Clone(b.ends)
+	}
+	return &clone
+}

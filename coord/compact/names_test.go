@@ -1,0 +1,99 @@
+package compact
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestNames compares names with a map, over many blocks and sizes of the table,
+// and with so many texts that some share the 32 bits of their hash.
+func TestNames(t *testing.T) {
+	n := NewNames(0)
+	reference := map[string]uint32{}
+	for i := range uint64(100*blockSize + 5) {
+		text := binary.AppendUvarint(nil, i*i)
+		if _, ok := n.Find(text); ok {
+			t.Fatalf("found %x before it was added", text)
+		}
+		number, added := n.Add(text)
+		if !added {
+			t.Fatalf("%x is not new", text)
+		}
+		reference[string(text)] = number
+	}
+	for text, want := range reference {
+		if got, ok := n.Find([]byte(text)); !ok || got != want || !bytes.Equal(n.Text(want), []byte(text)) {
+			t.Fatalf("%x is %d, want %d", text, got, want)
+		}
+	}
+	if _, ok := n.Find([]byte("absent")); ok || n.Size() != len(reference) {
+		t.Fatalf("%d names of %d", n.size, len(reference))
+	}
+}
+
+// TestNamesInOrder shows that numbers follow the order of coming, whatever the
+// texts.
+func TestNamesInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := NewNames(rapid.IntRange(0, 100).Draw(t, "capacity"))
+		var order []string
+		for _, text := range rapid.SliceOf(rapid.StringN(0, 5, 5)).Draw(t, "texts") {
+			number, added := n.Add([]byte(text))
+			if added {
+				order = append(order, text)
+			}
+			if order[number] != text {
+				t.Fatalf("%q has the number of %q", text, order[number])
+			}
+		}
+		for i, text := range order {
+			if string(n.Text(uint32(i))) != text {
+				t.Fatalf("%d is %q, want %q", i, n.Text(uint32(i)), text)
+			}
+		}
+	})
+}
+
+// TestListKeepsPlaces shows that elements stay where they are.
+func TestListKeepsPlaces(t *testing.T) {
+	var l List[int]
+	first := l.At(l.Add(7))
+	for i := range 2 * blockSize {
+		if got := l.Add(i); got != uint32(i+1) {
+			t.Fatalf("number %d, want %d", got, i+1)
+		}
+	}
+	if first != l.At(0) || *l.At(blockSize) != blockSize-1 || l.Size() != 2*blockSize+1 {
+		t.Fatal("elements moved")
+	}
+}
+
+// TestClones shows that clones have what was there, and go their own ways.
+func TestClones(t *testing.T) {
+	n, l := NewNames(0), List[int]{}
+	for i := range blockSize + 10 {
+		n.Add(binary.AppendUvarint(nil, uint64(i)))
+		l.Add(i)
+	}
+	names, frozen, changing := n.Clone(), l.CloneFrozen(), l.Clone()
+	n.Add([]byte("old"))
+	names.Add([]byte("new"))
+	l.Add(1)
+	frozen.Add(2)
+	*changing.At(0) = 99
+	changing.Add(3)
+	last := uint32(blockSize + 10)
+	if string(n.Text(last)) != "old" || string(names.Text(last)) != "new" || *l.At(last) != 1 || *frozen.At(last) != 2 ||
+		*changing.At(last) != 3 || *l.At(0) != 0 || *frozen.At(blockSize) != blockSize {
+		t.Fatal("clones are not apart")
+	}
+	if _, ok := names.Find([]byte("old")); ok {
+		t.Fatal("a clone finds what was added to the other")
+	}
+	if number, ok := names.Find(binary.AppendUvarint(nil, 7)); !ok || number != 7 {
+		t.Fatal("a clone lost a text")
+	}
+}
