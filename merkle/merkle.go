@@ -14,8 +14,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+)
 
-	"github.com/transparency-dev/merkle/rfc6962"
+// The prefixes that keep leaves and nodes apart (RFC 6962, section 2.1).
+const (
+	leafPrefix = 0x00
+	nodePrefix = 0x01
 )
 
 // HashSize is the length of a [Hash] in bytes.
@@ -79,7 +83,7 @@ func EmptyHead() Head { return Head{Root: sha256.Sum256(nil)} }
 func HashLeaf(data []byte) Hash {
 	digest := sha256.New()
 	var h Hash
-	digest.Write([]byte{rfc6962.RFC6962LeafHashPrefix})
+	digest.Write([]byte{leafPrefix})
 	digest.Write(data)
 	digest.Sum(h[:0])
 	return h
@@ -88,14 +92,32 @@ func HashLeaf(data []byte) Hash {
 // HashChildren returns the hash of the node above left and right.
 func HashChildren(left, right Hash) Hash {
 	var buf [1 + 2*HashSize]byte
-	buf[0] = rfc6962.RFC6962NodeHashPrefix
+	buf[0] = nodePrefix
 	copy(buf[1:], left[:])
 	copy(buf[1+HashSize:], right[:])
 	return sha256.Sum256(buf[:])
 }
 
-// hashChildren is [HashChildren] in the shape the proof library asks for.
-func hashChildren(left, right []byte) []byte {
+// hasher is the hashes above in the shape that the proof library asks for.
+type hasher struct{}
+
+// EmptyRoot implements the library's LogHasher.
+func (hasher) EmptyRoot() []byte {
+	h := EmptyHead().Root
+	return h[:]
+}
+
+// HashLeaf implements the library's LogHasher.
+func (hasher) HashLeaf(leaf []byte) []byte {
+	h := HashLeaf(leaf)
+	return h[:]
+}
+
+// HashChildren implements the library's LogHasher.
+func (hasher) HashChildren(left, right []byte) []byte {
 	h := HashChildren(Hash(left), Hash(right))
 	return h[:]
 }
+
+// Size implements the library's LogHasher.
+func (hasher) Size() int { return HashSize }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
-	"github.com/transparency-dev/merkle/rfc6962"
 )
 
 // NodeReader returns the hash of the perfect subtree of 2^level leaves that
@@ -26,7 +25,7 @@ func ProveInclusion(index, size uint64, nodes NodeReader) ([]Hash, error) {
 // CheckInclusion reports nil if path proves that the leaf stands at index in
 // the tree of head, and [ErrProof] otherwise.
 func CheckInclusion(index uint64, leaf Hash, head Head, path []Hash) error {
-	err := proof.VerifyInclusion(rfc6962.DefaultHasher, index, head.Size, leaf[:], rawPath(path), head.Root[:])
+	err := proof.VerifyInclusion(hasher{}, index, head.Size, leaf[:], rawPath(path), head.Root[:])
 	if err != nil {
 		return fmt.Errorf("%w: inclusion of leaf %d in size %d: %v", ErrProof, index, head.Size, err)
 	}
@@ -50,7 +49,7 @@ func CheckConsistency(older, newer Head, path []Hash) error {
 	if older.Size == 0 && older != EmptyHead() {
 		return fmt.Errorf("%w: size 0 with a root other than the empty one", ErrProof)
 	}
-	err := proof.VerifyConsistency(rfc6962.DefaultHasher, older.Size, newer.Size, rawPath(path), older.Root[:], newer.Root[:])
+	err := proof.VerifyConsistency(hasher{}, older.Size, newer.Size, rawPath(path), older.Root[:], newer.Root[:])
 	if err != nil {
 		return fmt.Errorf("%w: consistency of size %d with %d: %v", ErrProof, older.Size, newer.Size, err)
 	}
@@ -68,7 +67,7 @@ func readProof(wanted proof.Nodes, nodes NodeReader) ([]Hash, error) {
 		read[i] = h
 		raw[i] = read[i][:]
 	}
-	raw, err := wanted.Rehash(raw, hashChildren)
+	raw, err := wanted.Rehash(raw, hasher{}.HashChildren)
 	if err != nil {
 		return nil, fmt.Errorf("merkle: rehash proof: %w", err)
 	}
@@ -96,7 +95,7 @@ type Frontier struct {
 // NewFrontier returns the frontier of the tree of size leaves, whose perfect
 // subtrees from left to right (largest first) are read through nodes.
 func NewFrontier(size uint64, nodes NodeReader) (*Frontier, error) {
-	factory := compact.RangeFactory{Hash: hashChildren}
+	factory := compact.RangeFactory{Hash: hasher{}.HashChildren}
 	ids := compact.RangeNodes(0, size, nil)
 	hashes := make([][]byte, len(ids))
 	for i, id := range ids {

@@ -159,12 +159,14 @@ func (c *Chain) admitRevocation(a *entry.Agent, index uint64) error {
 }
 
 // privileged reports whether only the authority may speak about the principal:
-// it has, or had, a role beyond plain agent, or is of the authority itself.
-// Otherwise who may enrol plain agents could take the name of an approver.
+// it is raised, or of the authority itself. Otherwise who may enrol plain agents
+// could take the name of an approver.
 func (c *Chain) privileged(p entry.Principal) bool {
-	if slices.ContainsFunc(c.policy.Authority, func(a entry.AuthorityKey) bool { return a.Principal == p }) {
-		return true
-	}
+	return c.raised(p) || slices.ContainsFunc(c.policy.Authority, func(a entry.AuthorityKey) bool { return a.Principal == p })
+}
+
+// raised reports whether the principal has, or had, a role beyond plain agent.
+func (c *Chain) raised(p entry.Principal) bool {
 	return slices.ContainsFunc(c.agents[p].keyIDs, func(id string) bool { return !plain(c.keys[id].Roles) })
 }
 

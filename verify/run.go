@@ -2,7 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +36,7 @@ type run struct {
 	count  map[Step]int
 	bySize map[uint64]head
 	proven []proven
+	given  given
 }
 
 // proven is an entry that is in the log, with the head that proves it.
@@ -162,6 +162,7 @@ func entryName(index uint64) string { return fmt.Sprintf("entry %d", index) }
 // the chain as of its index (steps 5 to 8).
 func (v *run) rights(Material) error {
 	slices.SortStableFunc(v.proven, func(a, b proven) int { return cmp.Compare(a.Index, b.Index) })
+	v.given = newGiven(v.proven)
 	for i, p := range v.proven {
 		if i > 0 {
 			if err := checkOrder(v.proven[i-1], p); err != nil {
@@ -214,9 +215,14 @@ func (v *run) right(p proven) (signed bool, err error) {
 	if v.chain.policy == nil && p.Index != 0 {
 		return false, nil // said once, in rights
 	}
+	links := p.Kind == entry.KindPolicy || p.Kind == entry.KindAgent
+	if gap, ok := v.given.gap(v.chain.inForce.Index, p.Index); ok && links {
+		v.notChecked("entry %d (%s): its place in the chain, and with it what it lets in: the policy at %d is not given", p.Index, p.Kind, gap)
+		return false, nil
+	}
 	signer, err := v.chain.Signer(p.Entry.Entry)
-	if v.chain.lacks(p.Entry.Entry, err) {
-		v.notChecked("entry %d (%s): signature of %s: no receipt given enrols that key", p.Index, p.Kind, p.KeyID)
+	if v.lacks(p, err) {
+		v.notChecked("entry %d (%s): signature of %s: no receipt given lets that key in: %v", p.Index, p.Kind, p.KeyID, err)
 		return false, nil
 	}
 	if err != nil {
@@ -225,9 +231,9 @@ func (v *run) right(p proven) (signed bool, err error) {
 	if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
 		return fail(StepSignature, err)
 	}
-	if p.Kind == entry.KindPolicy || p.Kind == entry.KindAgent {
+	if links {
 		err := v.chain.Admit(p.Entry.Entry, p.Index)
-		if v.chain.lacks(p.Entry.Entry, err) {
+		if v.lacks(p, err) {
 			v.notChecked("entry %d (%s): its place in the chain, and with it what it lets in: %v", p.Index, p.Kind, err)
 			return false, nil
 		}
@@ -239,26 +245,6 @@ func (v *run) right(p proven) (signed bool, err error) {
 	v.count[StepSigner]++
 	v.count[StepSignature]++
 	return true, nil
-}
-
-// lacks reports whether a refusal may only mean that receipts of the chain are
-// missing, as opposed to an entry that breaks it.
-func (c *Chain) lacks(e *entry.Entry, err error) bool {
-	refusal, ok := errors.AsType[*entry.Refusal](err)
-	if !ok || c.policy == nil { // nothing can be missing before the genesis
-		return false
-	}
-	switch refusal.Problem {
-	case entry.UnknownIssuer:
-		_, known := c.keys[e.KeyID]
-		return !known
-	case entry.UnknownSubject:
-		return true
-	case entry.PolicySuperseded:
-		p, ok := e.Body.(*entry.Policy)
-		return ok && p.Previous != nil && p.Previous.Index > c.inForce.Index
-	}
-	return false
 }
 
 func (v *run) report() Report {

@@ -144,69 +144,6 @@ func TestConsistencyIsNotTakenFromACommonPast(t *testing.T) {
 	}
 }
 
-// TestWithoutChainMaterialSignaturesAreReportedAsNotChecked drops receipts of
-// the chain and looks that what hangs on them is named, not passed over.
-func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
-	l, c := working(t)
-	spare := newKey(t, "agent", "spare")
-	rotation := l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Rotate, spare, entry.RoleAgent)))
-	_, inForce := l.chain().Policy()
-	var policies []uint64
-	for range 2 {
-		p := l.policy(c.authority, c.authority)
-		p.Previous = &inForce
-		policies = append(policies, l.add(c.authority.sign(t, p)))
-		_, inForce = l.chain().Policy()
-	}
-	l.add(spare.sign(t, l.execution(spare)))
-	cases := []struct {
-		name     string
-		drop     []uint64
-		unsigned int
-		want     []string
-	}{
-		{"nothing dropped", nil, 0, nil},
-		{"an execution", []uint64{10}, 0, nil},
-		{"the genesis", []uint64{0}, 18, []string{"signer and signature of 18 entries"}},
-		{"everything but one execution", []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18}, 1, []string{"signer and signature of 1 entries"}},
-		{"the enroller", []uint64{1}, 10, []string{"entry 7 (agent)", "entry 8 (agent)", "entry 9 (execution)", "entry 10 (execution)",
-			"entry 11 (execution)", "entry 12 (execution)", "entry 13 (execution)", "entry 14 (execution)", "entry 15 (agent)", "entry 18 (execution)"}},
-		{"the agent", []uint64{7}, 5, []string{"entry 9 (execution)", "entry 11 (execution)", "entry 13 (execution)",
-			"entry 15 (agent): its place in the chain", "entry 18 (execution)"}},
-		{"the rotation", []uint64{rotation}, 1, []string{"entry 18 (execution)"}},
-		{"a policy in the middle", policies[:1], 1, []string{"entry 17 (policy): its place in the chain"}},
-		{"the policies at the end", policies, 0, nil},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
-			report, err := l.root.Verify(verify.Material{Receipts: receipts})
-			must(t, err)
-			got := notChecked(report)
-			if len(got) != len(tc.want) {
-				t.Fatalf("not checked %q, want %q", got, tc.want)
-			}
-			for i, prefix := range tc.want {
-				if !strings.HasPrefix(got[i], prefix) {
-					t.Errorf("not checked %q, want %q…", got[i], prefix)
-				}
-			}
-			unsigned := 0
-			for _, e := range report.Entries {
-				if e.Signed != e.SignatureChecked {
-					t.Errorf("entry %d: signed %v, checked %v", e.Index, e.Signed, e.SignatureChecked)
-				}
-				if !e.Signed {
-					unsigned++
-				}
-			}
-			if len(report.Entries) != len(receipts) || unsigned != tc.unsigned {
-				t.Errorf("%d of %d entries unsigned, want %d", unsigned, len(report.Entries), tc.unsigned)
-			}
-		})
-	}
-}
-
 // TestAHostileLedgerIsFoundOut logs what an honest ledger refuses and looks at
 // which step it is caught.
 func TestAHostileLedgerIsFoundOut(t *testing.T) {

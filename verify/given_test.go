@@ -1,0 +1,210 @@
+package verify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// TestWithoutChainMaterialSignaturesAreReportedAsNotChecked drops receipts of
+// the chain and looks that what hangs on them is named, not passed over.
+func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
+	l, c := working(t)
+	spare := newKey(t, "agent", "spare")
+	rotation := l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Rotate, spare, entry.RoleAgent)))
+	_, inForce := l.chain().Policy()
+	var policies []uint64
+	for range 2 {
+		p := l.policy(c.authority, c.authority)
+		p.Previous = &inForce
+		policies = append(policies, l.add(c.authority.sign(t, p)))
+		_, inForce = l.chain().Policy()
+	}
+	l.add(spare.sign(t, l.execution(spare)))
+	cases := []struct {
+		name     string
+		drop     []uint64
+		unsigned int
+		want     []string
+	}{
+		{"nothing dropped", nil, 0, nil},
+		{"an execution", []uint64{10}, 0, nil},
+		{"the genesis", []uint64{0}, 18, []string{"signer and signature of 18 entries"}},
+		{"everything but one execution", []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18}, 1, []string{"signer and signature of 1 entries"}},
+		{"the enroller", []uint64{1}, 10, []string{"entry 7 (agent)", "entry 8 (agent)", "entry 9 (execution)", "entry 10 (execution)",
+			"entry 11 (execution)", "entry 12 (execution)", "entry 13 (execution)", "entry 14 (execution)", "entry 15 (agent)", "entry 18 (execution)"}},
+		{"the agent", []uint64{7}, 5, []string{"entry 9 (execution)", "entry 11 (execution)", "entry 13 (execution)",
+			"entry 15 (agent): its place in the chain", "entry 18 (execution)"}},
+		{"the rotation", []uint64{rotation}, 1, []string{"entry 18 (execution)"}},
+		{"a policy in the middle", policies[:1], 1, []string{"entry 17 (policy): its place in the chain"}},
+		{"the policies at the end", policies, 0, nil},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
+			report, err := l.root.Verify(verify.Material{Receipts: receipts})
+			must(t, err)
+			got := notChecked(report)
+			if len(got) != len(tc.want) {
+				t.Fatalf("not checked %q, want %q", got, tc.want)
+			}
+			for i, prefix := range tc.want {
+				if !strings.HasPrefix(got[i], prefix) {
+					t.Errorf("not checked %q, want %q…", got[i], prefix)
+				}
+			}
+			unsigned := 0
+			for _, e := range report.Entries {
+				if e.Signed != e.SignatureChecked {
+					t.Errorf("entry %d: signed %v, checked %v", e.Index, e.Signed, e.SignatureChecked)
+				}
+				if !e.Signed {
+					unsigned++
+				}
+			}
+			if len(report.Entries) != len(receipts) || unsigned != tc.unsigned {
+				t.Errorf("%d of %d entries unsigned, want %d", unsigned, len(report.Entries), tc.unsigned)
+			}
+		})
+	}
+}
+
+// TestAMissingPolicyIsNoFailure: where a policy that is not given could allow
+// what those given do not, nothing is known, and that is said; where no entry is
+// missing that could, the ledger has broken the rules.
+func TestAMissingPolicyIsNoFailure(t *testing.T) {
+	fresh := newKey(t, "fresh", "fresh")
+	second := newKey(t, "authority", "second authority")
+	// follow logs a policy after the one in force.
+	follow := func(l *log, by key, change func(*entry.Policy), authority ...key) uint64 {
+		p := l.policy(by, authority...)
+		_, inForce := l.chain().Policy()
+		p.Previous = &inForce
+		change(p)
+		return l.add(by.sign(t, p))
+	}
+	same := func(*entry.Policy) {}
+	letCoordinators := func(p *entry.Policy) { p.Roles[entry.RoleAgent] = append(p.Roles[entry.RoleAgent], entry.RoleCoordinator) }
+	cases := []struct {
+		name string
+		do   func(l *log, c cast) (missing uint64)
+		want []string // not checked without the missing entry
+	}{
+		{"who may enrol was widened", func(l *log, c cast) uint64 {
+			missing := follow(l, c.authority, letCoordinators, c.authority)
+			l.add(c.coordinator.sign(t, l.agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
+			l.add(fresh.sign(t, l.execution(fresh)))
+			return missing
+		}, []string{"entry 9 (agent)", "entry 10 (execution)"}},
+		{"the same, and a later policy tells of the missing one", func(l *log, c cast) uint64 {
+			missing := follow(l, c.authority, letCoordinators, c.authority)
+			l.add(c.coordinator.sign(t, l.agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
+			follow(l, c.authority, same, c.authority)
+			l.add(c.agent.sign(t, l.execution(c.agent)))
+			return missing
+		}, []string{"entry 9 (agent): its place in the chain, and with it what it lets in: the policy at 8 is not given",
+			"entry 10 (policy): its place in the chain, and with it what it lets in: the policy at 8 is not given"}},
+		{"what the older policy would allow is not taken for allowed by the missing one", func(l *log, c cast) uint64 {
+			missing := follow(l, c.authority, func(p *entry.Policy) { p.Roles[entry.RoleAgent] = nil }, c.authority)
+			l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, fresh, entry.RoleAgent)))
+			follow(l, c.authority, same, c.authority)
+			return missing
+		}, []string{"entry 9 (agent)", "entry 10 (policy)"}},
+		{"the authority changed hands", func(l *log, c cast) uint64 {
+			missing := follow(l, c.authority, same, second)
+			l.add(second.sign(t, l.agent(second, entry.Enrol, fresh, entry.RoleApprover)))
+			return missing
+		}, []string{"entry 9 (agent)"}},
+		{"the authority came back", func(l *log, c cast) uint64 {
+			follow(l, c.authority, same, second)
+			missing := follow(l, second, same, c.authority)
+			l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, fresh, entry.RoleApprover)))
+			return missing
+		}, []string{"entry 10 (agent)"}},
+		{"a principal left the authority", func(l *log, c cast) uint64 {
+			missing := follow(l, c.authority, same, newKey(t, "another", "another"))
+			namesake := fresh
+			namesake.principal = "authority"
+			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
+			return missing
+		}, []string{"entry 9 (agent)"}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			l, c := newCompany(t)
+			missing := tc.do(l, c)
+			report, err := l.root.Verify(verify.Material{Receipts: l.all()})
+			must(t, err)
+			if got := notChecked(report); len(got) > 0 {
+				t.Fatalf("with everything, not checked %q", got)
+			}
+			report, err = l.root.Verify(verify.Material{Receipts: slices.Delete(l.all(), int(missing), int(missing)+1)})
+			must(t, err)
+			got := notChecked(report)
+			if len(got) != len(tc.want) {
+				t.Fatalf("not checked %q, want %q", got, tc.want)
+			}
+			for i, prefix := range tc.want {
+				if !strings.HasPrefix(got[i], prefix) {
+					t.Errorf("not checked %q, want %q…", got[i], prefix)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatNoMissingEntryCouldAllowIsAFailure leaves entries out that have
+// nothing to do with what the ledger did wrong.
+func TestWhatNoMissingEntryCouldAllowIsAFailure(t *testing.T) {
+	fresh := newKey(t, "fresh", "fresh")
+	cases := []struct {
+		name string
+		do   func(l *log, c cast)
+		drop []uint64
+	}{
+		{"a key never enrolled, in a whole log", func(l *log, _ cast) { l.add(fresh.sign(t, l.execution(fresh))) }, nil},
+		{"a revocation of a key never enrolled, in a whole log", func(l *log, c cast) {
+			l.add(c.authority.sign(t, l.agent(c.authority, entry.Revoke, fresh, entry.RoleAgent)))
+		}, nil},
+		{"a policy by another than its predecessor's authority", func(l *log, _ cast) {
+			p := l.policy(fresh, fresh)
+			_, inForce := l.chain().Policy()
+			p.Previous = &inForce
+			l.add(fresh.sign(t, p))
+		}, []uint64{2, 3}},
+		{"a role that the key was not enrolled with", func(l *log, c cast) {
+			l.add(c.approver.sign(t, l.execution(c.approver)))
+		}, []uint64{2, 3}},
+		{"a role that no policy lets an enroller grant", func(l *log, c cast) {
+			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, fresh, entry.RoleApprover)))
+		}, []uint64{2, 3}},
+		{"a name that was raised", func(l *log, c cast) {
+			namesake := fresh
+			namesake.principal = "approver"
+			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
+		}, []uint64{2, 3}},
+		{"a predecessor that is later than the policy", func(l *log, c cast) {
+			p := l.policy(c.authority, c.authority)
+			p.Previous = &entry.LogRef{Index: 99}
+			l.add(c.authority.sign(t, p))
+		}, []uint64{2, 3}},
+		{"a predecessor that is no policy", func(l *log, c cast) {
+			p := l.policy(c.authority, c.authority)
+			p.Previous = &entry.LogRef{Index: 4, LeafHash: merkle.HashLeaf(l.leaves[4])}
+			l.add(c.authority.sign(t, p))
+		}, []uint64{2, 3}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			l, c := newCompany(t)
+			tc.do(l, c)
+			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
+			_, err := l.root.Verify(verify.Material{Receipts: receipts})
+			wantStep(t, err, verify.StepSigner)
+		})
+	}
+}
