@@ -88,7 +88,9 @@ func TestAMissingPolicyIsNoFailure(t *testing.T) {
 		return l.add(by.sign(t, p))
 	}
 	same := func(*entry.Policy) {}
-	letCoordinators := func(p *entry.Policy) { p.Roles[entry.RoleAgent] = append(p.Roles[entry.RoleAgent], entry.RoleCoordinator) }
+	letCoordinators := func(p *entry.Policy) {
+		p.Roles[entry.RoleAgent] = append(p.Roles[entry.RoleAgent], entry.RoleCoordinator)
+	}
 	cases := []struct {
 		name string
 		do   func(l *log, c cast) (missing uint64)

@@ -47,7 +47,7 @@ type identity struct {
 
 func newIdentity(tb testing.TB) *identity {
 	tb.Helper()
-	ledgerKeys, err := keys.GenerateLedger(tb.TempDir(), origin)
+	ledgerKeys, err := keys.GenerateLedger(tb.TempDir(), origin, nil)
 	must(tb, err)
 	id := &identity{keys: ledgerKeys, authority: newSigner(tb), agent: newSigner(tb)}
 	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: id.authority.Public()})

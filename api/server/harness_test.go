@@ -112,7 +112,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	verifier, err := keys.NewVerifier(0)
 	must(n.t, err)
 	n.coord = coord.New(origin, verifier.Check)
-	n.keys, err = keys.GenerateLedger(n.t.TempDir(), origin)
+	n.keys, err = keys.GenerateLedger(n.t.TempDir(), origin, nil)
 	must(n.t, err)
 	n.log, err = ledger.Open(dir, &ledger.Config{
 		Origin: origin, Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner,

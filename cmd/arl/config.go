@@ -80,8 +80,8 @@ func configKey(cmd *cobra.Command, flag string) string {
 	return flag
 }
 
-// configKeys are the keys of a configuration file. That a database or a clock
-// was accepted once is not a setting.
+// configKeys are the keys of a configuration file. What is meant for one start
+// is not a setting: to accept a database or a clock, to encrypt new keys.
 func configKeys(root *cobra.Command) []string {
 	keys := []string{"output", "profile", "url", "root", "tls-ca", "tls-cert", "tls-key"}
 	for _, cmd := range root.Commands() {
@@ -89,7 +89,7 @@ func configKeys(root *cobra.Command) []string {
 			continue
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
-			if flag.Name != "help" && !strings.HasPrefix(flag.Name, "accept-") {
+			if flag.Name != "help" && flag.Name != "passphrase" && !strings.HasPrefix(flag.Name, "accept-") {
 				keys = append(keys, configKey(cmd, flag.Name))
 			}
 		})

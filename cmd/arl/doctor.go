@@ -132,12 +132,17 @@ func (d *diagnosis) checkSpace(name, dir string) {
 func (d *diagnosis) checkData(o *logOptions) {
 	d.checkSpace("data", o.data)
 	anchor := cmp.Or(o.anchor, filepath.Clean(o.data)+".anchor")
-	_, err := keys.LoadLedger(filepath.Join(o.data, "keys"))
-	if err != nil {
+	dir := filepath.Join(o.data, "keys")
+	_, err := keys.LoadLedger(dir, nil)
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		d.say("ledger keys", stateOK, dir+", with a passphrase", "")
+	case err != nil:
 		d.fail("ledger keys", err, "pass the directory that arl serve --data was given")
 		return
+	default:
+		d.say("ledger keys", stateOK, dir, "")
 	}
-	d.say("ledger keys", stateOK, filepath.Join(o.data, "keys"), "")
 	if _, err := os.Stat(anchor); err != nil {
 		d.fail("anchor", err, "find the file again; only if it is lost for good, start once with --accept-anchor")
 		return

@@ -301,7 +301,7 @@ func (im *importer) enrol(p entry.Principal) error {
 	path := filepath.Join(im.dir, url.PathEscape(string(p))+".key")
 	var err error
 	if agent.signer, err = im.app.loadKey(path); errors.Is(err, fs.ErrNotExist) {
-		agent.signer, err = keys.Generate(path, keys.Ed25519, nil)
+		agent.signer, err = keys.Generate(path, keys.Ed25519, im.app.forNewKeys(passphraseGiven()))
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/ecdsa"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -30,20 +31,16 @@ type keyInfo struct {
 
 func (a *app) keyGenerateCommand() *cobra.Command {
 	var out, algorithm string
-	var encrypted bool
+	var encrypt bool
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Make a private key in a new file",
 		Long: "Make a private key in a new file that only its owner can read; a file that exists is never touched.\n" +
-			"With --passphrase it is encrypted; " + passphraseVariable + " answers instead of a prompt.",
+			"With --passphrase, or where " + passphraseVariable + " is set, it is encrypted (--passphrase=false: never).",
 		Example: "  arl key generate --out agent.key",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var passphrase keys.Passphrase
-			if encrypted {
-				passphrase = a.newPassphrase
-			}
-			signer, err := keys.Generate(out, keys.Algorithm(algorithm), passphrase)
+			signer, err := keys.Generate(out, keys.Algorithm(algorithm), a.forNewKeys(encrypt))
 			if err != nil {
 				return err
 			}
@@ -52,7 +49,7 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file to make (mandatory)")
 	cmd.Flags().StringVar(&algorithm, "algorithm", string(keys.Ed25519), fmt.Sprintf("%s|%s", keys.Ed25519, keys.ECDSAP256))
-	cmd.Flags().BoolVar(&encrypted, "passphrase", false, "encrypt the file with a passphrase")
+	encryptFlag(cmd.Flags(), &encrypt, "the file")
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 	return cmd
 }
@@ -86,12 +83,20 @@ func algorithmOf(public entry.PublicKey) keys.Algorithm {
 	return keys.Ed25519
 }
 
-// loadKey reads a key file. One that cannot be used as it is is a matter of
-// configuration.
+// loadKey reads a key file.
 func (a *app) loadKey(path string) (*keys.Signer, error) {
 	signer, err := keys.Load(path, a.passphrase)
-	if err != nil && exitCode(err) == exitInternal {
-		err = withExit(exitConfig, err)
+	return signer, unusableKey(err)
+}
+
+// unusableKey is the error of a key file. One that cannot be used as it is is a
+// matter of configuration.
+func unusableKey(err error) error {
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		return fmt.Errorf("%w (pass the one that the file was made with, typed or in %s)", err, passphraseVariable)
+	case err != nil && exitCode(err) == exitInternal:
+		return withExit(exitConfig, err)
 	}
-	return signer, err
+	return err
 }

@@ -175,12 +175,13 @@ type damageEvidence struct {
 }
 
 func (a *app) fsck(ctx context.Context, o *logOptions) error {
-	n, err := prepareNode(o.nodeOptions())
+	options := a.inPlace(o)
+	n, err := prepareNode(options)
 	if err != nil {
 		return err
 	}
 	tell, end := a.progress("fsck")
-	found, err := ledger.Check(ctx, n.database(), n.ledgerConfig(o.nodeOptions()), tell)
+	found, err := ledger.Check(ctx, n.database(), n.ledgerConfig(options), tell)
 	end()
 	if damage, ok := errors.AsType[*ledger.DamageError](err); ok {
 		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, err}
@@ -198,10 +199,10 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 		field{"verdict", "sound"})
 }
 
-// nodeOptions opens the data directory as it is: a log that is only read is
-// closed before anything could fail to be written.
-func (o *logOptions) nodeOptions() nodeOptions {
-	return nodeOptions{dir: o.data, anchor: o.anchor, fatal: func(err error) {
+// inPlace opens the data directory as it is: a log that is only read is closed
+// before anything could fail to be written.
+func (a *app) inPlace(o *logOptions) nodeOptions {
+	return nodeOptions{dir: o.data, anchor: o.anchor, passphrase: once(a.passphrase), fatal: func(err error) {
 		fmt.Fprintf(os.Stderr, "arl: %v\n", err)
 		os.Exit(exitIO)
 	}}

@@ -44,7 +44,7 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	if o.url != "" {
 		return usage("--data and --url name two logs: pass one of them")
 	}
-	n, err := openNode(o.nodeOptions())
+	n, err := openNode(a.inPlace(o))
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type node struct {
 	signer      *keys.Signer // the coordinator's
 	log         *ledger.Log
 	logger      *slog.Logger
+
+	passphrase, newPassphrase keys.Passphrase // as in nodeOptions
 }
 
 // nodeOptions say how a data directory is opened.
@@ -48,6 +50,9 @@ type nodeOptions struct {
 	fatal        func(error)
 	logger       *slog.Logger
 	observe      func(ledger.Commit) // nil: nobody counts
+
+	passphrase    keys.Passphrase // of key files that are encrypted
+	newPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
 }
 
 // openNode opens a data directory; with create, a missing one is made.
@@ -62,7 +67,7 @@ func openNode(o nodeOptions) (*node, error) {
 
 // prepareNode is openNode without the log.
 func prepareNode(o nodeOptions) (*node, error) {
-	n := &node{dir: o.dir, logger: o.logger}
+	n := &node{dir: o.dir, logger: o.logger, passphrase: o.passphrase, newPassphrase: o.newPassphrase}
 	if err := n.loadKeys(o); err != nil {
 		return nil, err
 	}
@@ -106,27 +111,27 @@ func (n *node) loadKeys(o nodeOptions) error {
 	dir := filepath.Join(o.dir, "keys")
 	coordinatorKey := filepath.Join(dir, "coordinator.key")
 	var err error
-	n.keys, err = keys.LoadLedger(dir)
+	n.keys, err = keys.LoadLedger(dir, o.passphrase)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.create:
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		if n.keys, err = keys.GenerateLedger(dir, newOrigin(o.origin)); err != nil {
+		if n.keys, err = keys.GenerateLedger(dir, newOrigin(o.origin), o.newPassphrase); err != nil {
 			return err
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		return withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", o.dir, o.dir))
 	case err != nil:
-		return err
+		return unusableKey(err)
 	case o.origin != "" && o.origin != n.keys.Origin:
 		return withExit(exitConfig, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.dir, n.keys.Origin, o.origin))
 	}
-	n.signer, err = keys.Load(coordinatorKey, nil)
+	n.signer, err = keys.Load(coordinatorKey, o.passphrase)
 	if errors.Is(err, fs.ErrNotExist) && o.create {
-		n.signer, err = keys.Generate(coordinatorKey, keys.Ed25519, nil)
+		n.signer, err = keys.Generate(coordinatorKey, keys.Ed25519, o.newPassphrase)
 	}
-	return err
+	return unusableKey(err)
 }
 
 // newOrigin makes up a name for a ledger that was given none: unique, so that

@@ -71,7 +71,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	args = append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...)
 	s.process = exec.Command("arl", args...)
 	s.process.Dir = ts.MkAbs(".")
-	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), passphraseVariable + "=" + ts.Getenv(passphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
 	stdout, err := s.process.StdoutPipe()

@@ -27,6 +27,7 @@ import (
 type serveOptions struct {
 	data, listen, policy, origin, anchor string
 	acceptAnchor, acceptClock, verbose   bool
+	encrypt                              bool
 	tlsCert, tlsKey, tlsClientCA         string
 	traces                               bool
 	rate                                 float64
@@ -39,7 +40,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the ledger",
 		Long: "Run the ledger of a data directory. The first start makes its keys, the genesis policy, and an operator's\n" +
-			"key with a profile, so that later commands on this machine need no flags.",
+			"key with a profile, so that later commands on this machine need no flags. With --passphrase, or where\n" +
+			passphraseVariable + " is set, these keys are encrypted, and every later start asks for the passphrase.",
 		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &o) },
@@ -52,6 +54,7 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.StringVar(&o.anchor, "anchor", "", "anchor file (default: the data directory's name with .anchor)")
 	flags.BoolVar(&o.acceptAnchor, "accept-anchor", false, "trust the database without its anchor")
 	flags.BoolVar(&o.acceptClock, "accept-clock", false, "trust a wall clock that is behind the last entry")
+	encryptFlag(flags, &o.encrypt, "the keys that the first start makes")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
 	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: ask clients for certificates of it (mTLS)")
@@ -74,6 +77,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		dir: o.data, origin: o.origin, create: true, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
 		reserve: o.reserve, logger: logger, observe: metrics.Commit,
+		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
 		// The process ends at once: a write that failed must leave no trace in
 		// memory, and the next start reads what is on disk.
 		fatal: func(err error) {
@@ -164,27 +168,19 @@ func (a *app) introduce(ctx context.Context, n *node, url, policyFile string) (v
 	dir := filepath.Join(home, "keys", name)
 	p := &profile{Name: name, URL: url}
 	owners := map[entry.Principal]*keys.Signer{}
+	founding := n.log.Head().Size == 0
 	for _, principal := range []entry.Principal{principalAuthority, principalOperator} {
 		path := filepath.Join(dir, string(principal)+".key")
-		signer, err := keys.Load(path, a.passphrase)
-		if errors.Is(err, fs.ErrNotExist) {
-			if n.log.Head().Size > 0 { // a ledger from elsewhere: its operator's keys are not here
-				continue
-			}
-			if err := os.MkdirAll(dir, 0o700); err != nil {
+		if founding {
+			if owners[principal], err = n.ownerKey(path); err != nil {
 				return verify.Root{}, err
 			}
-			signer, err = keys.Generate(path, keys.Ed25519, nil)
-			if err != nil {
-				return verify.Root{}, err
-			}
-		} else if err != nil && n.log.Head().Size == 0 {
-			return verify.Root{}, err
+		} else if _, err := os.Stat(path); err != nil {
+			continue // a ledger from elsewhere: its operator's keys are not here
 		}
-		owners[principal] = signer
 		p.Keys = append(p.Keys, namedKey{principal, path})
 	}
-	if n.log.Head().Size == 0 {
+	if founding {
 		policy := coord.Genesis(n.keys.Origin)
 		if policyFile != "" {
 			if policy, err = loadPolicy(policyFile); err != nil {
@@ -199,6 +195,18 @@ func (a *app) introduce(ctx context.Context, n *node, url, policyFile string) (v
 		return verify.Root{}, err
 	}
 	return p.Root, a.saveProfile(p)
+}
+
+// ownerKey loads a key of those who own a new ledger, or makes it.
+func (n *node) ownerKey(path string) (*keys.Signer, error) {
+	signer, err := keys.Load(path, n.passphrase)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
+		signer, err = keys.Generate(path, keys.Ed25519, n.newPassphrase)
+	}
+	return signer, unusableKey(err)
 }
 
 // started is what arl serve prints when the ledger takes entries.

@@ -8,10 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
+	"github.com/spf13/pflag"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
+
+	"recoveryledger/ledger/keys"
 )
 
 // passphraseVariable is the environment variable that answers for a passphrase
@@ -40,6 +44,31 @@ func (a *app) newPassphrase() ([]byte, error) {
 		err = usage("the two passphrases differ")
 	}
 	return first, err
+}
+
+// encryptFlag is a command's say in whether key files that it makes are
+// encrypted: by default where the environment has a passphrase.
+func encryptFlag(flags *pflag.FlagSet, encrypt *bool, what string) {
+	flags.BoolVar(encrypt, "passphrase", passphraseGiven(), "encrypt "+what+" with a passphrase, asked for or from "+passphraseVariable)
+}
+
+func passphraseGiven() bool { return os.Getenv(passphraseVariable) != "" }
+
+// forNewKeys returns the passphrase of key files that are made; nil if they are
+// not to be encrypted.
+func (a *app) forNewKeys(encrypt bool) keys.Passphrase {
+	if !encrypt {
+		return nil
+	}
+	return a.newPassphrase
+}
+
+// once asks once, for several files. Nil stays nil.
+func once(p keys.Passphrase) keys.Passphrase {
+	if p == nil {
+		return nil
+	}
+	return sync.OnceValues(p)
 }
 
 func (a *app) askSecret(prompt string) ([]byte, error) {

@@ -51,8 +51,9 @@ func FuzzLedgerKeyFile(f *testing.F) {
 	f.Add(content)
 	f.Add(bytes.ReplaceAll(content, []byte("\n"), []byte("\r\n")))
 	f.Add(bytes.ToLower(content))
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: ledgerPEMType, Bytes: content}))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		ledger, err := decodeLedger(content)
+		ledger, err := decodeLedger(content, nil)
 		if err != nil {
 			return
 		}

@@ -9,8 +9,8 @@
 //	-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----
 //	                                        JSON {kdf, cipher, ciphertext of PKCS#8 in DER}
 //
-// The ledger's own keys are two note signer keys in a file of two lines; see
-// [Ledger].
+// The ledger's own keys are two note signer keys in a file of two lines, as they
+// are or encrypted in the same way; see [Ledger].
 //
 // A key that [Generate] has returned is on stable storage, whole, and stands in
 // the place of no other. A file that others may read is not loaded. A signature
@@ -122,11 +122,11 @@ func encode(private crypto.PrivateKey, passphrase Passphrase) ([]byte, error) {
 	if passphrase == nil {
 		return cryptoutils.MarshalPrivateKeyToPEM(private)
 	}
-	secret, err := ask(passphrase)
+	der, err := cryptoutils.MarshalPrivateKeyToDER(private)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := cryptoutils.MarshalPrivateKeyToEncryptedDER(private, cryptoutils.StaticPasswordFunc(secret))
+	sealed, err := encrypt(der, passphrase)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +172,15 @@ func ask(passphrase Passphrase) ([]byte, error) {
 		return nil, fmt.Errorf("%w: empty", ErrPassphrase)
 	}
 	return secret, nil
+}
+
+// encrypt seals what a file holds under a passphrase.
+func encrypt(content []byte, passphrase Passphrase) ([]byte, error) {
+	secret, err := ask(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return encrypted.Encrypt(content, secret)
 }
 
 // decrypt cannot tell a wrong passphrase from damaged content: both fail the

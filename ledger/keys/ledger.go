@@ -1,9 +1,11 @@
 package keys
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -22,8 +24,12 @@ import (
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x01 and the seed>   Ed25519
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x06 and the seed>   ML-DSA-44
 //
-// One file, so that no crash leaves a ledger with half its keys.
+// With a passphrase these lines are encrypted, and stand in a PEM block of
+// [ledgerPEMType]. One file, so that no crash leaves a ledger with half its keys.
 const ledgerFile = "ledger.key"
+
+// ledgerPEMType is the type of the PEM block of encrypted ledger keys.
+const ledgerPEMType = "ENCRYPTED LEDGER KEYS"
 
 // The signature types of c2sp.org/signed-note.
 const (
@@ -44,18 +50,19 @@ type Ledger struct {
 	VerifierKeys [2]string
 }
 
-// GenerateLedger makes the keys of a new ledger in dir, which must exist. Keys
-// that are there are never touched (fs.ErrExist).
-func GenerateLedger(dir, origin string) (*Ledger, error) {
+// GenerateLedger makes the keys of a new ledger in dir, which must exist. With
+// a passphrase the file is encrypted; an empty one is refused. Keys that are
+// there are never touched (fs.ErrExist).
+func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) {
 	path := filepath.Join(dir, ledgerFile)
-	ledger, err := generateLedger(path, origin)
+	ledger, err := generateLedger(path, origin, passphrase)
 	if err != nil {
 		return nil, fmt.Errorf("keys: generate %s: %w", path, err)
 	}
 	return ledger, nil
 }
 
-func generateLedger(path, origin string) (*Ledger, error) {
+func generateLedger(path, origin string, passphrase Passphrase) (*Ledger, error) {
 	if err := checkOrigin(origin); err != nil {
 		return nil, err
 	}
@@ -68,21 +75,29 @@ func generateLedger(path, origin string) (*Ledger, error) {
 		return nil, err
 	}
 	content := []byte(signer + "\n" + cosigner + "\n")
-	ledger, err := decodeLedger(content)
+	ledger, err := decodeLedger(content, nil)
 	if err != nil {
 		return nil, err
+	}
+	if passphrase != nil {
+		sealed, err := encrypt(content, passphrase)
+		if err != nil {
+			return nil, err
+		}
+		content = pem.EncodeToMemory(&pem.Block{Type: ledgerPEMType, Bytes: sealed})
 	}
 	return ledger, createFile(path, content)
 }
 
-// LoadLedger reads the keys that [GenerateLedger] made in dir.
-func LoadLedger(dir string) (*Ledger, error) {
+// LoadLedger reads the keys that [GenerateLedger] made in dir. The error is
+// [ErrPassphrase], or says what is wrong with the file.
+func LoadLedger(dir string, passphrase Passphrase) (*Ledger, error) {
 	path := filepath.Join(dir, ledgerFile)
 	content, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: load %s: %w", path, err)
 	}
-	ledger, err := decodeLedger(content)
+	ledger, err := decodeLedger(content, passphrase)
 	if err != nil {
 		return nil, fmt.Errorf("keys: load %s: %w", path, err)
 	}
@@ -99,7 +114,17 @@ func checkOrigin(origin string) error {
 }
 
 // decodeLedger accepts exactly what generateLedger writes.
-func decodeLedger(content []byte) (*Ledger, error) {
+func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
+	if bytes.HasPrefix(content, []byte("-----BEGIN ")) {
+		block, rest := pem.Decode(content)
+		if block == nil || block.Type != ledgerPEMType || len(block.Headers) > 0 || len(rest) > 0 {
+			return nil, fmt.Errorf("want one PEM block of type %s and nothing else", ledgerPEMType)
+		}
+		var err error
+		if content, err = decrypt(block.Bytes, passphrase); err != nil {
+			return nil, err
+		}
+	}
 	lines := strings.Split(string(content), "\n")
 	if len(lines) != 3 || lines[2] != "" {
 		return nil, errors.New("want two lines, a key each")

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,7 @@ const (
 func mustLedger(tb testing.TB) (ledger *Ledger, dir string) {
 	tb.Helper()
 	dir = tb.TempDir()
-	ledger, err := GenerateLedger(dir, origin)
+	ledger, err := GenerateLedger(dir, origin, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func checkHeads(t *testing.T, signing, verifying *Ledger) {
 func TestLedgerKeysLoadAndSign(t *testing.T) {
 	made, dir := mustLedger(t)
 	checkHeads(t, made, made)
-	loaded, err := LoadLedger(dir)
+	loaded, err := LoadLedger(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,22 +110,70 @@ func TestLedgerKeysAreOfTheRightTypes(t *testing.T) {
 
 func TestLedgerKeysAreNeverReplaced(t *testing.T) {
 	made, dir := mustLedger(t)
-	if _, err := GenerateLedger(dir, origin); !errors.Is(err, fs.ErrExist) {
+	if _, err := GenerateLedger(dir, origin, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v, want fs.ErrExist", err)
 	}
-	loaded, err := LoadLedger(dir)
+	loaded, err := LoadLedger(dir, nil)
 	if err != nil || loaded.VerifierKeys != made.VerifierKeys {
 		t.Fatalf("the first keys are gone: %v", err)
 	}
-	if _, err := LoadLedger(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := LoadLedger(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want fs.ErrNotExist", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, ledgerFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadLedger(dir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := LoadLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("readable by others: error %v", err)
 	}
+}
+
+// TestEncryptedLedgerKeysNeedTheirPassphrase also looks for the plain lines in
+// the file.
+func TestEncryptedLedgerKeysNeedTheirPassphrase(t *testing.T) {
+	dir := t.TempDir()
+	made, err := GenerateLedger(dir, origin, secret("correct horse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := LoadLedger(dir, secret("correct horse"))
+	if err != nil || loaded.VerifierKeys != made.VerifierKeys {
+		t.Fatalf("loaded %v, made %v, error %v", loaded, made, err)
+	}
+	checkHeads(t, loaded, made)
+	for _, test := range []struct {
+		passphrase Passphrase
+		want       string
+	}{
+		{nil, "the file is encrypted and none was given"},
+		{secret(""), "empty"},
+		{secret("battery staple"), "wrong, or the file is damaged"},
+	} {
+		if _, err := LoadLedger(dir, test.passphrase); !errors.Is(err, ErrPassphrase) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want ErrPassphrase with %q", err, test.want)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, ledgerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(content)
+	if strings.Contains(string(content)+string(block.Bytes), "KEY+") {
+		t.Error("the encrypted file holds the plain keys")
+	}
+	for desc, changed := range map[string]string{
+		"text behind": string(content) + "\n", "another type": strings.ReplaceAll(string(content), ledgerPEMType, "PRIVATE KEY"),
+		"cut short": string(content[:len(content)-10]), "twice": string(content) + string(content),
+	} {
+		if _, err := decodeLedger([]byte(changed), secret("correct horse")); err == nil || !strings.Contains(err.Error(), "want one PEM block of type "+ledgerPEMType) {
+			t.Errorf("%s: error %v", desc, err)
+		}
+	}
+	empty := t.TempDir()
+	if _, err := GenerateLedger(empty, origin, secret("")); !errors.Is(err, ErrPassphrase) {
+		t.Errorf("empty passphrase: error %v, want ErrPassphrase", err)
+	}
+	checkFiles(t, empty)
 }
 
 func TestOriginLimits(t *testing.T) {
@@ -143,7 +192,7 @@ func TestOriginLimits(t *testing.T) {
 		{"not UTF-8", "a\xffb", true},
 	} {
 		dir := t.TempDir()
-		ledger, err := GenerateLedger(dir, test.origin)
+		ledger, err := GenerateLedger(dir, test.origin, nil)
 		if (err != nil) != test.wantErr {
 			t.Errorf("%s: error %v", test.desc, err)
 		}
@@ -188,11 +237,11 @@ func TestMalformedLedgerKeysAreRefused(t *testing.T) {
 		{"other hash, ML-DSA-44", lines[0] + strings.Replace(lines[1], hash(lines[1]), "01234567", 1), `line 2: key hash "01234567"`},
 		{"capital digits", lines[0] + strings.Replace(lines[1], hash(lines[1]), "ABCDEF01", 1), `line 2: key hash "ABCDEF01"`},
 	} {
-		if _, err := decodeLedger([]byte(test.content)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := decodeLedger([]byte(test.content), nil); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.desc, err, test.want)
 		}
 	}
-	if _, err := decodeLedger(content); err != nil {
+	if _, err := decodeLedger(content, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -40,7 +40,7 @@ func openLedger(ctx context.Context, dir string) (*ledgerUnderTest, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "keys"), 0o700); err != nil {
 		return nil, err
 	}
-	ledgerKeys, err := keys.GenerateLedger(filepath.Join(dir, "keys"), origin)
+	ledgerKeys, err := keys.GenerateLedger(filepath.Join(dir, "keys"), origin, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
 
 // reopenLedger opens a ledger that openLedger made and stop closed.
 func reopenLedger(dir string) (*ledgerUnderTest, error) {
-	ledgerKeys, err := keys.LoadLedger(filepath.Join(dir, "keys"))
+	ledgerKeys, err := keys.LoadLedger(filepath.Join(dir, "keys"), nil)
 	if err != nil {
 		return nil, err
 	}
