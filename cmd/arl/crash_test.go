@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -192,6 +195,60 @@ func TestAWriteErrorEndsTheProcess(t *testing.T) {
 	m.checkAcknowledged(acks, rand.New(rand.NewPCG(1, 1)))
 	m.checkEverything(acks)
 	m.stop()
+}
+
+// TestDamageFoundWhileRunningEndsTheProcess flips a bit where a start does not
+// look: among the dedup keys, which are read in the background. The process must
+// end by itself, say why, and with the exit code of a damaged log.
+func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	var batch bytes.Buffer
+	var keys [][]byte
+	for range 2000 {
+		envelope := m.execution()
+		batch.Write(append(envelope, '\n'))
+		e, err := entry.Decode(envelope)
+		m.must(err)
+		id := binary.BigEndian.AppendUint16(nil, uint16(len(e.Header.Iss)))
+		sum := sha256.Sum256(append(append(id, e.Header.Iss...), e.Header.JTI...))
+		keys = append(keys, sum[:])
+	}
+	response, err := http.Post(m.url+"/v1/entries", "application/x-ndjson", &batch)
+	m.must(err)
+	m.must(response.Body.Close())
+	m.stop()
+	slices.SortFunc(keys, bytes.Compare)
+	m.flip(keys[len(keys)/2][4:]) // what it shares with its neighbours is not stored again
+	m.start()
+	err = m.process.Wait()
+	m.process = nil
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 10 {
+		t.Fatalf("ended with %v, want exit code 10\n%s", err, m.stderr.String())
+	}
+	for _, want := range []string{`level=ERROR msg="the order ended: nothing more is registered"`, "arl: ledger: read dedup keys"} {
+		if !strings.Contains(m.stderr.String(), want) {
+			t.Errorf("stderr says nothing of %q:\n%s", want, m.stderr.String())
+		}
+	}
+}
+
+// flip changes a bit of these bytes, which one table of the database must hold.
+func (m *machine) flip(content []byte) {
+	m.t.Helper()
+	tables, err := filepath.Glob(filepath.Join(m.data, "db", "*.sst"))
+	m.must(err)
+	for _, path := range tables {
+		table, err := os.ReadFile(path)
+		m.must(err)
+		if at := bytes.Index(table, content); at >= 0 {
+			table[at] ^= 1
+			m.must(os.WriteFile(path, table, 0o600))
+			return
+		}
+	}
+	m.t.Fatalf("%x is in none of %d tables", content, len(tables))
 }
 
 // TestAFullDiskRefusesEntriesAndRecovers fills a small file system: entries are

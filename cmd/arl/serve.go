@@ -95,11 +95,24 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	var order errgroup.Group
 	order.Go(func() error {
 		defer end() // without the order there is nothing to serve
-		return n.log.Run(running)
+		err := n.log.Run(running)
+		if err != nil {
+			logger.Error("the order ended: nothing more is registered", "error", err.Error())
+		}
+		return brokenLog(err)
 	})
 	serveErr := a.serveNode(serving, o, n, metrics)
 	stop() // only now: the server has answered what it accepted
-	return errors.Join(serveErr, order.Wait(), n.log.Close())
+	return errors.Join(serveErr, order.Wait(), brokenLog(n.log.Close()))
+}
+
+// brokenLog is an error of the log under a running server: what is no damage is
+// the disk.
+func brokenLog(err error) error {
+	if err != nil && exitCode(err) == exitInternal {
+		return withExit(exitIO, err)
+	}
+	return err
 }
 
 // serveNode listens and serves until ctx ends.
