@@ -16,6 +16,7 @@ import (
 //
 //   - A step is an attempt. It depends softly on the one before: each starts
 //     from a fresh checkout, but happens because the other failed.
+//   - Another attempt tries the first one again, on the same model or another.
 //   - Its agent is the model; the harness answers for the case, and for rows
 //     that do not name their model.
 //   - The effect is reversible: edits in a working tree. A failed attempt left
@@ -42,7 +43,17 @@ type attemptGroup struct {
 	name   string
 	rec    record // of its first row
 	c      Case
+	model  string // of the first attempt
 	broken bool
+}
+
+// anotherModel is the way of an attempt on a model, which the first attempt
+// may have been on or not. A model that the row does not name is not another.
+func anotherModel(model, first string) Way {
+	if model != first && model != "" && first != "" {
+		return Way{Strategy: "fallback_model", Model: model}
+	}
+	return Way{Strategy: "retry", Model: model}
 }
 
 // attempts yields the cases of an attempts file.
@@ -131,6 +142,11 @@ func (g *attemptGroup) add(row attemptRow, rec record) *Error {
 	if wrong != nil {
 		return wrong
 	}
+	if next > 0 {
+		step.again(&g.c.Steps[0], anotherModel(row.Model, g.model))
+	} else {
+		g.model = row.Model
+	}
 	g.c.Steps = append(g.c.Steps, step)
 	if g.c.Outcome != OK && step.Outcome != NotObserved {
 		g.c.Outcome = step.Outcome
@@ -155,7 +171,7 @@ func (row *attemptRow) step(index int, rec record) (Step, *Error) {
 	}
 	step := Step{
 		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible,
-		Attempt: Attempt{Outcome: NotObserved, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
+		Attempt: Attempt{Outcome: NotObserved, Way: Way{Model: row.Model}, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
 	}
 	if index > 0 {
 		step.Parents = []Parent{{Step: strconv.Itoa(index - 1), Dep: entry.Soft}}

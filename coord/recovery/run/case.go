@@ -57,6 +57,9 @@ type Case struct {
 	Budget recovery.Budget `json:"budget,omitzero"`
 	// Outcome is the source's own verdict on the whole run.
 	Outcome Outcome `json:"outcome,omitzero"`
+	// Verdict is why the run failed, where the source says so of the whole of
+	// it. Fold makes a step of it; it is part of no file.
+	Verdict *Failure `json:"-"`
 	// Steps are in the order of their execution, parents first.
 	Steps []Step `json:"steps"`
 }
@@ -96,6 +99,9 @@ type Step struct {
 	// Idempotent says that the step may be executed again without a second
 	// effect.
 	Idempotent bool `json:"idempotent,omitzero"`
+	// RetryOf names the earlier step that this one tries again, in the Way of
+	// its attempt. Fold makes an attempt of it; it is part of no file.
+	RetryOf string `json:"-"`
 	// Conditional is set where the source lets the step be skipped.
 	Conditional bool `json:"conditional,omitzero"`
 	// Checkpoint is set where the source shows a restore point right after

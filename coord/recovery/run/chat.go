@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,8 @@ import (
 //     those of content.go.
 //   - A checkpoint is the last step of a turn that came to rest: all its calls
 //     are answered and the user speaks next.
+//   - A call tries one again that failed when it is the next of that tool and
+//     names the same things, or nothing; other arguments were repaired.
 //   - The outcome of the run is its reward: 1 is ok, less is failed.
 type chatRun struct {
 	ID       jsontext.Value `json:"id"`
@@ -68,7 +71,7 @@ func chatCase(file string, rec record) (Case, *Error) {
 	if name == "" {
 		name = stem(file)
 	}
-	t := transcript{agent: principal(OpenAIChat, name), lineage: newLineage()}
+	t := transcript{agent: principal(OpenAIChat, name), lineage: newLineage(), failed: map[string]failedCall{}}
 	field, messages := "/messages", run.Messages
 	if messages == nil {
 		field, messages = "/traj", run.Traj
@@ -84,8 +87,16 @@ func chatCase(file string, rec record) (Case, *Error) {
 	}
 	return Case{
 		ID: localID(id), Agent: t.agent, Workflow: workflowID(OpenAIChat, stem(file), id),
-		Source: OpenAIChat, Outcome: outcome, Steps: t.steps,
+		Source: OpenAIChat, Outcome: outcome, Verdict: graded(rec, outcome), Steps: t.steps,
 	}, nil
+}
+
+// graded is the failure of a run whose reward says that it failed.
+func graded(rec record, outcome Outcome) *Failure {
+	if outcome != Failed {
+		return nil
+	}
+	return &Failure{Label: Label{"verify", "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: digest(string(rec.value))}
 }
 
 // id is the run's own id, or its task and trial, or its place in the file.
@@ -135,11 +146,20 @@ type transcript struct {
 	// the number of steps before the user spoke last.
 	open []openCall
 	turn int
+	// failed holds the last call of each tool, by its name, where that failed
+	// and was not made again since, with the ids in its arguments.
+	failed map[string]failedCall
+}
+
+type failedCall struct {
+	step int
+	ids  []string
 }
 
 type openCall struct {
 	id   string
 	step int
+	ids  []string // in its arguments
 }
 
 func (t *transcript) add(message chatMessage) *Error {
@@ -172,14 +192,33 @@ func (t *transcript) calls(calls []chatCall) *Error {
 			return malformed(fmt.Sprintf("/tool_calls/%d/function/name", i), "is missing", "name the tool")
 		}
 		arguments := contentText(call.Function.Arguments)
-		t.open = append(t.open, openCall{id: call.ID, step: step})
+		names := argumentIDs(arguments)
+		t.open = append(t.open, openCall{id: call.ID, step: step, ids: names})
 		t.steps = append(t.steps, Step{
 			ID: strconv.Itoa(step), Agent: t.agent, Tool: call.Function.Name,
 			Parents: t.lineage.parents(step, arguments), Effect: toolEffect(call.Function.Name),
 			InputDigest: digest(arguments), Attempt: Attempt{Outcome: NotObserved},
 		})
+		t.retry(step, names)
 	}
 	return nil
+}
+
+// retry notes that a call tries one again that failed: the last call of the
+// same tool, unless both name things and none of them is the same.
+func (t *transcript) retry(index int, names []string) {
+	step := &t.steps[index]
+	before, ok := t.failed[step.Tool]
+	if !ok {
+		return
+	}
+	related := len(names) == 0 || len(before.ids) == 0 ||
+		slices.ContainsFunc(names, func(id string) bool { return slices.Contains(before.ids, id) })
+	if related {
+		first := &t.steps[before.step]
+		step.again(first, sameArguments(first.InputDigest == step.InputDigest))
+		delete(t.failed, step.Tool)
+	}
 }
 
 func (t *transcript) answer(message chatMessage) *Error {
@@ -191,12 +230,13 @@ func (t *transcript) answer(message chatMessage) *Error {
 		return malformed("/tool_call_id", fmt.Sprintf("%q answers no open call", cut(message.ToolCallID, toolMax)),
 			"put the answer after the assistant message with its call")
 	}
-	index := t.open[at].step
+	index, names := t.open[at].step, t.open[at].ids
 	t.open = append(t.open[:at], t.open[at+1:]...)
 	step, text := &t.steps[index], contentText(message.Content)
 	step.OutputDigest = digest(text)
 	if raw, failed := failureIn(text); failed {
 		step.Outcome, step.Failure = Failed, failedWith(step.Effect, raw, step.OutputDigest)
+		t.failed[step.Tool] = failedCall{step: index, ids: names}
 		return nil
 	}
 	step.Outcome = OK

@@ -38,7 +38,7 @@ type RawError struct {
 
 // Classify puts an error into the taxonomy, typed causes first: the
 // provider's code (it tells apart what one HTTP status means to several
-// rows), the HTTP status, the gRPC code, then messages of a known shape.
+// rows), the gRPC code, the HTTP status, then messages of a known shape.
 // Words inside a message are no evidence: what no step knows is unknown.
 func Classify(raw RawError) Label {
 	label, _ := classify(raw)
@@ -49,7 +49,7 @@ func Classify(raw RawError) Label {
 // call had any effect.
 func classify(raw RawError) (label Label, refused bool) {
 	message, refused := byMessage(raw.Text)
-	for _, label := range []Label{byProvider(raw.ProviderCode), byStatus(raw.HTTPStatus), byGRPC(raw.GRPCCode)} {
+	for _, label := range []Label{byProvider(raw.ProviderCode), byGRPC(raw.GRPCCode), byStatus(raw.HTTPStatus)} {
 		if label != unknown() {
 			return label, refused
 		}
@@ -58,39 +58,6 @@ func classify(raw RawError) (label Label, refused bool) {
 }
 
 func unknown() Label { return Label{entry.ClassUnknown, entry.ClassUnknown} }
-
-// byProvider knows the codes of model providers and, in the last block, the
-// classes of per-attempt logs of coding agents.
-func byProvider(code string) Label {
-	switch code {
-	case "api_error", "server_error":
-		return Label{"transient", "unavailable"}
-	case "rate_limit_exceeded", "rate_limit_error":
-		return Label{"capacity", "rate_limited"}
-	case "overloaded_error":
-		return Label{"capacity", "overloaded"}
-	case "insufficient_quota":
-		return Label{"capacity", "quota_exhausted"}
-	case "context_length_exceeded":
-		return Label{"request", "context_overflow"}
-	case "invalid_request_error", "model_not_found":
-		return Label{"request", "invalid"}
-	case "authentication_error", "invalid_api_key":
-		return Label{"access", "unauthenticated"}
-	case "permission_error":
-		return Label{"access", "denied"}
-	case "content_filter":
-		return Label{"safety", "content_filtered"}
-
-	case "test_fail", "lint_fail": // a gate looked at the result
-		return Label{"verify", "gate_failed"}
-	case "edit_fail": // the edit does not fit the file
-		return Label{"output", "malformed"}
-	case "no_edit": // ended without what it was to produce
-		return Label{"progress", "premature_end"}
-	}
-	return unknown()
-}
 
 // byStatus takes the row that a bare status means; the rows that need more
 // than the status are reached by the provider's code.

@@ -40,7 +40,10 @@ func failureOf(all []member) (RawError, bool) {
 		switch m.name {
 		case "error":
 			inner, isError := errorMember(m)
-			texts["error"], raw.ProviderCode = inner.Text, inner.ProviderCode
+			texts["error"], raw.ProviderCode, raw.GRPCCode = inner.Text, inner.ProviderCode, inner.GRPCCode
+			if inner.HTTPStatus != 0 {
+				raw.HTTPStatus = inner.HTTPStatus
+			}
 			failed = failed || isError
 		case "isError", "is_error":
 			failed = failed || strings.EqualFold(m.value, "true")
@@ -65,8 +68,8 @@ func failureOf(all []member) (RawError, bool) {
 	return raw, failed
 }
 
-// errorMember reads a member named error: a message, an object with message,
-// code and type, or a mere true. Null, false and what is empty are no error.
+// errorMember reads a member named error: a message, an object, or a mere
+// true. Null, false and what is empty are no error.
 func errorMember(m member) (RawError, bool) {
 	switch {
 	case m.quoted:
@@ -74,16 +77,51 @@ func errorMember(m member) (RawError, bool) {
 	case !strings.HasPrefix(m.value, "{"):
 		return RawError{}, strings.EqualFold(m.value, "true")
 	}
-	raw, inner := RawError{}, members(m.value)
-	for _, m := range inner {
+	return errorObject(m.value, 1)
+}
+
+// errorObject reads an error with message, code and type, and the cause inside
+// of it, which tells more if it is typed: a wrapper has an error of its own. A
+// number as code is a status of HTTP or a code of JSON-RPC; the name of a
+// status is one of gRPC.
+func errorObject(text string, depth int) (RawError, bool) {
+	raw, cause, all := RawError{}, RawError{}, members(text)
+	for _, m := range all {
+		code, err := strconv.Atoi(m.value)
 		switch {
 		case m.name == "message":
 			raw.Text = m.value
-		case m.name == "code" && m.quoted && m.value != "":
+		case m.name == "code" && m.quoted && m.value != "", m.name == "code" && err == nil && code < 0:
 			raw.ProviderCode = m.value
+		case m.name == "code" && err == nil && 400 <= code && code < 600:
+			raw.HTTPStatus = code
+		case m.name == "status" && m.quoted && byGRPC(m.value) != unknown():
+			raw.GRPCCode = m.value
 		case m.name == "type" && raw.ProviderCode == "":
 			raw.ProviderCode = m.value
+		case isCause(m) && depth < causesMax:
+			if inner, _ := errorObject(m.value, depth+1); typed(inner) {
+				cause = inner
+			}
 		}
 	}
-	return raw, len(inner) > 0
+	if typed(cause) {
+		return cause, true
+	}
+	return raw, len(all) > 0
+}
+
+// isCause says whether a member of an error holds the one behind it.
+func isCause(m member) bool {
+	switch m.name {
+	case "error", "cause", "inner_error", "innererror":
+		return strings.HasPrefix(m.value, "{") && !m.quoted
+	}
+	return false
+}
+
+// typed says whether more is known of an error than its words.
+func typed(raw RawError) bool {
+	raw.Text = ""
+	return Classify(raw) != unknown()
 }

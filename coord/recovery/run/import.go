@@ -21,6 +21,9 @@ const (
 	ToolBench Format = "toolbench"
 	// Galaxy is a workflow graph (.ga), one a file.
 	Galaxy Format = "galaxy"
+	// OTLP is traces in OTLP/JSON with the semantic conventions for
+	// generative AI, a batch of spans a line.
+	OTLP Format = "otlp"
 )
 
 // Import reads the runs of one file. The name stands in errors; its last
@@ -39,6 +42,8 @@ func Import(format Format, name string, r io.Reader) iter.Seq2[Case, error] {
 		return s.cases(func(rec record) (Case, *Error) { return chatCase(name, rec) })
 	case Attempts:
 		return s.attempts
+	case OTLP:
+		return s.otlp
 	case ToolBench:
 		return s.cases(func(rec record) (Case, *Error) { return toolbenchCase(name, rec) })
 	case Galaxy:
@@ -46,7 +51,7 @@ func Import(format Format, name string, r io.Reader) iter.Seq2[Case, error] {
 	}
 	return func(yield func(Case, error) bool) {
 		wrong := malformed("", fmt.Sprintf("has the unknown format %q", format),
-			fmt.Sprintf("choose %s, %s, %s or %s", OpenAIChat, Attempts, ToolBench, Galaxy))
+			fmt.Sprintf("choose %s, %s, %s, %s or %s", OTLP, OpenAIChat, Attempts, ToolBench, Galaxy))
 		wrong.File = name
 		yield(Case{}, wrong)
 	}

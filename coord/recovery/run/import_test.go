@@ -54,7 +54,7 @@ func TestBadInput(t *testing.T) {
 		{"invalid UTF-8", Attempts, "{\"case\": \"\xff\"}", "malformed 1 1 /case: is not JSON: invalid UTF-8", 0},
 		{"lone surrogate", Attempts, `{"case": "\ud800"}`, "malformed 1 1 /case: is not JSON", 0},
 		{"not an object", ToolBench, "7", "malformed 1 1 : holds another number and not an object", 0},
-		{"unknown format", "otlp", "{}", `malformed 0 0 : has the unknown format "otlp"`, 0},
+		{"unknown format", "syslog", "{}", `malformed 0 0 : has the unknown format "syslog"`, 0},
 
 		{"no messages", OpenAIChat, "\n\n{}", "malformed 1 3 /messages: is missing", 0},
 		{"messages null", OpenAIChat, `{"messages": null}`, "malformed 1 1 /messages: is missing", 0},

@@ -14,6 +14,16 @@ const (
 	graphsMax = 16
 	// toolMax is the length of a tool's name in bytes.
 	toolMax = 256
+	// spansMax is the number of spans in a trace, spanDepthMax that of spans
+	// inside one another.
+	spansMax     = 100_000
+	spanDepthMax = 1_000
+	// tracesIdleMax is the number of batches after which a trace that none of
+	// them brought a span of is taken to be whole.
+	tracesIdleMax = 1_000
+	// causesMax is the number of errors inside one another that are looked
+	// into for the innermost.
+	causesMax = 16
 	// textMax is the length in bytes to which the text of a raw error is cut.
 	textMax = 4096
 	// codeMax is the length in bytes of a word, as a class, a code or a tag.
@@ -26,4 +36,12 @@ const (
 	// length of one in bytes.
 	citationsMax = 64
 	citationMax  = 1024
+	// modelBytesMax is the size of an outcome model in bytes, outcomesMax the
+	// number of its lines.
+	modelBytesMax = 1 << 20
+	outcomesMax   = 10_000
+	// idsMax is how many case ids a report names in one place, rejectionsMax how
+	// many rejected lines.
+	idsMax        = 10
+	rejectionsMax = 100
 )

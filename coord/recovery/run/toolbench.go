@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ import (
 //   - A failure is what the observation's content shows. observation_code is
 //     not read: 0 hides errors, and 11 marks any answer with the word error
 //     in it. Ending a branch, also by giving up, is not a failure of a call.
+//   - A call tries one again that failed when it is the next of that tool
+//     below it; other arguments were repaired.
 //   - The outcome of the run is its member win.
 type toolbenchFile struct {
 	Win  *bool `json:"win"`
@@ -46,7 +49,7 @@ func toolbenchCase(file string, rec record) (Case, *Error) {
 	if doc.Tree.Tree == nil {
 		return Case{}, malformed("/tree/tree", "is missing", "give an answer file of ToolBench with its search tree")
 	}
-	t := tree{agent: principal(ToolBench, method(stem(file)))}
+	t := tree{agent: principal(ToolBench, method(stem(file))), latest: map[string]int{}}
 	t.walk(doc.Tree.Tree, spot{step: -1})
 	if len(t.steps) > stepsMax {
 		return Case{}, tooManySteps()
@@ -64,8 +67,16 @@ func toolbenchCase(file string, rec record) (Case, *Error) {
 	id := fileID(file)
 	return Case{
 		ID: id, Agent: t.agent, Workflow: workflowID(ToolBench, id),
-		Source: ToolBench, Outcome: outcome, Steps: t.steps,
+		Source: ToolBench, Outcome: outcome, Verdict: unanswered(rec, outcome), Steps: t.steps,
 	}, nil
+}
+
+// unanswered is the failure of a search that gave no answer.
+func unanswered(rec record, outcome Outcome) *Failure {
+	if outcome != Failed {
+		return nil
+	}
+	return &Failure{Label: Label{"progress", "premature_end"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: digest(string(rec.value))}
 }
 
 // method is the agent in the name of an answer file, such as 10_ChatGPT_DFS:
@@ -78,12 +89,13 @@ func method(stem string) string {
 	return stem
 }
 
-// tree collects the steps below a root; branches counts the steps that
-// follow each of them.
+// tree collects the steps below a root.
 type tree struct {
 	agent    entry.Principal
 	steps    []Step
-	branches []int
+	above    []int          // the nearest step above each, or -1
+	branches []int          // how many steps follow each
+	latest   map[string]int // the latest try of each step that begins a chain of them
 }
 
 // spot is where in the tree a node stands: the nearest step above it, or -1,
@@ -118,6 +130,7 @@ func (t *tree) call(node *toolbenchNode, at spot) int {
 	if at.step >= 0 {
 		step.Parents = []Parent{{Step: strconv.Itoa(at.step), Dep: entry.Hard}}
 		t.branches[at.step]++
+		t.retry(&step, at.step)
 	}
 	if node.Observation != nil {
 		step.Outcome, step.OutputDigest = OK, digest(*node.Observation)
@@ -125,8 +138,25 @@ func (t *tree) call(node *toolbenchNode, at spot) int {
 			step.Outcome, step.Failure = Failed, failedWith(step.Effect, raw, step.OutputDigest)
 		}
 	}
-	t.steps, t.branches = append(t.steps, step), append(t.branches, 0)
-	return len(t.steps) - 1
+	index := len(t.steps)
+	t.latest[cmp.Or(step.RetryOf, step.ID)] = index
+	t.steps, t.above, t.branches = append(t.steps, step), append(t.above, at.step), append(t.branches, 0)
+	return index
+}
+
+// retry notes that a call tries one again that failed: the nearest of the same
+// tool above it, if that failed and no other branch has tried it again.
+func (t *tree) retry(step *Step, above int) {
+	for ; above >= 0; above = t.above[above] {
+		before := &t.steps[above]
+		if before.Tool != step.Tool {
+			continue
+		}
+		if before.Outcome == Failed && t.latest[cmp.Or(before.RetryOf, before.ID)] == above {
+			step.again(before, sameArguments(before.InputDigest == step.InputDigest))
+		}
+		return
+	}
 }
 
 // observed says whether an observation shows a failure. It is an object with

@@ -1,0 +1,137 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/ledger/entry"
+)
+
+// foldAll folds cases and checks what Fold promises of each.
+func foldAll(tb testing.TB, cases []Case) []Case {
+	tb.Helper()
+	var out []Case
+	for _, c := range cases {
+		folded := Fold(c)
+		checkCase(tb, folded)
+		before, after := 0, 0
+		for _, s := range c.Steps {
+			before += 1 + len(s.Attempts)
+		}
+		for _, s := range folded.Steps {
+			after += 1 + len(s.Attempts)
+			if s.RetryOf != "" || s.Strategy != "" || s.Variant != "" {
+				tb.Fatalf("case %s step %s: first attempt %+v", c.ID, s.ID, s.Way)
+			}
+			for _, a := range s.Attempts {
+				if a.Strategy == "" || (a.Failure != nil) != (a.Outcome == Failed) {
+					tb.Fatalf("case %s step %s: attempt %+v", c.ID, s.ID, a)
+				}
+			}
+		}
+		if c.Verdict != nil {
+			before++
+		}
+		if before != after {
+			tb.Fatalf("case %s: %d attempts became %d", c.ID, before, after)
+		}
+		out = append(out, folded)
+	}
+	return out
+}
+
+// attemptLists writes the attempts of each step with the edges into it.
+func attemptLists(c Case) string {
+	var all []string
+	for _, s := range c.Steps {
+		all = append(all, s.ID+"("+parentList(s)+") "+attemptList(s))
+	}
+	return strings.Join(all, "; ")
+}
+
+// A call that tries one again that failed becomes an attempt of it; calls that
+// only follow stay steps.
+func TestFoldTranscript(t *testing.T) {
+	call := func(name, arguments string) string {
+		return `{"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "` + name + `", "arguments": "` + strings.ReplaceAll(arguments, `"`, `\"`) + `"}}]}`
+	}
+	answer := func(text string) string { return `{"role": "tool", "tool_call_id": "x", "content": "` + text + `"}` }
+	transcript := func(reward string, messages ...string) string {
+		return `{"id": "r", "reward": ` + reward + `, "messages": [` + strings.Join(messages, ", ") + `]}`
+	}
+	const bad, good = "Error: payment method not found", "done AB1234"
+	for _, c := range []struct{ desc, text, want string }{
+		{"other arguments", transcript("1", call("book", `{"seat": "AB1234", "n": 1}`), answer(bad), call("think", `{}`), answer(good), call("book", `{"seat": "AB1234"}`), answer(good), call("get_seat", `{"seat": "AB1234"}`), answer(good)),
+			"0() =failed[output.bad_arguments] retry_altered/repair_args=ok; 1(0~) =ok; 3(1 0) =ok"},
+		{"the same arguments, twice", transcript("1", call("book", `{}`), answer(bad), call("book", `{}`), answer(bad), call("book", `{"n": 1}`), answer(good)),
+			"0() =failed[output.bad_arguments] retry=failed[output.bad_arguments] retry_altered/repair_args=ok"},
+		{"another thing", transcript("1", call("book", `{"seat": "AB1234"}`), answer(bad), call("book", `{"seat": "CD5678"}`), answer(good)),
+			"0() =failed[output.bad_arguments]; 1(0~) =ok"},
+		{"no answer", transcript("1", call("book", `{}`), answer(bad), call("book", `{}`)),
+			"0() =failed[output.bad_arguments] retry=not_observed"},
+		{"a failed run", transcript("0", call("cancel_reservation", `{}`), answer(good)),
+			"0() =ok; verdict(0~) =failed[verify.gate_failed]"},
+		{"a failed run without a step", transcript("0"), "verdict() =failed[verify.gate_failed]"},
+	} {
+		folded := foldAll(t, importText(t, OpenAIChat, c.text))
+		if got := attemptLists(folded[0]); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.desc, got, c.want)
+		}
+	}
+}
+
+// The verdict's effects are the gravest that took place.
+func TestVerdictKnowsWhatTookPlace(t *testing.T) {
+	step := func(id string, effect entry.Effect, outcome Outcome) Step {
+		return Step{ID: id, Agent: "a", Effect: effect, Attempt: Attempt{Outcome: outcome}}
+	}
+	c := Case{ID: "c", Agent: "a", Workflow: "w", Outcome: Failed, Verdict: &Failure{Label: Label{"verify", "gate_failed"}, Evidence: digest("")},
+		Steps: []Step{step("verdict", entry.EffectCompensable, OK), step("2", entry.EffectIrrevocable, NotObserved)}}
+	folded := foldAll(t, []Case{c})[0]
+	last := folded.Steps[2]
+	if last.ID == "verdict" || last.Effect != entry.EffectCompensable || last.Failure.Effects != entry.EffectsComplete || last.Failure.ReplaySafety != entry.ReplayUnsafe {
+		t.Errorf("verdict %+v, failure %+v", last, last.Failure)
+	}
+	if c.Verdict == nil || c.Verdict.Effects != "" {
+		t.Errorf("the case itself changed: %+v", c.Verdict)
+	}
+}
+
+// attemptTally counts attempts after the first by their way and outcome.
+func attemptTally(cases []Case) map[string]int {
+	n := map[string]int{}
+	for _, c := range cases {
+		for _, s := range c.Steps {
+			for _, a := range s.Attempts {
+				n[strings.Trim(string(a.Strategy)+"/"+string(a.Variant), "/")+" "+string(a.Outcome)]++
+			}
+		}
+	}
+	return n
+}
+
+// What the real runs show of second attempts.
+func TestFoldRealRuns(t *testing.T) {
+	for _, set := range []struct {
+		format    Format
+		name, ext string
+		cases     int
+		want      map[string]int
+	}{
+		{OpenAIChat, "tau_bench_airline", ".json", 200, map[string]int{"retry failed": 9, "retry_altered/repair_args failed": 26, "retry_altered/repair_args ok": 28}},
+		{Attempts, "aider_swe_bench", ".ndjson", 300, map[string]int{"retry failed": 191, "retry ok": 23, "fallback_model failed": 276, "fallback_model ok": 45}},
+		{ToolBench, "toolbench", ".json", 15, map[string]int{"retry failed": 34, "retry_altered/repair_args failed": 19, "retry_altered/repair_args ok": 13}},
+	} {
+		t.Run(set.name, func(t *testing.T) {
+			folded := foldAll(t, importFiles(t, set.format, dataFiles(t, set.name, set.ext)))
+			if len(folded) != set.cases {
+				t.Errorf("%d cases, want %d", len(folded), set.cases)
+			}
+			if diff := cmp.Diff(set.want, attemptTally(folded)); diff != "" {
+				t.Errorf("attempts after the first (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
