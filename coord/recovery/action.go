@@ -1,6 +1,10 @@
 package recovery
 
-import "recoveryledger/ledger/entry"
+import (
+	"strconv"
+
+	"recoveryledger/ledger/entry"
+)
 
 // Action is what to do next. Members that the strategy has no use for are zero.
 type Action struct {
@@ -42,3 +46,52 @@ const (
 	// RuleRuntime is what the runtime could not do.
 	RuleRuntime = "runtime"
 )
+
+// String gives the rule, and the rung if there is one: "transient.timeout[1]".
+func (r Rule) String() string {
+	if r.Rung < 0 {
+		return r.ID
+	}
+	return r.ID + "[" + strconv.Itoa(r.Rung) + "]"
+}
+
+// String describes the action for people.
+func (a Action) String() string {
+	text := describe(a.Strategy, a.Variant, a.Scope)
+	if a.Model != "" {
+		text += " on " + a.Model
+	}
+	if a.WaitMS > 0 {
+		text += " after " + strconv.FormatInt(a.WaitMS, 10) + " ms"
+	}
+	if a.Severity != "" {
+		text += " (" + string(a.Severity) + ")"
+	}
+	if a.Question {
+		text += " with a question"
+	}
+	if a.Verify {
+		text += ", to be verified"
+	}
+	return text + ": " + string(a.Reason)
+}
+
+// describe names a strategy with what it alters.
+func describe(s Strategy, v Variant, scope Scope) string {
+	if v == "" && scope == "" {
+		return string(s)
+	}
+	return string(s) + "(" + string(v) + string(scope) + ")"
+}
+
+// String names the rung's way.
+func (r *rungDoc) String() string {
+	text := describe(r.Strategy, r.Variant, r.Scope)
+	if r.Account != "" {
+		text += "(account: " + r.Account + ")"
+	}
+	if r.Context != "" {
+		text += "(context: " + r.Context + ")"
+	}
+	return text
+}

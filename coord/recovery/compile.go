@@ -1,0 +1,255 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+
+	"recoveryledger/ledger/entry"
+)
+
+// compiler compiles conditions.
+type compiler struct {
+	env   *cel.Env
+	facts []fact
+}
+
+func newCompiler() (*compiler, error) {
+	c := &compiler{facts: facts()}
+	options := []cel.EnvOption{cel.StdLib(), cel.ParserExpressionSizeLimit(conditionMax), cel.ExpressionNodeLimit(nodesMax),
+		cel.ParserRecursionLimit(depthMax), cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateComprehensionNestingLimit(1))}
+	for _, f := range c.facts {
+		options = append(options, cel.Variable(f.name, f.typ))
+	}
+	var err error
+	if c.env, err = cel.NewCustomEnv(options...); err != nil {
+		return nil, fmt.Errorf("recovery: make CEL environment: %w", err)
+	}
+	return c, nil
+}
+
+// fault is what is wrong with a condition.
+type fault struct{ what, fix string }
+
+// compile compiles one condition. Never says that it is never true.
+func (c *compiler) compile(source string) (compiled *condition, never bool, faults []fault) {
+	checked, issues := c.env.Compile(source)
+	if issues.Err() != nil {
+		for _, e := range issues.Errors() {
+			faults = append(faults, c.syntaxFault(e))
+		}
+		return nil, false, faults
+	}
+	if checked.OutputType() != cel.BoolType {
+		return nil, false, []fault{{"yields " + cel.FormatCELType(checked.OutputType()) + ", want bool", "compare it with something"}}
+	}
+	expr := checked.NativeRep().Expr()
+	if faults := c.vet(expr); faults != nil {
+		return nil, false, faults
+	}
+	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, false, []fault{{err.Error(), "write it another way"}}
+	}
+	if constant(expr) {
+		value, _, err := program.Eval(cel.NoVars())
+		if err != nil {
+			return nil, false, []fault{{"fails always: " + err.Error(), "compare with what varies"}}
+		}
+		return &condition{always: value == types.True}, value != types.True, nil
+	}
+	compiled = &condition{program: program}
+	if compiled.narrow(expr) {
+		compiled.program = nil
+	}
+	never = compiled.classes != nil && len(compiled.classes) == 0 || compiled.codes != nil && len(compiled.codes) == 0
+	return compiled, never, nil
+}
+
+// syntaxFault words an error of CEL.
+func (c *compiler) syntaxFault(e *cel.Error) fault {
+	what := strings.TrimSpace(e.Message)
+	if _, rest, ok := strings.Cut(what, "undeclared reference to '"); ok {
+		name, _, _ := strings.Cut(rest, "'")
+		names := make([]string, len(c.facts))
+		for i := range c.facts {
+			names[i] = c.facts[i].name
+		}
+		return fault{"unknown name " + name, oneOf(name, names)}
+	}
+	return fault{fmt.Sprintf("character %d: %s", e.Location.Column()+1, what), "see the conditions in docs/policy.md"}
+}
+
+// vet finds what CEL allows and a policy must not have: fractions, and words
+// that a variable can never be.
+func (c *compiler) vet(expr ast.Expr) (faults []fault) {
+	ast.PreOrderVisit(expr, ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.LiteralKind:
+			if e.AsLiteral().Type() == types.DoubleType {
+				faults = append(faults, fault{fmt.Sprintf("%v is a floating-point number", e.AsLiteral()), "use integers"})
+			}
+		case ast.CallKind:
+			if e.AsCall().FunctionName() == "double" {
+				faults = append(faults, fault{"double() makes a floating-point number", "use integers"})
+			}
+			if name, compared := comparison(e); name != "" {
+				faults = append(faults, c.vetWords(expr, name, compared)...)
+			}
+		default:
+		}
+	}))
+	return faults
+}
+
+func (c *compiler) vetWords(whole ast.Expr, name string, compared []string) (faults []fault) {
+	for _, word := range compared {
+		if name == "code" {
+			faults = append(faults, vetCode(classesIn(whole), word)...)
+			continue
+		}
+		at := slices.IndexFunc(c.facts, func(f fact) bool { return f.name == name })
+		if at >= 0 && c.facts[at].words != nil && !slices.Contains(c.facts[at].words, word) {
+			faults = append(faults, fault{fmt.Sprintf("%s is never %q", name, word), oneOf(word, c.facts[at].words)})
+		}
+	}
+	return faults
+}
+
+// vetCode refuses a code that looks misspelt: codes are open, but one that is
+// another class's, or nearly a known one, is a mistake.
+func vetCode(classes []string, code string) []fault {
+	if len(classes) == 0 {
+		classes = entry.Classes()
+	}
+	known := []string{entry.ClassUnknown}
+	for _, class := range classes {
+		known = append(known, entry.Codes(class)...)
+	}
+	if slices.Contains(known, code) {
+		return nil
+	}
+	for _, class := range entry.Classes() {
+		if slices.Contains(entry.Codes(class), code) {
+			return []fault{{fmt.Sprintf("code %q is of class %s", code, class), "ask for that class"}}
+		}
+	}
+	if near := nearest(code, known); near != "" {
+		return []fault{{fmt.Sprintf("code %q looks misspelt", code), fmt.Sprintf("write %q, or choose a code that is not so near to it", near)}}
+	}
+	return nil
+}
+
+// classesIn are the classes that an expression compares class with.
+func classesIn(whole ast.Expr) (classes []string) {
+	ast.PreOrderVisit(whole, ast.NewExprVisitor(func(e ast.Expr) {
+		if name, words := comparison(e); name == "class" {
+			classes = append(classes, words...)
+		}
+	}))
+	return classes
+}
+
+// comparison returns the variable and the words that an expression compares it
+// with, by ==, != or in; no name if it is another expression.
+func comparison(e ast.Expr) (name string, words []string) {
+	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
+		return "", nil
+	}
+	left, right := e.AsCall().Args()[0], e.AsCall().Args()[1]
+	switch e.AsCall().FunctionName() {
+	case operators.Equals, operators.NotEquals:
+		if left.Kind() == ast.LiteralKind {
+			left, right = right, left
+		}
+	case operators.In:
+		if right.Kind() == ast.IdentKind { // "retry" in tried
+			left, right = right, left
+		}
+	default:
+		return "", nil
+	}
+	if left.Kind() != ast.IdentKind {
+		return "", nil
+	}
+	elements := []ast.Expr{right}
+	if right.Kind() == ast.ListKind {
+		elements = right.AsList().Elements()
+	}
+	words = make([]string, 0, len(elements))
+	for _, element := range elements {
+		if element.Kind() != ast.LiteralKind {
+			return "", nil
+		}
+		word, ok := element.AsLiteral().Value().(string)
+		if !ok {
+			return "", nil
+		}
+		words = append(words, word)
+	}
+	return left.AsIdent(), words
+}
+
+// narrow takes from the parts of a conjunction what they say about class and
+// code, and reports whether they say no more than that.
+func (c *condition) narrow(e ast.Expr) bool {
+	if e.Kind() == ast.LiteralKind && e.AsLiteral() == types.False {
+		c.classes = []string{}
+	}
+	if e.Kind() != ast.CallKind {
+		return false
+	}
+	if e.AsCall().FunctionName() == operators.LogicalAnd {
+		complete := true
+		for _, part := range e.AsCall().Args() {
+			complete = c.narrow(part) && complete
+		}
+		return complete
+	}
+	name, words := comparison(e)
+	if e.AsCall().FunctionName() == operators.NotEquals {
+		return false
+	}
+	switch name {
+	case "class":
+		c.classes = both(c.classes, words)
+	case "code":
+		c.codes = both(c.codes, words)
+	default:
+		return false
+	}
+	return true
+}
+
+// both returns what is in two sets, of which the first may be everything: nil.
+func both(set, further []string) []string {
+	if set == nil {
+		return further
+	}
+	return slices.DeleteFunc(slices.Clone(set), func(word string) bool { return !slices.Contains(further, word) })
+}
+
+// covers reports whether c holds, without looking further, wherever other does.
+func (c *condition) covers(other *condition) bool {
+	return c.always || c.program == nil && within(other.classes, c.classes) && within(other.codes, c.codes)
+}
+
+// within reports whether every word of a set is in another; nil is everything.
+func within(set, other []string) bool {
+	if other == nil || set == nil {
+		return other == nil
+	}
+	return !slices.ContainsFunc(set, func(word string) bool { return !slices.Contains(other, word) })
+}
+
+// constant reports whether an expression names no variable.
+func constant(e ast.Expr) bool {
+	is := true
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) { is = is && part.Kind() != ast.IdentKind }))
+	return is
+}

@@ -1,0 +1,126 @@
+package recovery
+
+import (
+	_ "embed"
+
+	"recoveryledger/ledger/entry"
+)
+
+//go:embed default.yaml
+var defaultDocument string
+
+//go:embed schema.json
+var schemaText string
+
+// DefaultDocument returns the file of the default policy, verbatim.
+func DefaultDocument() []byte { return []byte(defaultDocument) }
+
+// Schema returns the JSON Schema (2020-12) of a policy file's member recovery.
+// What no schema can say is checked beside it: see [Lint].
+func Schema() []byte { return []byte(schemaText) }
+
+// document is the rules as they are written.
+type document struct {
+	Limits     Limits     `json:"limits"`
+	Models     []Model    `json:"models,omitempty"`
+	Guards     []guardDoc `json:"guards,omitempty"`
+	Rules      []ruleDoc  `json:"rules"`
+	Thresholds Thresholds `json:"thresholds"`
+}
+
+// Limits are hard caps of one case.
+type Limits struct {
+	Attempts     int64 `json:"attempts"`       // of recovery, over all steps; first attempts excluded
+	CostMicroUSD int64 `json:"cost_micro_usd"` // after which no attempt is made
+	Tokens       int64 `json:"tokens"`         // read and written, after which no attempt is made
+	DeadlineMS   int64 `json:"deadline_ms"`    // from the case's beginning
+}
+
+// Model is a link of the chain that fallback_model goes down. Prices are in
+// micro-USD for a million tokens.
+type Model struct {
+	Name          string `json:"name"`
+	Account       string `json:"account"`        // who pays; quotas are per account
+	ContextTokens int64  `json:"context_tokens"` // the longest context
+	InputPrice    int64  `json:"input_micro_usd_per_mtok"`
+	OutputPrice   int64  `json:"output_micro_usd_per_mtok"`
+}
+
+// Thresholds are the gates that a run must pass to be promoted. The baseline is
+// the report of an earlier run.
+type Thresholds struct {
+	CasesMin               int64 `json:"cases_min"` // failing cases; with fewer a run is inconclusive
+	RecoveryRateMinPPM     int64 `json:"recovery_rate_min_ppm"`
+	CostPerCaseMaxMicroUSD int64 `json:"cost_per_case_max_micro_usd"` // mean over failing cases
+	LatencyP95MaxMS        int64 `json:"latency_p95_max_ms"`          // of failing cases
+	// NeverAutoRecover lists failures, class or class.code: a case with one of
+	// them that recovered by itself rejects the run.
+	NeverAutoRecover []string `json:"never_auto_recover,omitempty"`
+	// TolerancePPM is by how much a class may be worse than the baseline,
+	// ClassTolerancePPM the same for single classes.
+	TolerancePPM      int64            `json:"tolerance_ppm"`
+	ClassTolerancePPM map[string]int64 `json:"class_tolerance_ppm,omitempty"`
+	// Slices are tags that are reported on their own.
+	Slices []string `json:"slices,omitempty"`
+}
+
+// Tolerance returns by how much a class may be worse than the baseline, in
+// parts per million of its cases.
+func (t *Thresholds) Tolerance(class string) int64 {
+	if ppm, ok := t.ClassTolerancePPM[class]; ok {
+		return ppm
+	}
+	return t.TolerancePPM
+}
+
+// Never reports whether no case with such a failure may recover by itself.
+func (t *Thresholds) Never(class, code string) bool {
+	for _, never := range t.NeverAutoRecover {
+		if never == class || never == class+"."+code {
+			return true
+		}
+	}
+	return false
+}
+
+type guardDoc struct {
+	ID       string         `json:"id"`
+	When     string         `json:"when"`
+	Then     Strategy       `json:"then"`
+	Severity entry.Severity `json:"severity,omitempty"`
+}
+
+type ruleDoc struct {
+	ID          string    `json:"id"`
+	When        string    `json:"when"`
+	Verify      bool      `json:"verify,omitempty"`
+	Ladder      []rungDoc `json:"ladder"`
+	Remediation string    `json:"remediation,omitempty"`
+}
+
+// rungDoc is one rung of a ladder; which members it may have depends on its
+// strategy.
+type rungDoc struct {
+	Strategy Strategy       `json:"strategy"`
+	Max      int64          `json:"max,omitempty"` // times in a row; absent: once
+	When     string         `json:"when,omitempty"`
+	Enabled  *bool          `json:"enabled,omitempty"`
+	Variant  Variant        `json:"variant,omitempty"`
+	Scope    Scope          `json:"scope,omitempty"`
+	Account  string         `json:"account,omitempty"` // other
+	Context  string         `json:"context,omitempty"` // larger
+	Backoff  *backoffDoc    `json:"backoff,omitempty"`
+	MinMS    int64          `json:"min_ms,omitempty"`
+	MaxMS    int64          `json:"max_ms,omitempty"`
+	Severity entry.Severity `json:"severity,omitempty"`
+	Question bool           `json:"question,omitempty"`
+}
+
+// backoffDoc is an exponential pause: base·factor^k, at most max, less a random
+// part of at most jitter.
+type backoffDoc struct {
+	BaseMS    int64 `json:"base_ms"`
+	Factor    int64 `json:"factor"`
+	MaxMS     int64 `json:"max_ms"`
+	JitterPPM int64 `json:"jitter_ppm,omitempty"`
+}

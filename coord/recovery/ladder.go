@@ -1,0 +1,310 @@
+package recovery
+
+import (
+	"strconv"
+
+	"recoveryledger/ledger/entry"
+)
+
+// climb goes up a rule's ladder from where the history stands on it, to the
+// first rung that may be taken.
+func (d *decider) climb(r *rule) choice {
+	at, times := d.position(r)
+	var held Reason // why rungs were passed over, where that is more than how the ladder is written
+	for ; at < len(r.rungs); at, times = at+1, 0 {
+		rung := &r.rungs[at]
+		c := choice{Action{Strategy: rung.Strategy, Variant: rung.Variant, Scope: rung.Scope, Severity: rung.Severity,
+			Question: rung.Question, Reason: ReasonLadder}, Rule{r.ID, at}}
+		if rung.Strategy == Escalate {
+			c.action.Reason = d.whyEscalate(at, held)
+			d.noteRung(rung, at, "is the end of the ladder")
+			return c
+		}
+		if most := d.times(rung); times >= most {
+			d.noteRung(rung, at, "used ", strconv.FormatInt(times, 10), " of ", strconv.FormatInt(most, 10), " times")
+			continue
+		}
+		if obstacle := d.obstacle(rung); obstacle != nil {
+			d.noteRung(rung, at, "passed over: ", obstacle.why)
+			if obstacle.err != nil {
+				return escalation(r.ID, ReasonConditionError)
+			}
+			if obstacle.reason != "" {
+				held = obstacle.reason
+			}
+			continue
+		}
+		if why := d.prepare(&c.action, rung, times); why != "" {
+			d.noteRung(rung, at, "passed over: ", why)
+			continue
+		}
+		c.action.Verify = r.Verify && rung.Strategy.Attempts()
+		d.noteRung(rung, at, "taken")
+		return d.limit(c)
+	}
+	return escalation(r.ID, d.whyEscalate(at, held)) // not reached: every ladder ends in escalate
+}
+
+// position returns where the step stands on a ladder, and how often it took
+// that rung. It never goes back to a lower one.
+func (d *decider) position(r *rule) (at int, times int64) {
+	for i := range d.h.Rungs {
+		past := &d.h.Rungs[i]
+		if past.Step != d.h.Step || past.Rule.ID != r.ID || past.Rule.Rung < at {
+			continue
+		}
+		if past.Rule.Rung > at {
+			at, times = past.Rule.Rung, 0
+		}
+		times++
+	}
+	return at, times
+}
+
+// times is how often in a row a rung may be taken. A task's own number of
+// retries counts for fail_reassign, but not after an interruption (TSK-1).
+func (d *decider) times(r *rung) int64 {
+	if r.Strategy == FailReassign && d.h.MaxRetries != nil && !interrupted(d.class, d.code) {
+		return min(*d.h.MaxRetries, timesMax)
+	}
+	return max(r.Max, 1)
+}
+
+// obstacle is why a rung is passed over.
+type obstacle struct {
+	why    string
+	reason Reason // for the escalation, if nothing else is left
+	err    error  // of a condition
+}
+
+// obstacle returns what stands against a rung, whatever its parameters; nil if
+// nothing does.
+func (d *decider) obstacle(r *rung) *obstacle {
+	switch {
+	case r.Enabled != nil && !*r.Enabled:
+		return &obstacle{why: "the policy does not enable it"}
+	case r.Strategy == FallbackModel && d.used.safety:
+		return &obstacle{why: "a safety failure is never taken to another model"}
+	case (r.Strategy == CheckpointResume || r.Strategy == StateReset && r.Scope.needsCheckpoint()) && !d.h.Checkpoint:
+		return &obstacle{why: "there is no usable checkpoint"}
+	case r.Strategy == Reconcile && (d.h.Probe != "" || d.used.last != nil && d.used.last.Strategy == Reconcile):
+		return &obstacle{why: "reconciled already"}
+	case r.Strategy == Quarantine && d.used.quarantined, r.Strategy == Abort && d.used.aborted:
+		return &obstacle{why: "done already"}
+	}
+	if why := d.repeatsEffect(r); why != "" {
+		return &obstacle{why: why, reason: ReasonEffectsComplete}
+	}
+	holds, err := r.when.holds(d)
+	if err != nil {
+		return &obstacle{why: "its condition cannot be evaluated: " + err.Error(), err: err}
+	}
+	if !holds {
+		return &obstacle{why: "its condition does not hold"}
+	}
+	return nil
+}
+
+// needsCheckpoint reports whether a reset of that scope restores a checkpoint.
+func (s Scope) needsCheckpoint() bool { return s == ScopeProgress || s == ScopeVerified }
+
+// repeatsEffect says what stands against a rung where the effect took place:
+// executing again would add a second one, and what is irrevocable bars the way
+// back.
+func (d *decider) repeatsEffect(r *rung) string {
+	if d.effects != entry.EffectsComplete {
+		return ""
+	}
+	undoes := r.Strategy == Rollback || r.Strategy == StateReset && r.Scope != ScopeContext
+	if undoes {
+		switch d.h.Effect {
+		case entry.EffectNone, entry.EffectReversible:
+			return ""
+		case entry.EffectCompensable:
+			if r.Strategy == Rollback {
+				return ""
+			}
+			return "the effect is not undone by restoring a state"
+		}
+		return "the effect took place and cannot be undone"
+	}
+	if r.Strategy.Attempts() && !d.idempotent {
+		return "the effect took place, and executing again would add another"
+	}
+	return ""
+}
+
+// prepare fills in what an action needs beside its strategy: model and pause.
+// It returns why the rung cannot be taken, if so.
+func (d *decider) prepare(a *Action, r *rung, times int64) string {
+	switch {
+	case r.Strategy == Wait:
+		a.WaitMS = max(r.MinMS, d.retryAfter())
+		if a.WaitMS > r.MaxMS {
+			return "the server asks for a longer pause than the policy waits"
+		}
+		return ""
+	case r.Strategy == FallbackModel:
+		m := d.nextModel(r)
+		if m == nil {
+			return "no model is left"
+		}
+		a.Model = m.Name
+	case r.Strategy.Attempts():
+		a.Model = d.used.model
+	default:
+		return ""
+	}
+	return d.pause(a, r, times)
+}
+
+// pause sets how long to wait before an attempt. Another model is not bound by
+// the pause that a server asked for, nor is one that was waited for already.
+func (d *decider) pause(a *Action, r *rung, times int64) string {
+	if d.used.last != nil && d.used.last.Strategy == Wait {
+		return ""
+	}
+	a.WaitMS = d.backoff(r.Backoff, times)
+	if r.Strategy == FallbackModel {
+		return ""
+	}
+	asked := d.retryAfter()
+	if r.Backoff != nil && asked > r.Backoff.MaxMS {
+		return "the server asks for a longer pause than the policy waits"
+	}
+	a.WaitMS = max(a.WaitMS, asked)
+	return ""
+}
+
+// backoff is the pause before an attempt that was made a number of times.
+func (d *decider) backoff(b *backoffDoc, times int64) int64 {
+	if b == nil {
+		return 0
+	}
+	pause := min(b.BaseMS, b.MaxMS)
+	for ; times > 0 && pause < b.MaxMS; times-- {
+		pause = min(pause*b.Factor, b.MaxMS)
+	}
+	if span := uint64(pause * b.JitterPPM / million); span > 0 {
+		pause -= int64(Draw(d.h.Seed, "backoff", d.h.Case, d.used.attempts, d.h.Epoch) % (span + 1))
+	}
+	return pause
+}
+
+const million = 1_000_000
+
+func (d *decider) retryAfter() int64 {
+	if d.h.Failure.RetryAfterMS == nil {
+		return 0
+	}
+	return max(*d.h.Failure.RetryAfterMS, 0)
+}
+
+// nextModel is the first link of the chain that the step did not run on yet and
+// that the rung asks for; after a budget failure never a dearer one.
+func (d *decider) nextModel(r *rung) *Model {
+	models := d.p.doc.Models
+	current := model(models, d.used.model)
+	for i := range models {
+		m := &models[i]
+		switch {
+		case d.ranOn(m.Name):
+		case r.Account != "" && current != nil && m.Account == current.Account:
+		case r.Context != "" && current != nil && m.ContextTokens <= current.ContextTokens:
+		case d.used.budget && (current == nil || m.InputPrice > current.InputPrice || m.OutputPrice > current.OutputPrice):
+		default:
+			return m
+		}
+	}
+	return nil
+}
+
+func model(models []Model, name string) *Model {
+	for i := range models {
+		if models[i].Name == name {
+			return &models[i]
+		}
+	}
+	return nil
+}
+
+// ranOn reports whether the step was executed on a model.
+func (d *decider) ranOn(name string) bool {
+	if name == d.h.Model {
+		return true
+	}
+	for i := range d.h.Rungs {
+		if d.h.Rungs[i].Step == d.h.Step && d.h.Rungs[i].Model == name {
+			return true
+		}
+	}
+	return false
+}
+
+// limit lets an action pass that stays within the limits, or escalates.
+func (d *decider) limit(c choice) choice {
+	if reason := d.exceeded(&c.action); reason != "" {
+		d.note("limits", "", string(reason))
+		return escalation(RuleLimits, reason)
+	}
+	d.note("limits", "", "kept")
+	return c
+}
+
+// exceeded returns which limit an action would break, if any.
+func (d *decider) exceeded(a *Action) Reason {
+	if !a.Strategy.Attempts() && a.Strategy != Wait {
+		return ""
+	}
+	limits, own := &d.p.doc.Limits, &d.h.Budget
+	if d.h.StartedAt > 0 && d.now-d.h.StartedAt+a.WaitMS >= stricter(limits.DeadlineMS, own.DeadlineMS) {
+		return ReasonDeadlineExceeded
+	}
+	switch {
+	case a.Strategy == Wait:
+		return ""
+	case d.used.attempts >= stricter(limits.Attempts, own.Attempts) && !interrupted(d.class, d.code):
+		return ReasonAttemptsExhausted
+	case d.h.SpentMicroUSD >= stricter(limits.CostMicroUSD, own.CostMicroUSD):
+		return ReasonCostExhausted
+	case d.h.SpentTokens >= stricter(limits.Tokens, own.Tokens):
+		return ReasonTokensExhausted
+	}
+	return ""
+}
+
+func stricter(limit int64, own *int64) int64 {
+	if own == nil {
+		return limit
+	}
+	return min(limit, *own)
+}
+
+// whyEscalate is the reason to give at the end of a ladder.
+func (d *decider) whyEscalate(at int, held Reason) Reason {
+	if last := d.used.last; last != nil {
+		switch {
+		case last.Result == ResultUnverified:
+			return ReasonUnverified
+		case last.Strategy == Quarantine:
+			return ReasonAfterQuarantine
+		case last.Strategy == Abort:
+			return ReasonAfterAbort
+		case last.Strategy == Rollback:
+			return ReasonAfterRollback
+		}
+	}
+	switch {
+	case held != "":
+		return held
+	case at == 0:
+		return ReasonRule
+	}
+	return ReasonLadderExhausted
+}
+
+func (d *decider) noteRung(r *rung, at int, finding ...string) {
+	if d.steps != nil {
+		d.note("rung", strconv.Itoa(at)+" "+r.String(), finding...)
+	}
+}

@@ -1,0 +1,160 @@
+package recovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Policy is compiled rules. It never changes and may be used concurrently.
+type Policy struct {
+	doc       document
+	canonical jsontext.Value
+	hash      string
+	guards    []guard
+	rules     []rule
+	facts     map[string]func(*decider) any
+}
+
+type guard struct {
+	*guardDoc
+	when *condition
+}
+
+type rule struct {
+	*ruleDoc
+	when  *condition
+	rungs []rung
+}
+
+type rung struct {
+	*rungDoc
+	when *condition // nil: always
+}
+
+// Load compiles the rules of a policy file: YAML, or JSON, whose member recovery
+// holds them. The name stands in errors. A file with any mistake that [Lint]
+// finds is refused with an [*Error].
+func Load(name string, doc []byte) (*Policy, error) {
+	p, problems, err := load(name, doc)
+	if err != nil {
+		return nil, err
+	}
+	if len(problems) > 0 {
+		return nil, &Error{problems}
+	}
+	return p, nil
+}
+
+// Lint returns all mistakes in a policy file, in the order of lines: no YAML,
+// unknown, missing or repeated members, values of the wrong type or beyond
+// their limits, floating-point numbers, unknown strategies, misspelt classes,
+// codes and variables, conditions that are ill-typed, rules and rungs that are
+// never reached, ladders without end.
+func Lint(name string, doc []byte) []Problem {
+	_, problems, err := load(name, doc)
+	if err != nil {
+		return []Problem{{File: name, What: err.Error(), Fix: "report this"}}
+	}
+	return problems
+}
+
+// Default returns the policy that applies where no other is given.
+func Default() *Policy {
+	p, err := Load("default.yaml", []byte(defaultDocument))
+	if err != nil {
+		panic(err) // a constant, tested
+	}
+	return p
+}
+
+// FromEntry returns the rules of a policy in a log, or the default where it has
+// none.
+func FromEntry(p *entry.Policy) (*Policy, error) {
+	if p.Recovery == nil {
+		return Default(), nil
+	}
+	return Load("policy", slices.Concat([]byte(`{"recovery":`), p.Recovery, []byte("}")))
+}
+
+func load(name string, doc []byte) (*Policy, []Problem, error) {
+	src, tree := parse(name, doc)
+	rules, ok := src.rules(tree)
+	if !ok {
+		return nil, src.sorted(), nil
+	}
+	if err := src.checkSchema(rules); err != nil {
+		return nil, nil, err
+	}
+	p := &Policy{}
+	var err error
+	if p.canonical, err = canonical(rules); err != nil {
+		return nil, nil, err
+	}
+	if err := json.Unmarshal(p.canonical, &p.doc); err != nil {
+		if _, mistyped := errors.AsType[*json.SemanticError](err); mistyped && len(src.problems) > 0 {
+			return nil, src.sorted(), nil // the schema has said so
+		}
+		return nil, nil, fmt.Errorf("recovery: decode policy %s: %w", name, err)
+	}
+	if err := p.compile(src); err != nil {
+		return nil, nil, err
+	}
+	sum := sha256.Sum256(p.canonical)
+	p.hash = "sha256:" + hex.EncodeToString(sum[:])
+	return p, src.sorted(), nil
+}
+
+// canonical returns the RFC 8785 form of a value.
+func canonical(value any) (jsontext.Value, error) {
+	text, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("recovery: encode policy: %w", err)
+	}
+	v := jsontext.Value(text)
+	if err := v.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("recovery: canonicalize policy: %w", err)
+	}
+	return v, nil
+}
+
+// JSON returns the rules as RFC 8785 JSON: what a policy entry has as recovery.
+func (p *Policy) JSON() []byte { return slices.Clone(p.canonical) }
+
+// Hash returns the digest of [Policy.JSON], "sha256:" and hexadecimal digits.
+func (p *Policy) Hash() string { return p.hash }
+
+// Limits returns the hard caps of one case.
+func (p *Policy) Limits() Limits { return p.doc.Limits }
+
+// Models returns the chain that fallback_model goes down.
+func (p *Policy) Models() []Model { return slices.Clone(p.doc.Models) }
+
+// Thresholds returns the gates that a run must pass to be promoted.
+func (p *Policy) Thresholds() Thresholds {
+	t := p.doc.Thresholds
+	t.NeverAutoRecover, t.Slices = slices.Clone(t.NeverAutoRecover), slices.Clone(t.Slices)
+	t.ClassTolerancePPM = maps.Clone(t.ClassTolerancePPM)
+	return t
+}
+
+// Remediation returns what people can do against a failure, as the first rule
+// says that is for its class and code whatever else is known; empty if none.
+func (p *Policy) Remediation(class, code string) string {
+	for i := range p.rules {
+		r := &p.rules[i]
+		c := r.when
+		if c.always || (c.classes == nil || slices.Contains(c.classes, class)) && (c.codes == nil || slices.Contains(c.codes, code)) {
+			return r.Remediation
+		}
+	}
+	return ""
+}
