@@ -147,6 +147,9 @@ func (a *Attempt) check() *Error {
 			return below("/citations", i, malformed("", fmt.Sprintf("has %d bytes", len(citation)), fmt.Sprintf("write 1 to %d bytes", citationMax)))
 		}
 	}
+	if a.Effects != "" && (a.Strategy != string(recovery.Reconcile) || a.Outcome != OK) {
+		return malformed("/effects", "stands with another attempt than a reconcile that ended ok", "write the effects of a failure into the failure")
+	}
 	switch {
 	case a.Failure == nil && a.Outcome == Failed:
 		return malformed("/failure", "is missing", `describe the failure; {} is one of which nothing is known`)

@@ -44,4 +44,7 @@ const (
 	// many rejected lines.
 	idsMax        = 10
 	rejectionsMax = 100
+	// rungsMax is how many rungs of a case its entry holds: with them it is
+	// smaller than an entry may be.
+	rungsMax = 64
 )

@@ -212,8 +212,7 @@ func (s *source) admit(rec record, c Case) *Error {
 			return wrong
 		}
 	}
-	sum := sha256.Sum256([]byte(c.ID))
-	key := [16]byte(sum[:16])
+	key := idHash(c.ID)
 	if first, ok := s.seen[key]; ok {
 		return &Error{
 			Problem: entry.IDConflict,

@@ -1,0 +1,272 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/renameio/v2"
+
+	"recoveryledger/coord/recovery"
+)
+
+// The files of a run's directory. All but run.json are the same for every run
+// of the same scenario under the same configuration.
+const (
+	// TracesFile holds a trace a line, in scenario order.
+	TracesFile = "traces.ndjson"
+	// ReportFile is the report.
+	ReportFile = "report.json"
+	// ConfigFile is what the run was configured with, the policy included.
+	ConfigFile = "config.snapshot.json"
+	// SummaryFile is the report for people.
+	SummaryFile = "summary.md"
+	// InfoFile is when, where and how the run ran.
+	InfoFile = "run.json"
+	// RecordFile is the scenario of a live run with what it really did. A
+	// recorded run of it makes the same traces.
+	RecordFile = "recorded.ndjson"
+)
+
+// Snapshot is what decides what a run does, beside its scenario and the engine.
+type Snapshot struct {
+	V            int64          `json:"v"`
+	Engine       string         `json:"engine"`
+	Runtime      string         `json:"runtime"`
+	Seed         int64          `json:"seed"`
+	KeepGoing    bool           `json:"keep_going"`
+	PolicyDigest string         `json:"policy_digest"`
+	Policy       jsontext.Value `json:"policy"`
+	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
+	Baseline     *Baseline      `json:"baseline,omitzero"`
+}
+
+func (r *Run) snapshot() Snapshot {
+	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing,
+		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, Baseline: r.Baseline}
+}
+
+// Encode writes the snapshot as it stands in config.snapshot.json. Its digest
+// is that of the configuration.
+func (s *Snapshot) Encode() ([]byte, error) {
+	text, err := json.Marshal(s, jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("run: encode configuration: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// policy loads the policy of a snapshot.
+func (s *Snapshot) policy(name string) (*recovery.Policy, error) {
+	document := fmt.Appendf(nil, `{"recovery":%s}`, s.Policy)
+	return recovery.Load(name, document)
+}
+
+// Info is what differs between runs of the same scenario under the same
+// configuration.
+type Info struct {
+	Run       string `json:"run"` // id, also in a ledger
+	Scenario  string `json:"scenario"`
+	Workers   int    `json:"workers"`
+	Build     string `json:"build"` // version of the program
+	StartedAt int64  `json:"started_at"`
+	EndedAt   int64  `json:"ended_at,omitzero"` // Unix milliseconds
+	Partial   string `json:"partial,omitzero"`
+	Ledger    string `json:"ledger,omitzero"` // origin
+}
+
+// Dir is the directory of a run.
+type Dir struct {
+	path   string
+	traces *os.File
+	record *os.File // of a live run
+	out    bufio.Writer
+	also   bufio.Writer // to record
+}
+
+// ErrUsed reports a directory that holds another run.
+var ErrUsed = errors.New("run: the directory holds a run")
+
+// CreateDir makes the directory of a new run. One that holds a run is ErrUsed.
+func CreateDir(path string) (*Dir, error) {
+	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {
+		return nil, fmt.Errorf("%w: %s; go on with it by --resume, or choose another directory", ErrUsed, path)
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return &Dir{path: path}, nil
+}
+
+// ResumeDir opens the directory of a run that did not come to its end.
+func ResumeDir(path string) (*Dir, error) {
+	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err != nil {
+		return nil, fmt.Errorf("run: %s holds no run: %w", path, err)
+	}
+	return &Dir{path: path}, nil
+}
+
+// begin writes the configuration, or compares it with that of the run that is
+// resumed, and gives the traces that are there to add.
+func (d *Dir) begin(config []byte, live bool, add func(*Trace, []byte) error) error {
+	before, err := os.ReadFile(d.file(ConfigFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = renameio.WriteFile(d.file(ConfigFile), config, 0o644)
+	case err == nil && !bytes.Equal(before, config):
+		return fmt.Errorf("%w: %s was begun with another policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
+	}
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if d.traces, err = openWhole(d.file(TracesFile), add); err != nil {
+		return err
+	}
+	d.out.Reset(d.traces)
+	if live {
+		if d.record, err = openWhole(d.file(RecordFile), nil); err != nil {
+			return err
+		}
+		d.also.Reset(d.record)
+	}
+	return nil
+}
+
+func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
+
+// openWhole opens a file of lines for appending, after its last whole line: a
+// crash may have cut the one behind.
+func openWhole(path string, add func(*Trace, []byte) error) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	end, err := readTraces(path, f, add)
+	if err == nil {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Seek(end, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// readTraces gives the whole lines of a file to add, if there is one, and
+// returns where the last one ends.
+func readTraces(path string, r io.Reader, add func(*Trace, []byte) error) (end int64, err error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
+			return end, fmt.Errorf("run: read %s: %w", path, err)
+		}
+		end += int64(len(line))
+		if add == nil {
+			continue
+		}
+		line = line[:len(line)-1]
+		trace, err := DecodeTrace(line)
+		if wrong, ok := errors.AsType[*Error](err); ok {
+			wrong.File, wrong.Line = path, number
+		}
+		if err != nil {
+			return end, err
+		}
+		if err := add(&trace, line); err != nil {
+			return end, err
+		}
+	}
+}
+
+// add appends the trace of a case.
+func (d *Dir) add(done *Done) error {
+	if _, err := d.out.Write(append(done.Encoded, '\n')); err != nil {
+		return fmt.Errorf("run: write traces: %w", err)
+	}
+	if d.record == nil {
+		return nil
+	}
+	line, err := EncodeCase(done.Recovery.Case)
+	if err == nil {
+		_, err = d.also.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = errors.Join(d.out.Flush(), d.also.Flush()) // what was really done is not done twice
+	}
+	if err != nil {
+		return fmt.Errorf("run: write record: %w", err)
+	}
+	return nil
+}
+
+// finish makes the traces durable and writes the report.
+func (d *Dir) finish(r *Report, text []byte) error {
+	err := errors.Join(d.out.Flush(), d.traces.Sync(), d.traces.Close())
+	if d.record != nil {
+		err = errors.Join(err, d.also.Flush(), d.record.Sync(), d.record.Close())
+	}
+	if err == nil {
+		err = renameio.WriteFile(d.file(ReportFile), text, 0o644)
+	}
+	if err == nil {
+		err = renameio.WriteFile(d.file(SummaryFile), []byte(r.Summary()), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("run: write %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// WriteInfo writes run.json.
+func (d *Dir) WriteInfo(info Info) error {
+	text, err := json.Marshal(info, jsontext.WithIndent("  "))
+	if err == nil {
+		err = renameio.WriteFile(d.file(InfoFile), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("run: write %s: %w", d.file(InfoFile), err)
+	}
+	return nil
+}
+
+// Info reads run.json.
+func (d *Dir) Info() (Info, error) {
+	var info Info
+	text, err := os.ReadFile(d.file(InfoFile))
+	if err != nil {
+		return info, fmt.Errorf("run: %w", err)
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, fmt.Errorf("run: read %s: %w", d.file(InfoFile), err)
+	}
+	return info, nil
+}
+
+// countingReader counts and digests what is read through it.
+type countingReader struct {
+	r    io.Reader
+	read int64
+	sum  hash.Hash
+}
+
+// Read implements [io.Reader].
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read += int64(n)
+	c.sum.Write(p[:n])
+	return n, err
+}

@@ -1,0 +1,309 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+)
+
+// Config says how cases are recovered.
+type Config struct {
+	// Policy decides. It does not change while a run is in flight.
+	Policy *recovery.Policy
+	// Runtime performs the attempts; nil: [Recorded].
+	Runtime Runtime
+	// Seed gives the jitter of waits.
+	Seed int64
+	// Instance makes the idempotency keys of a live run; empty: there are none.
+	Instance string
+	// Pause lets the time of a wait pass; nil: waits are counted and not
+	// waited for.
+	Pause func(ctx context.Context, d time.Duration) error
+}
+
+// Recovery is what became of one case.
+type Recovery struct {
+	Trace Trace
+	// Case is the case with the attempts that were really made in place of
+	// those it came with: [Recorded] makes the same trace of it again.
+	Case Case
+}
+
+// actionsMax ends a case that no policy ends. No policy that loads comes near
+// it.
+const actionsMax = 100_000
+
+// Recover takes a case through its steps and answers each failure as the
+// policy decides, until all steps are done or a person has to decide. An error
+// is the runtime's: the case has no result then.
+func (c *Config) Recover(ctx context.Context, of *Case) (Recovery, error) {
+	r := recoverer{Config: c, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
+	if r.runtime == nil {
+		r.runtime = Recorded{}
+	}
+	r.t = Trace{V: scenarioVersion, Case: of.ID, Outcome: of.Outcome, Tags: of.Tags, Rungs: []Rung{}, Status: NoFailure}
+	r.h = recovery.History{
+		Case: of.ID, Seed: c.Seed, TaskType: of.TaskType, Intent: of.Intent, Risk: of.Risk.Level,
+		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget,
+	}
+	made := *of
+	made.Steps = make([]Step, 0, len(of.Steps))
+	for i := range of.Steps {
+		r.step, r.made = &of.Steps[i], of.Steps[i]
+		r.made.Attempts = nil
+		err := r.run(ctx)
+		if err != nil {
+			return Recovery{}, fmt.Errorf("run: case %s: step %s: %w", of.ID, r.step.ID, err)
+		}
+		made.Steps = append(made.Steps, r.made)
+		if r.t.Status == Escalated {
+			r.skip(&made, of.Steps[i+1:])
+			break
+		}
+		// What follows may go back to here.
+		r.h.Checkpoint = r.h.Checkpoint || r.step.Checkpoint && r.made.Outcome != NotObserved
+	}
+	r.t.Fallback = r.t.Fallback && r.t.Status == AutoRecovered
+	return Recovery{Trace: r.t, Case: made}, nil
+}
+
+// recoverer is one case on its way.
+type recoverer struct {
+	*Config
+	c       *Case
+	runtime Runtime
+	limits  recovery.Limits
+	t       Trace
+	// h is the history that the policy sees; now is the time since the case
+	// began: latencies as far as they are known, and waits. The clock is not
+	// asked, so that a recorded case decides as the live one did.
+	h       recovery.History
+	now     int64
+	outputs map[string]jsontext.Value
+
+	// Of the step that is at work: as it came, as it was made, the failure to
+	// be answered, and how many attempts went each way.
+	step    *Step
+	made    Step
+	failure *Failure
+	count   int
+	ways    map[Way]int
+}
+
+// skip notes the steps behind one that was given up.
+func (r *recoverer) skip(made *Case, rest []Step) {
+	for _, s := range rest {
+		s.Attempt, s.Attempts = Attempt{Outcome: NotObserved}, nil
+		made.Steps = append(made.Steps, s)
+		r.t.Steps.Skipped++
+	}
+}
+
+// run takes one step to its end.
+func (r *recoverer) run(ctx context.Context) error {
+	r.count, r.ways = 0, nil
+	first, err := r.attempt(ctx, Way{Model: r.step.Model})
+	if err != nil {
+		return err
+	}
+	first.Way = Way{Model: first.Model}
+	r.made.Attempt = first
+	switch first.Outcome {
+	case OK:
+		r.t.Steps.OK++
+		return nil
+	case Failed:
+		return r.answer(ctx, &first)
+	}
+	r.made.Attempt = Attempt{Outcome: NotObserved}
+	r.t.Steps.NotObserved++
+	return nil
+}
+
+// attempt performs one attempt and accounts for it.
+func (r *recoverer) attempt(ctx context.Context, w Way) (Attempt, error) {
+	q := Request{Case: r.c, Step: r.step, Way: w, Attempt: r.count, Same: r.ways[w], Failure: r.failure, Outputs: r.outputs}
+	if r.Instance != "" {
+		q.Key = idempotencyKey(r.Instance, r.c.ID, r.step.ID)
+	}
+	if deadline := r.deadline(); deadline > 0 {
+		q.TimeLeftMS = max(1, deadline-r.now)
+	}
+	a, err := r.runtime.Attempt(ctx, q)
+	if err != nil || a.Outcome != OK && a.Outcome != Failed {
+		return Attempt{Way: w, Outcome: NotObserved}, err
+	}
+	if w.Model == "" {
+		w.Model = a.Model
+	}
+	a.Way = w
+	if r.ways == nil {
+		r.ways = map[Way]int{}
+	}
+	r.ways[q.Way]++
+	r.spend(&a)
+	if a.Outcome == OK && len(a.Output) > 0 {
+		r.outputs[r.step.ID] = a.Output
+	}
+	return a, nil
+}
+
+// deadline is the stricter of the policy's and the case's; 0: there is none.
+func (r *recoverer) deadline() int64 {
+	own := r.c.Budget.DeadlineMS
+	if own == nil || r.limits.DeadlineMS > 0 && r.limits.DeadlineMS < *own {
+		return r.limits.DeadlineMS
+	}
+	return *own
+}
+
+// spend adds up what an attempt took.
+func (r *recoverer) spend(a *Attempt) {
+	if a.CostMicroUSD != nil {
+		r.t.CostMicroUSD += *a.CostMicroUSD
+	} else {
+		r.t.CostUnknown++
+	}
+	if a.LatencyMS != nil {
+		r.now += *a.LatencyMS
+	} else {
+		r.t.LatencyUnknown++
+	}
+	for _, n := range []*int64{a.TokensIn, a.TokensOut} {
+		if n != nil {
+			r.t.Tokens += *n
+		}
+	}
+	r.t.LatencyMS = r.now
+	r.t.Simulated = r.t.Simulated || a.Simulated
+	r.h.SpentMicroUSD, r.h.SpentTokens = r.t.CostMicroUSD, r.t.Tokens
+}
+
+// answer climbs the policy's ladders until the step succeeds or is given up.
+func (r *recoverer) answer(ctx context.Context, first *Attempt) error {
+	r.t.Steps.Failed++
+	r.h.Step, r.h.Tool, r.h.Model = r.step.ID, r.step.Tool, first.Model
+	r.h.Effect, r.h.Idempotent = r.step.Effect, r.step.Idempotent
+	r.fail(first.Failure)
+	if r.t.Class == "" {
+		r.t.Class, r.t.Code = r.h.Effective()
+	}
+	for range actionsMax {
+		action, rule := recovery.Decide(&r.h, r.Policy, r.now)
+		done, err := r.act(ctx, action, rule)
+		if done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %d actions without an end", errEndless, actionsMax)
+}
+
+var errEndless = errors.New("run: the policy does not end")
+
+// fail makes a failure the one to be answered.
+func (r *recoverer) fail(f *Failure) {
+	r.failure = f
+	r.h.Probe = ""
+	r.h.Failure = recovery.Failure{
+		Class: f.Class, Code: f.Code, Effects: f.Effects, ReplaySafety: f.ReplaySafety,
+		RetryAfterMS: f.Raw.RetryAfterMS, Evidence: f.Evidence != "",
+	}
+}
+
+// act does what was decided, notes it, and reports whether the step is done.
+func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recovery.Rule) (done bool, err error) {
+	if action.WaitMS > 0 {
+		r.now += action.WaitMS
+		r.t.LatencyMS = r.now
+		if r.Pause != nil {
+			if err := r.Pause(ctx, time.Duration(action.WaitMS)*time.Millisecond); err != nil {
+				return false, err
+			}
+		}
+	}
+	var a Attempt
+	result := recovery.ResultOK
+	switch {
+	case action.Strategy.Attempts(), action.Strategy == recovery.Reconcile:
+		if action.Strategy.Attempts() {
+			r.count++
+		}
+		if a, err = r.attempt(ctx, wayOf(action)); err != nil {
+			return false, err
+		}
+		result = resultOf(action, &a)
+	}
+	rung := r.h.Past(action, rule, result)
+	r.note(&rung, action, &a)
+	r.h.Rungs = append(r.h.Rungs, rung)
+	if a.Outcome == OK || a.Outcome == Failed {
+		r.made.Attempts = append(r.made.Attempts, a)
+	}
+	switch {
+	case action.Final():
+		r.t.Status, r.t.Reason, r.t.Severity = Escalated, string(action.Reason), action.Severity
+		return true, nil
+	case action.Strategy == recovery.Reconcile && result != recovery.ResultNotObserved:
+		r.h.Probe = cmp.Or(a.Effects, entry.EffectsUnknown)
+		done = a.Effects == entry.EffectsComplete && a.OutputDigest != "" // the result of the step was found
+	case action.Strategy.Attempts() && result == recovery.ResultOK:
+		done = true
+	case result == recovery.ResultFailed && action.Strategy.Attempts():
+		r.fail(a.Failure)
+	}
+	if done {
+		r.t.Status = AutoRecovered
+		r.t.Steps.Recovered++
+		r.t.Fallback = r.t.Fallback || action.Strategy == recovery.FallbackModel
+	}
+	return done, nil
+}
+
+// resultOf says what came of an attempt, as the policy has to take it.
+func resultOf(action recovery.Action, a *Attempt) recovery.Result {
+	switch {
+	case a.Outcome == Failed:
+		return recovery.ResultFailed
+	case a.Outcome != OK:
+		return recovery.ResultNotObserved
+	case action.Verify && !a.Verified:
+		return recovery.ResultUnverified
+	}
+	return recovery.ResultOK
+}
+
+// note writes a rung of the trace.
+func (r *recoverer) note(past *recovery.Rung, action recovery.Action, a *Attempt) {
+	if action.Strategy.Attempts() && past.Result != recovery.ResultNotObserved {
+		r.t.Attempts++
+	}
+	effects := r.failure.Effects
+	if action.Strategy == recovery.Reconcile && a.Effects != "" {
+		effects = a.Effects
+	}
+	variant := string(past.Variant)
+	if past.Scope != "" {
+		variant = string(past.Scope)
+	}
+	r.t.Rungs = append(r.t.Rungs, Rung{
+		Attempt: int64(r.count), Class: past.Class, Code: past.Code, ConfidencePPM: a.ConfidencePPM, CostMicroUSD: a.CostMicroUSD,
+		Effects: effects, LatencyMS: a.LatencyMS, Model: past.Model, OutputDigest: a.OutputDigest, Reason: string(action.Reason),
+		Result: string(past.Result), ResultReason: a.Reason, Rule: past.Rule.ID, Severity: action.Severity, Simulated: a.Simulated,
+		Step: r.step.ID, Strategy: string(past.Strategy), TokensIn: a.TokensIn, TokensOut: a.TokensOut, Variant: variant, WaitMS: action.WaitMS,
+	})
+}
+
+// idempotencyKey is the same for all attempts of a step in one run.
+func idempotencyKey(instance, id, step string) string {
+	sum := sha256.Sum256([]byte(instance + "|" + id + "|" + step))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,261 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Run is a batch over a scenario file with all that belongs to it: traces and
+// report in a directory, entries in a ledger.
+type Run struct {
+	Batch
+	// Scenario is the path of the file. It is read twice, first for its digest.
+	Scenario string
+	// Mode names the runtime in the report: recorded, simulated or live.
+	Mode string
+	// Outcomes is the outcome model of a simulated run.
+	Outcomes *OutcomeModel
+	// Baseline is what the report is compared with, or nil.
+	Baseline *Baseline
+	// KeepGoing passes over lines that cannot be used; otherwise the first one
+	// ends the run.
+	KeepGoing bool
+	// Dir keeps traces and report; nil: nothing is kept.
+	Dir *Dir
+	// Recorder writes entries; nil: none are written.
+	Recorder Recorder
+	// ID names the run in the ledger.
+	ID string
+
+	// Rejected is told of each line that cannot be used, Progress how many
+	// bytes of how many have been dealt with. Both may be nil.
+	Rejected func(*Error)
+	Progress func(done, total int64)
+}
+
+// Recorder writes a run into a ledger. The bodies have no header yet.
+type Recorder interface {
+	// Begin makes sure that the run is open.
+	Begin(ctx context.Context, open *entry.Run) error
+	// Attempt takes the entry of one case. It may write it later.
+	Attempt(ctx context.Context, a *entry.Attempt) error
+	// Flush writes what is still to be written.
+	Flush(ctx context.Context) error
+	// End closes the run.
+	End(ctx context.Context, closed *entry.Run) error
+}
+
+// Modes of a run.
+const (
+	ModeRecorded  = "recorded"
+	ModeSimulated = "simulated"
+	ModeLive      = "live"
+)
+
+// Do runs to the end and returns the report. With an error there is a report
+// too, if the run began, and it says in Partial that it is not whole.
+func (r *Run) Do(ctx context.Context) (Report, error) {
+	x := execution{Run: r}
+	if err := x.begin(ctx); err != nil {
+		return Report{}, err
+	}
+	err := x.cases(ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		x.subject.Partial = "interrupted"
+	default:
+		x.subject.Partial = "failed"
+	}
+	report, endErr := x.finish(context.WithoutCancel(ctx))
+	return report, errors.Join(err, endErr)
+}
+
+// execution is a run on its way.
+type execution struct {
+	*Run
+	subject Subject
+	tally   *Tally
+	known   map[[16]byte]bool // cases that the directory has traces of
+	size    int64             // of the scenario in bytes
+}
+
+// begin does what comes before the first case.
+func (x *execution) begin(ctx context.Context) error {
+	scenario, size, err := digestFile(x.Scenario)
+	if err != nil {
+		return err
+	}
+	x.size = size
+	snapshot := x.snapshot()
+	config, err := snapshot.Encode()
+	if err != nil {
+		return err
+	}
+	x.subject = Subject{Runtime: x.Mode, Policy: x.Policy, Seed: x.Seed, ConfigDigest: digest(string(config)), ScenarioDigest: scenario, Baseline: x.Baseline}
+	if x.tally, err = NewTally(x.Policy); err != nil {
+		return err
+	}
+	if x.Dir != nil {
+		if err := x.resume(config); err != nil {
+			return err
+		}
+	}
+	if x.Recorder == nil {
+		return nil
+	}
+	return x.Recorder.Begin(ctx, x.entry("open"))
+}
+
+// resume takes up what the directory holds of the run.
+func (x *execution) resume(config []byte) error {
+	known := map[[16]byte]bool{}
+	err := x.Dir.begin(config, x.Mode == ModeLive, func(t *Trace, line []byte) error {
+		known[idHash(t.Case)] = true
+		return x.tally.Add(t, leafOf(line))
+	})
+	if len(known) > 0 {
+		x.known = known
+		x.Known = func(id string) bool { return known[idHash(id)] }
+	}
+	return err
+}
+
+// cases deals with all cases.
+func (x *execution) cases(ctx context.Context) error {
+	f, err := os.Open(x.Scenario)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := &countingReader{r: f, sum: sha256.New()}
+	for done, err := range x.Batch.Run(ctx, x.Scenario, in) {
+		if err != nil {
+			if err := x.reject(err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := x.take(ctx, done); err != nil {
+			return err
+		}
+		if x.Progress != nil {
+			x.Progress(in.read, x.size)
+		}
+	}
+	if got := "sha256:" + hex.EncodeToString(in.sum.Sum(nil)); got != x.subject.ScenarioDigest {
+		return fmt.Errorf("run: %s changed while it was read", x.Scenario)
+	}
+	return nil
+}
+
+// reject passes over a line, or ends the run.
+func (x *execution) reject(err error) error {
+	var wrong *Error
+	if !errors.As(err, &wrong) || wrong.Line == 0 || !x.KeepGoing {
+		return err
+	}
+	x.subject.Rejected++
+	if len(x.subject.Rejections) < rejectionsMax {
+		x.subject.Rejections = append(x.subject.Rejections,
+			Rejection{Line: wrong.Line, Field: wrong.Field, Problem: string(wrong.Problem), Detail: cut(wrong.Detail, textMax)})
+	}
+	if x.Rejected != nil {
+		x.Rejected(wrong)
+	}
+	return nil
+}
+
+// take keeps what became of a case.
+func (x *execution) take(ctx context.Context, done *Done) error {
+	if done.Known {
+		return nil
+	}
+	if err := x.tally.Add(&done.Trace, done.Leaf); err != nil {
+		return err
+	}
+	if x.Dir != nil {
+		if err := x.Dir.add(done); err != nil {
+			return err
+		}
+	}
+	if x.Recorder == nil {
+		return nil
+	}
+	return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
+}
+
+// finish writes the report, and closes the run in the ledger if it is whole.
+func (x *execution) finish(ctx context.Context) (Report, error) {
+	report, err := x.tally.Report(x.subject)
+	if err != nil {
+		return report, err
+	}
+	text, err := report.Encode()
+	if err != nil {
+		return report, err
+	}
+	if x.Dir != nil {
+		if err := x.Dir.finish(&report, text); err != nil {
+			return report, err
+		}
+	}
+	if x.Recorder == nil {
+		return report, nil
+	}
+	if err := x.Recorder.Flush(ctx); err != nil || report.Partial != "" {
+		return report, err
+	}
+	end := x.entry("close")
+	end.RunRoot, end.ReportDigest, end.Recommendation = rootText(report.RunRoot), digest(string(text)), string(report.Recommendation)
+	return report, x.Recorder.End(ctx, end)
+}
+
+// entry is the body of an entry about the run as a whole.
+func (x *execution) entry(op string) *entry.Run {
+	return &entry.Run{Run: x.ID, Op: op, ConfigDigest: x.subject.ConfigDigest, ScenarioDigest: x.subject.ScenarioDigest, Seed: x.Seed, Engine: Engine}
+}
+
+// rootText is a run root as an entry holds it.
+func rootText(root merkle.Hash) string { return "sha256:" + hex.EncodeToString(root[:]) }
+
+// AttemptOf is the body of the entry about one case: the last rungs of its
+// trace, and the digest of all of it.
+func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
+	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: digest(string(line)), Rungs: []entry.Rung{}}
+	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
+		a.Rungs = append(a.Rungs, entry.Rung{
+			Attempt: r.Attempt, Class: r.Class, Code: r.Code, Rule: r.Rule, Strategy: r.Strategy, Model: r.Model,
+			Result: r.Result, CostMicroUSD: r.CostMicroUSD, LatencyMS: r.LatencyMS, Reason: r.Reason,
+		})
+	}
+	return a
+}
+
+// digestFile reads a file once.
+func digestFile(path string) (digest string, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, fmt.Errorf("run: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	size, err = io.Copy(sum, f)
+	if err != nil {
+		return "", 0, fmt.Errorf("run: read %s: %w", path, err)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), size, nil
+}
+
+func idHash(id string) [16]byte {
+	sum := sha256.Sum256([]byte(id))
+	return [16]byte(sum[:16])
+}

@@ -1,0 +1,187 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Engine names the engine and the version of what it decides: a change that can
+// change a trace changes it.
+const Engine = "arl-recovery/1"
+
+// Recommendation is what a report advises.
+type Recommendation string
+
+// The recommendations.
+const (
+	Promote      Recommendation = "promote"
+	Reject       Recommendation = "reject"
+	Inconclusive Recommendation = "inconclusive"
+)
+
+// Verdict is what a gate says.
+type Verdict string
+
+// The verdicts. Unknown is that of a gate about something that was not
+// observed; NotAsked that of one that the policy or the command does not ask
+// for.
+const (
+	Pass     Verdict = "pass"
+	Fail     Verdict = "fail"
+	Unknown  Verdict = "unknown"
+	NotAsked Verdict = "not_asked"
+)
+
+// Gate is a condition of the policy for a run to be promoted.
+type Gate struct {
+	Gate    string  `json:"gate"`
+	Param   string  `json:"param"` // of the policy
+	Verdict Verdict `json:"verdict"`
+	Limit   int64   `json:"limit"`
+	Value   *int64  `json:"value,omitzero"`
+	// Near is set where the verdict would be another one with a limit one step
+	// away: a case, a percent of all cases, a tenth of money or time.
+	Near   bool     `json:"near,omitzero"`
+	Detail string   `json:"detail,omitzero"`
+	Cases  []string `json:"cases,omitzero"` // that fail it, the first ones
+}
+
+// Baseline is what a run is compared with.
+type Baseline struct {
+	Digest  string          `json:"digest"` // of the report
+	Classes []BaselineClass `json:"classes"`
+}
+
+// BaselineClass is how often cases of a class recovered.
+type BaselineClass struct {
+	Class         string `json:"class"`
+	Failing       int64  `json:"failing"`
+	AutoRecovered int64  `json:"auto_recovered"`
+}
+
+// NewBaseline takes from a report what others are compared with.
+func NewBaseline(r *Report, digest string) *Baseline {
+	return &Baseline{Digest: digest, Classes: byClass(r.Classes)}
+}
+
+// byClass adds up the codes of each class.
+func byClass(rows []Class) []BaselineClass {
+	var all []BaselineClass
+	for i := range rows {
+		row := &rows[i]
+		if n := len(all); n == 0 || all[n-1].Class != row.Class {
+			all = append(all, BaselineClass{Class: row.Class})
+		}
+		last := &all[len(all)-1]
+		last.Failing += row.Failing
+		last.AutoRecovered += row.AutoRecovered
+	}
+	return all
+}
+
+// judge asks the gates and recommends: reject if one fails, inconclusive if
+// there are too few cases or something asked for was not observed or the run
+// is partial, promote otherwise.
+func (t *Tally) judge(r *Report, s Subject) {
+	th := &t.thresholds
+	enough := gate("cases_min", "thresholds.cases_min", th.CasesMin, &r.Failing, atLeast, 1)
+	if enough.Verdict == Fail {
+		enough.Verdict, enough.Detail = Unknown, "too few failing cases to tell"
+	}
+	rate := &r.RecoveryRatePPM
+	if r.Failing == 0 {
+		rate = nil
+	}
+	cost := &r.Spent.CostPerCaseMicroUSD
+	if t.all.costed == 0 {
+		cost = nil
+	}
+	r.Gates = []Gate{
+		enough,
+		gate("recovery_rate_min", "thresholds.recovery_rate_min_ppm", th.RecoveryRateMinPPM, rate, atLeast, million/100),
+		gate("cost_per_case_max", "thresholds.cost_per_case_max_micro_usd", th.CostPerCaseMaxMicroUSD, cost, atMost, tenth(th.CostPerCaseMaxMicroUSD)),
+		gate("latency_p95_max", "thresholds.latency_p95_max_ms", th.LatencyP95MaxMS, r.Spent.LatencyP95MS, atMost, tenth(th.LatencyP95MaxMS)),
+		t.neverGate(),
+		t.baselineGate(r, s.Baseline),
+	}
+	is := func(v Verdict) bool { return slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Verdict == v }) }
+	switch {
+	case enough.Verdict != Pass || r.Partial != "":
+		r.Recommendation = Inconclusive
+	case is(Fail):
+		r.Recommendation = Reject
+	case is(Unknown):
+		r.Recommendation = Inconclusive
+	default:
+		r.Recommendation = Promote
+	}
+	if r.Gates[4].Verdict == Fail {
+		r.Recommendation = Reject // one such case is one too many
+	}
+}
+
+func atLeast(value, limit int64) bool { return value >= limit }
+func atMost(value, limit int64) bool  { return value <= limit }
+
+// gate compares a value with a limit.
+func gate(name, param string, limit int64, value *int64, holds func(value, limit int64) bool, step int64) Gate {
+	g := Gate{Gate: name, Param: param, Limit: limit, Value: value, Verdict: Unknown}
+	if value == nil {
+		g.Detail = "nothing of the kind was observed"
+		return g
+	}
+	passes := holds(*value, limit)
+	g.Verdict = Fail
+	if passes {
+		g.Verdict = Pass
+	}
+	g.Near = holds(*value, limit-step) != passes || holds(*value, limit+step) != passes
+	return g
+}
+
+// neverGate fails when a case recovered by itself that never should.
+func (t *Tally) neverGate() Gate {
+	g := Gate{Gate: "never_auto_recover", Param: "thresholds.never_auto_recover", Value: &t.neverCount, Verdict: Pass, Cases: t.never}
+	switch {
+	case len(t.thresholds.NeverAutoRecover) == 0:
+		g.Verdict = NotAsked
+	case t.neverCount > 0:
+		g.Verdict = Fail
+		g.Detail = "recovered without a person: " + strings.Join(t.thresholds.NeverAutoRecover, ", ")
+	}
+	return g
+}
+
+// baselineGate fails when a class got worse by more than its tolerance. The
+// value is by how much the worst one got worse.
+func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
+	g := Gate{Gate: "baseline", Param: "thresholds.tolerance_ppm", Limit: t.thresholds.TolerancePPM, Verdict: NotAsked}
+	if base == nil {
+		return g
+	}
+	g.Verdict = Unknown
+	g.Detail = "no class of the baseline occurs"
+	now := byClass(r.Classes)
+	var worse []string
+	for _, was := range base.Classes {
+		at := slices.IndexFunc(now, func(c BaselineClass) bool { return c.Class == was.Class })
+		if at < 0 || was.Failing == 0 {
+			continue
+		}
+		loss := was.AutoRecovered*million/was.Failing - now[at].AutoRecovered*million/now[at].Failing
+		if g.Value == nil || loss > *g.Value {
+			g.Value = &loss
+		}
+		if tolerance := t.thresholds.Tolerance(was.Class); loss > tolerance {
+			worse = append(worse, fmt.Sprintf("%s recovers %d ppm less often, tolerated are %d", was.Class, loss, tolerance))
+		}
+	}
+	switch {
+	case len(worse) > 0:
+		g.Verdict, g.Detail = Fail, strings.Join(worse, "; ")
+	case g.Value != nil:
+		g.Verdict, g.Detail = Pass, ""
+	}
+	return g
+}

@@ -1,0 +1,219 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"recoveryledger/ledger/entry"
+)
+
+// stream takes the cases of a scenario through a function, several at a time,
+// and gives the results in the order of the scenario. One goroutine reads,
+// several work, the caller's takes the results. Its memory does not grow with
+// the scenario but for 16 bytes and a line number for each id.
+type stream[T any] struct {
+	workers int
+	// most is how many lines a worker takes at a time: 1 where the function
+	// waits for others.
+	most int
+	do   func(ctx context.Context, c *Case) (T, error)
+
+	room  *semaphore.Weighted
+	work  chan *job[T]
+	order chan *job[T]
+	end   error // what ended the reading, but for the end of the file; set before order is closed
+}
+
+// result is what became of one line.
+type result[T any] struct {
+	line  int
+	value T
+	done  bool // value counts
+}
+
+// job is a few lines.
+type job[T any] struct {
+	file  string
+	lines []jobLine
+	text  []byte        // of all lines
+	done  []result[T]   // one for each line, once ready is closed
+	err   error         // of the first line that is not done; it ends the run
+	ready chan struct{} // closed by the worker
+}
+
+type jobLine struct {
+	number     int
+	start, end int
+	wrong      *Error
+}
+
+// The sizes of a job: small enough to spread few cases over all workers, large
+// enough that handing it over costs nothing.
+const (
+	jobLines = 16
+	jobBytes = 256 << 10
+)
+
+// inFlightMax bounds the text of the cases that are at work, in bytes. One line
+// of the largest size fits.
+const inFlightMax = 2 * caseBytesMax
+
+// run yields the results, or errors: an [*Error] for a line that cannot be
+// used, after which the sequence goes on; any other ends it. It can be ranged
+// over once; a caller that stops ends what is at work.
+func (s *stream[T]) run(ctx context.Context, name string, r io.Reader) iter.Seq2[*result[T], error] {
+	return func(yield func(*result[T], error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		workers := max(1, s.workers)
+		s.room = semaphore.NewWeighted(inFlightMax)
+		s.work, s.order = make(chan *job[T], workers), make(chan *job[T], 2*workers)
+		var group sync.WaitGroup
+		group.Go(func() { s.read(ctx, newLineReader(name, r)) })
+		for range workers {
+			group.Go(func() { s.labour(ctx) })
+		}
+		more := s.deliver(yield)
+		cancel()
+		for range s.order { // what nobody waits for any more
+		}
+		group.Wait()
+		if more && s.end != nil {
+			yield(nil, s.end)
+		}
+	}
+}
+
+// read cuts the scenario into jobs and finds what is wrong with the file.
+func (s *stream[T]) read(ctx context.Context, lines *lineReader) {
+	defer close(s.order)
+	defer close(s.work)
+	seen := map[[16]byte]int32{}
+	var end error
+	for end == nil {
+		j := &job[T]{file: lines.file, ready: make(chan struct{})}
+		end = j.fill(lines, s.most, seen)
+		if err := s.pass(ctx, j); err != nil {
+			end = err
+		}
+	}
+	switch {
+	case !errors.Is(end, io.EOF):
+		s.end = end
+	case lines.number == 1:
+		s.end = &Error{Problem: entry.Malformed, File: lines.file, Detail: "holds no case",
+			Remedy: "check that the file is the one that was meant and was written to its end"}
+	}
+}
+
+// pass gives a job to the workers and to the one who waits for it.
+func (s *stream[T]) pass(ctx context.Context, j *job[T]) error {
+	if len(j.lines) == 0 {
+		return nil
+	}
+	if err := s.room.Acquire(ctx, int64(len(j.text))); err != nil {
+		return err
+	}
+	for _, to := range []chan *job[T]{s.work, s.order} {
+		select {
+		case to <- j:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// fill takes lines until the job is large enough or the scenario ends.
+func (j *job[T]) fill(lines *lineReader, most int, seen map[[16]byte]int32) error {
+	for len(j.lines) < most && len(j.text) < jobBytes {
+		start := len(j.text)
+		text, wrong, err := lines.next(j.text)
+		if err != nil {
+			return err
+		}
+		j.text = text
+		if wrong == nil {
+			wrong = claim(idOf(text[start:]), lines.number, seen)
+		}
+		if wrong != nil {
+			lines.at(wrong)
+		}
+		j.lines = append(j.lines, jobLine{number: lines.number, start: start, end: len(text), wrong: wrong})
+	}
+	return nil
+}
+
+// claim notes an id, or says which line had it before.
+func claim(id string, line int, seen map[[16]byte]int32) *Error {
+	if id == "" {
+		return nil
+	}
+	key := idHash(id)
+	if first, ok := seen[key]; ok {
+		return &Error{Problem: entry.IDConflict, Field: "/id", Detail: fmt.Sprintf("%.140q already stands on line %d", id, first),
+			Remedy: "give each case its own id"}
+	}
+	seen[key] = int32(line)
+	return nil
+}
+
+// labour works off jobs.
+func (s *stream[T]) labour(ctx context.Context) {
+	for j := range s.work {
+		j.done = make([]result[T], len(j.lines))
+		for i := range j.lines {
+			if j.err = s.one(ctx, j, i); j.err != nil {
+				break
+			}
+		}
+		close(j.ready)
+	}
+}
+
+// one does the case on one line of a job.
+func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
+	l, result := &j.lines[i], &j.done[i]
+	result.line = l.number
+	if err := ctx.Err(); err != nil || l.wrong != nil {
+		return err
+	}
+	c, wrong := decodeCase(j.text[l.start:l.end])
+	if wrong != nil {
+		wrong.File, wrong.Line, l.wrong = j.file, l.number, wrong
+		return nil
+	}
+	var err error
+	result.value, err = s.do(ctx, &c)
+	result.done = err == nil
+	return err
+}
+
+// deliver yields the results in order and reports whether the scenario came to
+// its end.
+func (s *stream[T]) deliver(yield func(*result[T], error) bool) bool {
+	for j := range s.order {
+		<-j.ready
+		for i := range j.done {
+			var more bool
+			switch {
+			case j.lines[i].wrong != nil:
+				more = yield(nil, j.lines[i].wrong)
+			case j.done[i].done:
+				more = yield(&j.done[i], nil)
+			default:
+				yield(nil, j.err)
+			}
+			if !more {
+				return false
+			}
+		}
+		s.room.Release(int64(len(j.text)))
+	}
+	return true
+}
