@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -236,7 +237,11 @@ type pending struct {
 	entries []*entry.Entry // admitted so far
 	took    time.Duration  // for the sync
 	ids     map[[1 + sha256.Size]byte]uint64
+	index   []indexKey
 }
+
+// indexKey is a key of the dedup or of a secondary index, with its value.
+type indexKey struct{ key, value []byte }
 
 // commit orders the submissions, makes what was admitted durable under a new
 // signed tree head, and answers. A chunk of a snapshot may travel along.
@@ -261,6 +266,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 		}
 	}
 	if p.next > p.first {
+		l.putIndexes(p)
 		l.sign(p)
 	}
 	if !p.store.Empty() {
@@ -353,18 +359,27 @@ func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key [1 + 
 	return nil, nil
 }
 
-// put writes an entry, its indexes and the tiles it completes.
+// put writes an entry and the tiles it completes, and notes its index keys.
 func (l *Log) put(p *pending, e *entry.Entry, dedup [1 + sha256.Size]byte) {
 	o := &l.order
 	o.buf = e.AppendRecord(o.buf[:0], p.at)
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
-	l.must(p.store.Set(dedup[:], binary.BigEndian.AppendUint64(nil, p.next), nil))
+	p.index = append(p.index, indexKey{dedup[:], binary.BigEndian.AppendUint64(nil, p.next)})
 	for _, tag := range e.Tags(p.next) {
-		l.must(p.store.Set(tagKey(tag, p.next), nil, nil))
+		p.index = append(p.index, indexKey{tagKey(tag, p.next), nil})
 	}
 	l.must(o.frontier.Append(e.LeafHash(p.at), func(level uint, index uint64, h merkle.Hash) {
 		l.place(p, level, index, h)
 	}))
+}
+
+// putIndexes writes the index keys of the commit in their order, which is how the
+// store takes them in fastest.
+func (l *Log) putIndexes(p *pending) {
+	slices.SortFunc(p.index, func(a, b indexKey) int { return bytes.Compare(a.key, b.key) })
+	for _, index := range p.index {
+		l.must(p.store.Set(index.key, index.value, nil))
+	}
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level

@@ -142,7 +142,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 		CacheSize:                   blockCache,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       64,
 	}
 	// A block that cannot be read is an error of who reads it: it ends the
@@ -150,7 +150,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	options.EventListener = &pebble.EventListener{DataCorruption: func(info pebble.DataCorruptionInfo) {
 		cfg.Logger.Error("damaged file", slog.String("path", info.Path), slog.Any("error", info.Details))
 	}}
-	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}

@@ -55,18 +55,21 @@ func runOurs(ctx context.Context, b *bench, dir string, submitters int) (r ourRu
 
 // versus compares rates at a number of submitters.
 func versus(ctx context.Context, b *bench, name string, submitters int, peer peerSettings, target float64) error {
+	var cpus [2][]float64 // µs an entry: ours, theirs
 	mine, theirs, err := b.turns(func(dir string) (float64, error) {
 		r, err := runOurs(ctx, b, dir, submitters)
+		cpus[0] = append(cpus[0], float64(r.cpu)/float64(time.Microsecond))
 		return r.rate, err
 	}, func(dir string) (float64, error) {
 		r, err := runTessera(ctx, b, dir, submitters, peer)
+		cpus[1] = append(cpus[1], float64(r.cpu)/float64(time.Microsecond))
 		return r.rate, err
 	})
 	if err != nil {
 		return err
 	}
 	b.print(row{name: name, value: mine / theirs, unit: "× tessera", target: target,
-		detail: fmt.Sprintf("%.0f and %.0f entries/s", mine, theirs)})
+		detail: fmt.Sprintf("%.0f and %.0f entries/s, %.0f and %.0f µs of processor time each", mine, theirs, median(cpus[0]), median(cpus[1]))})
 	return nil
 }
 

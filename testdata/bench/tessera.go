@@ -32,8 +32,9 @@ type peerSettings struct {
 
 // peerResult is what a run of Tessera came to.
 type peerResult struct {
-	rate  float64 // entries a second
-	bytes float64 // allocated on disk, an entry
+	rate  float64       // entries a second
+	cpu   time.Duration // processor time an entry
+	bytes float64       // allocated on disk, an entry
 }
 
 // runTessera has adders submit entries for the time of b.
@@ -78,10 +79,12 @@ func runTessera(ctx context.Context, b *bench, dir string, adders int, s peerSet
 			return err
 		}
 	}
+	before := cpuTime()
 	done, elapsed, err := closedLoop(adders, b.time, plainEntries(), add)
 	if err != nil {
 		return peerResult{}, err
 	}
+	cpu := (cpuTime() - before) / time.Duration(done)
 	if err := shutdown(ctx); err != nil {
 		return peerResult{}, err
 	}
@@ -90,7 +93,7 @@ func runTessera(ctx context.Context, b *bench, dir string, adders int, s peerSet
 		return peerResult{}, err
 	}
 	bytes, err := allocated(dir)
-	return peerResult{float64(done) / elapsed.Seconds(), float64(bytes) / float64(size)}, err
+	return peerResult{float64(done) / elapsed.Seconds(), cpu, float64(bytes) / float64(size)}, err
 }
 
 func quiet() {
