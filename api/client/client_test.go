@@ -350,10 +350,67 @@ func TestUnresponsiveServer(t *testing.T) {
 		}
 	}
 	n.pass(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", api.MediaJSON)
 		_, _ = io.Copy(w, strings.NewReader(strings.Repeat(" ", 2<<20)))
 	})
 	if _, err := n.client(nil).Log(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// A server that is no ledger is told from one that refuses, and not asked again;
+// a proxy's own refusal stays one.
+func TestServerThatIsNoLedger(t *testing.T) {
+	for _, c := range []struct {
+		desc      string
+		answer    func(w http.ResponseWriter)
+		malformed bool
+	}{
+		{"a page for everything", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>hello</html>") }, true},
+		{"nothing", func(http.ResponseWriter) {}, true},
+		{"no such page", func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) }, true},
+		{"no such method", func(w http.ResponseWriter) { w.WriteHeader(http.StatusMethodNotAllowed) }, true},
+		{"a problem of another status", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", api.MediaProblem)
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"type":"about:blank","title":"t","status":400}`)
+		}, true},
+		{"a proxy that asks who is there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, false},
+		{"a proxy without a ledger", func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, false},
+	} {
+		t.Run(c.desc, func(t *testing.T) {
+			n := start(t)
+			var requests atomic.Int64
+			n.pass(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				c.answer(w)
+			})
+			calls := []func(*client.Client) error{
+				func(l *client.Client) error { _, err := l.Log(t.Context()); return err },
+				func(l *client.Client) error { _, err := l.Receipt(t.Context(), 0); return err },
+				func(l *client.Client) error { _, err := l.Head(t.Context()); return err },
+				func(l *client.Client) error { _, err := l.Submit(t.Context(), n.good()); return err },
+				func(l *client.Client) error { _, err := l.SubmitBatch(t.Context(), n.goods(2)); return err },
+				func(l *client.Client) error { _, err := l.Chain(t.Context()); return err },
+				func(l *client.Client) error {
+					for _, err := range l.Events(t.Context(), 0) {
+						return err
+					}
+					return nil
+				},
+			}
+			for i, call := range calls {
+				requests.Store(0)
+				err := call(n.client(&client.Config{Attempts: 2}))
+				_, problem := errors.AsType[*api.Problem](err)
+				if errors.Is(err, client.ErrMalformed) != c.malformed || problem == c.malformed {
+					t.Errorf("call %d: error %v", i, err)
+				}
+				if c.malformed && requests.Load() != 1 {
+					t.Errorf("call %d: asked %d times", i, requests.Load())
+				}
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Client) Accepted() Head {
 // Head fetches the published tree head, with all its signatures, and accepts
 // it.
 func (c *Client) Head(ctx context.Context) (Head, error) {
-	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote})
+	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, answer: "text/plain"})
 	if err != nil {
 		return Head{}, err
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ type call struct {
 	path      string // below the URL, percent-encoded, with the query
 	mediaType string // of the body
 	body      []byte
-	limit     int64 // bytes that the answer may have
+	limit     int64  // bytes that the answer may have
+	answer    string // its media type; empty: JSON
 }
 
 // reply is an answer with a status of success.
@@ -35,7 +37,7 @@ type reply struct {
 }
 
 // do makes the call, again if it is worth it. The error is an [*api.Problem],
-// an error of the network or that of ctx.
+// [ErrMalformed], an error of the network or that of ctx.
 func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 	for attempt := 1; ; attempt++ {
 		r, err := c.once(ctx, do)
@@ -51,7 +53,7 @@ func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 // pause waits before the next attempt, as long as the server asks for, and
 // reports false if none is worth it.
 func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
-	if ctx.Err() != nil || errors.Is(err, errMalformed) {
+	if ctx.Err() != nil || errors.Is(err, ErrMalformed) {
 		return false
 	}
 	wait := min(backoffMin<<min(attempt-1, 10), backoffMax)
@@ -73,12 +75,12 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 	}
 }
 
-// errMalformed reports an answer that no ledger gives. It is not asked for
-// again.
-var errMalformed = errors.New("the answer is not one of a ledger")
+// ErrMalformed reports an answer that no ledger gives: something else stands at
+// the URL, or in between, or the server lies. It is not asked for again.
+var ErrMalformed = errors.New("not the answer of a ledger (check the URL, and what stands in between)")
 
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
 // once makes the call.
@@ -114,10 +116,19 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 		return nil, err
 	}
 	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
+		if got, want := mediaType(response), cmp.Or(do.answer, api.MediaJSON); got != want {
+			return nil, errors.Join(malformed("content type %.80q, want %s", got, want), response.Body.Close())
+		}
 		return response, nil
 	}
 	defer response.Body.Close()
 	return nil, problemOf(response)
+}
+
+// mediaType returns the media type of an answer, without parameters.
+func mediaType(response *http.Response) string {
+	name, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // what is no type is no type of ours
+	return name
 }
 
 // problemOf reads the problem that an answer is.
@@ -127,14 +138,27 @@ func problemOf(response *http.Response) error {
 		return err
 	}
 	p := new(api.Problem)
-	mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if mediaType != api.MediaProblem || json.Unmarshal(body, p) != nil || p.Status != response.StatusCode {
-		p = api.NewStatus(response.StatusCode, fmt.Sprintf("%.200q", body), "is there a ledger at this URL?")
+	if mediaType(response) != api.MediaProblem || json.Unmarshal(body, p) != nil || p.Status != response.StatusCode {
+		if !fromBetween(response.StatusCode) {
+			return malformed("status %s, %.200q", response.Status, body)
+		}
+		p = api.NewStatus(response.StatusCode, fmt.Sprintf("%.200q", body), "ask whoever runs what stands between here and the ledger")
 	}
 	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil && p.RetryAfterMS == 0 {
 		p.RetryAfterMS = int64(seconds) * 1000
 	}
 	return p
+}
+
+// fromBetween reports whether a proxy may refuse with this status on its own: it
+// wants to know who asks, it is too much, or the ledger is not there.
+func fromBetween(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+		return true
+	}
+	return status >= http.StatusInternalServerError
 }
 
 // get asks for a JSON value.

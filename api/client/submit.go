@@ -125,7 +125,7 @@ func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registere
 		body = longer
 		count++
 	}
-	r, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaNDJSON, body: body, limit: maxAnswer})
+	r, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaNDJSON, body: body, limit: maxAnswer, answer: api.MediaNDJSON})
 	if problem, ok := errors.AsType[*api.Problem](err); ok && !problem.Temporary() {
 		return nil, problem, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"charm.land/fang/v2"
 
 	"recoveryledger/api"
+	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery/run"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -112,6 +113,8 @@ func systemCode(err error) int {
 		return exitDenied
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
 		return exitIO
+	case errors.Is(err, client.ErrMalformed):
+		return exitVerification
 	}
 	return exitInternal
 }

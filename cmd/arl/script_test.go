@@ -10,6 +10,8 @@ import (
 	"flag"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +38,7 @@ func TestMain(m *testing.M) {
 //
 //	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
 //	shutdown              ends it with SIGTERM and wants exit code 0
+//	stranger DIR          serves the files of a directory by HTTP, as no ledger does, and sets URL
 //	exits CODE arl …      wants an exact exit code
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
 //	replace FILE OLD NEW  replaces text that must be there
@@ -52,7 +55,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve": scriptServe, "shutdown": scriptShutdown, "exits": scriptExits, "field": scriptField,
+			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "exits": scriptExits, "field": scriptField,
 			"replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
 		},
 	})
@@ -107,6 +110,12 @@ func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	if err != nil {
 		ts.Fatalf("shutdown: %v\n%s", err, s.stderr.String())
 	}
+}
+
+func scriptStranger(ts *testscript.TestScript, _ bool, args []string) {
+	web := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	ts.Defer(web.Close)
+	ts.Setenv("URL", web.URL)
 }
 
 func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
