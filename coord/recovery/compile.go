@@ -38,6 +38,7 @@ type fault struct{ what, fix string }
 
 // compile compiles one condition. Never says that it is never true.
 func (c *compiler) compile(source string) (compiled *condition, never bool, faults []fault) {
+	var err error
 	checked, issues := c.env.Compile(source)
 	if issues.Err() != nil {
 		for _, e := range issues.Errors() {
@@ -52,23 +53,26 @@ func (c *compiler) compile(source string) (compiled *condition, never bool, faul
 	if faults := c.vet(expr); faults != nil {
 		return nil, false, faults
 	}
-	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
+	compiled = new(condition)
+	if compiled.narrow(expr) {
+		return compiled, compiled.never(), nil
+	}
+	if compiled.program, err = c.env.Program(checked, cel.EvalOptions(cel.OptOptimize)); err != nil {
 		return nil, false, []fault{{err.Error(), "write it another way"}}
 	}
-	if constant(expr) {
-		value, _, err := program.Eval(cel.NoVars())
-		if err != nil {
-			return nil, false, []fault{{"fails always: " + err.Error(), "compare with what varies"}}
-		}
-		return &condition{always: value == types.True}, value != types.True, nil
+	if !constant(expr) {
+		return compiled, compiled.never(), nil
 	}
-	compiled = &condition{program: program}
-	if compiled.narrow(expr) {
-		compiled.program = nil
+	value, _, err := compiled.program.Eval(cel.NoVars())
+	if err != nil {
+		return nil, false, []fault{{"fails always: " + err.Error(), "compare with what varies"}}
 	}
-	never = compiled.classes != nil && len(compiled.classes) == 0 || compiled.codes != nil && len(compiled.codes) == 0
-	return compiled, never, nil
+	return &condition{always: value == types.True}, value != types.True, nil
+}
+
+// never reports whether what c says of class and code cannot be.
+func (c *condition) never() bool {
+	return c.classes != nil && len(c.classes) == 0 || c.codes != nil && len(c.codes) == 0
 }
 
 // syntaxFault words an error of CEL.

@@ -72,7 +72,7 @@ func facts() []fact {
 		text("tool", nil, func(d *decider) string { return d.h.Tool }),
 		text("model", nil, func(d *decider) string { return d.used.model }),
 		text("effect", []string{"none", "reversible", "compensable", "irrevocable", "undeclared"},
-			func(d *decider) string { return declared(d.h.Effect) }),
+			func(d *decider) string { return string(declared(d.h.Effect)) }),
 		truth("idempotent", func(d *decider) bool { return d.idempotent }),
 		truth("checkpoint", func(d *decider) bool { return d.h.Checkpoint }),
 
@@ -102,11 +102,13 @@ func known(s entry.ReplaySafety) string {
 	return string(s)
 }
 
-func declared(e entry.Effect) string {
+// declared is what a step does to the world, as far as anything automatic may
+// assume (EXE-3).
+func declared(e entry.Effect) entry.Effect {
 	if e == "" {
-		return string(entry.EffectUndeclared)
+		return entry.EffectUndeclared
 	}
-	return string(e)
+	return e
 }
 
 // words turns names of any type into strings.

@@ -38,6 +38,11 @@ func (d *decider) climb(r *rule) choice {
 			d.noteRung(rung, at, "passed over: ", why)
 			continue
 		}
+		if c.action.WaitMS > 0 && d.outlasts(c.action.WaitMS) {
+			d.noteRung(rung, at, "passed over: its pause of ", strconv.FormatInt(c.action.WaitMS, 10), " ms outlasts the deadline")
+			held = ReasonDeadlineExceeded
+			continue
+		}
 		c.action.Verify = r.Verify && rung.Strategy.Attempts()
 		d.noteRung(rung, at, "taken")
 		return d.limit(c)
@@ -108,16 +113,15 @@ func (d *decider) obstacle(r *rung) *obstacle {
 // needsCheckpoint reports whether a reset of that scope restores a checkpoint.
 func (s Scope) needsCheckpoint() bool { return s == ScopeProgress || s == ScopeVerified }
 
-// repeatsEffect says what stands against a rung where the effect took place:
-// executing again would add a second one, and what is irrevocable bars the way
-// back.
+// repeatsEffect says what stands against a rung where an effect took place, or
+// may have: what is irrevocable bars the way back, and executing again would add
+// a second effect.
 func (d *decider) repeatsEffect(r *rung) string {
-	if d.effects != entry.EffectsComplete {
+	if d.effects == entry.EffectsNone {
 		return ""
 	}
-	undoes := r.Strategy == Rollback || r.Strategy == StateReset && r.Scope != ScopeContext
-	if undoes {
-		switch d.h.Effect {
+	if r.Strategy == Rollback || r.Strategy == StateReset && r.Scope != ScopeContext {
+		switch declared(d.h.Effect) {
 		case entry.EffectNone, entry.EffectReversible:
 			return ""
 		case entry.EffectCompensable:
@@ -126,7 +130,7 @@ func (d *decider) repeatsEffect(r *rung) string {
 			}
 			return "the effect is not undone by restoring a state"
 		}
-		return "the effect took place and cannot be undone"
+		return "nothing rolls back past an effect that cannot be undone"
 	}
 	if r.Strategy.Attempts() && !d.idempotent {
 		return "the effect took place, and executing again would add another"
@@ -257,10 +261,9 @@ func (d *decider) exceeded(a *Action) Reason {
 		return ""
 	}
 	limits, own := &d.p.doc.Limits, &d.h.Budget
-	if d.h.StartedAt > 0 && d.now-d.h.StartedAt+a.WaitMS >= stricter(limits.DeadlineMS, own.DeadlineMS) {
-		return ReasonDeadlineExceeded
-	}
 	switch {
+	case d.outlasts(a.WaitMS):
+		return ReasonDeadlineExceeded
 	case a.Strategy == Wait:
 		return ""
 	case d.used.attempts >= stricter(limits.Attempts, own.Attempts) && !interrupted(d.class, d.code):
@@ -271,6 +274,11 @@ func (d *decider) exceeded(a *Action) Reason {
 		return ReasonTokensExhausted
 	}
 	return ""
+}
+
+// outlasts reports whether the deadline is over after a pause.
+func (d *decider) outlasts(pause int64) bool {
+	return d.h.StartedAt > 0 && d.now-d.h.StartedAt+pause >= stricter(d.p.doc.Limits.DeadlineMS, d.h.Budget.DeadlineMS)
 }
 
 func stricter(limit int64, own *int64) int64 {

@@ -121,8 +121,8 @@ const (
 	ReasonDeadlineExceeded  Reason = "deadline_exceeded"  // limits.deadline_ms
 	ReasonConditionError    Reason = "condition_error"    // a when could not be evaluated
 	ReasonNotObserved       Reason = "not_observed"       // the wanted attempt was never made
-	ReasonAfterQuarantine Reason = "after_quarantine"   // fenced; a person decides
-	ReasonAfterAbort      Reason = "after_abort"        // stopped; a person decides
-	ReasonAfterRollback   Reason = "after_rollback"     // signalled; incident decides
+	ReasonAfterQuarantine   Reason = "after_quarantine"   // fenced; a person decides
+	ReasonAfterAbort        Reason = "after_abort"        // stopped; a person decides
+	ReasonAfterRollback     Reason = "after_rollback"     // signalled; incident decides
 	ReasonUnverified        Reason = "unverified"         // success that nothing verified, and no rung left
 )
