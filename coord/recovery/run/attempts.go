@@ -16,7 +16,8 @@ import (
 //
 //   - A step is an attempt. It depends softly on the one before: each starts
 //     from a fresh checkout, but happens because the other failed.
-//   - Another attempt tries the first one again, on the same model or another.
+//   - An attempt tries the first one again, on the same model or another; after
+//     one that passed, which a harness may not trust, it begins anew.
 //   - Its agent is the model; the harness answers for the case, and for rows
 //     that do not name their model.
 //   - The effect is reversible: edits in a working tree. A failed attempt left
@@ -43,7 +44,7 @@ type attemptGroup struct {
 	name   string
 	rec    record // of its first row
 	c      Case
-	model  string // of the first attempt
+	first  int // the step that those after it try again
 	broken bool
 }
 
@@ -142,10 +143,11 @@ func (g *attemptGroup) add(row attemptRow, rec record) *Error {
 	if wrong != nil {
 		return wrong
 	}
-	if next > 0 {
-		step.again(&g.c.Steps[0], anotherModel(row.Model, g.model))
+	if next > g.first && g.c.Steps[next-1].Outcome != OK {
+		first := &g.c.Steps[g.first]
+		step.again(first, anotherModel(step.Model, first.Model))
 	} else {
-		g.model = row.Model
+		g.first = next
 	}
 	g.c.Steps = append(g.c.Steps, step)
 	if g.c.Outcome != OK && step.Outcome != NotObserved {
@@ -171,7 +173,7 @@ func (row *attemptRow) step(index int, rec record) (Step, *Error) {
 	}
 	step := Step{
 		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible,
-		Attempt: Attempt{Outcome: NotObserved, Way: Way{Model: row.Model}, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
+		Attempt: Attempt{Outcome: NotObserved, Way: Way{Model: modelID(row.Model)}, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
 	}
 	if index > 0 {
 		step.Parents = []Parent{{Step: strconv.Itoa(index - 1), Dep: entry.Soft}}

@@ -46,7 +46,7 @@ func toolEffect(tool string) entry.Effect {
 // known of its effects: a step without effect has none, and a call that was
 // refused before it did anything has none; everything else is unknown.
 func failedWith(effect entry.Effect, raw RawError, evidence string) *Failure {
-	raw.Text = cut(raw.Text, textMax)
+	raw.Text, raw.ProviderCode = cut(raw.Text, textMax), cut(raw.ProviderCode, codeMax)
 	label, refused := classify(raw)
 	f := &Failure{Raw: raw, Label: label, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: evidence}
 	if refused || effect == entry.EffectNone {

@@ -50,6 +50,11 @@ func (s *Stream) Entries(c Case) []entry.Body {
 	var failed *Step
 	for i := range c.Steps {
 		step := &c.Steps[i]
+		if len(step.Attempts) > 0 { // the log has what came of it in the end
+			ended := *step
+			ended.Attempt = *step.final()
+			step = &ended
+		}
 		b.step(step)
 		if step.Failure != nil {
 			failed = step

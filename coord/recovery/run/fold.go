@@ -10,7 +10,8 @@ import (
 // steps that try a failed one again become attempts of that step, and what
 // depended on them depends on it. A run that failed by the source's own
 // verdict ends with the step "verdict", so that nothing that is done about an
-// earlier step makes a failed run a recovered one.
+// earlier step makes a failed run a recovered one. A run that made no call is
+// the one step "run".
 //
 // What a later try depended on is lost, as the step it belongs to stands
 // before that.
@@ -19,7 +20,8 @@ func Fold(c Case) Case {
 	c.Steps = make([]Step, 0, len(steps)+1)
 	index, into := map[string]int{}, map[string]string{}
 	for _, step := range steps {
-		if at, ok := index[step.RetryOf]; ok {
+		at, ok := index[step.RetryOf]
+		if ok && c.Steps[at].Outcome == Failed && step.Outcome != NotObserved {
 			first := &c.Steps[at]
 			first.Attempts = append(first.Attempts, step.Attempt)
 			first.Attempts = append(first.Attempts, step.Attempts...)
@@ -33,8 +35,11 @@ func Fold(c Case) Case {
 		index[step.ID] = len(c.Steps)
 		c.Steps = append(c.Steps, step)
 	}
-	if c.Outcome == Failed && c.Verdict != nil {
+	switch {
+	case c.Outcome == Failed && c.Verdict != nil:
 		c.Steps = append(c.Steps, c.verdict())
+	case len(c.Steps) == 0:
+		c.Steps = []Step{{ID: "run", Agent: c.Agent, Effect: entry.EffectNone, Attempt: Attempt{Outcome: c.Outcome}}}
 	}
 	c.Verdict = nil
 	return c

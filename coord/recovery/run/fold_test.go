@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -26,12 +27,12 @@ func foldAll(tb testing.TB, cases []Case) []Case {
 				tb.Fatalf("case %s step %s: first attempt %+v", c.ID, s.ID, s.Way)
 			}
 			for _, a := range s.Attempts {
-				if a.Strategy == "" || (a.Failure != nil) != (a.Outcome == Failed) {
+				if a.Strategy == "" || s.Outcome != Failed || a.Outcome == NotObserved || (a.Failure != nil) != (a.Outcome == Failed) {
 					tb.Fatalf("case %s step %s: attempt %+v", c.ID, s.ID, a)
 				}
 			}
 		}
-		if c.Verdict != nil {
+		if c.Verdict != nil || before == 0 {
 			before++
 		}
 		if before != after {
@@ -40,6 +41,29 @@ func foldAll(tb testing.TB, cases []Case) []Case {
 		out = append(out, folded)
 	}
 	return out
+}
+
+// checkScenario writes cases as lines of a scenario and reads them again. Only
+// a limit of the format may stand against that.
+func checkScenario(tb testing.TB, cases []Case) {
+	tb.Helper()
+	for _, c := range foldAll(tb, cases) {
+		line, err := EncodeCase(c)
+		var wrong *Error
+		if errors.As(err, &wrong) && wrong.Problem == entry.TooLarge {
+			continue
+		}
+		if err != nil {
+			tb.Fatalf("case %s: %v", c.ID, err)
+		}
+		back, err := DecodeCase(line)
+		if err != nil {
+			tb.Fatalf("case %s: %v\n%s", c.ID, err, line)
+		}
+		if again, err := EncodeCase(back); err != nil || string(again) != string(line) {
+			tb.Fatalf("case %s reads as another:\n%s\n%s", c.ID, line, again)
+		}
+	}
 }
 
 // attemptLists writes the attempts of each step with the edges into it.
@@ -70,9 +94,10 @@ func TestFoldTranscript(t *testing.T) {
 		{"another thing", transcript("1", call("book", `{"seat": "AB1234"}`), answer(bad), call("book", `{"seat": "CD5678"}`), answer(good)),
 			"0() =failed[output.bad_arguments]; 1(0~) =ok"},
 		{"no answer", transcript("1", call("book", `{}`), answer(bad), call("book", `{}`)),
-			"0() =failed[output.bad_arguments] retry=not_observed"},
+			"0() =failed[output.bad_arguments]; 1(0~) =not_observed"},
 		{"a failed run", transcript("0", call("cancel_reservation", `{}`), answer(good)),
 			"0() =ok; verdict(0~) =failed[verify.gate_failed]"},
+		{"a run without a call", transcript("1"), "run() =ok"},
 		{"a failed run without a step", transcript("0"), "verdict() =failed[verify.gate_failed]"},
 	} {
 		folded := foldAll(t, importText(t, OpenAIChat, c.text))
@@ -121,11 +146,12 @@ func TestFoldRealRuns(t *testing.T) {
 		want      map[string]int
 	}{
 		{OpenAIChat, "tau_bench_airline", ".json", 200, map[string]int{"retry failed": 9, "retry_altered/repair_args failed": 26, "retry_altered/repair_args ok": 28}},
-		{Attempts, "aider_swe_bench", ".ndjson", 300, map[string]int{"retry failed": 191, "retry ok": 23, "fallback_model failed": 276, "fallback_model ok": 45}},
+		{Attempts, "aider_swe_bench", ".ndjson", 300, map[string]int{"retry failed": 191, "retry ok": 22, "fallback_model failed": 273, "fallback_model ok": 39}},
 		{ToolBench, "toolbench", ".json", 15, map[string]int{"retry failed": 34, "retry_altered/repair_args failed": 19, "retry_altered/repair_args ok": 13}},
 	} {
 		t.Run(set.name, func(t *testing.T) {
 			folded := foldAll(t, importFiles(t, set.format, dataFiles(t, set.name, set.ext)))
+			checkScenario(t, folded)
 			if len(folded) != set.cases {
 				t.Errorf("%d cases, want %d", len(folded), set.cases)
 			}
@@ -133,5 +159,16 @@ func TestFoldRealRuns(t *testing.T) {
 				t.Errorf("attempts after the first (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A step that succeeded in the end is an execution that did; no signal is made
+// of its first attempts.
+func TestEntriesOfSecondAttempts(t *testing.T) {
+	c := importText(t, OTLP, otlpSample())[0]
+	c.Steps = c.Steps[:1]
+	bodies := testStream("sha256:0").Entries(c)
+	if len(bodies) != 1 || bodies[0].(*entry.Execution).Progress != entry.Confirmed {
+		t.Errorf("entries %+v", bodies)
 	}
 }

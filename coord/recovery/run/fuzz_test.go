@@ -9,8 +9,8 @@ import (
 )
 
 // fuzzImport looks for inputs of a format that break a promise of Import:
-// it ends, every case and error is as checkCase and checkError want it, and
-// a second reading gives the same.
+// it ends, every case and error is as checkCase and checkError want it, a
+// second reading gives the same, and the cases are lines of a scenario.
 func fuzzImport(f *testing.F, format Format, seeds ...string) {
 	f.Helper()
 	for _, seed := range append(seeds, samples()[format], "", "[", "{}", "[{}]", "null", "\"\xff\"") {
@@ -25,6 +25,7 @@ func fuzzImport(f *testing.F, format Format, seeds ...string) {
 		if diff := cmp.Diff(errs, errsAgain); diff != "" {
 			t.Fatalf("errors differ:\n%s", diff)
 		}
+		checkScenario(t, cases)
 	})
 }
 

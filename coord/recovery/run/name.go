@@ -33,6 +33,14 @@ func isAlnum(c byte) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+// modelID is the name of a model as an id; empty where there is none.
+func modelID(name string) string {
+	if name == "" {
+		return ""
+	}
+	return localID(name)
+}
+
 // principal is the agent of a format under the name the source gives it.
 func principal(format Format, name string) entry.Principal {
 	return entry.Principal(localID(string(format) + "/" + name))

@@ -40,6 +40,7 @@ type otlpReader struct {
 	batch  int // of spans, from 1
 	open   map[pcommon.TraceID]*list.Element
 	order  *list.List // of *trace, the one seen last at the end
+	found  bool       // a span, or an error
 }
 
 // trace is the spans of one trace so far.
@@ -56,6 +57,9 @@ func (s *source) otlp(yield func(Case, error) bool) {
 	o := &otlpReader{source: s, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
 	for {
 		rec, more, err := s.next()
+		if err == nil && !more && !o.found {
+			err = o.source.nothing()
+		}
 		if err != nil && !yield(Case{}, err) {
 			return
 		}
@@ -80,6 +84,7 @@ func (s *source) otlp(yield func(Case, error) bool) {
 func (o *otlpReader) take(rec record, yield func(Case, error) bool) bool {
 	o.batch++
 	refuse := func(wrong *Error) bool {
+		o.found = true
 		wrong.File, wrong.Record, wrong.Line = o.source.file, rec.number, rec.line
 		return yield(Case{}, wrong)
 	}
@@ -94,6 +99,7 @@ func (o *otlpReader) take(rec record, yield func(Case, error) bool) bool {
 		service := (&attributes{Map: resource.Resource().Attributes()}).text("service.name")
 		for j, scope := range resource.ScopeSpans().All() {
 			for k, s := range scope.Spans().All() {
+				o.found = true
 				if wrong := o.add(rec, s, service); wrong != nil {
 					wrong.Field = fmt.Sprintf("/resourceSpans/%d/scopeSpans/%d/spans/%d%s", i, j, k, wrong.Field)
 					if !refuse(wrong) {
@@ -104,6 +110,13 @@ func (o *otlpReader) take(rec record, yield func(Case, error) bool) bool {
 		}
 	}
 	return true
+}
+
+// nothing is the error of a file whose batches hold no span.
+func (s *source) nothing() error {
+	wrong := malformed("/resourceSpans", "hold no span in the whole file", "check that the exporter was given traces")
+	wrong.File = s.file
+	return wrong
 }
 
 // add puts a span into its trace. After an error the rest of the trace is

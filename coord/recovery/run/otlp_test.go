@@ -306,7 +306,7 @@ func TestTraceOfTheSDK(t *testing.T) {
 
 func FuzzImportOTLP(f *testing.F) {
 	fuzzImport(f, OTLP, otlpSample(),
-		batchText("s", spanText("1", "2", 0, 9), spanText("2", "1", 9, 0)),
+		batchText("s", spanText("1", "2", 0, 9), spanText("2", "1", 9, 0)), batchText("s"),
 		`{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "00000000000000000000000000000001", "spanId": "0000000000000001", "attributes": [{"key": "gen_ai.usage.cost", "value": {"doubleValue": "NaN"}}, {"key": "error.type"}], "status": {"code": 2}}]}]}]}`,
 	)
 }

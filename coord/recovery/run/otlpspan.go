@@ -113,7 +113,7 @@ func newSpan(s ptrace.Span, service string) (span, *Error) {
 	a := &attributes{Map: s.Attributes()}
 	out := span{
 		id: s.SpanID(), parent: s.ParentSpanID(), start: s.StartTimestamp(), end: s.EndTimestamp(),
-		agent: a.text("gen_ai.agent.name", "gen_ai.agent.id"), model: a.text("gen_ai.response.model", "gen_ai.request.model"),
+		agent: a.text("gen_ai.agent.name", "gen_ai.agent.id"), model: modelID(a.text("gen_ai.response.model", "gen_ai.request.model")),
 		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
 		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
 		cost:      a.money("gen_ai.usage.cost"),
@@ -212,7 +212,6 @@ func (p *span) takeFailure(s ptrace.Span, a *attributes) {
 	if p.failed && !typed(raw) {
 		return // the tool's own answer says more
 	}
-	raw.Text, raw.ProviderCode = cut(raw.Text, textMax), cut(raw.ProviderCode, toolMax)
 	p.failed, p.raw = true, raw
 	if p.evidence == "" {
 		p.evidence = spanDigest(s)

@@ -62,11 +62,11 @@ func TestProviderCodes(t *testing.T) {
 // the wrapper's own words stay.
 func TestInnermostCause(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"error": {"code": "retries_exhausted", "message": "gave up", "cause": {"type": "server_error", "error": {"code": "insufficient_quota"}}}}`:  "capacity.quota_exhausted",
-		`{"error": {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}`:                                               "safety.content_filtered",
-		`{"error": {"type": "overloaded_error", "message": "Overloaded", "cause": {"message": "no idea"}}}`:                                           "capacity.overloaded",
-		`{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota"}}`:                                                                "capacity.rate_limited",
-		`{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool"}}`:                                                           "output.bad_arguments",
+		`{"error": {"code": "retries_exhausted", "message": "gave up", "cause": {"type": "server_error", "error": {"code": "insufficient_quota"}}}}`: "capacity.quota_exhausted",
+		`{"error": {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}`:                                              "safety.content_filtered",
+		`{"error": {"type": "overloaded_error", "message": "Overloaded", "cause": {"message": "no idea"}}}`:                                          "capacity.overloaded",
+		`{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota"}}`:                                                               "capacity.rate_limited",
+		`{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool"}}`:                                                          "output.bad_arguments",
 		`{"error": {"code": 503}}`: "transient.unavailable",
 	} {
 		raw, failed := failureIn(answer)
