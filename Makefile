@@ -33,7 +33,7 @@ run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)
 
 test: ## every test with its default budget; ends with a summary
-	@$(TEST) -timeout 5m $(TESTFLAGS) ./...
+	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary
 
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || \

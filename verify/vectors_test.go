@@ -23,7 +23,7 @@ func vectors(t *testing.T, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "signature_vectors", name))
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("signature vectors %s are not beside the project", name)
+		t.Skipf("missing: ../shared/data/signature_vectors/%s", name)
 	}
 	must(t, err)
 	must(t, json.Unmarshal(data, into))

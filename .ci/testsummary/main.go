@@ -3,6 +3,9 @@
 // with the tests that were skipped and one line of counts. It fails when go
 // test does. With TEST_SUMMARY set, the package lines, skips and counts are
 // also written to that file.
+//
+// A test that skips for want of a program or of data says "missing: NAME". With
+// CI set that is a failure, unless NAME lies in ../shared and nothing does.
 package main
 
 import (
@@ -18,15 +21,21 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Getenv("TEST_SUMMARY")); err != nil {
+	_, err := os.Stat(shared)
+	s := &summary{out: os.Stdout, ci: os.Getenv("CI") != "", hasShared: err == nil}
+	if err := s.run(os.Args[1:], os.Getenv("TEST_SUMMARY")); err != nil {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 		os.Exit(1)
 	}
 }
 
+// shared is where data sets lie that are no part of the repository, seen from
+// its root.
+const shared = "../shared"
+
 // run executes go test and writes the summary to stdout and, unless the name
 // is empty, to a file.
-func run(args []string, file string) error {
+func (s *summary) run(args []string, file string) error {
 	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -36,7 +45,6 @@ func run(args []string, file string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	s := summary{out: os.Stdout, pending: map[key]*strings.Builder{}, failedIn: map[string]bool{}}
 	readErr := s.read(stdout)
 	waitErr := cmd.Wait()
 	fmt.Fprint(s.out, strings.Join(s.skips, ""), s.counts())
@@ -45,6 +53,9 @@ func run(args []string, file string) error {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
 		}
+	}
+	if waitErr == nil && s.failed > 0 {
+		waitErr = errors.New("tests that CI wants were skipped")
 	}
 	return errors.Join(readErr, waitErr)
 }
@@ -59,7 +70,9 @@ type key struct{ Package, Test string }
 
 // summary folds events.
 type summary struct {
-	out io.Writer
+	out       io.Writer
+	ci        bool // whether what is missing is a failure
+	hasShared bool // whether there is data beside the repository
 
 	// passed, failed and skipped count tests and subtests. A package that
 	// fails without a failed test (build, panic, time) counts as one failed.
@@ -73,6 +86,7 @@ type summary struct {
 }
 
 func (s *summary) read(r io.Reader) error {
+	s.pending, s.failedIn = map[key]*strings.Builder{}, map[string]bool{}
 	for dec := json.NewDecoder(r); ; {
 		var e event
 		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
@@ -101,8 +115,14 @@ func (s *summary) add(e event) {
 		s.passed++
 		delete(s.pending, k)
 	case e.Action == "skip" && e.Test != "":
-		s.skipped++
-		s.skips = append(s.skips, fmt.Sprintf("SKIP\t%s\t%s\t%s\n", e.Package, e.Test, reason(s.pending[k])))
+		said, result := reason(s.pending[k]), "SKIP"
+		if s.wanted(said) {
+			s.failed++
+			result = "FAIL"
+		} else {
+			s.skipped++
+		}
+		s.skips = append(s.skips, fmt.Sprintf("%s\t%s\t%s\t%s\n", result, e.Package, e.Test, said))
 		delete(s.pending, k)
 	case e.Action == "fail" && e.Test != "":
 		s.failed++
@@ -114,6 +134,12 @@ func (s *summary) add(e event) {
 		}
 		s.printPackage(e.Package)
 	}
+}
+
+// wanted reports whether a test must not be skipped for this reason.
+func (s *summary) wanted(reason string) bool {
+	_, missing, ok := strings.Cut(reason, "missing: ")
+	return s.ci && ok && (s.hasShared || !strings.HasPrefix(missing, shared+"/"))
 }
 
 func (s *summary) print(k key) {

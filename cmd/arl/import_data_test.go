@@ -37,7 +37,7 @@ func realRuns() map[run.Format][2]string {
 func TestImportRealRuns(t *testing.T) {
 	data := filepath.FromSlash("../../../shared/data")
 	if _, err := os.Stat(data); err != nil {
-		t.Skip("the data sets in ../shared/data are absent")
+		t.Skip("missing: ../shared/data: the data sets")
 	}
 	l := startCommandLine(t)
 	registered, proven := 0, map[uint64]bool{}

@@ -18,7 +18,7 @@ func crossCheck(t *testing.T, vectors string) (lines []string, ok bool) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3 is not there: the vectors are not cross-checked")
+		t.Skip("missing: python3: the vectors are not cross-checked")
 	}
 	out, err := exec.CommandContext(t.Context(), python, "../../testdata/crosscheck/check.py", vectors, "schema").CombinedOutput()
 	return strings.Split(strings.TrimSpace(string(out)), "\n"), err == nil

@@ -33,7 +33,7 @@ func readVectors(tb testing.TB, name string, into any) {
 	tb.Helper()
 	content, err := os.ReadFile(filepath.Join(vectorDir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		tb.Skipf("no signature vectors beside the repository: %v", err)
+		tb.Skipf("missing: ../shared/data/signature_vectors/%s", name)
 	}
 	if err != nil {
 		tb.Fatal(err)

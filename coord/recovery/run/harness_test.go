@@ -29,7 +29,7 @@ func dataFiles(tb testing.TB, set, ext string) []string {
 	}
 	dir := filepath.Join(root, "..", "shared", "data", set)
 	if _, err := os.Stat(dir); err != nil {
-		tb.Skipf("data set ../shared/data/%s is absent", set)
+		tb.Skipf("missing: ../shared/data/%s", set)
 	}
 	var files []string
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
