@@ -230,7 +230,7 @@ func (k *checker) readChunk(key, value []byte) error {
 	if value[0] == 0 {
 		return nil
 	}
-	if s.complete = true; n > 1 || len(value) != 1+sha256.Size {
+	if s.complete = true; n > 1 {
 		return damaged(key, what, "completes a snapshot, but should not")
 	}
 	k.report.Snapshots++
@@ -263,7 +263,7 @@ func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
 	if err != nil {
 		return failed("snapshot", err)
 	}
-	w := &snapshotComparer{it: it, sum: sha256.New(), name: name("snapshot at", s.size)}
+	w := &snapshotComparer{it: it, sum: sha256.New(), size: s.size, cfg: k.cfg, name: name("snapshot at", s.size)}
 	it.First()
 	if err = fold.Snapshot(w); err == nil {
 		err = w.end()
@@ -277,10 +277,10 @@ func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
 // isOtherVersion tells a snapshot that is whole, but in a form that the fold does
 // not know: nothing is restored from it, and the next one replaces it.
 func (k *checker) isOtherVersion(it *pebble.Iterator, size uint64) bool {
-	if !it.Last() || len(it.Value()) != 1+sha256.Size {
+	if !it.Last() || it.Value()[0] != 1 {
 		return false
 	}
-	unknown, err := restoreChunks(it, k.cfg.NewFold(), size, [sha256.Size]byte(it.Value()[1:]))
+	unknown, err := restoreChunks(k.cfg, it, k.cfg.NewFold(), size, bytes.Clone(it.Value()[1:]))
 	return unknown != nil && err == nil
 }
 
@@ -289,6 +289,8 @@ type snapshotComparer struct {
 	it   *pebble.Iterator
 	used int // bytes of the current chunk that are compared
 	sum  hash.Hash
+	size uint64
+	cfg  *Config
 	name string
 }
 
@@ -321,8 +323,9 @@ func (w *snapshotComparer) end() error {
 		return damaged(nil, w.name, "ends early")
 	case w.it.Value()[0] == 0:
 		return damaged(w.it.Key(), w.name, "goes on behind the state")
-	case !bytes.Equal(w.it.Value()[1:], w.sum.Sum(nil)):
-		return damaged(w.it.Key(), w.name, "has another digest than the state")
+	}
+	if err := checkSnapshotNote(w.cfg, w.it.Value()[1:], w.size, [sha256.Size]byte(w.sum.Sum(nil))); err != nil {
+		return damaged(w.it.Key(), w.name, "has another digest than the state, or is not signed by the ledger: %v", err)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -135,8 +136,8 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		name   string
 	}{
 		{"format is missing", remove([]byte("m")), []byte("m"), "format and origin"},
-		{"format is another", set([]byte("m"), []byte(`{"format":2,"origin":"`+origin+`"}`)), []byte("m"), "format and origin"},
-		{"origin is another", set([]byte("m"), []byte(`{"format":1,"origin":"other"}`)), []byte("m"), "format and origin"},
+		{"format is another", set([]byte("m"), []byte(`{"format":3,"origin":"`+origin+`"}`)), []byte("m"), "format and origin"},
+		{"origin is another", set([]byte("m"), []byte(`{"format":2,"origin":"other"}`)), []byte("m"), "format and origin"},
 		{"head is not signed", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"size":600`), []byte(`"size":601`), 1)), []byte("b"), "last batch"},
 		{"batch follows another root", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"previous_size":500`), []byte(`"previous_size":499`), 1)), []byte("b"), "last batch"},
 		{"batch is of another time", set([]byte("b"), bytes.Replace(value([]byte("b")), []byte(`"at":1`), []byte(`"at":2`), 1)), []byte("b"), "last batch"},
@@ -226,17 +227,56 @@ func TestCheckAcceptsASnapshotOfAnotherVersion(t *testing.T) {
 	s.cfg.NewFold = func() ledger.Fold { return new(picky) }
 	chunk, end := ledger.SnapshotKey(s.snapshotSize(), 0), ledger.SnapshotKey(s.snapshotSize(), 1)
 	state := []byte("of another version")
-	sum := sha256.Sum256(state)
+	signed, err := ledger.SignSnapshot(s.cfg, s.snapshotSize(), state)
+	must(t, err)
 	s.tamper(t, s.disk, func(db *pebble.DB) {
 		must(t, db.Set(chunk, append([]byte{0}, state...), pebble.Sync))
-		must(t, db.Set(end, append([]byte{1}, sum[:]...), pebble.Sync))
+		must(t, db.Set(end, signed, pebble.Sync))
 	})
 	fsck(t, "log", s.on(s.disk))
 	s.tamper(t, s.disk, func(db *pebble.DB) {
 		must(t, db.Set(end, append([]byte{1}, make([]byte, 32)...), pebble.Sync))
 	})
-	_, err := ledger.Check(t.Context(), "log", s.on(s.disk), nil)
+	_, err = ledger.Check(t.Context(), "log", s.on(s.disk), nil)
 	if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || !bytes.Equal(damage.Key, chunk) {
 		t.Fatal(err)
+	}
+}
+
+// What was changed in the store does not become state: a snapshot counts only
+// under the ledger's signature, and entries behind it only if the signed tree is
+// made of them.
+func TestStateIsWhatWasSigned(t *testing.T) {
+	s := newStored(t)
+	chunk, end := ledger.SnapshotKey(s.snapshotSize(), 0), ledger.SnapshotKey(s.snapshotSize(), 1)
+	other := config(t, nil)
+	skey, _, err := note.GenerateKey(rand.Reader, origin)
+	must(t, err)
+	other.Signer, err = note.NewSigner(skey)
+	must(t, err)
+	for desc, change := range map[string]func(*pebble.DB){
+		"a snapshot that another key signed": func(db *pebble.DB) {
+			state := []byte(s.has[string(chunk)][1:])
+			signed, err := ledger.SignSnapshot(other, s.snapshotSize(), state)
+			must(t, err)
+			must(t, db.Set(end, signed, pebble.Sync))
+		},
+		"the tree head as signature": func(db *pebble.DB) {
+			must(t, db.Set(end, append([]byte{1}, s.head.Note...), pebble.Sync))
+		},
+		"two entries in each other's place": func(db *pebble.DB) {
+			must(t, db.DeleteRange([]byte("s"), []byte("t"), pebble.Sync))
+			must(t, db.Set(ledger.EntryKey(300), s.has[string(ledger.EntryKey(301))], pebble.Sync))
+			must(t, db.Set(ledger.EntryKey(301), s.has[string(ledger.EntryKey(300))], pebble.Sync))
+		},
+	} {
+		disk := snapshotOf(s.disk)
+		s.tamper(t, disk, change)
+		if l, err := ledger.Open("log", s.on(disk)); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("%s: open gives %v, want ErrCorrupt", desc, err)
+			if err == nil {
+				must(t, l.Close())
+			}
+		}
 	}
 }

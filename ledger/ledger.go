@@ -36,7 +36,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
 var (
@@ -263,12 +262,8 @@ func (l *Log) load() error {
 	if err := l.checkAnchor(last); err != nil {
 		return err
 	}
-	frontier, err := merkle.NewFrontier(v.head.Size, l.nodes(v))
-	if err != nil {
-		return fmt.Errorf("%w: %v", ErrCorrupt, err)
-	}
 	fold := l.cfg.NewFold()
-	snapshot, err := l.restoreFold(fold, v.head.Size)
+	snapshot, frontier, err := l.restoreFold(fold, v)
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,15 @@ import (
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // snapshotChunk is a piece of a fold snapshot on its way into the store. Chunks
-// travel with ordinary commits; the last one carries the SHA-256 of all others
-// and makes the snapshot count.
+// travel with ordinary commits; the last one carries the SHA-256 of all others in
+// a note that the ledger's key signed, and makes the snapshot count.
 type snapshotChunk struct {
 	size  uint64
 	chunk uint32
@@ -90,31 +92,35 @@ func (l *Log) runSnapshots(ctx context.Context) error {
 
 // take brings the fold behind the entries of a commit.
 func (f *follower) take(ctx context.Context, c committed) error {
-	for logged, err := range readEntries(ctx, f.log.db, f.size, c.first) {
-		if err != nil {
+	for f.size < c.first {
+		to := min(c.first, f.next)
+		if _, err := f.log.replay(ctx, f.log.view.Load(), f.fold, f.size, to); err != nil {
 			return err
 		}
-		if err := f.apply(ctx, logged); err != nil {
+		f.size = to
+		if err := f.snapshotIfDue(ctx); err != nil {
 			return err
 		}
 	}
 	for i, e := range c.entries {
-		if index := c.first + uint64(i); index == f.size {
-			if err := f.apply(ctx, &Logged{e, index, c.at}); err != nil {
-				return err
-			}
+		if index := c.first + uint64(i); index != f.size {
+			continue
+		}
+		f.fold.Apply(e, f.size, c.at)
+		f.size++
+		if err := f.snapshotIfDue(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (f *follower) apply(ctx context.Context, e *Logged) error {
-	f.fold.Apply(e.Entry, e.Index, e.At)
-	if f.size++; f.size != f.next {
+func (f *follower) snapshotIfDue(ctx context.Context) error {
+	if f.size != f.next {
 		return nil
 	}
 	f.next = f.log.nextSnapshot(f.size)
-	return writeSnapshot(f.fold, f.size, func(chunk snapshotChunk) (more bool) {
+	return f.log.writeSnapshot(f.fold, f.size, func(chunk snapshotChunk) (more bool) {
 		if !f.log.space.enough() {
 			return false // without its last chunk it does not count
 		}
@@ -134,7 +140,7 @@ func (l *Log) lastSnapshot() error {
 	if !l.space.enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
-	return writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {
+	return l.writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {
 		l.commit(nil, &chunk)
 		return true
 	})
@@ -142,17 +148,20 @@ func (l *Log) lastSnapshot() error {
 
 // writeSnapshot hands the fold's state over in chunks, as long as more are
 // wanted.
-func writeSnapshot(fold Fold, size uint64, handOver func(snapshotChunk) (more bool)) error {
+func (l *Log) writeSnapshot(fold Fold, size uint64, handOver func(snapshotChunk) (more bool)) error {
 	var state bytes.Buffer
 	if err := fold.Snapshot(&state); err != nil {
 		return fmt.Errorf("ledger: snapshot at %d: %w", size, err)
 	}
-	sum := sha256.Sum256(state.Bytes())
+	signed, err := signSnapshot(l.cfg, size, sha256.Sum256(state.Bytes()))
+	if err != nil {
+		return err
+	}
 	chunk := snapshotChunk{size: size}
 	for !chunk.last {
 		chunk.data = state.Next(chunkSize)
 		if len(chunk.data) == 0 {
-			chunk.data, chunk.last = sum[:], true
+			chunk.data, chunk.last = signed, true
 		}
 		if !handOver(chunk) {
 			return nil
@@ -162,28 +171,72 @@ func writeSnapshot(fold Fold, size uint64, handOver func(snapshotChunk) (more bo
 	return nil
 }
 
-// restoreFold brings fold to the state of size entries.
-// It returns the size of the snapshot that it began with.
-func (l *Log) restoreFold(fold Fold, size uint64) (snapshot uint64, err error) {
-	from, err := l.restoreSnapshot(fold)
-	if err != nil {
-		return 0, err
-	}
-	if from > size {
-		return 0, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, from, size)
-	}
-	return from, l.replay(context.Background(), fold, from, size)
+// snapshotText is what the ledger's key signs of a snapshot. Its first line is
+// nobody's origin, so that it is no tree head.
+func snapshotText(origin string, size uint64, sum [sha256.Size]byte) string {
+	return fmt.Sprintf("snapshot of the fold of %s\n%d\n%x\n", origin, size, sum)
 }
 
-// replay applies the entries from from to below to.
-func (l *Log) replay(ctx context.Context, fold Fold, from, to uint64) error {
-	for e, err := range readEntries(ctx, l.db, from, to) {
-		if err != nil {
-			return err
-		}
-		fold.Apply(e.Entry, e.Index, e.At)
+func signSnapshot(cfg *Config, size uint64, sum [sha256.Size]byte) ([]byte, error) {
+	signed, err := note.Sign(&note.Note{Text: snapshotText(cfg.Origin, size, sum)}, cfg.Signer)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: sign snapshot at %d: %w", size, err)
+	}
+	return signed, nil
+}
+
+// checkSnapshotNote holds the note of a snapshot to the digest of its chunks:
+// only what this ledger has written becomes its state again.
+func checkSnapshotNote(cfg *Config, signed []byte, size uint64, sum [sha256.Size]byte) error {
+	opened, err := note.Open(signed, note.VerifierList(cfg.Verifier))
+	if err != nil {
+		return fmt.Errorf("%w: snapshot at %d: %v", ErrCorrupt, size, err)
+	}
+	if opened.Text != snapshotText(cfg.Origin, size, sum) {
+		return fmt.Errorf("%w: snapshot at %d does not match its digest", ErrCorrupt, size)
 	}
 	return nil
+}
+
+// restoreFold brings fold to the state of what v pictures. It returns the size of
+// the snapshot that it began with, and the frontier of the tree.
+func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle.Frontier, err error) {
+	if snapshot, err = l.restoreSnapshot(fold); err != nil {
+		return 0, nil, err
+	}
+	if snapshot > v.head.Size {
+		return 0, nil, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, snapshot, v.head.Size)
+	}
+	frontier, err = l.replay(context.Background(), v, fold, snapshot, v.head.Size)
+	return snapshot, frontier, err
+}
+
+// replay applies the entries from from to below to, and returns the frontier of
+// the tree of size to. The entries must be those that the tree is made of: what
+// has changed in the store becomes no state.
+func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (*merkle.Frontier, error) {
+	frontier, err := merkle.NewFrontier(from, l.nodes(v))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+	}
+	for e, err := range readEntries(ctx, l.db, from, to) {
+		if err != nil {
+			return nil, err
+		}
+		fold.Apply(e.Entry, e.Index, e.At)
+		if err := frontier.Append(e.LeafHash(e.At), nil); err != nil {
+			return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+		}
+	}
+	tree, err := merkle.NewFrontier(to, l.nodes(v))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+	}
+	want, err := tree.Head()
+	if got, other := frontier.Head(); err != nil || other != nil || got != want {
+		return nil, fmt.Errorf("%w: entries %d to %d are not those of the tree", ErrCorrupt, from, to)
+	}
+	return frontier, nil
 }
 
 // restoreSnapshot restores the newest complete snapshot and returns its size; 0
@@ -198,7 +251,7 @@ func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 	for ok := iter.Last(); ok; ok = iter.Prev() {
 		if value := iter.Value(); len(value) > 0 && value[0] == 1 {
 			size = binary.BigEndian.Uint64(iter.Key()[1:])
-			unknown, err := restoreChunks(iter, fold, size, [sha256.Size]byte(value[1:]))
+			unknown, err := restoreChunks(l.cfg, iter, fold, size, bytes.Clone(value[1:]))
 			if unknown != nil {
 				l.cfg.Logger.Warn("the state is built again from the log", "size", size, "snapshot", unknown.Error())
 				return 0, err
@@ -211,7 +264,7 @@ func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 
 // restoreChunks streams the chunks of the snapshot at size into the fold. If the
 // chunks are whole, unknown says why the fold did not take them.
-func restoreChunks(iter *pebble.Iterator, fold Fold, size uint64, sum [sha256.Size]byte) (unknown, err error) {
+func restoreChunks(cfg *Config, iter *pebble.Iterator, fold Fold, size uint64, signed []byte) (unknown, err error) {
 	digest := sha256.New()
 	reader := &chunkReader{iter: iter}
 	iter.SeekGE(snapshotKey(size, 0))
@@ -220,10 +273,7 @@ func restoreChunks(iter *pebble.Iterator, fold Fold, size uint64, sum [sha256.Si
 	if _, err := io.Copy(io.Discard, source); err != nil {
 		return nil, fmt.Errorf("ledger: restore snapshot at %d: %w", size, err)
 	}
-	if string(digest.Sum(nil)) != string(sum[:]) {
-		return nil, fmt.Errorf("%w: snapshot at %d does not match its digest", ErrCorrupt, size)
-	}
-	return unknown, nil
+	return unknown, checkSnapshotNote(cfg, signed, size, [sha256.Size]byte(digest.Sum(nil)))
 }
 
 // chunkReader reads the chunks from an iterator's position to the last one.

@@ -25,7 +25,7 @@ import (
 //	d ‖ SHA-256 of issuer and jti     index of the entry (dedup)
 //	e ‖ index                         record of the entry
 //	m                                 format and origin of the database
-//	s ‖ size ‖ chunk                  snapshot of the fold at size; the last chunk is empty
+//	s ‖ size ‖ chunk                  snapshot of the fold at size; the last chunk is a signed note of its digest
 //	t ‖ tile level ‖ tile index       a full tile, 256 hashes
 //	x ‖ index name ‖ value ‖ 0 ‖ index   secondary index, without value
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 // storeFormat is written into new databases and demanded of old ones.
-const storeFormat = 1
+const storeFormat = 2
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)

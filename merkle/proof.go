@@ -113,10 +113,13 @@ func NewFrontier(size uint64, nodes NodeReader) (*Frontier, error) {
 }
 
 // Append adds a leaf and calls visit for every perfect subtree that it
-// completes, the leaf itself (level 0) first.
+// completes, the leaf itself (level 0) first, unless visit is nil.
 func (f *Frontier) Append(leaf Hash, visit func(level uint, index uint64, h Hash)) error {
-	err := f.edge.Append(leaf[:], func(id compact.NodeID, h []byte) { visit(id.Level, id.Index, Hash(h)) })
-	if err != nil {
+	var visitor compact.VisitFn
+	if visit != nil {
+		visitor = func(id compact.NodeID, h []byte) { visit(id.Level, id.Index, Hash(h)) }
+	}
+	if err := f.edge.Append(leaf[:], visitor); err != nil {
 		return fmt.Errorf("merkle: append leaf %d: %w", f.edge.End(), err)
 	}
 	return nil
