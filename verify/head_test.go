@@ -101,6 +101,28 @@ func TestMLDSASignatures(t *testing.T) {
 	wantFormat(t, err)
 }
 
+// TestAMLDSAKeyHasItsHash: formats/note takes a verifier key with any hash, and
+// would look for signatures under it; a root with such a key is refused.
+func TestAMLDSAKeyHasItsHash(t *testing.T) {
+	l, _ := working(t)
+	_, vkey, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	hash := vkey[len(origin)+1 : len(origin)+9]
+	l.root.Cosigner = fnote.NewVerifierForCosignatureV1
+	for _, wrong := range []string{"00000000", strings.Map(func(r rune) rune { return '0' + ('f'-r)%10 }, hash), strings.ToUpper("ab" + hash[2:])} {
+		key := strings.Replace(vkey, "+"+hash+"+", "+"+wrong+"+", 1)
+		_, err := fnote.NewVerifierForCosignatureV1(key)
+		t.Logf("hash %s, right is %s; the library says %v", wrong, hash, err)
+		root := l.root
+		root.LedgerKeys = append(slices.Clone(root.LedgerKeys), key)
+		_, err = root.Head([]byte(l.signed(15)))
+		wantFormat(t, err)
+	}
+	l.root.LedgerKeys = append(l.root.LedgerKeys, vkey)
+	_, err = l.root.Head([]byte(l.signed(15)))
+	must(t, err)
+}
+
 // signatures returns the signature lines of a note.
 func signatures(signed string) string {
 	_, lines, _ := strings.Cut(signed, "\n\n")
