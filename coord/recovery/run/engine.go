@@ -42,6 +42,9 @@ type Recovery struct {
 // it.
 const actionsMax = 100_000
 
+// epoch is when every case begins, in the milliseconds of its own time.
+const epoch = 1
+
 // Recover takes a case through its steps and answers each failure as the
 // policy decides, until all steps are done or a person has to decide. An error
 // is the runtime's: the case has no result then.
@@ -53,7 +56,7 @@ func (c *Config) Recover(ctx context.Context, of *Case) (Recovery, error) {
 	r.t = Trace{V: scenarioVersion, Case: of.ID, Outcome: of.Outcome, Tags: of.Tags, Rungs: []Rung{}, Status: NoFailure}
 	r.h = recovery.History{
 		Case: of.ID, Seed: c.Seed, TaskType: of.TaskType, Intent: of.Intent, Risk: of.Risk.Level,
-		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget,
+		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget, StartedAt: epoch,
 	}
 	made := *of
 	made.Steps = make([]Step, 0, len(of.Steps))
@@ -198,7 +201,7 @@ func (r *recoverer) answer(ctx context.Context, first *Attempt) error {
 		r.t.Class, r.t.Code = r.h.Effective()
 	}
 	for range actionsMax {
-		action, rule := recovery.Decide(&r.h, r.Policy, r.now)
+		action, rule := recovery.Decide(&r.h, r.Policy, epoch+r.now)
 		done, err := r.act(ctx, action, rule)
 		if done || err != nil {
 			return err
