@@ -258,3 +258,33 @@ func openMillion(ctx context.Context, b *bench) error {
 	b.print(row{name: "open with 1 M entries and a snapshot", value: median(times), unit: "s", target: 1, atMost: true})
 	return os.RemoveAll(dir)
 }
+
+// proofTenMillion runs the benchmark of inclusion proofs, which makes the tiles
+// of ten million leaves without their entries and so lives beside the store.
+func proofTenMillion(ctx context.Context, b *bench) error {
+	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkProof$", "./ledger")
+	test.Dir = filepath.Join("..", "..")
+	out, err := test.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	targets := map[string]float64{"warm": 10, "cold": 200}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		at := slices.Index(fields, "p50-µs")
+		if at < 1 {
+			continue
+		}
+		name := strings.TrimPrefix(fields[0], "BenchmarkProof/")[:len("warm")]
+		var p50 float64
+		if _, err := fmt.Sscan(fields[at-1], &p50); err != nil {
+			return err
+		}
+		b.print(row{name: "inclusion proof from the store, 10 M leaves, p50, " + name, value: p50, unit: "µs", target: targets[name], atMost: true})
+		delete(targets, name)
+	}
+	if len(targets) > 0 {
+		return fmt.Errorf("no figure of %v in: %s", targets, out)
+	}
+	return nil
+}

@@ -60,6 +60,7 @@ func cases() []struct {
 		{"disk", diskBytes},
 		{"memory", memory},
 		{"open-1m", openMillion},
+		{"proof-10m", proofTenMillion},
 	}
 }
 
