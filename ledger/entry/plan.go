@@ -51,7 +51,7 @@ func (m *Member) AppendJSON(dst []byte) []byte {
 // entry is shared.
 func (e *Entry) LeafHash(registeredAt int64) merkle.Hash {
 	if !e.hashed || e.hashedAt != registeredAt {
-		e.leafHash, e.hashedAt, e.hashed = merkle.HashLeaf(e.AppendLeaf(nil, registeredAt)), registeredAt, true
+		e.leafHash, e.hashedAt, e.hashed = merkle.HashLeaf(e.AppendLeaf(make([]byte, 0, 2048), registeredAt)), registeredAt, true
 	}
 	return e.leafHash
 }
