@@ -158,10 +158,11 @@ func (b *builder) checkRung(at string, r *rule, i int) {
 	}
 }
 
-// samePath reports whether two rungs would do the same.
+// samePath reports whether two rungs would do the same, if under other
+// conditions.
 func (r *rungDoc) samePath(other *rungDoc) bool {
 	return r.Strategy == other.Strategy && r.Variant == other.Variant && r.Scope == other.Scope &&
-		r.Account == other.Account && r.Context == other.Context && r.When == other.When
+		r.Account == other.Account && r.Context == other.Context
 }
 
 // checkMembers checks that a rung has what its strategy needs, and nothing that

@@ -91,6 +91,9 @@ func (s *source) reportSchema(schema *jsonschema.Schema, e *jsonschema.Validatio
 	for _, part := range e.InstanceLocation {
 		at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
 	}
+	if slices.ContainsFunc(s.problems, func(p Problem) bool { return p.Field == field(at) }) {
+		return // it could not even be read
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		known := memberNames(schema, e.InstanceLocation)

@@ -133,6 +133,9 @@ func vetCode(classes []string, code string) []fault {
 	}
 	known := []string{entry.ClassUnknown}
 	for _, class := range classes {
+		if !slices.Contains(entry.Classes(), class) {
+			return nil // that is the mistake
+		}
 		known = append(known, entry.Codes(class)...)
 	}
 	if slices.Contains(known, code) {

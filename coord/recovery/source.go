@@ -71,8 +71,12 @@ func parse(name string, doc []byte) (*source, any) {
 		s.syntax(err)
 		return s, nil
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		s.report(position{1, 1}, "", fmt.Sprintf("%d documents, want one", len(file.Docs)), "start from arl policy show")
+	switch {
+	case len(file.Docs) > 1:
+		s.report(position{1, 1}, "", fmt.Sprintf("%d documents, want one", len(file.Docs)), "split the file")
+		return s, nil
+	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+		s.report(position{1, 1}, "", "is empty", "start from arl policy show")
 		return s, nil
 	}
 	return s, s.value("", file.Docs[0].Body, 0)

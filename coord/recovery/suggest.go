@@ -36,22 +36,25 @@ func nearest(mistyped string, known []string) string {
 	return best
 }
 
-// editDistance is the number of bytes to insert, delete or replace to get from a
-// to b (Levenshtein).
+// editDistance is the number of bytes to insert, delete, replace, or swap with
+// the next, to get from a to b (optimal string alignment).
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		older, old, row = old, row, older
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+			replaced := old[j]
+			if a[i] != b[j] {
+				replaced++
 			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replaced, old[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], older[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

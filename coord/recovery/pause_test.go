@@ -1,0 +1,163 @@
+package recovery_test
+
+import (
+	"slices"
+	"testing"
+
+	"recoveryledger/coord/recovery"
+)
+
+func waits(actions []recovery.Action) []int64 {
+	var all []int64
+	for _, a := range actions {
+		all = append(all, a.WaitMS)
+	}
+	return all
+}
+
+// A pause grows by its factor up to its maximum, and is never shorter than what
+// the server asked for.
+func TestBackoff(t *testing.T) {
+	p := rules(t, `rules:
+  - id: wait
+    when: class == "capacity"
+    ladder:
+      - { strategy: wait, min_ms: 700, max_ms: 4000 }
+      - { strategy: retry, max: 2, backoff: { base_ms: 1000, factor: 3, max_ms: 5000 } }
+      - { strategy: fallback_model, backoff: { base_ms: 50, factor: 1, max_ms: 50 } }
+      - { strategy: escalate }
+  - id: all
+    when: "true"
+    ladder:
+      - { strategy: retry, max: 4, backoff: { base_ms: 1000, factor: 3, max_ms: 5000 } }
+      - { strategy: retry_altered, variant: reflect }
+      - { strategy: escalate }
+`)
+	for _, c := range []struct {
+		class string
+		after *int64
+		way   string
+		want  []int64
+	}{
+		{"tool", nil, "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
+		{"tool", ref(int64(2000)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{2000, 3000, 5000, 5000, 2000, 0}},
+		{"tool", ref(int64(-1)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
+		{"tool", ref(int64(5001)), "retry_altered:reflect escalate:ladder_exhausted", []int64{5001, 0}}, // longer than the retry waits
+		{"capacity", nil, "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{700, 0, 3000, 50, 0}},
+		{"capacity", ref(int64(4000)), "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4000, 0, 4000, 50, 0}},
+		{"capacity", ref(int64(4001)), "retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4001, 4001, 50, 0}},
+		{"capacity", ref(int64(99999)), "fallback_model:cheap escalate:ladder_exhausted", []int64{50, 0}},
+	} {
+		h := plain(c.class, "new")
+		h.Failure.RetryAfterMS = c.after
+		actions := walk(t, h, p, failing())
+		if ways(actions) != c.way || !slices.Equal(waits(actions), c.want) {
+			t.Errorf("%s, %v:\n got %s %v\nwant %s %v", c.class, c.after, ways(actions), waits(actions), c.way, c.want)
+		}
+	}
+}
+
+// Jitter depends on seed, case, attempt and epoch, and on nothing else; it
+// shortens a pause by at most its part.
+func TestJitter(t *testing.T) {
+	p := rules(t, `rules:
+  - id: all
+    when: "true"
+    ladder: [{ strategy: retry, max: 2, backoff: { base_ms: 1000000, factor: 1, max_ms: 1000000, jitter_ppm: 250000 } }, { strategy: escalate }]
+`)
+	base := plain("tool", "error")
+	base.Budget.DeadlineMS = ref(int64(1) << 40)
+	first := walk(t, base, p, failing())
+	var seen []int64
+	for _, change := range []func(*recovery.History){
+		func(*recovery.History) {},
+		func(h *recovery.History) { h.Seed = 1 },
+		func(h *recovery.History) { h.Epoch = 1 },
+		func(h *recovery.History) { h.Case = "another" },
+	} {
+		h := base
+		change(&h)
+		actions := walk(t, h, p, failing())
+		for _, a := range actions[:2] {
+			if a.WaitMS < 750000 || a.WaitMS > 1000000 || slices.Contains(seen, a.WaitMS) {
+				t.Errorf("%d ms, want another one from 750000 to 1000000", a.WaitMS)
+			}
+			seen = append(seen, a.WaitMS)
+		}
+	}
+	h := base
+	h.Tool, h.Intent, h.Tags, h.SpentTokens = "t", "i", []string{"x"}, 5
+	if got := waits(walk(t, h, p, failing())); !slices.Equal(got, waits(first)) {
+		t.Errorf("waits %v, want %v", got, waits(first))
+	}
+}
+
+// Draw is what protocol.md says, computed here with another HMAC.
+func TestDraw(t *testing.T) {
+	// printf 'backoff|case-1|2|3' | openssl dgst -sha256 -mac HMAC -macopt hexkey:000000000000002a
+	if got := recovery.Draw(42, "backoff", "case-1", 2, 3); got != 0x9f4ab68c99137b8e {
+		t.Errorf("%#x", got)
+	}
+	if recovery.Draw(-1, "a", "b", 1, 1) == recovery.Draw(1, "a", "b", 1, 1) {
+		t.Error("seeds of different sign give the same")
+	}
+}
+
+// The chain is gone down in order, from whatever model the case began with.
+func TestModelChain(t *testing.T) {
+	chain := func(rung string) *recovery.Policy {
+		return rules(t, "rules:\n  - id: all\n    when: \"true\"\n    ladder: [{ strategy: fallback_model, max: 9"+rung+" }, { strategy: escalate }]\n")
+	}
+	for _, c := range []struct {
+		desc, model, rung, class string
+		want                     string
+	}{
+		{"in order", "cheap", "", "tool", "fallback_model:middle fallback_model:dear escalate:ladder_exhausted"},
+		{"also those before it", "dear", "", "tool", "fallback_model:cheap fallback_model:middle escalate:ladder_exhausted"},
+		{"from an unknown model", "else", "", "tool", "fallback_model:cheap fallback_model:middle fallback_model:dear escalate:ladder_exhausted"},
+		{"other account", "cheap", ", account: other", "tool", "fallback_model:dear fallback_model:middle escalate:ladder_exhausted"},
+		{"larger context", "cheap", ", context: larger", "tool", "fallback_model:middle fallback_model:dear escalate:ladder_exhausted"},
+		{"larger context, of the largest", "dear", ", context: larger", "tool", "escalate:ladder_exhausted"},
+		{"budget: never a dearer one", "middle", "", "budget", "fallback_model:cheap escalate:ladder_exhausted"},
+		{"budget: from the cheapest", "cheap", "", "budget", "escalate:ladder_exhausted"},
+		{"budget: a price that nobody knows", "else", "", "budget", "escalate:ladder_exhausted"},
+		{"safety: never another one", "cheap", "", "safety", "escalate:ladder_exhausted"},
+	} {
+		h := plain(c.class, "new")
+		h.Model = c.model
+		if got := ways(walk(t, h, chain(c.rung), failing())); got != c.want {
+			t.Errorf("%s: %s, want %s", c.desc, got, c.want)
+		}
+	}
+}
+
+// What was once refused for safety, or cut for money, stays so when the step
+// fails in another way afterwards.
+func TestSafetyAndBudgetAreRemembered(t *testing.T) {
+	for _, c := range []struct{ class, step, want string }{
+		{"safety", "s", "retry retry retry escalate:ladder_exhausted"},
+		{"safety", "another", "retry retry retry fallback_model:alternate escalate:ladder_exhausted"},
+		{"budget", "s", "retry retry retry fallback_model:long-context escalate:ladder_exhausted"},
+		{"budget", "another", "retry retry retry fallback_model:long-context escalate:ladder_exhausted"},
+		{"tool", "s", "retry retry retry fallback_model:alternate escalate:ladder_exhausted"},
+	} {
+		h := plain("transient", "unavailable")
+		h.Rungs = []recovery.Rung{{Step: c.step, Class: c.class, Code: "x", Rule: recovery.Rule{ID: "other"},
+			Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Result: recovery.ResultFailed}}
+		if got := ways(walk(t, h, recovery.Default(), failing())); got != c.want {
+			t.Errorf("after %s in step %s: %s, want %s", c.class, c.step, got, c.want)
+		}
+	}
+}
+
+// An attempt goes on with the model of the one before.
+func TestAttemptsKeepTheModel(t *testing.T) {
+	h := plain("transient", "unavailable")
+	h.Rungs = []recovery.Rung{
+		{Step: "s", Class: "output", Code: "malformed", Rule: recovery.Rule{ID: "output.malformed", Rung: 1}, Strategy: recovery.FallbackModel, Model: "alternate", Result: recovery.ResultFailed},
+		{Step: "other", Class: "output", Code: "malformed", Strategy: recovery.FallbackModel, Model: "long-context", Result: recovery.ResultFailed},
+	}
+	if a, _ := recovery.Decide(&h, recovery.Default(), 1); a.Strategy != recovery.Retry || a.Model != "alternate" {
+		t.Errorf("%v", a)
+	}
+}
