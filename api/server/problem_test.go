@@ -34,17 +34,23 @@ func changed(change func(*entry.Execution)) func(*node) []byte {
 	}
 }
 
-// raw returns a payload that no type would write, signed by agent-1.
+// raw returns an execution that no type would write.
 func raw(change func(members map[string]any)) func(*node) []byte {
+	return spoilt(func(n *node) entry.Body { return n.execution() }, change)
+}
+
+// spoilt returns an entry whose payload no type would write, with a signature of
+// something else: it is refused before that is looked at.
+func spoilt(body func(*node) entry.Body, change func(members map[string]any)) func(*node) []byte {
 	return func(n *node) []byte {
+		e := sign(n.t, n.agent, body(n))
 		members := map[string]any{}
-		must(n.t, json.Unmarshal(n.good().Payload(), &members))
+		must(n.t, json.Unmarshal(e.Payload(), &members))
 		change(members)
 		payload, err := json.Marshal(members)
 		must(n.t, err)
-		good := n.good()
-		envelope, err := json.Marshal(api.Envelope{Payload: payload, PayloadType: good.Kind.PayloadType(),
-			Signatures: []api.Signature{{KeyID: good.KeyID, Sig: good.Sig}}})
+		envelope, err := json.Marshal(api.Envelope{Payload: payload, PayloadType: e.Kind.PayloadType(),
+			Signatures: []api.Signature{{KeyID: e.KeyID, Sig: e.Sig}}})
 		must(n.t, err)
 		return envelope
 	}
@@ -86,18 +92,8 @@ func envelopeProblems() []provocation {
 		{"bad jti", raw(func(m map[string]any) { m["jti"] = "1" }), entry.Malformed, 400, "jti"},
 		{"another version", raw(func(m map[string]any) { m["v"] = 2 }), entry.Malformed, 400, "v"},
 		{"unknown member in crit", raw(func(m map[string]any) { m["crit"] = []string{"spell"}; m["spell"] = 1 }), entry.Malformed, 400, "crit"},
-		{"key of another algorithm", func(n *node) []byte {
-			members := map[string]any{}
-			must(n.t, json.Unmarshal(n.enrol("agent-9", newSigner(n.t), entry.RoleAgent).Payload(), &members))
-			members["key"] = base64.StdEncoding.EncodeToString(x25519Key())
-			payload, err := json.Marshal(members)
-			must(n.t, err)
-			good := n.good()
-			envelope, err := json.Marshal(api.Envelope{Payload: payload, PayloadType: entry.KindAgent.PayloadType(),
-				Signatures: []api.Signature{{KeyID: good.KeyID, Sig: good.Sig}}})
-			must(n.t, err)
-			return envelope
-		}, entry.UnsupportedAlg, 400, "key"},
+		{"key of another algorithm", spoilt(func(n *node) entry.Body { return n.enrolment("agent-9", newSigner(n.t), entry.RoleAgent) },
+			func(m map[string]any) { m["key"] = base64.StdEncoding.EncodeToString(x25519Key()) }), entry.UnsupportedAlg, 400, "key"},
 		{"too large", func(n *node) []byte {
 			return append(n.good().AppendEnvelope(nil), bytes.Repeat([]byte(" "), entry.MaxEnvelope)...)
 		}, entry.TooLarge, 413, ""},
@@ -160,9 +156,7 @@ func rightProblems() []provocation {
 // tightenQuota registers a policy that allows one signal an hour.
 func (n *node) tightenQuota() {
 	n.t.Helper()
-	p := n.policy()
-	_, inForce := n.coord.View().Chain.Policy()
-	p.Previous = &inForce
+	p := n.follower()
 	p.Quotas.SignalsPerHour = 1
 	n.register(sign(n.t, n.authority, p))
 }
@@ -222,10 +216,10 @@ func stateProblems() []provocation {
 			return p
 		}), entry.PolicySuperseded, 409, "previous"},
 		{"kind of a later version", func(n *node) []byte {
-			engine := newSigner(n.t)
-			n.register(n.enrol("engine-1", engine, entry.RoleEngine))
-			return sign(n.t, engine, &entry.Run{Header: n.header("engine-1", "flow-1"), Run: "r", Op: "open",
-				ConfigDigest: "sha256:" + strings.Repeat("0", 64), ScenarioDigest: "sha256:" + strings.Repeat("0", 64), Engine: "e"}).AppendEnvelope(nil)
+			operator := newSigner(n.t)
+			n.register(n.enrol("operator-1", operator, entry.RoleOperator))
+			return sign(n.t, operator, &entry.Task{Header: n.header("operator-1", "flow-1"), Task: "operator-1#t", Op: "create",
+				From: entry.TaskCreated, To: entry.TaskCreated, Reason: "r"}).AppendEnvelope(nil)
 		}, entry.StateConflict, 409, ""},
 	}
 }
@@ -234,7 +228,8 @@ func stateProblems() []provocation {
 // right status, type, field and remedy, nothing appended, counted, and the next
 // good entry works.
 func TestProblems(t *testing.T) {
-	for _, list := range [][]provocation{envelopeProblems(), rightProblems(), stateProblems()} {
+	for _, list := range [][]provocation{envelopeProblems(), rightProblems(), stateProblems(),
+		executionProblems(), checkpointProblems(), signalProblems(), agentProblems(), policyProblems()} {
 		for _, c := range list {
 			t.Run(c.desc, func(t *testing.T) {
 				n := start(t, nil)
