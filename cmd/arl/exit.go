@@ -30,9 +30,12 @@ const (
 	exitDenied       = 4
 	exitVerification = 5
 	exitConflict     = 6
+	exitRejected     = 7
 	exitUnavailable  = 9
 	exitInconsistent = 10
 	exitRateLimited  = 12
+	exitIncomparable = 13
+	exitInconclusive = 14
 	exitIO           = 74 // EX_IOERR of sysexits.h
 	exitConfig       = 78 // EX_CONFIG of sysexits.h
 	exitInterrupted  = 130

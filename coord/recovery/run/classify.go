@@ -17,6 +17,9 @@ func (l Label) String() string {
 	if l == unknown() {
 		return l.Class
 	}
+	if l.Code == "" {
+		return l.Class
+	}
 	return l.Class + "." + l.Code
 }
 

@@ -267,6 +267,8 @@ type countingReader struct {
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.read += int64(n)
-	c.sum.Write(p[:n])
+	if c.sum != nil {
+		c.sum.Write(p[:n])
+	}
 	return n, err
 }

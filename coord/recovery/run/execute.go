@@ -163,11 +163,7 @@ func (x *execution) reject(err error) error {
 	if !errors.As(err, &wrong) || wrong.Line == 0 || !x.KeepGoing {
 		return err
 	}
-	x.subject.Rejected++
-	if len(x.subject.Rejections) < rejectionsMax {
-		x.subject.Rejections = append(x.subject.Rejections,
-			Rejection{Line: wrong.Line, Field: wrong.Field, Problem: string(wrong.Problem), Detail: cut(wrong.Detail, textMax)})
-	}
+	x.subject.reject(wrong)
 	if x.Rejected != nil {
 		x.Rejected(wrong)
 	}

@@ -250,6 +250,7 @@ func TestBatchEndsEarly(t *testing.T) {
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	count := 0
 	var last error
 	endless := io.MultiReader(bytes.NewReader(fixture(t)), endlessCases{})

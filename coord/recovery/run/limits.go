@@ -24,6 +24,18 @@ const (
 	// causesMax is the number of errors inside one another that are looked
 	// into for the innermost.
 	causesMax = 16
+	// checksMax is the number of checks of an output, weightMax the weight of
+	// one: together they cannot overflow a score.
+	checksMax = 64
+	weightMax = 1_000_000
+	// outputMax is the size in bytes of what a tool or model answers in a live
+	// run; liveBytesMax that of the configuration of one.
+	outputMax    = 4 << 20
+	liveBytesMax = 1 << 20
+	// inputDepthMax is the number of values inside one another in the input of
+	// a step; probesMax how often a probe that cannot be reached is asked.
+	inputDepthMax = 64
+	probesMax     = 3
 	// textMax is the length in bytes to which the text of a raw error is cut.
 	textMax = 4096
 	// codeMax is the length in bytes of a word, as a class, a code or a tag.
@@ -47,4 +59,11 @@ const (
 	// rungsMax is how many rungs of a case its entry holds: with them it is
 	// smaller than an entry may be.
 	rungsMax = 64
+	// valueMax is the length in bytes to which a value is cut that a replay found
+	// to differ.
+	valueMax = 200
+	// sweepMax is the number of values in a sweep, flipsMax how many cases it
+	// names between two of them.
+	sweepMax = 1000
+	flipsMax = 100
 )

@@ -161,6 +161,14 @@ type Subject struct {
 	Baseline       *Baseline
 }
 
+// reject counts a line that cannot be used.
+func (s *Subject) reject(wrong *Error) {
+	if s.Rejected++; len(s.Rejections) < rejectionsMax {
+		s.Rejections = append(s.Rejections,
+			Rejection{Line: wrong.Line, Field: wrong.Field, Problem: string(wrong.Problem), Detail: cut(wrong.Detail, textMax)})
+	}
+}
+
 // Report makes the report of all that was added.
 func (t *Tally) Report(s Subject) (Report, error) {
 	head, err := t.frontier.Head()

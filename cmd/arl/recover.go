@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/run"
+)
+
+// engineOptions are the flags that decide what the engine does.
+type engineOptions struct {
+	policy   string
+	simulate string
+	seed     int64
+}
+
+func (o *engineOptions) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.policy, "policy", "", "policy file whose rules decide (default: the one built in)")
+	flags.StringVar(&o.simulate, "simulate", "", "outcome model that draws attempts which the scenario does not record")
+	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
+}
+
+// engine is what the flags ask for.
+type engine struct {
+	run.Config
+	mode     string
+	outcomes *run.OutcomeModel
+}
+
+func (a *app) engine(o *engineOptions) (engine, error) {
+	e := engine{Config: run.Config{Seed: o.seed, Runtime: run.Recorded{}}, mode: run.ModeRecorded}
+	var err error
+	if e.Policy, err = a.recoveryPolicy(o.policy); err != nil {
+		return e, err
+	}
+	if o.simulate == "" {
+		return e, nil
+	}
+	document, err := a.readInput(o.simulate, policyMax)
+	if err != nil {
+		return e, err
+	}
+	if e.outcomes, err = run.ParseOutcomeModel(o.simulate, document); err != nil {
+		return e, withExit(exitConfig, err)
+	}
+	e.mode, e.Runtime = run.ModeSimulated, run.NewSimulated(e.outcomes, o.seed)
+	return e, nil
+}
+
+// policyMax is the size of a policy file in bytes.
+const policyMax = 1 << 20
+
+// recoveryPolicy loads the rules that decide.
+func (a *app) recoveryPolicy(path string) (*recovery.Policy, error) {
+	if path == "" {
+		return recovery.Default(), nil
+	}
+	document, err := a.readInput(path, policyMax)
+	if err != nil {
+		return nil, err
+	}
+	p, err := recovery.Load(path, document)
+	return p, withExit(exitConfig, err)
+}
+
+// recoverOptions are the flags of arl recover.
+type recoverOptions struct {
+	engineOptions
+	scenario, out, baseline, run string
+	workers                      int
+	keepGoing, resume            bool
+}
+
+func (a *app) recoverCommand() *cobra.Command {
+	var o recoverOptions
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Decide what to do about the failures in recorded runs, and report",
+		Long: "Take every case of a scenario through the policy: each failure gets an action with a reason, each action the\n" +
+			"recorded result, until the case recovered or a person has to decide. Prints how many recovered and escalated;\n" +
+			"--out keeps traces, report and what arl replay needs. The exit code is 7 if the report rejects, 14 if it is\n" +
+			"inconclusive, 2 if a line of the scenario could not be used.",
+		Example: "  arl recover --scenario testdata/tool_chain_failures.ndjson --out ./run",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.recover(cmd.Context(), &o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.scenario, "scenario", "", "file of cases, one a line; - for standard input (mandatory)")
+	flags.StringVar(&o.out, "out", "", "directory for traces and report")
+	flags.StringVar(&o.baseline, "baseline", "", "report.json of another run, to compare classes with")
+	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cases at work at a time; the results do not depend on it")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "pass over lines that cannot be used, and list them")
+	flags.BoolVar(&o.resume, "resume", false, "go on with the run in --out that did not come to its end")
+	o.register(flags)
+	_ = cmd.MarkFlagRequired("scenario") // the flag exists
+	cmd.AddCommand(a.recoverOneCommand())
+	return cmd
+}
+
+func (a *app) recover(ctx context.Context, o *recoverOptions) error {
+	if o.workers < 1 || o.workers > workersMax {
+		return usage("--workers %d: want 1 to %d", o.workers, workersMax)
+	}
+	if o.resume && o.out == "" {
+		return usage("--resume goes on with the run in --out: pass its directory")
+	}
+	r, clean, err := a.newRun(o)
+	if err != nil {
+		return err
+	}
+	defer clean()
+	info := run.Info{Run: r.ID, Scenario: r.Scenario, Workers: o.workers, Build: version, StartedAt: time.Now().UnixMilli()}
+	if r.Dir != nil {
+		if err := r.Dir.WriteInfo(info); err != nil {
+			return err
+		}
+	}
+	tell, end := a.progress("recover")
+	r.Progress = func(done, total int64) { tell(uint64(done), uint64(total)) }
+	report, err := r.Do(ctx)
+	end()
+	if report.V == 0 { // the run never began
+		return err
+	}
+	if r.Dir != nil {
+		info.EndedAt, info.Partial = time.Now().UnixMilli(), report.Partial
+		err = errors.Join(err, r.Dir.WriteInfo(info))
+	}
+	a.summarize(&report, o.out)
+	if err != nil {
+		return err
+	}
+	if err := a.printCounts(&report); err != nil {
+		return err
+	}
+	return reportExit(&report)
+}
+
+// workersMax bounds how many cases are at work at a time.
+const workersMax = 1024
+
+// newRun puts a run together; clean removes what it needed for a while.
+func (a *app) newRun(o *recoverOptions) (r *run.Run, clean func(), err error) {
+	clean = func() {}
+	e, err := a.engine(&o.engineOptions)
+	if err != nil {
+		return nil, clean, err
+	}
+	r = &run.Run{
+		Batch:    run.Batch{Config: e.Config, Workers: o.workers, Neighbours: run.Neighbours(e.Policy)},
+		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
+		Rejected: func(wrong *run.Error) { fmt.Fprintf(a.err, "arl: %v\n", wrong) },
+	}
+	if o.baseline != "" {
+		if r.Baseline, err = a.baseline(o.baseline); err != nil {
+			return nil, clean, err
+		}
+	}
+	if o.scenario == "-" {
+		r.Scenario, clean, err = a.spool(o)
+	} else {
+		r.Scenario, err = filepath.Abs(o.scenario)
+	}
+	if err == nil {
+		err = a.openDir(r, o)
+	}
+	if err != nil {
+		clean()
+		return nil, func() {}, err
+	}
+	return r, clean, nil
+}
+
+// openDir makes the directory of the run, or opens that of the run to resume.
+func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
+	if o.out == "" {
+		return nil
+	}
+	if !o.resume {
+		r.Dir, err = run.CreateDir(o.out)
+		return withExit(exitConflict, err)
+	}
+	if r.Dir, err = run.ResumeDir(o.out); err != nil {
+		return err
+	}
+	before, err := r.Dir.Info()
+	r.ID = before.Run
+	return err
+}
+
+// spool keeps standard input in a file, because a scenario is read twice: in the
+// directory of the run, where arl replay finds it, or in a temporary one.
+func (a *app) spool(o *recoverOptions) (path string, clean func(), err error) {
+	dir, clean := o.out, func() {}
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "arl-recover-"); err != nil {
+			return "", clean, err
+		}
+		clean = func() { _ = os.RemoveAll(dir) } // nothing can be done about it
+	} else if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", clean, err
+	}
+	path, err = filepath.Abs(filepath.Join(dir, "scenario.ndjson"))
+	if err != nil {
+		return "", clean, err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return "", clean, err
+	}
+	_, err = io.Copy(f, a.in)
+	return path, clean, withExit(exitIO, errors.Join(err, f.Close()))
+}
+
+// baseline reads the report that a run is compared with.
+func (a *app) baseline(path string) (*run.Baseline, error) {
+	report, text, err := a.readReport(path)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	return run.NewBaseline(report, "sha256:"+hex.EncodeToString(sum[:])), nil
+}
+
+// readReport reads a report.json, or that of a run's directory.
+func (a *app) readReport(path string) (*run.Report, []byte, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, run.ReportFile)
+	}
+	text, err := a.readInput(path, reportMax)
+	if err != nil {
+		return nil, nil, err
+	}
+	report, err := run.DecodeReport(path, text)
+	return &report, text, err
+}
+
+// reportMax is the size of a report in bytes.
+const reportMax = 64 << 20
+
+// counts is what arl recover prints.
+type counts struct {
+	AutoRecovered           int64              `json:"auto_recovered"`
+	Failing                 int64              `json:"failing"`
+	FallbackModelRecoveries int64              `json:"fallback_model_recoveries"`
+	Escalated               int64              `json:"escalated"`
+	NoFailure               int64              `json:"no_failure"`
+	Rejected                int64              `json:"rejected"`
+	Simulated               bool               `json:"simulated"`
+	RunRoot                 string             `json:"run_root"`
+	Recommendation          run.Recommendation `json:"recommendation"`
+}
+
+func (a *app) printCounts(r *run.Report) error {
+	if a.settings.output == outputJSON {
+		return a.printJSON(counts{r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated, r.NoFailure, r.Rejected, r.Simulated,
+			r.RunRoot.String(), r.Recommendation})
+	}
+	return a.printText(fmt.Sprintf("[auto_recovered] %d/%d\n[fallback_model_recoveries] %d\n[escalated] %d\n",
+		r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated))
+}
+
+// summarize tells on stderr what the counts leave out.
+func (a *app) summarize(r *run.Report, out string) {
+	fmt.Fprintf(a.err, "%s: %s runtime, %d cases without failure, run root %s\n", r.Recommendation, r.Runtime, r.NoFailure, r.RunRoot)
+	for i := range r.Gates {
+		if g := &r.Gates[i]; g.Verdict == run.Fail || g.Verdict == run.Unknown {
+			fmt.Fprintf(a.err, "gate %s: %s, limit %s %s\n", g.Gate, g.Verdict, strconv.FormatInt(g.Limit, 10), g.Detail)
+		}
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(a.err, "warning: %s\n", warning)
+	}
+	if out != "" {
+		fmt.Fprintf(a.err, "report: %s\n", filepath.Join(out, run.SummaryFile))
+	}
+}
+
+// reportExit turns what a report says into the exit code.
+func reportExit(r *run.Report) error {
+	switch {
+	case r.Rejected > 0:
+		return usage("%d lines of the scenario could not be used; the report lists them", r.Rejected)
+	case r.Recommendation == run.Reject:
+		return withExit(exitRejected, errors.New("the report rejects: a gate of the policy failed"))
+	case r.Recommendation == run.Inconclusive:
+		return withExit(exitInconclusive, errors.New("the report is inconclusive: too few failing cases, or a gate could not be asked"))
+	}
+	return nil
+}
+
+func (a *app) recoverOneCommand() *cobra.Command {
+	var o engineOptions
+	var file string
+	cmd := &cobra.Command{
+		Use:     "one",
+		Short:   "Decide what to do about one case, and show the trace",
+		Long:    "Take one case through the policy and show its trace. The exit code is 0 whether it recovered or escalated.",
+		Example: "  arl recover one --case case.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e, err := a.engine(&o)
+			if err != nil {
+				return err
+			}
+			return a.recoverOne(cmd.Context(), &e, file)
+		},
+	}
+	cmd.Flags().StringVar(&file, "case", "", "file with one case; - for standard input (mandatory)")
+	o.register(cmd.Flags())
+	_ = cmd.MarkFlagRequired("case") // the flag exists
+	return cmd
+}
+
+func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
+	text, err := a.readInput(file, inputMax)
+	if err != nil {
+		return err
+	}
+	c, err := run.DecodeCase(text)
+	if wrong, ok := errors.AsType[*run.Error](err); ok {
+		wrong.File = file
+	}
+	if err != nil {
+		return err
+	}
+	done, err := e.Recover(ctx, &c)
+	if err != nil {
+		return err
+	}
+	t := &done.Trace
+	if a.settings.output == outputJSON {
+		return a.printJSON(t)
+	}
+	l := a.newList("STEP", "TRY", "FAILURE", "RULE", "ACTION", "MODEL", "RESULT", "REASON")
+	for i := range t.Rungs {
+		r := &t.Rungs[i]
+		err := l.add(r, r.Step, decimal(uint64(r.Attempt)), run.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
+			words(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.close(); err != nil {
+		return err
+	}
+	return a.printText(words(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason) + "\n")
+}
+
+// words joins a word and another that may be missing.
+func words(first, second string) string {
+	if second == "" {
+		return first
+	}
+	return first + " " + second
+}

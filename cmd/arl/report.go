@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/coord/recovery/run"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "report",
+		Short:   "Read and compare reports of recovery runs",
+		Example: "  arl report show ./run",
+	}
+	cmd.AddCommand(a.reportShowCommand(), a.reportDiffCommand())
+	return cmd
+}
+
+func (a *app) reportShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show DIR|FILE",
+		Short:   "Show a report",
+		Long:    "Show a report for people, in Markdown, or with --output json as it stands in report.json.",
+		Example: "  arl report show ./run",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			report, _, err := a.readReport(args[0])
+			if err != nil {
+				return err
+			}
+			if a.settings.output == outputJSON {
+				return a.printJSON(report)
+			}
+			return a.printText(report.Summary())
+		},
+	}
+}
+
+func (a *app) reportDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "diff BEFORE AFTER",
+		Short:   "Compare two runs class by class",
+		Long:    "Compare two reports, or the directories of two runs: how often each class recovered, and at what cost.",
+		Example: "  arl report diff ./baseline ./run",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			before, _, err := a.readReport(args[0])
+			if err != nil {
+				return err
+			}
+			after, _, err := a.readReport(args[1])
+			if err != nil {
+				return err
+			}
+			return a.printDiff(run.Diff(before, after))
+		},
+	}
+}
+
+func (a *app) printDiff(d run.ReportDiff) error {
+	if a.settings.output == outputJSON {
+		return a.printJSON(d)
+	}
+	l := a.newList("CLASS", "BEFORE", "AFTER", "CHANGE", "COST PER CASE")
+	for _, c := range d.Classes {
+		rate, cost := "–", "–"
+		if c.ChangePPM != nil {
+			rate, cost = fmt.Sprintf("%+d ppm", *c.ChangePPM), fmt.Sprintf("%+d micro-USD", *c.CostPerCaseChange)
+		}
+		err := l.add(c, c.Label.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
+			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.close(); err != nil {
+		return err
+	}
+	same := strings.Join(d.Same, ", ")
+	if same == "" {
+		same = "nothing"
+	}
+	return a.printText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same))
+}

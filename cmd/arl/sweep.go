@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/coord/recovery/run"
+)
+
+// sweepOptions are the flags of arl sweep.
+type sweepOptions struct {
+	engineOptions
+	scenario, param string
+	workers         int
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	var o sweepOptions
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Vary one number of the policy and show where outcomes flip",
+		Long: "Take a scenario through the policy with each value of one of its numbers, and show what comes of each, and\n" +
+			"between which values cases or gates flip. A range is NAME=FIRST..LAST or NAME=FIRST..LAST/STEP; NAME is a path\n" +
+			"such as limits.attempts, thresholds.recovery_rate_min_ppm or rules[transient.timeout].ladder[0].max.",
+		Example: "  arl sweep --scenario testdata/tool_chain_failures.ndjson --param limits.attempts=1..6",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sweep(cmd.Context(), &o) },
+	}
+	cmd.Flags().StringVar(&o.scenario, "scenario", "", "file of cases, one a line; - for standard input (mandatory)")
+	cmd.Flags().StringVar(&o.param, "param", "", "number and range (mandatory)")
+	cmd.Flags().IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cases at work at a time")
+	o.register(cmd.Flags())
+	_ = cmd.MarkFlagRequired("scenario") // the flags exist
+	_ = cmd.MarkFlagRequired("param")
+	return cmd
+}
+
+func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
+	param, values, err := run.ParseRange(o.param)
+	if err != nil {
+		return withExit(exitUsage, err)
+	}
+	e, err := a.engine(&o.engineOptions)
+	if err != nil {
+		return err
+	}
+	s, err := run.NewSweep(e.Config, param, values)
+	if err != nil {
+		return withExit(exitUsage, err)
+	}
+	s.Workers = o.workers
+	in := a.in
+	if o.scenario != "-" {
+		f, err := os.Open(o.scenario)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		in = f
+	}
+	report, err := s.Run(ctx, o.scenario, in)
+	if err != nil {
+		return err
+	}
+	if a.settings.output == outputJSON {
+		return a.printJSON(report)
+	}
+	return a.printSweep(&report)
+}
+
+func (a *app) printSweep(r *run.SweepReport) error {
+	points := a.newList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
+	for i := range r.Points {
+		p := &r.Points[i]
+		value := fmt.Sprint(p.Value)
+		if p.Value == r.Pinned {
+			value += " *"
+		}
+		err := points.add(p, value, fmt.Sprintf("%d/%d", p.AutoRecovered, p.Failing), fmt.Sprint(p.FallbackModelRecoveries),
+			fmt.Sprint(p.Escalated), string(p.Recommendation))
+		if err != nil {
+			return err
+		}
+	}
+	if err := points.close(); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("* %s in the policy\n", r.Param)
+	for i := range r.Flips {
+		f := &r.Flips[i]
+		text += fmt.Sprintf("\nflip between %d and %d: %d cases\n", f.From, f.To, f.Count)
+		for _, c := range f.Cases {
+			text += fmt.Sprintf("  %s: %s, then %s\n", c.Case, c.From, c.To)
+		}
+		for _, g := range f.Gates {
+			text += fmt.Sprintf("  gate %s: %s, then %s\n", g.Gate, g.From, g.To)
+		}
+	}
+	if len(r.Flips) == 0 {
+		text += "\nno flip in this range\n"
+	}
+	if r.Near {
+		text += fmt.Sprintf("\nwarning: %s is pinned at %d, one step from a flip\n", r.Param, r.Pinned)
+	}
+	return a.printText(text)
+}

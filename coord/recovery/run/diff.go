@@ -1,0 +1,77 @@
+package run
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// ClassChange compares the cases of a class in two runs.
+type ClassChange struct {
+	Label
+	Before Cases `json:"before"`
+	After  Cases `json:"after"`
+	// ChangePPM is by how much the rate of recovery rose or fell, in parts per
+	// million; nil where a run has no such case.
+	ChangePPM *int64 `json:"change_ppm,omitzero"`
+	// CostPerCaseChange is by how many micro-USD a case became dearer or
+	// cheaper; nil likewise.
+	CostPerCaseChange *int64 `json:"cost_per_case_change_micro_usd,omitzero"`
+}
+
+// ReportDiff compares two runs.
+type ReportDiff struct {
+	Before  Recommendation `json:"before"`
+	After   Recommendation `json:"after"`
+	Classes []ClassChange  `json:"classes"` // with all cases as the last one
+	// Same names what both were made of: policy, scenario, seed, runtime.
+	Same []string `json:"same"`
+}
+
+// Diff compares two reports class by class, the codes of a class apart.
+func Diff(before, after *Report) ReportDiff {
+	d := ReportDiff{Before: before.Recommendation, After: after.Recommendation, Same: []string{}}
+	for _, s := range []struct {
+		name string
+		same bool
+	}{
+		{"policy", before.PolicyDigest == after.PolicyDigest}, {"scenario", before.ScenarioDigest == after.ScenarioDigest},
+		{"seed", before.Seed == after.Seed}, {"runtime", before.Runtime == after.Runtime}, {"run root", before.RunRoot == after.RunRoot},
+	} {
+		if s.same {
+			d.Same = append(d.Same, s.name)
+		}
+	}
+	type pair struct{ before, after Class }
+	pairs := map[Label]*pair{}
+	at := func(l Label) *pair {
+		if pairs[l] == nil {
+			pairs[l] = new(pair)
+		}
+		return pairs[l]
+	}
+	for _, c := range before.Classes {
+		at(c.Label).before = c
+	}
+	for _, c := range after.Classes {
+		at(c.Label).after = c
+	}
+	labels := slices.SortedFunc(maps.Keys(pairs), func(a, b Label) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Code, b.Code))
+	})
+	for _, label := range labels {
+		p := pairs[label]
+		d.Classes = append(d.Classes, change(label, p.before.Cases, p.after.Cases, p.before.Spent, p.after.Spent))
+	}
+	d.Classes = append(d.Classes, change(Label{Class: "all"}, before.Cases, after.Cases, before.Spent, after.Spent))
+	return d
+}
+
+func change(label Label, before, after Cases, spent, now Spent) ClassChange {
+	c := ClassChange{Label: label, Before: before, After: after}
+	if before.Failing > 0 && after.Failing > 0 {
+		rate, cost := after.ratePPM()-before.ratePPM(), now.CostPerCaseMicroUSD-spent.CostPerCaseMicroUSD
+		c.ChangePPM, c.CostPerCaseChange = &rate, &cost
+	}
+	return c
+}

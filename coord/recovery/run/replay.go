@@ -1,0 +1,315 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery"
+)
+
+// Match is how a replay compares with the run.
+type Match string
+
+// The outcomes of a comparison.
+const (
+	Matches       Match = "match"
+	Diverged      Match = "diverged"
+	NotComparable Match = "not_comparable"
+)
+
+// Comparison is what a replay found.
+type Comparison struct {
+	Match Match `json:"match"`
+	Cases int64 `json:"cases"` // compared and equal
+	// Reason says why the two cannot be compared.
+	Reason string `json:"reason,omitzero"`
+	// The first difference: in which file, of which case, at which field (a JSON
+	// pointer), and what stands there. A side without the field is empty.
+	File       string `json:"file,omitzero"`
+	Case       string `json:"case,omitzero"`
+	Field      string `json:"field,omitzero"`
+	Recorded   string `json:"recorded,omitzero"`
+	Recomputed string `json:"recomputed,omitzero"`
+}
+
+// ReplayOptions say what a replay is made with, where that is not what the
+// run's directory says.
+type ReplayOptions struct {
+	Scenario string           // path; empty: that of the run
+	Policy   *recovery.Policy // nil: that of the run
+	Workers  int
+	Progress func(done, total int64) // may be nil
+}
+
+// Replay decides every case of a run again and compares traces and report with
+// those in its directory. A live run is replayed from its record. An error says
+// that the directory or the scenario cannot be read.
+func Replay(ctx context.Context, dir string, o ReplayOptions) (Comparison, error) {
+	p := replay{dir: dir, o: o}
+	if err := p.load(); err != nil {
+		return Comparison{}, err
+	}
+	if reason, err := p.incomparable(); err != nil || reason != "" {
+		return Comparison{Match: NotComparable, Reason: reason}, err
+	}
+	return p.compare(ctx)
+}
+
+// replay is a comparison on its way.
+type replay struct {
+	dir      string
+	o        ReplayOptions
+	config   []byte
+	snapshot Snapshot
+	text     []byte // of the report
+	report   Report
+	policy   *recovery.Policy
+	scenario string // path
+	tally    *Tally
+	subject  Subject
+	equal    int64
+}
+
+func (p *replay) file(name string) string { return filepath.Join(p.dir, name) }
+
+// load reads what the run left.
+func (p *replay) load() error {
+	var err error
+	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if err := json.Unmarshal(p.config, &p.snapshot, json.RejectUnknownMembers(true)); err != nil {
+		wrong := notScenario(err)
+		wrong.File, wrong.Remedy = p.file(ConfigFile), "give the directory of a run as arl recover left it"
+		return wrong
+	}
+	if p.text, err = os.ReadFile(p.file(ReportFile)); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if p.report, err = DecodeReport(p.file(ReportFile), p.text); err != nil {
+		return err
+	}
+	if p.snapshot.Runtime == ModeLive {
+		p.scenario = p.file(RecordFile)
+		return nil
+	}
+	if p.scenario = p.o.Scenario; p.scenario == "" {
+		info, err := (&Dir{path: p.dir}).Info()
+		if err != nil {
+			return err
+		}
+		p.scenario = info.Scenario
+	}
+	return nil
+}
+
+// incomparable says why a comparison would mean nothing: the run was another
+// engine's, or was made with another configuration or scenario than are here.
+func (p *replay) incomparable() (reason string, err error) {
+	if p.snapshot.Engine != Engine {
+		return fmt.Sprintf("the engine of the run is %s, this one is %s", p.snapshot.Engine, Engine), nil
+	}
+	if got := digest(string(p.config)); got != p.report.ConfigDigest {
+		return fmt.Sprintf("%s changed: the report was made with %s, it is %s", ConfigFile, p.report.ConfigDigest, got), nil
+	}
+	if p.policy = p.o.Policy; p.policy == nil {
+		if p.policy, err = p.snapshot.policy(p.file(ConfigFile)); err != nil {
+			return "", err
+		}
+	}
+	if got := p.policy.Hash(); got != p.report.PolicyDigest {
+		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.report.PolicyDigest, got), nil
+	}
+	if p.snapshot.Runtime == ModeLive {
+		return "", nil
+	}
+	got, _, err := digestFile(p.scenario)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("the scenario %s is no longer there; pass --scenario", p.scenario), nil
+	case err == nil && got != p.report.ScenarioDigest:
+		return fmt.Sprintf("the scenario %s changed: the run was made of %s, it is %s", p.scenario, p.report.ScenarioDigest, got), nil
+	}
+	return "", err
+}
+
+// batch is the run again.
+func (p *replay) batch() *Batch {
+	b := &Batch{Config: Config{Policy: p.policy, Seed: p.snapshot.Seed}, Workers: p.o.Workers, Neighbours: Neighbours(p.policy)}
+	if p.snapshot.Outcomes != nil {
+		b.Runtime = NewSimulated(p.snapshot.Outcomes, p.snapshot.Seed)
+	}
+	return b
+}
+
+func (p *replay) compare(ctx context.Context) (Comparison, error) {
+	traces, err := os.Open(p.file(TracesFile))
+	if err != nil {
+		return Comparison{}, fmt.Errorf("run: %w", err)
+	}
+	defer traces.Close() //nolint:errcheck // only read
+	scenario, err := os.Open(p.scenario)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("run: %w", err)
+	}
+	defer scenario.Close() //nolint:errcheck // only read
+	if p.tally, err = NewTally(p.policy); err != nil {
+		return Comparison{}, err
+	}
+	p.subject = Subject{Runtime: p.snapshot.Runtime, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
+		ScenarioDigest: p.report.ScenarioDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline}
+	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: scenario})
+	if err != nil || different != nil {
+		return p.found(different), err
+	}
+	return p.reports()
+}
+
+// traces compares the traces one by one, and returns the first difference.
+func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, scenario *countingReader) (*Comparison, error) {
+	for done, err := range p.batch().Run(ctx, p.scenario, scenario) {
+		if err != nil {
+			if over, err := p.reject(err); over || err != nil {
+				return nil, err
+			}
+			continue
+		}
+		line, err := recorded.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0 && p.report.Partial != "":
+			return nil, nil // the run came no further
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("run: read traces: %w", err)
+		}
+		if want := string(done.Encoded) + "\n"; string(line) != want {
+			d := difference(line, done.Encoded)
+			d.File, d.Case = TracesFile, done.ID
+			return &d, nil
+		}
+		if err := p.tally.Add(&done.Trace, done.Leaf); err != nil {
+			return nil, err
+		}
+		p.equal++
+		if p.o.Progress != nil {
+			p.o.Progress(p.equal, p.report.Total)
+		}
+	}
+	extra, err := recorded.ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("run: read traces: %w", err)
+	}
+	if len(extra) > 0 {
+		d := difference(extra, nil)
+		d.File = TracesFile
+		return &d, nil
+	}
+	return nil, nil
+}
+
+// reject takes note of a line that the run passed over, too, or ended at.
+func (p *replay) reject(err error) (over bool, _ error) {
+	var wrong *Error
+	if !errors.As(err, &wrong) {
+		return true, err
+	}
+	if !p.snapshot.KeepGoing {
+		return true, nil
+	}
+	p.subject.reject(wrong)
+	return false, nil
+}
+
+// reports compares the reports.
+func (p *replay) reports() (Comparison, error) {
+	if p.snapshot.Runtime == ModeLive { // the record has no rejected lines, and another digest
+		p.subject.Rejected, p.subject.Rejections = p.report.Rejected, p.report.Rejections
+	}
+	again, err := p.tally.Report(p.subject)
+	if err != nil {
+		return Comparison{}, err
+	}
+	text, err := again.Encode()
+	if err != nil {
+		return Comparison{}, err
+	}
+	if string(text) == string(p.text) {
+		return Comparison{Match: Matches, Cases: p.equal}, nil
+	}
+	d := difference(p.text, text)
+	d.File = ReportFile
+	return p.found(&d), nil
+}
+
+func (p *replay) found(different *Comparison) Comparison {
+	if different == nil {
+		return Comparison{}
+	}
+	different.Match, different.Cases = Diverged, p.equal
+	return *different
+}
+
+// difference finds the first field in which two JSON texts differ.
+func difference(recorded, recomputed []byte) Comparison {
+	a, b := fieldsOf(recorded), fieldsOf(recomputed)
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(b):
+			return Comparison{Field: a[i].field, Recorded: a[i].value}
+		case i >= len(a):
+			return Comparison{Field: b[i].field, Recomputed: b[i].value}
+		case a[i].field != b[i].field:
+			return firstMissing(a[i:], b[i:])
+		case a[i].value != b[i].value:
+			return Comparison{Field: a[i].field, Recorded: a[i].value, Recomputed: b[i].value}
+		}
+	}
+	return Comparison{Recorded: "another spelling of the same"}
+}
+
+// firstMissing names the field that one side has and the other has not.
+func firstMissing(a, b []jsonField) Comparison {
+	for _, f := range b {
+		if f.field == a[0].field {
+			return Comparison{Field: b[0].field, Recomputed: b[0].value}
+		}
+	}
+	return Comparison{Field: a[0].field, Recorded: a[0].value}
+}
+
+// jsonField is a value that is neither object nor array, and where it stands.
+type jsonField struct{ field, value string }
+
+// fieldsOf lists the fields of a JSON text in order; behind a fault in it, the
+// rest as one field.
+func fieldsOf(text []byte) []jsonField {
+	var all []jsonField
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := dec.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			return append(all, jsonField{string(dec.StackPointer()), cut(string(text[dec.InputOffset():]), valueMax)})
+		}
+		switch kind := token.Kind(); kind {
+		case '{', '}', '[', ']':
+			continue
+		case '"':
+			if in, length := dec.StackIndex(dec.StackDepth()); in == '{' && length%2 == 1 {
+				continue // a name
+			}
+		}
+		all = append(all, jsonField{string(dec.StackPointer()), cut(token.String(), valueMax)})
+	}
+}
