@@ -1,51 +1,18 @@
 package coord
 
 import (
-	"math"
 	"strconv"
 
+	"recoveryledger/coord/compact"
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
 
-// line is an agent's executions in one workflow, or in all of them where its
-// span is agent (SCO-2).
-type line struct {
-	agent    uint32
-	workflow uint32 // allWorkflows where the span is agent
-}
-
-const allWorkflows = math.MaxUint32
-
-// lines are the lines that have checkpoints, in the order of their first one.
-type lines struct {
-	list    []lineState
-	numbers map[line]int
-}
-
-type lineState struct {
-	line
-	// covered is the final index of the execution that the newest checkpoint
-	// comes after; 0: of none.
-	covered uint64
-}
-
-// cover sets what the newest checkpoint of a line covers.
-func (l *lines) cover(of line, final uint64) {
-	number, ok := l.numbers[of]
-	if !ok {
-		number = len(l.list)
-		l.numbers[of] = number
-		l.list = append(l.list, lineState{line: of})
-	}
-	l.list[number].covered = final
-}
-
-// covered returns what the newest checkpoint of a line covers; 0: nothing.
-func (l *lines) covered(of line) uint64 {
-	if number, ok := l.numbers[of]; ok {
-		return l.list[number].covered
-	}
-	return 0
+// checkpoints is what rules need of checkpoints beside the graph, by the same
+// numbers.
+type checkpoints struct {
+	names   *compact.Names       // issuer's number and local id
+	digests compact.List[digest] // of the states
 }
 
 // admitCheckpoint is CHK-1, and that an id is given once.
@@ -59,57 +26,60 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 		if err := s.admitAfter(c, after); err != nil {
 			return err
 		}
-		final = after.final
+		final = after.Final
 	}
-	if _, ok := s.resolve(s.checkpoints, entry.NewRef(c.Iss, c.Checkpoint)); ok {
+	if _, ok := s.resolve(s.checkpoints.names, entry.NewRef(c.Iss, c.Checkpoint)); ok {
 		return conflict("checkpoint", "%s has a checkpoint %s already", c.Iss, c.Checkpoint).WithRemedy("give every checkpoint a new id")
 	}
 	issuer, ok := s.principals.Find([]byte(c.Iss))
 	if !ok { // its first entry
 		return nil
 	}
-	of := line{issuer, allWorkflows}
-	if !s.spansAll(c.Iss) {
-		if of.workflow, ok = s.workflows.Find([]byte(c.Wid)); !ok {
-			return nil
-		}
+	workflow, ok := s.workflows.Find([]byte(c.Wid))
+	all := s.spansAll(issuer)
+	line, known := s.graph.LineOf(issuer, workflow, all)
+	if !known || !ok && !all {
+		return nil
 	}
-	if covered := s.lines.covered(of); final < covered {
+	if covered := s.graph.Covered(line); final < covered {
 		return conflict("after", "covers less than the checkpoint before, which covers what was final at entry %d", covered)
 	}
 	return nil
 }
 
-func (s *State) admitAfter(c *entry.Checkpoint, after *execution) error {
+func (s *State) admitAfter(c *entry.Checkpoint, after *scope.Node) error {
 	switch {
-	case string(s.principals.Text(after.agent)) != string(c.Iss):
-		return conflict("after", "%s is not an execution of %s", *c.After, c.Iss)
-	case string(s.workflows.Text(after.workflow)) != string(c.Wid) && !s.spansAll(c.Iss):
-		return conflict("after", "%s belongs to workflow %s", *c.After, s.workflows.Text(after.workflow))
-	case after.final == 0:
-		return conflict("after", "%s is %s, not final", *c.After, after.progress).
+	case s.principal(after.Agent) != c.Iss || after.Line == scope.NoLine:
+		return conflict("after", "%s is not an execution of a line of %s", *c.After, c.Iss)
+	case string(s.workflows.Text(after.Workflow)) != string(c.Wid) && !s.spansAll(after.Agent):
+		return conflict("after", "%s belongs to workflow %s", *c.After, s.workflows.Text(after.Workflow))
+	case after.Final == 0:
+		return conflict("after", "%s is %s, not final", *c.After, steps[after.Progress]).
 			WithRemedy("log the final progress of the execution before the checkpoint that covers it")
 	}
 	return nil
 }
 
 // spansAll reports whether the agent's checkpoints reach over all its
-// workflows.
-func (s *State) spansAll(agent entry.Principal) bool {
-	info, _ := s.chain.Agent(agent)
-	return info.Span == entry.SpanAgent
+// workflows. Its span never changes, so it is looked up once.
+func (s *State) spansAll(agent uint32) bool {
+	u := &s.usage[agent]
+	if u.span == "" {
+		info, _ := s.chain.Agent(s.principal(agent))
+		u.span = info.Span
+	}
+	return u.span == entry.SpanAgent
 }
 
-func (s *State) applyCheckpoint(c *entry.Checkpoint, issuer uint32) {
-	s.checkpoints.Add(localKey(make([]byte, 0, localKeyMax), issuer, c.Checkpoint))
-	of, final := line{issuer, allWorkflows}, uint64(0)
-	if !s.spansAll(c.Iss) {
-		of.workflow, _ = s.workflows.Add([]byte(c.Wid))
-	}
+func (s *State) applyCheckpoint(c *entry.Checkpoint, issuer uint32, index uint64) {
+	s.checkpoints.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, c.Checkpoint))
+	s.checkpoints.digests.Add(digestOf(c.Digest))
+	workflow, _ := s.workflows.Add([]byte(c.Wid))
+	one := scope.Checkpoint{Index: index, ExpiresAt: c.ExpiresAt, Line: s.graph.AddLine(issuer, workflow, s.spansAll(issuer))}
 	if c.After != nil {
-		final = s.executions.list.At(s.mustResolve(s.executions.names, *c.After)).final
+		one.Covered = s.graph.Node(s.mustResolve(s.executions.names, *c.After)).Final
 	}
-	s.lines.cover(of, final)
+	s.graph.AddCheckpoint(one)
 }
 
 func parentField(i int) string { return "parents[" + strconv.Itoa(i) + "].exec" }

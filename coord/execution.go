@@ -6,88 +6,69 @@ import (
 	"strings"
 
 	"recoveryledger/coord/compact"
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
 
-// executions are all executions by number, with the edges between them.
+// executions is what rules need of executions beside their graph, by the same
+// numbers.
 type executions struct {
-	names *compact.Names // issuer's number and local id
-	list  compact.List[execution]
-	edges compact.List[uint32] // parents of all executions in turn: the number, doubled; odd: soft
-	keys  compact.List[digest] // idempotency keys
-	// users says which other agents have a child of an execution. A list of
-	// children could be long, and whoever has no standing makes us read it.
-	users map[use]struct{}
+	names *compact.Names         // issuer's number and local id
+	keyOf compact.List[uint32]   // 1 + the number of its idempotency key; 0: none
+	keys  compact.List[digest]   // idempotency keys
+	users map[use]uint64         // where an agent first named a parent of another agent
+	comps map[uint32]compensated // what compensations compensate
 }
 
-// use is an agent's, not its own, of an execution.
+// use is an agent's of an execution. A list of children could be long, and
+// whoever has no standing makes us read it.
 type use struct{ parent, agent uint32 }
 
-// execution is what rules need of an execution: 40 bytes.
-type execution struct {
-	first    uint64 // index of its first entry: its place in every rule (EXE-1)
-	final    uint64 // index of its final entry; 0: none yet
-	agent    uint32 // number of its principal
-	workflow uint32
-	edges    uint32 // its parents are so many edges from this one on
-	key      uint32 // 1 + its idempotency key; 0: none
-	parents  uint16
-	effect   effect
-	progress progress
-	used     bool // whether its own agent has a child of it
+// compensated is what a compensation is for (EXE-4).
+type compensated struct {
+	incident uint32 // its number
+	exec     uint32
 }
-
-// effect and progress are places in effects and steps.
-type (
-	effect   uint8
-	progress uint8
-)
 
 var effects = []entry.Effect{entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable, entry.EffectUndeclared}
 
 var steps = []entry.Progress{entry.Planned, entry.Dispatched, entry.Confirmed, entry.Failed, entry.Cancelled}
 
-const (
-	effectNone effect   = 0
-	dispatched progress = 1
-	confirmed  progress = 2
-)
+func effectOf(x *entry.Execution) scope.Effect { return scope.Effect(slices.Index(effects, x.Effect)) }
 
-func effectOf(x *entry.Execution) effect { return effect(slices.Index(effects, x.Effect)) }
+func progressOf(x *entry.Execution) scope.Progress {
+	return scope.Progress(slices.Index(steps, x.Progress))
+}
 
-func progressOf(x *entry.Execution) progress { return progress(slices.Index(steps, x.Progress)) }
-
-func (e effect) String() string   { return string(effects[e]) }
-func (p progress) String() string { return string(steps[p]) }
-
-func (p progress) final() bool { return p >= confirmed }
-
-// after reports whether p is an advance over q (EXE-1): planned < dispatched <
-// final.
-func (p progress) after(q progress) bool { return !q.final() && p > q }
-
-// digest is a digest of a payload in binary: 1 for a keyed one, 0 otherwise,
-// and the hash.
+// digest is a digest of a payload in binary: 2 for a keyed one, 1 otherwise,
+// and the hash. Zero is none.
 type digest [33]byte
 
 func digestOf(text string) (d digest) {
 	algorithm, value, _ := strings.Cut(text, ":")
+	d[0] = 1
 	if strings.HasPrefix(algorithm, "hmac-") {
-		d[0] = 1
+		d[0] = 2
 	}
 	_, _ = hex.Decode(d[1:], []byte(value)) // REG-1 has checked it
 	return d
 }
 
 // findExecution returns the execution that a reference names.
-func (s *State) findExecution(ref entry.Ref) (number uint32, x *execution, ok bool) {
+func (s *State) findExecution(ref entry.Ref) (number uint32, x *scope.Node, ok bool) {
 	if number, ok = s.resolve(s.executions.names, ref); ok {
-		x = s.executions.list.At(number)
+		x = s.graph.Node(number)
 	}
 	return number, x, ok
 }
 
-func (s *State) admitExecution(x *entry.Execution) error {
+// refOf is the reference to an execution.
+func (s *State) refOf(exec uint32) entry.Ref { return s.ref(s.executions.names, exec) }
+
+// agentOf is the principal that an execution belongs to.
+func (s *State) agentOf(exec uint32) entry.Principal { return s.principal(s.graph.Node(exec).Agent) }
+
+func (s *State) admitExecution(x *entry.Execution, at int64) error {
 	for i := range x.Parents { // REG-8
 		if _, _, ok := s.findExecution(x.Parents[i].Exec); !ok {
 			return unknown(parentField(i), "no execution %s in the log", x.Parents[i].Exec).WithRemedy("register the parent first")
@@ -97,114 +78,134 @@ func (s *State) admitExecution(x *entry.Execution) error {
 		return unknown("task", "no task %s in the log", x.Task)
 	}
 	if x.Checkpoint != "" {
-		if _, ok := s.resolve(s.checkpoints, x.Checkpoint); !ok {
+		if _, ok := s.resolve(s.checkpoints.names, x.Checkpoint); !ok {
 			return unknown("checkpoint", "no checkpoint %s in the log", x.Checkpoint)
 		}
 	}
-	if x.Compensates != nil { // EXE-4
-		return conflict("compensates", "no decision is in force that would release a compensation")
+	if number, old, ok := s.findExecution(x.Ref()); ok {
+		return s.admitProgress(x, number, old, at)
 	}
-	if _, old, ok := s.findExecution(x.Ref()); ok {
-		return s.admitProgress(x, old)
-	}
-	if effectOf(x) != effectNone && progressOf(x) == confirmed { // EXE-2
+	if effectOf(x) != scope.None && progressOf(x) == scope.Confirmed { // EXE-2
 		return conflict("progress", "confirmed, but the effect is %s and dispatched was never logged", x.Effect).
 			WithRemedy("log dispatched, and hold its receipt before acting")
 	}
-	return nil
+	if x.Compensates != nil {
+		return s.admitCompensation(x, at)
+	}
+	return s.admitFencedFirst(x, at)
 }
 
 // admitProgress is EXE-1 and EXE-2 for a later entry of an execution. That it
 // comes from its agent needs no check: the id belongs to the issuer.
-func (s *State) admitProgress(x *entry.Execution, old *execution) error {
-	wid := string(s.workflows.Text(old.workflow))
+func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node, at int64) error {
+	wid := string(s.workflows.Text(old.Workflow))
+	key := *s.executions.keyOf.At(number)
 	switch step := progressOf(x); {
 	case string(x.Wid) != wid:
-		return conflict("wid", "it is %s since entry %d and never changes", wid, old.first)
-	case effectOf(x) != old.effect:
-		return conflict("effect", "it is %s since entry %d and never changes", old.effect, old.first)
-	case x.IdempotencyKey != "" && (old.key == 0 || *s.executions.keys.At(old.key - 1) != digestOf(x.IdempotencyKey)):
-		return conflict("idempotency_key", "not that of entry %d, and it never changes", old.first)
-	case len(x.Parents) != int(old.parents):
-		return conflict("parents", "%d instead of the %d of entry %d; they never change", len(x.Parents), old.parents, old.first)
-	case !step.after(old.progress):
-		return conflict("progress", "%s does not follow %s", x.Progress, old.progress).
+		return conflict("wid", "it is %s since entry %d and never changes", wid, old.First)
+	case effectOf(x) != old.Effect:
+		return conflict("effect", "it is %s since entry %d and never changes", effects[old.Effect], old.First)
+	case x.IdempotencyKey != "" && (key == 0 || *s.executions.keys.At(key - 1) != digestOf(x.IdempotencyKey)):
+		return conflict("idempotency_key", "not that of entry %d, and it never changes", old.First)
+	case len(x.Parents) != s.graph.ParentsOf(number):
+		return conflict("parents", "%d instead of the %d of entry %d; they never change", len(x.Parents), s.graph.ParentsOf(number), old.First)
+	case !s.compensatesSame(x, number):
+		return conflict("compensates", "not that of entry %d, and it never changes", old.First)
+	case !step.After(old.Progress):
+		return conflict("progress", "%s does not follow %s", x.Progress, steps[old.Progress]).
 			WithRemedy("progress goes from planned over dispatched to one final step, and never back")
-	case step == confirmed && old.effect != effectNone && old.progress != dispatched:
+	case step == scope.Confirmed && old.Effect != scope.None && old.Progress != scope.Dispatched:
 		return conflict("progress", "confirmed, but the effect is %s and dispatched was never logged", x.Effect).
 			WithRemedy("log dispatched, and hold its receipt before acting")
 	}
-	for i := range x.Parents {
-		if s.edgeTo(&x.Parents[i]) != *s.executions.edges.At(old.edges + uint32(i)) {
-			return conflict(parentField(i), "not that of entry %d; parents never change", old.first)
+	i := 0
+	for parent := range s.graph.Parents(number) {
+		if s.edgeTo(&x.Parents[i]) != parent {
+			return conflict(parentField(i), "not that of entry %d; parents never change", old.First)
 		}
+		i++
 	}
-	return nil
+	return s.admitFencedStep(x, number, old, at)
+}
+
+// compensatesSame reports whether a later entry names what the first one did,
+// or nothing.
+func (s *State) compensatesSame(x *entry.Execution, number uint32) bool {
+	if x.Compensates == nil {
+		return true
+	}
+	was, ok := s.executions.comps[number]
+	exec, known := s.resolve(s.executions.names, x.Compensates.Exec)
+	return ok && known && exec == was.exec && s.incidents[was.incident].opened == x.Compensates.Incident
 }
 
 // edgeTo returns the edge to a parent.
-func (s *State) edgeTo(p *entry.Parent) uint32 {
-	to := s.mustResolve(s.executions.names, p.Exec) << 1
-	if p.Dep == entry.Soft {
-		to |= 1
-	}
-	return to
+func (s *State) edgeTo(p *entry.Parent) scope.Parent {
+	return scope.Parent{Exec: s.mustResolve(s.executions.names, p.Exec), Soft: p.Dep == entry.Soft}
 }
 
-func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64) {
-	step, final := progressOf(x), uint64(0)
-	if step.final() {
-		final = index
-	}
+func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, at int64) {
+	step := progressOf(x)
 	number, added := s.executions.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, x.Exec))
 	if !added {
-		old := s.executions.list.At(number)
-		old.progress, old.final = step, final
+		s.graph.Advance(number, step, index)
+		if step.Final() {
+			s.drained(number, index, at)
+		}
 		return
 	}
-	one := execution{first: index, final: final, agent: issuer, effect: effectOf(x), progress: step}
-	one.workflow, _ = s.workflows.Add([]byte(x.Wid))
-	if x.IdempotencyKey != "" {
-		one.key = 1 + s.executions.keys.Add(digestOf(x.IdempotencyKey))
+	one := scope.Node{First: index, At: at, Agent: issuer, Effect: effectOf(x), Progress: step}
+	if step != scope.Planned {
+		one.Started = index
 	}
-	parents := make([]uint32, 0, 8)
+	if step.Final() {
+		one.Final = index
+	}
+	one.Workflow, _ = s.workflows.Add([]byte(x.Wid))
+	var comp *compensated
+	if c := x.Compensates; c != nil {
+		comp = &compensated{s.mustIncident(c.Incident), s.mustResolve(s.executions.names, c.Exec)}
+	}
+	parents := make([]scope.Parent, 0, 8)
 	for i := range x.Parents {
 		parents = append(parents, s.edgeTo(&x.Parents[i]))
 	}
-	s.executions.add(one, parents)
+	key := digest{}
+	if x.IdempotencyKey != "" {
+		key = digestOf(x.IdempotencyKey)
+	}
+	s.addExecution(one, parents, key, comp)
 }
 
-// add appends the execution whose name was added last, with its edges.
-func (x *executions) add(one execution, parents []uint32) {
-	one.edges, one.parents = x.edges.Size(), uint16(len(parents))
-	for _, edge := range parents {
-		x.edges.Add(edge)
-		if parent := x.list.At(edge >> 1); parent.agent == one.agent {
-			parent.used = true
-		} else {
-			x.users[use{edge >> 1, one.agent}] = struct{}{}
+// addExecution adds the execution whose name was added last. A zero key is
+// none.
+func (s *State) addExecution(one scope.Node, parents []scope.Parent, key digest, comp *compensated) {
+	x := &s.executions
+	number := uint32(0)
+	if x.keyOf.Add(0); key != (digest{}) {
+		number = 1 + x.keys.Add(key)
+	}
+	*x.keyOf.At(x.keyOf.Size() - 1) = number
+	if one.Line = scope.NoLine; comp == nil {
+		one.Line = s.graph.AddLine(one.Agent, one.Workflow, s.spansAll(one.Agent))
+	}
+	exec := s.graph.Add(one, parents)
+	if comp != nil {
+		x.comps[exec] = *comp
+	}
+	for _, p := range parents {
+		if _, known := x.users[use{p.Exec, one.Agent}]; !known {
+			x.users[use{p.Exec, one.Agent}] = one.First
 		}
 	}
-	x.list.Add(one)
 }
 
 // hasParentOf reports whether the agent has a direct parent of the execution.
-func (x *executions) hasParentOf(number, agent uint32) bool {
-	child := x.list.At(number)
-	for i := range uint32(child.parents) {
-		if x.list.At(*x.edges.At(child.edges + i)>>1).agent == agent {
+func (s *State) hasParentOf(exec, agent uint32) bool {
+	for parent := range s.graph.Parents(exec) {
+		if s.graph.Node(parent.Exec).Agent == agent {
 			return true
 		}
 	}
 	return false
-}
-
-// hasChildOf reports whether the agent has an execution that names this one as
-// its parent.
-func (x *executions) hasChildOf(number, agent uint32) bool {
-	if parent := x.list.At(number); parent.agent == agent {
-		return parent.used
-	}
-	_, ok := x.users[use{number, agent}]
-	return ok
 }

@@ -12,7 +12,14 @@ const (
 	// presizeMax bounds the elements for which a snapshot's count alone makes
 	// room; beyond, room is made as they come.
 	presizeMax = 1 << 20
+	// judgedMax is the number of verdicts on its signals by which a principal's
+	// quota is measured.
+	judgedMax = 256
 	// auditBatch is the number of entries whose signatures an audit checks at
 	// once.
 	auditBatch = 1 << 10
+	// incidentSignalsMax is the number of signals that an incident takes.
+	incidentSignalsMax = 64
+	// principalSignalsMax is how many of them may be of one principal.
+	principalSignalsMax = 32
 )

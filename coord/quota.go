@@ -16,9 +16,31 @@ const (
 type usage struct {
 	entries ring
 	signals ring // among them
-	// confirmed and unfounded count its last dispositions. Records, which make
-	// them, are not admitted by this version.
+	// judged are the verdicts on its last signals, the newest last; confirmed
+	// and unfounded count them.
+	judged               []disposition
 	confirmed, unfounded int64
+	corrections          int64    // outcomes by which it corrected itself after the record
+	incidents            []uint32 // numbers of those that it has to do with, ascending
+	span                 entry.Span
+}
+
+// judge counts one more verdict.
+func (u *usage) judge(d disposition) {
+	if u.judged = append(u.judged, d); len(u.judged) > judgedMax {
+		u.count(u.judged[0], -1)
+		u.judged = append(u.judged[:0:0], u.judged[1:]...)
+	}
+	u.count(d, 1)
+}
+
+func (u *usage) count(d disposition, n int64) {
+	switch d {
+	case confirmed:
+		u.confirmed += n
+	case unfounded:
+		u.unfounded += n
+	}
 }
 
 // ring counts by the minute of registered_at over a rolling hour.

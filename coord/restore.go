@@ -9,7 +9,9 @@ import (
 	"math"
 
 	"recoveryledger/coord/compact"
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // Restore replaces the state by one that Snapshot wrote. It accepts exactly
@@ -50,10 +52,16 @@ func (d *decoder) state(s *State) {
 	d.chain(s)
 	d.principals(s)
 	d.names(s.workflows, s.size, d.text)
+	for range s.size {
+		if s.tree.append(merkle.Hash(d.bytes(merkle.HashSize))); d.err != nil {
+			return
+		}
+	}
 	d.executions(s)
-	d.names(s.checkpoints, s.size, func(int) []byte { return d.local(s.principals.Size()) })
-	d.lines(s)
-	d.signals(s)
+	d.checkpoints(s)
+	if (&passage{d: d}).incidents(s); d.err == nil {
+		d.derive(s)
+	}
 	d.runs(s)
 }
 
@@ -74,6 +82,9 @@ func (d *decoder) chain(s *State) {
 			return
 		}
 		s.chain.Apply(e, index, at)
+		if policy, ok := e.Body.(*entry.Policy); ok {
+			s.policies = append(s.policies, policyAt{index, policy})
+		}
 		next = index + 1
 	}
 	if next == 0 && s.size > 0 {
@@ -101,11 +112,23 @@ func (d *decoder) name(n *compact.Names, text []byte) {
 func (d *decoder) principals(s *State) {
 	for range d.count(s.size) {
 		d.name(s.principals, d.text(entry.MaxName))
-		s.usage = append(s.usage, usage{entries: d.ring(), signals: d.ring()})
+		s.usage = append(s.usage, d.usage())
 		if d.err != nil {
 			return
 		}
 	}
+}
+
+func (d *decoder) usage() (u usage) {
+	u.entries, u.signals = d.ring(), d.ring()
+	p := &passage{d: d}
+	list(p, &u.judged, judgedMax, func(v *disposition) {
+		number(p, v, uint64(len(dispositions)))
+		u.count(*v, 1)
+	})
+	u.corrections = int64(d.number(math.MaxInt64))
+	ascending(p, &u.incidents, math.MaxUint32)
+	return u
 }
 
 func (d *decoder) ring() (r ring) {
@@ -120,85 +143,77 @@ func (d *decoder) executions(s *State) {
 	x := &s.executions
 	count := d.count(min(s.size, math.MaxUint32>>1))
 	x.names = compact.NewNames(int(min(count, presizeMax)))
-	parents := make([]uint32, 0, entry.MaxParents)
-	for number := range count {
+	parents := make([]scope.Parent, 0, entry.MaxParents)
+	before, last := uint64(0), int64(0)
+	for exec := range count {
 		key := d.local(s.principals.Size())
-		agent := binary.BigEndian.Uint32(key)
 		d.name(x.names, key)
-		one := d.execution(s)
+		one := scope.Node{Agent: binary.BigEndian.Uint32(key), Workflow: uint32(d.number(uint64(s.workflows.Size())))}
+		if one.First = before + d.number(s.size-before); one.First == before {
+			d.refuse("two executions begin at %d", before)
+		}
+		one.At = last + int64(d.number(math.MaxInt64))
+		before, last = one.First, one.At
+		d.progress(s, &one)
+		one.Clean, one.Undone = d.flag(), d.flag()
+		var comp *compensated
+		if d.flag() {
+			comp = &compensated{uint32(d.number(math.MaxUint32)), uint32(d.number(exec))}
+		}
+		idempotency := d.key()
 		parents = parents[:0]
 		for range d.number(entry.MaxParents + 1) {
-			parents = append(parents, uint32(d.number(2*number)))
+			parents = append(parents, scope.Parent{Exec: uint32(d.number(exec)), Soft: d.flag()})
 		}
 		if d.err != nil {
 			return
 		}
-		one.agent = agent
-		x.add(one, parents)
+		s.addExecution(one, parents, idempotency, comp)
+	}
+	s.graph.SortFinals()
+}
+
+// progress reads how far an execution has come.
+func (d *decoder) progress(s *State, one *scope.Node) {
+	one.Effect, one.Progress = scope.Effect(d.number(uint64(len(effects)))), scope.Progress(d.number(uint64(len(steps))))
+	if one.Progress != scope.Planned {
+		one.Started = one.First + d.number(s.size-one.First)
+	}
+	if one.Progress.Final() {
+		one.Final = one.First + d.number(s.size-one.First)
 	}
 }
 
-// execution reads what stands between the id and the parents.
-func (d *decoder) execution(s *State) (x execution) {
-	x.workflow = uint32(d.number(uint64(s.workflows.Size())))
-	before := uint64(0)
-	if n := s.executions.list.Size(); n > 0 {
-		before = s.executions.list.At(n - 1).first
+// key reads an idempotency key; a zero one is none.
+func (d *decoder) key() (key digest) {
+	switch text := d.text(len(key)); {
+	case len(text) == len(key) && (text[0] == 1 || text[0] == 2):
+		return digest(text)
+	case len(text) > 0:
+		d.refuse("an idempotency key of %d bytes", len(text))
 	}
-	if x.first = before + d.number(s.size-before); x.first == before {
-		d.refuse("two executions begin at %d", before)
-	}
-	x.final = x.first + d.number(s.size-x.first)
-	x.effect = effect(d.number(uint64(len(effects))))
-	x.progress = progress(d.number(uint64(len(steps))))
-	if !x.progress.final() {
-		if x.final > x.first {
-			d.refuse("an execution that is final and %s", x.progress)
-		}
-		x.final = 0
-	}
-	switch key := d.text(len(digest{})); {
-	case len(key) == len(digest{}) && key[0] <= 1:
-		x.key = 1 + s.executions.keys.Add(digest(key))
-	case len(key) > 0:
-		d.refuse("an idempotency key of %d bytes", len(key))
-	}
-	return x
+	return key
 }
 
-func (d *decoder) lines(s *State) {
-	for range d.count(s.size) {
-		of := line{agent: uint32(d.number(uint64(s.principals.Size())))}
-		of.workflow = uint32(d.number(math.MaxUint32 + 1))
-		if of.workflow != allWorkflows && int(of.workflow) >= s.workflows.Size() {
-			d.refuse("workflow %d of %d", of.workflow, s.workflows.Size())
-		}
-		if _, there := s.lines.numbers[of]; there {
-			d.refuse("a line twice")
-		}
-		covered := d.number(s.size)
-		if d.err != nil {
-			return
-		}
-		s.lines.cover(of, covered)
-	}
-}
-
-func (d *decoder) signals(s *State) {
+func (d *decoder) checkpoints(s *State) {
 	before := uint64(0)
 	for range d.count(s.size) {
-		one := signal{index: before + d.number(s.size-before)}
-		copy(one.leaf[:], d.bytes(len(one.leaf)))
-		one.issuer = uint32(d.number(uint64(s.principals.Size())))
-		one.subject = uint32(d.number(uint64(s.executions.list.Size())))
-		if one.index == before {
-			d.refuse("two signals at %d", before)
-		}
-		if d.err != nil {
+		key := d.local(s.principals.Size())
+		d.name(s.checkpoints.names, key)
+		agent := binary.BigEndian.Uint32(key)
+		workflow := uint32(d.number(uint64(max(1, s.workflows.Size()))))
+		c := scope.Checkpoint{Index: before + d.number(s.size-before), Covered: d.number(s.size), ExpiresAt: int64(d.number(math.MaxInt64)), Void: d.flag()}
+		if before = c.Index; d.err != nil {
 			return
 		}
-		s.signals = append(s.signals, one)
-		before = one.index
+		all := s.spansAll(agent)
+		if all && workflow != 0 || int(workflow) >= s.workflows.Size() {
+			d.refuse("workflow %d of a checkpoint", workflow)
+			return
+		}
+		c.Line = s.graph.AddLine(agent, workflow, all)
+		s.graph.AddCheckpoint(c)
+		s.checkpoints.digests.Add(digest(d.bytes(len(digest{}))))
 	}
 }
 

@@ -253,7 +253,7 @@ var executionRules = []refusal{
 	}, entry.StateConflict, "progress"},
 	{"EXE-4 compensation", func(w *world) *entry.Entry {
 		x := w.exec("a", "x")
-		x.Compensates = &entry.Compensates{Incident: 1, Exec: "a#mail"}
+		x.Compensates = &entry.Compensates{Incident: w.state.Size() - 1, Exec: "a#mail"}
 		return w.sign(x)
 	}, entry.StateConflict, "compensates"},
 }

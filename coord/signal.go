@@ -4,28 +4,52 @@ import (
 	"cmp"
 	"slices"
 
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
 // signal is what rules need of a logged signal.
 type signal struct {
-	index   uint64
-	leaf    merkle.Hash
-	issuer  uint32
-	subject uint32 // number of the execution
+	index    uint64
+	at       int64
+	issuer   uint32
+	subject  uint32 // number of the execution
+	since    uint32 // 1 + the execution from which on all are seeds with it (SCO-3); 0: none
+	incident uint32 // number of the one that it opened or joined
+	standing entry.Standing
+	evidence bool // whether it has any
+	// early says of an upstream or downstream signaler that its edge was logged
+	// before the subject was final (INC-2).
+	early       bool
+	disposition disposition
+	disposed    uint64 // index of the record or deny that says so; 0: none yet
 }
 
-// admitSignal checks what a signal refers to and whether its issuer may speak.
-// That the class asks for evidence, or is unknown, refuses nothing: readers act
-// on [entry.Signal.Effective] (SIG-2). A subject is never a compensation: none
-// is admitted (EXE-4).
-func (s *State) admitSignal(sig *entry.Signal) error {
+// disposition is the verdict on a signal.
+type disposition uint8
+
+const (
+	undisposed disposition = iota
+	confirmed
+	unfounded
+	inconclusive
+)
+
+var dispositions = []string{"", "confirmed", "unfounded", "inconclusive"}
+
+// complaint is a principal's about an execution.
+type complaint struct{ issuer, subject uint32 }
+
+// admitSignal checks what a signal refers to, whether its issuer may speak, and
+// whether the incident it would join takes it. That the class asks for
+// evidence, or is unknown, refuses nothing: readers act on
+// [entry.Signal.Effective] (SIG-2).
+func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 	number, subject, ok := s.findExecution(sig.Subject)
 	if !ok { // REG-8
 		return unknown("subject", "no execution or task %s in the log", sig.Subject)
 	}
-	var since *execution
+	var since *scope.Node
 	if sig.Since != "" {
 		if _, since, ok = s.findExecution(sig.Since); !ok {
 			return unknown("since", "no execution %s in the log", sig.Since)
@@ -42,10 +66,46 @@ func (s *State) admitSignal(sig *entry.Signal) error {
 	case !s.standing(sig, number):
 		return entry.Refuse(entry.NoStanding, "standing", "%s is not %s of %s", sig.Iss, sig.Standing, sig.Subject).
 			WithRemedy("executor: its agent; upstream, downstream: the agent of a direct parent or child, as declared in the log")
-	case string(sig.Wid) != string(s.workflows.Text(subject.workflow)):
-		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(subject.workflow))
-	case since != nil && since.agent != subject.agent:
+	case string(sig.Wid) != string(s.workflows.Text(subject.Workflow)):
+		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(subject.Workflow))
+	case since != nil && since.Agent != subject.Agent:
 		return conflict("since", "%s is not an execution of the subject's agent", sig.Since)
+	case subject.Undone:
+		return conflict("subject", "%s was undone", sig.Subject)
+	case subject.Line == scope.NoLine:
+		return conflict("subject", "%s is a compensation: its failure is an outcome, not a signal", sig.Subject)
+	}
+	return s.admitJoining(sig, number, at)
+}
+
+// admitJoining is the cooldown after a dismissal, and how many signals an
+// incident takes: together, and from one principal, so that nobody fills it up.
+func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error {
+	issuer, known := s.principals.Find([]byte(sig.Iss))
+	if !known {
+		return nil
+	}
+	policy, _ := s.chain.Policy()
+	if dismissed, ok := s.cooldowns[complaint{issuer, subject}]; ok && at < dismissed+policy.Windows.CooldownMS {
+		refusal := entry.Refuse(entry.RateLimited, "subject", "a signal of %s about %s was dismissed as unfounded", sig.Iss, sig.Subject)
+		refusal.RetryAfterMS = dismissed + policy.Windows.CooldownMS - at
+		return refusal
+	}
+	number, ok := s.joins(subject)
+	if !ok {
+		return nil
+	}
+	inc, own := s.incidents[number], 0
+	for _, other := range inc.signals {
+		if s.signals[other].issuer == issuer {
+			own++
+		}
+	}
+	switch {
+	case len(inc.signals) >= incidentSignalsMax:
+		return conflict("subject", "incident %d has %d signals already, and takes no more", inc.opened, len(inc.signals))
+	case own >= principalSignalsMax:
+		return conflict("subject", "incident %d has %d signals of %s already, and takes no more", inc.opened, own, sig.Iss)
 	}
 	return nil
 }
@@ -56,27 +116,27 @@ func (s *State) checkLastKnownGood(ref entry.Ref) error {
 		return nil
 	}
 	_, _, execution := s.findExecution(ref)
-	if _, checkpoint := s.resolve(s.checkpoints, ref); execution || checkpoint {
+	if _, checkpoint := s.resolve(s.checkpoints.names, ref); execution || checkpoint {
 		return nil
 	}
 	return unknown("last_known_good", "no execution or checkpoint %s in the log", ref)
 }
 
+// findSignal returns the signal at an index.
+func (s *State) findSignal(index uint64) (*signal, bool) {
+	i, ok := slices.BinarySearchFunc(s.signals, index, func(old signal, index uint64) int { return cmp.Compare(old.index, index) })
+	if !ok {
+		return nil, false
+	}
+	return &s.signals[i], true
+}
+
 // supersedes reports whether the older signal is there, by the same issuer and
 // about the same subject.
 func (s *State) supersedes(sig *entry.Signal, subject uint32) bool {
-	issuer, ok := s.principals.Find([]byte(sig.Iss))
-	if !ok {
-		return false
-	}
-	i, ok := slices.BinarySearchFunc(s.signals, sig.Supersedes.Index, func(old signal, index uint64) int {
-		return cmp.Compare(old.index, index)
-	})
-	if !ok {
-		return false
-	}
-	old := &s.signals[i]
-	return old.leaf == sig.Supersedes.LeafHash && old.issuer == issuer && old.subject == subject
+	issuer, known := s.principals.Find([]byte(sig.Iss))
+	old, ok := s.findSignal(sig.Supersedes.Index)
+	return known && ok && s.isRef(*sig.Supersedes) && old.issuer == issuer && old.subject == subject
 }
 
 // standing reports whether the issuer has the standing that it claims. That of
@@ -91,19 +151,62 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	}
 	switch sig.Standing {
 	case entry.StandingExecutor:
-		return s.executions.list.At(subject).agent == issuer
+		return s.graph.Node(subject).Agent == issuer
 	case entry.StandingDownstream:
-		return s.executions.hasChildOf(subject, issuer)
+		_, ok = s.executions.users[use{subject, issuer}]
+		return ok
 	case entry.StandingUpstream:
-		return s.executions.hasParentOf(subject, issuer)
+		return s.hasParentOf(subject, issuer)
 	}
 	return false
 }
 
 func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	sig, _ := e.Body.(*entry.Signal)
-	s.signals = append(s.signals, signal{
-		index: index, leaf: merkle.HashLeaf(e.AppendLeaf(nil, at)), issuer: issuer,
-		subject: s.mustResolve(s.executions.names, sig.Subject),
-	})
+	one := signal{
+		index: index, at: at, issuer: issuer, subject: s.mustResolve(s.executions.names, sig.Subject),
+		standing: sig.Standing, evidence: len(sig.Evidence) > 0,
+	}
+	subject := s.graph.Node(one.subject)
+	switch sig.Standing {
+	case entry.StandingExecutor:
+		s.graph.SetClean(one.subject, sig.Effects == entry.EffectsNone)
+	case entry.StandingUpstream:
+		one.early = true // its edge stands in the subject's first entry
+	case entry.StandingDownstream:
+		used, ok := s.executions.users[use{one.subject, issuer}]
+		one.early = ok && (subject.Final == 0 || used < subject.Final)
+	}
+	one.since = s.sinceOf(sig, &one, at)
+	number, joined := s.joins(one.subject)
+	if !joined {
+		number = uint32(len(s.incidents))
+		s.incidents = append(s.incidents, &incident{opened: index, openedAt: at, workflow: subject.Workflow, policy: len(s.policies) - 1})
+		s.open[number] = struct{}{}
+	}
+	one.incident = number
+	s.incidents[number].signals = append(s.incidents[number].signals, uint32(len(s.signals)))
+	s.signals = append(s.signals, one)
+	s.touch(number, one.subject)
+	s.involve(issuer, number)
+}
+
+// sinceOf is which part of SCO-3 a signal's since counts by: from the executor,
+// or from monitor and operator with evidence; within that agent, workflow and
+// the policy's maximum age.
+func (s *State) sinceOf(sig *entry.Signal, one *signal, at int64) uint32 {
+	if sig.Since == "" {
+		return 0
+	}
+	third := sig.Standing == entry.StandingMonitor || sig.Standing == entry.StandingOperator
+	if sig.Standing != entry.StandingExecutor && (!third || !one.evidence) {
+		return 0
+	}
+	exec := s.mustResolve(s.executions.names, sig.Since)
+	first, subject := s.graph.Node(exec), s.graph.Node(one.subject)
+	policy, _ := s.chain.Policy()
+	if first.Line == scope.NoLine || first.Workflow != subject.Workflow || exec > one.subject || at-first.At > policy.Windows.SinceMaxMS {
+		return 0
+	}
+	return exec + 1
 }

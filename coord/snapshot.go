@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+
+	"recoveryledger/coord/scope"
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
@@ -21,12 +24,15 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //
 //	magic, origin, size
 //	policy chain: index and leaf of each entry
-//	principals: name and usage · workflows: name
-//	executions: agent, id, workflow, entries between the first one and that of
-//	    the execution before, entries from first to final, effect, progress,
-//	    idempotency key, parents
-//	checkpoints: agent, id · lines: agent, workflow, covered
-//	signals: entries since the one before, leaf hash, issuer, subject
+//	principals: name, usage, dispositions, corrections, incidents · workflows: name
+//	leaf hashes of all entries
+//	executions: agent, id, workflow, entries and time between the first one and
+//	    that of the execution before, effect, progress, entries from first to
+//	    started and to final, whether without effects, undone, a compensation
+//	    and of what, idempotency key, parents
+//	checkpoints: agent, id, workflow, entries since the one before, covered,
+//	    expiry, whether void, digest
+//	signals, incidents, cooldowns: see incidents
 //	runs: engine, id, digest of its configuration, closed · attempts: run, case
 func (s *State) Snapshot(w io.Writer) error {
 	e := &encoder{bufio.NewWriterSize(w, 1<<16)}
@@ -42,33 +48,18 @@ func (s *State) Snapshot(w io.Writer) error {
 	e.number(uint64(s.principals.Size()))
 	for i := range s.usage {
 		e.text(s.principals.Text(uint32(i)))
-		e.ring(&s.usage[i].entries)
-		e.ring(&s.usage[i].signals)
+		e.usage(&s.usage[i])
 	}
 	e.number(uint64(s.workflows.Size()))
 	for i := range s.workflows.Size() {
 		e.text(s.workflows.Text(uint32(i)))
 	}
-	e.executions(&s.executions)
-	e.number(uint64(s.checkpoints.Size()))
-	for i := range s.checkpoints.Size() {
-		e.local(s.checkpoints.Text(uint32(i)))
+	for i := range s.tree.leaves.Size() {
+		_, _ = e.w.Write(s.tree.leaves.At(i)[:])
 	}
-	e.number(uint64(len(s.lines.list)))
-	for _, l := range s.lines.list {
-		e.number(uint64(l.agent))
-		e.number(uint64(l.workflow))
-		e.number(l.covered)
-	}
-	e.number(uint64(len(s.signals)))
-	before := uint64(0)
-	for i := range s.signals {
-		e.number(s.signals[i].index - before)
-		before = s.signals[i].index
-		_, _ = e.w.Write(s.signals[i].leaf[:])
-		e.number(uint64(s.signals[i].issuer))
-		e.number(uint64(s.signals[i].subject))
-	}
+	e.executions(s)
+	e.checkpoints(s)
+	(&passage{e: e}).incidents(s)
 	e.runs(&s.runs)
 	if err := e.w.Flush(); err != nil {
 		return fmt.Errorf("coord: write snapshot: %w", err)
@@ -104,31 +95,71 @@ func (e *encoder) ring(r *ring) {
 	}
 }
 
-func (e *encoder) executions(x *executions) {
-	size, before := x.list.Size(), uint64(0)
-	e.number(uint64(size))
-	for i := range size {
-		one := x.list.At(i)
+// usage writes what is known of a principal.
+func (e *encoder) usage(u *usage) {
+	e.ring(&u.entries)
+	e.ring(&u.signals)
+	p := &passage{e: e}
+	list(p, &u.judged, judgedMax, func(d *disposition) { number(p, d, uint64(len(dispositions))) })
+	e.number(uint64(u.corrections))
+	ascending(p, &u.incidents, math.MaxUint32)
+}
+
+func (e *encoder) executions(s *State) {
+	x, before, last := &s.executions, uint64(0), int64(0)
+	e.number(uint64(s.graph.Size()))
+	for i := range s.graph.Size() {
+		one := s.graph.Node(i)
 		e.local(x.names.Text(i))
-		e.number(uint64(one.workflow))
-		e.number(one.first - before)
-		before = one.first
-		if one.progress.final() {
-			e.number(one.final - one.first)
-		} else {
-			e.number(0)
+		e.number(uint64(one.Workflow))
+		e.number(one.First - before)
+		e.number(uint64(one.At - last))
+		before, last = one.First, one.At
+		_ = e.w.WriteByte(byte(one.Effect))
+		_ = e.w.WriteByte(byte(one.Progress))
+		if one.Progress != scope.Planned {
+			e.number(one.Started - one.First)
 		}
-		_ = e.w.WriteByte(byte(one.effect))
-		_ = e.w.WriteByte(byte(one.progress))
-		if one.key == 0 {
+		if one.Progress.Final() {
+			e.number(one.Final - one.First)
+		}
+		comp, compensates := x.comps[i]
+		e.flag(one.Clean)
+		e.flag(one.Undone)
+		if e.flag(compensates); compensates {
+			e.number(uint64(comp.incident))
+			e.number(uint64(comp.exec))
+		}
+		if key := *x.keyOf.At(i); key == 0 {
 			e.text(nil)
 		} else {
-			e.text(x.keys.At(one.key - 1)[:])
+			e.text(x.keys.At(key - 1)[:])
 		}
-		e.number(uint64(one.parents))
-		for j := range uint32(one.parents) {
-			e.number(uint64(*x.edges.At(one.edges + j)))
+		e.number(uint64(s.graph.ParentsOf(i)))
+		for p := range s.graph.Parents(i) {
+			e.number(uint64(p.Exec))
+			e.flag(p.Soft)
 		}
+	}
+}
+
+func (e *encoder) checkpoints(s *State) {
+	before := uint64(0)
+	e.number(uint64(s.graph.Checkpoints()))
+	for i := range s.graph.Checkpoints() {
+		c := s.graph.Checkpoint(i)
+		e.local(s.checkpoints.names.Text(i))
+		if workflow := s.graph.Line(c.Line).Workflow; workflow == scope.AllWorkflows {
+			e.number(0)
+		} else {
+			e.number(uint64(workflow))
+		}
+		e.number(c.Index - before)
+		before = c.Index
+		e.number(c.Covered)
+		e.number(uint64(c.ExpiresAt))
+		e.flag(c.Void)
+		_, _ = e.w.Write(s.checkpoints.digests.At(i)[:])
 	}
 }
 

@@ -97,10 +97,12 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		"a number that never ends":         spelled(bytes.Repeat([]byte{0x81}, 20)...),
 		"a link before the one before":     spelled(0),
 		"two signals at one index":         spoilt(func(s *State) { s.signals[1].index = s.signals[0].index }),
-		"two executions at one index":      spoilt(func(s *State) { s.executions.list.At(1).first = s.executions.list.At(0).first }),
+		"two executions at one index":      spoilt(func(s *State) { s.graph.Node(1).First = s.graph.Node(0).First }),
 		"two principals of one name":       spoilt(func(s *State) { copy(s.principals.Text(1), s.principals.Text(2)) }),
-		"a line twice":                     spoilt(func(s *State) { s.lines.list = append(s.lines.list, s.lines.list[0]) }),
-		"a line of no workflow":            spoilt(func(s *State) { s.lines.list[0].workflow = 99 }),
+		"a checkpoint of no workflow":      spoilt(func(s *State) { s.graph.Line(s.graph.Checkpoint(0).Line).Workflow = 99 }),
+		"an incident without a signal":     spoilt(func(s *State) { s.incidents[0].signals = nil }),
+		"an incident of no signal":         spoilt(func(s *State) { s.incidents[0].opened-- }),
+		"a plan in force of nothing":       spoilt(func(s *State) { s.incidents[0].force = &force{} }),
 		"entries without a policy":         spoilt(func(s *State) { *s = *NewState(origin); s.size = 1 }),
 	} {
 		if err := NewState(origin).Restore(bytes.NewReader(data)); !errors.Is(err, ErrSnapshot) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"recoveryledger/coord/compact"
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -22,15 +23,31 @@ type State struct {
 	size  uint64        // entries applied
 	chain *verify.Chain // policy in force, keys and roles
 
+	policies []policyAt // of the chain
+
 	principals *compact.Names // issuers of entries
 	usage      []usage        // of the principals, by number
 	workflows  *compact.Names // of executions
 
+	tree        tree
+	graph       scope.Graph
 	executions  executions
-	checkpoints *compact.Names // issuer's number and local id
-	lines       lines
-	signals     []signal // by index
+	checkpoints checkpoints
 	runs        runs
+
+	signals   []signal            // by index
+	incidents []*incident         // by the index of their opening signal
+	open      map[uint32]struct{} // incidents that wait for something, by number
+	cooldowns map[complaint]int64 // when a signal was dismissed as unfounded
+
+	// Which incidents may concern an execution or a line: ascending numbers.
+	// Whoever asks looks at the incidents.
+	touched      map[uint32][]uint32
+	touchedLines map[uint32][]uint32
+
+	assessed assessed
+	// feed, if set, is told of every entry that is applied.
+	feed func(AuditEntry)
 }
 
 // NewState returns the state of the empty log of that origin.
@@ -39,10 +56,12 @@ func NewState(origin string) *State { return newState(origin, verify.Signature) 
 func newState(origin string, check signatureCheck) *State {
 	return &State{
 		origin: origin, check: check, chain: verify.NewChain(),
-		principals: compact.NewNames(0), workflows: compact.NewNames(0), checkpoints: compact.NewNames(0),
-		executions: executions{names: compact.NewNames(0), users: map[use]struct{}{}},
-		lines:      lines{numbers: map[line]int{}},
-		runs:       runs{names: compact.NewNames(0), cases: compact.NewNames(0)},
+		principals: compact.NewNames(0), workflows: compact.NewNames(0),
+		executions:  executions{names: compact.NewNames(0), users: map[use]uint64{}, comps: map[uint32]compensated{}},
+		checkpoints: checkpoints{names: compact.NewNames(0)},
+		runs:        runs{names: compact.NewNames(0), cases: compact.NewNames(0)},
+		open:        map[uint32]struct{}{}, cooldowns: map[complaint]int64{},
+		touched: map[uint32][]uint32{}, touchedLines: map[uint32][]uint32{},
 	}
 }
 
@@ -83,15 +102,23 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 	case *entry.Policy, *entry.Agent:
 		return s.chain.Admit(e, index)
 	case *entry.Execution:
-		return s.admitExecution(body)
+		return s.admitExecution(body, at)
 	case *entry.Checkpoint:
 		return s.admitCheckpoint(body)
 	case *entry.Signal:
-		return s.admitSignal(body)
+		return s.admitSignal(body, at)
 	case *entry.Run:
 		return s.admitRun(body)
 	case *entry.Attempt:
 		return s.admitAttempt(body)
+	case *entry.Decision:
+		return s.admitDecision(e, body, signer, at)
+	case *entry.Approval:
+		return s.admitApproval(e, body, at)
+	case *entry.Outcome:
+		return s.admitOutcome(body, signer.Roles, at)
+	case *entry.Record:
+		return s.admitRecord(body, signer.Roles, at)
 	}
 	return conflict("", "%s entries are not accepted by this version", e.Kind)
 }
@@ -137,21 +164,40 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 		s.usage = append(s.usage, usage{})
 	}
 	s.applyQuota(e, issuer, at)
+	s.tree.append(e.LeafHash(at))
+	s.applyBody(e, issuer, index, at)
+	s.size++
+	if s.feed != nil {
+		s.feed(AuditEntry{e, index, at})
+	}
+}
+
+func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	switch body := e.Body.(type) {
-	case *entry.Policy, *entry.Agent:
+	case *entry.Policy:
+		s.chain.Apply(e, index, at)
+		s.policies = append(s.policies, policyAt{index, body})
+	case *entry.Agent:
 		s.chain.Apply(e, index, at)
 	case *entry.Execution:
-		s.applyExecution(body, issuer, index)
+		s.applyExecution(body, issuer, index, at)
 	case *entry.Checkpoint:
-		s.applyCheckpoint(body, issuer)
+		s.applyCheckpoint(body, issuer, index)
 	case *entry.Signal:
 		s.applySignal(e, issuer, index, at)
+	case *entry.Decision:
+		s.applyDecision(e, body, issuer, index, at)
+	case *entry.Approval:
+		s.applyApproval(e, body, issuer, index)
+	case *entry.Outcome:
+		s.applyOutcome(body, issuer, index, at)
+	case *entry.Record:
+		s.applyRecord(body, issuer, index)
 	case *entry.Run:
 		s.applyRun(body, issuer)
 	case *entry.Attempt:
 		s.applyAttempt(body)
 	}
-	s.size++
 }
 
 // localKey is what an execution or a checkpoint is known by in its names: the
@@ -174,9 +220,25 @@ func (s *State) resolve(in *compact.Names, ref entry.Ref) (number uint32, ok boo
 func (s *State) mustResolve(in *compact.Names, ref entry.Ref) uint32 {
 	number, ok := s.resolve(in, ref)
 	if !ok {
-		panic(fmt.Sprintf("coord: apply entry %d: %s is unknown, so it never was admitted", s.size, ref))
+		s.impossible("%s is unknown", ref)
 	}
 	return number
+}
+
+// impossible ends the fold at an entry that never was admitted.
+func (s *State) impossible(format string, args ...any) {
+	panic(fmt.Sprintf("coord: apply entry %d: %s, so it never was admitted", s.size, fmt.Sprintf(format, args...)))
+}
+
+// principal returns the name of a principal.
+func (s *State) principal(number uint32) entry.Principal {
+	return entry.Principal(s.principals.Text(number))
+}
+
+// ref returns the reference to what has a number in the names.
+func (s *State) ref(in *compact.Names, number uint32) entry.Ref {
+	key := in.Text(number)
+	return entry.NewRef(s.principal(binary.BigEndian.Uint32(key)), string(key[4:]))
 }
 
 func conflict(field, format string, args ...any) *entry.Refusal {

@@ -382,6 +382,13 @@ func (c *Chain) Owner(keyID string) (owner entry.Principal, counts bool) {
 	return key.Principal, ok && key.Revoked == 0
 }
 
+// KeyInfo returns what is known of the key with the id, if it ever counted. It
+// is not to be changed.
+func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
+	key, ok := c.keys[keyID]
+	return key, ok
+}
+
 // Policy returns the policy in force, which is not to be changed, and where it
 // stands; nil before the genesis.
 func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }

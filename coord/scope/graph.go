@@ -11,6 +11,9 @@
 package scope
 
 import (
+	"cmp"
+	"slices"
+
 	"recoveryledger/coord/compact"
 )
 
@@ -220,6 +223,24 @@ func (g *Graph) Advance(exec uint32, to Progress, index uint64) {
 	}
 	x.newer, x.older = 0, line.final
 	line.final = exec + 1
+}
+
+// SortFinals chains final executions in the order in which they became final,
+// after a graph was made of executions as they are, not entry by entry.
+func (g *Graph) SortFinals() {
+	var finals []uint32
+	for exec := range g.nodes.Size() {
+		if x := g.nodes.At(exec); x.Line != NoLine && x.Progress.Final() {
+			finals = append(finals, exec)
+			g.lines.At(x.Line).final = 0
+		}
+	}
+	slices.SortFunc(finals, func(a, b uint32) int { return cmp.Compare(g.nodes.At(a).Final, g.nodes.At(b).Final) })
+	for _, exec := range finals {
+		x := g.nodes.At(exec)
+		line := g.lines.At(x.Line)
+		x.older, line.final = line.final, exec+1
+	}
 }
 
 // SetClean records what the executor's newest signal says of an execution:

@@ -296,10 +296,10 @@ func (w *walk) keep(p *Plan, kept []Member) {
 	for _, old := range kept {
 		m, found := find(known, old.Exec)
 		if !found { // it was undone
-			p.Members = append(p.Members, Member{Exec: old.Exec, Why: Why{InForce, old.Exec}, Direct: true})
+			p.Members = append(p.Members, Member{Exec: old.Exec, Why: Why{InForce, old.Exec}})
 			m = &p.Members[len(p.Members)-1]
 		}
-		m.Method, m.Checkpoint = old.Method, old.Checkpoint
+		m.Method, m.Checkpoint, m.Direct = old.Method, old.Checkpoint, old.Direct
 		if old.Method == Restore {
 			w.reopen(m, w.g.nodes.At(old.Exec))
 		}
@@ -352,6 +352,14 @@ func (w *walk) count(p *Plan) {
 			p.Review = append(p.Review, exec)
 		}
 	}
+}
+
+// Through returns what was undone before and leads to members, descending.
+func (p *Plan) Through() (execs []uint32) {
+	for i := range p.through {
+		execs = append(execs, p.through[i].Exec)
+	}
+	return execs
 }
 
 // Chain returns the executions that lead from a seed to a member (AGT-3), the

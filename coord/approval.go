@@ -1,0 +1,285 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// admitApproval is INC-5 for an answer to a proposal.
+func (s *State) admitApproval(e *entry.Entry, a *entry.Approval, now int64) error {
+	inc, _, err := s.admitIncident(a.Incident, &a.Header) // REG-8
+	if err != nil {
+		return err
+	}
+	if !s.isRef(a.Proposal) {
+		return unknown("proposal", "entry %d is not in the log with that leaf hash", a.Proposal.Index)
+	}
+	p := s.waiting(inc, now) // REG-9
+	switch {
+	case inc.state != Escalated && inc.state != Authorized:
+		return conflict("incident", "incident %d is %s: nothing is proposed", inc.opened, inc.state)
+	case p == nil:
+		return conflict("proposal", "no proposal of incident %d waits for answers", inc.opened)
+	case p.index != a.Proposal.Index:
+		return conflict("proposal", "entry %d is not the proposal in force, which is entry %d", a.Proposal.Index, p.index).
+			WithRemedy("look at the newer proposal")
+	case a.Exp*1000 <= now:
+		return entry.Refuse(entry.Stale, "exp", "%d has passed", a.Exp)
+	}
+	issuer, known := s.principals.Find([]byte(a.Iss))
+	return s.eligible(inc, e.KeyID, issuer, known)
+}
+
+// eligible is who counts (INC-5): an approver by a key that was enrolled before
+// the incident opened and still counts, who did not signal, did not propose and
+// owns no member. The error is why not.
+func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool) error {
+	key, _ := s.chain.KeyInfo(keyID)
+	no := func(format string, args ...any) error {
+		return entry.Refuse(entry.NoStanding, "iss", format, args...).WithRemedy("let another approver decide")
+	}
+	switch {
+	case !slices.Contains(key.Roles, entry.RoleApprover) || key.Revoked != 0:
+		return no("%s is no key of an approver", keyID)
+	case key.Enrolled >= inc.opened:
+		return no("the key was enrolled at %d, after incident %d opened", key.Enrolled, inc.opened)
+	case !known:
+		return nil
+	case s.signaled(inc, issuer):
+		return no("%s signaled the incident", s.principal(issuer))
+	case inc.proposal != nil && inc.proposal.issuer == issuer:
+		return no("%s made the proposal", s.principal(issuer))
+	case s.owns(inc, issuer):
+		return no("%s owns what is to be undone", s.principal(issuer))
+	}
+	return nil
+}
+
+// owns reports whether an execution that the incident is about is a
+// principal's.
+func (s *State) owns(inc *incident, principal uint32) bool {
+	is := func(exec uint32) bool { return s.graph.Node(exec).Agent == principal }
+	if inc.force != nil && slices.ContainsFunc(inc.force.members, func(m member) bool { return is(m.exec) }) {
+		return true
+	}
+	if inc.proposal != nil && slices.ContainsFunc(inc.proposal.members, is) {
+		return true
+	}
+	return slices.ContainsFunc(inc.hold.members, is) ||
+		slices.ContainsFunc(inc.signals, func(n uint32) bool { return is(s.signals[n].subject) })
+}
+
+func (s *State) applyApproval(e *entry.Entry, a *entry.Approval, issuer uint32, index uint64) {
+	number := s.mustIncident(a.Incident)
+	p := s.incidents[number].proposal
+	if p == nil {
+		s.impossible("nothing is proposed")
+	}
+	p.approvals = append(p.approvals, approval{decided{index, e.KeyID, a.Exp * 1000}, issuer, a.Verdict == "refuse"})
+	s.involve(issuer, number)
+}
+
+// answersTo returns the answers to a proposal that count now: the newest of
+// each principal.
+func (s *State) answersTo(inc *incident, p *proposal, now int64) (approve, refuse []approval) {
+	for i := range p.approvals {
+		a := &p.approvals[i]
+		newer := slices.ContainsFunc(p.approvals[i+1:], func(b approval) bool { return b.issuer == a.issuer })
+		if newer || now >= a.exp || s.void(&a.decided) || s.eligible(inc, a.keyID, a.issuer, true) != nil {
+			continue
+		}
+		if a.refuse {
+			refuse = append(refuse, *a)
+		} else {
+			approve = append(approve, *a)
+		}
+	}
+	return approve, refuse
+}
+
+// checkQuorum is that a decision carries out exactly what was proposed and that
+// enough approvals for it stand in it.
+func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
+	p := s.waiting(d.inc, d.now)
+	if p == nil {
+		return conflict("approvals", "no proposal of incident %d waits for answers", d.inc.opened)
+	}
+	if *d.Pin != p.pin || *d.Basis != p.basis || !slices.Equal(a.unfounded, p.unfounded) || d.Scope.HeadRef != p.scope {
+		return entry.Refuse(entry.ScopeMismatch, "scope", "not what entry %d proposes", p.index).
+			WithRemedy("carry out the proposal as it is, or propose again")
+	}
+	approve, _ := s.answersTo(d.inc, p, d.now)
+	counted := 0
+	for i, index := range d.Approvals {
+		counts := slices.ContainsFunc(approve, func(a approval) bool { return a.index == index })
+		if !counts || slices.Contains(d.Approvals[:i], index) {
+			return conflict("approvals", "entry %d is no approval of the proposal that counts", index)
+		}
+		counted++
+	}
+	if int64(counted) < a.law.quorum.Approve {
+		return conflict("approvals", "%d approvals, %d are needed", counted, a.law.quorum.Approve).WithRemedy("wait for more approvals")
+	}
+	return nil
+}
+
+// hopeless reports whether refusals make the quorum impossible.
+func (s *State) hopeless(inc *incident, now int64) bool {
+	p := s.waiting(inc, now)
+	if p == nil {
+		return false
+	}
+	_, refuse := s.answersTo(inc, p, now)
+	if len(refuse) == 0 {
+		return false
+	}
+	possible := int64(0)
+	for _, info := range s.chain.Agents() {
+		issuer, known := s.principals.Find([]byte(info.Principal))
+		if known && slices.ContainsFunc(refuse, func(a approval) bool { return a.issuer == issuer }) {
+			continue
+		}
+		for _, key := range info.Keys {
+			if s.eligible(inc, key.Key.KeyID(), issuer, known) == nil {
+				possible++
+				break
+			}
+		}
+	}
+	return possible < s.lawOf(inc).quorum.Approve
+}
+
+// admitDeny is who may dismiss, and that every signal gets its disposition.
+func (s *State) admitDeny(d *decisionOf) error {
+	if err := s.mayDeny(d); err != nil {
+		return err
+	}
+	if err := s.checkDispositions(d.inc, d.Signals); err != nil {
+		return err
+	}
+	for _, one := range d.Signals {
+		if d.inc.into != 0 && one.Disposition != dispositions[inconclusive] {
+			return conflict("signals", "incident %d judges the signal at %d", d.inc.into, one.Index).
+				WithRemedy("name the signals of a merged incident as inconclusive")
+		}
+	}
+	return nil
+}
+
+func (s *State) mayDeny(d *decisionOf) error {
+	p := d.inc.proposal
+	silent := d.inc.state == Escalated && p != nil && d.now >= p.at+s.lawOf(d.inc).windows.AnswerMS
+	switch coordinator := d.has(entry.RoleCoordinator); {
+	case d.inc.into != 0 && coordinator, silent, coordinator && s.hopeless(d.inc, d.now):
+		return nil
+	case d.inc.into != 0:
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "incident %d was merged into %d: the coordinator dismisses it", d.inc.opened, d.inc.into)
+	case !d.has(entry.RoleApprover):
+		return conflict("act", "the coordinator denies only after answer_ms, when refusals make a quorum impossible, or what was merged")
+	}
+	issuer, known := s.principals.Find([]byte(d.Iss))
+	return s.eligible(d.inc, d.entry.KeyID, issuer, known)
+}
+
+// checkDispositions wants each signal of the incident once.
+func (s *State) checkDispositions(inc *incident, list []entry.Disposition) error {
+	for _, n := range inc.signals {
+		index := s.signals[n].index
+		if !slices.ContainsFunc(list, func(d entry.Disposition) bool { return d.Index == index }) {
+			return conflict("signals", "the signal at %d is not disposed of", index).WithRemedy("name every signal of the incident")
+		}
+	}
+	if len(list) > len(inc.signals) {
+		return conflict("signals", "%d dispositions of %d signals", len(list), len(inc.signals))
+	}
+	return nil
+}
+
+func (s *State) applyDeny(d *decisionOf, index uint64) {
+	if d.inc.into == 0 {
+		s.dispose(d.Signals, index)
+		for _, one := range d.Signals {
+			if sig, ok := s.findSignal(one.Index); ok && one.Disposition == dispositions[unfounded] {
+				s.cooldowns[complaint{sig.issuer, sig.subject}] = d.now
+			}
+		}
+	}
+	s.end(d.number, Dismissed, index)
+}
+
+// end closes an incident.
+func (s *State) end(number uint32, state IncidentState, index uint64) {
+	inc := s.incidents[number]
+	inc.state, inc.recorded, inc.hold, inc.proposal = state, index, hold{}, nil
+	delete(s.open, number)
+}
+
+// dispose records the verdicts on signals, and counts them for who sent them.
+func (s *State) dispose(list []entry.Disposition, index uint64) {
+	for _, one := range list {
+		sig, ok := s.findSignal(one.Index)
+		if !ok {
+			s.impossible("no signal at %d", one.Index)
+		}
+		sig.disposition, sig.disposed = disposition(slices.Index(dispositions, one.Disposition)), index
+		s.usage[sig.issuer].judge(sig.disposition)
+	}
+}
+
+// admitOverride is who may stop an incident: an operator, or approvers together.
+func (s *State) admitOverride(d *decisionOf) error {
+	if d.inc.force.overridden {
+		return conflict("act", "incident %d is overridden already", d.inc.opened)
+	}
+	if d.has(entry.RoleOperator) {
+		return nil
+	}
+	issuer, known := s.principals.Find([]byte(d.Iss))
+	if known && slices.Contains(d.inc.overrides, issuer) {
+		return conflict("iss", "%s has asked for it already", d.Iss).WithRemedy("another approver must ask for it too")
+	}
+	return s.eligible(d.inc, d.entry.KeyID, issuer, known)
+}
+
+// applyOverride withholds every member without an outcome, once an operator or
+// enough approvers want it.
+func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
+	f := d.inc.force
+	key, _ := s.chain.KeyInfo(d.entry.KeyID)
+	if !slices.Contains(key.Roles, entry.RoleOperator) {
+		if d.inc.overrides = append(d.inc.overrides, issuer); int64(len(d.inc.overrides)) < s.lawOf(d.inc).quorum.Override {
+			return
+		}
+	}
+	f.overridden = true
+	for i := range f.members {
+		if m := &f.members[i]; m.result == "" {
+			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)
+		}
+	}
+}
+
+// admitRelease is who may lift the fence of members that have an outcome: an
+// approver who owns none of them.
+func (s *State) admitRelease(d *decisionOf) error {
+	if !d.has(entry.RoleApprover) {
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no approver", d.Iss)
+	}
+	for _, ref := range d.Members {
+		exec, known := s.resolve(s.executions.names, ref)
+		if !known {
+			return unknown("members", "no execution %s in the log", ref)
+		}
+		m, member := d.inc.force.find(exec)
+		switch {
+		case !member:
+			return unknown("members", "%s is no member of incident %d", ref, d.inc.opened)
+		case s.agentOf(exec) == d.Iss:
+			return entry.Refuse(entry.NoStanding, "iss", "%s owns %s", d.Iss, ref).WithRemedy("let another approver decide")
+		case m.result == "":
+			return conflict("members", "%s has no outcome yet", ref)
+		}
+	}
+	return nil
+}

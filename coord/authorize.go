@@ -1,0 +1,217 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// admitAuthorize is INC-2, or a quorum of approvals that waives it.
+func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
+	if err := s.checkTimes(d, a); err != nil {
+		return err
+	}
+	if other, overlap := s.overlap(d.number, a.plan); overlap {
+		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened).
+			WithRemedy("amend the older incident with these signals")
+	}
+	if d.inc.state == Escalated {
+		return s.checkQuorum(d, a)
+	}
+	if !d.has(entry.RoleCoordinator) {
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may authorize only what a quorum has approved", d.Iss)
+	}
+	if len(d.Approvals) > 0 {
+		return conflict("approvals", "nothing was proposed that they could answer")
+	}
+	return s.automatic(d.number, a, d.now)
+}
+
+// admitAmend is every guard of authorize on the new scope; that it is a
+// superset follows from how it is computed (SCO-5).
+func (s *State) admitAmend(d *decisionOf, a *assessment) error {
+	f := d.inc.force
+	if d.Supersedes == nil || d.Supersedes.Index != f.index {
+		return conflict("supersedes", "not the decision in force, which is entry %d", f.index)
+	}
+	if err := s.checkTimes(d, a); err != nil {
+		return err
+	}
+	if other, overlap := s.overlap(d.number, a.plan); overlap {
+		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+	}
+	if len(d.Approvals) > 0 {
+		return s.checkQuorum(d, a)
+	}
+	if !d.has(entry.RoleCoordinator) {
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may amend only as a quorum has approved", d.Iss)
+	}
+	if s.waiting(d.inc, d.now) != nil {
+		return conflict("act", "an amend is proposed and waits for answers").WithRemedy("wait for them")
+	}
+	return s.automatic(d.number, a, d.now)
+}
+
+// checkTimes is exp ≤ deadline_at ≤ now + deadline_max_ms (INC-7).
+func (s *State) checkTimes(d *decisionOf, a *assessment) error {
+	switch {
+	case d.DeadlineAt <= d.now:
+		return entry.Refuse(entry.Stale, "deadline_at", "%d has passed", d.DeadlineAt)
+	case d.DeadlineAt > d.now+a.law.windows.DeadlineMaxMS:
+		return entry.Refuse(entry.ScopeExceedsPolicy, "deadline_at", "%d ms from now, the policy allows %d", d.DeadlineAt-d.now, a.law.windows.DeadlineMaxMS)
+	case d.Exp*1000 > d.DeadlineAt:
+		return conflict("exp", "%d lies behind deadline_at", d.Exp)
+	}
+	return nil
+}
+
+// overlap returns another incident in force that has a member of the plan.
+func (s *State) overlap(number uint32, p *scope.Plan) (*incident, bool) {
+	for i := range p.Members {
+		for _, other := range s.touched[p.Members[i].Exec] {
+			inc := s.incidents[other]
+			if other == number || inc.state != Authorized {
+				continue
+			}
+			if _, common := inc.force.find(p.Members[i].Exec); common {
+				return inc, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// automatic is INC-2: what the coordinator may authorize alone.
+func (s *State) automatic(number uint32, a *assessment, now int64) error {
+	exceeds := func(format string, args ...any) error {
+		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: people may authorize what the coordinator may not")
+	}
+	if !s.believed(a) {
+		return exceeds("no executor, no monitor or operator with evidence, and no %d signalers over early edges speak for it", a.law.quorum.Signalers)
+	}
+	if !s.caused(a) {
+		return exceeds("no failed execution, no bad output and no verdict of monitor or operator is the cause")
+	}
+	if a.blast.Domains > 1 {
+		return exceeds("it touches %d domains", a.blast.Domains)
+	}
+	for i := range a.plan.Members {
+		m := &a.plan.Members[i]
+		effect := s.graph.Node(m.Exec).Effect
+		switch {
+		case m.Method == scope.Residual:
+			return exceeds("%s cannot be undone", s.refOf(m.Exec))
+		case !m.Direct && m.Method == scope.Compensate:
+			return exceeds("%s is %s and only in the plan because its line goes back", s.refOf(m.Exec), effects[effect])
+		}
+	}
+	return s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now))
+}
+
+// believed is who must have signaled (INC-2): the executor of the subject, a
+// monitor or operator with evidence, or a quorum over early edges.
+func (s *State) believed(a *assessment) bool {
+	if s.weak(a) {
+		return false
+	}
+	var third []uint32
+	for _, n := range a.signals {
+		sig := &s.signals[n]
+		if slices.Contains(a.unfounded, sig.index) {
+			continue
+		}
+		switch sig.standing {
+		case entry.StandingExecutor:
+			return true
+		case entry.StandingMonitor, entry.StandingOperator:
+			if sig.evidence {
+				return true
+			}
+		default:
+			if sig.early && !slices.Contains(third, sig.issuer) {
+				third = append(third, sig.issuer)
+			}
+		}
+	}
+	return int64(len(third)) >= a.law.quorum.Signalers
+}
+
+// caused is what must have happened (INC-2): an execution failed for good
+// (SIG-1: its executor signals when retries are spent), its confirmed output is
+// bad, or a monitor or operator says so with evidence.
+func (s *State) caused(a *assessment) bool {
+	return slices.ContainsFunc(a.signals, func(n uint32) bool {
+		sig := &s.signals[n]
+		if slices.Contains(a.unfounded, sig.index) {
+			return false
+		}
+		switch sig.standing {
+		case entry.StandingMonitor, entry.StandingOperator:
+			return sig.evidence
+		}
+		progress := s.graph.Node(sig.subject).Progress
+		return progress == scope.Confirmed || progress == scope.Failed && sig.standing == entry.StandingExecutor
+	})
+}
+
+// applyForce puts a plan in force. Members of the plan before keep what they
+// have, except those that are reopened.
+func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
+	old := d.inc.force
+	f := &force{
+		decided: as, epoch: d.Epoch, first: as.index, decisions: []uint64{as.index}, expMax: as.exp, deadline: d.DeadlineAt,
+		pin: d.Pin.Size, unfounded: a.unfounded, review: len(a.plan.Review), passed: a.plan.Through(),
+	}
+	if old != nil {
+		f.first, f.decisions, f.expMax = old.first, append(slices.Clone(old.decisions), as.index), max(old.expMax, as.exp)
+	}
+	for i := range a.plan.Members {
+		f.members = append(f.members, s.memberOf(old, &a.plan.Members[i], as.index, d.now))
+	}
+	for _, other := range a.merges {
+		s.incidents[other].into = d.inc.opened
+	}
+	d.inc.signals = mergeSignals(d.inc.signals, a.signals)
+	d.inc.fencedMS = d.inc.fencedUntil(0, d.now)
+	d.inc.state, d.inc.force, d.inc.hold, d.inc.proposal = Authorized, f, hold{}, nil
+	d.inc.charge = s.chargeOf(execsOf(a.plan.Members), d.inc.fencedMS, d.now)
+	s.touch(d.number, execsOf(a.plan.Members)...)
+	s.touchLines(d.number, a.plan.Lines...)
+	for _, v := range d.inc.charge.victims {
+		s.involve(v.agent, d.number)
+	}
+	for _, n := range a.signals {
+		s.involve(s.signals[n].issuer, d.number)
+	}
+	d.inc.overrides = nil
+	s.link(f)
+	s.begin(f, as.index, d.now)
+}
+
+// mergeSignals joins two ascending lists.
+func mergeSignals(one, two []uint32) []uint32 {
+	all := slices.Concat(one, two)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// memberOf makes a member of the plan in force.
+func (s *State) memberOf(old *force, planned *scope.Member, index uint64, now int64) member {
+	if old != nil {
+		if was, ok := old.find(planned.Exec); ok {
+			m := *was
+			m.checkpoint, m.method = planned.Checkpoint, planned.Method
+			if planned.Reopened {
+				m.opened, m.openedAt, m.result, m.resultAt, m.own, m.releasedAt = index, now, "", 0, false, 0
+				s.graph.Redo(m.exec)
+			}
+			return m
+		}
+	}
+	x := s.graph.Node(planned.Exec)
+	return member{
+		exec: planned.Exec, method: planned.Method, checkpoint: planned.Checkpoint, direct: planned.Direct,
+		drain: x.Progress == scope.Dispatched, since: index, opened: index, openedAt: now,
+	}
+}

@@ -1,0 +1,299 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// decisionOf is a decision on its way: the incident, who decides, now.
+type decisionOf struct {
+	*entry.Decision
+	entry  *entry.Entry
+	signer verify.Signer
+	number uint32
+	inc    *incident
+	now    int64
+}
+
+// acts is the table of protocol.md, section 6: the states in which an act may
+// be done.
+var acts = map[entry.Act][]IncidentState{
+	entry.ActContain:   {Reported, Contained, Escalated},
+	entry.ActAuthorize: {Reported, Contained, Escalated},
+	entry.ActEscalate:  {Reported, Contained, Escalated, Authorized},
+	entry.ActDeny:      {Reported, Contained, Escalated},
+	entry.ActAmend:     {Authorized},
+	entry.ActOverride:  {Authorized},
+	entry.ActRelease:   {Authorized, Recovered, Partial, Failed},
+}
+
+func (d *decisionOf) has(role entry.Role) bool { return slices.Contains(d.signer.Roles, role) }
+
+// scoped reports whether the act has a plan.
+func scoped(act entry.Act) bool {
+	return act == entry.ActContain || act == entry.ActEscalate || act == entry.ActAuthorize || act == entry.ActAmend
+}
+
+func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verify.Signer, now int64) error {
+	inc, number, err := s.admitIncident(body.Incident, &body.Header) // REG-8
+	if err != nil {
+		return err
+	}
+	d := &decisionOf{body, e, signer, number, inc, now}
+	if err := s.checkDecisionRefs(d); err != nil {
+		return err
+	}
+	if err := s.checkDecisionForm(d); err != nil { // REG-9
+		return err
+	}
+	if !scoped(d.Act) {
+		switch d.Act {
+		case entry.ActDeny:
+			return s.admitDeny(d)
+		case entry.ActOverride:
+			return s.admitOverride(d)
+		}
+		return s.admitRelease(d)
+	}
+	if err := s.checkBasis(d); err != nil {
+		return err
+	}
+	a := s.assess(d.number, d.Pin.Size, unfoundedOf(d.Decision), now)
+	if err := s.checkScope(d, a); err != nil {
+		return err
+	}
+	s.assessed = assessed{e, s.size, a}
+	switch d.Act {
+	case entry.ActContain:
+		return s.admitContain(d, a)
+	case entry.ActEscalate:
+		return s.admitEscalate(d)
+	case entry.ActAmend:
+		return s.admitAmend(d, a)
+	}
+	return s.admitAuthorize(d, a)
+}
+
+// assessed is what the last scoped decision that was admitted undoes, so that
+// applying it need not compute that again. It is no part of the state.
+type assessed struct {
+	entry *entry.Entry
+	index uint64
+	a     *assessment
+}
+
+// checkDecisionRefs is REG-8: entries that a decision points at are there.
+func (s *State) checkDecisionRefs(d *decisionOf) error {
+	if d.Supersedes != nil && !s.isRef(*d.Supersedes) {
+		return unknown("supersedes", "entry %d is not in the log with that leaf hash", d.Supersedes.Index)
+	}
+	for _, index := range d.Approvals {
+		if index >= s.size {
+			return unknown("approvals", "no entry %d in the log", index)
+		}
+	}
+	return nil
+}
+
+// checkDecisionForm is what holds for every act: state, policy, epoch, expiry,
+// and that an incident that another one took can only be denied.
+func (s *State) checkDecisionForm(d *decisionOf) error {
+	if !slices.Contains(acts[d.Act], d.inc.state) {
+		return conflict("act", "%s of incident %d, which is %s", d.Act, d.inc.opened, d.inc.state)
+	}
+	if d.inc.into != 0 && d.Act != entry.ActDeny {
+		return conflict("incident", "incident %d was merged into %d", d.inc.opened, d.inc.into).WithRemedy("decide about the older incident")
+	}
+	if _, inForce := s.chain.Policy(); d.Policy != inForce {
+		return entry.Refuse(entry.PolicySuperseded, "policy", "entry %d is not the policy in force, which is entry %d", d.Policy.Index, inForce.Index).
+			WithRemedy("decide again under the policy in force")
+	}
+	want := d.inc.epoch
+	if d.Act == entry.ActEscalate || d.Act == entry.ActAmend || d.Act == entry.ActOverride {
+		want++
+	}
+	if d.Epoch != want {
+		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the incident is at %d and %s makes it %d", d.Epoch, d.inc.epoch, d.Act, want).
+			WithRemedy("read what was decided meanwhile, and decide again")
+	}
+	if d.Exp*1000 <= d.now {
+		return entry.Refuse(entry.Stale, "exp", "%d has passed", d.Exp)
+	}
+	return nil
+}
+
+func unfoundedOf(d *entry.Decision) (indexes []uint64) {
+	for i := range d.Unfounded {
+		indexes = append(indexes, d.Unfounded[i].Index)
+	}
+	return indexes
+}
+
+// checkBasis checks what a plan rests on: the pin is a state of this log, no
+// older than it may be, the basis all signals before it, and what is not
+// believed is among them.
+func (s *State) checkBasis(d *decisionOf) error {
+	mismatch := func(field, format string, args ...any) error {
+		return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
+	}
+	pin := *d.Pin
+	switch {
+	case pin.Size > s.size:
+		return mismatch("pin.size", "%d entries, the log has %d", pin.Size, s.size)
+	case pin.Size <= d.inc.opened:
+		return mismatch("pin.size", "%d entries, before incident %d began", pin.Size, d.inc.opened)
+	case pin.Size < d.inc.pinned:
+		return mismatch("pin.size", "%d entries, a decision before pinned %d", pin.Size, d.inc.pinned)
+	case pin.Root != s.tree.root(pin.Size):
+		return mismatch("pin.root", "not the root of the first %d entries", pin.Size)
+	}
+	signals, _ := s.basis(d.number, pin.Size, d.now)
+	if last := d.inc.signals[len(d.inc.signals)-1]; !s.answers(d) && s.signals[last].index >= pin.Size {
+		return mismatch("pin.size", "%d entries leave out the signal at %d", pin.Size, s.signals[last].index)
+	}
+	if want := s.basisOf(signals); *d.Basis != want {
+		return mismatch("basis", "not the %d signals before the pin", want.Size)
+	}
+	unfounded := unfoundedOf(d.Decision)
+	for i, index := range unfounded {
+		in := slices.ContainsFunc(signals, func(n uint32) bool { return s.signals[n].index == index })
+		if !in || i > 0 && unfounded[i-1] >= index {
+			return mismatch("unfounded", "entry %d is no signal of the basis, or out of order", index)
+		}
+	}
+	if len(unfounded) == len(signals) && d.inc.force == nil {
+		return conflict("unfounded", "no signal is left").WithRemedy("deny the incident")
+	}
+	return nil
+}
+
+// answers reports whether a decision carries out the proposal that waits: then
+// it rests on what the proposal does, and not on later signals.
+func (s *State) answers(d *decisionOf) bool {
+	p := s.waiting(d.inc, d.now)
+	return p != nil && len(d.Approvals) > 0 && (d.Act == entry.ActAuthorize || d.Act == entry.ActAmend) && *d.Pin == p.pin
+}
+
+// checkScope is SCO-5: the scope is the one computed here and now.
+func (s *State) checkScope(d *decisionOf, a *assessment) error {
+	want := s.scopeOf(a.plan.Members)
+	mismatch := func(field, format string, args ...any) error {
+		return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
+	}
+	switch {
+	case d.Scope.Size != want.Size:
+		return mismatch("scope.size", "%d members, the rules give %d", d.Scope.Size, want.Size)
+	case d.Scope.Root != want.Root:
+		return mismatch("scope.root", "not the root over the %d members that the rules give", want.Size)
+	case *d.Blast != a.blast:
+		return mismatch("blast", "%+v, the plan's is %+v", *d.Blast, a.blast)
+	}
+	return nil
+}
+
+// admitContain fences within the limits.
+func (s *State) admitContain(d *decisionOf, a *assessment) error {
+	_, c := s.holdFor(d.inc, a, d.decided(), d.now)
+	return s.checkLimits(d.number, a, c)
+}
+
+func (d *decisionOf) decided() decided {
+	return decided{keyID: d.entry.KeyID, exp: d.Exp * 1000}
+}
+
+// admitEscalate is who may propose, and that approvers have time to answer.
+// After decide_ms the signaler may, too, where nothing was proposed yet: else it
+// could void every approval by proposing again.
+func (s *State) admitEscalate(d *decisionOf) error {
+	l := s.lawOf(d.inc)
+	if !d.has(entry.RoleCoordinator) {
+		issuer, known := s.principals.Find([]byte(d.Iss))
+		switch {
+		case !d.has(entry.RoleApprover) && (!known || !s.signaled(d.inc, issuer)):
+			return entry.Refuse(entry.NoStanding, "iss", "%s did not signal incident %d", d.Iss, d.inc.opened)
+		case !d.has(entry.RoleApprover) && d.inc.state != Reported && d.inc.state != Contained:
+			return conflict("act", "incident %d is %s: its approvers have been asked", d.inc.opened, d.inc.state)
+		case d.now < d.inc.openedAt+l.windows.DecideMS:
+			return conflict("act", "the coordinator has until %d to decide", d.inc.openedAt+l.windows.DecideMS)
+		}
+	}
+	if d.Exp*1000 < d.now+l.windows.AnswerMS {
+		return conflict("exp", "%d leaves approvers less than %d ms to answer", d.Exp, l.windows.AnswerMS)
+	}
+	if d.inc.proposal != nil && d.Pin.Size <= d.inc.proposal.pin.Size {
+		return entry.Refuse(entry.ScopeMismatch, "pin.size", "%d entries, not newer than the %d of the proposal before", d.Pin.Size, d.inc.proposal.pin.Size)
+	}
+	return nil
+}
+
+// applyDecision takes up a decision that was admitted.
+func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint32, index uint64, now int64) {
+	number := s.mustIncident(body.Incident)
+	d := &decisionOf{Decision: body, entry: e, number: number, inc: s.incidents[number], now: now}
+	d.inc.epoch = d.Epoch
+	s.involve(issuer, number)
+	as := decided{index, e.KeyID, d.Exp * 1000}
+	var a *assessment
+	if scoped(d.Act) {
+		if a = s.assessed.a; s.assessed.entry != e || s.assessed.index != s.size {
+			a = s.assess(number, d.Pin.Size, unfoundedOf(body), now)
+		}
+		s.assessed = assessed{}
+		d.inc.pinned = d.Pin.Size
+	}
+	switch d.Act {
+	case entry.ActContain:
+		h, c := s.holdFor(d.inc, a, as, now)
+		s.setHold(d, h, c)
+		if d.inc.state == Reported {
+			d.inc.state = Contained
+		}
+	case entry.ActEscalate:
+		s.applyEscalate(d, a, as, issuer)
+	case entry.ActAuthorize, entry.ActAmend:
+		s.applyForce(d, a, as)
+	case entry.ActDeny:
+		s.applyDeny(d, index)
+	case entry.ActOverride:
+		s.applyOverride(d, issuer, index)
+	case entry.ActRelease:
+		for _, ref := range d.Members {
+			if m, ok := d.inc.force.find(s.mustResolve(s.executions.names, ref)); ok {
+				s.change(d.inc.force, m, func(m *member) { m.released = true })
+			}
+		}
+	}
+}
+
+// setHold replaces the fence of an incident.
+func (s *State) setHold(d *decisionOf, h hold, c charge) {
+	d.inc.fencedMS = c.fencedMS
+	d.inc.hold, d.inc.charge = h, c
+	s.touch(d.number, h.members...)
+	s.touchLines(d.number, h.lines...)
+	for _, v := range c.victims {
+		s.involve(v.agent, d.number)
+	}
+}
+
+// applyEscalate makes the decision the proposal in force; earlier approvals are
+// void. It fences what a contain might, else what is fenced already.
+func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer uint32) {
+	d.inc.proposal = &proposal{
+		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, basis: *d.Basis, unfounded: a.unfounded, scope: d.Scope.HeadRef,
+		members: execsOf(a.plan.Members),
+	}
+	s.touch(d.number, d.inc.proposal.members...)
+	if d.inc.state != Authorized {
+		d.inc.state = Escalated
+	}
+	key, _ := s.chain.KeyInfo(as.keyID)
+	if !slices.Contains(key.Roles, entry.RoleCoordinator) && !slices.Contains(key.Roles, entry.RoleApprover) {
+		return
+	}
+	if h, c := s.holdFor(d.inc, a, as, d.now); s.checkLimits(d.number, a, c) == nil {
+		s.setHold(d, h, c)
+	}
+}

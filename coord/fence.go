@@ -1,0 +1,111 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// holding reports whether the hold of an incident fences now.
+func (s *State) holding(inc *incident, now int64) bool {
+	return inc.state.Open() && now < inc.hold.exp && !s.void(&inc.hold.decided)
+}
+
+// fencedBy returns the incident that fences an execution (INC-4).
+func (s *State) fencedBy(exec uint32, now int64) (*incident, bool) {
+	for _, number := range s.touched[exec] {
+		inc := s.incidents[number]
+		if _, held := slices.BinarySearch(inc.hold.members, exec); held && s.holding(inc, now) {
+			return inc, true
+		}
+		if inc.force == nil {
+			continue
+		}
+		if m, ok := inc.force.find(exec); ok && !m.released {
+			return inc, true
+		}
+	}
+	return nil, false
+}
+
+// lineFencedBy returns the incident that fences a line: one whose plan takes it
+// back, until that is done.
+func (s *State) lineFencedBy(line uint32, now int64) (*incident, bool) {
+	for _, number := range s.touchedLines[line] {
+		inc := s.incidents[number]
+		if _, held := slices.BinarySearch(inc.hold.lines, line); held && s.holding(inc, now) {
+			return inc, true
+		}
+		if inc.force != nil && inc.force.restores[line] > 0 {
+			return inc, true
+		}
+	}
+	return nil, false
+}
+
+// fencesLine reports whether a member keeps its line fenced.
+func (m *member) fencesLine() bool {
+	return m.method == scope.Restore && !m.released && m.result != entry.Restored && m.result != entry.NotExecuted
+}
+
+// change changes a member, and counts again what fences its line.
+func (s *State) change(f *force, m *member, change func(m *member)) {
+	before := m.fencesLine()
+	change(m)
+	after, line := m.fencesLine(), s.graph.Node(m.exec).Line
+	switch {
+	case before && !after:
+		f.restores[line]--
+	case !before && after:
+		f.restores[line]++
+	}
+}
+
+func fenced(field, format string, args ...any) *entry.Refusal {
+	return entry.Refuse(entry.FencedDependency, field, format, args...).
+		WithRemedy("hold the execution until the fence is lifted; the incident says how it stands")
+}
+
+// admitFencedFirst is INC-4 for the first entry of an execution: it names no
+// fenced parent and joins no fenced line.
+func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
+	if len(s.touched) == 0 {
+		return nil
+	}
+	for i := range x.Parents {
+		if inc, is := s.fencedBy(s.edgeTo(&x.Parents[i]).Exec, now); is {
+			return fenced(parentField(i), "%s is fenced by incident %d", x.Parents[i].Exec, inc.opened)
+		}
+	}
+	issuer, known := s.principals.Find([]byte(x.Iss))
+	if !known {
+		return nil
+	}
+	workflow, known := s.workflows.Find([]byte(x.Wid))
+	all := s.spansAll(issuer)
+	line, ok := s.graph.LineOf(issuer, workflow, all)
+	if !ok || !known && !all {
+		return nil
+	}
+	if inc, is := s.lineFencedBy(line, now); is {
+		return fenced("exec", "the line of %s is fenced by incident %d", x.Iss, inc.opened)
+	}
+	return nil
+}
+
+// admitFencedStep is INC-4 for a later entry: what was not dispatched may only
+// fail or be cancelled.
+func (s *State) admitFencedStep(x *entry.Execution, number uint32, old *scope.Node, now int64) error {
+	step := progressOf(x)
+	if len(s.touched) == 0 || old.Line == scope.NoLine || old.Progress != scope.Planned || step == scope.Failed || step == scope.Cancelled {
+		return nil
+	}
+	if inc, is := s.fencedBy(number, now); is {
+		return fenced("progress", "%s is fenced by incident %d", x.Ref(), inc.opened)
+	}
+	if inc, is := s.lineFencedBy(old.Line, now); is {
+		return fenced("progress", "the line of %s is fenced by incident %d", x.Iss, inc.opened)
+	}
+	return nil
+}

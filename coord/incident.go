@@ -1,0 +1,250 @@
+package coord
+
+import (
+	"cmp"
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// IncidentState is where an incident stands (protocol.md, section 6).
+type IncidentState uint8
+
+// The states. The last four are terminal.
+const (
+	Reported IncidentState = iota
+	Contained
+	Escalated
+	Authorized
+	Dismissed
+	Recovered
+	Partial
+	Failed
+)
+
+var stateNames = []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "PARTIAL", "FAILED"}
+
+// String returns the name that entries and people use.
+func (s IncidentState) String() string { return stateNames[s] }
+
+// Open reports whether the incident waits for something.
+func (s IncidentState) Open() bool { return s <= Authorized }
+
+// incident is what rules need of an incident. Where it stands follows from the
+// entries that name it.
+type incident struct {
+	opened   uint64 // index of its opening signal: its id
+	openedAt int64
+	workflow uint32
+	policy   int // in force at its opening, among State.policies
+	state    IncidentState
+	epoch    int64
+	signals  []uint32 // numbers of the signals that it disposes of, in log order
+	merged   int      // how many of them opened or joined younger incidents first
+
+	hold     hold      // the fence of a contain or a proposal
+	fencedMS int64     // for how long holds have fenced, or will have
+	pinned   uint64    // size of the newest pin of a decision
+	proposal *proposal // the escalate that waits for answers
+	force    *force    // from the authorize on
+
+	charge    charge // against the limits of signalers and victims
+	into      uint64 // the older incident that took its signals; 0: none
+	overrides []uint32
+	recorded  uint64 // index of the record, or of the deny that is one
+}
+
+// decided is a decision as far as its being in force goes.
+type decided struct {
+	index uint64
+	keyID string
+	exp   int64 // Unix milliseconds
+}
+
+// hold is what a contain or a proposal fences until it ends.
+type hold struct {
+	decided
+	members []uint32 // ascending
+	lines   []uint32 // ascending
+}
+
+// proposal is an escalate in force and what was answered to it.
+type proposal struct {
+	decided
+	issuer    uint32
+	at        int64
+	pin       entry.HeadRef
+	basis     entry.HeadRef
+	unfounded []uint64 // indexes of signals
+	scope     entry.HeadRef
+	members   []uint32 // ascending: who owns one does not count
+	approvals []approval
+}
+
+// approval is an answer to a proposal.
+type approval struct {
+	decided
+	issuer uint32
+	refuse bool
+}
+
+// force is the decision in force of an authorized incident, and what became of
+// its members.
+type force struct {
+	decided
+	epoch      int64
+	first      uint64   // index of the authorize
+	decisions  []uint64 // it and the amends
+	expMax     int64    // the latest exp among them
+	deadline   int64
+	overridden bool
+	pin        uint64   // the decision rests on the signals before it
+	unfounded  []uint64 // indexes of the signals it does not believe
+	review     int
+	members    []member // descending by exec, as in the plan
+	passed     []uint32 // undone before, that the walk went through: descending
+
+	order
+}
+
+// member is a member of a plan in force.
+type member struct {
+	exec       uint32
+	method     scope.Method
+	checkpoint uint32 // 1 + the one to restore; 0: none
+	direct     bool
+	drain      bool   // was in flight when it became a member
+	since      uint64 // index of the decision that made it a member
+	opened     uint64 // index of the decision that opened it last
+	openedAt   int64
+	releasedAt int64 // when its undo could begin (INC-7); 0: not yet
+	result     entry.Result
+	resultAt   uint64 // index of what gave it its result; 0: none yet
+	own        bool   // whether its agent said so
+	released   bool   // whether its fence was lifted
+	blocked    int32  // dependents in the plan that must come first; derived
+}
+
+// undone reports whether the result leaves nothing to undo.
+func undone(r entry.Result) bool {
+	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
+}
+
+// findIncident returns the incident with an id.
+func (s *State) findIncident(id uint64) (number uint32, inc *incident, ok bool) {
+	i, ok := slices.BinarySearchFunc(s.incidents, id, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
+	if !ok {
+		return 0, nil, false
+	}
+	return uint32(i), s.incidents[i], true
+}
+
+func (s *State) mustIncident(id uint64) uint32 {
+	number, _, ok := s.findIncident(id)
+	if !ok {
+		s.impossible("incident %d is unknown", id)
+	}
+	return number
+}
+
+// admitIncident finds the incident that an entry names and belongs to.
+func (s *State) admitIncident(id uint64, h *entry.Header) (*incident, uint32, error) {
+	number, inc, ok := s.findIncident(id)
+	if !ok {
+		return nil, 0, unknown("incident", "no incident %d in the log", id).WithRemedy("name the index of the incident's opening signal")
+	}
+	if wid := string(s.workflows.Text(inc.workflow)); wid != string(h.Wid) {
+		return nil, 0, conflict("wid", "incident %d belongs to workflow %s", id, wid)
+	}
+	return inc, number, nil
+}
+
+// find returns the member that an execution is.
+func (f *force) find(exec uint32) (*member, bool) {
+	i, ok := slices.BinarySearchFunc(f.members, exec, func(m member, exec uint32) int { return cmp.Compare(exec, m.exec) })
+	if !ok {
+		return nil, false
+	}
+	return &f.members[i], true
+}
+
+// concerns reports whether an execution is a subject of the incident or a
+// member of a plan of it.
+func (s *State) concerns(inc *incident, exec uint32) bool {
+	for _, number := range inc.signals {
+		if s.signals[number].subject == exec {
+			return true
+		}
+	}
+	if inc.force != nil {
+		if _, ok := inc.force.find(exec); ok {
+			return true
+		}
+	}
+	if _, held := slices.BinarySearch(inc.hold.members, exec); held {
+		return true
+	}
+	if inc.proposal == nil {
+		return false
+	}
+	_, proposed := slices.BinarySearch(inc.proposal.members, exec)
+	return proposed
+}
+
+// joins returns the open incident that a signal about the execution belongs to:
+// the lowest that it concerns.
+func (s *State) joins(exec uint32) (number uint32, ok bool) {
+	for _, number := range s.touched[exec] {
+		if inc := s.incidents[number]; inc.state.Open() && s.concerns(inc, exec) {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+// touch notes that an incident may concern executions. Nothing is ever taken
+// away: whoever asks looks at the incident.
+func (s *State) touch(number uint32, execs ...uint32) {
+	for _, exec := range execs {
+		list := s.touched[exec]
+		if i, there := slices.BinarySearch(list, number); !there {
+			s.touched[exec] = slices.Insert(list, i, number)
+		}
+	}
+}
+
+// touchLines notes that an incident may fence lines.
+func (s *State) touchLines(number uint32, lines ...uint32) {
+	for _, line := range lines {
+		list := s.touchedLines[line]
+		if i, there := slices.BinarySearch(list, number); !there {
+			s.touchedLines[line] = slices.Insert(list, i, number)
+		}
+	}
+}
+
+// void reports whether a decision or an approval is void: its key was revoked
+// as compromised since before it (TRU-4).
+func (s *State) void(d *decided) bool {
+	key, ok := s.chain.KeyInfo(d.keyID)
+	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= d.index
+}
+
+// waiting returns the proposal of an incident that may still be answered.
+func (s *State) waiting(inc *incident, now int64) *proposal {
+	if p := inc.proposal; p != nil && !s.void(&p.decided) && now < p.exp {
+		return p
+	}
+	return nil
+}
+
+// ref points at an entry of this log.
+func (s *State) logRef(index uint64) entry.LogRef {
+	return entry.LogRef{Index: index, LeafHash: *s.tree.leaves.At(uint32(index))}
+}
+
+// isRef reports whether a reference points at the entry at its index.
+func (s *State) isRef(ref entry.LogRef) bool {
+	return ref.Index < s.size && ref == s.logRef(ref.Index)
+}

@@ -1,0 +1,50 @@
+package coord
+
+import "recoveryledger/ledger/entry"
+
+// law is what holds for an open incident (INC-3): of the policy at its opening
+// and the current one each limit is the stricter and each quorum the larger.
+// Of windows, those that bound what may be done are the shorter, and those in
+// which people or agents may act are the longer.
+type law struct {
+	windows entry.Windows
+	limits  entry.Limits
+	quorum  entry.Quorum
+}
+
+func stricter(a, b *entry.Policy) law {
+	l := law{a.Windows, entry.Limits{
+		Incident: lesser(a.Limits.Incident, b.Limits.Incident),
+		Signaler: lesser(a.Limits.Signaler, b.Limits.Signaler),
+		Victim:   lesser(a.Limits.Victim, b.Limits.Victim),
+		WindowMS: max(a.Limits.WindowMS, b.Limits.WindowMS),
+	}, entry.Quorum{
+		Approve:   max(a.Quorum.Approve, b.Quorum.Approve),
+		Override:  max(a.Quorum.Override, b.Quorum.Override),
+		Signalers: max(a.Quorum.Signalers, b.Quorum.Signalers),
+	}}
+	l.windows.DeadlineMaxMS = min(a.Windows.DeadlineMaxMS, b.Windows.DeadlineMaxMS)
+	l.windows.SinceMaxMS = min(a.Windows.SinceMaxMS, b.Windows.SinceMaxMS)
+	l.windows.AnswerMS = max(a.Windows.AnswerMS, b.Windows.AnswerMS)
+	l.windows.MemberMS = max(a.Windows.MemberMS, b.Windows.MemberMS)
+	l.windows.DecideMS = max(a.Windows.DecideMS, b.Windows.DecideMS)
+	l.windows.CooldownMS = max(a.Windows.CooldownMS, b.Windows.CooldownMS)
+	return l
+}
+
+func lesser(a, b entry.Cap) entry.Cap {
+	return entry.Cap{Members: min(a.Members, b.Members), Agents: min(a.Agents, b.Agents),
+		Domains: min(a.Domains, b.Domains), FencedMS: min(a.FencedMS, b.FencedMS)}
+}
+
+// lawOf returns what holds for an incident now.
+func (s *State) lawOf(inc *incident) law {
+	current, _ := s.chain.Policy()
+	return stricter(s.policies[inc.policy].body, current)
+}
+
+// policyAt is a policy of the chain.
+type policyAt struct {
+	index uint64
+	body  *entry.Policy
+}

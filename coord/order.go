@@ -1,0 +1,201 @@
+package coord
+
+import (
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// order is what must come before what in a plan (INC-7). All of it is derived
+// from the members and the graph.
+type order struct {
+	restores map[uint32]int   // by line: the members that keep it fenced
+	waits    map[uint32]int   // by line: drains and compensations before it is restored
+	byLine   map[uint32][]int // by line: places of the members to be restored
+	through  map[uint32]int32 // as member.blocked, of what was undone before
+}
+
+// link derives the order of a plan. A compensation waits until every other one
+// that can be reached forward from it has an outcome: counted along the edges,
+// so that each outcome costs what its own edges do.
+func (s *State) link(f *force) {
+	f.order = order{restores: map[uint32]int{}, waits: map[uint32]int{}, byLine: map[uint32][]int{}, through: map[uint32]int32{}}
+	open := map[uint32]bool{} // what is not clear
+	i, j := 0, 0
+	passed := f.passed
+	for i < len(f.members) || j < len(passed) { // descending: children first
+		if j < len(passed) && (i == len(f.members) || passed[j] > f.members[i].exec) {
+			if _, member := f.find(passed[j]); !member {
+				f.through[passed[j]] = s.openChildren(passed[j], open)
+				open[passed[j]] = f.through[passed[j]] > 0
+			}
+			j++
+			continue
+		}
+		m := &f.members[i]
+		m.blocked = s.openChildren(m.exec, open)
+		open[m.exec] = m.blocked > 0 || m.method == scope.Compensate && m.result == ""
+		s.linkLine(f, i)
+		i++
+	}
+}
+
+func (s *State) openChildren(exec uint32, open map[uint32]bool) (count int32) {
+	for child, soft := range s.graph.Children(exec) {
+		if !soft && open[child] {
+			count++
+		}
+	}
+	return count
+}
+
+func (s *State) linkLine(f *force, place int) {
+	m := &f.members[place]
+	line := s.graph.Node(m.exec).Line
+	if m.fencesLine() {
+		f.restores[line]++
+	}
+	if m.method == scope.Restore {
+		f.byLine[line] = append(f.byLine[line], place)
+	}
+	if s.draining(m) {
+		f.waits[line]++
+	}
+	if m.method == scope.Compensate && m.result == "" {
+		f.waits[line]++
+	}
+}
+
+// draining reports whether a member's agent has not made it final yet.
+func (s *State) draining(m *member) bool { return m.drain && s.graph.Node(m.exec).Final == 0 }
+
+// begin releases what nothing comes before, as of a decision.
+func (s *State) begin(f *force, index uint64, now int64) {
+	for i := range f.members {
+		m := &f.members[i]
+		switch {
+		case m.method == scope.Compensate || m.method == scope.Restore || m.releasedAt != 0:
+		case m.method == scope.Invalid && !s.draining(m) && m.result == "":
+			m.releasedAt = now
+			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)
+		default:
+			m.releasedAt = now
+		}
+	}
+	for i := range f.members {
+		m := &f.members[i]
+		if s.tryRelease(f, m, now); m.method == scope.Restore {
+			s.tryLine(f, s.graph.Node(m.exec).Line, now)
+		}
+	}
+}
+
+// tryRelease releases a compensation that nothing comes before any more.
+func (s *State) tryRelease(f *force, m *member, now int64) {
+	if m.method == scope.Compensate && m.releasedAt == 0 && m.blocked == 0 && !s.draining(m) {
+		m.releasedAt = now
+	}
+}
+
+// tryLine releases the restores of a line whose drains and compensations are
+// done.
+func (s *State) tryLine(f *force, line uint32, now int64) {
+	if f.waits[line] > 0 {
+		return
+	}
+	for _, place := range f.byLine[line] {
+		if m := &f.members[place]; m.releasedAt == 0 {
+			m.releasedAt = now
+		}
+	}
+}
+
+// result is what became of a member.
+type result struct {
+	entry.Result
+	index uint64 // of the entry that says so
+	own   bool   // whether its agent does
+}
+
+// setResult gives a member its result, with what follows: what was undone, what
+// may begin now, which checkpoints are void.
+func (s *State) setResult(f *force, m *member, r result, now int64) {
+	first, was := m.result == "", undone(m.result)
+	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
+	x := s.graph.Node(m.exec)
+	switch {
+	case undone(r.Result):
+		s.graph.Undo(m.exec, r.index)
+		if r.Result == entry.Restored {
+			s.graph.Void(x.Line, s.graph.Checkpoint(m.checkpoint-1).Index, r.index)
+		}
+	case was:
+		s.graph.Redo(m.exec)
+	}
+	if !first || m.method != scope.Compensate {
+		return
+	}
+	f.waits[x.Line]--
+	s.tryLine(f, x.Line, now)
+	if m.blocked == 0 {
+		s.clear(f, m.exec, now)
+	}
+}
+
+// clear passes on that nothing open can be reached from an execution any more.
+func (s *State) clear(f *force, exec uint32, now int64) {
+	for stack := []uint32{exec}; len(stack) > 0; {
+		exec, stack = stack[len(stack)-1], stack[:len(stack)-1]
+		for parent := range s.graph.Parents(exec) {
+			if parent.Soft {
+				continue
+			}
+			if m, member := f.find(parent.Exec); member {
+				m.blocked--
+				s.tryRelease(f, m, now)
+				if m.blocked == 0 && (m.method != scope.Compensate || m.result != "") {
+					stack = append(stack, parent.Exec)
+				}
+				continue
+			}
+			if _, passed := f.through[parent.Exec]; passed {
+				if f.through[parent.Exec]--; f.through[parent.Exec] == 0 {
+					stack = append(stack, parent.Exec)
+				}
+			}
+		}
+	}
+}
+
+// drained takes up the final entry of an execution, wherever it is a member.
+func (s *State) drained(exec uint32, index uint64, now int64) {
+	for _, number := range s.touched[exec] {
+		f := s.incidents[number].force
+		if f == nil {
+			continue
+		}
+		m, ok := f.find(exec)
+		if !ok || !m.drain {
+			continue
+		}
+		line := s.graph.Node(exec).Line
+		f.waits[line]--
+		s.tryRelease(f, m, now)
+		s.tryLine(f, line, now)
+		if m.method == scope.Invalid && (m.result == "" || m.result == entry.ResultUnknown) {
+			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)
+		}
+	}
+}
+
+// due is when a member's time is over (INC-7): counted from its release, of a
+// drain from the decision, and capped by the deadline.
+func (s *State) due(inc *incident, m *member) int64 {
+	from, window := m.releasedAt, s.lawOf(inc).windows.MemberMS
+	if from == 0 || s.draining(m) {
+		from = m.openedAt
+	}
+	if m.releasedAt == 0 && !s.draining(m) {
+		return inc.force.deadline
+	}
+	return min(from+window, inc.force.deadline)
+}

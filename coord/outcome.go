@@ -1,0 +1,195 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// skewMS is how far an agent's clock may be off when it reads an expiry.
+const skewMS = 300_000
+
+// worse is the order in which an agent may correct itself (INC-6).
+var worse = map[entry.Result]int{
+	entry.Restored: 0, entry.Compensated: 0, entry.NotExecuted: 0,
+	entry.ResultIrrevocable: 1, entry.Refused: 2, entry.ResultFailed: 3,
+}
+
+// admitOutcome is INC-6.
+func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int64) error {
+	inc, _, err := s.admitIncident(o.Incident, &o.Header) // REG-8
+	if err != nil {
+		return err
+	}
+	exec, x, known := s.findExecution(o.Exec)
+	if !known {
+		return unknown("exec", "no execution %s in the log", o.Exec)
+	}
+	if inc.force == nil || inc.state == Dismissed { // REG-9
+		return conflict("incident", "incident %d is %s: nothing is to be undone", inc.opened, inc.state)
+	}
+	m, member := inc.force.find(exec)
+	if !member {
+		return unknown("exec", "%s is no member of incident %d", o.Exec, inc.opened)
+	}
+	if !slices.Contains(inc.force.decisions, o.Decision.Index) || o.Decision.Index < m.since || !s.isRef(o.Decision) {
+		return conflict("decision", "entry %d did not put %s into the plan of incident %d", o.Decision.Index, o.Exec, inc.opened)
+	}
+	own := s.principal(x.Agent) == o.Iss && slices.Contains(signerRoles, entry.RoleAgent)
+	if !own {
+		if err := s.admitUnknown(o, inc, m, signerRoles, now); err != nil {
+			return err
+		}
+	}
+	if err := s.admitSuperseding(o, inc, m, own); err != nil {
+		return err
+	}
+	return s.admitResult(o, m, x)
+}
+
+// admitUnknown is when another than the agent may say that nothing is known of
+// a member (INC-7): when its time is over, and no decision can be acted on any
+// more by whatever clock.
+func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerRoles []entry.Role, now int64) error {
+	f := inc.force
+	due := max(s.due(inc, m), f.expMax+skewMS)
+	coordinator := slices.Contains(signerRoles, entry.RoleCoordinator)
+	switch {
+	case o.Result != entry.ResultUnknown || !coordinator && !slices.Contains(signerRoles, entry.RoleApprover):
+		return entry.Refuse(entry.NoStanding, "iss", "%s is not an execution of %s", o.Exec, o.Iss).WithRemedy("only its agent knows")
+	case inc.state != Authorized:
+		return conflict("incident", "incident %d is %s: only its agents may correct it", inc.opened, inc.state)
+	case m.result != "":
+		return conflict("exec", "%s has an outcome", o.Exec)
+	case !coordinator && now <= f.deadline:
+		return conflict("iss", "approvers may say so after the deadline at %d", f.deadline)
+	case now <= due:
+		return conflict("exec", "the agent of %s has until %d", o.Exec, due)
+	}
+	return nil
+}
+
+// admitSuperseding is whether an outcome may take the place of the one before.
+func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own bool) error {
+	if m.result == "" {
+		if o.Supersedes != nil {
+			return conflict("supersedes", "%s has no outcome yet", o.Exec)
+		}
+		if inc.state != Authorized {
+			return conflict("incident", "incident %d is %s", inc.opened, inc.state)
+		}
+		return nil
+	}
+	if o.Supersedes == nil || *o.Supersedes != s.logRef(m.resultAt) {
+		return conflict("supersedes", "the outcome of %s stands at entry %d", o.Exec, m.resultAt).WithRemedy("name it, to correct it")
+	}
+	before, known := worse[m.result]
+	after, definite := worse[o.Result]
+	if !own || known && (!definite || after <= before) {
+		return conflict("result", "%s does not follow %s", o.Result, m.result).
+			WithRemedy("an outcome is corrected for the worse, unless nothing was known of it")
+	}
+	return nil
+}
+
+// admitResult is whether a result fits the method.
+func (s *State) admitResult(o *entry.Outcome, m *member, x *scope.Node) error {
+	switch o.Result {
+	case entry.ResultFailed, entry.Refused, entry.ResultUnknown, entry.Withheld:
+		if m.method == scope.Invalid && !s.draining(m) {
+			return conflict("exec", "%s has nothing to undo: it counts as not executed without an entry", o.Exec)
+		}
+		return nil
+	case entry.NotExecuted:
+		ended := x.Progress == scope.Cancelled || x.Progress == scope.Failed && x.Clean
+		if m.method == scope.Cancel && x.Progress != scope.Dispatched && x.Progress != scope.Confirmed || m.drain && ended {
+			return nil
+		}
+	case entry.ResultIrrevocable:
+		if m.method == scope.Residual {
+			return nil
+		}
+	case entry.Restored:
+		if m.method == scope.Restore {
+			return s.admitRestored(o, m)
+		}
+	case entry.Compensated:
+		if m.method == scope.Compensate {
+			return s.admitCompensated(o, m)
+		}
+	}
+	return conflict("result", "%s does not fit %s, whose method is %s", o.Result, o.Exec, methods[m.method])
+}
+
+func (s *State) admitRestored(o *entry.Outcome, m *member) error {
+	switch {
+	case m.releasedAt == 0:
+		return conflict("exec", "the line of %s has drains or compensations to finish before", o.Exec)
+	case digestOf(o.PostDigest) != *s.checkpoints.digests.At(m.checkpoint - 1):
+		return conflict("post_digest", "not the digest of checkpoint %s", s.ref(s.checkpoints.names, m.checkpoint-1))
+	}
+	return nil
+}
+
+func (s *State) admitCompensated(o *entry.Outcome, m *member) error {
+	comp, x, known := s.findExecution(o.CompExec)
+	switch of, is := s.executions.comps[comp]; {
+	case !known:
+		return unknown("comp_exec", "no execution %s in the log", o.CompExec)
+	case !is || of.exec != m.exec:
+		return conflict("comp_exec", "%s does not compensate %s", o.CompExec, o.Exec)
+	case x.Progress != scope.Confirmed:
+		return conflict("comp_exec", "%s is %s, not confirmed", o.CompExec, steps[x.Progress])
+	}
+	return nil
+}
+
+func (s *State) applyOutcome(o *entry.Outcome, issuer uint32, index uint64, now int64) {
+	number := s.mustIncident(o.Incident)
+	inc := s.incidents[number]
+	exec := s.mustResolve(s.executions.names, o.Exec)
+	m, ok := inc.force.find(exec)
+	if !ok {
+		s.impossible("%s is no member", o.Exec)
+	}
+	if !inc.state.Open() {
+		s.usage[issuer].corrections++
+	}
+	s.involve(issuer, number)
+	s.setResult(inc.force, m, result{o.Result, index, s.graph.Node(exec).Agent == issuer}, now)
+}
+
+// admitCompensation is EXE-4 for the first entry of a compensation.
+func (s *State) admitCompensation(x *entry.Execution, now int64) error {
+	c := x.Compensates
+	_, inc, ok := s.findIncident(c.Incident)
+	if !ok {
+		return unknown("compensates.incident", "no incident %d in the log", c.Incident)
+	}
+	exec, of, ok := s.findExecution(c.Exec)
+	if !ok {
+		return unknown("compensates.exec", "no execution %s in the log", c.Exec)
+	}
+	f := inc.force
+	switch {
+	case inc.state != Authorized || f.overridden || s.void(&f.decided):
+		return conflict("compensates", "no decision is in force for incident %d", inc.opened)
+	case c.Decision != s.logRef(f.index):
+		return conflict("compensates.decision", "entry %d is not the decision in force, which is entry %d", c.Decision.Index, f.index)
+	case now >= f.exp:
+		return conflict("compensates.decision", "it expired at %d", f.exp)
+	case s.principal(of.Agent) != x.Iss:
+		return entry.Refuse(entry.NoStanding, "iss", "%s is not an execution of %s", c.Exec, x.Iss)
+	}
+	m, member := f.find(exec)
+	switch {
+	case !member || m.method != scope.Compensate:
+		return conflict("compensates.exec", "%s is not to be compensated in incident %d", c.Exec, inc.opened)
+	case m.result != "":
+		return conflict("compensates.exec", "%s has an outcome", c.Exec)
+	case m.releasedAt == 0:
+		return conflict("compensates.exec", "what depends on %s, or its own drain, comes first", c.Exec).WithRemedy("wait until it is released")
+	}
+	return nil
+}

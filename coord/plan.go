@@ -1,0 +1,177 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// methods are the names of a plan's methods, by number.
+var methods = []entry.Method{entry.MethodNone, entry.MethodCancel, entry.MethodRestore, entry.MethodCompensate, entry.MethodResidual}
+
+// assessment is what is to be undone for an incident, as of now.
+type assessment struct {
+	law       law
+	signals   []uint32 // the basis
+	merges    []uint32 // younger incidents whose signals are among them
+	unfounded []uint64 // indexes of those that are not believed
+	plan      *scope.Plan
+	blast     entry.Blast
+}
+
+// assess computes the plan for the signals of an incident that were registered
+// before the pin, without those that are not believed. For an incident in force
+// it is the plan of an amend.
+func (s *State) assess(number uint32, pin uint64, unfounded []uint64, now int64) *assessment {
+	inc := s.incidents[number]
+	a := &assessment{law: s.lawOf(inc), unfounded: unfounded}
+	a.signals, a.merges = s.basis(number, pin, now)
+	a.plan = s.graph.Plan(s.request(inc, a.signals, unfounded, now+a.law.windows.DeadlineMaxMS))
+	a.blast = s.blast(a.plan)
+	return a
+}
+
+// basis returns the signals that a decision about an incident rests on:
+// its own before the pin, and, once it is authorized, those of the other open
+// incidents whose plans meet its own (INC-2).
+func (s *State) basis(number uint32, pin uint64, now int64) (signals, merges []uint32) {
+	inc := s.incidents[number]
+	before := func(list []uint32) (some []uint32) {
+		for _, n := range list {
+			if s.signals[n].index < pin {
+				some = append(some, n)
+			}
+		}
+		return some
+	}
+	signals = before(inc.signals)
+	if inc.force == nil {
+		return signals, nil
+	}
+	until := now + s.lawOf(inc).windows.DeadlineMaxMS
+	for _, other := range s.openIncidents() {
+		o := s.incidents[other]
+		if other == number || o.force != nil || o.into != 0 {
+			continue
+		}
+		theirs := before(o.signals)
+		if len(theirs) > 0 && inc.force.meets(s.graph.Plan(s.request(o, theirs, nil, until))) {
+			signals, merges = append(signals, theirs...), append(merges, other)
+		}
+	}
+	slices.Sort(signals)
+	return signals, merges
+}
+
+// meets reports whether a plan has a member in common with the one in force.
+func (f *force) meets(p *scope.Plan) bool {
+	return slices.ContainsFunc(p.Members, func(m scope.Member) bool {
+		_, common := f.find(m.Exec)
+		return common
+	})
+}
+
+// request is SCO-3: subjects and since ranges of the signals that are believed.
+func (s *State) request(inc *incident, signals []uint32, unfounded []uint64, until int64) scope.Request {
+	r := scope.Request{UsableUntil: until}
+	for _, n := range signals {
+		sig := &s.signals[n]
+		if slices.Contains(unfounded, sig.index) {
+			continue
+		}
+		if sig.since == 0 {
+			r.Seeds = append(r.Seeds, sig.subject)
+			continue
+		}
+		for exec := range s.graph.Range(sig.since-1, sig.subject) {
+			r.Seeds = append(r.Seeds, exec)
+		}
+	}
+	if inc.force != nil {
+		r.Kept = inc.force.plan()
+	}
+	return r
+}
+
+// plan returns the members as they stand.
+func (f *force) plan() []scope.Member {
+	kept := make([]scope.Member, len(f.members))
+	for i := range f.members {
+		m := &f.members[i]
+		kept[i] = scope.Member{Exec: m.exec, Method: m.method, Checkpoint: m.checkpoint, Direct: m.direct,
+			Why: scope.Why{Rule: scope.InForce, From: m.exec}}
+	}
+	return kept
+}
+
+// blast counts what a plan touches.
+func (s *State) blast(p *scope.Plan) entry.Blast {
+	return entry.Blast{
+		Members: int64(len(p.Members)), Agents: int64(len(p.Agents)), Domains: int64(len(s.domains(p.Agents))),
+		Irrevocable: int64(p.Irrevocable), Undeclared: int64(p.Undeclared),
+	}
+}
+
+// domains returns the domains of principals, each once.
+func (s *State) domains(principals []uint32) (domains []string) {
+	for _, number := range principals {
+		info, _ := s.chain.Agent(s.principal(number))
+		if !slices.Contains(domains, info.Domain) {
+			domains = append(domains, info.Domain)
+		}
+	}
+	return domains
+}
+
+// planMember returns a member as it stands in the scope's tree.
+func (s *State) planMember(exec uint32, method scope.Method, checkpoint uint32) entry.Member {
+	x := s.graph.Node(exec)
+	m := entry.Member{Agent: s.principal(x.Agent), Exec: s.refOf(exec), Index: x.First,
+		LeafHash: *s.tree.leaves.At(uint32(x.First)), Method: methods[method]}
+	if checkpoint != 0 {
+		m.Checkpoint = s.ref(s.checkpoints.names, checkpoint-1)
+	}
+	return m
+}
+
+// scopeOf is the scope of a plan: the head of the tree over its members.
+func (s *State) scopeOf(members []scope.Member) entry.HeadRef {
+	leaves, buf := make([]merkle.Hash, len(members)), []byte(nil)
+	for i := range members {
+		m := s.planMember(members[i].Exec, members[i].Method, members[i].Checkpoint)
+		buf = m.AppendJSON(buf[:0])
+		leaves[i] = merkle.HashLeaf(buf)
+	}
+	return headOf(leaves)
+}
+
+// basisOf is the head of the tree over signals.
+func (s *State) basisOf(signals []uint32) entry.HeadRef {
+	leaves := make([]merkle.Hash, len(signals))
+	for i, n := range signals {
+		leaves[i] = *s.tree.leaves.At(uint32(s.signals[n].index))
+	}
+	return headOf(leaves)
+}
+
+func headOf(leaves []merkle.Hash) entry.HeadRef {
+	var t tree
+	for _, leaf := range leaves {
+		t.append(leaf)
+	}
+	return entry.HeadRef{Size: uint64(len(leaves)), Root: t.root(uint64(len(leaves)))}
+}
+
+// pin is the state of the log as of now.
+func (s *State) pin() entry.HeadRef { return entry.HeadRef{Size: s.size, Root: s.tree.root(s.size)} }
+
+// execsOf returns the executions of a plan, ascending.
+func execsOf(members []scope.Member) []uint32 {
+	execs := make([]uint32, len(members))
+	for i := range members {
+		execs[len(members)-1-i] = members[i].Exec
+	}
+	return execs
+}

@@ -1,0 +1,120 @@
+package coord
+
+import (
+	"maps"
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// admitRecord is when an incident is over, and that its record says what the
+// log does.
+func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) error {
+	inc, _, err := s.admitIncident(r.Incident, &r.Header) // REG-8
+	if err != nil {
+		return err
+	}
+	if inc.state != Authorized { // REG-9
+		return conflict("incident", "incident %d is %s, not AUTHORIZED", inc.opened, inc.state)
+	}
+	f := inc.force
+	switch {
+	case !slices.Contains(roles, entry.RoleCoordinator) && now <= f.deadline:
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "approvers may record after the deadline at %d", f.deadline)
+	case r.Decision != s.logRef(f.index):
+		return conflict("decision", "entry %d is not the decision in force, which is entry %d", r.Decision.Index, f.index)
+	case s.waiting(inc, now) != nil:
+		return conflict("incident", "an amend of incident %d is proposed", inc.opened).WithRemedy("wait until it is decided or expires")
+	}
+	if err := s.settled(inc, now); err != nil {
+		return err
+	}
+	if err := s.checkDispositions(inc, r.Signals); err != nil {
+		return err
+	}
+	return s.checkRecord(r, inc)
+}
+
+// settled reports that every member has an outcome. One that was withheld by an
+// override waits until nobody can have started it any more.
+func (s *State) settled(inc *incident, now int64) error {
+	for i := range inc.force.members {
+		m := &inc.force.members[i]
+		if m.result == "" {
+			return conflict("tally", "%s has no outcome", s.refOf(m.exec))
+		}
+		if m.result == entry.Withheld && !m.own && now < inc.force.expMax {
+			return conflict("tally", "%s may have been started before the override, until %d", s.refOf(m.exec), inc.force.expMax)
+		}
+	}
+	return nil
+}
+
+// checkRecord compares what the record says with what follows from the log.
+func (s *State) checkRecord(r *entry.Record, inc *incident) error {
+	state, tally := inc.force.verdict()
+	switch {
+	case r.State != state.String():
+		return conflict("state", "%s, but the outcomes make it %s", r.State, state)
+	case !maps.Equal(r.Tally, tally):
+		return conflict("tally", "%v, but the outcomes are %v", r.Tally, tally)
+	case r.Unresolved != s.unresolved(inc.force):
+		return conflict("unresolved", "not the head over the %d members that were not undone", s.unresolved(inc.force).Size)
+	case r.Review != int64(inc.force.review):
+		return conflict("review", "%d, but %d executions are to be reviewed", r.Review, inc.force.review)
+	}
+	return nil
+}
+
+// verdict is what the outcomes of a plan amount to.
+func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
+	tally = map[entry.Result]int64{}
+	undoneOnes, effective, effectiveUndone := 0, 0, 0
+	for i := range f.members {
+		m := &f.members[i]
+		tally[m.result]++
+		done := undone(m.result)
+		if done {
+			undoneOnes++
+		}
+		if m.method != scope.Invalid && m.method != scope.Cancel {
+			effective++
+			if done {
+				effectiveUndone++
+			}
+		}
+	}
+	switch {
+	case undoneOnes == len(f.members):
+		return Recovered, tally
+	case undoneOnes == 0, effective > 0 && effectiveUndone == 0:
+		return Failed, tally
+	}
+	return Partial, tally
+}
+
+// unresolved is the head of the tree over the members that were not undone.
+func (s *State) unresolved(f *force) entry.HeadRef {
+	var leaves []merkle.Hash
+	for i := range f.members {
+		if m := &f.members[i]; !undone(m.result) {
+			planned := s.planMember(m.exec, m.method, m.checkpoint)
+			leaves = append(leaves, merkle.HashLeaf(planned.AppendJSON(nil)))
+		}
+	}
+	return headOf(leaves)
+}
+
+func (s *State) applyRecord(r *entry.Record, issuer uint32, index uint64) {
+	number := s.mustIncident(r.Incident)
+	inc := s.incidents[number]
+	state, _ := inc.force.verdict()
+	s.dispose(r.Signals, index)
+	s.involve(issuer, number)
+	s.end(number, state, index)
+}
+
+// openIncidents returns the numbers of the open incidents, ascending.
+func (s *State) openIncidents() []uint32 { return slices.Sorted(maps.Keys(s.open)) }

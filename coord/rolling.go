@@ -1,0 +1,211 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// charge is what an incident counts for against the rolling limits of those
+// who signaled it and those who suffer it: what its last decision fenced or
+// undoes.
+type charge struct {
+	at       int64 // of that decision; 0: nothing yet
+	fencedMS int64
+	victims  []victim // ascending by agent
+}
+
+type victim struct {
+	agent   uint32
+	members int64
+}
+
+func (s *State) chargeOf(execs []uint32, fencedMS, now int64) charge {
+	c := charge{at: now, fencedMS: fencedMS}
+	count := map[uint32]int64{}
+	for _, exec := range execs {
+		count[s.graph.Node(exec).Agent]++
+	}
+	for agent, members := range count {
+		c.victims = append(c.victims, victim{agent, members})
+	}
+	slices.SortFunc(c.victims, func(a, b victim) int { return int(int64(a.agent) - int64(b.agent)) })
+	return c
+}
+
+// extent is what counts against a cap.
+type extent struct {
+	members, fencedMS int64
+	agents            []uint32
+}
+
+func (x *extent) add(members, fencedMS int64, agents ...uint32) {
+	x.members, x.fencedMS = x.members+members, x.fencedMS+fencedMS
+	for _, agent := range agents {
+		if !slices.Contains(x.agents, agent) {
+			x.agents = append(x.agents, agent)
+		}
+	}
+}
+
+// exceeds refuses an extent beyond a cap.
+func (s *State) exceeds(x *extent, limit entry.Cap, whose string) error {
+	over := func(what string, is, limit int64) error {
+		return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, the limit is %d", is, what, whose, limit).
+			WithRemedy("escalate: people may authorize what the coordinator may not")
+	}
+	switch domains := int64(len(s.domains(x.agents))); {
+	case x.members > limit.Members:
+		return over("members", x.members, limit.Members)
+	case int64(len(x.agents)) > limit.Agents:
+		return over("agents", int64(len(x.agents)), limit.Agents)
+	case domains > limit.Domains:
+		return over("domains", domains, limit.Domains)
+	case x.fencedMS > limit.FencedMS:
+		return over("ms of fences", x.fencedMS, limit.FencedMS)
+	}
+	return nil
+}
+
+// checkLimits is what an incident may cost: by itself, and together with what
+// its signalers have caused, and its victims suffered, over the rolling window
+// (protocol.md, section 8).
+func (s *State) checkLimits(number uint32, a *assessment, c charge) error {
+	own := extent{fencedMS: c.fencedMS}
+	for _, v := range c.victims {
+		own.add(v.members, 0, v.agent)
+	}
+	if err := s.exceeds(&own, a.law.limits.Incident, "the incident"); err != nil {
+		return err
+	}
+	for _, signaler := range s.signalers(a) {
+		total := own
+		total.agents = slices.Clone(own.agents)
+		s.eachCharge(signaler, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
+			if s.signaled(inc, signaler) {
+				total.add(0, inc.charge.fencedMS)
+				for _, v := range inc.charge.victims {
+					total.add(v.members, 0, v.agent)
+				}
+			}
+		})
+		if err := s.exceeds(&total, a.law.limits.Signaler, "signaler "+string(s.principal(signaler))); err != nil {
+			return err
+		}
+	}
+	return s.checkVictims(number, a, c)
+}
+
+// checkVictims caps what an agent suffers. The agents and domains that count
+// are those of who caused it.
+func (s *State) checkVictims(number uint32, a *assessment, c charge) error {
+	for _, v := range c.victims {
+		var total extent
+		total.add(v.members, c.fencedMS, s.signalers(a)...)
+		s.eachCharge(v.agent, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
+			i, suffered := slices.BinarySearchFunc(inc.charge.victims, v.agent, func(v victim, agent uint32) int { return int(int64(v.agent) - int64(agent)) })
+			if suffered {
+				total.add(inc.charge.victims[i].members, inc.charge.fencedMS, s.signalersOf(inc.signals)...)
+			}
+		})
+		if err := s.exceeds(&total, a.law.limits.Victim, "victim "+string(s.principal(v.agent))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachCharge calls f for the other incidents that a principal has to do with
+// and that were charged since.
+func (s *State) eachCharge(principal, but uint32, since int64, f func(inc *incident)) {
+	for _, number := range s.usage[principal].incidents {
+		if inc := s.incidents[number]; number != but && inc.charge.at != 0 && inc.charge.at > since {
+			f(inc)
+		}
+	}
+}
+
+// signalers returns who signaled what is believed, each once.
+func (s *State) signalers(a *assessment) []uint32 {
+	return s.signalersOf(slices.DeleteFunc(slices.Clone(a.signals), func(n uint32) bool {
+		return slices.Contains(a.unfounded, s.signals[n].index)
+	}))
+}
+
+func (s *State) signalersOf(signals []uint32) (list []uint32) {
+	for _, n := range signals {
+		if issuer := s.signals[n].issuer; !slices.Contains(list, issuer) {
+			list = append(list, issuer)
+		}
+	}
+	return list
+}
+
+// signaled reports whether a principal signaled an incident.
+func (s *State) signaled(inc *incident, principal uint32) bool {
+	return slices.ContainsFunc(inc.signals, func(n uint32) bool { return s.signals[n].issuer == principal })
+}
+
+// involve notes that a principal has to do with an incident.
+func (s *State) involve(principal, number uint32) {
+	list := s.usage[principal].incidents
+	if i, there := slices.BinarySearch(list, number); !there {
+		s.usage[principal].incidents = slices.Insert(list, i, number)
+	}
+}
+
+// holdFor returns the fence that a contain or a proposal asks for until exp,
+// and what the incident costs with it. Upstream and downstream signals alone
+// support just the edge they were sent over (section 8).
+func (s *State) holdFor(inc *incident, a *assessment, d decided, now int64) (hold, charge) {
+	h := hold{decided: d, members: execsOf(a.plan.Members), lines: a.plan.Lines}
+	if s.weak(a) {
+		h.members, h.lines = s.edgesOf(a), nil
+	}
+	return h, s.chargeOf(h.members, inc.fencedUntil(d.exp, now), now)
+}
+
+// fencedUntil returns for how long holds will have fenced if the next one ends
+// at exp.
+func (inc *incident) fencedUntil(exp, now int64) int64 {
+	return inc.fencedMS - max(0, inc.hold.exp-now) + max(0, exp-now)
+}
+
+// weak reports whether only upstream and downstream signals, and fewer than a
+// quorum of them, support what is believed.
+func (s *State) weak(a *assessment) bool {
+	var early []uint32
+	for _, n := range a.signals {
+		sig := &s.signals[n]
+		if slices.Contains(a.unfounded, sig.index) {
+			continue
+		}
+		if sig.standing != entry.StandingUpstream && sig.standing != entry.StandingDownstream {
+			return false
+		}
+		if sig.early && !slices.Contains(early, sig.issuer) {
+			early = append(early, sig.issuer)
+		}
+	}
+	return int64(len(early)) < a.law.quorum.Signalers
+}
+
+// edgesOf returns the ends of the edges over which the signals were sent that
+// are members, ascending.
+func (s *State) edgesOf(a *assessment) (execs []uint32) {
+	for _, n := range a.signals {
+		sig := &s.signals[n]
+		if slices.Contains(a.unfounded, sig.index) {
+			continue
+		}
+		execs = append(execs, sig.subject)
+		for child := range s.graph.Children(sig.subject) {
+			if _, member := a.plan.Find(child); member && sig.standing == entry.StandingDownstream && s.graph.Node(child).Agent == sig.issuer {
+				execs = append(execs, child)
+			}
+		}
+	}
+	execs = slices.DeleteFunc(execs, func(exec uint32) bool { _, member := a.plan.Find(exec); return !member })
+	slices.Sort(execs)
+	return slices.Compact(execs)
+}
