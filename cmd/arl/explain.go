@@ -99,10 +99,14 @@ func exitCodes() []exitMeaning {
 		{exitDenied, "denied", "The key may not do this (unknown-issuer, unauthorized-role), a passphrase is wrong, or the operating system refuses access."},
 		{exitVerification, "verification failed", "A signature, proof or receipt does not hold against the pinned root. Do not act on what it claims."},
 		{exitConflict, "conflict", "The state does not allow it: an id is taken, another policy is in force, a file exists, another process has the ledger open."},
+		{exitRejected, "rejected", "A gate of the policy failed: the report of the run says which, with value and limit."},
 		{exitUnavailable, "timeout, unavailable", "The ledger cannot be reached, or does not take entries now. Sending the same again is safe."},
 		{exitInconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
-			"do not allow. The message names the file with the evidence; keep it."},
+			"do not allow. The message names the file with the evidence; keep it. Of arl replay: a trace or the report does not follow " +
+			"from scenario and policy."},
 		{exitRateLimited, "rate limited", "Too many requests, or the issuer's quota of the hour is used up. Retry later with the same bytes."},
+		{exitIncomparable, "not comparable", "A replay would compare different things: engine, policy, configuration or scenario is not that of the run."},
+		{exitInconclusive, "inconclusive", "A report can neither promote nor reject: too few failing cases, or a gate about what was not observed."},
 		{exitIO, "input/output", "Writing or syncing failed. A ledger stops at once then: what it acknowledged is on disk, and nothing else is claimed."},
 		{exitConfig, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},
 		{exitInterrupted, "interrupted", "A signal ended the command, or it was not confirmed."},
