@@ -86,7 +86,10 @@ func (c *compiler) syntaxFault(e *cel.Error) fault {
 		}
 		return fault{"unknown name " + name, oneOf(name, names)}
 	}
-	return fault{fmt.Sprintf("character %d: %s", e.Location.Column()+1, what), "see the conditions in docs/policy.md"}
+	if at := e.Location.Column(); at >= 0 {
+		what = fmt.Sprintf("character %d: %s", at+1, what)
+	}
+	return fault{what, "see the conditions in docs/policy.md"}
 }
 
 // vet finds what CEL allows and a policy must not have: fractions, and words

@@ -18,7 +18,9 @@ const twoRetries = `rules:
 
 // All guards are evaluated, the most severe wins, and none makes an action
 // milder than it would be.
-func TestGuardsOnlyRaise(t *testing.T) {
+func TestGuardsOnlyRaise(t *testing.T) { runWalks(t, guardCases()) }
+
+func guardCases() []walkCase {
 	guards := func(list ...string) string { return "guards:\n  - " + strings.Join(list, "\n  - ") + "\n" }
 	const (
 		info     = `{ id: info, when: "true", then: escalate, severity: info }`
@@ -31,6 +33,7 @@ func TestGuardsOnlyRaise(t *testing.T) {
 		violated = `rules: [{ id: all, when: "true", ladder: [{ strategy: quarantine }, { strategy: escalate, severity: critical }] }]`
 		urgent   = `rules: [{ id: all, when: "true", ladder: [{ strategy: escalate, severity: critical }] }]`
 	)
+	var cases []walkCase
 	for _, c := range []struct {
 		desc, policy, want string
 		severity           entry.Severity
@@ -46,11 +49,9 @@ func TestGuardsOnlyRaise(t *testing.T) {
 		{"a guard that cannot be evaluated escalates", guards(broken) + twoRetries, "escalate:condition_error", "error"},
 		{"and does not hide another", guards(broken, fence) + twoRetries, "quarantine escalate:condition_error", "error"},
 	} {
-		actions := walk(t, plain("tool", "error"), rules(t, c.policy), failing())
-		if got, last := ways(actions), actions[len(actions)-1]; got != c.want || last.Severity != c.severity {
-			t.Errorf("%s: %s, %s, want %s, %s", c.desc, got, last.Severity, c.want, c.severity)
-		}
+		cases = append(cases, walkCase{name: c.desc, given: plain("tool", "error"), policy: c.policy, want: c.want, severity: c.severity})
 	}
+	return cases
 }
 
 // The default guards raise what the table alone would leave to the ladder.
@@ -110,7 +111,10 @@ func TestConditionsShortCircuit(t *testing.T) {
 }
 
 // No limit is passed, the policy's or the case's own, whichever is stricter.
-func TestLimits(t *testing.T) {
+func TestLimits(t *testing.T) { runWalks(t, limitCases()) }
+
+func limitCases() []walkCase {
+	var cases []walkCase
 	for _, c := range []struct {
 		desc   string
 		change func(*recovery.History)
@@ -133,19 +137,16 @@ func TestLimits(t *testing.T) {
 	} {
 		h := plain("tool", "error")
 		c.change(&h)
-		if got := ways(walk(t, h, rules(t, twoRetries), failing())); got != c.want {
-			t.Errorf("%s: %s, want %s", c.desc, got, c.want)
-		}
+		cases = append(cases, walkCase{name: c.desc, given: h, policy: twoRetries, want: c.want})
 	}
+	return cases
 }
 
 // A deadline ends a case also where the pauses are short.
 func TestDeadlineByEffort(t *testing.T) {
 	h := plain("tool", "error")
 	h.StartedAt = 1
-	w := failing()
-	w.effort = 900000
-	if got := ways(walk(t, h, rules(t, twoRetries), w)); got != "retry escalate:deadline_exceeded" {
+	if got := ways(walk(t, h, rules(t, twoRetries), world{effort: 900000})); got != "retry escalate:deadline_exceeded" {
 		t.Error(got)
 	}
 }
@@ -156,7 +157,7 @@ func TestInterruptionsCostNoRetries(t *testing.T) {
 	p := recovery.Default()
 	h := plain("crash", "interrupted")
 	h.Budget.Attempts = ref(int64(0))
-	if got, want := ways(walk(t, h, p, failing())), strings.Repeat("checkpoint_resume ", 8)+"escalate:ladder_exhausted"; got != want {
+	if got, want := ways(walk(t, h, p, world{})), strings.Repeat("checkpoint_resume ", 8)+"escalate:ladder_exhausted"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	h = plain("crash", "lost")
@@ -166,7 +167,7 @@ func TestInterruptionsCostNoRetries(t *testing.T) {
 			Rule: recovery.Rule{ID: "crash.interrupted", Rung: 1}, Strategy: recovery.FailReassign, Result: recovery.ResultFailed})
 	}
 	h.Budget.Attempts = ref(int64(1))
-	if got, want := ways(walk(t, h, p, failing())), "fail_reassign escalate:ladder_exhausted"; got != want {
+	if got, want := ways(walk(t, h, p, world{})), "fail_reassign escalate:ladder_exhausted"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -177,7 +178,7 @@ func TestMaxRetriesOfTheTask(t *testing.T) {
 		"fail_reassign fail_reassign escalate:ladder_exhausted"} {
 		h := plain("crash", "oom")
 		h.Checkpoint, h.MaxRetries = false, ref(int64(retries))
-		if got := ways(walk(t, h, recovery.Default(), failing())); got != want {
+		if got := ways(walk(t, h, recovery.Default(), world{})); got != want {
 			t.Errorf("%d retries: %s, want %s", retries, got, want)
 		}
 	}
@@ -271,7 +272,7 @@ func TestEnabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ways(walk(t, plain("output", "refused"), p, failing())); got != "fallback_model:alternate escalate:ladder_exhausted" {
+	if got := ways(walk(t, plain("output", "refused"), p, world{})); got != "fallback_model:alternate escalate:ladder_exhausted" {
 		t.Error(got)
 	}
 }

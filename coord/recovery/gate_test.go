@@ -8,8 +8,10 @@ import (
 
 // The effect gate comes before any ladder, and bars every rung that would repeat
 // or roll back past an effect.
-func TestEffectGate(t *testing.T) {
-	p := rules(t, `rules:
+func TestEffectGate(t *testing.T) { runWalks(t, gateCases()) }
+
+func gateCases() []walkCase {
+	const policy = `rules:
   - id: all
     when: "true"
     ladder:
@@ -22,11 +24,12 @@ func TestEffectGate(t *testing.T) {
       - { strategy: state_reset, scope: verified }
       - { strategy: rollback }
       - { strategy: escalate }
-`)
+`
 	const (
 		everything = "retry retry_altered:reflect fallback_model:cheap checkpoint_resume fail_reassign state_reset:context"
 		undone     = "state_reset:verified rollback"
 	)
+	var cases []walkCase
 	for _, c := range []struct {
 		desc       string
 		effect     entry.Effect
@@ -60,12 +63,7 @@ func TestEffectGate(t *testing.T) {
 	} {
 		h := plain("tool", "error")
 		h.Effect, h.Idempotent, h.Failure.Effects, h.Failure.ReplaySafety = c.effect, c.idempotent, c.effects, c.replay
-		w := failing()
-		if c.probe != "" {
-			w.probe = c.probe
-		}
-		if got := ways(walk(t, h, p, w)); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.desc, got, c.want)
-		}
+		cases = append(cases, walkCase{name: c.desc, given: h, policy: policy, world: world{probe: c.probe}, want: c.want})
 	}
+	return cases
 }

@@ -1,8 +1,11 @@
 package recovery_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"testing"
 
 	"pgregory.net/rapid"
 
@@ -13,27 +16,90 @@ import (
 // walkMax is more decisions than any walk may take.
 const walkMax = 200
 
-// world answers for what is outside of the deciding: it carries out actions.
+// walkCase is a case that is decided to its end.
+type walkCase struct {
+	name   string
+	given  recovery.History
+	policy string // guards and rules in YAML; empty: the default policy
+	world  world
+	want   string // the ways taken, see ways
+	// severity and question are of the escalation at the end; empty: error.
+	severity entry.Severity
+	question bool
+	waits    []int64 // of all actions; nil: not looked at
+}
+
+// load returns the policy of a case.
+func (c *walkCase) load(tb rapid.TB, standard *recovery.Policy) *recovery.Policy {
+	if c.policy == "" {
+		return standard
+	}
+	return rules(tb, c.policy)
+}
+
+// runWalks decides every case to its end.
+func runWalks(t *testing.T, cases []walkCase) {
+	t.Helper()
+	standard := recovery.Default()
+	for _, c := range cases {
+		actions := walk(t, c.given, c.load(t, standard), c.world)
+		last := actions[len(actions)-1]
+		if got := ways(actions); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+		if severity := cmp.Or(c.severity, entry.SeverityError); last.Final() && last.Severity != severity || last.Question != c.question {
+			t.Errorf("%s: ends with %v, want severity %s, question %t", c.name, last, severity, c.question)
+		}
+		if c.waits != nil && !slices.Equal(waits(actions), c.waits) {
+			t.Errorf("%s: waits %v, want %v", c.name, waits(actions), c.waits)
+		}
+	}
+}
+
+func waits(actions []recovery.Action) []int64 {
+	all := make([]int64, len(actions))
+	for i := range actions {
+		all[i] = actions[i].WaitMS
+	}
+	return all
+}
+
+// world answers for what is outside of the deciding: it carries out actions. At
+// zero everything fails as it did before.
 type world struct {
 	result recovery.Result // of every attempt
-	probe  entry.Effects   // what a reconcile finds out
+	probe  entry.Effects   // what a reconcile finds out; empty: that nobody knows
 	effort int64           // milliseconds that an attempt takes
 }
 
-// failing is a world in which every attempt fails as the one before it did.
-func failing() world { return world{result: recovery.ResultFailed, probe: entry.EffectsUnknown} }
+func (w world) complete() world {
+	w.result, w.probe = cmp.Or(w.result, recovery.ResultFailed), cmp.Or(w.probe, entry.EffectsUnknown)
+	return w
+}
 
 // walk decides again and again, carries out each action, and returns all of
 // them. It checks what must hold of every action.
 func walk(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []recovery.Action {
 	tb.Helper()
-	var all []recovery.Action
+	decisions := walkRules(tb, h, p, w)
+	all := make([]recovery.Action, len(decisions))
+	for i := range decisions {
+		all[i] = decisions[i].Action
+	}
+	return all
+}
+
+// walkRules is walk with the rule of each action.
+func walkRules(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []decision {
+	tb.Helper()
+	var all []decision
+	w = w.complete()
 	now := max(h.StartedAt, 1)
 	reported := h.Probe
 	for range walkMax {
 		a, r := recovery.Decide(&h, p, now)
 		checkAction(tb, &h, p, &a, r, now)
-		all = append(all, a)
+		all = append(all, decision{a, r})
 		if a.Final() {
 			return all
 		}
@@ -54,7 +120,7 @@ func walk(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []recove
 			return all
 		}
 	}
-	tb.Fatalf("no end after %d decisions: %s", walkMax, ways(all))
+	tb.Fatalf("no end after %d decisions: %v", walkMax, all)
 	return nil
 }
 

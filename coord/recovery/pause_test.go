@@ -1,24 +1,19 @@
 package recovery_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"recoveryledger/coord/recovery"
 )
 
-func waits(actions []recovery.Action) []int64 {
-	var all []int64
-	for _, a := range actions {
-		all = append(all, a.WaitMS)
-	}
-	return all
-}
-
 // A pause grows by its factor up to its maximum, and is never shorter than what
 // the server asked for.
-func TestBackoff(t *testing.T) {
-	p := rules(t, `rules:
+func TestBackoff(t *testing.T) { runWalks(t, pauseCases()) }
+
+func pauseCases() []walkCase {
+	const policy = `rules:
   - id: wait
     when: class == "capacity"
     ladder:
@@ -32,7 +27,8 @@ func TestBackoff(t *testing.T) {
       - { strategy: retry, max: 4, backoff: { base_ms: 1000, factor: 3, max_ms: 5000 } }
       - { strategy: retry_altered, variant: reflect }
       - { strategy: escalate }
-`)
+`
+	var cases []walkCase
 	for _, c := range []struct {
 		class string
 		after *int64
@@ -50,11 +46,13 @@ func TestBackoff(t *testing.T) {
 	} {
 		h := plain(c.class, "new")
 		h.Failure.RetryAfterMS = c.after
-		actions := walk(t, h, p, failing())
-		if ways(actions) != c.way || !slices.Equal(waits(actions), c.want) {
-			t.Errorf("%s, %v:\n got %s %v\nwant %s %v", c.class, c.after, ways(actions), waits(actions), c.way, c.want)
+		name := c.class
+		if c.after != nil {
+			name += fmt.Sprintf(", asked to wait %d ms", *c.after)
 		}
+		cases = append(cases, walkCase{name: name, given: h, policy: policy, want: c.way, waits: c.want})
 	}
+	return cases
 }
 
 // Jitter depends on seed, case, attempt and epoch, and on nothing else; it
@@ -67,7 +65,7 @@ func TestJitter(t *testing.T) {
 `)
 	base := plain("tool", "error")
 	base.Budget.DeadlineMS = ref(int64(1) << 40)
-	first := walk(t, base, p, failing())
+	first := walk(t, base, p, world{})
 	var seen []int64
 	for _, change := range []func(*recovery.History){
 		func(*recovery.History) {},
@@ -77,7 +75,7 @@ func TestJitter(t *testing.T) {
 	} {
 		h := base
 		change(&h)
-		actions := walk(t, h, p, failing())
+		actions := walk(t, h, p, world{})
 		for _, a := range actions[:2] {
 			if a.WaitMS < 750000 || a.WaitMS > 1000000 || slices.Contains(seen, a.WaitMS) {
 				t.Errorf("%d ms, want another one from 750000 to 1000000", a.WaitMS)
@@ -87,7 +85,7 @@ func TestJitter(t *testing.T) {
 	}
 	h := base
 	h.Tool, h.Intent, h.Tags, h.SpentTokens = "t", "i", []string{"x"}, 5
-	if got := waits(walk(t, h, p, failing())); !slices.Equal(got, waits(first)) {
+	if got := waits(walk(t, h, p, world{})); !slices.Equal(got, waits(first)) {
 		t.Errorf("waits %v, want %v", got, waits(first))
 	}
 }
@@ -104,10 +102,13 @@ func TestDraw(t *testing.T) {
 }
 
 // The chain is gone down in order, from whatever model the case began with.
-func TestModelChain(t *testing.T) {
-	chain := func(rung string) *recovery.Policy {
-		return rules(t, "rules:\n  - id: all\n    when: \"true\"\n    ladder: [{ strategy: fallback_model, max: 9"+rung+" }, { strategy: escalate }]\n")
+func TestModelChain(t *testing.T) { runWalks(t, chainCases()) }
+
+func chainCases() []walkCase {
+	chain := func(rung string) string {
+		return "rules:\n  - id: all\n    when: \"true\"\n    ladder: [{ strategy: fallback_model, max: 9" + rung + " }, { strategy: escalate }]\n"
 	}
+	var cases []walkCase
 	for _, c := range []struct {
 		desc, model, rung, class string
 		want                     string
@@ -125,15 +126,17 @@ func TestModelChain(t *testing.T) {
 	} {
 		h := plain(c.class, "new")
 		h.Model = c.model
-		if got := ways(walk(t, h, chain(c.rung), failing())); got != c.want {
-			t.Errorf("%s: %s, want %s", c.desc, got, c.want)
-		}
+		cases = append(cases, walkCase{name: c.desc, given: h, policy: chain(c.rung), want: c.want})
 	}
+	return cases
 }
 
 // What was once refused for safety, or cut for money, stays so when the step
 // fails in another way afterwards.
-func TestSafetyAndBudgetAreRemembered(t *testing.T) {
+func TestSafetyAndBudgetAreRemembered(t *testing.T) { runWalks(t, memoryCases()) }
+
+func memoryCases() []walkCase {
+	var cases []walkCase
 	for _, c := range []struct{ class, step, want string }{
 		{"safety", "s", "retry retry retry escalate:ladder_exhausted"},
 		{"safety", "another", "retry retry retry fallback_model:alternate escalate:ladder_exhausted"},
@@ -144,10 +147,9 @@ func TestSafetyAndBudgetAreRemembered(t *testing.T) {
 		h := plain("transient", "unavailable")
 		h.Rungs = []recovery.Rung{{Step: c.step, Class: c.class, Code: "x", Rule: recovery.Rule{ID: "other"},
 			Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Result: recovery.ResultFailed}}
-		if got := ways(walk(t, h, recovery.Default(), failing())); got != c.want {
-			t.Errorf("after %s in step %s: %s, want %s", c.class, c.step, got, c.want)
-		}
+		cases = append(cases, walkCase{name: fmt.Sprintf("after %s in step %s", c.class, c.step), given: h, want: c.want})
 	}
+	return cases
 }
 
 // An attempt goes on with the model of the one before.
