@@ -43,11 +43,19 @@ func OpenEvidence(path string) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: open evidence: %w", err)
 	}
-	e := &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}}
-	if err := errors.Join(e.load(), syncDir(filepath.Dir(path))); err != nil {
+	e := newEvidence(file)
+	err = e.load(file)
+	if err == nil {
+		err = file.Truncate(e.size)
+	}
+	if err := errors.Join(err, syncDir(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: open evidence: %w", err), file.Close())
 	}
 	return e, nil
+}
+
+func newEvidence(file *os.File) *Evidence {
+	return &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}}
 }
 
 // syncDir makes a new file in the directory last.
@@ -62,14 +70,14 @@ func syncDir(dir string) error {
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// load reads what is there. A line that this package did not write stays, and
-// counts for nothing.
-func (e *Evidence) load() error {
-	lines := bufio.NewReader(e.file)
+// load reads what is there, up to the end of its last whole line. A line that
+// this package did not write counts for nothing.
+func (e *Evidence) load(r io.Reader) error {
+	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return e.file.Truncate(e.size)
+			return nil
 		}
 		if err != nil {
 			return err

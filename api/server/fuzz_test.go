@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
@@ -47,10 +48,13 @@ func FuzzListQuery(f *testing.F) {
 	})
 }
 
+// goodEnvelope is an envelope that is well-formed, and signed by nobody.
+const goodEnvelope = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
+
 // FuzzBatch compares the reader of batches with a slow one that splits lines
 // and decodes each: the same prefix, the same problem.
 func FuzzBatch(f *testing.F) {
-	const good = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
+	const good = goodEnvelope
 	if _, err := entry.Decode([]byte(good)); err != nil {
 		f.Fatal(err)
 	}
@@ -91,6 +95,45 @@ func readBatchSlowly(body []byte) (entries []*entry.Entry, problem entry.Problem
 		entries = append(entries, e)
 	}
 	return entries, ""
+}
+
+// FuzzEvidence compares the reader of the evidence file with a slow one: what
+// counts are the envelopes on whole lines, and nothing is cut off but what comes
+// behind them.
+func FuzzEvidence(f *testing.F) {
+	const good = `{"detail":"d","envelope":` + goodEnvelope + `}` + "\n"
+	for _, seed := range []string{"", "\n", good, good + good, good + good[:100], "{}\n" + good, good + "\x00", "\n\n" + good[:len(good)-1],
+		`{"envelope":{},"envelope":` + goodEnvelope + "}\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		e := newEvidence(nil)
+		if err := e.load(bytes.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+		end := bytes.LastIndexByte(content, '\n') + 1
+		if e.size != int64(end) {
+			t.Fatalf("whole lines end at %d, not at %d", end, e.size)
+		}
+		objects, distinct := 0, map[string]bool{}
+		for line := range bytes.Lines(content[:end]) {
+			var record map[string]jsontext.Value
+			if json.Unmarshal(line, &record) != nil {
+				continue
+			}
+			if object, err := entry.Decode(record["envelope"]); err == nil {
+				objects++
+				distinct[string(object.PAE())] = true
+			}
+		}
+		counted := 0
+		for _, n := range e.from {
+			counted += n
+		}
+		if counted != objects || len(e.kept) != len(distinct) {
+			t.Fatalf("%d objects, %d distinct, want %d and %d", counted, len(e.kept), objects, len(distinct))
+		}
+	})
 }
 
 // FuzzRender holds the answers put together by hand to what the encoder makes.
