@@ -51,7 +51,7 @@ func executionProblems() []provocation {
 		{"checkpoint not in the log", changed(func(x *entry.Execution) { x.Checkpoint = "agent-1#c" }), entry.UnknownSubject, 422, "checkpoint"},
 		{"compensation that nobody decided", changed(func(x *entry.Execution) {
 			x.Compensates = &entry.Compensates{Exec: "agent-1#x"}
-		}), entry.StateConflict, 409, "compensates"},
+		}), entry.UnknownSubject, 422, "compensates.incident"},
 		{"workflow changes", later(same, func(x *entry.Execution) { x.Wid = "flow-2" }), entry.StateConflict, 409, "wid"},
 		{"key changes", later(func(x *entry.Execution) {
 			x.Effect, x.IdempotencyKey = entry.EffectCompensable, someDigest
