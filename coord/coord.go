@@ -24,6 +24,7 @@
 package coord
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,18 @@ type Coordinator struct {
 	// order; everybody else sees view.
 	state *State
 	view  atomic.Pointer[View]
+
+	// fresh is what was applied to state since Committed was called last.
+	fresh []AuditEntry
+
+	// behind is what was committed and reader has not taken up yet.
+	queue  sync.Mutex
+	behind []AuditEntry
+
+	// reader follows state for those who read: it has committed entries only,
+	// and keeps nobody waiting in the order.
+	reading sync.RWMutex
+	reader  *State
 }
 
 // View is the committed state. It is not to be changed.
@@ -81,6 +94,56 @@ func (c *Coordinator) Committed(size uint64) {
 		next.Chain = c.state.chain.Clone()
 	}
 	c.view.Store(next)
+	if c.state.feed == nil {
+		c.follow()
+	}
+	c.queue.Lock()
+	c.behind = append(c.behind, c.fresh...)
+	waiting := len(c.behind)
+	c.queue.Unlock()
+	clear(c.fresh)
+	c.fresh = c.fresh[:0]
+	if waiting >= behindMax && c.reading.TryLock() { // nobody reads: it would only grow
+		c.catchUp()
+		c.reading.Unlock()
+	}
+}
+
+// follow makes the reader out of the state that admits, which is committed.
+func (c *Coordinator) follow() {
+	reader := c.state.clone()
+	c.state.feed = func(e AuditEntry) { c.fresh = append(c.fresh, e) }
+	c.reading.Lock()
+	c.reader = reader
+	c.reading.Unlock()
+}
+
+// catchUp brings reader up to what is committed; the caller holds reading.
+func (c *Coordinator) catchUp() {
+	c.queue.Lock()
+	behind := c.behind
+	c.behind = nil
+	c.queue.Unlock()
+	for _, e := range behind {
+		c.reader.Apply(e.Entry, e.Index, e.At)
+	}
+}
+
+// Read calls f with the committed state, or a later one that is committed, too.
+// f must not change or keep it; long calls keep other readers waiting, but not
+// the order. It must not be called before Committed.
+func (c *Coordinator) Read(f func(s *State)) {
+	c.queue.Lock()
+	behind := len(c.behind) > 0
+	c.queue.Unlock()
+	if behind {
+		c.reading.Lock()
+		c.catchUp()
+		c.reading.Unlock()
+	}
+	c.reading.RLock()
+	defer c.reading.RUnlock()
+	f(c.reader)
 }
 
 // View returns the committed state as of the last call of Committed.

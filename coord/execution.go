@@ -18,6 +18,12 @@ type executions struct {
 	keys  compact.List[digest]   // idempotency keys
 	users map[use]uint64         // where an agent first named a parent of another agent
 	comps map[uint32]compensated // what compensations compensate
+	costs compact.List[int64]    // what each cost, as far as is logged, in micro-USD
+
+	// before chains the executions of each workflow from its newest on: 1 + the
+	// one before, 0 for none.
+	before compact.List[uint32]
+	newest []uint32 // 1 + the newest of each workflow
 }
 
 // use is an agent's of an execution. A list of children could be long, and
@@ -148,6 +154,9 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	step := progressOf(x)
 	number, added := s.executions.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, x.Exec))
 	if !added {
+		if x.CostMicroUSD != nil {
+			*s.executions.costs.At(number) = *x.CostMicroUSD
+		}
 		s.graph.Advance(number, step, index)
 		if step.Final() {
 			s.drained(number, index, at)
@@ -175,6 +184,9 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 		key = digestOf(x.IdempotencyKey)
 	}
 	s.addExecution(one, parents, key, comp)
+	if x.CostMicroUSD != nil {
+		*s.executions.costs.At(number) = *x.CostMicroUSD
+	}
 }
 
 // addExecution adds the execution whose name was added last. A zero key is
@@ -190,6 +202,12 @@ func (s *State) addExecution(one scope.Node, parents []scope.Parent, key digest,
 		one.Line = s.graph.AddLine(one.Agent, one.Workflow, s.spansAll(one.Agent))
 	}
 	exec := s.graph.Add(one, parents)
+	for len(x.newest) <= int(one.Workflow) {
+		x.newest = append(x.newest, 0)
+	}
+	x.before.Add(x.newest[one.Workflow])
+	x.newest[one.Workflow] = exec + 1
+	x.costs.Add(0)
 	if comp != nil {
 		x.comps[exec] = *comp
 	}

@@ -15,6 +15,8 @@ const (
 	// judgedMax is the number of verdicts on its signals by which a principal's
 	// quota is measured.
 	judgedMax = 256
+	// behindMax is the number of committed entries that readers may lag behind.
+	behindMax = 1 << 12
 	// auditBatch is the number of entries whose signatures an audit checks at
 	// once.
 	auditBatch = 1 << 10

@@ -160,7 +160,7 @@ func (d *decoder) executions(s *State) {
 		if d.flag() {
 			comp = &compensated{uint32(d.number(math.MaxUint32)), uint32(d.number(exec))}
 		}
-		idempotency := d.key()
+		idempotency, cost := d.key(), int64(d.number(entry.MaxInteger+1))
 		parents = parents[:0]
 		for range d.number(entry.MaxParents + 1) {
 			parents = append(parents, scope.Parent{Exec: uint32(d.number(exec)), Soft: d.flag()})
@@ -169,6 +169,7 @@ func (d *decoder) executions(s *State) {
 			return
 		}
 		s.addExecution(one, parents, idempotency, comp)
+		*x.costs.At(uint32(exec)) = cost
 	}
 	s.graph.SortFinals()
 }

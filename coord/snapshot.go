@@ -29,7 +29,7 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	executions: agent, id, workflow, entries and time between the first one and
 //	    that of the execution before, effect, progress, entries from first to
 //	    started and to final, whether without effects, undone, a compensation
-//	    and of what, idempotency key, parents
+//	    and of what, idempotency key, cost, parents
 //	checkpoints: agent, id, workflow, entries since the one before, covered,
 //	    expiry, whether void, digest
 //	signals, incidents, cooldowns: see incidents
@@ -135,6 +135,7 @@ func (e *encoder) executions(s *State) {
 		} else {
 			e.text(x.keys.At(key - 1)[:])
 		}
+		e.number(uint64(*x.costs.At(i)))
 		e.number(uint64(s.graph.ParentsOf(i)))
 		for p := range s.graph.Parents(i) {
 			e.number(uint64(p.Exec))

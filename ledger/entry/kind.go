@@ -205,3 +205,7 @@ var kinds = map[Kind]*rule{
 		optional: []string{"run_root", "report_digest", "recommendation"},
 	}),
 }
+
+// HeaderOf returns the header of an entry's content, to be filled in before
+// [New].
+func HeaderOf(body Body) *Header { return body.header() }

@@ -1,0 +1,120 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Log is the ledger as the coordinator sees it when it writes.
+type Log interface {
+	// Submit registers an entry. The error is a [*entry.Refusal] if it is
+	// refused; any other ends the clerk.
+	Submit(ctx context.Context, e *entry.Entry) error
+	// Wait returns when the log has at least size entries, or with the error of
+	// ctx.
+	Wait(ctx context.Context, size uint64) error
+	// Now is the ledger's clock, in Unix milliseconds.
+	Now() int64
+}
+
+// Clerk writes what the coordinator decides: a loop that asks [State.Next],
+// signs and submits. It remembers nothing; after a restart it goes on from the
+// log alone.
+type Clerk struct {
+	Coordinator *Coordinator
+	Log         Log
+	Principal   entry.Principal          // whose entries these are: it has the role coordinator
+	Seal        func(*entry.Entry) error // signs an entry with a key of Principal
+	// Refused, if not nil, is told of entries that were not admitted, such as
+	// those that another entry has overtaken.
+	Refused func(entry.Body, *entry.Refusal)
+}
+
+// pauseMS is how long the clerk waits after a refusal if the log does not grow.
+const pauseMS = 1_000
+
+// Run writes until ctx ends or the log fails.
+func (k *Clerk) Run(ctx context.Context) error {
+	for {
+		size, wake, err := k.Step(ctx)
+		if err == nil {
+			err = k.wait(ctx, size+1, wake)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("coord: clerk: %w", err)
+		}
+	}
+}
+
+// Step writes all that is to be written now. It returns the size of the log that
+// it has seen, and when there may be more to write even if the log does not
+// grow, in Unix milliseconds.
+func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
+	for {
+		now, todo := k.Log.Now(), []entry.Body(nil)
+		k.Coordinator.Read(func(s *State) {
+			size = s.Size()
+			todo, wake = s.Next(now)
+		})
+		written := false
+		for _, body := range todo {
+			err := k.write(ctx, body, now)
+			refusal, refused := errors.AsType[*entry.Refusal](err)
+			switch {
+			case refused && k.Refused != nil:
+				k.Refused(body, refusal)
+			case !refused && err != nil:
+				return size, wake, err
+			}
+			written = written || err == nil
+		}
+		if !written {
+			if len(todo) > 0 {
+				wake = min(wake, now+pauseMS)
+			}
+			return size, wake, nil
+		}
+	}
+}
+
+// write completes, signs and submits an entry.
+func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	h := entry.HeaderOf(body)
+	h.JTI, h.Iss, h.Iat = id.String(), k.Principal, now/1000
+	e, err := entry.New(body)
+	if err != nil {
+		return err
+	}
+	if err := k.Seal(e); err != nil {
+		return err
+	}
+	return k.Log.Submit(ctx, e)
+}
+
+// wait returns when the log has so many entries, or at the instant.
+func (k *Clerk) wait(ctx context.Context, size uint64, until int64) error {
+	timed, cancel := ctx, context.CancelFunc(func() {})
+	if until < math.MaxInt64 {
+		timed, cancel = context.WithTimeout(ctx, time.Duration(max(1, until-k.Log.Now()))*time.Millisecond)
+	}
+	defer cancel()
+	err := k.Log.Wait(timed, size)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}

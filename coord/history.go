@@ -1,0 +1,136 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// History is what the log says of a principal, for those who decide whom to
+// trust. Every item names the entry that proves it.
+type History struct {
+	Principal   entry.Principal
+	Confirmed   int64 // of its last 256 signals that were judged
+	Unfounded   int64 // of the same
+	Judged      int   // how many these are
+	Corrections int64 // outcomes by which it corrected itself after the record
+	SignalLimit int64 // signals an hour that this leaves it (section 8)
+	Signals     []SignalView
+	Memberships []Membership
+}
+
+// Membership is an execution of the principal that was to be undone.
+type Membership struct {
+	Incident uint64
+	Decision uint64 // index of the one that made it a member
+	Exec     entry.Ref
+	Method   entry.Method
+	Result   entry.Result // empty: none yet
+	ResultAt uint64       // index of what says so
+	Own      bool         // whether the principal said so itself
+}
+
+// History returns what the log says of a principal, from its incident before
+// on, over up to limit incidents, the newest first; before 0 is the newest of
+// all. next is what to go on with; 0: that is all.
+func (s *State) History(p entry.Principal, before uint64, limit int) (h History, next uint64, ok bool) {
+	number, ok := s.principals.Find([]byte(p))
+	if !ok {
+		return h, 0, false
+	}
+	u := &s.usage[number]
+	h = History{Principal: p, Confirmed: u.confirmed, Unfounded: u.unfounded, Judged: len(u.judged), Corrections: u.corrections}
+	if policy, _ := s.chain.Policy(); policy != nil {
+		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour, "")
+	}
+	for _, of := range slices.Backward(u.incidents) {
+		inc := s.incidents[of]
+		if before != 0 && inc.opened >= before {
+			continue
+		}
+		if limit == 0 {
+			return h, next, true
+		}
+		limit--
+		next = inc.opened
+		s.recall(&h, inc, number)
+	}
+	return h, 0, true
+}
+
+// recall adds what a principal has to do with an incident.
+func (s *State) recall(h *History, inc *incident, principal uint32) {
+	for _, n := range slices.Backward(inc.signals) {
+		if sig := &s.signals[n]; sig.issuer == principal && s.incidents[sig.incident] == inc {
+			h.Signals = append(h.Signals, s.viewSignal(n))
+		}
+	}
+	if inc.force == nil {
+		return
+	}
+	for i := range inc.force.members {
+		if m := &inc.force.members[i]; s.graph.Node(m.exec).Agent == principal {
+			h.Memberships = append(h.Memberships, Membership{inc.opened, m.since, s.refOf(m.exec), methods[m.method], m.result, m.resultAt, m.own})
+		}
+	}
+}
+
+// ExecutionView is an execution as it stands.
+type ExecutionView struct {
+	Ref         entry.Ref
+	Wid         entry.WorkflowID
+	Index       uint64 // of its first entry
+	Final       uint64 // index of its final entry; 0: none yet
+	Effect      entry.Effect
+	Progress    entry.Progress
+	Parents     []entry.Parent
+	Undone      bool
+	FencedBy    uint64    // incident; 0: not fenced
+	Compensates entry.Ref // of a compensation
+}
+
+// Workflow returns up to limit executions of a workflow, the newest first, from
+// the one with the index before on; before 0 is the newest of all.
+func (s *State) Workflow(wid entry.WorkflowID, before uint64, limit int, now int64) (views []ExecutionView, ok bool) {
+	number, ok := s.workflows.Find([]byte(wid))
+	if !ok || int(number) >= len(s.executions.newest) {
+		return nil, ok
+	}
+	for next := s.executions.newest[number]; next != 0 && len(views) < limit; next = *s.executions.before.At(next - 1) {
+		if before == 0 || s.graph.Node(next-1).First < before {
+			views = append(views, s.viewExecution(next-1, now))
+		}
+	}
+	return views, true
+}
+
+// Execution returns the execution that a reference names.
+func (s *State) Execution(ref entry.Ref, now int64) (view ExecutionView, ok bool) {
+	exec, _, ok := s.findExecution(ref)
+	if ok {
+		view = s.viewExecution(exec, now)
+	}
+	return view, ok
+}
+
+func (s *State) viewExecution(exec uint32, now int64) ExecutionView {
+	x := s.graph.Node(exec)
+	v := ExecutionView{
+		Ref: s.refOf(exec), Wid: entry.WorkflowID(s.workflows.Text(x.Workflow)), Index: x.First, Final: x.Final,
+		Effect: effects[x.Effect], Progress: steps[x.Progress], Undone: x.Undone, Parents: []entry.Parent{},
+	}
+	for p := range s.graph.Parents(exec) {
+		dep := entry.Hard
+		if p.Soft {
+			dep = entry.Soft
+		}
+		v.Parents = append(v.Parents, entry.Parent{Exec: s.refOf(p.Exec), Dep: dep})
+	}
+	if inc, fenced := s.fencedBy(exec, now); fenced {
+		v.FencedBy = inc.opened
+	}
+	if comp, is := s.executions.comps[exec]; is {
+		v.Compensates = s.refOf(comp.exec)
+	}
+	return v
+}

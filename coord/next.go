@@ -1,0 +1,191 @@
+package coord
+
+import (
+	"math"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Next returns what the coordinator should write now (INC-1), from the state
+// alone: decisions, outcomes that nobody reported, and records, each without
+// jti, iss and iat; and when there may be more, in Unix milliseconds
+// (math.MaxInt64: not before the log grows). What is returned rests on the same
+// state, so that each is admissible by itself; after the first, others may no
+// longer be.
+func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
+	n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
+	for _, number := range s.openIncidents() {
+		inc := s.incidents[number]
+		switch {
+		case inc.into != 0:
+			n.decide(number, Order{Act: entry.ActDeny, Reason: "merged into an older incident"})
+		case inc.state == Escalated:
+			n.escalated(number, inc)
+		case inc.state == Authorized:
+			n.authorized(number, inc)
+		default:
+			n.fresh(number, inc)
+		}
+	}
+	return n.todo, n.wake
+}
+
+// next is a call of Next.
+type next struct {
+	*State
+	now     int64
+	todo    []entry.Body
+	wake    int64
+	amended map[uint32]bool // incidents that get an amend or a proposal already
+}
+
+func (n *next) decide(number uint32, o Order) {
+	o.Incident = n.incidents[number].opened
+	if d, err := n.Draft(o, n.now); err == nil {
+		n.todo = append(n.todo, d)
+	}
+}
+
+// at notes that something is due at an instant, and reports whether it is.
+func (n *next) at(instant int64) bool {
+	if n.now < instant {
+		n.wake = min(n.wake, instant)
+		return false
+	}
+	return true
+}
+
+// fresh decides about an incident that was reported or contained.
+func (n *next) fresh(number uint32, inc *incident) {
+	a := n.assess(number, n.size, nil, n.now)
+	if older, overlap := n.overlap(number, a.plan); overlap {
+		n.amend(n.mustIncident(older.opened), older, n.lastSignal(inc))
+		return
+	}
+	refusal := n.automatic(number, a, n.now)
+	if refusal == nil {
+		n.decide(number, Order{Act: entry.ActAuthorize, Reason: "within what the coordinator may authorize"})
+		return
+	}
+	if inc.state == Reported && n.third(a) && len(a.plan.Members) > 1 {
+		until := n.defaultExp(inc, entry.ActContain, n.now) / 1000 * 1000
+		_, c := n.holdFor(inc, a, decided{exp: until}, n.now)
+		if until > n.now && n.checkLimits(number, a, c) == nil {
+			n.decide(number, Order{Act: entry.ActContain, Reason: "a third party signals: " + refusal.Error()})
+			return
+		}
+	}
+	if inc.state == Reported || n.at(inc.openedAt+a.law.windows.DecideMS/2) {
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: refusal.Error()})
+	}
+}
+
+// third reports whether another than the executor speaks for a plan.
+func (n *next) third(a *assessment) bool {
+	return slices.ContainsFunc(a.signals, func(sig uint32) bool { return n.signals[sig].standing != entry.StandingExecutor })
+}
+
+// escalated carries out what people decided, and takes silence for no.
+func (n *next) escalated(number uint32, inc *incident) {
+	p := n.waiting(inc, n.now)
+	answer := n.lawOf(inc).windows.AnswerMS
+	switch {
+	case p == nil && n.now < inc.proposal.at+answer: // its key is compromised
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: "the proposal before is void"})
+	case p == nil:
+		n.decide(number, Order{Act: entry.ActDeny, Reason: "nobody answered in time"})
+	case n.hopeless(inc, n.now):
+		n.decide(number, Order{Act: entry.ActDeny, Reason: "refusals make a quorum impossible"})
+	default:
+		if q, _ := n.quorum(inc, n.now); q != nil {
+			n.carryOut(number, inc, q)
+		} else if n.at(p.at + answer) {
+			n.decide(number, Order{Act: entry.ActDeny, Reason: "nobody answered in time"})
+		}
+	}
+}
+
+// carryOut authorizes what was approved, or proposes again what has changed
+// since.
+func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
+	a := n.assess(number, p.pin.Size, p.unfounded, n.now)
+	if older, overlap := n.overlap(number, a.plan); overlap {
+		n.amend(n.mustIncident(older.opened), older, n.lastSignal(inc))
+		return
+	}
+	if n.scopeOf(a.plan.Members) != p.scope {
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: "what was approved has changed since"})
+		return
+	}
+	n.decide(number, Order{Act: entry.ActAuthorize, Reason: "approved"})
+}
+
+// authorized amends an incident, closes what nobody reports about, and records
+// it.
+func (n *next) authorized(number uint32, inc *incident) {
+	if q, _ := n.quorum(inc, n.now); q != nil {
+		a := n.assess(number, q.pin.Size, q.unfounded, n.now)
+		if n.scopeOf(a.plan.Members) == q.scope {
+			n.amended[number] = true
+			n.decide(number, Order{Act: entry.ActAmend, Reason: "approved"})
+			return
+		}
+	}
+	switch void := n.void(&inc.force.decided); {
+	case void && inc.pinned == inc.force.pin:
+		n.amend(number, inc, math.MaxUint64)
+		return
+	case n.lastSignal(inc) >= inc.pinned && !inc.force.sameAs(n.assess(number, n.size, nil, n.now).plan):
+		n.amend(number, inc, n.lastSignal(inc))
+		return
+	}
+	if p := n.waiting(inc, n.now); p != nil {
+		n.at(p.exp)
+	}
+	n.overdue(inc)
+}
+
+// lastSignal returns the index of the newest signal of an incident.
+func (n *next) lastSignal(inc *incident) uint64 { return n.signals[inc.signals[len(inc.signals)-1]].index }
+
+// amend brings an incident in force up to the signal at an index, its own or of
+// another that meets its plan: by itself if it may, else by asking, once.
+func (n *next) amend(number uint32, inc *incident, signal uint64) {
+	if n.amended[number] || n.waiting(inc, n.now) != nil || inc.pinned > signal {
+		return
+	}
+	n.amended[number] = true
+	refusal := n.automatic(number, n.assess(number, n.size, nil, n.now), n.now)
+	if refusal == nil {
+		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals"})
+		return
+	}
+	n.decide(number, Order{Act: entry.ActEscalate, Reason: refusal.Error()})
+}
+
+// overdue closes members whose time is over, and records an incident that is
+// settled.
+func (n *next) overdue(inc *incident) {
+	f, waits := inc.force, false
+	for i := range f.members {
+		m := &f.members[i]
+		if m.result != "" {
+			continue
+		}
+		waits = true
+		if n.at(max(n.due(inc, m), f.expMax+skewMS) + 1) {
+			n.todo = append(n.todo, n.draftUnknown(inc, m, n.now))
+		}
+	}
+	if waits || n.waiting(inc, n.now) != nil {
+		return
+	}
+	if n.settled(inc, n.now) != nil {
+		n.at(f.expMax)
+		return
+	}
+	if r, err := n.DraftRecord(inc.opened); err == nil {
+		n.todo = append(n.todo, r)
+	}
+}

@@ -1,0 +1,245 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// IncidentView is an incident as it stands.
+type IncidentView struct {
+	ID       uint64 // index of its opening signal
+	Wid      entry.WorkflowID
+	State    IncidentState
+	Epoch    int64
+	OpenedAt int64  // Unix milliseconds
+	Into     uint64 // the older incident that took its signals; 0: none
+	Recorded uint64 // index of the record, or of the deny; 0: none yet
+	Signals  []SignalView
+	Fence    *FenceView    // of a contain or a proposal, while it lasts
+	Proposal *ProposalView // that waits for answers
+	Decision *DecisionView // in force
+	DecideAt int64         // from when on others may escalate, Unix milliseconds
+}
+
+// SignalView is a signal of an incident.
+type SignalView struct {
+	Index       uint64
+	Incident    uint64
+	At          int64 // registered_at, Unix milliseconds
+	Issuer      entry.Principal
+	Subject     entry.Ref
+	Standing    entry.Standing
+	Evidence    bool
+	Disposition string // confirmed, unfounded, inconclusive; empty: none yet
+	Disposed    uint64 // index of the record or deny that says so
+}
+
+// FenceView is what is fenced until it ends.
+type FenceView struct {
+	Decision uint64 // its index
+	Exp      int64  // Unix milliseconds
+	Members  int
+	Lines    int
+}
+
+// ProposalView is an escalate that waits for answers.
+type ProposalView struct {
+	Ref       entry.LogRef
+	Issuer    entry.Principal
+	Exp       int64 // Unix milliseconds
+	AnswerAt  int64 // from when on silence denies, Unix milliseconds
+	Pin       entry.HeadRef
+	Scope     entry.HeadRef
+	Unfounded []uint64
+	Approve   []AnswerView // that count
+	Refuse    []AnswerView // that count
+	Quorum    int64
+}
+
+// AnswerView is an approval or a refusal.
+type AnswerView struct {
+	Index     uint64
+	Principal entry.Principal
+	Exp       int64 // Unix milliseconds
+}
+
+// DecisionView is a decision in force.
+type DecisionView struct {
+	Ref        entry.LogRef
+	Epoch      int64
+	Exp        int64 // Unix milliseconds
+	Deadline   int64 // Unix milliseconds
+	Overridden bool
+	Void       bool // its key was compromised before it (TRU-4)
+	Members    int
+	Tally      map[entry.Result]int64
+	Review     int
+	Decisions  []uint64 // authorize and amends
+}
+
+// PlanView is a plan with all that people need to judge it.
+type PlanView struct {
+	Members []MemberView // descending by index
+	Review  []entry.Ref  // soft dependents: notified, not undone
+	Scope   entry.HeadRef
+	Blast   entry.Blast
+	Limits  entry.Limits // that hold for the incident
+	// CostMicroUSD is what the members cost when they were done, as far as that
+	// is logged: what doing them again would cost.
+	CostMicroUSD int64
+	// Refusal is why the coordinator may not authorize it alone; nil if it may,
+	// and in a plan in force.
+	Refusal *entry.Refusal
+}
+
+// MemberView is a member of a plan.
+type MemberView struct {
+	entry.Member
+	Effect   entry.Effect
+	Progress entry.Progress
+	Drain    bool // its agent has not made it final
+	Direct   bool // SCO-1 alone leads to it
+	Rule     string
+	From     entry.Ref // the execution that leads to it; itself for a seed
+	Cost     int64     // micro-USD
+	// Of a plan in force:
+	Result   entry.Result // empty: none yet
+	ResultAt uint64       // index of what says so
+	Released bool         // whether its undo may begin (INC-7)
+	Fenced   bool
+	Due      int64 // when its time is over, Unix milliseconds
+}
+
+var rules = []string{"seed", "dependent", "line", "in-force"}
+
+// Incidents returns up to limit incidents from the id before on, the newest
+// first; before 0 is the newest of all.
+func (s *State) Incidents(before uint64, limit int, now int64) (views []IncidentView) {
+	for number := len(s.incidents) - 1; number >= 0 && len(views) < limit; number-- {
+		if inc := s.incidents[number]; before == 0 || inc.opened < before {
+			views = append(views, s.view(inc, now))
+		}
+	}
+	return views
+}
+
+// Incident returns the incident with an id.
+func (s *State) Incident(id uint64, now int64) (view IncidentView, ok bool) {
+	_, inc, ok := s.findIncident(id)
+	if ok {
+		view = s.view(inc, now)
+	}
+	return view, ok
+}
+
+func (s *State) view(inc *incident, now int64) IncidentView {
+	l := s.lawOf(inc)
+	v := IncidentView{
+		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state, Epoch: inc.epoch,
+		OpenedAt: inc.openedAt, Into: inc.into, Recorded: inc.recorded, DecideAt: inc.openedAt + l.windows.DecideMS,
+	}
+	for _, n := range inc.signals {
+		v.Signals = append(v.Signals, s.viewSignal(n))
+	}
+	if s.holding(inc, now) {
+		v.Fence = &FenceView{inc.hold.index, inc.hold.exp, len(inc.hold.members), len(inc.hold.lines)}
+	}
+	if p := s.waiting(inc, now); p != nil {
+		approve, refuse := s.answersTo(inc, p, now)
+		v.Proposal = &ProposalView{
+			Ref: s.logRef(p.index), Issuer: s.principal(p.issuer), Exp: p.exp, AnswerAt: p.at + l.windows.AnswerMS, Pin: p.pin,
+			Scope: p.scope, Unfounded: p.unfounded, Approve: s.viewAnswers(approve), Refuse: s.viewAnswers(refuse), Quorum: l.quorum.Approve,
+		}
+	}
+	if f := inc.force; f != nil {
+		_, tally := f.verdict()
+		v.Decision = &DecisionView{
+			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.overridden,
+			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: f.review, Decisions: f.decisions,
+		}
+	}
+	return v
+}
+
+func (s *State) viewSignal(n uint32) SignalView {
+	sig := &s.signals[n]
+	return SignalView{sig.index, s.incidents[sig.incident].opened, sig.at, s.principal(sig.issuer), s.refOf(sig.subject), sig.standing, sig.evidence,
+		dispositions[sig.disposition], sig.disposed}
+}
+
+func (s *State) viewAnswers(list []approval) (views []AnswerView) {
+	for _, a := range list {
+		views = append(views, AnswerView{a.index, s.principal(a.issuer), a.exp})
+	}
+	return views
+}
+
+// Preview returns the plan that a decision about an incident would have now,
+// without the signals at some indexes. For an incident in force it is that of
+// an amend.
+func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bool) {
+	number, _, ok := s.findIncident(id)
+	if !ok {
+		return nil, false
+	}
+	a := s.assess(number, s.size, unfounded, now)
+	v := s.viewPlan(a.plan, a.law.limits, a.blast)
+	v.Refusal, _ = s.automatic(number, a, now).(*entry.Refusal)
+	return v, true
+}
+
+// PlanInForce returns the members of an incident in force with what became of
+// them.
+func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
+	_, inc, ok := s.findIncident(id)
+	if !ok || inc.force == nil {
+		return nil, false
+	}
+	plan := &scope.Plan{Members: inc.force.plan()}
+	for _, m := range plan.Members {
+		if agent := s.graph.Node(m.Exec).Agent; !slices.Contains(plan.Agents, agent) {
+			plan.Agents = append(plan.Agents, agent)
+		}
+	}
+	v := s.viewPlan(plan, s.lawOf(inc).limits, s.blast(plan))
+	for i := range v.Members {
+		m, view := &inc.force.members[i], &v.Members[i]
+		view.Result, view.ResultAt, view.Released, view.Due = m.result, m.resultAt, m.releasedAt != 0, s.due(inc, m)
+		_, view.Fenced = s.fencedBy(m.exec, now)
+		view.Drain = s.draining(m)
+	}
+	return v, true
+}
+
+func (s *State) viewPlan(p *scope.Plan, limits entry.Limits, blast entry.Blast) *PlanView {
+	v := &PlanView{Scope: s.scopeOf(p.Members), Blast: blast, Limits: limits}
+	for i := range p.Members {
+		m := &p.Members[i]
+		x := s.graph.Node(m.Exec)
+		cost := *s.executions.costs.At(m.Exec)
+		v.CostMicroUSD += cost
+		v.Members = append(v.Members, MemberView{
+			Member: s.planMember(m.Exec, m.Method, m.Checkpoint), Effect: effects[x.Effect], Progress: steps[x.Progress],
+			Drain: x.Progress == scope.Dispatched, Direct: m.Direct, Rule: rules[m.Why.Rule], From: s.refOf(m.Why.From), Cost: cost,
+		})
+	}
+	for _, exec := range p.Review {
+		v.Review = append(v.Review, s.refOf(exec))
+	}
+	return v
+}
+
+// Why returns the chain of executions that leads from a seed to a member of the
+// plan that Preview shows (AGT-3), the seed first; nil if there is none.
+func (s *State) Why(id uint64, exec entry.Ref, now int64) (chain []MemberView) {
+	number, _, ok := s.findIncident(id)
+	member, known := s.resolve(s.executions.names, exec)
+	if !ok || !known {
+		return nil
+	}
+	a := s.assess(number, s.size, nil, now)
+	steps := &scope.Plan{Members: a.plan.Chain(member)}
+	return s.viewPlan(steps, a.law.limits, entry.Blast{}).Members
+}
