@@ -118,34 +118,10 @@ func suggest(name string, known []string) string {
 	if len(known) == 0 {
 		return "this path takes no parameters"
 	}
-	if len(name) <= entry.MaxName {
-		best := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
-		if distance(name, best) <= 2 {
-			return "did you mean " + best + "?"
-		}
+	if near := entry.Nearest(name, known); near != "" {
+		return "did you mean " + near + "?"
 	}
 	return "use " + strings.Join(known, ", ")
-}
-
-// distance is the edit distance of Levenshtein.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // listQuery is the query of GET /v1/entries.

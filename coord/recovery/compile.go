@@ -149,7 +149,7 @@ func vetCode(classes []string, code string) []fault {
 			return []fault{{fmt.Sprintf("code %q is of class %s", code, class), "ask for that class"}}
 		}
 	}
-	if near := nearest(code, known); near != "" {
+	if near := entry.Nearest(code, known); near != "" {
 		return []fault{{fmt.Sprintf("code %q looks misspelt", code), fmt.Sprintf("write %q, or choose a code that is not so near to it", near)}}
 	}
 	return nil

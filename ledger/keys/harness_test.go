@@ -2,8 +2,10 @@ package keys
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -90,5 +92,23 @@ func checkFiles(tb testing.TB, dir string, want ...string) {
 	}
 	if len(found) != len(want) {
 		tb.Fatalf("directory holds %v, want %v", found, want)
+	}
+}
+
+// checkPassphrases loads a file that is encrypted with "correct horse" by
+// others, and by none.
+func checkPassphrases(t *testing.T, load func(Passphrase) error) {
+	t.Helper()
+	for _, test := range []struct {
+		passphrase Passphrase
+		want       string
+	}{
+		{nil, "the file is encrypted and none was given"},
+		{secret(""), "empty"},
+		{secret("battery staple"), "wrong, or the file is damaged"},
+	} {
+		if err := load(test.passphrase); !errors.Is(err, ErrPassphrase) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want ErrPassphrase with %q", err, test.want)
+		}
 	}
 }

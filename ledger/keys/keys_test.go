@@ -53,18 +53,7 @@ func TestEncryptedKeyNeedsItsPassphrase(t *testing.T) {
 			if !loaded.Public().Equal(made.Public()) {
 				t.Fatalf("loaded %s, made %s", loaded.Public(), made.Public())
 			}
-			for _, test := range []struct {
-				passphrase Passphrase
-				want       string
-			}{
-				{nil, "the file is encrypted and none was given"},
-				{secret(""), "empty"},
-				{secret("battery staple"), "wrong, or the file is damaged"},
-			} {
-				if _, err := Load(path, test.passphrase); !errors.Is(err, ErrPassphrase) || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("error %v, want ErrPassphrase with %q", err, test.want)
-				}
-			}
+			checkPassphrases(t, func(p Passphrase) error { _, err := Load(path, p); return err })
 		})
 	}
 }

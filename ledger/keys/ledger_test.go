@@ -141,18 +141,7 @@ func TestEncryptedLedgerKeysNeedTheirPassphrase(t *testing.T) {
 		t.Fatalf("loaded %v, made %v, error %v", loaded, made, err)
 	}
 	checkHeads(t, loaded, made)
-	for _, test := range []struct {
-		passphrase Passphrase
-		want       string
-	}{
-		{nil, "the file is encrypted and none was given"},
-		{secret(""), "empty"},
-		{secret("battery staple"), "wrong, or the file is damaged"},
-	} {
-		if _, err := LoadLedger(dir, test.passphrase); !errors.Is(err, ErrPassphrase) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("error %v, want ErrPassphrase with %q", err, test.want)
-		}
-	}
+	checkPassphrases(t, func(p Passphrase) error { _, err := LoadLedger(dir, p); return err })
 	content, err := os.ReadFile(filepath.Join(dir, ledgerFile))
 	if err != nil {
 		t.Fatal(err)
