@@ -131,13 +131,6 @@ func (d *decider) tried() []string {
 	return all
 }
 
-func (d *decider) elapsed() int64 {
-	if d.h.StartedAt == 0 {
-		return 0
-	}
-	return max(d.now-d.h.StartedAt, 0)
-}
-
 // ResolveName implements [interpreter.Activation]: the value of a variable.
 func (d *decider) ResolveName(name string) (any, bool) {
 	at, ok := d.p.facts[name]

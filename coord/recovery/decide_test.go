@@ -1,6 +1,7 @@
 package recovery_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -140,6 +141,18 @@ func limitCases() []walkCase {
 		cases = append(cases, walkCase{name: c.desc, given: h, policy: twoRetries, want: c.want})
 	}
 	return cases
+}
+
+// No number that a history may have makes a pause slip by the deadline.
+func TestDeadlineDoesNotOverflow(t *testing.T) {
+	p := rules(t, `rules: [{ id: all, when: "true", ladder: [{ strategy: retry_altered, variant: reflect }, { strategy: escalate }] }]`)
+	for _, started := range []int64{math.MinInt64, 0, 1, 1000, math.MaxInt64} {
+		h := plain("tool", "error")
+		h.StartedAt, h.Failure.RetryAfterMS = started, ref(int64(math.MaxInt64))
+		if a, _ := recovery.Decide(&h, p, 2000); a.Reason != recovery.ReasonDeadlineExceeded {
+			t.Errorf("started at %d: %v", started, a)
+		}
+	}
 }
 
 // A deadline ends a case also where the pauses are short.

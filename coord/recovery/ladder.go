@@ -278,7 +278,15 @@ func (d *decider) exceeded(a *Action) Reason {
 
 // outlasts reports whether the deadline is over after a pause.
 func (d *decider) outlasts(pause int64) bool {
-	return d.h.StartedAt > 0 && d.now-d.h.StartedAt+pause >= stricter(d.p.doc.Limits.DeadlineMS, d.h.Budget.DeadlineMS)
+	return d.elapsed() >= stricter(d.p.doc.Limits.DeadlineMS, d.h.Budget.DeadlineMS)-pause
+}
+
+// elapsed is the age of the case; 0 if its beginning is not known.
+func (d *decider) elapsed() int64 {
+	if d.h.StartedAt <= 0 {
+		return 0
+	}
+	return max(d.now-d.h.StartedAt, 0)
 }
 
 func stricter(limit int64, own *int64) int64 {

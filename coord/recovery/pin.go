@@ -42,6 +42,9 @@ func (p *Policy) With(path string, value int64) (*Policy, error) {
 // pointer turns a path into a JSON pointer.
 func (p *Policy) pointer(path string) (jsontext.Pointer, bool) {
 	var pointer jsontext.Pointer
+	if strings.HasSuffix(path, ".") {
+		return "", false
+	}
 	for rest := path; rest != ""; {
 		if inside, ok := strings.CutPrefix(rest, "["); ok {
 			name, after, closed := strings.Cut(inside, "]")

@@ -107,7 +107,8 @@ class Case:
 
     def late(self, pause):
         start = self.h.get("started_at", 0)
-        return start > 0 and self.now - start + pause >= self.cap("deadline_ms")
+        elapsed = max(self.now - start, 0) if start > 0 else 0
+        return elapsed + pause >= self.cap("deadline_ms")
 
 
 def escalate(rule, reason, rung=-1, severity="error"):
