@@ -28,6 +28,9 @@ type Config struct {
 	// Pause lets the time of a wait pass; nil: waits are counted and not
 	// waited for.
 	Pause func(ctx context.Context, d time.Duration) error
+	// Asked is told, before each decision, what it is made on; nil: nobody asks.
+	// It must not keep or change the history.
+	Asked func(h *recovery.History, now int64)
 }
 
 // Recovery is what became of one case.
@@ -201,6 +204,9 @@ func (r *recoverer) answer(ctx context.Context, first *Attempt) error {
 		r.t.Class, r.t.Code = r.h.Effective()
 	}
 	for range actionsMax {
+		if r.Asked != nil {
+			r.Asked(&r.h, epoch+r.now)
+		}
 		action, rule := recovery.Decide(&r.h, r.Policy, epoch+r.now)
 		done, err := r.act(ctx, action, rule)
 		if done || err != nil {
