@@ -11,7 +11,7 @@ import (
 func TestNearest(t *testing.T) {
 	known := []string{"", "kind", "agent", "since", "until", "entries_per_hour"}
 	for mistyped, want := range map[string]string{
-		"kind": "kind", "kinds": "kind", "knd": "kind", "kidn": "kind", "agnet": "agent", "sinse": "since", "entry_per_hours": "entries_per_hour",
+		"kind": "kind", "kinds": "kind", "knd": "kind", "kidn": "kind", "agnet": "agent", "snice": "since", "entry_per_hours": "entries_per_hour",
 		"": "", "x": "", "kxxd": "", strings.Repeat("k", entry.MaxName+1): "",
 	} {
 		if got := entry.Nearest(mistyped, known); got != want {
