@@ -310,25 +310,5 @@ func (c *connection) links(ctx context.Context, receipts []verify.Receipt) ([]ve
 		}
 		needed[e.Header.Iss] = true
 	}
-	var all []*client.Entry
-	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
-		for e, err := range c.client.Entries(ctx, client.Query{Kind: kind, Page: api.MaxPage}) {
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, e)
-		}
-	}
-	// Backwards: who enrols somebody was enrolled before.
-	slices.SortFunc(all, func(x, y *client.Entry) int { return cmp.Compare(y.Index, x.Index) })
-	var links []verify.Receipt
-	for _, e := range all {
-		if agent, ok := e.Body.(*entry.Agent); ok && !needed[agent.Principal] {
-			continue
-		}
-		needed[e.Header.Iss] = true
-		links = append(links, e.Receipt)
-	}
-	slices.Reverse(links)
-	return links, nil
+	return linksOf(ctx, c, slices.Collect(maps.Keys(needed))...)
 }

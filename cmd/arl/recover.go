@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -80,9 +78,11 @@ func (a *app) recoveryPolicy(path string) (*recovery.Policy, error) {
 // recoverOptions are the flags of arl recover.
 type recoverOptions struct {
 	engineOptions
-	scenario, out, baseline, run string
-	workers                      int
-	keepGoing, resume            bool
+	target                  // of a ledger's server
+	scenario, out, baseline string
+	ledger, key             string
+	workers                 int
+	keepGoing, resume       bool
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -103,9 +103,13 @@ func (a *app) recoverCommand() *cobra.Command {
 	flags.StringVar(&o.out, "out", "", "directory for traces and report")
 	flags.StringVar(&o.baseline, "baseline", "", "report.json of another run, to compare classes with")
 	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cases at work at a time; the results do not depend on it")
+	flags.StringVar(&o.ledger, "ledger", "", "data directory of a stopped ledger, or URL of a running one, to record the run in")
+	flags.StringVar(&o.key, "key", "", "key file of the engine (default: its own in ARL_HOME, which the profile's authority enrols)")
+	o.registerRoot(flags)
+	o.registerTLS(flags)
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "pass over lines that cannot be used, and list them")
 	flags.BoolVar(&o.resume, "resume", false, "go on with the run in --out that did not come to its end")
-	o.register(flags)
+	o.engineOptions.register(flags)
 	_ = cmd.MarkFlagRequired("scenario") // the flag exists
 	cmd.AddCommand(a.recoverOneCommand())
 	return cmd
@@ -118,12 +122,35 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if o.resume && o.out == "" {
 		return usage("--resume goes on with the run in --out: pass its directory")
 	}
+	if o.scenario == "-" && o.resume {
+		return usage("--resume reads the scenario again: pass the file in --out that it was kept in")
+	}
 	r, clean, err := a.newRun(o)
 	if err != nil {
 		return err
 	}
 	defer clean()
-	info := run.Info{Run: r.ID, Scenario: r.Scenario, Workers: o.workers, Build: version, StartedAt: time.Now().UnixMilli()}
+	if o.ledger == "" {
+		return a.execute(ctx, r, o, "")
+	}
+	return a.withRegistry(ctx, o, func(reg *openRegistry) error {
+		recorder, err := a.newRecorder(ctx, reg, o, r.ID)
+		if err != nil {
+			return err
+		}
+		r.Recorder = recorder
+		err = a.execute(ctx, r, o, reg.root.Origin)
+		if o.out == "" || recorder.open {
+			return err
+		}
+		return errors.Join(recorder.export(ctx, o.out), err)
+	})
+}
+
+// execute runs a run and tells what came of it. The origin is that of the ledger
+// it is recorded in.
+func (a *app) execute(ctx context.Context, r *run.Run, o *recoverOptions, origin string) error {
+	info := run.Info{Run: r.ID, Scenario: r.Scenario, Workers: o.workers, Build: version, StartedAt: time.Now().UnixMilli(), Ledger: origin}
 	if r.Dir != nil {
 		if err := r.Dir.WriteInfo(info); err != nil {
 			return err
@@ -232,8 +259,7 @@ func (a *app) baseline(path string) (*run.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	return run.NewBaseline(report, "sha256:"+hex.EncodeToString(sum[:])), nil
+	return run.NewBaseline(report, digestOf(text)), nil
 }
 
 // readReport reads a report.json, or that of a run's directory.

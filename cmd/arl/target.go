@@ -25,10 +25,15 @@ type target struct {
 
 func (t *target) register(flags *pflag.FlagSet) {
 	flags.StringVar(&t.url, "url", "", "the ledger's URL (default: the profile's)")
+	t.registerRoot(flags)
+	t.registerTLS(flags)
+}
+
+// registerTLS is what a server may ask for.
+func (t *target) registerTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&t.tlsCA, "tls-ca", "", "file of the CA to check the server's certificate with (default: the system's)")
 	flags.StringVar(&t.tlsCert, "tls-cert", "", "certificate file to present to the server")
 	flags.StringVar(&t.tlsKey, "tls-key", "", "key file of the certificate")
-	t.registerRoot(flags)
 }
 
 // registerRoot is register for commands that ask no server.

@@ -22,7 +22,8 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Check receipts and proofs offline",
 		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs and tree heads offline, against a\n" +
-			"pinned root: that of a profile, or of --root. Says what was checked and what was not. - is standard input.",
+			"pinned root: that of a profile, or of --root. Says what was checked and what was not. - is standard input.\n" +
+			"The directory of a run that was recorded in a ledger is checked as a whole: report, traces, entries, tree head.",
 		Example: "  arl verify receipt.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.verify(&t, args) },
@@ -32,6 +33,12 @@ func (a *app) verifyCommand() *cobra.Command {
 }
 
 func (a *app) verify(t *target, files []string) error {
+	if info, err := os.Stat(files[0]); err == nil && info.IsDir() {
+		if len(files) > 1 {
+			return usage("%s is the directory of a run: pass it alone", files[0])
+		}
+		return a.verifyRun(t, files[0])
+	}
 	root, err := a.pinnedRoot(t)
 	if err != nil {
 		return err

@@ -36,21 +36,22 @@ const (
 	RecordFile = "recorded.ndjson"
 )
 
-// Snapshot is what decides what a run does, beside its scenario and the engine.
+// Snapshot is what decides what a run does.
 type Snapshot struct {
 	V            int64          `json:"v"`
 	Engine       string         `json:"engine"`
 	Runtime      string         `json:"runtime"`
 	Seed         int64          `json:"seed"`
 	KeepGoing    bool           `json:"keep_going"`
+	Scenario     string         `json:"scenario_digest"`
 	PolicyDigest string         `json:"policy_digest"`
 	Policy       jsontext.Value `json:"policy"`
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
 	Baseline     *Baseline      `json:"baseline,omitzero"`
 }
 
-func (r *Run) snapshot() Snapshot {
-	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing,
+func (r *Run) snapshot(scenario string) Snapshot {
+	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: scenario,
 		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, Baseline: r.Baseline}
 }
 
@@ -114,19 +115,24 @@ func ResumeDir(path string) (*Dir, error) {
 	return &Dir{path: path}, nil
 }
 
-// begin writes the configuration, or compares it with that of the run that is
-// resumed, and gives the traces that are there to add.
-func (d *Dir) begin(config []byte, live bool, add func(*Trace, []byte) error) error {
+// configure writes the configuration, or compares it with that of the run that
+// is resumed.
+func (d *Dir) configure(config []byte) error {
 	before, err := os.ReadFile(d.file(ConfigFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = renameio.WriteFile(d.file(ConfigFile), config, 0o644)
 	case err == nil && !bytes.Equal(before, config):
-		return fmt.Errorf("%w: %s was begun with another policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
+		return fmt.Errorf("%w: %s was begun with another scenario, policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
 	}
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
+	return nil
+}
+
+// open opens the files that grow, and gives the traces that are there to add.
+func (d *Dir) open(live bool, add func(*Trace, []byte) error) (err error) {
 	if d.traces, err = openWhole(d.file(TracesFile), add); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (x *execution) begin(ctx context.Context) error {
 		return err
 	}
 	x.size = size
-	snapshot := x.snapshot()
+	snapshot := x.snapshot(scenario)
 	config, err := snapshot.Encode()
 	if err != nil {
 		return err
@@ -105,22 +105,31 @@ func (x *execution) begin(ctx context.Context) error {
 		return err
 	}
 	if x.Dir != nil {
-		if err := x.resume(config); err != nil {
+		if err := x.Dir.configure(config); err != nil {
 			return err
 		}
 	}
-	if x.Recorder == nil {
+	if x.Recorder != nil {
+		if err := x.Recorder.Begin(ctx, x.entry("open")); err != nil {
+			return err
+		}
+	}
+	if x.Dir == nil {
 		return nil
 	}
-	return x.Recorder.Begin(ctx, x.entry("open"))
+	return x.resume(ctx)
 }
 
-// resume takes up what the directory holds of the run.
-func (x *execution) resume(config []byte) error {
+// resume takes up what the directory holds of the run. The ledger may not have
+// all of it.
+func (x *execution) resume(ctx context.Context) error {
 	known := map[[16]byte]bool{}
-	err := x.Dir.begin(config, x.Mode == ModeLive, func(t *Trace, line []byte) error {
+	err := x.Dir.open(x.Mode == ModeLive, func(t *Trace, line []byte) error {
 		known[idHash(t.Case)] = true
-		return x.tally.Add(t, leafOf(line))
+		if err := x.tally.Add(t, leafOf(line)); err != nil || x.Recorder == nil {
+			return err
+		}
+		return x.Recorder.Attempt(ctx, AttemptOf(x.ID, t, line))
 	})
 	if len(known) > 0 {
 		x.known = known

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"recoveryledger/coord/recovery/run"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// verifiedRun is what arl verify prints of a run's directory.
+type verifiedRun struct {
+	Run            string      `json:"run"`
+	Issuer         string      `json:"iss"`
+	Cases          int64       `json:"cases"`
+	Entries        int64       `json:"entries"`
+	RunRoot        merkle.Hash `json:"run_root"`
+	ReportDigest   string      `json:"report_digest"`
+	Recommendation string      `json:"recommendation"`
+	Head           headInfo    `json:"head"`
+	NotChecked     []string    `json:"not_checked"`
+}
+
+// runProof checks that a report follows from traces that follow from entries,
+// and that the entries are in the log.
+type runProof struct {
+	dir      string
+	root     verify.Root
+	material verify.Material // links and consistency proofs, checked with every batch
+	batch    []verify.Receipt
+	heads    map[uint64]merkle.Head
+
+	opened, closed *entry.Run
+	issuer         entry.Principal
+	attempts       map[[32]byte][32]byte // trace by case, both as digests
+	entries        int64
+}
+
+// verifyRun checks the directory of a run that was recorded in a ledger.
+func (a *app) verifyRun(t *target, dir string) error {
+	root, err := a.pinnedRoot(t)
+	if err != nil {
+		return err
+	}
+	p := runProof{dir: dir, root: root, heads: map[uint64]merkle.Head{}, attempts: map[[32]byte][32]byte{}}
+	if err := p.receipts(); err != nil {
+		return err
+	}
+	report, digest, err := p.report(a)
+	if err != nil {
+		return err
+	}
+	cases, err := p.traces(report)
+	if err != nil {
+		return err
+	}
+	v := verifiedRun{Run: p.closed.Run, Issuer: string(p.issuer), Cases: cases, Entries: p.entries, RunRoot: report.RunRoot, ReportDigest: digest,
+		Recommendation: string(report.Recommendation), NotChecked: []string{
+			"that the traces follow from scenario and policy: arl replay decides every case again",
+			"that the record of the cases is true: entries say what the engine saw",
+		}}
+	for size, head := range p.heads {
+		if size >= v.Head.Size {
+			v.Head = headInfo(head)
+		}
+	}
+	text := fmt.Sprintf("run %s by %s: %s\n\nchecked\n", v.Run, v.Issuer, v.Recommendation) +
+		fmt.Sprintf("  %d entries: signed, and in the log of tree head %d, root %s\n", v.Entries, v.Head.Size, v.Head.Root) +
+		fmt.Sprintf("  %d traces: each is the one in the entry of its case\n", v.Cases) +
+		fmt.Sprintf("  run root %s: over the traces, in the report and in the closing entry\n", v.RunRoot) +
+		fmt.Sprintf("  report %s: in the closing entry, with configuration and scenario of the opening one\n\nnot checked\n", v.ReportDigest)
+	if a.settings.output == outputJSON {
+		return a.printJSON(v)
+	}
+	for _, what := range v.NotChecked {
+		text += "  - " + what + "\n"
+	}
+	return a.printText(text)
+}
+
+// broken is an error of the verification.
+func broken(format string, args ...any) error {
+	return withExit(exitVerification, fmt.Errorf(format, args...))
+}
+
+// receipts checks every entry of the run, a batch at a time: a run may have more
+// of them than memory holds.
+func (p *runProof) receipts() error {
+	path := filepath.Join(p.dir, receiptsFile)
+	if err := p.collect(path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	err = eachLine(f, func(line []byte) error {
+		receipt, ok := runReceipt(line)
+		if !ok {
+			return nil
+		}
+		if p.batch = append(p.batch, receipt); len(p.batch) < recordBatch {
+			return nil
+		}
+		return p.check()
+	})
+	if err == nil {
+		err = p.check()
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.opened == nil || p.closed == nil:
+		return broken("%s: no entry opens and closes the run", path)
+	}
+	return nil
+}
+
+// collect takes what stands beside the run's own entries.
+func (p *runProof) collect(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return eachLine(f, func(line []byte) error {
+		if _, ok := runReceipt(line); ok {
+			return nil
+		}
+		return p.material.Add(path, line)
+	})
+}
+
+// runReceipt decodes the receipt of a run's own entry.
+func runReceipt(line []byte) (verify.Receipt, bool) {
+	receipt, err := verify.DecodeReceipt(line)
+	if err != nil {
+		return receipt, false
+	}
+	e, _, err := entry.DecodeLeaf(receipt.Leaf)
+	return receipt, err == nil && (e.Kind == entry.KindRun || e.Kind == entry.KindAttempt)
+}
+
+func eachLine(r io.Reader, do func(line []byte) error) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if err := do(line); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return withExit(exitIO, err)
+		}
+	}
+}
+
+// check verifies a batch of entries and takes note of what they say.
+func (p *runProof) check() error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	m := p.material
+	m.Receipts = append(append([]verify.Receipt{}, p.material.Receipts...), p.batch...)
+	p.batch = p.batch[:0]
+	report, err := p.root.Verify(m)
+	if err != nil {
+		return err
+	}
+	for _, head := range report.Heads {
+		p.heads[head.Size] = head
+	}
+	for _, e := range report.Entries {
+		if err := p.take(&e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *runProof) take(e *verify.Entry) error {
+	switch e.Body.(type) {
+	case *entry.Run, *entry.Attempt:
+	default:
+		return nil
+	}
+	if p.issuer == "" {
+		p.issuer = e.Header.Iss
+	}
+	if !e.Signed || e.Header.Iss != p.issuer {
+		return broken("entry %d: not signed by the engine of the run by a key that counted", e.Index)
+	}
+	p.entries++
+	switch body := e.Body.(type) {
+	case *entry.Attempt:
+		key, trace := sha256.Sum256([]byte(body.Case)), [32]byte{}
+		if _, twice := p.attempts[key]; twice || p.opened == nil || body.Run != p.opened.Run {
+			return broken("entry %d: case %s stands there twice, or is of another run", e.Index, body.Case)
+		}
+		if _, err := hex.Decode(trace[:], []byte(body.TraceDigest[len("sha256:"):])); err != nil {
+			return broken("entry %d: %w", e.Index, err)
+		}
+		p.attempts[key] = trace
+	case *entry.Run:
+		if body.Op == "open" {
+			p.opened = body
+		} else {
+			p.closed = body
+		}
+	}
+	return nil
+}
+
+// report compares the report with the entries that open and close the run.
+func (p *runProof) report(a *app) (*run.Report, string, error) {
+	report, text, err := a.readReport(p.dir)
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := os.ReadFile(filepath.Join(p.dir, run.ConfigFile))
+	if err != nil {
+		return nil, "", err
+	}
+	o, c := p.opened, p.closed
+	digest, root := digestOf(text), "sha256:"+hex.EncodeToString(report.RunRoot[:])
+	for _, same := range []struct{ what, here, there string }{
+		{"run", o.Run, c.Run},
+		{"digest of " + run.ReportFile, digest, c.ReportDigest},
+		{"run root", root, c.RunRoot},
+		{"recommendation", string(report.Recommendation), c.Recommendation},
+		{"digest of " + run.ConfigFile, digestOf(config), o.ConfigDigest},
+		{"configuration of the report", report.ConfigDigest, o.ConfigDigest},
+		{"scenario", report.ScenarioDigest, o.ScenarioDigest},
+		{"engine", report.Engine, o.Engine},
+	} {
+		if same.here != same.there {
+			return nil, "", broken("%s: %s is %s here and %s in the entry", p.dir, same.what, same.here, same.there)
+		}
+	}
+	return report, digest, nil
+}
+
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// traces compares every trace with the entry of its case, and their root with
+// that of the report.
+func (p *runProof) traces(report *run.Report) (cases int64, err error) {
+	f, err := os.Open(filepath.Join(p.dir, run.TracesFile))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	frontier, err := merkle.NewFrontier(0, nil)
+	if err != nil {
+		return 0, err
+	}
+	err = eachLine(f, func(line []byte) error {
+		trace, err := run.DecodeTrace(line)
+		if err != nil {
+			return broken("%s: trace %d: %w", run.TracesFile, cases+1, err)
+		}
+		key := sha256.Sum256([]byte(trace.Case))
+		if there, ok := p.attempts[key]; !ok || there != sha256.Sum256(line) {
+			return broken("%s: the trace of %s is not the one in an entry", run.TracesFile, trace.Case)
+		}
+		delete(p.attempts, key)
+		cases++
+		return frontier.Append(merkle.HashLeaf(line), func(uint, uint64, merkle.Hash) {})
+	})
+	if err != nil {
+		return 0, err
+	}
+	head, err := frontier.Head()
+	switch {
+	case err != nil:
+		return 0, err
+	case len(p.attempts) > 0:
+		return 0, broken("%s: %d entries have no trace", run.TracesFile, len(p.attempts))
+	case head.Root != report.RunRoot || cases != report.Total:
+		return 0, broken("%s: %d traces with the root %s, the report has %d and %s", run.TracesFile, cases, head.Root, report.Total, report.RunRoot)
+	}
+	return cases, nil
+}
