@@ -52,24 +52,28 @@ func (b *builder) guards() {
 	for i := range b.policy.doc.Guards {
 		doc := &b.policy.doc.Guards[i]
 		at := element("/recovery/guards", i)
-		if doc.Severity == "" {
-			doc.Severity = severityOf(doc.Then)
-		}
 		when, never := b.condition(at+"/when", doc.When)
 		if never {
 			b.wrong(at+"/when", "is never true", "remove the guard")
 		}
-		b.policy.guards = append(b.policy.guards, guard{doc, when})
+		b.policy.guards = append(b.policy.guards, guard{doc, severityOf(doc.Then, doc.Severity), when})
 	}
 }
 
-// severityOf is how urgent an end is where the policy does not say.
-func severityOf(s Strategy) entry.Severity {
-	if s == Quarantine {
+// severityOf is how urgent an end is: as the policy says, or by itself. What ends
+// nothing is not urgent.
+func severityOf(s Strategy, said entry.Severity) entry.Severity {
+	switch {
+	case said != "" || !s.ends():
+		return said
+	case s == Quarantine:
 		return entry.SeverityCritical
 	}
 	return entry.SeverityError
 }
+
+// ends reports whether a strategy stops the case, at once or in the end.
+func (s Strategy) ends() bool { return s == Escalate || s == Abort || s == Quarantine }
 
 func (b *builder) rules() {
 	docs := b.policy.doc.Rules
@@ -112,10 +116,7 @@ func (b *builder) ladder(at string, r *rule) {
 		if !slices.Contains(Strategies(), doc.Strategy) {
 			continue // as the schema has said
 		}
-		if slices.Contains([]Strategy{Escalate, Abort, Quarantine}, doc.Strategy) && doc.Severity == "" {
-			doc.Severity = severityOf(doc.Strategy)
-		}
-		compiled := rung{rungDoc: doc}
+		compiled := rung{rungDoc: doc, severity: severityOf(doc.Strategy, doc.Severity)}
 		if doc.When != "" {
 			var never bool
 			if compiled.when, never = b.condition(place+"/when", doc.When); never {
@@ -168,7 +169,6 @@ func (r *rungDoc) samePath(other *rungDoc) bool {
 // checkMembers checks that a rung has what its strategy needs, and nothing that
 // it would ignore.
 func (b *builder) checkMembers(at string, doc *rungDoc) {
-	ends := slices.Contains([]Strategy{Escalate, Abort, Quarantine}, doc.Strategy)
 	for _, m := range []struct {
 		name          string
 		there, needed bool
@@ -182,7 +182,7 @@ func (b *builder) checkMembers(at string, doc *rungDoc) {
 		{"backoff", doc.Backoff != nil, false, doc.Strategy.Attempts()},
 		{"min_ms", doc.MinMS != 0, doc.Strategy == Wait, doc.Strategy == Wait},
 		{"max_ms", doc.MaxMS != 0, doc.Strategy == Wait, doc.Strategy == Wait},
-		{"severity", doc.Severity != "", false, ends},
+		{"severity", doc.Severity != "", false, doc.Strategy.ends()},
 		{"question", doc.Question, false, doc.Strategy == Escalate},
 		{"when", doc.When != "", false, doc.Strategy != Escalate},
 		{"enabled", doc.Enabled != nil, false, doc.Strategy != Escalate},

@@ -197,7 +197,7 @@ func (d *decider) guards() (worst choice, any bool) {
 	for i := range d.p.guards {
 		g := &d.p.guards[i]
 		holds, err := g.when.holds(d)
-		c := choice{Action{Strategy: g.Then, Severity: g.Severity, Reason: ReasonGuard}, Rule{g.ID, -1}}
+		c := choice{Action{Strategy: g.Then, Severity: g.severity, Reason: ReasonGuard}, Rule{g.ID, -1}}
 		switch {
 		case err != nil:
 			d.note("guard", g.ID, "cannot be evaluated: "+err.Error())
@@ -212,7 +212,7 @@ func (d *decider) guards() (worst choice, any bool) {
 			d.note("guard", g.ID, "holds; aborted already")
 			c.action.Strategy, c.action.Reason = Escalate, ReasonAfterAbort
 		default:
-			d.note("guard", g.ID, "holds: at least "+string(g.Then)+", "+string(g.Severity))
+			d.note("guard", g.ID, "holds: at least "+string(g.Then)+", "+string(g.severity))
 		}
 		if !any || c.action.gravity() > worst.action.gravity() {
 			worst, any = c, true

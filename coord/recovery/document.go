@@ -22,8 +22,8 @@ func Schema() []byte { return []byte(schemaText) }
 // document is the rules as they are written.
 type document struct {
 	Limits     Limits     `json:"limits"`
-	Models     []Model    `json:"models,omitempty"`
-	Guards     []guardDoc `json:"guards,omitempty"`
+	Models     []Model    `json:"models,omitzero"`
+	Guards     []guardDoc `json:"guards,omitzero"`
 	Rules      []ruleDoc  `json:"rules"`
 	Thresholds Thresholds `json:"thresholds"`
 }
@@ -55,13 +55,13 @@ type Thresholds struct {
 	LatencyP95MaxMS        int64 `json:"latency_p95_max_ms"`          // of failing cases
 	// NeverAutoRecover lists failures, class or class.code: a case with one of
 	// them that recovered by itself rejects the run.
-	NeverAutoRecover []string `json:"never_auto_recover,omitempty"`
+	NeverAutoRecover []string `json:"never_auto_recover,omitzero"`
 	// TolerancePPM is by how much a class may be worse than the baseline,
 	// ClassTolerancePPM the same for single classes.
 	TolerancePPM      int64            `json:"tolerance_ppm"`
-	ClassTolerancePPM map[string]int64 `json:"class_tolerance_ppm,omitempty"`
+	ClassTolerancePPM map[string]int64 `json:"class_tolerance_ppm,omitzero"`
 	// Slices are tags that are reported on their own.
-	Slices []string `json:"slices,omitempty"`
+	Slices []string `json:"slices,omitzero"`
 }
 
 // Tolerance returns by how much a class may be worse than the baseline, in
@@ -87,33 +87,33 @@ type guardDoc struct {
 	ID       string         `json:"id"`
 	When     string         `json:"when"`
 	Then     Strategy       `json:"then"`
-	Severity entry.Severity `json:"severity,omitempty"`
+	Severity entry.Severity `json:"severity,omitzero"`
 }
 
 type ruleDoc struct {
 	ID          string    `json:"id"`
 	When        string    `json:"when"`
-	Verify      bool      `json:"verify,omitempty"`
+	Verify      bool      `json:"verify,omitzero"`
 	Ladder      []rungDoc `json:"ladder"`
-	Remediation string    `json:"remediation,omitempty"`
+	Remediation string    `json:"remediation,omitzero"`
 }
 
 // rungDoc is one rung of a ladder; which members it may have depends on its
 // strategy.
 type rungDoc struct {
 	Strategy Strategy       `json:"strategy"`
-	Max      int64          `json:"max,omitempty"` // times in a row; absent: once
-	When     string         `json:"when,omitempty"`
-	Enabled  *bool          `json:"enabled,omitempty"`
-	Variant  Variant        `json:"variant,omitempty"`
-	Scope    Scope          `json:"scope,omitempty"`
-	Account  string         `json:"account,omitempty"` // other
-	Context  string         `json:"context,omitempty"` // larger
-	Backoff  *backoffDoc    `json:"backoff,omitempty"`
-	MinMS    int64          `json:"min_ms,omitempty"`
-	MaxMS    int64          `json:"max_ms,omitempty"`
-	Severity entry.Severity `json:"severity,omitempty"`
-	Question bool           `json:"question,omitempty"`
+	Max      int64          `json:"max,omitzero"` // times in a row; absent: once
+	When     string         `json:"when,omitzero"`
+	Enabled  *bool          `json:"enabled,omitzero"`
+	Variant  Variant        `json:"variant,omitzero"`
+	Scope    Scope          `json:"scope,omitzero"`
+	Account  string         `json:"account,omitzero"` // other
+	Context  string         `json:"context,omitzero"` // larger
+	Backoff  *backoffDoc    `json:"backoff,omitzero"`
+	MinMS    int64          `json:"min_ms,omitzero"`
+	MaxMS    int64          `json:"max_ms,omitzero"`
+	Severity entry.Severity `json:"severity,omitzero"`
+	Question bool           `json:"question,omitzero"`
 }
 
 // backoffDoc is an exponential pause: base·factor^k, at most max, less a random
@@ -122,5 +122,5 @@ type backoffDoc struct {
 	BaseMS    int64 `json:"base_ms"`
 	Factor    int64 `json:"factor"`
 	MaxMS     int64 `json:"max_ms"`
-	JitterPPM int64 `json:"jitter_ppm,omitempty"`
+	JitterPPM int64 `json:"jitter_ppm,omitzero"`
 }

@@ -13,7 +13,7 @@ func (d *decider) climb(r *rule) choice {
 	var held Reason // why rungs were passed over, where that is more than how the ladder is written
 	for ; at < len(r.rungs); at, times = at+1, 0 {
 		rung := &r.rungs[at]
-		c := choice{Action{Strategy: rung.Strategy, Variant: rung.Variant, Scope: rung.Scope, Severity: rung.Severity,
+		c := choice{Action{Strategy: rung.Strategy, Variant: rung.Variant, Scope: rung.Scope, Severity: rung.severity,
 			Question: rung.Question, Reason: ReasonLadder}, Rule{r.ID, at}}
 		if rung.Strategy == Escalate {
 			c.action.Reason = d.whyEscalate(at, held)

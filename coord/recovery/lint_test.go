@@ -276,6 +276,8 @@ func TestLintOtherFiles(t *testing.T) {
 		{"just text", "p.yaml:1:1: not a policy"},
 		{"[1, 2]", "p.yaml:1:1: not a policy"},
 		{"roles: {}", "p.yaml:1:1: recovery: missing"},
+		{"a: 1\nb: \xff\n", "p.yaml:2:1: has a character that is not UTF-8"},
+		{"a: \xff", "p.yaml:1:1: has a character that is not UTF-8"},
 		{"recovery: 1", "p.yaml:1:11: recovery: is a number, want an object"},
 		{"recovery:", "p.yaml:1:11: recovery: is nothing, want an object"},
 		{"recovery: [", "p.yaml:1:11: sequence end token ']' not found"},

@@ -26,7 +26,8 @@ type Policy struct {
 
 type guard struct {
 	*guardDoc
-	when *condition
+	severity entry.Severity
+	when     *condition
 }
 
 type rule struct {
@@ -37,7 +38,8 @@ type rule struct {
 
 type rung struct {
 	*rungDoc
-	when *condition // nil: always
+	severity entry.Severity
+	when     *condition // nil: always
 }
 
 // Load compiles the rules of a policy file: YAML, or JSON, whose member recovery
@@ -95,15 +97,18 @@ func load(name string, doc []byte) (*Policy, []Problem, error) {
 		return nil, nil, err
 	}
 	p := &Policy{}
-	var err error
-	if p.canonical, err = canonical(rules); err != nil {
-		return nil, nil, err
+	text, err := json.Marshal(rules, json.Deterministic(true))
+	if err != nil {
+		return nil, nil, fmt.Errorf("recovery: encode policy %s: %w", name, err)
 	}
-	if err := json.Unmarshal(p.canonical, &p.doc); err != nil {
+	if err := json.Unmarshal(text, &p.doc); err != nil {
 		if _, mistyped := errors.AsType[*json.SemanticError](err); mistyped && len(src.problems) > 0 {
 			return nil, src.sorted(), nil // the schema has said so
 		}
 		return nil, nil, fmt.Errorf("recovery: decode policy %s: %w", name, err)
+	}
+	if p.canonical, err = canonical(&p.doc); err != nil {
+		return nil, nil, err
 	}
 	if err := p.compile(src); err != nil {
 		return nil, nil, err
@@ -113,9 +118,9 @@ func load(name string, doc []byte) (*Policy, []Problem, error) {
 	return p, src.sorted(), nil
 }
 
-// canonical returns the RFC 8785 form of a value.
-func canonical(value any) (jsontext.Value, error) {
-	text, err := json.Marshal(value, json.Deterministic(true))
+// canonical returns the RFC 8785 form of a document.
+func canonical(doc *document) (jsontext.Value, error) {
+	text, err := json.Marshal(doc)
 	if err != nil {
 		return nil, fmt.Errorf("recovery: encode policy: %w", err)
 	}
@@ -128,6 +133,13 @@ func canonical(value any) (jsontext.Value, error) {
 
 // JSON returns the rules as RFC 8785 JSON: what a policy entry has as recovery.
 func (p *Policy) JSON() []byte { return slices.Clone(p.canonical) }
+
+// MarshalYAML makes YAML of the rules, in the order of docs/policy.md; comments of
+// the file they were read from are gone.
+func (p *Policy) MarshalYAML() (any, error) { return p.doc, nil }
+
+// MarshalJSON returns what [Policy.JSON] does.
+func (p *Policy) MarshalJSON() ([]byte, error) { return p.JSON(), nil }
 
 // Hash returns the digest of [Policy.JSON], "sha256:" and hexadecimal digits.
 func (p *Policy) Hash() string { return p.hash }

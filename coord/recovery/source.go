@@ -1,10 +1,12 @@
 package recovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -66,6 +68,17 @@ func parse(name string, doc []byte) (*source, any) {
 		s.report(position{}, "", fmt.Sprintf("%d bytes, a policy has at most %d", len(doc), DocumentMax), "leave out rules that the last rule covers")
 		return s, nil
 	}
+	if !utf8.Valid(doc) {
+		line := 1
+		for text := range bytes.Lines(doc) {
+			if !utf8.Valid(text) {
+				break
+			}
+			line++
+		}
+		s.report(position{line, 1}, "", "has a character that is not UTF-8", "save the file as UTF-8")
+		return s, nil
+	}
 	file, err := parser.ParseBytes(doc, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		s.syntax(err)
@@ -116,9 +129,9 @@ func (s *source) value(pointer string, node ast.Node, depth int) any {
 		}
 		return list
 	case *ast.StringNode:
-		return n.Value
+		return s.text(pointer, n.Value)
 	case *ast.LiteralNode:
-		return n.Value.Value
+		return s.text(pointer, n.Value.Value)
 	case *ast.BoolNode:
 		return n.Value
 	case *ast.NullNode:
@@ -136,11 +149,20 @@ func (s *source) value(pointer string, node ast.Node, depth int) any {
 	return nil
 }
 
+// text refuses what an escape can put into a text that is otherwise UTF-8.
+func (s *source) text(pointer, text string) any {
+	if !utf8.ValidString(text) {
+		s.wrong(pointer, "has a character that is not UTF-8", "write it without \\x")
+		return ""
+	}
+	return text
+}
+
 func (s *source) object(pointer string, values []*ast.MappingValueNode, depth int) any {
 	members := make(map[string]any, len(values))
 	for _, member := range values {
 		key, ok := member.Key.(*ast.StringNode)
-		if !ok {
+		if !ok || !utf8.ValidString(key.Value) {
 			s.report(place(member.Key.GetToken()), pointer, member.Key.String()+" is no name of a member", "write a plain name")
 			continue
 		}
