@@ -105,21 +105,19 @@ func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
 	if p == nil {
 		return conflict("approvals", "no proposal of incident %d waits for answers", d.inc.opened)
 	}
+	if int64(len(d.Approvals)) < a.law.quorum.Approve {
+		return conflict("approvals", "%d approvals, %d are needed", len(d.Approvals), a.law.quorum.Approve).WithRemedy("wait for more approvals")
+	}
 	if *d.Pin != p.pin || *d.Basis != p.basis || !slices.Equal(a.unfounded, p.unfounded) || d.Scope.HeadRef != p.scope {
 		return entry.Refuse(entry.ScopeMismatch, "scope", "not what entry %d proposes", p.index).
 			WithRemedy("carry out the proposal as it is, or propose again")
 	}
 	approve, _ := s.answersTo(d.inc, p, d.now)
-	counted := 0
 	for i, index := range d.Approvals {
 		counts := slices.ContainsFunc(approve, func(a approval) bool { return a.index == index })
 		if !counts || slices.Contains(d.Approvals[:i], index) {
 			return conflict("approvals", "entry %d is no approval of the proposal that counts", index)
 		}
-		counted++
-	}
-	if int64(counted) < a.law.quorum.Approve {
-		return conflict("approvals", "%d approvals, %d are needed", counted, a.law.quorum.Approve).WithRemedy("wait for more approvals")
 	}
 	return nil
 }

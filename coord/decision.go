@@ -144,7 +144,7 @@ func (s *State) checkBasis(d *decisionOf) error {
 		return mismatch("pin.size", "%d entries, the log has %d", pin.Size, s.size)
 	case pin.Size <= d.inc.opened:
 		return mismatch("pin.size", "%d entries, before incident %d began", pin.Size, d.inc.opened)
-	case pin.Size < d.inc.pinned:
+	case pin.Size < d.inc.pinned && !s.answers(d):
 		return mismatch("pin.size", "%d entries, a decision before pinned %d", pin.Size, d.inc.pinned)
 	case pin.Root != s.tree.root(pin.Size):
 		return mismatch("pin.root", "not the root of the first %d entries", pin.Size)

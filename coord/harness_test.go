@@ -33,7 +33,7 @@ type world struct {
 
 // newWorld returns a log with a genesis policy by "root" and these principals:
 // agents a and b, agent c whose span is agent, monitor m, operator o, enroller e,
-// engine r.
+// engine r, coordinator k, approvers p1 to p3.
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := emptyWorld(tb)
@@ -48,6 +48,10 @@ func newWorld(tb testing.TB) *world {
 	w.put(w.enrol("root", "o", entry.RoleOperator))
 	w.put(w.enrol("root", "e", entry.RoleEnroller))
 	w.put(w.enrol("root", "r", entry.RoleEngine))
+	w.put(w.enrol("root", "k", entry.RoleCoordinator))
+	for _, p := range []entry.Principal{"p1", "p2", "p3"} {
+		w.put(w.enrol("root", p, entry.RoleApprover))
+	}
 	return w
 }
 
@@ -240,9 +244,14 @@ func (w *world) checkAll() {
 	if !bytes.Equal(snapshot(w.t, rebuilt), want) {
 		w.t.Fatal("a state rebuilt from zero differs")
 	}
-	if !bytes.Equal(snapshot(w.t, restored(w.t, want)), want) {
+	again := restored(w.t, want)
+	if !bytes.Equal(snapshot(w.t, again), want) {
 		w.t.Fatal("a restored state differs")
 	}
+	if !bytes.Equal(snapshot(w.t, w.state.clone()), want) {
+		w.t.Fatal("a cloned state differs")
+	}
+	w.checkDerived(again)
 	report, err := Audit(w.t.Context(), origin, each(w.log), nil)
 	must(w.t, err)
 	if report.Finding != nil || report.Size != uint64(len(w.log)) {

@@ -150,13 +150,19 @@ func (n *next) authorized(number uint32, inc *incident) {
 func (n *next) lastSignal(inc *incident) uint64 { return n.signals[inc.signals[len(inc.signals)-1]].index }
 
 // amend brings an incident in force up to the signal at an index, its own or of
-// another that meets its plan: by itself if it may, else by asking, once.
+// another that meets its plan: by itself if it may, else by asking, once. Two
+// plans in force never share a member: where they would, the later amend waits
+// for the end of the other incident.
 func (n *next) amend(number uint32, inc *incident, signal uint64) {
 	if n.amended[number] || n.waiting(inc, n.now) != nil || inc.pinned > signal {
 		return
 	}
 	n.amended[number] = true
-	refusal := n.automatic(number, n.assess(number, n.size, nil, n.now), n.now)
+	a := n.assess(number, n.size, nil, n.now)
+	if _, overlap := n.overlap(number, a.plan); overlap {
+		return // one of them must end first
+	}
+	refusal := n.automatic(number, a, n.now)
 	if refusal == nil {
 		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals"})
 		return

@@ -1,0 +1,162 @@
+package coord
+
+import (
+	"errors"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// step is an entry that names an incident, as good as it can be made there.
+type step struct {
+	name string
+	make func(w *world, id uint64) entry.Body
+}
+
+func decision(iss entry.Principal, act entry.Act) step {
+	return step{string(act) + " by " + string(iss), func(w *world, id uint64) entry.Body {
+		o := Order{Incident: id, Act: act}
+		if act == entry.ActRelease {
+			o.Members = []entry.Ref{"a#make"}
+		}
+		return w.order(iss, o)
+	}}
+}
+
+var tableSteps = []step{
+	{"signal", func(w *world, _ uint64) entry.Body { return w.signal("a", entry.StandingExecutor, "a#make") }},
+	decision("k", entry.ActContain),
+	decision("k", entry.ActAuthorize),
+	decision("k", entry.ActEscalate),
+	{"approval", func(w *world, id uint64) entry.Body { return w.answer("p2", id, "approve") }},
+	decision("p3", entry.ActDeny),
+	decision("k", entry.ActDeny),
+	decision("k", entry.ActAmend),
+	{"outcome", func(w *world, id uint64) entry.Body { return w.outcome("a", id, "a#make", entry.ResultFailed) }},
+	decision("o", entry.ActOverride),
+	decision("p3", entry.ActRelease),
+	{"record", func(w *world, id uint64) entry.Body {
+		r, err := w.state.DraftRecord(id)
+		if err != nil {
+			r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Signals: []entry.Disposition{}}
+			r.V, r.Aud, r.Wid = 1, origin, "w"
+		}
+		delete(r.Tally, "") // without an outcome
+		w.head("k", r)
+		return r
+	}},
+}
+
+// tableStates makes an incident that stands as the name says.
+var tableStates = []struct {
+	name  string
+	state IncidentState
+	make  func(w *world, id uint64)
+}{
+	{"REPORTED", Reported, func(*world, uint64) {}},
+	{"CONTAINED", Contained, func(w *world, id uint64) { w.decide("k", entry.ActContain, id) }},
+	{"ESCALATED", Escalated, func(w *world, id uint64) { w.decide("k", entry.ActEscalate, id) }},
+	{"ESCALATED, approved", Escalated, func(w *world, id uint64) {
+		w.decide("k", entry.ActEscalate, id)
+		w.put(w.answer("p1", id, "approve"))
+	}},
+	{"AUTHORIZED", Authorized, func(w *world, id uint64) { w.decide("k", entry.ActAuthorize, id) }},
+	{"AUTHORIZED, amend pending", Authorized, func(w *world, id uint64) {
+		w.decide("k", entry.ActAuthorize, id)
+		w.decide("k", entry.ActEscalate, id)
+	}},
+	{"AUTHORIZED, settled", Authorized, func(w *world, id uint64) {
+		w.decide("k", entry.ActAuthorize, id)
+		w.finish(id, entry.Restored)
+	}},
+	{"DISMISSED", Dismissed, func(w *world, id uint64) { w.decide("p1", entry.ActDeny, id) }},
+	{"RECOVERED", Recovered, func(w *world, id uint64) {
+		w.decide("k", entry.ActAuthorize, id)
+		w.finish(id, entry.Restored)
+		w.next()
+	}},
+	{"PARTIAL", Partial, func(w *world, id uint64) {
+		w.decide("k", entry.ActAuthorize, id)
+		w.finish(id, entry.ResultFailed)
+		w.next()
+	}},
+	{"FAILED", Failed, func(w *world, id uint64) {
+		w.decide("k", entry.ActAuthorize, id)
+		w.put(w.outcome("a", id, "a#make", entry.ResultFailed))
+		w.put(w.outcome("b", id, "b#pay", entry.Refused))
+		w.next()
+	}},
+}
+
+// finish compensates b#pay and gives a#make a result.
+func (w *world) finish(id uint64, r entry.Result) {
+	w.t.Helper()
+	w.put(w.outcome("a", id, "a#make", r))
+	w.compensate(id, "b#pay")
+}
+
+// tableWant is protocol.md, section 6, by state: the steps that are admitted, in
+// the order of tableSteps. Everything else is refused as state-conflict, unless
+// tableOther says otherwise.
+var tableWant = map[string][]string{
+	"REPORTED":                  {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"CONTAINED":                 {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"ESCALATED":                 {"signal", "contain by k", "escalate by k", "approval", "deny by p3"},
+	"ESCALATED, approved":       {"signal", "contain by k", "authorize by k", "escalate by k", "approval", "deny by p3"},
+	"AUTHORIZED":                {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
+	"AUTHORIZED, amend pending": {"signal", "escalate by k", "approval", "outcome", "override by o"},
+	"AUTHORIZED, settled":       {"escalate by k", "amend by k", "outcome", "override by o", "release by p3", "record"},
+	"DISMISSED":                 {"signal"}, // opens another
+	"RECOVERED":                 {"outcome", "release by p3"},
+	"PARTIAL":                   {"signal", "release by p3"},
+	"FAILED":                    {"signal", "release by p3"},
+}
+
+// TestTable tries every entry in every state.
+func TestTable(t *testing.T) {
+	for _, in := range tableStates {
+		for _, step := range tableSteps {
+			t.Run(in.name+"/"+step.name, func(t *testing.T) {
+				w := newWorld(t)
+				w.pipeline()
+				id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+				in.make(w, id)
+				w.is(id, in.state)
+				want := false
+				for _, name := range tableWant[in.name] {
+					want = want || name == step.name
+				}
+				err := w.admit(w.sign(step.make(w, id)))
+				refusal, _ := errors.AsType[*entry.Refusal](err)
+				switch {
+				case want && err != nil:
+					t.Errorf("refused: %v", err)
+				case !want && (refusal == nil || refusal.Problem != entry.StateConflict):
+					t.Errorf("%v, want state-conflict", err)
+				}
+				w.checkAll()
+			})
+		}
+	}
+}
+
+// TestTableOfUnknownIncidents names an incident that is none.
+func TestTableOfUnknownIncidents(t *testing.T) {
+	w := newWorld(t)
+	w.pipeline()
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	for _, step := range tableSteps[1:] {
+		body := step.make(w, id)
+		switch b := body.(type) {
+		case *entry.Decision:
+			b.Incident = 1
+		case *entry.Approval:
+			b.Incident = 1
+		case *entry.Outcome:
+			b.Incident = 1
+		case *entry.Record:
+			b.Incident = 1
+		}
+		w.refuse(w.sign(body), entry.UnknownSubject, "incident")
+	}
+}
