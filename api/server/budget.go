@@ -7,11 +7,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// budget bounds the memory that the bodies of batches take together, and the
-// part of it that one client may take. It is taken as bytes arrive: who
-// announces much and sends little keeps nobody out.
+// budget bounds what clients take together, and the part of it that one client
+// may take: bytes of batches, connections.
 type budget struct {
-	max, maxClient int64 // bytes
+	max, maxClient int64
 
 	mu     sync.Mutex
 	total  int64
@@ -22,7 +21,7 @@ func newBudget(limit, clientLimit int64) *budget {
 	return &budget{max: limit, maxClient: clientLimit, client: map[string]int64{}}
 }
 
-// take adds n bytes to what the client holds, or reports false and adds none.
+// take adds n to what the client holds, or reports false and adds none.
 func (b *budget) take(client string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +33,7 @@ func (b *budget) take(client string, n int64) bool {
 	return true
 }
 
-// give returns n bytes that the client took.
+// give returns n that the client took.
 func (b *budget) give(client string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,8 +43,8 @@ func (b *budget) give(client string, n int64) {
 	}
 }
 
-// budgetReader reads a body and takes what has arrived out of a budget, until
-// release.
+// budgetReader reads a body and takes what has arrived out of a budget of bytes,
+// until release: who announces much and sends little keeps nobody out.
 type budgetReader struct {
 	body   io.Reader
 	budget *budget

@@ -2,6 +2,10 @@ package server
 
 import "time"
 
+// DefaultConnections is the number of connections at a time, if
+// [Config].Connections says nothing.
+const DefaultConnections = 8192
+
 // Limits of everything that comes from outside; package api has those of a
 // body. [Config] has the defaults of those that can be set.
 const (

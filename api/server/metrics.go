@@ -23,6 +23,10 @@ type Metrics struct {
 	refusals *prometheus.CounterVec
 	streams  prometheus.Gauge
 
+	// Of connections.
+	connections prometheus.Gauge
+	closed      prometheus.Counter
+
 	// Of the log, whoever writes to it.
 	entries map[entry.Kind]prometheus.Counter
 	size    prometheus.Gauge
@@ -44,7 +48,11 @@ func NewMetrics() *Metrics {
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "arl_refusals_total", Help: "Refusals by problem type, or by HTTP status where there is none.",
 		}, []string{"problem"}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_event_streams", Help: "Event streams open."}),
+		streams:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_event_streams", Help: "Event streams open."}),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_connections", Help: "Connections open."}),
+		closed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "arl_connections_refused_total", Help: "Connections closed at once, because too many were open.",
+		}),
 		entries: map[entry.Kind]prometheus.Counter{},
 		size:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_log_size", Help: "Entries in the log."}),
 		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -62,7 +70,7 @@ func NewMetrics() *Metrics {
 	for _, kind := range entry.Kinds() {
 		m.entries[kind] = kinds.WithLabelValues(string(kind))
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.streams, kinds, m.size, m.commits, m.batches,
+	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

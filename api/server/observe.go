@@ -71,16 +71,19 @@ func newRequestID() string {
 	return id.String()
 }
 
-// clientOf returns what the rate limit takes for one client: an IPv4 address,
-// or the /64 of an IPv6 address. Whatever has neither is one client.
-func clientOf(c echo.Context) (string, error) {
-	address, _ := netip.ParseAddrPort(c.Request().RemoteAddr)
+// clientOf returns the client of a request.
+func clientOf(c echo.Context) string { return clientAt(c.Request().RemoteAddr) }
+
+// clientAt returns what every limit takes for one client: an IPv4 address, or
+// the /64 of an IPv6 address. Whatever has neither is one client.
+func clientAt(remote string) string {
+	address, _ := netip.ParseAddrPort(remote)
 	ip := address.Addr().Unmap()
 	if !ip.Is6() {
-		return ip.String(), nil
+		return ip.String()
 	}
-	prefix, err := ip.Prefix(64)
-	return prefix.String(), err
+	prefix, _ := ip.Prefix(64) // every IPv6 address has one
+	return prefix.String()
 }
 
 // withHead answers HEAD like GET; the connection leaves the body out. An event

@@ -94,7 +94,7 @@ func (s *Server) middleware(e *echo.Echo) {
 		Store: middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
 			Rate: rate.Limit(s.cfg.Rate), ExpiresIn: rateMemory,
 		}),
-		IdentifierExtractor: clientOf,
+		IdentifierExtractor: func(c echo.Context) (string, error) { return clientOf(c), nil },
 		DenyHandler: func(_ echo.Context, client string, _ error) error {
 			return entry.Refuse(entry.RateLimited, "", "more than %g requests a second from %s", s.cfg.Rate, client)
 		},

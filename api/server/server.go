@@ -69,6 +69,10 @@ type Config struct {
 	// one burst, a second's worth. An IPv6 address counts by its /64. 0: 5,000;
 	// negative: no limit. Behind a proxy all clients have one address.
 	Rate float64
+	// Connections is how many may be open at a time, from one address half of
+	// them; more are closed at once. Each takes a file descriptor, which the
+	// ledger needs too. 0: [DefaultConnections].
+	Connections int
 	// HeaderTimeout bounds the time for a request's header, ReadTimeout that for
 	// the whole request, WriteTimeout that for the answer (of an event stream:
 	// for each write), IdleTimeout that between two requests. 0: 5 s, 1 min,
@@ -97,6 +101,9 @@ func (c *Config) withDefaults() (*Config, error) {
 	}
 	if d.Rate == 0 {
 		d.Rate = rateDefault
+	}
+	if d.Connections <= 0 {
+		d.Connections = DefaultConnections
 	}
 	for _, bound := range []struct {
 		set      *time.Duration
@@ -163,6 +170,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
+	most := int64(s.cfg.Connections)
+	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.connections, s.metrics.closed}
 	served := make(chan error, 1)
 	go func() {
 		if s.cfg.TLS != nil {

@@ -125,11 +125,7 @@ func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
 // postBatch registers an ordered prefix of the lines (REG-10). If nothing was
 // registered the answer is the problem, as for one envelope.
 func (s *Server) postBatch(c echo.Context) error {
-	client, err := clientOf(c)
-	if err != nil {
-		return err
-	}
-	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: client}
+	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
 	defer body.release()
 	entries, refused, err := readBatch(body)
 	if err != nil {

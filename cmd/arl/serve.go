@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -119,7 +120,7 @@ func brokenLog(err error) error {
 func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, metrics *server.Metrics) (err error) {
 	config := &server.Config{
 		Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coordinator,
-		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate,
+		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
 	}
 	if o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" {
 		if config.TLS, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
@@ -160,6 +161,16 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, metrics *
 		return errors.Join(err, listener.Close())
 	}
 	return s.Run(ctx, listener)
+}
+
+// connections is how many the server may hold: the default, or half of the files
+// that the process may open, since the database needs some.
+func connections() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return server.DefaultConnections
+	}
+	return int(min(files.Cur/2, server.DefaultConnections))
 }
 
 func listenURL(listener net.Listener, encrypted bool) string {
