@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -30,7 +31,7 @@ func (a *app) versionCommand() *cobra.Command {
 					}
 				}
 			}
-			return a.printObject(v, field{"version", v.Version}, field{"revision", v.Revision},
+			return a.printObject(v, field{"version", v.Version}, field{"revision", cmp.Or(v.Revision, "unknown")},
 				field{"go", v.Go}, field{"platform", v.Platform})
 		},
 	}
