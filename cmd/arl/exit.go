@@ -106,7 +106,7 @@ func systemCode(err error) int {
 		return exitNotFound
 	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrAnchor):
 		return exitInconsistent
-	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, run.ErrUsed):
 		return exitConflict
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

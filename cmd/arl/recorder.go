@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,6 +218,12 @@ func (a *app) engineSigner(ctx context.Context, reg *openRegistry, o *recoverOpt
 	path := filepath.Join(home, "keys", profileName(reg.root.Origin), string(principalEngine)+".key")
 	loaded, err := a.loadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if reg.profile == nil {
+			return nil, withExit(exitDenied, fmt.Errorf("no authority of %s is on this machine to enrol an engine: let it run arl agent enrol --roles engine, and pass --key", reg.root.Origin))
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, err
+		}
 		loaded, err = keys.Generate(path, keys.Ed25519, a.forNewKeys(passphraseGiven()))
 	}
 	if err != nil {
@@ -225,7 +232,7 @@ func (a *app) engineSigner(ctx context.Context, reg *openRegistry, o *recoverOpt
 	switch owner, counts := chain.Owner(loaded.Public().KeyID()); {
 	case owner == principalEngine && counts:
 		return &signer{loaded, owner}, nil
-	case owner != "":
+	case owner != "" || reg.profile == nil:
 		return nil, withExit(exitDenied, fmt.Errorf("the key %s no longer counts: move it away, and another one is made and enrolled", path))
 	}
 	return &signer{loaded, principalEngine}, a.enrolEngine(ctx, reg, loaded)
@@ -233,9 +240,6 @@ func (a *app) engineSigner(ctx context.Context, reg *openRegistry, o *recoverOpt
 
 // enrolEngine grants the role engine in the name of the policy's authority.
 func (a *app) enrolEngine(ctx context.Context, reg *openRegistry, key *keys.Signer) error {
-	if reg.profile == nil {
-		return withExit(exitDenied, fmt.Errorf("no authority of %s is on this machine to enrol the engine: let it run arl agent enrol --roles engine, and pass --key", reg.root.Origin))
-	}
 	path, err := reg.profile.key(principalAuthority)
 	if err != nil {
 		return err

@@ -167,10 +167,11 @@ func (a *app) execute(ctx context.Context, r *run.Run, o *recoverOptions, origin
 		info.EndedAt, info.Partial = time.Now().UnixMilli(), report.Partial
 		err = errors.Join(err, r.Dir.WriteInfo(info))
 	}
-	a.summarize(&report, o.out)
 	if err != nil {
+		a.interrupted(&report, o.out)
 		return err
 	}
+	a.summarize(&report, o.out)
 	if err := a.printCounts(&report); err != nil {
 		return err
 	}
@@ -313,6 +314,14 @@ func (a *app) summarize(r *run.Report, out string) {
 	}
 	if out != "" {
 		fmt.Fprintf(a.err, "report: %s\n", filepath.Join(out, run.SummaryFile))
+	}
+}
+
+// interrupted tells how far a run came that did not come to its end.
+func (a *app) interrupted(r *run.Report, out string) {
+	fmt.Fprintf(a.err, "partial: ended after %d cases, run root so far %s\n", r.Total, r.RunRoot)
+	if out != "" {
+		fmt.Fprintf(a.err, "report: %s; --resume goes on from here\n", filepath.Join(out, run.SummaryFile))
 	}
 }
 

@@ -45,12 +45,21 @@ func TestMain(m *testing.M) {
 //	append FILE OTHER     appends the content of another file
 //	certificates          makes ca.pem, and server and client certificates of it with their keys
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
+//
+// SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
+// the default policy.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.FromSlash("../../testdata/scripts"),
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ARL_HOME", filepath.Join(env.WorkDir, "home"))
+			scenario, err := filepath.Abs("../../testdata/tool_chain_failures.ndjson")
+			if err != nil {
+				return err
+			}
+			env.Setenv("SCENARIO", scenario)
+			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "../coord/recovery/default.yaml"))
 			env.Values[serverKey{}] = new(scriptServer)
 			return nil
 		},

@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		fmt.Fprintf(&at, ": field %s", e.Field)
 	}
-	return fmt.Sprintf("run: import %s%s: %s (%s); %s", e.File, at.String(), e.Detail, e.Problem, e.Remedy)
+	return fmt.Sprintf("run: read %s%s: %s (%s); %s", e.File, at.String(), e.Detail, e.Problem, e.Remedy)
 }
 
 // malformed makes the most common error; remedy says what would be right.

@@ -116,7 +116,7 @@ func TestBadInput(t *testing.T) {
 // An error says everything in one line.
 func TestErrorText(t *testing.T) {
 	_, errs := importAll(t, Attempts, `{"case": "a", "cost_usd": -1}`)
-	const want = `run: import folder/file.json: record 1: line 1: field /cost_usd: is negative; case "a" is not imported (malformed); write an amount of at least 0, or leave it out`
+	const want = `run: read folder/file.json: record 1: line 1: field /cost_usd: is negative; case "a" is not imported (malformed); write an amount of at least 0, or leave it out`
 	if got := errs[0].Error(); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
