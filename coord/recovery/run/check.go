@@ -103,7 +103,7 @@ func (s *Step) check() *Error {
 		checkName("/id", s.ID), checkName("/agent", string(s.Agent)), checkSize("/tool", s.Tool, toolMax),
 		oneOf(effects()...)("/effect", string(s.Effect)), optional("/input_digest", s.InputDigest, checkDigest),
 		checkLen("/parents", len(s.Parents), 0, parentsMax), checkLen("/attempts", len(s.Attempts), 0, attemptsMax),
-		s.Attempt.check())
+		s.Attempt.check(), prefixed("/expect", s.Expect.check()))
 	if wrong != nil {
 		return wrong
 	}

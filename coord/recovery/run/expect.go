@@ -1,9 +1,312 @@
 package run
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
-// Expect is what a live run demands of a step's output.
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Expect is what a live run demands of a step's output, and how it scores it.
+// An output that does not fit the schema is malformed; one that fails a
+// required check, or scores below ConfidenceMinPPM, fails its gate; one with
+// too few citations is ungrounded.
 type Expect struct {
-	// Schema is a JSON Schema that the output fits.
+	// Schema is a JSON Schema (2020-12) that the output fits. It refers to
+	// nothing outside of itself.
 	Schema jsontext.Value `json:"schema,omitzero"`
+	// Checks look at the output; the score is the share of their weights that
+	// passed.
+	Checks []Check `json:"checks,omitzero"`
+	// ConfidenceMinPPM is the least score, in parts per million.
+	ConfidenceMinPPM *int64 `json:"confidence_min_ppm,omitzero"`
+	// CitationsAt is a JSON pointer to the strings in the output that say what
+	// it rests on; CitationsMin is how many there have to be.
+	CitationsAt  string `json:"citations_at,omitzero"`
+	CitationsMin int64  `json:"citations_min,omitzero"`
+}
+
+// Check looks at one value of an output in one way.
+type Check struct {
+	// Name is a word for the check: the reason of a failure is check.NAME.
+	Name string `json:"name"`
+	// Weight in the score; 0 counts as 1.
+	Weight int64 `json:"weight,omitzero"`
+	// Required: without it there is no success, whatever the score.
+	Required bool `json:"required,omitzero"`
+	// At is a JSON pointer to the value; empty is the whole output. A value
+	// that is not there fails the check.
+	At string `json:"at,omitzero"`
+
+	// Equals is the value itself, Contains a part of a text, Matches a regular
+	// expression (RE2) for all of a text, Min and Max bounds of an integer.
+	// Tool is a tool of the live configuration that judges: it gets input and
+	// output, and a score_ppm in its answer counts as a part of the weight.
+	Equals   jsontext.Value `json:"equals,omitzero"`
+	Contains string         `json:"contains,omitzero"`
+	Matches  string         `json:"matches,omitzero"`
+	Min      *int64         `json:"min,omitzero"`
+	Max      *int64         `json:"max,omitzero"`
+	Tool     string         `json:"tool,omitzero"`
+}
+
+// onePPM is all of something, in parts per million.
+const onePPM = 1_000_000
+
+// check refuses what cannot be demanded.
+func (e *Expect) check() *Error {
+	if e == nil {
+		return nil
+	}
+	if _, wrong := e.compile(); wrong != nil {
+		return wrong
+	}
+	wrong := firstOf(checkCount("/confidence_min_ppm", e.ConfidenceMinPPM), checkCount("/citations_min", &e.CitationsMin),
+		checkPointer("/citations_at", e.CitationsAt), checkLen("/checks", len(e.Checks), 0, checksMax))
+	if wrong == nil && e.ConfidenceMinPPM != nil && *e.ConfidenceMinPPM > onePPM {
+		wrong = malformed("/confidence_min_ppm", fmt.Sprintf("is %d", *e.ConfidenceMinPPM), "write parts per million, at most 1000000")
+	}
+	for i := range e.Checks {
+		wrong = firstOf(wrong, below("/checks", i, e.Checks[i].check()))
+	}
+	return wrong
+}
+
+func (c *Check) check() *Error {
+	wrong := firstOf(checkWord("/name", c.Name), checkCount("/weight", &c.Weight), checkPointer("/at", c.At),
+		checkSize("/contains", c.Contains, textMax), checkSize("/matches", c.Matches, textMax), checkSize("/tool", c.Tool, toolMax))
+	if wrong != nil {
+		return wrong
+	}
+	if c.Weight > weightMax {
+		return malformed("/weight", fmt.Sprintf("is %d", c.Weight), fmt.Sprintf("write at most %d", weightMax))
+	}
+	if _, err := regexp.Compile(c.Matches); err != nil {
+		return malformed("/matches", "is no regular expression: "+err.Error(), "write one in the syntax of RE2")
+	}
+	looks := 0
+	for _, there := range []bool{len(c.Equals) > 0, c.Contains != "", c.Matches != "", c.Min != nil || c.Max != nil, c.Tool != ""} {
+		if there {
+			looks++
+		}
+	}
+	if looks != 1 {
+		return malformed("", fmt.Sprintf("looks at the output in %d ways", looks), "write one of equals, contains, matches, min and max, tool")
+	}
+	return nil
+}
+
+func checkPointer(field, pointer string) *Error {
+	if !jsontext.Pointer(pointer).IsValid() || len(pointer) > textMax {
+		return malformed(field, fmt.Sprintf("%.60q is no JSON pointer", pointer), "write one such as /items/0/price")
+	}
+	return nil
+}
+
+// compile gives the schema, nil without one.
+func (e *Expect) compile() (*jsonschema.Schema, *Error) {
+	if len(e.Schema) == 0 {
+		return nil, nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Schema))
+	if err != nil {
+		return nil, malformed("/schema", "is not JSON: "+err.Error(), "write a JSON Schema")
+	}
+	const url = "urn:expect"
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is fetched
+	if err := compiler.AddResource(url, doc); err != nil {
+		return nil, malformed("/schema", "is no schema: "+err.Error(), "write a JSON Schema")
+	}
+	schema, err := compiler.Compile(url)
+	if err != nil {
+		return nil, malformed("/schema", "is no schema: "+cut(err.Error(), toolMax), "write a JSON Schema (2020-12) that refers to nothing outside of itself")
+	}
+	return schema, nil
+}
+
+// verdict is what the demands say of an output.
+type verdict struct {
+	// code is the provider code of the failure: malformed_output,
+	// quality_gate_failed or ungrounded_output; empty for an output that fits.
+	code       string
+	reason     string
+	verified   bool // something looked at it and was satisfied
+	confidence *int64
+	citations  []string
+}
+
+// judgement gives the score of a check in parts per million.
+type judgement func(c *Check, value jsontext.Value) (ppm int64, err error)
+
+// judge compares an output with the demands. The tool of a check is asked
+// through ask; its error ends the run.
+func (e *Expect) judge(output jsontext.Value, ask judgement) (verdict, error) {
+	if e == nil {
+		return verdict{}, nil
+	}
+	schema, wrong := e.compile()
+	if wrong != nil {
+		return verdict{}, wrong
+	}
+	if schema != nil {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(output))
+		if err != nil || schema.Validate(value) != nil {
+			return verdict{code: "malformed_output", reason: "schema_violation"}, nil
+		}
+	}
+	v := verdict{verified: schema != nil, citations: citations(output, e.CitationsAt)}
+	if int64(len(v.citations)) < e.CitationsMin {
+		v.code, v.reason, v.verified = "ungrounded_output", "citations_missing", false
+		return v, nil
+	}
+	if e.CitationsMin > 0 {
+		v.verified = true
+	}
+	return v, e.score(&v, output, ask)
+}
+
+// score runs the checks.
+func (e *Expect) score(v *verdict, output jsontext.Value, ask judgement) error {
+	if len(e.Checks) == 0 {
+		return nil
+	}
+	var passed, total int64
+	var required, failed string // the first check that did not pass
+	for i := range e.Checks {
+		c := &e.Checks[i]
+		ppm, err := c.look(output, ask)
+		if err != nil {
+			return err
+		}
+		weight := max(1, c.Weight)
+		passed, total = passed+weight*ppm, total+weight
+		if ppm < onePPM {
+			failed = cmp.Or(failed, c.Name)
+			if c.Required {
+				required = cmp.Or(required, c.Name)
+			}
+		}
+	}
+	score := passed / total
+	v.confidence, v.verified = &score, true
+	if required != "" || e.ConfidenceMinPPM != nil && score < *e.ConfidenceMinPPM {
+		v.code, v.verified = "quality_gate_failed", false
+		v.reason = cut("check."+cmp.Or(required, failed), codeMax)
+	}
+	return nil
+}
+
+// look scores one check.
+func (c *Check) look(output jsontext.Value, ask judgement) (int64, error) {
+	value, ok := valueAt(output, c.At)
+	if !ok {
+		return 0, nil
+	}
+	text := contentText(value)
+	passed := false
+	switch {
+	case c.Tool != "":
+		return ask(c, value)
+	case len(c.Equals) > 0:
+		passed = sameJSON(value, c.Equals)
+	case c.Contains != "":
+		passed = strings.Contains(text, c.Contains)
+	case c.Matches != "":
+		whole, err := regexp.MatchString(`^(?:`+c.Matches+`)$`, text)
+		passed = whole && err == nil
+	default:
+		n, err := strconv.ParseInt(text, 10, 64)
+		passed = err == nil && value.Kind() == '0' && (c.Min == nil || n >= *c.Min) && (c.Max == nil || n <= *c.Max)
+	}
+	if passed {
+		return onePPM, nil
+	}
+	return 0, nil
+}
+
+// sameJSON says whether two values are the same in canonical form.
+func sameJSON(a, b jsontext.Value) bool {
+	a, b = a.Clone(), b.Clone()
+	return a.Canonicalize() == nil && b.Canonicalize() == nil && bytes.Equal(a, b)
+}
+
+// valueAt gives the value that a JSON pointer names.
+func valueAt(doc jsontext.Value, pointer string) (jsontext.Value, bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(doc))
+	for token := range jsontext.Pointer(pointer).Tokens() {
+		if !enter(dec, token) {
+			return nil, false
+		}
+	}
+	value, err := dec.ReadValue()
+	return value.Clone(), err == nil
+}
+
+// enter moves a decoder to a member or element of the value before it.
+func enter(dec *jsontext.Decoder, token string) bool {
+	kind := dec.PeekKind()
+	if _, err := dec.ReadToken(); err != nil || kind != '{' && kind != '[' {
+		return false
+	}
+	for i := 0; ; i++ {
+		name := strconv.Itoa(i)
+		if kind == '{' {
+			member, err := dec.ReadToken()
+			if err != nil || member.Kind() != '"' {
+				return false
+			}
+			name = member.String()
+		} else if dec.PeekKind() == ']' {
+			return false
+		}
+		if name == token {
+			return true
+		}
+		if dec.SkipValue() != nil {
+			return false
+		}
+	}
+}
+
+// citations are the strings at a pointer, as far as they are of a size to be
+// kept.
+func citations(output jsontext.Value, pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	list, ok := valueAt(output, pointer)
+	if !ok {
+		return nil
+	}
+	var all []string
+	dec := jsontext.NewDecoder(bytes.NewReader(list))
+	for {
+		token, err := dec.ReadToken()
+		if err != nil || len(all) == citationsMax {
+			return all
+		}
+		if text := token.String(); token.Kind() == '"' && text != "" && len(text) <= citationMax {
+			all = append(all, text)
+		}
+	}
+}
+
+// replaySafety says whether a step may be executed again, from what a failed
+// attempt left of its effect.
+func replaySafety(step *Step, left entry.Effects) entry.ReplaySafety {
+	switch {
+	case left == entry.EffectsNone, step.Effect == entry.EffectNone, step.Idempotent:
+		return entry.ReplaySafe
+	case left == entry.EffectsComplete:
+		return entry.ReplayUnsafe
+	}
+	return entry.ReplayUnknown
 }

@@ -1,0 +1,222 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+)
+
+// LiveConfig says what a live run may call.
+type LiveConfig struct {
+	// Models are the models by the names that scenario and policy give them.
+	Models map[string]LiveModel `yaml:"models"`
+	// DefaultModel runs the steps that name no model.
+	DefaultModel string `yaml:"default_model"`
+	// Tools are the tools by the names of the steps.
+	Tools map[string]LiveTool `yaml:"tools"`
+
+	// LookupEnv reads the environment; nil: that of the process.
+	LookupEnv func(name string) (string, bool) `yaml:"-"`
+}
+
+// LiveModel is a model at an endpoint in the form of OpenAI's chat completions.
+type LiveModel struct {
+	// BaseURL is what stands before /chat/completions.
+	BaseURL string `yaml:"base_url"`
+	// Model is what the endpoint calls it; empty: its name here.
+	Model string `yaml:"model"`
+	// KeyEnv names the environment variable with the API key; empty: none is
+	// sent.
+	KeyEnv string `yaml:"key_env"`
+	// TimeoutMS bounds a call; 0 is two minutes.
+	TimeoutMS int64 `yaml:"timeout_ms"`
+	// Concurrency bounds the calls at once; 0: no bound.
+	Concurrency int64 `yaml:"concurrency"`
+	// Before and Instead are those of [LiveTool].
+	Before  map[string]Call   `yaml:"before"`
+	Instead map[string]string `yaml:"instead"`
+}
+
+// LiveTool is a tool: a request over HTTP or a process.
+type LiveTool struct {
+	Call `yaml:",inline"`
+	// Envelope says that an answer is {output, status, reason, effects,
+	// confidence_ppm, citations, error}; else all of it is the output.
+	Envelope bool `yaml:"envelope"`
+	// Concurrency bounds the calls at once; 0: no bound.
+	Concurrency int64 `yaml:"concurrency"`
+	// Probe asks the authoritative state whether the effect of a step took
+	// place. It answers {effects: none | complete | unknown, output}, has no
+	// effect itself, and is repeated when it cannot be reached.
+	Probe *Call `yaml:"probe"`
+	// Before is what is called before an attempt that goes a way: by the
+	// variant of retry_altered, or the strategy. It may answer {input}.
+	Before map[string]Call `yaml:"before"`
+	// Instead is the tool that is called in place of this one, by the same
+	// names.
+	Instead map[string]string `yaml:"instead"`
+}
+
+// Call is one request over HTTP or one process. Both get a JSON object with
+// the input of the step (docs/scenario.md), in the body or on standard input.
+type Call struct {
+	// URL is where the request goes, with Method, POST by default.
+	URL    string `yaml:"url"`
+	Method string `yaml:"method"`
+	// Headers are sent as they are, HeaderEnv with the values of environment
+	// variables.
+	Headers   map[string]string `yaml:"headers"`
+	HeaderEnv map[string]string `yaml:"header_env"`
+
+	// Command is a program and its arguments; no shell reads them. Dir is its
+	// working directory, Env names the variables of the environment that it
+	// gets beside PATH and ARL_….
+	Command []string `yaml:"command"`
+	Dir     string   `yaml:"dir"`
+	Env     []string `yaml:"env"`
+
+	// Raw sends only the input of the step, without the object around it.
+	Raw bool `yaml:"raw"`
+	// TimeoutMS bounds the call; 0 is two minutes.
+	TimeoutMS int64 `yaml:"timeout_ms"`
+}
+
+// DecodeLive reads the configuration of a live run from YAML. The name stands
+// in errors.
+func DecodeLive(name string, doc []byte) (*LiveConfig, error) {
+	if len(doc) > liveBytesMax {
+		return nil, &Error{Problem: entry.TooLarge, File: name, Detail: fmt.Sprintf("is larger than %d bytes", liveBytesMax), Remedy: "remove tools that no step names"}
+	}
+	var c LiveConfig
+	if err := yaml.UnmarshalWithOptions(doc, &c, yaml.Strict()); err != nil {
+		wrong := malformed("", "is no live configuration: "+cut(err.Error(), toolMax), "write models and tools as docs/scenario.md describes them")
+		wrong.File = name
+		if at, ok := errors.AsType[yaml.Error](err); ok {
+			wrong.Detail = "is no live configuration: " + cut(at.GetMessage(), toolMax)
+			if token := at.GetToken(); token != nil && token.Position != nil {
+				wrong.Line = token.Position.Line
+			}
+		}
+		return nil, wrong
+	}
+	if wrong := c.check(); wrong != nil {
+		wrong.File = name
+		return nil, wrong
+	}
+	return &c, nil
+}
+
+// check refuses what cannot be called.
+func (c *LiveConfig) check() *Error {
+	if c.DefaultModel != "" {
+		if _, ok := c.Models[c.DefaultModel]; !ok {
+			return malformed("/default_model", fmt.Sprintf("%q is none of the models", c.DefaultModel), "name one of models")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		m, known := c.Models[name], func(other string) bool { _, ok := c.Models[other]; return ok }
+		wrong := firstOf(checkName("", name), checkURL("/base_url", m.BaseURL), checkCount("/timeout_ms", &m.TimeoutMS), checkPlaces(m.Concurrency),
+			checkWays(m.Before, m.Instead, known))
+		if wrong != nil {
+			return prefixed("/models/"+name, wrong)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		t, known := c.Tools[name], func(other string) bool { _, ok := c.Tools[other]; return ok }
+		wrong := firstOf(checkSize("", name, toolMax), t.Call.check(), checkPlaces(t.Concurrency), checkWays(t.Before, t.Instead, known))
+		if t.Probe != nil {
+			wrong = firstOf(wrong, prefixed("/probe", t.Probe.check()))
+		}
+		if wrong != nil {
+			return prefixed("/tools/"+name, wrong)
+		}
+	}
+	return nil
+}
+
+// checkWays refuses ways that no policy takes.
+func checkWays(before map[string]Call, instead map[string]string, known func(string) bool) *Error {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		call := before[key]
+		if wrong := firstOf(checkWay("/before/"+key, key), prefixed("/before/"+key, call.check())); wrong != nil {
+			return wrong
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(instead)) {
+		if wrong := checkWay("/instead/"+key, key); wrong != nil {
+			return wrong
+		}
+		if !known(instead[key]) {
+			return malformed("/instead/"+key, fmt.Sprintf("names %.60q, which is not there", instead[key]), "name one that this file configures")
+		}
+	}
+	return nil
+}
+
+// checkWay refuses a name that is neither a variant nor a strategy that
+// executes a step again otherwise.
+func checkWay(field, key string) *Error {
+	var names []string
+	for _, v := range recovery.Variants() {
+		names = append(names, string(v))
+	}
+	for _, s := range []recovery.Strategy{recovery.StateReset, recovery.FailReassign, recovery.CheckpointResume} {
+		names = append(names, string(s))
+	}
+	return oneOf(names...)(field, key)
+}
+
+func (c *Call) check() *Error {
+	if wrong := checkCount("/timeout_ms", &c.TimeoutMS); wrong != nil {
+		return wrong
+	}
+	switch {
+	case (c.URL == "") == (len(c.Command) == 0):
+		return malformed("", "has not one of url and command", "write where it is called")
+	case c.URL != "":
+		return checkURL("/url", c.URL)
+	}
+	if _, err := exec.LookPath(c.Command[0]); err != nil && c.Dir == "" {
+		return malformed("/command", fmt.Sprintf("%.60q is no program: %v", c.Command[0], errors.Unwrap(err)), "name a program that is installed, or its path")
+	}
+	return nil
+}
+
+func checkURL(field, text string) *Error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return malformed(field, fmt.Sprintf("%.100q is no address", text), "write one that begins with https:// or http://")
+	}
+	if u.User != nil {
+		return malformed(field, "holds a password", "take it from the environment with header_env or key_env")
+	}
+	return nil
+}
+
+func checkPlaces(n int64) *Error {
+	const most = 10_000
+	if n < 0 || n > most {
+		return malformed("/concurrency", fmt.Sprintf("is %d", n), fmt.Sprintf("write 0 to %d", most))
+	}
+	return nil
+}
+
+// environment is what a process gets: PATH, the named variables, and ours.
+func (l *Live) environment(names []string, own ...string) []string {
+	var all []string
+	for _, name := range append([]string{"PATH"}, names...) {
+		if value, ok := l.config.LookupEnv(name); ok && !strings.HasPrefix(name, "ARL_") {
+			all = append(all, name+"="+value)
+		}
+	}
+	return append(all, own...)
+}
