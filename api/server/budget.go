@@ -8,7 +8,7 @@ import (
 )
 
 // budget bounds what clients take together, and the part of it that one client
-// may take: bytes of batches, connections.
+// may take: bytes of batches, connections, event streams.
 type budget struct {
 	max, maxClient int64
 

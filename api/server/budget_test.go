@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,13 +56,7 @@ func TestSlowBatchesKeepNobodyOut(t *testing.T) {
 // answered, well or ill.
 func TestBatchMemory(t *testing.T) {
 	n := start(t, nil)
-	cfg := *n.cfg
-	cfg.Metrics = nil
-	s, err := server.New(&cfg)
-	must(t, err)
-	web := httptest.NewServer(s.Handler())
-	defer web.Close()
-	n.url = web.URL
+	s := n.again()
 	sent := []*entry.Entry{n.good(), n.good()}
 	batch := batchOf(sent...)
 	size := int64(len(batch))

@@ -25,11 +25,12 @@ func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse,
 	if err != nil {
 		return nil, err
 	}
-	if !s.streams.TryAcquire(1) {
-		return nil, asFailure(entry.Refuse(entry.RateLimited, "", "%d event streams are open", maxStreams))
+	client := clientOf(r.c)
+	if !s.streams.take(client, 1) {
+		return nil, asFailure(entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client))
 	}
 	return &huma.StreamResponse{Body: func(huma.Context) {
-		defer s.streams.Release(1)
+		defer s.streams.give(client, 1)
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 		s.stream(r.c, next)

@@ -153,6 +153,26 @@ func TestEventsHeartbeat(t *testing.T) {
 	}
 }
 
+// There are as many streams as the limit says, and not one more; a place is free
+// when its stream has ended.
+func TestEventsAreBounded(t *testing.T) {
+	for _, limits := range [][2]int64{{2, 4}, {4, 2}} { // together, of one client
+		n := start(t, nil)
+		n.again().SetStreams(limits[0], limits[1])
+		first, _ := n.events("/v1/events", ""), n.events("/v1/events", "")
+		n.problem(n.get("/v1/events"), entry.RateLimited, http.StatusTooManyRequests)
+		must(t, first.response.Body.Close())
+		for {
+			response, err := http.DefaultClient.Do(n.request(http.MethodGet, "/v1/events", "", nil))
+			must(t, err)
+			must(t, response.Body.Close())
+			if response.StatusCode == http.StatusOK {
+				break // the server has seen that the first one is gone
+			}
+		}
+	}
+}
+
 // An index that the log does not have is refused: a log never shrinks.
 func TestEventsBeyondTheLog(t *testing.T) {
 	n := start(t, nil)

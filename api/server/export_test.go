@@ -39,6 +39,12 @@ const MaxIssuerEvidence = maxIssuerEvidence
 // client.
 func (s *Server) SetBatchMemory(limit, clientLimit int64) { s.batches = newBudget(limit, clientLimit) }
 
+// SetStreams bounds the event streams, together and of one client.
+func (s *Server) SetStreams(limit, clientLimit int64) { s.streams = newBudget(limit, clientLimit) }
+
+// MaxScan is the number of entries that one page looks at.
+const MaxScan = maxScan
+
 // TakeBatchMemory takes bytes as a batch of the client that is under way, or
 // reports false.
 func (s *Server) TakeBatchMemory(client string, n int64) bool { return s.batches.take(client, n) }

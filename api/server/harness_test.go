@@ -139,6 +139,19 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	})
 }
 
+// again serves the same log by another server, which later requests go to.
+func (n *node) again() *server.Server {
+	n.t.Helper()
+	cfg := *n.cfg
+	cfg.Metrics = nil
+	s, err := server.New(&cfg)
+	must(n.t, err)
+	web := httptest.NewServer(s.Handler())
+	n.t.Cleanup(web.Close)
+	n.url = web.URL
+	return s
+}
+
 func newSigner(tb testing.TB) *keys.Signer {
 	tb.Helper()
 	_, private, err := ed25519.GenerateKey(nil)

@@ -18,8 +18,10 @@ const (
 	// maxScan is the number of entries that one page looks at: a page of a rare
 	// combination of filters may end before it is full.
 	maxScan = 8192
-	// maxStreams is the number of event streams at a time.
-	maxStreams = 1024
+	// maxStreams is the number of event streams at a time, maxClientStreams that
+	// of one client.
+	maxStreams       = 1024
+	maxClientStreams = maxStreams / 2
 	// streamBlock is the number of entries that an event stream reads at once.
 	streamBlock = 256
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"recoveryledger/api"
+	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -70,6 +71,33 @@ func (n *node) mixed() (find func(match func(e *entry.Entry, index uint64) bool)
 			}
 		}
 		return found
+	}
+}
+
+// A page looks at so many entries and not at one more: it ends before it is full,
+// and the list goes on behind it.
+func TestListOfRareEntries(t *testing.T) {
+	n := start(t, nil)
+	for left := server.MaxScan; left > 0; left -= min(left, api.MaxBatchLines) {
+		var batch []*entry.Entry
+		for range min(left, api.MaxBatchLines) {
+			batch = append(batch, n.good())
+		}
+		if a := n.post(api.MediaNDJSON, batchOf(batch...)); a.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", a.Status, a.body)
+		}
+	}
+	const rare = "/v1/entries?workflow=flow-1&kind=signal"
+	if page := value[api.Page](n, rare); len(page.Entries) != 0 || page.Next != "" {
+		t.Fatalf("at the limit: %d entries, next %q", len(page.Entries), page.Next)
+	}
+	x := n.execution()
+	n.register(sign(t, n.agent, x), sign(t, n.agent, n.signal(x.Ref())))
+	if page := value[api.Page](n, rare); len(page.Entries) != 0 || page.Next == "" {
+		t.Fatalf("past the limit: %d entries, next %q", len(page.Entries), page.Next)
+	}
+	if found, pages := n.list(rare); len(found) != 1 || found[0] != n.log.Head().Size-1 || pages != 2 {
+		t.Fatalf("found %v on %d pages", found, pages)
 	}
 }
 

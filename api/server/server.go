@@ -30,7 +30,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/semaphore"
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
@@ -129,8 +128,8 @@ type Server struct {
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
 
-	batches *budget             // of batches under way
-	streams *semaphore.Weighted // event streams under way
+	batches *budget // bytes of batches under way
+	streams *budget // event streams under way
 
 	// draining is closed when the server is about to end: it is no longer
 	// ready, and event streams end.
@@ -148,7 +147,7 @@ func New(c *Config) (*Server, error) {
 		cfg: cfg, log: cfg.Log, coord: cfg.Coordinator, metrics: cfg.Metrics,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
-		streams:  semaphore.NewWeighted(maxStreams),
+		streams:  newBudget(maxStreams, maxClientStreams),
 		draining: make(chan struct{}),
 	}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
@@ -60,6 +61,47 @@ func TestSubmitIsIdempotent(t *testing.T) {
 	}
 	if n.log.Head().Size != size {
 		t.Fatal("a duplicate was appended")
+	}
+}
+
+// What is registered is answered for ever, whatever has become of the time, the
+// quota and the key since (REG-2); what is new is refused for it.
+func TestSubmitAgainWhateverTimeQuotaAndKey(t *testing.T) {
+	for _, c := range []struct {
+		desc   string
+		change func(n *node, key *keys.Signer)
+		want   entry.Problem
+		status int
+	}{
+		{"time", func(n *node, _ *keys.Signer) {
+			p := n.follower()
+			p.Windows.IatMS = 20_000
+			n.register(sign(t, n.authority, p))
+		}, entry.Stale, http.StatusUnprocessableEntity},
+		{"quota", func(n *node, _ *keys.Signer) {
+			p := n.follower()
+			p.Quotas.EntriesPerHour = 1
+			n.register(sign(t, n.authority, p))
+		}, entry.RateLimited, http.StatusTooManyRequests},
+		{"key", func(n *node, key *keys.Signer) { n.register(sign(t, n.authority, n.revocation("agent-2", key))) },
+			entry.UnknownIssuer, http.StatusUnauthorized},
+	} {
+		t.Run(c.desc, func(t *testing.T) {
+			n := start(t, nil)
+			key := n.another()
+			x := n.execution()
+			x.Iss = "agent-2"
+			x.Iat -= 200
+			e := sign(t, key, x)
+			first := n.receipt(n.post(api.MediaJSON, e.AppendEnvelope(nil)), http.StatusCreated)
+			c.change(n, key)
+			receipt := n.receipt(n.post(api.MediaJSON, e.AppendEnvelope(nil)), http.StatusOK)
+			if receipt.Index != first.Index || !bytes.Equal(receipt.Leaf, first.Leaf) {
+				t.Fatalf("entry %d, registered as %d", receipt.Index, first.Index)
+			}
+			x.JTI = uuid.NewString()
+			n.problem(n.post(api.MediaJSON, sign(t, key, x).AppendEnvelope(nil)), c.want, c.status)
+		})
 	}
 }
 
