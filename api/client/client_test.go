@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -349,12 +350,43 @@ func TestUnresponsiveServer(t *testing.T) {
 			t.Fatal("an event of nobody")
 		}
 	}
-	n.pass(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", api.MediaJSON)
-		_, _ = io.Copy(w, strings.NewReader(strings.Repeat(" ", 2<<20)))
-	})
-	if _, err := n.client(nil).Log(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
-		t.Fatalf("error %v", err)
+}
+
+// An answer is read up to its limit, and not one byte more.
+func TestAnswerLimits(t *testing.T) {
+	n := start(t)
+	const log = `{"origin":"` + origin + `","verifier_keys":[],"size":1}`
+	for size, good := range map[int]bool{1 << 20: true, 1<<20 + 1: false} {
+		n.pass(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", api.MediaJSON)
+			_, _ = io.WriteString(w, log+strings.Repeat(" ", size-len(log)))
+		})
+		if _, err := n.client(nil).Log(t.Context()); (err == nil) != good || !good && !errors.Is(err, client.ErrMalformed) {
+			t.Errorf("a value of %d bytes: error %v", size, err)
+		}
+	}
+	for size, good := range map[int]bool{512<<10 - 1: true, 512 << 10: false} { // with its line break it is one more
+		n.pass(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", api.MediaEvents)
+			_, _ = io.WriteString(w, ":"+strings.Repeat("x", size-1)+"\n\n")
+		})
+		for _, err := range n.client(&client.Config{Attempts: 1}).Events(t.Context(), 0) {
+			if errors.Is(err, io.ErrUnexpectedEOF) != good || errors.Is(err, bufio.ErrTooLong) == good {
+				t.Errorf("a line of %d bytes: error %v", size, err)
+			}
+		}
+	}
+	const problem = `{"type":"urn:agent-recovery:problem:stale","title":"t","status":422,"detail":"d","remedy":"r"}`
+	for size, good := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		n.pass(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", api.MediaProblem)
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, strings.Repeat(" ", size-len(problem))+problem)
+		})
+		_, err := n.client(nil).Log(t.Context())
+		if found, ok := errors.AsType[*api.Problem](err); ok != good || good && found.Name() != entry.Stale || !good && !errors.Is(err, client.ErrMalformed) {
+			t.Errorf("a problem of %d bytes: error %v", size, err)
+		}
 	}
 }
 
