@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -17,11 +18,13 @@ func (a *app) policyCommand() *cobra.Command {
 	var t target
 	cmd := &cobra.Command{
 		Use:     "policy",
-		Short:   "Show and replace the policy in force",
+		Short:   "Show and replace the policy in force; check policy files",
 		Example: "  arl policy show > policy.yaml",
 	}
-	t.register(cmd.PersistentFlags())
-	cmd.AddCommand(a.policyShowCommand(&t), a.policyApplyCommand(&t))
+	show, apply := a.policyShowCommand(&t), a.policyApplyCommand(&t)
+	t.register(show.Flags())
+	t.register(apply.Flags())
+	cmd.AddCommand(show, apply, a.policyLintCommand(), a.policyExplainCommand(), a.policyHashCommand(), a.policyDiffCommand())
 	return cmd
 }
 
@@ -30,13 +33,21 @@ func (a *app) policyShowCommand(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the policy in force as a policy file",
-		Long: "Show the policy in force, as a file that arl policy apply reads. With --default, the one that a new ledger\n" +
-			"begins with.",
+		Long: "Show the policy in force, as a file that arl policy apply and arl recover --policy read. With --default, or where no\n" +
+			"ledger is known, what a new ledger begins with and the rules of recovery that are built in.",
 		Example: "  arl policy show > policy.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if byDefault {
-				return a.printPolicy(coord.Genesis(""))
+				return a.printDefaultPolicy()
+			}
+			known, err := a.knowsLedger(t)
+			if err != nil {
+				return err
+			}
+			if !known {
+				fmt.Fprintln(a.err, "No ledger is known on this machine: this is the default.")
+				return a.printDefaultPolicy()
 			}
 			return a.withConnection(cmd.Context(), t, func(c *connection) error {
 				chain, err := c.chain(cmd.Context())
@@ -52,6 +63,29 @@ func (a *app) policyShowCommand(t *target) *cobra.Command {
 	return cmd
 }
 
+// knowsLedger reports whether a target says which ledger is meant, or a profile
+// can.
+func (a *app) knowsLedger(t *target) (bool, error) {
+	if *t != (target{}) {
+		return true, nil
+	}
+	names, err := a.profileNames()
+	return len(names) > 0, err
+}
+
+func (a *app) printDefaultPolicy() error {
+	if a.settings.output == outputJSON {
+		p := coord.Genesis("")
+		p.Recovery = recovery.Default().JSON()
+		return a.printPolicy(p)
+	}
+	text, err := defaultPolicyFile()
+	if err != nil {
+		return err
+	}
+	return a.printText(string(text))
+}
+
 func (a *app) printPolicy(p *entry.Policy) error {
 	if a.settings.output == outputJSON {
 		f, err := newPolicyFile(p)
@@ -63,6 +97,9 @@ func (a *app) printPolicy(p *entry.Policy) error {
 	text, err := formatPolicy(p)
 	if err != nil {
 		return err
+	}
+	if p.Recovery == nil {
+		text = append(text, "# No rules of recovery: those of arl policy show --default apply.\n"...)
 	}
 	return a.printText(string(text))
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -14,11 +16,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/google/uuid"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
 // policyFile is a policy as an operator writes it: the members of a policy
-// entry, but for those that signing it adds.
+// entry, but for those that signing it adds. Package recovery reads the member
+// recovery of the same file.
 type policyFile struct {
 	// Authority may be left out: it is whoever has it.
 	Authority  []entry.AuthorityKey        `json:"authority,omitempty"`
@@ -30,7 +34,7 @@ type policyFile struct {
 	MaxStepMS  int64                       `json:"max_step_ms"`
 	Witnesses  string                      `json:"witnesses,omitempty"`
 	LedgerKeys []string                    `json:"ledger_keys,omitempty"`
-	Recovery   any                         `json:"recovery,omitempty"`
+	Recovery   any                         `json:"recovery,omitempty"` // a *recovery.Policy, where it can be read
 }
 
 // policyFileMax is the size of a policy file in bytes; what it says must fit an
@@ -54,17 +58,48 @@ func loadPolicy(path string) (*entry.Policy, error) {
 }
 
 // parsePolicy reads the content of a policy file, closed: what it does not know
-// or finds missing is an error that names file, line and column.
+// or finds missing is a [*recovery.Error] that names file, line and column.
 func parsePolicy(name string, data []byte) (*entry.Policy, error) {
+	policy, err := parseMembers(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if hasRules, _ := policyParts(data); hasRules {
+		rules, err := recovery.Load(name, data)
+		if err != nil {
+			return nil, err
+		}
+		policy.Recovery = rules.JSON()
+	}
+	return policy, nil
+}
+
+// policyParts reports which parts a policy file has: rules of recovery, and
+// members that are the ledger's.
+func policyParts(data []byte) (rules, ledger bool) {
+	var members yaml.MapSlice
+	if err := yaml.Unmarshal(data, &members); err != nil {
+		return false, false
+	}
+	known := strings.Fields("authority roles windows limits quotas quorum max_step_ms witnesses ledger_keys")
+	for _, m := range members {
+		rules = rules || m.Key == "recovery"
+		ledger = ledger || slices.Contains(known, fmt.Sprint(m.Key))
+	}
+	return rules, ledger
+}
+
+// parseMembers is parsePolicy without the rules of recovery.
+func parseMembers(name string, data []byte) (*entry.Policy, error) {
 	if len(data) > policyFileMax {
-		return nil, fmt.Errorf("%s: larger than a policy, which has at most %d bytes", name, policyFileMax)
+		return nil, mistake(name, 0, 0, fmt.Sprintf("larger than a policy, which has at most %d bytes", policyFileMax), "")
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, yamlError(name, err)
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
-		return nil, fmt.Errorf("%s: %d documents, want one", name, len(file.Docs))
+		return nil, mistake(name, 1, 1, fmt.Sprintf("%d documents, want one", len(file.Docs)), "")
 	}
 	body := file.Docs[0].Body
 	if err := refuseAliases(name, body); err != nil {
@@ -78,10 +113,16 @@ func parsePolicy(name string, data []byte) (*entry.Policy, error) {
 	if err := yaml.NodeToValue(body, &members); err != nil {
 		return nil, yamlError(name, err)
 	}
+	if len(members) == 0 {
+		return nil, mistake(name, 1, 1, "empty", "start from arl policy show")
+	}
+	delete(members, "recovery")
 	policy, err := decodePolicy(members)
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		line, column := place(file, refusal.Field)
-		return nil, fmt.Errorf("%s:%d:%d: %s: %s", name, line, column, refusal.Field, refusal.Detail)
+		wrong := mistake(name, line, column, refusal.Detail, refusal.Remedy)
+		wrong.Problems[0].Field = refusal.Field
+		return nil, wrong
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -89,13 +130,16 @@ func parsePolicy(name string, data []byte) (*entry.Policy, error) {
 	return policy, nil
 }
 
+// mistake is one mistake in a policy file; the fix may be empty.
+func mistake(name string, line, column int, what, fix string) *recovery.Error {
+	return &recovery.Error{Problems: []recovery.Problem{{File: name, Line: line, Column: column, What: what,
+		Fix: cmp.Or(fix, "arl policy show has an example")}}}
+}
+
 // decodePolicy gives the members to the decoder of entries, so that a file and
 // an entry obey the same rules. What only signing adds is filled in for that,
 // and taken out again.
 func decodePolicy(members map[string]any) (*entry.Policy, error) {
-	if len(members) == 0 {
-		return nil, errors.New("empty (start from arl policy show)")
-	}
 	header := entry.Header{V: 1, JTI: uuid.Nil.String(), Iss: principalAuthority, Aud: "policy.file", Iat: 1}
 	members["v"], members["jti"], members["iss"], members["aud"], members["iat"] = header.V, header.JTI, header.Iss, header.Aud, header.Iat
 	_, named := members["authority"]
@@ -140,6 +184,10 @@ func newPolicyFile(p *entry.Policy) (*policyFile, error) {
 	if p.Recovery == nil {
 		return f, nil
 	}
+	if rules, err := recovery.FromEntry(p); err == nil {
+		f.Recovery = rules // in the order of the documentation
+		return f, nil
+	}
 	return f, yaml.Unmarshal(p.Recovery, &f.Recovery) // every JSON is YAML; its integers stay integers
 }
 
@@ -149,7 +197,7 @@ func refuseAliases(name string, body ast.Node) (err error) {
 	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.MergeKeyType, ast.TagType} {
 		for _, node := range ast.Filter(kind, body) {
 			at := node.GetToken().Position
-			return fmt.Errorf("%s:%d:%d: anchors, aliases, merge keys and tags are not read", name, at.Line, at.Column)
+			return mistake(name, at.Line, at.Column, "anchors, aliases, merge keys and tags are not read", "write the value out")
 		}
 	}
 	return nil
@@ -159,14 +207,13 @@ func refuseAliases(name string, body ast.Node) (err error) {
 func yamlError(name string, err error) error {
 	var at yaml.Error
 	if !errors.As(err, &at) || at.GetToken() == nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return mistake(name, 0, 0, err.Error(), "write YAML 1.2")
 	}
-	message := at.GetMessage()
+	position, fix := at.GetToken().Position, ""
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
-		message += suggest(unknown.Token.Value, policyMembers())
+		fix = strings.Trim(suggest(unknown.Token.Value, policyMembers()), " ()")
 	}
-	position := at.GetToken().Position
-	return fmt.Errorf("%s:%d:%d: %s", name, position.Line, position.Column, message)
+	return mistake(name, position.Line, position.Column, at.GetMessage(), fix)
 }
 
 // policyMembers are all members that a policy file may have, at any depth.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -28,7 +29,7 @@ func TestPolicyFileReadsWhatItWrites(t *testing.T) {
 	full := coord.Genesis("test")
 	full.Witnesses = "log x\nquorum none\n"
 	full.LedgerKeys = []string{"a+b+c"}
-	full.Recovery = []byte(`{"rules":[{"attempts":9007199254740991,"when":"true"}]}`)
+	full.Recovery = recovery.Default().JSON()
 	for _, want := range []*entry.Policy{coord.Genesis("test"), full} {
 		text, err := formatPolicy(want)
 		if err != nil {
@@ -83,6 +84,8 @@ func TestPolicyFileErrorsNameThePlace(t *testing.T) {
 		{"list", "- 7\n", "p.yaml:1:"},
 		{"key", "authority:\n  - principal: a\n    key: AAAA\n" + good, "not a SubjectPublicKeyInfo"},
 		{"header", "jti: x\n" + good, `unknown field "jti"`},
+		{"rules", good + "recovery: {rulez: []}\n", "recovery.rulez: unknown member (did you mean rules?)"},
+		{"rules and a fraction", good + "recovery: {rules: [], x: 1.5}\n", "recovery.x: 1.5 is a floating-point number"},
 		{"large", good + "#" + strings.Repeat("x", policyFileMax), "larger than a policy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +126,8 @@ func FuzzPolicyFile(f *testing.F) {
 	good := defaultPolicy(f)
 	f.Add([]byte(good))
 	f.Add([]byte(strings.ReplaceAll(good, "\n  ", "\n    ")))
-	f.Add([]byte(good + "recovery: {rules: [{when: \"true\", n: 0x10}]}\nwitnesses: |\n  quorum none\n"))
+	f.Add([]byte(good + "witnesses: |\n  quorum none\n" + string(recovery.DefaultDocument())))
+	f.Add([]byte(good + "recovery: {rules: [{when: \"true\", n: 0x10}]}\n"))
 	f.Add([]byte("roles: &a [*a]\n"))
 	f.Add([]byte("? [a]\n: b\n"))
 	f.Add([]byte("roles: {agent: [enroller]}\nwindows: 1_000\n"))

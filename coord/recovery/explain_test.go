@@ -29,8 +29,8 @@ guard|critical_side_effects|does not hold
 guard|poisoned_loop|does not hold
 rule|transient.timeout|is the first that matches
 rung|0 retry|used 2 of 2 times
-rung|1 fallback_model|taken
-limits||kept
+rung|1 fallback_model|taken, 1 of 1
+limits||kept: 2 of 6 attempts used before this
 result|transient.timeout[1]|fallback_model on alternate: ladder
 `
 	if got.String() != want {

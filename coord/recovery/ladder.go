@@ -44,7 +44,7 @@ func (d *decider) climb(r *rule) choice {
 			continue
 		}
 		c.action.Verify = r.Verify && rung.Strategy.Attempts()
-		d.noteRung(rung, at, "taken")
+		d.noteRung(rung, at, "taken, ", strconv.FormatInt(times+1, 10), " of ", strconv.FormatInt(d.times(rung), 10))
 		return d.limit(c)
 	}
 	return escalation(r.ID, d.whyEscalate(at, held)) // not reached: every ladder ends in escalate
@@ -251,7 +251,8 @@ func (d *decider) limit(c choice) choice {
 		d.note("limits", "", string(reason))
 		return escalation(RuleLimits, reason)
 	}
-	d.note("limits", "", "kept")
+	d.note("limits", "", "kept: ", strconv.FormatInt(d.used.attempts, 10), " of ",
+		strconv.FormatInt(stricter(d.p.doc.Limits.Attempts, d.h.Budget.Attempts), 10), " attempts used before this")
 	return c
 }
 
