@@ -24,14 +24,15 @@ const (
 // testLog is a log of the real rules, to which every entry is admitted and
 // applied.
 type testLog struct {
-	t       *testing.T
+	t       testing.TB
 	state   *coord.State
 	signers map[entry.Principal]*keys.Signer
 	size    uint64
 	counts  map[string]int // by kind and progress
+	leaves  [][]byte
 }
 
-func newTestLog(t *testing.T) *testLog {
+func newTestLog(t testing.TB) *testLog {
 	t.Helper()
 	l := &testLog{t: t, state: coord.NewState(testOrigin), signers: map[entry.Principal]*keys.Signer{}, counts: map[string]int{}}
 	authority := l.signer("authority")
@@ -81,6 +82,7 @@ func (l *testLog) register(body entry.Body) {
 	}
 	l.state.Apply(e, l.size, testNow*1000)
 	l.size++
+	l.leaves = append(l.leaves, e.AppendLeaf(nil, testNow*1000))
 	name := string(e.Kind)
 	if x, ok := body.(*entry.Execution); ok {
 		name = string(x.Progress)

@@ -109,7 +109,7 @@ func importAll(tb testing.TB, format Format, text string) ([]Case, []*Error) {
 
 var (
 	grammar    = regexp.MustCompile(`^[A-Za-z0-9._:/@-]{1,128}$`)
-	digestForm = regexp.MustCompile(`^(sha256:[0-9a-f]{64})?$`)
+	digestForm = regexp.MustCompile(`^((hmac-)?sha256:[0-9a-f]{64})?$`)
 )
 
 // checkCase checks what Import promises of every case.

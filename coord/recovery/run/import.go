@@ -24,6 +24,9 @@ const (
 	// OTLP is traces in OTLP/JSON with the semantic conventions for
 	// generative AI, a batch of spans a line.
 	OTLP Format = "otlp"
+	// Ledger is the past incidents of a log, which [Past] reads and Import
+	// does not.
+	Ledger Format = "ledger"
 )
 
 // Import reads the runs of one file. The name stands in errors; its last

@@ -24,6 +24,9 @@ const (
 	// causesMax is the number of errors inside one another that are looked
 	// into for the innermost.
 	causesMax = 16
+	// pastMax is the number of executions of a log that incidents are imported
+	// from: they are held in memory.
+	pastMax = 10_000_000
 	// checksMax is the number of checks of an output, weightMax the weight of
 	// one: together they cannot overflow a score.
 	checksMax = 64
