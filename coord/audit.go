@@ -27,6 +27,7 @@ type AuditEntry struct {
 // AuditReport is what an audit found.
 type AuditReport struct {
 	Size    uint64        // entries from the first on that rightly stand where they do
+	State   *State        // that follows from these; it is the caller's now
 	Kinds   []KindCount   // how many of each kind among them, in the order of [entry.Kinds]
 	Finding *AuditFinding // the entry behind them, if it should not be there
 }
@@ -90,7 +91,7 @@ type audit struct {
 
 // report ends the audit, by what stopped it if anything did.
 func (a *audit) report(stopped error) (AuditReport, error) {
-	report := AuditReport{Size: a.state.size}
+	report := AuditReport{Size: a.state.size, State: a.state}
 	for _, kind := range entry.Kinds() {
 		report.Kinds = append(report.Kinds, KindCount{kind, a.counts[kind]})
 	}

@@ -147,7 +147,9 @@ func (n *next) authorized(number uint32, inc *incident) {
 }
 
 // lastSignal returns the index of the newest signal of an incident.
-func (n *next) lastSignal(inc *incident) uint64 { return n.signals[inc.signals[len(inc.signals)-1]].index }
+func (n *next) lastSignal(inc *incident) uint64 {
+	return n.signals[inc.signals[len(inc.signals)-1]].index
+}
 
 // amend brings an incident in force up to the signal at an index, its own or of
 // another that meets its plan: by itself if it may, else by asking, once. Two

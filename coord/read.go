@@ -125,6 +125,21 @@ func (s *State) Incidents(before uint64, limit int, now int64) (views []Incident
 	return views
 }
 
+// IncidentsOf is Incidents of those that a principal has to do with: by entries
+// of its own, or as the agent of members.
+func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
+	number, ok := s.principals.Find([]byte(p))
+	if !ok {
+		return nil
+	}
+	for _, of := range slices.Backward(s.usage[number].incidents) {
+		if inc := s.incidents[of]; len(views) < limit && (before == 0 || inc.opened < before) {
+			views = append(views, s.view(inc, now))
+		}
+	}
+	return views
+}
+
 // Incident returns the incident with an id.
 func (s *State) Incident(id uint64, now int64) (view IncidentView, ok bool) {
 	_, inc, ok := s.findIncident(id)

@@ -82,11 +82,8 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 // incident takes: together, and from one principal, so that nobody fills it up.
 func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error {
 	issuer, known := s.principals.Find([]byte(sig.Iss))
-	if !known {
-		return nil
-	}
 	policy, _ := s.chain.Policy()
-	if dismissed, ok := s.cooldowns[complaint{issuer, subject}]; ok && at < dismissed+policy.Windows.CooldownMS {
+	if dismissed, ok := s.cooldowns[complaint{issuer, subject}]; ok && known && at < dismissed+policy.Windows.CooldownMS {
 		refusal := entry.Refuse(entry.RateLimited, "subject", "a signal of %s about %s was dismissed as unfounded", sig.Iss, sig.Subject)
 		refusal.RetryAfterMS = dismissed + policy.Windows.CooldownMS - at
 		return refusal
@@ -97,7 +94,7 @@ func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error 
 	}
 	inc, own := s.incidents[number], 0
 	for _, other := range inc.signals {
-		if s.signals[other].issuer == issuer {
+		if known && s.signals[other].issuer == issuer {
 			own++
 		}
 	}
