@@ -27,7 +27,7 @@ type benchmark struct {
 func newBenchmark(b *testing.B) *benchmark {
 	b.Helper()
 	m := &benchmark{world: emptyWorld(b)}
-	apply := func(body entry.Body) { m.apply(m.sign(body)) }
+	apply := func(body entry.Body) { m.take(m.sign(body)) }
 	apply(m.genesis())
 	for i := range benchAgents {
 		name := entry.Principal(fmt.Sprintf("agent-%d@example.com", i))
@@ -38,7 +38,7 @@ func newBenchmark(b *testing.B) *benchmark {
 	return m
 }
 
-func (m *benchmark) apply(e *entry.Entry) { m.state.Apply(e, m.state.Size(), m.at) }
+func (m *benchmark) take(e *entry.Entry) { m.state.Apply(e, m.state.Size(), m.at) }
 
 func execID(i int) string {
 	return uuid.UUID(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))).String()
@@ -65,7 +65,7 @@ func (m *benchmark) entry(i int) *entry.Entry {
 
 func (m *benchmark) fill(from, to int) {
 	for i := from; i < to; i++ {
-		m.apply(m.entry(i))
+		m.take(m.entry(i))
 	}
 }
 
@@ -99,7 +99,7 @@ func BenchmarkExecution(b *testing.B) {
 		if err := m.state.Admit(e, m.state.Size(), m.at); err != nil {
 			b.Fatal(err)
 		}
-		m.apply(e)
+		m.take(e)
 	}
 }
 
