@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,6 +44,9 @@ func DecodeCase(line []byte) (Case, error) {
 }
 
 func decodeCase(line []byte) (Case, *Error) {
+	if wrong := refuseNull(line); wrong != nil {
+		return Case{}, wrong
+	}
 	var l scenarioLine
 	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
 		return Case{}, notScenario(err)
@@ -56,6 +60,31 @@ func decodeCase(line []byte) (Case, *Error) {
 		return Case{}, wrong
 	}
 	return c, nil
+}
+
+// refuseNull refuses null where a member should be left out: everywhere but in
+// JSON that is handed on as it stands.
+func refuseNull(line []byte) *Error {
+	if !bytes.Contains(line, []byte("null")) {
+		return nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(line))
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil // the end, or what decoding will say
+		}
+		in, length := dec.StackIndex(dec.StackDepth())
+		isName := token.Kind() == '"' && in == '{' && length%2 == 1
+		switch {
+		case token.Kind() == 'n':
+			return malformed(string(dec.StackPointer()), "is null", "leave an unknown member out")
+		case isName && (token.String() == "input" || token.String() == "schema" || token.String() == "equals"):
+			if err := dec.SkipValue(); err != nil {
+				return nil
+			}
+		}
+	}
 }
 
 // EncodeCase writes a case as a line of a scenario, without the newline. A case

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"recoveryledger/coord/recovery"
+)
+
+// FuzzDecodeCase: a line is read or refused with all that an error promises; what
+// is read is the same after writing, and the engine comes to an end with it.
+func FuzzDecodeCase(f *testing.F) {
+	for line := range bytes.Lines(fixture(f)) {
+		f.Add(bytes.TrimSpace(line))
+	}
+	f.Add([]byte(minimal))
+	f.Add([]byte(step(`"input":{"a":null,"b":1.5},"expect":{"schema":{"type":"object"},"checks":[{"name":"c","equals":null}]}`)))
+	config := Config{Policy: recovery.Default()}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		c, err := DecodeCase(line)
+		if err != nil {
+			checkLineError(t, err)
+			return
+		}
+		checkRoundTrip(t, c)
+		done, err := config.Recover(t.Context(), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := done.Trace.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTrace(t, &done.Trace, encoded)
+	})
+}
+
+// FuzzScenario: a file of any bytes gives cases and errors, each about its own
+// line, in order, and the same with one worker and with several.
+func FuzzScenario(f *testing.F) {
+	f.Add([]byte(minimal + "\n\n" + minimal + "\n{"))
+	f.Add(bytes.Join(bytes.SplitAfterN(fixture(f), []byte("\n"), 4)[:3], nil))
+	f.Add([]byte("\xff\n\x00\n"))
+	config := Config{Policy: recovery.Default()}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		read := func(workers int) (lines []int) {
+			b := &Batch{Config: config, Workers: workers}
+			for done, err := range b.Run(t.Context(), "fuzz", bytes.NewReader(text)) {
+				var wrong *Error
+				switch {
+				case errors.As(err, &wrong):
+					lines = append(lines, -wrong.Line)
+				case err != nil:
+					t.Fatal(err)
+				default:
+					lines = append(lines, done.Line)
+				}
+			}
+			return lines
+		}
+		one, several := read(1), read(3)
+		if len(one) == 0 || len(one) != len(several) {
+			t.Fatalf("%v and %v", one, several)
+		}
+		for i := range one {
+			if one[i] != several[i] || one[0] != 0 && max(one[i], -one[i]) != i+1 {
+				t.Fatalf("%v and %v", one, several)
+			}
+		}
+	})
+}
+
+// FuzzDecodeTrace: what is read is what is written.
+func FuzzDecodeTrace(f *testing.F) {
+	all := recoverAll(f, defaultBatch(), fixture(f))
+	for line := range bytes.Lines(all.lines) {
+		f.Add(bytes.TrimSpace(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		trace, err := DecodeTrace(line)
+		if err != nil {
+			checkLineError(t, err)
+			return
+		}
+		again, err := trace.Encode()
+		if err != nil || !bytes.Equal(again, line) {
+			t.Fatalf("written as %s: %v", again, err)
+		}
+	})
+}
