@@ -1,0 +1,154 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// desk is the ledger of a site as its clerk sees it.
+type desk struct{ *site }
+
+func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
+	answer, err := d.log.Submit(ctx, e)
+	if err == nil && answer.Refused != nil {
+		return answer.Refused
+	}
+	return err
+}
+
+func (d desk) Wait(ctx context.Context, size uint64) error { return d.log.Wait(ctx, size) }
+
+func (desk) Now() int64 { return start }
+
+// clerk returns the clerk of a site; refusals fail the test.
+func (s *site) clerk() *Clerk {
+	return &Clerk{
+		Coordinator: s.c, Log: desk{s}, Principal: "k",
+		Seal: func(e *entry.Entry) error {
+			e.Seal(public(s.t, "k").KeyID(), ed25519.Sign(private("k"), e.PAE()))
+			return nil
+		},
+		Refused: func(body entry.Body, r *entry.Refusal) { s.t.Errorf("%s: %v", body.Kind(), r) },
+	}
+}
+
+// drafted makes what depends on committed state.
+func (s *site) drafted(make func(w *world) entry.Body) *entry.Entry {
+	s.t.Helper()
+	var body entry.Body
+	s.c.Read(func(state *State) {
+		s.state = state
+		body = make(s.world)
+	})
+	return s.sign(body)
+}
+
+// TestClerk runs an incident through a real ledger: agents write, the clerk
+// authorizes and records; the ledger is stopped and opened in between, and the
+// new clerk goes on from the log alone.
+func TestClerk(t *testing.T) {
+	s := newSite(t)
+	s.submit(4, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "b", entry.RoleAgent),
+		s.enrol("root", "k", entry.RoleCoordinator))...)
+	pay := s.exec("a", "pay")
+	pay.Effect, pay.IdempotencyKey = entry.EffectCompensable, someDigest("pay")
+	s.submit(5, "", s.signed(pay, s.step(pay, entry.Dispatched), s.step(pay, entry.Confirmed), s.exec("b", "use", "a#pay"),
+		s.signal("a", entry.StandingExecutor, "a#pay"))...)
+	id := s.log.Head().Size - 1
+	step := func() {
+		t.Helper()
+		if _, _, err := s.clerk().Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(want IncidentState) {
+		t.Helper()
+		s.c.Read(func(state *State) {
+			if v, ok := state.Incident(id, start); !ok || v.State != want {
+				t.Fatalf("incident %+v, want %s", v, want)
+			}
+		})
+	}
+	step()
+	is(Authorized)
+	size := s.log.Head().Size
+	s.stop()
+	s.open()
+	step()
+	if s.log.Head().Size != size {
+		t.Fatal("the clerk wrote again what stands in the log")
+	}
+	s.submit(0, entry.FencedDependency, s.sign(s.exec("b", "use2", "a#pay")))
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("b", id, "b#use", entry.NotExecuted) }))
+	comp := s.drafted(func(w *world) entry.Body { return w.compensation(id, "a#pay") })
+	x, _ := comp.Body.(*entry.Execution)
+	s.submit(3, "", append([]*entry.Entry{comp}, s.signed(s.step(x, entry.Dispatched), s.step(x, entry.Confirmed))...)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.clerk().Run(ctx) }() // wakes when the log grows
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("a", id, "a#pay", entry.Compensated) }))
+	must(t, s.log.Wait(t.Context(), s.log.Head().Size+1))
+	is(Recovered)
+	cancel()
+	must(t, <-done)
+	s.check()
+}
+
+// TestReplayInAnotherProcess gives the log of random incidents to a new process
+// of this test: its state is the same to the byte. Hash tables are seeded anew
+// there.
+func TestReplayInAnotherProcess(t *testing.T) {
+	const logFile = "COORD_TEST_REPLAY"
+	if dir := os.Getenv(logFile); dir != "" {
+		replay(t, dir)
+		return
+	}
+	w := newWorld(t)
+	w.pipeline()
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
+	w.next()
+	w.finish(id, entry.ResultFailed)
+	w.next()
+	second := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.decide("k", entry.ActEscalate, second)
+	w.put(w.answer("p1", second, "approve"))
+	dir := t.TempDir()
+	var leaves bytes.Buffer
+	for _, e := range w.log {
+		leaves.Write(e.AppendLeaf(nil, e.At))
+		leaves.WriteByte('\n')
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "log"), leaves.Bytes(), 0o600))
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReplayInAnotherProcess$")
+	other.Env = append(os.Environ(), logFile+"="+dir)
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "state"))
+	must(t, err)
+	if !bytes.Equal(got, w.snapshot()) {
+		t.Fatal("another process makes another state of the same log")
+	}
+}
+
+func replay(t *testing.T, dir string) {
+	t.Helper()
+	leaves, err := os.ReadFile(filepath.Join(dir, "log"))
+	must(t, err)
+	s := NewState(origin)
+	for leaf := range bytes.Lines(leaves) {
+		e, at, err := entry.DecodeLeaf(bytes.TrimSuffix(leaf, []byte("\n")))
+		must(t, err)
+		must(t, s.Admit(e, s.Size(), at))
+		s.Apply(e, s.Size(), at)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "state"), snapshot(t, s), 0o600))
+}
