@@ -33,6 +33,14 @@ func (l *Log) Ready() error {
 	return nil
 }
 
+// Now returns the ledger's clock in Unix milliseconds: what an entry would be
+// registered at. While entries are not taken because of the clock (see Ready),
+// it is the time of the last one.
+func (l *Log) Now() int64 {
+	now, _ := l.clock.now(l.view.Load().at)
+	return now
+}
+
 // Inclusion returns the proof that the entry at index stands in the tree of the
 // first size entries. The error is [ErrNotFound] if the log is smaller, or if
 // the entry is not below size.

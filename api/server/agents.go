@@ -12,10 +12,7 @@ import (
 // getAgents is GET /v1/agents.
 func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
 	p := parseParams(r.query(), "after", "limit")
-	after, limit := entry.Principal(p.name("after")), int(p.number("limit", agentsDefault, api.MaxPage))
-	if limit == 0 {
-		p.refuse("limit", "0 agents")
-	}
+	after, limit := entry.Principal(p.name("after")), p.limit(agentsDefault)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -40,9 +37,9 @@ func (s *Server) getAgent(_ context.Context, r *request) (*api.Agent, error) {
 	if err := noParams(r.query()); err != nil {
 		return nil, err
 	}
-	id, err := url.PathUnescape(r.c.Param("id"))
+	id, err := r.pathName("id")
 	if err != nil {
-		return nil, entry.Refuse(entry.Malformed, "id", "%v", err)
+		return nil, err
 	}
 	info, ok := s.coord.View().Chain.Agent(entry.Principal(id))
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -212,6 +213,11 @@ func (r *request) number(name string) (uint64, error) {
 	if err := noParams(r.query()); err != nil {
 		return 0, err
 	}
+	return r.pathNumber(name)
+}
+
+// pathNumber is number on a path whose query is read elsewhere.
+func (r *request) pathNumber(name string) (uint64, error) {
 	text := r.c.Param(name)
 	value, err := parseNumber(text, math.MaxUint64)
 	if err != nil {
@@ -219,4 +225,13 @@ func (r *request) number(name string) (uint64, error) {
 			WithRemedy("write a decimal number without leading zeros")
 	}
 	return value, nil
+}
+
+// pathName returns a path parameter that is a name, percent-encoded.
+func (r *request) pathName(name string) (string, error) {
+	text, err := url.PathUnescape(r.c.Param(name))
+	if err != nil {
+		return "", entry.Refuse(entry.Malformed, name, "%v", err)
+	}
+	return text, nil
 }

@@ -18,6 +18,12 @@ const (
 	// maxScan is the number of entries that one page looks at: a page of a rare
 	// combination of filters may end before it is full.
 	maxScan = 8192
+	// maxIncidentScan is the number of incidents that one page looks at, and
+	// incidentBlock how many of them at once.
+	maxIncidentScan = 4096
+	incidentBlock   = 128
+	// maxHistory is the number of incidents that a page of a history covers.
+	maxHistory = 100
 	// maxStreams is the number of event streams at a time, maxClientStreams that
 	// of one client.
 	maxStreams       = 1024
@@ -35,6 +41,9 @@ const (
 	pageDefault   = 100
 	agentsDefault = 100
 
+	incidentsDefault = 100
+	historyDefault   = 10
+
 	rateDefault          = 5000 // requests a second from one address
 	headerTimeoutDefault = 5 * time.Second
 	readTimeoutDefault   = time.Minute
@@ -49,6 +58,7 @@ const (
 // published head.
 const (
 	cacheNever   = "no-store"
+	cacheAsk     = "no-cache" // may be kept, and is to be asked about each time
 	cacheMoment  = "public, max-age=1"
 	cacheForever = "public, max-age=31536000, immutable"
 )

@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/server"
+	"recoveryledger/ledger/entry"
 )
 
 // document is the OpenAPI document of a node, and what of it was met.
@@ -174,6 +175,14 @@ func visits() []visit {
 		{"/v1/log", "/v1/log"}, {"/v1/log", "/v1/log?x=1"},
 		{"/v1/agents", "/v1/agents"}, {"/v1/agents", "/v1/agents?x=1"},
 		{"/v1/agents/{id}", "/v1/agents/agent-1"}, {"/v1/agents/{id}", "/v1/agents/agent-9"}, {"/v1/agents/{id}", "/v1/agents/agent-1?x=1"},
+		{"/v1/agents/{id}/history", "/v1/agents/monitor-1/history"}, {"/v1/agents/{id}/history", "/v1/agents/agent-9/history"},
+		{"/v1/agents/{id}/history", "/v1/agents/agent-1/history?x=1"},
+		{"/v1/incidents", "/v1/incidents?state=open"}, {"/v1/incidents", "/v1/incidents?state=x"},
+		{"/v1/incidents/{id}", "/v1/incidents/4"}, {"/v1/incidents/{id}", "/v1/incidents/x"}, {"/v1/incidents/{id}", "/v1/incidents/99"},
+		{"/v1/incidents/{id}/plan", "/v1/incidents/4/plan"}, {"/v1/incidents/{id}/plan", "/v1/incidents/4/plan?preview=x"},
+		{"/v1/incidents/{id}/plan", "/v1/incidents/99/plan"},
+		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph"}, {"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph?x=1"},
+		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-9/graph"},
 		{"/v1/events", "/v1/events?from=x"}, {"/v1/events", "/v1/events?from=99"},
 		{"/checkpoint", "/checkpoint"}, {"/checkpoint", "/checkpoint?x=1"},
 		{"/tile/{path}", "/tile/0/000.p/2"}, {"/tile/{path}", "/tile/0/000"}, {"/tile/{path}", "/tile/0/000?x=1"},
@@ -187,6 +196,10 @@ func visits() []visit {
 // describes is met by a live one, and every live body fits its schema.
 func TestOpenAPI(t *testing.T) {
 	n := start(t, nil)
+	subject := n.done(n.agent, "agent-1", "flow-1")
+	signal := n.signal(subject.Ref())
+	signal.Header, signal.Standing = n.header("monitor-1", "flow-1"), entry.StandingMonitor
+	n.register(sign(t, n.monitor, signal))
 	d := readDocument(t, n)
 	if d.root["openapi"] != "3.1.0" {
 		t.Fatalf("openapi %v", d.root["openapi"])
@@ -195,9 +208,10 @@ func TestOpenAPI(t *testing.T) {
 	for _, v := range visits() {
 		d.check(v.path, n.get(v.target))
 	}
-	fresh := n.request(http.MethodGet, "/checkpoint", "", nil)
-	fresh.Header.Set("If-None-Match", n.get("/checkpoint").Header.Get("ETag"))
-	d.check("/checkpoint", n.do(fresh))
+	for path, target := range map[string]string{"/checkpoint": "/checkpoint", "/v1/incidents/{id}": "/v1/incidents/4",
+		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
+		d.check(path, n.refetch(target))
+	}
 	d.submit(n)
 	d.overload(n)
 	d.stream(n)

@@ -78,6 +78,31 @@ func (p *params) number(name string, fallback, limit uint64) uint64 {
 	return value
 }
 
+// limit reads how many elements a page may have.
+func (p *params) limit(fallback uint64) int {
+	limit := p.number("limit", fallback, api.MaxPage)
+	if limit == 0 {
+		p.refuse("limit", "a page of 0")
+	}
+	return int(limit)
+}
+
+// numbers reads a list of numbers with commas between them.
+func (p *params) numbers(name string) (list []uint64) {
+	if !p.values.Has(name) {
+		return nil
+	}
+	for text := range strings.SplitSeq(p.values.Get(name), ",") {
+		number, err := parseNumber(text, entry.MaxInteger)
+		if err != nil || len(list) == entry.MaxList {
+			p.refuse(name, "not a list of at most %d numbers, such as 17,23", entry.MaxList)
+			return nil
+		}
+		list = append(list, number)
+	}
+	return list
+}
+
 func parseNumber(text string, limit uint64) (uint64, error) {
 	value, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || value > limit || strconv.FormatUint(value, 10) != text {
@@ -153,7 +178,7 @@ func parseListQuery(rawQuery string) (listQuery, error) {
 		before: p.number("before", math.MaxUint64, math.MaxUint64),
 		since:  p.number("since", 0, entry.MaxInteger),
 		until:  p.number("until", 0, entry.MaxInteger),
-		limit:  int(p.number("limit", pageDefault, api.MaxPage)),
+		limit:  p.limit(pageDefault),
 		newest: p.flag("newest"),
 	}
 	for _, f := range filters() {
@@ -165,9 +190,6 @@ func parseListQuery(rawQuery string) (listQuery, error) {
 		p.refuse("kind", "%.60q is not a kind of entry", kind)
 	}
 	p.number("incident", 0, entry.MaxInteger)
-	if q.limit == 0 {
-		p.refuse("limit", "0 entries")
-	}
 	return q, p.err()
 }
 

@@ -23,6 +23,8 @@ const (
 	entriesPath = "/v1/entries"
 	agentsPath  = "/v1/agents"
 	eventsPath  = "/v1/events"
+
+	incidentsPath = "/v1/incidents"
 )
 
 // routes makes the handler of all paths, and the document that describes them.
@@ -39,6 +41,8 @@ func (s *Server) routes() error {
 	get(doc, opLog(), s.getLog)
 	get(doc, opAgents(), s.getAgents)
 	get(doc, opAgent(), s.getAgent)
+	get(doc, opIncidents(), s.getIncidents)
+	get(doc, opHistory(), s.getHistory)
 	get(doc, opHealth(), s.getHealth)
 	get(doc, opReady(), s.getReady)
 	huma.Register(doc, *opEvents(doc), func(ctx context.Context, r *input) (*huma.StreamResponse, error) {
@@ -51,11 +55,15 @@ func (s *Server) routes() error {
 
 	e.POST(entriesPath, s.postEntries)
 	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
+	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
+	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
+	e.GET("/v1/workflows/:wid/graph", tagged(s, s.getGraph))
 	e.GET("/checkpoint", s.getCheckpoint)
 	e.GET("/tile/*", s.getTile)
 	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opReceipt(doc), opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
+	for _, op := range []*huma.Operation{opSubmit(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opGraph(doc),
+		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}
 	document, err := encodeDocument(doc)

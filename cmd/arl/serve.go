@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -99,6 +100,14 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		err := n.log.Run(running)
 		if err != nil {
 			logger.Error("the order ended: nothing more is registered", "error", err.Error())
+		}
+		return brokenLog(err)
+	})
+	order.Go(func() error {
+		defer end()
+		err := n.clerk().Run(serving)
+		if errors.Is(err, ledger.ErrStopped) {
+			return nil // the order says why
 		}
 		return brokenLog(err)
 	})

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// What follows from the log as a whole is the server's word: nothing in these
+// answers proves it. Whoever acts on it derives it again from the entries, as
+// the arl command does, or verifies what proves it.
+
+// Incidents is the answer of GET /v1/incidents.
+type Incidents struct {
+	Size      uint64     `json:"size" doc:"size of the log that the list follows from"`
+	Incidents []Incident `json:"incidents" doc:"the newest first"`
+	Next      string     `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+}
+
+// Incident is the answer of GET /v1/incidents/{id}: an incident as it stands.
+type Incident struct {
+	ID         uint64           `json:"id" doc:"index of its opening signal"`
+	Wid        entry.WorkflowID `json:"wid" doc:"workflow of its opening signal"`
+	State      string           `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,PARTIAL,FAILED"`
+	Epoch      int64            `json:"epoch"`
+	OpenedAt   int64            `json:"opened_at" doc:"Unix milliseconds"`
+	DecideAt   int64            `json:"decide_at" doc:"from when on others than the coordinator may escalate, Unix milliseconds"`
+	MergedInto uint64           `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
+	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the record, or of the deny that is one"`
+	Signals    []IncidentSignal `json:"signals"`
+	Fence      *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
+	Proposal   *Proposal        `json:"proposal,omitempty" doc:"that waits for answers"`
+	Decision   *InForce         `json:"decision,omitempty" doc:"in force"`
+}
+
+// IncidentSignal is a signal and what was found of it.
+type IncidentSignal struct {
+	Index       uint64          `json:"index"`
+	Incident    uint64          `json:"incident" doc:"that disposes of it"`
+	At          int64           `json:"registered_at" doc:"Unix milliseconds"`
+	Issuer      entry.Principal `json:"iss"`
+	Subject     entry.Ref       `json:"subject"`
+	Standing    entry.Standing  `json:"standing"`
+	Evidence    bool            `json:"evidence" doc:"whether it names any"`
+	Disposition string          `json:"disposition,omitempty" doc:"confirmed, unfounded or inconclusive; absent: none yet"`
+	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the record or deny that says so"`
+}
+
+// Fence is what may not be built upon until it ends.
+type Fence struct {
+	Decision uint64 `json:"decision" doc:"index of the decision that raised it"`
+	EndsAt   int64  `json:"ends_at" doc:"Unix milliseconds"`
+	Members  int    `json:"members"`
+	Lines    int    `json:"lines"`
+}
+
+// Proposal is an escalate that waits for answers.
+type Proposal struct {
+	Ref       entry.LogRef    `json:"ref"`
+	Issuer    entry.Principal `json:"iss"`
+	ExpiresAt int64           `json:"expires_at" doc:"Unix milliseconds"`
+	AnswerAt  int64           `json:"answer_at" doc:"from when on silence denies, Unix milliseconds"`
+	Pin       entry.HeadRef   `json:"pin" doc:"state of the log that it was computed at"`
+	Scope     entry.HeadRef   `json:"scope" doc:"of the plan that it proposes"`
+	Unfounded []uint64        `json:"unfounded" doc:"indexes of the signals that it leaves out"`
+	Approve   []Answer        `json:"approve" doc:"approvals that count"`
+	Refuse    []Answer        `json:"refuse" doc:"refusals that count"`
+	Quorum    int64           `json:"quorum" doc:"approvals that it needs"`
+}
+
+// Answer is an approval or a refusal that counts.
+type Answer struct {
+	Index     uint64          `json:"index"`
+	Principal entry.Principal `json:"principal"`
+	ExpiresAt int64           `json:"expires_at" doc:"Unix milliseconds"`
+}
+
+// InForce is the decision in force.
+type InForce struct {
+	Ref        entry.LogRef           `json:"ref"`
+	Epoch      int64                  `json:"epoch"`
+	ExpiresAt  int64                  `json:"expires_at" doc:"Unix milliseconds"`
+	DeadlineAt int64                  `json:"deadline_at" doc:"Unix milliseconds"`
+	Overridden bool                   `json:"overridden"`
+	Void       bool                   `json:"void" doc:"whether its key was compromised before it (TRU-4)"`
+	Members    int                    `json:"members"`
+	Tally      map[entry.Result]int64 `json:"tally" doc:"members by what became of them"`
+	Review     int                    `json:"review" doc:"soft dependents of the plan, to be looked at"`
+	Decisions  []uint64               `json:"decisions" doc:"indexes of the authorize and the amends"`
+}
+
+// Plan is the answer of GET /v1/incidents/{id}/plan: what is to be undone.
+type Plan struct {
+	Incident     uint64        `json:"incident"`
+	Decision     uint64        `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
+	Members      []PlanMember  `json:"members" doc:"descending by index"`
+	Review       []entry.Ref   `json:"review" doc:"soft dependents: notified, not undone"`
+	Scope        entry.HeadRef `json:"scope" doc:"head of the tree over the members"`
+	Blast        entry.Blast   `json:"blast"`
+	Limits       entry.Limits  `json:"limits" doc:"that hold for the incident"`
+	CostMicroUSD int64         `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
+	Asks         *Asks         `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
+}
+
+// Asks is why people must decide.
+type Asks struct {
+	Problem entry.Problem `json:"problem" doc:"name of the problem type that an authorize would get"`
+	Field   string        `json:"field,omitempty"`
+	Detail  string        `json:"detail"`
+}
+
+// PlanMember is a member of a plan.
+type PlanMember struct {
+	Agent        entry.Principal `json:"agent"`
+	Exec         entry.Ref       `json:"exec"`
+	Index        uint64          `json:"index" doc:"of its first entry"`
+	LeafHash     merkle.Hash     `json:"leaf_hash" doc:"of that entry, base64"`
+	Method       entry.Method    `json:"method" enum:"none,cancel,restore,compensate,residual"`
+	Checkpoint   entry.Ref       `json:"checkpoint,omitempty" doc:"with restore: where its line goes back to"`
+	Effect       entry.Effect    `json:"effect"`
+	Progress     entry.Progress  `json:"progress"`
+	Drain        bool            `json:"drain,omitzero" doc:"whether its agent has to make it final first"`
+	Direct       bool            `json:"direct" doc:"whether hard dependencies alone lead to it (SCO-1)"`
+	Rule         string          `json:"rule" enum:"seed,dependent,line,in-force" doc:"why it is a member"`
+	From         entry.Ref       `json:"from" doc:"the execution that leads to it; itself for a seed"`
+	CostMicroUSD int64           `json:"cost_micro_usd"`
+	Result       entry.Result    `json:"result,omitempty" doc:"absent: none yet"`
+	ResultAt     uint64          `json:"result_at,omitzero" doc:"index of the entry that says so"`
+	Released     bool            `json:"released,omitzero" doc:"whether its undo may begin (INC-7)"`
+	Fenced       bool            `json:"fenced,omitzero"`
+	DueAt        int64           `json:"due_at,omitzero" doc:"when its time is over, Unix milliseconds"`
+}
+
+// History is the answer of GET /v1/agents/{id}/history: what the log says of a
+// principal, with the entries that say it.
+type History struct {
+	Head        string           `json:"head" doc:"signed tree head that every proof leads to"`
+	Principal   entry.Principal  `json:"principal"`
+	Confirmed   int64            `json:"confirmed" doc:"of its last 256 signals that were judged"`
+	Unfounded   int64            `json:"unfounded" doc:"of the same"`
+	Judged      int              `json:"judged" doc:"how many these are"`
+	Corrections int64            `json:"corrections" doc:"outcomes that it corrected after the record"`
+	SignalLimit int64            `json:"signal_limit" doc:"signals an hour that this leaves it"`
+	Signals     []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
+	Memberships []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
+	Outcomes    []HistoryOutcome `json:"outcomes" doc:"that it reported"`
+	Entries     []Item           `json:"entries" doc:"the entries that the indexes above name, ascending, each with its proof"`
+	Next        string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
+}
+
+// Membership is an execution that was to be undone.
+type Membership struct {
+	Incident uint64       `json:"incident"`
+	Decision uint64       `json:"decision" doc:"index of the one that made it a member"`
+	Exec     entry.Ref    `json:"exec"`
+	Method   entry.Method `json:"method"`
+	Result   entry.Result `json:"result,omitempty" doc:"absent: none yet"`
+	ResultAt uint64       `json:"result_at,omitzero" doc:"index of the entry that says so"`
+	Own      bool         `json:"own" doc:"whether the principal said so itself"`
+}
+
+// HistoryOutcome is an outcome that a principal reported.
+type HistoryOutcome struct {
+	Index      uint64       `json:"index"`
+	Incident   uint64       `json:"incident"`
+	Exec       entry.Ref    `json:"exec"`
+	Result     entry.Result `json:"result"`
+	Correction bool         `json:"correction,omitzero" doc:"whether the incident was closed before"`
+}
+
+// Graph is the answer of GET /v1/workflows/{wid}/graph: executions and what they
+// depend on.
+type Graph struct {
+	Size       uint64           `json:"size" doc:"size of the log that the graph follows from"`
+	Wid        entry.WorkflowID `json:"wid"`
+	Executions []Execution      `json:"executions" doc:"the newest first"`
+	Next       string           `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+}
+
+// Execution is an execution as it stands.
+type Execution struct {
+	Exec        entry.Ref      `json:"exec"`
+	Index       uint64         `json:"index" doc:"of its first entry"`
+	Final       uint64         `json:"final,omitzero" doc:"index of its final entry; absent: none yet"`
+	Effect      entry.Effect   `json:"effect"`
+	Progress    entry.Progress `json:"progress"`
+	Parents     []entry.Parent `json:"parents"`
+	Undone      bool           `json:"undone,omitzero"`
+	FencedBy    uint64         `json:"fenced_by,omitzero" doc:"incident"`
+	Compensates entry.Ref      `json:"compensates,omitempty"`
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// getHistory is GET /v1/agents/{id}/history: what the log says of a principal,
+// a few incidents at a time, with the entries that say it.
+func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error) {
+	p := parseParams(r.query(), "before", "limit")
+	before, limit := p.number("before", 0, entry.MaxInteger), int(p.number("limit", historyDefault, maxHistory))
+	if limit == 0 {
+		p.refuse("limit", "a page of 0")
+	}
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	id, err := r.pathName("id")
+	if err != nil {
+		return nil, err
+	}
+	past := s.recall(entry.Principal(id), before, limit)
+	if past == nil {
+		return nil, entry.Refuse(entry.NotFound, "id", "%.140q has no entry in the log", id).WithRemedy("GET " + agentsPath + " lists the agents")
+	}
+	for _, incident := range past.incidents {
+		if err := s.reported(past, incident); err != nil {
+			return nil, err
+		}
+	}
+	if past.next != 0 {
+		past.Next = agentsPath + "/" + url.PathEscape(id) + "/history?" +
+			url.Values{"before": {strconv.FormatUint(past.next, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
+	}
+	return past.History, s.prove(past.History)
+}
+
+// past is a history in the making.
+type past struct {
+	*api.History
+	size      uint64 // of the log that it follows from
+	incidents []coord.IncidentView
+	next      uint64
+}
+
+// recall reads from the state; nil if it knows nothing of the principal.
+func (s *Server) recall(principal entry.Principal, before uint64, limit int) (found *past) {
+	now := s.log.Now()
+	s.coord.Read(func(state *coord.State) {
+		h, next, ok := state.History(principal, before, limit)
+		if !ok {
+			return
+		}
+		incidents := state.IncidentsOf(principal, before, limit, now)
+		found = &past{NewHistory(&h), state.Size(), incidents, next}
+	})
+	return found
+}
+
+// reported adds the outcomes that the principal reported in an incident.
+func (s *Server) reported(past *past, incident coord.IncidentView) error {
+	q := listQuery{tags: []entry.Tag{{Index: entry.ByIncident, Value: entry.IncidentValue(incident.ID)}}}
+	for index, err := range s.candidates(&q, incident.ID, past.size) {
+		if err != nil {
+			return err
+		}
+		logged, err := s.log.Entry(index)
+		if err != nil {
+			return err
+		}
+		if o, ok := logged.Body.(*entry.Outcome); ok && o.Iss == past.Principal {
+			past.Outcomes = append(past.Outcomes, api.HistoryOutcome{Index: index, Incident: incident.ID, Exec: o.Exec, Result: o.Result,
+				Correction: incident.Recorded != 0 && index > incident.Recorded})
+		}
+	}
+	return nil
+}
+
+// prove adds the entries that a history names, with their proofs.
+func (s *Server) prove(h *api.History) error {
+	var named []uint64
+	for _, sig := range h.Signals {
+		named = append(named, sig.Index, sig.Disposed)
+	}
+	for _, m := range h.Memberships {
+		named = append(named, m.Decision, m.ResultAt)
+	}
+	for _, o := range h.Outcomes {
+		named = append(named, o.Index)
+	}
+	slices.Sort(named)
+	head := s.log.Head()
+	h.Head = head.Note
+	for _, index := range slices.Compact(named) {
+		if index == 0 {
+			continue // names none: entry 0 is the genesis
+		}
+		logged, err := s.log.Entry(index)
+		if err != nil {
+			return err
+		}
+		item, err := s.item(logged, head.Head)
+		if err != nil {
+			return err
+		}
+		h.Entries = append(h.Entries, *item)
+	}
+	return nil
+}
