@@ -53,7 +53,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.settings.register(root.PersistentFlags())
 	root.AddCommand(
 		a.serveCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(),
-		a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(),
+		a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
 		a.logCommand(), a.verifyCommand(), a.doctorCommand(), a.explainCommand(), a.versionCommand(),
 	)
 	a.watch(root)

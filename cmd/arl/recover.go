@@ -23,12 +23,14 @@ import (
 type engineOptions struct {
 	policy   string
 	simulate string
+	live     string
 	seed     int64
 }
 
 func (o *engineOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.policy, "policy", "", "policy file whose rules decide (default: the one built in)")
 	flags.StringVar(&o.simulate, "simulate", "", "outcome model that draws attempts which the scenario does not record")
+	flags.StringVar(&o.live, "live", "", "live configuration: tools and models that make the attempts for real (docs/scenario.md)")
 	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
 }
 
@@ -45,7 +47,12 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	if e.Policy, err = a.recoveryPolicy(o.policy); err != nil {
 		return e, err
 	}
-	if o.simulate == "" {
+	switch {
+	case o.live != "" && o.simulate != "":
+		return e, usage("--live and --simulate: an attempt is made or drawn, not both")
+	case o.live != "":
+		return e, a.makeLive(&e, o.live)
+	case o.simulate == "":
 		return e, nil
 	}
 	document, err := a.readInput(o.simulate, policyMax)
@@ -57,6 +64,35 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	}
 	e.mode, e.Runtime = run.ModeSimulated, run.NewSimulated(e.outcomes, o.seed)
 	return e, nil
+}
+
+// makeLive has the attempts made for real, and waits be waited for. The policy
+// has the prices of models.
+func (a *app) makeLive(e *engine, path string) error {
+	document, err := a.readInput(path, policyMax)
+	if err != nil {
+		return err
+	}
+	config, err := run.DecodeLive(path, document)
+	if err != nil {
+		return withExit(exitConfig, err)
+	}
+	live, err := run.NewLive(config, e.Policy.Models())
+	e.mode, e.Runtime, e.Pause = run.ModeLive, live, pause
+	e.Instance = uuid.Must(uuid.NewV7()).String()
+	return err
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // policyMax is the size of a policy file in bytes.
@@ -209,6 +245,9 @@ func (a *app) newRun(o *recoverOptions) (r *run.Run, clean func(), err error) {
 	if err != nil {
 		clean()
 		return nil, func() {}, err
+	}
+	if e.mode == run.ModeLive {
+		r.Instance = r.ID // so that a run that goes on repeats no effect
 	}
 	return r, clean, nil
 }

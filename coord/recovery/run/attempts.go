@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,13 +17,15 @@ import (
 //
 //   - A step is an attempt. It depends softly on the one before: each starts
 //     from a fresh checkout, but happens because the other failed.
-//   - An attempt tries the first one again, on the same model or another; after
-//     one that passed, which a harness may not trust, it begins anew.
+//   - An attempt tries the first one again: it falls back where its model is
+//     new, else it is a retry on that model. After one that passed, which a
+//     harness may not trust, it begins anew.
 //   - Its agent is the model; the harness answers for the case, and for rows
 //     that do not name their model.
 //   - The effect is reversible: edits in a working tree. A failed attempt left
 //     none of them where patch_bytes is 0, all where the edit is said to have
-//     succeeded, else a part; it may be repeated, as the harness does.
+//     succeeded, else a part. It may be repeated without a second effect, since
+//     each attempt starts anew.
 //   - The class says the outcome: ok, or a code that Classify knows.
 //   - A checkpoint is an attempt that passed its checks.
 //   - The run is ok when one of its attempts is.
@@ -48,13 +51,14 @@ type attemptGroup struct {
 	broken bool
 }
 
-// anotherModel is the way of an attempt on a model, which the first attempt
-// may have been on or not. A model that the row does not name is not another.
-func anotherModel(model, first string) Way {
-	if model != first && model != "" && first != "" {
-		return Way{Strategy: "fallback_model", Model: model}
+// wayOn is the way of a further attempt on a model: a fallback where the model
+// is named and none of the earlier attempts ran on it.
+func wayOn(model string, earlier []Step) Way {
+	known := slices.ContainsFunc(earlier, func(s Step) bool { return s.Model == model || s.Model == "" })
+	if model == "" || known {
+		return Way{Strategy: "retry", Model: model}
 	}
-	return Way{Strategy: "retry", Model: model}
+	return Way{Strategy: "fallback_model", Model: model}
 }
 
 // attempts yields the cases of an attempts file.
@@ -144,8 +148,7 @@ func (g *attemptGroup) add(row attemptRow, rec record) *Error {
 		return wrong
 	}
 	if next > g.first && g.c.Steps[next-1].Outcome != OK {
-		first := &g.c.Steps[g.first]
-		step.again(first, anotherModel(step.Model, first.Model))
+		step.again(&g.c.Steps[g.first], wayOn(step.Model, g.c.Steps[g.first:]))
 	} else {
 		g.first = next
 	}
@@ -172,7 +175,7 @@ func (row *attemptRow) step(index int, rec record) (Step, *Error) {
 		model = "harness"
 	}
 	step := Step{
-		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible,
+		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible, Idempotent: true,
 		Attempt: Attempt{Outcome: NotObserved, Way: Way{Model: modelID(row.Model)}, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
 	}
 	if index > 0 {
