@@ -156,6 +156,9 @@ func (x *execution) cases(ctx context.Context) error {
 		if err := x.take(ctx, done); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil { // cases that are done already do not keep anybody waiting
+			return err
+		}
 		if x.Progress != nil {
 			x.Progress(in.read, x.size)
 		}

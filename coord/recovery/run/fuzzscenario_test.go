@@ -71,6 +71,26 @@ func FuzzScenario(f *testing.F) {
 	})
 }
 
+// FuzzOutcomeModel: a model is read, and draws, or is refused with all that an
+// error promises.
+func FuzzOutcomeModel(f *testing.F) {
+	f.Add([]byte("outcomes:\n- {class: capacity, strategy: fallback_model, success_ppm: 500000, latency_ms: 700}\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte(`{"outcomes":[{"success_ppm":1.5}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ParseOutcomeModel("model.yaml", text)
+		if err != nil {
+			checkLineError(t, err)
+			return
+		}
+		q := Request{Case: &Case{ID: "c"}, Step: &Step{ID: "s"}, Way: Way{Strategy: "retry"}, Failure: &Failure{Label: unknown()}}
+		a, err := NewSimulated(m, 1).Attempt(t.Context(), q)
+		if err != nil || a.Outcome != NotObserved && !a.Simulated {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	})
+}
+
 // FuzzDecodeTrace: what is read is what is written.
 func FuzzDecodeTrace(f *testing.F) {
 	all := recoverAll(f, defaultBatch(), fixture(f))

@@ -61,7 +61,7 @@ const (
 	rejectionsMax = 100
 	// rungsMax is how many rungs of a case its entry holds: with them it is
 	// smaller than an entry may be.
-	rungsMax = 64
+	rungsMax = 48
 	// valueMax is the length in bytes to which a value is cut that a replay found
 	// to differ.
 	valueMax = 200

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -25,22 +28,22 @@ func NewSimulated(model *OutcomeModel, seed int64) *Simulated { return &Simulate
 type OutcomeModel struct {
 	// Outcomes are asked in order; the first that fits an attempt draws it.
 	// Where none fits, the attempt stays not observed.
-	Outcomes []DrawnOutcome `yaml:"outcomes" json:"outcomes"`
+	Outcomes []DrawnOutcome `json:"outcomes"`
 }
 
 // DrawnOutcome is a line of an outcome model. Empty members fit everything.
 type DrawnOutcome struct {
-	Class    string `yaml:"class" json:"class,omitzero"`
-	Code     string `yaml:"code" json:"code,omitzero"`
-	Strategy string `yaml:"strategy" json:"strategy,omitzero"`
-	Variant  string `yaml:"variant" json:"variant,omitzero"`
-	Model    string `yaml:"model" json:"model,omitzero"`
+	Class    string `json:"class,omitzero"`
+	Code     string `json:"code,omitzero"`
+	Strategy string `json:"strategy,omitzero"`
+	Variant  string `json:"variant,omitzero"`
+	Model    string `json:"model,omitzero"`
 	// SuccessPPM is the chance of success in parts per million; a failure is
 	// the one before again.
-	SuccessPPM int64 `yaml:"success_ppm" json:"success_ppm"`
+	SuccessPPM int64 `json:"success_ppm"`
 	// CostMicroUSD and LatencyMS are those of every such attempt.
-	CostMicroUSD *int64 `yaml:"cost_micro_usd" json:"cost_micro_usd,omitzero"`
-	LatencyMS    *int64 `yaml:"latency_ms" json:"latency_ms,omitzero"`
+	CostMicroUSD *int64 `json:"cost_micro_usd,omitzero"`
+	LatencyMS    *int64 `json:"latency_ms,omitzero"`
 }
 
 // million is all of something in parts per million.
@@ -55,9 +58,23 @@ func ParseOutcomeModel(name string, document []byte) (*OutcomeModel, error) {
 	if len(document) > modelBytesMax {
 		return nil, wrong("", fmt.Sprintf("has more than %d bytes", modelBytesMax), "keep an outcome model short")
 	}
+	for _, t := range lexer.Tokenize(string(document)) {
+		switch t.Type {
+		case token.AnchorType, token.AliasType, token.MergeKeyType, token.TagType: // they can make much of little
+			bad := malformed("", fmt.Sprintf("has %q, an anchor, alias or tag", cut(t.Value, codeMax)), "write it out")
+			bad.File, bad.Line = name, t.Position.Line
+			return nil, bad
+		}
+	}
+	const members = "write outcomes: a list of class, code, strategy, variant, model, success_ppm, cost_micro_usd, latency_ms"
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, wrong("", yaml.FormatError(err, false, false), members)
+	}
 	var m OutcomeModel
-	if err := yaml.UnmarshalWithOptions(document, &m, yaml.Strict()); err != nil {
-		return nil, wrong("", yaml.FormatError(err, false, false), "write outcomes: a list of class, code, strategy, variant, model, success_ppm, cost_micro_usd, latency_ms")
+	if err := json.Unmarshal(text, &m, json.RejectUnknownMembers(true)); err != nil {
+		bad := notScenario(err)
+		return nil, wrong(bad.Field, bad.Detail, members+"; numbers are integers")
 	}
 	if len(m.Outcomes) == 0 || len(m.Outcomes) > outcomesMax {
 		return nil, wrong("/outcomes", fmt.Sprintf("holds %d lines", len(m.Outcomes)), fmt.Sprintf("write 1 to %d", outcomesMax))
