@@ -98,7 +98,19 @@ type Plan struct {
 	Blast        entry.Blast   `json:"blast"`
 	Limits       entry.Limits  `json:"limits" doc:"that hold for the incident"`
 	CostMicroUSD int64         `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
+	Counters     []Counter     `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
 	Asks         *Asks         `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
+}
+
+// Counter is what counts against a cap, the plan included.
+type Counter struct {
+	Whose     string          `json:"whose" enum:"incident,signaler,victim"`
+	Principal entry.Principal `json:"principal,omitempty" doc:"the signaler or the victim"`
+	Members   int64           `json:"members"`
+	Agents    int64           `json:"agents"`
+	Domains   int64           `json:"domains"`
+	FencedMS  int64           `json:"fenced_ms"`
+	Limit     entry.Cap       `json:"limit"`
 }
 
 // Asks is why people must decide.

@@ -89,9 +89,21 @@ type PlanView struct {
 	// CostMicroUSD is what the members cost when they were done, as far as that
 	// is logged: what doing them again would cost.
 	CostMicroUSD int64
+	// Counters are what a decision would count against which caps; empty in a
+	// plan in force.
+	Counters []CounterView
 	// Refusal is why the coordinator may not authorize it alone; nil if it may,
 	// and in a plan in force.
 	Refusal *entry.Refusal
+}
+
+// CounterView is what counts against a cap, the plan included: of the incident,
+// or of a signaler or a victim over the rolling window.
+type CounterView struct {
+	Whose                              string          // incident, signaler, victim
+	Principal                          entry.Principal // of the last two
+	Members, Agents, Domains, FencedMS int64
+	Limit                              entry.Cap
 }
 
 // MemberView is a member of a plan.
@@ -202,6 +214,15 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	a := s.assess(number, s.size, unfounded, now)
 	v := s.viewPlan(a.plan, a.law.limits, a.blast)
 	v.Refusal, _ = s.automatic(number, a, now).(*entry.Refusal)
+	charged := s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now)
+	for c := range s.counts(number, a, charged) {
+		counter := CounterView{Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)), Domains: int64(len(s.domains(c.agents))),
+			FencedMS: c.fencedMS, Limit: c.limit}
+		if c.whose != ofIncident {
+			counter.Principal = s.principal(c.who)
+		}
+		v.Counters = append(v.Counters, counter)
+	}
 	return v, true
 }
 

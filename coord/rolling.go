@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"iter"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -48,21 +49,33 @@ func (x *extent) add(members, fencedMS int64, agents ...uint32) {
 	}
 }
 
-// exceeds refuses an extent beyond a cap.
-func (s *State) exceeds(x *extent, limit entry.Cap, whose string) error {
+// counted is what counts against a cap.
+type counted struct {
+	extent
+	limit entry.Cap
+	whose string // incident, signaler, victim
+	who   uint32 // the signaler or the victim
+}
+
+// exceeds refuses what is beyond the cap.
+func (s *State) exceeds(c *counted) error {
 	over := func(what string, is, limit int64) error {
+		whose := "the incident"
+		if c.whose != ofIncident {
+			whose = c.whose + " " + string(s.principal(c.who))
+		}
 		return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, the limit is %d", is, what, whose, limit).
 			WithRemedy("escalate: people may authorize what the coordinator may not")
 	}
-	switch domains := int64(len(s.domains(x.agents))); {
-	case x.members > limit.Members:
-		return over("members", x.members, limit.Members)
-	case int64(len(x.agents)) > limit.Agents:
-		return over("agents", int64(len(x.agents)), limit.Agents)
-	case domains > limit.Domains:
-		return over("domains", domains, limit.Domains)
-	case x.fencedMS > limit.FencedMS:
-		return over("ms of fences", x.fencedMS, limit.FencedMS)
+	switch domains := int64(len(s.domains(c.agents))); {
+	case c.members > c.limit.Members:
+		return over("members", c.members, c.limit.Members)
+	case int64(len(c.agents)) > c.limit.Agents:
+		return over("agents", int64(len(c.agents)), c.limit.Agents)
+	case domains > c.limit.Domains:
+		return over("domains", domains, c.limit.Domains)
+	case c.fencedMS > c.limit.FencedMS:
+		return over("ms of fences", c.fencedMS, c.limit.FencedMS)
 	}
 	return nil
 }
@@ -71,48 +84,72 @@ func (s *State) exceeds(x *extent, limit entry.Cap, whose string) error {
 // its signalers have caused, and its victims suffered, over the rolling window
 // (protocol.md, section 8).
 func (s *State) checkLimits(number uint32, a *assessment, c charge) error {
-	own := extent{fencedMS: c.fencedMS}
-	for _, v := range c.victims {
-		own.add(v.members, 0, v.agent)
-	}
-	if err := s.exceeds(&own, a.law.limits.Incident, "the incident"); err != nil {
-		return err
-	}
-	for _, signaler := range s.signalers(a) {
-		total := own
-		total.agents = slices.Clone(own.agents)
-		s.eachCharge(signaler, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
-			if s.signaled(inc, signaler) {
-				total.add(0, inc.charge.fencedMS)
-				for _, v := range inc.charge.victims {
-					total.add(v.members, 0, v.agent)
-				}
-			}
-		})
-		if err := s.exceeds(&total, a.law.limits.Signaler, "signaler "+string(s.principal(signaler))); err != nil {
-			return err
-		}
-	}
-	return s.checkVictims(number, a, c)
-}
-
-// checkVictims caps what an agent suffers. The agents and domains that count
-// are those of who caused it.
-func (s *State) checkVictims(number uint32, a *assessment, c charge) error {
-	for _, v := range c.victims {
-		var total extent
-		total.add(v.members, c.fencedMS, s.signalers(a)...)
-		s.eachCharge(v.agent, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
-			i, suffered := slices.BinarySearchFunc(inc.charge.victims, v.agent, func(v victim, agent uint32) int { return int(int64(v.agent) - int64(agent)) })
-			if suffered {
-				total.add(inc.charge.victims[i].members, inc.charge.fencedMS, s.signalersOf(inc.signals)...)
-			}
-		})
-		if err := s.exceeds(&total, a.law.limits.Victim, "victim "+string(s.principal(v.agent))); err != nil {
+	for count := range s.counts(number, a, c) {
+		if err := s.exceeds(&count); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Whose extent is capped.
+const (
+	ofIncident = "incident"
+	ofSignaler = "signaler"
+	ofVictim   = "victim"
+)
+
+// counts yields all that an incident counts against, with what is there
+// already.
+func (s *State) counts(number uint32, a *assessment, c charge) iter.Seq[counted] {
+	return func(yield func(counted) bool) {
+		own := extent{fencedMS: c.fencedMS}
+		for _, v := range c.victims {
+			own.add(v.members, 0, v.agent)
+		}
+		if !yield(counted{own, a.law.limits.Incident, ofIncident, 0}) {
+			return
+		}
+		for _, signaler := range s.signalers(a) {
+			if !yield(counted{s.causedBy(signaler, number, own, c.at-a.law.limits.WindowMS), a.law.limits.Signaler, ofSignaler, signaler}) {
+				return
+			}
+		}
+		for _, v := range c.victims {
+			if !yield(counted{s.sufferedBy(v, number, a, c), a.law.limits.Victim, ofVictim, v.agent}) {
+				return
+			}
+		}
+	}
+}
+
+// causedBy is what a signaler causes, with an incident that has an extent of its
+// own.
+func (s *State) causedBy(signaler, number uint32, own extent, since int64) extent {
+	total := own
+	total.agents = slices.Clone(own.agents)
+	s.eachCharge(signaler, number, since, func(inc *incident) {
+		if s.signaled(inc, signaler) {
+			total.add(0, inc.charge.fencedMS)
+			for _, v := range inc.charge.victims {
+				total.add(v.members, 0, v.agent)
+			}
+		}
+	})
+	return total
+}
+
+// sufferedBy is what an agent suffers, with an incident. The agents and domains
+// that count are those of who caused it.
+func (s *State) sufferedBy(v victim, number uint32, a *assessment, c charge) (total extent) {
+	total.add(v.members, c.fencedMS, s.signalers(a)...)
+	s.eachCharge(v.agent, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
+		i, suffered := slices.BinarySearchFunc(inc.charge.victims, v.agent, func(v victim, agent uint32) int { return int(int64(v.agent) - int64(agent)) })
+		if suffered {
+			total.add(inc.charge.victims[i].members, inc.charge.fencedMS, s.signalersOf(inc.signals)...)
+		}
+	})
+	return total
 }
 
 // eachCharge calls f for the other incidents that a principal has to do with

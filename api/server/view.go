@@ -57,7 +57,7 @@ func newAnswers(views []coord.AnswerView) []api.Answer {
 func NewPlan(incident, decision uint64, v *coord.PlanView) *api.Plan {
 	p := &api.Plan{
 		Incident: incident, Decision: decision, Members: make([]api.PlanMember, 0, len(v.Members)), Review: append([]entry.Ref{}, v.Review...),
-		Scope: v.Scope, Blast: v.Blast, Limits: v.Limits, CostMicroUSD: v.CostMicroUSD,
+		Scope: v.Scope, Blast: v.Blast, Counters: []api.Counter{}, Limits: v.Limits, CostMicroUSD: v.CostMicroUSD,
 	}
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -66,6 +66,10 @@ func NewPlan(incident, decision uint64, v *coord.PlanView) *api.Plan {
 			Effect: m.Effect, Progress: m.Progress, Drain: m.Drain, Direct: m.Direct, Rule: m.Rule, From: m.From, CostMicroUSD: m.Cost,
 			Result: m.Result, ResultAt: m.ResultAt, Released: m.Released, Fenced: m.Fenced, DueAt: m.Due,
 		})
+	}
+	for _, c := range v.Counters {
+		p.Counters = append(p.Counters, api.Counter{Whose: c.Whose, Principal: c.Principal, Members: c.Members, Agents: c.Agents,
+			Domains: c.Domains, FencedMS: c.FencedMS, Limit: c.Limit})
 	}
 	if r := v.Refusal; r != nil {
 		p.Asks = &api.Asks{Problem: r.Problem, Field: r.Field, Detail: r.Detail}
