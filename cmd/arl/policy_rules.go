@@ -211,7 +211,7 @@ type explainedDecision struct {
 	Decision  int             `json:"decision"` // from 1
 	Step      string          `json:"step"`
 	Reasoning []recovery.Step `json:"reasoning"`
-	Outcome   string          `json:"outcome"` // of the action
+	Outcome   string          `json:"outcome,omitzero"` // of the action; none where it ends the case
 }
 
 func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
@@ -235,7 +235,9 @@ func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
 		return err
 	}
 	for i := range decisions {
-		decisions[i].Outcome = done.Trace.Rungs[i].Result
+		if rung := &done.Trace.Rungs[i]; rung.Strategy != string(recovery.Escalate) {
+			decisions[i].Outcome = rung.Result
+		}
 		if err := a.printDecision(&decisions[i]); err != nil {
 			return err
 		}
@@ -259,6 +261,9 @@ func (a *app) printDecision(d *explainedDecision) error {
 	for _, s := range d.Reasoning {
 		fmt.Fprintf(&b, "  %-7s  %-*s  %s\n", s.Stage, wide, s.Name, s.Finding)
 	}
-	fmt.Fprintf(&b, "  %-7s  %-*s  %s\n\n", "outcome", wide, "", d.Outcome)
+	if d.Outcome != "" {
+		fmt.Fprintf(&b, "  %-7s  %-*s  %s\n", "outcome", wide, "", d.Outcome)
+	}
+	b.WriteByte('\n')
 	return a.printText(b.String())
 }

@@ -88,8 +88,8 @@ func (s *source) reportSchema(schema *jsonschema.Schema, e *jsonschema.Validatio
 		return
 	}
 	at := "/" + recoveryMember
-	for _, part := range e.InstanceLocation {
-		at += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
+	if len(e.InstanceLocation) > 0 {
+		at += "/" + strings.Join(e.InstanceLocation, "/") // no member that the schema knows has a / or ~
 	}
 	if slices.ContainsFunc(s.problems, func(p Problem) bool { return p.Field == field(at) }) {
 		return // it could not even be read

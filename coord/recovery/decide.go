@@ -78,16 +78,20 @@ type choice struct {
 func newDecider(h *History, p *Policy, now int64) *decider {
 	d := &decider{h: h, p: p, now: now}
 	d.class, d.code = h.Effective()
-	d.effects = knownEffects(h)
+	d.used = d.usedUp()
+	d.effects = knownEffects(h, d.used.last)
 	d.idempotent = d.effects == entry.EffectsNone ||
 		h.Failure.ReplaySafety != entry.ReplayUnsafe && (h.Idempotent || h.Failure.ReplaySafety == entry.ReplaySafe)
-	d.used = d.usedUp()
 	return d
 }
 
-// knownEffects is what is known of the failed attempt's effects: what was
-// reported, and where that leaves a doubt, what a probe found out since.
-func knownEffects(h *History) entry.Effects {
+// knownEffects is what is known of the last attempt's effects: what its failure
+// reported, and where that leaves a doubt, what a probe found out since. An
+// attempt that succeeded without being verified has had its effect.
+func knownEffects(h *History, last *Rung) entry.Effects {
+	if last != nil && last.Result == ResultUnverified && h.Effect != entry.EffectNone {
+		return entry.EffectsComplete
+	}
 	switch h.Failure.Effects {
 	case entry.EffectsNone, entry.EffectsComplete:
 		return h.Failure.Effects
@@ -193,7 +197,7 @@ func (d *decider) gate() (choice, bool) {
 
 // guards evaluates all guards and returns the most severe action among those
 // that hold.
-func (d *decider) guards() (worst choice, any bool) {
+func (d *decider) guards() (worst choice, some bool) {
 	for i := range d.p.guards {
 		g := &d.p.guards[i]
 		holds, err := g.when.holds(d)
@@ -214,11 +218,11 @@ func (d *decider) guards() (worst choice, any bool) {
 		default:
 			d.note("guard", g.ID, "holds: at least "+string(g.Then)+", "+string(g.severity))
 		}
-		if !any || c.action.gravity() > worst.action.gravity() {
-			worst, any = c, true
+		if !some || c.action.gravity() > worst.action.gravity() {
+			worst, some = c, true
 		}
 	}
-	return worst, any
+	return worst, some
 }
 
 // rules finds the first rule that matches and goes up its ladder.

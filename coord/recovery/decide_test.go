@@ -122,18 +122,18 @@ func limitCases() []walkCase {
 		want   string
 	}{
 		{"none near", func(*recovery.History) {}, "retry retry escalate:ladder_exhausted"},
-		{"own attempts", func(h *recovery.History) { h.Budget.Attempts = ref(int64(1)) }, "retry escalate:attempts_exhausted"},
-		{"no attempts", func(h *recovery.History) { h.Budget.Attempts = ref(int64(0)) }, "escalate:attempts_exhausted"},
-		{"own attempts beyond the policy's", func(h *recovery.History) { h.Budget.Attempts = ref(int64(99)) }, "retry retry escalate:ladder_exhausted"},
+		{"own attempts", func(h *recovery.History) { h.Budget.Attempts = new(int64(1)) }, "retry escalate:attempts_exhausted"},
+		{"no attempts", func(h *recovery.History) { h.Budget.Attempts = new(int64(0)) }, "escalate:attempts_exhausted"},
+		{"own attempts beyond the policy's", func(h *recovery.History) { h.Budget.Attempts = new(int64(99)) }, "retry retry escalate:ladder_exhausted"},
 		{"money, at the limit", func(h *recovery.History) { h.SpentMicroUSD = 2000000 }, "escalate:cost_exhausted"},
 		{"money, before it", func(h *recovery.History) { h.SpentMicroUSD = 1999999 }, "retry retry escalate:ladder_exhausted"},
-		{"own money", func(h *recovery.History) { h.SpentMicroUSD, h.Budget.CostMicroUSD = 10, ref(int64(10)) }, "escalate:cost_exhausted"},
+		{"own money", func(h *recovery.History) { h.SpentMicroUSD, h.Budget.CostMicroUSD = 10, new(int64(10)) }, "escalate:cost_exhausted"},
 		{"tokens, at the limit", func(h *recovery.History) { h.SpentTokens = 500000 }, "escalate:tokens_exhausted"},
-		{"own tokens", func(h *recovery.History) { h.SpentTokens, h.Budget.Tokens = 10, ref(int64(10)) }, "escalate:tokens_exhausted"},
-		{"own deadline, over", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, ref(int64(0)) }, "escalate:deadline_exceeded"},
-		{"own deadline, a pause of 3 s outlasts it", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, ref(int64(4000)) },
+		{"own tokens", func(h *recovery.History) { h.SpentTokens, h.Budget.Tokens = 10, new(int64(10)) }, "escalate:tokens_exhausted"},
+		{"own deadline, over", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, new(int64(0)) }, "escalate:deadline_exceeded"},
+		{"own deadline, a pause of 3 s outlasts it", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, new(int64(4000)) },
 			"retry escalate:deadline_exceeded"},
-		{"own deadline, just enough", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, ref(int64(4001)) },
+		{"own deadline, just enough", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, new(int64(4001)) },
 			"retry retry escalate:ladder_exhausted"},
 	} {
 		h := plain("tool", "error")
@@ -148,7 +148,7 @@ func TestDeadlineDoesNotOverflow(t *testing.T) {
 	p := rules(t, `rules: [{ id: all, when: "true", ladder: [{ strategy: retry_altered, variant: reflect }, { strategy: escalate }] }]`)
 	for _, started := range []int64{math.MinInt64, 0, 1, 1000, math.MaxInt64} {
 		h := plain("tool", "error")
-		h.StartedAt, h.Failure.RetryAfterMS = started, ref(int64(math.MaxInt64))
+		h.StartedAt, h.Failure.RetryAfterMS = started, new(int64(math.MaxInt64))
 		if a, _ := recovery.Decide(&h, p, 2000); a.Reason != recovery.ReasonDeadlineExceeded {
 			t.Errorf("started at %d: %v", started, a)
 		}
@@ -169,17 +169,17 @@ func TestDeadlineByEffort(t *testing.T) {
 func TestInterruptionsCostNoRetries(t *testing.T) {
 	p := recovery.Default()
 	h := plain("crash", "interrupted")
-	h.Budget.Attempts = ref(int64(0))
+	h.Budget.Attempts = new(int64(0))
 	if got, want := ways(walk(t, h, p, world{})), strings.Repeat("checkpoint_resume ", 8)+"escalate:ladder_exhausted"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	h = plain("crash", "lost")
-	h.Checkpoint, h.MaxRetries = false, ref(int64(1))
+	h.Checkpoint, h.MaxRetries = false, new(int64(1))
 	for range 5 {
 		h.Rungs = append(h.Rungs, recovery.Rung{Step: "s", Class: "crash", Code: "interrupted",
 			Rule: recovery.Rule{ID: "crash.interrupted", Rung: 1}, Strategy: recovery.FailReassign, Result: recovery.ResultFailed})
 	}
-	h.Budget.Attempts = ref(int64(1))
+	h.Budget.Attempts = new(int64(1))
 	if got, want := ways(walk(t, h, p, world{})), "fail_reassign escalate:ladder_exhausted"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -190,7 +190,7 @@ func TestMaxRetriesOfTheTask(t *testing.T) {
 	for retries, want := range []string{"escalate:ladder_exhausted", "fail_reassign escalate:ladder_exhausted",
 		"fail_reassign fail_reassign escalate:ladder_exhausted"} {
 		h := plain("crash", "oom")
-		h.Checkpoint, h.MaxRetries = false, ref(int64(retries))
+		h.Checkpoint, h.MaxRetries = false, new(int64(retries))
 		if got := ways(walk(t, h, recovery.Default(), world{})); got != want {
 			t.Errorf("%d retries: %s, want %s", retries, got, want)
 		}
@@ -211,7 +211,7 @@ func TestStepsOfOneCase(t *testing.T) {
 			h.Rungs = append(h.Rungs, h.Past(a, r, recovery.ResultFailed))
 		}
 	}
-	h.Step, h.Budget.Attempts = "c", ref(int64(4))
+	h.Step, h.Budget.Attempts = "c", new(int64(4))
 	if a, r := recovery.Decide(&h, p, 1); a.Reason != recovery.ReasonAttemptsExhausted || r.ID != recovery.RuleLimits {
 		t.Errorf("%v by %v", a, r)
 	}
@@ -226,7 +226,7 @@ func TestAnotherFailureAnotherLadder(t *testing.T) {
 	for _, failure := range []string{"transient.timeout", "output.malformed", "transient.timeout", "transient.timeout",
 		"output.malformed", "output.malformed", "transient.timeout"} {
 		h.Failure.Class, h.Failure.Code, _ = strings.Cut(failure, ".")
-		h.Budget.Attempts = ref(int64(6))
+		h.Budget.Attempts = new(int64(6))
 		a, r := recovery.Decide(&h, p, 1)
 		got = append(got, a)
 		h.Rungs = append(h.Rungs, h.Past(a, r, recovery.ResultFailed))

@@ -32,12 +32,12 @@ func ExampleDecide() {
 // A mistake in a policy file is reported with its place and a remedy.
 func ExampleLint() {
 	doc := []byte("recovery:\n  limits: { attempts: 6, cost_micro_usd: 1, tokens: 1, deadline_ms: 1 }\n" +
-		"  rules:\n    - id: all\n      when: clas == \"tool\"\n      ladder: [{ strategy: retyr }, { strategy: escalate }]\n" +
+		"  rules:\n    - id: all\n      when: klass == \"tool\"\n      ladder: [{ strategy: retyr }, { strategy: escalate }]\n" +
 		"  thresholds: { cases_min: 1, recovery_rate_min_ppm: 1, cost_per_case_max_micro_usd: 1, latency_p95_max_ms: 1, tolerance_ppm: 1 }\n")
 	for _, problem := range recovery.Lint("policy.yaml", doc) {
 		fmt.Println(problem.Error())
 	}
 	// Output:
-	// policy.yaml:5:13: recovery.rules[0].when: unknown name clas (did you mean class?)
+	// policy.yaml:5:13: recovery.rules[0].when: unknown name klass (did you mean class?)
 	// policy.yaml:6:28: recovery.rules[0].ladder[0].strategy: unknown strategy "retyr" (did you mean retry?)
 }

@@ -62,7 +62,7 @@ rules:
 `)
 	h := plain("safety", "content_filtered")
 	h.Checkpoint, h.Benign, h.StartedAt, h.Effect, h.Idempotent = false, true, 1, entry.EffectIrrevocable, true
-	h.Failure.Effects, h.Failure.RetryAfterMS, h.Probe = entry.EffectsUnknown, ref(int64(6)), entry.EffectsUnknown
+	h.Failure.Effects, h.Failure.RetryAfterMS, h.Probe = entry.EffectsUnknown, new(int64(6)), entry.EffectsUnknown
 	h.Rungs = []recovery.Rung{
 		{Step: "s", Class: "tool", Code: "error", Strategy: recovery.Quarantine, Result: recovery.ResultOK},
 		{Step: "s", Class: "tool", Code: "error", Strategy: recovery.Abort, Result: recovery.ResultOK},

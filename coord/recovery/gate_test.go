@@ -3,6 +3,7 @@ package recovery_test
 import (
 	"testing"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -65,5 +66,8 @@ func gateCases() []walkCase {
 		h.Effect, h.Idempotent, h.Failure.Effects, h.Failure.ReplaySafety = c.effect, c.idempotent, c.effects, c.replay
 		cases = append(cases, walkCase{name: c.desc, given: h, policy: policy, world: world{probe: c.probe}, want: c.want})
 	}
-	return cases
+	unverified := plain("tool", "error")
+	unverified.Effect = entry.EffectCompensable
+	return append(cases, walkCase{name: "none, then a success that nothing verified", given: unverified, policy: policy,
+		world: world{result: recovery.ResultUnverified}, want: "retry rollback escalate:after_rollback"})
 }

@@ -98,7 +98,7 @@ func walkRules(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []d
 	reported := h.Probe
 	for range walkMax {
 		a, r := recovery.Decide(&h, p, now)
-		checkAction(tb, &h, p, &a, r, now)
+		checkDecision(tb, &h, p, decision{a, r}, now)
 		all = append(all, decision{a, r})
 		if a.Final() {
 			return all
@@ -124,9 +124,10 @@ func walkRules(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []d
 	return nil
 }
 
-// checkAction is what every decision must keep to.
-func checkAction(tb rapid.TB, h *recovery.History, p *recovery.Policy, a *recovery.Action, r recovery.Rule, now int64) {
+// checkDecision is what every decision must keep to.
+func checkDecision(tb rapid.TB, h *recovery.History, p *recovery.Policy, made decision, now int64) {
 	tb.Helper()
+	a, r := &made.Action, made.Rule
 	again, rule := recovery.Decide(h, p, now)
 	if again != *a || rule != r {
 		tb.Fatalf("decided %v by %v, then %v by %v", a, r, again, rule)
@@ -240,5 +241,3 @@ func indent(yaml string) string {
 	}
 	return b.String()
 }
-
-func ref[T any](v T) *T { return &v }

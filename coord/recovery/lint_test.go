@@ -167,7 +167,7 @@ func mistakes() []mistake {
 		when("misspelt effects", `effects != "non"`, `effects is never "non" (did you mean none?)`),
 		when("misspelt risk, the other way around", `'"hihg" == risk'`, `risk is never "hihg" (did you mean high?)`),
 		when("misspelt strategy", `'"retri" in tried'`, `tried is never "retri" (did you mean retry?)`),
-		when("misspelt variable", `clas == "transient"`, `unknown name clas (did you mean class?)`),
+		when("misspelt variable", `klass == "transient"`, `unknown name klass (did you mean class?)`),
 		when("no condition", `'class == '`, `character 10: Syntax error`),
 		when("no bool", "class", "yields string, want bool (compare it with something)"),
 		when("types that do not compare", "attempts == class", "character 10: found no matching overload for '_==_' applied to '(int, string)' (see the conditions in docs/policy.md)"),
@@ -186,7 +186,7 @@ func mistakes() []mistake {
 		// models and thresholds
 		{"a model twice", "name: two", "name: ¶one", `recovery.models[1].name: "one" stands twice, or is built in (choose another)`},
 		{"no models to fall back to", "  models:\n", "  models: []\n  models_of_old:\n", ladder + "[4]: falls back, but the policy has no models (list them in models)"},
-		{"threshold of an unknown class", "[safety]", "[¶safty.violation]", `recovery.thresholds.never_auto_recover[0]: unknown class "safty" (did you mean safety?)`},
+		{"threshold of an unknown class", "[safety]", "[¶savety.violation]", `recovery.thresholds.never_auto_recover[0]: unknown class "savety" (did you mean safety?)`},
 		{"threshold of a misspelt code", "[safety]", "[safety, ¶access.deniet]", `recovery.thresholds.never_auto_recover[1]: code "deniet" looks misspelt (write "denied", or choose a code that is not so near to it)`},
 		{"tolerance of an unknown class", "    tolerance_ppm: 1\n", "    class_tolerance_ppm: { verify: 1, outputs: ¶2 }\n    tolerance_ppm: 1\n", `recovery.thresholds.class_tolerance_ppm.outputs: unknown class "outputs" (did you mean output?)`},
 		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" stands twice, or is built in (choose another)`},

@@ -36,14 +36,14 @@ func pauseCases() []walkCase {
 		want  []int64
 	}{
 		{"tool", nil, "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
-		{"tool", ref(int64(2000)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{2000, 3000, 5000, 5000, 2000, 0}},
-		{"tool", ref(int64(-1)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
-		{"tool", ref(int64(5001)), "retry_altered:reflect escalate:ladder_exhausted", []int64{5001, 0}}, // longer than the retry waits
-		{"tool", ref(int64(1)<<53 - 1), "escalate:deadline_exceeded", []int64{0}},
+		{"tool", new(int64(2000)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{2000, 3000, 5000, 5000, 2000, 0}},
+		{"tool", new(int64(-1)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
+		{"tool", new(int64(5001)), "retry_altered:reflect escalate:ladder_exhausted", []int64{5001, 0}}, // longer than the retry waits
+		{"tool", new(int64(1)<<53 - 1), "escalate:deadline_exceeded", []int64{0}},
 		{"capacity", nil, "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{700, 0, 3000, 50, 0}},
-		{"capacity", ref(int64(4000)), "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4000, 0, 4000, 50, 0}},
-		{"capacity", ref(int64(4001)), "retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4001, 4001, 50, 0}},
-		{"capacity", ref(int64(99999)), "fallback_model:cheap escalate:ladder_exhausted", []int64{50, 0}},
+		{"capacity", new(int64(4000)), "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4000, 0, 4000, 50, 0}},
+		{"capacity", new(int64(4001)), "retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{4001, 4001, 50, 0}},
+		{"capacity", new(int64(99999)), "fallback_model:cheap escalate:ladder_exhausted", []int64{50, 0}},
 	} {
 		h := plain(c.class, "new")
 		h.Failure.RetryAfterMS = c.after

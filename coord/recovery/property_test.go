@@ -18,7 +18,7 @@ func oneOf[T any](values ...T) *rapid.Generator[T] { return rapid.SampledFrom(va
 func anyHistory(t *rapid.T) recovery.History {
 	count := func(name string, most int64) *int64 {
 		if rapid.Bool().Draw(t, name+" given") {
-			return ref(rapid.Int64Range(0, most).Draw(t, name))
+			return new(rapid.Int64Range(0, most).Draw(t, name))
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func anyFailure(t *rapid.T, class string) recovery.Failure {
 		Evidence:     rapid.Bool().Draw(t, "evidence"),
 	}
 	if rapid.Bool().Draw(t, "asked to wait") {
-		f.RetryAfterMS = ref(rapid.Int64Range(0, 200000).Draw(t, "retry after"))
+		f.RetryAfterMS = new(rapid.Int64Range(0, 200000).Draw(t, "retry after"))
 	}
 	return f
 }
@@ -100,7 +100,7 @@ func anyPolicy(t *rapid.T) *recovery.Policy {
 }
 
 // Whatever the policy, the case and the answers of the world: the walk ends, the
-// decisions repeat, no fallback breaks its rules (see checkAction), and the
+// decisions repeat, no fallback breaks its rules (see checkDecision), and the
 // limits are kept.
 func TestPropertyWalks(t *testing.T) {
 	standard := recovery.Default()
@@ -116,7 +116,7 @@ func TestPropertyWalks(t *testing.T) {
 				t.Fatalf("no end after %d decisions", n)
 			}
 			a, r := recovery.Decide(&h, p, now)
-			checkAction(t, &h, p, &a, r, now)
+			checkDecision(t, &h, p, decision{a, r}, now)
 			checkEffects(t, &h, &a)
 			if a.Final() {
 				return
@@ -155,6 +155,12 @@ func checkEffects(t *rapid.T, h *recovery.History, a *recovery.Action) {
 	harmless := h.Failure.Effects == entry.EffectsNone ||
 		h.Effect == entry.EffectNone && (h.Failure.Effects == "" || h.Failure.Effects == entry.EffectsUnknown) ||
 		h.Failure.Effects != entry.EffectsComplete && h.Probe == entry.EffectsNone
+	for i := range h.Rungs {
+		if last := &h.Rungs[len(h.Rungs)-1-i]; last.Step == h.Step {
+			harmless = harmless && (last.Result != recovery.ResultUnverified || h.Effect == entry.EffectNone)
+			break
+		}
+	}
 	back := a.Strategy == recovery.Rollback || a.Strategy == recovery.StateReset && a.Scope != recovery.ScopeContext
 	lost := slices.Contains([]entry.Effect{"", entry.EffectIrrevocable, entry.EffectUndeclared}, h.Effect)
 	if a.Strategy.Attempts() && !back && !repeatable && !harmless {

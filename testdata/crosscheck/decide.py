@@ -52,17 +52,18 @@ class Case:
         elif f"{self.cls}.{self.code}" in NEEDS_EVIDENCE and not f.get("evidence"):
             self.code = "unknown"
         self.effect = history.get("effect") or "undeclared"
-        self.effects = self.find_effects(f.get("effects") or "unknown")
         replay = f.get("replay_safety") or "unknown"
-        self.replay = replay
-        self.idempotent = self.effects == "none" or replay == "safe" or (replay != "unsafe" and history.get("idempotent", False))
         self.past = history.get("rungs", [])
         self.own = [r for r in self.past if r.get("step") == history.get("step")]
         self.attempts = sum(
             r["strategy"] in ATTEMPTS and (r["class"], r["code"]) != ("crash", "interrupted") for r in self.past)
         self.last = self.own[-1] if self.own else None
+        self.effects = self.find_effects(f.get("effects") or "unknown")
+        self.idempotent = self.effects == "none" or replay == "safe" or (replay != "unsafe" and history.get("idempotent", False))
 
     def find_effects(self, reported):
+        if self.last and self.last["result"] == "unverified" and self.effect != "none":
+            return "complete"
         if reported == "unknown" and self.effect == "none":
             return "none"
         probe = self.h.get("probe") or "unknown"
