@@ -161,7 +161,7 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if o.scenario == "-" && o.resume {
 		return usage("--resume reads the scenario again: pass the file in --out that it was kept in")
 	}
-	r, clean, err := a.newRun(o)
+	r, clean, err := a.newRun(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (a *app) execute(ctx context.Context, r *run.Run, o *recoverOptions, origin
 const workersMax = 1024
 
 // newRun puts a run together; clean removes what it needed for a while.
-func (a *app) newRun(o *recoverOptions) (r *run.Run, clean func(), err error) {
+func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean func(), err error) {
 	clean = func() {}
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {
@@ -235,7 +235,7 @@ func (a *app) newRun(o *recoverOptions) (r *run.Run, clean func(), err error) {
 		}
 	}
 	if o.scenario == "-" {
-		r.Scenario, clean, err = a.spool(o)
+		r.Scenario, clean, err = a.spool(ctx, o)
 	} else {
 		r.Scenario, err = filepath.Abs(o.scenario)
 	}
@@ -271,7 +271,7 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 
 // spool keeps standard input in a file, because a scenario is read twice: in the
 // directory of the run, where arl replay finds it, or in a temporary one.
-func (a *app) spool(o *recoverOptions) (path string, clean func(), err error) {
+func (a *app) spool(ctx context.Context, o *recoverOptions) (path string, clean func(), err error) {
 	dir, clean := o.out, func() {}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "arl-recover-"); err != nil {
@@ -289,8 +289,17 @@ func (a *app) spool(o *recoverOptions) (path string, clean func(), err error) {
 	if err != nil {
 		return "", clean, err
 	}
-	_, err = io.Copy(f, a.in)
-	return path, clean, withExit(exitIO, errors.Join(err, f.Close()))
+	copied := make(chan error, 1)
+	go func() { // reading does not hear of ctx
+		_, err := io.Copy(f, a.in)
+		copied <- withExit(exitIO, errors.Join(err, f.Close()))
+	}()
+	select {
+	case err := <-copied:
+		return path, clean, err
+	case <-ctx.Done():
+		return path, clean, ctx.Err()
+	}
 }
 
 // baseline reads the report that a run is compared with.

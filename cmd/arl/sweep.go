@@ -44,6 +44,9 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if err != nil {
 		return withExit(exitUsage, err)
 	}
+	if o.live != "" {
+		return usage("--live: a sweep takes every case many times, so that nothing is really done")
+	}
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {
 		return err
