@@ -10,7 +10,9 @@ import (
 // the coordinator's key and admits what it likes: every wrong decision is
 // validly signed and included, and found.
 func TestAuditFindsDecisions(t *testing.T) {
-	authorize := func(w *world, id uint64) *entry.Decision { return w.order("k", Order{Incident: id, Act: entry.ActAuthorize}) }
+	authorize := func(w *world, id uint64) *entry.Decision {
+		return w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+	}
 	for _, c := range []struct {
 		name    string
 		lie     func(w *world, id uint64) entry.Body

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -135,4 +136,73 @@ func BenchmarkRestore(b *testing.B) {
 	for b.Loop() {
 		must(b, NewState(origin).Restore(bytes.NewReader(data)))
 	}
+}
+
+const (
+	rollbackParts = 10 // that lie among each other: a rollback has a tenth
+	rollbackDeps  = 5
+)
+
+// rollbackEntry returns the first entry of execution i of a graph in which each
+// execution depends on five others of its part, mostly of other agents.
+func (m *benchmark) rollbackEntry(i int, r *rand.Rand) *entry.Entry {
+	agent := func(i int) entry.Principal {
+		return entry.Principal(fmt.Sprintf("agent-%d@example.com", i/rollbackParts%100*10+i%rollbackParts))
+	}
+	x := &entry.Execution{
+		Header: entry.Header{V: 1, Iss: agent(i), Aud: origin, Iat: m.at / 1000, Wid: entry.WorkflowID(fmt.Sprintf("run-%08d", i/10_000*rollbackParts+i%rollbackParts))},
+		Exec:   execID(i), Effect: entry.EffectNone, Progress: entry.Confirmed,
+	}
+	for range min(rollbackDeps, i/rollbackParts) {
+		p := r.IntN(i/rollbackParts)*rollbackParts + i%rollbackParts
+		x.Parents = append(x.Parents, entry.Parent{Exec: entry.NewRef(agent(p), execID(p)), Dep: entry.Hard})
+	}
+	return &entry.Entry{Kind: entry.KindExecution, Header: &x.Header, Body: x, SignatureChecked: true}
+}
+
+// BenchmarkRollback computes the plan and the scope of 100,000 members in the
+// state of 1,000,000 executions with 5,000,000 dependencies, and reports what
+// that state takes.
+func BenchmarkRollback(b *testing.B) {
+	before := heap()
+	m, r := newBenchmark(b), rand.New(rand.NewPCG(1, 2))
+	for i := range benchSize {
+		m.take(m.rollbackEntry(i, r))
+	}
+	size := float64(heap()-before) / (1 << 20)
+	subject := m.rollbackEntry(3, r).Body.(*entry.Execution)
+	s := m.signal(subject.Iss, entry.StandingExecutor, subject.Ref())
+	s.Wid = subject.Wid
+	m.take(m.sign(s))
+	for b.Loop() {
+		plan := m.state.graph.Plan(m.state.request(m.state.incidents[0], []uint32{0}, nil, 0))
+		if scope := m.state.scopeOf(plan.Members); scope.Size != benchSize/rollbackParts {
+			b.Fatalf("%d members", scope.Size)
+		}
+	}
+	b.ReportMetric(size, "MiB")
+}
+
+// BenchmarkRebuild builds the state of a log of small agent runs from its
+// records, as a ledger does when it has no snapshot.
+func BenchmarkRebuild(b *testing.B) {
+	w := newWorld(b)
+	for i := range 2_000 {
+		x := w.step(w.exec("a", fmt.Sprint(i)), entry.Planned)
+		w.apply(x)
+		w.apply(w.step(x, entry.Confirmed))
+	}
+	var records [][]byte
+	for _, e := range w.log {
+		records = append(records, e.AppendRecord(nil, e.At))
+	}
+	for b.Loop() {
+		s := NewState(origin)
+		for i, record := range records {
+			e, at, err := entry.DecodeRecord(record)
+			must(b, err)
+			s.Apply(e, uint64(i), at)
+		}
+	}
+	b.ReportMetric(float64(len(records)*b.N)/b.Elapsed().Seconds(), "entries/s")
 }

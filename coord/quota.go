@@ -22,7 +22,8 @@ type usage struct {
 	confirmed, unfounded int64
 	corrections          int64    // outcomes by which it corrected itself after the record
 	incidents            []uint32 // numbers of those that it has to do with, ascending
-	span                 entry.Span
+	name                 entry.Principal
+	span                 entry.Span // once it was looked up; derived
 }
 
 // judge counts one more verdict.

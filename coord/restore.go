@@ -111,15 +111,17 @@ func (d *decoder) name(n *compact.Names, text []byte) {
 
 func (d *decoder) principals(s *State) {
 	for range d.count(s.size) {
-		d.name(s.principals, d.text(entry.MaxName))
-		s.usage = append(s.usage, d.usage())
+		name := entry.Principal(d.text(entry.MaxName))
+		d.name(s.principals, []byte(name))
+		s.usage = append(s.usage, d.usage(name))
 		if d.err != nil {
 			return
 		}
 	}
 }
 
-func (d *decoder) usage() (u usage) {
+func (d *decoder) usage(name entry.Principal) (u usage) {
+	u.name = name
 	u.entries, u.signals = d.ring(), d.ring()
 	p := &passage{d: d}
 	list(p, &u.judged, judgedMax, func(v *disposition) {

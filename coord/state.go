@@ -161,7 +161,7 @@ func (s *State) admitIat(e *entry.Entry, at int64) error {
 func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 	issuer, added := s.principals.Add([]byte(e.Header.Iss))
 	if added {
-		s.usage = append(s.usage, usage{})
+		s.usage = append(s.usage, usage{name: e.Header.Iss})
 	}
 	s.applyQuota(e, issuer, at)
 	s.tree.append(e.LeafHash(at))
@@ -231,14 +231,14 @@ func (s *State) impossible(format string, args ...any) {
 }
 
 // principal returns the name of a principal.
-func (s *State) principal(number uint32) entry.Principal {
-	return entry.Principal(s.principals.Text(number))
-}
+func (s *State) principal(number uint32) entry.Principal { return s.usage[number].name }
 
 // ref returns the reference to what has a number in the names.
 func (s *State) ref(in *compact.Names, number uint32) entry.Ref {
 	key := in.Text(number)
-	return entry.NewRef(s.principal(binary.BigEndian.Uint32(key)), string(key[4:]))
+	text := make([]byte, 0, 2*entry.MaxName+1)
+	text = append(append(text, s.principal(binary.BigEndian.Uint32(key))...), '#')
+	return entry.Ref(append(text, key[4:]...))
 }
 
 func conflict(field, format string, args ...any) *entry.Refusal {

@@ -272,9 +272,10 @@ func (w *walk) method(x *Node) (m Method, checkpoint uint32) {
 // alone.
 func (w *walk) plan(direct int, kept []Member) *Plan {
 	p := &Plan{Members: make([]Member, 0, len(w.order)+len(kept))}
-	for i, to := range w.order {
+	for _, i := range w.descending() {
+		to := w.order[i]
 		x := w.g.nodes.At(to.exec)
-		m := Member{Exec: to.exec, Why: to.why, Direct: i < direct}
+		m := Member{Exec: to.exec, Why: to.why, Direct: int(i) < direct}
 		if x.Undone {
 			p.through = append(p.through, m)
 			continue
@@ -282,11 +283,24 @@ func (w *walk) plan(direct int, kept []Member) *Plan {
 		m.Method, m.Checkpoint = w.method(x)
 		p.Members = append(p.Members, m)
 	}
-	slices.SortFunc(p.Members, descending)
-	slices.SortFunc(p.through, descending)
 	w.keep(p, kept)
 	w.count(p)
 	return p
+}
+
+// descending returns the places in order of what was reached, the newest
+// execution first. Sorting numbers is twice as fast as sorting what they mean.
+func (w *walk) descending() []uint32 {
+	keys := make([]uint64, len(w.order))
+	for i, to := range w.order {
+		keys[i] = uint64(^to.exec)<<32 | uint64(i)
+	}
+	slices.Sort(keys)
+	places := make([]uint32, len(keys))
+	for i, key := range keys {
+		places[i] = uint32(key)
+	}
+	return places
 }
 
 // keep brings the members of the plan in force in as they stand. Only a line
