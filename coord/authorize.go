@@ -161,7 +161,7 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	old := d.inc.force
 	f := &force{
 		decided: as, epoch: d.Epoch, first: as.index, decisions: []uint64{as.index}, expMax: as.exp, deadline: d.DeadlineAt,
-		pin: d.Pin.Size, unfounded: a.unfounded, review: len(a.plan.Review), passed: a.plan.Through(),
+		pin: d.Pin.Size, unfounded: a.unfounded, review: a.plan.Review, passed: a.plan.Through(),
 	}
 	if old != nil {
 		f.first, f.decisions, f.expMax = old.first, append(slices.Clone(old.decisions), as.index), max(old.expMax, as.exp)

@@ -132,7 +132,7 @@ func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 	r := &entry.Record{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
 		Incident: id, State: state.String(), Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
-		Review: int64(f.review), Signals: []entry.Disposition{},
+		Review: int64(len(f.review)), Signals: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {
 		verdict, index := confirmed, s.signals[n].index

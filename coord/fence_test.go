@@ -86,7 +86,12 @@ func TestRaceOfDispatchAndPlan(t *testing.T) {
 
 // TestFencedTime bounds for how long an incident may fence without a verdict.
 func TestFencedTime(t *testing.T) {
-	w, id := reported(t)
+	w := newWorld(t)
+	p := w.nextPolicy()
+	p.Limits.Incident.FencedMS = hourMS
+	w.put(p)
+	w.pipeline()
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
 	contain := func(seconds int64) *entry.Entry {
 		return w.sign(w.order("k", Order{Incident: id, Act: entry.ActContain, Exp: w.at/1000 + seconds}))
 	}

@@ -8,8 +8,9 @@ import "recoveryledger/ledger/entry"
 //
 // What it allows is meant for one team on one ledger: one approver's word
 // authorizes, two override; up to 100 executions of 10 agents in one domain are
-// undone without asking. Entries have no quota, since floods are shed in front
-// of the order; signals, which make work for others, have one.
+// undone without asking, and fenced for two hours at most while people decide.
+// Entries have no quota, since floods are shed in front of the order; signals,
+// which make work for others, have one.
 func Genesis(origin string, authority ...entry.AuthorityKey) *entry.Policy {
 	header := entry.Header{V: 1, Aud: origin}
 	if len(authority) > 0 {
@@ -30,9 +31,9 @@ func Genesis(origin string, authority ...entry.AuthorityKey) *entry.Policy {
 			IatMS:          5 * minuteMS,
 		},
 		Limits: entry.Limits{
-			Incident: entry.Cap{Members: 100, Agents: 10, Domains: 1, FencedMS: hourMS},
-			Signaler: entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 3 * hourMS},
-			Victim:   entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 3 * hourMS},
+			Incident: entry.Cap{Members: 100, Agents: 10, Domains: 1, FencedMS: 2 * hourMS},
+			Signaler: entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 12 * hourMS},
+			Victim:   entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 12 * hourMS},
 			WindowMS: dayMS,
 		},
 		Quotas:    entry.Quotas{EntriesPerHour: 0, SignalsPerHour: 3600},

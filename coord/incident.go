@@ -101,7 +101,7 @@ type force struct {
 	overridden bool
 	pin        uint64   // the decision rests on the signals before it
 	unfounded  []uint64 // indexes of the signals it does not believe
-	review     int
+	review     []uint32 // soft dependents of members, ascending
 	members    []member // descending by exec, as in the plan
 	passed     []uint32 // undone before, that the walk went through: descending
 

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -72,13 +73,21 @@ func (n *next) fresh(number uint32, inc *incident) {
 		until := n.defaultExp(inc, entry.ActContain, n.now) / 1000 * 1000
 		_, c := n.holdFor(inc, a, decided{exp: until}, n.now)
 		if until > n.now && n.checkLimits(number, a, c) == nil {
-			n.decide(number, Order{Act: entry.ActContain, Reason: "a third party signals: " + refusal.Error()})
+			n.decide(number, Order{Act: entry.ActContain, Reason: "a third party signals: " + why(refusal)})
 			return
 		}
 	}
 	if inc.state == Reported || n.at(inc.openedAt+a.law.windows.DecideMS/2) {
-		n.decide(number, Order{Act: entry.ActEscalate, Reason: refusal.Error()})
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
 	}
+}
+
+// why is what stands against an automatic decision, as a reason for people.
+func why(err error) string {
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return refusal.Detail
+	}
+	return err.Error()
 }
 
 // third reports whether another than the executor speaks for a plan.
@@ -169,7 +178,7 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) {
 		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals"})
 		return
 	}
-	n.decide(number, Order{Act: entry.ActEscalate, Reason: refusal.Error()})
+	n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
 }
 
 // overdue closes members whose time is over, and records an incident that is

@@ -184,7 +184,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 		_, tally := f.verdict()
 		v.Decision = &DecisionView{
 			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.overridden,
-			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: f.review, Decisions: f.decisions,
+			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: len(f.review), Decisions: f.decisions,
 		}
 	}
 	return v
@@ -233,8 +233,14 @@ func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
 	if !ok || inc.force == nil {
 		return nil, false
 	}
-	plan := &scope.Plan{Members: inc.force.plan()}
+	plan := &scope.Plan{Members: inc.force.plan(), Review: inc.force.review}
 	for _, m := range plan.Members {
+		switch effect := s.graph.Node(m.Exec).Effect; {
+		case m.Method == scope.Residual && effect == scope.Irrevocable:
+			plan.Irrevocable++
+		case m.Method == scope.Residual && effect == scope.Undeclared:
+			plan.Undeclared++
+		}
 		if agent := s.graph.Node(m.Exec).Agent; !slices.Contains(plan.Agents, agent) {
 			plan.Agents = append(plan.Agents, agent)
 		}

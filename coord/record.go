@@ -62,8 +62,8 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 		return conflict("tally", "%v, but the outcomes are %v", r.Tally, tally)
 	case r.Unresolved != s.unresolved(inc.force):
 		return conflict("unresolved", "not the head over the %d members that were not undone", s.unresolved(inc.force).Size)
-	case r.Review != int64(inc.force.review):
-		return conflict("review", "%d, but %d executions are to be reviewed", r.Review, inc.force.review)
+	case r.Review != int64(len(inc.force.review)):
+		return conflict("review", "%d, but %d executions are to be reviewed", r.Review, len(inc.force.review))
 	}
 	return nil
 }

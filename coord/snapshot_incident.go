@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"math"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -161,7 +160,7 @@ func (p *passage) force(s *State, f *force) {
 	flag(p, &f.overridden)
 	number(p, &f.pin, s.size+1)
 	ascending(p, &f.unfounded, s.size)
-	number(p, &f.review, math.MaxUint32)
+	ascending(p, &f.review, uint64(s.graph.Size()))
 	below := uint64(s.graph.Size())
 	list(p, &f.members, below, func(m *member) {
 		number(p, &m.exec, below)
