@@ -117,8 +117,12 @@ type vkey struct {
 	key  []byte
 }
 
-// parseVKey reads a verifier key in its one spelling.
-func parseVKey(text string) (vkey, error) {
+// parseVKey reads a verifier key of a ledger.
+func parseVKey(text string) (vkey, error) { return decodeVKey(text, algEd25519) }
+
+// decodeVKey reads a verifier key in its one spelling: one of type ed, which
+// holds an Ed25519 key, or an ML-DSA-44 key.
+func decodeVKey(text string, ed byte) (vkey, error) {
 	name, rest, _ := strings.Cut(text, "+")
 	_, encoded, _ := strings.Cut(rest, "+")
 	raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -131,11 +135,11 @@ func parseVKey(text string) (vkey, error) {
 		return vkey{}, fmt.Errorf("%.80q has another key hash, or another spelling", text)
 	}
 	switch {
-	case k.alg == algEd25519 && len(k.key) == ed25519.PublicKeySize:
+	case k.alg == ed && len(k.key) == ed25519.PublicKeySize:
 		_, err := entry.NewPublicKey(ed25519.PublicKey(k.key)) // refuses points of small order
 		return k, err
 	case k.alg == algMLDSA44 && len(k.key) == mldsa44PublicKeySize:
 		return k, nil
 	}
-	return vkey{}, fmt.Errorf("key type 0x%02x with %d bytes: want Ed25519 (0x01) or ML-DSA-44 (0x06)", k.alg, len(k.key))
+	return vkey{}, fmt.Errorf("key type 0x%02x with %d bytes: want Ed25519 (0x%02x) or ML-DSA-44 (0x06)", k.alg, len(k.key), ed)
 }

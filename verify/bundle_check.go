@@ -1,0 +1,369 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// skewMS is how far clocks of witnesses may be ahead.
+const skewMS = 300_000
+
+// Check does AGT-1, AGT-2 and AGT-3 in that order, against what the agent has
+// accepted and at its own time now (Unix milliseconds). The error is a
+// [*RuleError] of the first rule that failed, or a [*FormatError] if the bundle
+// or the state is not well-formed; then nothing is to be done. A member that
+// fails alone is refused in its [Command].
+//
+// The caller stores Verdict.Next first, on an error too.
+func (b *Bundle) Check(a Accepted, now int64) (Verdict, error) {
+	c := &checking{Bundle: b, now: now, next: a}
+	err := b.check()
+	if err == nil {
+		err = c.run()
+	}
+	c.out.Next, c.out.Confirmed = c.next, c.next.Confirmed
+	if err != nil {
+		c.out.Commands, c.out.NotChecked = nil, nil
+		return c.out, err
+	}
+	c.absences()
+	return c.out, nil
+}
+
+func (c *checking) run() error {
+	before, err := c.next.open()
+	if err != nil {
+		return err
+	}
+	c.before, c.root = before, before.root
+	steps := []func() error{c.agent, c.newHead, c.witnesses, c.included, c.acceptHead}
+	if c.Decision == 0 {
+		steps = append(steps, c.rights, c.audience, c.acceptChain)
+	} else {
+		steps = append(steps, c.findDecision, c.rights, c.audience, c.acceptChain, c.lawful, c.fresh, c.basis, c.authority, c.epoch,
+			c.scope, c.outcomes, c.plan, c.placed)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checking is one check of a bundle.
+type checking struct {
+	*Bundle
+	before *known
+	root   Root
+	now    int64
+	next   Accepted
+	out    Verdict
+
+	newest  head
+	quorum  bool     // of witnesses, that has cosigned it
+	entries []proven // those of the bundle
+	used    map[uint64]bool
+
+	chain    *Chain // as of the newest link
+	then     *Chain // as of the decision
+	policies []policyAt
+
+	decision *entry.Decision
+	decided  *proven
+	law      law
+	signals  []*proven // the basis
+	execs    map[entry.Ref]*evidence
+	members  []*member
+	steps    map[uint64]*stepVerdict
+}
+
+// policyAt is a policy of the chain.
+type policyAt struct {
+	index uint64
+	*entry.Policy
+}
+
+func (c *checking) passed(step, rule string, count int, format string, args ...any) {
+	c.out.Checked = append(c.out.Checked, Passed{step, rule, count, fmt.Sprintf(format, args...)})
+}
+
+func (c *checking) notChecked(format string, args ...any) {
+	c.out.NotChecked = append(c.out.NotChecked, fmt.Sprintf(format, args...))
+}
+
+// broken is a rule that does not hold.
+func broken(step, rule, what, format string, args ...any) *RuleError {
+	return &RuleError{Step: step, Rule: rule, What: what, Cause: fmt.Errorf(format, args...)}
+}
+
+// agent is that the bundle is for whoever checks it.
+func (c *checking) agent() error {
+	if c.next.Agent != "" && c.next.Agent != c.Agent {
+		return broken(stepMembers, stepMembers, "bundle", "for %s, not for %s", c.Agent, c.next.Agent)
+	}
+	return nil
+}
+
+// newHead opens the head and compares it with the accepted one.
+func (c *checking) newHead() error {
+	newest, err := c.before.open(c.Head)
+	if step, ok := errors.AsType[*StepError](err); ok {
+		err = step.Cause
+	}
+	if err != nil {
+		return &RuleError{Step: stepHead, Rule: stepHead, What: "tree head", Cause: err}
+	}
+	c.newest = newest
+	c.passed(stepHead, "head", 1, "size %d, signed by the pinned key for the pinned origin", newest.Size)
+	if err := c.before.reconcile(newest, c.From, c.Consistency); err != nil {
+		refused := &RuleError{Step: stepHead, Rule: stepHead, What: "tree head", Cause: err}
+		_, fork := errors.AsType[*ForkError](err)
+		if fork || errors.Is(err, merkle.ErrProof) {
+			refused.Heads = []string{c.before.head.note, newest.note}
+		}
+		return refused
+	}
+	if c.before.head.note != "" {
+		c.passed(stepHead, "consistency", 1, "the log of size %d, accepted before, is its beginning", c.before.head.Size)
+	}
+	return nil
+}
+
+// witnesses is the quorum of the pinned witness policy, or else of the newest
+// policy that is accepted; at first that is the genesis, which is pinned too.
+func (c *checking) witnesses() error {
+	var policy *entry.Policy
+	for i := range c.before.links {
+		if p, ok := c.before.links[i].Body.(*entry.Policy); ok {
+			policy = p
+		}
+	}
+	if policy == nil && len(c.Entries) > 0 && merkle.HashLeaf(c.Entries[0].Leaf) == c.root.Genesis {
+		if e, _, err := entry.DecodeLeaf(c.Entries[0].Leaf); err == nil {
+			policy, _ = e.Body.(*entry.Policy)
+		}
+	}
+	return c.witnessed(policy)
+}
+
+func (c *checking) witnessed(policy *entry.Policy) error {
+	refuse := func(format string, args ...any) error {
+		return broken(stepHead, stepHead, "witnesses", format, args...)
+	}
+	text := c.root.Witnesses
+	if text == "" && policy != nil {
+		text = policy.Witnesses
+	}
+	if text == "" {
+		return nil
+	}
+	q, err := parseQuorum(text)
+	if err != nil {
+		return refuse("%w", err)
+	}
+	if q.root == noQuorum {
+		return nil
+	}
+	if policy == nil {
+		return refuse("%w: the policy that says how old cosignatures may be", ErrMissing)
+	}
+	cosigned := newCosigned(c.root, c.newest.note)
+	at, ok := cosigned.age(q, q.root, (c.now+skewMS)/1000)
+	most := policy.Windows.BundleMaxAgeMS
+	switch {
+	case !ok:
+		return refuse("no quorum %q has cosigned the head", q.root)
+	case c.now-at*1000 > most:
+		return refuse("the quorum's cosignatures are %d ms old, the policy allows %d", c.now-at*1000, most)
+	}
+	if !c.quorum {
+		c.quorum = true
+		c.passed(stepHead, "witnesses", 1, "quorum %s, cosigned at %d or later", q.root, at)
+	}
+	return nil
+}
+
+// included decodes the entries and proves that they are in the log.
+func (c *checking) included() error {
+	refuse := func(index uint64, cause error) error {
+		return &RuleError{Step: stepHead, Rule: stepHead, What: entryName(index), Cause: cause}
+	}
+	places := make([]merkle.Place, len(c.Entries))
+	c.entries = make([]proven, len(c.Entries))
+	c.used = make(map[uint64]bool, len(c.Entries))
+	for i, logged := range c.Entries {
+		e, at, err := entry.DecodeLeaf(logged.Leaf)
+		if err != nil {
+			return refuse(logged.Index, err)
+		}
+		if i > 0 && at < c.entries[i-1].RegisteredAt {
+			return refuse(logged.Index, fmt.Errorf("registered_at %d, earlier than %d of the entry before", at, c.entries[i-1].RegisteredAt))
+		}
+		p := proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: merkle.HashLeaf(logged.Leaf), head: c.newest}
+		places[i], c.entries[i] = merkle.Place{Index: p.Index, Leaf: p.hash}, p
+	}
+	if err := merkle.CheckInclusions(places, c.newest.Head, c.Inclusion); err != nil {
+		return &RuleError{Step: stepHead, Rule: stepHead, What: "inclusion", Cause: err}
+	}
+	c.passed(stepHead, "inclusion", len(c.entries), "canonical bytes of a well-formed entry each, in the tree of the head")
+	return nil
+}
+
+func (c *checking) acceptHead() error {
+	c.next.Head = c.newest.note
+	c.next.Confirmed = c.next.Confirmed || c.quorum
+	return nil
+}
+
+// at returns the entry of the bundle at an index.
+func (c *checking) at(index uint64) *proven {
+	i, ok := slices.BinarySearchFunc(c.entries, index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
+	if !ok {
+		return nil
+	}
+	return &c.entries[i]
+}
+
+// rights goes through the accepted links and the entries of the bundle, in the
+// order of the log, and judges each of the latter by the chain as of its index
+// (TRU-1, TRU-2).
+func (c *checking) rights() error {
+	c.chain = NewChain()
+	links := c.before.links
+	signed := 0
+	for i := 0; i < len(c.entries) || len(links) > 0; {
+		var p *proven
+		switch {
+		case i == len(c.entries) || len(links) > 0 && links[0].Index < c.entries[i].Index:
+			p, links = &links[0], links[1:]
+		case len(links) > 0 && links[0].Index == c.entries[i].Index:
+			if links[0].hash != c.entries[i].hash {
+				return broken(stepDecision, "TRU-3", entryName(links[0].Index), "not the entry that was accepted at this index")
+			}
+			c.entries[i].Signed = true
+			p, links, i = &c.entries[i], links[1:], i+1
+		default:
+			p, i = &c.entries[i], i+1
+		}
+		if !p.Signed {
+			signed++
+		}
+		if err := c.right(p); err != nil {
+			return err
+		}
+	}
+	if c.chain.policy == nil && c.Decision != 0 {
+		return &RuleError{Step: stepDecision, Rule: "TRU-1", What: entryName(0), Cause: fmt.Errorf("%w: the genesis policy", ErrMissing)}
+	}
+	c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
+	c.passed(stepDecision, "TRU-2", signed, "each signed by a key that the chain lets in, with the role for it; %d links were accepted before", len(c.before.links))
+	return c.recheckWitnesses()
+}
+
+// recheckWitnesses asks for what the newest policy asks for.
+func (c *checking) recheckWitnesses() error {
+	if err := c.witnessed(c.chain.policy); err != nil {
+		return err
+	}
+	c.next.Confirmed = c.next.Confirmed || c.quorum
+	return nil
+}
+
+// right judges one entry, and takes it up into the chain.
+func (c *checking) right(p *proven) error {
+	refuse := func(rule string, cause error) error {
+		return &RuleError{Step: stepDecision, Rule: rule, What: fmt.Sprintf("%s (%s)", entryName(p.Index), p.Kind), Cause: cause}
+	}
+	if p.Index == 0 && p.hash != c.root.Genesis {
+		return refuse("TRU-1", fmt.Errorf("leaf hash %s is not the pinned genesis %s", p.hash, c.root.Genesis))
+	}
+	if !p.Signed {
+		signer, err := c.chain.Signer(p.Entry.Entry)
+		if err != nil {
+			return refuse("TRU-2", err)
+		}
+		if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
+			return refuse("TRU-2", err)
+		}
+		p.Signed, p.SignatureChecked = true, true
+	}
+	if p.Index == c.Decision && c.Decision != 0 {
+		c.then = c.chain.Clone()
+	}
+	if p.Kind != entry.KindPolicy && p.Kind != entry.KindAgent {
+		return nil
+	}
+	c.used[p.Index] = true
+	if err := c.chain.Admit(p.Entry.Entry, p.Index); err != nil {
+		return refuse("TRU-2", err)
+	}
+	c.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
+	if policy, ok := p.Body.(*entry.Policy); ok {
+		c.policies = append(c.policies, policyAt{p.Index, policy})
+	}
+	return nil
+}
+
+// audience is that every entry was made for this ledger.
+func (c *checking) audience() error {
+	for i := range c.entries {
+		if p := &c.entries[i]; p.Header.Aud != c.root.Origin {
+			return &RuleError{Step: stepDecision, Rule: stepDecision, What: entryName(p.Index),
+				Cause: entry.Refuse(entry.WrongAudience, "aud", "%q, want %q", p.Header.Aud, c.root.Origin)}
+		}
+	}
+	c.passed(stepDecision, "aud", len(c.entries), "made for the pinned origin")
+	return nil
+}
+
+// acceptChain takes the links and the epochs up into the state. The epoch of
+// the decision itself is compared before: see epoch.
+func (c *checking) acceptChain() error {
+	next := c.next
+	next.Links = make([]Logged, 0, len(c.chain.links))
+	for _, link := range c.chain.links {
+		next.Links = append(next.Links, Logged{link.Index, link.Leaf})
+	}
+	if len(next.Links) > MaxLinks {
+		return malformed(acceptedName, "%d links, the limit is %d", len(next.Links), MaxLinks)
+	}
+	for i := range c.entries {
+		d, ok := c.entries[i].Body.(*entry.Decision)
+		if !ok {
+			continue
+		}
+		if c.void(&c.entries[i]) || c.decision != nil && d.Incident != c.decision.Incident {
+			continue // the latter have no place in the bundle
+		}
+		c.used[c.entries[i].Index] = true
+		if err := next.raise(d.Incident, d.Epoch); err != nil {
+			return err
+		}
+	}
+	c.next = next
+	return nil
+}
+
+// void reports whether a key was revoked as compromised since before it signed
+// an entry (TRU-4).
+func (c *checking) void(p *proven) bool {
+	key, ok := c.chain.KeyInfo(p.KeyID)
+	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= p.Index
+}
+
+// policyBefore returns the policy in force for an entry at an index.
+func (c *checking) policyBefore(index uint64) *entry.Policy {
+	var policy *entry.Policy
+	for _, p := range c.policies {
+		if p.index < index {
+			policy = p.Policy
+		}
+	}
+	return policy
+}

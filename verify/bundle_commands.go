@@ -1,0 +1,178 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// commands tells what to do with each member of the agent (INC-7, AGT-5).
+func (c *checking) commands() error {
+	refused, released := 0, 0
+	for _, m := range c.members {
+		waits, err := c.waits(m)
+		if err != nil {
+			return err
+		}
+		if !m.own {
+			continue
+		}
+		command := Command{Member: m.Member, Digest: m.digest, Result: m.result, Refused: m.refused, Chain: c.path(m.Member.Index)}
+		if m.outcome != nil {
+			command.Outcome = m.outcome.Index
+		}
+		if m.refused != nil {
+			refused++
+		} else {
+			command.Effect, command.Wid = m.evidence.body.Effect, m.evidence.body.Wid
+			command.Waits, command.Released = waits, len(waits) == 0
+			if m.Member.Method == entry.MethodRestore && command.Released {
+				command.Standing = c.standing(m)
+			}
+		}
+		if command.Released {
+			released++
+		}
+		c.out.Commands = append(c.out.Commands, command)
+	}
+	c.passed(stepMembers, "leaf_hash", len(c.out.Commands)-refused,
+		"entries of the agent itself, with a method that suits the effect (SCO-4) and a chain from a seed (SCO-1 to SCO-3); %d refused", refused)
+	c.passed(stepMembers, "INC-7", released, "for which nothing shown has to come before")
+	return nil
+}
+
+// waits returns what a member waits for, of what is shown: a compensation for
+// those that the bundle puts before it, a restore for those of its line.
+func (c *checking) waits(m *member) ([]entry.Ref, error) {
+	var waits []entry.Ref
+	refuse := func(format string, args ...any) ([]entry.Ref, error) {
+		return nil, broken(stepMembers, "INC-7", string(m.Member.Exec), format, args...)
+	}
+	if len(m.After) > 0 && (!m.own || m.Member.Method != entry.MethodCompensate) {
+		return refuse("it is no compensation of %s and waits for nobody", c.Agent)
+	}
+	for _, place := range m.After {
+		other := c.find(place)
+		switch {
+		case other == nil:
+			return refuse("%w: the member at place %d", ErrMissing, place)
+		case other.Member.Method != entry.MethodCompensate:
+			return refuse("%s, before it, is no compensation", other.Member.Exec)
+		}
+		other.asked = true
+		if other.outcome == nil {
+			waits = append(waits, other.Member.Exec)
+		}
+	}
+	return append(waits, c.lineWaits(m)...), nil
+}
+
+// lineWaits returns the compensations on a line that goes back.
+func (c *checking) lineWaits(m *member) (waits []entry.Ref) {
+	if !m.own || m.Member.Method != entry.MethodRestore || m.refused != nil {
+		return nil
+	}
+	for _, other := range c.members {
+		if c.mate(m, other) && other.Member.Method == entry.MethodCompensate && other.outcome == nil {
+			waits = append(waits, other.Member.Exec)
+		}
+	}
+	return waits
+}
+
+// mate reports whether another member of the agent is on the line of one.
+func (c *checking) mate(m, other *member) bool {
+	return other != m && other.own && other.evidence != nil && c.sameLine(m.evidence.body, other.evidence.body)
+}
+
+// standing returns the members on the line of one whose effects stand (AGT-5):
+// those that cannot be undone, and those that were to be compensated and were
+// not.
+func (c *checking) standing(m *member) (standing []entry.Ref) {
+	for _, other := range slices.Backward(c.members) { // by index
+		if !c.mate(m, other) {
+			continue
+		}
+		undone := other.result == entry.Compensated || other.result == entry.NotExecuted
+		if other.Member.Method == entry.MethodResidual && !undone || other.Member.Method == entry.MethodCompensate && !undone {
+			standing = append(standing, other.Member.Exec)
+		}
+	}
+	return standing
+}
+
+// path returns the steps that lead to a member, the seed first, and marks them
+// and what they rest on as used; nil if they do not hold.
+func (c *checking) path(index uint64) (path []ChainStep) {
+	s := c.steps[index]
+	if s == nil || s.err != nil {
+		return nil // only those that hold cannot go round in circles
+	}
+	c.mark(s)
+	for ; s.Rule != RuleSeed; s = c.steps[s.From] {
+		path = append(path, *s.ChainStep)
+	}
+	path = append(path, *s.ChainStep)
+	slices.Reverse(path)
+	return path
+}
+
+func (c *checking) mark(s *stepVerdict) {
+	for s != nil && !s.used {
+		s.used = true
+		if s.By != 0 {
+			c.mark(c.steps[s.By])
+		}
+		if s.Rule == RuleSeed {
+			return
+		}
+		s = c.steps[s.From]
+	}
+}
+
+// placed is that the bundle holds nothing that has no place in it. Where a
+// member was refused, what it rests on was not looked at.
+func (c *checking) placed() error {
+	if slices.ContainsFunc(c.members, func(m *member) bool { return m.refused != nil }) {
+		return nil
+	}
+	unplaced := func(what string) error {
+		return broken(stepMembers, stepMembers, what, "nothing rests on it: it has no place in this bundle")
+	}
+	for _, m := range c.members {
+		if !m.own && !m.asked {
+			return unplaced("member " + string(m.Member.Exec))
+		}
+	}
+	for i := range c.Steps {
+		if s := c.steps[c.Steps[i].Exec]; !s.used {
+			return unplaced(fmt.Sprintf("step to %d", s.Exec))
+		}
+	}
+	for i := range c.entries {
+		if p := &c.entries[i]; !c.used[p.Index] {
+			return unplaced(fmt.Sprintf("%s (%s)", entryName(p.Index), p.Kind))
+		}
+	}
+	return nil
+}
+
+// absences says what no bundle can show.
+func (c *checking) absences() {
+	if !c.quorum {
+		c.notChecked("witnesses: none are named, so that a fork shown to nobody else stays unseen")
+	}
+	if !c.next.Confirmed {
+		c.out.Warnings = append(c.out.Warnings,
+			"first contact: the head was shown by this ledger alone; nothing is to be undone until a second source confirms it")
+	}
+	if c.Decision == 0 {
+		c.notChecked("absences: a later policy, revocation or decision that was not given")
+		return
+	}
+	c.notChecked("absences: a later policy, revocation or decision; further members of %s; a newer usable checkpoint; an earlier entry, or a final one; "+
+		"an earlier undo by another incident; further compensations that come first", c.Agent)
+	c.notChecked("that the scope is what the rules give, and its pin a state of the log: that needs the whole log (arl log audit)")
+	c.notChecked("registered_at: it is the ledger's word")
+}

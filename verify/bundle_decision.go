@@ -1,0 +1,370 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// law is what holds for an incident (INC-3): of the policy at its opening and
+// that at the decision, each limit the stricter, each quorum the larger.
+type law struct {
+	approve, signalers int64
+	limit              entry.Cap
+	deadlineMaxMS      int64
+}
+
+func lawOf(opening, current *entry.Policy) law {
+	a, b := opening.Limits.Incident, current.Limits.Incident
+	return law{
+		approve:       max(opening.Quorum.Approve, current.Quorum.Approve),
+		signalers:     max(opening.Quorum.Signalers, current.Quorum.Signalers),
+		limit:         entry.Cap{Members: min(a.Members, b.Members), Agents: min(a.Agents, b.Agents), Domains: min(a.Domains, b.Domains)},
+		deadlineMaxMS: min(opening.Windows.DeadlineMaxMS, current.Windows.DeadlineMaxMS),
+	}
+}
+
+// refuse is a rule that the decision breaks.
+func (c *checking) refuse(rule, format string, args ...any) error {
+	return broken(stepDecision, rule, fmt.Sprintf("decision %d", c.Decision), format, args...)
+}
+
+// findDecision is that there is one that tells agents to undo something.
+func (c *checking) findDecision() error {
+	c.decided = c.at(c.Decision)
+	if c.decided == nil {
+		return c.refuse(stepDecision, "%w: the decision", ErrMissing)
+	}
+	d, ok := c.decided.Body.(*entry.Decision)
+	if !ok {
+		return c.refuse(stepDecision, "a %s entry", c.decided.Kind)
+	}
+	if d.Act != entry.ActAuthorize && d.Act != entry.ActAmend {
+		return c.refuse(stepDecision, "act %s, want authorize or amend", d.Act)
+	}
+	c.decision = d
+	c.out.Incident, c.out.Act, c.out.Epoch = d.Incident, d.Act, d.Epoch
+	c.out.Decision = entry.LogRef{Index: c.Decision, LeafHash: c.decided.hash}
+	c.out.ExpiresAt, c.out.DeadlineAt = min(d.Exp*1000, d.DeadlineAt), d.DeadlineAt
+	c.passed(stepDecision, "act", 1, "%s", d.Act)
+	return nil
+}
+
+// lawful is TRU-3 and TRU-4 for the decision.
+func (c *checking) lawful() error {
+	if _, inForce := c.then.Policy(); c.decision.Policy != inForce {
+		return c.refuse("TRU-3", "it cites the policy at entry %d, in force was that at entry %d", c.decision.Policy.Index, inForce.Index)
+	}
+	if c.void(c.decided) {
+		return c.refuse("TRU-4", "its key %s was revoked as compromised since before it", c.decided.KeyID)
+	}
+	opening := c.policyBefore(c.decision.Incident)
+	if opening == nil || c.decision.Incident >= c.Decision {
+		return c.refuse("INC-3", "no policy was in force at entry %d, where the incident opened", c.decision.Incident)
+	}
+	c.law = lawOf(opening, c.policyBefore(c.Decision))
+	c.passed(stepDecision, "TRU-3", 1, "it cites the policy in force at its index, entry %d", c.decision.Policy.Index)
+	return nil
+}
+
+// fresh is exp and deadline by the agent's own clock, and INC-7 among them.
+func (c *checking) fresh() error {
+	d, at := c.decision, c.decided.RegisteredAt
+	switch {
+	case d.Exp*1000 <= c.now:
+		return c.refuse(stepDecision, "exp %d has passed", d.Exp)
+	case d.DeadlineAt <= c.now:
+		return c.refuse(stepDecision, "deadline_at %d has passed", d.DeadlineAt)
+	case d.Exp*1000 > d.DeadlineAt:
+		return c.refuse("INC-7", "exp %d lies behind deadline_at %d", d.Exp, d.DeadlineAt)
+	case d.DeadlineAt > at+c.law.deadlineMaxMS:
+		return c.refuse("INC-7", "deadline_at lies %d ms ahead, the policy allows %d", d.DeadlineAt-at, c.law.deadlineMaxMS)
+	}
+	c.passed(stepDecision, "exp", 1, "%d ms are left", c.out.ExpiresAt-c.now)
+	return nil
+}
+
+// basis is that the signals given are those that the decision rests on, and of
+// its incident.
+func (c *checking) basis() error {
+	d := c.decision
+	var leaves []merkle.Hash
+	for i := range c.entries {
+		if p := &c.entries[i]; p.Kind == entry.KindSignal {
+			c.signals, leaves = append(c.signals, p), append(leaves, p.hash)
+			c.used[p.Index] = true
+			if p.Index >= d.Pin.Size {
+				return c.refuse("SCO-3", "the signal at %d was registered after the pin", p.Index)
+			}
+		}
+	}
+	head, err := merkle.HeadOf(leaves)
+	if err != nil || head.Size != d.Basis.Size || head.Root != d.Basis.Root {
+		return c.refuse("SCO-3", "its basis is not the %d signals given", len(leaves))
+	}
+	opening, ok := c.signal(d.Incident)
+	switch {
+	case !ok:
+		return c.refuse("SCO-3", "%w: the signal at %d, which opened the incident", ErrMissing, d.Incident)
+	case opening.Header.Wid != d.Wid:
+		return c.refuse(stepDecision, "of workflow %s, but the incident is of %s", d.Wid, opening.Header.Wid)
+	case d.Pin.Size > c.Decision:
+		return c.refuse("SCO-5", "its pin has %d entries", d.Pin.Size)
+	}
+	for i, u := range d.Unfounded {
+		if _, in := c.signal(u.Index); !in || i > 0 && d.Unfounded[i-1].Index >= u.Index {
+			return c.refuse("SCO-3", "unfounded[%d]: entry %d is no signal of the basis, or out of order", i, u.Index)
+		}
+	}
+	c.passed(stepDecision, "SCO-3", len(leaves), "the signals of the basis, %d of them unfounded", len(d.Unfounded))
+	return nil
+}
+
+// signal returns the signal of the basis at an index.
+func (c *checking) signal(index uint64) (*proven, bool) {
+	i, ok := slices.BinarySearchFunc(c.signals, index, func(p *proven, index uint64) int { return cmp.Compare(p.Index, index) })
+	if !ok {
+		return nil, false
+	}
+	return c.signals[i], true
+}
+
+func unfounded(d *entry.Decision, signal uint64) bool {
+	return slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == signal })
+}
+
+// authority is INC-5 where the decision lists approvals, else INC-2.
+func (c *checking) authority() error {
+	d := c.decision
+	if err := c.supersedes(); err != nil {
+		return err
+	}
+	if uint64(d.Blast.Members) != d.Scope.Size {
+		return c.refuse("SCO-5", "blast has %d members, the scope %d", d.Blast.Members, d.Scope.Size)
+	}
+	if len(d.Approvals) > 0 {
+		return c.approved()
+	}
+	return c.automatic()
+}
+
+// supersedes is that an amend names an earlier decision of its incident.
+func (c *checking) supersedes() error {
+	d := c.decision
+	if d.Act != entry.ActAmend {
+		if d.Supersedes != nil {
+			return c.refuse("INC-6", "an authorize supersedes nothing")
+		}
+		return nil
+	}
+	if d.Supersedes == nil || d.Supersedes.Index >= c.Decision || d.Supersedes.Index <= d.Incident {
+		return c.refuse("SCO-5", "an amend that does not name the decision in force before")
+	}
+	for _, earlier := range c.amended() {
+		if earlier.Epoch >= d.Epoch {
+			return c.refuse("INC-7", "epoch %d, not above %d of what it amends", d.Epoch, earlier.Epoch)
+		}
+	}
+	return nil
+}
+
+// amended returns the decisions that led to this one, as far as they are given,
+// the newest first.
+func (c *checking) amended() (list []*entry.Decision) {
+	for d := c.decision; d.Supersedes != nil; {
+		p := c.at(d.Supersedes.Index)
+		if p == nil || p.hash != d.Supersedes.LeafHash {
+			break
+		}
+		earlier, ok := p.Body.(*entry.Decision)
+		if !ok || earlier.Incident != d.Incident || earlier.Act != entry.ActAuthorize && earlier.Act != entry.ActAmend || p.Index >= c.Decision {
+			break
+		}
+		if earlier.Supersedes != nil && earlier.Supersedes.Index >= p.Index {
+			break
+		}
+		list, d = append(list, earlier), earlier
+	}
+	return list
+}
+
+// approved recounts the approvals (INC-5).
+func (c *checking) approved() error {
+	proposal, err := c.proposal()
+	if err != nil {
+		return err
+	}
+	var principals []entry.Principal
+	var keys []string
+	for _, index := range c.decision.Approvals {
+		what := fmt.Sprintf("approval %d", index)
+		p := c.at(index)
+		if p == nil {
+			return broken(stepDecision, "INC-5", what, "%w", ErrMissing)
+		}
+		c.used[index] = true
+		if err := c.counts(p, proposal); err != nil {
+			return &RuleError{Step: stepDecision, Rule: "INC-5", What: what, Cause: err}
+		}
+		key, _ := c.then.Key(p.KeyID)
+		if slices.Contains(principals, p.Header.Iss) || slices.Contains(keys, key.String()) {
+			return broken(stepDecision, "INC-5", what, "%s, or its key, counts once", p.Header.Iss)
+		}
+		principals, keys = append(principals, p.Header.Iss), append(keys, key.String())
+		if c.void(p) {
+			c.out.Warnings = append(c.out.Warnings, fmt.Sprintf("%s: its key was revoked as compromised since before it", what))
+		}
+	}
+	if n := int64(len(principals)); n < c.law.approve {
+		return c.refuse("INC-5", "%d approvals, %d are needed", n, c.law.approve)
+	}
+	c.passed(stepDecision, "INC-5", len(principals), "distinct approvers, enrolled before the incident; %d were needed", c.law.approve)
+	for _, name := range principals {
+		if agent, _ := c.chain.Agent(name); slices.Contains(agent.Roles, entry.RoleAgent) {
+			c.notChecked("that %s, who approved and is an agent too, owns no member: only those of %s are shown", name, c.Agent)
+		}
+	}
+	return nil
+}
+
+// proposal returns the escalate that the decision carries out.
+func (c *checking) proposal() (*proven, error) {
+	d := c.decision
+	first := c.at(d.Approvals[0])
+	if first == nil {
+		return nil, c.refuse("INC-5", "%w: approval %d", ErrMissing, d.Approvals[0])
+	}
+	answer, ok := first.Body.(*entry.Approval)
+	if !ok {
+		return nil, c.refuse("INC-5", "entry %d is a %s", first.Index, first.Kind)
+	}
+	refuse := func(format string, args ...any) (*proven, error) {
+		return nil, broken(stepDecision, "INC-5", fmt.Sprintf("proposal %d", answer.Proposal.Index), format, args...)
+	}
+	p := c.at(answer.Proposal.Index)
+	if p == nil {
+		return refuse("%w", ErrMissing)
+	}
+	e, ok := p.Body.(*entry.Decision)
+	if !ok || e.Act != entry.ActEscalate || p.hash != answer.Proposal.LeafHash || p.Index >= c.Decision {
+		return refuse("not the escalate that approval %d answers", first.Index)
+	}
+	epoch := e.Epoch
+	if d.Act == entry.ActAmend {
+		epoch++
+	}
+	same := e.Incident == d.Incident && *e.Pin == *d.Pin && *e.Basis == *d.Basis && *e.Scope == *d.Scope &&
+		slices.EqualFunc(e.Unfounded, d.Unfounded, func(a, b entry.Unfounded) bool { return a.Index == b.Index })
+	switch {
+	case !same:
+		return refuse("not what decision %d carries out", c.Decision)
+	case epoch != d.Epoch:
+		return refuse("epoch %d, the decision's is %d", e.Epoch, d.Epoch)
+	case e.Exp*1000 <= c.decided.RegisteredAt:
+		return refuse("expired before the decision")
+	case c.void(p):
+		return refuse("its key was revoked as compromised since before it (TRU-4)")
+	}
+	return p, nil
+}
+
+// counts is who counts, and for what (INC-5).
+func (c *checking) counts(p, proposal *proven) error {
+	a, ok := p.Body.(*entry.Approval)
+	if !ok {
+		return fmt.Errorf("a %s entry", p.Kind)
+	}
+	key, _ := c.then.KeyInfo(p.KeyID)
+	signaled := slices.ContainsFunc(c.signals, func(s *proven) bool { return s.Header.Iss == a.Iss })
+	switch {
+	case a.Verdict != "approve":
+		return fmt.Errorf("its verdict is %s", a.Verdict)
+	case a.Incident != c.decision.Incident:
+		return fmt.Errorf("of incident %d, not %d", a.Incident, c.decision.Incident)
+	case a.Proposal != entry.LogRef{Index: proposal.Index, LeafHash: proposal.hash}:
+		return fmt.Errorf("it answers entry %d, not the proposal at %d", a.Proposal.Index, proposal.Index)
+	case p.Index <= proposal.Index || p.Index >= c.Decision:
+		return errors.New("not between the proposal and the decision")
+	case a.Exp*1000 <= c.decided.RegisteredAt:
+		return errors.New("expired before the decision")
+	case key.Revoked != 0:
+		return fmt.Errorf("its key was revoked at %d, before the decision", key.Revoked)
+	case !slices.Contains(key.Roles, entry.RoleApprover):
+		return fmt.Errorf("%s is no key of an approver", p.KeyID)
+	case key.Enrolled >= c.decision.Incident:
+		return fmt.Errorf("its key was enrolled at %d, after the incident opened", key.Enrolled)
+	case signaled:
+		return fmt.Errorf("%s signaled the incident", a.Iss)
+	case a.Iss == proposal.Header.Iss:
+		return fmt.Errorf("%s made the proposal", a.Iss)
+	}
+	for i := range c.Members {
+		if c.Members[i].Member.Agent == a.Iss {
+			return fmt.Errorf("%s owns %s", a.Iss, c.Members[i].Member.Exec)
+		}
+	}
+	return nil
+}
+
+// automatic is INC-2, as far as it can be seen here: what the coordinator may
+// authorize alone.
+func (c *checking) automatic() error {
+	key, _ := c.then.KeyInfo(c.decided.KeyID)
+	blast, limit := c.decision.Blast, c.law.limit
+	switch {
+	case !slices.Contains(key.Roles, entry.RoleCoordinator):
+		return c.refuse("INC-2", "%s is no coordinator, and no approvals are listed", c.decided.Header.Iss)
+	case blast.Members > limit.Members:
+		return c.refuse("INC-2", "%d members, the limit is %d", blast.Members, limit.Members)
+	case blast.Agents > limit.Agents:
+		return c.refuse("INC-2", "%d agents, the limit is %d", blast.Agents, limit.Agents)
+	case blast.Domains > min(1, limit.Domains):
+		return c.refuse("INC-2", "%d domains, the limit is %d", blast.Domains, min(1, limit.Domains))
+	case blast.Irrevocable+blast.Undeclared > 0:
+		return c.refuse("INC-2", "%d members that cannot be undone", blast.Irrevocable+blast.Undeclared)
+	case !c.believed():
+		return c.refuse("INC-2", "no executor, no monitor or operator with evidence, and no %d signalers speak for it", c.law.signalers)
+	}
+	c.passed(stepDecision, "INC-2", 1, "within the coordinator's limits: %d of %d members, %d of %d agents", blast.Members, limit.Members, blast.Agents, limit.Agents)
+	c.notChecked("the cause (INC-2), edges over which others signaled, limits over a rolling window, and overlap with other incidents: they need the whole log")
+	return nil
+}
+
+// believed is who must have signaled (INC-2).
+func (c *checking) believed() bool {
+	var others []entry.Principal
+	for _, p := range c.signals {
+		s, ok := p.Body.(*entry.Signal)
+		if !ok || unfounded(c.decision, p.Index) {
+			continue
+		}
+		switch s.Standing {
+		case entry.StandingExecutor:
+			if agent, _ := s.Subject.Split(); agent == s.Iss {
+				return true
+			}
+		case entry.StandingMonitor, entry.StandingOperator:
+			if len(s.Evidence) > 0 {
+				return true
+			}
+		default:
+			if !slices.Contains(others, s.Iss) {
+				others = append(others, s.Iss)
+			}
+		}
+	}
+	return int64(len(others)) >= c.law.signalers
+}
+
+// epoch is that nothing newer is known of the incident, from any act.
+func (c *checking) epoch() error {
+	if highest, _ := c.next.Epoch(c.decision.Incident); c.decision.Epoch < highest {
+		return c.refuse(stepDecision, "epoch %d, but the highest known of incident %d is %d", c.decision.Epoch, c.decision.Incident, highest)
+	}
+	c.passed(stepDecision, "epoch", 1, "%d, the highest known of incident %d", c.decision.Epoch, c.decision.Incident)
+	return nil
+}

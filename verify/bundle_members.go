@@ -1,0 +1,291 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// member is a member of the bundle.
+type member struct {
+	*PlanMember
+	own      bool
+	asked    bool      // another's, that one of the agent's waits for
+	evidence *evidence // of the agent's own, once it is checked
+	point    *proven   // checkpoint of a restore
+	digest   string
+	refused  *RuleError
+	outcome  *proven
+	result   entry.Result
+}
+
+// scope proves that the members are of the decision's scope (SCO-5).
+func (c *checking) scope() error {
+	places := make([]merkle.Place, len(c.Members))
+	for i := range c.Members {
+		m := &c.Members[i]
+		places[i] = merkle.Place{Index: m.Place, Leaf: merkle.HashLeaf(m.Member.AppendJSON(nil))}
+		if i > 0 && c.Members[i-1].Member.Index <= m.Member.Index {
+			return broken(stepMembers, "SCO-5", string(m.Member.Exec), "members do not descend by index")
+		}
+		c.members = append(c.members, &member{PlanMember: m, own: m.Member.Agent == c.Agent})
+	}
+	head := merkle.Head{Size: c.decision.Scope.Size, Root: c.decision.Scope.Root}
+	if err := merkle.CheckInclusions(places, head, c.Scope); err != nil {
+		return &RuleError{Step: stepMembers, Rule: "SCO-5", What: "scope", Cause: err}
+	}
+	if !slices.ContainsFunc(c.members, func(m *member) bool { return m.own }) {
+		return broken(stepMembers, stepMembers, "members", "none of them is of %s", c.Agent)
+	}
+	c.passed(stepMembers, "SCO-5", len(places), "of the %d members that the decision commits to", head.Size)
+	return nil
+}
+
+// find returns the member at a place of the scope.
+func (c *checking) find(place uint64) *member {
+	for _, m := range c.members {
+		if m.Place == place {
+			return m
+		}
+	}
+	return nil
+}
+
+// outcomes are what became of members (INC-6).
+func (c *checking) outcomes() error {
+	if err := c.evidenceOf(); err != nil {
+		return err
+	}
+	count := 0
+	for i := range c.entries {
+		p := &c.entries[i]
+		o, ok := p.Body.(*entry.Outcome)
+		if !ok {
+			continue
+		}
+		refuse := func(format string, args ...any) error {
+			return broken(stepMembers, "INC-6", fmt.Sprintf("outcome %d", p.Index), format, args...)
+		}
+		if o.Incident != c.decision.Incident {
+			return refuse("of incident %d, not %d", o.Incident, c.decision.Incident)
+		}
+		at := slices.IndexFunc(c.members, func(m *member) bool { return m.Member.Exec == o.Exec })
+		if at < 0 {
+			return refuse("%s is no member that is shown", o.Exec)
+		}
+		m := c.members[at]
+		agent, _ := o.Exec.Split()
+		switch {
+		case m.outcome != nil:
+			return refuse("a second one of %s, after that at %d", o.Exec, m.outcome.Index)
+		case o.Iss != agent && o.Result != entry.ResultUnknown:
+			return refuse("%s by %s, who is not the agent of %s", o.Result, o.Iss, o.Exec)
+		case o.Decision.Index > c.Decision || o.Decision.Index == c.Decision && o.Decision.LeafHash != c.decided.hash || p.Index <= o.Decision.Index:
+			return refuse("of another decision, at entry %d", o.Decision.Index)
+		case o.Decision.Index < c.Decision && c.decision.Act != entry.ActAmend:
+			return refuse("of an earlier decision, at entry %d, but none was amended", o.Decision.Index)
+		case !fits(o.Result, m.Member.Method):
+			return refuse("%s does not fit %s", o.Result, m.Member.Method)
+		}
+		m.outcome, m.result = p, o.Result
+		c.used[p.Index] = true
+		count++
+	}
+	if count > 0 {
+		c.passed(stepMembers, "INC-6", count, "outcomes of these members, for this incident, by who may say so")
+	}
+	return nil
+}
+
+// fits is whether a result may end a member with this method (INC-6). After a
+// drain not_executed may end any.
+func fits(result entry.Result, method entry.Method) bool {
+	switch result {
+	case entry.Restored:
+		return method == entry.MethodRestore
+	case entry.Compensated:
+		return method == entry.MethodCompensate
+	case entry.ResultIrrevocable:
+		return method == entry.MethodResidual
+	}
+	return true
+}
+
+// plan judges the agent's members, and makes the commands.
+func (c *checking) plan() error {
+	if err := c.chains(); err != nil {
+		return err
+	}
+	for _, m := range c.members {
+		if !m.own {
+			continue
+		}
+		if c.Agent != agentOf(m.Member.Exec) {
+			return broken(stepMembers, stepMembers, string(m.Member.Exec), "not an execution of %s", c.Agent)
+		}
+		m.refused = c.judge(m)
+	}
+	for _, m := range c.members {
+		if m.own && m.refused == nil && m.Member.Method == entry.MethodRestore {
+			m.refused = c.once(m)
+		}
+	}
+	if err := c.alone(); err != nil {
+		return err
+	}
+	return c.commands()
+}
+
+func agentOf(ref entry.Ref) entry.Principal {
+	agent, _ := ref.Split()
+	return agent
+}
+
+// judge is AGT-3 for one member of the agent.
+func (c *checking) judge(m *member) *RuleError {
+	refuse := func(rule string, cause error) *RuleError {
+		return &RuleError{Step: stepMembers, Rule: rule, What: string(m.Member.Exec), Cause: cause}
+	}
+	e, err := c.execution(m.Member.Index)
+	switch {
+	case err != nil:
+		return refuse(stepMembers, err)
+	case e.first.hash != m.Member.LeafHash:
+		return refuse(stepMembers, fmt.Errorf("its leaf hash is not that of entry %d", m.Member.Index))
+	case e.body.Ref() != m.Member.Exec:
+		return refuse(stepMembers, fmt.Errorf("entry %d is of %s", m.Member.Index, e.body.Ref()))
+	}
+	m.evidence = e
+	if err := suits(m.Member.Method, e); err != nil {
+		return refuse("SCO-4", err)
+	}
+	if restore := m.Member.Method == entry.MethodRestore; restore != (m.Member.Checkpoint != "") {
+		return refuse("SCO-4", fmt.Errorf("method %s with checkpoint %q", m.Member.Method, m.Member.Checkpoint))
+	} else if restore {
+		if err := c.restore(m); err != nil {
+			return refuse("SCO-2", err)
+		}
+	}
+	s := c.steps[m.Member.Index]
+	switch {
+	case s == nil:
+		return refuse(stepMembers, fmt.Errorf("%w: a chain from a seed to it", ErrMissing))
+	case s.err != nil:
+		return refuse(s.err.Rule, fmt.Errorf("%s: %w", s.err.What, s.err.Cause))
+	}
+	return nil
+}
+
+// suits is SCO-4 as far as the agent's own entries show.
+func suits(method entry.Method, e *evidence) error {
+	effect := e.body.Effect
+	ok := false
+	switch method {
+	case entry.MethodNone:
+		ended := e.final != nil && e.outcome != entry.Confirmed
+		if effect != entry.EffectNone && !ended {
+			return fmt.Errorf("%w: the final entry by which %s ended without effect", ErrMissing, e.body.Ref())
+		}
+		ok = true
+	case entry.MethodCancel:
+		x := e.body
+		if e.started != nil {
+			x, _ = e.started.Body.(*entry.Execution)
+		}
+		if x.Progress == entry.Dispatched || x.Progress == entry.Confirmed {
+			return fmt.Errorf("it was %s, too late for a cancel", x.Progress)
+		}
+		ok = true
+	case entry.MethodRestore:
+		ok = effect == entry.EffectReversible
+	case entry.MethodCompensate:
+		ok = effect == entry.EffectCompensable
+	case entry.MethodResidual:
+		ok = effect == entry.EffectReversible || effect == entry.EffectIrrevocable || effect == entry.EffectUndeclared
+	}
+	if !ok {
+		return fmt.Errorf("method %q does not suit the effect %s", method, effect)
+	}
+	return nil
+}
+
+// restore is SCO-2 for what the agent is to go back to.
+func (c *checking) restore(m *member) error {
+	at := slices.IndexFunc(c.entries, func(p proven) bool {
+		point, ok := p.Body.(*entry.Checkpoint)
+		return ok && entry.NewRef(point.Iss, point.Checkpoint) == m.Member.Checkpoint
+	})
+	if at < 0 {
+		return fmt.Errorf("%w: checkpoint %s", ErrMissing, m.Member.Checkpoint)
+	}
+	p, point, err := c.checkpoint(c.entries[at].Index)
+	if err != nil {
+		return err
+	}
+	if !c.onLine(point, m.evidence.body) {
+		return fmt.Errorf("checkpoint %s is not of its line", m.Member.Checkpoint)
+	}
+	if point.ExpiresAt != 0 && point.ExpiresAt <= c.now {
+		return fmt.Errorf("checkpoint %s expired at %d", m.Member.Checkpoint, point.ExpiresAt)
+	}
+	begun, err := m.evidence.begun()
+	if err != nil {
+		return err
+	}
+	if p.Index >= begun {
+		return fmt.Errorf("checkpoint %s was made after %s began", m.Member.Checkpoint, m.Member.Exec)
+	}
+	if m.result == entry.Restored {
+		if o, ok := m.outcome.Body.(*entry.Outcome); ok && o.PostDigest != point.Digest {
+			return errors.New("its outcome is of another checkpoint")
+		}
+	}
+	m.point, m.digest = p, point.Digest
+	return nil
+}
+
+// once is that a line goes back once: to one checkpoint, before all of its
+// members that have begun.
+func (c *checking) once(m *member) *RuleError {
+	for _, other := range c.members {
+		if !other.own || other.evidence == nil || !c.sameLine(m.evidence.body, other.evidence.body) {
+			continue
+		}
+		refuse := func(format string, args ...any) *RuleError {
+			return broken(stepMembers, "SCO-2", string(m.Member.Exec), format, args...)
+		}
+		if other.Member.Method == entry.MethodRestore && other.Member.Checkpoint != m.Member.Checkpoint {
+			return refuse("its line goes back to %s, and with %s to %s", m.Member.Checkpoint, other.Member.Exec, other.Member.Checkpoint)
+		}
+		if begun, err := other.evidence.begun(); err == nil && begun <= m.point.Index {
+			return refuse("checkpoint %s was made after %s, of the same line, began", m.Member.Checkpoint, other.Member.Exec)
+		}
+	}
+	return nil
+}
+
+// alone is what the coordinator may not authorize by itself (INC-2), seen on
+// the agent's own members.
+func (c *checking) alone() error {
+	if len(c.decision.Approvals) > 0 {
+		return nil
+	}
+	for _, m := range c.members {
+		if !m.own || m.refused != nil {
+			continue
+		}
+		refuse := func(why string) error {
+			return broken(stepMembers, "INC-2", string(m.Member.Exec), "%s: only a quorum may authorize that, and none is listed", why)
+		}
+		switch {
+		case m.Member.Method == entry.MethodResidual:
+			return refuse("it cannot be undone")
+		case m.Member.Method == entry.MethodCompensate && !c.steps[m.Member.Index].direct:
+			return refuse("it is to be compensated only because its line goes back")
+		}
+	}
+	return nil
+}
