@@ -24,9 +24,10 @@ import (
 
 // node is an open data directory: the log, the fold and the ledger's own keys.
 //
-//	DIR/keys     the ledger's keys and the coordinator's
-//	DIR/db       the database
-//	DIR.anchor   the anchor, beside the directory
+//	DIR/keys             the ledger's keys and the coordinator's
+//	DIR/db               the database
+//	DIR/evidence.ndjson  equivocation that the server was sent
+//	DIR.anchor           the anchor, beside the directory
 type node struct {
 	dir         string
 	keys        *keys.Ledger
