@@ -213,6 +213,7 @@ func TestOpenAPI(t *testing.T) {
 		d.check(path, n.refetch(target))
 	}
 	d.submit(n)
+	d.recoveries(n)
 	d.overload(n)
 	d.stream(n)
 	d.slow(n)
@@ -297,6 +298,8 @@ func (d *document) overload(n *node) {
 		d.check(v.path, n.get(v.target))
 	}
 	d.check("/v1/entries", n.post(api.MediaJSON, nil))
+	d.check("/v1/recoveries", n.recover("", api.MediaJSON, ""))
+	d.check("/v1/recoveries/batch", n.recover("/batch", api.MediaNDJSON, ""))
 }
 
 // stream reads the beginning of an event stream.
@@ -320,12 +323,14 @@ func (d *document) stream(n *node) {
 func (d *document) slow(n *node) {
 	d.t.Helper()
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
-	request := n.request(http.MethodPost, "/v1/entries", api.MediaJSON, nil)
-	response, err := http.ReadResponse(dial(d.t, address, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/json\r\n"+
-		"Content-Length: 9\r\n\r\n"), request)
-	must(d.t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	must(d.t, err)
-	d.check("/v1/entries", &answer{response, body})
+	for path, mediaType := range map[string]string{"/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
+		request := n.request(http.MethodPost, path, mediaType, nil)
+		response, err := http.ReadResponse(dial(d.t, address, "POST "+path+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
+			"Content-Length: 9\r\n\r\n"), request)
+		must(d.t, err)
+		body, err := io.ReadAll(response.Body)
+		must(d.t, err)
+		must(d.t, response.Body.Close())
+		d.check(path, &answer{response, body})
+	}
 }

@@ -54,6 +54,8 @@ func (s *Server) routes() error {
 	})
 
 	e.POST(entriesPath, s.postEntries)
+	e.POST(recoveriesPath, s.postRecovery)
+	e.POST(recoveriesPath+"/batch", s.postRecoveries)
 	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
 	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
 	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
@@ -62,7 +64,7 @@ func (s *Server) routes() error {
 	e.GET("/tile/*", s.getTile)
 	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opGraph(doc),
+	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opGraph(doc),
 		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}

@@ -26,6 +26,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -130,6 +131,7 @@ type Server struct {
 
 	batches *budget // bytes of batches under way
 	streams *budget // event streams under way
+	rules   atomic.Pointer[rules]
 
 	// draining is closed when the server is about to end: it is no longer
 	// ready, and event streams end.

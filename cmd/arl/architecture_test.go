@@ -30,7 +30,8 @@ merkle ← ledger/entry ← verify ← ledger/witness ← ledger ← api/server 
 ledger/entry ← coord/recovery ← coord ← api/server
 coord/compact ← coord/scope ← coord
 verify ← coord ← cmd/arl
-ledger/entry ← coord/recovery ← coord/recovery/run ← cmd/arl
+ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
+coord/recovery/run ← cmd/arl
 ledger/entry ← api
 verify ← api ← api/server
 api ← api/client ← cmd/arl

@@ -1,0 +1,318 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/run"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+const recoveriesPath = "/v1/recoveries"
+
+// rules are the rules of recovery of a policy in force, compiled. They do not
+// change while a request is under way.
+type rules struct {
+	api.Rules
+	batch run.Batch
+}
+
+// rulesInForce returns the rules of the policy in force. They are compiled once.
+func (s *Server) rulesInForce() (*rules, error) {
+	policy, ref := s.coord.View().Chain.Policy()
+	if policy == nil {
+		return nil, entry.Refuse(entry.NotReady, "", "the log has no policy yet")
+	}
+	if known := s.rules.Load(); known != nil && known.Policy == ref {
+		return known, nil
+	}
+	compiled, err := recovery.FromEntry(policy)
+	if err != nil {
+		return nil, entry.Refuse(entry.StateConflict, "recovery", "the rules of the policy in force, entry %d, cannot be used: %v", ref.Index, err).
+			WithRemedy("apply a policy whose rules arl policy lint finds no mistake in")
+	}
+	r := &rules{
+		Rules: api.Rules{Policy: ref, Digest: compiled.Hash()},
+		batch: run.Batch{Config: run.Config{Policy: compiled}, Workers: 1, Neighbours: run.Neighbours(compiled)},
+	}
+	s.rules.Store(r)
+	return r, nil
+}
+
+// line decides about one case.
+func (r *rules) line(ctx context.Context, line []byte) (*run.Done, error) {
+	done, err := r.batch.Line(ctx, line)
+	if wrong, ok := errors.AsType[*run.Error](err); ok {
+		return nil, entry.Refuse(wrong.Problem, wrong.Field, "%s", wrong.Detail).WithRemedy(wrong.Remedy)
+	}
+	return done, err
+}
+
+// postRecovery is POST /v1/recoveries: what is decided about one case.
+func (s *Server) postRecovery(c echo.Context) error {
+	r, err := s.recoveryRules(c, api.MediaJSON)
+	if err != nil {
+		return err
+	}
+	buf := s.buffer()
+	defer s.put(buf)
+	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
+	defer body.release()
+	request := *c.Request()
+	request.Body = io.NopCloser(body)
+	if *buf, err = readBody(&request, *buf, api.MaxCase); err != nil {
+		return err
+	}
+	done, err := r.line(request.Context(), *buf)
+	if err != nil {
+		return err
+	}
+	answer, err := json.Marshal(api.Recovery{Rules: r.Rules, Trace: done.Encoded})
+	if err != nil {
+		return err
+	}
+	return s.answer(c, http.StatusOK, api.MediaJSON, answer)
+}
+
+// recoveryRules checks what is common to both requests, and returns the rules
+// that decide.
+func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error) {
+	if err := noParams(c.Request().URL.RawQuery); err != nil {
+		return nil, err
+	}
+	given, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)) // a malformed one is unsupported
+	remedy := "send one case as " + api.MediaJSON + " to " + recoveriesPath + ", or one on each line as " + api.MediaNDJSON + " to " +
+		recoveriesPath + "/batch, uncompressed"
+	if encoding := c.Request().Header.Get(echo.HeaderContentEncoding); encoding != "" {
+		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Encoding "+strconv.QuoteToASCII(encoding)+" is not taken here", remedy)}
+	}
+	if given != mediaType {
+		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(given)+" is not taken here", remedy)}
+	}
+	return s.rulesInForce()
+}
+
+// postRecoveries is POST /v1/recoveries/batch: a line is answered as soon as it
+// is read, so that a batch of any length takes little memory.
+func (s *Server) postRecoveries(c echo.Context) error {
+	r, err := s.recoveryRules(c, api.MediaNDJSON)
+	if err != nil {
+		return err
+	}
+	if !s.batches.take(clientOf(c), api.MaxCase) {
+		return entry.Refuse(entry.RateLimited, "", "too many batches are under way")
+	}
+	defer s.batches.give(clientOf(c), api.MaxCase)
+	b := &recoveryBatch{
+		server: s, c: c, rules: r, control: http.NewResponseController(c.Response()),
+		in: bufio.NewReaderSize(c.Request().Body, api.MaxCase+len("\r\n")), seen: map[[16]byte]uint64{},
+	}
+	if b.tree, err = merkle.NewFrontier(0, nil); err != nil {
+		return err
+	}
+	b.end.Rules = r.Rules
+	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) { // HTTP/2 is so by itself
+		return err
+	}
+	return b.run()
+}
+
+// recoveryBatch is a batch under way.
+type recoveryBatch struct {
+	server  *Server
+	c       echo.Context
+	rules   *rules
+	control *http.ResponseController
+	in      *bufio.Reader
+	out     bytes.Buffer
+	tree    *merkle.Frontier
+	seen    map[[16]byte]uint64 // the line of each case
+	lines   uint64
+	size    int64
+	end     api.RecoveryEnd
+}
+
+// flushAt is how much of an answer waits at most while more of the request has
+// arrived.
+const flushAt = 32 << 10
+
+// run answers line by line.
+func (b *recoveryBatch) run() error {
+	for {
+		line, err := b.next()
+		switch {
+		case errors.Is(err, io.EOF) && b.lines == 0:
+			return entry.Refuse(entry.Malformed, "", "a batch without lines")
+		case errors.Is(err, io.EOF):
+			return b.finish()
+		case err != nil && b.lines == 0 && !b.c.Response().Committed:
+			return err
+		case err != nil:
+			return b.interrupt(err)
+		}
+		if err := b.answer(line); err != nil {
+			return err
+		}
+	}
+}
+
+// next reads a line. One over the limit is passed over and empty here.
+func (b *recoveryBatch) next() ([]byte, error) {
+	arrived, err := b.in.Peek(b.in.Buffered())
+	if err != nil || b.out.Len() >= flushAt || bytes.IndexByte(arrived, '\n') < 0 {
+		if err := b.flush(); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case <-b.server.draining:
+		return nil, errDraining
+	default:
+	}
+	if err := b.control.SetReadDeadline(time.Now().Add(b.server.cfg.ReadTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	line, err := b.in.ReadSlice('\n')
+	b.size += int64(len(line))
+	tooLong := errors.Is(err, bufio.ErrBufferFull)
+	for errors.Is(err, bufio.ErrBufferFull) && b.size <= api.MaxRecoveryBytes {
+		line, err = b.in.ReadSlice('\n')
+		b.size += int64(len(line))
+	}
+	switch {
+	case b.size > api.MaxRecoveryBytes, err == nil && b.lines == api.MaxRecoveryLines:
+		return nil, errBatchFull
+	case err != nil && !(errors.Is(err, io.EOF) && len(line) > 0):
+		return nil, err
+	}
+	b.lines++
+	line = bytes.TrimRight(line, "\r\n")
+	if tooLong || len(line) > api.MaxCase {
+		return nil, b.refuse(entry.Refuse(entry.TooLarge, "", "the line has more than %d bytes", api.MaxCase))
+	}
+	return line, nil
+}
+
+var (
+	errDraining  = errors.New("server: the server is shutting down")
+	errBatchFull = errors.New("server: the batch is over its limit")
+)
+
+// answer decides about a line; empty where that was refused already.
+func (b *recoveryBatch) answer(line []byte) error {
+	if line == nil {
+		return nil
+	}
+	done, err := b.rules.line(b.c.Request().Context(), line)
+	if err != nil {
+		return b.refuse(err)
+	}
+	id := sha256.Sum256([]byte(done.ID))
+	if first, twice := b.seen[[16]byte(id[:16])]; twice {
+		return b.refuse(entry.Refuse(entry.IDConflict, "/id", "case %q already stands in line %d", done.ID, first).WithRemedy("give each case its own id"))
+	}
+	b.seen[[16]byte(id[:16])] = b.lines
+	if err := b.tree.Append(done.Leaf, func(uint, uint64, merkle.Hash) {}); err != nil {
+		return err
+	}
+	b.end.Cases++
+	switch done.Trace.Status {
+	case run.AutoRecovered:
+		b.end.AutoRecovered++
+	case run.Escalated:
+		b.end.Escalated++
+	default:
+		b.end.NoFailure++
+	}
+	return b.write(&api.RecoveryLine{Line: b.lines, Trace: done.Encoded})
+}
+
+// refuse answers a line with a problem. An error that is not about it ends the
+// batch.
+func (b *recoveryBatch) refuse(err error) error {
+	if _, ok := errors.AsType[*entry.Refusal](err); !ok {
+		return err
+	}
+	b.end.Refused++
+	f := asFailure(err)
+	b.server.occurred(b.c, f)
+	b.c.Response().Header().Del(echo.HeaderRetryAfter) // it says so in its line
+	return b.write(&api.RecoveryLine{Line: b.lines, Problem: f.Problem})
+}
+
+// interrupt ends a batch before the end of the request, and says why.
+func (b *recoveryBatch) interrupt(err error) error {
+	b.end.Partial = "interrupted"
+	switch {
+	case errors.Is(err, errBatchFull):
+		b.end.Partial = "too-large"
+		b.lines++
+		if err := b.refuse(entry.Refuse(entry.TooLarge, "", "more than %d lines or %d bytes in a batch", api.MaxRecoveryLines, api.MaxRecoveryBytes).
+			WithRemedy("send the rest, from this line on, as a further batch")); err != nil {
+			return err
+		}
+	case errors.Is(err, errDraining), errors.Is(err, os.ErrDeadlineExceeded):
+	default:
+		return fmt.Errorf("server: read batch: %w", err)
+	}
+	return b.finish()
+}
+
+// finish writes the last line.
+func (b *recoveryBatch) finish() error {
+	head, err := b.tree.Head()
+	if err != nil {
+		return err
+	}
+	b.end.RunRoot = head.Root
+	if err := b.write(&api.RecoveryLine{End: &b.end}); err != nil {
+		return err
+	}
+	return b.flush()
+}
+
+func (b *recoveryBatch) write(line *api.RecoveryLine) error {
+	text, err := json.Marshal(line)
+	b.out.Write(text)
+	b.out.WriteByte('\n')
+	return err
+}
+
+// flush sends what is written. A client that takes longer than the time limit
+// to read it is given up.
+func (b *recoveryBatch) flush() error {
+	if b.out.Len() == 0 {
+		return nil
+	}
+	if err := b.control.SetWriteDeadline(time.Now().Add(b.server.cfg.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	response := b.c.Response()
+	if !response.Committed {
+		response.Header().Set(echo.HeaderContentType, api.MediaNDJSON)
+		response.Header().Set(echo.HeaderCacheControl, cacheNever)
+		response.WriteHeader(http.StatusOK)
+	}
+	_, err := response.Write(b.out.Bytes())
+	b.out.Reset()
+	if err != nil {
+		return err
+	}
+	return b.control.Flush()
+}
