@@ -269,18 +269,3 @@ func joinRoles(roles []entry.Role) string {
 	}
 	return strings.Join(names, ",")
 }
-
-func (a *app) agentHistoryCommand(t *target) *cobra.Command {
-	return &cobra.Command{
-		Use:     "history PRINCIPAL",
-		Short:   "List the entries by and about a principal",
-		Long:    "List the entries by and about a principal, oldest first. Each is proven to be in the log.",
-		Example: "  arl agent history planner",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error {
-				return a.listEntries(cmd.Context(), c, &listOptions{agent: args[0]})
-			})
-		},
-	}
-}

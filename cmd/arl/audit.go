@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -45,36 +44,14 @@ type auditEvidence struct {
 }
 
 func (a *app) audit(ctx context.Context, l *openLog) error {
-	head, err := l.head(ctx)
+	f, err := a.fold(ctx, l, "audit", nil)
 	if err != nil {
 		return err
 	}
-	tree, err := merkle.NewFrontier(0, nil)
-	if err != nil {
-		return err
-	}
-	tell, end := a.progress("audit")
-	report, err := coord.Audit(ctx, l.root.Origin, auditEntries(ctx, l, head.Size, tree), func(done uint64) { tell(done, head.Size) })
-	end()
-	if err != nil {
-		return err
-	}
-	if found := report.Finding; found != nil {
-		err := fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
-		return &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, head.Note}, err}
-	}
-	computed, err := tree.Head()
-	if err != nil {
-		return err
-	}
-	if computed != head.Head {
-		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
-		return &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
-	}
-	out := auditReport{Origin: l.root.Origin, Size: report.Size, Root: head.Root, Kinds: map[string]uint64{},
+	out := auditReport{Origin: l.root.Origin, Size: f.Size, Root: f.head.Root, Kinds: map[string]uint64{},
 		Checked: "every entry under the signed tree head, by REG-1 to REG-9 in log order"}
 	fields := []field{{"origin", out.Origin}, {"size", decimal(out.Size)}, {"root", out.Root.String()}}
-	for _, k := range report.Kinds {
+	for _, k := range f.Kinds {
 		if k.Count > 0 {
 			out.Kinds[string(k.Kind)] = k.Count
 			fields = append(fields, field{string(k.Kind), decimal(k.Count)})

@@ -370,6 +370,14 @@ func summary(body entry.Body) string {
 		return b.Checkpoint
 	case *entry.Signal:
 		return fmt.Sprintf("%s.%s of %s", b.Class, b.Code, b.Subject)
+	case *entry.Decision:
+		return fmt.Sprintf("%s incident %d: %s", b.Act, b.Incident, b.Reason)
+	case *entry.Approval:
+		return fmt.Sprintf("%s proposal %d of incident %d", b.Verdict, b.Proposal.Index, b.Incident)
+	case *entry.Outcome:
+		return fmt.Sprintf("%s is %s, incident %d", b.Exec, b.Result, b.Incident)
+	case *entry.Record:
+		return fmt.Sprintf("incident %d is %s", b.Incident, b.State)
 	}
 	return ""
 }

@@ -31,8 +31,10 @@ const (
 	exitVerification = 5
 	exitConflict     = 6
 	exitRejected     = 7
+	exitQuorum       = 8
 	exitUnavailable  = 9
 	exitInconsistent = 10
+	exitIncomplete   = 11
 	exitRateLimited  = 12
 	exitIncomparable = 13
 	exitInconclusive = 14

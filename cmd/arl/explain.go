@@ -100,10 +100,12 @@ func exitCodes() []exitMeaning {
 		{exitVerification, "verification failed", "A signature, proof or receipt does not hold against the pinned root. Do not act on what it claims."},
 		{exitConflict, "conflict", "The state does not allow it: an id is taken, another policy is in force, a file exists, another process has the ledger open."},
 		{exitRejected, "rejected", "A gate of the policy failed: the report of the run says which, with value and limit."},
+		{exitQuorum, "quorum incomplete", "Fewer approvals than the policy asks for answer the proposal: arl incident show says how many are missing."},
 		{exitUnavailable, "timeout, unavailable", "The ledger cannot be reached, or does not take entries now. Sending the same again is safe."},
 		{exitInconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
 			"do not allow. The message names the file with the evidence; keep it. Of arl replay: a trace or the report does not follow " +
 			"from scenario and policy."},
+		{exitIncomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects stand. arl incident show says which, and what their agents say of them."},
 		{exitRateLimited, "rate limited", "Too many requests, or the issuer's quota of the hour is used up. Retry later with the same bytes."},
 		{exitIncomparable, "not comparable", "A replay would compare different things: engine, policy, configuration or scenario is not that of the run."},
 		{exitInconclusive, "inconclusive", "A report can neither promote nor reject: too few failing cases, or a gate about what was not observed."},

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/emicklei/dot"
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api"
+	"recoveryledger/api/server"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// previewOptions are the flags of arl incident preview.
+type previewOptions struct {
+	unfounded []uint
+	dot       bool
+}
+
+func (a *app) incidentPreviewCommand(o *logOptions) *cobra.Command {
+	var preview previewOptions
+	cmd := &cobra.Command{
+		Use:   "preview INCIDENT",
+		Short: "Show the plan that a decision would have now",
+		Long: "Show what would be undone if it were decided now, before anything happens: members and why they are, methods and\n" +
+			"checkpoints, what cannot be undone, what counts against which limits, what it cost to do. Nothing is written.",
+		Example: "  arl incident preview 17 --dot | dot -Tsvg > plan.svg",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseIncident(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withFold(cmd.Context(), o, func(_ *openLog, f *folded) error { return a.incidentPreview(f, id, &preview) })
+		},
+	}
+	cmd.Flags().UintSliceVar(&preview.unfounded, "unfounded", nil, "indexes of signals to leave out")
+	cmd.Flags().BoolVar(&preview.dot, "dot", false, "as a graph in the DOT language")
+	return cmd
+}
+
+func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
+	v, err := f.incident(id)
+	if err != nil {
+		return err
+	}
+	var without []uint64
+	for _, index := range o.unfounded {
+		without = append(without, uint64(index))
+	}
+	view, _ := f.State.Preview(id, without, f.now) // the incident is there
+	plan := server.NewPlan(id, 0, view)
+	switch {
+	case o.dot:
+		return a.printText(planGraph(f, plan))
+	case a.settings.output == outputJSON:
+		return a.printJSON(plan)
+	}
+	return a.printPlan(v, plan)
+}
+
+// forPeople returns an app that writes tables to w, whatever --output says.
+func (a *app) forPeople(w io.Writer) *app {
+	other := *a
+	other.out, other.settings.output = w, outputTable
+	return &other
+}
+
+// printPlan writes a plan for people.
+func (a *app) printPlan(v *coord.IncidentView, p *api.Plan) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %d members, scope %s\n", p.Incident, v.State, v.Wid, len(p.Members), p.Scope.Root)
+	if p.Asks != nil {
+		fmt.Fprintf(&b, "people must decide: %s\n", p.Asks.Detail)
+	} else {
+		fmt.Fprintf(&b, "the coordinator may authorize it alone\n")
+	}
+	fmt.Fprintf(&b, "cannot be undone: %d residual (irrevocable %d, undeclared %d)\n", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared)
+	fmt.Fprintf(&b, "cost to redo: %s USD\n", dollars(p.CostMicroUSD))
+	if len(p.Review) > 0 {
+		fmt.Fprintf(&b, "to review (soft dependents, not undone): %s\n", joinRefs(p.Review))
+	}
+	if err := a.printText(b.String() + "\n"); err != nil {
+		return err
+	}
+	t := a.newList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "EFFECT", "PROGRESS", "WHY", "COST")
+	for i := range p.Members {
+		m := &p.Members[i]
+		method := string(m.Method)
+		if m.Drain {
+			method = "drain, " + method
+		}
+		if err := t.add(m, string(m.Exec), string(m.Agent), method, string(m.Checkpoint), string(m.Effect), string(m.Progress), why(m), dollars(m.CostMicroUSD)); err != nil {
+			return err
+		}
+	}
+	if err := t.close(); err != nil {
+		return err
+	}
+	return a.printCounters(p)
+}
+
+func (a *app) printCounters(p *api.Plan) error {
+	if err := a.printText("\n"); err != nil {
+		return err
+	}
+	t := a.newList("COUNTS AGAINST", "MEMBERS", "AGENTS", "DOMAINS", "FENCED MS")
+	for _, c := range p.Counters {
+		of := func(is, limit int64) string { return fmt.Sprintf("%d of %d", is, limit) }
+		whose := strings.TrimSpace(c.Whose + " " + string(c.Principal))
+		if err := t.add(c, whose, of(c.Members, c.Limit.Members), of(c.Agents, c.Limit.Agents), of(c.Domains, c.Limit.Domains), of(c.FencedMS, c.Limit.FencedMS)); err != nil {
+			return err
+		}
+	}
+	return t.close()
+}
+
+func residuals(p *api.Plan) (count int) {
+	for i := range p.Members {
+		if p.Members[i].Method == entry.MethodResidual {
+			count++
+		}
+	}
+	return count
+}
+
+// why says what leads to a member.
+func why(m *api.PlanMember) string {
+	if m.From == m.Exec {
+		return m.Rule
+	}
+	return m.Rule + " of " + string(m.From)
+}
+
+// dollars writes an amount in micro-USD.
+func dollars(micro int64) string { return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000) }
+
+func joinRefs(refs []entry.Ref) string {
+	var parts []string
+	for _, ref := range refs {
+		parts = append(parts, string(ref))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// planGraph draws a plan: its members by agent, the dependencies between them,
+// and dashed what is to be reviewed.
+func planGraph(f *folded, p *api.Plan) string {
+	g := dot.NewGraph(dot.Directed)
+	g.Attr("rankdir", "LR")
+	g.Attr("label", fmt.Sprintf("incident %d", p.Incident))
+	nodes := map[entry.Ref]dot.Node{}
+	for i := range p.Members {
+		m := &p.Members[i]
+		label := string(m.Exec) + "\n" + string(m.Method)
+		if m.Checkpoint != "" {
+			label += " to " + string(m.Checkpoint)
+		}
+		n := g.Subgraph(string(m.Agent), dot.ClusterOption{}).Node(string(m.Exec)).Label(label).Box()
+		switch {
+		case m.Method == entry.MethodResidual:
+			n.Attr("color", "red")
+		case m.Rule == "seed":
+			n.Attr("penwidth", "2")
+		}
+		nodes[m.Exec] = n
+	}
+	for _, ref := range p.Review {
+		nodes[ref] = g.Node(string(ref)).Label(string(ref)+"\nreview").Attr("style", "dashed")
+	}
+	drawn := func(ref entry.Ref) {
+		x, _ := f.State.Execution(ref, f.now) // a member is there
+		for _, parent := range x.Parents {
+			from, there := nodes[parent.Exec]
+			if !there {
+				continue
+			}
+			if edge := g.Edge(from, nodes[ref]); parent.Dep == entry.Soft {
+				edge.Attr("style", "dashed")
+			}
+		}
+	}
+	for i := range p.Members {
+		drawn(p.Members[i].Exec)
+	}
+	for _, ref := range p.Review {
+		drawn(ref)
+	}
+	return g.String()
+}
