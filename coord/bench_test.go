@@ -132,7 +132,6 @@ func BenchmarkRestore(b *testing.B) {
 	m := newBenchmark(b)
 	m.fill(0, benchSize)
 	data := snapshot(b, m.state)
-	m = nil
 	for b.Loop() {
 		must(b, NewState(origin).Restore(bytes.NewReader(data)))
 	}

@@ -42,18 +42,16 @@ const pauseMS = 1_000
 
 // Run writes until ctx ends or the log fails.
 func (k *Clerk) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		size, wake, err := k.Step(ctx)
 		if err == nil {
 			err = k.wait(ctx, size+1, wake)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("coord: clerk: %w", err)
 		}
 	}
+	return nil
 }
 
 // Step writes all that is to be written now. It returns the size of the log that

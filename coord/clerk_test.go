@@ -40,12 +40,12 @@ func (s *site) clerk() *Clerk {
 }
 
 // drafted makes what depends on committed state.
-func (s *site) drafted(make func(w *world) entry.Body) *entry.Entry {
+func (s *site) drafted(draft func(w *world) entry.Body) *entry.Entry {
 	s.t.Helper()
 	var body entry.Body
 	s.c.Read(func(state *State) {
 		s.state = state
-		body = make(s.world)
+		body = draft(s.world)
 	})
 	return s.sign(body)
 }

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -28,8 +29,9 @@ func TestFalseSignals(t *testing.T) {
 		e, err := entry.New(s)
 		must(t, err)
 		e.SignatureChecked, e.KeyID = true, public(t, "liar").KeyID()
-		if refusal := w.state.Admit(e, w.state.Size(), w.at); refusal != nil {
-			refused[problemOf(refusal.(*entry.Refusal))]++
+		err = w.state.Admit(e, w.state.Size(), w.at)
+		if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+			refused[refusal.Problem]++
 		} else {
 			w.apply(s)
 		}

@@ -196,3 +196,27 @@ func (w *world) members(id uint64) map[entry.Ref]entry.Method {
 	}
 	return found
 }
+
+// pipeline2 registers, beside what populate does, incidents with everything that
+// a snapshot holds of them.
+func (w *world) pipeline2() {
+	w.t.Helper()
+	w.done("b", "pay", entry.EffectCompensable)
+	w.done("c", "cash", entry.EffectIrrevocable, "b#pay")
+	one := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
+	w.decide("k", entry.ActContain, one)
+	w.decide("k", entry.ActEscalate, one)
+	w.put(w.answer("p1", one, "approve"))
+	w.put(w.answer("p2", one, "refuse"))
+	w.next()
+	w.put(w.compensation(one, "b#pay"))
+	w.put(w.outcome("c", one, "c#cash", entry.ResultIrrevocable))
+	w.done("b", "other", entry.EffectReversible)
+	two := w.put(w.signal("b", entry.StandingExecutor, "b#other")).Index
+	w.decide("k", entry.ActEscalate, two)
+	w.put(w.answer("p1", two, "approve"))
+	w.done("b", "idle", entry.EffectNone)
+	d := w.order("p3", Order{Incident: w.put(w.signal("b", entry.StandingExecutor, "b#idle")).Index, Act: entry.ActDeny})
+	d.Signals[0].Disposition = "unfounded"
+	w.put(d)
+}

@@ -41,7 +41,6 @@ type incident struct {
 	state    IncidentState
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
-	merged   int      // how many of them opened or joined younger incidents first
 
 	hold     hold      // the fence of a contain or a proposal
 	fencedMS int64     // for how long holds have fenced, or will have

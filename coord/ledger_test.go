@@ -21,6 +21,7 @@ import (
 type site struct {
 	*world
 	fs   vfs.FS
+	dir  string
 	log  *ledger.Log
 	c    *Coordinator
 	stop func()
@@ -32,7 +33,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func newSite(tb testing.TB) *site {
 	tb.Helper()
-	s := &site{world: emptyWorld(tb), fs: vfs.NewMem()}
+	s := &site{world: emptyWorld(tb), fs: vfs.NewMem(), dir: "data"}
 	s.open()
 	return s
 }
@@ -47,7 +48,7 @@ func (s *site) open() {
 	verifier, err := note.NewVerifier(vkey)
 	must(s.t, err)
 	s.c = New(origin, nil)
-	s.log, err = ledger.Open("data", &ledger.Config{
+	s.log, err = ledger.Open(s.dir, &ledger.Config{
 		Origin: origin, Signer: signer, Verifier: verifier, FS: s.fs,
 		NewFold:  func() ledger.Fold { return s.c.NewFold() },
 		Precheck: s.c.Precheck, Committed: s.c.Committed, MaxStep: s.c.MaxStep,

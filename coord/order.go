@@ -83,14 +83,14 @@ func (s *State) begin(f *force, index uint64, now int64) {
 	}
 	for i := range f.members {
 		m := &f.members[i]
-		if s.tryRelease(f, m, now); m.method == scope.Restore {
+		if s.tryRelease(m, now); m.method == scope.Restore {
 			s.tryLine(f, s.graph.Node(m.exec).Line, now)
 		}
 	}
 }
 
 // tryRelease releases a compensation that nothing comes before any more.
-func (s *State) tryRelease(f *force, m *member, now int64) {
+func (s *State) tryRelease(m *member, now int64) {
 	if m.method == scope.Compensate && m.releasedAt == 0 && m.blocked == 0 && !s.draining(m) {
 		m.releasedAt = now
 	}
@@ -151,7 +151,7 @@ func (s *State) clear(f *force, exec uint32, now int64) {
 			}
 			if m, member := f.find(parent.Exec); member {
 				m.blocked--
-				s.tryRelease(f, m, now)
+				s.tryRelease(m, now)
 				if m.blocked == 0 && (m.method != scope.Compensate || m.result != "") {
 					stack = append(stack, parent.Exec)
 				}
@@ -179,7 +179,7 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 		}
 		line := s.graph.Node(exec).Line
 		f.waits[line]--
-		s.tryRelease(f, m, now)
+		s.tryRelease(m, now)
 		s.tryLine(f, line, now)
 		if m.method == scope.Invalid && (m.result == "" || m.result == entry.ResultUnknown) {
 			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"errors"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -213,7 +214,7 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	}
 	a := s.assess(number, s.size, unfounded, now)
 	v := s.viewPlan(a.plan, a.law.limits, a.blast)
-	v.Refusal, _ = s.automatic(number, a, now).(*entry.Refusal)
+	v.Refusal, _ = errors.AsType[*entry.Refusal](s.automatic(number, a, now))
 	charged := s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now)
 	for c := range s.counts(number, a, charged) {
 		counter := CounterView{Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)), Domains: int64(len(s.domains(c.agents))),

@@ -43,6 +43,7 @@ func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 // exactly what was read. A refusal leaves the state as it was.
 func TestRestoreRefuses(t *testing.T) {
 	w := populated(t)
+	w.pipeline2()
 	good := w.snapshot()
 	try := func(data []byte, what string, at int) {
 		t.Helper()
@@ -163,6 +164,17 @@ func FuzzRestore(f *testing.F) {
 	w.put(w.genesis())
 	f.Add(w.snapshot())
 	f.Add(populated(f).snapshot())
+	busy := newWorld(f)
+	busy.pipeline()
+	id := busy.put(busy.signal("a", entry.StandingExecutor, "a#make")).Index
+	busy.decide("k", entry.ActContain, id)
+	busy.decide("k", entry.ActEscalate, id)
+	busy.put(busy.answer("p1", id, "approve"))
+	f.Add(busy.snapshot())
+	busy.next()
+	busy.put(busy.compensation(id, "b#pay"))
+	busy.put(busy.outcome("a", id, "a#make", entry.Restored))
+	f.Add(busy.snapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := NewState(origin)
 		if err := s.Restore(bytes.NewReader(data)); err != nil {

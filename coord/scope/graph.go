@@ -12,6 +12,7 @@ package scope
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"recoveryledger/coord/compact"
@@ -352,10 +353,6 @@ func (g *Graph) Range(first, last uint32) func(yield func(uint32) bool) {
 
 // Clone returns a graph with the same content, to be changed on its own.
 func (g *Graph) Clone() Graph {
-	clone := Graph{nodes: g.nodes.Clone(), edges: g.edges.CloneFrozen(), lines: g.lines.Clone(),
-		checkpoints: g.checkpoints.Clone(), numbers: make(map[lineKey]uint32, len(g.numbers))}
-	for key, number := range g.numbers {
-		clone.numbers[key] = number
-	}
-	return clone
+	return Graph{nodes: g.nodes.Clone(), edges: g.edges.CloneFrozen(), lines: g.lines.Clone(),
+		checkpoints: g.checkpoints.Clone(), numbers: maps.Clone(g.numbers)}
 }

@@ -30,6 +30,7 @@ const lawGraphs = 2_000
 // nothing in the plan and on which nothing depends: plan and methods stay.
 func TestLawOfOthers(t *testing.T) {
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		seeds := h.randomSeeds(r)
 		before := h.graph().Plan(request(seeds))
 		in, other := set(before), execution{agent: 99, effect: Effect(r.IntN(5)), progress: Dispatched, first: h.size, started: h.size}
@@ -56,6 +57,7 @@ func TestLawOfOthers(t *testing.T) {
 func TestLawOfCheckpoints(t *testing.T) {
 	grew := 0
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		if len(h.checkpoints) == 0 {
 			return
 		}
@@ -75,6 +77,7 @@ func TestLawOfCheckpoints(t *testing.T) {
 // TestLawOfUnions joins the seeds of two plans: the joint set has both.
 func TestLawOfUnions(t *testing.T) {
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		g := h.graph()
 		one, two := h.randomSeeds(r), h.randomSeeds(r)
 		joint := set(g.Plan(request(slices.Concat(one, two))))
@@ -86,6 +89,7 @@ func TestLawOfUnions(t *testing.T) {
 // TestLawOfEdges adds an edge: the set never gets smaller.
 func TestLawOfEdges(t *testing.T) {
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		child := r.IntN(len(h.executions))
 		if child == 0 || h.executions[child].compensation {
 			return
@@ -94,7 +98,8 @@ func TestLawOfEdges(t *testing.T) {
 		before := set(h.graph().Plan(request(seeds)))
 		edge := Parent{uint32(r.IntN(child)), r.IntN(4) == 0}
 		parents := slices.DeleteFunc(slices.Clone(h.executions[child].parents), func(p Parent) bool { return p.Exec == edge.Exec && p.Soft })
-		h.executions[child].parents = append(parents, edge)
+		parents = append(parents, edge)
+		h.executions[child].parents = parents
 		contains(t, "with one more edge", set(h.graph().Plan(request(seeds))), before)
 	})
 }
@@ -103,6 +108,7 @@ func TestLawOfEdges(t *testing.T) {
 // of it gives no more, and its methods do not change.
 func TestLawOfClosure(t *testing.T) {
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		g := h.graph()
 		once := g.Plan(request(h.randomSeeds(r)))
 		again := Request{UsableUntil: until}
@@ -125,6 +131,7 @@ func TestLawOfClosure(t *testing.T) {
 func TestLawOfAmends(t *testing.T) {
 	reopened := 0
 	each(t, 2*lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		g := h.graph()
 		seeds := h.randomSeeds(r)
 		old := g.Plan(request(seeds))

@@ -206,6 +206,7 @@ func TestOracle(t *testing.T) {
 	methods := map[Method]int{}
 	indirect, reviewed := 0, 0
 	each(t, 12_000, func(t *testing.T, r *rand.Rand, h *history) {
+		t.Helper()
 		seeds := h.randomSeeds(r)
 		p := h.graph().Plan(request(seeds))
 		want := h.scope(seeds, until)
