@@ -17,7 +17,7 @@
 //     [A-Za-z0-9._:/@-]{1,128}.
 //
 // What each format's steps, edges, effects and checkpoints are taken from is
-// written at its importer: chat.go, attempts.go, toolbench.go, galaxy.go. Raw
+// written at its importer: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go. Raw
 // errors are put into the failure taxonomy by [Classify].
 package run
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -454,4 +455,24 @@ func FuzzResolveInput(f *testing.F) {
 			t.Fatalf("%s became %s", input, got)
 		}
 	})
+}
+
+// The configuration in the documents is one.
+func TestLiveConfigurationInTheDocuments(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/scenario.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("no configuration in docs/scenario.md")
+	}
+	c, err := DecodeLive("scenario.md", []byte(strings.NewReplacer("./repair-arguments", "sh", "./phone", "sh").Replace(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Models) != 2 || len(c.Tools) != 2 || c.Tools["book"].Probe == nil || !c.Tools["book_by_phone"].Envelope {
+		t.Errorf("configuration %+v", c)
+	}
 }
