@@ -50,11 +50,12 @@ func (c *compiler) compile(source string) (compiled *condition, never bool, faul
 		return nil, false, []fault{{"yields " + cel.FormatCELType(checked.OutputType()) + ", want bool", "compare it with something"}}
 	}
 	expr := checked.NativeRep().Expr()
-	if faults := c.vet(expr); faults != nil {
+	compiled = new(condition)
+	enough := compiled.narrow(expr)
+	if faults := c.vet(expr, compiled.classes); faults != nil {
 		return nil, false, faults
 	}
-	compiled = new(condition)
-	if compiled.narrow(expr) {
+	if enough {
 		return compiled, compiled.never(), nil
 	}
 	if compiled.program, err = c.env.Program(checked, cel.EvalOptions(cel.OptOptimize)); err != nil {
@@ -93,8 +94,9 @@ func (c *compiler) syntaxFault(e *cel.Error) fault {
 }
 
 // vet finds what CEL allows and a policy must not have: fractions, and words
-// that a variable can never be.
-func (c *compiler) vet(expr ast.Expr) (faults []fault) {
+// that a variable can never be. The expression holds for these classes only, nil
+// being all.
+func (c *compiler) vet(expr ast.Expr, classes []string) (faults []fault) {
 	ast.PreOrderVisit(expr, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.LiteralKind:
@@ -106,7 +108,7 @@ func (c *compiler) vet(expr ast.Expr) (faults []fault) {
 				faults = append(faults, fault{"double() makes a floating-point number", "use integers"})
 			}
 			if name, compared := comparison(e); name != "" {
-				faults = append(faults, c.vetWords(expr, name, compared)...)
+				faults = append(faults, c.vetWords(classes, name, compared)...)
 			}
 		default:
 		}
@@ -114,10 +116,10 @@ func (c *compiler) vet(expr ast.Expr) (faults []fault) {
 	return faults
 }
 
-func (c *compiler) vetWords(whole ast.Expr, name string, compared []string) (faults []fault) {
+func (c *compiler) vetWords(classes []string, name string, compared []string) (faults []fault) {
 	for _, word := range compared {
 		if name == "code" {
-			faults = append(faults, vetCode(classesIn(whole), word)...)
+			faults = append(faults, vetCode(classes, word)...)
 			continue
 		}
 		at := slices.IndexFunc(c.facts, func(f fact) bool { return f.name == name })
@@ -131,7 +133,7 @@ func (c *compiler) vetWords(whole ast.Expr, name string, compared []string) (fau
 // vetCode refuses a code that looks misspelt: codes are open, but one that is
 // another class's, or nearly a known one, is a mistake.
 func vetCode(classes []string, code string) []fault {
-	if len(classes) == 0 {
+	if classes == nil {
 		classes = entry.Classes()
 	}
 	known := []string{entry.ClassUnknown}
@@ -153,16 +155,6 @@ func vetCode(classes []string, code string) []fault {
 		return []fault{{fmt.Sprintf("code %q looks misspelt", code), fmt.Sprintf("write %q, or choose a code that is not so near to it", near)}}
 	}
 	return nil
-}
-
-// classesIn are the classes that an expression compares class with.
-func classesIn(whole ast.Expr) (classes []string) {
-	ast.PreOrderVisit(whole, ast.NewExprVisitor(func(e ast.Expr) {
-		if name, words := comparison(e); name == "class" {
-			classes = append(classes, words...)
-		}
-	}))
-	return classes
 }
 
 // comparison returns the variable and the words that an expression compares it

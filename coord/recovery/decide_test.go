@@ -111,6 +111,30 @@ func TestConditionsShortCircuit(t *testing.T) {
 	}
 }
 
+// What stands beside class and code counts too, on whichever side.
+func TestConditionsAreWhole(t *testing.T) {
+	for _, when := range []string{`benign && class == "tool"`, `class == "tool" && benign`, `code == "error" && (benign || class == "verify")`,
+		`class == "tool" && code != "error"`, `class in ["tool"] && !idempotent`} {
+		p := rules(t, "rules: [{ id: narrow, when: '"+when+"', ladder: [{ strategy: escalate }] }, { id: all, when: 'true', ladder: [{ strategy: escalate }] }]")
+		h := plain("tool", "error")
+		if a, r := recovery.Decide(&h, p, 1); r.ID != "all" {
+			t.Errorf("%s: %v by %v", when, a, r)
+		}
+	}
+}
+
+// A ladder is never climbed down, whatever a history says was done last.
+func TestLaddersAreNotClimbedDown(t *testing.T) {
+	h := plain("output", "malformed")
+	for _, at := range []int{1, 0} {
+		h.Rungs = append(h.Rungs, recovery.Rung{Step: "s", Class: "output", Code: "malformed", Rule: recovery.Rule{ID: "output.malformed", Rung: at},
+			Strategy: recovery.RetryAltered, Variant: recovery.StricterSchema, Result: recovery.ResultFailed})
+	}
+	if a, r := recovery.Decide(&h, recovery.Default(), 1); a.Strategy != recovery.Escalate || r.Rung != 2 {
+		t.Errorf("%v by %v", a, r)
+	}
+}
+
 // No limit is passed, the policy's or the case's own, whichever is stricter.
 func TestLimits(t *testing.T) { runWalks(t, limitCases()) }
 
@@ -129,6 +153,7 @@ func limitCases() []walkCase {
 		{"money, before it", func(h *recovery.History) { h.SpentMicroUSD = 1999999 }, "retry retry escalate:ladder_exhausted"},
 		{"own money", func(h *recovery.History) { h.SpentMicroUSD, h.Budget.CostMicroUSD = 10, new(int64(10)) }, "escalate:cost_exhausted"},
 		{"tokens, at the limit", func(h *recovery.History) { h.SpentTokens = 500000 }, "escalate:tokens_exhausted"},
+		{"own money beyond the policy's", func(h *recovery.History) { h.SpentMicroUSD, h.Budget.CostMicroUSD = 2000000, new(int64(9000000)) }, "escalate:cost_exhausted"},
 		{"own tokens", func(h *recovery.History) { h.SpentTokens, h.Budget.Tokens = 10, new(int64(10)) }, "escalate:tokens_exhausted"},
 		{"own deadline, over", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, new(int64(0)) }, "escalate:deadline_exceeded"},
 		{"own deadline, a pause of 3 s outlasts it", func(h *recovery.History) { h.StartedAt, h.Budget.DeadlineMS = 1, new(int64(4000)) },
@@ -171,6 +196,10 @@ func TestInterruptionsCostNoRetries(t *testing.T) {
 	h := plain("crash", "interrupted")
 	h.Budget.Attempts = new(int64(0))
 	if got, want := ways(walk(t, h, p, world{})), strings.Repeat("checkpoint_resume ", 8)+"escalate:ladder_exhausted"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	h.Checkpoint, h.MaxRetries = false, new(int64(0))
+	if got, want := ways(walk(t, h, p, world{})), strings.Repeat("fail_reassign ", 8)+"escalate:ladder_exhausted"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	h = plain("crash", "lost")

@@ -161,6 +161,8 @@ func mistakes() []mistake {
 		when("misspelt class", `class == "transcient" && code == "timeout"`, `class is never "transcient" (did you mean transient?)`),
 		when("misspelt code", `class == "transient" && code == "timeuot"`, `code "timeuot" looks misspelt (write "timeout", or choose a code that is not so near to it)`),
 		when("a code of another class", `class == "transient" && code == "rate_limited"`, `code "rate_limited" is of class capacity (ask for that class)`),
+		when("a code of another class than one that it is not", `class != "transient" && code == "rate_limited"`, ""),
+		when("codes of several classes", `class == "transient" && code == "timeout" || class == "capacity" && code == "rate_limited"`, ""),
 		when("a code of our own", `class == "transient" && code == "dns_flapping"`, ""),
 		when("a code of our own in a list", `class == "transient" && code in ["timeout", "dns_flapping"]`, ""),
 		when("misspelt class in a list", `class in ["tool", "outputs"]`, `class is never "outputs" (did you mean output?)`),

@@ -38,6 +38,7 @@ func pauseCases() []walkCase {
 		{"tool", nil, "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
 		{"tool", new(int64(2000)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{2000, 3000, 5000, 5000, 2000, 0}},
 		{"tool", new(int64(-1)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{1000, 3000, 5000, 5000, 0, 0}},
+		{"tool", new(int64(5000)), "retry retry retry retry retry_altered:reflect escalate:ladder_exhausted", []int64{5000, 5000, 5000, 5000, 5000, 0}},
 		{"tool", new(int64(5001)), "retry_altered:reflect escalate:ladder_exhausted", []int64{5001, 0}}, // longer than the retry waits
 		{"tool", new(int64(1)<<53 - 1), "escalate:deadline_exceeded", []int64{0}},
 		{"capacity", nil, "wait retry retry fallback_model:cheap escalate:ladder_exhausted", []int64{700, 0, 3000, 50, 0}},
@@ -149,7 +150,10 @@ func memoryCases() []walkCase {
 			Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Result: recovery.ResultFailed}}
 		cases = append(cases, walkCase{name: fmt.Sprintf("after %s in step %s", c.class, c.step), given: h, want: c.want})
 	}
-	return cases
+	dearer := plain("transient", "unavailable") // both others read, or write, for more
+	dearer.Model, dearer.Rungs = "long-context", []recovery.Rung{{Step: "s", Class: "budget", Code: "x", Rule: recovery.Rule{ID: "other"},
+		Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Result: recovery.ResultFailed}}
+	return append(cases, walkCase{name: "after budget on the model that reads for least", given: dearer, want: "retry retry retry escalate:ladder_exhausted"})
 }
 
 // An attempt goes on with the model of the one before.
