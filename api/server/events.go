@@ -18,10 +18,12 @@ import (
 	"recoveryledger/merkle"
 )
 
-// getEvents is GET /v1/events: from an index on, every entry in order, for as
-// long as the client stays.
+// getEvents is GET /v1/events: from an index on, every entry in order, or those
+// that the filters let through, for as long as the client stays.
 func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse, error) {
-	next, err := s.firstEvent(r)
+	p := parseParams(r.query(), "from", "kind", "agent", "workflow", "incident", "task")
+	q := &listQuery{tags: p.tags()}
+	next, err := s.firstEvent(r, p)
 	if err != nil {
 		return nil, err
 	}
@@ -33,14 +35,13 @@ func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse,
 		defer s.streams.give(client, 1)
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
-		s.stream(r.c, next)
+		s.stream(r.c, next, q)
 	}}, nil
 }
 
 // firstEvent returns the index that the stream begins at: behind the last one
 // that the client has seen, else as asked, else with what is new.
-func (s *Server) firstEvent(r *request) (uint64, error) {
-	p := parseParams(r.query(), "from")
+func (s *Server) firstEvent(r *request, p *params) (uint64, error) {
 	size := s.log.Head().Size
 	next := p.number("from", size, math.MaxUint64)
 	if err := p.err(); err != nil {
@@ -62,7 +63,7 @@ func (s *Server) firstEvent(r *request) (uint64, error) {
 
 // stream writes events until the client leaves, does not read, or the server
 // ends. Errors of writing have nobody left to be told to.
-func (s *Server) stream(c echo.Context, next uint64) {
+func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	go func() {
@@ -77,30 +78,77 @@ func (s *Server) stream(c echo.Context, next uint64) {
 	if w.begin() != nil {
 		return
 	}
-	previous := uint64(0)
+	previous, heard := uint64(0), time.Now()
 	for {
 		head := s.log.Head()
 		if head.Size > next {
-			if s.announce(w, &head, previous) != nil {
+			sent, err := s.sendNews(ctx, w, q, next, &head, previous)
+			if err != nil {
 				return
 			}
-			previous = head.Size
-			if s.sendEntries(ctx, w, next, head.Head) != nil {
-				return
+			if sent {
+				previous, heard = head.Size, time.Now()
 			}
 			next = head.Size
 		}
-		silence, stop := context.WithTimeout(ctx, s.cfg.Heartbeat)
+		silence, stop := context.WithTimeout(ctx, time.Until(heard.Add(s.cfg.Heartbeat)))
 		err := s.log.Wait(silence, next+1)
 		stop()
-		if errors.Is(err, context.DeadlineExceeded) {
-			w.buf = append(w.buf, ":\n\n"...)
-			err = w.flush()
-		}
-		if err != nil {
+		if ctx.Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
+		if time.Since(heard) >= s.cfg.Heartbeat { // the log may grow by what the filters keep back
+			w.buf = append(w.buf, ":\n\n"...)
+			if w.flush() != nil {
+				return
+			}
+			heard = time.Now()
+		}
 	}
+}
+
+// sendNews writes what stands from next to the head under it. It reports false
+// if the filters let nothing through; then the head is not announced either.
+func (s *Server) sendNews(ctx context.Context, w *eventWriter, q *listQuery, next uint64, head *ledger.Head, previous uint64) (sent bool, err error) {
+	if len(q.tags) == 0 {
+		if err := s.announce(w, head, previous); err != nil {
+			return false, err
+		}
+		return true, s.sendEntries(ctx, w, next, head.Head)
+	}
+	for index, err := range s.candidates(q, next, head.Size) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return sent, err
+		}
+		logged, err := s.log.Entry(index)
+		if err != nil {
+			return sent, err
+		}
+		if !q.matches(logged.Entry, index) {
+			continue
+		}
+		if !sent {
+			if err := s.announce(w, head, previous); err != nil {
+				return sent, err
+			}
+			sent = true
+		}
+		if err := s.sendEntry(w, logged, head.Head); err != nil {
+			return sent, err
+		}
+		if len(w.buf) > maxPooled {
+			if err := w.flush(); err != nil {
+				return sent, err
+			}
+		}
+	}
+	if !sent {
+		return false, nil
+	}
+	return true, w.flush()
 }
 
 // announce writes a tree head.
@@ -120,11 +168,7 @@ func (s *Server) sendEntries(ctx context.Context, w *eventWriter, next uint64, h
 			if err != nil {
 				return err
 			}
-			item, err := s.item(logged, head)
-			if err != nil {
-				return err
-			}
-			if err := w.event(api.EventEntry, strconv.FormatUint(item.Index, 10), item); err != nil {
+			if err := s.sendEntry(w, logged, head); err != nil {
 				return err
 			}
 		}
@@ -133,6 +177,14 @@ func (s *Server) sendEntries(ctx context.Context, w *eventWriter, next uint64, h
 		}
 	}
 	return nil
+}
+
+func (s *Server) sendEntry(w *eventWriter, logged *ledger.Logged, head merkle.Head) error {
+	item, err := s.item(logged, head)
+	if err != nil {
+		return err
+	}
+	return w.event(api.EventEntry, strconv.FormatUint(item.Index, 10), item)
 }
 
 // eventWriter writes server-sent events, a block at a time.

@@ -138,23 +138,28 @@ func opSubmit(doc huma.API) *huma.Operation {
 		entry.Stale, entry.UnknownSubject, entry.NotReady, entry.InsufficientStorage)
 }
 
-func opList() *huma.Operation {
-	op := operation("list", entriesPath, "Find entries")
-	op.Description = "Every entry comes with its proof under the page's tree head. That none was left out is not proven: audit the log for that."
-	least, most := 1.0, float64(api.MaxPage)
-	op.Parameters = []*huma.Param{
+// filterParams are the filters that an index answers.
+func filterParams() []*huma.Param {
+	return []*huma.Param{
 		inQuery("kind", "only entries of this kind", text()),
 		inQuery("agent", "only entries by this principal, or about it", text()),
 		inQuery("workflow", "only entries of this workflow", text()),
 		inQuery("incident", "only entries of this incident; a signal is of the one it would open", number()),
 		inQuery("task", "only entries of this task, issuer#id", text()),
+	}
+}
+
+func opList() *huma.Operation {
+	op := operation("list", entriesPath, "Find entries")
+	op.Description = "Every entry comes with its proof under the page's tree head. That none was left out is not proven: audit the log for that."
+	least, most := 1.0, float64(api.MaxPage)
+	op.Parameters = append(filterParams(),
 		inQuery("since", "registered at this instant or later, Unix milliseconds", number()),
 		inQuery("until", "registered before this instant, Unix milliseconds", number()),
 		inQuery("from", "the lowest index", number()),
 		inQuery("before", "the index behind the highest", number()),
 		inQuery("limit", "entries a page", &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: pageDefault}),
-		inQuery("newest", "from the newest backwards", &huma.Schema{Type: huma.TypeBoolean, Default: false}),
-	}
+		inQuery("newest", "from the newest backwards", &huma.Schema{Type: huma.TypeBoolean, Default: false}))
 	respond(op, http.StatusOK, "a page; follow next to the end", api.MediaJSON, nil)
 	return problems(op, entry.Malformed)
 }

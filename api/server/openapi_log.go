@@ -17,10 +17,10 @@ func opEvents(doc huma.API) *huma.Operation {
 	op := operation("events", eventsPath, "Follow the log")
 	op.Description = "Server-sent events. A head event announces the tree head that the following entries stand under, with the proof that the one " +
 		"before is a prefix; an entry event has the index as its id. Resume with Last-Event-ID or from. Silence is broken by comments."
-	op.Parameters = []*huma.Param{
+	op.Description += " With filters, all of which must match, only some entries come; the ids stay those of the log, and so does resuming."
+	op.Parameters = append(filterParams(),
 		inQuery("from", "the first index; without it, what is new", number()),
-		{Name: "Last-Event-ID", In: "header", Description: "the last index received; goes before from", Schema: number()},
-	}
+		&huma.Param{Name: "Last-Event-ID", In: "header", Description: "the last index received; goes before from", Schema: number()})
 	event := func(name string, data *huma.Schema, required ...string) *huma.Schema {
 		return &huma.Schema{Title: name, Type: huma.TypeObject, Required: append(required, "event", "data"), Properties: map[string]*huma.Schema{
 			"event": {Type: huma.TypeString, Enum: []any{name}}, "id": number(), "data": data,

@@ -170,6 +170,20 @@ func filters() []filter {
 		{"agent", entry.ByAgent}, {"kind", entry.ByKind}}
 }
 
+// tags reads the filters that an index answers, the rarest first.
+func (p *params) tags() (tags []entry.Tag) {
+	for _, f := range filters() {
+		if value := p.name(f.name); value != "" {
+			tags = append(tags, entry.Tag{Index: f.index, Value: value})
+		}
+	}
+	if kind := p.values.Get("kind"); kind != "" && !slices.Contains(entry.Kinds(), entry.Kind(kind)) {
+		p.refuse("kind", "%.60q is not a kind of entry", kind)
+	}
+	p.number("incident", 0, entry.MaxInteger)
+	return tags
+}
+
 func parseListQuery(rawQuery string) (listQuery, error) {
 	p := parseParams(rawQuery, "kind", "agent", "workflow", "incident", "task",
 		"since", "until", "from", "before", "limit", "newest")
@@ -181,15 +195,7 @@ func parseListQuery(rawQuery string) (listQuery, error) {
 		limit:  p.limit(pageDefault),
 		newest: p.flag("newest"),
 	}
-	for _, f := range filters() {
-		if value := p.name(f.name); value != "" {
-			q.tags = append(q.tags, entry.Tag{Index: f.index, Value: value})
-		}
-	}
-	if kind := p.values.Get("kind"); kind != "" && !slices.Contains(entry.Kinds(), entry.Kind(kind)) {
-		p.refuse("kind", "%.60q is not a kind of entry", kind)
-	}
-	p.number("incident", 0, entry.MaxInteger)
+	q.tags = p.tags()
 	return q, p.err()
 }
 

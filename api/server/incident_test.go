@@ -1,0 +1,268 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// A signal over HTTP leads to an authorize, outcomes to the record: the clerk
+// writes both, and every step can be read.
+func TestIncidentRunsByItself(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	c.clerk()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	path := fmt.Sprintf("/v1/incidents/%d", id)
+	c.until(id, coord.Authorized)
+	authorized := value[api.Incident](c.node, path)
+	if d := authorized.Decision; authorized.State != "AUTHORIZED" || d == nil || d.Members != 4 || d.Tally[entry.NotExecuted] != 3 {
+		t.Fatalf("%+v", authorized)
+	}
+	plan := value[api.Plan](c.node, path+"/plan")
+	if plan.Decision != authorized.Decision.Ref.Index || plan.Asks != nil || len(plan.Members) != 4 || plan.Members[1].Method != entry.MethodCompensate ||
+		!plan.Members[1].Released || plan.Members[1].Result != "" || plan.Members[0].Result != entry.NotExecuted || plan.Members[0].Rule != "in-force" {
+		t.Fatalf("%+v", plan)
+	}
+	checkScope(t, plan)
+	for _, target := range []string{path, path + "/plan", "/v1/workflows/flow-1/graph"} {
+		if a := c.refetch(target); a.StatusCode != http.StatusNotModified || len(a.body) > 0 {
+			t.Errorf("%s again: %s", target, a.Status)
+		}
+	}
+	was := c.get(path).Header.Get("ETag")
+	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed))
+	c.until(id, coord.Failed)
+	if is := c.get(path).Header.Get("ETag"); is == was {
+		t.Error("a closed incident has the tag of an open one")
+	}
+	closed := value[api.Incident](c.node, path)
+	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != "confirmed" || closed.Signals[0].Disposed != closed.Recorded {
+		t.Fatalf("%+v", closed)
+	}
+}
+
+// checkScope computes the root over a plan's members, as anyone can.
+func checkScope(t *testing.T, p *api.Plan) {
+	t.Helper()
+	tree, err := merkle.NewFrontier(0, nil)
+	must(t, err)
+	for _, m := range p.Members {
+		leaf := (&entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method}).AppendJSON(nil)
+		must(t, tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {}))
+	}
+	head, err := tree.Head()
+	must(t, err)
+	if head.Root != p.Scope.Root || head.Size != p.Scope.Size {
+		t.Fatalf("scope %+v, the members give %+v", p.Scope, head)
+	}
+}
+
+// Where people must decide, the clerk proposes; their approvals make it
+// authorize exactly what they approved.
+func TestIncidentWithPeople(t *testing.T) {
+	c := newPanel(t, nil)
+	p := c.follower()
+	p.Quorum.Approve = 2
+	c.register(sign(t, c.authority, p))
+	spent := c.did("agent-1", "spend", entry.EffectIrrevocable)
+	c.clerk()
+	id := c.signals("agent-1", entry.StandingExecutor, spent)
+	path := fmt.Sprintf("/v1/incidents/%d", id)
+	c.until(id, coord.Escalated)
+	preview := value[api.Plan](c.node, path+"/plan")
+	if preview.Decision != 0 || preview.Asks == nil || preview.Asks.Problem != entry.ScopeExceedsPolicy || preview.Members[0].Method != entry.MethodResidual ||
+		preview.Counters[0].Whose != "incident" || preview.Counters[0].Members != 1 || preview.Counters[0].Limit.Members != 100 {
+		t.Fatalf("%+v", preview)
+	}
+	if left := value[api.Plan](c.node, fmt.Sprintf("%s/plan?preview=true&unfounded=%d", path, id)); len(left.Members) != 0 {
+		t.Fatalf("%+v", left)
+	}
+	c.put(c.approval("ann", id, "approve"))
+	waiting := value[api.Incident](c.node, path)
+	if waiting.State != "ESCALATED" || len(waiting.Proposal.Approve) != 1 || waiting.Proposal.Quorum != 2 || waiting.Proposal.Scope != preview.Scope {
+		t.Fatalf("%+v", waiting)
+	}
+	c.put(c.approval("ben", id, "approve"))
+	c.until(id, coord.Authorized)
+	c.put(c.outcome("agent-1", id, spent, entry.ResultIrrevocable))
+	c.until(id, coord.Failed)
+}
+
+// The list of incidents comes in pages, newest first, filtered.
+func TestIncidentList(t *testing.T) {
+	c := newPanel(t, nil)
+	var ids []uint64
+	for i := range 5 {
+		agent := entry.Principal(fmt.Sprintf("agent-%d", 1+i%2))
+		ids = append(ids, c.signals(agent, entry.StandingExecutor, c.did(agent, fmt.Sprintf("x%d", i), entry.EffectNone)))
+	}
+	deny := c.draft("ann", coord.Order{Incident: ids[0], Act: entry.ActDeny})
+	c.put(deny)
+	for query, want := range map[string][]int{
+		"": {4, 3, 2, 1, 0}, "?limit=2": {4, 3, 2, 1, 0}, "?agent=agent-2": {3, 1}, "?agent=agent-2&limit=1": {3, 1}, "?agent=nobody": nil,
+		"?state=open": {4, 3, 2, 1}, "?state=closed": {0}, "?state=DISMISSED": {0}, "?state=REPORTED&limit=1": {4, 3, 2, 1},
+		"?workflow=flow-1": {4, 3, 2, 1, 0}, "?workflow=flow-2": nil, "?agent=ann": {0},
+	} {
+		var got []int
+		for path := "/v1/incidents" + query; path != ""; {
+			page := value[api.Incidents](c.node, path)
+			for _, incident := range page.Incidents {
+				for i, id := range ids {
+					if id == incident.ID {
+						got = append(got, i)
+					}
+				}
+			}
+			path = page.Next
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?state=lost", "?before=x", "?sate=open"} {
+		c.problem(c.get("/v1/incidents"+query), entry.Malformed, http.StatusBadRequest)
+	}
+	for path, want := range map[string]entry.Problem{
+		"/v1/incidents/0": entry.NotFound, "/v1/incidents/-1": entry.Malformed, "/v1/incidents/3/plan?unfounded=3": entry.Malformed,
+		"/v1/incidents/3/plan?preview=true&unfounded=3,": entry.Malformed, "/v1/workflows/flow-7/graph": entry.NotFound,
+	} {
+		c.problem(c.get(path), want, map[entry.Problem]int{entry.NotFound: 404, entry.Malformed: 400}[want])
+	}
+}
+
+// A history names entries and brings each of them with a proof that leads to its
+// tree head.
+func TestAgentHistory(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
+	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.Withheld))
+	c.record(id)
+	corrected := c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed)
+	c.coord.Read(func(s *coord.State) {
+		plan, _ := s.PlanInForce(id, c.log.Now())
+		corrected.Supersedes = &entry.LogRef{Index: plan.Members[1].ResultAt, LeafHash: c.leaf(plan.Members[1].ResultAt)}
+	})
+	c.put(corrected)
+	other := c.signals("agent-2", entry.StandingExecutor, c.did("agent-2", "late", entry.EffectNone))
+	h := value[api.History](c.node, "/v1/agents/agent-2/history?limit=1")
+	if len(h.Signals) != 1 || h.Signals[0].Index != other || len(h.Memberships) != 0 || h.Corrections != 1 || h.Next == "" {
+		t.Fatalf("%+v", h)
+	}
+	h = value[api.History](c.node, h.Next)
+	if len(h.Signals) != 0 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 || h.Outcomes[0].Correction || !h.Outcomes[1].Correction || h.Next != "" {
+		t.Fatalf("%+v", h)
+	}
+	head, err := c.root().Head([]byte(h.Head))
+	must(t, err)
+	proven := map[uint64]bool{0: true}
+	for _, item := range h.Entries {
+		receipt, err := item.Receipt(h.Head)
+		must(t, err)
+		must(t, merkle.CheckInclusion(item.Index, merkle.HashLeaf(receipt.Leaf), head, item.Proof))
+		proven[item.Index] = true
+	}
+	for _, m := range h.Memberships {
+		if !proven[m.Decision] || !proven[m.ResultAt] || m.Result == "" {
+			t.Errorf("%+v is not proven", m)
+		}
+	}
+	judged := value[api.History](c.node, "/v1/agents/agent-1/history")
+	if judged.Judged != 1 || judged.Confirmed != 1 || judged.Signals[0].Disposition != "confirmed" || judged.SignalLimit != 3600 {
+		t.Fatalf("%+v", judged)
+	}
+}
+
+// leaf returns the leaf hash of an entry.
+func (c *panel) leaf(index uint64) merkle.Hash {
+	c.t.Helper()
+	logged, err := c.log.Entry(index)
+	must(c.t, err)
+	return logged.LeafHash(logged.At)
+}
+
+// record closes an incident.
+func (c *panel) record(id uint64) entry.LogRef {
+	c.t.Helper()
+	var r *entry.Record
+	var err error
+	c.coord.Read(func(s *coord.State) { r, err = s.DraftRecord(id) })
+	must(c.t, err)
+	h := c.header("coordinator", r.Wid)
+	r.JTI, r.Iss, r.Iat = h.JTI, h.Iss, h.Iat
+	return c.put(r)
+}
+
+// The graph of a workflow has its executions with their dependencies, in pages.
+func TestWorkflowGraph(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	var got []string
+	for path := "/v1/workflows/flow-1/graph?limit=2"; path != ""; {
+		page := value[api.Graph](c.node, path)
+		for _, x := range page.Executions {
+			for _, parent := range x.Parents {
+				got = append(got, string(parent.Exec)+" → "+string(x.Exec))
+			}
+		}
+		path = page.Next
+	}
+	if want := "agent-1#make → agent-3#look,agent-2#build → agent-2#pay,agent-1#make → agent-2#build,agent-1#read → agent-1#make"; strings.Join(got, ",") != want {
+		t.Fatalf("%v", got)
+	}
+}
+
+// Events of one incident alone, whatever else is registered, resumed by index.
+func TestIncidentEvents(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	c.clerk()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	c.until(id, coord.Authorized)
+	request := c.request(http.MethodGet, fmt.Sprintf("/v1/events?incident=%d", id), "", nil)
+	request.Header.Set("Last-Event-ID", fmt.Sprint(id))
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	c.register(c.good(), c.good())
+	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed))
+	var kinds []entry.Kind
+	var head string
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	for event := ""; len(kinds) < 3 && lines.Scan(); {
+		field, data, _ := strings.Cut(lines.Text(), ": ")
+		switch {
+		case field == "event":
+			event = data
+		case field == "data" && event == api.EventHead:
+			var announced api.HeadEvent
+			must(t, json.Unmarshal([]byte(data), &announced))
+			head = announced.Head
+		case field == "data":
+			var item api.Item
+			must(t, json.Unmarshal([]byte(data), &item))
+			receipt, err := item.Receipt(head)
+			must(t, err)
+			e, _, err := entry.DecodeLeaf(receipt.Leaf)
+			must(t, err)
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	if fmt.Sprint(kinds) != "[decision outcome record]" {
+		t.Fatalf("%v", kinds)
+	}
+	c.problem(c.get("/v1/events?incident=x"), entry.Malformed, http.StatusBadRequest)
+	c.problem(c.get("/v1/events?kind=rumour"), entry.Malformed, http.StatusBadRequest)
+}
