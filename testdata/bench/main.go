@@ -61,6 +61,9 @@ func cases() []struct {
 		{"memory", memory},
 		{"open-1m", openMillion},
 		{"proof-10m", proofTenMillion},
+		{"recover-1m", recoverBatch},
+		{"recover-ledger", recoverLedger},
+		{"recover-one", recoverOne},
 	}
 }
 
