@@ -122,8 +122,9 @@ func (a *audit) take(entries []AuditEntry) error {
 	return nil
 }
 
-// checkSignatures checks, on all processors, the signatures by keys that are
-// enrolled so far; the rest is left to Admit.
+// checkSignatures does, on all processors, what needs no order: it hashes the
+// leaves, and checks the signatures by keys that are enrolled so far; the rest
+// is left to Admit.
 func (a *audit) checkSignatures(entries []AuditEntry) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -132,6 +133,7 @@ func (a *audit) checkSignatures(entries []AuditEntry) {
 		wait.Go(func() {
 			for i := worker; i < len(entries); i += workers {
 				e := entries[i].Entry
+				e.LeafHash(entries[i].At) // so that Apply need not
 				key, ok := a.state.chain.Key(e.KeyID)
 				if ok && !e.SignatureChecked && verify.Signature(key, e.PAE(), e.Sig) == nil {
 					e.SignatureChecked = true

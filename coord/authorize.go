@@ -204,6 +204,7 @@ func (s *State) memberOf(old *force, planned *scope.Member, index uint64, now in
 			m.checkpoint, m.method = planned.Checkpoint, planned.Method
 			if planned.Reopened {
 				m.opened, m.openedAt, m.result, m.resultAt, m.own, m.releasedAt = index, now, "", 0, false, 0
+				m.released = false
 				s.graph.Redo(m.exec)
 			}
 			return m

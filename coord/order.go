@@ -181,7 +181,7 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 		f.waits[line]--
 		s.tryRelease(m, now)
 		s.tryLine(f, line, now)
-		if m.method == scope.Invalid && (m.result == "" || m.result == entry.ResultUnknown) {
+		if m.method == scope.Invalid && !undone(m.result) && !m.own {
 			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)
 		}
 	}
