@@ -75,6 +75,40 @@ func (s *State) recall(h *History, inc *incident, principal uint32) {
 	}
 }
 
+// Command is a member that its agent has not reported about: what it is to do
+// once it has verified the decision.
+type Command struct {
+	Incident uint64
+	Decision entry.LogRef // in force
+	Exp      int64        // of the decision, Unix milliseconds
+	Member   entry.Member
+	Drain    bool  // to be made final first
+	Released bool  // whether its undo may begin (INC-7)
+	Due      int64 // when its time is over, Unix milliseconds
+}
+
+// Commands returns what an agent is to do, the oldest incident first.
+func (s *State) Commands(agent entry.Principal) (list []Command) {
+	number, ok := s.principals.Find([]byte(agent))
+	if !ok {
+		return nil
+	}
+	for _, of := range s.usage[number].incidents {
+		inc := s.incidents[of]
+		if inc.state != Authorized || inc.force.overridden || s.void(&inc.force.decided) {
+			continue
+		}
+		for i := range inc.force.members {
+			m := &inc.force.members[i]
+			if m.result == "" && s.graph.Node(m.exec).Agent == number {
+				list = append(list, Command{inc.opened, s.logRef(inc.force.index), inc.force.exp, s.planMember(m.exec, m.method, m.checkpoint),
+					s.draining(m), m.releasedAt != 0, s.due(inc, m)})
+			}
+		}
+	}
+	return list
+}
+
 // ExecutionView is an execution as it stands.
 type ExecutionView struct {
 	Ref         entry.Ref

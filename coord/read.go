@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -130,10 +131,12 @@ var rules = []string{"seed", "dependent", "line", "in-force"}
 // Incidents returns up to limit incidents from the id before on, the newest
 // first; before 0 is the newest of all.
 func (s *State) Incidents(before uint64, limit int, now int64) (views []IncidentView) {
-	for number := len(s.incidents) - 1; number >= 0 && len(views) < limit; number-- {
-		if inc := s.incidents[number]; before == 0 || inc.opened < before {
-			views = append(views, s.view(inc, now))
-		}
+	end := len(s.incidents)
+	if before != 0 {
+		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
+	}
+	for number := end - 1; number >= 0 && len(views) < limit; number-- {
+		views = append(views, s.view(s.incidents[number], now))
 	}
 	return views
 }
@@ -215,6 +218,9 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	a := s.assess(number, s.size, unfounded, now)
 	v := s.viewPlan(a.plan, a.law.limits, a.blast)
 	v.Refusal, _ = errors.AsType[*entry.Refusal](s.automatic(number, a, now))
+	if other, overlap := s.overlap(number, a.plan); overlap {
+		v.Refusal = conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+	}
 	charged := s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now)
 	for c := range s.counts(number, a, charged) {
 		counter := CounterView{Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)), Domains: int64(len(s.domains(c.agents))),

@@ -1,0 +1,148 @@
+package coord
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestViews reads an incident through its life.
+func TestViews(t *testing.T) {
+	w, id := reported(t)
+	plan, ok := w.state.Preview(id, nil, w.at)
+	if !ok || plan.Refusal != nil || plan.Blast.Members != 3 || len(plan.Review) != 1 || plan.Members[0].Rule != "dependent" {
+		t.Fatalf("preview %+v", plan)
+	}
+	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+	if d.Scope.HeadRef != plan.Scope || *d.Blast != plan.Blast {
+		t.Error("a preview of something else")
+	}
+	var chain []entry.Ref
+	for _, step := range w.state.Why(id, "b#note", w.at) {
+		chain = append(chain, step.Exec)
+	}
+	if want := []entry.Ref{"a#make", "b#pay", "b#note"}; !slices.Equal(chain, want) {
+		t.Errorf("chain %v, want %v", chain, want)
+	}
+	w.decide("k", entry.ActEscalate, id)
+	w.put(w.answer("p1", id, "approve"))
+	v, _ := w.state.Incident(id, w.at)
+	if v.State != Escalated || v.Fence == nil || v.Proposal == nil || len(v.Proposal.Approve) != 1 || v.Proposal.Scope != plan.Scope {
+		t.Errorf("view %+v", v)
+	}
+	w.next()
+	commands := w.state.Commands("b")
+	if len(commands) != 1 || commands[0].Member.Exec != "b#pay" || !commands[0].Released || commands[0].Drain {
+		t.Errorf("commands %+v", commands)
+	}
+	w.finish(id, entry.Restored)
+	inForce, _ := w.state.PlanInForce(id, w.at)
+	if len(inForce.Members) != 3 || inForce.Members[2].Result != entry.Restored || !inForce.Members[2].Fenced {
+		t.Errorf("plan %+v", inForce)
+	}
+	w.next()
+	h, next, ok := w.state.History("a", 0, 10)
+	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Disposition != "confirmed" || len(h.Memberships) != 1 || h.Confirmed != 1 {
+		t.Errorf("history %+v", h)
+	}
+	x, _ := w.state.Execution("a#make", w.at)
+	if !x.Undone || x.FencedBy != id {
+		t.Errorf("execution %+v", x)
+	}
+	if len(w.state.Commands("b")) != 0 {
+		t.Error("commands of what is over")
+	}
+}
+
+// TestPages reads incidents and workflows page by page.
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	var ids, refs []string
+	for i := range 7 {
+		x := w.exec("a", fmt.Sprint(i))
+		w.put(x)
+		ids = append(ids, fmt.Sprint(w.put(w.signal("a", entry.StandingExecutor, x.Ref())).Index))
+		refs = append(refs, string(x.Ref()))
+	}
+	slices.Reverse(ids)
+	slices.Reverse(refs)
+	var gotIDs, gotRefs []string
+	for before := uint64(0); ; {
+		page := w.state.Incidents(before, 3, w.at)
+		if len(page) == 0 {
+			break
+		}
+		for _, v := range page {
+			gotIDs, before = append(gotIDs, fmt.Sprint(v.ID)), v.ID
+		}
+	}
+	for before := uint64(0); ; {
+		page, ok := w.state.Workflow("w", before, 3, w.at)
+		if !ok || len(page) == 0 {
+			break
+		}
+		for _, v := range page {
+			gotRefs, before = append(gotRefs, string(v.Ref)), v.Index
+		}
+	}
+	if !slices.Equal(gotIDs, ids) || !slices.Equal(gotRefs, refs) {
+		t.Errorf("incidents %v, executions %v", gotIDs, gotRefs)
+	}
+	var paged []SignalView
+	for next, more := uint64(0), true; more; more = next != 0 {
+		var h History
+		h, next, _ = w.state.History("a", next, 2)
+		paged = append(paged, h.Signals...)
+	}
+	if len(paged) != 7 {
+		t.Errorf("%d signals in the history", len(paged))
+	}
+}
+
+// TestReadersFollow shows that readers see what is committed, however long
+// nobody read, and nothing else.
+func TestReadersFollow(t *testing.T) {
+	w := newWorld(t)
+	c := New(origin, nil)
+	fold := c.NewFold()
+	for _, e := range w.log {
+		fold.Apply(e.Entry, e.Index, e.At)
+	}
+	c.Committed(fold.Size())
+	e, err := entry.New(w.exec("a", "x"))
+	must(t, err)
+	for range 3 * behindMax / 2 {
+		fold.Apply(e, fold.Size(), w.at) // the same planned execution: only the size grows
+		c.Committed(fold.Size())
+	}
+	committed := snapshot(t, fold)
+	fold.Apply(e, fold.Size(), w.at)
+	c.Read(func(s *State) {
+		if !bytes.Equal(snapshot(t, s), committed) {
+			t.Error("readers see another state than the committed one")
+		}
+	})
+}
+
+// TestOneDomain asks people before work of several domains is undone.
+func TestOneDomain(t *testing.T) {
+	w := newWorld(t)
+	p := w.nextPolicy()
+	p.Limits.Incident.Domains = 5
+	w.put(p)
+	other := w.enrol("root", "z", entry.RoleAgent)
+	other.Domain = "another"
+	w.put(other)
+	w.done("a", "1", entry.EffectCompensable)
+	w.done("z", "2", entry.EffectCompensable, "a#1")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
+	w.next()
+	w.put(w.answer("p1", id, "approve"))
+	w.next()
+	w.is(id, Authorized)
+	w.checkAll()
+}
