@@ -198,7 +198,7 @@ func (b *recoveryBatch) next() ([]byte, error) {
 	switch {
 	case b.size > api.MaxRecoveryBytes, err == nil && b.lines == api.MaxRecoveryLines:
 		return nil, errBatchFull
-	case err != nil && !(errors.Is(err, io.EOF) && len(line) > 0):
+	case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
 		return nil, err
 	}
 	b.lines++

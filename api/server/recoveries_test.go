@@ -184,25 +184,21 @@ func TestRecoverBatchStreams(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.url+"/v1/recoveries/batch", in)
 	must(t, err)
 	request.Header.Set("Content-Type", api.MediaNDJSON)
-	answered := make(chan *http.Response, 1)
+	first := make(chan error, 1)
+	line := func(i int) string { return strings.Replace(oneCase, `"one"`, fmt.Sprintf(`"case-%d"`, i), 1) + "\n" }
 	go func() {
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Error(err)
-		}
-		answered <- response
+		_, err := io.WriteString(send, line(0))
+		first <- err
 	}()
-	var lines *bufio.Scanner
+	response, err := http.DefaultClient.Do(request) // returns with the answer to the first line
+	must(t, err)
+	defer response.Body.Close()
+	must(t, <-first)
+	lines := bufio.NewScanner(response.Body)
 	for i := range 3 {
-		_, err := io.WriteString(send, strings.Replace(oneCase, `"one"`, fmt.Sprintf(`"case-%d"`, i), 1)+"\n")
-		must(t, err)
-		if lines == nil {
-			response := <-answered
-			if response == nil {
-				t.FailNow()
-			}
-			defer response.Body.Close()
-			lines = bufio.NewScanner(response.Body)
+		if i > 0 {
+			_, err := io.WriteString(send, line(i))
+			must(t, err)
 		}
 		if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`"line":%d,`, i+1)) {
 			t.Fatalf("after line %d: %q, %v", i+1, lines.Text(), lines.Err())

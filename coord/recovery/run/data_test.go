@@ -34,7 +34,7 @@ func tally(cases []Case) map[string]int {
 				n["cost"] += int(*s.CostMicroUSD)
 			}
 			if s.Failure != nil {
-				n[s.Failure.Label.String()]++
+				n[s.Failure.String()]++
 				n["effects "+string(s.Failure.Effects)]++
 			}
 		}

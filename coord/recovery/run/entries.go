@@ -145,7 +145,7 @@ func (b *builder) signal(step *Step) {
 	f := step.Failure
 	s := &entry.Signal{
 		Header: b.header(step, "signal"), Subject: entry.NewRef(step.Agent, b.exec(step.ID)),
-		Class: f.Label.Class, Code: f.Label.Code, Standing: entry.StandingExecutor,
+		Class: f.Class, Code: f.Code, Standing: entry.StandingExecutor,
 		Effects: f.Effects, ReplaySafety: f.ReplaySafety,
 		Evidence: []entry.Evidence{{Digest: b.keyed(step.Agent, f.Evidence)}},
 	}

@@ -32,9 +32,9 @@ type testLog struct {
 	leaves  [][]byte
 }
 
-func newTestLog(t testing.TB) *testLog {
-	t.Helper()
-	l := &testLog{t: t, state: coord.NewState(testOrigin), signers: map[entry.Principal]*keys.Signer{}, counts: map[string]int{}}
+func newTestLog(tb testing.TB) *testLog {
+	tb.Helper()
+	l := &testLog{t: tb, state: coord.NewState(testOrigin), signers: map[entry.Principal]*keys.Signer{}, counts: map[string]int{}}
 	authority := l.signer("authority")
 	policy := coord.Genesis(testOrigin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
 	policy.JTI, policy.Iat = testJTI("genesis"), testNow

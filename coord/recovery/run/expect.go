@@ -158,7 +158,7 @@ func (e *Expect) judge(output jsontext.Value, ask judgement) (verdict, error) {
 	}
 	if schema != nil {
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(output))
-		if err != nil || schema.Validate(value) != nil {
+		if fits := err == nil && schema.Validate(value) == nil; !fits {
 			return verdict{code: "malformed_output", reason: "schema_violation"}, nil
 		}
 	}
@@ -211,7 +211,7 @@ func (c *Check) look(output jsontext.Value, ask judgement) (int64, error) {
 		return 0, nil
 	}
 	text := contentText(value)
-	passed := false
+	var passed bool
 	switch {
 	case c.Tool != "":
 		return ask(c, value)

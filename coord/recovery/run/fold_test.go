@@ -130,7 +130,7 @@ func attemptTally(cases []Case) map[string]int {
 	for _, c := range cases {
 		for _, s := range c.Steps {
 			for _, a := range s.Attempts {
-				n[strings.Trim(string(a.Strategy)+"/"+string(a.Variant), "/")+" "+string(a.Outcome)]++
+				n[strings.Trim(a.Strategy+"/"+a.Variant, "/")+" "+string(a.Outcome)]++
 			}
 		}
 	}

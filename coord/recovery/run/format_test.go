@@ -14,7 +14,7 @@ func summary(c Case) string {
 	for _, s := range c.Steps {
 		line := []string{s.ID, string(s.Agent), s.Tool, string(s.Effect), "<" + parentList(s) + ">", string(s.Outcome)}
 		if s.Failure != nil {
-			line = append(line, s.Failure.Label.String(), string(s.Failure.Effects), string(s.Failure.ReplaySafety))
+			line = append(line, s.Failure.String(), string(s.Failure.Effects), string(s.Failure.ReplaySafety))
 		}
 		if s.CostMicroUSD != nil {
 			line = append(line, fmt.Sprintf("%d micro-USD", *s.CostMicroUSD))

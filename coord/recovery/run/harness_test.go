@@ -153,7 +153,7 @@ func checkStepForm(tb testing.TB, s Step) {
 	}
 	digests := []string{s.InputDigest, s.OutputDigest}
 	if f := s.Failure; f != nil {
-		if f.Label.Class == "" || f.Label.Code == "" || f.Effects == "" || f.ReplaySafety == "" || f.Evidence == "" || len(f.Raw.Text) > textMax {
+		if f.Class == "" || f.Code == "" || f.Effects == "" || f.ReplaySafety == "" || f.Evidence == "" || len(f.Raw.Text) > textMax {
 			tb.Fatalf("step %s: failure %+v is incomplete", s.ID, f)
 		}
 		digests = append(digests, f.Evidence)

@@ -88,7 +88,7 @@ func confuse(t *testing.T, cases []Case, labels map[string]string) (occurrences,
 		for _, s := range c.Steps {
 			key, said := labelKey(s), labelOK
 			if s.Failure != nil {
-				said = s.Failure.Label.String()
+				said = s.Failure.String()
 			}
 			want, ok := labels[key]
 			if !ok {

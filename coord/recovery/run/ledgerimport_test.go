@@ -25,24 +25,24 @@ func leavesOf(leaves [][]byte) iter.Seq2[[]byte, error] {
 }
 
 // pastOf reads the incidents of a log and checks each as a line of a scenario.
-func pastOf(t testing.TB, leaves [][]byte, since int64) []Case {
-	t.Helper()
+func pastOf(tb testing.TB, leaves [][]byte, since int64) []Case {
+	tb.Helper()
 	var cases []Case
 	for c, err := range Past("log", leavesOf(leaves), since) {
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		cases = append(cases, c)
 	}
-	checkScenario(t, cases)
+	checkScenario(tb, cases)
 	return cases
 }
 
 // incidentLog is a log with a chain of three executions of two agents, of which
 // the last fails without anybody knowing what it left.
-func incidentLog(t testing.TB) (l *testLog, failed *entry.Signal) {
-	t.Helper()
-	l = newTestLog(t)
+func incidentLog(tb testing.TB) (l *testLog, failed *entry.Signal) {
+	tb.Helper()
+	l = newTestLog(tb)
 	header := func(name string, agent entry.Principal) entry.Header {
 		return entry.Header{V: 1, JTI: testJTI(name), Iss: agent, Aud: testOrigin, Iat: testNow, Wid: "w"}
 	}
@@ -93,7 +93,7 @@ func TestPastIncident(t *testing.T) {
 		t.Errorf("steps %+v, %+v", read, book)
 	}
 	f := book.Failure
-	if book.Effect != entry.EffectCompensable || f.Label.String() != "transient.timeout" || f.Effects != entry.EffectsUnknown || *f.Raw.RetryAfterMS != 2000 || f.Evidence != failed.Evidence[0].Digest || len(book.Attempts) != 0 {
+	if book.Effect != entry.EffectCompensable || f.String() != "transient.timeout" || f.Effects != entry.EffectsUnknown || *f.Raw.RetryAfterMS != 2000 || f.Evidence != failed.Evidence[0].Digest || len(book.Attempts) != 0 {
 		t.Errorf("step %+v failed with %+v", book, f)
 	}
 	if before := pastOf(t, l.leaves, testNow*1000); len(before) != 1 {
@@ -178,7 +178,7 @@ func FuzzPast(f *testing.F) {
 	f.Fuzz(func(t *testing.T, leaf []byte) {
 		for c, err := range Past("log", leavesOf(append(slices.Clone(l.leaves), leaf)), 0) {
 			if err != nil {
-				checkError(t, err)
+				_ = checkError(t, err)
 				continue
 			}
 			checkCase(t, Fold(c))

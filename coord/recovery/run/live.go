@@ -176,7 +176,8 @@ func (l *Live) plan(ctx context.Context, q Request) (*plan, bool, error) {
 		return p, true, nil
 	}
 	name := cmp.Or(q.Step.Tool, q.Way.Model, q.Step.Model, l.config.DefaultModel)
-	before, instead := map[string]Call(nil), map[string]string(nil)
+	var before map[string]Call
+	var instead map[string]string
 	if q.Step.Tool != "" {
 		p.tool = l.tools[name]
 		if p.tool == nil {
@@ -308,11 +309,7 @@ func (l *Live) grade(ctx context.Context, q Request, c *Check, input, value json
 	if !ok {
 		return onePPM, nil
 	}
-	ppm, wrong := ppmOf(score)
-	if wrong != nil {
-		return 0, nil // a grade that is none counts as nothing
-	}
-	return ppm, nil
+	return ppmOf(score), nil
 }
 
 // reconcile asks the probe of a tool whether the effect of a step took place.
@@ -322,12 +319,9 @@ func (l *Live) reconcile(ctx context.Context, q Request) (Attempt, error) {
 	if tool == nil || tool.Probe == nil {
 		return Attempt{Way: q.Way, Outcome: NotObserved}, nil
 	}
-	input, wrong := resolve(q.Step.Input, q.Outputs)
-	if wrong != nil { // without it, nothing was begun that could be looked for
-		return Attempt{Outcome: OK, Effects: entry.EffectsNone, Reason: "input_missing"}, nil
-	}
+	var p plan
+	p.input, _ = resolve(q.Step.Input, q.Outputs) // without an input nothing was begun that is looked for
 	began := time.Now()
-	p := plan{input: input}
 	a, err := l.probe(ctx, tool, p.request(q))
 	if err != nil {
 		return Attempt{}, err

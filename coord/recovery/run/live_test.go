@@ -108,7 +108,7 @@ func try(t *testing.T, l *Live, step Step, way Way) Attempt {
 func told(a Attempt) string {
 	parts := []string{string(a.Outcome)}
 	if a.Failure != nil {
-		parts = append(parts, a.Failure.Label.String(), string(a.Failure.Effects), string(a.Failure.ReplaySafety))
+		parts = append(parts, a.Failure.String(), string(a.Failure.Effects), string(a.Failure.ReplaySafety))
 	}
 	if a.Reason != "" {
 		parts = append(parts, a.Reason)
@@ -234,7 +234,7 @@ func TestLiveHeaders(t *testing.T) {
 	c := LiveConfig{Tools: map[string]LiveTool{"tool": tool}, LookupEnv: func(name string) (string, bool) { return "secret", name == "TOKEN" }}
 	try(t, newLive(t, c), toolStep(`[1]`), Way{})
 	r := e.requests[0]
-	if r.Method != "PUT" || r.Header.Get("X-A") != "1" || r.Header.Get("X-B") != "secret" || e.bodies[0] != "[1]" {
+	if r.Method != http.MethodPut || r.Header.Get("X-A") != "1" || r.Header.Get("X-B") != "secret" || e.bodies[0] != "[1]" {
 		t.Errorf("request %s %v %q", r.Method, r.Header, e.bodies[0])
 	}
 	c.LookupEnv = func(string) (string, bool) { return "", false }
@@ -390,7 +390,7 @@ func TestLiveMisconfigured(t *testing.T) {
 			t.Errorf("%.60s: %v, want %s", doc, err, want)
 		}
 		if err != nil {
-			checkError(t, err)
+			_ = checkError(t, err)
 		}
 	}
 	if _, err := DecodeLive("live.yaml", []byte("tools: {t: {url: \"http://a\"}}\n#"+strings.Repeat("x", liveBytesMax-33))); err != nil {
@@ -429,7 +429,7 @@ func FuzzDecodeLive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc string) {
 		c, err := DecodeLive("live.yaml", []byte(doc))
 		if err != nil {
-			checkError(t, err)
+			_ = checkError(t, err)
 			return
 		}
 		if _, err := NewLive(c, nil); err != nil {

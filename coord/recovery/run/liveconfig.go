@@ -132,7 +132,7 @@ func (c *LiveConfig) check() *Error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		t, known := c.Tools[name], func(other string) bool { _, ok := c.Tools[other]; return ok }
-		wrong := firstOf(checkSize("", name, toolMax), t.Call.check(), checkPlaces(t.Concurrency), checkWays(t.Before, t.Instead, known))
+		wrong := firstOf(checkSize("", name, toolMax), t.check(), checkPlaces(t.Concurrency), checkWays(t.Before, t.Instead, known))
 		if t.Probe != nil {
 			wrong = firstOf(wrong, prefixed("/probe", t.Probe.check()))
 		}

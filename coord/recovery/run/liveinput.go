@@ -134,11 +134,11 @@ func (r outputOf) follow(outputs map[string]jsontext.Value) (jsontext.Value, *Er
 	return value, nil
 }
 
-// ppmOf reads parts per million.
-func ppmOf(value jsontext.Value) (int64, *Error) {
+// ppmOf reads parts per million. A grade that is none counts as nothing.
+func ppmOf(value jsontext.Value) int64 {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || n < 0 || n > onePPM {
-		return 0, malformed("", "is no share", "write parts per million, 0 to 1000000")
+		return 0
 	}
-	return n, nil
+	return n
 }

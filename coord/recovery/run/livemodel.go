@@ -61,7 +61,7 @@ func (l *Live) callModel(ctx context.Context, p *plan, q Request) (answer, error
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, ctx.Err()
-	case err != nil && context.Cause(limited) == errDeadline:
+	case err != nil && errors.Is(context.Cause(limited), errDeadline):
 		return named(timedOut(budget), m), nil
 	case err != nil:
 		return named(refusedByModel(err), m), nil

@@ -47,8 +47,7 @@ func crashed(err error, stdout, stderr *limitedBuffer) answer {
 		a.reason = "exit_reported"
 		return a
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code, reason = exitCode(exit, stderr.text)
 	}
 	raw.ProviderCode, raw.Text = code, cut(string(stderr.text), textMax)

@@ -87,7 +87,7 @@ func (l *Live) callTool(ctx context.Context, tool *liveTool, call *Call, r callR
 	if err != nil {
 		return answer{}, fmt.Errorf("run: tool %s: %w", tool.name, err)
 	}
-	if context.Cause(limited) == errDeadline && a.failed && a.effects != entry.EffectsNone {
+	if errors.Is(context.Cause(limited), errDeadline) && a.failed && a.effects != entry.EffectsNone {
 		a = timedOut(budget)
 	}
 	if !a.failed && tool.Envelope {

@@ -244,7 +244,7 @@ func grow(spans []span) (*forest, *Error) {
 }
 
 // isStep says whether a span is a step by its role alone.
-func (s *span) isStep() bool { return s.role == roleModel || s.role == roleTool }
+func (p *span) isStep() bool { return p.role == roleModel || p.role == roleTool }
 
 // failedBelow says whether a step below a span failed.
 func (f *forest) failedBelow(node int) bool {

@@ -86,9 +86,9 @@ func otlpSample() string {
 func attemptList(s Step) string {
 	var all []string
 	for _, a := range append([]Attempt{s.Attempt}, s.Attempts...) {
-		text := strings.Trim(strings.Join([]string{string(a.Strategy), string(a.Variant), a.Model}, "/"), "/") + "=" + string(a.Outcome)
+		text := strings.Trim(strings.Join([]string{a.Strategy, a.Variant, a.Model}, "/"), "/") + "=" + string(a.Outcome)
 		if a.Failure != nil {
-			text += "[" + a.Failure.Label.String() + "]"
+			text += "[" + a.Failure.String() + "]"
 		}
 		all = append(all, text)
 	}
@@ -116,7 +116,7 @@ func TestTraceBecomesCase(t *testing.T) {
 		t.Error("the refused request has tokens and a cost")
 	}
 	tool := c.Steps[1]
-	if tool.Tool != "fetch_price" || tool.Effect != entry.EffectUndeclared || tool.Failure.Label.String() != "transient.timeout" || tool.Failure.Effects != entry.EffectsUnknown {
+	if tool.Tool != "fetch_price" || tool.Effect != entry.EffectUndeclared || tool.Failure.String() != "transient.timeout" || tool.Failure.Effects != entry.EffectsUnknown {
 		t.Errorf("tool %+v failed with %+v", tool, tool.Failure)
 	}
 	if got := parentList(c.Steps[4]); got != "0000000000000005~" {
@@ -187,7 +187,7 @@ func TestFailedTraceEndsWithVerdict(t *testing.T) {
 		spanText("2", "1", 1, 8, attributesText("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "send_certificate"))))
 	steps := Fold(cases[0]).Steps
 	last := steps[len(steps)-1]
-	if len(steps) != 2 || last.ID != "verdict" || last.Failure.Label.String() != "transient.timeout" || last.Failure.Effects != entry.EffectsComplete || last.Effect != entry.EffectIrrevocable {
+	if len(steps) != 2 || last.ID != "verdict" || last.Failure.String() != "transient.timeout" || last.Failure.Effects != entry.EffectsComplete || last.Effect != entry.EffectIrrevocable {
 		t.Errorf("steps %+v, failure %+v", steps, last.Failure)
 	}
 }
