@@ -148,7 +148,7 @@ func TestAgentHistory(t *testing.T) {
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
 	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.Withheld))
-	c.record(id)
+	c.put(c.drawnRecord(id))
 	corrected := c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed)
 	c.coord.Read(func(s *coord.State) {
 		plan, _ := s.PlanInForce(id, c.log.Now())
@@ -190,18 +190,6 @@ func (c *panel) leaf(index uint64) merkle.Hash {
 	logged, err := c.log.Entry(index)
 	must(c.t, err)
 	return logged.LeafHash(logged.At)
-}
-
-// record closes an incident.
-func (c *panel) record(id uint64) entry.LogRef {
-	c.t.Helper()
-	var r *entry.Record
-	var err error
-	c.coord.Read(func(s *coord.State) { r, err = s.DraftRecord(id) })
-	must(c.t, err)
-	h := c.header("coordinator", r.Wid)
-	r.JTI, r.Iss, r.Iat = h.JTI, h.Iss, h.Iat
-	return c.put(r)
 }
 
 // The graph of a workflow has its executions with their dependencies, in pages.
