@@ -125,13 +125,21 @@ func TestConditionsAreWhole(t *testing.T) {
 
 // A ladder is never climbed down, whatever a history says was done last.
 func TestLaddersAreNotClimbedDown(t *testing.T) {
-	h := plain("output", "malformed")
-	for _, at := range []int{1, 0} {
-		h.Rungs = append(h.Rungs, recovery.Rung{Step: "s", Class: "output", Code: "malformed", Rule: recovery.Rule{ID: "output.malformed", Rung: at},
-			Strategy: recovery.RetryAltered, Variant: recovery.StricterSchema, Result: recovery.ResultFailed})
+	p := rules(t, `rules:
+  - id: all
+    when: "true"
+    ladder:
+      - { strategy: retry_altered, variant: reflect, max: 9 }
+      - { strategy: retry_altered, variant: reread, max: 2 }
+      - { strategy: escalate }
+`)
+	h := plain("tool", "error")
+	for _, at := range []int{1, 0, 0} {
+		h.Rungs = append(h.Rungs, recovery.Rung{Step: "s", Class: "tool", Code: "error", Rule: recovery.Rule{ID: "all", Rung: at},
+			Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Result: recovery.ResultFailed})
 	}
-	if a, r := recovery.Decide(&h, recovery.Default(), 1); a.Strategy != recovery.Escalate || r.Rung != 2 {
-		t.Errorf("%v by %v", a, r)
+	if got := ways(walk(t, h, p, world{})); got != "retry_altered:reread escalate:ladder_exhausted" {
+		t.Error(got)
 	}
 }
 
