@@ -1,13 +1,108 @@
 package main_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
+
+// markdown returns the documents of the repository by their path from its root.
+func markdown(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	root := filepath.FromSlash("../..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "data"}, d.Name()):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".md"):
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		name, relErr := filepath.Rel(root, path)
+		pages[filepath.ToSlash(name)] = string(content)
+		return errors.Join(err, relErr)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 10 || pages["README.md"] == "" {
+		t.Fatalf("%d documents", len(pages))
+	}
+	return pages
+}
+
+// withoutCode leaves out what is code, where brackets are no links.
+func withoutCode(page string) string {
+	page = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(page, "")
+	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(page, "")
+}
+
+// anchors returns the names by which the headings of a page are linked to.
+func anchors(page string) (names []string) {
+	for line := range strings.Lines(regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(page, "")) {
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			name := strings.Map(func(r rune) rune {
+				switch {
+				case r == ' ':
+					return '-'
+				case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+					return unicode.ToLower(r)
+				}
+				return -1
+			}, strings.TrimSpace(title))
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestLinks checks that every relative link of a document leads to a file, and
+// its anchor to a heading there.
+func TestLinks(t *testing.T) {
+	pages := markdown(t)
+	links := 0
+	for name, page := range pages {
+		for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(page), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, ":") {
+				continue // of another site
+			}
+			links++
+			target = path.Join(path.Dir(name), target)
+			if strings.HasPrefix(match[1], "#") {
+				target = name
+			}
+			if _, err := os.Stat(filepath.Join("../..", filepath.FromSlash(target))); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, match[1])
+			}
+			if anchor != "" && !slices.Contains(anchors(pages[target]), anchor) {
+				t.Errorf("%s links to %s: no such heading, there are %q", name, match[1], anchors(pages[target]))
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("%d links", links)
+	}
+}
+
+// TestNoPlaceholders looks for what somebody meant to fill in.
+func TestNoPlaceholders(t *testing.T) {
+	for name, page := range markdown(t) {
+		if found := regexp.MustCompile(`<<[^'>\n]*>>|\b(TODO|TBD|FIXME)\b`).FindString(page); found != "" {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+}
 
 // TestPitfallTests checks that docs/pitfalls.md names tests that exist.
 func TestPitfallTests(t *testing.T) {
