@@ -39,6 +39,7 @@ type engine struct {
 	run.Config
 	mode     string
 	outcomes *run.OutcomeModel
+	live     string // digest of the live configuration
 }
 
 func (a *app) engine(o *engineOptions) (engine, error) {
@@ -78,7 +79,7 @@ func (a *app) makeLive(e *engine, path string) error {
 		return withExit(exitConfig, err)
 	}
 	live, err := run.NewLive(config, e.Policy.Models())
-	e.mode, e.Runtime, e.Pause = run.ModeLive, live, pause
+	e.mode, e.Runtime, e.Pause, e.live = run.ModeLive, live, pause, digestOf(document)
 	e.Instance = uuid.Must(uuid.NewV7()).String()
 	return err
 }
@@ -226,7 +227,7 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 	}
 	r = &run.Run{
 		Batch:    run.Batch{Config: e.Config, Workers: o.workers, Neighbours: run.Neighbours(e.Policy)},
-		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
+		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, LiveDigest: e.live, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
 		Rejected: func(wrong *run.Error) { fmt.Fprintf(a.err, "arl: %v\n", wrong) },
 	}
 	if o.baseline != "" {

@@ -47,12 +47,13 @@ type Snapshot struct {
 	PolicyDigest string         `json:"policy_digest"`
 	Policy       jsontext.Value `json:"policy"`
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
+	LiveDigest   string         `json:"live_digest,omitzero"`
 	Baseline     *Baseline      `json:"baseline,omitzero"`
 }
 
 func (r *Run) snapshot(scenario string) Snapshot {
 	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: scenario,
-		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, Baseline: r.Baseline}
+		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Baseline: r.Baseline}
 }
 
 // Encode writes the snapshot as it stands in config.snapshot.json. Its digest

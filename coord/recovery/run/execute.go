@@ -23,6 +23,8 @@ type Run struct {
 	Mode string
 	// Outcomes is the outcome model of a simulated run.
 	Outcomes *OutcomeModel
+	// LiveDigest is the digest of the configuration of a live run.
+	LiveDigest string
 	// Baseline is what the report is compared with, or nil.
 	Baseline *Baseline
 	// KeepGoing passes over lines that cannot be used; otherwise the first one
