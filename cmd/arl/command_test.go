@@ -69,7 +69,7 @@ func splitWords(line string) []string {
 // Destructive verbs ask for a reason, and to go on.
 func TestDestructiveVerbsAskForAReason(t *testing.T) {
 	for _, cmd := range commands(t) {
-		if !slices.Contains([]string{"revoke", "apply"}, cmd.Name()) {
+		if !slices.Contains([]string{"revoke", "apply", "escalate", "approve", "authorize", "amend", "deny", "override", "release"}, cmd.Name()) {
 			continue
 		}
 		if cmd.Flags().Lookup("reason") == nil || cmd.Flags().Lookup("yes") == nil {

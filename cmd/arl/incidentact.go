@@ -168,12 +168,13 @@ func (a *app) incidentReleaseCommand(o *logOptions) *cobra.Command {
 		})
 	cmd.Flags().StringSliceVar(&act.members, "member", nil, "execution to release, issuer#id (mandatory)")
 	_ = cmd.MarkFlagRequired("member") // the flag exists
+	cmd.Example = "  arl incident release 17 --member planner#step-7 --reason 'looked at' --key ann.key"
 	return act.needsReason(cmd)
 }
 
 func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	return a.actCommand(o, &act, "record", "Close an incident with what came of it",
+	cmd := a.actCommand(o, &act, "record", "Close an incident with what came of it",
 		"Close an incident all of whose members have an outcome, with the tally. The coordinator does so by itself; approvers\n"+
 			"may after the deadline. Exit code 11 if not everything was undone.",
 		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
@@ -190,6 +191,8 @@ func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 			}
 			return nil
 		})
+	cmd.Example = "  arl incident record 17 --key ann.key"
+	return cmd
 }
 
 // decide drafts a decision, shows what it would do, asks, and registers it.

@@ -27,7 +27,7 @@ func (a *app) incidentPreviewCommand(o *logOptions) *cobra.Command {
 		Short: "Show the plan that a decision would have now",
 		Long: "Show what would be undone if it were decided now, before anything happens: members and why they are, methods and\n" +
 			"checkpoints, what cannot be undone, what counts against which limits, what it cost to do. Nothing is written.",
-		Example: "  arl incident preview 17 --dot | dot -Tsvg > plan.svg",
+		Example: "  arl incident preview 17 --dot > plan.dot",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseIncident(args[0])
