@@ -32,8 +32,9 @@ type Bundle struct {
 	// come before its own.
 	Members []PlanMember  `json:"members"`
 	Scope   []merkle.Hash `json:"scope"`
-	// Steps are the chains from seeds to the agent's members, each step after
-	// those that it rests on, and each once.
+	// Steps are the chains from seeds to the agent's members: strictly ascending
+	// by Exec, so that each is there once and chains share what they have in
+	// common.
 	Steps []ChainStep `json:"steps"`
 }
 
@@ -176,6 +177,9 @@ func (b *Bundle) checkMembers() error {
 	}
 	for i := range b.Steps {
 		s := &b.Steps[i]
+		if i > 0 && b.Steps[i-1].Exec >= s.Exec {
+			return malformed(bundleName, "steps[%d]: to %d, which does not ascend", i, s.Exec)
+		}
 		line := s.Rule == RuleLine
 		if !line && s.Rule != RuleSeed && s.Rule != RuleDependent || !line && (s.By != 0 || s.Checkpoint != 0) {
 			return malformed(bundleName, "steps[%d]: rule %.20q, by %d, checkpoint %d", i, s.Rule, s.By, s.Checkpoint)

@@ -116,9 +116,7 @@ func fits(result entry.Result, method entry.Method) bool {
 
 // plan judges the agent's members, and makes the commands.
 func (c *checking) plan() error {
-	if err := c.chains(); err != nil {
-		return err
-	}
+	c.chains()
 	for _, m := range c.members {
 		if !m.own {
 			continue
@@ -129,7 +127,7 @@ func (c *checking) plan() error {
 		m.refused = c.judge(m)
 	}
 	for _, m := range c.members {
-		if m.own && m.refused == nil && m.Member.Method == entry.MethodRestore {
+		if m.own && m.refused == nil && m.Member.Method == entry.MethodRestore && m.result != entry.Restored {
 			m.refused = c.once(m)
 		}
 	}
@@ -248,17 +246,21 @@ func (c *checking) restore(m *member) error {
 }
 
 // once is that a line goes back once: to one checkpoint, before all of its
-// members that have begun.
+// members that have begun. What it brings in by SCO-2 is brought in by that
+// checkpoint.
 func (c *checking) once(m *member) *RuleError {
 	for _, other := range c.members {
-		if !other.own || other.evidence == nil || !c.sameLine(m.evidence.body, other.evidence.body) {
-			continue
+		if !other.own || other.evidence == nil || !c.sameLine(m.evidence.body, other.evidence.body) || other.result == entry.Restored {
+			continue // what was restored before may have been by an earlier decision
 		}
 		refuse := func(format string, args ...any) *RuleError {
 			return broken(stepMembers, "SCO-2", string(m.Member.Exec), format, args...)
 		}
 		if other.Member.Method == entry.MethodRestore && other.Member.Checkpoint != m.Member.Checkpoint {
 			return refuse("its line goes back to %s, and with %s to %s", m.Member.Checkpoint, other.Member.Exec, other.Member.Checkpoint)
+		}
+		if s := c.steps[other.Member.Index]; s != nil && s.Rule == RuleLine && s.Checkpoint != m.point.Index {
+			return refuse("its line goes back to %s, but the step to %s is by checkpoint %d", m.Member.Checkpoint, other.Member.Exec, s.Checkpoint)
 		}
 		if begun, err := other.evidence.begun(); err == nil && begun <= m.point.Index {
 			return refuse("checkpoint %s was made after %s, of the same line, began", m.Member.Checkpoint, other.Member.Exec)

@@ -44,8 +44,8 @@ func (w *world) steps() []verify.ChainStep {
 		{Exec: w.at["worker#draft"], Rule: verify.RuleDependent, From: w.at["source#read"]},
 		{Exec: w.at["worker#later"], Rule: verify.RuleDependent, From: w.at["worker#draft"]},
 		{Exec: w.at["worker#note"], Rule: verify.RuleDependent, From: w.at["worker#draft"]},
-		{Exec: w.at["worker#charge"], Rule: verify.RuleDependent, From: w.at["worker#draft"]},
 		{Exec: w.at["worker#memo"], Rule: verify.RuleLine, From: w.at["worker#draft"], Checkpoint: w.at["worker#c0"]},
+		{Exec: w.at["worker#charge"], Rule: verify.RuleDependent, From: w.at["worker#draft"]},
 	}
 }
 
@@ -132,7 +132,7 @@ func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	w.put("decision", "coordinator", d)
 	w.now = w.log.at + 1000
 	steps := w.steps()
-	steps[5] = verify.ChainStep{Exec: w.at["worker#memo"], Rule: verify.RuleSeed, From: w.at["second signal"]}
+	steps[4] = verify.ChainStep{Exec: w.at["worker#memo"], Rule: verify.RuleSeed, From: w.at["second signal"]}
 	b := w.bundle("worker", accepted, steps, append(pipelineEntries(), "monitor", "second signal", "first")...)
 	w.ahead(b)
 	return w, b

@@ -78,25 +78,41 @@ func (c *checking) use(e *evidence) {
 // stepVerdict is what became of a step.
 type stepVerdict struct {
 	*ChainStep
+	state  stepState
 	err    *RuleError
 	direct bool // by SCO-1 alone
 	used   bool // it leads to a member
 }
 
-// chains judges every step, each after those that it rests on.
-func (c *checking) chains() error {
+type stepState uint8
+
+const (
+	stepNew stepState = iota
+	stepBegun
+	stepDone
+)
+
+// chains judges every step.
+func (c *checking) chains() {
 	c.steps = make(map[uint64]*stepVerdict, len(c.Steps))
 	for i := range c.Steps {
-		s := &stepVerdict{ChainStep: &c.Steps[i]}
-		if c.steps[s.Exec] != nil {
-			return broken(stepMembers, s.Rule, fmt.Sprintf("step to %d", s.Exec), "a second step to the same execution")
-		}
-		if err := c.step(s); err != nil {
-			s.err = brokenStep(s.ChainStep, err)
-		}
-		c.steps[s.Exec] = s
+		c.steps[c.Steps[i].Exec] = &stepVerdict{ChainStep: &c.Steps[i]}
 	}
-	return nil
+	for i := range c.Steps {
+		c.judgeStep(c.steps[c.Steps[i].Exec])
+	}
+}
+
+// judgeStep judges a step, after those that it rests on.
+func (c *checking) judgeStep(s *stepVerdict) {
+	if s.state != stepNew {
+		return
+	}
+	s.state = stepBegun
+	if err := c.step(s); err != nil {
+		s.err = brokenStep(s.ChainStep, err)
+	}
+	s.state = stepDone
 }
 
 // brokenStep names the step that broke first.
@@ -127,12 +143,16 @@ func (c *checking) step(s *stepVerdict) error {
 	return c.rolledBack(s, from, e)
 }
 
-// reached returns an execution that an earlier step has shown to be undone.
+// reached returns an execution that a step has shown to be undone.
 func (c *checking) reached(index uint64) (*evidence, error) {
 	s := c.steps[index]
+	if s == nil {
+		return nil, fmt.Errorf("%w: a step to %d", ErrMissing, index)
+	}
+	c.judgeStep(s)
 	switch {
-	case s == nil:
-		return nil, fmt.Errorf("%w: no step before leads to %d", ErrMissing, index)
+	case s.state == stepBegun:
+		return nil, fmt.Errorf("steps lead from %d to itself", index)
 	case s.err != nil:
 		return nil, s.err
 	}
@@ -228,6 +248,8 @@ func (c *checking) rolledBack(s *stepVerdict, from, e *evidence) error {
 		}
 	}
 	switch {
+	case s.By != 0 && from.body.Effect == entry.EffectReversible && from.outcome != entry.Cancelled:
+		return fmt.Errorf("%s takes the line back, so that %s need not", from.body.Ref(), by.body.Ref())
 	case by.body.Effect != entry.EffectReversible:
 		return fmt.Errorf("%s is %s: it takes no line back", by.body.Ref(), by.body.Effect)
 	case by.outcome == entry.Cancelled:
@@ -235,8 +257,11 @@ func (c *checking) rolledBack(s *stepVerdict, from, e *evidence) error {
 	case !c.sameLine(by.body, e.body):
 		return fmt.Errorf("%s and %s are not on one line", by.body.Ref(), e.body.Ref())
 	}
-	if _, err := by.begun(); err != nil || s.Checkpoint == 0 { // 0: nothing to go back to, so the whole line
+	if _, err := by.begun(); err != nil {
 		return err
+	}
+	if s.Checkpoint == 0 {
+		return c.nowhere(from)
 	}
 	return c.behind(s.Checkpoint, from, e)
 }
@@ -294,6 +319,24 @@ func (c *checking) behind(checkpoint uint64, from, e *evidence) error {
 	c.use(covered)
 	if e.final.Index <= covered.final.Index {
 		return fmt.Errorf("checkpoint %d covers %s", checkpoint, e.body.Ref())
+	}
+	return nil
+}
+
+// nowhere is that the bundle shows no checkpoint that the line could go back to
+// before an execution began: where it has none, the whole line is undone.
+func (c *checking) nowhere(from *evidence) error {
+	before, err := from.begun()
+	if err != nil {
+		return err
+	}
+	usable := c.decided.RegisteredAt + c.law.deadlineMaxMS
+	for i := range c.entries {
+		p := &c.entries[i]
+		point, ok := p.Body.(*entry.Checkpoint)
+		if ok && p.Index < before && c.onLine(point, from.body) && (point.ExpiresAt == 0 || point.ExpiresAt > usable) {
+			return fmt.Errorf("the line has a checkpoint at %d to go back to", p.Index)
+		}
 	}
 	return nil
 }

@@ -226,6 +226,7 @@ func (w *world) bundle(agent string, from int, steps []verify.ChainStep, names .
 	size := len(w.leaves)
 	b := &verify.Bundle{Agent: entry.Principal(agent), Decision: w.at["decision"], Head: w.signed(size), From: uint64(from), Steps: steps,
 		Consistency: w.consistency(from, size).Path}
+	slices.SortFunc(b.Steps, func(a, b verify.ChainStep) int { return cmp.Compare(a.Exec, b.Exec) })
 	var indexes []uint64
 	for _, name := range names {
 		index, ok := w.at[name]

@@ -24,13 +24,13 @@ func crossCheck(t *testing.T, vectors string) (lines []string, ok bool) {
 	return strings.Split(strings.TrimSpace(string(out)), "\n"), err == nil
 }
 
-// entryVectors are all vectors but those of package recovery, which has another
-// program decide them.
+// entryVectors are all vectors but those of packages recovery and verify, which
+// have other programs for them.
 func entryVectors(t *testing.T) map[string]string {
 	t.Helper()
 	files := readVectorFiles(t, ".")
 	maps.DeleteFunc(files, func(name, _ string) bool {
-		return strings.HasPrefix(name, "decide/") || strings.HasPrefix(name, "policy/")
+		return strings.HasPrefix(name, "bundle/") || strings.HasPrefix(name, "decide/") || strings.HasPrefix(name, "policy/")
 	})
 	return files
 }
