@@ -51,7 +51,7 @@ type openRegistry struct {
 // takes.
 func (a *app) withRegistry(ctx context.Context, o *recoverOptions, use func(*openRegistry) error) error {
 	if strings.Contains(o.ledger, "://") {
-		o.target.url = o.ledger
+		o.url = o.ledger
 		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(&openRegistry{c, c.root, c.profile}) })
 	}
 	n, err := openNode(a.inPlace(&logOptions{data: o.ledger}))

@@ -97,7 +97,7 @@ func TestRecoverStopsWaitingForInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unused.Close() //nolint:errcheck // nothing was written
+	defer unused.Close()
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	err = newApp(in, io.Discard, io.Discard).recover(ctx, &recoverOptions{scenario: "-", workers: 1})

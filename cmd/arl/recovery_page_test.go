@@ -110,8 +110,8 @@ func fits(want, got []string) bool {
 }
 
 func lineFits(want, got string) bool {
-	head, tail, any := strings.Cut(want, "…")
-	if !any {
+	head, tail, wild := strings.Cut(want, "…")
+	if !wild {
 		return want == got
 	}
 	return strings.HasPrefix(got, head) && strings.HasSuffix(got, tail)

@@ -70,7 +70,7 @@ func (a *app) printDiff(d run.ReportDiff) error {
 		if c.ChangePPM != nil {
 			rate, cost = fmt.Sprintf("%+d ppm", *c.ChangePPM), fmt.Sprintf("%+d micro-USD", *c.CostPerCaseChange)
 		}
-		err := l.add(c, c.Label.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
+		err := l.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)
 		if err != nil {
 			return err

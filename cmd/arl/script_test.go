@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("SCENARIO", scenario)
-			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "../coord/recovery/default.yaml"))
+			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
 			env.Values[serverKey{}] = new(scriptServer)
 			return nil
 		},

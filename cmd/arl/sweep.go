@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -92,22 +93,23 @@ func (a *app) printSweep(r *run.SweepReport) error {
 	if err := points.close(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("* %s in the policy\n", r.Param)
+	var b strings.Builder
+	fmt.Fprintf(&b, "* %s in the policy\n", r.Param)
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		text += fmt.Sprintf("\nflip between %d and %d: %d cases\n", f.From, f.To, f.Count)
+		fmt.Fprintf(&b, "\nflip between %d and %d: %d cases\n", f.From, f.To, f.Count)
 		for _, c := range f.Cases {
-			text += fmt.Sprintf("  %s: %s, then %s\n", c.Case, c.From, c.To)
+			fmt.Fprintf(&b, "  %s: %s, then %s\n", c.Case, c.From, c.To)
 		}
 		for _, g := range f.Gates {
-			text += fmt.Sprintf("  gate %s: %s, then %s\n", g.Gate, g.From, g.To)
+			fmt.Fprintf(&b, "  gate %s: %s, then %s\n", g.Gate, g.From, g.To)
 		}
 	}
 	if len(r.Flips) == 0 {
-		text += "\nno flip in this range\n"
+		b.WriteString("\nno flip in this range\n")
 	}
 	if r.Near {
-		text += fmt.Sprintf("\nwarning: %s is pinned at %d, one step from a flip\n", r.Param, r.Pinned)
+		fmt.Fprintf(&b, "\nwarning: %s is pinned at %d, one step from a flip\n", r.Param, r.Pinned)
 	}
-	return a.printText(text)
+	return a.printText(b.String())
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"recoveryledger/coord/recovery/run"
 	"recoveryledger/ledger/entry"
@@ -81,10 +82,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 	if a.settings.output == outputJSON {
 		return a.printJSON(v)
 	}
-	for _, what := range v.NotChecked {
-		text += "  - " + what + "\n"
-	}
-	return a.printText(text)
+	return a.printText(text + "  - " + strings.Join(v.NotChecked, "\n  - ") + "\n")
 }
 
 // broken is an error of the verification.

@@ -69,7 +69,7 @@ func realCases(tb testing.TB) []byte {
 		tb.Logf("the real cases are absent: %v", err)
 		return fixture(tb)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var out []byte
 	for c, err := range Import(Attempts, "aider_swe_bench/attempts.ndjson", f) {
 		if err != nil {

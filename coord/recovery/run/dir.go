@@ -207,7 +207,7 @@ func (d *Dir) add(done *Done) error {
 	if d.record == nil {
 		return nil
 	}
-	line, err := EncodeCase(done.Recovery.Case)
+	line, err := EncodeCase(done.Case)
 	if err == nil {
 		_, err = d.also.Write(append(line, '\n'))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -36,16 +35,6 @@ type recovered struct {
 
 func (r *recovered) counts() [4]int64 {
 	return [4]int64{r.report.AutoRecovered, r.report.Failing, r.report.FallbackModelRecoveries, r.report.Escalated}
-}
-
-// trace gives the trace of a case.
-func (r *recovered) trace(tb testing.TB, id string) *Trace {
-	tb.Helper()
-	at := slices.IndexFunc(r.traces, func(t Trace) bool { return t.Case == id })
-	if at < 0 {
-		tb.Fatalf("no case %s", id)
-	}
-	return &r.traces[at]
 }
 
 // recoverAll takes a scenario through a policy and checks what holds for every

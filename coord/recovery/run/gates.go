@@ -85,7 +85,7 @@ func byClass(rows []Class) []BaselineClass {
 // is partial, promote otherwise.
 func (t *Tally) judge(r *Report, s Subject) {
 	th := &t.thresholds
-	enough := gate("cases_min", "thresholds.cases_min", th.CasesMin, &r.Failing, atLeast, 1)
+	enough := Gate{Gate: "cases_min", Param: "thresholds.cases_min", Limit: th.CasesMin, Value: &r.Failing}.compare(atLeast, 1)
 	if enough.Verdict == Fail {
 		enough.Verdict, enough.Detail = Unknown, "too few failing cases to tell"
 	}
@@ -99,9 +99,12 @@ func (t *Tally) judge(r *Report, s Subject) {
 	}
 	r.Gates = []Gate{
 		enough,
-		gate("recovery_rate_min", "thresholds.recovery_rate_min_ppm", th.RecoveryRateMinPPM, rate, atLeast, million/100),
-		gate("cost_per_case_max", "thresholds.cost_per_case_max_micro_usd", th.CostPerCaseMaxMicroUSD, cost, atMost, tenth(th.CostPerCaseMaxMicroUSD)),
-		gate("latency_p95_max", "thresholds.latency_p95_max_ms", th.LatencyP95MaxMS, r.Spent.LatencyP95MS, atMost, tenth(th.LatencyP95MaxMS)),
+		Gate{Gate: "recovery_rate_min", Param: "thresholds.recovery_rate_min_ppm", Limit: th.RecoveryRateMinPPM, Value: rate}.
+			compare(atLeast, million/100),
+		Gate{Gate: "cost_per_case_max", Param: "thresholds.cost_per_case_max_micro_usd", Limit: th.CostPerCaseMaxMicroUSD, Value: cost}.
+			compare(atMost, tenth(th.CostPerCaseMaxMicroUSD)),
+		Gate{Gate: "latency_p95_max", Param: "thresholds.latency_p95_max_ms", Limit: th.LatencyP95MaxMS, Value: r.Spent.LatencyP95MS}.
+			compare(atMost, tenth(th.LatencyP95MaxMS)),
 		t.neverGate(),
 		t.baselineGate(r, s.Baseline),
 	}
@@ -124,19 +127,19 @@ func (t *Tally) judge(r *Report, s Subject) {
 func atLeast(value, limit int64) bool { return value >= limit }
 func atMost(value, limit int64) bool  { return value <= limit }
 
-// gate compares a value with a limit.
-func gate(name, param string, limit int64, value *int64, holds func(value, limit int64) bool, step int64) Gate {
-	g := Gate{Gate: name, Param: param, Limit: limit, Value: value, Verdict: Unknown}
-	if value == nil {
-		g.Detail = "nothing of the kind was observed"
+// compare gives the verdict on the value, and whether it would be another one
+// with a limit one step away.
+func (g Gate) compare(holds func(value, limit int64) bool, step int64) Gate {
+	if g.Value == nil {
+		g.Verdict, g.Detail = Unknown, "nothing of the kind was observed"
 		return g
 	}
-	passes := holds(*value, limit)
+	passes := holds(*g.Value, g.Limit)
 	g.Verdict = Fail
 	if passes {
 		g.Verdict = Pass
 	}
-	g.Near = holds(*value, limit-step) != passes || holds(*value, limit+step) != passes
+	g.Near = holds(*g.Value, g.Limit-step) != passes || holds(*g.Value, g.Limit+step) != passes
 	return g
 }
 

@@ -70,8 +70,8 @@ func refuseNull(line []byte) *Error {
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(line))
 	for {
-		token, err := dec.ReadToken()
-		if err != nil {
+		token, broken := dec.ReadToken()
+		if broken != nil {
 			return nil // the end, or what decoding will say
 		}
 		in, length := dec.StackIndex(dec.StackDepth())
@@ -80,7 +80,7 @@ func refuseNull(line []byte) *Error {
 		case token.Kind() == 'n':
 			return malformed(string(dec.StackPointer()), "is null", "leave an unknown member out")
 		case isName && (token.String() == "input" || token.String() == "schema" || token.String() == "equals"):
-			if err := dec.SkipValue(); err != nil {
+			if dec.SkipValue() != nil {
 				return nil
 			}
 		}

@@ -164,7 +164,7 @@ func TestScenarioDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.Steps[0]
-	if s.Agent != "x" || s.Effect != "undeclared" || s.Failure.Label.String() != "capacity.quota_exhausted" ||
+	if s.Agent != "x" || s.Effect != "undeclared" || s.Failure.String() != "capacity.quota_exhausted" ||
 		s.Failure.Effects != "unknown" || s.Failure.ReplaySafety != "unknown" {
 		t.Errorf("step %+v, failure %+v", s, s.Failure)
 	}

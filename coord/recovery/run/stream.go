@@ -180,7 +180,10 @@ func (s *stream[T]) labour(ctx context.Context) {
 func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
 	l, result := &j.lines[i], &j.done[i]
 	result.line = l.number
-	if err := ctx.Err(); err != nil || l.wrong != nil {
+	if l.wrong != nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c, wrong := decodeCase(j.text[l.start:l.end])

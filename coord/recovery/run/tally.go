@@ -32,10 +32,9 @@ type strategyKey struct{ strategy, variant string }
 // group is a set of cases.
 type group struct {
 	Cases
-	cost, tokens       int64
-	latency            latencies
-	costed, timed      int64 // failing cases with something known of cost, of time
-	attempts, unknowns int64
+	cost, tokens  int64
+	latency       latencies
+	costed, timed int64 // failing cases with something known of cost, of time
 }
 
 // NewTally returns a tally that nothing was added to.
@@ -165,7 +164,6 @@ func (g *group) add(trace *Trace) {
 	}
 	g.cost += trace.CostMicroUSD
 	g.tokens += trace.Tokens
-	g.attempts += trace.Attempts
 	made := trace.Attempts + trace.Steps.OK + trace.Steps.Failed
 	if trace.CostUnknown < made {
 		g.costed++
