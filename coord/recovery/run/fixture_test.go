@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gowebpki/jcs"
 
 	"recoveryledger/coord/recovery"
@@ -259,3 +263,24 @@ type endlessCases struct{}
 
 // Read implements [io.Reader].
 func (endlessCases) Read(p []byte) (int, error) { return copy(p, "{\"v\":1}\n"), nil }
+
+// The order of members in a line changes nothing.
+func TestMemberOrderChangesNothing(t *testing.T) {
+	var shuffled bytes.Buffer
+	for line := range bytes.Lines(fixture(t)) {
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(line, &members); err != nil {
+			t.Fatal(err)
+		}
+		names := slices.Sorted(maps.Keys(members))
+		slices.Reverse(names)
+		for i, name := range names {
+			shuffled.WriteString(map[bool]string{true: "{", false: ","}[i == 0] + `"` + name + `":` + string(members[name]))
+		}
+		shuffled.WriteString("}\n")
+	}
+	a, b := recoverAll(t, defaultBatch(), fixture(t)), recoverAll(t, defaultBatch(), shuffled.Bytes())
+	if !bytes.Equal(a.lines, b.lines) {
+		t.Error("traces differ")
+	}
+}
