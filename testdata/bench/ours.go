@@ -32,11 +32,16 @@ type ledgerUnderTest struct {
 	coordinator *coord.Coordinator
 	keys        *keys.Ledger
 	agents      []*keys.Signer
+	authority   *keys.Signer
 	stop        func() error
 }
 
 // openLedger makes a ledger in dir and enrols the agents.
 func openLedger(ctx context.Context, dir string) (*ledgerUnderTest, error) {
+	return openLedgerWith(ctx, dir, 0)
+}
+
+func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*ledgerUnderTest, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "keys"), 0o700); err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func openLedger(ctx context.Context, dir string) (*ledgerUnderTest, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := open(dir, ledgerKeys)
+	t, err := openWith(dir, ledgerKeys, snapshotEvery)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +73,11 @@ func (t *ledgerUnderTest) run(ctx context.Context) {
 
 // open opens the ledger in dir as `arl serve` does.
 func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
+	return openWith(dir, ledgerKeys, 0)
+}
+
+// openWith is open with another distance between snapshots.
+func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledgerUnderTest, error) {
 	verifier, err := keys.NewVerifier(0)
 	if err != nil {
 		return nil, err
@@ -82,9 +92,10 @@ func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
 			}
 			return coordinator.Precheck(e)
 		},
-		Committed: coordinator.Committed,
-		MaxStep:   coordinator.MaxStep,
-		Fatal:     func(err error) { log.Fatal(err) },
+		Committed:     coordinator.Committed,
+		MaxStep:       coordinator.MaxStep,
+		SnapshotEvery: snapshotEvery,
+		Fatal:         func(err error) { log.Fatal(err) },
 	})
 	return &ledgerUnderTest{Log: l, coordinator: coordinator, keys: ledgerKeys}, err
 }
@@ -133,6 +144,7 @@ func (t *ledgerUnderTest) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.authority = authority
 	header := func() entry.Header {
 		return entry.Header{V: 1, JTI: uuid.NewString(), Iss: "authority", Aud: origin, Iat: time.Now().Unix()}
 	}
@@ -221,11 +233,14 @@ func (t *ledgerUnderTest) envelope(n int) ([]byte, error) {
 
 // envelopes signs n entries beforehand and hands them out one by one, nil at the
 // end.
-func (t *ledgerUnderTest) envelopes(n int) (func() []byte, error) {
+func (t *ledgerUnderTest) envelopes(n int) (func() []byte, error) { return t.envelopesFrom(0, n) }
+
+// envelopesFrom is envelopes from a number on.
+func (t *ledgerUnderTest) envelopesFrom(first, n int) (func() []byte, error) {
 	pool := make([][]byte, n)
 	for i := range pool {
 		var err error
-		if pool[i], err = t.envelope(i); err != nil {
+		if pool[i], err = t.envelope(first + i); err != nil {
 			return nil, err
 		}
 	}
