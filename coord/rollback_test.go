@@ -295,6 +295,33 @@ func TestStricterOfTwoPolicies(t *testing.T) {
 	loose.Quorum.Approve = 1
 	w.put(loose)
 	w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+	w.decide("k", entry.ActEscalate, second)
+	w.put(w.answer("p1", second, "approve"))
+	w.next()
+	w.is(second, Escalated) // two were needed when it opened
+	longer := w.nextPolicy()
+	longer.Windows.DeadlineMaxMS *= 2
+	w.put(longer)
+	w.put(w.answer("p2", second, "approve"))
+	late := w.order("k", Order{Incident: second, Act: entry.ActAuthorize})
+	late.DeadlineAt = w.at + dayMS + 1
+	w.refuse(w.sign(late), entry.ScopeExceedsPolicy, "deadline_at")
+	w.next()
+	w.is(second, Authorized)
+	w.checkAll()
+}
+
+// TestLineAlone asks people before a compensable execution is undone that is in
+// the plan only because its line goes back (INC-2).
+func TestLineAlone(t *testing.T) {
+	w := newWorld(t)
+	w.put(w.checkpoint("a", "cp", ""))
+	w.done("a", "edit", entry.EffectReversible)
+	w.done("a", "pay", entry.EffectCompensable)
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#edit")).Index
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
+	w.next()
+	w.is(id, Escalated)
 	w.checkAll()
 }
 
