@@ -155,7 +155,7 @@ type History struct {
 	Signals     []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
 	Memberships []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
 	Outcomes    []HistoryOutcome `json:"outcomes" doc:"that it reported"`
-	Entries     []Item           `json:"entries" doc:"the entries that the indexes above name, ascending, each with its proof"`
+	Entries     []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
 	Next        string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
 }
 

@@ -10,6 +10,11 @@
 // that index ([Client.Chain]). Two heads that cannot both be true are a
 // [*verify.ForkError]; the client then answers nothing else.
 //
+// What follows from the log as a whole is the server's word: [Client.Incidents],
+// [Client.Incident], [Client.Plan] and [Client.Workflow] say so, and
+// [Client.History] is held to the entries it names. Whoever acts on it folds the
+// log ([recoveryledger/coord]) or verifies what proves it.
+//
 // What no answer can show is not checked: that a list is complete, that a role
 // allowed what was signed, that a tile's bytes belong to the log. Auditing the
 // whole log shows it.

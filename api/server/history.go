@@ -39,7 +39,7 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 		past.Next = agentsPath + "/" + url.PathEscape(id) + "/history?" +
 			url.Values{"before": {strconv.FormatUint(past.next, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
 	}
-	return past.History, s.prove(past.History)
+	return past.History, s.prove(past)
 }
 
 // past is a history in the making.
@@ -83,9 +83,13 @@ func (s *Server) reported(past *past, incident coord.IncidentView) error {
 	return nil
 }
 
-// prove adds the entries that a history names, with their proofs.
-func (s *Server) prove(h *api.History) error {
+// prove adds the entries that a history names, and those that closed its
+// incidents, with their proofs.
+func (s *Server) prove(h *past) error {
 	var named []uint64
+	for i := range h.incidents {
+		named = append(named, h.incidents[i].Recorded)
+	}
 	for _, sig := range h.Signals {
 		named = append(named, sig.Index, sig.Disposed)
 	}

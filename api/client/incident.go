@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// IncidentQuery says which incidents are asked for. The zero value is all of
+// them.
+type IncidentQuery struct {
+	State    string           // a state, open or closed; empty: any
+	Agent    entry.Principal  // only those that it has to do with
+	Workflow entry.WorkflowID // only those whose opening signal is of it
+	Before   uint64           // only those below this id; 0: all
+	Page     int              // incidents fetched at once; 0: as many as the server likes
+}
+
+func (q *IncidentQuery) path() string {
+	v := url.Values{}
+	for name, value := range map[string]string{"state": q.State, "agent": string(q.Agent), "workflow": string(q.Workflow)} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.Before != 0 {
+		v.Set("before", strconv.FormatUint(q.Before, 10))
+	}
+	if q.Page != 0 {
+		v.Set("limit", strconv.Itoa(q.Page))
+	}
+	if len(v) == 0 {
+		return "/v1/incidents"
+	}
+	return "/v1/incidents?" + v.Encode()
+}
+
+// Incidents yields what the server says of incidents, the newest first. Nothing
+// proves it. An error is the last that is yielded.
+func (c *Client) Incidents(ctx context.Context, q IncidentQuery) iter.Seq2[*api.Incident, error] {
+	return func(yield func(*api.Incident, error) bool) {
+		for path := q.path(); path != ""; {
+			page, err := get[api.Incidents](ctx, c, path, maxAnswer)
+			if err == nil {
+				err = further(path, page.Next, "/v1/incidents?")
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("client: list incidents: %w", err))
+				return
+			}
+			for i := range page.Incidents {
+				if !yield(&page.Incidents[i], nil) {
+					return
+				}
+			}
+			path = page.Next
+		}
+	}
+}
+
+// further checks where a list goes on.
+func further(path, next, prefix string) error {
+	if next != "" && !strings.HasPrefix(next, prefix) || next == path {
+		return malformed("the list goes on at %.200q", next)
+	}
+	return nil
+}
+
+// Incident returns what the server says of an incident. Nothing proves it.
+func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error) {
+	found, err := get[api.Incident](ctx, c, pathOf("v1", "incidents", id), maxAnswer)
+	if err == nil && found.ID != id {
+		err = malformed("incident %d in the place of %d", found.ID, id)
+	}
+	return found, err
+}
+
+// Plan returns what the server says is to be undone for an incident: the plan in
+// force, or if there is none, what a decision would have now. Nothing proves it
+// but a decision that was verified, of whose scope it must have the root.
+func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
+	return get[api.Plan](ctx, c, pathOf("v1", "incidents", id, "plan"), maxAnswer)
+}
+
+// Workflow yields what the server says of the executions of a workflow, the
+// newest first. Nothing proves it but their entries. An error is the last that
+// is yielded.
+func (c *Client) Workflow(ctx context.Context, wid entry.WorkflowID) iter.Seq2[*api.Execution, error] {
+	return func(yield func(*api.Execution, error) bool) {
+		start := pathOf("v1", "workflows", wid, "graph")
+		for path := start; path != ""; {
+			page, err := get[api.Graph](ctx, c, path, maxAnswer)
+			if err == nil {
+				err = further(path, page.Next, start+"?")
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("client: read workflow: %w", err))
+				return
+			}
+			for i := range page.Executions {
+				if !yield(&page.Executions[i], nil) {
+					return
+				}
+			}
+			path = page.Next
+		}
+	}
+}
+
+// History returns the history of a principal, over all pages. Every signal,
+// outcome and disposition in it is proven by an entry, and the counts are those
+// that they give; an answer that says otherwise is [ErrMalformed]. That none was
+// left out, and that executions were members of a plan, is not proven: fold the
+// log for that.
+func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.History, error) {
+	start := pathOf("v1", "agents", principal, "history")
+	whole := &api.History{}
+	entries := map[uint64]*verify.Entry{}
+	for path := start; path != ""; {
+		page, err := get[api.History](ctx, c, path, maxAnswer)
+		if err == nil {
+			err = further(path, page.Next, start+"?")
+		}
+		if err == nil {
+			err = c.proveHistory(ctx, page, entries)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("client: history of %s: %w", principal, err)
+		}
+		page.Signals, page.Memberships = append(whole.Signals, page.Signals...), append(whole.Memberships, page.Memberships...)
+		page.Outcomes, page.Entries = append(whole.Outcomes, page.Outcomes...), append(whole.Entries, page.Entries...)
+		whole, path = page, page.Next
+	}
+	if whole.Principal != principal {
+		return nil, malformed("the history of %.140q in the place of %s", whole.Principal, principal)
+	}
+	h := history{whole, entries}
+	return whole, h.check()
+}
+
+// proveHistory proves the entries of a page.
+func (c *Client) proveHistory(ctx context.Context, page *api.History, entries map[uint64]*verify.Entry) error {
+	receipts := make([]verify.Receipt, len(page.Entries))
+	for i := range page.Entries {
+		var err error
+		if receipts[i], err = page.Entries[i].Receipt(page.Head); err != nil {
+			return malformed("entry %d: %v", page.Entries[i].Index, err)
+		}
+	}
+	if len(receipts) == 0 {
+		_, err := c.accept(ctx, page.Head, nil)
+		return err
+	}
+	found, err := c.entries(ctx, receipts)
+	for i := range found {
+		entries[found[i].Index] = &found[i].Entry
+	}
+	return err
+}
