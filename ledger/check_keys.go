@@ -241,7 +241,7 @@ func (k *checker) readChunk(key, value []byte) error {
 // with the snapshot.
 func (k *checker) checkFold(ctx context.Context) error {
 	fold := k.cfg.NewFold()
-	for e, err := range readEntries(ctx, k.db, 0, k.last.Size) {
+	for e, err := range bulkEntries(ctx, k.db, 0, k.last.Size) {
 		if err != nil {
 			return wrap("fold", err)
 		}

@@ -16,5 +16,6 @@ const (
 	freshCommits  = 8        // commits that wait for the second fold
 	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
 	filterBitsMax = 1 << 28  // and at most: 32 MiB
+	bulkChunk     = 256      // entries that are read in one go, ahead of who reads all
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )

@@ -219,7 +219,7 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
 	}
-	for e, err := range readEntries(ctx, l.db, from, to) {
+	for e, err := range bulkEntries(ctx, l.db, from, to) {
 		if err != nil {
 			return nil, err
 		}
