@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ type engineOptions struct {
 	policy   string
 	simulate string
 	live     string
+	strategy string
 	seed     int64
 }
 
@@ -31,6 +33,7 @@ func (o *engineOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.policy, "policy", "", "policy file whose rules decide (default: the one built in)")
 	flags.StringVar(&o.simulate, "simulate", "", "outcome model that draws attempts which the scenario does not record")
 	flags.StringVar(&o.live, "live", "", "live configuration: tools and models that make the attempts for real (docs/scenario.md)")
+	flags.StringVar(&o.strategy, "strategy", "", "command that chooses actions in place of the policy's ladders: a question as JSON in, an action out")
 	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
 }
 
@@ -39,7 +42,8 @@ type engine struct {
 	run.Config
 	mode     string
 	outcomes *run.OutcomeModel
-	live     string // digest of the live configuration
+	live     string   // digest of the live configuration
+	strategy []string // command line of an external strategy
 }
 
 func (a *app) engine(o *engineOptions) (engine, error) {
@@ -47,6 +51,10 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	var err error
 	if e.Policy, err = a.recoveryPolicy(o.policy); err != nil {
 		return e, err
+	}
+	if argv := strings.Fields(o.strategy); len(argv) > 0 {
+		e.strategy, e.External = argv, &run.Command{Argv: argv}
+		e.Notice = func(err error) { fmt.Fprintf(a.err, "arl: %v\n", err) }
 	}
 	switch {
 	case o.live != "" && o.simulate != "":
@@ -227,7 +235,7 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 	}
 	r = &run.Run{
 		Batch:    run.Batch{Config: e.Config, Workers: o.workers, Neighbours: run.Neighbours(e.Policy)},
-		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, LiveDigest: e.live, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
+		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, LiveDigest: e.live, Strategy: e.strategy, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
 		Rejected: func(wrong *run.Error) { fmt.Fprintf(a.err, "arl: %v\n", wrong) },
 	}
 	if o.baseline != "" {

@@ -207,20 +207,25 @@ func (d *decider) retryAfter() int64 {
 // nextModel is the first link of the chain that the step did not run on yet and
 // that the rung asks for; after a budget failure never a dearer one.
 func (d *decider) nextModel(r *rung) *Model {
-	models := d.p.doc.Models
-	current := model(models, d.used.model)
-	for i := range models {
-		m := &models[i]
-		switch {
-		case d.ranOn(m.Name):
-		case r.Account != "" && current != nil && m.Account == current.Account:
-		case r.Context != "" && current != nil && m.ContextTokens <= current.ContextTokens:
-		case d.used.budget && (current == nil || m.InputPrice > current.InputPrice || m.OutputPrice > current.OutputPrice):
-		default:
+	for i := range d.p.doc.Models {
+		if m := &d.p.doc.Models[i]; d.suits(r, m) {
 			return m
 		}
 	}
 	return nil
+}
+
+// suits reports whether the step may go to a model.
+func (d *decider) suits(r *rung, m *Model) bool {
+	current := model(d.p.doc.Models, d.used.model)
+	switch {
+	case d.ranOn(m.Name),
+		r.Account != "" && current != nil && m.Account == current.Account,
+		r.Context != "" && current != nil && m.ContextTokens <= current.ContextTokens,
+		d.used.budget && (current == nil || m.InputPrice > current.InputPrice || m.OutputPrice > current.OutputPrice):
+		return false
+	}
+	return true
 }
 
 func model(models []Model, name string) *Model {

@@ -55,6 +55,9 @@ type Case struct {
 	// Budget bounds what recovering this case may cost, beside the policy's
 	// own limits; the stricter of the two counts.
 	Budget recovery.Budget `json:"budget,omitzero"`
+	// Answers are what an external strategy chose about the case's failures, in
+	// order; nil: the policy's ladders decide.
+	Answers []recovery.Action `json:"answers,omitzero"`
 	// Outcome is the source's own verdict on the whole run.
 	Outcome Outcome `json:"outcome,omitzero"`
 	// Verdict is why the run failed, where the source says so of the whole of

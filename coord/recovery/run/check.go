@@ -18,13 +18,18 @@ func (c *Case) check() *Error {
 		optional("/risk/level", c.Risk.Level, oneOf("low", "medium", "high", "critical")),
 		optional("/context_digest", c.ContextDigest, checkDigest),
 		optional("/outcome", string(c.Outcome), oneOf(outcomes()...)),
-		checkBudget(&c.Budget), checkLen("/tags", len(c.Tags), 0, tagsMax), checkLen("/steps", len(c.Steps), 1, stepsMax))
+		checkBudget(&c.Budget), checkLen("/tags", len(c.Tags), 0, tagsMax), checkLen("/answers", len(c.Answers), 0, answersMax), checkLen("/steps", len(c.Steps), 1, stepsMax))
 	if wrong != nil {
 		return wrong
 	}
 	for i, tag := range c.Tags {
 		if wrong := checkWord("", tag); wrong != nil || slices.Contains(c.Tags[:i], tag) {
 			return below("/tags", i, firstOf(wrong, malformed("", fmt.Sprintf("%q stands here twice", tag), "name each tag once")))
+		}
+	}
+	for i := range c.Answers {
+		if wrong := checkAction(&c.Answers[i]); wrong != nil {
+			return below("/answers", i, wrong)
 		}
 	}
 	return c.checkSteps()

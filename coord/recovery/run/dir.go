@@ -31,8 +31,9 @@ const (
 	SummaryFile = "summary.md"
 	// InfoFile is when, where and how the run ran.
 	InfoFile = "run.json"
-	// RecordFile is the scenario of a live run with what it really did. A
-	// recorded run of it makes the same traces.
+	// RecordFile is the scenario of a live run, or of one with an external
+	// strategy, with what was really done and chosen. A recorded run of it makes
+	// the same traces.
 	RecordFile = "recorded.ndjson"
 )
 
@@ -48,13 +49,18 @@ type Snapshot struct {
 	Policy       jsontext.Value `json:"policy"`
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
 	LiveDigest   string         `json:"live_digest,omitzero"`
+	Strategy     []string       `json:"strategy,omitzero"` // command line of an external one
 	Baseline     *Baseline      `json:"baseline,omitzero"`
 }
 
 func (r *Run) snapshot(scenario string) Snapshot {
 	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: scenario,
-		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Baseline: r.Baseline}
+		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy, Baseline: r.Baseline}
 }
+
+// recorded reports whether the run keeps what was done and chosen, because
+// neither follows from its scenario.
+func (s *Snapshot) recorded() bool { return s.Runtime == ModeLive || s.Strategy != nil }
 
 // Encode writes the snapshot as it stands in config.snapshot.json. Its digest
 // is that of the configuration.
@@ -89,7 +95,7 @@ type Info struct {
 type Dir struct {
 	path   string
 	traces *os.File
-	record *os.File // of a live run
+	record *os.File // nil: nothing is recorded
 	out    bufio.Writer
 	also   bufio.Writer // to record
 }
@@ -133,12 +139,12 @@ func (d *Dir) configure(config []byte) error {
 }
 
 // open opens the files that grow, and gives the traces that are there to add.
-func (d *Dir) open(live bool, add func(*Trace, []byte) error) (err error) {
+func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
 	if d.traces, err = openWhole(d.file(TracesFile), add); err != nil {
 		return err
 	}
 	d.out.Reset(d.traces)
-	if live {
+	if record {
 		if d.record, err = openWhole(d.file(RecordFile), nil); err != nil {
 			return err
 		}

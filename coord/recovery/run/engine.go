@@ -21,6 +21,11 @@ type Config struct {
 	Policy *recovery.Policy
 	// Runtime performs the attempts; nil: [Recorded].
 	Runtime Runtime
+	// External chooses actions in place of the policy's ladders; nil: nobody
+	// does. Notice is told when it gave no answer, from all workers; it may be
+	// nil.
+	External External
+	Notice   func(error)
 	// Seed gives the jitter of waits.
 	Seed int64
 	// Instance makes the idempotency keys of a live run; empty: there are none.
@@ -79,6 +84,9 @@ func (c *Config) Recover(ctx context.Context, of *Case) (Recovery, error) {
 		r.h.Checkpoint = r.h.Checkpoint || r.step.Checkpoint && r.made.Outcome != NotObserved
 	}
 	r.t.Fallback = r.t.Fallback && r.t.Status == AutoRecovered
+	if made.Answers = r.answers; r.External != nil && made.Answers == nil {
+		made.Answers = []recovery.Action{} // nothing was asked, and nothing is to be
+	}
 	return Recovery{Trace: r.t, Case: made}, nil
 }
 
@@ -95,6 +103,7 @@ type recoverer struct {
 	h       recovery.History
 	now     int64
 	outputs map[string]jsontext.Value
+	answers []recovery.Action // of an external strategy, so far
 
 	// Of the step that is at work: as it came, as it was made, the failure to
 	// be answered, and how many attempts went each way.
@@ -207,7 +216,10 @@ func (r *recoverer) answer(ctx context.Context, first *Attempt) error {
 		if r.Asked != nil {
 			r.Asked(&r.h, epoch+r.now)
 		}
-		action, rule := recovery.Decide(&r.h, r.Policy, epoch+r.now)
+		action, rule, err := r.decide(ctx)
+		if err != nil {
+			return err
+		}
 		done, err := r.act(ctx, action, rule)
 		if done || err != nil {
 			return err

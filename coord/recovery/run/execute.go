@@ -23,6 +23,8 @@ type Run struct {
 	Mode string
 	// Outcomes is the outcome model of a simulated run.
 	Outcomes *OutcomeModel
+	// Strategy is the command line of an external strategy.
+	Strategy []string
 	// LiveDigest is the digest of the configuration of a live run.
 	LiveDigest string
 	// Baseline is what the report is compared with, or nil.
@@ -88,6 +90,8 @@ type execution struct {
 	tally   *Tally
 	known   map[[16]byte]bool // cases that the directory has traces of
 	size    int64             // of the scenario in bytes
+	// recorded is whether what was done is kept beside the traces.
+	recorded bool
 }
 
 // begin does what comes before the first case.
@@ -98,11 +102,12 @@ func (x *execution) begin(ctx context.Context) error {
 	}
 	x.size = size
 	snapshot := x.snapshot(scenario)
+	x.recorded = snapshot.recorded()
 	config, err := snapshot.Encode()
 	if err != nil {
 		return err
 	}
-	x.subject = Subject{Runtime: x.Mode, Policy: x.Policy, Seed: x.Seed, ConfigDigest: digest(string(config)), ScenarioDigest: scenario, Baseline: x.Baseline}
+	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: digest(string(config)), ScenarioDigest: scenario, Baseline: x.Baseline}
 	if x.tally, err = NewTally(x.Policy); err != nil {
 		return err
 	}
@@ -126,7 +131,7 @@ func (x *execution) begin(ctx context.Context) error {
 // all of it.
 func (x *execution) resume(ctx context.Context) error {
 	known := map[[16]byte]bool{}
-	err := x.Dir.open(x.Mode == ModeLive, func(t *Trace, line []byte) error {
+	err := x.Dir.open(x.recorded, func(t *Trace, line []byte) error {
 		known[idHash(t.Case)] = true
 		if err := x.tally.Add(t, leafOf(line)); err != nil || x.Recorder == nil {
 			return err

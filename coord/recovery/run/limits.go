@@ -69,4 +69,8 @@ const (
 	// names between two of them.
 	sweepMax = 1000
 	flipsMax = 100
+	// answerMax is the size in bytes of what an external strategy answers,
+	// answersMax the number of its answers in a case.
+	answerMax  = 64 << 10
+	answersMax = 256
 )

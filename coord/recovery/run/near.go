@@ -52,7 +52,7 @@ func tenth(n int64) int64 { return max(1, n/10) }
 // case is looked at again only where the limit can matter: it stopped there,
 // or spent more than the lower limit allows.
 func (b *Batch) near(ctx context.Context, c *Case, r *Recovery) ([]Near, error) {
-	if r.Trace.Status == NoFailure {
+	if r.Trace.Status == NoFailure || r.Case.Answers != nil { // nobody knows what a strategy would have chosen
 		return nil, nil
 	}
 	var found []Near

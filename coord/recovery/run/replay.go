@@ -52,7 +52,8 @@ type ReplayOptions struct {
 }
 
 // Replay decides every case of a run again and compares traces and report with
-// those in its directory. A live run is replayed from its record. An error says
+// those in its directory. What was done live or chosen by an external strategy
+// is taken from its record. An error says
 // that the directory or the scenario cannot be read.
 func Replay(ctx context.Context, dir string, o ReplayOptions) (Comparison, error) {
 	p := replay{dir: dir, o: o}
@@ -99,7 +100,7 @@ func (p *replay) load() error {
 	if p.report, err = DecodeReport(p.file(ReportFile), p.text); err != nil {
 		return err
 	}
-	if p.snapshot.Runtime == ModeLive {
+	if p.snapshot.recorded() {
 		p.scenario = p.file(RecordFile)
 		return nil
 	}
@@ -130,7 +131,7 @@ func (p *replay) incomparable() (reason string, err error) {
 	if got := p.policy.Hash(); got != p.report.PolicyDigest {
 		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.report.PolicyDigest, got), nil
 	}
-	if p.snapshot.Runtime == ModeLive {
+	if p.snapshot.recorded() {
 		return "", nil
 	}
 	got, _, err := digestFile(p.scenario)
@@ -166,7 +167,7 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 	if p.tally, err = NewTally(p.policy); err != nil {
 		return Comparison{}, err
 	}
-	p.subject = Subject{Runtime: p.snapshot.Runtime, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
+	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
 		ScenarioDigest: p.report.ScenarioDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline}
 	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: scenario})
 	if err != nil || different != nil {
@@ -231,7 +232,7 @@ func (p *replay) reject(err error) (over bool, _ error) {
 
 // reports compares the reports.
 func (p *replay) reports() (Comparison, error) {
-	if p.snapshot.Runtime == ModeLive { // the record has no rejected lines, and another digest
+	if p.snapshot.recorded() { // the record has no rejected lines, and another digest
 		p.subject.Rejected, p.subject.Rejections = p.report.Rejected, p.report.Rejections
 	}
 	again, err := p.tally.Report(p.subject)

@@ -18,7 +18,8 @@ import (
 type Report struct {
 	V              int64          `json:"v"`
 	Engine         string         `json:"engine"`
-	Runtime        string         `json:"runtime"` // recorded, simulated, live
+	Runtime        string         `json:"runtime"`           // recorded, simulated, live
+	External       []string       `json:"external,omitzero"` // command line of a strategy that chose actions
 	Recommendation Recommendation `json:"recommendation"`
 	// Partial says why the run did not come to the end of its scenario; empty:
 	// it did.
@@ -151,6 +152,7 @@ type NearLimit struct {
 // Subject is what a report is about.
 type Subject struct {
 	Runtime        string
+	External       []string
 	Policy         *recovery.Policy
 	Seed           int64
 	ConfigDigest   string
@@ -176,7 +178,7 @@ func (t *Tally) Report(s Subject) (Report, error) {
 		return Report{}, fmt.Errorf("run: root of the traces: %w", err)
 	}
 	r := Report{
-		V: scenarioVersion, Engine: Engine, Runtime: s.Runtime, Partial: s.Partial, Simulated: t.simulated,
+		V: scenarioVersion, Engine: Engine, Runtime: s.Runtime, External: s.External, Partial: s.Partial, Simulated: t.simulated,
 		ConfigDigest: s.ConfigDigest, PolicyDigest: s.Policy.Hash(), ScenarioDigest: s.ScenarioDigest, Seed: s.Seed, RunRoot: head.Root,
 		Cases: t.all.Cases, RecoveryRatePPM: t.all.ratePPM(), Rejected: s.Rejected, Rejections: s.Rejections,
 		Observed: t.observed, Spent: t.all.spent(),

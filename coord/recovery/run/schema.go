@@ -20,6 +20,8 @@ var schemas embed.FS
 //   - ids of steps differ, parents stand before their children, each once;
 //   - a failure stands exactly with an attempt that failed, effects with a
 //     reconcile that ended ok, attempts behind a first one that failed;
+//   - an action has a variant exactly with retry_altered, a scope exactly with
+//     state_reset;
 //   - demands on outputs can be compiled, and look at them in one way.
 func Schema(name string) []byte {
 	text, err := schemas.ReadFile("schema/" + name + ".json")

@@ -20,6 +20,9 @@ func (r *Report) Summary() string {
 	line("| | |\n|---|---|")
 	line("| run root | `%s` |", r.RunRoot)
 	line("| engine, runtime, seed | %s, %s, %d |", r.Engine, r.Runtime, r.Seed)
+	if r.External != nil {
+		line("| actions chosen by | `%s` |", strings.Join(r.External, " "))
+	}
 	line("| policy | `%s` |\n| configuration | `%s` |\n| scenario | `%s` |", r.PolicyDigest, r.ConfigDigest, r.ScenarioDigest)
 	line("| cost of failing cases | %s, %s each |", dollars(r.Spent.CostMicroUSD), dollars(r.Spent.CostPerCaseMicroUSD))
 	line("| latency of failing cases | p50 %s, p95 %s |", duration(r.Spent.LatencyP50MS), duration(r.Spent.LatencyP95MS))

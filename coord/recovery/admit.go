@@ -1,0 +1,101 @@
+package recovery
+
+// RuleExternal is where an action comes from that an external strategy chose in
+// place of a ladder.
+const RuleExternal = "external"
+
+// The reasons of actions that do not come from a ladder.
+const (
+	ReasonExternal       Reason = "external"        // an external strategy chose it
+	ReasonAnswerRefused  Reason = "answer_refused"  // it chose what no rung may do here
+	ReasonStrategyFailed Reason = "strategy_failed" // it did not answer
+)
+
+// Settled returns the action that stands whatever a strategy would choose: what
+// was not observed, the effect gate, and what follows a quarantine, an abort or
+// a rollback. Otherwise a strategy may choose, and [Admit] judges what it chose.
+func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
+	d := newDecider(h, p, now)
+	c, settled := d.runtime()
+	if !settled {
+		c, settled = d.gate()
+	}
+	if !settled && d.used.last != nil && d.used.last.Rule.ID == RuleExternal {
+		switch d.used.last.Strategy {
+		case Quarantine, Abort, Rollback:
+			c, settled = escalation(RuleExternal, d.whyEscalate(0, "")), true
+			c.action.Severity = severityOf(d.used.last.Strategy, "")
+		}
+	}
+	if raised, guarded := d.guards(); settled && guarded && raised.action.gravity() > c.action.gravity() {
+		c = raised
+	}
+	return c.action, c.rule, settled
+}
+
+// Admit returns the action that an external strategy chose, as the policy lets
+// it pass: what stands against a rung stands against it, limits hold, guards
+// may raise it, and where the first matching rule wants success to be verified
+// it is. What may not be done is an escalation.
+func Admit(h *History, p *Policy, now int64, chosen Action) (Action, Rule) {
+	d := newDecider(h, p, now)
+	c := d.admit(chosen)
+	if raised, guarded := d.guards(); guarded && raised.action.gravity() > c.action.gravity() {
+		c = raised
+	}
+	return c.action, c.rule
+}
+
+func (d *decider) admit(chosen Action) choice {
+	refused := escalation(RuleExternal, ReasonAnswerRefused)
+	c := choice{chosen, Rule{RuleExternal, -1}}
+	if c.action.Reason == "" {
+		c.action.Reason = ReasonExternal
+	}
+	c.action.Severity = severityOf(chosen.Strategy, chosen.Severity)
+	if chosen.Strategy == Escalate {
+		return c
+	}
+	r := &rung{rungDoc: &rungDoc{Strategy: chosen.Strategy, Variant: chosen.Variant, Scope: chosen.Scope}}
+	if obstacle := d.obstacle(r); obstacle != nil {
+		if obstacle.reason != "" {
+			refused.action.Reason = obstacle.reason
+		}
+		return refused
+	}
+	switch {
+	case chosen.Strategy == FallbackModel:
+		m := d.chosenModel(r, chosen.Model)
+		if m == nil {
+			return refused
+		}
+		c.action.Model = m.Name
+	case chosen.Strategy.Attempts():
+		c.action.Model = d.used.model
+	}
+	c.action.Verify = chosen.Strategy.Attempts() && (chosen.Verify || d.verifies())
+	return d.limit(c)
+}
+
+// chosenModel is the model to fall back to: that which was named, if the chain
+// has it and the step may run on it; the chain's next, if none was.
+func (d *decider) chosenModel(r *rung, name string) *Model {
+	if name == "" {
+		return d.nextModel(r)
+	}
+	if m := model(d.p.doc.Models, name); m != nil && d.suits(r, m) {
+		return m
+	}
+	return nil
+}
+
+// verifies reports whether the first rule that matches accepts no success that
+// nothing verified. A condition that cannot be evaluated is no acceptance.
+func (d *decider) verifies() bool {
+	for i := range d.p.rules {
+		if matches, err := d.p.rules[i].when.holds(d); matches || err != nil {
+			return err != nil || d.p.rules[i].Verify
+		}
+	}
+	return true
+}

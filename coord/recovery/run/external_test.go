@@ -1,0 +1,150 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/coord/recovery"
+)
+
+// chosen is an external strategy that is a function.
+type chosen func(q Question) (recovery.Action, error)
+
+// Choose implements [External].
+func (c chosen) Choose(_ context.Context, q Question) (recovery.Action, error) { return c(q) }
+
+// always chooses one strategy.
+func always(a recovery.Action) External {
+	return chosen(func(Question) (recovery.Action, error) { return a, nil })
+}
+
+// An external strategy chooses where a ladder would, and the policy binds it; what
+// it chose is recorded, and decides again without asking.
+func TestExternalStrategy(t *testing.T) {
+	p := recovery.Default()
+	for _, test := range []struct {
+		name, id string
+		external External
+		status   Status
+		reason   string
+		rule     string // of the first rung
+	}{
+		{"it retries", "rebook-search-503", always(recovery.Action{Strategy: recovery.Retry}), AutoRecovered, "", recovery.RuleExternal},
+		{"it gives up", "rebook-search-503", always(recovery.Action{Strategy: recovery.Escalate, Reason: "too_risky"}), Escalated, "too_risky", recovery.RuleExternal},
+		{"it tries what nobody did", "rebook-search-503", always(recovery.Action{Strategy: recovery.FailReassign}), Escalated, "not_observed", recovery.RuleExternal},
+		{"effects in doubt are not its business", "refund-timeout-nobody-knows", always(recovery.Action{Strategy: recovery.Retry}), Escalated, "effects_unknown", recovery.RuleGate},
+		{"a guard raises it", "deploy-safety-critical-valve", always(recovery.Action{Strategy: recovery.Retry}), Escalated, "guard", "safety_critical"},
+		{"a fence ends the case", "rebook-search-503", always(recovery.Action{Strategy: recovery.Quarantine}), Escalated, "after_quarantine", recovery.RuleExternal},
+		{"it never ends", "rebook-search-503", always(recovery.Action{Strategy: recovery.Wait}), Escalated, "strategy_failed", recovery.RuleExternal},
+		{"its deadline does", "rebook-search-503", always(recovery.Action{Strategy: recovery.Wait, WaitMS: 60_000}), Escalated, "deadline_exceeded", recovery.RuleExternal},
+		{
+			"it fails", "rebook-search-503", chosen(func(Question) (recovery.Action, error) { return recovery.Action{}, errors.New("no idea") }),
+			Escalated, "strategy_failed", recovery.RuleExternal,
+		},
+		{"it answers nonsense", "rebook-search-503", always(recovery.Action{Strategy: "pray"}), Escalated, "strategy_failed", recovery.RuleExternal},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			at := bytes.Index(fixture(t), []byte(`{"v":1,"id":"`+test.id+`"`))
+			line, _, _ := bytes.Cut(fixture(t)[at:], []byte("\n"))
+			c, err := DecodeCase(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := Config{Policy: p, External: test.external}
+			first, err := asked.Recover(t.Context(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first.Trace.Status != test.status || first.Trace.Reason != test.reason || first.Trace.Rungs[0].Rule != test.rule {
+				t.Errorf("%s with %q, first by %s; want %s with %q, by %s", first.Trace.Status, first.Trace.Reason, first.Trace.Rungs[0].Rule,
+					test.status, test.reason, test.rule)
+			}
+			recorded := checkRoundTrip(t, first.Case)
+			if c, err = DecodeCase(recorded); err != nil {
+				t.Fatal(err)
+			}
+			again, err := (&Config{Policy: p}).Recover(t.Context(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first.Trace, again.Trace); diff != "" {
+				t.Errorf("decided again from its record (-asked +recorded):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A run with an external strategy keeps what was chosen, and is replayed from it.
+func TestExternalRunReplays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	r := newTestRun(t, string(fixture(t)), dir)
+	r.Strategy = []string{"a", "function"}
+	asked := 0
+	r.Workers = 1
+	r.External = chosen(func(q Question) (recovery.Action, error) {
+		asked++
+		if q.History.Failure.Class == "output" {
+			return recovery.Action{Strategy: recovery.FallbackModel}, nil
+		}
+		return recovery.Action{Strategy: recovery.Retry}, nil
+	})
+	report, err := r.Do(t.Context())
+	if err != nil || asked == 0 || report.AutoRecovered == 0 {
+		t.Fatalf("%d questions, %d recovered: %v", asked, report.AutoRecovered, err)
+	}
+	before := asked
+	c, err := Replay(t.Context(), dir, ReplayOptions{Workers: 2})
+	if err != nil || c.Match != Matches || c.Cases != 100 || asked != before {
+		t.Errorf("replay %+v after %d more questions: %v", c, asked-before, err)
+	}
+}
+
+// A program is asked with a question on its standard input; what is no action is
+// no answer, and neither is silence.
+func TestExternalCommand(t *testing.T) {
+	q := Question{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
+	for _, test := range []struct{ script, want string }{
+		{`grep -q '"case":"c".*"class":"tool".*' && echo '{"strategy":"retry_altered","variant":"reflect","reason":"told"}'`, ""},
+		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `field /strategy: is "pray"`},
+		{`echo '{"strategy":"retry","reason":"x"} and more'`, "no action"},
+		{`echo '{"strategy":"retry","extra":1}'`, "is no member"},
+		{`echo '{"strategy":"retry","variant":"reflect"}'`, "write it with retry_altered"},
+		{`echo '{"strategy":"state_reset"}'`, "write it with state_reset"},
+		{`echo '{"strategy":"wait","wait_ms":1.5}'`, "not an integer"},
+		{``, "no action"},
+		{`echo out of luck >&2; exit 3`, "exit status 3: out of luck"},
+		{`sleep 100`, "killed"},
+		{`yes`, "more than 65536 bytes"},
+	} {
+		command := &Command{Argv: []string{"sh", "-c", test.script}, Timeout: time.Second}
+		a, err := command.Choose(t.Context(), q)
+		switch {
+		case test.want == "" && (err != nil || a != recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Reason: "told"}):
+			t.Errorf("%s: %+v, %v", test.script, a, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%s: %v, want %q", test.script, err, test.want)
+		}
+	}
+	if _, err := (&Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Choose(t.Context(), q); err == nil {
+		t.Error("a program that is not there answers")
+	}
+}
+
+// FuzzDecodeAnswer: an answer is an action or refused.
+func FuzzDecodeAnswer(f *testing.F) {
+	f.Add([]byte(`{"strategy":"retry_altered","variant":"reflect","reason":"told","severity":"error","wait_ms":5}`))
+	f.Add([]byte(`{"strategy":"wait","wait_ms":1.5}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		a, err := decodeAnswer(text, false)
+		if err == nil && checkAction(&a) != nil {
+			t.Fatalf("%+v", a)
+		}
+	})
+}
