@@ -41,6 +41,7 @@ func (n *node) incident(act entry.Act, verdict string) uint64 {
 // judged is a node whose authority's key has no other roles; so its judge gets a
 // key of his own.
 func judged(t *testing.T) *node {
+	t.Helper()
 	n := start(t)
 	judge := newSigner(t)
 	a := n.agentEntry("judge", judge, entry.Enrol)

@@ -12,7 +12,7 @@ import (
 // getAgents is GET /v1/agents.
 func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
 	p := parseParams(r.query(), "after", "limit")
-	after, limit := entry.Principal(p.name("after")), p.limit(agentsDefault)
+	after, limit := entry.Principal(p.name("after")), p.limit()
 	if err := p.err(); err != nil {
 		return nil, err
 	}

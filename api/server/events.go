@@ -78,21 +78,21 @@ func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
 	if w.begin() != nil {
 		return
 	}
-	previous, heard := uint64(0), time.Now()
+	heard := time.Now()
+	f := &feed{eventWriter: w, query: q, next: next}
 	for {
 		head := s.log.Head()
-		if head.Size > next {
-			sent, err := s.sendNews(ctx, w, q, next, &head, previous)
+		if head.Size > f.next {
+			sent, err := s.sendNews(ctx, f, &head)
 			if err != nil {
 				return
 			}
-			if sent {
-				previous, heard = head.Size, time.Now()
+			if f.next = head.Size; sent {
+				heard = time.Now()
 			}
-			next = head.Size
 		}
 		silence, stop := context.WithTimeout(ctx, time.Until(heard.Add(s.cfg.Heartbeat)))
-		err := s.log.Wait(silence, next+1)
+		err := s.log.Wait(silence, f.next+1)
 		stop()
 		if ctx.Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return
@@ -107,16 +107,24 @@ func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
 	}
 }
 
+// feed is an event stream on its way.
+type feed struct {
+	*eventWriter
+	query    *listQuery
+	next     uint64 // index behind the last entry that was looked at
+	previous uint64 // size of the head that was announced last
+}
+
 // sendNews writes what stands from next to the head under it. It reports false
 // if the filters let nothing through; then the head is not announced either.
-func (s *Server) sendNews(ctx context.Context, w *eventWriter, q *listQuery, next uint64, head *ledger.Head, previous uint64) (sent bool, err error) {
-	if len(q.tags) == 0 {
-		if err := s.announce(w, head, previous); err != nil {
+func (s *Server) sendNews(ctx context.Context, f *feed, head *ledger.Head) (sent bool, err error) {
+	if len(f.query.tags) == 0 {
+		if err := s.announce(f, head); err != nil {
 			return false, err
 		}
-		return true, s.sendEntries(ctx, w, next, head.Head)
+		return true, s.sendEntries(ctx, f, head.Head)
 	}
-	for index, err := range s.candidates(q, next, head.Size) {
+	for index, err := range s.candidates(f.query, f.next, head.Size) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -127,20 +135,20 @@ func (s *Server) sendNews(ctx context.Context, w *eventWriter, q *listQuery, nex
 		if err != nil {
 			return sent, err
 		}
-		if !q.matches(logged.Entry, index) {
+		if !f.query.matches(logged.Entry, index) {
 			continue
 		}
 		if !sent {
-			if err := s.announce(w, head, previous); err != nil {
+			if err := s.announce(f, head); err != nil {
 				return sent, err
 			}
 			sent = true
 		}
-		if err := s.sendEntry(w, logged, head.Head); err != nil {
+		if err := s.sendEntry(f, logged, head.Head); err != nil {
 			return sent, err
 		}
-		if len(w.buf) > maxPooled {
-			if err := w.flush(); err != nil {
+		if len(f.buf) > maxPooled {
+			if err := f.flush(); err != nil {
 				return sent, err
 			}
 		}
@@ -148,43 +156,45 @@ func (s *Server) sendNews(ctx context.Context, w *eventWriter, q *listQuery, nex
 	if !sent {
 		return false, nil
 	}
-	return true, w.flush()
+	return true, f.flush()
 }
 
 // announce writes a tree head.
-func (s *Server) announce(w *eventWriter, head *ledger.Head, previous uint64) error {
-	path, err := s.log.Consistency(previous, head.Size)
+func (s *Server) announce(f *feed, head *ledger.Head) error {
+	path, err := s.log.Consistency(f.previous, head.Size)
 	if err != nil {
 		return err
 	}
-	return w.event(api.EventHead, "", &api.HeadEvent{Head: head.Note, Previous: previous, Path: path})
+	announced := &api.HeadEvent{Head: head.Note, Previous: f.previous, Path: path}
+	f.previous = head.Size
+	return f.event(api.EventHead, "", announced)
 }
 
 // sendEntries writes the entries from next to the head, in blocks, so that the
 // store holds nothing for a client that reads slowly.
-func (s *Server) sendEntries(ctx context.Context, w *eventWriter, next uint64, head merkle.Head) error {
-	for ; next < head.Size; next += streamBlock {
+func (s *Server) sendEntries(ctx context.Context, f *feed, head merkle.Head) error {
+	for next := f.next; next < head.Size; next += streamBlock {
 		for logged, err := range s.log.Entries(ctx, next, min(next+streamBlock, head.Size)) {
 			if err != nil {
 				return err
 			}
-			if err := s.sendEntry(w, logged, head); err != nil {
+			if err := s.sendEntry(f, logged, head); err != nil {
 				return err
 			}
 		}
-		if err := w.flush(); err != nil {
+		if err := f.flush(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Server) sendEntry(w *eventWriter, logged *ledger.Logged, head merkle.Head) error {
+func (s *Server) sendEntry(f *feed, logged *ledger.Logged, head merkle.Head) error {
 	item, err := s.item(logged, head)
 	if err != nil {
 		return err
 	}
-	return w.event(api.EventEntry, strconv.FormatUint(item.Index, 10), item)
+	return f.event(api.EventEntry, strconv.FormatUint(item.Index, 10), item)
 }
 
 // eventWriter writes server-sent events, a block at a time.

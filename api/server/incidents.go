@@ -25,7 +25,7 @@ func parseIncidentQuery(rawQuery string) (incidentQuery, error) {
 	p := parseParams(rawQuery, "state", "agent", "workflow", "before", "limit")
 	q := incidentQuery{
 		state: p.values.Get("state"), agent: entry.Principal(p.name("agent")), wid: entry.WorkflowID(p.name("workflow")),
-		before: p.number("before", 0, entry.MaxInteger), limit: p.limit(incidentsDefault),
+		before: p.number("before", 0, entry.MaxInteger), limit: p.limit(),
 	}
 	if states := incidentStates(); q.state != "" && !slices.Contains(states, q.state) {
 		p.refuse("state", "%.40q is none of %s", q.state, strings.Join(states, ", "))
@@ -169,7 +169,7 @@ func (s *Server) getPlan(_ context.Context, r *request) (*api.Plan, error) {
 // getGraph is GET /v1/workflows/{wid}/graph.
 func (s *Server) getGraph(_ context.Context, r *request) (*api.Graph, error) {
 	p := parseParams(r.query(), "before", "limit")
-	before, limit := p.number("before", 0, entry.MaxInteger), p.limit(pageDefault)
+	before, limit := p.number("before", 0, entry.MaxInteger), p.limit()
 	if err := p.err(); err != nil {
 		return nil, err
 	}

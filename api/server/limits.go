@@ -38,11 +38,8 @@ const (
 	maxEvidence       = 64 << 20
 	maxIssuerEvidence = 16
 
-	pageDefault   = 100
-	agentsDefault = 100
-
-	incidentsDefault = 100
-	historyDefault   = 10
+	pageDefault    = 100
+	historyDefault = 10
 
 	rateDefault          = 5000 // requests a second from one address
 	headerTimeoutDefault = 5 * time.Second

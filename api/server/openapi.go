@@ -198,7 +198,7 @@ func opAgents() *huma.Operation {
 	least, most := 1.0, float64(api.MaxPage)
 	op.Parameters = []*huma.Param{
 		inQuery("after", "principals behind this one, in the order of their bytes", text()),
-		inQuery("limit", "principals a page", &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: agentsDefault}),
+		inQuery("limit", "principals a page", &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: pageDefault}),
 	}
 	respond(op, http.StatusOK, "as of the last commit", api.MediaJSON, nil)
 	return problems(op, entry.Malformed)

@@ -32,7 +32,7 @@ func opIncidents() *huma.Operation {
 		inQuery("agent", "only those that this principal has to do with, by entries of its own or as the agent of members", text()),
 		inQuery("workflow", "only those whose opening signal is of this workflow", text()),
 		inQuery("before", "only those below this id", number()),
-		pageLimit(api.MaxPage, incidentsDefault),
+		pageLimit(api.MaxPage, pageDefault),
 	}
 	respond(op, http.StatusOK, "a page", api.MediaJSON, nil)
 	return problems(op, entry.Malformed)

@@ -79,8 +79,8 @@ func (p *params) number(name string, fallback, limit uint64) uint64 {
 }
 
 // limit reads how many elements a page may have.
-func (p *params) limit(fallback uint64) int {
-	limit := p.number("limit", fallback, api.MaxPage)
+func (p *params) limit() int {
+	limit := p.number("limit", pageDefault, api.MaxPage)
 	if limit == 0 {
 		p.refuse("limit", "a page of 0")
 	}
@@ -192,7 +192,7 @@ func parseListQuery(rawQuery string) (listQuery, error) {
 		before: p.number("before", math.MaxUint64, math.MaxUint64),
 		since:  p.number("since", 0, entry.MaxInteger),
 		until:  p.number("until", 0, entry.MaxInteger),
-		limit:  p.limit(pageDefault),
+		limit:  p.limit(),
 		newest: p.flag("newest"),
 	}
 	q.tags = p.tags()

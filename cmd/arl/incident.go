@@ -279,8 +279,15 @@ func (a *app) printInForce(p *api.Plan) error {
 	return l.close()
 }
 
+// atHand is an incident that is to be decided about.
+type atHand struct {
+	c *connection
+	f *folded
+	v *coord.IncidentView
+}
+
 // withIncident folds the log of a running ledger and finds an incident in it.
-func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use func(*connection, *folded, *coord.IncidentView) error) error {
+func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use func(*atHand) error) error {
 	id, err := parseIncident(arg)
 	if err != nil {
 		return err
@@ -297,6 +304,6 @@ func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use f
 		if err != nil {
 			return err
 		}
-		return use(c, f, v)
+		return use(&atHand{c, f, v})
 	})
 }

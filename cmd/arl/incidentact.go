@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,22 +25,21 @@ type actOptions struct {
 
 	unfounded []string // INDEX=REASON
 	confirmed []uint
-	false     []uint
+	wrong     []uint
 	members   []string
 	refuse    bool
 }
 
-// actCommand returns a verb about one incident that needs a reason and a
-// confirmation.
-func (a *app) actCommand(o *logOptions, act *actOptions, verb, short, long string,
-	run func(context.Context, *connection, *folded, *coord.IncidentView) error) *cobra.Command {
+// verb is what a command that writes about an incident is called.
+type verb struct{ name, short, long string }
+
+// actCommand returns a command that writes about one incident.
+func (a *app) actCommand(o *logOptions, act *actOptions, is verb, run func(context.Context, *atHand) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: verb + " INCIDENT", Short: short, Long: long, Args: cobra.ExactArgs(1),
-		Example: "  arl incident " + verb + " 17 --reason 'checked with the customer' --key ann.key",
+		Use: is.name + " INCIDENT", Short: is.short, Long: is.long, Args: cobra.ExactArgs(1),
+		Example: "  arl incident " + is.name + " 17 --reason 'checked with the customer' --key ann.key",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withIncident(cmd.Context(), o, args[0], func(c *connection, f *folded, v *coord.IncidentView) error {
-				return run(cmd.Context(), c, f, v)
-			})
+			return a.withIncident(cmd.Context(), o, args[0], func(i *atHand) error { return run(cmd.Context(), i) })
 		},
 	}
 	flags := cmd.Flags()
@@ -63,37 +64,37 @@ func (o *actOptions) leavesOut(cmd *cobra.Command) *cobra.Command {
 
 func (a *app) incidentEscalateCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	cmd := a.actCommand(o, &act, "escalate", "Propose a plan to the approvers",
-		"Propose the plan as it is now to the approvers. A proposal before it, and what was answered to it, is void.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			return a.decide(ctx, c, f, v, &act, coord.Order{Act: entry.ActEscalate})
+	cmd := a.actCommand(o, &act, verb{"escalate", "Propose a plan to the approvers",
+		"Propose the plan as it is now to the approvers. A proposal before it, and what was answered to it, is void."},
+		func(ctx context.Context, i *atHand) error {
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActEscalate})
 		})
 	return act.leavesOut(act.needsReason(cmd))
 }
 
 func (a *app) incidentAuthorizeCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	return act.needsReason(a.actCommand(o, &act, "authorize", "Authorize what a quorum has approved",
-		"Authorize the proposal that enough approvers have approved. The coordinator does so by itself; this is for when it\n"+
-			"does not run. Without a quorum, exit code 8.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			if err := quorumOf(v); err != nil {
+	return act.needsReason(a.actCommand(o, &act, verb{"authorize", "Authorize what a quorum has approved",
+		"Authorize the proposal that enough approvers have approved. The coordinator does so by itself; this is for when it\n" +
+			"does not run. Without a quorum, exit code 8."},
+		func(ctx context.Context, i *atHand) error {
+			if err := quorumOf(i.v); err != nil {
 				return err
 			}
-			return a.decide(ctx, c, f, v, &act, coord.Order{Act: entry.ActAuthorize})
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActAuthorize})
 		}))
 }
 
 func (a *app) incidentAmendCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	return act.needsReason(a.actCommand(o, &act, "amend", "Extend a plan in force as a quorum has approved",
-		"Extend the plan in force as the approvers of the proposal that waits have approved. The coordinator does so by\n"+
-			"itself; this is for when it does not run. Without a quorum, exit code 8.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			if err := quorumOf(v); err != nil {
+	return act.needsReason(a.actCommand(o, &act, verb{"amend", "Extend a plan in force as a quorum has approved",
+		"Extend the plan in force as the approvers of the proposal that waits have approved. The coordinator does so by\n" +
+			"itself; this is for when it does not run. Without a quorum, exit code 8."},
+		func(ctx context.Context, i *atHand) error {
+			if err := quorumOf(i.v); err != nil {
 				return err
 			}
-			return a.decide(ctx, c, f, v, &act, coord.Order{Act: entry.ActAmend})
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActAmend})
 		}))
 }
 
@@ -110,14 +111,14 @@ func quorumOf(v *coord.IncidentView) error {
 
 func (a *app) incidentDenyCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	cmd := a.actCommand(o, &act, "deny", "Dismiss an incident: nothing is undone",
-		"Dismiss an incident: nothing is undone, and what was fenced is free again. Every signal is disposed of, as\n"+
-			"inconclusive where nothing else is said; unfounded ones cost their issuer quota.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			return a.decide(ctx, c, f, v, &act, coord.Order{Act: entry.ActDeny, Signals: act.dispositions(v)})
+	cmd := a.actCommand(o, &act, verb{"deny", "Dismiss an incident: nothing is undone",
+		"Dismiss an incident: nothing is undone, and what was fenced is free again. Every signal is disposed of, as\n" +
+			"inconclusive where nothing else is said; unfounded ones cost their issuer quota."},
+		func(ctx context.Context, i *atHand) error {
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny, Signals: act.dispositions(i.v)})
 		})
 	cmd.Flags().UintSliceVar(&act.confirmed, "confirmed", nil, "indexes of signals that were true")
-	cmd.Flags().UintSliceVar(&act.false, "unfounded", nil, "indexes of signals that were not")
+	cmd.Flags().UintSliceVar(&act.wrong, "unfounded", nil, "indexes of signals that were not")
 	return act.needsReason(cmd)
 }
 
@@ -127,7 +128,7 @@ func (o *actOptions) dispositions(v *coord.IncidentView) (list []entry.Dispositi
 	for _, index := range o.confirmed {
 		said[uint64(index)] = "confirmed"
 	}
-	for _, index := range o.false {
+	for _, index := range o.wrong {
 		said[uint64(index)] = "unfounded"
 	}
 	for _, s := range v.Signals {
@@ -138,33 +139,33 @@ func (o *actOptions) dispositions(v *coord.IncidentView) (list []entry.Dispositi
 		}
 		list = append(list, entry.Disposition{Index: s.Index, Disposition: verdict})
 	}
-	for index, verdict := range said { // not of the incident: the rules say so
-		list = append(list, entry.Disposition{Index: index, Disposition: verdict})
+	for _, index := range slices.Sorted(maps.Keys(said)) { // not of the incident: the rules say so
+		list = append(list, entry.Disposition{Index: index, Disposition: said[index]})
 	}
 	return list
 }
 
 func (a *app) incidentOverrideCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	return act.needsReason(a.actCommand(o, &act, "override", "Stop a plan in force",
-		"Stop a plan in force: what nobody has an outcome of is withheld. An operator's word does, or that of as many\n"+
-			"approvers as the policy says.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			return a.decide(ctx, c, f, v, &act, coord.Order{Act: entry.ActOverride})
+	return act.needsReason(a.actCommand(o, &act, verb{"override", "Stop a plan in force",
+		"Stop a plan in force: what nobody has an outcome of is withheld. An operator's word does, or that of as many\n" +
+			"approvers as the policy says."},
+		func(ctx context.Context, i *atHand) error {
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActOverride})
 		}))
 }
 
 func (a *app) incidentReleaseCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	cmd := a.actCommand(o, &act, "release", "Lift the fence around members that have an outcome",
-		"Lift the fence around members that have an outcome, so that others may build on them again. It takes an approver\n"+
-			"who does not own them.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
+	cmd := a.actCommand(o, &act, verb{"release", "Lift the fence around members that have an outcome",
+		"Lift the fence around members that have an outcome, so that others may build on them again. It takes an approver\n" +
+			"who does not own them."},
+		func(ctx context.Context, i *atHand) error {
 			order := coord.Order{Act: entry.ActRelease}
 			for _, member := range act.members {
 				order.Members = append(order.Members, entry.Ref(member))
 			}
-			return a.decide(ctx, c, f, v, &act, order)
+			return a.decide(ctx, i, &act, order)
 		})
 	cmd.Flags().StringSliceVar(&act.members, "member", nil, "execution to release, issuer#id (mandatory)")
 	_ = cmd.MarkFlagRequired("member") // the flag exists
@@ -174,16 +175,16 @@ func (a *app) incidentReleaseCommand(o *logOptions) *cobra.Command {
 
 func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 	var act actOptions
-	cmd := a.actCommand(o, &act, "record", "Close an incident with what came of it",
-		"Close an incident all of whose members have an outcome, with the tally. The coordinator does so by itself; approvers\n"+
-			"may after the deadline. Exit code 11 if not everything was undone.",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			r, err := f.State.DraftRecord(v.ID)
+	cmd := a.actCommand(o, &act, verb{"record", "Close an incident with what came of it",
+		"Close an incident all of whose members have an outcome, with the tally. The coordinator does so by itself; approvers\n" +
+			"may after the deadline. Exit code 11 if not everything was undone."},
+		func(ctx context.Context, i *atHand) error {
+			r, err := i.f.State.DraftRecord(i.v.ID)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "incident %d ends %s: %s\n", v.ID, r.State, tally(r.Tally))
-			if err := a.write(ctx, c, f, &act, r); err != nil {
+			fmt.Fprintf(a.err, "incident %d ends %s: %s\n", i.v.ID, r.State, tally(r.Tally))
+			if err := a.write(ctx, i, &act, r); err != nil {
 				return err
 			}
 			if r.State != coord.Recovered.String() {
@@ -196,13 +197,13 @@ func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 }
 
 // decide drafts a decision, shows what it would do, asks, and registers it.
-func (a *app) decide(ctx context.Context, c *connection, f *folded, v *coord.IncidentView, act *actOptions, order coord.Order) error {
-	order.Incident, order.Reason = v.ID, act.reason
+func (a *app) decide(ctx context.Context, i *atHand, act *actOptions, order coord.Order) error {
+	order.Incident, order.Reason = i.v.ID, act.reason
 	var err error
 	if order.Unfounded, err = parseUnfounded(act.unfounded); err != nil {
 		return err
 	}
-	d, err := f.State.Draft(order, f.now)
+	d, err := i.f.State.Draft(order, i.f.now)
 	if err != nil {
 		return err
 	}
@@ -211,13 +212,13 @@ func (a *app) decide(ctx context.Context, c *connection, f *folded, v *coord.Inc
 		for _, u := range d.Unfounded {
 			without = append(without, u.Index)
 		}
-		if err := a.showPlan(f, v, without, d.Pin.Size); err != nil {
+		if err := a.showPlan(i, without, d.Pin.Size); err != nil {
 			return err
 		}
-	} else if err := a.forPeople(a.err).printObject(nil, incidentFields(v)...); err != nil {
+	} else if err := a.forPeople(a.err).printObject(nil, incidentFields(i.v)...); err != nil {
 		return err
 	}
-	return a.write(ctx, c, f, act, d)
+	return a.write(ctx, i, act, d)
 }
 
 // parseUnfounded reads signals to leave out.
@@ -234,9 +235,9 @@ func parseUnfounded(texts []string) (list []entry.Unfounded, err error) {
 }
 
 // showPlan shows, on stderr, the plan for the signals registered before size.
-func (a *app) showPlan(f *folded, v *coord.IncidentView, without []uint64, size uint64) error {
-	view := f.planAt(v.ID, without, size)
-	if err := a.forPeople(a.err).printPlan(v, server.NewPlan(v.ID, 0, view)); err != nil {
+func (a *app) showPlan(i *atHand, without []uint64, size uint64) error {
+	view := i.f.planAt(i.v.ID, without, size)
+	if err := a.forPeople(a.err).printPlan(i.v, server.NewPlan(i.v.ID, 0, view)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(a.err)
@@ -254,14 +255,14 @@ func (f *folded) planAt(id uint64, without []uint64, size uint64) *coord.PlanVie
 
 // write asks, completes, signs and registers an entry. What the state that was
 // derived here would not admit is not sent.
-func (a *app) write(ctx context.Context, c *connection, f *folded, act *actOptions, body entry.Body) error {
-	signer, err := a.signer(ctx, c, act.signerFlags, principalOperator)
+func (a *app) write(ctx context.Context, i *atHand, act *actOptions, body entry.Body) error {
+	signer, err := a.signer(ctx, i.c, act.signerFlags, principalOperator)
 	if err != nil {
 		return err
 	}
 	h := entry.HeaderOf(body)
-	complete := newHeader(signer.principal, c.root.Origin)
-	h.V, h.Aud, h.JTI, h.Iss, h.Iat = complete.V, complete.Aud, complete.JTI, complete.Iss, f.now/1000
+	complete := newHeader(signer.principal, i.c.root.Origin)
+	h.V, h.Aud, h.JTI, h.Iss, h.Iat = complete.V, complete.Aud, complete.JTI, complete.Iss, i.f.now/1000
 	e, err := entry.New(body)
 	if err != nil {
 		return err
@@ -269,23 +270,23 @@ func (a *app) write(ctx context.Context, c *connection, f *folded, act *actOptio
 	if err := signer.Sign(e); err != nil {
 		return err
 	}
-	if err := f.State.Admit(e, f.Size, f.now); err != nil {
+	if err := i.f.State.Admit(e, i.f.Size, i.f.now); err != nil {
 		return err
 	}
 	if err := a.confirm(fmt.Sprintf("Sign this as %s?", signer.principal), act.yes); err != nil {
 		return err
 	}
-	return a.submit(ctx, c, []*entry.Entry{e}, act.out)
+	return a.submit(ctx, i.c, []*entry.Entry{e}, act.out)
 }
 
 func (a *app) incidentApproveCommand(o *logOptions) *cobra.Command {
 	var act actOptions
 	var hours int64
-	cmd := a.actCommand(o, &act, "approve", "Approve exactly the plan that is proposed, or refuse it",
-		"Approve exactly the plan that the proposal in force stands for, or with --refuse refuse it. The plan is computed here,\n"+
-			"from the log's entries; one with another scope than the proposal's is not signed (exit code 5).",
-		func(ctx context.Context, c *connection, f *folded, v *coord.IncidentView) error {
-			return a.approve(ctx, c, f, v, &act, hours)
+	cmd := a.actCommand(o, &act, verb{"approve", "Approve exactly the plan that is proposed, or refuse it",
+		"Approve exactly the plan that the proposal in force stands for, or with --refuse refuse it. The plan is computed here,\n" +
+			"from the log's entries; one with another scope than the proposal's is not signed (exit code 5)."},
+		func(ctx context.Context, i *atHand) error {
+			return a.approve(ctx, i, &act, hours)
 		})
 	cmd.Flags().BoolVar(&act.refuse, "refuse", false, "refuse it")
 	cmd.Flags().Int64Var(&hours, "hours", 24, "for how long the answer counts")
@@ -293,12 +294,12 @@ func (a *app) incidentApproveCommand(o *logOptions) *cobra.Command {
 }
 
 // approve recomputes the plan that is proposed, shows it, and signs an answer.
-func (a *app) approve(ctx context.Context, c *connection, f *folded, v *coord.IncidentView, act *actOptions, hours int64) error {
-	p := v.Proposal
+func (a *app) approve(ctx context.Context, i *atHand, act *actOptions, hours int64) error {
+	f, v, p := i.f, i.v, i.v.Proposal
 	if p == nil {
 		return withExit(exitConflict, fmt.Errorf("no proposal waits for incident %d, which is %s", v.ID, v.State))
 	}
-	if err := a.showPlan(f, v, p.Unfounded, p.Pin.Size); err != nil {
+	if err := a.showPlan(i, p.Unfounded, p.Pin.Size); err != nil {
 		return err
 	}
 	if plan := f.planAt(v.ID, p.Unfounded, p.Pin.Size); plan.Scope != p.Scope && !act.refuse {
@@ -309,7 +310,7 @@ func (a *app) approve(ctx context.Context, c *connection, f *folded, v *coord.In
 		verdict = "refuse"
 	}
 	fmt.Fprintf(a.err, "%s proposal %d by %s: %d members\n", verdict, p.Ref.Index, p.Issuer, p.Scope.Size)
-	return a.write(ctx, c, f, act, &entry.Approval{
+	return a.write(ctx, i, act, &entry.Approval{
 		Header: entry.Header{Wid: v.Wid}, Incident: v.ID, Proposal: p.Ref, Verdict: verdict, Exp: f.now/1000 + hours*3600, Reason: act.reason,
 	})
 }
