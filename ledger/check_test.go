@@ -256,7 +256,7 @@ func TestStateIsWhatWasSigned(t *testing.T) {
 	must(t, err)
 	for desc, change := range map[string]func(*pebble.DB){
 		"a snapshot that another key signed": func(db *pebble.DB) {
-			state := []byte(s.has[string(chunk)][1:])
+			state := s.has[string(chunk)][1:]
 			signed, err := ledger.SignSnapshot(other, s.snapshotSize(), state)
 			must(t, err)
 			must(t, db.Set(end, signed, pebble.Sync))

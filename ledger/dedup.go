@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
+)
+
+// An entry is the same as another if issuer, jti and payload are (REG-2). Where
+// to look for it: the filter tells nearly all new entries apart, the store has
+// what is committed, recent what was committed since the look-up, the commit in
+// the making the rest.
+
+func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
+	id := binary.BigEndian.AppendUint16(make([]byte, 0, 2+2*entry.MaxName), uint16(len(e.Header.Iss)))
+	id = append(append(id, e.Header.Iss...), e.Header.JTI...)
+	sum := sha256.Sum256(id)
+	key[0] = keyDedup
+	copy(key[1:], sum[:])
+	return key
+}
+
+// lookup finds an entry of the same issuer and jti in the committed log: where
+// it stands, nil if there is none, id-conflict if it says something else.
+func (l *Log) lookup(ctx context.Context, e *entry.Entry) (*Registered, error) {
+	key := dedupKey(e)
+	if l.known.denies(&key) {
+		return nil, nil
+	}
+	index, ok, err := findDedup(l.db, key[:])
+	if err != nil {
+		return nil, fmt.Errorf("ledger: look up %s of %s: %w", e.Header.JTI, e.Header.Iss, err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	// The store shows a commit before it is durable; the view does not.
+	if err := l.Wait(ctx, index+1); err != nil {
+		return nil, err
+	}
+	return l.compare(e, index)
+}
+
+// findDedup is a Get that asks the bloom filters of the lowest level too: nearly
+// all keys asked for are not there.
+func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
+	it, err := r.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return 0, false, err
+	}
+	if ok = it.SeekPrefixGE(key); ok {
+		index = binary.BigEndian.Uint64(it.Value())
+	}
+	return index, ok, classed(it.Close())
+}
+
+// compare tells a duplicate of the entry at index from a conflict with it.
+func (l *Log) compare(e *entry.Entry, index uint64) (*Registered, error) {
+	record, err := get(l.db, entryKey(index))
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
+	}
+	stored, at, err := entry.DecodeRecord(record)
+	if err != nil {
+		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
+	}
+	if string(stored.PAE()) != string(e.PAE()) {
+		return nil, conflict(e, index)
+	}
+	return &Registered{Index: index, At: at, Duplicate: true}, nil
+}
+
+func conflict(e *entry.Entry, index uint64) *entry.Refusal {
+	return entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d, which says something else", e.Header.JTI, e.Header.Iss, index).
+		WithRemedy("give every new object a new jti")
+}
+
+// lookupOrdered is [Log.lookup] against everything that stands before e in the
+// order, the commit in the making included.
+func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key [1 + sha256.Size]byte) (*Registered, error) {
+	index, ok := p.ids[key]
+	if ok {
+		if string(p.entries[index-p.first].PAE()) != string(e.PAE()) {
+			return nil, conflict(e, index)
+		}
+		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
+	}
+	if index, ok = l.order.recent.find(key); ok {
+		return l.compare(e, index)
+	}
+	if s.seen < l.order.recent.since {
+		return l.lookup(context.Background(), e)
+	}
+	return nil, nil
+}
+
+// recent remembers the dedup keys of the newest entries, in two generations, so
+// that the order needs no look-up in the store for what was looked up before.
+type recent struct {
+	since    uint64 // every entry at or above it is remembered
+	next     uint64 // since of the younger generation
+	old, new map[[1 + sha256.Size]byte]uint64
+}
+
+func newRecent(size uint64) *recent {
+	return &recent{since: size, next: size, new: map[[1 + sha256.Size]byte]uint64{}}
+}
+
+func (r *recent) find(key [1 + sha256.Size]byte) (index uint64, ok bool) {
+	if index, ok = r.new[key]; !ok {
+		index, ok = r.old[key]
+	}
+	return index, ok
+}
+
+func (r *recent) add(key [1 + sha256.Size]byte, index uint64) { r.new[key] = index }
+
+// turn starts a new generation when the younger one is full.
+func (r *recent) turn(size uint64) {
+	if len(r.new) < recentSize {
+		return
+	}
+	r.old, r.since = r.new, r.next
+	r.new, r.next = make(map[[1 + sha256.Size]byte]uint64, recentSize), size
+}
