@@ -134,22 +134,28 @@ func (r *recoverer) choose(ctx context.Context) (recovery.Action, error) {
 	}
 	answer := none
 	if len(r.answers) < answersMax-1 { // the last one ends the case
-		var err error
-		if answer, err = r.External.Choose(ctx, Question{&r.h, r.now}); ctx.Err() != nil {
-			return answer, ctx.Err()
-		}
-		if err == nil {
-			if wrong := checkAction(&answer); wrong != nil {
-				err = wrong
-			}
-		}
-		if err != nil {
-			answer = none
-			if r.Notice != nil {
-				r.Notice(fmt.Errorf("case %s: %w", r.c.ID, err))
-			}
+		got, err := r.ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return none, ctx.Err()
+		case err == nil:
+			answer = got
+		case r.Notice != nil:
+			r.Notice(fmt.Errorf("case %s: %w", r.c.ID, err))
 		}
 	}
 	r.answers = append(slices.Clip(r.answers), answer)
 	return answer, nil
+}
+
+// ask takes an answer that is an action.
+func (r *recoverer) ask(ctx context.Context) (recovery.Action, error) {
+	a, err := r.External.Choose(ctx, Question{&r.h, r.now})
+	if err != nil {
+		return a, err
+	}
+	if wrong := checkAction(&a); wrong != nil {
+		return a, wrong
+	}
+	return a, nil
 }

@@ -239,7 +239,10 @@ func TestWorkersChangeNothing(t *testing.T) {
 // context ends says so.
 func TestBatchEndsEarly(t *testing.T) {
 	b := defaultBatch()
-	for range b.Run(t.Context(), "scenario.ndjson", bytes.NewReader(fixture(t))) {
+	for done, err := range b.Run(t.Context(), "scenario.ndjson", bytes.NewReader(fixture(t))) {
+		if err != nil || done.Line != 1 {
+			t.Fatalf("%+v, %v", done, err)
+		}
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())

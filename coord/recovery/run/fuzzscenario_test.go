@@ -20,7 +20,7 @@ func FuzzDecodeCase(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c, err := DecodeCase(line)
 		if err != nil {
-			checkLineError(t, err)
+			_ = checkLineError(t, err)
 			return
 		}
 		checkRoundTrip(t, c)
@@ -80,7 +80,7 @@ func FuzzOutcomeModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := ParseOutcomeModel("model.yaml", text)
 		if err != nil {
-			checkLineError(t, err)
+			_ = checkLineError(t, err)
 			return
 		}
 		q := Request{Case: &Case{ID: "c"}, Step: &Step{ID: "s"}, Way: Way{Strategy: "retry"}, Failure: &Failure{Label: unknown()}}
@@ -100,7 +100,7 @@ func FuzzDecodeTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		trace, err := DecodeTrace(line)
 		if err != nil {
-			checkLineError(t, err)
+			_ = checkLineError(t, err)
 			return
 		}
 		again, err := trace.Encode()

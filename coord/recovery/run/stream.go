@@ -142,7 +142,7 @@ func (j *job[T]) fill(lines *lineReader, most int, seen map[[16]byte]int32) erro
 			wrong = claim(idOf(text[start:]), lines.number, seen)
 		}
 		if wrong != nil {
-			lines.at(wrong)
+			wrong = lines.at(wrong)
 		}
 		j.lines = append(j.lines, jobLine{number: lines.number, start: start, end: len(text), wrong: wrong})
 	}
@@ -181,7 +181,7 @@ func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
 	l, result := &j.lines[i], &j.done[i]
 	result.line = l.number
 	if l.wrong != nil {
-		return nil
+		return nil //nolint:nilerr // it is yielded with its line
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
 	c, wrong := decodeCase(j.text[l.start:l.end])
 	if wrong != nil {
 		wrong.File, wrong.Line, l.wrong = j.file, l.number, wrong
-		return nil
+		return nil //nolint:nilerr // likewise
 	}
 	var err error
 	result.value, err = s.do(ctx, &c)
