@@ -48,6 +48,29 @@ func FuzzListQuery(f *testing.F) {
 	})
 }
 
+// FuzzIncidentQuery is FuzzListQuery for incidents: the next page asks for the
+// same, from another place on.
+func FuzzIncidentQuery(f *testing.F) {
+	for _, seed := range []string{"", "state=open&agent=a%2Fb&workflow=w&before=7&limit=5", "state=lost", "state=FAILED", "limit=0", "limit=1001", "before=-1",
+		"state=open&state=open", "%zz", "agent=%00", ";"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := parseIncidentQuery(raw)
+		if err != nil {
+			if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		_, query, _ := strings.Cut(q.next(17), "?")
+		again, err := parseIncidentQuery(query)
+		if q.before = 17; err != nil || q != again {
+			t.Fatalf("%q is %+v, written %q, read %+v, %v", raw, q, query, again, err)
+		}
+	})
+}
+
 // goodEnvelope is an envelope that is well-formed, and signed by nobody.
 const goodEnvelope = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
 

@@ -134,8 +134,8 @@ func opSubmit(doc huma.API) *huma.Operation {
 	respond(op, http.StatusRequestTimeout, "the request came too slowly", api.MediaProblem, problemSchema())
 	respond(op, http.StatusUnsupportedMediaType, "another Content-Type", api.MediaProblem, problemSchema())
 	return problems(op, entry.Malformed, entry.UnsupportedAlg, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole,
-		entry.NoStanding, entry.WrongAudience, entry.IDConflict, entry.StateConflict, entry.PolicySuperseded, entry.TooLarge,
-		entry.Stale, entry.UnknownSubject, entry.NotReady, entry.InsufficientStorage)
+		entry.NoStanding, entry.WrongAudience, entry.ScopeExceedsPolicy, entry.IDConflict, entry.StateConflict, entry.PolicySuperseded,
+		entry.FencedDependency, entry.StaleEpoch, entry.TooLarge, entry.Stale, entry.UnknownSubject, entry.ScopeMismatch, entry.NotReady, entry.InsufficientStorage)
 }
 
 // filterParams are the filters that an index answers.
