@@ -63,6 +63,9 @@ func scatter(w *world, steps []verify.ChainStep, names []string) (*verify.Bundle
 		}
 	}
 	slices.Sort(places)
+	for i := 1; i < size; i++ {
+		places[i] = max(places[i], places[i-1]+1)
+	}
 	log := filler("entry", largeLog)
 	for i, leaf := range w.leaves {
 		log[places[i]] = merkle.HashLeaf(leaf)

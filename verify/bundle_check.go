@@ -76,10 +76,13 @@ type checking struct {
 
 	decision *entry.Decision
 	decided  *proven
+	earlier  []*entry.Decision // that it amends, the newest first
 	law      law
 	signals  []*proven // the basis
 	execs    map[entry.Ref]*evidence
+	points   []*proven // checkpoints
 	members  []*member
+	byExec   map[entry.Ref]*member
 	steps    map[uint64]*stepVerdict
 }
 

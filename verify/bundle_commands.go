@@ -74,7 +74,7 @@ func (c *checking) lineWaits(m *member) (waits []entry.Ref) {
 		return nil
 	}
 	for _, other := range c.members {
-		if c.mate(m, other) && other.Member.Method == entry.MethodCompensate && other.outcome == nil {
+		if m.mate(other) && other.Member.Method == entry.MethodCompensate && other.outcome == nil {
 			waits = append(waits, other.Member.Exec)
 		}
 	}
@@ -82,8 +82,8 @@ func (c *checking) lineWaits(m *member) (waits []entry.Ref) {
 }
 
 // mate reports whether another member of the agent is on the line of one.
-func (c *checking) mate(m, other *member) bool {
-	return other != m && other.own && other.evidence != nil && c.sameLine(m.evidence.body, other.evidence.body)
+func (m *member) mate(other *member) bool {
+	return other != m && other.own && other.evidence != nil && m.line == other.line
 }
 
 // standing returns the members on the line of one whose effects stand (AGT-5):
@@ -91,7 +91,7 @@ func (c *checking) mate(m, other *member) bool {
 // not.
 func (c *checking) standing(m *member) (standing []entry.Ref) {
 	for _, other := range slices.Backward(c.members) { // by index
-		if !c.mate(m, other) {
+		if !m.mate(other) {
 			continue
 		}
 		undone := other.result == entry.Compensated || other.result == entry.NotExecuted

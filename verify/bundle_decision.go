@@ -164,7 +164,8 @@ func (c *checking) supersedes() error {
 	if d.Supersedes == nil || d.Supersedes.Index >= c.Decision || d.Supersedes.Index <= d.Incident {
 		return c.refuse("SCO-5", "an amend that does not name the decision in force before")
 	}
-	for _, earlier := range c.amended() {
+	c.earlier = c.amended()
+	for _, earlier := range c.earlier {
 		if earlier.Epoch >= d.Epoch {
 			return c.refuse("INC-7", "epoch %d, not above %d of what it amends", d.Epoch, earlier.Epoch)
 		}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +16,9 @@ type member struct {
 	own      bool
 	asked    bool      // another's, that one of the agent's waits for
 	evidence *evidence // of the agent's own, once it is checked
-	point    *proven   // checkpoint of a restore
+	line     lineKey   // that of evidence
+	step     *stepVerdict
+	point    *proven // checkpoint of a restore
 	digest   string
 	refused  *RuleError
 	outcome  *proven
@@ -25,13 +28,18 @@ type member struct {
 // scope proves that the members are of the decision's scope (SCO-5).
 func (c *checking) scope() error {
 	places := make([]merkle.Place, len(c.Members))
+	c.byExec = make(map[entry.Ref]*member, len(c.Members))
 	for i := range c.Members {
 		m := &c.Members[i]
 		places[i] = merkle.Place{Index: m.Place, Leaf: merkle.HashLeaf(m.Member.AppendJSON(nil))}
 		if i > 0 && c.Members[i-1].Member.Index <= m.Member.Index {
 			return broken(stepMembers, "SCO-5", string(m.Member.Exec), "members do not descend by index")
 		}
+		if c.byExec[m.Member.Exec] != nil {
+			return broken(stepMembers, "SCO-5", string(m.Member.Exec), "a second member of the same execution")
+		}
 		c.members = append(c.members, &member{PlanMember: m, own: m.Member.Agent == c.Agent})
+		c.byExec[m.Member.Exec] = c.members[i]
 	}
 	head := merkle.Head{Size: c.decision.Scope.Size, Root: c.decision.Scope.Root}
 	if err := merkle.CheckInclusions(places, head, c.Scope); err != nil {
@@ -46,12 +54,11 @@ func (c *checking) scope() error {
 
 // find returns the member at a place of the scope.
 func (c *checking) find(place uint64) *member {
-	for _, m := range c.members {
-		if m.Place == place {
-			return m
-		}
+	i, ok := slices.BinarySearchFunc(c.members, place, func(m *member, place uint64) int { return cmp.Compare(m.Place, place) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return c.members[i]
 }
 
 // outcomes are what became of members (INC-6).
@@ -72,11 +79,10 @@ func (c *checking) outcomes() error {
 		if o.Incident != c.decision.Incident {
 			return refuse("of incident %d, not %d", o.Incident, c.decision.Incident)
 		}
-		at := slices.IndexFunc(c.members, func(m *member) bool { return m.Member.Exec == o.Exec })
-		if at < 0 {
+		m := c.byExec[o.Exec]
+		if m == nil {
 			return refuse("%s is no member that is shown", o.Exec)
 		}
-		m := c.members[at]
 		agent, _ := o.Exec.Split()
 		switch {
 		case m.outcome != nil:
@@ -156,7 +162,7 @@ func (c *checking) judge(m *member) *RuleError {
 	case e.body.Ref() != m.Member.Exec:
 		return refuse(stepMembers, fmt.Errorf("entry %d is of %s", m.Member.Index, e.body.Ref()))
 	}
-	m.evidence = e
+	m.evidence, m.line, m.step = e, c.lineOf(e.body.Iss, e.body.Wid), c.steps[m.Member.Index]
 	if err := suits(m.Member.Method, e); err != nil {
 		return refuse("SCO-4", err)
 	}
@@ -167,8 +173,7 @@ func (c *checking) judge(m *member) *RuleError {
 			return refuse("SCO-2", err)
 		}
 	}
-	s := c.steps[m.Member.Index]
-	switch {
+	switch s := m.step; {
 	case s == nil:
 		return refuse(stepMembers, fmt.Errorf("%w: a chain from a seed to it", ErrMissing))
 	case s.err != nil:
@@ -212,18 +217,18 @@ func suits(method entry.Method, e *evidence) error {
 
 // restore is SCO-2 for what the agent is to go back to.
 func (c *checking) restore(m *member) error {
-	at := slices.IndexFunc(c.entries, func(p proven) bool {
-		point, ok := p.Body.(*entry.Checkpoint)
-		return ok && entry.NewRef(point.Iss, point.Checkpoint) == m.Member.Checkpoint
+	at := slices.IndexFunc(c.points, func(p *proven) bool {
+		point, _ := p.Body.(*entry.Checkpoint)
+		return entry.NewRef(point.Iss, point.Checkpoint) == m.Member.Checkpoint
 	})
 	if at < 0 {
 		return fmt.Errorf("%w: checkpoint %s", ErrMissing, m.Member.Checkpoint)
 	}
-	p, point, err := c.checkpoint(c.entries[at].Index)
+	p, point, err := c.checkpoint(c.points[at].Index)
 	if err != nil {
 		return err
 	}
-	if !c.onLine(point, m.evidence.body) {
+	if c.lineOf(point.Iss, point.Wid) != m.line {
 		return fmt.Errorf("checkpoint %s is not of its line", m.Member.Checkpoint)
 	}
 	if point.ExpiresAt != 0 && point.ExpiresAt <= c.now {
@@ -250,7 +255,7 @@ func (c *checking) restore(m *member) error {
 // checkpoint.
 func (c *checking) once(m *member) *RuleError {
 	for _, other := range c.members {
-		if !other.own || other.evidence == nil || !c.sameLine(m.evidence.body, other.evidence.body) || other.result == entry.Restored {
+		if other != m && !m.mate(other) || other.result == entry.Restored {
 			continue // what was restored before may have been by an earlier decision
 		}
 		refuse := func(format string, args ...any) *RuleError {
@@ -259,7 +264,7 @@ func (c *checking) once(m *member) *RuleError {
 		if other.Member.Method == entry.MethodRestore && other.Member.Checkpoint != m.Member.Checkpoint {
 			return refuse("its line goes back to %s, and with %s to %s", m.Member.Checkpoint, other.Member.Exec, other.Member.Checkpoint)
 		}
-		if s := c.steps[other.Member.Index]; s != nil && s.Rule == RuleLine && s.Checkpoint != m.point.Index {
+		if s := other.step; s != nil && s.Rule == RuleLine && s.Checkpoint != m.point.Index {
 			return refuse("its line goes back to %s, but the step to %s is by checkpoint %d", m.Member.Checkpoint, other.Member.Exec, s.Checkpoint)
 		}
 		if begun, err := other.evidence.begun(); err == nil && begun <= m.point.Index {
@@ -285,7 +290,7 @@ func (c *checking) alone() error {
 		switch {
 		case m.Member.Method == entry.MethodResidual:
 			return refuse("it cannot be undone")
-		case m.Member.Method == entry.MethodCompensate && !c.steps[m.Member.Index].direct:
+		case m.Member.Method == entry.MethodCompensate && !m.step.direct:
 			return refuse("it is to be compensated only because its line goes back")
 		}
 	}

@@ -47,7 +47,7 @@ func variants(value any) (list []any) {
 	switch value := value.(type) {
 	case string:
 		list = append(list, "")
-		for i := 0; i < len(value); i += 1 + len(value)/8 {
+		for i := 0; i < len(value); i += 1 + len(value)/4 {
 			c := byte('A')
 			if value[i] == c {
 				c = 'B'
@@ -169,7 +169,7 @@ func (m *mutator) swap(name string, other *verify.Bundle) {
 
 // TestBundleMutations changes every value of good bundles.
 func TestBundleMutations(t *testing.T) {
-	some := []string{"good-automatic", "good-approved", "good-amended", "good-first-contact", "good-since", "good-whole-line", "good-by", "good-witnessed"}
+	some := []string{"good-automatic", "good-approved", "good-amended", "good-whole-line", "good-by", "good-witnessed"}
 	for _, c := range goodCases() {
 		if !slices.Contains(some, c.name) {
 			continue

@@ -36,6 +36,8 @@ func memberCases() []bundleCase {
 		{name: "member-misplaced", desc: "a member at another place", scene: automatic,
 			change: func(_ *world, b *verify.Bundle) { b.Members[len(b.Members)-1].Place++ }, want: "AGT-3 SCO-5"},
 		{name: "members-ascend", desc: "a decision commits to members in the wrong order", scene: automatic, prepare: planned("worker#draft", func(m *entry.Member) { m.Index = 99 }), want: "AGT-3 SCO-5"},
+		{name: "member-twice", desc: "a decision commits to two members of one execution", scene: automatic,
+			prepare: planned("worker#note", func(m *entry.Member) { m.Exec = "worker#memo" }), want: "AGT-3 SCO-5"},
 		{name: "leaf-hash-other", desc: "the leaf hash is that of another entry", scene: automatic,
 			prepare: planned("worker#note", func(m *entry.Member) { m.LeafHash[0] ^= 1 }), want: "worker#note: AGT-3"},
 		{name: "index-of-a-later-entry", desc: "the index is that of a later entry of the execution", scene: automatic,

@@ -34,7 +34,7 @@ func TestBundleEveryMember(t *testing.T) {
 			t.Parallel()
 			refused, passed := map[string]bool{}, map[string]bool{}
 			for _, path := range membersOf(t, name) {
-				for variant := range 12 {
+				for variant := range 10 {
 					got, done := changedMember(t, name, path, variant)
 					if done {
 						break
@@ -99,7 +99,7 @@ func changedMember(t *testing.T, name, path string, variant int) (got string, do
 			tree := payloadTree(t, body)
 			done = true
 			walk("", tree, nil, nil, func(n node) {
-				list := append(variants(n.value), reasonable(n.value)...)
+				list := append(reasonable(n.value), variants(n.value)...)
 				if strings.TrimPrefix(n.path, "/") == path && variant < len(list) && done {
 					done, malformed = false, reflect.DeepEqual(n.value, list[variant])
 					n.set(list[variant])

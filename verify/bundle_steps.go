@@ -17,12 +17,15 @@ type evidence struct {
 	outcome entry.Progress // of final
 }
 
-// evidenceOf collects executions by reference. Later entries of one must say
+// evidenceOf collects checkpoints, and executions by reference. Later entries of one must say
 // what its first does (EXE-1).
 func (c *checking) evidenceOf() error {
 	c.execs = map[entry.Ref]*evidence{}
 	for i := range c.entries {
 		p := &c.entries[i]
+		if p.Kind == entry.KindCheckpoint {
+			c.points = append(c.points, p)
+		}
 		x, ok := p.Body.(*entry.Execution)
 		if !ok {
 			continue
@@ -188,7 +191,7 @@ func (c *checking) founded(signal uint64) bool {
 	if !unfounded(c.decision, signal) {
 		return true
 	}
-	return slices.ContainsFunc(c.amended(), func(d *entry.Decision) bool { return !unfounded(d, signal) && signal < d.Pin.Size })
+	return slices.ContainsFunc(c.earlier, func(d *entry.Decision) bool { return !unfounded(d, signal) && signal < d.Pin.Size })
 }
 
 // since is the range of SCO-3.
@@ -266,11 +269,23 @@ func (c *checking) rolledBack(s *stepVerdict, from, e *evidence) error {
 	return c.behind(s.Checkpoint, from, e)
 }
 
-// sameLine reports whether two executions are of one agent, and of one workflow
-// unless its span is agent.
+// lineKey names a line (SCO-2): an agent's executions in one workflow, or in all
+// of them, where its span is agent.
+type lineKey struct {
+	agent entry.Principal
+	wid   entry.WorkflowID
+}
+
+func (c *checking) lineOf(agent entry.Principal, wid entry.WorkflowID) lineKey {
+	if c.chain.agents[agent].span == entry.SpanAgent {
+		wid = ""
+	}
+	return lineKey{agent, wid}
+}
+
+// sameLine reports whether two executions are on one line.
 func (c *checking) sameLine(a, b *entry.Execution) bool {
-	agent, _ := c.chain.Agent(a.Iss)
-	return a.Iss == b.Iss && (a.Wid == b.Wid || agent.Span == entry.SpanAgent)
+	return c.lineOf(a.Iss, a.Wid) == c.lineOf(b.Iss, b.Wid)
 }
 
 // begun returns the index at which an execution began: that of its first entry
@@ -331,10 +346,9 @@ func (c *checking) nowhere(from *evidence) error {
 		return err
 	}
 	usable := c.decided.RegisteredAt + c.law.deadlineMaxMS
-	for i := range c.entries {
-		p := &c.entries[i]
-		point, ok := p.Body.(*entry.Checkpoint)
-		if ok && p.Index < before && c.onLine(point, from.body) && (point.ExpiresAt == 0 || point.ExpiresAt > usable) {
+	for _, p := range c.points {
+		point, _ := p.Body.(*entry.Checkpoint)
+		if p.Index < before && c.onLine(point, from.body) && (point.ExpiresAt == 0 || point.ExpiresAt > usable) {
 			return fmt.Errorf("the line has a checkpoint at %d to go back to", p.Index)
 		}
 	}
@@ -357,6 +371,5 @@ func (c *checking) checkpoint(index uint64) (*proven, *entry.Checkpoint, error) 
 
 // onLine reports whether a checkpoint is of the line of an execution.
 func (c *checking) onLine(point *entry.Checkpoint, x *entry.Execution) bool {
-	agent, _ := c.chain.Agent(x.Iss)
-	return point.Iss == x.Iss && (point.Wid == x.Wid || agent.Span == entry.SpanAgent)
+	return c.lineOf(point.Iss, point.Wid) == c.lineOf(x.Iss, x.Wid)
 }

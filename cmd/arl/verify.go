@@ -18,21 +18,25 @@ import (
 
 func (a *app) verifyCommand() *cobra.Command {
 	var t target
+	var b bundleFlags
 	cmd := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Check receipts and proofs offline",
 		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs and tree heads offline, against a\n" +
 			"pinned root: that of a profile, or of --root. Says what was checked and what was not. - is standard input.\n" +
-			"The directory of a run that was recorded in a ledger is checked as a whole: report, traces, entries, tree head.",
+			"The directory of a run that was recorded in a ledger is checked as a whole: report, traces, entries, tree head.\n" +
+			"So is an authorization bundle: what it tells its agent to undo, and by which rules.",
 		Example: "  arl verify receipt.json",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.verify(&t, args) },
+		RunE:    func(_ *cobra.Command, args []string) error { return a.verify(&t, b, args) },
 	}
 	t.registerRoot(cmd.Flags())
+	cmd.Flags().StringVar(&b.accepted, "accepted", "", "file with what the agent has accepted before, for a bundle (default: nothing)")
+	cmd.Flags().StringVar(&b.at, "at", "", "time at which the agent looks at a bundle, such as 2026-11-21T09:30:00Z (default: now)")
 	return cmd
 }
 
-func (a *app) verify(t *target, files []string) error {
+func (a *app) verify(t *target, b bundleFlags, files []string) error {
 	if info, err := os.Stat(files[0]); err == nil && info.IsDir() {
 		if len(files) > 1 {
 			return usage("%s is the directory of a run: pass it alone", files[0])
@@ -48,6 +52,9 @@ func (a *app) verify(t *target, files []string) error {
 		data, err := a.readInput(name, verify.MaxFile)
 		if err != nil {
 			return err
+		}
+		if bundle, is := asBundle(data); is && len(files) == 1 {
+			return a.verifyBundle(root, b, bundle)
 		}
 		if err := m.Add(name, data); err != nil {
 			return err

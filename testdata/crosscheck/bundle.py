@@ -601,6 +601,7 @@ class Check:
         members = self.b["members"]
         indexes = [m["member"]["index"] for m in members]
         need(all(a > b for a, b in zip(indexes, indexes[1:])), "AGT-3", "SCO-5")
+        need(len({m["member"]["exec"] for m in members}) == len(members), "AGT-3", "SCO-5")
         leaves = {m["place"]: hash_leaf(check.canonical(m["member"]).encode()) for m in members}
         proof = [strict_base64(h) for h in self.b["scope"]]
         head = self.d["scope"]

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// bundleFlags say whose eyes an authorization bundle is looked at with.
+type bundleFlags struct {
+	accepted string
+	at       string
+}
+
+// asBundle returns what is in a file as the text of an authorization bundle,
+// told by its members. White space between them is forgiven.
+func asBundle(data []byte) (bundle []byte, is bool) {
+	var members map[string]jsontext.Value
+	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) || json.Unmarshal(data, &members) != nil {
+		return nil, false
+	}
+	_, inclusion := members["inclusion"]
+	_, steps := members["steps"]
+	value := jsontext.Value(bytes.TrimSpace(data))
+	return value, inclusion && steps && value.Compact() == nil
+}
+
+// verifyBundle explains what an authorization bundle tells its agent to do, and
+// by which rules.
+func (a *app) verifyBundle(root verify.Root, flags bundleFlags, data []byte) error {
+	b, err := verify.DecodeBundle(data)
+	if err != nil {
+		return err
+	}
+	accepted := verify.Accepted{Root: root}
+	if flags.accepted != "" {
+		text, err := a.readInput(flags.accepted, verify.MaxAccepted)
+		if err != nil {
+			return err
+		}
+		if accepted, err = verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+			return fmt.Errorf("%s: %w", flags.accepted, err)
+		}
+		if accepted.Root.Origin != root.Origin || accepted.Root.Genesis != root.Genesis {
+			return withExit(exitVerification, fmt.Errorf("%s: of another ledger than the one that is pinned", flags.accepted))
+		}
+		accepted.Root = root
+	}
+	now := time.Now()
+	if flags.at != "" {
+		if now, err = time.Parse(time.RFC3339, flags.at); err != nil {
+			return usage("--at %s: want a time such as 2026-11-21T09:30:00Z", flags.at)
+		}
+	}
+	v, err := b.Check(accepted, now.UnixMilli())
+	if printErr := a.printBundle(b, &v, err); printErr != nil {
+		return printErr
+	}
+	return bundleError(err)
+}
+
+// bundleError gives a broken rule its exit code, and keeps heads that nothing
+// reconciles as evidence.
+func bundleError(err error) error {
+	rule, ok := errors.AsType[*verify.RuleError](err)
+	_, fork := errors.AsType[*verify.ForkError](err)
+	switch {
+	case !ok || fork: // which keeps its own evidence
+		return err
+	case len(rule.Heads) == 2:
+		return &inconsistency{"heads", forkEvidence{rule.Cause.Error(), rule.Heads[0], rule.Heads[1]}, err}
+	}
+	return withExit(exitVerification, err)
+}
+
+// verifiedBundle is a [verify.Verdict] as it is printed.
+type verifiedBundle struct {
+	Agent      entry.Principal `json:"agent"`
+	Incident   uint64          `json:"incident,omitzero"`
+	Decision   *entry.LogRef   `json:"decision,omitempty"`
+	Act        entry.Act       `json:"act,omitempty"`
+	Epoch      int64           `json:"epoch"`
+	ExpiresAt  int64           `json:"expires_at,omitzero"`
+	DeadlineAt int64           `json:"deadline_at,omitzero"`
+	Confirmed  bool            `json:"confirmed"`
+	Commands   []bundleCommand `json:"commands"`
+	Checked    []bundleRule    `json:"checked"`
+	NotChecked []string        `json:"not_checked"`
+	Warnings   []string        `json:"warnings"`
+	Refused    string          `json:"refused,omitempty"` // why all of it is
+}
+
+type bundleCommand struct {
+	Exec       entry.Ref    `json:"exec"`
+	Method     entry.Method `json:"method"`
+	Checkpoint entry.Ref    `json:"checkpoint,omitempty"`
+	Digest     string       `json:"digest,omitempty"`
+	Chain      []string     `json:"chain"`
+	Standing   []entry.Ref  `json:"standing"`
+	Released   bool         `json:"released"`
+	Waits      []entry.Ref  `json:"waits"`
+	Result     entry.Result `json:"result,omitempty"`
+	Refused    string       `json:"refused,omitempty"`
+}
+
+type bundleRule struct {
+	Step   string `json:"step"`
+	Rule   string `json:"rule"`
+	Count  int    `json:"count"`
+	Detail string `json:"detail"`
+}
+
+func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) error {
+	out := verifiedBundle{Agent: b.Agent, Incident: v.Incident, Act: v.Act, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
+		Confirmed: v.Confirmed, Commands: []bundleCommand{}, Checked: []bundleRule{},
+		NotChecked: append([]string{}, v.NotChecked...), Warnings: append([]string{}, v.Warnings...)}
+	if v.Decision != (entry.LogRef{}) {
+		out.Decision = &v.Decision
+	}
+	if refused != nil {
+		out.Refused = refused.Error()
+	}
+	for i := range v.Commands {
+		out.Commands = append(out.Commands, showCommand(&v.Commands[i]))
+	}
+	for _, p := range v.Checked {
+		out.Checked = append(out.Checked, bundleRule(p))
+	}
+	if a.settings.output == outputJSON {
+		return a.printJSON(out)
+	}
+	return a.printText(out.text(v))
+}
+
+func showCommand(c *verify.Command) bundleCommand {
+	shown := bundleCommand{Exec: c.Exec, Method: c.Method, Checkpoint: c.Checkpoint, Digest: c.Digest, Chain: []string{},
+		Standing: append([]entry.Ref{}, c.Standing...), Released: c.Released, Waits: append([]entry.Ref{}, c.Waits...), Result: c.Result}
+	for _, s := range c.Chain {
+		shown.Chain = append(shown.Chain, fmt.Sprintf("%s: entry %d from %d", s.Rule, s.Exec, s.From))
+	}
+	if c.Refused != nil {
+		shown.Refused = c.Refused.Error()
+	}
+	return shown
+}
+
+func (out *verifiedBundle) text(v *verify.Verdict) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bundle for %s", out.Agent)
+	if out.Decision != nil {
+		fmt.Fprintf(&b, ": %s of incident %d at entry %d, epoch %d, until %s", out.Act, out.Incident, out.Decision.Index, out.Epoch, instant(out.ExpiresAt))
+	}
+	b.WriteString("\n")
+	for i := range out.Commands {
+		fmt.Fprintf(&b, "  %s\n", out.Commands[i].line())
+	}
+	b.WriteString("\nchecked\n")
+	for _, p := range v.Checked {
+		fmt.Fprintf(&b, "  %s\n", p)
+	}
+	if out.Refused == "" {
+		b.WriteString("\nnot checked\n")
+		for _, text := range out.NotChecked {
+			fmt.Fprintf(&b, "  - %s\n", text)
+		}
+	}
+	for _, text := range out.Warnings {
+		fmt.Fprintf(&b, "\nWARNING: %s\n", text)
+	}
+	return b.String()
+}
+
+// line says in words what a command is.
+func (c *bundleCommand) line() string {
+	text := fmt.Sprintf("%s: %s", c.Exec, c.Method)
+	if c.Checkpoint != "" {
+		text += " to " + string(c.Checkpoint)
+	}
+	switch {
+	case c.Refused != "":
+		return text + ", REFUSED: " + c.Refused
+	case c.Result != "":
+		text += ", has the outcome " + string(c.Result)
+	case c.Released:
+		text += ", released"
+	default:
+		text += ", waits for " + joinRefs(c.Waits)
+	}
+	if len(c.Standing) > 0 {
+		text += "; what stands: " + joinRefs(c.Standing)
+	}
+	return text + " (" + strings.Join(c.Chain, ", ") + ")"
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"charm.land/fang/v2"
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"recoveryledger/verify"
+)
+
+// bundleFiles writes the case of a bundle vector as the files that a user has.
+func bundleFiles(t *testing.T, name string) (now string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", "bundle", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		t.Fatal(err)
+	}
+	var vector struct {
+		Case struct {
+			Accepted verify.Accepted `json:"accepted"`
+			Bundle   verify.Bundle   `json:"bundle"`
+		} `json:"case"`
+	}
+	if err := jsonv2.Unmarshal(compact.Bytes(), &vector); err != nil {
+		t.Fatal(err)
+	}
+	accepted, b := vector.Case.Accepted, vector.Case.Bundle
+	t.Chdir(t.TempDir())
+	t.Setenv("ARL_HOME", t.TempDir())
+	for file, encode := range map[string]func() ([]byte, error){"root.json": accepted.Root.Encode, "accepted.json": accepted.Encode, "bundle.json": b.Encode} {
+		text, err := encode()
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "2026-09-21T14:14:00Z"
+}
+
+// runARL runs a command line and returns what it prints and its exit code.
+func runARL(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	a := newApp(strings.NewReader(""), &out, &messages)
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		a.printError(&messages, fang.Styles{}, err)
+	}
+	return out.String(), messages.String(), exitCode(err)
+}
+
+// TestVerifyBundle reads what arl verify says of bundles.
+func TestVerifyBundle(t *testing.T) {
+	at := bundleFiles(t, "good-approved")
+	line := []string{"verify", "bundle.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at}
+	stdout, stderr, code := runARL(t, line...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for _, want := range []string{
+		"bundle for worker: authorize of incident 25 at entry 29, epoch 1, until 2026-09-21T14:43:49.000Z\n",
+		"worker#charge: compensate, has the outcome compensated (SCO-3: entry 12 from 25, SCO-1: entry 13 from 12, SCO-1: entry 19 from 13)\n",
+		"worker#draft: restore to worker#c0, released; what stands: worker#mail (",
+		"AGT-1 inclusion (21): ", "AGT-2 INC-5 (2): distinct approvers", "AGT-3 SCO-5 (6): ", "not checked\n  - witnesses: ", "a newer usable checkpoint",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	stdout, _, _ = runARL(t, append(line, "--output", "json")...)
+	var out verifiedBundle
+	if err := jsonv2.Unmarshal([]byte(stdout), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Incident != 25 || len(out.Commands) != 6 || len(out.Checked) < 15 || !out.Confirmed || out.Refused != "" {
+		t.Errorf("%+v", out)
+	}
+	stdout, stderr, code = runARL(t, append(line[:len(line)-1], "2026-09-21T15:00:00Z")...)
+	if code != exitVerification || !strings.Contains(stderr, "AGT-2: decision 29: exp") || !strings.Contains(stdout, "AGT-2 TRU-3 (1)") || strings.Contains(stdout, "not checked\n") {
+		t.Errorf("late: exit %d: %s\n%s", code, stderr, stdout)
+	}
+	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--at", at); code != exitVerification || !strings.Contains(stderr, "no head was accepted before") {
+		t.Errorf("nothing accepted: exit %d: %s", code, stderr)
+	}
+	if _, _, code = runARL(t, append(line[:len(line)-1], "noon")...); code != exitUsage {
+		t.Errorf("no time: exit %d", code)
+	}
+	if _, _, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "missing.json"); code != exitNotFound {
+		t.Errorf("no state: exit %d", code)
+	}
+	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "root.json"); code != exitVerification || !strings.Contains(stderr, "root.json") {
+		t.Errorf("another state: exit %d: %s", code, stderr)
+	}
+}
+
+// TestVerifyBundleFirst looks at a bundle with nothing accepted before, written
+// over several lines, and at one whose head contradicts the accepted one.
+func TestVerifyBundleFirst(t *testing.T) {
+	at := bundleFiles(t, "good-automatic")
+	text, err := os.ReadFile("bundle.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spaced bytes.Buffer
+	if err := json.Indent(&spaced, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("spaced.json", spaced.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runARL(t, "verify", "spaced.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at); code != exitOK {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	cut := bytes.Replace(text, []byte(`"consistency":["`), []byte(`"consistency":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","`), 1)
+	if err := os.WriteFile("fork.json", cut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := runARL(t, "verify", "fork.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at)
+	if code != exitInconsistent || !strings.Contains(stderr, "Evidence: ") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
