@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -83,10 +84,30 @@ func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error)
 }
 
 // Plan returns what the server says is to be undone for an incident: the plan in
-// force, or if there is none, what a decision would have now. Nothing proves it
-// but a decision that was verified, of whose scope it must have the root.
+// force, or if there is none, what a decision would have now. Its members give
+// the scope that it names, so that a verified decision with that scope proves
+// them; nothing proves the rest.
 func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
-	return get[api.Plan](ctx, c, pathOf("v1", "incidents", id, "plan"), maxAnswer)
+	plan, err := get[api.Plan](ctx, c, pathOf("v1", "incidents", id, "plan"), maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := merkle.NewFrontier(0, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range plan.Members {
+		m := &plan.Members[i]
+		leaf := entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method}
+		if err := tree.Append(merkle.HashLeaf(leaf.AppendJSON(nil)), func(uint, uint64, merkle.Hash) {}); err != nil {
+			return nil, err
+		}
+	}
+	head, err := tree.Head()
+	if err == nil && (plan.Incident != id || head != merkle.Head(plan.Scope)) {
+		err = malformed("the plan of incident %d: its members give the scope %s of %d", id, head.Root, head.Size)
+	}
+	return plan, err
 }
 
 // Workflow yields what the server says of the executions of a workflow, the

@@ -22,8 +22,9 @@ const (
 	// incidentBlock how many of them at once.
 	maxIncidentScan = 4096
 	incidentBlock   = 128
-	// maxHistory is the number of incidents that a page of a history covers.
-	maxHistory = 100
+	// maxHistory is the number of incidents that a page of a history covers: each
+	// has up to 64 signals and a plan, and every entry gets its proof.
+	maxHistory = 20
 	// maxStreams is the number of event streams at a time, maxClientStreams that
 	// of one client.
 	maxStreams       = 1024
