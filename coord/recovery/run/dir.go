@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -140,12 +141,22 @@ func (d *Dir) configure(config []byte) error {
 
 // open opens the files that grow, and gives the traces that are there to add.
 func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
-	if d.traces, err = openWhole(d.file(TracesFile), add); err != nil {
+	most := math.MaxInt
+	if record {
+		// A case counts that stands in both files.
+		if d.record, most, err = openLines(d.file(RecordFile), most, nil); err != nil {
+			return err
+		}
+		if err := d.record.Close(); err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+	}
+	if d.traces, most, err = openLines(d.file(TracesFile), most, d.decoded(add)); err != nil {
 		return err
 	}
 	d.out.Reset(d.traces)
 	if record {
-		if d.record, err = openWhole(d.file(RecordFile), nil); err != nil {
+		if d.record, _, err = openLines(d.file(RecordFile), most, nil); err != nil {
 			return err
 		}
 		d.also.Reset(d.record)
@@ -153,56 +164,50 @@ func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
 	return nil
 }
 
+// decoded gives the traces on lines to add.
+func (d *Dir) decoded(add func(*Trace, []byte) error) func(number int, line []byte) error {
+	return func(number int, line []byte) error {
+		trace, err := DecodeTrace(line)
+		if wrong, ok := errors.AsType[*Error](err); ok {
+			wrong.File, wrong.Line = d.file(TracesFile), number
+		}
+		if err != nil {
+			return err
+		}
+		return add(&trace, line)
+	}
+}
+
 func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
 
-// openWhole opens a file of lines for appending, after its last whole line: a
-// crash may have cut the one behind.
-func openWhole(path string, add func(*Trace, []byte) error) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// openLines opens a file for appending behind its whole lines, at most so many: a
+// crash may have cut the one behind. Each is given to take, if there is one.
+func openLines(path string, most int, take func(number int, line []byte) error) (f *os.File, lines int, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, 0, fmt.Errorf("run: %w", err)
 	}
-	end, err := readTraces(path, f, add)
-	if err == nil {
+	in, end := bufio.NewReaderSize(f, 64<<10), int64(0)
+	for lines < most && err == nil {
+		var line []byte
+		if line, err = in.ReadBytes('\n'); err != nil {
+			break
+		}
+		end += int64(len(line))
+		if lines++; take != nil {
+			err = take(lines, line[:len(line)-1])
+		}
+	}
+	if err == nil || errors.Is(err, io.EOF) {
 		err = f.Truncate(end)
 	}
 	if err == nil {
 		_, err = f.Seek(end, io.SeekStart)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return f, nil
-}
-
-// readTraces gives the whole lines of a file to add, if there is one, and
-// returns where the last one ends.
-func readTraces(path string, r io.Reader, add func(*Trace, []byte) error) (end int64, err error) {
-	in := bufio.NewReaderSize(r, 64<<10)
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return end, nil
-		}
-		if err != nil {
-			return end, fmt.Errorf("run: read %s: %w", path, err)
-		}
-		end += int64(len(line))
-		if add == nil {
-			continue
-		}
-		line = line[:len(line)-1]
-		trace, err := DecodeTrace(line)
-		if wrong, ok := errors.AsType[*Error](err); ok {
-			wrong.File, wrong.Line = path, number
-		}
-		if err != nil {
-			return end, err
-		}
-		if err := add(&trace, line); err != nil {
-			return end, err
-		}
-	}
+	return f, lines, nil
 }
 
 // add appends the trace of a case.
@@ -218,7 +223,7 @@ func (d *Dir) add(done *Done) error {
 		_, err = d.also.Write(append(line, '\n'))
 	}
 	if err == nil {
-		err = errors.Join(d.out.Flush(), d.also.Flush()) // what was really done is not done twice
+		err = errors.Join(d.also.Flush(), d.out.Flush()) // what was really done is not done twice
 	}
 	if err != nil {
 		return fmt.Errorf("run: write record: %w", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,4 +148,43 @@ func FuzzDecodeAnswer(f *testing.F) {
 			t.Fatalf("%+v", a)
 		}
 	})
+}
+
+// A crash may leave the record a case ahead of the traces, or behind: what stands
+// in both counts, and the run ends as one that was not cut off.
+func TestRecordAndTracesAreResumedTogether(t *testing.T) {
+	start := func(dir string) *Run {
+		r := newTestRun(t, string(fixture(t)), dir)
+		r.Strategy, r.External = []string{"retries"}, always(recovery.Action{Strategy: recovery.Retry})
+		return r
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	if _, err := start(whole).Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lines := func(name string, n int) []byte {
+		text, err := os.ReadFile(filepath.Join(whole, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), n+1)[:n], nil)
+	}
+	for _, cut := range [][2]int{{10, 11}, {11, 10}, {0, 3}, {3, 0}} {
+		dir := filepath.Join(t.TempDir(), "run")
+		r := start(dir)
+		for i, name := range []string{TracesFile, RecordFile} {
+			if err := os.WriteFile(filepath.Join(dir, name), append(lines(name, cut[i]), "{\"torn"...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.Do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(content(t, whole), content(t, dir)); diff != "" {
+			t.Errorf("cut at %v (-whole +resumed):\n%s", cut, diff)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, RecordFile)); err != nil || !bytes.Equal(got, lines(RecordFile, 100)) {
+			t.Errorf("cut at %v: the record is another one (%v)", cut, err)
+		}
+	}
 }
