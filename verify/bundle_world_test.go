@@ -292,3 +292,12 @@ func nodesOf(leaves []merkle.Hash) merkle.NodeReader {
 func (w *world) place(ref string) uint64 {
 	return uint64(slices.IndexFunc(w.members, func(m entry.Member) bool { return string(m.Exec) == ref }))
 }
+
+// exampleTB is for examples, which have no testing.TB of their own.
+type exampleTB struct{ testing.TB }
+
+// Helper does nothing.
+func (exampleTB) Helper() {}
+
+// Fatal panics.
+func (exampleTB) Fatal(args ...any) { panic(args) }

@@ -19,6 +19,9 @@
 // fails is a [*StepError]; two signed heads that cannot both be true are a
 // [*ForkError], and evidence.
 //
+// What an agent must see before it undoes anything is a [Bundle], checked by
+// [Bundle.Check] against what it has [Accepted]: AGT-1 to AGT-3 of the protocol.
+//
 // Sources: c2sp.org/signed-note, c2sp.org/tlog-checkpoint, c2sp.org/tlog-proof,
 // RFC 6962.
 package verify
