@@ -72,7 +72,9 @@ func TestIncidents(t *testing.T) {
 	if denied.State != "DISMISSED" || plan.Decision != ids[0]+1 || len(plan.Members) != 1 {
 		t.Fatalf("%+v, %+v", denied, plan)
 	}
-	n.tamper("/v1/incidents/", func(body []byte) []byte { return bytes.Replace(body, []byte(`"method":"none"`), []byte(`"method":"cancel"`), 1) })
+	n.tamper("/v1/incidents/", func(body []byte) []byte {
+		return bytes.Replace(body, []byte(`"method":"none"`), []byte(`"method":"cancel"`), 1)
+	})
 	if _, err := c.Plan(t.Context(), ids[0]); !errors.Is(err, client.ErrMalformed) {
 		t.Fatalf("a member that is not of the scope: %v", err)
 	}
