@@ -45,8 +45,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 			"the failure taxonomy. Unknown is left out, never invented. Files are read as streams; - is standard input. The\n" +
 			"format ledger takes the incidents of a log instead, of --url, or with --data of a stopped one.\n" +
 			"The exit code is 2 if something could not be used.",
-		Example: "  arl scenario import --format otlp traces.json > scenario.ndjson\n" +
-			"  arl scenario import --format ledger --since 2026-11-01T00:00:00Z > incidents.ndjson",
+		Example: "  arl scenario import --format otlp traces.json > scenario.ndjson",
 		RunE: func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
