@@ -46,7 +46,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 			"format ledger takes the incidents of a log instead, of --url, or with --data of a stopped one.\n" +
 			"The exit code is 2 if something could not be used.",
 		Example: "  arl scenario import --format otlp traces.json > scenario.ndjson",
-		RunE: func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
+		RunE:    func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", "", "otlp|openai-chat|attempts|toolbench|galaxy|ledger (mandatory)")
