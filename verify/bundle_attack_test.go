@@ -205,6 +205,19 @@ func goodCases() []bundleCase {
 			prepare: before("charged back", revoke("bert", nil)), change: with("revoked bert")},
 		{name: "good-since", desc: "the monitor's signal reaches back to what the worker did before", scene: ranged},
 		{name: "good-whole-line", desc: "no checkpoint is usable: all of the line is in the plan, and approved", scene: wholeLine},
+		{name: "good-span-agent", desc: "the agent's span is the agent: its line is what it did in all workflows", scene: automatic,
+			prepare: func(w *world) {
+				hook("worker", func(a *entry.Agent) { a.Span = entry.SpanAgent })(w)
+				elsewhere(w, "worker#memo")
+			}},
+		{name: "good-restored", desc: "one restore of the line is done already", scene: restored},
+		{name: "good-compromised-later", desc: "an approver's key is revoked after the decision, as compromised since before: its used approval stands, with a warning",
+			scene: approved, prepare: before("charged back", func(w *world) {
+				since := w.at["proposal"]
+				revoke("bert", &since)(w)
+			}), change: with("revoked bert")},
+		{name: "good-approver-is-agent", desc: "who approved is an agent too: that it owns no other member is not checked", scene: approved,
+			prepare: hook("bert", func(a *entry.Agent) { a.Roles = []entry.Role{entry.RoleApprover, entry.RoleAgent} })},
 		{name: "good-by", desc: "a compensable execution takes the line further back than the reversible one that takes it back at all", scene: further},
 		{name: "good-witnessed", desc: "two of three witnesses have cosigned the head", scene: automatic,
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), change: cosign(60, "w1", "w2")},
@@ -214,6 +227,12 @@ func goodCases() []bundleCase {
 // before logs something ahead of the entry with a name.
 func before(name string, what func(w *world)) func(w *world) {
 	return func(w *world) { w.before[name] = func() { what(w) } }
+}
+
+// elsewhere moves all entries of an execution to another workflow.
+func elsewhere(w *world, name string) {
+	move := func(body entry.Body) { entry.HeaderOf(body).Wid = "elsewhere" }
+	w.hooks[name], w.hooks[name+":confirmed"] = move, move
 }
 
 // revoke takes a principal's key back.
@@ -275,6 +294,22 @@ func headCases() []bundleCase {
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), want: "AGT-1"},
 		{name: "witnesses-too-few", desc: "one of three witnesses, two are needed", scene: automatic,
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), change: cosign(60, "w2"), want: "AGT-1"},
+		{name: "witnesses-of-newer-policy", desc: "a policy that the bundle brings names witnesses, and none has cosigned", scene: automatic,
+			prepare: func(w *world) {
+				newPolicy(w)
+				w.hooks["policy"] = func(body entry.Body) {
+					if p, ok := body.(*entry.Policy); ok && p.Previous != nil {
+						p.Witnesses = witnessPolicy()
+					}
+				}
+			}, change: with("policy"), want: "AGT-1"},
+		{name: "witnesses-without-policy", desc: "witnesses are pinned, but no policy says how old their word may be", scene: automatic,
+			change: all(func(_ *world, b *verify.Bundle) { b.From, b.Consistency = 0, nil }, cosign(1, "w1", "w2")),
+			state: func(w *world) verify.Accepted {
+				a := w.fresh()
+				a.Root.Witnesses = witnessPolicy()
+				return a
+			}, want: "AGT-1"},
 		{name: "witnesses-stale", desc: "the quorum cosigned longer ago than the policy allows", scene: automatic,
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), change: cosign(601, "w1", "w3"), want: "AGT-1"},
 		{name: "witnesses-forged", desc: "a cosignature by another key", scene: automatic,
@@ -357,6 +392,13 @@ func chainCases() []bundleCase {
 				body.CompromisedSince = &entry.Compromised{Index: since}
 				w.put("revoked coordinator", "authority", body)
 			}), change: with("revoked coordinator"), want: "AGT-2 TRU-4"},
+		{name: "link-other", desc: "the agent has accepted another entry at an index of the chain", scene: automatic,
+			state: func(w *world) verify.Accepted {
+				a := w.state()
+				e := w.who["enroller"].sign(w.t, w.agent(w.who["enroller"], entry.Enrol, newKey(w.t, "worker", "another"), entry.RoleAgent))
+				a.Links[2].Leaf = e.AppendLeaf(nil, w.log.at)
+				return a
+			}, want: "AGT-2 TRU-3"},
 		{name: "audience-other", desc: "a signal that was made for another ledger", scene: automatic,
 			prepare: hook("signal", func(s *entry.Signal) { s.Aud = "ledger.example/other" }), want: "AGT-2"},
 		{name: "audience-decision", desc: "a decision that was made for another ledger", scene: automatic,

@@ -41,11 +41,11 @@ func (c *checking) run() error {
 		return err
 	}
 	c.before, c.root = before, before.root
-	steps := []func() error{c.agent, c.newHead, c.witnesses, c.included, c.acceptHead}
+	steps := []func() error{c.agent, c.newHead, c.witnesses, c.included}
 	if c.Decision == 0 {
-		steps = append(steps, c.rights, c.audience, c.acceptChain)
+		steps = append(steps, c.rights, c.audience, c.accept)
 	} else {
-		steps = append(steps, c.findDecision, c.rights, c.audience, c.acceptChain, c.lawful, c.fresh, c.basis, c.authority, c.epoch,
+		steps = append(steps, c.findDecision, c.rights, c.audience, c.accept, c.lawful, c.fresh, c.basis, c.authority, c.epoch,
 			c.scope, c.outcomes, c.plan, c.placed)
 	}
 	for _, step := range steps {
@@ -218,12 +218,6 @@ func (c *checking) included() error {
 	return nil
 }
 
-func (c *checking) acceptHead() error {
-	c.next.Head = c.newest.note
-	c.next.Confirmed = c.next.Confirmed || c.quorum
-	return nil
-}
-
 // at returns the entry of the bundle at an index.
 func (c *checking) at(index uint64) *proven {
 	i, ok := slices.BinarySearchFunc(c.entries, index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
@@ -261,21 +255,9 @@ func (c *checking) rights() error {
 			return err
 		}
 	}
-	if c.chain.policy == nil && c.Decision != 0 {
-		return &RuleError{Step: stepDecision, Rule: "TRU-1", What: entryName(0), Cause: fmt.Errorf("%w: the genesis policy", ErrMissing)}
-	}
 	c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
 	c.passed(stepDecision, "TRU-2", signed, "each signed by a key that the chain lets in, with the role for it; %d links were accepted before", len(c.before.links))
-	return c.recheckWitnesses()
-}
-
-// recheckWitnesses asks for what the newest policy asks for.
-func (c *checking) recheckWitnesses() error {
-	if err := c.witnessed(c.chain.policy); err != nil {
-		return err
-	}
-	c.next.Confirmed = c.next.Confirmed || c.quorum
-	return nil
+	return c.witnessed(c.chain.policy) // which may ask for more
 }
 
 // right judges one entry, and takes it up into the chain.
@@ -325,10 +307,10 @@ func (c *checking) audience() error {
 	return nil
 }
 
-// acceptChain takes the links and the epochs up into the state. The epoch of
-// the decision itself is compared before: see epoch.
-func (c *checking) acceptChain() error {
+// accept takes head, links and epochs up into the state.
+func (c *checking) accept() error {
 	next := c.next
+	next.Head, next.Confirmed = c.newest.note, next.Confirmed || c.quorum
 	next.Links = make([]Logged, 0, len(c.chain.links))
 	for _, link := range c.chain.links {
 		next.Links = append(next.Links, Logged{link.Index, link.Leaf})

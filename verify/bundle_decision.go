@@ -41,7 +41,7 @@ func (c *checking) findDecision() error {
 	}
 	d, ok := c.decided.Body.(*entry.Decision)
 	if !ok {
-		return c.refuse(stepDecision, "a %s entry", c.decided.Kind)
+		return c.refuse(stepDecision, "an entry of kind %s", c.decided.Kind)
 	}
 	if d.Act != entry.ActAuthorize && d.Act != entry.ActAmend {
 		return c.refuse(stepDecision, "act %s, want authorize or amend", d.Act)
@@ -241,7 +241,7 @@ func (c *checking) proposal() (*proven, error) {
 	}
 	answer, ok := first.Body.(*entry.Approval)
 	if !ok {
-		return nil, c.refuse("INC-5", "entry %d is a %s", first.Index, first.Kind)
+		return nil, c.refuse("INC-5", "entry %d is of kind %s", first.Index, first.Kind)
 	}
 	refuse := func(format string, args ...any) (*proven, error) {
 		return nil, broken(stepDecision, "INC-5", fmt.Sprintf("proposal %d", answer.Proposal.Index), format, args...)
@@ -273,11 +273,12 @@ func (c *checking) proposal() (*proven, error) {
 	return p, nil
 }
 
-// counts is who counts, and for what (INC-5).
+// counts is who counts, and for what (INC-5). That the key was an approver's
+// when it signed is TRU-2; a key's roles never change.
 func (c *checking) counts(p, proposal *proven) error {
 	a, ok := p.Body.(*entry.Approval)
 	if !ok {
-		return fmt.Errorf("a %s entry", p.Kind)
+		return fmt.Errorf("an entry of kind %s", p.Kind)
 	}
 	key, _ := c.then.KeyInfo(p.KeyID)
 	signaled := slices.ContainsFunc(c.signals, func(s *proven) bool { return s.Header.Iss == a.Iss })
@@ -294,8 +295,6 @@ func (c *checking) counts(p, proposal *proven) error {
 		return errors.New("expired before the decision")
 	case key.Revoked != 0:
 		return fmt.Errorf("its key was revoked at %d, before the decision", key.Revoked)
-	case !slices.Contains(key.Roles, entry.RoleApprover):
-		return fmt.Errorf("%s is no key of an approver", p.KeyID)
 	case key.Enrolled >= c.decision.Incident:
 		return fmt.Errorf("its key was enrolled at %d, after the incident opened", key.Enrolled)
 	case signaled:

@@ -224,10 +224,9 @@ func (c *checking) restore(m *member) error {
 	if at < 0 {
 		return fmt.Errorf("%w: checkpoint %s", ErrMissing, m.Member.Checkpoint)
 	}
-	p, point, err := c.checkpoint(c.points[at].Index)
-	if err != nil {
-		return err
-	}
+	p := c.points[at]
+	point, _ := p.Body.(*entry.Checkpoint)
+	c.used[p.Index] = true
 	if c.lineOf(point.Iss, point.Wid) != m.line {
 		return fmt.Errorf("checkpoint %s is not of its line", m.Member.Checkpoint)
 	}

@@ -67,6 +67,8 @@ func memberCases() []bundleCase {
 			}, want: "AGT-3 INC-6"},
 		{name: "outcome-does-not-fit", desc: "a compensation that ends restored", scene: automatic,
 			prepare: hook("outcome", func(o *entry.Outcome) { o.Result, o.PostDigest = entry.Restored, zero }), want: "AGT-3 INC-6"},
+		{name: "outcome-of-another-checkpoint", desc: "restored, but to another state than the checkpoint's", scene: restored,
+			prepare: hook("draft restored", func(o *entry.Outcome) { o.PostDigest = ones }), want: "worker#draft: AGT-3 SCO-2"},
 		{name: "outcome-twice", desc: "two outcomes of one member", scene: automatic,
 			prepare: before("outcome", func(w *world) { w.outcome("outcome before", "writer#page", entry.ResultFailed) }),
 			change:  with("outcome before"), want: "AGT-3 INC-6"},
@@ -106,6 +108,13 @@ func methodCases() []bundleCase {
 		method("restore-without-checkpoint", "restore to nowhere", "worker#memo", entry.MethodRestore, "", "worker#memo: AGT-3 SCO-4"),
 		method("checkpoint-without-restore", "a checkpoint to cancel", "worker#later", entry.MethodCancel, "worker#c0", "worker#later: AGT-3 SCO-4"),
 		method("checkpoint-unknown", "restore to a checkpoint that is not shown", "worker#memo", entry.MethodRestore, "worker#c9", "worker#memo: AGT-3 SCO-2"),
+		{name: "restore-of-planned", desc: "restore of what never began", scene: approved,
+			prepare: planned("worker#later", func(m *entry.Member) { m.Method, m.Checkpoint = entry.MethodRestore, "worker#c0" }), want: "worker#later: AGT-3 SCO-2"},
+		{name: "member-is-compensation", desc: "a compensation is to be undone", scene: approved,
+			prepare: hook("worker#note", func(x *entry.Execution) {
+				x.Parents = []entry.Parent{}
+				x.Compensates = &entry.Compensates{Exec: "worker#memo"}
+			}), want: "worker#note: AGT-3"},
 		{name: "checkpoint-expired", desc: "the checkpoint has expired by the agent's clock", scene: approved,
 			prepare: hook("worker#c0", func(c *entry.Checkpoint) { c.ExpiresAt = 1790000000000 }), want: "worker#memo: AGT-3 SCO-2"},
 		{name: "checkpoint-of-another-workflow", desc: "the checkpoint is of another line", scene: approved,
@@ -174,6 +183,59 @@ func stepCases() []bundleCase {
 					p.Quorum.Signalers = 1
 				}
 			}, change: all(with("writer"), drop("monitor")), want: "worker#charge: AGT-3 SCO-3"},
+		{name: "since-not-shown", desc: "where the range begins is not shown", scene: ranged,
+			change: func(w *world, b *verify.Bundle) {
+				b.Members = b.Members[:len(b.Members)-2] // without draft and later
+				w.proveScope(b)
+				drop("worker#draft", "worker#later")(w, b)
+				b.Steps = b.Steps[2:4]
+			}, want: "worker#note: AGT-3 SCO-3"},
+		{name: "since-executor-of-another", desc: "a range by who says that it executed what another did", scene: ranged,
+			prepare: func(w *world) {
+				w.signer["signal"] = w.who["writer"]
+				w.hooks["signal"] = func(body entry.Body) {
+					issue(body, "writer")
+					s, _ := body.(*entry.Signal)
+					s.Standing = entry.StandingExecutor
+				}
+				w.hooks["policy"] = func(body entry.Body) {
+					p, _ := body.(*entry.Policy)
+					p.Quorum.Signalers = 1
+				}
+			}, change: all(with("writer"), drop("monitor")), want: "AGT-2 INC-2"},
+		{name: "since-of-another-agent", desc: "a range that begins at another agent's execution", scene: ranged,
+			prepare: hook("signal", func(s *entry.Signal) { s.Since = "source#read" }), change: with("source", "source#read"), want: "worker#draft: AGT-3 SCO-3"},
+		{name: "since-over-another-workflow", desc: "an execution of another workflow within the range", scene: ranged,
+			prepare: func(w *world) { elsewhere(w, "worker#note") }, want: "worker#note: AGT-3 SCO-3"},
+		{name: "line-by-cancelled", desc: "what is said to take the line back was cancelled", scene: further,
+			prepare: hook("worker#draft:confirmed", func(x *entry.Execution) { x.Progress = entry.Cancelled }), change: with("worker#draft:confirmed"),
+			want: "worker#memo: AGT-3 SCO-2"},
+		{name: "line-by-another-line", desc: "what is said to take the line back is on another", scene: further,
+			prepare: func(w *world) { elsewhere(w, "worker#draft") }, want: "worker#memo: AGT-3 SCO-2"},
+		{name: "line-without-dispatched", desc: "when an execution began is not shown", scene: further, change: drop("worker#slow:dispatched"), want: "worker#slow: AGT-3 SCO-2"},
+		{name: "line-by-no-checkpoint", desc: "what is given as the checkpoint is none", scene: automatic,
+			change: step("worker#memo", func(w *world, s *verify.ChainStep) { s.Checkpoint = w.at["source#read"] }), want: "worker#memo: AGT-3 SCO-2"},
+		{name: "line-by-checkpoint-of-another", desc: "the checkpoint is another agent's", scene: automatic,
+			prepare: before("source#read", func(w *world) { w.checkpoint("source#c0", nil) }),
+			change:  all(with("source#c0"), step("worker#memo", func(w *world, s *verify.ChainStep) { s.Checkpoint = w.at["source#c0"] })),
+			want:    "worker#memo: AGT-3 SCO-2"},
+		{name: "line-with-planned", desc: "what never began is said to go back with its line", scene: automatic,
+			change: step("worker#later", func(w *world, s *verify.ChainStep) {
+				s.Rule, s.Checkpoint = verify.RuleLine, w.at["worker#c0"]
+			}), want: "worker#later: AGT-3 SCO-2"},
+		{name: "line-with-cancelled", desc: "what was cancelled is said to go back with its line", scene: automatic,
+			prepare: hook("worker#memo:confirmed", func(x *entry.Execution) { x.Progress = entry.Cancelled }), change: with("worker#memo:confirmed"),
+			want: "worker#memo: AGT-3 SCO-2"},
+		{name: "line-covered-unshown", desc: "what the checkpoint covers is not shown to have ended", scene: further,
+			change: all(with("worker#c1"), step("worker#slow", func(w *world, s *verify.ChainStep) {
+				s.From, s.By, s.Checkpoint = w.at["worker#draft"], 0, w.at["worker#c1"]
+			})), want: "worker#slow: AGT-3 SCO-2"},
+		{name: "line-by-newer-checkpoint", desc: "the step is by a newer checkpoint than the one that the line goes back to", scene: further,
+			change: all(with("worker#c1", "worker#memo:confirmed"), step("worker#slow", func(w *world, s *verify.ChainStep) {
+				s.From, s.By, s.Checkpoint = w.at["worker#draft"], 0, w.at["worker#c1"]
+			})), want: "worker#draft: AGT-3 SCO-2"},
+		{name: "line-from-planned", desc: "what never began is said to take the line back", scene: wholeLine,
+			change: step("worker#memo", func(w *world, s *verify.ChainStep) { s.From, s.By = w.at["worker#later"], 0 }), want: "worker#memo: AGT-3 SCO-2"},
 		{name: "line-of-another-agent", desc: "a line goes back because another agent's does", scene: automatic,
 			change: step("worker#memo", func(w *world, s *verify.ChainStep) { s.From = w.at["source#read"] }), want: "worker#memo: AGT-3 SCO-2"},
 		{name: "line-of-another-workflow", desc: "an execution of another workflow, by an agent whose span is the workflow", scene: automatic,

@@ -50,6 +50,14 @@ func decisionCases() []bundleCase {
 			prepare: hook("decision", func(d *entry.Decision) { d.Wid = "elsewhere" }), want: "AGT-2"},
 		{name: "unfounded-not-in-basis", desc: "the decision takes out a signal that is not of the basis", scene: automatic,
 			prepare: hook("decision", func(d *entry.Decision) { d.Unfounded = []entry.Unfounded{{Index: 3, Reason: "no"}} }), want: "AGT-2 SCO-3"},
+		{name: "authorize-supersedes", desc: "an authorize that supersedes something", scene: automatic,
+			prepare: func(w *world) {
+				w.hooks["decision"] = func(body entry.Body) {
+					d, _ := body.(*entry.Decision)
+					ref := w.refTo("signal")
+					d.Supersedes = &ref
+				}
+			}, want: "AGT-2 INC-6"},
 		{name: "blast-not-of-scope", desc: "blast counts fewer members than the scope has", scene: automatic,
 			prepare: hook("decision", func(d *entry.Decision) { d.Blast.Members-- }), want: "AGT-2 SCO-5"},
 	}
@@ -143,6 +151,16 @@ func approvalCases() []bundleCase {
 		w.put("again", "coordinator", again)
 	}), with("again"))
 	list[len(list)-1].want = "AGT-2"
+	add("is-none", "what is listed as an approval is a signal", approvals(func(_ *world, d *entry.Decision) { d.Approvals[0] = d.Incident }), nil)
+	add("is-none-second", "what is listed as the second approval is the proposal", approvals(func(w *world, d *entry.Decision) { d.Approvals[1] = w.at["proposal"] }), nil)
+	add("of-compromised-proposal", "the proposal's key was revoked after the decision, as compromised since before", func(w *world) {
+		w.signer["proposal"] = w.who["carl"]
+		w.hooks["proposal"] = func(body entry.Body) { issue(body, "carl") }
+		before("charged back", func(w *world) {
+			since := w.at["signal"]
+			revoke("carl", &since)(w)
+		})(w)
+	}, with("carl", "revoked carl"))
 	add("proposal-other-scope", "people approved another scope", hook("proposal", func(d *entry.Decision) { d.Scope.Root[0] ^= 1 }), nil)
 	add("proposal-other-pin", "people approved another state of the log", hook("proposal", func(d *entry.Decision) { d.Pin.Root[0] ^= 1 }), nil)
 	add("proposal-other-epoch", "people approved at another epoch", hook("proposal", func(d *entry.Decision) { d.Epoch = 0 }), nil)
@@ -251,6 +269,21 @@ func amendCases() []bundleCase {
 			prepare: hook("decision", func(d *entry.Decision) { d.Supersedes = nil }), want: "AGT-2 SCO-5"},
 		{name: "amend-supersedes-other-leaf", desc: "the amend names another entry at that index", scene: amended,
 			prepare: hook("decision", func(d *entry.Decision) { d.Supersedes.LeafHash[0] ^= 1 }), want: "worker#charge: AGT-3 SCO-3"},
+		{name: "amend-supersedes-signal", desc: "the amend names a signal as the decision in force", scene: amended,
+			prepare: func(w *world) {
+				w.hooks["decision"] = func(body entry.Body) {
+					d, _ := body.(*entry.Decision)
+					ref := w.refTo("second signal")
+					d.Supersedes = &ref
+				}
+			}, want: "worker#charge: AGT-3 SCO-3"},
+		{name: "amend-of-a-circle", desc: "the decision before says that it amends a later one", scene: amended,
+			prepare: func(w *world) {
+				w.hooks["first"] = func(body entry.Body) {
+					d, _ := body.(*entry.Decision)
+					d.Supersedes = &entry.LogRef{Index: 99}
+				}
+			}, want: "worker#charge: AGT-3 SCO-3"},
 		{name: "amend-older-decision", desc: "the decision before an amend that the agent knows", scene: amended,
 			change: func(w *world, b *verify.Bundle) {
 				b.Decision = w.at["first"]

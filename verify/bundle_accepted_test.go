@@ -1,0 +1,124 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	cosignature "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// TestAcceptedRefuses goes through states that are none.
+func TestAcceptedRefuses(t *testing.T) {
+	w, b := automatic(t, plain)
+	for name, change := range map[string]func(a *verify.Accepted){
+		"no root":                   func(a *verify.Accepted) { a.Root = verify.Root{} },
+		"an agent with a quote":     func(a *verify.Accepted) { a.Agent = `a"b` },
+		"links without a head":      func(a *verify.Accepted) { a.Head = "" },
+		"another ledger's head":     func(a *verify.Accepted) { a.Head = otherLedger(w).signText(text(w.head(3))) },
+		"a link that is no leaf":    func(a *verify.Accepted) { a.Links[1].Leaf = []byte(`{}`) },
+		"a link of another kind":    func(a *verify.Accepted) { a.Links[2].Leaf = w.leaves[w.at["source#read"]] },
+		"links out of order":        func(a *verify.Accepted) { a.Links[1].Index = 10 },
+		"a link beyond the head":    func(a *verify.Accepted) { a.Links[2].Index = accepted },
+		"epochs out of order":       func(a *verify.Accepted) { a.Epochs = []verify.Epoch{{Incident: 2}, {Incident: 2}} },
+		"a head at first confirmed": func(a *verify.Accepted) { *a = verify.Accepted{Root: w.root, Confirmed: true} },
+	} {
+		a := w.state()
+		change(&a)
+		if _, err := a.Encode(); err == nil {
+			t.Errorf("%s: encoded", name)
+		}
+		if _, err := b.Check(a, w.now); err == nil {
+			t.Errorf("%s: checked against", name)
+		}
+		if a.Size() != 0 {
+			t.Errorf("%s: size %d", name, a.Size())
+		}
+		if _, err := a.Confirm(w.consistency(3, 4)); err == nil {
+			t.Errorf("%s: confirmed", name)
+		}
+	}
+	state := w.state()
+	good := encoded(t, &state)
+	for name, text := range map[string]string{
+		"white space": strings.Replace(good, `,"head"`, `, "head"`, 1),
+		"unknown":     strings.Replace(good, `{"root"`, `{"more":1,"root"`, 1),
+		"cut":         good[:len(good)-1],
+		"confirmed":   strings.Replace(good, `"confirmed":true`, `"confirmed":1`, 1),
+	} {
+		_, err := verify.DecodeAccepted([]byte(text))
+		if wantFormat(t, err); !strings.Contains(err.Error(), "begin again from the pinned root") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, ok := state.Epoch(7); ok {
+		t.Error("an epoch of an incident that is not known")
+	}
+}
+
+// TestAcceptedIsFull shows what happens where the state can take nothing more.
+func TestAcceptedIsFull(t *testing.T) {
+	w, b := automatic(t, plain)
+	a := w.state()
+	for i := range verify.MaxIncidents {
+		a.Epochs = append(a.Epochs, verify.Epoch{Incident: uint64(i) + 1000})
+	}
+	_, err := b.Check(a, w.now)
+	wantFormat(t, err)
+	a.Epochs[0].Incident = w.at["signal"]
+	_, err = b.Check(a, w.now)
+	must(t, err)
+}
+
+// TestBundleWarns tells of an approver's key that was compromised when it
+// approved, and of one that may own members.
+func TestBundleWarns(t *testing.T) {
+	for _, c := range goodCases() {
+		_, b, a, now := c.build(t)
+		v, err := b.Check(a, now)
+		must(t, err)
+		warned := len(v.Warnings) > 0
+		if warned != (c.name == "good-compromised-later" || c.name == "good-first-contact") {
+			t.Errorf("%s: warnings %q", c.name, v.Warnings)
+		}
+		owner := strings.Contains(strings.Join(v.NotChecked, "\n"), "that bert, who approved and is an agent too")
+		if owner != (c.name == "good-approver-is-agent") {
+			t.Errorf("%s: not checked %q", c.name, v.NotChecked)
+		}
+	}
+}
+
+// TestBundleWitnessedMLDSA has a witness cosign with ML-DSA-44, whose library
+// comes from outside.
+func TestBundleWitnessedMLDSA(t *testing.T) {
+	skey, vkey, err := cosignature.GenerateMLDSAKey("w.example")
+	must(t, err)
+	signer, err := cosignature.NewMLDSASigner(skey)
+	must(t, err)
+	w, b := automatic(t, hook("policy", func(p *entry.Policy) { p.Windows.BundleMaxAgeMS = 1 << 50 }))
+	signed, err := note.Sign(&note.Note{Text: text(w.head(len(w.leaves)))}, w.log.signer, signer)
+	must(t, err)
+	b.Head = string(signed)
+	a := w.state()
+	a.Root.Witnesses = "witness w " + vkey + "\nquorum w\n"
+	now := max(w.now, time.Now().UnixMilli()) // the library reads the clock
+	for given := range 2 {
+		if given == 1 {
+			a.Root.Cosigner = cosignature.NewVerifierForCosignatureV1
+		}
+		v, err := b.Check(a, w.now)
+		if time.Now().UnixMilli() > w.now+skew { // then the cosignature is of the future
+			v, err = b.Check(a, now)
+		}
+		if given == 0 && outcomeOf(v, err, "") != "AGT-1" || given == 1 && strings.Contains(outcomeOf(v, err, ""), "AGT-1") {
+			t.Errorf("verifier given %d: %v", given, err)
+		}
+	}
+}
+
+// skew is how far the clocks of witnesses may be ahead, in milliseconds.
+const skew = 300_000
