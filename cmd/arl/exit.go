@@ -79,25 +79,32 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*inconsistency](err); ok {
 		return exitInconsistent
 	}
+	if _, ok := errors.AsType[*verify.ForkError](err); ok {
+		return exitInconsistent
+	}
+	if failedVerification(err) {
+		return exitVerification
+	}
 	if problem, ok := errors.AsType[*api.Problem](err); ok {
 		return problemCode(problem)
 	}
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusalCode(refusal.Problem)
 	}
-	if _, ok := errors.AsType[*verify.ForkError](err); ok {
-		return exitInconsistent
-	}
-	if _, ok := errors.AsType[*verify.StepError](err); ok {
-		return exitVerification
-	}
-	if _, ok := errors.AsType[*verify.FormatError](err); ok {
-		return exitVerification
-	}
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return exitUsage
 	}
 	return systemCode(err)
+}
+
+// failedVerification reports whether something did not hold against the pinned
+// root. What it broke on may be a refusal, such as an entry that is malformed;
+// what counts is where it was found.
+func failedVerification(err error) bool {
+	_, step := errors.AsType[*verify.StepError](err)
+	_, format := errors.AsType[*verify.FormatError](err)
+	_, fork := errors.AsType[*verify.ForkError](err)
+	return step || format || fork
 }
 
 // systemCode is exitCode for errors that carry nothing but what they are.
@@ -201,8 +208,12 @@ func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
 	fmt.Fprintf(w, "Evidence: %s\n", path)
 }
 
-// problemName is the problem type of an error that has one.
+// problemName is the problem type of an error that has one. Nobody refused what
+// failed verification.
 func problemName(err error) entry.Problem {
+	if failedVerification(err) {
+		return ""
+	}
 	if problem, ok := errors.AsType[*api.Problem](err); ok {
 		return problem.Name()
 	}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// What fails verification ends with the code for that, whatever rule of entries
+// it broke: a tampered leaf is no mistake of whoever checks it.
+func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
+	refused := entry.Refuse(entry.Malformed, "payload", "not canonical")
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"step":   {&verify.StepError{Step: verify.StepLeaf, What: "entry 4", Cause: refused}, exitVerification},
+		"format": {fmt.Errorf("%w: %w", &verify.FormatError{What: "receipt"}, refused), exitVerification},
+		"fork":   {fmt.Errorf("%w: %w", &verify.ForkError{Detail: "two heads"}, refused), exitInconsistent},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.code)
+		}
+		if got := problemName(c.err); got != "" {
+			t.Errorf("%s: names the problem %s", name, got)
+		}
+	}
+	if got := exitCode(refused); got != exitUsage || problemName(refused) != entry.Malformed {
+		t.Errorf("a refusal alone: exit code %d, problem %s", got, problemName(refused))
+	}
+}
