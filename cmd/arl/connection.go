@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -246,69 +243,4 @@ func (a *app) signer(ctx context.Context, c *connection, f signerFlags, fallback
 		return nil, withExit(exitDenied, fmt.Errorf("%s: %s is enrolled for nobody: arl agent enrol --key %s", f.key, loaded.Public().KeyID(), f.key))
 	}
 	return &signer{loaded, owner}, nil
-}
-
-// bundle returns receipts as lines that arl verify checks alone: with those of
-// the policies and enrolments that they count by, and the proofs that their
-// heads are of one log.
-func (c *connection) bundle(ctx context.Context, receipts []verify.Receipt) ([]byte, error) {
-	links, err := c.links(ctx, receipts)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	there, notes := map[uint64]bool{}, map[uint64]string{}
-	for _, r := range slices.Concat(receipts, links) {
-		if there[r.Index] {
-			continue
-		}
-		there[r.Index] = true
-		head, err := c.root.Head([]byte(r.Head))
-		if err != nil {
-			return nil, err
-		}
-		notes[head.Size] = r.Head
-		if err := appendLine(&b, r.Encode); err != nil {
-			return nil, err
-		}
-	}
-	sizes := slices.Sorted(maps.Keys(notes))
-	for i := 1; i < len(sizes); i++ {
-		proof, err := c.client.Consistency(ctx, notes[sizes[i-1]], notes[sizes[i]])
-		if err != nil {
-			return nil, err
-		}
-		if err := appendLine(&b, proof.Encode); err != nil {
-			return nil, err
-		}
-	}
-	return b.Bytes(), nil
-}
-
-func (c *connection) writeBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
-	content, err := c.bundle(ctx, receipts)
-	if err != nil {
-		return err
-	}
-	return writeFile(path, content)
-}
-
-func appendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {
-	line, err := encode()
-	b.Write(append(line, '\n'))
-	return err
-}
-
-// links returns the receipts of all policies, and of the agent entries about the
-// issuers of the given entries, about the issuers of those, and so on.
-func (c *connection) links(ctx context.Context, receipts []verify.Receipt) ([]verify.Receipt, error) {
-	needed := map[entry.Principal]bool{}
-	for _, r := range receipts {
-		e, _, err := entry.DecodeLeaf(r.Leaf)
-		if err != nil {
-			return nil, err
-		}
-		needed[e.Header.Iss] = true
-	}
-	return linksOf(ctx, c, slices.Collect(maps.Keys(needed))...)
 }

@@ -23,7 +23,7 @@ func (a *app) agentHistoryCommand(t *target) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withConnection(cmd.Context(), t, func(c *connection) error {
-				return a.agentHistory(cmd.Context(), &openLog{c, c.root, c.before}, entry.Principal(args[0]))
+				return a.agentHistory(cmd.Context(), c.openLog(), entry.Principal(args[0]))
 			})
 		},
 	}

@@ -296,7 +296,7 @@ func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use f
 		return usage("a stopped ledger takes no entries: start it, and pass --url")
 	}
 	return a.withConnection(ctx, &o.target, func(c *connection) error {
-		f, err := a.fold(ctx, &openLog{c, c.root, c.before}, "read the log", nil)
+		f, err := a.fold(ctx, c.openLog(), "read the log", nil)
 		if err != nil {
 			return err
 		}

@@ -87,8 +87,9 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "proof",
 		Short: "Write the proof that an entry is in the log",
-		Long: "Write the receipt of an entry, or its .tlog-proof (c2sp.org/tlog-proof). The leaf of a .tlog-proof is written\n" +
-			"beside it, as OUT.leaf.",
+		Long: "Write the receipt of an entry with those of the policies and keys that it counts by, one a line, which is all that\n" +
+			"arl verify needs; or its .tlog-proof (c2sp.org/tlog-proof), which shows only that it is in the log. The leaf of a\n" +
+			".tlog-proof is written beside it, as OUT.leaf.",
 		Example: "  arl log proof --index 0 --out genesis.receipt.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +101,14 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.writeProof(receipt, format, out)
+				if format == "tlog-proof" {
+					return a.writeTLogProof(receipt, out)
+				}
+				content, err := bundle(cmd.Context(), l.registry, l.root, []verify.Receipt{*receipt})
+				if err != nil {
+					return err
+				}
+				return a.writeOut(out, content)
 			})
 		},
 	}
@@ -111,24 +119,25 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 	return cmd
 }
 
-func (a *app) writeProof(receipt *verify.Receipt, format, out string) error {
-	content, err := receipt.Encode()
-	content = append(content, '\n')
-	if format == "tlog-proof" {
-		content, err = receipt.TLogProof()
-	}
+func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
+	content, err := receipt.TLogProof()
 	if err != nil {
 		return err
 	}
-	if out == "" {
-		return a.printText(string(content))
-	}
-	if format == "tlog-proof" {
+	if out != "" {
 		if err := writeFile(out+".leaf", receipt.Leaf); err != nil {
 			return err
 		}
 	}
-	return writeFile(out, content)
+	return a.writeOut(out, content)
+}
+
+// writeOut writes a file, or standard output if there is no name.
+func (a *app) writeOut(path string, content []byte) error {
+	if path == "" {
+		return a.printText(string(content))
+	}
+	return writeFile(path, content)
 }
 
 // writeFile writes a file that others may read, whole or not at all.

@@ -32,14 +32,15 @@ type logSource interface {
 // openLog is a log under what is pinned of it.
 type openLog struct {
 	logSource
-	root   verify.Root
-	before *headInfo // accepted before this command; nil: none
+	registry registry // of the same log
+	root     verify.Root
+	before   *headInfo // accepted before this command; nil: none
 }
 
 // withLog opens the log that the flags name, for as long as use takes.
 func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) error) error {
 	if o.data == "" {
-		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(&openLog{c, c.root, c.before}) })
+		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(c.openLog()) })
 	}
 	if o.url != "" {
 		return usage("--data and --url name two logs: pass one of them")
@@ -50,7 +51,7 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	}
 	source, err := a.nodeSource(n, o.root)
 	if err == nil {
-		l := &openLog{logSource: source, root: source.root}
+		l := &openLog{logSource: source, registry: n, root: source.root}
 		if source.known != nil {
 			l.before = &headInfo{source.known.Size, source.known.Root}
 		}
@@ -58,6 +59,8 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	}
 	return errors.Join(err, n.log.Close())
 }
+
+func (c *connection) openLog() *openLog { return &openLog{c, c, c.root, c.before} }
 
 // head is that of a new receipt where the published one, which is up to a second
 // behind, is older.

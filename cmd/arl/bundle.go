@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// bundle returns receipts as lines that arl verify checks alone: with those of
+// the policies and enrolments that they count by, and the proofs that their
+// heads are of one log.
+func bundle(ctx context.Context, reg registry, root verify.Root, receipts []verify.Receipt) ([]byte, error) {
+	links, err := links(ctx, reg, receipts)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	there, notes := map[uint64]bool{}, map[uint64]string{}
+	for _, r := range slices.Concat(receipts, links) {
+		if there[r.Index] {
+			continue
+		}
+		there[r.Index] = true
+		head, err := root.Head([]byte(r.Head))
+		if err != nil {
+			return nil, err
+		}
+		notes[head.Size] = r.Head
+		if err := appendLine(&b, r.Encode); err != nil {
+			return nil, err
+		}
+	}
+	sizes := slices.Sorted(maps.Keys(notes))
+	for i := 1; i < len(sizes); i++ {
+		proof, err := reg.consistency(ctx, notes[sizes[i-1]], notes[sizes[i]])
+		if err != nil {
+			return nil, err
+		}
+		if err := appendLine(&b, proof.Encode); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func appendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {
+	line, err := encode()
+	b.Write(append(line, '\n'))
+	return err
+}
+
+// links returns the receipts of all policies, and of the agent entries about the
+// issuers of the given entries, about the issuers of those, and so on.
+func links(ctx context.Context, reg registry, receipts []verify.Receipt) ([]verify.Receipt, error) {
+	needed := map[entry.Principal]bool{}
+	for _, r := range receipts {
+		e, _, err := entry.DecodeLeaf(r.Leaf)
+		if err != nil {
+			return nil, err
+		}
+		needed[e.Header.Iss] = true
+	}
+	return linksOf(ctx, reg, slices.Collect(maps.Keys(needed))...)
+}
+
+func (c *connection) bundle(ctx context.Context, receipts []verify.Receipt) ([]byte, error) {
+	return bundle(ctx, c, c.root, receipts)
+}
+
+func (c *connection) writeBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
+	content, err := c.bundle(ctx, receipts)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, content)
+}
