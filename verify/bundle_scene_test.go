@@ -101,6 +101,7 @@ func approved(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	w.plan()
 	w.member("worker#mail", entry.MethodResidual, "")
 	w.authorize(1)
+	w.outcome("paged back", "writer#page", entry.Compensated)
 	w.outcome("charged back", "worker#charge", entry.Compensated)
 	w.now = w.log.at + 1000
 	steps := append(w.steps(), verify.ChainStep{Exec: w.at["worker#mail"], Rule: verify.RuleDependent, From: w.at["worker#draft"]})
@@ -109,9 +110,9 @@ func approved(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	return w, b
 }
 
-// amended is an incident that grows: the monitor's second signal reaches the
-// worker's memo, and with it an execution that depends on it. The first signal
-// turns out to be unfounded, but what it brought into the plan stays.
+// amended is an incident whose first signal turns out to be unfounded, after a
+// second one by the monitor has named the worker's memo: what the first brought
+// into the plan stays.
 func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	tb.Helper()
 	w := newWorld(tb)
@@ -121,11 +122,9 @@ func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	w.signal("signal", "source", "source#read", entry.StandingExecutor)
 	w.plan()
 	w.put("first", "coordinator", w.decision("coordinator", entry.ActAuthorize, 0, "signal"))
-	w.exec("writer#extra", entry.EffectNone, entry.Confirmed, "worker#memo")
 	w.put("second signal", "monitor", &entry.Signal{Header: w.work("monitor"), Subject: "worker#memo", Class: "output", Code: "ungrounded",
 		Standing: entry.StandingMonitor, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.log.at,
 		Evidence: []entry.Evidence{{Digest: ones}}})
-	w.member("writer#extra", entry.MethodNone, "")
 	d := w.decision("coordinator", entry.ActAmend, 1, "signal", "second signal")
 	first := w.refTo("first")
 	d.Supersedes, d.Unfounded = &first, []entry.Unfounded{{Index: w.at["signal"], Reason: "it read the right thing"}}
@@ -208,6 +207,7 @@ func ranged(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	steps = append(steps, verify.ChainStep{Exec: w.at["worker#charge"], Rule: verify.RuleDependent, From: w.at["worker#draft"]})
 	b := w.bundle("worker", accepted, steps, "enroller", "coordinator", "monitor", "worker", "worker#c0", "worker#draft", "worker#later",
 		"worker#note", "worker#memo", "worker#charge", "signal", "decision")
+	w.ahead(b)
 	return w, b
 }
 
@@ -228,8 +228,10 @@ func wholeLine(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	}
 	w.authorize(0)
 	w.now = w.log.at + 1000
-	return w, w.bundle("worker", accepted, w.steps(), append(approvalEntries(), "enroller", "coordinator", "source", "worker", "source#read",
+	b := w.bundle("worker", accepted, w.steps(), append(approvalEntries(), "enroller", "coordinator", "source", "worker", "source#read",
 		"worker#draft", "worker#later", "worker#note", "worker#memo", "worker#charge", "signal", "decision")...)
+	w.ahead(b)
+	return w, b
 }
 
 // further is an incident in which the line goes further back than the execution

@@ -51,7 +51,7 @@ func TestBundleCommands(t *testing.T) {
 			"worker#later cancel", "worker#draft restore to worker#c0 waits for [worker#charge]",
 		},
 		"good-whole-line": {
-			"worker#charge compensate", "worker#memo residual", "worker#note none", "worker#later cancel", "worker#draft residual",
+			"worker#charge compensate waits for [writer#page]", "worker#memo residual", "worker#note none", "worker#later cancel", "worker#draft residual",
 		},
 		"good-news": nil,
 	}

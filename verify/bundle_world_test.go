@@ -203,9 +203,14 @@ func (w *world) approve(name, who string) {
 		Verdict: "approve", Exp: w.log.at/1000 + 1800, Reason: "recomputed"})
 }
 
+// outcome logs what became of a member, after its compensation if that is it.
 func (w *world) outcome(name, ref string, result entry.Result) {
 	w.t.Helper()
 	who, _, _ := strings.Cut(ref, "#")
+	if result == entry.Compensated {
+		w.put(name+" by", who, &entry.Execution{Header: w.work(entry.Principal(who)), Exec: "undo", Parents: []entry.Parent{}, Effect: entry.EffectNone,
+			Progress: entry.Confirmed, Compensates: &entry.Compensates{Incident: w.at["signal"], Decision: w.refTo("decision"), Exec: entry.Ref(ref)}})
+	}
 	o := &entry.Outcome{Header: w.work(entry.Principal(who)), Incident: w.at["signal"], Decision: w.refTo("decision"), Exec: entry.Ref(ref),
 		Result: result, ObservedAt: w.log.at}
 	switch result {
