@@ -126,7 +126,7 @@ type yamlParser struct{ path string }
 func (p yamlParser) Unmarshal(data []byte) (map[string]any, error) {
 	values := map[string]any{}
 	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, yamlError(p.path, err)
+		return nil, yamlError(p.path, err, "write each key once, as KEY: VALUE; those of arl serve stand indented under serve:")
 	}
 	return values, nil
 }

@@ -96,7 +96,7 @@ func parseMembers(name string, data []byte) (*entry.Policy, error) {
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, yamlError(name, err)
+		return nil, yamlError(name, err, policyExample)
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return nil, mistake(name, 1, 1, fmt.Sprintf("%d documents, want one", len(file.Docs)), "")
@@ -107,11 +107,11 @@ func parseMembers(name string, data []byte) (*entry.Policy, error) {
 	}
 	var typed policyFile
 	if err := yaml.NodeToValue(body, &typed, yaml.Strict()); err != nil {
-		return nil, yamlError(name, err)
+		return nil, yamlError(name, err, policyExample)
 	}
 	var members map[string]any
 	if err := yaml.NodeToValue(body, &members); err != nil {
-		return nil, yamlError(name, err)
+		return nil, yamlError(name, err, policyExample)
 	}
 	if len(members) == 0 {
 		return nil, mistake(name, 1, 1, "empty", "start from arl policy show")
@@ -130,10 +130,13 @@ func parseMembers(name string, data []byte) (*entry.Policy, error) {
 	return policy, nil
 }
 
+// policyExample is the remedy where no other is known.
+const policyExample = "arl policy show has an example"
+
 // mistake is one mistake in a policy file; the fix may be empty.
 func mistake(name string, line, column int, what, fix string) *recovery.Error {
 	return &recovery.Error{Problems: []recovery.Problem{{File: name, Line: line, Column: column, What: what,
-		Fix: cmp.Or(fix, "arl policy show has an example")}}}
+		Fix: cmp.Or(fix, policyExample)}}}
 }
 
 // decodePolicy gives the members to the decoder of entries, so that a file and
@@ -203,15 +206,16 @@ func refuseAliases(name string, body ast.Node) (err error) {
 	return nil
 }
 
-// yamlError says where in the file an error of the parser lies.
-func yamlError(name string, err error) error {
+// yamlError says where in the file an error of the parser lies, and what to do
+// where that is not plain from the error.
+func yamlError(name string, err error, remedy string) error {
 	var at yaml.Error
 	if !errors.As(err, &at) || at.GetToken() == nil {
 		return mistake(name, 0, 0, err.Error(), "write YAML 1.2")
 	}
-	position, fix := at.GetToken().Position, ""
+	position, fix := at.GetToken().Position, remedy
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
-		fix = strings.Trim(suggest(unknown.Token.Value, policyMembers()), " ()")
+		fix = cmp.Or(strings.Trim(suggest(unknown.Token.Value, policyMembers()), " ()"), remedy)
 	}
 	return mistake(name, position.Line, position.Column, at.GetMessage(), fix)
 }
