@@ -96,7 +96,7 @@ func (g generator) graph() {
 func (g generator) try(body entry.Body) { _ = g.w.admit(g.w.sign(body)) }
 
 func (g generator) act() {
-	switch pick(g, "action", 'x', 'c', 's', 's', 's', 'n', 'n', 'd', 'd', 'a', 'o', 'o', 'o', 'f', 't', 'r') {
+	switch pick(g, "action", 'x', 'c', 's', 's', 's', 'n', 'n', 'd', 'd', 'a', 'o', 'o', 'o', 'f', 'f', 't', 'r') {
 	case 'x':
 		g.try(g.execution())
 	case 'c':
@@ -134,9 +134,7 @@ func (g generator) act() {
 	case 'o':
 		g.outcomes()
 	case 'f':
-		for range 8 {
-			g.outcomes()
-		}
+		g.finish()
 	case 't':
 		g.w.at += pick[int64](g, "wait", 1000, minuteMS, 20*minuteMS, 2*hourMS, dayMS)
 	case 'r':
@@ -234,7 +232,29 @@ func (g generator) outcomes() {
 	if inc == nil || inc.force == nil || len(inc.force.members) == 0 {
 		return
 	}
-	m := inc.force.members[rapid.IntRange(0, len(inc.force.members)-1).Draw(g.T, "member")]
+	g.outcome(inc, rapid.IntRange(0, len(inc.force.members)-1).Draw(g.T, "member"))
+}
+
+// finish takes an incident from approval to record, as far as that goes.
+func (g generator) finish() {
+	inc := g.incident()
+	if inc == nil {
+		return
+	}
+	if inc.state == Escalated {
+		g.try(g.w.answer("p2", inc.opened, "approve"))
+		g.try(g.w.answer("p3", inc.opened, "approve"))
+		g.next()
+	}
+	for i := 0; inc.force != nil && i < len(inc.force.members); i++ { // what comes first, first
+		g.outcome(inc, i)
+	}
+	g.next()
+}
+
+// outcome lets the agent of a member of an incident in force do its part.
+func (g generator) outcome(inc *incident, place int) {
+	m := inc.force.members[place]
 	exec := g.w.state.refOf(m.exec)
 	agent := g.w.state.agentOf(m.exec)
 	if methods[m.method] == entry.MethodCompensate {

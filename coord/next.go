@@ -111,8 +111,36 @@ func (n *next) escalated(number uint32, inc *incident) {
 			n.carryOut(number, inc, q)
 		} else if n.at(p.at + answer) {
 			n.decide(number, Order{Act: entry.ActDeny, Reason: "nobody answered in time"})
+		} else if n.outdated(number, inc, p) {
+			n.propose(number, p)
 		}
 	}
+}
+
+// outdated reports whether a proposal is to be made again, because members have
+// changed since and nobody can approve it any more. The pause before that
+// doubles with every proposal of the incident: however often a plan changes,
+// there are a few proposals, and then nobody has answered in time.
+func (n *next) outdated(number uint32, inc *incident, p *proposal) bool {
+	w := n.lawOf(inc).windows
+	pause := max(1, w.DecideMS/2)
+	for epoch := int64(1); epoch < inc.epoch && pause < w.AnswerMS; epoch++ {
+		pause *= 2
+	}
+	return pause < w.AnswerMS && n.at(p.at+pause) && n.scopeOf(n.assess(number, p.pin.Size, p.unfounded, n.now).plan.Members) != p.scope
+}
+
+// propose asks again about what has changed since a proposal. Signals that it
+// did not believe are not believed now.
+func (n *next) propose(number uint32, p *proposal) {
+	o := Order{Act: entry.ActEscalate, Reason: "what was proposed has changed since"}
+	signals, _ := n.basis(number, n.size, n.now)
+	for _, index := range p.unfounded {
+		if slices.ContainsFunc(signals, func(sig uint32) bool { return n.signals[sig].index == index }) {
+			o.Unfounded = append(o.Unfounded, entry.Unfounded{Index: index, Reason: "as proposed before"})
+		}
+	}
+	n.decide(number, o)
 }
 
 // carryOut authorizes what was approved, or proposes again what has changed
@@ -124,7 +152,7 @@ func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
 		return
 	}
 	if n.scopeOf(a.plan.Members) != p.scope {
-		n.decide(number, Order{Act: entry.ActEscalate, Reason: "what was approved has changed since"})
+		n.propose(number, p)
 		return
 	}
 	n.decide(number, Order{Act: entry.ActAuthorize, Reason: "approved"})
@@ -133,15 +161,16 @@ func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
 // authorized amends an incident, closes what nobody reports about, and records
 // it.
 func (n *next) authorized(number uint32, inc *incident) {
-	if q, _ := n.quorum(inc, n.now); q != nil {
-		a := n.assess(number, q.pin.Size, q.unfounded, n.now)
-		if n.scopeOf(a.plan.Members) == q.scope {
-			n.amended[number] = true
-			n.decide(number, Order{Act: entry.ActAmend, Reason: "approved"})
-			return
-		}
+	if q, _ := n.quorum(inc, n.now); q != nil && n.amendApproved(number, q) {
+		return
 	}
+	p := n.waiting(inc, n.now)
 	switch void := n.void(&inc.force.decided); {
+	case p != nil && n.outdated(number, inc, p):
+		n.propose(number, p)
+		return
+	case p != nil:
+		n.at(p.exp)
 	case void && inc.pinned == inc.force.pin:
 		n.amend(number, inc, math.MaxUint64)
 		return
@@ -149,10 +178,23 @@ func (n *next) authorized(number uint32, inc *incident) {
 		n.amend(number, inc, n.lastSignal(inc))
 		return
 	}
-	if p := n.waiting(inc, n.now); p != nil {
-		n.at(p.exp)
-	}
 	n.overdue(inc)
+}
+
+// amendApproved amends an incident as people approved, or proposes again what
+// has changed since; not while another plan in force has members of it.
+func (n *next) amendApproved(number uint32, q *proposal) bool {
+	a := n.assess(number, q.pin.Size, q.unfounded, n.now)
+	if _, overlap := n.overlap(number, a.plan); overlap {
+		return false // one of them must end first
+	}
+	n.amended[number] = true
+	if n.scopeOf(a.plan.Members) != q.scope {
+		n.propose(number, q)
+		return true
+	}
+	n.decide(number, Order{Act: entry.ActAmend, Reason: "approved"})
+	return true
 }
 
 // lastSignal returns the index of the newest signal of an incident.
