@@ -116,24 +116,29 @@ func TestQuantiles(t *testing.T) {
 
 func TestParseRange(t *testing.T) {
 	for text, want := range map[string][]int64{
-		"limits.attempts=1..3":   {1, 2, 3},
-		"limits.attempts=2..2":   {2},
-		"a.b=0..10/5":            {0, 5, 10},
-		"a.b=0..9/5":             {0, 5},
-		"limits.attempts":        nil,
-		"=1..2":                  nil,
-		"a=1":                    nil,
-		"a=1..":                  nil,
-		"a=-1..2":                nil,
-		"a=3..2":                 nil,
-		"a=1..2/0":               nil,
-		"a=0..1000":              nil, // one past the limit
-		"a=1..99999999999999999": nil,
+		"limits.attempts=1..3":                 {1, 2, 3},
+		"limits.attempts=2..2":                 {2},
+		"a.b=0..10/5":                          {0, 5, 10},
+		"a.b=0..9/5":                           {0, 5},
+		"limits.attempts":                      nil,
+		"=1..2":                                nil,
+		"a=1":                                  nil,
+		"a=1..":                                nil,
+		"a=-1..2":                              nil,
+		"a=3..2":                               nil,
+		"a=1..2/0":                             nil,
+		"a=0..1000":                            nil, // one past the limit
+		"a=1..99999999999999999":               nil,
+		"a=9007199254740991..9007199254740992": nil, // one past the largest number
+		"a=9223372036854775800..9223372036854775807/5": nil,
 	} {
 		_, values, err := ParseRange(text)
 		if diff := cmp.Diff(want, values); diff != "" || (err == nil) != (want != nil) {
 			t.Errorf("%s: %v, %v", text, values, err)
 		}
+	}
+	if _, values, err := ParseRange("a=9007199254740989..9007199254740991/5"); err != nil || len(values) != 1 {
+		t.Errorf("at the largest number: %v, %v", values, err)
 	}
 	if _, values, err := ParseRange("a=1..1000"); err != nil || len(values) != sweepMax {
 		t.Errorf("at the limit: %d values, %v", len(values), err)

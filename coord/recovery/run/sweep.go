@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
 )
 
 // Sweep recovers a scenario under several policies that differ in one number,
@@ -80,16 +81,16 @@ func ParseRange(text string) (param string, values []int64, err error) {
 	}
 	var numbers [3]int64
 	for i, part := range []string{first, last, step} {
-		if numbers[i], err = strconv.ParseInt(part, 10, 64); err != nil || numbers[i] < 0 {
-			return wrong(fmt.Sprintf("%q is no number", part))
+		if numbers[i], err = strconv.ParseInt(part, 10, 64); err != nil || numbers[i] < 0 || numbers[i] > entry.MaxInteger {
+			return wrong(fmt.Sprintf("%q is no number from 0 to %d", part, int64(entry.MaxInteger)))
 		}
 	}
 	from, to, by := numbers[0], numbers[1], numbers[2]
 	if by == 0 || to < from || (to-from)/by >= sweepMax {
 		return wrong(fmt.Sprintf("has no values, or more than %d", sweepMax))
 	}
-	for v := from; v <= to; v += by {
-		values = append(values, v)
+	for n := range (to-from)/by + 1 {
+		values = append(values, from+n*by)
 	}
 	return param, values, nil
 }
