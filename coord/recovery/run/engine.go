@@ -106,12 +106,13 @@ type recoverer struct {
 	answers []recovery.Action // of an external strategy, so far
 
 	// Of the step that is at work: as it came, as it was made, the failure to
-	// be answered, and how many attempts went each way.
+	// be answered, how many attempts were asked for, and how those went that
+	// were made.
 	step    *Step
 	made    Step
 	failure *Failure
 	count   int
-	ways    map[Way]int
+	past    []Way
 }
 
 // skip notes the steps behind one that was given up.
@@ -125,7 +126,7 @@ func (r *recoverer) skip(made *Case, rest []Step) {
 
 // run takes one step to its end.
 func (r *recoverer) run(ctx context.Context) error {
-	r.count, r.ways = 0, nil
+	r.count, r.past = 0, r.past[:0]
 	first, err := r.attempt(ctx, Way{Model: r.step.Model})
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (r *recoverer) run(ctx context.Context) error {
 
 // attempt performs one attempt and accounts for it.
 func (r *recoverer) attempt(ctx context.Context, w Way) (Attempt, error) {
-	q := Request{Case: r.c, Step: r.step, Way: w, Attempt: r.count, Same: r.ways[w], Failure: r.failure, Outputs: r.outputs}
+	q := Request{Case: r.c, Step: r.step, Way: w, Attempt: r.count, Past: r.past, Failure: r.failure, Outputs: r.outputs}
 	if r.Instance != "" {
 		q.Key = idempotencyKey(r.Instance, r.c.ID, r.step.ID)
 	}
@@ -161,10 +162,9 @@ func (r *recoverer) attempt(ctx context.Context, w Way) (Attempt, error) {
 		w.Model = a.Model
 	}
 	a.Way = w
-	if r.ways == nil {
-		r.ways = map[Way]int{}
+	if q.Way.Strategy != "" {
+		r.past = append(r.past, q.Way)
 	}
-	r.ways[q.Way]++
 	r.spend(&a)
 	if a.Outcome == OK && len(a.Output) > 0 {
 		r.outputs[r.step.ID] = a.Output

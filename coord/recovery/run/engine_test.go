@@ -33,30 +33,44 @@ func TestRecordedAnswersByTheWay(t *testing.T) {
 		attempt("fallback_model", "", "large", 1), attempt("retry", "", "", 2), attempt("retry_altered", "reflect", "", 3),
 		attempt("retry", "", "small", 4), attempt("retry_altered", "", "", 5),
 	}}
+	retry := Way{"retry", "", "small"}
 	for _, test := range []struct {
 		way  Way
-		same int
+		past []Way
 		want int64 // 0: not observed
 	}{
-		{Way{"retry", "", "small"}, 0, 2},
-		{Way{"retry", "", "small"}, 1, 4},
-		{Way{"retry", "", "small"}, 2, 0},
-		{Way{"retry", "", "large"}, 1, 0},
-		{Way{"retry", "", ""}, 1, 4},
-		{Way{"fallback_model", "", "large"}, 0, 1},
-		{Way{"fallback_model", "", "other"}, 0, 0},
-		{Way{"retry_altered", "reflect", ""}, 0, 3},
-		{Way{"retry_altered", "decompose", ""}, 0, 5},
-		{Way{"state_reset", "context", ""}, 0, 0},
+		{retry, nil, 2},
+		{retry, []Way{retry}, 4},
+		{retry, []Way{retry, retry}, 0},
+		{Way{"retry", "", "large"}, []Way{retry}, 0},
+		{Way{"retry", "", ""}, []Way{retry}, 4},
+		{Way{"fallback_model", "", "large"}, nil, 1},
+		{Way{"fallback_model", "", "other"}, nil, 0},
+		{Way{"retry_altered", "reflect", ""}, nil, 3},
+		{Way{"retry_altered", "decompose", ""}, nil, 5},
+		{Way{"retry_altered", "reflect", ""}, []Way{{"retry_altered", "decompose", ""}}, 3},
+		{Way{"retry_altered", "repair_args", ""}, []Way{{"retry_altered", "decompose", ""}}, 0}, // the record has answered
+		{Way{"state_reset", "context", ""}, nil, 0},
 	} {
-		a, err := Recorded{}.Attempt(t.Context(), Request{Step: &step, Way: test.way, Same: test.same})
+		a, err := Recorded{}.Attempt(t.Context(), Request{Step: &step, Way: test.way, Past: test.past})
 		got := int64(0)
 		if a.ConfidencePPM != nil {
 			got = *a.ConfidencePPM
 		}
 		if err != nil || got != test.want || (got == 0) != (a.Outcome == NotObserved) {
-			t.Errorf("%+v, time %d: attempt %d, want %d (%v)", test.way, test.same, got, test.want, err)
+			t.Errorf("%+v after %v: attempt %d, want %d (%v)", test.way, test.past, got, test.want, err)
 		}
+	}
+}
+
+// One recorded attempt shows one attempt: a second one that it would fit, too,
+// was not observed, and is not paid twice.
+func TestRecordAnswersOnce(t *testing.T) {
+	all := recoverAll(t, &Batch{Config: Config{Policy: recovery.Default()}, Workers: 1}, []byte(`{"v":1,"id":"a","agent":"x","steps":[{"id":"s",`+
+		`"model":"primary","effect":"none","outcome":"failed","failure":{"class":"output","code":"malformed","effects":"none"},"cost_micro_usd":1,`+
+		`"attempts":[{"strategy":"retry_altered","outcome":"failed","failure":{"class":"output","code":"bad_arguments","effects":"none"},"cost_micro_usd":1000}]}]}`))
+	if trace := all.traces[0]; trace.CostMicroUSD != 1001 || trace.Attempts != 1 || trace.Reason != string(recovery.ReasonNotObserved) {
+		t.Errorf("trace %+v", trace)
 	}
 }
 

@@ -30,9 +30,11 @@ type Request struct {
 	// Way is what the policy decided on; for the first attempt it has neither
 	// strategy nor variant.
 	Way Way
-	// Attempt counts the attempts of this step from 0, the first one; Same
-	// counts from 0 those of them that went the same way.
-	Attempt, Same int
+	// Attempt counts the attempts of this step from 0, the first one.
+	Attempt int
+	// Past is how those went that were asked for before and made, the first one
+	// excepted.
+	Past []Way
 	// Failure is what the attempt answers; nil for the first one.
 	Failure *Failure
 	// Key is the idempotency key of the step: the same for every attempt that
@@ -48,10 +50,11 @@ type Request struct {
 // Recorded is the runtime that looks attempts up in the case itself.
 //
 // A recorded attempt answers one that goes the same way: the strategies are
-// equal, variant and model are equal or absent in the record. Of several the
-// first answers the first time, the second the second time. The place of a
-// recorded attempt among others does not matter, so that another policy, which
-// tries the same things in another order, finds what is known of them.
+// equal, variant and model are equal or absent in the record. It answers once,
+// and of several the first that has not answered yet does: one record shows one
+// attempt. The place of a recorded attempt among others does not matter
+// otherwise, so that another policy, which tries the same things in another
+// order, finds what is known of them.
 type Recorded struct{}
 
 // Attempt implements [Runtime].
@@ -59,18 +62,26 @@ func (Recorded) Attempt(_ context.Context, q Request) (Attempt, error) {
 	if q.Way.Strategy == "" {
 		return q.Step.Attempt, nil
 	}
-	same := 0
-	for i := range q.Step.Attempts {
-		a := &q.Step.Attempts[i]
-		if !a.answers(q.Way) {
-			continue
+	used := make([]bool, len(q.Step.Attempts))
+	for _, w := range q.Past {
+		if i := q.Step.answer(w, used); i >= 0 {
+			used[i] = true
 		}
-		if same == q.Same {
-			return *a, nil
-		}
-		same++
+	}
+	if i := q.Step.answer(q.Way, used); i >= 0 {
+		return q.Step.Attempts[i], nil
 	}
 	return Attempt{Way: q.Way, Outcome: NotObserved}, nil
+}
+
+// answer is the first attempt that goes a way and has not been used; -1: none.
+func (s *Step) answer(w Way, used []bool) int {
+	for i := range s.Attempts {
+		if !used[i] && s.Attempts[i].answers(w) {
+			return i
+		}
+	}
+	return -1
 }
 
 // answers reports whether a recorded attempt is one that goes the given way.
