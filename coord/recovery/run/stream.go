@@ -28,6 +28,10 @@ type stream[T any] struct {
 	work  chan *job[T]
 	order chan *job[T]
 	end   error // what ended the reading, but for the end of the file; set before order is closed
+
+	// owner is who has the id of a line that could not be decoded: the next line
+	// with that id that could, 0 until there is one.
+	owner map[int]int
 }
 
 // result is what became of one line.
@@ -51,6 +55,9 @@ type jobLine struct {
 	number     int
 	start, end int
 	wrong      *Error
+	// first is the earlier line with the same id, 0 without one. Whether that
+	// line claims the id is known when the line is delivered.
+	first int
 }
 
 // The sizes of a job: small enough to spread few cases over all workers, large
@@ -72,13 +79,14 @@ func (s *stream[T]) run(ctx context.Context, name string, r io.Reader) iter.Seq2
 		ctx, cancel := context.WithCancel(ctx)
 		workers := max(1, s.workers)
 		s.room = semaphore.NewWeighted(inFlightMax)
+		s.owner = map[int]int{}
 		s.work, s.order = make(chan *job[T], workers), make(chan *job[T], 2*workers)
 		var group sync.WaitGroup
 		group.Go(func() { s.read(ctx, newLineReader(name, r)) })
 		for range workers {
 			group.Go(func() { s.labour(ctx) })
 		}
-		more := s.deliver(yield)
+		more := s.deliver(ctx, yield)
 		cancel()
 		for range s.order { // what nobody waits for any more
 		}
@@ -138,29 +146,46 @@ func (j *job[T]) fill(lines *lineReader, most int, seen map[[16]byte]int32) erro
 			return err
 		}
 		j.text = text
+		l := jobLine{number: lines.number, start: start, end: len(text), wrong: wrong}
 		if wrong == nil {
-			wrong = claim(idOf(text[start:]), lines.number, seen)
+			l.first = earlier(idOf(text[start:]), lines.number, seen)
 		}
-		if wrong != nil {
-			wrong = lines.at(wrong)
-		}
-		j.lines = append(j.lines, jobLine{number: lines.number, start: start, end: len(text), wrong: wrong})
+		j.lines = append(j.lines, l)
 	}
 	return nil
 }
 
-// claim notes an id, or says which line had it before.
-func claim(id string, line int, seen map[[16]byte]int32) *Error {
+// earlier notes the id of a line, or says which line had it before.
+func earlier(id string, line int, seen map[[16]byte]int32) int {
 	if id == "" {
-		return nil
+		return 0
 	}
 	key := idHash(id)
-	if first, ok := seen[key]; ok {
-		return &Error{Problem: entry.IDConflict, Field: "/id", Detail: fmt.Sprintf("%.140q already stands on line %d", id, first),
-			Remedy: "give each case its own id"}
+	first, ok := seen[key]
+	if !ok {
+		seen[key] = int32(line)
 	}
-	seen[key] = int32(line)
-	return nil
+	return int(first)
+}
+
+// claim does a line whose id an earlier one has, unless that claims it: a line
+// that cannot be decoded claims none. Lines come here in order.
+func (s *stream[T]) claim(ctx context.Context, j *job[T], i int) error {
+	l := &j.lines[i]
+	owner, free := s.owner[l.first]
+	if !free {
+		owner = l.first
+	}
+	if owner != 0 {
+		l.wrong = &Error{Problem: entry.IDConflict, File: j.file, Line: l.number, Field: "/id", Remedy: "give each case its own id",
+			Detail: fmt.Sprintf("%.140q already stands on line %d", idOf(j.text[l.start:l.end]), owner)}
+		return nil
+	}
+	err := s.one(ctx, j, i)
+	if l.wrong == nil {
+		s.owner[l.first] = l.number
+	}
+	return err
 }
 
 // labour works off jobs.
@@ -168,6 +193,9 @@ func (s *stream[T]) labour(ctx context.Context) {
 	for j := range s.work {
 		j.done = make([]result[T], len(j.lines))
 		for i := range j.lines {
+			if j.lines[i].first > 0 {
+				continue // who has the id is known when all before are delivered
+			}
 			if j.err = s.one(ctx, j, i); j.err != nil {
 				break
 			}
@@ -199,18 +227,25 @@ func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
 
 // deliver yields the results in order and reports whether the scenario came to
 // its end.
-func (s *stream[T]) deliver(yield func(*result[T], error) bool) bool {
+func (s *stream[T]) deliver(ctx context.Context, yield func(*result[T], error) bool) bool {
 	for j := range s.order {
 		<-j.ready
 		for i := range j.done {
-			var more bool
+			l, more := &j.lines[i], false
+			err := j.err
+			if l.first > 0 {
+				err = s.claim(ctx, j, i)
+			}
 			switch {
-			case j.lines[i].wrong != nil:
-				more = yield(nil, j.lines[i].wrong)
+			case l.wrong != nil:
+				if l.first == 0 {
+					s.owner[l.number] = 0
+				}
+				more = yield(nil, l.wrong)
 			case j.done[i].done:
 				more = yield(&j.done[i], nil)
 			default:
-				yield(nil, j.err)
+				yield(nil, err)
 			}
 			if !more {
 				return false
