@@ -38,7 +38,7 @@ type agentOptions struct {
 	capabilities []string
 	signer       string
 	reason       string
-	compromised  int64
+	compromised  optional
 	yes          bool
 }
 
@@ -144,7 +144,7 @@ func (a *app) agentRevokeCommand(t *target) *cobra.Command {
 	cmd.Flags().StringVar(&o.principal, "principal", "", "whose key it is (mandatory)")
 	cmd.Flags().StringVar(&o.keyID, "keyid", "", "fingerprint of the key (default: the only one that counts)")
 	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
-	cmd.Flags().Int64Var(&o.compromised, "compromised-since", -1, "index from which on the key is not to be believed")
+	cmd.Flags().Var(&o.compromised, "compromised-since", "index from which on the key is not to be believed")
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, kept in the entry (mandatory)")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
 	_ = cmd.MarkFlagRequired("principal") // the flags exist
@@ -163,8 +163,11 @@ func (a *app) agentRevoke(ctx context.Context, c *connection, o *agentOptions) e
 	}
 	body := &entry.Agent{Principal: known.Principal, Op: entry.Revoke, Key: key.Key, Roles: key.Roles, Domain: known.Domain,
 		Span: known.Span, Capabilities: known.Capabilities}
-	if o.compromised >= 0 {
-		body.CompromisedSince = &entry.Compromised{Index: uint64(o.compromised)}
+	if since := o.compromised.value; since != nil {
+		if uint64(*since) < key.Enrolled {
+			return usage("--compromised-since %d: the key was enrolled at entry %d and signed nothing before: pass that or later", *since, key.Enrolled)
+		}
+		body.CompromisedSince = &entry.Compromised{Index: uint64(*since)}
 	}
 	fmt.Fprintf(a.err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, joinRoles(key.Roles), key.Enrolled)
 	if err := a.confirm("End this key?", o.yes); err != nil {
@@ -183,7 +186,10 @@ func keyToRevoke(known *verify.AgentInfo, keyID string) (*verify.KeyInfo, error)
 	}
 	switch {
 	case len(counting) == 0:
-		return nil, withExit(exitNotFound, fmt.Errorf("%s has no key %s that counts", known.Principal, keyID))
+		if keyID != "" {
+			keyID += " "
+		}
+		return nil, withExit(exitNotFound, fmt.Errorf("%s has no key %sthat counts (arl agent list shows those that it has)", known.Principal, keyID))
 	case len(counting) > 1:
 		return nil, usage("%s has %d keys that count: pass --keyid (arl agent list shows them)", known.Principal, len(counting))
 	}

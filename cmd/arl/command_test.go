@@ -3,11 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"recoveryledger/ledger/entry"
 )
@@ -50,6 +52,26 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 		if err != nil || found != cmd && !strings.HasPrefix(found.CommandPath(), cmd.CommandPath()) {
 			t.Errorf("%s: example %q: %v, runs %s", cmd.CommandPath(), example, err, found.CommandPath())
 		}
+	}
+}
+
+// Help shows allowed values as they are written: it makes the first word of a
+// description upper case, so that none may begin with one. A default is shown
+// only where it can be given.
+func TestHelpShowsValuesAsTheyAreWritten(t *testing.T) {
+	values := regexp.MustCompile(`[A-Za-z0-9-]+(\|[A-Za-z0-9-]+)+`)
+	for _, cmd := range commands(t) {
+		if strings.Contains(cmd.Use, "...") {
+			t.Errorf("%s: %q: … stands for more of the same", cmd.CommandPath(), cmd.Use)
+		}
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if place := values.FindStringIndex(flag.Usage); place != nil && place[0] == 0 {
+				t.Errorf("%s --%s: %q begins with a value", cmd.CommandPath(), flag.Name, flag.Usage)
+			}
+			if flag.DefValue == "-1" {
+				t.Errorf("%s --%s: shows the default %s, which means none", cmd.CommandPath(), flag.Name, flag.DefValue)
+			}
+		})
 	}
 }
 

@@ -54,6 +54,9 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 				return usage("pass either a file of envelopes, or --kind and --payload")
 			}
 			return a.withConnection(cmd.Context(), t, func(c *connection) error {
+				if err := checkOut(o.out); err != nil {
+					return err
+				}
 				if len(args) == 1 {
 					return a.submitEnvelopes(cmd.Context(), c, args[0], o.out)
 				}

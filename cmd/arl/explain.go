@@ -26,6 +26,13 @@ func (a *app) explainCommand() *cobra.Command {
 			"REG-4. Without a code, list them all.",
 		Example: "  arl explain policy-superseded",
 		Args:    cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var codes []string
+			for _, e := range explanations() {
+				codes = append(codes, e.Code)
+			}
+			return codes, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listExplanations()

@@ -73,7 +73,7 @@ func (a *app) export(ctx context.Context, l *openLog, dir string) error {
 
 // tailOptions are the flags of arl log tail.
 type tailOptions struct {
-	from  int64
+	from  optional
 	limit int
 }
 
@@ -93,14 +93,16 @@ func (a *app) logTailCommand(o *logOptions) *cobra.Command {
 			return a.withConnection(cmd.Context(), &o.target, func(c *connection) error { return a.tail(cmd.Context(), c, &tail) })
 		},
 	}
-	cmd.Flags().Int64Var(&tail.from, "from", -1, "index to begin at (default: what comes next)")
+	cmd.Flags().Var(&tail.from, "from", "index to begin at (default: what comes next)")
 	cmd.Flags().IntVar(&tail.limit, "limit", 0, "end after so many entries; 0: never")
 	return cmd
 }
 
 func (a *app) tail(ctx context.Context, c *connection, o *tailOptions) error {
-	from := uint64(o.from)
-	if o.from < 0 {
+	var from uint64
+	if o.from.value != nil {
+		from = uint64(*o.from.value)
+	} else {
 		head, err := c.head(ctx)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ type importOptions struct {
 func (a *app) entryImportCommand(t *target) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import FILE…",
 		Short: "Register the agent runs in files that others recorded",
 		Long: "Turn recorded agent runs into signed entries, as their agents would have written them, and submit them in\n" +
 			"batches: executions with their parents and progress, checkpoints, and a signal where a run did not recover.\n" +
@@ -47,7 +47,7 @@ func (a *app) entryImportCommand(t *target) *cobra.Command {
 			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.importFiles(cmd.Context(), c, args, &o) })
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "", "openai-chat|attempts|toolbench|galaxy (mandatory)")
+	cmd.Flags().StringVar(&o.format, "format", "", "form of the files: openai-chat|attempts|toolbench|galaxy (mandatory)")
 	cmd.Flags().StringVar(&o.domain, "domain", "import", "domain under which agents are enrolled")
 	cmd.Flags().StringVar(&o.instance, "instance", "", "name of this import, to register the same runs as others")
 	cmd.Flags().StringVar(&o.out, "out", "", "file for the receipts, with those of the policies and keys that they count by")
@@ -66,6 +66,9 @@ type importReport struct {
 }
 
 func (a *app) importFiles(ctx context.Context, c *connection, files []string, o *importOptions) error {
+	if err := checkOut(o.out); err != nil {
+		return err
+	}
 	im, err := a.newImporter(ctx, c, o)
 	if err != nil {
 		return err

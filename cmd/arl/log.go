@@ -91,7 +91,12 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 			"arl verify needs; or its .tlog-proof (c2sp.org/tlog-proof), which shows only that it is in the log. The leaf of a\n" +
 			".tlog-proof is written beside it, as OUT.leaf.",
 		Example: "  arl log proof --index 0 --out genesis.receipt.json",
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("%q: pass the entry as --index %s", args[0], args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "receipt" && format != "tlog-proof" {
 				return usage("--format %s: want receipt or tlog-proof", format)
@@ -113,7 +118,7 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 		},
 	}
 	cmd.Flags().Uint64Var(&index, "index", 0, "index of the entry (mandatory)")
-	cmd.Flags().StringVar(&format, "format", "receipt", "receipt|tlog-proof")
+	cmd.Flags().StringVar(&format, "format", "receipt", "what to write: receipt|tlog-proof")
 	cmd.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
 	_ = cmd.MarkFlagRequired("index") // the flag exists
 	return cmd
@@ -138,6 +143,22 @@ func (a *app) writeOut(path string, content []byte) error {
 		return a.printText(string(content))
 	}
 	return writeFile(path, content)
+}
+
+// checkOut finds out whether a file can be written, before something is done
+// whose result it is for. No name is no file.
+func checkOut(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return withExit(exitIO, fmt.Errorf("write %s: it is a directory: name a file", path))
+	}
+	f, err := renameio.NewPendingFile(path)
+	if err != nil {
+		return withExit(exitIO, err)
+	}
+	return withExit(exitIO, f.Cleanup())
 }
 
 // writeFile writes a file that others may read, whole or not at all.
@@ -196,6 +217,10 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, err}
 	}
 	if err != nil {
+		return err
+	}
+	n.coordinator.Committed(found.Head.Size)
+	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
 		return err
 	}
 	r := fsckReport{Data: o.data, Head: headInfo(found.Head), Anchor: headInfo(found.Anchor), Files: found.Files, Entries: found.Entries,

@@ -56,6 +56,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
 		a.logCommand(), a.verifyCommand(), a.doctorCommand(), a.explainCommand(), a.versionCommand(),
 	)
+	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root
 }
@@ -66,10 +67,19 @@ func (a *app) watch(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		a.watch(sub)
 	}
+	a.completeFlags(cmd)
 	if cmd.RunE == nil {
 		cmd.Args = cobra.ArbitraryArgs
 		cmd.RunE = missingVerb
 		return
+	}
+	if fit := cmd.Args; fit != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := fit(cmd, args); err != nil {
+				return argumentError(cmd, args, err)
+			}
+			return nil
+		}
 	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ const receiptsFile = "receipts.ndjson"
 func (r *recorder) export(ctx context.Context, dir string) error {
 	f, err := renameio.NewPendingFile(filepath.Join(dir, receiptsFile), renameio.WithPermissions(0o644))
 	if err != nil {
-		return err
+		return withExit(exitIO, err)
 	}
 	defer f.Cleanup() //nolint:errcheck // after a failure only
 	out := bufio.NewWriter(f)

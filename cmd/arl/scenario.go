@@ -39,7 +39,7 @@ type scenarioOptions struct {
 func (a *app) scenarioImportCommand() *cobra.Command {
 	var o scenarioOptions
 	cmd := &cobra.Command{
-		Use:   "import [FILE...]",
+		Use:   "import [FILE…]",
 		Short: "Turn recorded agent runs into scenario lines",
 		Long: "Print each recorded run as one line of a scenario: its steps, what is known of every attempt, raw errors put into\n" +
 			"the failure taxonomy. Unknown is left out, never invented. Files are read as streams; - is standard input. The\n" +
@@ -49,7 +49,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.format, "format", "", "otlp|openai-chat|attempts|toolbench|galaxy|ledger (mandatory)")
+	flags.StringVar(&o.format, "format", "", "form of the files: otlp|openai-chat|attempts|toolbench|galaxy|ledger (mandatory)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of every case, such as holdout; may be given several times")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "pass over records that cannot be used, and list them")

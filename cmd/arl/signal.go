@@ -20,7 +20,7 @@ type signalOptions struct {
 	since, lastKnownGood, severity string
 	detail, out                    string
 	evidence                       []string
-	attempt, retryAfterMS          int64
+	attempt, retryAfter            optional
 }
 
 func (a *app) signalCommand() *cobra.Command {
@@ -45,6 +45,9 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 		Example: "  arl signal submit --subject planner#step-7 --class tool --code error --effects none --key planner.key",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.checkReferences(); err != nil {
+				return err
+			}
 			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.signalSubmit(cmd.Context(), c, &o) })
 		},
 	}
@@ -53,15 +56,15 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.class, "class", "", "class of the failure, such as tool (mandatory)")
 	flags.StringVar(&o.code, "code", "", "code within the class, such as error (mandatory)")
 	flags.StringVar(&o.workflow, "workflow", "", "workflow of the subject (default: looked up)")
-	flags.StringVar(&o.standing, "standing", "", "executor|upstream|downstream|monitor|operator (default: executor of an own execution, else monitor)")
+	flags.StringVar(&o.standing, "standing", "", "how the signaler stands to the subject: executor|upstream|downstream|monitor|operator (default: executor of an own execution, else monitor)")
 	flags.StringVar(&o.effects, "effects", string(entry.EffectsUnknown), "what is left of its effects: none|partial|complete|unknown")
 	flags.StringVar(&o.replay, "replay-safety", string(entry.ReplayUnknown), "whether doing it again is safe: safe|unsafe|unknown")
 	flags.StringSliceVar(&o.evidence, "evidence", nil, "digest of what shows it, or digest=uri")
 	flags.StringVar(&o.since, "since", "", "first execution in doubt, issuer#id")
 	flags.StringVar(&o.lastKnownGood, "last-known-good", "", "execution or checkpoint that was good, issuer#id")
-	flags.StringVar(&o.severity, "severity", "", "info|warning|error|critical")
-	flags.Int64Var(&o.attempt, "attempt", -1, "which attempt failed")
-	flags.Int64Var(&o.retryAfterMS, "retry-after-ms", -1, "when to try again, in milliseconds")
+	flags.StringVar(&o.severity, "severity", "", "how bad it is: info|warning|error|critical")
+	flags.Var(&o.attempt, "attempt", "which attempt failed")
+	flags.Var(&o.retryAfter, "retry-after-ms", "when to try again, in milliseconds")
 	flags.StringVar(&o.detail, "detail", "", "words for people, redacted: no content of prompts or messages")
 	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
@@ -72,11 +75,15 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 }
 
 func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions) error {
+	if err := checkOut(o.out); err != nil {
+		return err
+	}
 	signer, err := a.signer(ctx, c, o.signerFlags, principalOperator)
 	if err != nil {
 		return err
 	}
 	body := o.body()
+	a.checkTaxonomy(o)
 	body.Header = newHeader(signer.principal, c.root.Origin)
 	if body.Wid = entry.WorkflowID(o.workflow); body.Wid == "" {
 		if body.Wid, err = c.workflowOf(ctx, body.Subject); err != nil {
@@ -99,21 +106,34 @@ func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions)
 	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
 }
 
+func (o *signalOptions) checkReferences() error {
+	for _, r := range []struct{ flag, text string }{{"subject", o.subject}, {"since", o.since}, {"last-known-good", o.lastKnownGood}} {
+		if issuer, id := entry.Ref(r.text).Split(); (r.text != "" || r.flag == "subject") && (issuer == "" || id == "") {
+			return usage("--%s %q: want a reference, issuer#id, such as planner#step-7", r.flag, r.text)
+		}
+	}
+	return nil
+}
+
+// checkTaxonomy warns of a class or code that is none: readers act on it as
+// unknown (SIG-2).
+func (a *app) checkTaxonomy(o *signalOptions) {
+	a.unknownWord("class", o.class, entry.Classes())
+	if codes := entry.Codes(o.class); len(codes) > 0 {
+		a.unknownWord("code", o.code, codes)
+	}
+}
+
 func (o *signalOptions) body() *entry.Signal {
 	s := &entry.Signal{
 		Subject: entry.Ref(o.subject), Class: o.class, Code: o.code, Standing: entry.Standing(o.standing),
 		Effects: entry.Effects(o.effects), ReplaySafety: entry.ReplaySafety(o.replay), ObservedAt: time.Now().UnixMilli(),
 		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: o.detail,
+		Attempt: o.attempt.value, RetryAfterMS: o.retryAfter.value,
 	}
 	for _, text := range o.evidence {
 		digest, uri, _ := strings.Cut(text, "=")
 		s.Evidence = append(s.Evidence, entry.Evidence{Digest: digest, URI: uri})
-	}
-	if o.attempt >= 0 {
-		s.Attempt = &o.attempt
-	}
-	if o.retryAfterMS >= 0 {
-		s.RetryAfterMS = &o.retryAfterMS
 	}
 	return s
 }

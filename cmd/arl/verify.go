@@ -20,7 +20,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var t target
 	var b bundleFlags
 	cmd := &cobra.Command{
-		Use:   "verify FILE...",
+		Use:   "verify FILE…",
 		Short: "Check receipts and proofs offline",
 		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs and tree heads offline, against a\n" +
 			"pinned root: that of a profile, or of --root. Says what was checked and what was not. - is standard input.\n" +

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"recoveryledger/ledger/entry"
+)
+
+// flagError says what was meant by a flag that there is not, and what a flag
+// takes.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
+		var known []string
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) { known = append(known, "--"+flag.Name) })
+		return usage("%w%s", err, suggest("--"+unknown.GetSpecifiedName(), known))
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := invalid.GetFlag()
+		switch want, is := wanted(flag.Value.Type()); {
+		case is:
+			return usage("--%s %s: want %s", flag.Name, invalid.GetValue(), want)
+		default:
+			return usage("--%s %s: %w", flag.Name, invalid.GetValue(), invalid.Unwrap())
+		}
+	}
+	return usage("%w", err)
+}
+
+// wanted describes the values of a type of flags.
+func wanted(kind string) (description string, known bool) {
+	switch {
+	case kind == "uint64":
+		return "a whole number from 0 on", true
+	case strings.HasPrefix(kind, "int"):
+		return "a whole number", true
+	case kind == "float64":
+		return "a number", true
+	case kind == "bool":
+		return "true or false", true
+	case kind == "duration":
+		return "a duration, such as 30s or 5m", true
+	}
+	return "", false
+}
+
+// argumentError completes what a command says of its arguments with the line
+// that it takes.
+func argumentError(cmd *cobra.Command, args []string, err error) error {
+	if _, own := errors.AsType[*exitError](err); own {
+		return err
+	}
+	line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	if len(args) > 0 && !strings.ContainsAny(cmd.Use, " ") {
+		return usage("%s takes no argument, and got %q (for example:%s)", cmd.CommandPath(), args[0], strings.TrimPrefix(cmd.Example, " "))
+	}
+	return usage("%w: want %s (for example:%s)", err, line, strings.TrimPrefix(cmd.Example, " "))
+}
+
+// optional is a flag for a whole number from 0 on that may be left out.
+type optional struct{ value *int64 }
+
+// Set implements [pflag.Value].
+func (o *optional) Set(text string) error {
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || value < 0 {
+		return errors.New("not a whole number from 0 on")
+	}
+	o.value = &value
+	return nil
+}
+
+// String implements [pflag.Value].
+func (o *optional) String() string {
+	if o.value == nil {
+		return ""
+	}
+	return strconv.FormatInt(*o.value, 10)
+}
+
+// Type implements [pflag.Value].
+func (*optional) Type() string { return "uint64" }
+
+// completeFlags lets the shell complete the values of flags that have few.
+func (a *app) completeFlags(cmd *cobra.Command) {
+	values := map[string]func(*cobra.Command) []string{
+		"profile": func(*cobra.Command) []string { names, _ := a.profileNames(); return names },
+		"kind":    func(*cobra.Command) []string { return texts(entry.Kinds()) },
+		"roles":   func(*cobra.Command) []string { return texts(entry.Roles()) },
+		"class":   func(*cobra.Command) []string { return entry.Classes() },
+		"code":    func(cmd *cobra.Command) []string { return entry.Codes(cmd.Flag("class").Value.String()) },
+		"output":  func(*cobra.Command) []string { return []string{outputTable, outputJSON} },
+	}
+	complete := func(flag *pflag.Flag) {
+		if known := values[flag.Name]; known != nil {
+			// Registered once for each command: a second time is refused, and changes nothing.
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+				return known(cmd), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	}
+	cmd.LocalFlags().VisitAll(complete)
+	cmd.PersistentFlags().VisitAll(complete)
+}
+
+func texts[T ~string](list []T) []string {
+	all := make([]string, len(list))
+	for i, one := range list {
+		all[i] = string(one)
+	}
+	return all
+}
+
+// unknownWord warns of a word that is not among the known ones, and names the
+// nearest; whether it is wrong is not ours to say.
+func (a *app) unknownWord(flag, word string, known []string) {
+	if !slices.Contains(known, word) {
+		near := suggest(word, known)
+		if near == "" {
+			near = fmt.Sprintf(" (known are %s)", strings.Join(known, ", "))
+		}
+		fmt.Fprintf(a.err, "arl: warning: --%s %s is not in the taxonomy%s\n", flag, word, near)
+	}
+}
