@@ -57,10 +57,14 @@ func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verif
 		}
 		return s.admitRelease(d)
 	}
-	if err := s.checkBasis(d); err != nil {
+	if err := s.checkPin(d); err != nil {
 		return err
 	}
-	a := s.assess(d.number, d.Pin.Size, unfoundedOf(d.Decision), now)
+	signals, merges := s.basis(number, d.Pin.Size, now)
+	if err := s.checkBasis(d, signals); err != nil {
+		return err
+	}
+	a := s.assessOn(number, &assessment{signals: signals, merges: merges, unfounded: unfoundedOf(d.Decision)}, now)
 	if err := s.checkScope(d, a); err != nil {
 		return err
 	}
@@ -131,13 +135,13 @@ func unfoundedOf(d *entry.Decision) (indexes []uint64) {
 	return indexes
 }
 
-// checkBasis checks what a plan rests on: the pin is a state of this log, no
-// older than it may be, the basis all signals before it, and what is not
-// believed is among them.
-func (s *State) checkBasis(d *decisionOf) error {
-	mismatch := func(field, format string, args ...any) error {
-		return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
-	}
+func mismatch(field, format string, args ...any) *entry.Refusal {
+	return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
+}
+
+// checkPin checks that the pin is a state of this log, no older than it may be,
+// and leaves out no signal of the incident.
+func (s *State) checkPin(d *decisionOf) error {
 	pin := *d.Pin
 	switch {
 	case pin.Size > s.size:
@@ -149,10 +153,15 @@ func (s *State) checkBasis(d *decisionOf) error {
 	case pin.Root != s.tree.root(pin.Size):
 		return mismatch("pin.root", "not the root of the first %d entries", pin.Size)
 	}
-	signals, _ := s.basis(d.number, pin.Size, d.now)
 	if last := d.inc.signals[len(d.inc.signals)-1]; !s.answers(d) && s.signals[last].index >= pin.Size {
 		return mismatch("pin.size", "%d entries leave out the signal at %d", pin.Size, s.signals[last].index)
 	}
+	return nil
+}
+
+// checkBasis checks that the basis is all signals before the pin, and that what
+// is not believed is among them.
+func (s *State) checkBasis(d *decisionOf, signals []uint32) error {
 	if want := s.basisOf(signals); *d.Basis != want {
 		return mismatch("basis", "not the %d signals before the pin", want.Size)
 	}
@@ -179,9 +188,6 @@ func (s *State) answers(d *decisionOf) bool {
 // checkScope is SCO-5: the scope is the one computed here and now.
 func (s *State) checkScope(d *decisionOf, a *assessment) error {
 	want := s.scopeOf(a.plan.Members)
-	mismatch := func(field, format string, args ...any) error {
-		return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
-	}
 	switch {
 	case d.Scope.Size != want.Size:
 		return mismatch("scope.size", "%d members, the rules give %d", d.Scope.Size, want.Size)

@@ -55,6 +55,29 @@ func (w *world) checkIncidents() {
 			}
 			owner[m.exec] = inc.opened
 		}
+		w.checkMeeting(inc)
+	}
+}
+
+// checkMeeting compares what asking about halves finds with what asking about
+// each incident does.
+func (w *world) checkMeeting(inc *incident) {
+	w.t.Helper()
+	until := w.at + hourMS
+	var rivals, want []rival
+	for _, number := range w.state.openIncidents() {
+		o := w.state.incidents[number]
+		if o.force != nil {
+			continue
+		}
+		rivals = append(rivals, rival{number, o.signals})
+		if inc.force.meets(w.state.graph.Plan(w.state.request(o, o.signals, nil, until))) {
+			want = append(want, rivals[len(rivals)-1])
+		}
+	}
+	got := w.state.meeting(inc.force, rivals, until, mergesMax)
+	if !slices.EqualFunc(got, want, func(a, b rival) bool { return a.number == b.number }) {
+		w.t.Fatalf("incident %d: meets %v, want %v", inc.opened, got, want)
 	}
 }
 

@@ -24,4 +24,7 @@ const (
 	incidentSignalsMax = 64
 	// principalSignalsMax is how many of them may be of one principal.
 	principalSignalsMax = 32
+	// mergesMax is the number of younger incidents that one amend takes up; the
+	// next amend takes up more.
+	mergesMax = 64
 )

@@ -207,11 +207,15 @@ func (n *next) lastSignal(inc *incident) uint64 {
 // plans in force never share a member: where they would, the later amend waits
 // for the end of the other incident.
 func (n *next) amend(number uint32, inc *incident, signal uint64) {
-	if n.amended[number] || n.waiting(inc, n.now) != nil || inc.pinned > signal {
+	asked := inc.pinned > signal && inc.pinned != inc.force.pin
+	if n.amended[number] || n.waiting(inc, n.now) != nil || asked {
 		return
 	}
 	n.amended[number] = true
 	a := n.assess(number, n.size, nil, n.now)
+	if inc.pinned > signal && len(a.merges) == 0 {
+		return // nothing is new: the incident that asks meets it by its own windows only
+	}
 	if _, overlap := n.overlap(number, a.plan); overlap {
 		return // one of them must end first
 	}

@@ -25,17 +25,22 @@ type assessment struct {
 // before the pin, without those that are not believed. For an incident in force
 // it is the plan of an amend.
 func (s *State) assess(number uint32, pin uint64, unfounded []uint64, now int64) *assessment {
+	signals, merges := s.basis(number, pin, now)
+	return s.assessOn(number, &assessment{signals: signals, merges: merges, unfounded: unfounded}, now)
+}
+
+// assessOn completes an assessment of which basis and unfounded are set.
+func (s *State) assessOn(number uint32, a *assessment, now int64) *assessment {
 	inc := s.incidents[number]
-	a := &assessment{law: s.lawOf(inc), unfounded: unfounded}
-	a.signals, a.merges = s.basis(number, pin, now)
-	a.plan = s.graph.Plan(s.request(inc, a.signals, unfounded, now+a.law.windows.DeadlineMaxMS))
+	a.law = s.lawOf(inc)
+	a.plan = s.graph.Plan(s.request(inc, a.signals, a.unfounded, now+a.law.windows.DeadlineMaxMS))
 	a.blast = s.blast(a.plan)
 	return a
 }
 
 // basis returns the signals that a decision about an incident rests on:
 // its own before the pin, and, once it is authorized, those of the other open
-// incidents whose plans meet its own (INC-2).
+// incidents whose plans meet its own (INC-2), the oldest mergesMax of them.
 func (s *State) basis(number uint32, pin uint64, now int64) (signals, merges []uint32) {
 	inc := s.incidents[number]
 	before := func(list []uint32) (some []uint32) {
@@ -50,19 +55,48 @@ func (s *State) basis(number uint32, pin uint64, now int64) (signals, merges []u
 	if inc.force == nil {
 		return signals, nil
 	}
-	until := now + s.lawOf(inc).windows.DeadlineMaxMS
+	var others []rival
 	for _, other := range s.openIncidents() {
 		o := s.incidents[other]
-		if other == number || o.force != nil || o.into != 0 {
-			continue
+		if theirs := before(o.signals); other != number && o.force == nil && o.into == 0 && len(theirs) > 0 {
+			others = append(others, rival{other, theirs})
 		}
-		theirs := before(o.signals)
-		if len(theirs) > 0 && inc.force.meets(s.graph.Plan(s.request(o, theirs, nil, until))) {
-			signals, merges = append(signals, theirs...), append(merges, other)
-		}
+	}
+	for _, r := range s.meeting(inc.force, others, now+s.lawOf(inc).windows.DeadlineMaxMS, mergesMax) {
+		signals, merges = append(signals, r.signals...), append(merges, r.number)
 	}
 	slices.Sort(signals)
 	return signals, merges
+}
+
+// rival is an open incident whose plan may meet the one in force.
+type rival struct {
+	number  uint32
+	signals []uint32
+}
+
+// meeting returns the first most of the rivals whose plans meet the one in
+// force. It asks about all of them at once, and about halves of those that meet:
+// what signals lead to together contains what each leads to, so rivals that do
+// not meet together do not meet alone. A thousand incidents elsewhere cost one
+// walk.
+func (s *State) meeting(f *force, rivals []rival, until int64, most int) []rival {
+	if len(rivals) == 0 || most == 0 {
+		return nil
+	}
+	r := scope.Request{UsableUntil: until}
+	for _, one := range rivals {
+		r.Seeds = s.seeds(r.Seeds, one.signals, nil)
+	}
+	switch {
+	case !f.meets(s.graph.Plan(r)):
+		return nil
+	case len(rivals) == 1:
+		return rivals
+	}
+	half := len(rivals) / 2
+	found := s.meeting(f, rivals[:half], until, most)
+	return slices.Concat(found, s.meeting(f, rivals[half:], until, most-len(found)))
 }
 
 // meets reports whether a plan has a member in common with the one in force.
@@ -75,24 +109,29 @@ func (f *force) meets(p *scope.Plan) bool {
 
 // request is SCO-3: subjects and since ranges of the signals that are believed.
 func (s *State) request(inc *incident, signals []uint32, unfounded []uint64, until int64) scope.Request {
-	r := scope.Request{UsableUntil: until}
+	r := scope.Request{Seeds: s.seeds(nil, signals, unfounded), UsableUntil: until}
+	if inc.force != nil {
+		r.Kept = inc.force.plan()
+	}
+	return r
+}
+
+// seeds appends the seeds that signals give.
+func (s *State) seeds(to, signals []uint32, unfounded []uint64) []uint32 {
 	for _, n := range signals {
 		sig := &s.signals[n]
 		if slices.Contains(unfounded, sig.index) {
 			continue
 		}
 		if sig.since == 0 {
-			r.Seeds = append(r.Seeds, sig.subject)
+			to = append(to, sig.subject)
 			continue
 		}
 		for exec := range s.graph.Range(sig.since-1, sig.subject) {
-			r.Seeds = append(r.Seeds, exec)
+			to = append(to, exec)
 		}
 	}
-	if inc.force != nil {
-		r.Kept = inc.force.plan()
-	}
-	return r
+	return to
 }
 
 // plan returns the members as they stand.

@@ -1,0 +1,87 @@
+package coord
+
+import (
+	"fmt"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestMergesAreBounded opens more incidents upstream of a plan in force than one
+// amend takes up: the oldest are merged first, the next amend takes the others.
+func TestMergesAreBounded(t *testing.T) {
+	const rivals = mergesMax + 1
+	w := newWorld(t)
+	p := w.nextPolicy()
+	p.Limits.Incident.Members = 1000
+	w.put(p)
+	var ups []entry.Ref
+	for i := range rivals {
+		up := w.exec("a", fmt.Sprint("up", i))
+		up.Effect = entry.EffectCompensable
+		up.IdempotencyKey = someDigest(up.Exec)
+		w.put(up)
+		w.put(w.step(up, entry.Dispatched))
+		w.put(w.step(up, entry.Confirmed))
+		ups = append(ups, up.Ref())
+	}
+	w.done("b", "down", entry.EffectCompensable, ups...)
+	older := w.put(w.signal("b", entry.StandingExecutor, "b#down")).Index
+	w.decide("k", entry.ActAuthorize, older)
+	var ids []uint64
+	for _, up := range ups {
+		ids = append(ids, w.put(w.signal("a", entry.StandingExecutor, up)).Index)
+	}
+	w.next()
+	if got := len(w.incident(older).signals); got != 1+mergesMax {
+		t.Fatalf("%d signals after the first amend, want %d", got, 1+mergesMax)
+	}
+	w.is(ids[rivals-1], Reported)
+	if w.incident(ids[rivals-1]).into != 0 || w.incident(ids[rivals-2]).into != older {
+		t.Fatal("not the oldest are merged")
+	}
+	w.next()
+	if got := len(w.members(older)); got != rivals+1 {
+		t.Fatalf("%d members after the second amend, want %d", got, rivals+1)
+	}
+	w.next()
+	for _, id := range ids {
+		w.is(id, Dismissed)
+	}
+	w.checkAll()
+}
+
+// TestAmendAmongMany amends an incident while thousands of others are open: it
+// costs about what it does alone, not a walk for each of them.
+func TestAmendAmongMany(t *testing.T) {
+	const many = 3000
+	w := newWorld(t)
+	w.done("b", "1", entry.EffectCompensable)
+	w.done("b", "2", entry.EffectCompensable, "b#1")
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
+	w.decide("k", entry.ActAuthorize, id)
+	for i := range many {
+		x := w.step(w.exec("a", fmt.Sprint(i)), entry.Confirmed)
+		w.apply(x)
+		w.apply(w.signal("a", entry.StandingExecutor, x.Ref()))
+	}
+	younger := w.put(w.signal("b", entry.StandingExecutor, "b#1")).Index
+	_, inc, _ := w.state.findIncident(id)
+	var rivals []rival
+	for _, number := range w.state.openIncidents() {
+		if o := w.state.incidents[number]; o != inc {
+			rivals = append(rivals, rival{number, o.signals})
+		}
+	}
+	elsewhere := rivals[:many]
+	if allocations := testing.AllocsPerRun(3, func() { w.state.meeting(inc.force, elsewhere, w.at, mergesMax) }); allocations > 100 {
+		t.Errorf("%d incidents elsewhere cost %g allocations", many, allocations)
+	}
+	if met := w.state.meeting(inc.force, rivals, w.at, mergesMax); len(met) != 1 || w.state.incidents[met[0].number].opened != younger {
+		t.Fatalf("meets %v", met)
+	}
+	w.decide("k", entry.ActAmend, id)
+	if got := w.members(id); len(got) != 2 || w.incident(younger).into != id {
+		t.Fatalf("members %v", got)
+	}
+}
