@@ -67,9 +67,9 @@ func Check(ctx context.Context, dir string, c *Config, progress func(done, total
 	options := storeOptions(cfg)
 	options.ReadOnly = true
 	options.EnsureDefaults()
-	db, err := pebble.Open(dir, options)
+	db, err := openEngine(dir, cfg, options)
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, err
 	}
 	if progress == nil {
 		progress = func(uint64, uint64) {}

@@ -50,6 +50,10 @@ var (
 	ErrAnchor = errors.New("ledger: no usable anchor")
 	// ErrInUse reports a directory that somebody has open.
 	ErrInUse = errors.New("ledger: the directory is in use")
+	// ErrFormat reports a database in a form that this version does not know.
+	ErrFormat = errors.New("ledger: another format")
+	// ErrOrigin reports a database that belongs to another ledger than the keys.
+	ErrOrigin = errors.New("ledger: another ledger")
 	// ErrNotFound reports an index, a tile or a size that the log does not have.
 	ErrNotFound = errors.New("ledger: not found")
 )

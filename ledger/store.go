@@ -87,21 +87,11 @@ type Batch struct {
 // Head returns the tree head that the batch leads to.
 func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Root} }
 
-// openStore opens the database, or makes a new one. Where there is an anchor
-// there was a database: a lost one is not replaced by an empty one.
+// openStore opens the database, or makes a new one.
 func openStore(dir string, cfg *Config) (*pebble.DB, error) {
-	options := storeOptions(cfg)
-	var err error
-	if options.ErrorIfNotExists, err = exists(cfg.FS, cfg.Anchor); err != nil {
-		return nil, openError(dir, err)
-	}
-	db, err := pebble.Open(dir, options)
-	if errors.Is(err, pebble.ErrDBDoesNotExist) {
-		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: restore the newest copy; "+
-			"if entries are lost for good, continue under a new origin, with a new anchor", ErrRolledBack, dir, cfg.Anchor)
-	}
+	db, err := openEngine(dir, cfg, storeOptions(cfg))
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, err
 	}
 	found, err := readMeta(db)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -109,13 +99,54 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 			found, err = readMeta(db)
 		}
 	}
-	if err == nil && (found.Format != storeFormat || found.Origin != cfg.Origin) {
-		err = fmt.Errorf("database has format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, cfg.Origin)
+	if err != nil {
+		err = openError(dir, err)
+	} else {
+		err = found.check(dir, cfg.Origin)
 	}
 	if err != nil {
-		return nil, errors.Join(openError(dir, err), db.Close())
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// openEngine opens the storage engine. Where there is an anchor there was a
+// database: a lost one is not replaced by an empty one.
+func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, error) {
+	anchored, err := exists(cfg.FS, cfg.Anchor)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	options.ErrorIfNotExists = anchored || options.ReadOnly
+	there, err := exists(cfg.FS, dir)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	var db *pebble.DB
+	if err = pebble.ErrDBDoesNotExist; there || !options.ErrorIfNotExists {
+		db, err = pebble.Open(dir, options)
+	}
+	switch {
+	case errors.Is(err, pebble.ErrDBDoesNotExist) && anchored:
+		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: restore the newest copy; "+
+			"if entries are lost for good, continue under a new origin, with a new anchor", ErrRolledBack, dir, cfg.Anchor)
+	case errors.Is(err, pebble.ErrDBDoesNotExist):
+		return nil, fmt.Errorf("%w: %s has no database: restore the newest copy", ErrNotFound, dir)
+	case err != nil:
+		return nil, openError(dir, err)
+	}
+	return db, nil
+}
+
+// check refuses a database that this program, or this ledger, did not make.
+func (m meta) check(dir, origin string) error {
+	switch {
+	case m.Format != storeFormat:
+		return fmt.Errorf("%w: %s has format %d, want %d: open it with the version that made it", ErrFormat, dir, m.Format, storeFormat)
+	case m.Origin != origin:
+		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, origin)
+	}
+	return nil
 }
 
 func openError(dir string, err error) error {
