@@ -16,7 +16,7 @@ import (
 func createFile(path string, content []byte) error {
 	pending, err := renameio.TempFile(filepath.Dir(path), path)
 	if err != nil {
-		return err
+		return withoutName(err)
 	}
 	defer pending.Cleanup() //nolint:errcheck // the second call, or an error came first
 	if _, err := pending.Write(content); err != nil {
@@ -27,12 +27,24 @@ func createFile(path string, content []byte) error {
 	}
 	// A link, not a rename: a rename would replace a key that stands there.
 	if err := os.Link(pending.Name(), path); err != nil {
-		return err
+		return withoutName(err)
 	}
 	if err := pending.Cleanup(); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// withoutName is an error without the name of the file that is only there for a
+// moment.
+func withoutName(err error) error {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		return link.Err
+	}
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 func syncDir(dir string) error {

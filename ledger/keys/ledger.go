@@ -63,7 +63,7 @@ func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) 
 }
 
 func generateLedger(path, origin string, passphrase Passphrase) (*Ledger, error) {
-	if err := checkOrigin(origin); err != nil {
+	if err := CheckOrigin(origin); err != nil {
 		return nil, err
 	}
 	signer, _, err := note.GenerateKey(rand.Reader, origin)
@@ -104,8 +104,8 @@ func LoadLedger(dir string, passphrase Passphrase) (*Ledger, error) {
 	return ledger, nil
 }
 
-// checkOrigin keeps out what a signed note or the aud of an entry cannot hold.
-func checkOrigin(origin string) error {
+// CheckOrigin keeps out what a signed note or the aud of an entry cannot hold.
+func CheckOrigin(origin string) error {
 	bad := func(r rune) bool { return r == '+' || unicode.IsSpace(r) || unicode.IsControl(r) }
 	if origin == "" || len(origin) > maxOrigin || !utf8.ValidString(origin) || strings.ContainsFunc(origin, bad) {
 		return fmt.Errorf("origin %.140q is not 1 to %d bytes of text without space or plus sign", origin, maxOrigin)
@@ -196,7 +196,7 @@ func parseSignerKey(line string, keyType byte) (signerKey, error) {
 	if !ok || len(fields) != 3 {
 		return signerKey{}, errors.New("not a note signer key")
 	}
-	if err := checkOrigin(fields[0]); err != nil {
+	if err := CheckOrigin(fields[0]); err != nil {
 		return signerKey{}, err
 	}
 	key, err := base64.StdEncoding.DecodeString(fields[2])
