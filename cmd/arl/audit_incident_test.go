@@ -69,7 +69,8 @@ func corrupt(t *testing.T, l *commandLine) *hostile {
 	}
 	owner, err := filepath.Glob(filepath.Join(l.home, "keys", "*", string(principalOperator)+".key"))
 	h.must(err)
-	h.keys[principalCoordinator] = h.node.signer
+	h.keys[principalCoordinator], err = keys.Load(h.node.coordinatorKey(), nil)
+	h.must(err)
 	h.keys[principalOperator], err = keys.Load(owner[0], nil)
 	h.must(err)
 	return h

@@ -19,7 +19,7 @@ func (n *node) clerk() *coord.Clerk {
 		Principal:   principalCoordinator,
 		Seal:        n.signer.Sign,
 		Refused: func(body entry.Body, refusal *entry.Refusal) {
-			n.logger.Info("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),
+			n.logger.Warn("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),
 				slog.String("problem", string(refusal.Problem)), slog.String("field", refusal.Field), slog.String("detail", refusal.Detail))
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -63,6 +64,7 @@ func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
 	if c.profile != nil {
 		c.root = withCosigner(c.profile.Root)
 		c.url = cmp.Or(c.url, c.profile.URL)
+		t = t.trusting(c.profile)
 	}
 	if t.root != "" {
 		if c.root, err = a.readRoot(t.root); err != nil {
@@ -104,7 +106,7 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 		profiles = append(profiles, p)
 	}
 	for _, p := range profiles {
-		c, _, err := t.client(t.url, p.Root, "")
+		c, _, err := t.trusting(p).client(t.url, p.Root, "")
 		if err != nil {
 			return nil, err
 		}
@@ -120,34 +122,63 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 func (t *target) client(url string, root verify.Root, accepted string) (*client.Client, *serverClock, error) {
 	config, err := t.tlsConfig()
 	if err != nil {
-		return nil, nil, withExit(exitConfig, err)
+		return nil, nil, err
 	}
 	clock := &serverClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
 	c, err := client.New(url, root, &client.Config{HTTP: &http.Client{Transport: clock}, Accepted: accepted})
 	return c, clock, withExit(exitConfig, err)
 }
 
+// trusting returns the target with the certificates that the profile names,
+// where the flags name none.
+func (t *target) trusting(p *profile) *target {
+	with := *t
+	with.tlsCA = cmp.Or(t.tlsCA, p.TLSCA)
+	return &with
+}
+
 // tlsConfig reads the certificates that the flags name.
 func (t *target) tlsConfig() (*tls.Config, error) {
+	if err := checkPair(t.tlsCert, t.tlsKey); err != nil {
+		return nil, err
+	}
 	config := &tls.Config{MinVersion: tls.VersionTLS13}
 	if t.tlsCA != "" {
 		pem, err := os.ReadFile(t.tlsCA)
 		if err != nil {
-			return nil, err
+			return nil, withExit(exitConfig, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in it", t.tlsCA)
+			return nil, withExit(exitConfig, fmt.Errorf("%s: no certificate in it", t.tlsCA))
 		}
 	}
-	if t.tlsCert != "" || t.tlsKey != "" {
+	if t.tlsCert != "" {
 		pair, err := tls.LoadX509KeyPair(t.tlsCert, t.tlsKey)
 		if err != nil {
-			return nil, err
+			return nil, withExit(exitConfig, err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// unagreed adds to an error of TLS what to do.
+func unagreed(err error) error {
+	remedy := ""
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		remedy = "pass --tls-ca with the CA of the server's certificate, from somebody you trust"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		remedy = "pass --url with a name that the server's certificate has"
+	}
+	if strings.Contains(err.Error(), "tls: certificate required") { // the library has no type for it
+		remedy = "the server asks for a certificate: pass --tls-cert and --tls-key of one that its --tls-client-ca has signed"
+	}
+	if remedy == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, remedy)
 }
 
 // serverClock reads the server's clock off its answers.
@@ -161,7 +192,7 @@ type serverClock struct {
 func (s *serverClock) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := s.next.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, unagreed(err)
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		s.seen, s.skew = true, time.Until(date)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
 )
 
 // finding is what the doctor says of one thing.
@@ -55,12 +56,16 @@ func (a *app) doctor(ctx context.Context, o *logOptions) error {
 	if o.data != "" {
 		d.checkData(o)
 	}
-	if p := d.checkProfile(o); p != nil {
+	p := d.checkProfile(o)
+	d.checkServer(ctx, o)
+	if p != nil {
 		for _, key := range p.Keys {
 			d.checkKey(key)
 		}
 	}
-	d.checkServer(ctx, o)
+	if d.node != nil {
+		d.checkCoordinatorKey()
+	}
 	return cmp.Or(d.broken, d.list.close(), d.verdict())
 }
 
@@ -69,6 +74,9 @@ type diagnosis struct {
 	app    *app
 	list   *list
 	home   string
+	node   *node         // of the data directory, not opened; nil: none was given
+	chain  *verify.Chain // of the server; nil: it did not tell
+	origin string        // of the chain
 	failed int
 	first  error // what the first failure came from
 	broken error // of the output
@@ -131,23 +139,52 @@ func (d *diagnosis) checkSpace(name, dir string) {
 
 func (d *diagnosis) checkData(o *logOptions) {
 	d.checkSpace("data", o.data)
-	anchor := cmp.Or(o.anchor, filepath.Clean(o.data)+".anchor")
-	dir := filepath.Join(o.data, "keys")
-	_, err := keys.LoadLedger(dir, nil)
+	n := &node{dir: o.data, anchor: o.anchor}
+	if n.anchor == "" {
+		var err error
+		if n.anchor, err = anchorOf(o.data); err != nil {
+			d.fail("anchor", err, "pass the directory that arl serve --data was given")
+			return
+		}
+	}
+	err := n.loadKeys(nodeOptions{})
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):
-		d.say("ledger keys", stateOK, dir+", with a passphrase", "")
+		d.say("ledger keys", stateOK, n.keysDir()+", with a passphrase", "")
 	case err != nil:
 		d.fail("ledger keys", err, "pass the directory that arl serve --data was given")
 		return
 	default:
-		d.say("ledger keys", stateOK, dir, "")
+		d.say("ledger keys", stateOK, n.keysDir(), "")
 	}
-	if _, err := os.Stat(anchor); err != nil {
+	d.node = n
+	if _, err := os.Stat(n.anchor); err != nil {
 		d.fail("anchor", err, "find the file again; only if it is lost for good, start once with --accept-anchor")
 		return
 	}
-	d.say("anchor", stateOK, anchor, "")
+	d.say("anchor", stateOK, n.anchor, "")
+}
+
+// checkCoordinatorKey is of the data directory: with a key that does not count
+// its ledger does not start.
+func (d *diagnosis) checkCoordinatorKey() {
+	const name = "coordinator's key"
+	path := d.node.coordinatorKey()
+	signer, err := keys.Load(path, nil)
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		d.say(name, stateOK, path+", with a passphrase", "")
+	case err != nil:
+		d.fail(name, withExit(exitConfig, err), d.node.coordinatorRemedy())
+	case d.chain == nil || d.node.keys == nil || d.node.keys.Origin != d.origin:
+		d.say(name, stateWarn, path+", not compared with the log", "ask while this ledger runs, or run arl log fsck --data "+d.node.dir)
+	default:
+		if err := coordinatorCounts(d.chain, signer.Public().KeyID()); err != nil {
+			d.fail(name, withExit(exitConfig, fmt.Errorf("%s: %w", path, err)), d.node.coordinatorRemedy())
+			return
+		}
+		d.say(name, stateOK, path+", "+signer.Public().KeyID(), "")
+	}
 }
 
 func (d *diagnosis) checkProfile(o *logOptions) *profile {
@@ -177,8 +214,25 @@ func (d *diagnosis) checkKey(key namedKey) {
 	case err != nil:
 		d.fail(name, err, "restore the file from a backup, or enrol a new key; chmod 600 where others may read it")
 	default:
-		d.say(name, stateOK, key.Path+", "+signer.Public().KeyID(), "")
+		d.checkCounts(name, key, signer.Public().KeyID())
 	}
+}
+
+// checkCounts looks a key up in the log, where that can be asked.
+func (d *diagnosis) checkCounts(name string, key namedKey, keyID string) {
+	if d.chain != nil {
+		owner, counts := d.chain.Owner(keyID)
+		remedy := fmt.Sprintf("move it away, make another with arl key generate --out %s, and let it in with arl agent enrol", key.Path)
+		switch {
+		case owner != key.Principal:
+			d.say(name, stateWarn, fmt.Sprintf("%s, %s, is not enrolled for %s", key.Path, keyID, key.Principal), remedy)
+			return
+		case !counts:
+			d.say(name, stateWarn, fmt.Sprintf("%s, %s, does not count any more", key.Path, keyID), remedy)
+			return
+		}
+	}
+	d.say(name, stateOK, key.Path+", "+keyID, "")
 }
 
 func (d *diagnosis) checkServer(ctx context.Context, o *logOptions) {
@@ -193,6 +247,10 @@ func (d *diagnosis) checkServer(ctx context.Context, o *logOptions) {
 		d.checkReady(ctx, c)
 		d.checkClock(c)
 		d.checkHead(ctx, c)
+		if d.chain, err = c.chain(ctx); err != nil {
+			d.fail("policy chain", err, "do not trust this server: keep what it said, and ask its operator")
+		}
+		d.origin = c.root.Origin
 		return nil
 	})
 	switch {

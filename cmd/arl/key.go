@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +42,9 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			signer, err := keys.Generate(out, keys.Algorithm(algorithm), a.forNewKeys(encrypt))
+			if errors.Is(err, fs.ErrExist) {
+				return withExit(exitConflict, fmt.Errorf("%s exists: choose another name", out))
+			}
 			if err != nil {
 				return err
 			}
@@ -48,7 +52,7 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file to make (mandatory)")
-	cmd.Flags().StringVar(&algorithm, "algorithm", string(keys.Ed25519), fmt.Sprintf("%s|%s", keys.Ed25519, keys.ECDSAP256))
+	cmd.Flags().StringVar(&algorithm, "algorithm", string(keys.Ed25519), fmt.Sprintf("kind of the key: %s|%s", keys.Ed25519, keys.ECDSAP256))
 	encryptFlag(cmd.Flags(), &encrypt, "the file")
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 	return cmd

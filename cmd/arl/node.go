@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,10 +31,10 @@ import (
 //	DIR/evidence.ndjson  equivocation that the server was sent
 //	DIR.anchor           the anchor, beside the directory
 type node struct {
-	dir         string
+	dir, anchor string
 	keys        *keys.Ledger
 	coordinator *coord.Coordinator
-	signer      *keys.Signer // the coordinator's
+	signer      *keys.Signer // the coordinator's; nil where nothing decides
 	log         *ledger.Log
 	logger      *slog.Logger
 
@@ -44,9 +46,10 @@ type nodeOptions struct {
 	dir          string
 	origin       string // of a new ledger; empty: made up
 	create       bool   // whether a new ledger may be made
-	anchor       string
+	anchor       string // file; empty: beside the directory
 	acceptAnchor bool
 	acceptClock  bool
+	decides      bool // whether the coordinator's key is needed
 	reserve      uint64
 	fatal        func(error)
 	logger       *slog.Logger
@@ -63,12 +66,31 @@ func openNode(o nodeOptions) (*node, error) {
 		return nil, err
 	}
 	n.log, err = ledger.Open(n.database(), n.ledgerConfig(o))
-	return n, err
+	switch {
+	case errors.Is(err, ledger.ErrFormat), errors.Is(err, ledger.ErrOrigin):
+		return nil, withExit(exitConfig, err)
+	case err != nil:
+		return nil, err
+	case o.create && n.log.Head().Size == 0:
+		err = n.newCoordinatorKey()
+	case o.decides:
+		err = n.checkCoordinatorKey()
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.log.Close())
+	}
+	return n, nil
 }
 
 // prepareNode is openNode without the log.
 func prepareNode(o nodeOptions) (*node, error) {
-	n := &node{dir: o.dir, logger: o.logger, passphrase: o.passphrase, newPassphrase: o.newPassphrase}
+	n := &node{dir: o.dir, anchor: o.anchor, logger: o.logger, passphrase: o.passphrase, newPassphrase: o.newPassphrase}
+	if n.anchor == "" {
+		var err error
+		if n.anchor, err = anchorOf(o.dir); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.loadKeys(o); err != nil {
 		return nil, err
 	}
@@ -84,7 +106,7 @@ func prepareNode(o nodeOptions) (*node, error) {
 func (n *node) database() string { return filepath.Join(n.dir, "db") }
 
 func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
-	c := &ledger.Config{
+	return &ledger.Config{
 		Origin:       n.keys.Origin,
 		Signer:       n.keys.Signer,
 		Verifier:     n.keys.Verifier,
@@ -94,45 +116,131 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Observe:      o.observe,
 		Committed:    n.coordinator.Committed,
 		MaxStep:      n.coordinator.MaxStep,
-		Anchor:       o.anchor,
+		Anchor:       n.anchor,
 		AcceptAnchor: o.acceptAnchor,
 		AcceptClock:  o.acceptClock,
 		Reserve:      o.reserve,
 		Fatal:        o.fatal,
 		Logger:       o.logger,
 	}
-	if c.Anchor == "" {
-		c.Anchor = filepath.Clean(o.dir) + ".anchor"
+}
+
+// anchorOf is where the anchor of a data directory lies by default: beside it,
+// so that who restores or loses the one does not have to do it to the other.
+func anchorOf(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
 	}
-	return c
+	if path == filepath.Dir(path) {
+		return "", usage("%s is the root of the file system, nothing lies beside it: name a directory in it", path)
+	}
+	return path + ".anchor", nil
 }
 
 // loadKeys loads the ledger's keys, or makes them for a new one.
-func (n *node) loadKeys(o nodeOptions) error {
-	dir := filepath.Join(o.dir, "keys")
-	coordinatorKey := filepath.Join(dir, "coordinator.key")
-	var err error
-	n.keys, err = keys.LoadLedger(dir, o.passphrase)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && o.create:
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
+func (n *node) loadKeys(o nodeOptions) (err error) {
+	n.keys, err = keys.LoadLedger(n.keysDir(), o.passphrase)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = n.isNew(); err == nil && !o.create {
+			err = withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", n.dir, n.dir))
 		}
-		if n.keys, err = keys.GenerateLedger(dir, newOrigin(o.origin), o.newPassphrase); err != nil {
-			return err
+		if err == nil {
+			err = n.makeKeys(o)
 		}
-	case errors.Is(err, fs.ErrNotExist):
-		return withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", o.dir, o.dir))
-	case err != nil:
+	}
+	if err != nil {
 		return unusableKey(err)
-	case o.origin != "" && o.origin != n.keys.Origin:
+	}
+	if o.origin != "" && o.origin != n.keys.Origin {
 		return withExit(exitConfig, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.dir, n.keys.Origin, o.origin))
 	}
-	n.signer, err = keys.Load(coordinatorKey, o.passphrase)
-	if errors.Is(err, fs.ErrNotExist) && o.create {
-		n.signer, err = keys.Generate(coordinatorKey, keys.Ed25519, o.newPassphrase)
+	return nil
+}
+
+func (n *node) keysDir() string { return filepath.Join(n.dir, "keys") }
+
+// isNew is an error if there was a ledger, which new keys could not go on with.
+func (n *node) isNew() error {
+	for _, path := range []string{n.database(), n.anchor} {
+		_, err := os.Stat(path)
+		switch {
+		case err == nil:
+			return withExit(exitConfig, fmt.Errorf("the keys of %s are missing, but there is %s: restore %s from a backup; "+
+				"without them nobody continues this ledger", n.dir, path, n.keysDir()))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
+}
+
+// makeKeys makes the keys of a new ledger. Of several starts at once one does.
+func (n *node) makeKeys(o nodeOptions) (err error) {
+	if err := os.MkdirAll(n.keysDir(), 0o700); err != nil {
+		return err
+	}
+	dir, err := os.Open(n.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }() // and gives up the lock
+	if syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return fmt.Errorf("%w: %s: another process starts a ledger there", ledger.ErrInUse, n.dir)
+	}
+	n.keys, err = keys.GenerateLedger(n.keysDir(), newOrigin(o.origin), o.newPassphrase)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %s: another process has just started a ledger there", ledger.ErrInUse, n.dir)
+	}
+	return err
+}
+
+// newCoordinatorKey loads or makes the coordinator's key for a log that has
+// nothing yet.
+func (n *node) newCoordinatorKey() (err error) {
+	n.signer, err = keys.Load(n.coordinatorKey(), n.passphrase)
+	if errors.Is(err, fs.ErrNotExist) {
+		n.signer, err = keys.Generate(n.coordinatorKey(), keys.Ed25519, n.newPassphrase)
 	}
 	return unusableKey(err)
+}
+
+func (n *node) coordinatorKey() string { return filepath.Join(n.keysDir(), "coordinator.key") }
+
+// checkCoordinatorKey loads the coordinator's key and sees to it that the log,
+// whose entries the coordinator has seen, lets it decide.
+func (n *node) checkCoordinatorKey() (err error) {
+	n.signer, err = keys.Load(n.coordinatorKey(), n.passphrase)
+	if err == nil {
+		err = coordinatorCounts(n.coordinator.View().Chain, n.signer.Public().KeyID())
+	}
+	if err == nil || errors.Is(err, keys.ErrPassphrase) {
+		return unusableKey(err)
+	}
+	if _, own := errors.AsType[*exitError](err); own {
+		return err // of who was asked for the passphrase
+	}
+	return withExit(exitConfig, fmt.Errorf("%s cannot decide: %w: %s", n.coordinatorKey(), err, n.coordinatorRemedy()))
+}
+
+// coordinatorCounts is an error unless the key may sign what the coordinator
+// decides.
+func coordinatorCounts(chain *verify.Chain, keyID string) error {
+	key, known := chain.KeyInfo(keyID)
+	switch {
+	case !known || key.Principal != principalCoordinator || !slices.Contains(key.Roles, entry.RoleCoordinator):
+		return fmt.Errorf("%s is not enrolled for the coordinator", keyID)
+	case key.Revoked != 0:
+		return fmt.Errorf("%s does not count since index %d", keyID, key.Revoked)
+	}
+	return nil
+}
+
+// coordinatorRemedy is what to do where the coordinator's key does not count.
+func (n *node) coordinatorRemedy() string {
+	return fmt.Sprintf("restore it from a backup; if it is lost or revoked, move it away, start with --accept-no-coordinator, "+
+		"enrol another (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
+		n.coordinatorKey(), principalCoordinator)
 }
 
 // newOrigin makes up a name for a ledger that was given none: unique, so that
@@ -162,10 +270,6 @@ func (n *node) root() (verify.Root, error) {
 // genesis writes the first entries of a new ledger as one batch: the policy,
 // and the keys of the coordinator and of the operator.
 func (n *node) genesis(ctx context.Context, policy *entry.Policy, authority, operator *keys.Signer) error {
-	if policy.Authority != nil {
-		return withExit(exitConfig, errors.New("a genesis policy is signed by the authority's key that is made here: leave authority out of the file, "+
-			"and hand over later with arl policy apply"))
-	}
 	policy.Header = n.header(principalAuthority)
 	policy.Authority = []entry.AuthorityKey{{Principal: principalAuthority, Key: authority.Public()}}
 	enrol := func(principal entry.Principal, signer *keys.Signer, roles ...entry.Role) entry.Body {

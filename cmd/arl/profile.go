@@ -23,6 +23,9 @@ type profile struct {
 	URL  string      `json:"url"`
 	Root verify.Root `json:"root"`
 	Keys []namedKey  `json:"keys"`
+	// TLSCA is the file of certificates to check the server's with, PEM; empty:
+	// the system's. The first start names the server's own.
+	TLSCA string `json:"tls_ca,omitempty"`
 }
 
 // namedKey is a key file and the principal that its key is enrolled for.

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -28,8 +27,9 @@ import (
 // serveOptions are the flags of arl serve.
 type serveOptions struct {
 	data, listen, policy, origin, anchor string
-	acceptAnchor, acceptClock, verbose   bool
-	encrypt                              bool
+	acceptAnchor, acceptClock            bool
+	acceptNoCoordinator                  bool
+	encrypt, verbose                     bool
 	tlsCert, tlsKey, tlsClientCA         string
 	traces                               bool
 	rate                                 float64
@@ -56,6 +56,7 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.StringVar(&o.anchor, "anchor", "", "anchor file (default: the data directory's name with .anchor)")
 	flags.BoolVar(&o.acceptAnchor, "accept-anchor", false, "trust the database without its anchor")
 	flags.BoolVar(&o.acceptClock, "accept-clock", false, "trust a wall clock that is behind the last entry")
+	flags.BoolVar(&o.acceptNoCoordinator, "accept-no-coordinator", false, "start without a coordinator's key that counts, to enrol one: nothing is decided")
 	encryptFlag(flags, &o.encrypt, "the keys that the first start makes")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
@@ -69,6 +70,10 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, o *serveOptions) error {
+	e, err := a.prepareServe(ctx, o)
+	if err != nil {
+		return err
+	}
 	level := slog.LevelInfo
 	if o.verbose {
 		level = slog.LevelDebug
@@ -76,7 +81,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	logger := a.logger(level)
 	metrics := server.NewMetrics()
 	n, err := openNode(nodeOptions{
-		dir: o.data, origin: o.origin, create: true, anchor: o.anchor,
+		dir: o.data, origin: o.origin, create: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
 		reserve: o.reserve, logger: logger, observe: metrics.Commit,
 		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
@@ -88,7 +93,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		},
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, e.listener.Close())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -103,15 +108,19 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		}
 		return brokenLog(err)
 	})
-	order.Go(func() error {
-		defer end()
-		err := n.clerk().Run(serving)
-		if errors.Is(err, ledger.ErrStopped) {
-			return nil // the order says why
-		}
-		return brokenLog(err)
-	})
-	serveErr := a.serveNode(serving, o, n, metrics)
+	if o.acceptNoCoordinator {
+		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
+	} else {
+		order.Go(func() error {
+			defer end()
+			err := n.clerk().Run(serving)
+			if errors.Is(err, ledger.ErrStopped) {
+				return nil // the order says why
+			}
+			return brokenLog(err)
+		})
+	}
+	serveErr := a.serveNode(serving, o, n, e, metrics)
 	stop() // only now: the server has answered what it accepted
 	return errors.Join(serveErr, order.Wait(), brokenLog(n.log.Close()))
 }
@@ -125,16 +134,17 @@ func brokenLog(err error) error {
 	return err
 }
 
-// serveNode listens and serves until ctx ends.
-func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, metrics *server.Metrics) (err error) {
-	config := &server.Config{
-		Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coordinator,
-		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
-	}
-	if o.tlsCert != "" || o.tlsKey != "" || o.tlsClientCA != "" {
-		if config.TLS, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
-			return withExit(exitConfig, err)
+// serveNode serves until ctx ends.
+func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entrance, metrics *server.Metrics) (err error) {
+	served := false
+	defer func() {
+		if !served {
+			err = errors.Join(err, e.listener.Close())
 		}
+	}()
+	config := &server.Config{
+		Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coordinator, TLS: e.tls,
+		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
 	}
 	if o.traces {
 		exporter, err := otlptracehttp.New(ctx)
@@ -149,27 +159,22 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, metrics *
 		return err
 	}
 	defer func() { err = errors.Join(err, config.Evidence.Close()) }()
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", o.listen)
+	root, err := a.introduce(ctx, n, e)
 	if err != nil {
-		return withExit(exitConfig, err)
+		return err
 	}
-	url := listenURL(listener, config.TLS != nil)
-	root, err := a.introduce(ctx, n, url, o.policy)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	if host, _, _ := net.SplitHostPort(listener.Addr().String()); config.TLS == nil && !net.ParseIP(host).IsLoopback() {
+	if host, _, _ := net.SplitHostPort(e.listener.Addr().String()); e.tls == nil && !net.ParseIP(host).IsLoopback() {
 		n.logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
 	}
 	s, err := server.New(config)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
-	if err := a.printStarted(n, url, root); err != nil {
-		return errors.Join(err, listener.Close())
+	if err := a.printStarted(n, e, root); err != nil {
+		return err
 	}
-	return s.Run(ctx, listener)
+	served = true
+	return s.Run(ctx, e.listener)
 }
 
 // connections is how many the server may hold: the default, or half of the files
@@ -182,24 +187,17 @@ func connections() int {
 	return int(min(files.Cur/2, server.DefaultConnections))
 }
 
-func listenURL(listener net.Listener, encrypted bool) string {
-	if encrypted {
-		return "https://" + listener.Addr().String()
-	}
-	return "http://" + listener.Addr().String()
-}
-
 // introduce makes the ledger known to this machine: on the first start it
 // writes the genesis and the operator's keys, and always it brings the profile
 // up to date. A crash in between is made good by the next start.
-func (a *app) introduce(ctx context.Context, n *node, url, policyFile string) (verify.Root, error) {
+func (a *app) introduce(ctx context.Context, n *node, e *entrance) (verify.Root, error) {
 	home, err := a.homeDir()
 	if err != nil {
 		return verify.Root{}, err
 	}
 	name := profileName(n.keys.Origin)
 	dir := filepath.Join(home, "keys", name)
-	p := &profile{Name: name, URL: url}
+	p := &profile{Name: name, URL: e.url, TLSCA: e.certificate}
 	owners := map[entry.Principal]*keys.Signer{}
 	founding := n.log.Head().Size == 0
 	for _, principal := range []entry.Principal{principalAuthority, principalOperator} {
@@ -214,13 +212,10 @@ func (a *app) introduce(ctx context.Context, n *node, url, policyFile string) (v
 		p.Keys = append(p.Keys, namedKey{principal, path})
 	}
 	if founding {
-		policy := coord.Genesis(n.keys.Origin)
-		if policyFile != "" {
-			if policy, err = loadPolicy(policyFile); err != nil {
-				return verify.Root{}, err
-			}
+		if e.policyErr != nil {
+			return verify.Root{}, e.policyErr
 		}
-		if err := n.genesis(ctx, policy, owners[principalAuthority], owners[principalOperator]); err != nil {
+		if err := n.genesis(ctx, e.policy, owners[principalAuthority], owners[principalOperator]); err != nil {
 			return verify.Root{}, err
 		}
 	}
@@ -251,8 +246,8 @@ type started struct {
 	Data         string   `json:"data"`
 }
 
-func (a *app) printStarted(n *node, url string, root verify.Root) error {
-	s := started{URL: url, Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Genesis: root.Genesis.String(), Data: n.dir}
+func (a *app) printStarted(n *node, e *entrance, root verify.Root) error {
+	s := started{URL: e.url, Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Genesis: root.Genesis.String(), Data: n.dir}
 	if a.settings.output == "json" {
 		line, err := json.Marshal(s)
 		if err != nil {
@@ -260,6 +255,10 @@ func (a *app) printStarted(n *node, url string, root verify.Root) error {
 		}
 		_, err = fmt.Fprintf(a.out, "%s\n", line)
 		return err
+	}
+	shown := ""
+	if e.tls != nil && e.tls.ClientCAs != nil {
+		shown = " --tls-cert CLIENT.pem --tls-key CLIENT.key"
 	}
 	_, err := fmt.Fprintf(a.out, `URL           %[2]s
 origin        %[3]s
@@ -269,11 +268,14 @@ genesis       %[5]s
 Submit a first entry from another terminal:
 
   %[1]s key generate --out agent.key
-  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team
-  %[1]s entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json <<'JSON'
+  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team%[6]s
+  %[1]s entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json%[6]s <<'JSON'
   {"wid": "first-workflow", "exec": "step-1", "parents": [], "effect": "none", "progress": "confirmed"}
 JSON
   %[1]s verify receipt.json
-`, os.Args[0], s.URL, s.Origin, s.VerifierKeys[0], s.Genesis)
+`, os.Args[0], s.URL, s.Origin, s.VerifierKeys[0], s.Genesis, shown)
+	if err == nil && e.tls != nil {
+		_, err = fmt.Fprintf(a.out, "\nThe profile here trusts %s; elsewhere pass --tls-ca with the CA of that certificate.\n", e.certificate)
+	}
 	return err
 }
