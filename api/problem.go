@@ -36,9 +36,13 @@ func NewProblem(r *entry.Refusal) *Problem {
 	if !ok {
 		return NewStatus(http.StatusInternalServerError, r.Detail, r.Remedy)
 	}
+	remedy := cmp.Or(r.Remedy, t.Remedy)
+	if r.Remedy == "" && r.Problem == entry.Malformed && r.Field == "" {
+		remedy = "correct what detail says" // no field names it
+	}
 	return &Problem{
 		Type: t.URI(), Title: t.Title, Status: t.Status, Detail: r.Detail, Field: r.Field,
-		Remedy: cmp.Or(r.Remedy, t.Remedy), RetryAfterMS: r.RetryAfterMS,
+		Remedy: remedy, RetryAfterMS: r.RetryAfterMS,
 	}
 }
 

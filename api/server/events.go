@@ -40,10 +40,11 @@ func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse,
 }
 
 // firstEvent returns the index that the stream begins at: behind the last one
-// that the client has seen, else as asked, else with what is new.
+// that the client has seen, which its header Last-Event-ID says when it comes
+// back with the query of the first time, else as asked, else with what is new.
 func (s *Server) firstEvent(r *request, p *params) (uint64, error) {
 	size := s.log.Head().Size
-	next := p.number("from", size, math.MaxUint64)
+	field, next := "from", p.number("from", size, math.MaxUint64)
 	if err := p.err(); err != nil {
 		return 0, asFailure(err)
 	}
@@ -52,10 +53,10 @@ func (s *Server) firstEvent(r *request, p *params) (uint64, error) {
 		if err != nil {
 			return 0, asFailure(entry.Refuse(entry.Malformed, "Last-Event-ID", "%.40q is not an index", last))
 		}
-		next = index + 1
+		field, next = "Last-Event-ID", index+1
 	}
 	if next > size {
-		return 0, asFailure(entry.Refuse(entry.NotFound, "from", "the log has %d entries, none at %d", size, next).
+		return 0, asFailure(entry.Refuse(entry.NotFound, field, "the log has %d entries, none at %d", size, next).
 			WithRemedy("a log never shrinks: compare with the tree head accepted last"))
 	}
 	return next, nil

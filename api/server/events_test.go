@@ -179,7 +179,10 @@ func TestEventsBeyondTheLog(t *testing.T) {
 	request := n.request(http.MethodGet, "/v1/events", "", nil)
 	request.Header.Set("Last-Event-ID", "7")
 	p := n.problem(n.do(request), entry.NotFound, http.StatusNotFound)
-	if p.Field != "from" {
+	if p.Field != "Last-Event-ID" {
+		t.Fatalf("field %q", p.Field)
+	}
+	if p = n.problem(n.get("/v1/events?from=7"), entry.NotFound, http.StatusNotFound); p.Field != "from" {
 		t.Fatalf("field %q", p.Field)
 	}
 	request.Header.Set("Last-Event-ID", "seven")

@@ -15,10 +15,7 @@ import (
 // a few incidents at a time, with the entries that say it.
 func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error) {
 	p := parseParams(r.query(), "before", "limit")
-	before, limit := p.number("before", 0, entry.MaxInteger), int(p.number("limit", historyDefault, maxHistory))
-	if limit == 0 {
-		p.refuse("limit", "a page of 0")
-	}
+	before, limit := p.number("before", 0, entry.MaxInteger), p.page(historyDefault, maxHistory)
 	if err := p.err(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func opEvents(doc huma.API) *huma.Operation {
 	schemas := doc.OpenAPI().Components.Schemas
 	op := operation("events", eventsPath, "Follow the log")
 	op.Description = "Server-sent events. A head event announces the tree head that the following entries stand under, with the proof that the one " +
-		"before is a prefix; an entry event has the index as its id. Resume with Last-Event-ID or from. Silence is broken by comments."
+		"before is a prefix; an entry event has the index as its id. Resume with the header Last-Event-ID, which goes before from. Silence is broken by comments."
 	op.Description += " With filters, all of which must match, only some entries come; the ids stay those of the log, and so does resuming."
 	op.Parameters = append(filterParams(),
 		inQuery("from", "the first index; without it, what is new", number()),

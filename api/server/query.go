@@ -79,12 +79,18 @@ func (p *params) number(name string, fallback, limit uint64) uint64 {
 }
 
 // limit reads how many elements a page may have.
-func (p *params) limit() int {
-	limit := p.number("limit", pageDefault, api.MaxPage)
-	if limit == 0 {
-		p.refuse("limit", "a page of 0")
+func (p *params) limit() int { return p.page(pageDefault, api.MaxPage) }
+
+func (p *params) page(fallback, limit uint64) int {
+	if !p.values.Has("limit") {
+		return int(fallback)
 	}
-	return int(limit)
+	text := p.values.Get("limit")
+	value, err := parseNumber(text, limit)
+	if err != nil || value == 0 {
+		p.refuse("limit", "%.40q is not a number from 1 to %d", text, limit)
+	}
+	return int(value)
 }
 
 // numbers reads a list of numbers with commas between them.

@@ -204,7 +204,7 @@ func TestQueryProblems(t *testing.T) {
 		{"/v1/entries?incident=first", "incident", ""},
 		{"/v1/entries?agent=a%00b", "agent", ""},
 		{"/v1/entries?kind=run&kind=run", "kind", ""},
-		{"/v1/entries?kind=%zz", "", ""},
+		{"/v1/entries?kind=%zz", "", "correct what detail says"},
 		{"/v1/agents?limit=x", "limit", ""},
 		{"/v1/agents?limt=1", "limt", "did you mean limit?"},
 		{"/v1/log?x=1", "x", "this path takes no parameters"},
@@ -223,6 +223,12 @@ func TestQueryProblems(t *testing.T) {
 		p := n.problem(n.get(c.path), entry.Malformed, http.StatusBadRequest)
 		if p.Field != c.field || c.remedy != "" && p.Remedy != c.remedy {
 			t.Errorf("GET %s: field %q, remedy %q, want %q, %q", c.path, p.Field, p.Remedy, c.field, c.remedy)
+		}
+	}
+	for _, limit := range []string{"0", "1001", "1000000", "x"} {
+		p := n.problem(n.get("/v1/entries?limit="+limit), entry.Malformed, http.StatusBadRequest)
+		if want := fmt.Sprintf("%q is not a number from 1 to 1000", limit); p.Detail != want {
+			t.Errorf("limit=%s: %s, want %s", limit, p.Detail, want)
 		}
 	}
 	p := n.problem(n.do(n.request(http.MethodPost, "/v1/entries?dry=1", api.MediaJSON, n.good().AppendEnvelope(nil))),
