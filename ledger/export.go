@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -61,8 +62,8 @@ const (
 // Every file is complete before it gets its name, and the tree head comes last: a
 // crash leaves the older export or the newer one, with files that nothing refers
 // to. A partial tile is removed when there is a published head with the full one.
-// The error is [ErrInconsistent] if dir holds something else, [ErrInUse] while
-// another export runs.
+// The error is [ErrInconsistent] if dir holds something else under a tree head,
+// [os.ErrExist] if it holds other files, [ErrInUse] while another export runs.
 func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("ledger: export: %w", err)
@@ -139,15 +140,31 @@ func (x *exporter) readCheckpoint(open func([]byte) (merkle.Head, error)) (strin
 	x.older = merkle.EmptyHead()
 	signed, err := os.ReadFile(filepath.Join(x.dir, "checkpoint"))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return "", x.refuseStrange()
 	}
 	if err != nil {
 		return "", fmt.Errorf("ledger: export: %w", err)
 	}
 	if x.older, err = open(signed); err != nil {
-		return "", fmt.Errorf("%w: %s is of another log: %v", ErrInconsistent, filepath.Join(x.dir, "checkpoint"), err)
+		return "", fmt.Errorf("%w: %s is no tree head of this log: %v", ErrInconsistent, filepath.Join(x.dir, "checkpoint"), err)
 	}
 	return string(signed), nil
+}
+
+// refuseStrange refuses a directory that holds something else. What an export
+// left that was cut off before its first tree head is none.
+func (x *exporter) refuseStrange() error {
+	files, err := os.ReadDir(x.dir)
+	if err != nil {
+		return fmt.Errorf("ledger: export: %w", err)
+	}
+	for _, f := range files {
+		if name := f.Name(); name != "tile" && !strings.HasPrefix(name, ".") {
+			return fmt.Errorf("ledger: export: %s holds %s and no checkpoint: %w: export to an empty directory, or to one that was exported to",
+				x.dir, name, os.ErrExist)
+		}
+	}
+	return nil
 }
 
 // copy writes the tiles of the entries that the export does not have, and of

@@ -124,6 +124,10 @@ func (v *run) entries(m Material) error {
 	used := make([]bool, len(m.Leaves))
 	for _, proof := range m.Proofs {
 		i := slices.IndexFunc(m.Leaves, func(leaf []byte) bool { return v.includes(proof, merkle.HashLeaf(leaf)) == nil })
+		if i < 0 && len(m.Leaves) == 0 {
+			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
+				Cause: fmt.Errorf("%w: a .tlog-proof has no leaf in it: give the file of its leaf too", merkle.ErrProof)}
+		}
 		if i < 0 {
 			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
 				Cause: fmt.Errorf("%w: none of the %d leaves given is the one of the .tlog-proof", merkle.ErrProof, len(m.Leaves))}
