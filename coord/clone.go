@@ -21,7 +21,7 @@ func (s *State) clone() *State {
 	c.tree, c.graph = s.tree.clone(), s.graph.Clone()
 	c.executions = s.executions.clone()
 	c.checkpoints = checkpoints{s.checkpoints.names.Clone(), s.checkpoints.digests.CloneFrozen()}
-	c.runs = runs{s.runs.names.Clone(), slices.Clone(s.runs.list), s.runs.cases.Clone()}
+	c.runs = runs{s.runs.names.Clone(), slices.Clone(s.runs.list)}
 	c.signals = slices.Clone(s.signals)
 	c.incidents = make([]*incident, len(s.incidents))
 	for i, inc := range s.incidents {

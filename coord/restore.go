@@ -231,14 +231,6 @@ func (d *decoder) runs(s *State) {
 		}
 		s.runs.list = append(s.runs.list, one)
 	}
-	for range d.count(s.size) {
-		key := d.local(len(s.runs.list))
-		d.name(s.runs.cases, key)
-		if d.err != nil {
-			return
-		}
-		s.runs.list[binary.BigEndian.Uint32(key)].cases++
-	}
 }
 
 func (d *decoder) flag() bool { return d.number(2) == 1 }

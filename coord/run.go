@@ -2,25 +2,22 @@ package coord
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"strconv"
 
 	"recoveryledger/coord/compact"
 	"recoveryledger/ledger/entry"
 )
 
-// runs are the runs of recovery engines and the cases that each has an attempt
-// for.
+// runs are the runs of recovery engines. Of their cases nothing is kept: the log
+// itself holds one attempt a case, see [entry.AttemptJTI].
 type runs struct {
 	names *compact.Names // issuer's number and local id
 	list  []runState
-	cases *compact.Names // the run's number and the case
 }
 
 // runState is what rules need of a run.
 type runState struct {
 	config digest // of what open and close both say
-	cases  uint64 // attempts so far
 	closed bool
 }
 
@@ -30,11 +27,6 @@ func configOf(r *entry.Run) (d digest) {
 	sum := sha256.Sum256([]byte(text))
 	copy(d[1:], sum[:])
 	return d
-}
-
-// caseKey is what an attempt is known by in the cases.
-func caseKey(run uint32, id string) []byte {
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, localKeyMax), run), id...)
 }
 
 // admitRun is RUN-1: a run is opened once and closed once, as what it was
@@ -57,7 +49,8 @@ func (s *State) admitRun(r *entry.Run) error {
 	return nil
 }
 
-// admitAttempt is RUN-2: one attempt a case, while its run is open.
+// admitAttempt is RUN-2: one attempt a case, while its run is open. That it is
+// one follows from its jti, which is that of the case, and REG-2.
 func (s *State) admitAttempt(a *entry.Attempt) error {
 	number, known := s.resolve(s.runs.names, entry.NewRef(a.Iss, a.Run))
 	if !known { // REG-8
@@ -66,8 +59,8 @@ func (s *State) admitAttempt(a *entry.Attempt) error {
 	if s.runs.list[number].closed {
 		return conflict("run", "%s is closed", a.Run)
 	}
-	if _, there := s.runs.cases.Find(caseKey(number, a.Case)); there {
-		return conflict("case", "%s has an attempt for %s already", a.Run, a.Case)
+	if want := entry.AttemptJTI(a.Run, a.Case); a.JTI != want {
+		return conflict("jti", "%s is not that of case %s in run %s", a.JTI, a.Case, a.Run).WithRemedy("derive it from run and case: " + want)
 	}
 	return nil
 }
@@ -79,10 +72,4 @@ func (s *State) applyRun(r *entry.Run, issuer uint32) {
 		return
 	}
 	s.runs.list[number].closed = true
-}
-
-func (s *State) applyAttempt(a *entry.Attempt) {
-	number := s.mustResolve(s.runs.names, entry.NewRef(a.Iss, a.Run))
-	s.runs.cases.Add(caseKey(number, a.Case))
-	s.runs.list[number].cases++
 }

@@ -18,8 +18,10 @@ func (w *world) run(id, op string) *entry.Run {
 }
 
 func (w *world) attempt(run, id string) *entry.Attempt {
+	h := w.header("r")
+	h.JTI = entry.AttemptJTI(run, id)
 	return &entry.Attempt{
-		Header: w.header("r"), Run: run, Case: id, Rungs: []entry.Rung{}, Status: "auto_recovered", TraceDigest: someDigest("trace"),
+		Header: h, Run: run, Case: id, Rungs: []entry.Rung{}, Status: "auto_recovered", TraceDigest: someDigest("trace"),
 	}
 }
 
@@ -40,12 +42,13 @@ func TestRuns(t *testing.T) {
 	other.Header = w.header("r2")
 	w.put(other)
 	a := w.attempt("open", "1")
-	a.Header = w.header("r2")
-	a.Wid = "another" // a case may have a workflow of its own
+	a.Iss, a.Wid = "r2", "another" // a case may have a workflow of its own
 	w.put(a)
 	w.put(w.attempt("open", "2"))
 	w.state = restored(t, w.snapshot())
-	w.refuse(w.sign(w.attempt("open", "2")), entry.StateConflict, "case")
+	again := w.attempt("open", "2")
+	again.JTI = entry.AttemptJTI("open", "3")
+	w.refuse(w.sign(again), entry.StateConflict, "jti")
 	w.put(w.run("open", "close"))
 	w.refuse(w.sign(w.attempt("open", "3")), entry.StateConflict, "run")
 	w.checkAll()
@@ -95,5 +98,9 @@ var runRules = []refusal{
 		return w.sign(a)
 	}, entry.UnknownSubject, "run"},
 	{"RUN-2 a closed run", func(w *world) *entry.Entry { return w.sign(w.attempt("closed", "1")) }, entry.StateConflict, "run"},
-	{"RUN-2 a case twice", func(w *world) *entry.Entry { return w.sign(w.attempt("open", "1")) }, entry.StateConflict, "case"},
+	{"RUN-2 a jti of its own, for a case twice", func(w *world) *entry.Entry {
+		a := w.attempt("open", "1")
+		a.Header = w.header("r")
+		return w.sign(a)
+	}, entry.StateConflict, "jti"},
 }

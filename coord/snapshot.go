@@ -12,7 +12,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 2\n"
+const snapshotMagic = "coord state 3\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -170,10 +170,6 @@ func (e *encoder) runs(r *runs) {
 		e.local(r.names.Text(uint32(i)))
 		_, _ = e.w.Write(r.list[i].config[1:])
 		e.flag(r.list[i].closed)
-	}
-	e.number(uint64(r.cases.Size()))
-	for i := range r.cases.Size() {
-		e.local(r.cases.Text(uint32(i)))
 	}
 }
 

@@ -59,7 +59,7 @@ func newState(origin string, check signatureCheck) *State {
 		principals: compact.NewNames(0), workflows: compact.NewNames(0),
 		executions:  executions{names: compact.NewNames(0), users: map[use]uint64{}, comps: map[uint32]compensated{}},
 		checkpoints: checkpoints{names: compact.NewNames(0)},
-		runs:        runs{names: compact.NewNames(0), cases: compact.NewNames(0)},
+		runs:        runs{names: compact.NewNames(0)},
 		open:        map[uint32]struct{}{}, cooldowns: map[complaint]int64{},
 		touched: map[uint32][]uint32{}, touchedLines: map[uint32][]uint32{},
 	}
@@ -195,8 +195,6 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 		s.applyRecord(body, issuer, index)
 	case *entry.Run:
 		s.applyRun(body, issuer)
-	case *entry.Attempt:
-		s.applyAttempt(body)
 	}
 }
 

@@ -261,30 +261,33 @@ func (a *app) enrolEngine(ctx context.Context, reg *openRegistry, key *keys.Sign
 
 // Begin implements [run.Recorder].
 func (r *recorder) Begin(ctx context.Context, open *entry.Run) error {
-	open.Header = r.header("open")
+	open.Header = r.header(r.idOf("open"))
 	return errors.Join(r.add(ctx, open), r.Flush(ctx))
 }
 
 // Attempt implements [run.Recorder].
 func (r *recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
-	a.Header = r.header("case|" + a.Case)
+	a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
 	return r.add(ctx, a)
 }
 
 // End implements [run.Recorder].
 func (r *recorder) End(ctx context.Context, closed *entry.Run) error {
-	closed.Header = r.header("close")
+	closed.Header = r.header(r.idOf("close"))
 	err := errors.Join(r.add(ctx, closed), r.Flush(ctx))
 	r.open = err != nil
 	return err
 }
 
-// header derives the id from run and case, so that the same again is the same
-// entry.
-func (r *recorder) header(what string) entry.Header {
-	const version = 8 // RFC 9562: made as its maker likes
-	jti := uuid.NewHash(sha256.New(), uuid.Nil, []byte(r.root.Origin+"|"+string(r.wid)+"|"+what), version).String()
+func (r *recorder) header(jti string) entry.Header {
 	return entry.Header{V: 1, JTI: jti, Iss: r.signer.principal, Aud: r.root.Origin, Iat: time.Now().Unix(), Wid: r.wid}
+}
+
+// idOf derives the jti of an act on the run from the run, so that the same again
+// is the same entry.
+func (r *recorder) idOf(act string) string {
+	const version = 8 // RFC 9562: made as its maker likes
+	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(string(r.wid)+"|"+act), version).String()
 }
 
 // recordBatch is how many entries are registered at a time.

@@ -1,5 +1,11 @@
 package entry
 
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
 // TaskState is a state of a task (protocol.md, section 9).
 type TaskState string
 
@@ -111,6 +117,15 @@ type Rung struct {
 	CostMicroUSD *int64 `json:"cost_micro_usd,omitempty"`
 	LatencyMS    *int64 `json:"latency_ms,omitempty"`
 	Reason       string `json:"reason"`
+}
+
+// AttemptJTI returns the jti that the attempt of a case in a run must have: a UUID
+// of version 8 (RFC 9562) made of both. It makes the attempt of a case one entry,
+// however often an engine registers it (REG-2).
+func AttemptJTI(run, id string) string {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint16([]byte("attempt"), uint16(len(run))), run+id...))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // Kind implements [Body].
