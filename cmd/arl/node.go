@@ -140,14 +140,16 @@ func anchorOf(dir string) (string, error) {
 
 // loadKeys loads the ledger's keys, or makes them for a new one.
 func (n *node) loadKeys(o nodeOptions) (err error) {
+	isOld := n.isNew() // asked first: another process may just be starting a ledger, its keys come first
 	n.keys, err = keys.LoadLedger(n.keysDir(), o.passphrase)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = n.isNew(); err == nil && !o.create {
-			err = withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", n.dir, n.dir))
-		}
-		if err == nil {
-			err = n.makeKeys(o)
-		}
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+	case isOld != nil:
+		err = isOld
+	case !o.create:
+		err = withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", n.dir, n.dir))
+	default:
+		err = n.makeKeys(o)
 	}
 	if err != nil {
 		return unusableKey(err)

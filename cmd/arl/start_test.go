@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// The URL that a start prints and keeps is one that this machine can use.
+func TestListenURL(t *testing.T) {
+	for _, c := range []struct {
+		listen, bound string
+		encrypted     bool
+		want          string
+	}{
+		{"127.0.0.1:8087", "127.0.0.1:8087", false, "http://127.0.0.1:8087"},
+		{"127.0.0.1:0", "127.0.0.1:41234", false, "http://127.0.0.1:41234"},
+		{"0.0.0.0:8087", "[::]:8087", false, "http://127.0.0.1:8087"},
+		{":0", "[::]:41234", true, "https://127.0.0.1:41234"},
+		{"[::]:8087", "[::]:8087", false, "http://[::1]:8087"},
+		{"localhost:8087", "127.0.0.1:8087", false, "http://localhost:8087"},
+		{"ledger.example:http", "192.0.2.1:80", true, "https://ledger.example:80"},
+	} {
+		bound, err := net.ResolveTCPAddr("tcp", c.bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := listenURL(c.listen, bound, c.encrypted); got != c.want {
+			t.Errorf("%s on %s: %s, want %s", c.listen, c.bound, got, c.want)
+		}
+	}
+}
+
+// What a start prints are commands that work against it.
+func TestStartedSaysWhatTLSNeeds(t *testing.T) {
+	ledgerKeys, err := keys.GenerateLedger(t.TempDir(), "test.log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := func(e *entrance) string {
+		t.Helper()
+		var out bytes.Buffer
+		a := newApp(nil, &out, nil)
+		if err := a.printStarted(&node{dir: "data", keys: ledgerKeys}, e, verify.Root{}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if out := printed(&entrance{url: "http://127.0.0.1:1"}); strings.Contains(out, "--tls") {
+		t.Errorf("without TLS:\n%s", out)
+	}
+	out := printed(&entrance{url: "https://127.0.0.1:1", tls: &tls.Config{}, certificate: "/etc/server.pem"})
+	if !strings.Contains(out, "The profile here trusts /etc/server.pem; elsewhere pass --tls-ca") || strings.Contains(out, "--tls-cert") {
+		t.Errorf("with TLS:\n%s", out)
+	}
+	out = printed(&entrance{url: "https://127.0.0.1:1", tls: &tls.Config{ClientCAs: x509.NewCertPool()}, certificate: "/etc/server.pem"})
+	if strings.Count(out, "--tls-cert CLIENT.pem --tls-key CLIENT.key") != 2 {
+		t.Errorf("with certificates of clients:\n%s", out)
+	}
+}
+
+// By default the anchor lies beside the data directory, whatever it is called.
+func TestAnchorLiesBesideTheData(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, want := range map[string]string{
+		".": dir, "./": dir, "..": filepath.Dir(dir), "data": filepath.Join(dir, "data"), "data/": filepath.Join(dir, "data"),
+		"data/..": dir, "data/../": dir,
+	} {
+		if got, err := anchorOf(name); err != nil || got != want+".anchor" {
+			t.Errorf("%s: %s, %v, want %s.anchor", name, got, err, want)
+		}
+	}
+	for _, root := range []string{"/", "//", "/.", "/tmp/.."} {
+		if got, err := anchorOf(root); exitCode(err) != exitUsage {
+			t.Errorf("%s: %s, %v", root, got, err)
+		}
+	}
+}
+
+// What the coordinator writes is always admitted; if not, the operator hears it.
+func TestClerkWarnsOfRefusals(t *testing.T) {
+	var out bytes.Buffer
+	signer, err := keys.Generate(filepath.Join(t.TempDir(), "coordinator.key"), keys.Ed25519, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{logger: slog.New(slog.NewTextHandler(&out, nil)), coordinator: coord.New("test.log", nil), signer: signer}
+	n.clerk().Refused(&entry.Decision{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "not enrolled"))
+	if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "problem=unknown-issuer") {
+		t.Errorf("logged: %s", out.String())
+	}
+}
