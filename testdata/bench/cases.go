@@ -53,36 +53,43 @@ func runOurs(ctx context.Context, b *bench, dir string, submitters int) (r ourRu
 	return r, err
 }
 
-// versus compares rates at a number of submitters.
-func versus(ctx context.Context, b *bench, name string, submitters int, peer peerSettings, target float64) error {
+// race is a comparison of rates at a number of submitters.
+type race struct {
+	name       string
+	submitters int
+	peer       peerSettings
+	target     float64
+}
+
+func (r race) run(ctx context.Context, b *bench) error {
 	var cpus [2][]float64 // µs an entry: ours, theirs
 	mine, theirs, err := b.turns(func(dir string) (float64, error) {
-		r, err := runOurs(ctx, b, dir, submitters)
-		cpus[0] = append(cpus[0], float64(r.cpu)/float64(time.Microsecond))
-		return r.rate, err
+		ours, err := runOurs(ctx, b, dir, r.submitters)
+		cpus[0] = append(cpus[0], float64(ours.cpu)/float64(time.Microsecond))
+		return ours.rate, err
 	}, func(dir string) (float64, error) {
-		r, err := runTessera(ctx, b, dir, submitters, peer)
-		cpus[1] = append(cpus[1], float64(r.cpu)/float64(time.Microsecond))
-		return r.rate, err
+		their, err := runTessera(ctx, b, dir, r.submitters, r.peer)
+		cpus[1] = append(cpus[1], float64(their.cpu)/float64(time.Microsecond))
+		return their.rate, err
 	})
 	if err != nil {
 		return err
 	}
-	b.print(row{name: name, value: mine / theirs, unit: "× tessera", target: target,
+	b.print(row{name: r.name, value: mine / theirs, unit: "× tessera", target: r.target,
 		detail: fmt.Sprintf("%.0f and %.0f entries/s, %.0f and %.0f µs of processor time each", mine, theirs, median(cpus[0]), median(cpus[1]))})
 	return nil
 }
 
 func submit64(ctx context.Context, b *bench) error {
-	return versus(ctx, b, "durable and provable, 64 submitters, tessera tuned and awaited", 64, peerSettings{tuned: true, await: true}, 20)
+	return race{"durable and provable, 64 submitters, tessera tuned and awaited", 64, peerSettings{tuned: true, await: true}, 20}.run(ctx, b)
 }
 
 func submit1024(ctx context.Context, b *bench) error {
-	return versus(ctx, b, "durable and provable, 1024 submitters, tessera tuned and awaited", 1024, peerSettings{tuned: true, await: true}, 3)
+	return race{"durable and provable, 1024 submitters, tessera tuned and awaited", 1024, peerSettings{tuned: true, await: true}, 3}.run(ctx, b)
 }
 
 func submitIndexOnly(ctx context.Context, b *bench) error {
-	return versus(ctx, b, "1024 submitters as shipped, tessera default, index only, signature check in front", 1024, peerSettings{verify: true}, 1.8)
+	return race{"1024 submitters as shipped, tessera default, index only, signature check in front", 1024, peerSettings{verify: true}, 1.8}.run(ctx, b)
 }
 
 // submitOne compares one submitter's time to a receipt with the least that a

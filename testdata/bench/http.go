@@ -73,7 +73,7 @@ func overHTTP(ctx context.Context, b *bench, dir string, connections, perRequest
 		next, contentType = joined(one, perRequest), "application/x-ndjson"
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	rate, err := request(ctx, b, connections, contentType, next, s.Run)
+	rate, err := request(ctx, b, load{connections, contentType, next}, s.Run)
 	cancel()
 	if err != nil {
 		return 0, err
@@ -96,10 +96,17 @@ func joined(one func() []byte, n int) func() []byte {
 	}
 }
 
-// request serves through run and posts what next returns over a number of
-// connections; it returns the requests a second.
-func request(ctx context.Context, b *bench, connections int, contentType string, next func() []byte,
-	run func(context.Context, net.Listener) error) (float64, error) {
+// load is what is posted over a number of connections: bodies until next returns
+// none.
+type load struct {
+	connections int
+	contentType string
+	next        func() []byte
+}
+
+// request serves through run and posts the load; it returns the requests a
+// second.
+func request(ctx context.Context, b *bench, l load, run func(context.Context, net.Listener) error) (float64, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
@@ -107,10 +114,10 @@ func request(ctx context.Context, b *bench, connections int, contentType string,
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- run(ctx, listener) }()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, DisableCompression: true}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.connections, DisableCompression: true}}
 	url := "http://" + listener.Addr().String() + "/v1/entries"
-	done, elapsed, err := closedLoop(connections, b.time, next, func(body []byte) error {
-		response, err := client.Post(url, contentType, bytes.NewReader(body))
+	done, elapsed, err := closedLoop(l.connections, b.time, l.next, func(body []byte) error {
+		response, err := client.Post(url, l.contentType, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -118,7 +125,7 @@ func request(ctx context.Context, b *bench, connections int, contentType string,
 		if err == nil && response.StatusCode >= 300 {
 			err = fmt.Errorf("%s: %s", response.Status, answer)
 		}
-		if err == nil && contentType == "application/x-ndjson" && bytes.Contains(answer, []byte(`"status"`)) {
+		if err == nil && l.contentType == "application/x-ndjson" && bytes.Contains(answer, []byte(`"status"`)) {
 			err = fmt.Errorf("refused: %.300s", answer[bytes.Index(answer, []byte(`"status"`)):])
 		}
 		return errorsJoin(err, response.Body.Close())
@@ -173,7 +180,7 @@ func bareEcho(ctx context.Context, b *bench, connections int) (float64, error) {
 		}
 		return c.Blob(http.StatusCreated, "application/json", answer)
 	})
-	return request(ctx, b, connections, "application/json", next, func(ctx context.Context, l net.Listener) error {
+	return request(ctx, b, load{connections, "application/json", next}, func(ctx context.Context, l net.Listener) error {
 		h := &http.Server{Handler: e, ReadHeaderTimeout: time.Second}
 		go func() {
 			<-ctx.Done()
