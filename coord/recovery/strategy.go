@@ -92,10 +92,13 @@ type Result string
 
 // The results that [Decide] tells apart; any other word is a failure.
 const (
-	// ResultOK: the attempt succeeded; the wait, the probe, the fence is done.
+	// ResultOK: the attempt succeeded; the wait, the probe is done.
 	ResultOK Result = "ok"
 	// ResultFailed: the step failed again; the history has the new failure.
 	ResultFailed Result = "failed"
+	// ResultDecided: nobody has carried the action out yet. Whoever acts on the
+	// decision signals, fences, stops or asks a person.
+	ResultDecided Result = "decided"
 	// ResultNotObserved: the runtime knows nothing of such an attempt.
 	ResultNotObserved Result = "not_observed"
 	// ResultUnverified: the attempt claims success, but nothing verified it

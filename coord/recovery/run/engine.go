@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,20 +57,29 @@ const epoch = 1
 // Recover takes a case through its steps and answers each failure as the
 // policy decides, until all steps are done or a person has to decide. An error
 // is the runtime's: the case has no result then.
+//
+// A case that nobody saw get past its recovery did not recover: a step behind
+// it that was never tried escalates, unless the source lets it be skipped. Nor
+// did one that its source calls failed: that verdict is a failure of its own at
+// the end, where no outcome model drew what the source did not see.
 func (c *Config) Recover(ctx context.Context, of *Case) (Recovery, error) {
 	r := recoverer{Config: c, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
 	if r.runtime == nil {
 		r.runtime = Recorded{}
 	}
-	r.t = Trace{V: scenarioVersion, Case: of.ID, Outcome: of.Outcome, Tags: of.Tags, Rungs: []Rung{}, Status: NoFailure}
+	r.t = Trace{V: scenarioVersion, Case: of.ID, Outcome: of.Outcome, Tags: of.Tags, Rungs: []Rung{}, Status: NoFailure, SafetyCritical: of.Risk.SafetyCritical}
 	r.h = recovery.History{
 		Case: of.ID, Seed: c.Seed, TaskType: of.TaskType, Intent: of.Intent, Risk: of.Risk.Level,
 		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget, StartedAt: epoch,
 	}
 	made := *of
 	made.Steps = make([]Step, 0, len(of.Steps))
-	for i := range of.Steps {
-		r.step, r.made = &of.Steps[i], of.Steps[i]
+	if c.Instance != "" {
+		r.t.Outcome, made.Outcome = "", "" // the source's verdict is on another run
+	}
+	steps := of.Steps
+	for i := 0; i < len(steps); i++ {
+		r.step, r.made = &steps[i], steps[i]
 		r.made.Attempts = nil
 		err := r.run(ctx)
 		if err != nil {
@@ -77,11 +87,14 @@ func (c *Config) Recover(ctx context.Context, of *Case) (Recovery, error) {
 		}
 		made.Steps = append(made.Steps, r.made)
 		if r.t.Status == Escalated {
-			r.skip(&made, of.Steps[i+1:])
+			r.skip(&made, steps[i+1:])
 			break
 		}
 		// What follows may go back to here.
 		r.h.Checkpoint = r.h.Checkpoint || r.step.Checkpoint && r.made.Outcome != NotObserved
+		if i == len(steps)-1 && r.t.Outcome == Failed && !r.t.Simulated {
+			steps = append(slices.Clip(steps), of.unexplained())
+		}
 	}
 	r.t.Fallback = r.t.Fallback && r.t.Status == AutoRecovered
 	if made.Answers = r.answers; r.External != nil && made.Answers == nil {
@@ -142,7 +155,12 @@ func (r *recoverer) run(ctx context.Context) error {
 	}
 	r.made.Attempt = Attempt{Outcome: NotObserved}
 	r.t.Steps.NotObserved++
-	return nil
+	if r.t.Status != AutoRecovered || r.step.Conditional {
+		return nil
+	}
+	_, err = r.act(ctx, recovery.Action{Strategy: recovery.Escalate, Severity: entry.SeverityError, Reason: recovery.ReasonNotObserved},
+		recovery.Rule{ID: recovery.RuleRuntime, Rung: -1})
+	return err
 }
 
 // attempt performs one attempt and accounts for it.
@@ -252,8 +270,10 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 		}
 	}
 	var a Attempt
-	result := recovery.ResultOK
+	result := recovery.ResultDecided
 	switch {
+	case action.Strategy == recovery.Wait:
+		result = recovery.ResultOK
 	case action.Strategy.Attempts(), action.Strategy == recovery.Reconcile:
 		if action.Strategy.Attempts() {
 			r.count++

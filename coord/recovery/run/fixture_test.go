@@ -209,7 +209,12 @@ func TestCountsFollowTheRecord(t *testing.T) {
 		{"a probe finds out", "refund-timeout-nobody-knows", func(c *Case) {
 			a := &c.Steps[2].Attempts[0]
 			a.Effects, a.OutputDigest = entry.EffectsComplete, digest("refund")
+			c.Steps[3].Outcome = OK
 		}, [4]int64{72, 94, 22, 22}},
+		{"a probe finds out, and nobody saw what came after", "refund-timeout-nobody-knows", func(c *Case) {
+			a := &c.Steps[2].Attempts[0]
+			a.Effects, a.OutputDigest = entry.EffectsComplete, digest("refund")
+		}, [4]int64{71, 94, 22, 23}},
 		{"a step did not fail", "triage-unknown-once", func(c *Case) {
 			c.Steps[0].Attempt, c.Steps[0].Attempts = Attempt{Outcome: OK}, nil
 		}, [4]int64{70, 93, 22, 23}},

@@ -89,6 +89,14 @@ func (c *Case) verdict() Step {
 	return step
 }
 
+// unexplained is the verdict of a source that says of a run only that it
+// failed.
+func (c *Case) unexplained() Step {
+	whole := *c
+	whole.Verdict = &Failure{Label: unknown()}
+	return whole.verdict()
+}
+
 // gravity orders effects by how hard they are to undo.
 func gravity(e entry.Effect) int {
 	return slices.Index([]entry.Effect{

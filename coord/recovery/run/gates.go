@@ -8,7 +8,7 @@ import (
 
 // Engine names the engine and the version of what it decides: a change that can
 // change a trace changes it.
-const Engine = "arl-recovery/1"
+const Engine = "arl-recovery/2"
 
 // Recommendation is what a report advises.
 type Recommendation string
@@ -143,15 +143,16 @@ func (g Gate) compare(holds func(value, limit int64) bool, step int64) Gate {
 	return g
 }
 
-// neverGate fails when a case recovered by itself that never should.
+// neverGate fails when a case recovered by itself that never should: of such a
+// class, or safety-critical, whatever the guards of the policy say.
 func (t *Tally) neverGate() Gate {
 	g := Gate{Gate: "never_auto_recover", Param: "thresholds.never_auto_recover", Value: &t.neverCount, Verdict: Pass, Cases: t.never}
 	switch {
-	case len(t.thresholds.NeverAutoRecover) == 0:
-		g.Verdict = NotAsked
 	case t.neverCount > 0:
 		g.Verdict = Fail
-		g.Detail = "recovered without a person: " + strings.Join(t.thresholds.NeverAutoRecover, ", ")
+		g.Detail = "recovered without a person: " + strings.Join(append(slices.Clip(t.thresholds.NeverAutoRecover), "safety-critical cases"), ", ")
+	case len(t.thresholds.NeverAutoRecover) == 0:
+		g.Verdict = NotAsked
 	}
 	return g
 }

@@ -91,11 +91,9 @@ type Observed struct {
 	AttemptsWithoutCost int64 `json:"attempts_without_cost"`
 	// AttemptsWithoutLatency, like the one before, counts first attempts too.
 	AttemptsWithoutLatency int64 `json:"attempts_without_latency"`
-	// FailedWithoutFailure are cases whose source calls them failed though no
-	// step failed; RecoveredButFailed those it calls failed though each failure
-	// was recovered.
-	FailedWithoutFailure int64 `json:"failed_without_failure"`
-	RecoveredButFailed   int64 `json:"recovered_but_failed"`
+	// RecoveredButFailed are cases that their source calls failed and that
+	// recovered here, because an outcome model drew what nobody tried.
+	RecoveredButFailed int64 `json:"recovered_but_failed"`
 }
 
 // Spent is what failing cases took, first attempts included, as far as it is
@@ -130,6 +128,7 @@ type Strategy struct {
 	Variant     string `json:"variant,omitzero"`
 	Times       int64  `json:"times"`
 	OK          int64  `json:"ok"`
+	Decided     int64  `json:"decided"` // and carried out by nobody yet
 	NotObserved int64  `json:"not_observed"`
 }
 

@@ -74,9 +74,9 @@ func (r *Report) summarizeClasses(line func(string, ...any)) {
 }
 
 func (r *Report) summarizeActions(line func(string, ...any)) {
-	line("\n## What was done\n\n| strategy | times | ok | not observed |\n|---|---|---|---|")
+	line("\n## What was done\n\n| strategy | times | ok | only decided | not observed |\n|---|---|---|---|---|")
 	for _, s := range r.Strategies {
-		line("| %s %s | %d | %d | %d |", s.Strategy, s.Variant, s.Times, s.OK, s.NotObserved)
+		line("| %s | %d | %d | %d | %d |", strings.TrimSpace(s.Strategy+" "+s.Variant), s.Times, s.OK, s.Decided, s.NotObserved)
 	}
 	line("\n## Why cases escalated\n\n| reason | cases |\n|---|---|")
 	for _, reason := range r.Reasons {
@@ -86,8 +86,8 @@ func (r *Report) summarizeActions(line func(string, ...any)) {
 	line("\n## What was observed\n")
 	line("Steps: %d ok at once, %d failed, %d not observed, %d not reached. Attempts at recovery: %d, of them %d simulated; %d more were wanted of which nothing is known.",
 		o.StepsOK, o.StepsFailed, o.StepsNotObserved, o.StepsSkipped, o.Attempts, o.AttemptsSimulated, o.AttemptsNotObserved)
-	line("Without cost: %d attempts; without latency: %d. Called failed by their source: %d cases without a failed step, %d that recovered here.",
-		o.AttemptsWithoutCost, o.AttemptsWithoutLatency, o.FailedWithoutFailure, o.RecoveredButFailed)
+	line("Without cost: %d attempts; without latency: %d. Called failed by their source, and recovered here by an outcome model: %d cases.",
+		o.AttemptsWithoutCost, o.AttemptsWithoutLatency, o.RecoveredButFailed)
 }
 
 // percent writes parts per million with one decimal, rounded down.

@@ -87,8 +87,8 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 
 // never1 reports whether a case recovered by itself that never should.
 func (t *Tally) never1(trace *Trace) bool {
-	return trace.Status == AutoRecovered &&
-		slices.ContainsFunc(trace.Rungs, func(r Rung) bool { return t.thresholds.Never(r.Class, r.Code) })
+	return trace.Status == AutoRecovered && (trace.SafetyCritical ||
+		slices.ContainsFunc(trace.Rungs, func(r Rung) bool { return t.thresholds.Never(r.Class, r.Code) }))
 }
 
 func (t *Tally) rung(trace *Trace, i int) {
@@ -103,6 +103,8 @@ func (t *Tally) rung(trace *Trace, i int) {
 	switch recovery.Result(r.Result) {
 	case recovery.ResultOK:
 		s.OK++
+	case recovery.ResultDecided:
+		s.Decided++
 	case recovery.ResultNotObserved:
 		s.NotObserved++
 		t.observed.AttemptsNotObserved++
@@ -121,10 +123,7 @@ func (t *Tally) observe(trace *Trace) {
 	o.Attempts += trace.Attempts
 	o.AttemptsWithoutCost += trace.CostUnknown
 	o.AttemptsWithoutLatency += trace.LatencyUnknown
-	switch {
-	case trace.Outcome == Failed && trace.Status == NoFailure:
-		o.FailedWithoutFailure++
-	case trace.Outcome == Failed && trace.Status == AutoRecovered:
+	if trace.Outcome == Failed && trace.Status == AutoRecovered {
 		o.RecoveredButFailed++
 	}
 }

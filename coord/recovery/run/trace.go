@@ -37,6 +37,7 @@ type Trace struct {
 	Outcome        Outcome        `json:"outcome,omitzero"` // the source's verdict on the run
 	Reason         string         `json:"reason,omitzero"`  // why it escalated
 	Rungs          []Rung         `json:"rungs"`
+	SafetyCritical bool           `json:"safety_critical,omitzero"` // of the case: never to be accepted automatically
 	Severity       entry.Severity `json:"severity,omitzero"`
 	Simulated      bool           `json:"simulated"` // whether an outcome model took part
 	Status         Status         `json:"status"`
