@@ -93,13 +93,14 @@ type Plan struct {
 	Incident     uint64        `json:"incident"`
 	Decision     uint64        `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
 	Members      []PlanMember  `json:"members" doc:"descending by index"`
-	Review       []entry.Ref   `json:"review" doc:"soft dependents: notified, not undone"`
+	Review       []entry.Ref   `json:"review" doc:"soft dependents: notified, not undone; with the first members only"`
 	Scope        entry.HeadRef `json:"scope" doc:"head of the tree over the members"`
 	Blast        entry.Blast   `json:"blast"`
 	Limits       entry.Limits  `json:"limits" doc:"that hold for the incident"`
 	CostMicroUSD int64         `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
 	Counters     []Counter     `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
 	Asks         *Asks         `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
+	Next         string        `json:"next,omitempty" doc:"where the members go on, relative to the server; absent at their end"`
 }
 
 // Counter is what counts against a cap, the plan included.

@@ -88,7 +88,7 @@ func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error)
 // the scope that it names, so that a verified decision with that scope proves
 // them; nothing proves the rest.
 func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
-	plan, err := get[api.Plan](ctx, c, pathOf("v1", "incidents", id, "plan"), maxAnswer)
+	plan, err := c.planPages(ctx, pathOf("v1", "incidents", id, "plan"))
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +108,31 @@ func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
 		err = malformed("the plan of incident %d: its members give the scope %s of %d", id, head.Root, head.Size)
 	}
 	return plan, err
+}
+
+// planPages reads a plan with all its members.
+func (c *Client) planPages(ctx context.Context, start string) (*api.Plan, error) {
+	plan, err := get[api.Plan](ctx, c, start, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	for path := start; plan.Next != ""; {
+		if err := further(path, plan.Next, start+"?"); err != nil {
+			return nil, err
+		}
+		path = plan.Next
+		page, err := get[api.Plan](ctx, c, path, maxAnswer)
+		switch {
+		case err != nil:
+			return nil, err
+		case page.Scope != plan.Scope || page.Decision != plan.Decision:
+			return nil, malformed("the plan has changed while it was read")
+		case uint64(len(plan.Members)+len(page.Members)) > plan.Scope.Size:
+			return nil, malformed("the plan has more members than its scope")
+		}
+		plan.Members, plan.Next = append(plan.Members, page.Members...), page.Next
+	}
+	return plan, nil
 }
 
 // Workflow yields what the server says of the executions of a workflow, the

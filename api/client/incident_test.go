@@ -3,9 +3,14 @@ package client_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -78,6 +83,23 @@ func TestIncidents(t *testing.T) {
 	if _, err := c.Plan(t.Context(), ids[0]); !errors.Is(err, client.ErrMalformed) {
 		t.Fatalf("a member that is not of the scope: %v", err)
 	}
+	paged := pathOfPlan(ids[0])
+	for next, want := range map[string]error{paged + "?limit=1": nil, paged: client.ErrMalformed, "/v1/entries?limit=1": client.ErrMalformed,
+		pathOfPlan(ids[2]) + "?limit=1": client.ErrMalformed} {
+		n.pass(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != paged || r.URL.RawQuery != "" {
+				n.handler.ServeHTTP(w, r)
+				return
+			}
+			first := *plan
+			first.Members, first.Next = nil, next
+			w.Header().Set("Content-Type", api.MediaJSON)
+			must(t, json.MarshalWrite(w, &first))
+		})
+		if got, err := c.Plan(t.Context(), ids[0]); !errors.Is(err, want) || err == nil && len(got.Members) != 1 {
+			t.Errorf("goes on at %s: %v", next, err)
+		}
+	}
 	n.pass(n.handler.ServeHTTP)
 	count := 0
 	for _, err := range c.Workflow(t.Context(), "flow-1") {
@@ -120,3 +142,5 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+func pathOfPlan(id uint64) string { return fmt.Sprintf("/v1/incidents/%d/plan", id) }

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -48,6 +50,50 @@ func TestIncidentRunsByItself(t *testing.T) {
 	closed := value[api.Incident](c.node, path)
 	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != "confirmed" || closed.Signals[0].Disposed != closed.Recorded {
 		t.Fatalf("%+v", closed)
+	}
+}
+
+// The pages of a plan are its members, each once, whoever asks at the same time;
+// each page names the scope of all.
+func TestPlanPages(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#read")
+	path := fmt.Sprintf("/v1/incidents/%d/plan", id)
+	whole := value[api.Plan](c.node, path)
+	if len(whole.Members) != 5 || whole.Next != "" {
+		t.Fatalf("%+v", whole)
+	}
+	for _, query := range []string{"?limit=2", "?limit=2&preview=true", "?limit=5", "?limit=1000"} {
+		paged := value[api.Plan](c.node, path+query)
+		for paged.Next != "" {
+			page := value[api.Plan](c.node, paged.Next)
+			if page.Scope != whole.Scope || len(page.Members) == 0 {
+				t.Fatalf("%s: %+v", paged.Next, page)
+			}
+			paged.Members, paged.Next = append(paged.Members, page.Members...), page.Next
+		}
+		if !slices.Equal(paged.Members, whole.Members) {
+			t.Errorf("%s: %d members", query, len(paged.Members))
+		}
+	}
+	left := value[api.Plan](c.node, fmt.Sprintf("%s?limit=1&preview=true&unfounded=%d,99", path, id))
+	if len(left.Members) != 0 || left.Next != "" {
+		t.Errorf("%+v", left)
+	}
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			if a := c.get(fmt.Sprintf("%s?before=%d", path, whole.Members[i%5].Index)); a.StatusCode != http.StatusOK {
+				t.Errorf("at the same time: %s", a.Status)
+			}
+		})
+	}
+	all.Wait()
+	for _, bad := range []string{"?limit=0", "?limit=1001", "?before=x"} {
+		if a := c.get(path + bad); a.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", bad, a.Status)
+		}
 	}
 }
 

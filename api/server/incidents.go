@@ -134,38 +134,6 @@ func noIncident(id uint64) error {
 		WithRemedy("an incident's id is the index of its opening signal: GET " + incidentsPath + " lists them")
 }
 
-// getPlan is GET /v1/incidents/{id}/plan: the plan in force, or what a decision
-// would have now.
-func (s *Server) getPlan(_ context.Context, r *request) (*api.Plan, error) {
-	p := parseParams(r.query(), "preview", "unfounded")
-	preview, without := p.flag("preview"), p.numbers("unfounded")
-	if len(without) > 0 && !preview {
-		p.refuse("unfounded", "is for a preview: say preview=true too")
-	}
-	if err := p.err(); err != nil {
-		return nil, err
-	}
-	id, err := r.pathNumber("id")
-	if err != nil {
-		return nil, err
-	}
-	now, plan := s.log.Now(), (*api.Plan)(nil)
-	s.coord.Read(func(state *coord.State) {
-		if v, ok := state.PlanInForce(id, now); ok && !preview {
-			incident, _ := state.Incident(id, now)
-			plan = NewPlan(id, incident.Decision.Ref.Index, v)
-			return
-		}
-		if v, ok := state.Preview(id, without, now); ok {
-			plan = NewPlan(id, 0, v)
-		}
-	})
-	if plan == nil {
-		return nil, noIncident(id)
-	}
-	return plan, nil
-}
-
 // getGraph is GET /v1/workflows/{wid}/graph.
 func (s *Server) getGraph(_ context.Context, r *request) (*api.Graph, error) {
 	p := parseParams(r.query(), "before", "limit")

@@ -47,11 +47,14 @@ func opIncident(doc huma.API) *huma.Operation {
 
 func opPlan(doc huma.API) *huma.Operation {
 	op := operation("plan", incidentsPath+"/{id}/plan", "Read a plan, or preview it")
-	op.Description = "The plan in force with what became of its members; before there is one, and with preview=true, what a decision would have now."
+	op.Description = "The plan in force with what became of its members; before there is one, and with preview=true, what a decision would have now. " +
+		"A page of a large plan names the scope of all members: follow next to the end."
 	op.Parameters = []*huma.Param{
 		inPath("id", "index of the incident's opening signal", number()),
 		inQuery("preview", "what a decision would have now, even if one is in force", &huma.Schema{Type: huma.TypeBoolean, Default: false}),
 		inQuery("unfounded", "of a preview: indexes of signals to leave out, with commas between them", text()),
+		inQuery("before", "only members below this index", number()),
+		pageLimit(api.MaxPage, api.MaxPage),
 	}
 	answersTagged[api.Plan](doc, op, "as of the last commit")
 	return problems(op, entry.Malformed, entry.NotFound)

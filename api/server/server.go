@@ -133,6 +133,8 @@ type Server struct {
 	streams *budget // event streams under way
 	rules   atomic.Pointer[rules]
 
+	plans chan *computed // holds the last plan; whoever computes one has it
+
 	// draining is closed when the server is about to end: it is no longer
 	// ready, and event streams end.
 	draining chan struct{}
@@ -151,7 +153,9 @@ func New(c *Config) (*Server, error) {
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  newBudget(maxStreams, maxClientStreams),
 		draining: make(chan struct{}),
+		plans:    make(chan *computed, 1),
 	}
+	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	s.metrics.size.Set(float64(s.log.Head().Size))
 	return s, s.routes()
