@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/mod/sumdb/note"
 
@@ -156,6 +157,44 @@ func TestAnAnchorOfAnotherOriginIsRefused(t *testing.T) {
 	copy(content, strings.Replace(string(content), origin, strings.ToUpper(origin), 2))
 	if _, err := ledger.Open("log", config(t, disk)); !errors.Is(err, ledger.ErrAnchor) {
 		t.Fatal(err)
+	}
+}
+
+// A lost database is told by Check as by Open: not as damage, and not in words of
+// the engine. Check makes nothing.
+func TestCheckTellsALostDatabase(t *testing.T) {
+	disk := logOf(t, 3)
+	must(t, disk.RemoveAll("log"))
+	_, opened := ledger.Open("log", config(t, disk))
+	_, checked := ledger.Check(t.Context(), "log", config(t, disk), nil)
+	if !errors.Is(checked, ledger.ErrRolledBack) || checked.Error() != opened.Error() {
+		t.Errorf("check says %v, open %v", checked, opened)
+	}
+	must(t, disk.Remove("log.anchor"))
+	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); !errors.Is(err, ledger.ErrNotFound) || strings.Contains(err.Error(), "pebble") {
+		t.Errorf("without an anchor: %v", err)
+	}
+	if _, err := disk.Stat("log"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("log: %v", err)
+	}
+}
+
+// Another origin, another format: which of the two, and what to do.
+func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
+	disk := logOf(t, 3)
+	other := config(t, disk)
+	other.Origin = "ledger.example/other"
+	_, err := ledger.Open("log", other)
+	if !errors.Is(err, ledger.ErrOrigin) || !strings.Contains(err.Error(), "restore the keys of "+origin) {
+		t.Errorf("another origin: %v", err)
+	}
+	db, err := pebble.Open("log", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
+	must(t, err)
+	must(t, db.Set([]byte{'m'}, []byte(`{"format":1,"origin":"`+origin+`"}`), pebble.Sync))
+	must(t, db.Close())
+	_, err = ledger.Open("log", config(t, disk))
+	if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format 1, want 2: open it with the version that made it") {
+		t.Errorf("another format: %v", err)
 	}
 }
 
