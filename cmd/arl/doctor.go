@@ -140,12 +140,9 @@ func (d *diagnosis) checkSpace(name, dir string) {
 func (d *diagnosis) checkData(o *logOptions) {
 	d.checkSpace("data", o.data)
 	n := &node{dir: o.data, anchor: o.anchor}
-	if n.anchor == "" {
-		var err error
-		if n.anchor, err = anchorOf(o.data); err != nil {
-			d.fail("anchor", err, "pass the directory that arl serve --data was given")
-			return
-		}
+	if err := n.findAnchor(); err != nil {
+		d.fail("anchor", err, "pass what arl serve was given")
+		return
 	}
 	err := n.loadKeys(nodeOptions{})
 	switch {

@@ -85,11 +85,8 @@ func openNode(o nodeOptions) (*node, error) {
 // prepareNode is openNode without the log.
 func prepareNode(o nodeOptions) (*node, error) {
 	n := &node{dir: o.dir, anchor: o.anchor, logger: o.logger, passphrase: o.passphrase, newPassphrase: o.newPassphrase}
-	if n.anchor == "" {
-		var err error
-		if n.anchor, err = anchorOf(o.dir); err != nil {
-			return nil, err
-		}
+	if err := n.findAnchor(); err != nil {
+		return nil, err
 	}
 	if err := n.loadKeys(o); err != nil {
 		return nil, err
@@ -123,6 +120,24 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Fatal:        o.fatal,
 		Logger:       o.logger,
 	}
+}
+
+// findAnchor says where the anchor lies: not in the data directory, with which it
+// would be lost or restored.
+func (n *node) findAnchor() (err error) {
+	if n.anchor == "" {
+		n.anchor, err = anchorOf(n.dir)
+		return err
+	}
+	dir, err := filepath.Abs(n.dir)
+	path, pathErr := filepath.Abs(n.anchor)
+	if err := errors.Join(err, pathErr); err != nil {
+		return err
+	}
+	if inside, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(inside) {
+		return usage("--anchor %s lies in the data directory: keep it elsewhere, so that it is not restored with the data", n.anchor)
+	}
+	return nil
 }
 
 // anchorOf is where the anchor of a data directory lies by default: beside it,
