@@ -121,10 +121,6 @@ func texts[T ~string](list []T) []string {
 // nearest; whether it is wrong is not ours to say.
 func (a *app) unknownWord(flag, word string, known []string) {
 	if !slices.Contains(known, word) {
-		near := suggest(word, known)
-		if near == "" {
-			near = fmt.Sprintf(" (known are %s)", strings.Join(known, ", "))
-		}
-		fmt.Fprintf(a.err, "arl: warning: --%s %s is not in the taxonomy%s\n", flag, word, near)
+		fmt.Fprintf(a.err, "arl: warning: --%s %s is not in the taxonomy%s\n", flag, word, among(word, known))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
+	"path/filepath"
 	"syscall"
 
 	"charm.land/fang/v2"
@@ -109,7 +111,6 @@ func failedVerification(err error) bool {
 
 // systemCode is exitCode for errors that carry nothing but what they are.
 func systemCode(err error) int {
-	_, network := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
@@ -119,7 +120,7 @@ func systemCode(err error) int {
 		return exitConflict
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case network, errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, ledger.ErrStopped):
+	case fromNetwork(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrStopped):
 		return exitUnavailable
 	case errors.Is(err, keys.ErrPassphrase), errors.Is(err, fs.ErrPermission):
 		return exitDenied
@@ -129,6 +130,37 @@ func systemCode(err error) int {
 		return exitVerification
 	}
 	return exitInternal
+}
+
+// output gives an error of writing to path the exit code of input/output, and
+// a remedy where there is a plain one.
+func output(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return withExit(exitIO, fmt.Errorf("write %s: there is no directory %s: make it first", path, filepath.Dir(path)))
+	}
+	return withExit(exitIO, err)
+}
+
+// fromNetwork reports whether an error is of a connection. An error number of
+// the system alone is none, although it has the methods of one.
+func fromNetwork(err error) bool {
+	_, operation := errors.AsType[*net.OpError](err)
+	_, request := errors.AsType[*url.Error](err)
+	return operation || request
+}
+
+// remedy says what to do about an error that the system words.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no server listens there: start it with arl serve, or pass --url"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another process listens there: end it, or pass --listen with another port"
+	}
+	return ""
 }
 
 func problemCode(p *api.Problem) int {
@@ -190,6 +222,9 @@ type forkEvidence struct {
 // shows that a log is inconsistent is kept.
 func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
 	fmt.Fprintf(w, "arl: %v\n", err)
+	if do := remedy(err); do != "" {
+		fmt.Fprintf(w, "Remedy: %s\n", do)
+	}
 	if name := problemName(err); name != "" {
 		fmt.Fprintf(w, "More: arl explain %s\n", name)
 	}

@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -29,5 +33,20 @@ func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
 	}
 	if got := exitCode(refused); got != exitUsage || problemName(refused) != entry.Malformed {
 		t.Errorf("a refusal alone: exit code %d, problem %s", got, problemName(refused))
+	}
+}
+
+// An error number of the system has the methods of a network error, and is
+// none: what a disk refuses is not an unavailable ledger.
+func TestErrorNumbersAreNoNetwork(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	if got := exitCode(fmt.Errorf("get: %w", refused)); got != exitUnavailable || remedy(refused) == "" {
+		t.Errorf("connection refused: exit code %d, remedy %q", got, remedy(refused))
+	}
+	if got := exitCode(&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOTDIR}); got == exitUnavailable {
+		t.Errorf("not a directory: exit code %d", got)
+	}
+	if got := exitCode(output("no/x", &fs.PathError{Op: "open", Path: "no/x", Err: syscall.ENOENT})); got != exitIO {
+		t.Errorf("an output without a directory: exit code %d", got)
 	}
 }

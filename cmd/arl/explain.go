@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (a *app) explain(code string) error {
 		}
 		known = append(known, e.Code)
 	}
-	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code or rule%s", code, suggest(code, known)))
+	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code or rule%s", code, cmp.Or(suggest(code, known), " (arl explain lists them)")))
 }
 
 func (a *app) listExplanations() error {

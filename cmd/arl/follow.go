@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +63,9 @@ func (a *app) export(ctx context.Context, l *openLog, dir string) error {
 	end()
 	if errors.Is(err, ledger.ErrInconsistent) {
 		return &inconsistency{"export", forkEvidence{Detail: err.Error(), Second: head.Note}, err}
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return withExit(exitIO, err)
 	}
 	if err != nil {
 		return err

@@ -45,6 +45,9 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 			if errors.Is(err, fs.ErrExist) {
 				return withExit(exitConflict, fmt.Errorf("%s exists: choose another name", out))
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return output(out, err)
+			}
 			if err != nil {
 				return err
 			}

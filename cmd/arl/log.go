@@ -156,14 +156,14 @@ func checkOut(path string) error {
 	}
 	f, err := renameio.NewPendingFile(path)
 	if err != nil {
-		return withExit(exitIO, err)
+		return output(path, err)
 	}
-	return withExit(exitIO, f.Cleanup())
+	return output(path, f.Cleanup())
 }
 
 // writeFile writes a file that others may read, whole or not at all.
 func writeFile(path string, content []byte) error {
-	return withExit(exitIO, renameio.WriteFile(path, content, 0o644))
+	return output(path, renameio.WriteFile(path, content, 0o644))
 }
 
 func (a *app) logFsckCommand(o *logOptions) *cobra.Command {

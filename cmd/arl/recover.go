@@ -167,9 +167,6 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if o.resume && o.out == "" {
 		return usage("--resume goes on with the run in --out: pass its directory")
 	}
-	if o.scenario == "-" && o.resume {
-		return usage("--resume reads the scenario again: pass the file in --out that it was kept in")
-	}
 	r, clean, err := a.newRun(ctx, o)
 	if err != nil {
 		return err
@@ -243,13 +240,20 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 			return nil, clean, err
 		}
 	}
-	if o.scenario == "-" {
-		r.Scenario, clean, err = a.spool(ctx, o)
-	} else {
-		r.Scenario, err = filepath.Abs(o.scenario)
+	regular, err := regularInput("--scenario", o.scenario)
+	switch {
+	case err != nil:
+		return nil, clean, err
+	case !regular && o.resume:
+		return nil, clean, usage("--resume reads the scenario again: pass the file in --out that it was kept in")
 	}
-	if err == nil {
-		err = a.openDir(r, o)
+	if err := a.openDir(r, o); err != nil {
+		return nil, clean, err
+	}
+	if regular {
+		r.Scenario, err = filepath.Abs(o.scenario)
+	} else {
+		r.Scenario, clean, err = a.spool(ctx, o)
 	}
 	if err != nil {
 		clean()
@@ -261,6 +265,22 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 	return r, clean, nil
 }
 
+// regularInput reports whether an input can be read as often as one likes.
+// Standard input, a named pipe, <(…) cannot.
+func regularInput(flag, path string) (bool, error) {
+	if path == "-" {
+		return false, nil
+	}
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return false, fmt.Errorf("%w; pass with %s a file that is there and that you may read", err, flag)
+	case info.IsDir():
+		return false, usage("%s %s is a directory; name a file in it", flag, path)
+	default:
+		return info.Mode().IsRegular(), nil
+	}
+}
+
 // openDir makes the directory of the run, or opens that of the run to resume.
 func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 	if o.out == "" {
@@ -268,7 +288,10 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 	}
 	if !o.resume {
 		r.Dir, err = run.CreateDir(o.out)
-		return withExit(exitConflict, err)
+		if errors.Is(err, run.ErrUsed) {
+			return withExit(exitConflict, err)
+		}
+		return output(o.out, err)
 	}
 	if r.Dir, err = run.ResumeDir(o.out); err != nil {
 		return err
@@ -278,8 +301,9 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 	return err
 }
 
-// spool keeps standard input in a file, because a scenario is read twice: in the
-// directory of the run, where arl replay finds it, or in a temporary one.
+// spool keeps what can be read only once in a file, because a scenario is read
+// twice: in the directory of the run, where arl replay finds it, or in a
+// temporary one.
 func (a *app) spool(ctx context.Context, o *recoverOptions) (path string, clean func(), err error) {
 	dir, clean := o.out, func() {}
 	if dir == "" {
@@ -287,28 +311,42 @@ func (a *app) spool(ctx context.Context, o *recoverOptions) (path string, clean 
 			return "", clean, err
 		}
 		clean = func() { _ = os.RemoveAll(dir) } // nothing can be done about it
-	} else if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", clean, err
 	}
 	path, err = filepath.Abs(filepath.Join(dir, "scenario.ndjson"))
 	if err != nil {
 		return "", clean, err
 	}
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return "", clean, err
+		return "", clean, fmt.Errorf("%w; the scenario is kept there: choose another directory", err)
 	}
 	copied := make(chan error, 1)
-	go func() { // reading does not hear of ctx
-		_, err := io.Copy(f, a.in)
-		copied <- withExit(exitIO, errors.Join(err, f.Close()))
+	go func() { // neither opening nor reading hears of ctx
+		copied <- withExit(exitIO, errors.Join(a.copyInput(f, o.scenario), f.Close()))
 	}()
 	select {
-	case err := <-copied:
-		return path, clean, err
+	case err = <-copied:
 	case <-ctx.Done():
-		return path, clean, ctx.Err()
+		err = ctx.Err()
 	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return path, clean, err
+}
+
+func (a *app) copyInput(to io.Writer, path string) error {
+	in := a.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		in = f
+	}
+	_, err := io.Copy(to, in)
+	return err
 }
 
 // baseline reads the report that a run is compared with.

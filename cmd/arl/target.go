@@ -85,7 +85,7 @@ func (a *app) chooseProfile(name string) (*profile, error) {
 	p, err := a.loadProfile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := a.profileNames()
-		return nil, withExit(exitConfig, fmt.Errorf("no profile %s%s", name, suggest(name, names)))
+		return nil, withExit(exitConfig, fmt.Errorf("no profile %s%s", name, among(name, names)))
 	}
 	return p, err
 }
