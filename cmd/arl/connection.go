@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -64,7 +64,9 @@ func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
 	if c.profile != nil {
 		c.root = withCosigner(c.profile.Root)
 		c.url = cmp.Or(c.url, c.profile.URL)
-		t = t.trusting(c.profile)
+		if c.url == c.profile.URL {
+			t = t.trusting(c.profile)
+		}
 	}
 	if t.root != "" {
 		if c.root, err = a.readRoot(t.root); err != nil {
@@ -106,7 +108,7 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 		profiles = append(profiles, p)
 	}
 	for _, p := range profiles {
-		c, _, err := t.trusting(p).client(t.url, p.Root, "")
+		c, _, err := t.client(t.url, p.Root, "")
 		if err != nil {
 			return nil, err
 		}
@@ -125,12 +127,18 @@ func (t *target) client(url string, root verify.Root, accepted string) (*client.
 		return nil, nil, err
 	}
 	clock := &serverClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	if len(config.Certificates) == 0 {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			clock.asked.Store(true)
+			return new(tls.Certificate), nil // none
+		}
+	}
 	c, err := client.New(url, root, &client.Config{HTTP: &http.Client{Transport: clock}, Accepted: accepted})
 	return c, clock, withExit(exitConfig, err)
 }
 
-// trusting returns the target with the certificates that the profile names,
-// where the flags name none.
+// trusting returns the target with the certificates that the profile names for
+// its URL, where the flags name none.
 func (t *target) trusting(p *profile) *target {
 	with := *t
 	with.tlsCA = cmp.Or(t.tlsCA, p.TLSCA)
@@ -146,7 +154,7 @@ func (t *target) tlsConfig() (*tls.Config, error) {
 	if t.tlsCA != "" {
 		pem, err := os.ReadFile(t.tlsCA)
 		if err != nil {
-			return nil, withExit(exitConfig, err)
+			return nil, withExit(exitConfig, fmt.Errorf("what the server's certificate is checked with: %w (pass --tls-ca)", err))
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
@@ -163,8 +171,9 @@ func (t *target) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// unagreed adds to an error of TLS what to do.
-func unagreed(err error) error {
+// unagreed adds to an error of TLS what to do. asked is whether the server asked
+// for a certificate and got none: how it hangs up then depends on chance.
+func unagreed(err error, asked bool) error {
 	remedy := ""
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		remedy = "pass --tls-ca with the CA of the server's certificate, from somebody you trust"
@@ -172,7 +181,7 @@ func unagreed(err error) error {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		remedy = "pass --url with a name that the server's certificate has"
 	}
-	if strings.Contains(err.Error(), "tls: certificate required") { // the library has no type for it
+	if asked {
 		remedy = "the server asks for a certificate: pass --tls-cert and --tls-key of one that its --tls-client-ca has signed"
 	}
 	if remedy == "" {
@@ -186,13 +195,15 @@ type serverClock struct {
 	next http.RoundTripper
 	seen bool
 	skew time.Duration // how far the server's clock is ahead of ours
+
+	asked atomic.Bool // whether the server asked for a certificate and got none
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *serverClock) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := s.next.RoundTrip(request)
 	if err != nil {
-		return nil, unagreed(err)
+		return nil, unagreed(err, s.asked.Load())
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		s.seen, s.skew = true, time.Until(date)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -66,6 +67,26 @@ func TestStartedSaysWhatTLSNeeds(t *testing.T) {
 	out = printed(&entrance{url: "https://127.0.0.1:1", tls: &tls.Config{ClientCAs: x509.NewCertPool()}, certificate: "/etc/server.pem"})
 	if strings.Count(out, "--tls-cert CLIENT.pem --tls-key CLIENT.key") != 2 {
 		t.Errorf("with certificates of clients:\n%s", out)
+	}
+}
+
+// Where client and server do not agree on TLS, the error says what to do.
+func TestTLSErrorsHaveARemedy(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		asked bool
+		want  string
+	}{
+		{x509.UnknownAuthorityError{}, false, "(pass --tls-ca with the CA"},
+		{x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}, false, "(pass --url with a name"},
+		{net.ErrClosed, true, "pass --tls-cert and --tls-key of one that its --tls-client-ca has signed)"},
+	} {
+		if got := unagreed(c.err, c.asked); !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+	if got := unagreed(net.ErrClosed, false); got != net.ErrClosed {
+		t.Errorf("another error: %v", got)
 	}
 }
 
