@@ -25,7 +25,7 @@ func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	err := fang.Execute(ctx, a.rootCommand(), fang.WithVersion(version), fang.WithErrorHandler(a.printError))
+	err := fang.Execute(ctx, a.rootCommand(), fang.WithVersion(version), fang.WithoutManpage(), fang.WithErrorHandler(a.printError))
 	switch {
 	case err == nil:
 		return exitOK
@@ -54,7 +54,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.serveCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(), a.incidentCommand(),
 		a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
-		a.logCommand(), a.verifyCommand(), a.doctorCommand(), a.explainCommand(), a.versionCommand(),
+		a.logCommand(), a.verifyCommand(), a.doctorCommand(), a.explainCommand(), a.manCommand(), a.versionCommand(),
 	)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
