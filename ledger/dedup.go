@@ -16,7 +16,10 @@ import (
 // what is committed, recent what was committed since the look-up, the commit in
 // the making the rest.
 
-func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
+// dedupID is the key of the dedup index: its prefix, and SHA-256 of issuer and jti.
+type dedupID [1 + sha256.Size]byte
+
+func dedupKey(e *entry.Entry) (key dedupID) {
 	id := binary.BigEndian.AppendUint16(make([]byte, 0, 2+2*entry.MaxName), uint16(len(e.Header.Iss)))
 	id = append(append(id, e.Header.Iss...), e.Header.JTI...)
 	sum := sha256.Sum256(id)
@@ -27,9 +30,8 @@ func dedupKey(e *entry.Entry) (key [1 + sha256.Size]byte) {
 
 // lookup finds an entry of the same issuer and jti in the committed log: where
 // it stands, nil if there is none, id-conflict if it says something else.
-func (l *Log) lookup(ctx context.Context, e *entry.Entry) (*Registered, error) {
-	key := dedupKey(e)
-	if l.known.denies(&key) {
+func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID) (*Registered, error) {
+	if l.known.denies(key) {
 		return nil, nil
 	}
 	index, ok, err := findDedup(l.db, key[:])
@@ -82,43 +84,42 @@ func conflict(e *entry.Entry, index uint64) *entry.Refusal {
 
 // lookupOrdered is [Log.lookup] against everything that stands before e in the
 // order, the commit in the making included.
-func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key [1 + sha256.Size]byte) (*Registered, error) {
-	index, ok := p.ids[key]
-	if ok {
-		if string(p.entries[index-p.first].PAE()) != string(e.PAE()) {
-			return nil, conflict(e, index)
-		}
-		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
-	}
-	if index, ok = l.order.recent.find(key); ok {
+func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedupID) (*Registered, error) {
+	index, ok := l.order.recent.find(key)
+	switch {
+	case ok && index < p.first:
 		return l.compare(e, index)
-	}
-	if s.seen < l.order.recent.since {
-		return l.lookup(context.Background(), e)
+	case ok && string(p.entries[index-p.first].PAE()) != string(e.PAE()):
+		return nil, conflict(e, index)
+	case ok:
+		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
+	case s.seen < l.order.recent.since:
+		return l.lookup(context.Background(), e, key)
 	}
 	return nil, nil
 }
 
-// recent remembers the dedup keys of the newest entries, in two generations, so
-// that the order needs no look-up in the store for what was looked up before.
+// recent remembers the dedup keys of the newest entries, those of the commit in
+// the making included, in two generations, so that the order needs no look-up in
+// the store for what was looked up before.
 type recent struct {
 	since    uint64 // every entry at or above it is remembered
 	next     uint64 // since of the younger generation
-	old, new map[[1 + sha256.Size]byte]uint64
+	old, new map[dedupID]uint64
 }
 
 func newRecent(size uint64) *recent {
-	return &recent{since: size, next: size, new: map[[1 + sha256.Size]byte]uint64{}}
+	return &recent{since: size, next: size, new: map[dedupID]uint64{}}
 }
 
-func (r *recent) find(key [1 + sha256.Size]byte) (index uint64, ok bool) {
-	if index, ok = r.new[key]; !ok {
-		index, ok = r.old[key]
+func (r *recent) find(key *dedupID) (index uint64, ok bool) {
+	if index, ok = r.new[*key]; !ok {
+		index, ok = r.old[*key]
 	}
 	return index, ok
 }
 
-func (r *recent) add(key [1 + sha256.Size]byte, index uint64) { r.new[key] = index }
+func (r *recent) add(key *dedupID, index uint64) { r.new[*key] = index }
 
 // turn starts a new generation when the younger one is full.
 func (r *recent) turn(size uint64) {
@@ -126,5 +127,5 @@ func (r *recent) turn(size uint64) {
 		return
 	}
 	r.old, r.since = r.new, r.next
-	r.new, r.next = make(map[[1 + sha256.Size]byte]uint64, recentSize), size
+	r.new, r.next = make(map[dedupID]uint64, recentSize), size
 }

@@ -37,12 +37,12 @@ func newFilter(size uint64) *filter {
 	return &filter{bits: make([]atomic.Uint64, 1<<bits.Len64(wanted-1)/64)}
 }
 
-func (f *filter) place(key *[1 + sha256.Size]byte, probe int) (word *atomic.Uint64, bit uint64) {
+func (f *filter) place(key *dedupID, probe int) (word *atomic.Uint64, bit uint64) {
 	at := binary.LittleEndian.Uint64(key[1+8*probe:])
 	return &f.bits[at/64&uint64(len(f.bits)-1)], 1 << (at % 64)
 }
 
-func (f *filter) add(key *[1 + sha256.Size]byte) {
+func (f *filter) add(key *dedupID) {
 	for probe := range filterProbes {
 		word, bit := f.place(key, probe)
 		word.Or(bit)
@@ -51,7 +51,7 @@ func (f *filter) add(key *[1 + sha256.Size]byte) {
 
 // denies reports that the key stands in no commit that was visible when it was
 // called.
-func (f *filter) denies(key *[1 + sha256.Size]byte) bool {
+func (f *filter) denies(key *dedupID) bool {
 	if !f.ready.Load() {
 		return false
 	}
@@ -71,7 +71,7 @@ func (f *filter) load(ctx context.Context, r pebble.Reader) error {
 	}
 	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 		if key := it.Key(); len(key) == 1+sha256.Size {
-			f.add((*[1 + sha256.Size]byte)(key))
+			f.add((*dedupID)(key))
 		}
 	}
 	if err := errors.Join(classed(it.Close()), ctx.Err()); err != nil {

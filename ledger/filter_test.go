@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-func filterKey(n uint64) (key [1 + sha256.Size]byte) {
+func filterKey(n uint64) (key dedupID) {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
 	key[0] = keyDedup
 	copy(key[1:], sum[:])

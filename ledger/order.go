@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,6 +47,7 @@ type Head struct {
 // submission is an ordered prefix batch on its way through the order.
 type submission struct {
 	entries []*entry.Entry
+	keys    []dedupID      // of the entries
 	known   []*Registered  // where the look-up found them; nil for what seems new
 	refused *entry.Refusal // of the entry behind entries, found before the order
 	seen    uint64         // size of the log when the entries were looked up
@@ -118,7 +118,8 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 // s.entries before the first refusal.
 func (l *Log) precheck(ctx context.Context, s *submission) error {
 	for i, e := range s.entries {
-		found, err := l.lookup(ctx, e)
+		key := dedupKey(e)
+		found, err := l.lookup(ctx, e, &key)
 		if err == nil && found == nil {
 			err = l.check(ctx, e)
 		}
@@ -132,7 +133,7 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 		if err != nil {
 			return err
 		}
-		s.known = append(s.known, found)
+		s.keys, s.known = append(s.keys, key), append(s.known, found)
 	}
 	return nil
 }
@@ -172,7 +173,6 @@ type pending struct {
 	next    uint64         // index of the next one
 	entries []*entry.Entry // admitted so far
 	took    time.Duration  // for the sync
-	ids     map[[1 + sha256.Size]byte]uint64
 	index   []indexKey
 }
 
@@ -190,7 +190,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	if refusal == nil {
 		refusal = l.space.check()
 	}
-	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, ids: map[[1 + sha256.Size]byte]uint64{}}
+	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size}
 	l.must(o.check())
 	for _, s := range batch {
 		l.admit(p, s, refusal)
@@ -232,12 +232,12 @@ func (o *order) check() error {
 func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 	s.answer.Refused = s.refused
 	s.answer.Registered = make([]Registered, 0, len(s.entries))
-	for i, e := range s.entries {
+	for i := range s.entries {
 		if s.known[i] != nil {
 			s.answer.Registered = append(s.answer.Registered, *s.known[i])
 			continue
 		}
-		registered, refusal := l.admitOne(p, s, e, unable)
+		registered, refusal := l.admitOne(p, s, i, unable)
 		if refusal != nil {
 			s.answer.Refused = refusal
 			return
@@ -246,9 +246,8 @@ func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 	}
 }
 
-func (l *Log) admitOne(p *pending, s *submission, e *entry.Entry, unable *entry.Refusal) (*Registered, *entry.Refusal) {
-	o := &l.order
-	key := dedupKey(e)
+func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) (*Registered, *entry.Refusal) {
+	o, e, key := &l.order, s.entries[i], &s.keys[i]
 	found, err := l.lookupOrdered(p, s, e, key)
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return nil, refusal
@@ -269,15 +268,15 @@ func (l *Log) admitOne(p *pending, s *submission, e *entry.Entry, unable *entry.
 	}
 	o.fold.Apply(e, p.next, p.at)
 	l.put(p, e, key)
-	p.ids[key] = p.next
-	l.known.add(&key)
+	o.recent.add(key, p.next)
+	l.known.add(key)
 	p.entries = append(p.entries, e)
 	p.next++
 	return &Registered{Index: p.next - 1, At: p.at}, nil
 }
 
 // put writes an entry and the tiles it completes, and notes its index keys.
-func (l *Log) put(p *pending, e *entry.Entry, dedup [1 + sha256.Size]byte) {
+func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 	o := &l.order
 	o.buf = e.AppendRecord(o.buf[:0], p.at)
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
@@ -364,9 +363,6 @@ func (l *Log) publish(p *pending) {
 	o := &l.order
 	if p.next == p.first {
 		return
-	}
-	for key, index := range p.ids {
-		o.recent.add(key, index)
 	}
 	o.recent.turn(p.next)
 	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})

@@ -115,13 +115,17 @@ func checkDigest(field, digest string) error {
 const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 // lowerHex reports whether text is hexadecimal digits in lower case.
+//
+// Which of the two a digit is cannot be predicted, so that branches would cost
+// more than all other checks of an entry.
 func lowerHex(text string) bool {
+	const digits, letters = uint64(0x3ff) << '0', uint64(0x3f) << ('a' - 64) // a bit for each character, from 0 and from 64 on
+	all := uint64(1)
 	for i := range len(text) {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
+		c := text[i]
+		all &= digits>>c | letters>>(c-64)
 	}
-	return true
+	return all == 1
 }
 
 // checkKeyID accepts the one base64 spelling of a fingerprint: the last of its
