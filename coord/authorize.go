@@ -9,6 +9,9 @@ import (
 
 // admitAuthorize is INC-2, or a quorum of approvals that waives it.
 func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
+	if d.Supersedes != nil {
+		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave it out: the signal names an incident before")
+	}
 	if err := s.checkTimes(d, a); err != nil {
 		return err
 	}

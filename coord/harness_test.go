@@ -148,9 +148,22 @@ func (w *world) checkpoint(iss entry.Principal, id string, after entry.Ref) *ent
 }
 
 func (w *world) signal(iss entry.Principal, standing entry.Standing, subject entry.Ref) *entry.Signal {
-	return &entry.Signal{
+	s := &entry.Signal{
 		Header: w.header(iss), Subject: subject, Class: "tool", Code: "error", Standing: standing,
 		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.at,
+	}
+	w.nameBefore(s)
+	return s
+}
+
+// nameBefore makes a signal name the recorded incident that its subject was a
+// member of.
+func (w *world) nameBefore(s *entry.Signal) {
+	if n, ok := w.state.resolve(w.state.executions.names, s.Subject); ok {
+		if before, ok := w.state.recordedOf(n); ok {
+			ref := w.state.logRef(before.opened)
+			s.Supersedes = &ref
+		}
 	}
 }
 

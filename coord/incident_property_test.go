@@ -141,6 +141,9 @@ func (g generator) act() {
 		if first := g.w.first(s.Subject); first != nil {
 			s.Wid = first.Wid
 		}
+		if !g.chance("forgets the incident before", 6) {
+			g.w.nameBefore(s)
+		}
 		s.Effects = pick(g, "effects", entry.EffectsNone, entry.EffectsUnknown)
 		if g.chance("evidence", 2) {
 			s.Evidence = []entry.Evidence{{Digest: someDigest("evidence")}}

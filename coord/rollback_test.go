@@ -115,7 +115,19 @@ func TestLateTruth(t *testing.T) {
 	w.put(w.outcome("b", id, "b#2", entry.ResultFailed))
 	w.refuse(w.sign(w.outcome("b", id, "b#2", entry.Refused)), entry.StateConflict, "result") // for the worse only
 	w.is(id, Recovered)
+	for _, other := range []*entry.LogRef{nil, {Index: 1, LeafHash: w.state.logRef(1).LeafHash}, {Index: id}} { // names the incident before, by its signal
+		s := w.signal("b", entry.StandingExecutor, "b#2")
+		if s.Supersedes = other; other == nil {
+			w.refuse(w.sign(s), entry.StateConflict, "supersedes")
+			continue
+		}
+		w.refuse(w.sign(s), entry.UnknownSubject, "supersedes")
+	}
 	second := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
+	authorize := w.order("k", Order{Incident: second, Act: entry.ActAuthorize})
+	named := w.state.logRef(id)
+	authorize.Supersedes = &named
+	w.refuse(w.sign(authorize), entry.StateConflict, "supersedes")
 	w.decide("k", entry.ActAuthorize, second)
 	if got := w.members(second); len(got) != 1 {
 		t.Fatalf("members %v", got)

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -59,7 +60,7 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 		return err
 	}
 	if sig.Supersedes != nil && !s.supersedes(sig, number) {
-		return unknown("supersedes", "entry %d is not this signal of %s about %s", sig.Supersedes.Index, sig.Iss, sig.Subject).
+		return unknown("supersedes", "entry %d is not this signal of %s about %s, nor what opened the incident before", sig.Supersedes.Index, sig.Iss, sig.Subject).
 			WithRemedy("name an earlier signal of the same issuer about the same subject, by index and leaf hash")
 	}
 	switch { // REG-9
@@ -90,7 +91,7 @@ func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error 
 	}
 	number, ok := s.joins(subject)
 	if !ok {
-		return nil
+		return s.admitOpening(sig, subject)
 	}
 	inc, own := s.incidents[number], 0
 	for _, other := range inc.signals {
@@ -105,6 +106,33 @@ func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error 
 		return conflict("subject", "incident %d has %d signals of %s already, and takes no more", inc.opened, own, sig.Iss)
 	}
 	return nil
+}
+
+// admitOpening is that a new incident about what an incident before could not
+// undo names that one, the newest, by its opening signal.
+func (s *State) admitOpening(sig *entry.Signal, subject uint32) error {
+	before, ok := s.recordedOf(subject)
+	if !ok || sig.Supersedes != nil && sig.Supersedes.Index == before.opened {
+		return nil
+	}
+	ref := s.logRef(before.opened)
+	return conflict("supersedes", "%s was a member of incident %d, which is %s", sig.Subject, before.opened, before.state).
+		WithRemedy(fmt.Sprintf("name the signal that opened it: index %d, leaf_hash %s", ref.Index, ref.LeafHash))
+}
+
+// recordedOf returns the newest recorded incident that an execution was a member
+// of.
+func (s *State) recordedOf(exec uint32) (*incident, bool) {
+	for _, number := range slices.Backward(s.touched[exec]) {
+		inc := s.incidents[number]
+		if inc.state.Open() || inc.force == nil {
+			continue
+		}
+		if _, member := inc.force.find(exec); member {
+			return inc, true
+		}
+	}
+	return nil, false
 }
 
 // checkLastKnownGood wants an execution or a checkpoint.
@@ -128,12 +156,18 @@ func (s *State) findSignal(index uint64) (*signal, bool) {
 	return &s.signals[i], true
 }
 
-// supersedes reports whether the older signal is there, by the same issuer and
-// about the same subject.
+// supersedes reports whether the older signal is there: by the same issuer and
+// about the same subject, or what opened the incident before.
 func (s *State) supersedes(sig *entry.Signal, subject uint32) bool {
+	if !s.isRef(*sig.Supersedes) {
+		return false
+	}
+	if before, ok := s.recordedOf(subject); ok && sig.Supersedes.Index == before.opened {
+		return true
+	}
 	issuer, known := s.principals.Find([]byte(sig.Iss))
 	old, ok := s.findSignal(sig.Supersedes.Index)
-	return known && ok && s.isRef(*sig.Supersedes) && old.issuer == issuer && old.subject == subject
+	return known && ok && old.issuer == issuer && old.subject == subject
 }
 
 // standing reports whether the issuer has the standing that it claims. That of

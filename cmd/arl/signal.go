@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // signalOptions are the flags of arl signal submit.
@@ -21,6 +22,7 @@ type signalOptions struct {
 	detail, out                    string
 	evidence                       []string
 	attempt, retryAfter            optional
+	supersedes                     optional
 }
 
 func (a *app) signalCommand() *cobra.Command {
@@ -66,6 +68,7 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.Var(&o.attempt, "attempt", "which attempt failed")
 	flags.Var(&o.retryAfter, "retry-after-ms", "when to try again, in milliseconds")
 	flags.StringVar(&o.detail, "detail", "", "words for people, redacted: no content of prompts or messages")
+	flags.Var(&o.supersedes, "supersedes", "index of the signal that this one follows: an own one, or what opened the recorded incident about the subject")
 	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
 	for _, name := range []string{"subject", "class", "code"} {
@@ -96,6 +99,11 @@ func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions)
 			body.Standing = entry.StandingExecutor
 		}
 	}
+	if index := o.supersedes.value; index != nil {
+		if body.Supersedes, err = c.refTo(ctx, uint64(*index)); err != nil {
+			return err
+		}
+	}
 	e, err := entry.New(body)
 	if err != nil {
 		return err
@@ -104,6 +112,15 @@ func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions)
 		return err
 	}
 	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
+}
+
+// refTo returns the reference to an entry of the log.
+func (c *connection) refTo(ctx context.Context, index uint64) (*entry.LogRef, error) {
+	r, err := c.receipt(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	return &entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(r.Leaf)}, nil
 }
 
 func (o *signalOptions) checkReferences() error {
