@@ -68,3 +68,11 @@ func SignSnapshot(cfg *Config, size uint64, state []byte) ([]byte, error) {
 	signed, err := signSnapshot(cfg, size, sha256.Sum256(state))
 	return append([]byte{1}, signed...), err
 }
+
+// ChangeBatch returns a stored batch with old replaced by changed in its JSON,
+// under a digest that fits.
+func ChangeBatch(stored []byte, old, changed string) []byte {
+	text := bytes.Replace(stored[sha256.Size:], []byte(old), []byte(changed), 1)
+	sum := sha256.Sum256(text)
+	return append(sum[:], text...)
+}

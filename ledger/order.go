@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/go-json-experiment/json"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -336,7 +335,7 @@ func (l *Log) append(p *pending, next *Batch) error {
 	if next.Seq != last.Seq+1 || next.PreviousSize != last.Size || next.PreviousRoot != last.Root || next.Size != p.next {
 		return fmt.Errorf("%w: batch %d does not follow batch %d", ErrCorrupt, next.Seq, last.Seq)
 	}
-	value, err := json.Marshal(next)
+	value, err := next.seal()
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/go-json-experiment/json"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/mod/sumdb/note"
 
@@ -114,7 +113,7 @@ func fillTiles(b *testing.B, db *pebble.DB, cfg *Config) {
 	check(b, err)
 	signed, err := signHead(cfg.Origin, head, cfg.Signer)
 	check(b, err)
-	value, err := json.Marshal(Batch{Seq: 1, Size: head.Size, Root: head.Root, Note: signed})
+	value, err := (&Batch{Seq: 1, Size: head.Size, Root: head.Root, Note: signed}).seal()
 	check(b, err)
 	check(b, p.store.Set([]byte{keyBatch}, value, nil))
 	none, err := signSnapshot(cfg, head.Size, sha256.Sum256(nil))

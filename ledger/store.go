@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,7 +23,7 @@ import (
 // Keys begin with one byte that says what they are; numbers are big-endian, so
 // that keys of one sort stand in order.
 //
-//	b                                 the last batch, as JSON
+//	b                                 the last batch, as SHA-256 of its JSON ‖ JSON
 //	d ‖ SHA-256 of issuer and jti     index of the entry (dedup)
 //	e ‖ index                         record of the entry
 //	m                                 format and origin of the database
@@ -224,10 +226,29 @@ func readLastBatch(r pebble.Reader) (*Batch, error) {
 		return nil, fmt.Errorf("ledger: read last batch: %w", err)
 	}
 	last := new(Batch)
-	if err := json.Unmarshal(value, last); err != nil {
+	if err := last.open(value); err != nil {
 		return nil, fmt.Errorf("%w: key %q: %v", ErrCorrupt, keyBatch, err)
 	}
 	return last, nil
+}
+
+// seal returns the stored form. Its digest covers what nothing else would tell
+// from another value, such as Seq.
+func (b *Batch) seal() ([]byte, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	return append(sum[:], text...), nil
+}
+
+func (b *Batch) open(value []byte) error {
+	text := value[min(sha256.Size, len(value)):]
+	if sum := sha256.Sum256(text); !bytes.HasPrefix(value, sum[:]) {
+		return errors.New("it does not match its digest")
+	}
+	return json.Unmarshal(text, b)
 }
 
 // get returns a copy of the value of key.
