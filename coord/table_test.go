@@ -96,8 +96,7 @@ func (w *world) finish(id uint64, r entry.Result) {
 }
 
 // tableWant is protocol.md, section 6, by state: the steps that are admitted, in
-// the order of tableSteps. Everything else is refused as state-conflict, unless
-// tableOther says otherwise.
+// the order of tableSteps. Everything else is refused as state-conflict.
 var tableWant = map[string][]string{
 	"REPORTED":                  {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
 	"CONTAINED":                 {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
