@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
@@ -51,11 +49,7 @@ func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*entrance, err
 		return nil, withExit(exitConfig, err)
 	}
 	var listen net.ListenConfig
-	e.listener, err = listen.Listen(ctx, "tcp", o.listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w: another process listens there, perhaps this ledger: stop it, or pass another --listen", err)
-	}
-	if err != nil {
+	if e.listener, err = listen.Listen(ctx, "tcp", o.listen); err != nil {
 		return nil, withExit(exitConfig, err)
 	}
 	e.url = listenURL(o.listen, e.listener.Addr(), e.tls != nil)
