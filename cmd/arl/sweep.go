@@ -57,6 +57,9 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 		return withExit(exitUsage, err)
 	}
 	s.Workers = o.workers
+	if _, err := regularInput("--scenario", o.scenario); err != nil {
+		return err
+	}
 	in := a.in
 	if o.scenario != "-" {
 		f, err := os.Open(o.scenario)

@@ -104,10 +104,14 @@ type Dir struct {
 // ErrUsed reports a directory that holds another run.
 var ErrUsed = errors.New("run: the directory holds a run")
 
-// CreateDir makes the directory of a new run. One that holds a run is ErrUsed.
+// CreateDir makes the directory of a new run. One that holds a run is ErrUsed,
+// and so is one with any file that a run would go on with or be taken for.
+// run.json alone is none: a run that never began leaves it.
 func CreateDir(path string) (*Dir, error) {
-	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {
-		return nil, fmt.Errorf("%w: %s; go on with it by --resume, or choose another directory", ErrUsed, path)
+	for _, name := range []string{ConfigFile, TracesFile, ReportFile, SummaryFile, RecordFile, "receipts.ndjson"} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return nil, fmt.Errorf("%w: %s has %s; go on with it by --resume, or choose another directory", ErrUsed, path, name)
+		}
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
@@ -139,8 +143,9 @@ func (d *Dir) configure(config []byte) error {
 	return nil
 }
 
-// open opens the files that grow, and gives the traces that are there to add.
-func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
+// open opens the files that grow, and gives the lines of the traces that are
+// there to take.
+func (d *Dir) open(record bool, take func(number int, line []byte) error) (err error) {
 	most := math.MaxInt
 	if record {
 		// A case counts that stands in both files.
@@ -151,7 +156,7 @@ func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
 			return fmt.Errorf("run: %w", err)
 		}
 	}
-	if d.traces, most, err = openLines(d.file(TracesFile), most, d.decoded(add)); err != nil {
+	if d.traces, most, err = openLines(d.file(TracesFile), most, take); err != nil {
 		return err
 	}
 	d.out.Reset(d.traces)
@@ -162,20 +167,6 @@ func (d *Dir) open(record bool, add func(*Trace, []byte) error) (err error) {
 		d.also.Reset(d.record)
 	}
 	return nil
-}
-
-// decoded gives the traces on lines to add.
-func (d *Dir) decoded(add func(*Trace, []byte) error) func(number int, line []byte) error {
-	return func(number int, line []byte) error {
-		trace, err := DecodeTrace(line)
-		if wrong, ok := errors.AsType[*Error](err); ok {
-			wrong.File, wrong.Line = d.file(TracesFile), number
-		}
-		if err != nil {
-			return err
-		}
-		return add(&trace, line)
-	}
 }
 
 func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }

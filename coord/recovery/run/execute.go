@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 
 	"recoveryledger/ledger/entry"
@@ -127,22 +128,68 @@ func (x *execution) begin(ctx context.Context) error {
 	return x.resume(ctx)
 }
 
-// resume takes up what the directory holds of the run. The ledger may not have
-// all of it.
+// resume takes up what the directory holds of the run, as far as it is what the
+// cases give when they are decided again: what was edited since is not signed.
+// The ledger may not have all of it.
 func (x *execution) resume(ctx context.Context) error {
 	known := map[[16]byte]bool{}
-	err := x.Dir.open(x.recorded, func(t *Trace, line []byte) error {
-		known[idHash(t.Case)] = true
-		if err := x.tally.Add(t, leafOf(line)); err != nil || x.Recorder == nil {
+	next, stop := iter.Pull2(x.again(ctx))
+	defer stop()
+	err := x.Dir.open(x.recorded, func(number int, line []byte) error {
+		done, err, ok := next()
+		if err != nil {
 			return err
 		}
-		return x.Recorder.Attempt(ctx, AttemptOf(x.ID, t, line))
+		if !ok || string(done.Encoded) != string(line) {
+			return x.edited(number, done)
+		}
+		known[idHash(done.ID)] = true
+		if err := x.tally.Add(&done.Trace, done.Leaf); err != nil || x.Recorder == nil {
+			return err
+		}
+		return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
 	})
 	if len(known) > 0 {
 		x.known = known
 		x.Known = func(id string) bool { return known[idHash(id)] }
 	}
 	return err
+}
+
+// again decides the cases that the directory may have traces of: those of the
+// scenario, or of the record where what was done does not follow from it.
+func (x *execution) again(ctx context.Context) iter.Seq2[*Done, error] {
+	return func(yield func(*Done, error) bool) {
+		path, batch := x.Scenario, x.Batch
+		if x.recorded {
+			path, batch = x.Dir.file(RecordFile), again(x.Policy, x.Outcomes, x.Seed)
+			batch.Workers, batch.Neighbours = x.Workers, x.Neighbours
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			yield(nil, fmt.Errorf("run: %w", err))
+			return
+		}
+		defer f.Close() //nolint:errcheck // only read
+		for done, err := range batch.Run(ctx, path, f) {
+			if wrong, ok := errors.AsType[*Error](err); ok && wrong.Line > 0 && x.KeepGoing {
+				continue // it is rejected in its turn
+			}
+			if !yield(done, err) {
+				return
+			}
+		}
+	}
+}
+
+// edited is the error about a trace that is not what its case gives.
+func (x *execution) edited(number int, done *Done) error {
+	of := "no case of the scenario"
+	if done != nil {
+		of = "case " + done.ID
+	}
+	return &Error{Problem: entry.Malformed, File: x.Dir.file(TracesFile), Line: number, Detail: "is not the trace of " + of,
+		Remedy: "traces are not edited: begin the run anew in another directory"}
 }
 
 // cases deals with all cases.

@@ -146,9 +146,17 @@ func (p *replay) incomparable() (reason string, err error) {
 
 // batch is the run again.
 func (p *replay) batch() *Batch {
-	b := &Batch{Config: Config{Policy: p.policy, Seed: p.snapshot.Seed}, Workers: p.o.Workers, Neighbours: Neighbours(p.policy)}
-	if p.snapshot.Outcomes != nil {
-		b.Runtime = NewSimulated(p.snapshot.Outcomes, p.snapshot.Seed)
+	b := again(p.policy, p.snapshot.Outcomes, p.snapshot.Seed)
+	b.Workers, b.Neighbours = p.o.Workers, Neighbours(p.policy)
+	return &b
+}
+
+// again decides cases without doing anything: what was done stands in them, or
+// is drawn.
+func again(p *recovery.Policy, outcomes *OutcomeModel, seed int64) Batch {
+	b := Batch{Config: Config{Policy: p, Seed: seed}}
+	if outcomes != nil {
+		b.Runtime = NewSimulated(outcomes, seed)
 	}
 	return b
 }
