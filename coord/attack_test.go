@@ -219,6 +219,7 @@ func TestQuorum(t *testing.T) {
 		*d.Pin, *d.Basis, d.Scope.HeadRef, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, approvals
 		return w.sign(d)
 	}
+	w.refuse(authorize(second.Index), entry.StateConflict, "approvals") // one of two
 	w.refuse(authorize(first.Index, second.Index), entry.StateConflict, "approvals")
 	w.refuse(authorize(second.Index, second.Index), entry.StateConflict, "approvals")
 	third := w.put(w.answer("p2", id, "approve"))

@@ -121,3 +121,38 @@ func TestRollingWindow(t *testing.T) {
 		})
 	}
 }
+
+// TestAmendDoesNotHurryAgents leaves those who act on an earlier decision until
+// its exp, though the amend expires sooner.
+func TestAmendDoesNotHurryAgents(t *testing.T) {
+	w, id := chain(t)
+	short := w.order("k", Order{Incident: id, Act: entry.ActAmend, Exp: w.at/1000 + 3600})
+	w.put(short)
+	w.at += 2 * hourMS // its exp, skew and the member's time are over
+	w.refuse(w.sign(w.outcome("k", id, "c#3", entry.ResultUnknown)), entry.StateConflict, "exec")
+	w.at = start + dayMS + skewMS + 1
+	w.put(w.outcome("k", id, "c#3", entry.ResultUnknown))
+	w.checkAll()
+}
+
+// TestStricterOfEach compares every limit, quorum and window of two policies,
+// either way round (INC-3).
+func TestStricterOfEach(t *testing.T) {
+	a := newWorld(t).genesis()
+	b := *a
+	low, high := entry.Cap{Members: 1, Agents: 1, Domains: 1, FencedMS: 1}, entry.Cap{Members: 9, Agents: 9, Domains: 9, FencedMS: 9}
+	a.Limits = entry.Limits{Incident: low, Signaler: high, Victim: low, WindowMS: 1}
+	b.Limits = entry.Limits{Incident: high, Signaler: low, Victim: high, WindowMS: 9}
+	a.Quorum = entry.Quorum{Approve: 1, Override: 2, Signalers: 1}
+	b.Quorum = entry.Quorum{Approve: 2, Override: 1, Signalers: 2}
+	a.Windows = entry.Windows{DecideMS: 1, AnswerMS: 2, MemberMS: 1, DeadlineMaxMS: 2, CooldownMS: 1, SinceMaxMS: 2}
+	b.Windows = entry.Windows{DecideMS: 2, AnswerMS: 1, MemberMS: 2, DeadlineMaxMS: 1, CooldownMS: 2, SinceMaxMS: 1}
+	want := law{
+		entry.Windows{DecideMS: 2, AnswerMS: 2, MemberMS: 2, DeadlineMaxMS: 1, CooldownMS: 2, SinceMaxMS: 1},
+		entry.Limits{Incident: low, Signaler: low, Victim: low, WindowMS: 9},
+		entry.Quorum{Approve: 2, Override: 2, Signalers: 2},
+	}
+	if one, other := stricter(a, &b), stricter(&b, a); one != want || other != want {
+		t.Errorf("%+v and %+v, want %+v", one, other, want)
+	}
+}
