@@ -392,8 +392,12 @@ func (a *app) printCounts(r *run.Report) error {
 		return a.printJSON(counts{r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated, r.NoFailure, r.Rejected, r.Simulated,
 			r.RunRoot.String(), r.Recommendation})
 	}
-	return a.printText(fmt.Sprintf("[auto_recovered] %d/%d\n[fallback_model_recoveries] %d\n[escalated] %d\n",
-		r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated))
+	text := fmt.Sprintf("[auto_recovered] %d/%d\n[fallback_model_recoveries] %d\n[escalated] %d\n",
+		r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated)
+	if r.Runtime == run.ModeSimulated {
+		text += fmt.Sprintf("[simulated] %d\n", r.Observed.CasesSimulated)
+	}
+	return a.printText(text)
 }
 
 // summarize tells on stderr what the counts leave out.

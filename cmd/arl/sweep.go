@@ -97,7 +97,10 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "* %s in the policy\n", r.Param)
+	fmt.Fprintf(&b, "* %s in the policy: %d\n", r.Param, r.Pinned)
+	if r.Simulated {
+		b.WriteString("simulated: an outcome model drew attempts that nobody made\n")
+	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
 		fmt.Fprintf(&b, "\nflip between %d and %d: %d cases\n", f.From, f.To, f.Count)

@@ -177,7 +177,9 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 		if g.Value == nil || loss > *g.Value {
 			g.Value = &loss
 		}
-		if tolerance := t.thresholds.Tolerance(was.Class); loss > tolerance {
+		tolerance := t.thresholds.Tolerance(was.Class)
+		g.Near = g.Near || max(loss-tolerance, tolerance-loss+1) <= million/100
+		if loss > tolerance {
 			worse = append(worse, fmt.Sprintf("%s recovers %d ppm less often, tolerated are %d", was.Class, loss, tolerance))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -251,12 +252,34 @@ func (p *replay) reports() (Comparison, error) {
 	if err != nil {
 		return Comparison{}, err
 	}
-	if string(text) == string(p.text) {
-		return Comparison{Match: Matches, Cases: p.equal}, nil
+	if string(text) != string(p.text) {
+		d := difference(p.text, text)
+		d.File = ReportFile
+		return p.found(&d), nil
 	}
-	d := difference(p.text, text)
-	d.File = ReportFile
-	return p.found(&d), nil
+	summary, err := os.ReadFile(p.file(SummaryFile))
+	if err != nil {
+		return Comparison{}, fmt.Errorf("run: %w", err)
+	}
+	if d := differentLine(string(summary), again.Summary()); d != nil {
+		d.File = SummaryFile
+		return p.found(d), nil
+	}
+	return Comparison{Match: Matches, Cases: p.equal}, nil
+}
+
+// differentLine finds the first line in which two texts differ.
+func differentLine(recorded, recomputed string) *Comparison {
+	if recorded == recomputed {
+		return nil
+	}
+	a, b := strings.Split(recorded, "\n"), strings.Split(recomputed, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return &Comparison{Field: fmt.Sprintf("line %d", i+1), Recorded: cut(a[i], valueMax), Recomputed: cut(b[i], valueMax)}
+		}
+	}
+	return &Comparison{Field: fmt.Sprintf("line %d", min(len(a), len(b))+1), Recorded: fmt.Sprintf("%d lines", len(a)), Recomputed: fmt.Sprintf("%d lines", len(b))}
 }
 
 func (p *replay) found(different *Comparison) Comparison {

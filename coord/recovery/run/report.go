@@ -88,6 +88,7 @@ type Observed struct {
 	Attempts            int64 `json:"attempts"`              // of recovery
 	AttemptsNotObserved int64 `json:"attempts_not_observed"` // wanted, but nothing is known of them
 	AttemptsSimulated   int64 `json:"attempts_simulated"`
+	CasesSimulated      int64 `json:"cases_simulated"` // with such an attempt
 	AttemptsWithoutCost int64 `json:"attempts_without_cost"`
 	// AttemptsWithoutLatency, like the one before, counts first attempts too.
 	AttemptsWithoutLatency int64 `json:"attempts_without_latency"`

@@ -100,3 +100,19 @@ func TestDecisionsAreNotResults(t *testing.T) {
 		t.Error("the summary does not tell decisions from results")
 	}
 }
+
+// The baseline gate is near a flip within a percent of the tolerance, on both
+// sides.
+func TestBaselineNear(t *testing.T) {
+	for failing, near := range map[int64]bool{99: false, 104: true, 105: true, 106: false} {
+		tally, err := NewTally(recovery.Default()) // tolerates 50000 ppm
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Report{Classes: []Class{{Label: Label{"tool", "error"}, Cases: Cases{Failing: failing, AutoRecovered: 99}}}}
+		g := tally.baselineGate(&r, &Baseline{Classes: []BaselineClass{{"tool", 10, 10}}})
+		if g.Near != near || (g.Verdict == Fail) != (*g.Value > 50_000) {
+			t.Errorf("lost %d: near %v, %s", *g.Value, g.Near, g.Verdict)
+		}
+	}
+}

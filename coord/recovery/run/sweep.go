@@ -60,6 +60,8 @@ type SweepReport struct {
 	Pinned int64        `json:"pinned"` // in the policy as it is
 	Points []SweepPoint `json:"points"`
 	Flips  []Flip       `json:"flips"`
+	// Simulated is set where an outcome model took part in a result.
+	Simulated bool `json:"simulated"`
 	// Near is set where a flip lies next to the pinned value.
 	Near bool `json:"near"`
 }
@@ -175,6 +177,7 @@ func (s *Sweep) finish(report *SweepReport, tallies []*Tally, flips []Flip) erro
 		if err != nil {
 			return err
 		}
+		report.Simulated = report.Simulated || r.Simulated
 		report.Points = append(report.Points, SweepPoint{s.Values[i], r.Cases, r.Recommendation})
 		if i > 0 {
 			f := &flips[i-1]

@@ -123,6 +123,9 @@ func (t *Tally) observe(trace *Trace) {
 	o.Attempts += trace.Attempts
 	o.AttemptsWithoutCost += trace.CostUnknown
 	o.AttemptsWithoutLatency += trace.LatencyUnknown
+	if trace.Simulated {
+		o.CasesSimulated++
+	}
 	if trace.Outcome == Failed && trace.Status == AutoRecovered {
 		o.RecoveredButFailed++
 	}
