@@ -103,8 +103,8 @@ func TestTableGuards(t *testing.T) {
 		w := newWorld(t)
 		w.pipeline()
 		id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
-		for _, make := range in.make {
-			make(w, id)
+		for _, prepare := range in.make {
+			prepare(w, id)
 		}
 		before, wants := w.snapshot(), strings.Split(in.want, "; ")
 		for _, step := range guardSteps {
