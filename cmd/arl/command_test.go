@@ -59,13 +59,13 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 // description upper case, so that none may begin with one. A default is shown
 // only where it can be given.
 func TestHelpShowsValuesAsTheyAreWritten(t *testing.T) {
-	values := regexp.MustCompile(`[A-Za-z0-9-]+(\|[A-Za-z0-9-]+)+`)
+	values := regexp.MustCompile(`^[A-Za-z0-9-]+(\|[A-Za-z0-9-]+)+`)
 	for _, cmd := range commands(t) {
 		if strings.Contains(cmd.Use, "...") {
 			t.Errorf("%s: %q: … stands for more of the same", cmd.CommandPath(), cmd.Use)
 		}
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-			if place := values.FindStringIndex(flag.Usage); place != nil && place[0] == 0 {
+			if values.MatchString(flag.Usage) {
 				t.Errorf("%s --%s: %q begins with a value", cmd.CommandPath(), flag.Name, flag.Usage)
 			}
 			if flag.DefValue == "-1" {

@@ -82,7 +82,7 @@ func TestLinks(t *testing.T) {
 			if strings.HasPrefix(match[1], "#") {
 				target = name
 			}
-			if _, err := os.Stat(filepath.Join("../..", filepath.FromSlash(target))); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, match[1])
 			}
 			if anchor != "" && !slices.Contains(anchors(pages[target]), anchor) {
