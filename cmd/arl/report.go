@@ -68,7 +68,10 @@ func (a *app) printDiff(d run.ReportDiff) error {
 	for _, c := range d.Classes {
 		rate, cost := "–", "–"
 		if c.ChangePPM != nil {
-			rate, cost = fmt.Sprintf("%+d ppm", *c.ChangePPM), fmt.Sprintf("%+d micro-USD", *c.CostPerCaseChange)
+			rate = fmt.Sprintf("%+d ppm", *c.ChangePPM)
+		}
+		if c.CostPerCaseChange != nil {
+			cost = fmt.Sprintf("%+d micro-USD", *c.CostPerCaseChange)
 		}
 		err := l.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)

@@ -15,7 +15,7 @@ type ClassChange struct {
 	// million; nil where a run has no such case.
 	ChangePPM *int64 `json:"change_ppm,omitzero"`
 	// CostPerCaseChange is by how many micro-USD a case became dearer or
-	// cheaper; nil likewise.
+	// cheaper; nil likewise, and where a run knows none.
 	CostPerCaseChange *int64 `json:"cost_per_case_change_micro_usd,omitzero"`
 }
 
@@ -70,8 +70,12 @@ func Diff(before, after *Report) ReportDiff {
 func change(label Label, before, after Cases, spent, now Spent) ClassChange {
 	c := ClassChange{Label: label, Before: before, After: after}
 	if before.Failing > 0 && after.Failing > 0 {
-		rate, cost := after.ratePPM()-before.ratePPM(), now.CostPerCaseMicroUSD-spent.CostPerCaseMicroUSD
-		c.ChangePPM, c.CostPerCaseChange = &rate, &cost
+		rate := after.ratePPM() - before.ratePPM()
+		c.ChangePPM = &rate
+		if was, is := spent.CostPerCaseMicroUSD, now.CostPerCaseMicroUSD; was != nil && is != nil {
+			cost := *is - *was
+			c.CostPerCaseChange = &cost
+		}
 	}
 	return c
 }

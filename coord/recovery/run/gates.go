@@ -93,15 +93,11 @@ func (t *Tally) judge(r *Report, s Subject) {
 	if r.Failing == 0 {
 		rate = nil
 	}
-	cost := &r.Spent.CostPerCaseMicroUSD
-	if t.all.costed == 0 {
-		cost = nil
-	}
 	r.Gates = []Gate{
 		enough,
 		Gate{Gate: "recovery_rate_min", Param: "thresholds.recovery_rate_min_ppm", Limit: th.RecoveryRateMinPPM, Value: rate}.
 			compare(atLeast, million/100),
-		Gate{Gate: "cost_per_case_max", Param: "thresholds.cost_per_case_max_micro_usd", Limit: th.CostPerCaseMaxMicroUSD, Value: cost}.
+		Gate{Gate: "cost_per_case_max", Param: "thresholds.cost_per_case_max_micro_usd", Limit: th.CostPerCaseMaxMicroUSD, Value: r.Spent.CostPerCaseMicroUSD}.
 			compare(atMost, tenth(th.CostPerCaseMaxMicroUSD)),
 		Gate{Gate: "latency_p95_max", Param: "thresholds.latency_p95_max_ms", Limit: th.LatencyP95MaxMS, Value: r.Spent.LatencyP95MS}.
 			compare(atMost, tenth(th.LatencyP95MaxMS)),

@@ -98,10 +98,11 @@ type Observed struct {
 }
 
 // Spent is what failing cases took, first attempts included, as far as it is
-// known. Latencies are rounded up by less than 0.8 %; nil: none is known.
+// known. Latencies are rounded up by less than 0.8 %. A cost or latency that is
+// nil: none is known.
 type Spent struct {
-	CostMicroUSD        int64  `json:"cost_micro_usd"`
-	CostPerCaseMicroUSD int64  `json:"cost_per_case_micro_usd"` // rounded up
+	CostMicroUSD        *int64 `json:"cost_micro_usd,omitzero"`
+	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"` // rounded up, of the cases with a known cost
 	Tokens              int64  `json:"tokens"`
 	LatencyP50MS        *int64 `json:"latency_p50_ms,omitzero"`
 	LatencyP95MS        *int64 `json:"latency_p95_ms,omitzero"`
@@ -211,9 +212,10 @@ func (k strategyKey) compare(other strategyKey) int {
 }
 
 func (g *group) spent() Spent {
-	s := Spent{CostMicroUSD: g.cost, Tokens: g.tokens, LatencyP50MS: g.latency.quantile(million / 2), LatencyP95MS: g.latency.quantile(million / 100 * 95)}
+	s := Spent{Tokens: g.tokens, LatencyP50MS: g.latency.quantile(million / 2), LatencyP95MS: g.latency.quantile(million / 100 * 95)}
 	if g.costed > 0 {
-		s.CostPerCaseMicroUSD = (g.cost + g.costed - 1) / g.costed
+		cost, perCase := g.cost, (g.cost+g.costed-1)/g.costed
+		s.CostMicroUSD, s.CostPerCaseMicroUSD = &cost, &perCase
 	}
 	return s
 }

@@ -116,3 +116,22 @@ func TestBaselineNear(t *testing.T) {
 		}
 	}
 }
+
+// A cost that nobody knows is not none.
+func TestUnknownCostIsNotZero(t *testing.T) {
+	line := func(cost string) []byte {
+		return []byte(`{"v":1,"id":"a","agent":"x","steps":[{"id":"s","model":"primary","effect":"none","outcome":"failed"` + cost +
+			`,"failure":{"class":"output","code":"malformed","effects":"none"}}]}`)
+	}
+	b := &Batch{Config: Config{Policy: recovery.Default()}, Workers: 1}
+	unknown, known := recoverAll(t, b, line("")).report, recoverAll(t, b, line(`,"cost_micro_usd":0`)).report
+	if unknown.Spent.CostMicroUSD != nil || unknown.Spent.CostPerCaseMicroUSD != nil || !strings.Contains(unknown.Summary(), "| unknown, unknown each |") {
+		t.Errorf("unknown: %+v", unknown.Spent)
+	}
+	if known.Spent.CostMicroUSD == nil || *known.Spent.CostMicroUSD != 0 {
+		t.Errorf("known: %+v", known.Spent)
+	}
+	if d := Diff(&unknown, &known); d.Classes[0].CostPerCaseChange != nil || d.Classes[0].ChangePPM == nil {
+		t.Errorf("difference: %+v", d.Classes[0])
+	}
+}

@@ -94,7 +94,12 @@ func (r *Report) summarizeActions(line func(string, ...any)) {
 func percent(ppm int64) string { return fmt.Sprintf("%d.%d %%", ppm/10_000, ppm/1000%10) }
 
 // dollars writes micro-USD.
-func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/million, micro%million) }
+func dollars(micro *int64) string {
+	if micro == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("$%d.%06d", *micro/million, *micro%million)
+}
 
 func duration(ms *int64) string {
 	if ms == nil {
