@@ -43,13 +43,13 @@ func markdown(t *testing.T) map[string]string {
 
 // withoutCode leaves out what is code, where brackets are no links.
 func withoutCode(page string) string {
-	page = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(page, "")
+	page = regexp.MustCompile("(?ms)^```.*?\n```").ReplaceAllString(page, "")
 	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(page, "")
 }
 
 // anchors returns the names by which the headings of a page are linked to.
 func anchors(page string) (names []string) {
-	for line := range strings.Lines(regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(page, "")) {
+	for line := range strings.Lines(regexp.MustCompile("(?ms)^```.*?\n```").ReplaceAllString(page, "")) {
 		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
 			name := strings.Map(func(r rune) rune {
 				switch {

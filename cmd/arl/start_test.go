@@ -85,7 +85,7 @@ func TestTLSErrorsHaveARemedy(t *testing.T) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
-	if got := unagreed(net.ErrClosed, false); got != net.ErrClosed {
+	if got := unagreed(net.ErrClosed, false); !errors.Is(got, net.ErrClosed) || got.Error() != net.ErrClosed.Error() {
 		t.Errorf("another error: %v", got)
 	}
 }
