@@ -44,16 +44,17 @@ func TestFirstStartsAtOnce(t *testing.T) {
 		}
 		won := 0
 		for range starts {
-			s := <-ready
-			if s.takes {
+			if s := <-ready; s.takes {
 				won++
+			}
+		}
+		for i := range starts { // now that all others have given up
+			s := &starts[i]
+			if s.takes {
 				if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Error(err)
 				}
 			}
-		}
-		for i := range starts {
-			s := &starts[i]
 			err := s.process.Wait()
 			exit, _ := errors.AsType[*exec.ExitError](err)
 			said := s.stderr.String()

@@ -8,8 +8,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
@@ -197,6 +199,9 @@ func median(values []float64) float64 {
 // allocated returns the bytes that the files below dir take on the disk.
 func allocated(dir string) (bytes int64, err error) {
 	err = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // a compaction has removed it meanwhile
+			return nil
+		}
 		if err != nil || info.IsDir() {
 			return err
 		}
