@@ -215,7 +215,7 @@ type explainedDecision struct {
 }
 
 func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
-	text, err := a.readInput(file, inputMax)
+	text, err := a.readInput(file, run.CaseBytesMax)
 	if err != nil {
 		return err
 	}

@@ -396,7 +396,7 @@ func (a *app) recoverOneCommand() *cobra.Command {
 }
 
 func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
-	text, err := a.readInput(file, inputMax)
+	text, err := a.readInput(file, run.CaseBytesMax)
 	if err != nil {
 		return err
 	}

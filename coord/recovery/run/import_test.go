@@ -206,7 +206,7 @@ func TestRecordLimit(t *testing.T) {
 		t.Skip("reads 160 MiB")
 	}
 	const head, tail = `{"messages": [], "pad": "`, `"}`
-	for size, want := range map[int]string{caseBytesMax: "", caseBytesMax + 1: "too-large 2 2"} {
+	for size, want := range map[int]string{CaseBytesMax: "", CaseBytesMax + 1: "too-large 2 2"} {
 		text := chatOf("") + "\n" + head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 		_, errs := importAll(t, OpenAIChat, text)
 		got := ""
@@ -224,7 +224,7 @@ func TestRecordLimit(t *testing.T) {
 				t.Errorf("endless %q: %v", text, wrong)
 			}
 		}
-		if endless.read > caseBytesMax+4096 {
+		if endless.read > CaseBytesMax+4096 {
 			t.Errorf("endless %q: read %d bytes", text, endless.read)
 		}
 	}

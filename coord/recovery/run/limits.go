@@ -3,8 +3,8 @@ package run
 // Everything read from outside has a limit. A case beyond one of them is not
 // an agent run but a data set, and is refused with TooLarge.
 const (
-	// caseBytesMax is the size of one record of an input in bytes.
-	caseBytesMax = 32 << 20
+	// CaseBytesMax is the size of one record of an input in bytes.
+	CaseBytesMax = 32 << 20
 	// stepsMax is the number of steps in a case.
 	stepsMax = 10_000
 	// parentsMax is the number of parents of a step; as references they

@@ -12,7 +12,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// lineReader cuts a scenario into lines. It holds at most caseBytesMax bytes
+// lineReader cuts a scenario into lines. It holds at most CaseBytesMax bytes
 // of one, however long it is.
 type lineReader struct {
 	file string
@@ -40,9 +40,9 @@ func (l *lineReader) next(dst []byte) (out []byte, wrong *Error, err error) {
 	for l.number++; ; {
 		part, err := l.in.ReadSlice('\n')
 		dst = append(dst, part...)
-		if text := bytes.TrimSuffix(dst[start:], []byte("\n")); len(text) > caseBytesMax {
+		if text := bytes.TrimSuffix(dst[start:], []byte("\n")); len(text) > CaseBytesMax {
 			l.skip = err != nil
-			return dst[:start], l.at(&Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is longer than %d bytes", caseBytesMax),
+			return dst[:start], l.at(&Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is longer than %d bytes", CaseBytesMax),
 				Remedy: "split the case, or check that the file is NDJSON: one case a line"}), nil
 		}
 		switch {

@@ -431,7 +431,7 @@ func TestEndlessLine(t *testing.T) {
 	if diff := cmp.Diff([]string{"first", "last"}, lines); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8*caseBytesMax {
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8*CaseBytesMax {
 		t.Errorf("allocated %d bytes", grown)
 	}
 }
@@ -439,10 +439,10 @@ func TestEndlessLine(t *testing.T) {
 // A line at the limit is read, one past it is not.
 func TestLineLimit(t *testing.T) {
 	text := func(n int64) io.Reader { return io.MultiReader(newEndlessLine(n), strings.NewReader("\nlast\n")) }
-	if lines, wrongs := readLines(t, text(caseBytesMax)); len(lines) != 2 || len(wrongs) != 0 {
+	if lines, wrongs := readLines(t, text(CaseBytesMax)); len(lines) != 2 || len(wrongs) != 0 {
 		t.Errorf("at the limit: %d lines, %v", len(lines), wrongs)
 	}
-	if lines, wrongs := readLines(t, text(caseBytesMax+1)); len(lines) != 1 || len(wrongs) != 1 {
+	if lines, wrongs := readLines(t, text(CaseBytesMax+1)); len(lines) != 1 || len(wrongs) != 1 {
 		t.Errorf("one past it: %d lines, %v", len(lines), wrongs)
 	}
 }

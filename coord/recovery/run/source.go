@@ -41,7 +41,7 @@ type record struct {
 // errTooLarge is what a guard answers to the decoder.
 var errTooLarge = errors.New("record over the limit")
 
-// guard refuses to read more than caseBytesMax beyond base, the end of the
+// guard refuses to read more than CaseBytesMax beyond base, the end of the
 // last record, so that one endless record cannot fill the memory. It keeps
 // the error of the reader, if it is not io.EOF: the decoder reports it as one
 // of the syntax.
@@ -52,7 +52,7 @@ type guard struct {
 }
 
 func (g *guard) Read(p []byte) (int, error) {
-	left := g.base + caseBytesMax + 1 - g.read
+	left := g.base + CaseBytesMax + 1 - g.read
 	if left <= 0 {
 		return 0, errTooLarge
 	}
@@ -91,7 +91,7 @@ func (s *source) next() (rec record, more bool, err error) {
 	if s.in.err == nil && errors.Is(err, io.EOF) {
 		return record{}, false, s.end()
 	}
-	if err == nil && len(value) > caseBytesMax {
+	if err == nil && len(value) > CaseBytesMax {
 		err = errTooLarge
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *source) broken(err error) error {
 	rest := s.dec.UnreadBuffer()
 	if errors.Is(err, errTooLarge) {
 		e.Line += newlinesBefore(rest)
-		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", caseBytesMax)
+		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", CaseBytesMax)
 		e.Remedy = "split the record, or leave out what is not part of the run"
 		return e
 	}

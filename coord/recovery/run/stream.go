@@ -69,7 +69,7 @@ const (
 
 // inFlightMax bounds the text of the cases that are at work, in bytes. One line
 // of the largest size fits.
-const inFlightMax = 2 * caseBytesMax
+const inFlightMax = 2 * CaseBytesMax
 
 // run yields the results, or errors: an [*Error] for a line that cannot be
 // used, after which the sequence goes on; any other ends it. It can be ranged
