@@ -133,7 +133,7 @@ func (l *Live) callHTTP(ctx context.Context, call *Call, r *callRequest, body []
 	if err != nil {
 		return unsent(err), nil
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
 	case tooLarge:
