@@ -271,6 +271,14 @@ func TestStateIsWhatWasSigned(t *testing.T) {
 			must(t, db.Set(ledger.EntryKey(300), s.has[string(ledger.EntryKey(301))], pebble.Sync))
 			must(t, db.Set(ledger.EntryKey(301), s.has[string(ledger.EntryKey(300))], pebble.Sync))
 		},
+		"an entry less": func(db *pebble.DB) {
+			must(t, db.DeleteRange([]byte("s"), []byte("t"), pebble.Sync))
+			must(t, db.Delete(ledger.EntryKey(300), pebble.Sync))
+		},
+		"an entry that cannot be read": func(db *pebble.DB) {
+			must(t, db.DeleteRange([]byte("s"), []byte("t"), pebble.Sync))
+			must(t, db.Set(ledger.EntryKey(300), []byte("?"), pebble.Sync))
+		},
 	} {
 		disk := snapshotOf(s.disk)
 		s.tamper(t, disk, change)

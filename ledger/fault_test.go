@@ -251,3 +251,32 @@ func submitAll(cfg *ledger.Config, plan [][]*entry.Entry, l *life) error {
 	cancel()
 	return errors.Join(err, <-done, log.Close())
 }
+
+// A read that fails is an error of the disk, not damage: no read of an open is
+// taken for a difference from what was signed.
+func TestAFailedReadIsNoDamage(t *testing.T) {
+	disk := newStored(t).disk
+	for n := 1; ; n++ {
+		reads, left := 0, n
+		cfg := config(t, errorfs.Wrap(snapshotOf(disk), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind != errorfs.OpFileRead && op.Kind != errorfs.OpFileReadAt {
+				return nil
+			}
+			if reads++; reads == left {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})))
+		log, err := ledger.Open("log", cfg)
+		if err == nil {
+			must(t, log.Close())
+		}
+		if errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("read %d: %v", n, err)
+		}
+		if reads < n {
+			t.Logf("%d reads", reads)
+			return
+		}
+	}
+}

@@ -61,7 +61,9 @@ func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
 	for range 4 {
 		plan = append(plan, []*entry.Entry{newEntry(t), newEntry(t)})
 	}
-	t.Logf("%d states", enumerateOutages(t, 1, plan, &quietStart{quiet, states}))
+	if got := enumerateOutages(t, 1, plan, &quietStart{quiet, states}); got < states {
+		t.Errorf("%d states, want %d", got, states)
+	}
 }
 
 // outage is the disk at the moment when the power goes.

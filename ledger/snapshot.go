@@ -217,7 +217,7 @@ func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle
 func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (*merkle.Frontier, error) {
 	frontier, err := merkle.NewFrontier(from, l.nodes(v))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+		return nil, fmt.Errorf("ledger: read tree: %w", err)
 	}
 	for e, err := range bulkEntries(ctx, l.db, from, to) {
 		if err != nil {
@@ -230,7 +230,7 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 	}
 	tree, err := merkle.NewFrontier(to, l.nodes(v))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+		return nil, fmt.Errorf("ledger: read tree: %w", err)
 	}
 	want, err := tree.Head()
 	if got, other := frontier.Head(); err != nil || other != nil || got != want {

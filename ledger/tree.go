@@ -155,7 +155,7 @@ func (l *Log) loadEdge(head merkle.Head) (*view, error) {
 	}
 	frontier, err := merkle.NewFrontier(head.Size, l.nodes(v))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
+		return nil, fmt.Errorf("ledger: read tree: %w", err)
 	}
 	if stored, err := frontier.Head(); err != nil || stored != head {
 		return nil, fmt.Errorf("%w: leaves and tiles give root %s for size %d, signed is %s",
