@@ -96,8 +96,8 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	if !s.caused(a) {
 		return exceeds("no failed execution, no bad output and no verdict of monitor or operator is the cause")
 	}
-	if a.blast.Domains > 1 {
-		return exceeds("it touches %d domains", a.blast.Domains)
+	if domain, silent := s.silent(a); silent {
+		return exceeds("it touches %d domains, and no %d signalers of domain %q speak for it", a.blast.Domains, a.law.quorum.Signalers, domain)
 	}
 	for i := range a.plan.Members {
 		m := &a.plan.Members[i]
@@ -121,23 +121,51 @@ func (s *State) believed(a *assessment) bool {
 	var third []uint32
 	for _, n := range a.signals {
 		sig := &s.signals[n]
-		if slices.Contains(a.unfounded, sig.index) {
-			continue
-		}
-		switch sig.standing {
-		case entry.StandingExecutor:
+		switch {
+		case slices.Contains(a.unfounded, sig.index) || !sig.speaks():
+		case sig.standing != entry.StandingUpstream && sig.standing != entry.StandingDownstream:
 			return true
-		case entry.StandingMonitor, entry.StandingOperator:
-			if sig.evidence {
-				return true
-			}
-		default:
-			if sig.early && !slices.Contains(third, sig.issuer) {
-				third = append(third, sig.issuer)
-			}
+		case !slices.Contains(third, sig.issuer):
+			third = append(third, sig.issuer)
 		}
 	}
 	return int64(len(third)) >= a.law.quorum.Signalers
+}
+
+// speaks reports whether a signal speaks for an automatic decision, alone or
+// with others.
+func (sig *signal) speaks() bool {
+	switch sig.standing {
+	case entry.StandingExecutor:
+		return true
+	case entry.StandingMonitor, entry.StandingOperator:
+		return sig.evidence
+	}
+	return sig.early
+}
+
+// silent returns a domain of a plan over several domains in which no quorum of
+// signalers speaks for it (INC-2): one domain cannot have the work of another
+// undone.
+func (s *State) silent(a *assessment) (domain string, silent bool) {
+	if a.blast.Domains <= 1 {
+		return "", false
+	}
+	speakers := s.signalersOf(slices.DeleteFunc(slices.Clone(a.signals), func(n uint32) bool {
+		return slices.Contains(a.unfounded, s.signals[n].index) || !s.signals[n].speaks()
+	}))
+	for _, domain := range s.domains(a.plan.Agents) {
+		own := int64(0)
+		for _, speaker := range speakers {
+			if slices.Contains(s.domains([]uint32{speaker}), domain) {
+				own++
+			}
+		}
+		if own < a.law.quorum.Signalers {
+			return domain, true
+		}
+	}
+	return "", false
 }
 
 // caused is what must have happened (INC-2): an execution failed for good

@@ -126,23 +126,3 @@ func TestReadersFollow(t *testing.T) {
 		}
 	})
 }
-
-// TestOneDomain asks people before work of several domains is undone.
-func TestOneDomain(t *testing.T) {
-	w := newWorld(t)
-	p := w.nextPolicy()
-	p.Limits.Incident.Domains = 5
-	w.put(p)
-	other := w.enrol("root", "z", entry.RoleAgent)
-	other.Domain = "another"
-	w.put(other)
-	w.done("a", "1", entry.EffectCompensable)
-	w.done("z", "2", entry.EffectCompensable, "a#1")
-	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
-	w.next()
-	w.put(w.answer("p1", id, "approve"))
-	w.next()
-	w.is(id, Authorized)
-	w.checkAll()
-}

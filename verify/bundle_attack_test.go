@@ -169,7 +169,7 @@ func cause(v verify.Verdict, err error) error {
 
 func bundleCases() []bundleCase {
 	var list []bundleCase
-	for _, group := range [][]bundleCase{goodCases(), headCases(), chainCases(), decisionCases(), approvalCases(), automaticCases(),
+	for _, group := range [][]bundleCase{goodCases(), headCases(), chainCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
 		memberCases(), methodCases(), stepCases(), amendCases()} {
 		list = append(list, group...)
 	}
@@ -180,6 +180,7 @@ func goodCases() []bundleCase {
 	return []bundleCase{
 		{name: "good-automatic", desc: "the coordinator authorizes alone; a compensation is released by the outcome of the one ahead", scene: automatic},
 		{name: "good-approved", desc: "two people approve; the line is restored with an irrevocable effect standing", scene: approved},
+		{name: "good-two-domains", desc: "two domains, in each of which two speak for it", scene: abroad},
 		{name: "good-amended", desc: "an amend keeps members whose seed is no longer believed", scene: amended},
 		{name: "good-first-contact", desc: "nothing was accepted before: all is said, nothing may be done yet", scene: automatic,
 			change: func(w *world, b *verify.Bundle) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -322,12 +323,15 @@ func (c *checking) automatic() error {
 		return c.refuse("INC-2", "%d members, the limit is %d", blast.Members, limit.Members)
 	case blast.Agents > limit.Agents:
 		return c.refuse("INC-2", "%d agents, the limit is %d", blast.Agents, limit.Agents)
-	case blast.Domains > min(1, limit.Domains):
-		return c.refuse("INC-2", "%d domains, the limit is %d", blast.Domains, min(1, limit.Domains))
+	case blast.Domains > limit.Domains:
+		return c.refuse("INC-2", "%d domains, the limit is %d", blast.Domains, limit.Domains)
 	case blast.Irrevocable+blast.Undeclared > 0:
 		return c.refuse("INC-2", "%d members that cannot be undone", blast.Irrevocable+blast.Undeclared)
 	case !c.believed():
 		return c.refuse("INC-2", "no executor, no monitor or operator with evidence, and no %d signalers speak for it", c.law.signalers)
+	}
+	if err := c.domains(); err != nil {
+		return err
 	}
 	c.passed(stepDecision, "INC-2", 1, "within the coordinator's limits: %d of %d members, %d of %d agents", blast.Members, limit.Members, blast.Agents, limit.Agents)
 	c.notChecked("the cause (INC-2), edges over which others signaled, limits over a rolling window, and overlap with other incidents: they need the whole log")
@@ -337,27 +341,61 @@ func (c *checking) automatic() error {
 // believed is who must have signaled (INC-2).
 func (c *checking) believed() bool {
 	var others []entry.Principal
+	for _, s := range c.speakers() {
+		if s.Standing != entry.StandingUpstream && s.Standing != entry.StandingDownstream {
+			return true
+		}
+		if !slices.Contains(others, s.Iss) {
+			others = append(others, s.Iss)
+		}
+	}
+	return int64(len(others)) >= c.law.signalers
+}
+
+// speakers returns the signals that speak for an automatic decision, alone or
+// with others: of an executor about its own, of a monitor or operator with
+// evidence, over an edge.
+func (c *checking) speakers() (list []*entry.Signal) {
 	for _, p := range c.signals {
 		s, ok := p.Body.(*entry.Signal)
 		if !ok || unfounded(c.decision, p.Index) {
 			continue
 		}
-		switch s.Standing {
-		case entry.StandingExecutor:
-			if agent, _ := s.Subject.Split(); agent == s.Iss {
-				return true
-			}
-		case entry.StandingMonitor, entry.StandingOperator:
-			if len(s.Evidence) > 0 {
-				return true
-			}
+		agent, _ := s.Subject.Split()
+		switch {
+		case s.Standing == entry.StandingExecutor && agent != s.Iss:
+		case (s.Standing == entry.StandingMonitor || s.Standing == entry.StandingOperator) && len(s.Evidence) == 0:
 		default:
-			if !slices.Contains(others, s.Iss) {
-				others = append(others, s.Iss)
-			}
+			list = append(list, s)
 		}
 	}
-	return int64(len(others)) >= c.law.signalers
+	return list
+}
+
+// domains is that a plan over several domains has a quorum of signalers in each
+// (INC-2): in as many as it touches, and in that of the agent.
+func (c *checking) domains() error {
+	if c.decision.Blast.Domains <= 1 {
+		return nil
+	}
+	speakers := map[string][]entry.Principal{} // by domain
+	for _, s := range c.speakers() {
+		of, _ := c.then.Agent(s.Iss)
+		if !slices.Contains(speakers[of.Domain], s.Iss) {
+			speakers[of.Domain] = append(speakers[of.Domain], s.Iss)
+		}
+	}
+	maps.DeleteFunc(speakers, func(_ string, of []entry.Principal) bool { return int64(len(of)) < c.law.signalers })
+	if n := int64(len(speakers)); n < c.decision.Blast.Domains {
+		return c.refuse("INC-2", "%d domains, in %d of them %d signalers speak for it", c.decision.Blast.Domains, n, c.law.signalers)
+	}
+	own, known := c.then.Agent(c.Agent)
+	if _, speaks := speakers[own.Domain]; known && !speaks {
+		return c.refuse("INC-2", "%d domains, and no %d signalers of domain %q, where %s is enrolled, speak for it",
+			c.decision.Blast.Domains, c.law.signalers, own.Domain, c.Agent)
+	}
+	c.notChecked("which domains the plan touches beside %q, that of %s, and that no signaler was enrolled in another domain since (INC-2)", own.Domain, c.Agent)
+	return nil
 }
 
 // epoch is that nothing newer is known of the incident, from any act.

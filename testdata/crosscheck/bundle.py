@@ -251,6 +251,7 @@ class Chain:
         other = Chain()
         other.policy, other.in_force = self.policy, self.in_force
         other.keys = {keyid: dict(key) for keyid, key in self.keys.items()}
+        other.agents = {name: dict(agent) for name, agent in self.agents.items()}
         return other
 
     def signer(self, e):
@@ -322,6 +323,7 @@ class Chain:
                 self.keys[k]["revoked"] = e.index
         known = self.agents.setdefault(a["principal"], {"span": a["span"], "keys": []})
         known["keys"].append(keyid)
+        known["domain"] = a["domain"]
         self.keys[keyid] = {"key": check.parse_public_key(strict_base64(a["key"])), "principal": a["principal"], "roles": a["roles"],
                             "enrolled": e.index, "revoked": None, "compromised": None, "authority": False}
         return True
@@ -581,19 +583,25 @@ class Check:
         need("coordinator" in self.then.keys[self.decided.keyid]["roles"], *rule)
         for name in ("members", "agents", "domains"):
             need(blast[name] <= self.law(min, "limits", "incident", name), *rule)
-        need(blast["domains"] <= 1 and blast["irrevocable"] + blast["undeclared"] == 0, *rule)
-        others = set()
+        need(blast["irrevocable"] + blast["undeclared"] == 0, *rule)
+        quorum, alone, others, homes = self.law(max, "quorum", "signalers"), False, set(), {}
         for e in self.signals.values():
-            s = e.body
+            s, standing = e.body, e.body["standing"]
             if e.index in [u["index"] for u in self.d["unfounded"]]:
                 continue
-            if s["standing"] == "executor" and s["subject"].split("#")[0] == s["iss"]:
-                return
-            if s["standing"] in ("monitor", "operator") and s.get("evidence"):
-                return
-            if s["standing"] in ("upstream", "downstream"):
-                others.add(s["iss"])
-        need(len(others) >= self.law(max, "quorum", "signalers"), *rule)
+            if standing == "executor" and s["subject"].split("#")[0] != s["iss"]:
+                continue
+            if standing in ("monitor", "operator") and not s.get("evidence"):
+                continue
+            alone = alone or standing not in ("upstream", "downstream")
+            others.add(s["iss"])
+            homes.setdefault(self.then.agents.get(s["iss"], {}).get("domain", ""), set()).add(s["iss"])
+        need(alone or len(others) >= quorum, *rule)
+        if blast["domains"] > 1:
+            homes = [domain for domain, own in homes.items() if len(own) >= quorum]
+            need(len(homes) >= blast["domains"], *rule)
+            agent = self.then.agents.get(self.b["agent"])
+            need(agent is None or agent["domain"] in homes, *rule)
 
     # AGT-3
 
