@@ -29,7 +29,7 @@ const module = "recoveryledger"
 const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← api/server
-api ← api/client ← cmd/arl
+api ← api/client ← api/client/agent ← cmd/arl
 coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server

@@ -1,0 +1,163 @@
+// Package agent carries out what proven decisions tell an agent to undo:
+// protocol.md, section 7, AGT-1 to AGT-5.
+//
+// The core is a state machine without goroutine, clock, network or randomness
+// of its own: [Agent.Step] does at most the next thing and says when it wants to
+// be called again; ledger, store, hooks, keys and time come from outside. [Run]
+// is the thin loop around it that waits. Each step does one of:
+//
+//	log       what a hook did, or what there is nothing to do about: one entry from the outbox
+//	reconcile what was started and not ended: ask Probe, run what may run again, or say unknown
+//	look      ask for commands; ask for one bundle or one page of news, check it, store what is accepted
+//	confirm   the head of a first contact by a second source
+//	follow    one page of the log itself, and the plans of decisions that nobody announced
+//	do        one hook: note it as started, run it, note what it reported and the entries that say so
+//
+// # What is stored
+//
+// A [Store] holds small documents, each replaced whole and durably:
+//
+//	agent     whose store it is, when it was made, what counts as lost
+//	accepted  [verify.Accepted]: head, policies and keys with revocations, epochs
+//	work-*    one undertaking each: members, method, checkpoint, how far it has come, the entries to be logged
+//	fork      two heads that nothing reconciles: while it is there nothing is done
+//
+// Each begins with a line that names the format and the SHA-256 of what follows
+// it. A document that does not match is damaged, and the store counts as lost.
+//
+// # What a crash means
+//
+// Between any two steps and within each, the store says which of these holds:
+//
+//	noted     nothing was started: it begins again, if the decision still stands
+//	started   the hook may have run, wholly, in part or not: it is reconciled
+//	done      the hook has ended and its report is kept: only entries are to be logged
+//	closed    the log has them
+//
+// An undertaking is started on disk before its hook runs, so that a hook that is
+// not idempotent never runs twice; entries are signed and stored before they are
+// sent, so that the same bytes are sent until the log has them.
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// Config says who the agent is and what it works with. It is copied; Root,
+// Agent, Ledger, Store, Sign, NewID and Secret are mandatory.
+type Config struct {
+	Root  verify.Root
+	Agent entry.Principal
+	// Secret makes the keys of compensations (EXE-4), so it must outlast the
+	// store: 16 bytes or more that only the agent knows.
+	Secret []byte
+	Sign   func(*entry.Entry) error // with the agent's key
+	NewID  func() string            // a new UUID in lower case, for each entry
+
+	Ledger Ledger
+	Log    Log    // nil: the log is not followed, and a hidden decision stays unseen
+	Second Source // nil: first contact needs a witness quorum
+	Store  Store
+	Hooks  Hooks
+	Tell   func(Event) // nil: nobody is told
+
+	// LookMS is how often the ledger is asked without [Agent.Poke], in
+	// milliseconds. 0: 30,000.
+	LookMS int64
+	// Attempts is how often a hook is tried whose report says that it had no
+	// effect. 0: 3.
+	Attempts int
+}
+
+// Ledger is what the agent acts by. What it returns is checked by the core, but
+// for receipts: Submit has verified them.
+type Ledger interface {
+	// Commands returns for which incidents there may be something to do: a hint.
+	Commands(ctx context.Context) (*Hints, error)
+	// Bundle returns a page of the bundle of an incident for the agent, or news
+	// if incident is 0, from the size it accepted last. next is where the next
+	// page begins; 0: there is none.
+	Bundle(ctx context.Context, q Query) (page *verify.Bundle, next uint64, err error)
+	// Submit registers a signed entry, and returns when it holds a receipt for
+	// it. An [*entry.Refusal] says that the ledger did not take it; after any
+	// other error it may have, and the same bytes are submitted again.
+	Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, error)
+}
+
+// Query says which bundle is asked for.
+type Query struct {
+	Incident uint64 // 0: news only
+	From     uint64 // size of the accepted head; 0: none
+	After    uint64 // where the page before ended; 0: the first
+}
+
+// Hints are what a server says there is to fetch.
+type Hints struct {
+	Size     uint64 // of the log that they are as of
+	News     uint64 // index of the newest policy, key or override to know of; 0: none
+	Commands []Hint
+}
+
+// Hint is an incident in force with open members of the agent.
+type Hint struct {
+	Incident uint64
+	Decision uint64 // index of the one in force
+	Changed  uint64 // index of the newest entry that changed what the agent is told
+}
+
+// Log is the log itself, which no server can leave anything out of unseen.
+type Log interface {
+	// Follow returns entries from an index on, without a gap, none if the log
+	// ends there; the signed head they are proven under; and the consistency
+	// proof between the accepted head and that one.
+	Follow(ctx context.Context, from uint64, accepted string) (*Page, error)
+	// Plan returns all members of the plan in force of an incident.
+	Plan(ctx context.Context, incident uint64) ([]entry.Member, error)
+}
+
+// Page is a piece of the log.
+type Page struct {
+	Entries []verify.Entry          // ascending by one, proven under the newer head of Proof
+	Proof   verify.ConsistencyProof // between the accepted head and that of the page; empty if they are one, or none was accepted
+}
+
+// Source shows a head that did not come from the ledger's server alone: a
+// mirror, a monitor, a colleague.
+type Source interface {
+	// Confirm returns a consistency proof one of whose heads is the given one,
+	// the other the source's.
+	Confirm(ctx context.Context, head string) (verify.ConsistencyProof, error)
+}
+
+// Store keeps documents by name. A name is lower-case letters, digits and "-".
+type Store interface {
+	Names() ([]string, error)
+	Load(name string) ([]byte, error)
+	// Save replaces a document, durably when it returns nil. After an error, as
+	// after a crash, the old or the new one is there, whole.
+	Save(name string, data []byte) error
+}
+
+// ErrStopped reports that the agent has stopped: the store failed, or the ledger
+// has forked. Nothing more is done.
+var ErrStopped = errors.New("agent: stopped")
+
+// ForkError reports two signed heads of the ledger that nothing reconciles. They
+// are in the document fork of the store, and nothing is done while it is there.
+type ForkError struct {
+	First  string `json:"first"` // accepted
+	Second string `json:"second"`
+	Detail string `json:"detail"`
+}
+
+// Error implements error.
+func (e *ForkError) Error() string {
+	return "agent: the ledger shows two logs: " + e.Detail + " (nothing is undone; show both heads to others, and remove the document fork of the store when it is settled)"
+}
+
+// Unwrap returns [ErrStopped].
+func (*ForkError) Unwrap() error { return ErrStopped }
