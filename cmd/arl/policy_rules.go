@@ -15,7 +15,6 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
 )
 
 func (a *app) policyLintCommand() *cobra.Command {
@@ -215,14 +214,7 @@ type explainedDecision struct {
 }
 
 func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
-	text, err := a.readInput(file, run.CaseBytesMax)
-	if err != nil {
-		return err
-	}
-	c, err := run.DecodeCase(text)
-	if wrong, ok := errors.AsType[*run.Error](err); ok {
-		wrong.File = file
-	}
+	c, err := a.readCase(e, file)
 	if err != nil {
 		return err
 	}

@@ -86,9 +86,15 @@ func (a *app) makeLive(e *engine, path string) error {
 		return withExit(exitConfig, err)
 	}
 	live, err := run.NewLive(config, e.Policy.Models())
+	if wrong, ok := errors.AsType[*run.Error](err); ok {
+		wrong.File = path
+	}
+	if err != nil {
+		return withExit(exitConfig, err)
+	}
 	e.mode, e.Runtime, e.Pause, e.live = run.ModeLive, live, pause, digestOf(document)
 	e.Instance = uuid.Must(uuid.NewV7()).String()
-	return err
+	return nil
 }
 
 // pause waits.
@@ -396,14 +402,7 @@ func (a *app) recoverOneCommand() *cobra.Command {
 }
 
 func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
-	text, err := a.readInput(file, run.CaseBytesMax)
-	if err != nil {
-		return err
-	}
-	c, err := run.DecodeCase(text)
-	if wrong, ok := errors.AsType[*run.Error](err); ok {
-		wrong.File = file
-	}
+	c, err := a.readCase(e, file)
 	if err != nil {
 		return err
 	}

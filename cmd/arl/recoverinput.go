@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"recoveryledger/coord/recovery/run"
 )
 
 // regularInput reports whether an input can be read as often as one likes.
@@ -71,4 +73,13 @@ func (a *app) copyInput(to io.Writer, path string) error {
 	}
 	_, err := io.Copy(to, in)
 	return err
+}
+
+// readCase reads the one case of a file that an engine is to decide.
+func (a *app) readCase(e *engine, file string) (c run.Case, err error) {
+	err = a.withInput(file, func(in io.Reader) error {
+		c, err = e.ReadCase(file, in)
+		return err
+	})
+	return c, err
 }

@@ -44,7 +44,7 @@ type Done struct {
 // it, as does one about the file as a whole. A caller that stops ends what is
 // at work.
 func (b *Batch) Run(ctx context.Context, name string, r io.Reader) iter.Seq2[*Done, error] {
-	s := stream[Done]{workers: b.Workers, most: jobLines, do: b.one}
+	s := stream[Done]{workers: b.Workers, most: jobLines, check: b.check, do: b.one}
 	if b.Instance != "" {
 		s.most = 1 // attempts that take time are not to wait for one another
 	}

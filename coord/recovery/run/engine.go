@@ -54,6 +54,15 @@ const actionsMax = 100_000
 // epoch is when every case begins, in the milliseconds of its own time.
 const epoch = 1
 
+// check refuses a case that the runtime cannot take to its end: one that names
+// a tool or a model that a live run does not have.
+func (c *Config) check(of *Case) *Error {
+	if l, ok := c.Runtime.(*Live); ok {
+		return l.check(of)
+	}
+	return nil
+}
+
 // Recover takes a case through its steps and answers each failure as the
 // policy decides, until all steps are done or a person has to decide. An error
 // is the runtime's: the case has no result then.

@@ -112,6 +112,9 @@ func (x *execution) begin(ctx context.Context) error {
 	if x.tally, err = NewTally(x.Policy); err != nil {
 		return err
 	}
+	if err := x.foresee(ctx); err != nil {
+		return err
+	}
 	if x.Dir != nil {
 		if err := x.Dir.configure(config); err != nil {
 			return err
@@ -126,6 +129,28 @@ func (x *execution) begin(ctx context.Context) error {
 		return nil
 	}
 	return x.resume(ctx)
+}
+
+// foresee reads the scenario of a live run once more before anything is done: a
+// line that would end the run ends it before the first effect. Where bad lines
+// are passed over, none of them does.
+func (x *execution) foresee(ctx context.Context) error {
+	if x.Mode != ModeLive || x.KeepGoing {
+		return nil
+	}
+	f, err := os.Open(x.Scenario)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	s := stream[struct{}]{workers: x.Workers, most: jobLines, check: x.check,
+		do: func(context.Context, *Case) (struct{}, error) { return struct{}{}, nil }}
+	for _, err := range s.run(ctx, x.Scenario, f) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resume takes up what the directory holds of the run, as far as it is what the

@@ -105,7 +105,49 @@ func NewLive(c *LiveConfig, prices []recovery.Model) (*Live, error) {
 	for name, t := range c.Tools {
 		l.tools[name] = &liveTool{LiveTool: t, name: name, places: newPlaces(t.Concurrency)}
 	}
+	if wrong := l.checkEnvironment(); wrong != nil {
+		return nil, wrong
+	}
 	return l, nil
+}
+
+// check refuses a case with a step whose tool, model or check is not configured.
+func (l *Live) check(c *Case) *Error {
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		wrong := l.checkPlace(s)
+		if wrong == nil && s.Expect != nil {
+			for j := range s.Expect.Checks {
+				if name := s.Expect.Checks[j].Tool; name != "" && l.tools[name] == nil {
+					wrong = below("/expect/checks", j, notConfigured("/tool", "tool", name))
+					break
+				}
+			}
+		}
+		if wrong != nil {
+			return below("/steps", i, wrong)
+		}
+	}
+	return nil
+}
+
+// checkPlace refuses a step that runs on nothing.
+func (l *Live) checkPlace(s *Step) *Error {
+	switch name := cmp.Or(s.Model, l.config.DefaultModel); {
+	case s.Tool != "" && l.tools[s.Tool] == nil:
+		return notConfigured("/tool", "tool", s.Tool)
+	case s.Tool != "" || l.models[name] != nil:
+		return nil
+	case name == "":
+		return malformed("/model", "is left out, and the live configuration has no default_model", "name a model in the step, or a default_model in the file of --live")
+	default:
+		return notConfigured("/model", "model", name)
+	}
+}
+
+func notConfigured(field, what, name string) *Error {
+	return malformed(field, fmt.Sprintf("names the %s %.60q, which is not in the live configuration", what, name),
+		fmt.Sprintf("describe it under %ss in the file of --live, or correct its name", what))
 }
 
 // answer is what came of one call, before anything is demanded of it.
@@ -186,8 +228,8 @@ func (l *Live) plan(ctx context.Context, q Request) (*plan, bool, error) {
 		before, instead = p.tool.Before, p.tool.Instead
 	} else {
 		p.model = l.models[name]
-		if p.model == nil && q.Way.Strategy == string(recovery.FallbackModel) {
-			return nil, false, nil
+		if p.model == nil && q.Way.Strategy != "" {
+			return nil, false, nil // nobody can be asked
 		}
 		if p.model == nil {
 			return nil, false, fmt.Errorf("run: model %q is not in the live configuration", name)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -226,8 +227,8 @@ func TestLiveSendsOnce(t *testing.T) {
 	}
 }
 
-// Headers come from the configuration and the environment; one that is not
-// there ends the run.
+// Headers come from the configuration and the environment; without one of them
+// there is no live run.
 func TestLiveHeaders(t *testing.T) {
 	e := serve(t, answers("{}"))
 	tool := LiveTool{Call: Call{URL: e.URL, Method: "PUT", Raw: true, Headers: map[string]string{"X-A": "1"}, HeaderEnv: map[string]string{"X-B": "TOKEN"}}}
@@ -238,9 +239,20 @@ func TestLiveHeaders(t *testing.T) {
 		t.Errorf("request %s %v %q", r.Method, r.Header, e.bodies[0])
 	}
 	c.LookupEnv = func(string) (string, bool) { return "", false }
-	step := toolStep("1")
-	if _, err := newLive(t, c).Attempt(t.Context(), Request{Case: &Case{}, Step: &step}); err == nil || !strings.Contains(err.Error(), "the environment has no TOKEN") {
-		t.Errorf("error %v", err)
+	for field, missing := range map[string]LiveConfig{
+		"/tools/tool/header_env/X-B":       c,
+		"/tools/tool/probe/header_env/X-B": {Tools: map[string]LiveTool{"tool": {Call: Call{URL: e.URL}, Probe: &tool.Call}}, LookupEnv: c.LookupEnv},
+		"/models/m/key_env":                {Models: map[string]LiveModel{"m": {BaseURL: e.URL, KeyEnv: "TOKEN"}}, LookupEnv: c.LookupEnv},
+		"/models/m/before/reflect/header_env/X-B": {Models: map[string]LiveModel{"m": {BaseURL: e.URL, Before: map[string]Call{"reflect": tool.Call}}},
+			LookupEnv: c.LookupEnv},
+	} {
+		_, err := NewLive(&missing, nil)
+		if wrong, ok := errors.AsType[*Error](err); !ok || wrong.Field != field || wrong.Detail != "the environment has no TOKEN" {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+	if e.count() != 1 {
+		t.Errorf("%d requests", e.count())
 	}
 }
 
@@ -362,21 +374,17 @@ func TestLiveProbe(t *testing.T) {
 	}
 }
 
-// Names that are not configured end the run; a configuration that cannot be
-// used is refused.
+// A configuration that cannot be used is refused.
 func TestLiveMisconfigured(t *testing.T) {
-	l := newLive(t, LiveConfig{})
-	for _, step := range []Step{toolStep("1"), modelStep(`"x"`)} {
-		if _, err := l.Attempt(t.Context(), Request{Case: &Case{}, Step: &step}); err == nil || !strings.Contains(err.Error(), "is not in the live configuration") {
-			t.Errorf("error %v", err)
-		}
-	}
 	for doc, want := range map[string]string{
 		"models: {m: {base_url: nowhere}}":                                      "/models/m/base_url: \"nowhere\" is no address",
 		"models: {m: {base_url: \"http://a:b@c\"}}":                             "/models/m/base_url: holds a password",
 		"default_model: m":                                                      "/default_model: \"m\" is none of the models",
 		"tools: {t: {}}":                                                        "/tools/t: has not one of url and command",
 		"tools: {t: {command: [no-such-program-here]}}":                         "/tools/t/command: \"no-such-program-here\" is no program",
+		"tools: {t: {command: [./no-such-program], dir: testdata}}":             "/tools/t/command: \"./no-such-program\" is no program",
+		"tools: {t: {command: [sh], dir: nowhere}}":                             "/tools/t/dir: \"nowhere\" is no directory",
+		"tools: {t: {url: \"http://a\", method: \"A B\"}}":                      "/tools/t/method: \"A B\" is no method",
 		"tools: {t: {url: \"http://a\", instead: {alternate_tool: u}}}":         "/tools/t/instead/alternate_tool: names \"u\"",
 		"tools: {t: {url: \"http://a\", before: {retry: {url: \"http://a\"}}}}": "/tools/t/before/retry: is \"retry\"",
 		"tools: {t: {url: \"http://a\", concurrency: 10001}}":                   "/tools/t/concurrency: is 10001",

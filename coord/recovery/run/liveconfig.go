@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -183,9 +186,21 @@ func (c *Call) check() *Error {
 	case (c.URL == "") == (len(c.Command) == 0):
 		return malformed("", "has not one of url and command", "write where it is called")
 	case c.URL != "":
+		if _, err := http.NewRequest(c.Method, "", nil); err != nil { //nolint:noctx // nothing is sent
+			return malformed("/method", fmt.Sprintf("%.60q is no method", c.Method), "write one such as POST, or leave it out")
+		}
 		return checkURL("/url", c.URL)
 	}
-	if _, err := exec.LookPath(c.Command[0]); err != nil && c.Dir == "" {
+	program := c.Command[0]
+	if c.Dir != "" {
+		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+			return malformed("/dir", fmt.Sprintf("%.100q is no directory", c.Dir), "name one that is there")
+		}
+		if filepath.Base(program) != program && !filepath.IsAbs(program) {
+			program = filepath.Join(c.Dir, program)
+		}
+	}
+	if _, err := exec.LookPath(program); err != nil {
 		return malformed("/command", fmt.Sprintf("%.60q is no program: %v", c.Command[0], errors.Unwrap(err)), "name a program that is installed, or its path")
 	}
 	return nil
@@ -206,6 +221,41 @@ func checkPlaces(n int64) *Error {
 	const most = 10_000
 	if n < 0 || n > most {
 		return malformed("/concurrency", fmt.Sprintf("is %d", n), fmt.Sprintf("write 0 to %d", most))
+	}
+	return nil
+}
+
+// checkEnvironment refuses a configuration that takes something from a variable
+// which is not set: it would be missed only after others had been called.
+func (l *Live) checkEnvironment() *Error {
+	variables := map[string]string{} // by field
+	call := func(field string, c *Call) {
+		for header, variable := range c.HeaderEnv {
+			variables[field+"/header_env/"+header] = variable
+		}
+	}
+	ways := func(field string, before map[string]Call) {
+		for key, c := range before {
+			call(field+"/before/"+key, &c)
+		}
+	}
+	for name, m := range l.config.Models {
+		if m.KeyEnv != "" {
+			variables["/models/"+name+"/key_env"] = m.KeyEnv
+		}
+		ways("/models/"+name, m.Before)
+	}
+	for name, t := range l.config.Tools {
+		call("/tools/"+name, &t.Call)
+		ways("/tools/"+name, t.Before)
+		if t.Probe != nil {
+			call("/tools/"+name+"/probe", t.Probe)
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(variables)) {
+		if _, ok := l.config.LookupEnv(variables[field]); !ok {
+			return malformed(field, fmt.Sprintf("the environment has no %.60s", variables[field]), "export it, or remove what nobody calls")
+		}
 	}
 	return nil
 }

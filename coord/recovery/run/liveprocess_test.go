@@ -93,15 +93,22 @@ func TestLiveProcessHangs(t *testing.T) {
 	}
 }
 
-// A program that is not there ends the run, since no policy can help.
+// A program that went away ends the run, since no policy can help.
 func TestLiveProcessIsMissing(t *testing.T) {
 	config := shellTool("")
 	tool := config.Tools["tool"]
-	tool.Command = []string{"./no-such-program"}
-	tool.Dir = t.TempDir()
+	tool.Command, tool.Dir = []string{"./program"}, t.TempDir()
 	config.Tools["tool"] = tool
+	program := filepath.Join(tool.Dir, "program")
+	if err := os.WriteFile(program, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	live := newLive(t, config)
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
 	step := toolStep("1")
-	if _, err := newLive(t, config).Attempt(t.Context(), Request{Case: &Case{}, Step: &step}); err == nil || !strings.Contains(err.Error(), "start ./no-such-program") {
+	if _, err := live.Attempt(t.Context(), Request{Case: &Case{}, Step: &step}); err == nil || !strings.Contains(err.Error(), "start ./program") {
 		t.Errorf("error %v", err)
 	}
 }

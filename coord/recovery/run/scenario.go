@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -44,7 +45,7 @@ func DecodeCase(line []byte) (Case, error) {
 }
 
 func decodeCase(line []byte) (Case, *Error) {
-	if wrong := refuseNull(line); wrong != nil {
+	if wrong := firstOf(marked(line), refuseNull(line)); wrong != nil {
 		return Case{}, wrong
 	}
 	var l scenarioLine
@@ -60,6 +61,54 @@ func decodeCase(line []byte) (Case, *Error) {
 		return Case{}, wrong
 	}
 	return c, nil
+}
+
+// ReadCase reads a file that holds one case, on one line or over several, and
+// that [Config.Recover] can take to its end. The name stands in errors.
+func (c *Config) ReadCase(name string, r io.Reader) (Case, error) {
+	fail := func(line int, wrong *Error) (Case, error) {
+		wrong.File, wrong.Line = name, line
+		return Case{}, wrong
+	}
+	text, err := io.ReadAll(io.LimitReader(r, CaseBytesMax+1))
+	switch {
+	case err != nil:
+		return Case{}, fmt.Errorf("run: read %s: %w", name, err)
+	case len(text) > CaseBytesMax:
+		return fail(1, &Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is longer than %d bytes", CaseBytesMax), Remedy: "split the case"})
+	case len(bytes.TrimSpace(text)) == 0:
+		return fail(0, malformed("", "holds no case", "check that the file is the one that was meant and was written to its end"))
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	if dec.SkipValue() == nil && len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
+		return fail(lineAt(text, dec.InputOffset()), malformed("", "holds more after its case", "give one case; arl recover --scenario takes a file of many"))
+	}
+	of, wrong := decodeCase(text)
+	if wrong == nil {
+		wrong = c.check(&of)
+	}
+	if wrong != nil {
+		return fail(lineOf(text, wrong.Field), wrong)
+	}
+	return of, nil
+}
+
+// lineOf is the line on which the value at a JSON pointer begins, or the
+// innermost one on the way to it that is there.
+func lineOf(text []byte, field string) int {
+	dec, at := jsontext.NewDecoder(bytes.NewReader(text)), int64(0)
+	for token := range jsontext.Pointer(field).Tokens() {
+		if !enter(dec, token) {
+			break
+		}
+		at = dec.InputOffset()
+	}
+	return lineAt(text, at)
+}
+
+// lineAt is the line of the first value behind an offset.
+func lineAt(text []byte, offset int64) int {
+	return 1 + bytes.Count(text[:offset], []byte("\n")) + newlinesBefore(text[offset:])
 }
 
 // refuseNull refuses null where a member should be left out: everywhere but in

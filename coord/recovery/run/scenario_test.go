@@ -446,3 +446,40 @@ func TestLineLimit(t *testing.T) {
 		t.Errorf("one past it: %d lines, %v", len(lines), wrongs)
 	}
 }
+
+// A file of one case may have several lines. What is wrong in it is named with
+// its line.
+func TestReadCase(t *testing.T) {
+	const lines = "\n{\"v\":1,\n \"id\":\"a\",\"agent\":\"x\",\n \"steps\":[\n  {\"id\":\"s\"},\n  {\"id\":\"r\",\n   \"latency_ms\":7}\n ]}\n"
+	if c, err := new(Config).ReadCase("case.json", strings.NewReader(lines)); err != nil || len(c.Steps) != 2 {
+		t.Fatalf("case %+v, %v", c, err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(lines, "7", "7.5", 1):          "case.json: line 7: field /steps/1/latency_ms: holds 7.5",
+		strings.Replace(lines, `"r"`, `"s"`, 1):        `case.json: line 6: field /steps/1/id: "s" is already step 0`,
+		strings.Replace(lines, `"agent":"x",`, ``, 1):  "case.json: line 2: field /agent: ",
+		strings.Replace(lines, `"id":"s"`, `"id":`, 1): "case.json: line 5: field /steps/0/id: is not JSON",
+		lines + "{}":             "case.json: line 9: holds more after its case",
+		minimal + "\n" + minimal: "case.json: line 2: holds more after its case (malformed); give one case",
+		" \n":                    "case.json: holds no case",
+		"\ufeff" + minimal:       "case.json: line 1: begins with a byte order mark",
+		minimal[:20]:             "case.json: line 1: ",
+	} {
+		_, err := new(Config).ReadCase("case.json", strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), "run: read "+want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+			continue
+		}
+		_ = checkError(t, err)
+	}
+	sized := func(n int) error {
+		_, err := new(Config).ReadCase("case.json", io.MultiReader(strings.NewReader(minimal), bytes.NewReader(bytes.Repeat([]byte(" "), n-len(minimal)))))
+		return err
+	}
+	if err := sized(CaseBytesMax); err != nil {
+		t.Errorf("a case of the largest size: %v", err)
+	}
+	if wrong := checkError(t, sized(CaseBytesMax+1)); wrong.Problem != "too-large" || wrong.Line != 1 {
+		t.Errorf("one byte more: %v", wrong)
+	}
+}

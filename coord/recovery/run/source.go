@@ -140,6 +140,10 @@ func (s *source) broken(err error) error {
 	}
 	e := &Error{File: s.file, Record: s.number + 1, Line: s.line + 1}
 	rest := s.dec.UnreadBuffer()
+	if wrong := marked(rest); wrong != nil && s.number == 0 {
+		wrong.File, wrong.Line = s.file, 1
+		return wrong
+	}
 	if errors.Is(err, errTooLarge) {
 		e.Line += newlinesBefore(rest)
 		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", CaseBytesMax)
@@ -156,6 +160,15 @@ func (s *source) broken(err error) error {
 	return e
 }
 
+// marked refuses the mark that some editors write before UTF-8, and that JSON
+// does not have.
+func marked(text []byte) *Error {
+	if !bytes.HasPrefix(text, []byte("\ufeff")) {
+		return nil
+	}
+	return malformed("", "begins with a byte order mark", "write the file again as UTF-8 without one, as by sed -i '1s/^\\xEF\\xBB\\xBF//' FILE")
+}
+
 // field is a pointer into the record, from one into the file.
 func (s *source) field(pointer jsontext.Pointer) string {
 	if !s.array {
@@ -169,7 +182,7 @@ func (s *source) field(pointer jsontext.Pointer) string {
 
 // newlinesBefore counts the newlines before the next value.
 func newlinesBefore(rest []byte) int {
-	value := bytes.TrimLeft(rest, " \t\r\n,")
+	value := bytes.TrimLeft(rest, " \t\r\n,:")
 	return bytes.Count(rest[:len(rest)-len(value)], []byte("\n"))
 }
 

@@ -21,8 +21,9 @@ type stream[T any] struct {
 	workers int
 	// most is how many lines a worker takes at a time: 1 where the function
 	// waits for others.
-	most int
-	do   func(ctx context.Context, c *Case) (T, error)
+	most  int
+	check func(c *Case) *Error // refuses a line whose case is not taken; nil: takes all
+	do    func(ctx context.Context, c *Case) (T, error)
 
 	room  *semaphore.Weighted
 	work  chan *job[T]
@@ -215,6 +216,9 @@ func (s *stream[T]) one(ctx context.Context, j *job[T], i int) error {
 		return err
 	}
 	c, wrong := decodeCase(j.text[l.start:l.end])
+	if wrong == nil && s.check != nil {
+		wrong = s.check(&c)
+	}
 	if wrong != nil {
 		wrong.File, wrong.Line, l.wrong = j.file, l.number, wrong
 		return nil //nolint:nilerr // likewise
