@@ -1,12 +1,8 @@
 package coord
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -99,56 +95,4 @@ func TestClerk(t *testing.T) {
 	cancel()
 	must(t, <-done)
 	s.check()
-}
-
-// TestReplayInAnotherProcess gives the log of random incidents to a new process
-// of this test: its state is the same to the byte. Hash tables are seeded anew
-// there.
-func TestReplayInAnotherProcess(t *testing.T) {
-	const logFile = "COORD_TEST_REPLAY"
-	if dir := os.Getenv(logFile); dir != "" {
-		replay(t, dir)
-		return
-	}
-	w := newWorld(t)
-	w.pipeline()
-	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
-	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
-	w.next()
-	w.finish(id, entry.ResultFailed)
-	w.next()
-	second := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
-	w.decide("k", entry.ActEscalate, second)
-	w.put(w.answer("p1", second, "approve"))
-	dir := t.TempDir()
-	var leaves bytes.Buffer
-	for _, e := range w.log {
-		leaves.Write(e.AppendLeaf(nil, e.At))
-		leaves.WriteByte('\n')
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "log"), leaves.Bytes(), 0o600))
-	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReplayInAnotherProcess$")
-	other.Env = append(os.Environ(), logFile+"="+dir)
-	if out, err := other.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	got, err := os.ReadFile(filepath.Join(dir, "state"))
-	must(t, err)
-	if !bytes.Equal(got, w.snapshot()) {
-		t.Fatal("another process makes another state of the same log")
-	}
-}
-
-func replay(t *testing.T, dir string) {
-	t.Helper()
-	leaves, err := os.ReadFile(filepath.Join(dir, "log"))
-	must(t, err)
-	s := NewState(origin)
-	for leaf := range bytes.Lines(leaves) {
-		e, at, err := entry.DecodeLeaf(bytes.TrimSuffix(leaf, []byte("\n")))
-		must(t, err)
-		must(t, s.Admit(e, s.Size(), at))
-		s.Apply(e, s.Size(), at)
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "state"), snapshot(t, s), 0o600))
 }
