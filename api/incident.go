@@ -133,7 +133,7 @@ type PlanMember struct {
 	Progress     entry.Progress  `json:"progress"`
 	Drain        bool            `json:"drain,omitzero" doc:"whether its agent has to make it final first"`
 	Direct       bool            `json:"direct" doc:"whether hard dependencies alone lead to it (SCO-1)"`
-	Rule         string          `json:"rule" enum:"seed,dependent,line,in-force" doc:"why it is a member"`
+	Rule         string          `json:"rule" enum:"seed,dependent,line" doc:"why it is a member"`
 	From         entry.Ref       `json:"from" doc:"the execution that leads to it; itself for a seed"`
 	CostMicroUSD int64           `json:"cost_micro_usd"`
 	Result       entry.Result    `json:"result,omitempty" doc:"absent: none yet"`

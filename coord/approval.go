@@ -227,7 +227,7 @@ func (s *State) dispose(list []entry.Disposition, index uint64) {
 
 // admitOverride is who may stop an incident: an operator, or approvers together.
 func (s *State) admitOverride(d *decisionOf) error {
-	if d.inc.force.overridden {
+	if d.inc.force.override != 0 {
 		return conflict("act", "incident %d is overridden already", d.inc.opened)
 	}
 	if d.has(entry.RoleOperator) {
@@ -250,7 +250,7 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 			return
 		}
 	}
-	f.overridden = true
+	f.override = index
 	for i := range f.members {
 		if m := &f.members[i]; m.result == "" {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)

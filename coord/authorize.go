@@ -192,13 +192,23 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	old := d.inc.force
 	f := &force{
 		decided: as, epoch: d.Epoch, first: as.index, decisions: []uint64{as.index}, expMax: as.exp, deadline: d.DeadlineAt,
-		pin: d.Pin.Size, unfounded: a.unfounded, review: a.plan.Review, passed: a.plan.Through(),
+		pin: d.Pin.Size, unfounded: a.unfounded, review: a.plan.Review, approvals: slices.Sorted(slices.Values(d.Approvals)),
+	}
+	if len(f.approvals) > 0 {
+		f.proposal = d.inc.proposal.index
 	}
 	if old != nil {
 		f.first, f.decisions, f.expMax = old.first, append(slices.Clone(old.decisions), as.index), max(old.expMax, as.exp)
 	}
+	seeds := s.named(a)
 	for i := range a.plan.Members {
-		f.members = append(f.members, s.memberOf(old, &a.plan.Members[i], as.index, d.now))
+		m := s.memberOf(old, &a.plan.Members[i], as.index, d.now)
+		m.why = reasonOf(old, seeds, &a.plan.Members[i])
+		f.members = append(f.members, m)
+	}
+	for i := range a.plan.Passed {
+		m := &a.plan.Passed[i]
+		f.passed = append(f.passed, passed{m.Exec, reasonOf(old, seeds, m)})
 	}
 	for _, other := range a.merges {
 		s.incidents[other].into = d.inc.opened
@@ -218,6 +228,48 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	d.inc.overrides = nil
 	s.link(f)
 	s.begin(f, as.index, d.now)
+}
+
+// named returns the signals that make executions seeds, by number: of each one
+// that names it, rather than one whose range reaches it.
+func (s *State) named(a *assessment) map[uint32]uint32 {
+	seeds := map[uint32]uint32{}
+	for _, ranges := range []bool{false, true} {
+		for _, n := range a.signals {
+			if slices.Contains(a.unfounded, s.signals[n].index) {
+				continue
+			}
+			execs := []uint32{s.signals[n].subject}
+			if ranges {
+				execs = s.seeds(nil, []uint32{n}, nil)
+			}
+			for _, exec := range execs {
+				if _, known := seeds[exec]; !known {
+					seeds[exec] = n
+				}
+			}
+		}
+	}
+	return seeds
+}
+
+// reasonOf returns why an execution is in a plan. What the plan before had, as
+// a member or on the way to one, keeps the signal that it had.
+func reasonOf(old *force, seeds map[uint32]uint32, planned *scope.Member) reason {
+	why := reason{Why: planned.Why}
+	if planned.Why.Rule != scope.Seed {
+		return why
+	}
+	why.signal = seeds[planned.Exec]
+	if old == nil {
+		return why
+	}
+	if was, ok := old.find(planned.Exec); ok {
+		why.signal = was.why.signal
+	} else if i, ok := old.findPassed(planned.Exec); ok {
+		why.signal = old.passed[i].why.signal
+	}
+	return why
 }
 
 // mergeSignals joins two ascending lists.

@@ -196,12 +196,12 @@ func ExampleState_Preview() {
 	// booker: cancels the hotel before the flight
 	// refused: state-conflict: compensates.exec: what depends on booker#hotel, or its own drain, comes first (wait until it is released)
 	// everybody: in order
-	//   planner#other      restore      in-force    restored
-	//   writer#mail        residual     in-force    irrevocable
-	//   writer#summary     none         in-force    not_executed
-	//   booker#flight      compensate   in-force    compensated
-	//   booker#hotel       compensate   in-force    compensated
-	//   planner#itinerary  restore      in-force    restored
+	//   planner#other      restore      line        restored
+	//   writer#mail        residual     dependent   irrevocable
+	//   writer#summary     none         dependent   not_executed
+	//   booker#flight      compensate   dependent   compensated
+	//   booker#hotel       compensate   dependent   compensated
+	//   planner#itinerary  restore      seed        restored
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: record, PARTIAL, 2 restored, 2 compensated, 1 not executed, 1 irrevocable
 }

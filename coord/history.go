@@ -95,7 +95,7 @@ func (s *State) Commands(agent entry.Principal) (list []Command) {
 	}
 	for _, of := range s.usage[number].incidents {
 		inc := s.incidents[of]
-		if inc.state != Authorized || inc.force.overridden || s.void(&inc.force.decided) {
+		if inc.state != Authorized || inc.force.override != 0 || s.void(&inc.force.decided) {
 			continue
 		}
 		for i := range inc.force.members {

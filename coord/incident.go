@@ -92,24 +92,39 @@ type approval struct {
 // its members.
 type force struct {
 	decided
-	epoch      int64
-	first      uint64   // index of the authorize
-	decisions  []uint64 // it and the amends
-	expMax     int64    // the latest exp among them
-	deadline   int64
-	overridden bool
-	pin        uint64   // the decision rests on the signals before it
-	unfounded  []uint64 // indexes of the signals it does not believe
-	review     []uint32 // soft dependents of members, ascending
-	members    []member // descending by exec, as in the plan
-	passed     []uint32 // undone before, that the walk went through: descending
+	epoch     int64
+	first     uint64   // index of the authorize
+	decisions []uint64 // it and the amends
+	expMax    int64    // the latest exp among them
+	deadline  int64
+	override  uint64   // index of what withheld what was left; 0: nothing did
+	proposal  uint64   // index of what people approved; 0: the coordinator decided alone
+	approvals []uint64 // indexes, ascending
+	pin       uint64   // the decision rests on the signals before it
+	unfounded []uint64 // indexes of the signals it does not believe
+	review    []uint32 // soft dependents of members, ascending
+	members   []member // descending by exec, as in the plan
+	passed    []passed // undone before, that the walk went through: descending by exec
 
 	order
+}
+
+// reason is why an execution is in a plan in force, since it first was.
+type reason struct {
+	scope.Why
+	signal uint32 // of a seed: the number of the one that names it
+}
+
+// passed is an execution that was undone before and leads to members.
+type passed struct {
+	exec uint32
+	why  reason
 }
 
 // member is a member of a plan in force.
 type member struct {
 	exec       uint32
+	why        reason
 	method     scope.Method
 	checkpoint uint32 // 1 + the one to restore; 0: none
 	direct     bool
@@ -166,6 +181,11 @@ func (f *force) find(exec uint32) (*member, bool) {
 		return nil, false
 	}
 	return &f.members[i], true
+}
+
+// findPassed returns where an execution stands that was undone before.
+func (f *force) findPassed(exec uint32) (int, bool) {
+	return slices.BinarySearchFunc(f.passed, exec, func(p passed, exec uint32) int { return cmp.Compare(exec, p.exec) })
 }
 
 // concerns reports whether an execution is a subject of the incident or a

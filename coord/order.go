@@ -23,11 +23,10 @@ func (s *State) link(f *force) {
 	i, j := 0, 0
 	passed := f.passed
 	for i < len(f.members) || j < len(passed) { // descending: children first
-		if j < len(passed) && (i == len(f.members) || passed[j] > f.members[i].exec) {
-			if _, member := f.find(passed[j]); !member {
-				f.through[passed[j]] = s.openChildren(passed[j], open)
-				open[passed[j]] = f.through[passed[j]] > 0
-			}
+		if j < len(passed) && (i == len(f.members) || passed[j].exec > f.members[i].exec) {
+			exec := passed[j].exec
+			f.through[exec] = s.openChildren(exec, open)
+			open[exec] = f.through[exec] > 0
 			j++
 			continue
 		}

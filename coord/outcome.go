@@ -173,7 +173,7 @@ func (s *State) admitCompensation(x *entry.Execution, now int64) error {
 	}
 	f := inc.force
 	switch {
-	case inc.state != Authorized || f.overridden || s.void(&f.decided):
+	case inc.state != Authorized || f.override != 0 || s.void(&f.decided):
 		return conflict("compensates", "no decision is in force for incident %d", inc.opened)
 	case c.Decision != s.logRef(f.index):
 		return conflict("compensates.decision", "entry %d is not the decision in force, which is entry %d", c.Decision.Index, f.index)

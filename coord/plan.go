@@ -111,7 +111,7 @@ func (f *force) meets(p *scope.Plan) bool {
 func (s *State) request(inc *incident, signals []uint32, unfounded []uint64, until int64) scope.Request {
 	r := scope.Request{Seeds: s.seeds(nil, signals, unfounded), UsableUntil: until}
 	if inc.force != nil {
-		r.Kept = inc.force.plan()
+		r.Kept, r.Passed = inc.force.plan(), inc.force.before()
 	}
 	return r
 }
@@ -139,10 +139,18 @@ func (f *force) plan() []scope.Member {
 	kept := make([]scope.Member, len(f.members))
 	for i := range f.members {
 		m := &f.members[i]
-		kept[i] = scope.Member{Exec: m.exec, Method: m.method, Checkpoint: m.checkpoint, Direct: m.direct,
-			Why: scope.Why{Rule: scope.InForce, From: m.exec}}
+		kept[i] = scope.Member{Exec: m.exec, Method: m.method, Checkpoint: m.checkpoint, Direct: m.direct, Why: m.why.Why}
 	}
 	return kept
+}
+
+// before returns what was undone before and leads to members.
+func (f *force) before() []scope.Member {
+	list := make([]scope.Member, len(f.passed))
+	for i := range f.passed {
+		list[i] = scope.Member{Exec: f.passed[i].exec, Why: f.passed[i].why.Why}
+	}
+	return list
 }
 
 // blast counts what a plan touches.

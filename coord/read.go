@@ -126,7 +126,7 @@ type MemberView struct {
 	Due      int64 // when its time is over, Unix milliseconds
 }
 
-var rules = []string{"seed", "dependent", "line", "in-force"}
+var rules = []string{"seed", "dependent", "line"}
 
 // Incidents returns up to limit incidents from the id before on, the newest
 // first; before 0 is the newest of all.
@@ -187,7 +187,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	if f := inc.force; f != nil {
 		_, tally := f.verdict()
 		v.Decision = &DecisionView{
-			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.overridden,
+			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.override != 0,
 			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: len(f.review), Decisions: f.decisions,
 		}
 	}

@@ -224,7 +224,7 @@ func TestOverride(t *testing.T) {
 	w.put(x)
 	w.put(w.step(x, entry.Dispatched))
 	w.decide("p1", entry.ActOverride, id)
-	if w.incident(id).force.overridden {
+	if w.incident(id).force.override != 0 {
 		t.Fatal("one approver overrides")
 	}
 	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "iss")

@@ -157,7 +157,9 @@ func (p *passage) force(s *State, f *force) {
 	ascending(p, &f.decisions, s.size)
 	instant(p, &f.expMax)
 	instant(p, &f.deadline)
-	flag(p, &f.overridden)
+	number(p, &f.override, s.size)
+	number(p, &f.proposal, s.size)
+	ascending(p, &f.approvals, s.size)
 	number(p, &f.pin, s.size+1)
 	ascending(p, &f.unfounded, s.size)
 	ascending(p, &f.review, uint64(s.graph.Size()))
@@ -168,13 +170,31 @@ func (p *passage) force(s *State, f *force) {
 		p.member(s, m)
 	})
 	below = uint64(s.graph.Size())
-	list(p, &f.passed, below, func(exec *uint32) {
-		number(p, exec, below)
-		below = uint64(*exec)
+	list(p, &f.passed, below, func(one *passed) {
+		number(p, &one.exec, below)
+		below = uint64(one.exec)
+		p.reason(s, one.exec, &one.why)
 	})
 }
 
+// reason passes why an execution is in a plan: of a seed its signal, else where
+// the step comes from.
+func (p *passage) reason(s *State, exec uint32, why *reason) {
+	number(p, &why.Rule, uint64(scope.Rollback)+1)
+	if why.Rule == scope.Seed {
+		why.From = exec
+		number(p, &why.signal, uint64(len(s.signals)))
+		return
+	}
+	number(p, &why.From, uint64(s.graph.Size()))
+	if why.Rule == scope.Rollback {
+		number(p, &why.By, uint64(s.graph.Size())+1)
+		number(p, &why.Checkpoint, uint64(s.graph.Checkpoints())+1)
+	}
+}
+
 func (p *passage) member(s *State, m *member) {
+	p.reason(s, m.exec, &m.why)
 	number(p, &m.method, uint64(len(methods)))
 	number(p, &m.checkpoint, uint64(s.graph.Checkpoints())+1)
 	flag(p, &m.direct)

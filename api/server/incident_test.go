@@ -32,7 +32,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 	}
 	plan := value[api.Plan](c.node, path+"/plan")
 	if plan.Decision != authorized.Decision.Ref.Index || plan.Asks != nil || len(plan.Members) != 4 || plan.Members[1].Method != entry.MethodCompensate ||
-		!plan.Members[1].Released || plan.Members[1].Result != "" || plan.Members[0].Result != entry.NotExecuted || plan.Members[0].Rule != "in-force" {
+		!plan.Members[1].Released || plan.Members[1].Result != "" || plan.Members[0].Result != entry.NotExecuted || plan.Members[0].Rule != "dependent" {
 		t.Fatalf("%+v", plan)
 	}
 	checkScope(t, plan)

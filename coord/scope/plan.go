@@ -25,8 +25,9 @@ type Request struct {
 	// must last to be usable.
 	UsableUntil int64
 	// Kept is the plan in force, whose members stay in the new one as they
-	// stand (SCO-5); empty unless it is amended.
-	Kept []Member
+	// stand, with why they are in it (SCO-5); empty unless it is amended. Passed
+	// is what was undone before and leads to them, descending.
+	Kept, Passed []Member
 }
 
 // Plan is what a rollback undoes.
@@ -40,8 +41,9 @@ type Plan struct {
 	// those undeclared.
 	Irrevocable, Undeclared int
 
-	// through is what was undone before and leads to members, descending.
-	through []Member
+	// Passed is what was undone before and leads to members, descending: with
+	// Why, and without a method.
+	Passed []Member
 }
 
 // Member is an execution that must be undone.
@@ -61,17 +63,20 @@ type Member struct {
 type Why struct {
 	Rule Rule
 	From uint32 // the execution that it comes from; of a seed, its own number
+	// Of Rollback: By is 1 + the reversible execution that takes the line back,
+	// 0 if From does; Checkpoint is 1 + the one that it goes back to, 0 if there
+	// is none.
+	By, Checkpoint uint32
 }
 
 // Rule is what makes an execution a member.
 type Rule uint8
 
-// The rules. A chain of steps ends at one by Seed or InForce.
+// The rules. A chain of steps begins with one by Seed.
 const (
 	Seed      Rule = iota // SCO-3: a signal names it
 	Dependent             // SCO-1: it depends hard on From
-	Rollback              // SCO-2: From takes the line of both back
-	InForce               // SCO-5: the plan in force has it
+	Rollback              // SCO-2: the line of both goes back to before From
 )
 
 // Find returns the member that an execution is, if it is one.
@@ -113,7 +118,8 @@ type walk struct {
 // rollback is how far a line goes back, as far as is known.
 type rollback struct {
 	least   uint64 // below which index its checkpoint must lie: the least start of its members
-	back    bool   // whether it goes back at all: something is to be restored
+	from    uint32 // the member that starts there
+	by      uint32 // 1 + the member by which it goes back: the first to be restored; 0: it does not
 	entered bool   // whether its unfinished executions were reached
 	whole   bool   // no checkpoint is usable: all of it was reached
 	next    uint32 // 1 + the checkpoint that it goes back to
@@ -125,30 +131,40 @@ type rollback struct {
 // of the graph), and the method of each member.
 func (g *Graph) Plan(r Request) *Plan {
 	w := &walk{g: g, until: r.UsableUntil, in: make(bitset, (g.Size()+63)/64), lines: map[uint32]*rollback{}}
-	for _, m := range r.Kept {
-		if !g.Node(m.Exec).Undone {
-			w.reach(m.Exec, Why{InForce, m.Exec})
-		}
-	}
+	w.kept(r.Kept, true)
 	for _, exec := range r.Seeds {
 		if g.Node(exec).Line != NoLine {
-			w.reach(exec, Why{Seed, exec})
+			w.reach(exec, Why{Rule: Seed, From: exec})
 		}
 	}
-	dependents, direct := 0, 0
-	for settled := 0; ; settled++ {
-		for ; dependents < len(w.order); dependents++ {
-			w.dependents(w.order[dependents].exec)
-		}
-		if settled == 0 {
-			direct = dependents
-		}
-		if settled == len(w.order) {
+	direct := w.close(0)
+	w.kept(r.Kept, false)
+	for settled, closed := 0, direct; ; settled++ {
+		if closed = w.close(closed); settled == closed {
 			break
 		}
 		w.settle(w.order[settled].exec)
 	}
-	return w.plan(direct, r.Kept)
+	return w.plan(direct, r)
+}
+
+// kept reaches what stays of the plan in force, the direct members of it or the
+// others.
+func (w *walk) kept(members []Member, direct bool) {
+	for i := range members {
+		if m := &members[i]; m.Direct == direct && !w.g.Node(m.Exec).Undone {
+			w.reach(m.Exec, m.Why)
+		}
+	}
+}
+
+// close is SCO-1 for what was reached from a place in order on. It returns how
+// many that leaves.
+func (w *walk) close(from int) int {
+	for ; from < len(w.order); from++ {
+		w.dependents(w.order[from].exec)
+	}
+	return from
 }
 
 func (w *walk) reach(exec uint32, why Why) {
@@ -165,7 +181,7 @@ func (w *walk) dependents(exec uint32) {
 		e := w.g.edges.At(next - 1)
 		switch {
 		case e.parent&1 == 0:
-			w.reach(e.child, Why{Dependent, exec})
+			w.reach(e.child, Why{Rule: Dependent, From: exec})
 		case !x.Undone:
 			w.soft = append(w.soft, e.child)
 		}
@@ -182,12 +198,16 @@ func (w *walk) settle(exec uint32) {
 	line := w.g.lines.At(x.Line)
 	r := w.lines[x.Line]
 	if r == nil {
-		r = &rollback{least: x.Started, next: line.checkpoint, final: line.final}
+		r = &rollback{least: x.Started, from: exec, next: line.checkpoint, final: line.final}
 		w.lines[x.Line] = r
 	}
-	r.least = min(r.least, x.Started)
-	r.back = r.back || x.restorable()
-	if !r.back || r.whole {
+	if x.Started < r.least {
+		r.least, r.from = x.Started, exec
+	}
+	if r.by == 0 && x.restorable() {
+		r.by = exec + 1
+	}
+	if r.by == 0 || r.whole {
 		return
 	}
 	for r.next != 0 && !w.usable(r) {
@@ -195,10 +215,10 @@ func (w *walk) settle(exec uint32) {
 	}
 	if r.next == 0 {
 		r.whole = true
-		w.whole(line, exec)
+		w.whole(line, r)
 		return
 	}
-	w.goBack(line, r, exec)
+	w.goBack(line, r)
 }
 
 // usable reports whether the line may go back to r.next.
@@ -208,12 +228,12 @@ func (w *walk) usable(r *rollback) bool {
 }
 
 // goBack reaches what the line did since the checkpoint.
-func (w *walk) goBack(line *Line, r *rollback, cause uint32) {
+func (w *walk) goBack(line *Line, r *rollback) {
 	if !r.entered {
 		r.entered = true
 		for next := line.open; next != 0; {
 			if x := w.g.nodes.At(next - 1); x.Started != 0 && !x.Undone {
-				w.reach(next-1, Why{Rollback, cause})
+				w.reach(next-1, Why{Rule: Rollback, From: r.from})
 			}
 			next = w.g.nodes.At(next - 1).older
 		}
@@ -225,18 +245,18 @@ func (w *walk) goBack(line *Line, r *rollback, cause uint32) {
 			return
 		}
 		if !x.Undone && x.Progress != Cancelled {
-			w.reach(r.final-1, Why{Rollback, cause})
+			w.reach(r.final-1, Why{Rule: Rollback, From: r.from})
 		}
 		r.final = x.older
 	}
 }
 
 // whole reaches everything of a line that has nothing to go back to.
-func (w *walk) whole(line *Line, cause uint32) {
+func (w *walk) whole(line *Line, r *rollback) {
 	for next := line.newest; next != 0; {
 		x := w.g.nodes.At(next - 1)
 		if !x.Undone {
-			w.reach(next-1, Why{Rollback, cause})
+			w.reach(next-1, Why{Rule: Rollback, From: r.from})
 		}
 		next = x.before
 	}
@@ -270,22 +290,38 @@ func (w *walk) method(x *Node) (m Method, checkpoint uint32) {
 
 // plan makes the plan of what was reached, the first so many of it by SCO-1
 // alone.
-func (w *walk) plan(direct int, kept []Member) *Plan {
-	p := &Plan{Members: make([]Member, 0, len(w.order)+len(kept))}
+func (w *walk) plan(direct int, r Request) *Plan {
+	p := &Plan{Members: make([]Member, 0, len(w.order)+len(r.Kept))}
 	for _, i := range w.descending() {
 		to := w.order[i]
 		x := w.g.nodes.At(to.exec)
-		m := Member{Exec: to.exec, Why: to.why, Direct: int(i) < direct}
+		m := Member{Exec: to.exec, Why: w.why(x, to.why), Direct: int(i) < direct}
+		if old, passed := find(r.Passed, to.exec); passed {
+			m.Why = old.Why
+		}
 		if x.Undone {
-			p.through = append(p.through, m)
+			p.Passed = append(p.Passed, m)
 			continue
 		}
 		m.Method, m.Checkpoint = w.method(x)
 		p.Members = append(p.Members, m)
 	}
-	w.keep(p, kept)
+	w.keep(p, r)
 	w.count(p)
 	return p
+}
+
+// why completes the step that led to an execution by what became of its line.
+func (w *walk) why(x *Node, step Why) Why {
+	r := w.lines[x.Line]
+	if step.Rule != Rollback || r == nil {
+		return step
+	}
+	step.By, step.Checkpoint = r.by, r.next
+	if from := w.g.nodes.At(step.From); from.Effect == Reversible && from.Progress != Cancelled {
+		step.By = 0
+	}
+	return step
 }
 
 // descending returns the places in order of what was reached, the newest
@@ -303,17 +339,17 @@ func (w *walk) descending() []uint32 {
 	return places
 }
 
-// keep brings the members of the plan in force in as they stand. Only a line
-// that goes further back than before reopens its restores.
-func (w *walk) keep(p *Plan, kept []Member) {
+// keep brings the members of the plan in force in as they stand, and what leads
+// to them. Only a line that goes further back than before reopens its restores.
+func (w *walk) keep(p *Plan, r Request) {
 	known := p.Members
-	for _, old := range kept {
+	for _, old := range r.Kept {
 		m, found := find(known, old.Exec)
 		if !found { // it was undone
-			p.Members = append(p.Members, Member{Exec: old.Exec, Why: Why{InForce, old.Exec}})
+			p.Members = append(p.Members, Member{Exec: old.Exec})
 			m = &p.Members[len(p.Members)-1]
 		}
-		m.Method, m.Checkpoint, m.Direct = old.Method, old.Checkpoint, old.Direct
+		m.Method, m.Checkpoint, m.Direct, m.Why = old.Method, old.Checkpoint, old.Direct, w.further(old)
 		if old.Method == Restore {
 			w.reopen(m, w.g.nodes.At(old.Exec))
 		}
@@ -321,13 +357,33 @@ func (w *walk) keep(p *Plan, kept []Member) {
 	if len(p.Members) > len(known) {
 		slices.SortFunc(p.Members, descending)
 	}
+	passed := p.Passed
+	for _, old := range r.Passed {
+		if _, again := find(passed, old.Exec); !again {
+			p.Passed = append(p.Passed, old)
+		}
+	}
+	if len(r.Kept) > 0 {
+		p.Passed = slices.DeleteFunc(p.Passed, func(m Member) bool { _, member := p.Find(m.Exec); return member })
+		slices.SortFunc(p.Passed, descending)
+	}
+}
+
+// further returns why a member was in the plan in force, by the checkpoint that
+// its line goes back to now, if that is further.
+func (w *walk) further(old Member) Why {
+	x := w.g.nodes.At(old.Exec)
+	if r := w.lines[x.Line]; old.Why.Rule == Rollback && !x.Undone && r != nil && r.by != 0 {
+		old.Why.Checkpoint = min(old.Why.Checkpoint, r.next)
+	}
+	return old.Why
 }
 
 // reopen sets a kept restore back if its line goes further back. What was
 // restored stays so where there is nothing older to restore.
 func (w *walk) reopen(m *Member, x *Node) {
 	r := w.lines[x.Line]
-	if r == nil || !r.back || r.next >= m.Checkpoint || r.next == 0 && x.Undone {
+	if r == nil || r.by == 0 || r.next >= m.Checkpoint || r.next == 0 && x.Undone {
 		return
 	}
 	m.Checkpoint, m.Reopened = r.next, true
@@ -368,14 +424,6 @@ func (w *walk) count(p *Plan) {
 	}
 }
 
-// Through returns what was undone before and leads to members, descending.
-func (p *Plan) Through() (execs []uint32) {
-	for i := range p.through {
-		execs = append(execs, p.through[i].Exec)
-	}
-	return execs
-}
-
 // Chain returns the executions that lead from a seed to a member (AGT-3), the
 // seed first, each with the step that leads to it; nil if exec is no member.
 // What was undone before may stand between.
@@ -384,12 +432,12 @@ func (p *Plan) Chain(exec uint32) []Member {
 	m, ok := p.Find(exec)
 	for ok {
 		chain = append(chain, *m)
-		if m.Why.Rule == Seed || m.Why.Rule == InForce {
+		if m.Why.Rule == Seed {
 			break
 		}
 		from := m.Why.From
 		if m, ok = p.Find(from); !ok {
-			m, ok = find(p.through, from)
+			m, ok = find(p.Passed, from)
 		}
 	}
 	slices.Reverse(chain)

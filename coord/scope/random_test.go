@@ -261,7 +261,7 @@ func (h *history) checkChains(t *testing.T, p *Plan, seeds []int) {
 			case Dependent:
 				valid = valid && slices.Contains(x.parents, Parent{from, false})
 			case Rollback:
-				valid = valid && h.sameLine(int(step.Exec), int(from))
+				valid = valid && h.sameLine(int(step.Exec), int(from)) && h.takesBack(p, step)
 			default:
 				valid = false
 			}
@@ -270,4 +270,21 @@ func (h *history) checkChains(t *testing.T, p *Plan, seeds []int) {
 			}
 		}
 	}
+}
+
+// takesBack checks who takes the line of a member back, and where to.
+func (h *history) takesBack(p *Plan, m Member) bool {
+	by := &h.executions[m.Why.From]
+	if own := by.effect == Reversible && by.progress != Cancelled; own != (m.Why.By == 0) {
+		return false
+	} else if !own {
+		by = &h.executions[m.Why.By-1]
+	}
+	members := map[int]bool{}
+	for x := range set(p) {
+		members[int(x)] = true
+	}
+	c, back := h.goesBackTo(int(m.Exec), members, until)
+	return by.effect == Reversible && pastPlanned(by) && back && int(m.Why.Checkpoint) == c+1 &&
+		(c < 0 || h.checkpoints[c].index < h.executions[m.Why.From].started)
 }
