@@ -228,12 +228,12 @@ func (a *app) execute(ctx context.Context, r *run.Run, o *recoverOptions, origin
 // workersMax bounds how many cases are at work at a time.
 const workersMax = 1024
 
-// newRun puts a run together; clean removes what it needed for a while.
+// newRun puts a run together; clean removes what it needed for a while, and lets
+// others have its directory.
 func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean func(), err error) {
-	clean = func() {}
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {
-		return nil, clean, err
+		return nil, nil, err
 	}
 	r = &run.Run{
 		Batch:    run.Batch{Config: e.Config, Workers: o.workers, Neighbours: run.Neighbours(e.Policy)},
@@ -242,27 +242,38 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 	}
 	if o.baseline != "" {
 		if r.Baseline, err = a.baseline(o.baseline); err != nil {
-			return nil, clean, err
+			return nil, nil, err
 		}
 	}
 	regular, err := regularInput("--scenario", o.scenario)
 	switch {
 	case err != nil:
-		return nil, clean, err
+		return nil, nil, err
 	case !regular && o.resume:
-		return nil, clean, usage("--resume reads the scenario again: pass the file in --out that it was kept in")
+		return nil, nil, usage("--resume reads the scenario again: pass the file in --out that it was kept in")
+	}
+	var undo []func()
+	clean = func() {
+		for _, f := range undo {
+			f()
+		}
 	}
 	if err := a.openDir(r, o); err != nil {
-		return nil, clean, err
+		return nil, nil, err
+	}
+	if r.Dir != nil {
+		undo = append(undo, func() { _ = r.Dir.Close() }) // the end of the process closes it, too
 	}
 	if regular {
 		r.Scenario, err = filepath.Abs(o.scenario)
 	} else {
-		r.Scenario, clean, err = a.spool(ctx, o)
+		var remove func()
+		r.Scenario, remove, err = a.spool(ctx, o)
+		undo = append(undo, remove)
 	}
 	if err != nil {
 		clean()
-		return nil, func() {}, err
+		return nil, nil, err
 	}
 	if e.mode == run.ModeLive {
 		r.Instance = r.ID // so that a run that goes on repeats no effect
@@ -276,8 +287,7 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 		return nil
 	}
 	if !o.resume {
-		r.Dir, err = run.CreateDir(o.out)
-		if errors.Is(err, run.ErrUsed) {
+		if r.Dir, err = run.CreateDir(o.out); errors.Is(err, run.ErrUsed) {
 			return withExit(exitConflict, err)
 		}
 		return output(o.out, err)
@@ -286,7 +296,9 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 		return err
 	}
 	before, err := r.Dir.Info()
-	r.ID = before.Run
+	if r.ID = before.Run; err != nil {
+		err = errors.Join(err, r.Dir.Close())
+	}
 	return err
 }
 

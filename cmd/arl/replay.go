@@ -58,6 +58,9 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 	}
 	fields := []field{{"match", string(c.Match)}, {"cases", fmt.Sprint(c.Cases)}}
 	if c.Match == run.Diverged {
+		if c.Trace != "" {
+			fields = append(fields, field{"trace", string(c.Trace)})
+		}
 		fields = append(fields, field{"file", c.File}, field{"case", c.Case}, field{"field", c.Field},
 			field{"recorded", c.Recorded}, field{"recomputed", c.Recomputed})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
 	"recoveryledger/coord/recovery"
@@ -92,9 +93,10 @@ type Info struct {
 	Ledger    string `json:"ledger,omitzero"` // origin
 }
 
-// Dir is the directory of a run.
+// Dir is the directory of a run. Nobody else runs in it until it is closed.
 type Dir struct {
 	path   string
+	lock   *flock.Flock
 	traces *os.File
 	record *os.File // nil: nothing is recorded
 	out    bufio.Writer
@@ -104,27 +106,57 @@ type Dir struct {
 // ErrUsed reports a directory that holds another run.
 var ErrUsed = errors.New("run: the directory holds a run")
 
-// CreateDir makes the directory of a new run. One that holds a run is ErrUsed,
-// and so is one with any file that a run would go on with or be taken for.
-// run.json alone is none: a run that never began leaves it.
-func CreateDir(path string) (*Dir, error) {
-	for _, name := range []string{ConfigFile, TracesFile, ReportFile, SummaryFile, RecordFile, "receipts.ndjson"} {
-		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
-			return nil, fmt.Errorf("%w: %s has %s; go on with it by --resume, or choose another directory", ErrUsed, path, name)
-		}
+// lockFile keeps a second run out of the directory.
+const lockFile = ".lock"
+
+// openDir takes the directory, or says that another process has it.
+func openDir(path string) (*Dir, error) {
+	d := &Dir{path: path, lock: flock.New(filepath.Join(path, lockFile))}
+	switch locked, err := d.lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("run: %w", err)
+	case !locked:
+		return nil, fmt.Errorf("%w: another process runs in %s; wait for its end, or choose another directory", ErrUsed, path)
 	}
+	return d, nil
+}
+
+// Close lets others have the directory.
+func (d *Dir) Close() error {
+	if err := d.lock.Close(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
+// CreateDir makes the directory of a new run. One that holds a run is ErrUsed,
+// and so is one with any file that a run would go on with or be taken for, and
+// one in which a run is on its way. run.json alone is none: a run that never
+// began leaves it.
+func CreateDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	return &Dir{path: path}, nil
+	d, err := openDir(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{ConfigFile, TracesFile, ReportFile, SummaryFile, RecordFile, "receipts.ndjson"} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			used := fmt.Errorf("%w: %s has %s; go on with it by --resume, or choose another directory", ErrUsed, path, name)
+			return nil, errors.Join(used, d.Close())
+		}
+	}
+	return d, nil
 }
 
-// ResumeDir opens the directory of a run that did not come to its end.
+// ResumeDir opens the directory of a run that did not come to its end. It is
+// ErrUsed while one is on its way there.
 func ResumeDir(path string) (*Dir, error) {
 	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err != nil {
 		return nil, fmt.Errorf("run: %s holds no run: %w", path, err)
 	}
-	return &Dir{path: path}, nil
+	return openDir(path)
 }
 
 // configure writes the configuration, or compares it with that of the run that
@@ -220,6 +252,15 @@ func (d *Dir) add(done *Done) error {
 		return fmt.Errorf("run: write record: %w", err)
 	}
 	return nil
+}
+
+// recordDigest is the digest of all that was recorded.
+func (d *Dir) recordDigest() (string, error) {
+	if err := d.also.Flush(); err != nil {
+		return "", fmt.Errorf("run: write record: %w", err)
+	}
+	recorded, _, err := digestFile(d.file(RecordFile))
+	return recorded, err
 }
 
 // finish makes the traces durable and writes the report.

@@ -244,19 +244,26 @@ func TestSimulated(t *testing.T) {
 // An outcome model that is wrong is named with its field.
 func TestOutcomeModelMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "holds 0 lines",
-		"outcomes: []":                       "holds 0 lines",
-		"outcomes: [{success: 1}]":           "is no member",
-		"outcomes: [{success_ppm: 0.5}]":     "not an integer",
-		"outcomes: [{success_ppm: -1}]":      "is -1",
-		"outcomes: [{success_ppm: 1000001}]": "is 1000001",
-		"a: &a [1]\noutcomes: *a":            "an anchor, alias or tag",
-		"outcomes: [{cost_micro_usd: -5}]":   "is -5",
-		strings.Repeat("#", modelBytesMax+1): "has more than",
+		"":             "holds 0 outcomes",
+		"outcomes: []": "line 1: field /outcomes: holds 0 outcomes",
+		"outcomes:\n- {class: unknown}\n- success: 1":           "line 3: field /outcomes/1/success: is no member of an outcome model",
+		"outcomes:\n-\n  class: tool\n  success_ppm: 0.5":       "line 4: field /outcomes/0/success_ppm: holds 0.5 and not an integer",
+		"outcomes: [{success_ppm: -1}]":                         "line 1: field /outcomes/0/success_ppm: is -1",
+		"outcomes: [{success_ppm: 1000001}]":                    "is 1000001",
+		"a: &a [1]\noutcomes: *a":                               "line 1: has \"&\", an anchor, alias or tag",
+		"outcomes: [{cost_micro_usd: -5}]":                      "is -5",
+		"outcomes:\n- class: capacty":                           `line 2: field /outcomes/0/class: is "capacty" (malformed); write transient, capacity, request, `,
+		"outcomes:\n- class: tool\n- strategy: retri":           `line 3: field /outcomes/1/strategy: is "retri" (malformed); write retry, retry_altered, fallback_model, `,
+		"outcomes: [{strategy: reconcile}]":                     `is "reconcile"`,
+		"outcomes: [{strategy: retry_altered, variant: start}]": `field /outcomes/0/variant: is "start" (malformed); write reflect, repair_args, `,
+		"outcomes: [{strategy: state_reset, variant: reflect}]": `is "reflect" (malformed); write context, start, progress, verified`,
+		"outcomes: [{code: a b}]":                               "field /outcomes/0/code",
+		"outcomes:\n  - {class: tool\n":                         "model.yaml: line 2: is no outcome model: ",
+		strings.Repeat("#", modelBytesMax+1):                    "has more than",
 	} {
 		_, err := ParseOutcomeModel("model.yaml", []byte(text))
 		var wrong *Error
-		if !errors.As(err, &wrong) || wrong.File != "model.yaml" || wrong.Remedy == "" || !strings.Contains(wrong.Detail, want) {
+		if !errors.As(err, &wrong) || wrong.File != "model.yaml" || wrong.Remedy == "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}

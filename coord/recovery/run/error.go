@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
 
 	"recoveryledger/ledger/entry"
 )
@@ -96,4 +99,41 @@ func typeName(t reflect.Type) string {
 	default:
 		return "an object"
 	}
+}
+
+// notYAML turns an error of the YAML decoder into one that names the line.
+func notYAML(err error, what, remedy string) *Error {
+	wrong := malformed("", what+": "+cut(err.Error(), toolMax), remedy)
+	if at, ok := errors.AsType[yaml.Error](err); ok {
+		wrong.Detail = what + ": " + cut(at.GetMessage(), toolMax)
+		if token := at.GetToken(); token != nil && token.Position != nil {
+			wrong.Line = token.Position.Line
+		}
+	}
+	return wrong
+}
+
+// lineInYAML is the line of the value at a JSON pointer, or of the innermost one
+// on the way to it that is there; 0: there is none.
+func lineInYAML(document []byte, field string) int {
+	file, err := parser.ParseBytes(document, 0)
+	if err != nil {
+		return 0
+	}
+	line, path := 0, new(yaml.PathBuilder).Root()
+	for token := range jsontext.Pointer(field).Tokens() {
+		if at, err := strconv.ParseUint(token, 10, 32); err == nil {
+			path = path.Index(uint(at))
+		} else {
+			path = path.Child(token)
+		}
+		node, err := path.Build().FilterFile(file)
+		if err != nil {
+			break
+		}
+		if at := node.GetToken(); at != nil && at.Position != nil {
+			line = at.Position.Line
+		}
+	}
+	return line
 }

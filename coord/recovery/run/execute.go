@@ -282,6 +282,12 @@ func (x *execution) take(ctx context.Context, done *Done) error {
 
 // finish writes the report, and closes the run in the ledger if it is whole.
 func (x *execution) finish(ctx context.Context) (Report, error) {
+	if x.Dir != nil && x.recorded {
+		var err error
+		if x.subject.RecordDigest, err = x.Dir.recordDigest(); err != nil {
+			return Report{}, err
+		}
+	}
 	report, err := x.tally.Report(x.subject)
 	if err != nil {
 		return report, err

@@ -24,6 +24,7 @@ func newTestRun(tb testing.TB, scenario, dir string) *Run {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { _ = d.Close() }) // it may be closed
 	return &Run{Batch: *defaultBatch(), Scenario: path, Mode: ModeRecorded, Dir: d, ID: "test"}
 }
 
@@ -62,8 +63,17 @@ func TestInterruptAndResume(t *testing.T) {
 		if log.ends != 0 || len(log.attempts) != int(report.Total) {
 			t.Errorf("after %d: closed %d times, %d attempts of %d cases", after, log.ends, len(log.attempts), report.Total)
 		}
+		if _, err := ResumeDir(dir); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "another process runs in") {
+			t.Errorf("a run that goes on beside it: %v", err)
+		}
+		if err := r.Dir.Close(); err != nil {
+			t.Fatal(err)
+		}
 		if r.Dir, err = ResumeDir(dir); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := CreateDir(dir); !errors.Is(err, ErrUsed) {
+			t.Errorf("a new run beside it: %v", err)
 		}
 		log.cancel = func() {}
 		if _, err = r.Do(t.Context()); err != nil {

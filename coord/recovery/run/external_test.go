@@ -105,6 +105,27 @@ func TestExternalRunReplays(t *testing.T) {
 	if err != nil || c.Match != Matches || c.Cases != 100 || asked != before {
 		t.Errorf("replay %+v after %d more questions: %v", c, asked-before, err)
 	}
+
+	// The record is what was answered: an edited one is another.
+	path := filepath.Join(dir, RecordFile)
+	text, err := os.ReadFile(path)
+	if err != nil || report.RecordDigest != digest(string(text)) {
+		t.Fatalf("record digest %s, %v", report.RecordDigest, err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(text, []byte(`"task_type":"`), []byte(`"task_type":"x`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err = Replay(t.Context(), dir, ReplayOptions{})
+	if err != nil || c.Match != NotComparable || !strings.Contains(c.Reason, "recorded.ndjson changed: the run was made of sha256:") {
+		t.Errorf("replay of an edited record: %+v, %v", c, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	c, err = Replay(t.Context(), dir, ReplayOptions{})
+	if err != nil || c.Match != NotComparable || !strings.HasSuffix(c.Reason, "recorded.ndjson is no longer there") {
+		t.Errorf("replay without a record: %+v, %v", c, err)
+	}
 }
 
 // A program is asked with a question on its standard input; what is no action is

@@ -6,6 +6,9 @@ import "context"
 // about the line is an [*Error] without file and line.
 func (b *Batch) Line(ctx context.Context, line []byte) (*Done, error) {
 	c, wrong := decodeCase(line)
+	if wrong == nil {
+		wrong = b.check(&c)
+	}
 	if wrong != nil {
 		return nil, wrong
 	}

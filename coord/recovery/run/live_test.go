@@ -377,7 +377,7 @@ func TestLiveProbe(t *testing.T) {
 // A configuration that cannot be used is refused.
 func TestLiveMisconfigured(t *testing.T) {
 	for doc, want := range map[string]string{
-		"models: {m: {base_url: nowhere}}":                                      "/models/m/base_url: \"nowhere\" is no address",
+		"models: {m: {base_url: nowhere}}":                                      "live.yaml: line 1: field /models/m/base_url: \"nowhere\" is no address",
 		"models: {m: {base_url: \"http://a:b@c\"}}":                             "/models/m/base_url: holds a password",
 		"default_model: m":                                                      "/default_model: \"m\" is none of the models",
 		"tools: {t: {}}":                                                        "/tools/t: has not one of url and command",

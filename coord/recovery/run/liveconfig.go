@@ -101,18 +101,12 @@ func DecodeLive(name string, doc []byte) (*LiveConfig, error) {
 	}
 	var c LiveConfig
 	if err := yaml.UnmarshalWithOptions(doc, &c, yaml.Strict()); err != nil {
-		wrong := malformed("", "is no live configuration: "+cut(err.Error(), toolMax), "write models and tools as docs/scenario.md describes them")
+		wrong := notYAML(err, "is no live configuration", "write models and tools as docs/scenario.md describes them")
 		wrong.File = name
-		if at, ok := errors.AsType[yaml.Error](err); ok {
-			wrong.Detail = "is no live configuration: " + cut(at.GetMessage(), toolMax)
-			if token := at.GetToken(); token != nil && token.Position != nil {
-				wrong.Line = token.Position.Line
-			}
-		}
 		return nil, wrong
 	}
 	if wrong := c.check(); wrong != nil {
-		wrong.File = name
+		wrong.File, wrong.Line = name, lineInYAML(doc, wrong.Field)
 		return nil, wrong
 	}
 	return &c, nil

@@ -28,6 +28,18 @@ const (
 	NotComparable Match = "not_comparable"
 )
 
+// Misplaced is what is wrong with a trace that is not of the case whose turn it
+// is.
+type Misplaced string
+
+// How a trace is out of place: it is missing there, it stands there beside the
+// others, or it stands there instead of another.
+const (
+	Missing Misplaced = "missing"
+	Extra   Misplaced = "extra"
+	Another Misplaced = "another"
+)
+
 // Comparison is what a replay found.
 type Comparison struct {
 	Match Match `json:"match"`
@@ -35,12 +47,14 @@ type Comparison struct {
 	// Reason says why the two cannot be compared.
 	Reason string `json:"reason,omitzero"`
 	// The first difference: in which file, of which case, at which field (a JSON
-	// pointer), and what stands there. A side without the field is empty.
-	File       string `json:"file,omitzero"`
-	Case       string `json:"case,omitzero"`
-	Field      string `json:"field,omitzero"`
-	Recorded   string `json:"recorded,omitzero"`
-	Recomputed string `json:"recomputed,omitzero"`
+	// pointer), and what stands there. A side without the field is empty. Trace
+	// is set where traces of different cases stand at the same place.
+	Trace      Misplaced `json:"trace,omitzero"`
+	File       string    `json:"file,omitzero"`
+	Case       string    `json:"case,omitzero"`
+	Field      string    `json:"field,omitzero"`
+	Recorded   string    `json:"recorded,omitzero"`
+	Recomputed string    `json:"recomputed,omitzero"`
 }
 
 // ReplayOptions say what a replay is made with, where that is not what the
@@ -132,15 +146,16 @@ func (p *replay) incomparable() (reason string, err error) {
 	if got := p.policy.Hash(); got != p.report.PolicyDigest {
 		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.report.PolicyDigest, got), nil
 	}
+	what, want, remedy := "the scenario", p.report.ScenarioDigest, "; pass --scenario"
 	if p.snapshot.recorded() {
-		return "", nil
+		what, want, remedy = "the record", p.report.RecordDigest, ""
 	}
 	got, _, err := digestFile(p.scenario)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("the scenario %s is no longer there; pass --scenario", p.scenario), nil
-	case err == nil && got != p.report.ScenarioDigest:
-		return fmt.Sprintf("the scenario %s changed: the run was made of %s, it is %s", p.scenario, p.report.ScenarioDigest, got), nil
+		return fmt.Sprintf("%s %s is no longer there%s", what, p.scenario, remedy), nil
+	case err == nil && got != want:
+		return fmt.Sprintf("%s %s changed: the run was made of %s, it is %s", what, p.scenario, want, got), nil
 	}
 	return "", err
 }
@@ -177,7 +192,7 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 		return Comparison{}, err
 	}
 	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
-		ScenarioDigest: p.report.ScenarioDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline}
+		ScenarioDigest: p.report.ScenarioDigest, RecordDigest: p.report.RecordDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline}
 	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: scenario})
 	if err != nil || different != nil {
 		return p.found(different), err
@@ -187,12 +202,16 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 
 // traces compares the traces one by one, and returns the first difference.
 func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, scenario *countingReader) (*Comparison, error) {
+	var other *Comparison // a trace that is not of the case whose turn it was
 	for done, err := range p.batch().Run(ctx, p.scenario, scenario) {
 		if err != nil {
 			if over, err := p.reject(err); over || err != nil {
-				return nil, err
+				return other, err
 			}
 			continue
+		}
+		if other != nil {
+			return other.misplaced(recorded, done.ID)
 		}
 		line, err := recorded.ReadBytes('\n')
 		switch {
@@ -200,6 +219,10 @@ func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, scenario *c
 			return nil, nil // the run came no further
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("run: read traces: %w", err)
+		}
+		if id := caseOf(line); id != done.ID && (id != "" || len(line) == 0) {
+			other = &Comparison{Trace: Another, File: TracesFile, Case: done.ID, Field: "/case", Recorded: id, Recomputed: done.ID}
+			continue // the next case tells more
 		}
 		if want := string(done.Encoded) + "\n"; string(line) != want {
 			d := difference(line, done.Encoded)
@@ -214,16 +237,45 @@ func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, scenario *c
 			p.o.Progress(p.equal, p.report.Total)
 		}
 	}
+	if other != nil {
+		return other.misplaced(recorded, "")
+	}
 	extra, err := recorded.ReadBytes('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("run: read traces: %w", err)
 	}
 	if len(extra) > 0 {
-		d := difference(extra, nil)
-		d.File = TracesFile
-		return &d, nil
+		id := caseOf(extra)
+		return &Comparison{Trace: Extra, File: TracesFile, Case: id, Field: "/case", Recorded: id}, nil
 	}
 	return nil, nil
+}
+
+// misplaced finds out, from what stands behind it on both sides, how the trace of
+// another case came to stand there. No case is behind the last one.
+func (c *Comparison) misplaced(recorded *bufio.Reader, next string) (*Comparison, error) {
+	line, err := recorded.ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("run: read traces: %w", err)
+	}
+	switch behind := caseOf(line); {
+	case c.Recorded == "", c.Recorded == next && behind != c.Case:
+		c.Trace, c.Recorded = Missing, ""
+	case c.Recorded != next && behind == c.Case:
+		c.Trace, c.Case, c.Recomputed = Extra, c.Recorded, ""
+	}
+	return c, nil
+}
+
+// caseOf is the id of the case that a trace says it is of; empty: it says none.
+func caseOf(line []byte) string {
+	var head struct {
+		Case string `json:"case"`
+	}
+	if json.Unmarshal(line, &head) != nil {
+		return ""
+	}
+	return head.Case
 }
 
 // reject takes note of a line that the run passed over, too, or ended at.

@@ -31,7 +31,8 @@ type Report struct {
 	PolicyDigest   string      `json:"policy_digest"`
 	ScenarioDigest string      `json:"scenario_digest"`
 	Seed           int64       `json:"seed"`
-	RunRoot        merkle.Hash `json:"run_root"` // over the traces in scenario order
+	RecordDigest   string      `json:"record_digest,omitzero"` // of recorded.ndjson, where there is one
+	RunRoot        merkle.Hash `json:"run_root"`               // over the traces in scenario order
 
 	Cases
 	// RecoveryRatePPM is how many failing cases recovered, rounded down.
@@ -158,6 +159,7 @@ type Subject struct {
 	Seed           int64
 	ConfigDigest   string
 	ScenarioDigest string
+	RecordDigest   string
 	Partial        string
 	Rejected       int64
 	Rejections     []Rejection
@@ -180,7 +182,7 @@ func (t *Tally) Report(s Subject) (Report, error) {
 	}
 	r := Report{
 		V: scenarioVersion, Engine: Engine, Runtime: s.Runtime, External: s.External, Partial: s.Partial, Simulated: t.simulated,
-		ConfigDigest: s.ConfigDigest, PolicyDigest: s.Policy.Hash(), ScenarioDigest: s.ScenarioDigest, Seed: s.Seed, RunRoot: head.Root,
+		ConfigDigest: s.ConfigDigest, PolicyDigest: s.Policy.Hash(), ScenarioDigest: s.ScenarioDigest, RecordDigest: s.RecordDigest, Seed: s.Seed, RunRoot: head.Root,
 		Cases: t.all.Cases, RecoveryRatePPM: t.all.ratePPM(), Rejected: s.Rejected, Rejections: s.Rejections,
 		Observed: t.observed, Spent: t.all.spent(),
 		Classes: []Class{}, Strategies: []Strategy{}, Reasons: []Reason{}, Slices: []Slice{}, Near: []NearLimit{}, Warnings: []string{},

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -49,50 +50,82 @@ type DrawnOutcome struct {
 // million is all of something in parts per million.
 const million = 1_000_000
 
-// ParseOutcomeModel reads an outcome model in YAML or JSON. The error names the
-// file, the line and the fix.
+// ParseOutcomeModel reads an outcome model in YAML or JSON. The error is an
+// [*Error] with the name of the file, and the line where one is known.
 func ParseOutcomeModel(name string, document []byte) (*OutcomeModel, error) {
-	wrong := func(field, detail, fix string) error {
-		return &Error{Problem: entry.Malformed, File: name, Field: field, Detail: detail, Remedy: fix}
+	m, wrong := parseOutcomeModel(document)
+	if wrong == nil {
+		return m, nil
 	}
+	if wrong.File = name; wrong.Line == 0 && wrong.Field != "" {
+		wrong.Line = lineInYAML(document, wrong.Field)
+	}
+	return nil, wrong
+}
+
+func parseOutcomeModel(document []byte) (*OutcomeModel, *Error) {
+	const members = "an outcome model has outcomes: a list of class, code, strategy, variant, model, success_ppm, cost_micro_usd, latency_ms"
 	if len(document) > modelBytesMax {
-		return nil, wrong("", fmt.Sprintf("has more than %d bytes", modelBytesMax), "keep an outcome model short")
+		return nil, &Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("has more than %d bytes", modelBytesMax), Remedy: "keep an outcome model short"}
 	}
 	for _, t := range lexer.Tokenize(string(document)) {
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType, token.TagType: // they can make much of little
-			bad := malformed("", fmt.Sprintf("has %q, an anchor, alias or tag", cut(t.Value, codeMax)), "write it out")
-			bad.File, bad.Line = name, t.Position.Line
-			return nil, bad
+			wrong := malformed("", fmt.Sprintf("has %q, an anchor, alias or tag", cut(t.Value, codeMax)), "write it out")
+			wrong.Line = t.Position.Line
+			return nil, wrong
 		}
 	}
-	const members = "write outcomes: a list of class, code, strategy, variant, model, success_ppm, cost_micro_usd, latency_ms"
 	text, err := yaml.YAMLToJSON(document)
 	if err != nil {
-		return nil, wrong("", yaml.FormatError(err, false, false), members)
+		return nil, notYAML(err, "is no outcome model", members)
 	}
 	var m OutcomeModel
 	if err := json.Unmarshal(text, &m, json.RejectUnknownMembers(true)); err != nil {
-		bad := notScenario(err)
-		return nil, wrong(bad.Field, bad.Detail, members+"; numbers are integers")
+		wrong := notScenario(err)
+		if errors.Is(err, json.ErrUnknownName) {
+			wrong.Detail, wrong.Remedy = "is no member of an outcome model", "remove it, or correct its name; "+members
+		}
+		return nil, wrong
 	}
 	if len(m.Outcomes) == 0 || len(m.Outcomes) > outcomesMax {
-		return nil, wrong("/outcomes", fmt.Sprintf("holds %d lines", len(m.Outcomes)), fmt.Sprintf("write 1 to %d", outcomesMax))
+		return nil, malformed("/outcomes", fmt.Sprintf("holds %d outcomes", len(m.Outcomes)), fmt.Sprintf("write 1 to %d; %s", outcomesMax, members))
 	}
 	for i := range m.Outcomes {
-		if bad := m.Outcomes[i].check(); bad != nil {
-			bad.File = name
-			return nil, below("/outcomes", i, bad)
+		if wrong := m.Outcomes[i].check(); wrong != nil {
+			return nil, below("/outcomes", i, wrong)
 		}
 	}
 	return &m, nil
 }
 
+// check refuses what draws nothing: a word that no attempt at recovery has.
 func (d *DrawnOutcome) check() *Error {
 	if d.SuccessPPM < 0 || d.SuccessPPM > million {
 		return malformed("/success_ppm", fmt.Sprintf("is %d", d.SuccessPPM), "write parts per million, 0 to 1000000")
 	}
-	return firstOf(checkCount("/cost_micro_usd", d.CostMicroUSD), checkCount("/latency_ms", d.LatencyMS))
+	var strategies, variants []string
+	for _, s := range recovery.Strategies() {
+		if s.Attempts() {
+			strategies = append(strategies, string(s))
+		}
+	}
+	if d.Strategy != string(recovery.StateReset) {
+		variants = wordsOf(recovery.Variants())
+	}
+	if d.Strategy != string(recovery.RetryAltered) {
+		variants = append(variants, wordsOf(recovery.Scopes())...)
+	}
+	return firstOf(optional("/class", d.Class, oneOf(entry.Classes()...)), optional("/code", d.Code, checkWord),
+		optional("/strategy", d.Strategy, oneOf(strategies...)), optional("/variant", d.Variant, oneOf(variants...)),
+		optional("/model", d.Model, checkName), checkCount("/cost_micro_usd", d.CostMicroUSD), checkCount("/latency_ms", d.LatencyMS))
+}
+
+func wordsOf[T ~string](all []T) (words []string) {
+	for _, word := range all {
+		words = append(words, string(word))
+	}
+	return words
 }
 
 // Attempt implements [Runtime].
