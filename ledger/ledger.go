@@ -205,7 +205,7 @@ type Log struct {
 	closing chan struct{} // closed: nothing more is taken
 	stopped chan struct{} // closed: Run has returned
 	chunks  chan snapshotChunk
-	fresh   chan committed // to the follower; a full one is left out
+	behind  behind // the follower
 
 	// Owned by the order goroutine.
 	order order
@@ -237,7 +237,7 @@ func Open(dir string, c *Config) (*Log, error) {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
-		fresh:   make(chan committed, freshCommits),
+		behind:  behind{grown: make(chan struct{}, 1)},
 	}
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)

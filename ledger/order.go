@@ -368,10 +368,7 @@ func (l *Log) publish(p *pending) {
 	l.cfg.Committed(p.next)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
-	select {
-	case l.fresh <- committed{p.first, p.at, p.entries}:
-	default: // the follower will read the store
-	}
+	l.behind.add(committed{p.first, p.at, p.entries})
 	o.anchor.write(o.last)
 }
 

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/note"
@@ -51,13 +53,16 @@ func (l *Log) nextSnapshot(size uint64) uint64 {
 }
 
 // follower is the second fold: it stays behind the commits and writes its state
-// whenever a snapshot is due. Commits hand their entries over; what it missed
+// whenever a snapshot is due. Commits hand their entries over; what was left out
 // while it was busy it reads from the store.
 type follower struct {
 	log  *Log
 	fold Fold
 	size uint64 // entries in fold
 	next uint64 // size at which the next snapshot is due
+	// writing is the snapshot that travels with commits, chunk by chunk, while the
+	// fold goes on.
+	writing sync.WaitGroup
 }
 
 // committed is the entries of a commit as the follower gets them.
@@ -67,9 +72,42 @@ type committed struct {
 	entries []*entry.Entry
 }
 
+// behind is what the follower has not taken yet. To read it from the store again
+// would cost more than registering it did, so that only what it cannot hold is
+// left out.
+type behind struct {
+	mu      sync.Mutex
+	commits []committed
+	entries int
+	grown   chan struct{} // has a value when there are commits
+}
+
+// add never waits.
+func (b *behind) add(c committed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entries+len(c.entries) > behindMax {
+		return
+	}
+	b.commits, b.entries = append(b.commits, c), b.entries+len(c.entries)
+	select {
+	case b.grown <- struct{}{}:
+	default:
+	}
+}
+
+func (b *behind) take() []committed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	commits := b.commits
+	b.commits, b.entries = nil, 0
+	return commits
+}
+
 // runSnapshots follows the log until ctx ends.
 func (l *Log) runSnapshots(ctx context.Context) error {
 	f := &follower{log: l, fold: l.cfg.NewFold()}
+	defer f.writing.Wait()
 	var err error
 	if f.size, err = l.restoreSnapshot(f.fold); err != nil {
 		return err
@@ -80,9 +118,11 @@ func (l *Log) runSnapshots(ctx context.Context) error {
 	}
 	for {
 		select {
-		case c := <-l.fresh:
-			if err := f.take(ctx, c); err != nil && ctx.Err() == nil {
-				return err
+		case <-l.behind.grown:
+			for _, c := range l.behind.take() {
+				if err := f.take(ctx, c); err != nil && ctx.Err() == nil {
+					return err
+				}
 			}
 		case <-ctx.Done():
 			return nil
@@ -120,17 +160,24 @@ func (f *follower) snapshotIfDue(ctx context.Context) error {
 		return nil
 	}
 	f.next = f.log.nextSnapshot(f.size)
-	return f.log.writeSnapshot(f.fold, f.size, func(chunk snapshotChunk) (more bool) {
-		if !f.log.space.enough() {
-			return false // without its last chunk it does not count
-		}
-		select {
-		case f.log.chunks <- chunk:
-			return true
-		case <-ctx.Done():
-			return false
+	f.writing.Wait()
+	chunks, err := f.log.encodeSnapshot(f.fold, f.size)
+	if err != nil {
+		return err
+	}
+	f.writing.Go(func() {
+		for i := range chunks {
+			if !f.log.space.enough() {
+				return // without its last chunk it does not count
+			}
+			select {
+			case f.log.chunks <- chunks[i]:
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
+	return nil
 }
 
 // lastSnapshot writes the state at the end of Run, so that the next start has
@@ -140,35 +187,27 @@ func (l *Log) lastSnapshot() error {
 	if !l.space.enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
-	return l.writeSnapshot(o.fold, o.last.Size, func(chunk snapshotChunk) bool {
-		l.commit(nil, &chunk)
-		return true
-	})
+	chunks, err := l.encodeSnapshot(o.fold, o.last.Size)
+	for i := range chunks {
+		l.commit(nil, &chunks[i])
+	}
+	return err
 }
 
-// writeSnapshot hands the fold's state over in chunks, as long as more are
-// wanted.
-func (l *Log) writeSnapshot(fold Fold, size uint64, handOver func(snapshotChunk) (more bool)) error {
+// encodeSnapshot cuts the fold's state into chunks.
+func (l *Log) encodeSnapshot(fold Fold, size uint64) (chunks []snapshotChunk, err error) {
 	var state bytes.Buffer
 	if err := fold.Snapshot(&state); err != nil {
-		return fmt.Errorf("ledger: snapshot at %d: %w", size, err)
+		return nil, fmt.Errorf("ledger: snapshot at %d: %w", size, err)
 	}
 	signed, err := signSnapshot(l.cfg, size, sha256.Sum256(state.Bytes()))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	chunk := snapshotChunk{size: size}
-	for !chunk.last {
-		chunk.data = state.Next(chunkSize)
-		if len(chunk.data) == 0 {
-			chunk.data, chunk.last = signed, true
-		}
-		if !handOver(chunk) {
-			return nil
-		}
-		chunk.chunk++
+	for piece := range slices.Chunk(state.Bytes(), chunkSize) {
+		chunks = append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: piece})
 	}
-	return nil
+	return append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: signed, last: true}), nil
 }
 
 // snapshotText is what the ledger's key signs of a snapshot. Its first line is
