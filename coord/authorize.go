@@ -90,11 +90,13 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	exceeds := func(format string, args ...any) error {
 		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: people may authorize what the coordinator may not")
 	}
-	if !s.believed(a) {
-		return exceeds("no executor, no monitor or operator with evidence, and no %d signalers over early edges speak for it", a.law.quorum.Signalers)
+	founded, others := s.divide(a, func(about []uint32) bool { return s.believed(about, a.law.quorum.Signalers) && s.caused(about) })
+	if len(founded) == 0 {
+		return exceeds("no executor, no monitor or operator with evidence, and no %d signalers over early edges speak for it, "+
+			"or what they signal has not failed", a.law.quorum.Signalers)
 	}
-	if !s.caused(a) {
-		return exceeds("no failed execution, no bad output and no verdict of monitor or operator is the cause")
+	if exec, beyond := s.beyond(s.incidents[number], founded, others, now+a.law.windows.DeadlineMaxMS); beyond {
+		return exceeds("too few speak for %s, which does not follow from what the others signal", s.refOf(exec))
 	}
 	if domain, silent := s.silent(a); silent {
 		return exceeds("it touches %d domains, and no %d signalers of domain %q speak for it", a.blast.Domains, a.law.quorum.Signalers, domain)
@@ -112,24 +114,64 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	return s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now))
 }
 
-// believed is who must have signaled (INC-2): the executor of the subject, a
-// monitor or operator with evidence, or a quorum over early edges.
-func (s *State) believed(a *assessment) bool {
-	if s.weak(a) {
-		return false
+// divide tells the signals that are believed about subjects of which a rule
+// holds from the others. Each subject counts by itself: what somebody says of its
+// own work does not speak for its accusation of another.
+func (s *State) divide(a *assessment, holds func(about []uint32) bool) (yes, no []uint32) {
+	about := map[uint32][]uint32{}
+	for _, n := range a.signals {
+		if sig := &s.signals[n]; !slices.Contains(a.unfounded, sig.index) {
+			about[sig.subject] = append(about[sig.subject], n)
+		}
 	}
-	var third []uint32
 	for _, n := range a.signals {
 		sig := &s.signals[n]
 		switch {
-		case slices.Contains(a.unfounded, sig.index) || !sig.speaks():
-		case sig.standing != entry.StandingUpstream && sig.standing != entry.StandingDownstream:
+		case slices.Contains(a.unfounded, sig.index):
+		case holds(about[sig.subject]):
+			yes = append(yes, n)
+		default:
+			no = append(no, n)
+		}
+	}
+	return yes, no
+}
+
+// beyond returns a subject of other signals to which those that are founded do
+// not lead anyway.
+func (s *State) beyond(inc *incident, founded, others []uint32, until int64) (exec uint32, beyond bool) {
+	if len(others) == 0 {
+		return 0, false
+	}
+	plan := s.graph.Plan(s.request(inc, founded, nil, until))
+	for _, n := range others {
+		if _, member := plan.Find(s.signals[n].subject); !member {
+			return s.signals[n].subject, true
+		}
+	}
+	return 0, false
+}
+
+// believed is who must have signaled a subject (INC-2): its executor, a monitor
+// or operator with evidence, or a quorum over early edges.
+func (s *State) believed(about []uint32, quorum int64) bool {
+	var third []uint32
+	for _, n := range about {
+		sig := &s.signals[n]
+		switch {
+		case !sig.speaks():
+		case !sig.third():
 			return true
 		case !slices.Contains(third, sig.issuer):
 			third = append(third, sig.issuer)
 		}
 	}
-	return int64(len(third)) >= a.law.quorum.Signalers
+	return int64(len(third)) >= quorum
+}
+
+// third reports whether the signaler has only an edge to the subject.
+func (sig *signal) third() bool {
+	return sig.standing == entry.StandingUpstream || sig.standing == entry.StandingDownstream
 }
 
 // speaks reports whether a signal speaks for an automatic decision, alone or
@@ -168,15 +210,12 @@ func (s *State) silent(a *assessment) (domain string, silent bool) {
 	return "", false
 }
 
-// caused is what must have happened (INC-2): an execution failed for good
+// caused is what must have happened to a subject (INC-2): it failed for good
 // (SIG-1: its executor signals when retries are spent), its confirmed output is
 // bad, or a monitor or operator says so with evidence.
-func (s *State) caused(a *assessment) bool {
-	return slices.ContainsFunc(a.signals, func(n uint32) bool {
+func (s *State) caused(about []uint32) bool {
+	return slices.ContainsFunc(about, func(n uint32) bool {
 		sig := &s.signals[n]
-		if slices.Contains(a.unfounded, sig.index) {
-			return false
-		}
 		switch sig.standing {
 		case entry.StandingMonitor, entry.StandingOperator:
 			return sig.evidence

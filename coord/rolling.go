@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
 
@@ -192,12 +193,18 @@ func (s *State) involve(principal, number uint32) {
 }
 
 // holdFor returns the fence that a contain or a proposal asks for until exp,
-// and what the incident costs with it. Upstream and downstream signals alone
-// support just the edge they were sent over (section 8).
+// and what the incident costs with it. What only upstream and downstream signals
+// say supports just the edge they were sent over (section 8).
 func (s *State) holdFor(inc *incident, a *assessment, d decided, now int64) (hold, charge) {
 	h := hold{decided: d, members: execsOf(a.plan.Members), lines: a.plan.Lines}
-	if s.weak(a) {
-		h.members, h.lines = s.edgesOf(a), nil
+	strong, weak := s.divide(a, func(about []uint32) bool { return s.strong(about, a.law.quorum.Signalers) })
+	if until := now + a.law.windows.DeadlineMaxMS; len(strong) == 0 {
+		h.members, h.lines = s.edgesOf(weak, a.plan), nil
+	} else if _, beyond := s.beyond(inc, strong, weak, until); beyond {
+		p := s.graph.Plan(s.request(inc, strong, nil, until))
+		h.members, h.lines = append(execsOf(p.Members), s.edgesOf(weak, a.plan)...), p.Lines
+		slices.Sort(h.members)
+		h.members = slices.Compact(h.members)
 	}
 	return h, s.chargeOf(h.members, inc.fencedUntil(d.exp, now), now)
 }
@@ -208,41 +215,25 @@ func (inc *incident) fencedUntil(exp, now int64) int64 {
 	return inc.fencedMS - max(0, inc.hold.exp-now) + max(0, exp-now)
 }
 
-// weak reports whether only upstream and downstream signals, and fewer than a
-// quorum of them, support what is believed.
-func (s *State) weak(a *assessment) bool {
-	var early []uint32
-	for _, n := range a.signals {
-		sig := &s.signals[n]
-		if slices.Contains(a.unfounded, sig.index) {
-			continue
-		}
-		if sig.standing != entry.StandingUpstream && sig.standing != entry.StandingDownstream {
-			return false
-		}
-		if sig.early && !slices.Contains(early, sig.issuer) {
-			early = append(early, sig.issuer)
-		}
-	}
-	return int64(len(early)) < a.law.quorum.Signalers
+// strong reports whether more than upstream and downstream signals, or a quorum
+// of them, speak about a subject.
+func (s *State) strong(about []uint32, quorum int64) bool {
+	return slices.ContainsFunc(about, func(n uint32) bool { return !s.signals[n].third() }) || s.believed(about, quorum)
 }
 
-// edgesOf returns the ends of the edges over which the signals were sent that
-// are members, ascending.
-func (s *State) edgesOf(a *assessment) (execs []uint32) {
-	for _, n := range a.signals {
+// edgesOf returns the ends of the edges over which signals were sent that are
+// members of the plan, ascending.
+func (s *State) edgesOf(signals []uint32, p *scope.Plan) (execs []uint32) {
+	for _, n := range signals {
 		sig := &s.signals[n]
-		if slices.Contains(a.unfounded, sig.index) {
-			continue
-		}
 		execs = append(execs, sig.subject)
 		for child := range s.graph.Children(sig.subject) {
-			if _, member := a.plan.Find(child); member && sig.standing == entry.StandingDownstream && s.graph.Node(child).Agent == sig.issuer {
+			if _, member := p.Find(child); member && sig.standing == entry.StandingDownstream && s.graph.Node(child).Agent == sig.issuer {
 				execs = append(execs, child)
 			}
 		}
 	}
-	execs = slices.DeleteFunc(execs, func(exec uint32) bool { _, member := a.plan.Find(exec); return !member })
+	execs = slices.DeleteFunc(execs, func(exec uint32) bool { _, member := p.Find(exec); return !member })
 	slices.Sort(execs)
 	return slices.Compact(execs)
 }

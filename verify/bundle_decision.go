@@ -334,22 +334,26 @@ func (c *checking) automatic() error {
 		return err
 	}
 	c.passed(stepDecision, "INC-2", 1, "within the coordinator's limits: %d of %d members, %d of %d agents", blast.Members, limit.Members, blast.Agents, limit.Agents)
-	c.notChecked("the cause (INC-2), edges over which others signaled, limits over a rolling window, and overlap with other incidents: they need the whole log")
+	c.notChecked("the cause (INC-2), edges over which others signaled, that what too few signaled follows from the rest, limits over a rolling window, and overlap with other incidents: they need the whole log")
 	return nil
 }
 
-// believed is who must have signaled (INC-2).
+// believed is who must have signaled one subject at least (INC-2). That the
+// others follow from those is for the whole log.
 func (c *checking) believed() bool {
-	var others []entry.Principal
+	others := map[entry.Ref][]entry.Principal{} // by subject
 	for _, s := range c.speakers() {
 		if s.Standing != entry.StandingUpstream && s.Standing != entry.StandingDownstream {
 			return true
 		}
-		if !slices.Contains(others, s.Iss) {
-			others = append(others, s.Iss)
+		if !slices.Contains(others[s.Subject], s.Iss) {
+			others[s.Subject] = append(others[s.Subject], s.Iss)
+		}
+		if int64(len(others[s.Subject])) >= c.law.signalers {
+			return true
 		}
 	}
-	return int64(len(others)) >= c.law.signalers
+	return false
 }
 
 // speakers returns the signals that speak for an automatic decision, alone or

@@ -81,6 +81,15 @@ func domainCases() []bundleCase {
 		})),
 		refused("limit", "two domains, each with its quorum, but the policy allows one", hook("policy", func(p *entry.Policy) { p.Limits.Incident.Domains = 1 })),
 		refused("three", "three domains, and two of them speak", hook("domains", func(d *entry.Decision) { d.Blast.Domains = 3 })),
+		refused("two-subjects", "two signalers downstream, each of something else: no subject has a quorum", func(w *world) {
+			for _, name := range []string{"signal", "monitor signals"} {
+				signaledBy(name, "worker", "source#read", entry.StandingDownstream)(w)
+			}
+			for _, name := range []string{"worker signals", "writer signals"} {
+				signaledBy(name, "writer", "worker#charge", entry.StandingDownstream)(w)
+			}
+			hook("domains", func(d *entry.Decision) { d.Blast.Domains = 1 })(w)
+		}),
 		refused("not-its-own", "a third domain speaks instead of that of the agent", func(w *world) {
 			for _, name := range []string{"monitor", "writer"} {
 				w.hooks[name] = func(body entry.Body) {

@@ -584,7 +584,7 @@ class Check:
         for name in ("members", "agents", "domains"):
             need(blast[name] <= self.law(min, "limits", "incident", name), *rule)
         need(blast["irrevocable"] + blast["undeclared"] == 0, *rule)
-        quorum, alone, others, homes = self.law(max, "quorum", "signalers"), False, set(), {}
+        quorum, alone, others, homes = self.law(max, "quorum", "signalers"), False, {}, {}
         for e in self.signals.values():
             s, standing = e.body, e.body["standing"]
             if e.index in [u["index"] for u in self.d["unfounded"]]:
@@ -594,9 +594,9 @@ class Check:
             if standing in ("monitor", "operator") and not s.get("evidence"):
                 continue
             alone = alone or standing not in ("upstream", "downstream")
-            others.add(s["iss"])
+            others.setdefault(s["subject"], set()).add(s["iss"])
             homes.setdefault(self.then.agents.get(s["iss"], {}).get("domain", ""), set()).add(s["iss"])
-        need(alone or len(others) >= quorum, *rule)
+        need(alone or any(len(own) >= quorum for own in others.values()), *rule)
         if blast["domains"] > 1:
             homes = [domain for domain, own in homes.items() if len(own) >= quorum]
             need(len(homes) >= blast["domains"], *rule)
