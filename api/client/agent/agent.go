@@ -91,8 +91,13 @@ type Ledger interface {
 // Query says which bundle is asked for.
 type Query struct {
 	Incident uint64 // 0: news only
-	From     uint64 // size of the accepted head; 0: none
+	Head     string // accepted, a signed note; empty: none
+	From     uint64 // size of that head; 0: none
 	After    uint64 // where the page before ended; 0: the first
+	// Whole says that links are missing: the bundle is to have all policies and
+	// keys, as for somebody new, but is to begin at From with the consistency
+	// proof from Head.
+	Whole bool
 }
 
 // Hints are what a server says there is to fetch.

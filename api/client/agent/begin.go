@@ -1,0 +1,369 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// inForce returns the order about an incident if something may be started on it
+// now: its time is not over, nothing was accepted since that it was not checked
+// against, and no newer act is known (AGT-2, checked again before every start).
+func (a *Agent) inForce(incident uint64, now int64) *order {
+	o := a.orders[incident]
+	if o == nil || !a.accepted.Confirmed || o.over(now) || o.links != len(a.accepted.Links) {
+		return nil
+	}
+	if epoch, known := a.accepted.Epoch(incident); known && epoch > o.verdict.Epoch || a.ended(incident, o, now) != "" {
+		return nil
+	}
+	return o
+}
+
+// over reports whether the time of a decision has passed.
+func (o *order) over(now int64) bool {
+	return now >= o.verdict.ExpiresAt || now >= o.verdict.DeadlineAt
+}
+
+// mayPrepare reports whether what comes before a hook may be logged now.
+func (a *Agent) mayPrepare(w *work, now int64) bool {
+	o := a.inForce(w.Incident, now)
+	if o == nil || o.verdict.Decision != w.Decision {
+		return false
+	}
+	c := o.command(w.Members[0].Exec)
+	return c != nil && c.Result == "" && c.Refused == nil && c.Released
+}
+
+// begin starts what may be started, or answers what may not: one of it.
+func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
+	for _, w := range a.works {
+		if w.Phase == noted && !w.mem.aside {
+			if did, err := a.prepared(ctx, w, now); did || err != nil {
+				return did, 0, err
+			}
+		}
+	}
+	wake := int64(0)
+	for _, incident := range slices.Sorted(maps.Keys(a.orders)) {
+		o := a.orders[incident]
+		if why := a.ended(incident, o, now); why != "" {
+			if did, err := a.withhold(o, why, now); did || err != nil {
+				return did, 0, err
+			}
+			delete(a.orders, incident)
+			continue
+		}
+		if a.inForce(incident, now) == nil {
+			a.stale(incident, o)
+			continue
+		}
+		wake = earlier(wake, min(o.verdict.ExpiresAt, o.verdict.DeadlineAt))
+		for i := range o.commands {
+			if did, err := a.command(ctx, o, &o.commands[i], now); did || err != nil {
+				return did, 0, err
+			}
+		}
+	}
+	return false, wake, nil
+}
+
+// stale asks again for what was checked against less than is known now.
+func (a *Agent) stale(incident uint64, o *order) {
+	if a.accepted.Confirmed && o.links != len(a.accepted.Links) {
+		a.want(incident)
+	}
+}
+
+// ended says why nothing will be started on an order any more; empty if
+// something may.
+func (a *Agent) ended(incident uint64, o *order, now int64) string {
+	if at, ok := a.overrides[incident]; ok && at.Index > o.verdict.Decision.Index {
+		return "not started: overridden at entry " + strconv.FormatUint(at.Index, 10)
+	}
+	if o.over(now) {
+		return "not started: the decision's time is over"
+	}
+	return ""
+}
+
+// withhold answers the next open member that was not started.
+func (a *Agent) withhold(o *order, why string, now int64) (bool, error) {
+	for i := range o.commands {
+		c := &o.commands[i]
+		if c.Result != "" || c.Method == entry.MethodNone || a.covering(o, c) != nil {
+			continue
+		}
+		if a.lost(o.verdict.Incident, o.openedAt) {
+			return true, a.answer(o, c, entry.ResultUnknown, "whether it was started is not known: the store was lost", now)
+		}
+		return true, a.answer(o, c, entry.Withheld, why, now)
+	}
+	return false, nil
+}
+
+// prepared starts a compensation that the log knows of, or withdraws it.
+func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) {
+	o := a.orders[w.Incident]
+	ended := ""
+	switch {
+	case o != nil:
+		ended = a.ended(w.Incident, o, now)
+	case now >= w.ExpiresAt || now >= w.DeadlineAt:
+		ended = "not started: the decision's time is over"
+	}
+	if at, ok := a.overrides[w.Incident]; ok && at.Index > w.Decision.Index && ended == "" {
+		ended = "not started: overridden at entry " + strconv.FormatUint(at.Index, 10)
+	}
+	if ended != "" {
+		return true, a.withdraw(w, entry.Withheld, ended, now)
+	}
+	if a.inForce(w.Incident, now) == nil {
+		return false, nil
+	}
+	c := o.command(w.Members[0].Exec)
+	switch {
+	case c == nil || c.Result != "":
+		return true, a.withdraw(w, "", "", now)
+	case c.Refused != nil:
+		return true, a.withdraw(w, entry.Refused, c.Refused.Error(), now)
+	case o.verdict.Decision != w.Decision: // amended meanwhile
+		return true, a.renew(w, o, now)
+	case w.mem.waitTill > now || w.mem.sent < len(w.Outbox) || !c.Released && w.Hook != Drain:
+		return false, nil
+	}
+	return true, a.start(ctx, w, now)
+}
+
+// withdraw ends an undertaking that was not started.
+func (a *Agent) withdraw(w *work, result entry.Result, why string, now int64) error {
+	w.Outbox, w.mem.sent = nil, 0
+	if w.Hook == Compensate {
+		if err := a.compensation(w, entry.Cancelled, true, now); err != nil {
+			return err
+		}
+	}
+	if w.Status == NoEffect && result == entry.Withheld {
+		why += " again; the attempt before had no effect"
+	}
+	for i := range w.Members {
+		if result == "" {
+			break
+		}
+		if err := a.outcome(w, &w.Members[i], result, why, nil, now); err != nil {
+			return err
+		}
+	}
+	if w.Phase = done; len(w.Outbox) == 0 {
+		w.Phase = closed
+	}
+	return a.save(w.Name, w)
+}
+
+// renew puts an undertaking that was not started under the decision that has
+// taken the place of its own.
+func (a *Agent) renew(w *work, o *order, now int64) error {
+	v := &o.verdict
+	w.Decision, w.Epoch, w.ExpiresAt, w.DeadlineAt = v.Decision, v.Epoch, v.ExpiresAt, v.DeadlineAt
+	w.Outbox, w.mem.sent, w.mem.refusals = nil, 0, 0
+	if w.Hook == Compensate {
+		if err := a.prepare(w, now); err != nil {
+			return err
+		}
+	}
+	return a.save(w.Name, w)
+}
+
+// prepare fills the outbox with what the log has before a compensation acts
+// (EXE-2): its execution is named by the decision, so that it is a new one under
+// another.
+func (a *Agent) prepare(w *work, now int64) error {
+	if w.CompExec != "" { // of an attempt or a decision before
+		if err := a.compensation(&work{Members: w.Members, CompExec: w.CompExec, Attempt: w.Attempt, Incident: w.Incident, Decision: w.Decision},
+			entry.Cancelled, true, now); err != nil {
+			return err
+		}
+	}
+	w.CompExec = fmt.Sprintf("undo-%d-%d-%d", w.Decision.Index, w.Members[0].Index, w.Attempt)
+	if err := a.compensation(w, entry.Planned, false, now); err != nil {
+		return err
+	}
+	return a.compensation(w, entry.Dispatched, false, now)
+}
+
+// command does the next thing about a member.
+func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now int64) (bool, error) {
+	if c.Result != "" || a.covering(o, c) != nil {
+		return false, nil
+	}
+	if c.Refused != nil {
+		return true, a.answer(o, c, entry.Refused, c.Refused.Error(), now)
+	}
+	drain := a.find(o.verdict.Incident, c.Exec, Drain)
+	if c.Method != entry.MethodCancel && a.cfg.Hooks.Drain != nil && drain == nil {
+		return true, a.undertake(ctx, a.newWork(o, Drain, c), o, now)
+	}
+	if drain != nil && drain.Phase != closed {
+		return false, nil
+	}
+	ended := drain != nil && drain.Progress == entry.Cancelled
+	switch c.Method {
+	case entry.MethodCancel:
+		if a.cfg.Hooks.Cancel == nil {
+			return true, a.answer(o, c, entry.NotExecuted, "", now)
+		}
+		return true, a.undertake(ctx, a.newWork(o, Cancel, c), o, now)
+	case entry.MethodResidual:
+		if ended {
+			return true, a.answer(o, c, entry.NotExecuted, "", now)
+		}
+		return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
+	case entry.MethodCompensate:
+		switch {
+		case ended:
+			return true, a.answer(o, c, entry.NotExecuted, "", now)
+		case a.cfg.Hooks.Compensate == nil:
+			return true, a.answer(o, c, entry.Withheld, "not started: the agent has nothing to compensate it with", now)
+		case !c.Released:
+			return false, nil
+		}
+		return true, a.undertake(ctx, a.newWork(o, Compensate, c), o, now)
+	case entry.MethodRestore:
+		return a.restore(ctx, o, c, now)
+	}
+	return false, nil
+}
+
+// restore takes a line back: all of its open members at once, after every drain
+// of the incident.
+func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now int64) (bool, error) {
+	if a.cfg.Hooks.Restore == nil {
+		return true, a.answer(o, c, entry.Withheld, "not started: the agent cannot restore", now)
+	}
+	group := []*verify.Command{}
+	for i := range o.commands {
+		other := &o.commands[i]
+		if drain := a.find(o.verdict.Incident, other.Exec, Drain); drain != nil {
+			switch {
+			case drain.Phase != closed:
+				return false, nil
+			case drain.Status != Done && drain.Status != NoEffect && other.Wid == c.Wid:
+				return true, a.answer(o, c, entry.Withheld, fmt.Sprintf("not started: %s, of the same line, did not end", other.Exec), now)
+			}
+		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Result == "" && other.Refused == nil && a.covering(o, other) == nil {
+			return false, nil // its turn comes
+		}
+		if other.Method != entry.MethodRestore || other.Checkpoint != c.Checkpoint || other.Result != "" || other.Refused != nil || a.covering(o, other) != nil {
+			continue
+		}
+		if !other.Released {
+			return false, nil
+		}
+		group = append(group, other)
+	}
+	return true, a.undertake(ctx, a.newWork(o, Restore, group...), o, now)
+}
+
+// undertake notes an undertaking, and starts it unless something has to be
+// logged before. What an earlier store may have started counts as started.
+func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) error {
+	lost := a.lost(o.verdict.Incident, o.openedAt)
+	if w.Hook == Compensate {
+		for _, before := range a.about[w.Members[0].Exec] {
+			if before.Hook != Compensate { // EXE-4: across decisions
+				continue
+			}
+			w.Attempt = max(w.Attempt, before.Attempt)
+			if before.Status == NoEffect {
+				w.Attempt = max(w.Attempt, before.Attempt+1)
+			}
+		}
+		if err := a.prepare(w, now); err != nil {
+			return err
+		}
+	}
+	a.add(w)
+	switch {
+	case lost:
+		w.Lost, w.Phase, w.Outbox = true, started, nil
+		a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec})
+		return a.save(w.Name, w)
+	case w.Hook == Compensate:
+		return a.save(w.Name, w)
+	}
+	return a.start(ctx, w, now)
+}
+
+// start is AGT-4: it notes on disk that the hook may run, runs it, and notes what
+// came of it.
+func (a *Agent) start(ctx context.Context, w *work, now int64) error {
+	w.Phase, w.Outbox, w.mem = started, nil, memory{}
+	if err := a.save(w.Name, w); err != nil {
+		return err
+	}
+	a.cfg.Tell(Event{Kind: EventStarted, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(w.Hook)})
+	return a.run(ctx, w, w.Hook, now)
+}
+
+// covering returns the undertaking that has seen to a member, or is about it.
+func (a *Agent) covering(o *order, c *verify.Command) *work {
+	for _, w := range slices.Backward(a.about[c.Exec]) {
+		if w.Incident != o.verdict.Incident {
+			continue
+		}
+		if w.Hook == Drain && (w.Phase != closed || w.Status == Done || w.Status == NoEffect) {
+			continue // it comes before
+		}
+		if c.Method == entry.MethodRestore && w.Hook != Drain && w.Checkpoint != c.Checkpoint {
+			continue // reopened: the line is to go further back
+		}
+		return w
+	}
+	return nil
+}
+
+// find returns the newest undertaking of a hook about a member.
+func (a *Agent) find(incident uint64, exec entry.Ref, hook Hook) *work {
+	for _, w := range slices.Backward(a.about[exec]) {
+		if w.Incident == incident && w.Hook == hook {
+			return w
+		}
+	}
+	return nil
+}
+
+// newWork returns an undertaking about members.
+func (a *Agent) newWork(o *order, hook Hook, commands ...*verify.Command) *work {
+	v, c := &o.verdict, commands[0]
+	w := &work{Hook: hook, Phase: noted, Incident: v.Incident, Wid: o.wid, Decision: v.Decision, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
+		Checkpoint: c.Checkpoint, Digest: c.Digest}
+	for _, c := range commands {
+		w.Members = append(w.Members, CallMember{Exec: c.Exec, Index: c.Index, Wid: c.Wid, Effect: c.Effect, Method: c.Method})
+		for _, ref := range c.Standing {
+			if !slices.Contains(w.Standing, ref) {
+				w.Standing = append(w.Standing, ref)
+			}
+		}
+	}
+	if hook == Drain {
+		w.First = o.firsts[c.Exec]
+	}
+	w.Name = w.name()
+	return w
+}
+
+// answer notes what is to be said of a member without a hook.
+func (a *Agent) answer(o *order, c *verify.Command, result entry.Result, why string, now int64) error {
+	w := a.newWork(o, "", c)
+	w.Phase = done
+	if err := a.outcome(w, &w.Members[0], result, why, nil, now); err != nil {
+		return err
+	}
+	a.add(w)
+	return a.save(w.Name, w)
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"recoveryledger/ledger/entry"
+)
+
+// stand names a member of an incident.
+type stand struct {
+	incident uint64
+	exec     entry.Ref
+}
+
+// standing returns the entry that gave a member its result, as far as is known:
+// what an outcome of the agent takes the place of.
+func (a *Agent) standing(o *entry.Outcome) (entry.LogRef, bool) {
+	if at, ok := a.stands[stand{o.Incident, o.Exec}]; ok {
+		return at, true
+	}
+	at, ok := a.overrides[o.Incident]
+	return at, ok
+}
+
+// sign makes the envelope of a content under a new header.
+func (a *Agent) sign(body entry.Body, now int64) (value, error) {
+	h := entry.HeaderOf(body)
+	*h = entry.Header{V: 1, JTI: a.cfg.NewID(), Iss: a.cfg.Agent, Aud: a.cfg.Root.Origin, Iat: now / 1000, Wid: h.Wid}
+	e, err := entry.New(body)
+	if err == nil {
+		err = a.cfg.Sign(e)
+	}
+	if err != nil {
+		return nil, a.stop(fmt.Errorf("agent: sign: %w", err))
+	}
+	return e.AppendEnvelope(nil), nil
+}
+
+// outcome adds what became of a member to an outbox.
+func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, residual string, report *Report, now int64) error {
+	o := &entry.Outcome{Header: entry.Header{Wid: w.Wid}, Incident: w.Incident, Decision: w.Decision, Exec: m.Exec, Result: r, ObservedAt: now}
+	if report != nil {
+		o.Evidence = report.Evidence
+	}
+	switch r {
+	case entry.Restored:
+		o.PostDigest = w.Digest
+	case entry.Compensated:
+		o.CompExec = entry.NewRef(a.cfg.Agent, w.CompExec)
+	case entry.NotExecuted:
+	default:
+		o.Residual = text(residual)
+	}
+	if at, known := a.standing(o); known {
+		o.Supersedes = &at
+	}
+	return a.outbox(w, o, false, now)
+}
+
+// compensation adds progress of the compensation's execution to an outbox.
+func (a *Agent) compensation(w *work, progress entry.Progress, optional bool, now int64) error {
+	key := sha256.Sum256([]byte(a.key(w.Members[0].Exec, w.Attempt)))
+	return a.outbox(w, &entry.Execution{Header: entry.Header{Wid: w.Members[0].Wid}, Exec: w.CompExec, Parents: []entry.Parent{},
+		Effect: entry.EffectIrrevocable, Progress: progress, IdempotencyKey: "sha256:" + hex.EncodeToString(key[:]),
+		Compensates: &entry.Compensates{Incident: w.Incident, Decision: w.Decision, Exec: w.Members[0].Exec}}, optional, now)
+}
+
+// final adds the end of an execution that was drained to an outbox.
+func (a *Agent) final(w *work, progress entry.Progress, now int64) error {
+	x, err := w.first()
+	if err != nil {
+		return a.stop(err)
+	}
+	x.Progress, x.Crit = progress, nil
+	return a.outbox(w, x, true, now) // refused if the agent has logged it itself
+}
+
+func (a *Agent) outbox(w *work, body entry.Body, optional bool, now int64) error {
+	envelope, err := a.sign(body, now)
+	if err != nil {
+		return err
+	}
+	w.Outbox = append(w.Outbox, item{Envelope: envelope, Optional: optional})
+	return nil
+}
+
+// text makes what may stand in a residual of a text from anywhere.
+func text(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\n' && c != '\t' || c == utf8.RuneError {
+			return ' '
+		}
+		return c
+	}, s)
+	for len(s) > entry.MaxText {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	if s == "" {
+		return "nothing is said of what is left"
+	}
+	return s
+}
+
+// describe says in words what an entry of the agent is.
+func describe(e *entry.Entry) string {
+	switch body := e.Body.(type) {
+	case *entry.Outcome:
+		return fmt.Sprintf("outcome %s of %s", body.Result, body.Exec)
+	case *entry.Execution:
+		return fmt.Sprintf("%s %s", body.Ref(), body.Progress)
+	}
+	return string(e.Kind)
+}

@@ -1,0 +1,36 @@
+package agent
+
+import "recoveryledger/verify"
+
+// Limits of everything that is read from outside. Each is tested at the limit
+// and one past it.
+const (
+	// MaxDocument is the size of a document of the store in bytes.
+	MaxDocument = verify.MaxAccepted + 256
+	// MaxDocuments is the number of documents in a store.
+	MaxDocuments = 1 << 17
+	// MaxReport is the size of the JSON of a [Report] in bytes.
+	MaxReport = 64 << 10
+	// MaxEvidence is the number of pieces of evidence in a [Report].
+	MaxEvidence = 256
+	// MaxHints is the number of incidents in [Hints].
+	MaxHints = verify.MaxIncidents
+
+	secretMin = 16 // bytes
+)
+
+// How often and how long things are tried, which no outsider can stretch.
+const (
+	lookDefault     = 30_000 // milliseconds
+	attemptsDefault = 3
+	probesMax       = 5 // of one undertaking, before it is unknown
+	proofsMax       = 3 // bundles in a row whose proof of consistency fails, before that is a fork
+	missingMax      = 5 // bundles in a row that lack what a member rests on, before it is refused
+	refusalsMax     = 8 // of one entry, before it is set aside until the next start
+)
+
+// The shortest and the longest pause after a failure, in milliseconds.
+const (
+	pauseMin int64 = 500
+	pauseMax int64 = 60_000
+)

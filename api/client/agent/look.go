@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// order is a decision that verified: what the agent may do about an incident.
+type order struct {
+	verdict  verify.Verdict   // without Next
+	openedAt int64            // Unix milliseconds, of the opening signal
+	wid      entry.WorkflowID // of that
+	size     uint64           // of the head that it was checked under
+	links    int              // policies and keys known then
+	complete bool             // all pages are there
+	commands []verify.Command
+	firsts   map[entry.Ref]value // envelopes of the first entries of the members
+}
+
+func (o *order) command(exec entry.Ref) *verify.Command {
+	for i := range o.commands {
+		if o.commands[i].Exec == exec {
+			return &o.commands[i]
+		}
+	}
+	return nil
+}
+
+// ask is a bundle that is wanted.
+type ask struct {
+	wait
+	after   uint64 // where the page before ended
+	whole   bool   // with all policies and keys
+	missing int    // times that it lacked what a member rests on
+	order   *order // of the pages so far
+}
+
+// want asks for the bundle of an incident; 0: for news.
+func (a *Agent) want(incident uint64) {
+	if a.asks[incident] == nil {
+		a.asks[incident] = &ask{}
+	}
+}
+
+// look asks for commands when it is time.
+func (a *Agent) look(ctx context.Context, now int64) (bool, int64, error) {
+	if due := max(a.lookAt, a.looking.till); due > now {
+		return false, due, nil
+	}
+	hints, err := a.cfg.Ledger.Commands(ctx)
+	if err == nil && len(hints.Commands) > MaxHints {
+		err = errors.New("agent: commands: more incidents than there may be")
+	}
+	if err != nil {
+		return true, 0, a.unasked(&a.looking, 0, err, now)
+	}
+	a.lookAt, a.looking = now+a.cfg.LookMS, wait{}
+	clear(a.hinted)
+	a.hintedAt = hints.Size
+	if a.stored == "" || hints.News != 0 && hints.News >= a.size {
+		a.want(0)
+	}
+	for _, h := range hints.Commands {
+		a.hinted[h.Incident] = h.Decision
+		o := a.orders[h.Incident]
+		if o == nil || o.verdict.Decision.Index != h.Decision || h.Changed >= o.size || o.links != len(a.accepted.Links) {
+			a.want(h.Incident)
+		}
+	}
+	return true, 0, nil
+}
+
+// unasked puts off what the ledger did not answer. Two logs end everything.
+func (a *Agent) unasked(w *wait, incident uint64, err error, now int64) error {
+	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
+		return a.forked(fork.First, fork.Second, fork.Detail)
+	}
+	least := int64(0)
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		least = refusal.RetryAfterMS
+	}
+	w.failed(now, least)
+	a.cfg.Tell(Event{Kind: EventRetry, Incident: incident, Err: err})
+	return nil
+}
+
+// ask fetches one page of one bundle, checks it and stores what is accepted.
+func (a *Agent) ask(ctx context.Context, now int64) (bool, int64, error) {
+	wake := int64(0)
+	for _, incident := range slices.Sorted(maps.Keys(a.asks)) {
+		q := a.asks[incident]
+		if q.till > now {
+			wake = earlier(wake, q.till)
+			continue
+		}
+		return true, 0, a.fetch(ctx, incident, q, now)
+	}
+	return false, wake, nil
+}
+
+func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) error {
+	page, next, err := a.cfg.Ledger.Bundle(ctx, Query{Incident: incident, Head: a.accepted.Head, From: a.size, After: q.after, Whole: q.whole && a.size > 0})
+	if err != nil {
+		if refusal, ok := errors.AsType[*entry.Refusal](err); ok && !temporary(refusal) {
+			delete(a.asks, incident) // it is hinted at again, if there is anything
+			a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: err})
+			return nil
+		}
+		return a.unasked(&q.wait, incident, err, now)
+	}
+	verdict, err := page.Check(a.accepted, now)
+	if keepErr := a.keep(verdict.Next); keepErr != nil { // first, on an error too
+		return keepErr
+	}
+	a.overridden(page)
+	if err != nil {
+		return a.distrust(incident, q, err, now)
+	}
+	a.mistrust = 0
+	if page.Decision == 0 || verdict.Incident != incident {
+		return a.onlyNews(incident, q, next)
+	}
+	return a.takePage(incident, q, page, &verdict, next, now)
+}
+
+// distrust is what follows a bundle that does not verify: it is asked for again,
+// unless it shows that there are two logs.
+func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
+	q.after, q.order = 0, nil
+	rule, ok := errors.AsType[*verify.RuleError](err)
+	if ok && len(rule.Heads) == 2 {
+		_, proven := errors.AsType[*verify.ForkError](err)
+		if a.mistrust++; proven || a.mistrust >= proofsMax {
+			return a.forked(rule.Heads[0], rule.Heads[1], rule.Error())
+		}
+	}
+	if ok && (rule.Rule == "TRU-2" || rule.Rule == "TRU-3") {
+		q.whole = true
+	}
+	q.failed(now, 0)
+	a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: err})
+	if !ok || rule.Rule != "exp" && rule.Rule != "epoch" { // those are judged again before each start
+		delete(a.orders, incident)
+	}
+	return nil
+}
+
+// onlyNews ends a question whose answer has no decision to obey.
+func (a *Agent) onlyNews(incident uint64, q *ask, next uint64) error {
+	if next != 0 {
+		q.after = next
+		return nil
+	}
+	delete(a.asks, incident)
+	if _, overridden := a.overrides[incident]; !overridden { // what was not started is withheld then
+		delete(a.orders, incident)
+	}
+	return nil
+}
+
+// overridden takes up overrides that were accepted.
+func (a *Agent) overridden(page *verify.Bundle) {
+	for _, logged := range page.Entries {
+		e, _, err := entry.DecodeLeaf(logged.Leaf)
+		if err != nil {
+			continue
+		}
+		d, ok := e.Body.(*entry.Decision)
+		if !ok || d.Act != entry.ActOverride {
+			continue
+		}
+		if epoch, known := a.accepted.Epoch(d.Incident); known && epoch >= d.Epoch {
+			a.override(d.Incident, entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)})
+		}
+	}
+}
+
+func (a *Agent) override(incident uint64, at entry.LogRef) {
+	if known, ok := a.overrides[incident]; !ok || known.Index < at.Index {
+		a.overrides[incident] = at
+	}
+}
+
+// takePage takes up a page of a bundle that verified.
+func (a *Agent) takePage(incident uint64, q *ask, page *verify.Bundle, v *verify.Verdict, next uint64, now int64) error {
+	o := q.order
+	if o == nil || o.verdict.Decision != v.Decision {
+		o = &order{firsts: map[entry.Ref]value{}}
+		q.order = o
+	}
+	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), next == 0
+	o.verdict.Next = verify.Accepted{}
+	a.evidence(o, page, incident)
+	lacking := false
+	for i := range v.Commands {
+		c := &v.Commands[i]
+		lacking = lacking || c.Refused != nil && errors.Is(c.Refused, verify.ErrMissing)
+		if old := o.command(c.Exec); old != nil {
+			*old = *c // it came on another page too
+		} else {
+			o.commands = append(o.commands, *c)
+		}
+	}
+	if lacking && q.missing < missingMax { // who carried it may have left it out
+		q.missing++
+		q.after, q.order = 0, nil
+		q.failed(now, 0)
+		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: verify.ErrMissing})
+		return nil
+	}
+	if q.after = next; next != 0 {
+		return nil
+	}
+	delete(a.asks, incident)
+	slices.SortFunc(o.commands, func(x, y verify.Command) int { return -compare(x.Index, y.Index) })
+	a.orders[incident] = o
+	a.cfg.Tell(Event{Kind: EventAccepted, Incident: incident})
+	return nil
+}
+
+func compare(x, y uint64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// evidence keeps what the commands do not say: when the incident was opened, how
+// the members were declared, where outcomes stand.
+func (a *Agent) evidence(o *order, page *verify.Bundle, incident uint64) {
+	byIndex := map[uint64]entry.Ref{}
+	results := map[uint64]entry.Ref{}
+	for i := range o.verdict.Commands {
+		c := &o.verdict.Commands[i]
+		byIndex[c.Index] = c.Exec
+		if c.Result != "" {
+			results[c.Outcome] = c.Exec
+		} else {
+			delete(a.stands, stand{incident, c.Exec})
+		}
+	}
+	for _, logged := range page.Entries {
+		exec, first := byIndex[logged.Index]
+		of, result := results[logged.Index]
+		if !first && !result && logged.Index != incident {
+			continue
+		}
+		e, at, err := entry.DecodeLeaf(logged.Leaf)
+		if err != nil {
+			continue // it was checked
+		}
+		if first {
+			o.firsts[exec] = e.AppendEnvelope(nil)
+		}
+		if result {
+			a.stands[stand{incident, of}] = entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)}
+		}
+		if logged.Index == incident {
+			o.openedAt, o.wid = at, e.Header.Wid
+		}
+	}
+}
+
+// confirmHead has the head of a first contact confirmed by the second source.
+func (a *Agent) confirmHead(ctx context.Context, now int64) (bool, int64, error) {
+	switch {
+	case a.accepted.Confirmed || a.stored == "" || a.cfg.Second == nil:
+		return false, 0, nil
+	case a.second.till > now:
+		return false, a.second.till, nil
+	}
+	proof, err := a.cfg.Second.Confirm(ctx, a.accepted.Head)
+	next := a.accepted
+	if err == nil {
+		next, err = a.accepted.Confirm(proof)
+	}
+	if err != nil {
+		return true, 0, a.unasked(&a.second, 0, err, now)
+	}
+	return true, 0, a.keep(next)
+}

@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// identity is whose store it is, and what it cannot know.
+type identity struct {
+	Origin  string          `json:"origin"`
+	Genesis merkle.Hash     `json:"genesis"`
+	Agent   entry.Principal `json:"agent"`
+	MadeAt  int64           `json:"made_at"` // Unix milliseconds
+	// Lost says that there was a store before this one: what was open then counts
+	// as started. It was open then if its incident lies below Horizon, the size of
+	// the first head that was confirmed, or was opened before MadeAt.
+	Lost    bool   `json:"lost"`
+	Horizon uint64 `json:"horizon"`
+}
+
+// Agent is the state machine. It is not safe for concurrent use.
+type Agent struct {
+	cfg      *Config
+	identity identity
+	accepted verify.Accepted
+	stored   string                // the accepted state, as it is in the store
+	size     uint64                // of the accepted head
+	works    []*work               // by the names of their documents, then as they came
+	about    map[entry.Ref][]*work // by member
+	stopped  error                 // if not nil, nothing more is done
+
+	orders   map[uint64]*order // by incident
+	asks     map[uint64]*ask   // by incident; 0: news
+	lookAt   int64             // Unix milliseconds
+	hinted   map[uint64]uint64 // decisions that the server lists, by incident
+	hintedAt uint64            // size of the log that it lists them as of
+	mistrust int               // bundles in a row whose consistency proof failed
+	looking  wait              // before the ledger is asked for commands again
+	second   wait              // before the second source is asked again
+
+	stands    map[stand]entry.LogRef  // what gave members their results, as far as is known
+	overrides map[uint64]entry.LogRef // the newest one, by incident
+
+	follow follower
+}
+
+// Init makes the store of an agent that never ran before. Without it an empty
+// store counts as lost. It changes no store that has anything in it.
+func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
+	names, err := s.Names()
+	if err != nil {
+		return fmt.Errorf("agent: init: %w", err)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("agent: init: the store has %d documents already, such as %s", len(names), names[0])
+	}
+	data, err := encode(docAgent, &identity{Origin: root.Origin, Genesis: root.Genesis, Agent: agent, MadeAt: now})
+	if err == nil {
+		err = s.Save(docAgent, data)
+	}
+	if err != nil {
+		return fmt.Errorf("agent: init: %w", err)
+	}
+	return nil
+}
+
+// Open reads the store. A store that is empty, or has damaged documents, counts
+// as lost, which [Config.Tell] is told. The error is a [*ForkError] if the store
+// holds one, or that of the store.
+func Open(c *Config, now int64) (*Agent, error) {
+	cfg := *c
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: &cfg, orders: map[uint64]*order{}, asks: map[uint64]*ask{}, hinted: map[uint64]uint64{}, about: map[entry.Ref][]*work{}, lookAt: now,
+		stands: map[stand]entry.LogRef{}, overrides: map[uint64]entry.LogRef{}}
+	a.follow.unseen = map[uint64]*unseen{}
+	if err := a.load(now); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Agent == "" || c.Sign == nil || c.NewID == nil || c.Ledger == nil || c.Store == nil:
+		return errors.New("agent: open: Agent, Sign, NewID, Ledger and Store are mandatory")
+	case len(c.Secret) < secretMin:
+		return fmt.Errorf("agent: open: a secret of %d bytes, want %d or more", len(c.Secret), secretMin)
+	case c.LookMS < 0 || c.Attempts < 0:
+		return errors.New("agent: open: LookMS and Attempts are not negative")
+	}
+	if c.LookMS == 0 {
+		c.LookMS = lookDefault
+	}
+	if c.Attempts == 0 {
+		c.Attempts = attemptsDefault
+	}
+	if c.Tell == nil {
+		c.Tell = func(Event) {}
+	}
+	return nil
+}
+
+// load reads every document.
+func (a *Agent) load(now int64) error {
+	names, err := a.cfg.Store.Names()
+	if err != nil {
+		return fmt.Errorf("agent: open: %w", err)
+	}
+	if len(names) > MaxDocuments {
+		return fmt.Errorf("agent: open: %d documents, the limit is %d", len(names), MaxDocuments)
+	}
+	slices.Sort(names)
+	found := map[string][]byte{}
+	for _, name := range names {
+		if found[name], err = a.cfg.Store.Load(name); err != nil {
+			return fmt.Errorf("agent: open: %w", err)
+		}
+	}
+	if data, ok := found[docFork]; ok {
+		return readFork(data)
+	}
+	return a.take(found, now)
+}
+
+// readFork returns what keeps the agent from doing anything. A document that is
+// damaged does too.
+func readFork(data []byte) error {
+	fork := new(ForkError)
+	if err := decode(docFork, data, fork); err != nil {
+		return errors.Join(err, &ForkError{Detail: "the evidence of it is damaged"})
+	}
+	return fork
+}
+
+// take takes up the documents of the store, and makes a store that lost some
+// whole again: first it says so, then it replaces them.
+func (a *Agent) take(found map[string][]byte, now int64) error {
+	var damage []error
+	note := func(err error) {
+		if err != nil {
+			damage = append(damage, err)
+		}
+	}
+	fresh := identity{Origin: a.cfg.Root.Origin, Genesis: a.cfg.Root.Genesis, Agent: a.cfg.Agent, MadeAt: now, Lost: true, Horizon: math.MaxInt64}
+	if data, ok := found[docAgent]; !ok {
+		note(&DamageError{docAgent, "not there"})
+	} else {
+		note(decode(docAgent, data, &a.identity))
+	}
+	if len(damage) == 0 && (a.identity.Origin != fresh.Origin || a.identity.Genesis != fresh.Genesis || a.identity.Agent != fresh.Agent) {
+		return fmt.Errorf("agent: open: the store is of %s at %s, another agent or ledger (each needs its own)", a.identity.Agent, a.identity.Origin)
+	}
+	a.accepted = verify.Accepted{Root: a.cfg.Root, Agent: a.cfg.Agent}
+	if data, ok := found[docAccepted]; ok {
+		note(a.takeAccepted(data))
+	}
+	if data, ok := found[docFollowed]; ok {
+		note(decode(docFollowed, data, &a.follow.next))
+	}
+	var broken []string
+	var loaded []*work
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !strings.HasPrefix(name, docWork) {
+			continue
+		}
+		w, err := takeWork(name, found[name])
+		if err != nil {
+			broken = append(broken, name)
+			note(err)
+			continue
+		}
+		if w != nil {
+			loaded = append(loaded, w)
+		}
+	}
+	slices.SortStableFunc(loaded, func(x, y *work) int { return compare(x.Decision.Index, y.Decision.Index) })
+	for _, w := range loaded {
+		a.add(w)
+	}
+	if a.stored == "" && len(a.works)+len(broken) > 0 && found[docAccepted] == nil {
+		note(&DamageError{docAccepted, "not there, but undertakings that rest on it"})
+	}
+	if len(damage) == 0 {
+		return nil
+	}
+	for _, err := range damage {
+		a.cfg.Tell(Event{Kind: EventLost, Err: err})
+	}
+	return a.mend(fresh, broken)
+}
+
+func (a *Agent) takeAccepted(data []byte) error {
+	content, err := unseal(docAccepted, data)
+	if err != nil {
+		return err
+	}
+	accepted, err := verify.DecodeAccepted(content)
+	if err != nil {
+		return &DamageError{docAccepted, err.Error()}
+	}
+	if accepted.Agent != a.cfg.Agent || accepted.Root.Origin != a.cfg.Root.Origin || accepted.Root.Genesis != a.cfg.Root.Genesis {
+		return &DamageError{docAccepted, "of another agent or ledger"}
+	}
+	accepted.Root = a.cfg.Root // which may have newer keys, and has the Cosigner
+	a.accepted, a.stored, a.size = accepted, string(content), accepted.Size()
+	return nil
+}
+
+// takeWork reads an undertaking; nil if it is the stone of a lost one.
+func takeWork(name string, data []byte) (*work, error) {
+	w := new(work)
+	if err := decode(name, data, w); err != nil {
+		return nil, err
+	}
+	if w.Name == "" && w.Phase == "" {
+		return nil, nil
+	}
+	return w, w.check(name)
+}
+
+// mend makes the store count as lost, and then replaces what is damaged: after
+// a crash in between it still counts as lost.
+func (a *Agent) mend(fresh identity, broken []string) error {
+	a.identity = fresh
+	if err := a.save(docAgent, &fresh); err != nil {
+		return err
+	}
+	for _, name := range broken {
+		if err := a.save(name, new(work)); err != nil {
+			return err
+		}
+	}
+	if a.stored == "" {
+		a.follow.next = 0
+	}
+	return nil
+}
+
+// save replaces a document. An error stops the agent: nobody knows what is in
+// the store.
+func (a *Agent) save(name string, v any) error {
+	data, err := encode(name, v)
+	if err != nil {
+		return a.stop(err)
+	}
+	return a.put(name, data)
+}
+
+func (a *Agent) put(name string, data []byte) error {
+	if err := a.cfg.Store.Save(name, data); err != nil {
+		return a.stop(fmt.Errorf("agent: save %s: %w", name, err))
+	}
+	return nil
+}
+
+func (a *Agent) stop(err error) error {
+	if !errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	a.stopped = err
+	return err
+}
+
+// keep stores an accepted state, before anything that rests on it.
+func (a *Agent) keep(next verify.Accepted) error {
+	content, err := next.Encode()
+	if err != nil {
+		return a.stop(err)
+	}
+	if string(content) == a.stored {
+		return nil
+	}
+	if err := a.put(docAccepted, seal(docAccepted, content)); err != nil {
+		return err
+	}
+	a.accepted, a.stored, a.size = next, string(content), next.Size()
+	return a.settle()
+}
+
+// settle fixes, once a head is confirmed, what a lost store counts as open.
+func (a *Agent) settle() error {
+	if !a.accepted.Confirmed || a.identity.Horizon != math.MaxInt64 {
+		return nil
+	}
+	a.identity.Horizon = a.size
+	return a.save(docAgent, &a.identity)
+}
+
+// lost reports whether what belongs to an incident may have been started by an
+// earlier store.
+func (a *Agent) lost(incident uint64, openedAt int64) bool {
+	return a.identity.Lost && (incident < a.identity.Horizon || openedAt < a.identity.MadeAt)
+}
+
+// forked keeps two heads that nothing reconciles, and stops.
+func (a *Agent) forked(first, second, detail string) error {
+	fork := &ForkError{First: first, Second: second, Detail: detail}
+	a.cfg.Tell(Event{Kind: EventFork, Err: fork})
+	if err := a.save(docFork, fork); err != nil {
+		return err
+	}
+	return a.stop(fork)
+}

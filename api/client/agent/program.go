@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Program is a program as hooks: each call runs it once, without a shell, with
+// the [Call] as JSON on standard input and its [Report] as JSON on standard
+// output.
+//
+// Only exit code 0 with exactly one report counts. Whatever else happens, it is
+// not known what the program did: see [Hooks].
+type Program struct {
+	Argv   []string
+	Env    []string      // as in [exec.Cmd]; nil: that of this process
+	Dir    string        // where it runs; empty: here
+	Stderr io.Writer     // where its standard error goes; nil: nowhere
+	Limit  time.Duration // after which it is killed; 0: 10 min
+	// Has are the hooks that the program knows, those of them that may run again
+	// Idempotent.
+	Has, Idempotent []Hook
+}
+
+const (
+	programLimit = 10 * time.Minute
+	// killDelay is how long the pipes of a program that was killed are waited
+	// for: it may have left children that hold them.
+	killDelay = 2 * time.Second
+)
+
+// ProgramError reports a program that did not report.
+type ProgramError struct {
+	Hook  Hook
+	Exit  int // code; -1: it did not begin, or was killed
+	Cause error
+}
+
+// Error implements error.
+func (e *ProgramError) Error() string {
+	return fmt.Sprintf("agent: run %s: exit code %d: %v (the program must print one report and exit with 0)", e.Hook, e.Exit, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *ProgramError) Unwrap() error { return e.Cause }
+
+// Hooks returns the program as hooks.
+func (p *Program) Hooks() Hooks {
+	h := Hooks{Idempotent: p.Idempotent}
+	for _, hook := range p.Has {
+		switch hook {
+		case Drain:
+			h.Drain = p.Run
+		case Restore:
+			h.Restore = p.Run
+		case Compensate:
+			h.Compensate = p.Run
+		case Cancel:
+			h.Cancel = p.Run
+		case Probe:
+			h.Probe = p.Run
+		}
+	}
+	return h
+}
+
+// Run is a [Func]. The error is a [*ProgramError], whose cause may be
+// [ErrReport].
+func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
+	limit := p.Limit
+	if limit == 0 {
+		limit = programLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	input, err := json.Marshal(c, json.Deterministic(true))
+	if err != nil {
+		return nil, &ProgramError{c.Hook, -1, err}
+	}
+	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...) //nolint:gosec // the operator names the program
+	out := &limited{limit: MaxReport}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = bytes.NewReader(append(input, '\n')), out, p.Stderr, p.Env, p.Dir
+	cmd.WaitDelay = killDelay
+	if err := cmd.Run(); err != nil {
+		code := -1
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			code = exit.ExitCode()
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("ended after %v: %w", limit, ctx.Err())
+		}
+		return nil, &ProgramError{c.Hook, code, err}
+	}
+	report, err := DecodeReport(out.Bytes())
+	if err != nil {
+		return nil, &ProgramError{c.Hook, 0, err}
+	}
+	return report, nil
+}
+
+// DecodeReport reads the JSON of a report. The error is [ErrReport].
+func DecodeReport(data []byte) (*Report, error) {
+	if len(data) > MaxReport {
+		return nil, fmt.Errorf("%w: %d bytes or more, the limit is %d", ErrReport, len(data), MaxReport)
+	}
+	r := new(Report)
+	if err := json.Unmarshal(bytes.TrimSpace(data), r, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrReport, err)
+	}
+	return r, nil
+}
+
+// limited keeps a little more than may come, and takes the rest without keeping
+// it.
+type limited struct {
+	bytes.Buffer
+	limit int
+}
+
+// Write implements [io.Writer].
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), l.limit+1-min(l.Len(), l.limit+1))])
+	return len(p), nil
+}

@@ -1,0 +1,250 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"recoveryledger/ledger/entry"
+)
+
+// ErrReport reports a hook's report that cannot be taken for one: it counts for
+// nothing, least of all as done.
+var ErrReport = errors.New("agent: not a report")
+
+// check is what holds of every report; of is the hook that it is about.
+func (r *Report) check(of Hook) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrReport, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case r.Status != Done && r.Status != NoEffect && r.Status != Failed && r.Status != Unknown:
+		return refuse("status %.40q, want done, no_effect, failed or unknown", r.Status)
+	case r.Status == Failed && r.Residual == "":
+		return refuse("failed without a residual: say what is left")
+	case len(r.Residual) > entry.MaxText:
+		return refuse("a residual of %d bytes, the limit is %d", len(r.Residual), entry.MaxText)
+	case of == Restore && r.Status == Done && r.Digest == "":
+		return refuse("restored without the digest of the state afterwards")
+	case r.Digest != "" && (of != Restore || r.Status != Done):
+		return refuse("a digest, which only a restore that is done has")
+	case r.Progress != "" && (of != Drain || r.Status != Done || !r.Progress.Final()):
+		return refuse("progress %.40q: a drain that is done may have confirmed, failed or cancelled", r.Progress)
+	case len(r.Evidence) > MaxEvidence:
+		return refuse("%d pieces of evidence, the limit is %d", len(r.Evidence), MaxEvidence)
+	}
+	return nil
+}
+
+// run calls a hook, or Probe about it, and takes up what it reports.
+func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
+	call, f := a.call(w), a.cfg.Hooks.of(hook)
+	if hook == Probe {
+		call, f = a.probe(w), a.cfg.Hooks.Probe
+		w.mem.probes++
+	}
+	report, err := f(ctx, call)
+	if err == nil && report == nil {
+		err = ErrReport
+	}
+	if err == nil {
+		err = report.check(w.Hook)
+	}
+	if err != nil { // it may have done anything
+		w.pause(now, 0)
+		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook), Err: err})
+		return nil
+	}
+	a.cfg.Tell(Event{Kind: EventEnded, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook) + " " + string(report.Status)})
+	if report.Status == Unknown {
+		switch {
+		case hook == Probe && a.repeatable(w):
+			return a.rerun(ctx, w, now)
+		case hook != Probe && a.cfg.Hooks.Probe != nil:
+			w.pause(now, 0)
+			return nil
+		}
+	}
+	return a.finish(w, report, now)
+}
+
+// reconcile finds out what became of something that was started and has not
+// ended: by Probe, by running again what may run again; else nobody knows.
+func (a *Agent) reconcile(ctx context.Context, now int64) (bool, int64, error) {
+	wake := int64(0)
+	for _, w := range a.works {
+		if w.Phase != started {
+			continue
+		}
+		if w.mem.waitTill > now {
+			wake = earlier(wake, w.mem.waitTill)
+			continue
+		}
+		switch {
+		case a.cfg.Hooks.Probe != nil && w.mem.probes < probesMax:
+			return true, 0, a.run(ctx, w, Probe, now)
+		case a.cfg.Hooks.Probe == nil && a.repeatable(w):
+			if now < w.ExpiresAt && now < w.DeadlineAt && a.inForce(w.Incident, now) == nil && a.ended(w.Incident, w.order(), now) == "" {
+				wake = earlier(wake, min(w.ExpiresAt, w.DeadlineAt))
+				continue // until the decision is seen again
+			}
+			return true, 0, a.rerun(ctx, w, now)
+		}
+		return true, 0, a.finish(w, &Report{Status: Unknown}, now)
+	}
+	return false, wake, nil
+}
+
+// repeatable reports whether the hook of an undertaking may run again. Of a
+// compensation nobody may know which attempt was the last.
+func (a *Agent) repeatable(w *work) bool {
+	return a.cfg.Hooks.repeatable(w.Hook) && a.cfg.Hooks.of(w.Hook) != nil && (!w.Lost || w.Hook != Compensate)
+}
+
+// order is what an undertaking remembers of its order.
+func (w *work) order() *order {
+	o := &order{}
+	o.verdict.Decision, o.verdict.ExpiresAt, o.verdict.DeadlineAt = w.Decision, w.ExpiresAt, w.DeadlineAt
+	return o
+}
+
+// rerun runs a hook again that may run again, if the decision still stands.
+func (a *Agent) rerun(ctx context.Context, w *work, now int64) error {
+	o := a.inForce(w.Incident, now)
+	if o == nil || now >= w.DeadlineAt || w.mem.probes >= 2*probesMax || a.cfg.Hooks.of(w.Hook) == nil {
+		return a.finish(w, &Report{Status: Unknown}, now)
+	}
+	if c := o.command(w.Members[0].Exec); c == nil || c.Refused != nil {
+		return a.finish(w, &Report{Status: Unknown}, now)
+	}
+	w.mem.probes++
+	return a.run(ctx, w, w.Hook, now)
+}
+
+// finish notes how a hook ended, with the entries that say so.
+func (a *Agent) finish(w *work, r *Report, now int64) error {
+	w.Phase, w.Status, w.Outbox, w.mem = done, r.Status, nil, memory{}
+	say := func(result entry.Result, why string) error {
+		for i := range w.Members {
+			if err := a.outcome(w, &w.Members[i], result, why, r, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var err error
+	switch {
+	case w.Hook == Compensate:
+		err = a.compensated(w, r, say, now)
+	case w.Hook == Drain && (r.Status == Done || r.Status == NoEffect):
+		if w.Progress = r.Progress; r.Progress != "" {
+			err = a.final(w, r.Progress, now)
+		}
+		if err == nil && len(w.Outbox) == 0 {
+			w.Phase = closed
+		}
+	case r.Status == Unknown:
+		err = say(entry.ResultUnknown, unknownText(w, r))
+	case r.Status == Failed:
+		err = say(entry.ResultFailed, r.Residual)
+	case r.Status == NoEffect:
+		return a.tryAgain(w, r, say, now)
+	case w.Hook == Restore && r.Digest != w.Digest:
+		err = say(entry.ResultFailed, fmt.Sprintf("the state afterwards has digest %s, the checkpoint %s", r.Digest, w.Digest))
+	case w.Hook == Restore:
+		err = say(entry.Restored, "")
+	default:
+		err = say(entry.NotExecuted, "")
+	}
+	if err != nil {
+		return err
+	}
+	return a.save(w.Name, w)
+}
+
+func unknownText(w *work, r *Report) string {
+	if r.Residual != "" {
+		return r.Residual
+	}
+	return fmt.Sprintf("%s was started and did not end: what it did is not known", w.Hook)
+}
+
+// tryAgain begins another attempt at what had no effect, as often as that is
+// wanted.
+func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
+	if w.Lost = false; a.inForce(w.Incident, now) == nil {
+		if err := say(entry.Withheld, "it had no effect, and the decision no longer stands"); err != nil {
+			return err
+		}
+		return a.save(w.Name, w)
+	}
+	if w.Attempt+1 >= a.cfg.Attempts {
+		why := fmt.Sprintf("no attempt of %d had an effect", w.Attempt+1)
+		if r.Residual != "" {
+			why = r.Residual
+		}
+		if err := say(entry.ResultFailed, why); err != nil {
+			return err
+		}
+		return a.save(w.Name, w)
+	}
+	w.Attempt++
+	w.Phase = noted
+	return a.save(w.Name, w)
+}
+
+// compensated notes how a compensation ended: its execution and the outcome.
+func (a *Agent) compensated(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
+	if w.Lost && r.Status == Done { // the log may lack what came before
+		for _, progress := range []entry.Progress{entry.Planned, entry.Dispatched} {
+			if err := a.compensation(w, progress, true, now); err != nil {
+				return err
+			}
+		}
+	}
+	switch r.Status {
+	case Done:
+		if err := a.compensation(w, entry.Confirmed, true, now); err != nil {
+			return err
+		}
+		return say(entry.Compensated, "")
+	case Unknown:
+		return say(entry.ResultUnknown, unknownText(w, r))
+	case Failed:
+		if err := a.compensation(w, entry.Failed, true, now); err != nil {
+			return err
+		}
+		return say(entry.ResultFailed, r.Residual)
+	}
+	return a.anew(w, r, say, now)
+}
+
+// anew is another attempt to compensate, under the next key: authoritative state
+// shows that the one before had no effect (EXE-4).
+func (a *Agent) anew(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
+	if err := a.compensation(w, entry.Failed, true, now); err != nil {
+		return err
+	}
+	attempts := 1
+	if w.Lost {
+		w.Lost, attempts = false, a.cfg.Attempts
+	}
+	limit := a.cfg.Attempts
+	if w.Attempt >= limit {
+		limit = w.Attempt + 1
+	}
+	switch {
+	case a.inForce(w.Incident, now) == nil:
+		return say(entry.Withheld, "it had no effect, and the decision no longer stands")
+	case attempts == 1 && w.Attempt+1 >= limit:
+		why := r.Residual
+		if why == "" {
+			why = "no attempt had an effect"
+		}
+		return say(entry.ResultFailed, why)
+	}
+	w.Attempt += attempts
+	w.Phase, w.Outbox = noted, w.Outbox[:1]
+	w.CompExec = ""
+	return a.prepare(w, now)
+}

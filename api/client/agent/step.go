@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// wait is a pause that grows with every failure.
+type wait struct {
+	till  int64 // Unix milliseconds
+	tries int
+}
+
+// failed puts something off, at least so long.
+func (w *wait) failed(now, least int64) {
+	w.till = now + max(least, min(pauseMin<<min(w.tries, 16), pauseMax))
+	w.tries++
+}
+
+// Poke says that the ledger may have something new: the next step looks.
+func (a *Agent) Poke() { a.lookAt = 0 }
+
+// Size returns how many entries the accepted head covers.
+func (a *Agent) Size() uint64 { return a.size }
+
+// Accepted returns the state that the agent has accepted and stored.
+func (a *Agent) Accepted() verify.Accepted { return a.accepted }
+
+// Idle reports whether everything that was undertaken is in the log.
+func (a *Agent) Idle() bool {
+	for _, w := range a.works {
+		if w.Phase != closed {
+			return false
+		}
+	}
+	return len(a.asks) == 0
+}
+
+// Step does at most the next thing, at the agent's own time now (Unix
+// milliseconds), and returns when it wants to be called again: at once if that
+// is not after now. [Agent.Poke] makes it earlier.
+//
+// What ledger, log, source and hooks fail with is told to [Config.Tell] and
+// tried again. The error wraps [ErrStopped]: the store has failed, or there is a
+// [*ForkError], and every further call returns it.
+func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
+	if a.stopped != nil {
+		return 0, a.stopped
+	}
+	next = now + a.cfg.LookMS
+	for _, try := range []func(context.Context, int64) (did bool, wake int64, err error){
+		a.log, a.reconcile, a.look, a.ask, a.confirmHead, a.begin, a.followLog, a.unannounced,
+	} {
+		did, wake, err := try(ctx, now)
+		if err != nil {
+			return 0, err
+		}
+		if did {
+			return now, nil
+		}
+		if wake > now {
+			next = min(next, wake)
+		}
+	}
+	return next, nil
+}
+
+// log submits the first entry of an outbox that has waited long enough.
+func (a *Agent) log(ctx context.Context, now int64) (bool, int64, error) {
+	wake := int64(0)
+	for _, w := range a.works {
+		if w.mem.aside || w.mem.sent >= len(w.Outbox) || w.Phase == closed {
+			continue
+		}
+		if w.mem.waitTill > now {
+			wake = earlier(wake, w.mem.waitTill)
+			continue
+		}
+		if w.Phase == noted && !a.mayPrepare(w, now) {
+			continue // begin withdraws it, or waits for the decision
+		}
+		return true, 0, a.submit(ctx, w, now)
+	}
+	return false, wake, nil
+}
+
+// earlier returns the earlier of two instants, 0 being none.
+func earlier(one, other int64) int64 {
+	if one == 0 {
+		return other
+	}
+	return min(one, other)
+}
+
+// submit logs the next entry of an outbox.
+func (a *Agent) submit(ctx context.Context, w *work, now int64) error {
+	it := &w.Outbox[w.mem.sent]
+	e, err := entry.Decode(it.Envelope)
+	if err != nil {
+		return a.stop(err) // it was checked when it was read
+	}
+	ref, err := a.cfg.Ledger.Submit(ctx, e)
+	if err != nil {
+		return a.unsent(w, e, err, now)
+	}
+	a.cfg.Tell(Event{Kind: EventLogged, Incident: w.Incident, Exec: w.Members[0].Exec, Text: describe(e)})
+	if o, ok := e.Body.(*entry.Outcome); ok {
+		a.stands[stand{o.Incident, o.Exec}] = ref
+	}
+	return a.sent(w)
+}
+
+// sent goes on after an entry that the log has, or can do without.
+func (a *Agent) sent(w *work) error {
+	w.mem.sent++
+	w.mem.pauses, w.mem.refusals, w.mem.plain = 0, 0, false
+	if w.mem.sent < len(w.Outbox) || w.Phase != done {
+		return nil
+	}
+	w.Phase, w.Outbox, w.mem.sent = closed, nil, 0
+	a.lookAt = 0 // what comes after it may be released now
+	return a.save(w.Name, w)
+}
+
+// unsent is what follows an entry that the ledger did not take, or of which
+// nobody knows.
+func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
+	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
+		return a.forked(fork.First, fork.Second, fork.Detail)
+	}
+	refusal, refused := errors.AsType[*entry.Refusal](err)
+	if !refused || temporary(refusal) {
+		least := int64(0)
+		if refused {
+			least = refusal.RetryAfterMS
+		}
+		w.pause(now, least)
+		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: describe(e), Err: err})
+		return nil
+	}
+	if refusal.Problem == entry.Stale {
+		// It was not registered before, since that would have been told first.
+		return a.again(w, now, nil)
+	}
+	a.cfg.Tell(Event{Kind: EventRefused, Incident: w.Incident, Exec: w.Members[0].Exec, Text: describe(e), Err: err})
+	if w.Outbox[w.mem.sent].Optional {
+		return a.sent(w)
+	}
+	w.mem.refusals++
+	w.pause(now, refusal.RetryAfterMS)
+	a.want(w.Incident)
+	if o, ok := e.Body.(*entry.Outcome); ok {
+		return a.outcomeRefused(w, o, refusal, now)
+	}
+	if w.mem.refusals >= refusalsMax {
+		w.mem.aside = w.Phase != noted
+	}
+	return nil
+}
+
+// temporary reports whether the same entry may be taken later.
+func temporary(r *entry.Refusal) bool {
+	return r.Problem == entry.RateLimited || r.Problem == entry.NotReady || r.Problem == entry.InsufficientStorage
+}
+
+// outcomeRefused says the same again in the place of what stands, or the
+// least that is sure.
+func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
+	if w.mem.refusals >= refusalsMax {
+		w.mem.aside = true // the store keeps it; it is tried at the next start
+		return nil
+	}
+	switch refusal.Field {
+	case "supersedes":
+		before := o.Supersedes
+		w.mem.plain = before != nil
+		if at, known := a.standing(o); known && (before == nil || *before != at) {
+			w.mem.plain = false
+			w.mem.waitTill = now
+			return a.again(w, now, nil)
+		}
+		if w.mem.plain {
+			w.mem.waitTill = now
+			return a.again(w, now, nil)
+		}
+		a.follow.rewind(w.Decision.Index) // it stands in the log
+		return nil
+	case "comp_exec", "post_digest", "result":
+		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
+			return nil
+		}
+		return a.again(w, now, func(o *entry.Outcome) {
+			o.Residual = text("the agent reports " + string(o.Result) + ", which the ledger does not take: " + refusal.Detail)
+			o.Result, o.CompExec, o.PostDigest = entry.ResultUnknown, "", ""
+		})
+	}
+	return nil
+}
+
+// again makes the next entry of an outbox under a new header, changed if there
+// is a change to make, and stores it.
+func (a *Agent) again(w *work, now int64, change func(*entry.Outcome)) error {
+	old, err := entry.Decode(w.Outbox[w.mem.sent].Envelope)
+	if err != nil {
+		return a.stop(err)
+	}
+	if o, ok := old.Body.(*entry.Outcome); ok {
+		o.Supersedes = nil
+		if at, known := a.standing(o); known && !w.mem.plain {
+			o.Supersedes = &at
+		}
+		if change != nil {
+			change(o)
+		}
+	}
+	envelope, err := a.sign(old.Body, now)
+	if err != nil {
+		return err
+	}
+	w.Outbox[w.mem.sent].Envelope = envelope
+	return a.saveWork(w)
+}
+
+// saveWork stores an undertaking without what the log has of its outbox.
+func (a *Agent) saveWork(w *work) error {
+	if w.Phase != noted { // before the hook all of it is kept: its entries tell how far it came
+		w.Outbox, w.mem.sent = w.Outbox[w.mem.sent:], 0
+	}
+	return a.save(w.Name, w)
+}

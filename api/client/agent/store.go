@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+// Dir is a [Store] in a directory: one file a document, each replaced by a
+// rename after it was synced, and the directory synced after it. One process at a
+// time has it.
+type Dir struct {
+	path string
+	lock *flock.Flock
+}
+
+// lockFile keeps other processes out.
+const lockFile = ".lock"
+
+// ErrLocked reports a directory that another process has.
+var ErrLocked = errors.New("agent: another process works with this store")
+
+// OpenDir opens a directory as a store, and makes it if it is not there. It must
+// lie outside of everything that the agent restores. The error may be
+// [ErrLocked].
+func OpenDir(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("agent: open store: %w", err)
+	}
+	d := &Dir{path, flock.New(filepath.Join(path, lockFile))}
+	held, err := d.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("agent: open store: %w", err)
+	}
+	if !held {
+		return nil, fmt.Errorf("%w: %s (end that process, or give each agent its own)", ErrLocked, path)
+	}
+	return d, nil
+}
+
+// Close lets others have the directory.
+func (d *Dir) Close() error { return d.lock.Unlock() }
+
+// Names implements [Store].
+func (d *Dir) Names() ([]string, error) {
+	files, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".doc"); ok && plainName(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Load implements [Store].
+func (d *Dir) Load(name string) ([]byte, error) {
+	file, err := d.file(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()                                            //nolint:errcheck // only read
+	return io.ReadAll(io.LimitReader(f, int64(MaxDocument)+1)) // one more is damage
+}
+
+// Save implements [Store].
+func (d *Dir) Save(name string, data []byte) error {
+	file, err := d.file(name)
+	if err != nil {
+		return err
+	}
+	pending, err := renameio.TempFile(d.path, file)
+	if err != nil {
+		return err
+	}
+	defer pending.Cleanup() //nolint:errcheck // the second call, or an error came first
+	if _, err := pending.Write(data); err != nil {
+		return err
+	}
+	if err := pending.CloseAtomicallyReplace(); err != nil { // syncs the file
+		return err
+	}
+	parent, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+func (d *Dir) file(name string) (string, error) {
+	if !plainName(name) {
+		return "", fmt.Errorf("agent: document %.140q: %w", name, fs.ErrInvalid)
+	}
+	return filepath.Join(d.path, name+".doc"), nil
+}

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"recoveryledger/ledger/entry"
+)
+
+// phase is how far an undertaking has come.
+type phase string
+
+// The phases, in order. What a crash in each means stands in the package
+// comment.
+const (
+	noted   phase = "noted"   // nothing was started
+	started phase = "started" // the hook may have run
+	done    phase = "done"    // what there is to log is in the outbox
+	closed  phase = "closed"  // the log has it
+)
+
+// work is an undertaking: one hook for one member, or for the members of a line
+// that go back together; without a hook, an answer.
+type work struct {
+	Name    string `json:"name"` // of its document
+	Hook    Hook   `json:"hook,omitempty"`
+	Phase   phase  `json:"phase"`
+	Lost    bool   `json:"lost,omitempty"` // nobody knows whether it was started: an earlier store is gone
+	Status  Status `json:"status,omitempty"`
+	Attempt int    `json:"attempt"`
+
+	Incident   uint64           `json:"incident"`
+	Wid        entry.WorkflowID `json:"wid"` // of the incident
+	Decision   entry.LogRef     `json:"decision"`
+	Epoch      int64            `json:"epoch"`
+	ExpiresAt  int64            `json:"expires_at"`
+	DeadlineAt int64            `json:"deadline_at"`
+
+	Members    []CallMember   `json:"members"`
+	Checkpoint entry.Ref      `json:"checkpoint,omitempty"`
+	Digest     string         `json:"digest,omitempty"`
+	Standing   []entry.Ref    `json:"standing,omitempty"`
+	CompExec   string         `json:"comp_exec,omitempty"` // local id
+	First      value          `json:"first,omitempty"`     // with drain: envelope of the execution's first entry
+	Progress   entry.Progress `json:"progress,omitempty"`  // with drain: what it ended as
+
+	// Outbox is what is to be logged, in order. Before the hook it is what the
+	// log must have first (EXE-2).
+	Outbox []item `json:"outbox,omitempty"`
+
+	mem memory
+}
+
+// item is an entry that is to be logged.
+type item struct {
+	Envelope value `json:"envelope"`
+	// Optional says that the log may do without it: a refusal ends it.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// memory is what an undertaking need not remember over a crash.
+type memory struct {
+	sent     int   // of the outbox, before the hook
+	waitTill int64 // Unix milliseconds
+	pauses   int
+	probes   int
+	refusals int
+	plain    bool // the outcome supersedes nothing, the ledger says
+	aside    bool // until the next start
+}
+
+// name returns the name of the document of an undertaking.
+func (w *work) name() string {
+	hook := string(w.Hook)
+	if hook == "" {
+		hook = "answer"
+	}
+	return docWork + strconv.FormatUint(w.Decision.Index, 10) + "-" + strconv.FormatUint(w.Members[0].Index, 10) + "-" + hook
+}
+
+// check is what holds of every undertaking that was saved.
+func (w *work) check(name string) error {
+	known := w.Phase == noted || w.Phase == started || w.Phase == done || w.Phase == closed
+	if w.Name != name || !known || len(w.Members) == 0 || w.Attempt < 0 {
+		return &DamageError{name, "not an undertaking"}
+	}
+	for _, it := range w.Outbox {
+		if _, err := entry.Decode(it.Envelope); err != nil {
+			return &DamageError{name, "outbox: " + err.Error()}
+		}
+	}
+	if w.Hook == Drain {
+		if _, err := w.first(); err != nil {
+			return &DamageError{name, "first: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// first returns the execution that is drained, as it was declared.
+func (w *work) first() (*entry.Execution, error) {
+	e, err := entry.Decode(w.First)
+	if err != nil {
+		return nil, err
+	}
+	x, ok := e.Body.(*entry.Execution)
+	if !ok {
+		return nil, fmt.Errorf("a %s entry", e.Kind)
+	}
+	return x, nil
+}
+
+// call is what the hook is given.
+func (a *Agent) call(w *work) *Call {
+	c := &Call{V: 1, Hook: w.Hook, Agent: a.cfg.Agent, Incident: w.Incident, Decision: w.Decision, Epoch: w.Epoch, ExpiresAt: w.ExpiresAt,
+		DeadlineAt: w.DeadlineAt, Members: append([]CallMember{}, w.Members...), Checkpoint: w.Checkpoint, Digest: w.Digest,
+		Standing: append([]entry.Ref{}, w.Standing...), Attempt: w.Attempt}
+	if w.Hook == Compensate {
+		c.Key, c.CompExec = a.key(w.Members[0].Exec, w.Attempt), entry.NewRef(a.cfg.Agent, w.CompExec)
+	}
+	return c
+}
+
+// probe is what Probe is asked about an undertaking.
+func (a *Agent) probe(w *work) *Call {
+	c := a.call(w)
+	c.Hook, c.Of = Probe, w.Hook
+	if w.Hook != Compensate {
+		return c
+	}
+	least, most := w.Attempt, w.Attempt
+	if w.Lost { // whatever was tried before
+		least, most = 0, w.Attempt+a.cfg.Attempts-1
+	}
+	for attempt := least; attempt <= most; attempt++ {
+		c.Keys = append(c.Keys, a.key(w.Members[0].Exec, attempt))
+	}
+	return c
+}
+
+// key is the idempotency key of an attempt to compensate (EXE-4): it depends on
+// the execution alone, across decisions.
+func (a *Agent) key(exec entry.Ref, attempt int) string {
+	mac := hmac.New(sha256.New, a.cfg.Secret)
+	fmt.Fprintf(mac, "%s|%s|%d", a.cfg.Root.Origin, exec, attempt)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// add takes up an undertaking.
+func (a *Agent) add(w *work) {
+	a.works = append(a.works, w)
+	for i := range w.Members {
+		a.about[w.Members[i].Exec] = append(a.about[w.Members[i].Exec], w)
+	}
+}
+
+// pause puts the undertaking off, each time for longer; at least so long.
+func (w *work) pause(now, least int64) {
+	w.mem.waitTill = now + max(least, min(pauseMin<<min(w.mem.pauses, 16), pauseMax))
+	w.mem.pauses++
+}
