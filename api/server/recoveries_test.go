@@ -304,7 +304,7 @@ func FuzzRecoverBatch(f *testing.F) {
 	f.Add([]byte(oneCase))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) == 0 {
-			t.Skip()
+			return // nothing was sent
 		}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.url+"/v1/recoveries/batch", bytes.NewReader(body))
 		must(t, err)

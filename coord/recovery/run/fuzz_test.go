@@ -84,7 +84,7 @@ func FuzzMicros(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		value := jsontext.Value(text)
 		if !value.IsValid() || value.Kind() != '0' || strings.TrimSpace(text) != text || len(text) > 40 {
-			t.Skip()
+			return // no number of JSON
 		}
 		if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > 5 {
 			t.Skip("too large for rationals")

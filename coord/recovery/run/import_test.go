@@ -202,9 +202,6 @@ func TestImportStreams(t *testing.T) {
 // A record is read at the limit and refused one byte past it; a record
 // without end is refused after no more than the limit was read.
 func TestRecordLimit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 160 MiB")
-	}
 	const head, tail = `{"messages": [], "pad": "`, `"}`
 	for size, want := range map[int]string{CaseBytesMax: "", CaseBytesMax + 1: "too-large 2 2"} {
 		text := chatOf("") + "\n" + head + strings.Repeat("x", size-len(head)-len(tail)) + tail

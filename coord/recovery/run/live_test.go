@@ -452,7 +452,7 @@ func FuzzResolveInput(f *testing.F) {
 	f.Add(`{"$from": "a", "at": "/0"}`)
 	f.Fuzz(func(t *testing.T, input string) {
 		if !jsontext.Value(input).IsValid() {
-			t.Skip()
+			return // no input of a step
 		}
 		outputs := map[string]jsontext.Value{"a": jsontext.Value(`[7]`)}
 		got, wrong := resolve(jsontext.Value(input), outputs)
