@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
-	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -196,18 +196,41 @@ func (l *Log) lastSnapshot() error {
 
 // encodeSnapshot cuts the fold's state into chunks.
 func (l *Log) encodeSnapshot(fold Fold, size uint64) (chunks []snapshotChunk, err error) {
-	var state bytes.Buffer
+	state := cutter{sum: sha256.New()}
 	if err := fold.Snapshot(&state); err != nil {
 		return nil, fmt.Errorf("ledger: snapshot at %d: %w", size, err)
 	}
-	signed, err := signSnapshot(l.cfg, size, sha256.Sum256(state.Bytes()))
+	signed, err := signSnapshot(l.cfg, size, [sha256.Size]byte(state.sum.Sum(nil)))
 	if err != nil {
 		return nil, err
 	}
-	for piece := range slices.Chunk(state.Bytes(), chunkSize) {
+	for _, piece := range state.pieces {
 		chunks = append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: piece})
 	}
 	return append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: signed, last: true}), nil
+}
+
+// cutter cuts and digests what is written, in pieces of chunkSize: a state may be
+// large, and is in memory once.
+type cutter struct {
+	sum    hash.Hash
+	pieces [][]byte
+}
+
+// Write implements [io.Writer].
+func (c *cutter) Write(p []byte) (int, error) {
+	c.sum.Write(p)
+	for rest := p; len(rest) > 0; {
+		last := len(c.pieces) - 1
+		if last < 0 || len(c.pieces[last]) == chunkSize {
+			c.pieces = append(c.pieces, make([]byte, 0, chunkSize))
+			last++
+		}
+		n := min(len(rest), chunkSize-len(c.pieces[last]))
+		c.pieces[last] = append(c.pieces[last], rest[:n]...)
+		rest = rest[n:]
+	}
+	return len(p), nil
 }
 
 // snapshotText is what the ledger's key signs of a snapshot. Its first line is

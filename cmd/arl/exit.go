@@ -221,6 +221,9 @@ type forkEvidence struct {
 // printError writes what went wrong and, where it is known, what to do. What
 // shows that a log is inconsistent is kept.
 func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
+	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted {
+		err = withExit(exitInterrupted, errors.New("interrupted"))
+	}
 	fmt.Fprintf(w, "arl: %v\n", err)
 	if do := remedy(err); do != "" {
 		fmt.Fprintf(w, "Remedy: %s\n", do)

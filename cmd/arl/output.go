@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -37,6 +38,14 @@ func (a *app) printJSON(v any) error {
 		return err
 	}
 	return a.printText(string(line) + "\n")
+}
+
+// counted is a number of things, in words: 1 line, 2 lines.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.FormatInt(n, 10) + " " + thing + "s"
 }
 
 func (a *app) printText(text string) error {

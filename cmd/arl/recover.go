@@ -355,7 +355,7 @@ func (a *app) printCounts(r *run.Report) error {
 
 // summarize tells on stderr what the counts leave out.
 func (a *app) summarize(r *run.Report, out string) {
-	fmt.Fprintf(a.err, "%s: %s runtime, %d cases without failure, run root %s\n", r.Recommendation, r.Runtime, r.NoFailure, r.RunRoot)
+	fmt.Fprintf(a.err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, counted(r.NoFailure, "case"), r.RunRoot)
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Verdict == run.Fail || g.Verdict == run.Unknown {
 			fmt.Fprintf(a.err, "gate %s: %s, limit %s %s\n", g.Gate, g.Verdict, strconv.FormatInt(g.Limit, 10), g.Detail)
@@ -371,7 +371,7 @@ func (a *app) summarize(r *run.Report, out string) {
 
 // interrupted tells how far a run came that did not come to its end.
 func (a *app) interrupted(r *run.Report, out string) {
-	fmt.Fprintf(a.err, "partial: ended after %d cases, run root so far %s\n", r.Total, r.RunRoot)
+	fmt.Fprintf(a.err, "partial: %s after %s, run root so far %s\n", r.Partial, counted(r.Total, "case"), r.RunRoot)
 	if out != "" {
 		fmt.Fprintf(a.err, "report: %s; --resume goes on from here\n", filepath.Join(out, run.SummaryFile))
 	}
@@ -381,7 +381,7 @@ func (a *app) interrupted(r *run.Report, out string) {
 func reportExit(r *run.Report) error {
 	switch {
 	case r.Rejected > 0:
-		return usage("%d lines of the scenario could not be used; the report lists them", r.Rejected)
+		return usage("%s of the scenario could not be used; the report lists them", counted(r.Rejected, "line"))
 	case r.Recommendation == run.Reject:
 		return withExit(exitRejected, errors.New("the report rejects: a gate of the policy failed"))
 	case r.Recommendation == run.Inconclusive:

@@ -71,7 +71,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 	}
 	err = errors.Join(err, withExit(exitIO, out.Flush()))
 	if err == nil && w.refused > 0 {
-		err = usage("%d records could not be used, %d cases were written", w.refused, w.written)
+		err = usage("records that could not be used: %d; cases written: %d", w.refused, w.written)
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func (a *app) printSweep(r *run.SweepReport) error {
 	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %d and %d: %d cases\n", f.From, f.To, f.Count)
+		fmt.Fprintf(&b, "\nflip between %d and %d: %s\n", f.From, f.To, counted(f.Count, "case"))
 		for _, c := range f.Cases {
 			fmt.Fprintf(&b, "  %s: %s, then %s\n", c.Case, c.From, c.To)
 		}

@@ -3,13 +3,16 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"recoveryledger/coord/recovery/run"
@@ -42,8 +45,16 @@ type runProof struct {
 
 	opened, closed *entry.Run
 	issuer         entry.Principal
-	attempts       map[[32]byte][32]byte // trace by case, both as digests
+	attempts       map[[32]byte]attempt // by the digest of the case
 	entries        int64
+	last           uint64   // index of the newest receipt so far
+	said           []string // files that the report decides about
+}
+
+// attempt is what the entry of a case says of it.
+type attempt struct {
+	trace [32]byte // digest
+	index uint64
 }
 
 // verifyRun checks the directory of a run that was recorded in a ledger.
@@ -52,7 +63,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 	if err != nil {
 		return err
 	}
-	p := runProof{dir: dir, root: root, heads: map[uint64]merkle.Head{}, attempts: map[[32]byte][32]byte{}}
+	p := runProof{dir: dir, root: root, heads: map[uint64]merkle.Head{}, attempts: map[[32]byte]attempt{}}
 	if err := p.receipts(); err != nil {
 		return err
 	}
@@ -68,7 +79,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 		Recommendation: string(report.Recommendation), NotChecked: []string{
 			"that the traces follow from scenario and policy: arl replay decides every case again",
 			"that the record of the cases is true: entries say what the engine saw",
-			"summary.md and run.json: arl replay compares the summary; nothing stands on run.json",
+			"run.json: when and where the run ran, on which nothing stands",
 		}}
 	for size, head := range p.heads {
 		if size >= v.Head.Size {
@@ -77,9 +88,10 @@ func (a *app) verifyRun(t *target, dir string) error {
 	}
 	text := fmt.Sprintf("run %s by %s: %s\n\nchecked\n", v.Run, v.Issuer, v.Recommendation) +
 		fmt.Sprintf("  %d entries: signed, and in the log of tree head %d, root %s\n", v.Entries, v.Head.Size, v.Head.Root) +
-		fmt.Sprintf("  %d traces: each is the one in the entry of its case\n", v.Cases) +
+		fmt.Sprintf("  %s: each is the one in the entry of its case\n", counted(v.Cases, "trace")) +
 		fmt.Sprintf("  run root %s: over the traces, in the report and in the closing entry\n", v.RunRoot) +
-		fmt.Sprintf("  report %s: in the closing entry, with configuration and scenario of the opening one\n\nnot checked\n", v.ReportDigest)
+		fmt.Sprintf("  report %s: in the closing entry, with configuration and scenario of the opening one\n", v.ReportDigest) +
+		fmt.Sprintf("  %s: what the report says\n\nnot checked\n", strings.Join(p.said, ", "))
 	if a.settings.output == outputJSON {
 		return a.printJSON(v)
 	}
@@ -103,11 +115,17 @@ func (p *runProof) receipts() error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
+	number := 0
 	err = eachLine(f, func(line []byte) error {
+		number++
 		receipt, ok := runReceipt(line)
 		if !ok {
 			return nil
 		}
+		if receipt.Index <= p.last {
+			return broken("%s: line %d: the receipt of entry %d stands there twice, or behind that of entry %d", path, number, receipt.Index, p.last)
+		}
+		p.last = receipt.Index
 		if p.batch = append(p.batch, receipt); len(p.batch) < recordBatch {
 			return nil
 		}
@@ -119,8 +137,10 @@ func (p *runProof) receipts() error {
 	switch {
 	case err != nil:
 		return err
-	case p.opened == nil || p.closed == nil:
-		return broken("%s: no entry opens and closes the run", path)
+	case p.opened == nil:
+		return broken("%s: there is no receipt of the entry that opens the run", path)
+	case p.closed == nil:
+		return broken("%s: there is no receipt of the entry that closes the run: it did not come to its end, or the line was lost", path)
 	}
 	return nil
 }
@@ -206,14 +226,19 @@ func (p *runProof) take(e *verify.Entry) error {
 	p.entries++
 	switch body := e.Body.(type) {
 	case *entry.Attempt:
-		key, trace := sha256.Sum256([]byte(body.Case)), [32]byte{}
-		if _, twice := p.attempts[key]; twice || p.opened == nil || body.Run != p.opened.Run {
-			return broken("entry %d: case %s stands there twice, or is of another run", e.Index, body.Case)
+		key, a := sha256.Sum256([]byte(body.Case)), attempt{index: e.Index}
+		switch before, twice := p.attempts[key]; {
+		case twice:
+			return broken("entry %d: case %s already stands in entry %d", e.Index, body.Case, before.index)
+		case p.opened == nil:
+			return broken("%s: there is no receipt of the entry that opens the run, before that of case %s", receiptsFile, body.Case)
+		case body.Run != p.opened.Run:
+			return broken("entry %d: case %s is of run %s", e.Index, body.Case, body.Run)
 		}
-		if _, err := hex.Decode(trace[:], []byte(body.TraceDigest[len("sha256:"):])); err != nil {
+		if _, err := hex.Decode(a.trace[:], []byte(body.TraceDigest[len("sha256:"):])); err != nil {
 			return broken("entry %d: %w", e.Index, err)
 		}
-		p.attempts[key] = trace
+		p.attempts[key] = a
 	case *entry.Run:
 		if body.Op == "open" {
 			p.opened = body
@@ -250,7 +275,35 @@ func (p *runProof) report(a *app) (*run.Report, string, error) {
 			return nil, "", broken("%s: %s is %s here and %s in the entry", p.dir, same.what, same.here, same.there)
 		}
 	}
-	return report, digest, nil
+	return report, digest, p.follows(report)
+}
+
+// follows compares the files that the report decides about with what it says.
+func (p *runProof) follows(report *run.Report) error {
+	summary, err := os.ReadFile(filepath.Join(p.dir, run.SummaryFile))
+	if err != nil {
+		return err
+	}
+	if string(summary) != report.Summary() {
+		return broken("%s: %s is not what %s says: arl report show prints that", p.dir, run.SummaryFile, run.ReportFile)
+	}
+	if p.said = append(p.said, run.SummaryFile); report.RecordDigest == "" {
+		return nil
+	}
+	p.said = append(p.said, run.RecordFile)
+	f, err := os.Open(filepath.Join(p.dir, run.RecordFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return withExit(exitIO, err)
+	}
+	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != report.RecordDigest {
+		return broken("%s: digest of %s is %s here and %s in the report", p.dir, run.RecordFile, got, report.RecordDigest)
+	}
+	return nil
 }
 
 func digestOf(text []byte) string {
@@ -276,8 +329,11 @@ func (p *runProof) traces(report *run.Report) (cases int64, err error) {
 			return broken("%s: trace %d: %w", run.TracesFile, cases+1, err)
 		}
 		key := sha256.Sum256([]byte(trace.Case))
-		if there, ok := p.attempts[key]; !ok || there != sha256.Sum256(line) {
-			return broken("%s: the trace of %s is not the one in an entry", run.TracesFile, trace.Case)
+		switch there, ok := p.attempts[key]; {
+		case !ok:
+			return broken("%s: line %d: %s has no receipt of the entry of %s, or its trace stands there twice", run.TracesFile, cases+1, receiptsFile, trace.Case)
+		case there.trace != sha256.Sum256(line):
+			return broken("%s: line %d: the trace of %s is not the one in entry %d", run.TracesFile, cases+1, trace.Case, there.index)
 		}
 		delete(p.attempts, key)
 		cases++
@@ -291,9 +347,10 @@ func (p *runProof) traces(report *run.Report) (cases int64, err error) {
 	case err != nil:
 		return 0, err
 	case len(p.attempts) > 0:
-		return 0, broken("%s: %d entries have no trace", run.TracesFile, len(p.attempts))
+		index := slices.MinFunc(slices.Collect(maps.Values(p.attempts)), func(a, b attempt) int { return cmp.Compare(a.index, b.index) }).index
+		return 0, broken("%s: there is no trace of entry %d (entries without one: %d)", run.TracesFile, index, len(p.attempts))
 	case head.Root != report.RunRoot || cases != report.Total:
-		return 0, broken("%s: %d traces with the root %s, the report has %d and %s", run.TracesFile, cases, head.Root, report.Total, report.RunRoot)
+		return 0, broken("%s: %s with the root %s, the report has %d and %s", run.TracesFile, counted(cases, "trace"), head.Root, report.Total, report.RunRoot)
 	}
 	return cases, nil
 }

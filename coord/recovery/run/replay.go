@@ -331,7 +331,7 @@ func differentLine(recorded, recomputed string) *Comparison {
 			return &Comparison{Field: fmt.Sprintf("line %d", i+1), Recorded: cut(a[i], valueMax), Recomputed: cut(b[i], valueMax)}
 		}
 	}
-	return &Comparison{Field: fmt.Sprintf("line %d", min(len(a), len(b))+1), Recorded: fmt.Sprintf("%d lines", len(a)), Recomputed: fmt.Sprintf("%d lines", len(b))}
+	return &Comparison{Field: fmt.Sprintf("line %d", min(len(a), len(b))+1), Recorded: counted(int64(len(a)), "line"), Recomputed: counted(int64(len(b)), "line")}
 }
 
 func (p *replay) found(different *Comparison) Comparison {

@@ -59,7 +59,7 @@ type Cases struct {
 	Total                   int64 `json:"total"`
 	Failing                 int64 `json:"failing"`
 	AutoRecovered           int64 `json:"auto_recovered"`
-	FallbackModelRecoveries int64 `json:"fallback_model_recoveries"` // of AutoRecovered
+	FallbackModelRecoveries int64 `json:"fallback_model_recoveries"` // of AutoRecovered: a fallback_model attempt recovered a step
 	Escalated               int64 `json:"escalated"`
 	NoFailure               int64 `json:"no_failure"`
 }
@@ -229,15 +229,15 @@ func (t *Tally) warn(r *Report, s Subject) {
 		add("partial: the run was ended before the end of its scenario (%s)", r.Partial)
 	}
 	if r.Simulated {
-		add("simulated: an outcome model drew %d attempts that nobody made", r.Observed.AttemptsSimulated)
+		add("simulated: an outcome model drew %s that nobody made", counted(r.Observed.AttemptsSimulated, "attempt"))
 	}
 	if r.Rejected > 0 {
-		add("%d lines of the scenario could not be used", r.Rejected)
+		add("%s of the scenario could not be used", counted(r.Rejected, "line"))
 	}
 	for _, n := range r.Near {
 		pinned, _ := s.Policy.Int(n.Param)
-		add("%s is pinned at %d, one step from a flip: at %d, %d cases would recover and %d escalate that do not now",
-			n.Param, pinned, n.Value, n.ToAutoRecovered, n.ToEscalated)
+		add("%s is pinned at %d, one step from a flip: at %d, %s would recover and %d escalate that do not now",
+			n.Param, pinned, n.Value, counted(n.ToAutoRecovered, "case"), n.ToEscalated)
 	}
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Near {

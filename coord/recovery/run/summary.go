@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,8 +16,8 @@ func (r *Report) Summary() string {
 	if r.Partial != "" {
 		line("**Partial**: %s before the end of the scenario.\n", r.Partial)
 	}
-	line("%d of %d failing cases recovered automatically (%s), %d of them by a fallback model; %d escalated; %d cases had no failure.\n",
-		r.AutoRecovered, r.Failing, percent(r.RecoveryRatePPM), r.FallbackModelRecoveries, r.Escalated, r.NoFailure)
+	line("%d of %d failing cases recovered automatically (%s), %d of them by a fallback model; %d escalated; %s had no failure.\n",
+		r.AutoRecovered, r.Failing, percent(r.RecoveryRatePPM), r.FallbackModelRecoveries, r.Escalated, counted(r.NoFailure, "case"))
 	line("| | |\n|---|---|")
 	line("| run root | `%s` |", r.RunRoot)
 	line("| engine, runtime, seed | %s, %s, %d |", r.Engine, r.Runtime, r.Seed)
@@ -86,8 +87,16 @@ func (r *Report) summarizeActions(line func(string, ...any)) {
 	line("\n## What was observed\n")
 	line("Steps: %d ok at once, %d failed, %d not observed, %d not reached. Attempts at recovery: %d, of them %d simulated; %d more were wanted of which nothing is known.",
 		o.StepsOK, o.StepsFailed, o.StepsNotObserved, o.StepsSkipped, o.Attempts, o.AttemptsSimulated, o.AttemptsNotObserved)
-	line("Without cost: %d attempts; without latency: %d. Called failed by their source, and recovered here by an outcome model: %d cases.",
-		o.AttemptsWithoutCost, o.AttemptsWithoutLatency, o.RecoveredButFailed)
+	line("Without cost: %s; without latency: %d. Called failed by their source, and recovered here by an outcome model: %s.",
+		counted(o.AttemptsWithoutCost, "attempt"), o.AttemptsWithoutLatency, counted(o.RecoveredButFailed, "case"))
+}
+
+// counted writes a number of things.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.FormatInt(n, 10) + " " + thing + "s"
 }
 
 // percent writes parts per million with one decimal, rounded down.

@@ -30,7 +30,7 @@ type Trace struct {
 	Code           string         `json:"code,omitzero"`
 	CostMicroUSD   int64          `json:"cost_micro_usd"` // of all attempts, as far as known
 	CostUnknown    int64          `json:"cost_unknown"`   // attempts whose cost is not known
-	Fallback       bool           `json:"fallback"`       // recovered, and a fallback model did it
+	Fallback       bool           `json:"fallback"`       // recovered, and a fallback_model attempt did so for a step
 	LatencyMS      int64          `json:"latency_ms"`     // of all attempts as far as known, and waits
 	LatencyUnknown int64          `json:"latency_unknown"`
 	Near           []Near         `json:"near,omitzero"`
