@@ -252,7 +252,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 			switch {
 			case drain.Phase != closed:
 				return false, nil
-			case drain.Status != Done && drain.Status != NoEffect && other.Wid == c.Wid:
+			case drain.Status != Done && other.Wid == c.Wid:
 				return true, a.answer(o, c, entry.Withheld, fmt.Sprintf("not started: %s, of the same line, did not end", other.Exec), now)
 			}
 		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Result == "" && other.Refused == nil && a.covering(o, other) == nil {
@@ -316,7 +316,7 @@ func (a *Agent) covering(o *order, c *verify.Command) *work {
 		if w.Incident != o.verdict.Incident {
 			continue
 		}
-		if w.Hook == Drain && (w.Phase != closed || w.Status == Done || w.Status == NoEffect) {
+		if w.Hook == Drain && (w.Phase != closed || w.Status == Done) {
 			continue // it comes before
 		}
 		if c.Method == entry.MethodRestore && w.Hook != Drain && w.Checkpoint != c.Checkpoint {

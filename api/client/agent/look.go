@@ -69,11 +69,23 @@ func (a *Agent) look(ctx context.Context, now int64) (bool, int64, error) {
 	for _, h := range hints.Commands {
 		a.hinted[h.Incident] = h.Decision
 		o := a.orders[h.Incident]
-		if o == nil || o.verdict.Decision.Index != h.Decision || h.Changed >= o.size || o.links != len(a.accepted.Links) {
+		if o == nil || o.verdict.Decision.Index != h.Decision || o.links != len(a.accepted.Links) || h.Changed >= o.size && a.waits(o) {
 			a.want(h.Incident)
 		}
 	}
 	return true, 0, nil
+}
+
+// waits reports whether what an order says can become more: something is not
+// released yet.
+func (a *Agent) waits(o *order) bool {
+	for i := range o.commands {
+		c := &o.commands[i]
+		if w := a.covering(o, c); c.Result == "" && !c.Released && c.Method != entry.MethodNone && (w == nil || w.Phase == noted) {
+			return true
+		}
+	}
+	return false
 }
 
 // unasked puts off what the ledger did not answer. Two logs end everything.

@@ -212,7 +212,11 @@ func (a *Agent) takeAccepted(data []byte) error {
 		return &DamageError{docAccepted, "of another agent or ledger"}
 	}
 	accepted.Root = a.cfg.Root // which may have newer keys, and has the Cosigner
-	a.accepted, a.stored, a.size = accepted, string(content), accepted.Size()
+	head, err := a.cfg.Root.Head([]byte(accepted.Head))
+	if err != nil {
+		return &DamageError{docAccepted, err.Error()}
+	}
+	a.accepted, a.stored, a.size = accepted, string(content), head.Size
 	return nil
 }
 
@@ -273,6 +277,9 @@ func (a *Agent) stop(err error) error {
 
 // keep stores an accepted state, before anything that rests on it.
 func (a *Agent) keep(next verify.Accepted) error {
+	if next.Head == "" {
+		return nil // nothing was ever accepted
+	}
 	content, err := next.Encode()
 	if err != nil {
 		return a.stop(err)
@@ -283,7 +290,11 @@ func (a *Agent) keep(next verify.Accepted) error {
 	if err := a.put(docAccepted, seal(docAccepted, content)); err != nil {
 		return err
 	}
-	a.accepted, a.stored, a.size = next, string(content), next.Size()
+	head, err := a.cfg.Root.Head([]byte(next.Head))
+	if err != nil {
+		return a.stop(err)
+	}
+	a.accepted, a.stored, a.size = next, string(content), head.Size
 	return a.settle()
 }
 

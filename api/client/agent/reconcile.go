@@ -136,7 +136,7 @@ func (a *Agent) finish(w *work, r *Report, now int64) error {
 	switch {
 	case w.Hook == Compensate:
 		err = a.compensated(w, r, say, now)
-	case w.Hook == Drain && (r.Status == Done || r.Status == NoEffect):
+	case w.Hook == Drain && r.Status == Done:
 		if w.Progress = r.Progress; r.Progress != "" {
 			err = a.final(w, r.Progress, now)
 		}
@@ -148,7 +148,7 @@ func (a *Agent) finish(w *work, r *Report, now int64) error {
 	case r.Status == Failed:
 		err = say(entry.ResultFailed, r.Residual)
 	case r.Status == NoEffect:
-		return a.tryAgain(w, r, say, now)
+		return a.tryAgain(w, r, say)
 	case w.Hook == Restore && r.Digest != w.Digest:
 		err = say(entry.ResultFailed, fmt.Sprintf("the state afterwards has digest %s, the checkpoint %s", r.Digest, w.Digest))
 	case w.Hook == Restore:
@@ -169,15 +169,10 @@ func unknownText(w *work, r *Report) string {
 	return fmt.Sprintf("%s was started and did not end: what it did is not known", w.Hook)
 }
 
-// tryAgain begins another attempt at what had no effect, as often as that is
-// wanted.
-func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
-	if w.Lost = false; a.inForce(w.Incident, now) == nil {
-		if err := say(entry.Withheld, "it had no effect, and the decision no longer stands"); err != nil {
-			return err
-		}
-		return a.save(w.Name, w)
-	}
+// tryAgain has what had no effect begin again, as often as that is wanted; begin
+// looks whether the decision still stands.
+func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error) error {
+	w.Lost = false
 	if w.Attempt+1 >= a.cfg.Attempts {
 		why := fmt.Sprintf("no attempt of %d had an effect", w.Attempt+1)
 		if r.Residual != "" {
@@ -229,14 +224,8 @@ func (a *Agent) anew(w *work, r *Report, say func(entry.Result, string) error, n
 	if w.Lost {
 		w.Lost, attempts = false, a.cfg.Attempts
 	}
-	limit := a.cfg.Attempts
-	if w.Attempt >= limit {
-		limit = w.Attempt + 1
-	}
-	switch {
-	case a.inForce(w.Incident, now) == nil:
-		return say(entry.Withheld, "it had no effect, and the decision no longer stands")
-	case attempts == 1 && w.Attempt+1 >= limit:
+	limit := max(a.cfg.Attempts, w.Attempt+1) // after a lost store the count begins higher
+	if attempts == 1 && w.Attempt+1 >= limit {
 		why := r.Residual
 		if why == "" {
 			why = "no attempt had an effect"
