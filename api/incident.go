@@ -201,3 +201,22 @@ type Execution struct {
 	FencedBy    uint64         `json:"fenced_by,omitzero" doc:"incident"`
 	Compensates entry.Ref      `json:"compensates,omitempty"`
 }
+
+// Commands is the answer of GET /v1/agents/{id}/commands: what an agent has to
+// do, by the server's word.
+type Commands struct {
+	Agent entry.Principal `json:"agent"`
+	Size  uint64          `json:"size" doc:"of the log that this follows from: from of the next question"`
+	// News is told of separately, since it counts whatever there is to do.
+	News     uint64    `json:"news" doc:"index of the newest policy, agent entry or override that the agent is to know of"`
+	Commands []Command `json:"commands" doc:"by incident, ascending"`
+}
+
+// Command is what an agent has to do in an incident.
+type Command struct {
+	Incident uint64 `json:"incident"`
+	Decision uint64 `json:"decision" doc:"index of the one in force"`
+	Members  int    `json:"members" doc:"of the agent, without an outcome"`
+	Released int    `json:"released" doc:"of those, whose undo may begin"`
+	Changed  uint64 `json:"changed" doc:"index of the newest entry by which the decision came into force, a member was released or one of the agent's got an outcome"`
+}

@@ -325,7 +325,7 @@ func (s *State) memberOf(old *force, planned *scope.Member, index uint64, now in
 			m := *was
 			m.checkpoint, m.method = planned.Checkpoint, planned.Method
 			if planned.Reopened {
-				m.opened, m.openedAt, m.result, m.resultAt, m.own, m.releasedAt = index, now, "", 0, false, 0
+				m.opened, m.openedAt, m.result, m.resultAt, m.own, m.releasedAt, m.releasedBy = index, now, "", 0, false, 0, 0
 				m.released = false
 				s.graph.Redo(m.exec)
 			}

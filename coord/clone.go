@@ -11,7 +11,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.feed, c.assessed = nil, assessed{}
 	c.chain = s.chain.Clone()
-	c.policies = slices.Clone(s.policies)
+	c.policies, c.raised = slices.Clone(s.policies), slices.Clone(s.raised)
 	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
 	c.usage = slices.Clone(s.usage)
 	for i := range c.usage {

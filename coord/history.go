@@ -68,26 +68,25 @@ func (s *State) recall(h *History, inc *incident, principal uint32) {
 	if inc.force == nil {
 		return
 	}
-	for i := range inc.force.members {
-		if m := &inc.force.members[i]; s.graph.Node(m.exec).Agent == principal {
-			h.Memberships = append(h.Memberships, Membership{inc.opened, m.since, s.refOf(m.exec), methods[m.method], m.result, m.resultAt, m.own})
-		}
+	for _, place := range inc.force.byAgent[principal] {
+		m := &inc.force.members[place]
+		h.Memberships = append(h.Memberships, Membership{inc.opened, m.since, s.refOf(m.exec), methods[m.method], m.result, m.resultAt, m.own})
 	}
 }
 
-// Command is a member that its agent has not reported about: what it is to do
-// once it has verified the decision.
+// Command is what an agent has to do in an incident, once it has verified the
+// decision.
 type Command struct {
 	Incident uint64
-	Decision entry.LogRef // in force
-	Exp      int64        // of the decision, Unix milliseconds
-	Member   entry.Member
-	Drain    bool  // to be made final first
-	Released bool  // whether its undo may begin (INC-7)
-	Due      int64 // when its time is over, Unix milliseconds
+	Decision uint64 // index of the one in force
+	Members  int    // of the agent, without an outcome
+	Released int    // of those: whose undo may begin (INC-7)
+	// Changed is the index of the newest entry by which the decision came into
+	// force, a member was released or the agent's got an outcome.
+	Changed uint64
 }
 
-// Commands returns what an agent is to do, the oldest incident first.
+// Commands returns what an agent has to do, the oldest incident first.
 func (s *State) Commands(agent entry.Principal) (list []Command) {
 	number, ok := s.principals.Find([]byte(agent))
 	if !ok {
@@ -98,12 +97,19 @@ func (s *State) Commands(agent entry.Principal) (list []Command) {
 		if inc.state != Authorized || inc.force.override != 0 || s.void(&inc.force.decided) {
 			continue
 		}
-		for i := range inc.force.members {
-			m := &inc.force.members[i]
-			if m.result == "" && s.graph.Node(m.exec).Agent == number {
-				list = append(list, Command{inc.opened, s.logRef(inc.force.index), inc.force.exp, s.planMember(m.exec, m.method, m.checkpoint),
-					s.draining(m), m.releasedAt != 0, s.due(inc, m)})
+		c := Command{Incident: inc.opened, Decision: inc.force.index, Changed: inc.force.index}
+		for _, place := range inc.force.byAgent[number] {
+			m := &inc.force.members[place]
+			c.Changed = max(c.Changed, m.releasedBy, m.resultAt)
+			if m.result != "" {
+				continue
 			}
+			if c.Members++; m.releasedAt != 0 {
+				c.Released++
+			}
+		}
+		if c.Members > 0 {
+			list = append(list, c)
 		}
 	}
 	return list

@@ -132,12 +132,13 @@ type member struct {
 	since      uint64 // index of the decision that made it a member
 	opened     uint64 // index of the decision that opened it last
 	openedAt   int64
-	releasedAt int64 // when its undo could begin (INC-7); 0: not yet
+	releasedAt int64  // when its undo could begin (INC-7); 0: not yet
+	releasedBy uint64 // index of the entry since which
 	result     entry.Result
 	resultAt   uint64 // index of what gave it its result; 0: none yet
 	own        bool   // whether its agent said so
 	released   bool   // whether its fence was lifted
-	blocked    int32  // dependents in the plan that must come first; derived
+	blocked    int32  // dependents in the plan beyond which something must come first; derived
 }
 
 // undone reports whether the result leaves nothing to undo.
@@ -176,11 +177,16 @@ func (s *State) admitIncident(id uint64, h *entry.Header) (*incident, uint32, er
 
 // find returns the member that an execution is.
 func (f *force) find(exec uint32) (*member, bool) {
-	i, ok := slices.BinarySearchFunc(f.members, exec, func(m member, exec uint32) int { return cmp.Compare(exec, m.exec) })
+	i, ok := f.place(exec)
 	if !ok {
 		return nil, false
 	}
 	return &f.members[i], true
+}
+
+// place returns where the member stands in the plan that an execution is.
+func (f *force) place(exec uint32) (int, bool) {
+	return slices.BinarySearchFunc(f.members, exec, func(m member, exec uint32) int { return cmp.Compare(exec, m.exec) })
 }
 
 // findPassed returns where an execution stands that was undone before.

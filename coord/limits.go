@@ -27,4 +27,7 @@ const (
 	// mergesMax is the number of younger incidents that one amend takes up; the
 	// next amend takes up more.
 	mergesMax = 64
+	// aheadMax is how many of the compensations that come before one a bundle
+	// names, beside the newest that was done.
+	aheadMax = 16
 )

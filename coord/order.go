@@ -11,6 +11,7 @@ type order struct {
 	restores map[uint32]int   // by line: the members that keep it fenced
 	waits    map[uint32]int   // by line: drains and compensations before it is restored
 	byLine   map[uint32][]int // by line: places of the members to be restored
+	byAgent  map[uint32][]int // by agent: places of its members
 	through  map[uint32]int32 // as member.blocked, of what was undone before
 }
 
@@ -18,7 +19,8 @@ type order struct {
 // that can be reached forward from it has an outcome: counted along the edges,
 // so that each outcome costs what its own edges do.
 func (s *State) link(f *force) {
-	f.order = order{restores: map[uint32]int{}, waits: map[uint32]int{}, byLine: map[uint32][]int{}, through: map[uint32]int32{}}
+	f.order = order{restores: map[uint32]int{}, waits: map[uint32]int{}, byLine: map[uint32][]int{},
+		byAgent: map[uint32][]int{}, through: map[uint32]int32{}}
 	open := map[uint32]bool{} // what is not clear
 	i, j := 0, 0
 	passed := f.passed
@@ -49,7 +51,9 @@ func (s *State) openChildren(exec uint32, open map[uint32]bool) (count int32) {
 
 func (s *State) linkLine(f *force, place int) {
 	m := &f.members[place]
-	line := s.graph.Node(m.exec).Line
+	x := s.graph.Node(m.exec)
+	line := x.Line
+	f.byAgent[x.Agent] = append(f.byAgent[x.Agent], place)
 	if m.fencesLine() {
 		f.restores[line]++
 	}
@@ -74,10 +78,10 @@ func (s *State) begin(f *force, index uint64, now int64) {
 		switch {
 		case m.method == scope.Compensate || m.method == scope.Restore || m.releasedAt != 0:
 		case m.method == scope.Invalid && !s.draining(m) && m.result == "":
-			m.releasedAt = now
+			s.release(m, now)
 			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)
 		default:
-			m.releasedAt = now
+			s.release(m, now)
 		}
 	}
 	for i := range f.members {
@@ -91,9 +95,12 @@ func (s *State) begin(f *force, index uint64, now int64) {
 // tryRelease releases a compensation that nothing comes before any more.
 func (s *State) tryRelease(m *member, now int64) {
 	if m.method == scope.Compensate && m.releasedAt == 0 && m.blocked == 0 && !s.draining(m) {
-		m.releasedAt = now
+		s.release(m, now)
 	}
 }
+
+// release notes that a member's undo may begin, by the entry that is applied.
+func (s *State) release(m *member, now int64) { m.releasedAt, m.releasedBy = now, s.size }
 
 // tryLine releases the restores of a line whose drains and compensations are
 // done.
@@ -103,7 +110,7 @@ func (s *State) tryLine(f *force, line uint32, now int64) {
 	}
 	for _, place := range f.byLine[line] {
 		if m := &f.members[place]; m.releasedAt == 0 {
-			m.releasedAt = now
+			s.release(m, now)
 		}
 	}
 }

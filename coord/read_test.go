@@ -35,7 +35,7 @@ func TestViews(t *testing.T) {
 	}
 	w.next()
 	commands := w.state.Commands("b")
-	if len(commands) != 1 || commands[0].Member.Exec != "b#pay" || !commands[0].Released || commands[0].Drain {
+	if len(commands) != 1 || commands[0].Members != 1 || commands[0].Released != 1 || commands[0].Changed != commands[0].Decision {
 		t.Errorf("commands %+v", commands)
 	}
 	w.finish(id, entry.Restored)

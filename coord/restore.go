@@ -81,10 +81,7 @@ func (d *decoder) chain(s *State) {
 			d.refuse("entry %d of the policy chain: %v", index, err)
 			return
 		}
-		s.chain.Apply(e, index, at)
-		if policy, ok := e.Body.(*entry.Policy); ok {
-			s.policies = append(s.policies, policyAt{index, policy})
-		}
+		s.applyLink(e, index, at)
 		next = index + 1
 	}
 	if next == 0 && s.size > 0 {

@@ -203,6 +203,7 @@ func (p *passage) member(s *State, m *member) {
 	number(p, &m.opened, s.size)
 	instant(p, &m.openedAt)
 	instant(p, &m.releasedAt)
+	number(p, &m.releasedBy, s.size)
 	result := 1 + slices.Index(results, m.result)
 	number(p, &result, uint64(len(results))+1)
 	if m.result = ""; result > 0 {

@@ -3,6 +3,7 @@ package coord
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"recoveryledger/coord/compact"
 	"recoveryledger/coord/scope"
@@ -24,6 +25,7 @@ type State struct {
 	chain *verify.Chain // policy in force, keys and roles
 
 	policies []policyAt // of the chain
+	raised   []uint64   // indexes of agent entries about who is more than a plain agent
 
 	principals *compact.Names // issuers of entries
 	usage      []usage        // of the principals, by number
@@ -174,11 +176,8 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 
 func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	switch body := e.Body.(type) {
-	case *entry.Policy:
-		s.chain.Apply(e, index, at)
-		s.policies = append(s.policies, policyAt{index, body})
-	case *entry.Agent:
-		s.chain.Apply(e, index, at)
+	case *entry.Policy, *entry.Agent:
+		s.applyLink(e, index, at)
 	case *entry.Execution:
 		s.applyExecution(body, issuer, index, at)
 	case *entry.Checkpoint:
@@ -195,6 +194,20 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 		s.applyRecord(body, issuer, index)
 	case *entry.Run:
 		s.applyRun(body, issuer)
+	}
+}
+
+// applyLink takes up a policy or an agent entry.
+func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
+	s.chain.Apply(e, index, at)
+	switch body := e.Body.(type) {
+	case *entry.Policy:
+		s.policies = append(s.policies, policyAt{index, body})
+	case *entry.Agent:
+		info, _ := s.chain.Agent(body.Principal)
+		if slices.ContainsFunc(info.Keys, func(k verify.KeyInfo) bool { return len(k.Roles) != 1 || k.Roles[0] != entry.RoleAgent }) {
+			s.raised = append(s.raised, index)
+		}
 	}
 }
 

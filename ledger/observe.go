@@ -51,3 +51,14 @@ func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	}
 	return merkle.ProveInclusion(index, size, l.nodes(v))
 }
+
+// Inclusions returns the joint proof that the entries at indexes, which strictly
+// ascend, stand in the tree of the first size entries: [merkle.ProveInclusions].
+// The error is [ErrNotFound] if the log is smaller, or if one is not below size.
+func (l *Log) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
+	v := l.view.Load()
+	if n := len(indexes); size > v.head.Size || n > 0 && indexes[n-1] >= size {
+		return nil, fmt.Errorf("%w: %d entries under size %d in a log of %d", ErrNotFound, n, size, v.head.Size)
+	}
+	return merkle.ProveInclusions(indexes, size, l.nodes(v))
+}

@@ -33,6 +33,7 @@ type call struct {
 // reply is an answer with a status of success.
 type reply struct {
 	status int
+	header http.Header
 	body   []byte
 }
 
@@ -99,7 +100,7 @@ func (c *Client) once(ctx context.Context, do call) (*reply, error) {
 	if int64(len(body)) > do.limit {
 		return nil, malformed("more than %d bytes", do.limit)
 	}
-	return &reply{response.StatusCode, body}, nil
+	return &reply{response.StatusCode, response.Header, body}, nil
 }
 
 // send returns an answer with a status of success, its body unread.

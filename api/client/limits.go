@@ -19,6 +19,8 @@ const (
 	timeoutDefault  = time.Minute
 	waitDefault     = 30 * time.Second
 
+	waitCommands = 25 * time.Second // what a server waits for commands at most
+
 	backoffMin = 100 * time.Millisecond
 	backoffMax = 5 * time.Second
 )

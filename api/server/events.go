@@ -65,15 +65,8 @@ func (s *Server) firstEvent(r *request, p *params) (uint64, error) {
 // stream writes events until the client leaves, does not read, or the server
 // ends. Errors of writing have nobody left to be told to.
 func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
-	ctx, cancel := context.WithCancel(c.Request().Context())
+	ctx, cancel := s.untilDrained(c.Request().Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-s.draining:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	c.Response().Header().Set(echo.HeaderContentType, api.MediaEvents)
 	w := &eventWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.cfg.WriteTimeout}
 	if w.begin() != nil {
@@ -106,6 +99,19 @@ func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
 			heard = time.Now()
 		}
 	}
+}
+
+// untilDrained returns a context that ends, too, when the server is about to.
+func (s *Server) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // feed is an event stream on its way.

@@ -31,6 +31,18 @@ const (
 	maxClientStreams = maxStreams / 2
 	// streamBlock is the number of entries that an event stream reads at once.
 	streamBlock = 256
+	// bundleDefault is the number of an agent's members in an authorization bundle,
+	// maxBundles how many bundles are made at a time: each takes some ten times its
+	// size. bundleAttempts is how often one is begun while the log changes.
+	bundleDefault  = 256
+	maxBundles     = 4
+	bundleAttempts = 16
+	// maxScopes is the number of members whose plans' trees are kept, two hashes
+	// for each, maxScopeTrees that of trees.
+	maxScopes     = 1 << 20
+	maxScopeTrees = 64
+	// maxWait is how long a question for commands may wait for one.
+	maxWait = 25 * time.Second
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 

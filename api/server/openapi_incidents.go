@@ -1,12 +1,18 @@
 package server
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // What follows from the log: incidents, plans, histories, workflows.
@@ -57,6 +63,70 @@ func opPlan(doc huma.API) *huma.Operation {
 		pageLimit(api.MaxPage, api.MaxPage),
 	}
 	answersTagged[api.Plan](doc, op, "as of the last commit")
+	return problems(op, entry.Malformed, entry.NotFound)
+}
+
+// bundleQueryParams are what both kinds of bundle are asked with.
+func bundleQueryParams() []*huma.Param {
+	return []*huma.Param{
+		inQuery("from", "size of the tree head that the agent accepted last: policies, keys and the consistency proof begin there", number()),
+		inQuery("after", "where the page before ended; take it from its Link", number()),
+		inQuery("whole", "all policies and keys, because some are missing (TRU-2, TRU-3)", &huma.Schema{Type: huma.TypeBoolean, Default: false}),
+		pageLimit(verify.MaxBundleMembers, bundleDefault),
+	}
+}
+
+func respondBundle(op *huma.Operation, description string) *huma.Operation {
+	list := func(of *huma.Schema) *huma.Schema { return &huma.Schema{Type: huma.TypeArray, Items: of} }
+	object := func(optional string, members map[string]*huma.Schema) *huma.Schema {
+		required := slices.Sorted(maps.Keys(members))
+		return &huma.Schema{Type: huma.TypeObject, Properties: members, AdditionalProperties: false,
+			Required: slices.DeleteFunc(required, func(name string) bool { return slices.Contains(strings.Fields(optional), name) })}
+	}
+	hashes := list(&huma.Schema{Type: huma.TypeString, ContentEncoding: "base64"})
+	schema := object("decision", map[string]*huma.Schema{
+		"agent": text(), "decision": number(), "head": text(), "from": number(), "consistency": hashes, "inclusion": hashes, "scope": hashes,
+		"entries": list(object("", map[string]*huma.Schema{"index": number(), "leaf": {Type: huma.TypeObject}})),
+		"members": list(object("after", map[string]*huma.Schema{"place": number(), "member": {Type: huma.TypeObject}, "after": list(number())})),
+		"steps": list(object("by checkpoint", map[string]*huma.Schema{"exec": number(), "rule": oneOf([]string{verify.RuleSeed, verify.RuleDependent, verify.RuleLine}),
+			"from": number(), "by": number(), "checkpoint": number()})),
+	})
+	respond(op, http.StatusOK, description, api.MediaJSON, schema)
+	op.Responses["200"].Headers = map[string]*huma.Param{"ETag": {Description: "hash of the answer", Schema: text()}}
+	op.Responses["304"] = &huma.Response{Description: "If-None-Match names what it still is"}
+	return problems(op, entry.Malformed, entry.NotFound)
+}
+
+func opAuthorization() *huma.Operation {
+	op := operation("authorization", incidentsPath+"/{id}/bundle", "Read what shows an agent that it is to undo something")
+	op.Description = "The authorization bundle: decision, basis, approvals, the agent's members with why they are to be undone, outcomes, policies and keys, " +
+		"with proofs under one tree head. Nothing of it is to be believed before it was verified offline. " +
+		"If no decision tells the agent to undo something, it is news. limit counts the agent's members; those of one line come together if they can."
+	op.Parameters = append([]*huma.Param{
+		inPath("id", "index of the incident's opening signal", number()),
+		{Name: "agent", In: "query", Required: true, Description: "whose members", Schema: text()},
+	}, bundleQueryParams()...)
+	return respondBundle(op, `the bundle, in the one form that verifiers read; if it is not all, the header Link has the path of the next, rel="next"`)
+}
+
+func opNews() *huma.Operation {
+	op := operation("news", agentsPath+"/{id}/news", "Read what an agent is to know of")
+	op.Description = "Policies, agent entries about itself and about whoever is more than a plain agent, and overrides of its incidents, as a bundle " +
+		"without a decision. limit counts these entries; those that they rest on come beside them."
+	op.Parameters = append([]*huma.Param{inPath("id", "the agent, percent-encoded", text())}, bundleQueryParams()...)
+	return respondBundle(op, `the bundle, in the one form that verifiers read; if it is not all, the header Link has the path of the next, rel="next"`)
+}
+
+func opCommands(doc huma.API) *huma.Operation {
+	op := operation("commands", agentsPath+"/{id}/commands", "Ask what an agent has to do, and wait for it")
+	op.Description = "Answers at once, or, with wait, as soon as something at from or behind it concerns the agent, or the time is over. " +
+		"It is a hint: what counts is the bundle."
+	op.Parameters = []*huma.Param{
+		inPath("id", "the agent, percent-encoded", text()),
+		inQuery("from", "size that the answer before had: only what was registered since ends the waiting", number()),
+		inQuery("wait", fmt.Sprintf("how long to wait, in milliseconds; at most %d", maxWait.Milliseconds()), number()),
+	}
+	respond(op, http.StatusOK, "as of the last commit", api.MediaJSON, doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Commands](), true, ""))
 	return problems(op, entry.Malformed, entry.NotFound)
 }
 

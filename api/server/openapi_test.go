@@ -181,6 +181,12 @@ func visits() []visit {
 		{"/v1/incidents/{id}", "/v1/incidents/4"}, {"/v1/incidents/{id}", "/v1/incidents/x"}, {"/v1/incidents/{id}", "/v1/incidents/99"},
 		{"/v1/incidents/{id}/plan", "/v1/incidents/4/plan"}, {"/v1/incidents/{id}/plan", "/v1/incidents/4/plan?preview=x"},
 		{"/v1/incidents/{id}/plan", "/v1/incidents/99/plan"},
+		{"/v1/incidents/{id}/bundle", "/v1/incidents/4/bundle?agent=agent-1"}, {"/v1/incidents/{id}/bundle", "/v1/incidents/4/bundle"},
+		{"/v1/incidents/{id}/bundle", "/v1/incidents/3/bundle?agent=agent-1"},
+		{"/v1/agents/{id}/news", "/v1/agents/agent-1/news"}, {"/v1/agents/{id}/news", "/v1/agents/agent-9/news"},
+		{"/v1/agents/{id}/news", "/v1/agents/agent-1/news?x=1"},
+		{"/v1/agents/{id}/commands", "/v1/agents/agent-1/commands"}, {"/v1/agents/{id}/commands", "/v1/agents/agent-9/commands"},
+		{"/v1/agents/{id}/commands", "/v1/agents/agent-1/commands?wait=x"},
 		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph"}, {"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph?x=1"},
 		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-9/graph"},
 		{"/v1/events", "/v1/events?from=x"}, {"/v1/events", "/v1/events?from=99"},
@@ -209,6 +215,7 @@ func TestOpenAPI(t *testing.T) {
 		d.check(v.path, n.get(v.target))
 	}
 	for path, target := range map[string]string{"/checkpoint": "/checkpoint", "/v1/incidents/{id}": "/v1/incidents/4",
+		"/v1/incidents/{id}/bundle": "/v1/incidents/4/bundle?agent=agent-1", "/v1/agents/{id}/news": "/v1/agents/agent-1/news",
 		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
 		d.check(path, n.refetch(target))
 	}

@@ -41,6 +41,7 @@ func (s *Server) routes() error {
 	get(doc, opLog(), s.getLog)
 	get(doc, opAgents(), s.getAgents)
 	get(doc, opAgent(), s.getAgent)
+	get(doc, opCommands(doc), s.getCommands)
 	get(doc, opIncidents(), s.getIncidents)
 	get(doc, opHistory(), s.getHistory)
 	get(doc, opHealth(), s.getHealth)
@@ -59,12 +60,14 @@ func (s *Server) routes() error {
 	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
 	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
 	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
+	e.GET(incidentsPath+"/:id/bundle", s.getBundle)
+	e.GET(agentsPath+"/:id/news", s.getNews)
 	e.GET("/v1/workflows/:wid/graph", tagged(s, s.getGraph))
 	e.GET("/checkpoint", s.getCheckpoint)
 	e.GET("/tile/*", s.getTile)
 	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opGraph(doc),
+	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
 		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}

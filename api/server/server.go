@@ -135,6 +135,9 @@ type Server struct {
 
 	plans chan *computed // holds the last plan; whoever computes one has it
 
+	bundles chan struct{} // filled while authorization bundles are made
+	scopes  scopes
+
 	// draining is closed when the server is about to end: it is no longer
 	// ready, and event streams end.
 	draining chan struct{}
@@ -154,6 +157,7 @@ func New(c *Config) (*Server, error) {
 		streams:  newBudget(maxStreams, maxClientStreams),
 		draining: make(chan struct{}),
 		plans:    make(chan *computed, 1),
+		bundles:  make(chan struct{}, maxBundles),
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })

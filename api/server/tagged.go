@@ -28,16 +28,22 @@ func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(body)
-		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
-		header := c.Response().Header()
-		header.Set("ETag", tag)
-		header.Set(echo.HeaderCacheControl, cacheAsk)
-		if matches(c.Request().Header.Get("If-None-Match"), tag) {
-			return c.NoContent(http.StatusNotModified)
-		}
-		return s.answer(c, http.StatusOK, api.MediaJSON, body)
+		return s.answerTagged(c, body)
 	}
+}
+
+// answerTagged answers with JSON and its hash, or says that it is what the client
+// has.
+func (s *Server) answerTagged(c echo.Context, body []byte) error {
+	sum := sha256.Sum256(body)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
+	header := c.Response().Header()
+	header.Set("ETag", tag)
+	header.Set(echo.HeaderCacheControl, cacheAsk)
+	if matches(c.Request().Header.Get("If-None-Match"), tag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return s.answer(c, http.StatusOK, api.MediaJSON, body)
 }
 
 // matches is the weak comparison of RFC 9110, section 13.1.2.
