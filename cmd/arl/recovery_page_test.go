@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +32,7 @@ func TestRecoveryPageIsReal(t *testing.T) {
 	}
 	t.Chdir(dir)
 	commands := consoleBlocks(string(page))
-	if len(commands) < 8 {
+	if len(commands) < 14 {
 		t.Fatalf("%d commands on the page", len(commands))
 	}
 	for _, c := range commands {
@@ -77,11 +79,17 @@ func runLine(t *testing.T, line string) string {
 		return string(out)
 	}
 	var out, messages bytes.Buffer
-	a := newApp(os.Stdin, &out, &messages)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdout := io.Writer(&out)
+	if strings.HasPrefix(words, "arl serve ") {
+		stdout = io.MultiWriter(&out, afterWrite(cancel)) // it is stopped when it has said that it runs
+	}
+	a := newApp(os.Stdin, stdout, &messages)
 	root := a.rootCommand()
 	root.SetArgs(splitWords(words)[1:])
 	root.SilenceErrors, root.SilenceUsage = true, true
-	if err := root.ExecuteContext(t.Context()); err != nil {
+	if err := root.ExecuteContext(ctx); err != nil {
 		a.printError(&messages, fang.Styles{}, err)
 	}
 	if redirected == "" {
@@ -91,6 +99,15 @@ func runLine(t *testing.T, line string) string {
 		t.Fatal(err)
 	}
 	return messages.String()
+}
+
+// afterWrite is a writer that does something when it is written to.
+type afterWrite func()
+
+// Write implements [io.Writer].
+func (f afterWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
 }
 
 // fits reports whether lines are those that a page shows.
