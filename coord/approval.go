@@ -50,6 +50,8 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 		return no("%s signaled the incident", s.principal(issuer))
 	case inc.proposal != nil && inc.proposal.issuer == issuer:
 		return no("%s made the proposal", s.principal(issuer))
+	case inc.proposal != nil && slices.Contains(inc.proposal.signalers, issuer):
+		return no("%s signaled what is proposed", s.principal(issuer))
 	case s.owns(inc, issuer):
 		return no("%s owns what is to be undone", s.principal(issuer))
 	}
@@ -156,10 +158,13 @@ func (s *State) admitDeny(d *decisionOf) error {
 	if err := s.checkDispositions(d.inc, d.Signals); err != nil {
 		return err
 	}
+	if d.inc.into == 0 && s.mayJudge(d) == nil {
+		return nil
+	}
 	for _, one := range d.Signals {
-		if d.inc.into != 0 && one.Disposition != dispositions[inconclusive] {
-			return conflict("signals", "incident %d judges the signal at %d", d.inc.into, one.Index).
-				WithRemedy("name the signals of a merged incident as inconclusive")
+		if one.Disposition != dispositions[inconclusive] {
+			return conflict("signals", "%s does not judge the signal at %d", d.Iss, one.Index).
+				WithRemedy("name it as inconclusive: only an approver judges who has no part in the incident, and of a merged one the older incident")
 		}
 	}
 	return nil
@@ -168,16 +173,26 @@ func (s *State) admitDeny(d *decisionOf) error {
 func (s *State) mayDeny(d *decisionOf) error {
 	p := d.inc.proposal
 	silent := d.inc.state == Escalated && p != nil && d.now >= p.at+s.lawOf(d.inc).windows.AnswerMS
-	switch coordinator := d.has(entry.RoleCoordinator); {
-	case d.inc.into != 0 && coordinator, silent, coordinator && s.hopeless(d.inc, d.now):
+	switch {
+	case d.inc.into != 0, silent, d.has(entry.RoleCoordinator) && s.hopeless(d.inc, d.now):
 		return nil
-	case d.inc.into != 0:
-		return entry.Refuse(entry.UnauthorizedRole, "iss", "incident %d was merged into %d: the coordinator dismisses it", d.inc.opened, d.inc.into)
 	case !d.has(entry.RoleApprover):
 		return conflict("act", "the coordinator denies only after answer_ms, when refusals make a quorum impossible, or what was merged")
 	}
+	return s.mayJudge(d)
+}
+
+// mayJudge is who says what signals were worth: an approver who counts, and who
+// owns nothing of what would be undone as of now.
+func (s *State) mayJudge(d *decisionOf) error {
 	issuer, known := s.principals.Find([]byte(d.Iss))
-	return s.eligible(d.inc, d.entry.KeyID, issuer, known)
+	if err := s.eligible(d.inc, d.entry.KeyID, issuer, known); err != nil || !known {
+		return err
+	}
+	if slices.Contains(s.assess(d.number, s.size, nil, d.now).plan.Agents, issuer) {
+		return entry.Refuse(entry.NoStanding, "iss", "%s owns what is to be undone", d.Iss).WithRemedy("let another approver decide")
+	}
+	return nil
 }
 
 // checkDispositions wants each signal of the incident once.
@@ -234,7 +249,7 @@ func (s *State) admitOverride(d *decisionOf) error {
 		return nil
 	}
 	issuer, known := s.principals.Find([]byte(d.Iss))
-	if known && slices.Contains(d.inc.overrides, issuer) {
+	if known && slices.ContainsFunc(s.votes(d.inc), func(v approval) bool { return v.issuer == issuer }) {
 		return conflict("iss", "%s has asked for it already", d.Iss).WithRemedy("another approver must ask for it too")
 	}
 	return s.eligible(d.inc, d.entry.KeyID, issuer, known)
@@ -246,7 +261,8 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 	f := d.inc.force
 	key, _ := s.chain.KeyInfo(d.entry.KeyID)
 	if !slices.Contains(key.Roles, entry.RoleOperator) {
-		if d.inc.overrides = append(d.inc.overrides, issuer); int64(len(d.inc.overrides)) < s.lawOf(d.inc).quorum.Override {
+		d.inc.overrides = append(d.inc.overrides, approval{decided{index, d.entry.KeyID, d.Exp * 1000}, issuer, false})
+		if int64(len(s.votes(d.inc))) < s.lawOf(d.inc).quorum.Override {
 			return
 		}
 	}
@@ -256,6 +272,13 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)
 		}
 	}
+}
+
+// votes returns the overrides of approvers that count now, as approvals do.
+func (s *State) votes(inc *incident) []approval {
+	return slices.DeleteFunc(slices.Clone(inc.overrides), func(v approval) bool {
+		return s.void(&v.decided) || s.eligible(inc, v.keyID, v.issuer, true) != nil
+	})
 }
 
 // admitRelease is who may lift the fence of members that have an outcome: an

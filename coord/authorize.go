@@ -50,7 +50,7 @@ func (s *State) admitAmend(d *decisionOf, a *assessment) error {
 	if !d.has(entry.RoleCoordinator) {
 		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may amend only as a quorum has approved", d.Iss)
 	}
-	if s.waiting(d.inc, d.now) != nil {
+	if s.pending(d.inc, d.now) != nil {
 		return conflict("act", "an amend is proposed and waits for answers").WithRemedy("wait for them")
 	}
 	return s.automatic(d.number, a, d.now)
@@ -264,7 +264,6 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	for _, n := range a.signals {
 		s.involve(s.signals[n].issuer, d.number)
 	}
-	d.inc.overrides = nil
 	s.link(f)
 	s.begin(f, as.index, d.now)
 }

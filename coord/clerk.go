@@ -107,7 +107,8 @@ func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
 func (k *Clerk) wait(ctx context.Context, size uint64, until int64) error {
 	timed, cancel := ctx, context.CancelFunc(func() {})
 	if until < math.MaxInt64 {
-		timed, cancel = context.WithTimeout(ctx, time.Duration(max(1, until-k.Log.Now()))*time.Millisecond)
+		ms := min(max(1, until-k.Log.Now()), hourMS) // an instant can be so far off that it is no duration
+		timed, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	}
 	defer cancel()
 	err := k.Log.Wait(timed, size)

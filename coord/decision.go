@@ -289,7 +289,7 @@ func (s *State) setHold(d *decisionOf, h hold, c charge) {
 func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer uint32) {
 	d.inc.proposal = &proposal{
 		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, basis: *d.Basis, unfounded: a.unfounded, scope: d.Scope.HeadRef,
-		members: execsOf(a.plan.Members),
+		members: execsOf(a.plan.Members), signalers: slices.Sorted(slices.Values(s.signalersOf(a.signals))),
 	}
 	s.touch(d.number, d.inc.proposal.members...)
 	if d.inc.state != Authorized {

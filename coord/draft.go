@@ -135,16 +135,23 @@ func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 		Review: int64(len(f.review)), Signals: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {
-		verdict, index := confirmed, s.signals[n].index
-		switch {
-		case slices.Contains(f.unfounded, index):
-			verdict = unfounded
-		case index >= f.pin:
-			verdict = inconclusive
-		}
-		r.Signals = append(r.Signals, entry.Disposition{Index: index, Disposition: dispositions[verdict]})
+		index := s.signals[n].index
+		r.Signals = append(r.Signals, entry.Disposition{Index: index, Disposition: dispositions[f.judge(index)]})
 	}
 	return r, nil
+}
+
+// judge is what becomes of a signal when its incident is recorded: what the
+// decision in force rests on is confirmed, what it leaves out unfounded, what
+// came later inconclusive.
+func (f *force) judge(index uint64) disposition {
+	switch {
+	case slices.Contains(f.unfounded, index):
+		return unfounded
+	case index >= f.pin:
+		return inconclusive
+	}
+	return confirmed
 }
 
 // draftUnknown returns the outcome of a member whose agent says nothing.

@@ -48,10 +48,10 @@ type incident struct {
 	proposal *proposal // the escalate that waits for answers
 	force    *force    // from the authorize on
 
-	charge    charge // against the limits of signalers and victims
-	into      uint64 // the older incident that took its signals; 0: none
-	overrides []uint32
-	recorded  uint64 // index of the record, or of the deny that is one
+	charge    charge     // against the limits of signalers and victims
+	into      uint64     // the older incident that took its signals; 0: none
+	overrides []approval // votes to stop it
+	recorded  uint64     // index of the record, or of the deny that is one
 }
 
 // decided is a decision as far as its being in force goes.
@@ -78,6 +78,7 @@ type proposal struct {
 	unfounded []uint64 // indexes of signals
 	scope     entry.HeadRef
 	members   []uint32 // ascending: who owns one does not count
+	signalers []uint32 // ascending: who signaled, as far as the proposal rests on it
 	approvals []approval
 }
 
@@ -218,10 +219,11 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 }
 
 // joins returns the open incident that a signal about the execution belongs to:
-// the lowest that it concerns.
+// the lowest that it concerns and that was not merged, since what joins that one
+// would be judged by nobody.
 func (s *State) joins(exec uint32) (number uint32, ok bool) {
 	for _, number := range s.touched[exec] {
-		if inc := s.incidents[number]; inc.state.Open() && s.concerns(inc, exec) {
+		if inc := s.incidents[number]; inc.state.Open() && inc.into == 0 && s.concerns(inc, exec) {
 			return number, true
 		}
 	}
@@ -262,6 +264,27 @@ func (s *State) waiting(inc *incident, now int64) *proposal {
 		return p
 	}
 	return nil
+}
+
+// pending returns the proposal of an amend that the incident waits for: until
+// its answer_ms is over or refusals make a quorum impossible, since silence
+// denies, and one that an approver made no longer than the deadline, so that
+// nobody can keep an incident open by proposing.
+func (s *State) pending(inc *incident, now int64) *proposal {
+	p := s.waiting(inc, now)
+	if p == nil || now >= s.answerUntil(inc, p) || s.hopeless(inc, now) {
+		return nil
+	}
+	return p
+}
+
+// answerUntil is when nobody has answered a proposal in time.
+func (s *State) answerUntil(inc *incident, p *proposal) int64 {
+	until := p.at + s.lawOf(inc).windows.AnswerMS
+	if key, _ := s.chain.KeyInfo(p.keyID); inc.force == nil || slices.Contains(key.Roles, entry.RoleCoordinator) {
+		return until
+	}
+	return min(until, inc.force.deadline)
 }
 
 // ref points at an entry of this log.

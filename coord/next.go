@@ -164,21 +164,43 @@ func (n *next) authorized(number uint32, inc *incident) {
 	if q, _ := n.quorum(inc, n.now); q != nil && n.amendApproved(number, q) {
 		return
 	}
-	p := n.waiting(inc, n.now)
-	switch void := n.void(&inc.force.decided); {
-	case p != nil && n.outdated(number, inc, p):
-		n.propose(number, p)
-		return
+	f, before, blocked := inc.force, len(n.todo), false
+	switch p := n.pending(inc, n.now); {
 	case p != nil:
-		n.at(p.exp)
-	case void && inc.pinned == inc.force.pin:
-		n.amend(number, inc, math.MaxUint64)
-		return
-	case n.lastSignal(inc) >= inc.pinned && !inc.force.sameAs(n.assess(number, n.size, nil, n.now).plan):
-		n.amend(number, inc, n.lastSignal(inc))
-		return
+		if n.at(n.answerUntil(inc, p)); n.outdated(number, inc, p) {
+			n.propose(number, p)
+		}
+	case n.void(&f.decided) && !n.askedSince(inc):
+		blocked = n.amend(number, inc, math.MaxUint64)
+	case n.lastSignal(inc) >= f.pin && !f.sameAs(n.assess(number, n.size, nil, n.now).plan):
+		blocked = n.amend(number, inc, n.lastSignal(inc))
+	case inc.epoch > f.epoch && f.override == 0 && n.unsettled(inc):
+		n.renew(number, inc)
 	}
-	n.overdue(inc)
+	if len(n.todo) == before {
+		n.overdue(inc, blocked)
+	}
+}
+
+// askedSince reports whether the coordinator has asked people about an incident
+// since the key of the decision in force was revoked.
+func (n *next) askedSince(inc *incident) bool {
+	key, _ := n.chain.KeyInfo(inc.force.keyID)
+	return inc.proposal != nil && inc.proposal.index > key.Revoked && !n.void(&inc.proposal.decided)
+}
+
+// renew decides again what is in force, where a proposal that nobody approved
+// has counted the epoch up: agents that saw it act on nothing older (AGT-2).
+func (n *next) renew(number uint32, inc *incident) {
+	a := n.assess(number, n.size, nil, n.now)
+	if _, overlap := n.overlap(number, a.plan); !overlap && inc.force.sameAs(a.plan) && n.automatic(number, a, n.now) == nil {
+		n.decide(number, Order{Act: entry.ActAmend, Reason: "nobody approved what was proposed: the plan in force goes on"})
+	}
+}
+
+// unsettled reports whether a member has no outcome.
+func (n *next) unsettled(inc *incident) bool {
+	return slices.ContainsFunc(inc.force.members, func(m member) bool { return m.result == "" })
 }
 
 // amendApproved amends an incident as people approved, or proposes again what
@@ -204,32 +226,45 @@ func (n *next) lastSignal(inc *incident) uint64 {
 
 // amend brings an incident in force up to the signal at an index, its own or of
 // another that meets its plan: by itself if it may, else by asking, once. Two
-// plans in force never share a member: where they would, the later amend waits
-// for the end of the other incident.
-func (n *next) amend(number uint32, inc *incident, signal uint64) {
-	asked := inc.pinned > signal && inc.pinned != inc.force.pin
-	if n.amended[number] || n.waiting(inc, n.now) != nil || asked {
-		return
+// plans in force never share a member: where they would, the later amend is
+// blocked until the other incident has ended.
+func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool) {
+	if n.amended[number] || n.pending(inc, n.now) != nil {
+		return false
 	}
-	n.amended[number] = true
 	a := n.assess(number, n.size, nil, n.now)
-	if inc.pinned > signal && len(a.merges) == 0 {
-		return // nothing is new: the incident that asks meets it by its own windows only
+	if inc.force.pin > signal && len(a.merges) == 0 {
+		return false // nothing is new: the incident that asks meets it by its own windows only
 	}
 	if _, overlap := n.overlap(number, a.plan); overlap {
-		return // one of them must end first
+		return true
 	}
 	refusal := n.automatic(number, a, n.now)
-	if refusal == nil {
+	switch asked := n.asked(inc, signal); {
+	case refusal == nil:
 		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals"})
-		return
+	case !asked:
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
+	default:
+		return false
 	}
-	n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
+	n.amended[number] = true
+	return false
+}
+
+// asked reports whether the coordinator has asked people about an amend up to a
+// signal already.
+func (n *next) asked(inc *incident, signal uint64) bool {
+	if inc.proposal == nil || inc.proposal.pin.Size <= signal {
+		return false
+	}
+	key, _ := n.chain.KeyInfo(inc.proposal.keyID)
+	return slices.Contains(key.Roles, entry.RoleCoordinator)
 }
 
 // overdue closes members whose time is over, and records an incident that is
-// settled.
-func (n *next) overdue(inc *incident) {
+// settled; one whose amend is blocked waits for its deadline.
+func (n *next) overdue(inc *incident, blocked bool) {
 	f, waits := inc.force, false
 	for i := range f.members {
 		m := &f.members[i]
@@ -241,11 +276,13 @@ func (n *next) overdue(inc *incident) {
 			n.todo = append(n.todo, n.draftUnknown(inc, m, n.now))
 		}
 	}
-	if waits || n.waiting(inc, n.now) != nil {
+	switch {
+	case waits || n.pending(inc, n.now) != nil:
 		return
-	}
-	if n.settled(inc, n.now) != nil {
+	case n.settled(inc, n.now) != nil:
 		n.at(f.expMax)
+		return
+	case blocked && !n.at(f.deadline):
 		return
 	}
 	if r, err := n.DraftRecord(inc.opened); err == nil {

@@ -139,6 +139,8 @@ func (s *State) admitCompensated(o *entry.Outcome, m *member) error {
 		return unknown("comp_exec", "no execution %s in the log", o.CompExec)
 	case !is || of.exec != m.exec:
 		return conflict("comp_exec", "%s does not compensate %s", o.CompExec, o.Exec)
+	case m.releasedAt == 0:
+		return conflict("exec", "what depends on %s, or its own drain, comes first", o.Exec).WithRemedy("wait until it is released")
 	case x.Progress != scope.Confirmed:
 		return conflict("comp_exec", "%s is %s, not confirmed", o.CompExec, steps[x.Progress])
 	}

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -25,7 +26,7 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 		return entry.Refuse(entry.UnauthorizedRole, "iss", "approvers may record after the deadline at %d", f.deadline)
 	case r.Decision != s.logRef(f.index):
 		return conflict("decision", "entry %d is not the decision in force, which is entry %d", r.Decision.Index, f.index)
-	case s.waiting(inc, now) != nil:
+	case s.pending(inc, now) != nil:
 		return conflict("incident", "an amend of incident %d is proposed", inc.opened).WithRemedy("wait until it is decided or expires")
 	}
 	if err := s.settled(inc, now); err != nil {
@@ -55,6 +56,11 @@ func (s *State) settled(inc *incident, now int64) error {
 // checkRecord compares what the record says with what follows from the log.
 func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 	state, tally := inc.force.verdict()
+	for i, one := range r.Signals {
+		if want := dispositions[inc.force.judge(one.Index)]; one.Disposition != want {
+			return conflict(fmt.Sprintf("signals[%d].disposition", i), "%s, but by the decision in force the signal at %d is %s", one.Disposition, one.Index, want)
+		}
+	}
 	switch {
 	case r.State != state.String():
 		return conflict("state", "%s, but the outcomes make it %s", r.State, state)

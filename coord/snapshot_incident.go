@@ -76,7 +76,7 @@ func (p *passage) incident(s *State, inc *incident) {
 		instant(p, &v.members)
 	})
 	number(p, &inc.into, s.size)
-	list(p, &inc.overrides, s.size, func(n *uint32) { number(p, n, uint64(s.principals.Size())) })
+	p.answers(s, &inc.overrides)
 	number(p, &inc.recorded, s.size)
 	if (inc.state == Authorized || inc.state > Dismissed) != (inc.force != nil) && p.reading() {
 		p.d.refuse("incident %d is %s with a plan in force or none", inc.opened, inc.state)
@@ -143,7 +143,12 @@ func (p *passage) proposal(s *State, q *proposal) {
 	ascending(p, &q.unfounded, s.size)
 	p.head(&q.scope)
 	ascending(p, &q.members, uint64(s.graph.Size()))
-	list(p, &q.approvals, s.size, func(a *approval) {
+	ascending(p, &q.signalers, uint64(s.principals.Size()))
+	p.answers(s, &q.approvals)
+}
+
+func (p *passage) answers(s *State, to *[]approval) {
+	list(p, to, s.size, func(a *approval) {
 		p.decided(s, &a.decided)
 		number(p, &a.issuer, uint64(s.principals.Size()))
 		flag(p, &a.refuse)
