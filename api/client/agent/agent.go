@@ -6,12 +6,13 @@
 // be called again; ledger, store, hooks, keys and time come from outside. [Run]
 // is the thin loop around it that waits. Each step does one of:
 //
+//	look      ask for commands
 //	log       what a hook did, or what there is nothing to do about: one entry from the outbox
 //	reconcile what was started and not ended: ask Probe, run what may run again, or say unknown
-//	look      ask for commands; ask for one bundle or one page of news, check it, store what is accepted
+//	ask       for one page of a bundle or of news, check it, store what is accepted
 //	confirm   the head of a first contact by a second source
+//	begin     one hook: note it as started, run it, note what it reported and the entries that say so
 //	follow    one page of the log itself, and the plans of decisions that nobody announced
-//	do        one hook: note it as started, run it, note what it reported and the entries that say so
 //
 // # What is stored
 //

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,6 +89,11 @@ func (a *Agent) gapless(page *Page) error {
 		return fmt.Errorf("agent: follow the log: the proof is of neither side of the accepted head")
 	}
 	_, _, err := a.cfg.Root.Consistency(page.Proof)
+	if errors.Is(err, merkle.ErrProof) {
+		if a.mistrust++; a.mistrust >= proofsMax {
+			return &verify.ForkError{First: page.Proof.Older, Second: page.Proof.Newer, Detail: err.Error()}
+		}
+	}
 	return err
 }
 

@@ -142,7 +142,8 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 }
 
 // distrust is what follows a bundle that does not verify: it is asked for again,
-// unless it shows that there are two logs.
+// unless it shows that there are two logs. What verified before it is judged by
+// what is accepted now, before every start.
 func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	q.after, q.order = 0, nil
 	rule, ok := errors.AsType[*verify.RuleError](err)
@@ -157,9 +158,6 @@ func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	}
 	q.failed(now, 0)
 	a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: err})
-	if !ok || rule.Rule != "exp" && rule.Rule != "epoch" { // those are judged again before each start
-		delete(a.orders, incident)
-	}
 	return nil
 }
 

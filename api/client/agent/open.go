@@ -40,6 +40,7 @@ type Agent struct {
 	orders   map[uint64]*order // by incident
 	asks     map[uint64]*ask   // by incident; 0: news
 	lookAt   int64             // Unix milliseconds
+	looked   bool              // the step before
 	hinted   map[uint64]uint64 // decisions that the server lists, by incident
 	hintedAt uint64            // size of the log that it lists them as of
 	mistrust int               // bundles in a row whose consistency proof failed

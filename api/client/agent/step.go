@@ -51,14 +51,19 @@ func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
 		return 0, a.stopped
 	}
 	next = now + a.cfg.LookMS
-	for _, try := range []func(context.Context, int64) (did bool, wake int64, err error){
-		a.log, a.reconcile, a.look, a.ask, a.confirmHead, a.begin, a.followLog, a.unannounced,
-	} {
+	todo := []func(context.Context, int64) (did bool, wake int64, err error){
+		a.look, a.log, a.reconcile, a.ask, a.confirmHead, a.begin, a.followLog, a.unannounced,
+	}
+	if a.looked { // the rest has its turn, however often something is new
+		todo = append(todo[1:], a.look)
+	}
+	for i, try := range todo {
 		did, wake, err := try(ctx, now)
 		if err != nil {
 			return 0, err
 		}
 		if did {
+			a.looked = i == 0 && !a.looked || i == len(todo)-1 && a.looked
 			return now, nil
 		}
 		if wake > now {

@@ -1,0 +1,302 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// ends plays a worker and a writer to the end of an incident and compares what
+// became of the worker's members.
+func (d *damage) ends(t *testing.T, b *book, want map[entry.Ref]entry.Result, players ...*player) {
+	t.Helper()
+	play(t, b, b.now+200_000, nil, players...)
+	got := b.results(d.incident)
+	for exec, result := range want {
+		if got[exec] != result {
+			t.Errorf("%s: %q, want %q; refused %v", exec, got[exec], result, b.refused)
+		}
+	}
+}
+
+// restoredAll is the good end of the worker's members.
+func restoredAll() map[entry.Ref]entry.Result {
+	return map[entry.Ref]entry.Result{"worker#draft": entry.Restored, "worker#memo": entry.Restored, "worker#slow": entry.Restored,
+		"worker#charge": entry.Compensated, "worker#later": entry.NotExecuted, "writer#page": entry.Compensated}
+}
+
+// TestLostStore: after the store is gone nothing is started before Probe has said
+// that it was not, and without Probe it is unknown; other incidents are not
+// affected.
+func TestLostStore(t *testing.T) {
+	d := newDamage(t)
+	for _, k := range []kit{probing, bare, idempotent} {
+		for after := range 70 {
+			b := d.clone()
+			worker, writer := d.player(b, "worker", k), d.player(b, "writer", probing)
+			for steps := 0; steps < after; steps++ { // some of it was done before
+				for _, p := range []*player{worker, writer} {
+					_, err := p.agent.Step(context.Background(), b.now)
+					must(t, err)
+					p.agent.Poke()
+				}
+				b.coordinate()
+			}
+			worker.store = newMemory()
+			worker.open()
+			play(t, b, b.now+200_000, nil, worker, writer)
+			for name, count := range worker.world.effects {
+				if count > 1 {
+					t.Errorf("%s, lost after %d steps: %s %d times", k, after, name, count)
+				}
+			}
+			for exec, got := range b.results(d.incident) {
+				if got == "" || got == entry.ResultFailed || k == probing && got == entry.ResultUnknown {
+					t.Errorf("%s, lost after %d steps: %s ended as %q; %v; refused %v", k, after, exec, got, worker, b.refused)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// TestDamagedStore: a document in which a bit has changed counts as lost, once.
+func TestDamagedStore(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	play(t, b, b.now+200_000, nil, worker, writer)
+	names, _ := worker.store.Names()
+	for _, name := range names {
+		again := &player{name: "worker", desk: worker.desk, store: &memory{docs: map[string][]byte{}}, world: worker.world, kit: probing}
+		for other, data := range worker.store.docs {
+			again.store.docs[other] = slices.Clone(data)
+		}
+		data := again.store.docs[name]
+		data[len(data)/2] ^= 1
+		again.open()
+		if !again.told(agent.EventLost) {
+			t.Errorf("%s: nobody was told", name)
+		}
+		play(t, b, b.now+1, nil, again)
+		again.events = nil
+		again.open()
+		if again.told(agent.EventLost) {
+			t.Errorf("%s: it is not mended: %v", name, again.events)
+		}
+		for name, count := range worker.world.effects {
+			if count > 1 {
+				t.Errorf("%s %d times", name, count)
+			}
+		}
+	}
+}
+
+// TestOverride: what was not started is withheld, at once; what was started says
+// what became of it.
+func TestOverride(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	writer.desk.hide = true // so that the worker's compensation waits
+	play(t, b, b.now+60_000, nil, worker, writer)
+	o, err := b.state.Draft(coord.Order{Incident: d.incident, Act: entry.ActOverride, Reason: "stop"}, b.now)
+	must(t, err)
+	b.write("olga", o)
+	d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": entry.Withheld, "worker#charge": entry.Withheld, "worker#later": entry.NotExecuted}, worker, writer)
+	own := 0
+	for _, leaf := range b.leaves {
+		e, _, err := entry.DecodeLeaf(leaf)
+		must(t, err)
+		if o, ok := e.Body.(*entry.Outcome); ok && o.Result == entry.Withheld && o.Iss == "worker" {
+			own++
+		}
+	}
+	if own != 4 || worker.world.effects["restore worker#c0"] != 0 {
+		t.Errorf("%d withheld by the worker itself, %v", own, worker)
+	}
+}
+
+// TestExpired: nothing starts on a decision whose time is over, which the agent
+// says.
+func TestExpired(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	writer.desk.hide = true
+	play(t, b, b.now+1000, nil, worker)
+	view, _ := b.state.Incident(d.incident, b.now)
+	play(t, b, view.Decision.Exp+1000, nil, worker)
+	for _, exec := range []entry.Ref{"worker#draft", "worker#charge", "worker#memo"} {
+		if got := b.results(d.incident)[exec]; got != entry.Withheld && got != entry.ResultUnknown {
+			t.Errorf("%s: %q; refused %v", exec, got, b.refused)
+		}
+	}
+	if worker.world.effects["restore worker#c0"]+worker.world.effects["compensate worker#charge"] > 0 {
+		t.Error(worker)
+	}
+}
+
+// TestHidden: a decision that the server keeps to itself is seen in the log.
+func TestHidden(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	worker.desk.hide = true
+	play(t, b, b.now+120_000, nil, worker, writer)
+	if !worker.told(agent.EventHidden) || writer.told(agent.EventHidden) {
+		t.Fatalf("worker: %v", worker.events)
+	}
+	worker.desk.hide = false
+	d.ends(t, b, restoredAll(), worker, writer)
+}
+
+// TestFork: two logs under one key end everything, with both heads in the store.
+func TestFork(t *testing.T) {
+	d := newDamage(t)
+	one, two := d.clone(), d.clone()
+	one.did("source#one", entry.EffectNone)
+	two.did("source#two", entry.EffectNone)
+	worker := d.player(one, "worker", probing)
+	play(t, one, one.now+1, nil, worker)
+	for range 50 {
+		two.exec("source#two-"+two.id(), entry.EffectNone, entry.Planned)
+	}
+	two.write("coordinator", mustDraft(t, two, coord.Order{Incident: d.incident, Act: entry.ActAuthorize, Reason: "r"}))
+	before := len(worker.world.calls)
+	worker.desk.book = two
+	for range 100 {
+		worker.agent.Poke()
+		one.now, two.now = one.now+1000, two.now+1000
+		_, err := worker.agent.Step(context.Background(), two.now)
+		if fork, ok := errors.AsType[*agent.ForkError](err); ok {
+			if fork.First == "" || fork.Second == "" || fork.First == fork.Second || !errors.Is(err, agent.ErrStopped) {
+				t.Fatalf("%+v", fork)
+			}
+			if err := worker.tryOpen(); !errors.Is(err, agent.ErrStopped) {
+				t.Fatalf("it opens again: %v", err)
+			}
+			if len(worker.world.calls) != before {
+				t.Fatalf("it went on: %v", worker.world.calls[before:])
+			}
+			return
+		}
+		must(t, err)
+	}
+	t.Fatalf("no fork: %v", worker.events)
+}
+
+func mustDraft(t *testing.T, b *book, o coord.Order) *entry.Decision {
+	t.Helper()
+	d, err := b.state.Draft(o, b.now)
+	must(t, err)
+	return d
+}
+
+// TestFirstContact: without a second source nothing is undone.
+func TestFirstContact(t *testing.T) {
+	b := newBook(t)
+	worker, writer := b.player("worker", probing), b.player("writer", probing)
+	worker.change = func(c *agent.Config) { c.Second = nil }
+	worker.open()
+	play(t, b, b.now+1, nil, worker, writer)
+	b.pipeline()
+	incident := b.signal("source#read")
+	play(t, b, b.now+60_000, nil, worker, writer)
+	if len(worker.world.calls) > 0 {
+		t.Fatalf("undone on the word of one server: %v", worker.world.calls)
+	}
+	worker.change = nil
+	worker.open()
+	(&damage{b, nil, incident}).ends(t, b, restoredAll(), worker, writer)
+}
+
+// TestMissing: a member whose evidence somebody left out is asked for again, and
+// refused when it stays away.
+func TestMissing(t *testing.T) {
+	d := newDamage(t)
+	for _, times := range []int{2, 100} {
+		b := d.clone()
+		worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+		left := times
+		worker.desk.forge = func(v *verify.Bundle) {
+			if v.Decision != 0 && left > 0 {
+				left--
+				b.dropSteps(v)
+			}
+		}
+		play(t, b, b.now+200_000, nil, worker, writer)
+		got := b.results(d.incident)["worker#draft"]
+		if want := map[int]entry.Result{2: entry.Restored, 100: entry.Refused}[times]; got != want {
+			t.Errorf("%d times: %q, want %q; %v", times, got, want, b.refused)
+		}
+	}
+}
+
+// dropSteps leaves the chain of some members out of a bundle.
+func (b *book) dropSteps(v *verify.Bundle) {
+	v.Steps = nil
+}
+
+// TestHookResults: what a hook says becomes the outcome; nothing it says becomes
+// more.
+func TestHookResults(t *testing.T) {
+	d := newDamage(t)
+	for status, want := range map[agent.Status]entry.Result{agent.Failed: entry.ResultFailed, agent.Unknown: entry.ResultUnknown, agent.NoEffect: entry.ResultFailed} {
+		b := d.clone()
+		worker, writer := d.player(b, "worker", bare), d.player(b, "writer", probing)
+		worker.world.says[agent.Compensate], worker.world.says[agent.Restore], worker.world.says[agent.Cancel] = status, status, status
+		d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": want, "worker#memo": want, "worker#charge": want, "worker#later": want}, worker, writer)
+		tries := 0
+		for _, call := range worker.world.calls {
+			if strings.HasPrefix(call, "compensate") {
+				tries++
+			}
+		}
+		if limit := map[agent.Status]int{agent.NoEffect: 3}[status]; tries != max(1, limit) {
+			t.Errorf("%s: %d tries", status, tries)
+		}
+	}
+}
+
+// TestLateTruth: the coordinator gave up on a member; when its agent knows it
+// says so, in the place of unknown.
+func TestLateTruth(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	blocked := false
+	worker.desk.fault = func(call string) error {
+		if blocked && strings.HasPrefix(call, "submit") {
+			return errLost
+		}
+		return nil
+	}
+	worker.world.fault = func(call string) error {
+		if call == "hook!" && slices.Contains(worker.world.calls, "restore worker#c0") {
+			blocked = true
+		}
+		return nil
+	}
+	play(t, b, b.now+1000, nil, worker, writer)
+	view, _ := b.state.Incident(d.incident, b.now)
+	play(t, b, view.Decision.Exp+7_200_000, nil, worker, writer)
+	if got := b.results(d.incident)["worker#draft"]; got != entry.ResultUnknown {
+		t.Fatalf("draft: %q, refused %v", got, b.refused)
+	}
+	blocked = false
+	worker.world.fault = nil
+	play(t, b, b.now+3_000_000, nil, worker, writer)
+	if got := b.results(d.incident)["worker#draft"]; got != entry.Restored {
+		t.Errorf("draft: %q, refused %v", got, b.refused)
+	}
+}
