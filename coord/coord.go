@@ -33,8 +33,8 @@ import (
 )
 
 // Coordinator is what a ledger needs beside the fold, in the terms of its
-// configuration: NewFold, Precheck, Committed and MaxStep. Precheck, View and
-// MaxStep may be called at any time from anywhere.
+// configuration: NewFold, Frozen, Precheck, Committed and MaxStep. Frozen,
+// Precheck, View and MaxStep may be called at any time from anywhere.
 type Coordinator struct {
 	origin string
 	check  signatureCheck
@@ -144,6 +144,16 @@ func (c *Coordinator) Read(f func(s *State)) {
 	c.reading.RLock()
 	defer c.reading.RUnlock()
 	f(c.reader)
+}
+
+// Frozen returns a copy of the committed state that nobody changes any more, and
+// the number of entries in it: what snapshots are taken from. It must not be
+// called before Committed.
+func (c *Coordinator) Frozen() (*State, uint64) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.catchUp()
+	return c.reader.clone(), c.reader.size
 }
 
 // View returns the committed state as of the last call of Committed.

@@ -51,6 +51,7 @@ func (s *site) open() {
 	s.log, err = ledger.Open(s.dir, &ledger.Config{
 		Origin: origin, Signer: signer, Verifier: verifier, FS: s.fs,
 		NewFold:  func() ledger.Fold { return s.c.NewFold() },
+		Frozen:   func() (ledger.Fold, uint64) { return s.c.Frozen() },
 		Precheck: s.c.Precheck, Committed: s.c.Committed, MaxStep: s.c.MaxStep,
 		Fatal:         func(err error) { panic(err) },
 		Now:           func() time.Time { return time.UnixMilli(start) },

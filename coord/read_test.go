@@ -125,4 +125,14 @@ func TestReadersFollow(t *testing.T) {
 			t.Error("readers see another state than the committed one")
 		}
 	})
+	frozen, size := c.Frozen()
+	c.Committed(fold.Size())
+	c.Read(func(s *State) {
+		if s.size != size+1 {
+			t.Errorf("readers see %d entries, want %d", s.size, size+1)
+		}
+	})
+	if !bytes.Equal(snapshot(t, frozen), committed) {
+		t.Error("what is frozen changes with what is committed")
+	}
 }

@@ -234,7 +234,7 @@ func (l *life) ends(how string) {
 
 // submitAll opens a log, submits and closes.
 func submitAll(cfg *ledger.Config, plan [][]*entry.Entry, l *life) error {
-	log, err := ledger.Open("log", cfg)
+	log, err := ledger.Open("log", following(cfg))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -102,6 +103,52 @@ func config(tb testing.TB, fs vfs.FS) *ledger.Config {
 	}
 }
 
+// following returns cfg with the committed state as snapshots want it.
+func following(cfg *ledger.Config) *ledger.Config {
+	var mu sync.Mutex
+	var admitting ledger.Fold
+	var state bytes.Buffer
+	var size uint64
+	c := *cfg
+	c.NewFold = func() ledger.Fold {
+		fold := cfg.NewFold()
+		if admitting == nil {
+			admitting = fold
+		}
+		return fold
+	}
+	c.Committed = func(n uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		state.Reset()
+		if err := admitting.Snapshot(&state); err != nil {
+			panic(err)
+		}
+		size = n
+		if cfg.Committed != nil {
+			cfg.Committed(n)
+		}
+	}
+	c.Frozen = func() (ledger.Fold, uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		return frozen(bytes.Clone(state.Bytes())), size
+	}
+	return &c
+}
+
+// frozen is a fold of which only the snapshot is left.
+type frozen []byte
+
+func (frozen) Admit(*entry.Entry, uint64, int64) error { panic("frozen") }
+func (frozen) Apply(*entry.Entry, uint64, int64)       { panic("frozen") }
+func (frozen) Restore(io.Reader) error                 { panic("frozen") }
+
+func (f frozen) Snapshot(w io.Writer) error {
+	_, err := w.Write(f)
+	return err
+}
+
 // running is an open log with its order running.
 type running struct {
 	*ledger.Log
@@ -114,7 +161,7 @@ type running struct {
 // start opens and runs a log.
 func start(tb testing.TB, dir string, cfg *ledger.Config) *running {
 	tb.Helper()
-	log, err := ledger.Open(dir, cfg)
+	log, err := ledger.Open(dir, following(cfg))
 	must(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

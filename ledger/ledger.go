@@ -86,9 +86,14 @@ type Config struct {
 	// Cosigner makes the second, ML-DSA-44 signature of the published head.
 	// Nil: the published head carries the Ed25519 one alone.
 	Cosigner note.Signer
-	// NewFold returns a fold in its first state. Mandatory. It is called twice:
-	// for the state that admits and for the one that snapshots are taken from.
+	// NewFold returns a fold in its first state. Mandatory. The first one that
+	// Open makes is the state that admits.
 	NewFold func() Fold
+	// Frozen returns the committed state as a fold that nobody changes any more,
+	// and the number of entries in it, at any time after Committed. Snapshots are
+	// taken from it in the background. Nil: the only snapshot is the one that Run
+	// takes at its end.
+	Frozen func() (Fold, uint64)
 	// Precheck checks a submitted entry before it is ordered, concurrently and
 	// against committed state: it spares the order work, it grants nothing. It
 	// may set SignatureChecked. Nil: all is left to Admit.
@@ -205,7 +210,6 @@ type Log struct {
 	closing chan struct{} // closed: nothing more is taken
 	stopped chan struct{} // closed: Run has returned
 	chunks  chan snapshotChunk
-	behind  behind // the follower
 
 	// Owned by the order goroutine.
 	order order
@@ -237,7 +241,6 @@ func Open(dir string, c *Config) (*Log, error) {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
-		behind:  behind{grown: make(chan struct{}, 1)},
 	}
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
@@ -307,8 +310,8 @@ func (l *Log) Run(ctx context.Context) error {
 	defer close(l.stopped)
 	background, cancel := context.WithCancel(ctx)
 	defer cancel()
-	snapshots := make(chan error, 1)
-	go func() { snapshots <- l.runSnapshots(background) }()
+	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
+	go func() { snapshots <- l.runSnapshots(background, snapshot) }()
 	for {
 		select {
 		case s := <-l.in:

@@ -13,7 +13,6 @@ const (
 	memTableSize  = 16 << 20 // bytes of recent writes in memory
 	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
 	recentSize    = 8192     // dedup keys of one generation of recent entries
-	behindMax     = 1 << 14  // entries that wait for the second fold
 	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
 	filterBitsMax = 1 << 28  // and at most: 32 MiB
 	bulkChunk     = 256      // entries that are read in one go, ahead of who reads all

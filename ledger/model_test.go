@@ -64,7 +64,7 @@ func (m *model) must(err error) {
 func (m *model) open() {
 	m.cfg.FS = m.disk
 	m.cfg.AcceptClock = true
-	log, err := ledger.Open("log", m.cfg)
+	log, err := ledger.Open("log", following(m.cfg))
 	m.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.log, m.cancel, m.done = log, cancel, make(chan error, 1)

@@ -368,7 +368,6 @@ func (l *Log) publish(p *pending) {
 	l.cfg.Committed(p.next)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
-	l.behind.add(committed{p.first, p.at, p.entries})
 	o.anchor.write(o.last)
 }
 

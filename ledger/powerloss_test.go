@@ -234,7 +234,7 @@ func (p *powerless) outage(disk *vfs.MemFS, op errorfs.Op) {
 func (o outage) check(t *testing.T, plan [][]*entry.Entry) error {
 	t.Helper()
 	cfg := powerlessConfig(t, o.disk)
-	log, err := ledger.Open("log", cfg)
+	log, err := ledger.Open("log", following(cfg))
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/note"
 
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -52,132 +50,46 @@ func (l *Log) nextSnapshot(size uint64) uint64 {
 	return size - size%l.cfg.SnapshotEvery + every
 }
 
-// follower is the second fold: it stays behind the commits and writes its state
-// whenever a snapshot is due. Commits hand their entries over; what was left out
-// while it was busy it reads from the store.
-type follower struct {
-	log  *Log
-	fold Fold
-	size uint64 // entries in fold
-	next uint64 // size at which the next snapshot is due
-	// writing is the snapshot that travels with commits, chunk by chunk, while the
-	// fold goes on.
-	writing sync.WaitGroup
-}
-
-// committed is the entries of a commit as the follower gets them.
-type committed struct {
-	first   uint64 // index of the first
-	at      int64
-	entries []*entry.Entry
-}
-
-// behind is what the follower has not taken yet. To read it from the store again
-// would cost more than registering it did, so that only what it cannot hold is
-// left out.
-type behind struct {
-	mu      sync.Mutex
-	commits []committed
-	entries int
-	grown   chan struct{} // has a value when there are commits
-}
-
-// add never waits.
-func (b *behind) add(c committed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.entries+len(c.entries) > behindMax {
-		return
-	}
-	b.commits, b.entries = append(b.commits, c), b.entries+len(c.entries)
-	select {
-	case b.grown <- struct{}{}:
-	default:
-	}
-}
-
-func (b *behind) take() []committed {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	commits := b.commits
-	b.commits, b.entries = nil, 0
-	return commits
-}
-
-// runSnapshots follows the log until ctx ends.
-func (l *Log) runSnapshots(ctx context.Context) error {
-	f := &follower{log: l, fold: l.cfg.NewFold()}
-	defer f.writing.Wait()
-	var err error
-	if f.size, err = l.restoreSnapshot(f.fold); err != nil {
-		return err
-	}
-	f.next = l.nextSnapshot(f.size)
+// runSnapshots writes a snapshot of the committed state whenever one is due, until
+// ctx ends. The one before was at size.
+func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 	if err := l.known.load(ctx, l.db); err != nil && ctx.Err() == nil {
 		return err
 	}
-	for {
-		select {
-		case <-l.behind.grown:
-			for _, c := range l.behind.take() {
-				if err := f.take(ctx, c); err != nil && ctx.Err() == nil {
-					return err
-				}
+	for l.cfg.Frozen != nil {
+		v := l.view.Load()
+		if v.head.Size < l.nextSnapshot(size) {
+			select {
+			case <-v.grown:
+			case <-ctx.Done():
+				return nil
 			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// take brings the fold behind the entries of a commit.
-func (f *follower) take(ctx context.Context, c committed) error {
-	for f.size < c.first {
-		to := min(c.first, f.next)
-		if _, err := f.log.replay(ctx, f.log.view.Load(), f.fold, f.size, to); err != nil {
-			return err
-		}
-		f.size = to
-		if err := f.snapshotIfDue(ctx); err != nil {
-			return err
-		}
-	}
-	for i, e := range c.entries {
-		if index := c.first + uint64(i); index != f.size {
 			continue
 		}
-		f.fold.Apply(e, f.size, c.at)
-		f.size++
-		if err := f.snapshotIfDue(ctx); err != nil {
+		fold, frozen := l.cfg.Frozen()
+		chunks, err := l.encodeSnapshot(fold, frozen)
+		if err != nil {
 			return err
 		}
+		l.handOver(ctx, chunks)
+		size = frozen
 	}
 	return nil
 }
 
-func (f *follower) snapshotIfDue(ctx context.Context) error {
-	if f.size != f.next {
-		return nil
-	}
-	f.next = f.log.nextSnapshot(f.size)
-	f.writing.Wait()
-	chunks, err := f.log.encodeSnapshot(f.fold, f.size)
-	if err != nil {
-		return err
-	}
-	f.writing.Go(func() {
-		for i := range chunks {
-			if !f.log.space.enough() {
-				return // without its last chunk it does not count
-			}
-			select {
-			case f.log.chunks <- chunks[i]:
-			case <-ctx.Done():
-				return
-			}
+// handOver lets the chunks of a snapshot travel with commits, while there is
+// room. Without its last chunk it does not count.
+func (l *Log) handOver(ctx context.Context, chunks []snapshotChunk) {
+	for i := range chunks {
+		if !l.space.enough() {
+			return
 		}
-	})
-	return nil
+		select {
+		case l.chunks <- chunks[i]:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // lastSnapshot writes the state at the end of Run, so that the next start has

@@ -81,6 +81,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	}
 	if fold == nil {
 		cfg.NewFold = func() ledger.Fold { return coordinator.NewFold() }
+		cfg.Frozen = func() (ledger.Fold, uint64) { return coordinator.Frozen() }
 		cfg.Precheck, cfg.Committed = coordinator.Precheck, coordinator.Committed
 	}
 	log, err := ledger.Open("db", cfg)

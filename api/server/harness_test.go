@@ -116,7 +116,8 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	must(n.t, err)
 	n.log, err = ledger.Open(dir, &ledger.Config{
 		Origin: origin, Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner,
-		NewFold: func() ledger.Fold { return n.coord.NewFold() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
+		NewFold: func() ledger.Fold { return n.coord.NewFold() },
+		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
 		MaxStep: n.coord.MaxStep, Observe: n.metrics.Commit, FS: fs,
 		Now:   func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
 		Fatal: func(err error) { panic(err) },

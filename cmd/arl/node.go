@@ -109,6 +109,7 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Verifier:     n.keys.Verifier,
 		Cosigner:     n.keys.Cosigner,
 		NewFold:      func() ledger.Fold { return n.coordinator.NewFold() },
+		Frozen:       func() (ledger.Fold, uint64) { return n.coordinator.Frozen() },
 		Precheck:     n.coordinator.Precheck,
 		Observe:      o.observe,
 		Committed:    n.coordinator.Committed,

@@ -86,6 +86,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledge
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
 		Origin: origin, Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner,
 		NewFold: func() ledger.Fold { return coordinator.NewFold() },
+		Frozen:  func() (ledger.Fold, uint64) { return coordinator.Frozen() },
 		Precheck: func(e *entry.Entry) error {
 			if e.SignatureChecked { // by [ledgerUnderTest.submitUnsigned]
 				return nil
