@@ -86,6 +86,7 @@ func (l *Log) handOver(ctx context.Context, chunks []snapshotChunk) {
 		}
 		select {
 		case l.chunks <- chunks[i]:
+			chunks[i] = snapshotChunk{} // a state may be large
 		case <-ctx.Done():
 			return
 		}
