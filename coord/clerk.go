@@ -32,6 +32,7 @@ type Clerk struct {
 	Log         Log
 	Principal   entry.Principal          // whose entries these are: it has the role coordinator
 	Seal        func(*entry.Entry) error // signs an entry with a key of Principal
+	NewID       func() string            // a new UUID in lower case, for each entry; nil: random ones
 	// Refused, if not nil, is told of entries that were not admitted, such as
 	// those that another entry has overtaken.
 	Refused func(entry.Body, *entry.Refusal)
@@ -87,12 +88,12 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 
 // write completes, signs and submits an entry.
 func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
-	id, err := uuid.NewV7()
+	id, err := k.newID()
 	if err != nil {
 		return err
 	}
 	h := entry.HeaderOf(body)
-	h.JTI, h.Iss, h.Iat = id.String(), k.Principal, now/1000
+	h.JTI, h.Iss, h.Iat = id, k.Principal, now/1000
 	e, err := entry.New(body)
 	if err != nil {
 		return err
@@ -101,6 +102,14 @@ func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
 		return err
 	}
 	return k.Log.Submit(ctx, e)
+}
+
+func (k *Clerk) newID() (string, error) {
+	if k.NewID != nil {
+		return k.NewID(), nil
+	}
+	id, err := uuid.NewV7()
+	return id.String(), err
 }
 
 // wait returns when the log has so many entries, or at the instant.

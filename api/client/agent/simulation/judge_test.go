@@ -1,0 +1,293 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// judgeDecision is what has to hold of a decision that the ledger takes.
+func (o *observer) judgeDecision(e *entry.Entry, d *entry.Decision, at int64) {
+	w, a := o.w, o.incidents[d.Incident]
+	index := w.ledger.size()
+	if a == nil {
+		w.fail("decision %d is about no incident: %d", index, d.Incident)
+	}
+	want := a.epoch
+	switch d.Act {
+	case entry.ActEscalate, entry.ActAmend, entry.ActOverride:
+		want++
+	}
+	if d.Epoch != want {
+		w.fail("%s %d: epoch %d, want %d", d.Act, index, d.Epoch, want)
+	}
+	if d.Exp*1000 <= at {
+		w.fail("%s %d had expired when it was registered", d.Act, index)
+	}
+	if d.Policy != o.policyAt {
+		w.fail("%s %d cites another policy than that in force", d.Act, index)
+	}
+	if d.Pin != nil && d.Pin.Root != w.ledger.tree.head(d.Pin.Size).Root {
+		w.fail("%s %d pins another log", d.Act, index)
+	}
+	switch d.Act {
+	case entry.ActAuthorize, entry.ActAmend:
+		o.judgeAuthority(e, d, a, at)
+	case entry.ActDeny, entry.ActRelease:
+		if roles := o.roles[e.KeyID]; !slices.Contains(roles, entry.RoleApprover) && !slices.Contains(roles, entry.RoleCoordinator) {
+			w.fail("%s %d is by %s", d.Act, index, d.Iss)
+		}
+	}
+}
+
+// judgeAuthority is who authorized: a quorum of distinct approvers without an
+// interest, or the coordinator within its limits.
+func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, at int64) {
+	w := o.w
+	index := w.ledger.size()
+	if len(d.Approvals) == 0 {
+		limit := o.policy.Limits.Incident
+		if !slices.Contains(o.roles[e.KeyID], entry.RoleCoordinator) || d.Blast.Members > limit.Members || d.Blast.Agents > limit.Agents ||
+			d.Blast.Irrevocable+d.Blast.Undeclared > 0 {
+			w.fail("%s %d: %s may not decide alone about %+v", d.Act, index, d.Iss, *d.Blast)
+		}
+		return
+	}
+	if a.proposal == nil || d.Scope.HeadRef != a.proposal.Scope.HeadRef || *d.Pin != *a.proposal.Pin {
+		w.fail("%s %d is not what was proposed", d.Act, index)
+	}
+	view, _ := w.ledger.state.Incident(a.id, at)
+	who := map[entry.Principal]bool{}
+	for _, place := range d.Approvals {
+		p := o.approvals[place]
+		switch {
+		case p == nil || p.Verdict != "approve" || p.Proposal != a.proposal.ref || p.Exp*1000 <= at:
+			w.fail("%s %d: entry %d approves something else", d.Act, index, place)
+		case !slices.Contains(o.roles[p.keyID], entry.RoleApprover) || o.enrolled[p.keyID] >= a.id:
+			w.fail("%s %d: %s was no approver before the incident", d.Act, index, p.Iss)
+		case p.Iss == a.proposal.Iss || slices.ContainsFunc(view.Signals, func(s coord.SignalView) bool { return s.Issuer == p.Iss }):
+			w.fail("%s %d: %s has an interest", d.Act, index, p.Iss)
+		}
+		who[p.Iss] = true
+	}
+	if int64(len(who)) < o.policy.Quorum.Approve {
+		w.fail("%s %d: %d principals approve, %d have to", d.Act, index, len(who), o.policy.Quorum.Approve)
+	}
+}
+
+// judgeExecution is the fence of what is authorized (INC-4).
+func (o *observer) judgeExecution(x *entry.Execution) {
+	w, old := o.w, o.execs[x.Ref()]
+	if x.Compensates != nil || old != nil && x.Progress != entry.Dispatched {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.incidents)) {
+		a := o.incidents[id]
+		if a.decision == nil {
+			continue
+		}
+		for i := range a.decision.members {
+			m := &a.decision.members[i]
+			names := slices.ContainsFunc(x.Parents, func(p entry.Parent) bool { return p.Exec == m.Exec })
+			open := a.results[m.Exec] != entry.Restored && a.results[m.Exec] != entry.NotExecuted
+			of := o.execs[m.Exec]
+			onLine := m.Method == entry.MethodRestore && open && o.line(of.agent, of.wid) == o.line(x.Iss, x.Wid)
+			if old == nil && names || old != nil && m.Exec == x.Ref() || onLine {
+				w.fail("%s of %s is taken in spite of the fence of incident %d around %s", x.Progress, x.Ref(), id, m.Exec)
+			}
+		}
+	}
+}
+
+// hook judges a hook that is about to run.
+func (o *observer) hook(n *node, c *agent.Call) {
+	w, d := o.w, o.plans[c.Decision.Index]
+	if d == nil || d.ref != c.Decision || d.Incident != c.Incident {
+		w.fail("%s runs %s by entry %d, which authorizes nothing", n.name, c.Hook, c.Decision.Index)
+	}
+	accepted := n.core.Accepted()
+	epoch, _ := accepted.Epoch(c.Incident)
+	switch {
+	case !accepted.Confirmed || n.core.Size() <= c.Decision.Index:
+		w.fail("%s runs %s by a decision that was not proven to it", n.name, c.Hook)
+	case n.now() >= d.Exp*1000 || n.now() >= d.DeadlineAt:
+		w.fail("%s runs %s by decision %d after its time", n.name, c.Hook, d.ref.Index)
+	case epoch > d.Epoch:
+		w.fail("%s runs %s by decision %d of epoch %d, and knows of %d", n.name, c.Hook, d.ref.Index, d.Epoch, epoch)
+	}
+	for i := range c.Members {
+		o.hookOn(n, c, d, c.Members[i].Exec)
+	}
+}
+
+func (o *observer) hookOn(n *node, c *agent.Call, d *decided, ref entry.Ref) {
+	w, m, x := o.w, o.member(d, ref), o.execs[ref]
+	if m == nil || m.Agent != n.name {
+		w.fail("%s runs %s of %s, which decision %d does not have", n.name, c.Hook, ref, d.ref.Index)
+	}
+	fits := map[agent.Hook]bool{agent.Drain: m.Method != entry.MethodCancel, agent.Cancel: m.Method == entry.MethodCancel,
+		agent.Restore: m.Method == entry.MethodRestore && m.Checkpoint == c.Checkpoint, agent.Compensate: m.Method == entry.MethodCompensate}
+	if !fits[c.Hook] {
+		w.fail("%s runs %s of %s: it is to %s to %s", n.name, c.Hook, ref, m.Method, m.Checkpoint)
+	}
+	if c.Hook == agent.Drain || c.Hook == agent.Cancel {
+		return
+	}
+	if x.final == 0 {
+		w.fail("%s runs %s of %s, which was not drained", n.name, c.Hook, ref)
+	}
+	o.ordered(n, c, d, x)
+}
+
+// ordered is INC-7: what comes first has an outcome.
+func (o *observer) ordered(n *node, c *agent.Call, d *decided, x *record) {
+	a := o.incidents[d.Incident]
+	if c.Hook == agent.Compensate {
+		for ref := range o.reach(map[entry.Ref]bool{x.ref: true}) {
+			if m := o.member(d, ref); ref != x.ref && m != nil && m.Method == entry.MethodCompensate && a.results[ref] == "" {
+				o.w.fail("%s compensates %s before %s", n.name, x.ref, ref)
+			}
+		}
+		return
+	}
+	for i := range d.members {
+		m := &d.members[i]
+		of := o.execs[m.Exec]
+		if !o.mates(of, x) {
+			continue
+		}
+		if m.Method == entry.MethodCompensate && a.results[m.Exec] == "" || d.drains[m.Exec] && of.final == 0 {
+			o.w.fail("%s restores the line of %s before %s", n.name, x.ref, m.Exec)
+		}
+	}
+}
+
+// told hears what a runtime says: an honest bundle is never refused, but for
+// what time changes.
+func (o *observer) told(n *node, e *agent.Event) {
+	rule, ok := errors.AsType[*verify.RuleError](e.Err)
+	if e.Kind != agent.EventRefused || n.cheated {
+		return
+	}
+	if ok && rule.Rule != "exp" && rule.Rule != "epoch" && !(n.w.plan.skew > 5*minute) {
+		o.w.fail("%s refuses an honest bundle: %v", n.name, rule)
+	}
+	if errors.Is(e.Err, verify.ErrMissing) {
+		o.w.fail("%s misses something in an honest bundle", n.name)
+	}
+}
+
+// end judges what is left when everything is over.
+func (o *observer) end() {
+	w := o.w
+	if open := o.open(); open > 0 {
+		for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
+			if v.State.Open() {
+				w.fail("%d incidents have not ended; %d is %s at %d", open, v.ID, v.State, w.now-start)
+			}
+		}
+	}
+	for _, n := range w.nodes {
+		if n.core != nil && !n.core.Idle() {
+			w.fail("%s has not come to an end", n.name)
+		}
+		if !n.rogue {
+			o.endState(n)
+		}
+	}
+	o.audit(w.ledger.size())
+	if w.chance(100) {
+		o.audit(w.rng.Uint64N(w.ledger.size()))
+	}
+	for iss, counts := range o.judged {
+		h, _, _ := w.ledger.state.History(iss, 0, 0)
+		if h.Confirmed != counts[0] || h.Unfounded != counts[1] {
+			w.fail("the history of %s says %d and %d, the log %v", iss, h.Confirmed, h.Unfounded, counts)
+		}
+	}
+}
+
+// audit derives everything again from a prefix of the log.
+func (o *observer) audit(size uint64) {
+	w := o.w
+	report, err := w.ledger.auditLog(size)
+	if err != nil || report.Finding != nil || report.Size != size {
+		w.fail("audit of %d entries: %+v, %v", size, report.Finding, err)
+	}
+	if size != w.ledger.size() {
+		return
+	}
+	var one, two bytes.Buffer
+	if err := errors.Join(report.State.Snapshot(&one), w.ledger.state.Snapshot(&two)); err != nil || !bytes.Equal(one.Bytes(), two.Bytes()) {
+		w.fail("the state is not the one that follows from the log (%v)", err)
+	}
+	if head, err := merkle.HeadOf(w.ledger.tree[0]); err != nil || head != w.ledger.tree.head(size) {
+		w.fail("the tree is not that of the log")
+	}
+}
+
+// endState compares an agent's state with what only its kept executions lead to.
+func (o *observer) endState(n *node) {
+	unsure := map[lineID]bool{}
+	for _, id := range slices.Sorted(maps.Keys(o.incidents)) {
+		a := o.incidents[id]
+		if a.decision == nil {
+			continue
+		}
+		for i := range a.decision.members {
+			m := &a.decision.members[i]
+			if x := o.execs[m.Exec]; m.Agent == n.name && !o.endMember(n, a, m, x) {
+				unsure[o.line(n.name, x.wid)] = true
+			}
+		}
+	}
+	want := map[lineID]map[entry.Ref]bool{}
+	for ref, j := range n.machine.jobs {
+		id := o.line(n.name, j.x.Wid)
+		if want[id] == nil {
+			want[id] = map[entry.Ref]bool{}
+		}
+		if x := o.execs[ref]; j.acted && j.x.Effect == entry.EffectReversible && j.final == entry.Confirmed && !x.undone {
+			want[id][ref] = true
+		}
+	}
+	for id, kept := range want {
+		if unsure[id] {
+			continue
+		}
+		got := map[entry.Ref]bool{}
+		for _, ref := range n.machine.lineOf(id.wid).state {
+			got[ref] = true
+		}
+		if !maps.Equal(got, kept) {
+			o.w.fail("%s has %v in its state, and the recovery line %v", n.name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(kept)))
+		}
+	}
+}
+
+// endMember compares what an agent said of a member with what it did, and
+// reports whether the member's line is where it should be.
+func (o *observer) endMember(n *node, a *affair, m *entry.Member, x *record) bool {
+	did := n.machine.undone[string(x.ref)+" "+string(m.Checkpoint)]
+	switch r := a.results[x.ref]; {
+	case r == entry.Restored && did == 0, r == entry.Compensated && did == 0:
+		o.w.fail("%s says that %s is %s, and did nothing", n.name, x.ref, r)
+	case r == entry.NotExecuted && m.Method != entry.MethodNone:
+		if j := n.machine.jobs[x.ref]; j != nil && j.acted && j.x.Effect != entry.EffectNone && m.Method == entry.MethodCancel {
+			o.w.fail("%s says that %s was not executed, and it was", n.name, x.ref)
+		}
+	case m.Method == entry.MethodRestore && r != entry.Restored && r != entry.NotExecuted:
+		return false
+	}
+	return true
+}
+
+// serve sees an honest bundle before the agent does.
+func (o *observer) serve(*node, *verify.Bundle, uint64) {}

@@ -1,0 +1,255 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// ledger is the log: the fold that admits, the tree and its signed heads.
+type ledger struct {
+	w     *world
+	coord *coord.Coordinator
+	state *coord.State
+	log   []coord.AuditEntry
+	tree  tree
+	ids   map[identity]uint64
+	heads map[uint64]string
+	root  verify.Root
+	last  int64 // registered_at of the last entry
+}
+
+type identity struct {
+	iss entry.Principal
+	jti string
+}
+
+// tree is the hashes of a log, by level.
+type tree [][]merkle.Hash
+
+func (t *tree) add(leaf merkle.Hash) {
+	for level := 0; ; level++ {
+		if level == len(*t) {
+			*t = append(*t, nil)
+		}
+		(*t)[level] = append((*t)[level], leaf)
+		n := len((*t)[level])
+		if n%2 == 1 {
+			return
+		}
+		leaf = merkle.HashChildren((*t)[level][n-2], (*t)[level][n-1])
+	}
+}
+
+func (t tree) node(level uint, index uint64) (merkle.Hash, error) {
+	if level >= uint(len(t)) || index >= uint64(len(t[level])) {
+		return merkle.Hash{}, fmt.Errorf("no node %d/%d", level, index)
+	}
+	return t[level][index], nil
+}
+
+func (t tree) head(size uint64) merkle.Head {
+	if size == 0 {
+		return merkle.EmptyHead()
+	}
+	head, err := merkle.HeadOf(t[0][:size])
+	if err != nil {
+		panic(err)
+	}
+	return head
+}
+
+func newLedger(w *world) *ledger {
+	l := &ledger{w: w, ids: map[identity]uint64{}, heads: map[uint64]string{}}
+	l.fold()
+	return l
+}
+
+// fold makes the state anew, from the log alone.
+func (l *ledger) fold() {
+	l.coord = coord.New(origin, l.w.keys.check)
+	l.state = l.coord.NewFold()
+	for _, e := range l.log {
+		l.state.Apply(e.Entry, e.Index, e.At)
+	}
+	l.coord.Committed(l.size())
+}
+
+func (l *ledger) size() uint64 { return uint64(len(l.log)) }
+
+// submit registers an entry, as the rules have it.
+func (l *ledger) submit(e *entry.Entry) (entry.LogRef, error) {
+	id := identity{e.Header.Iss, e.Header.JTI}
+	if index, known := l.ids[id]; known { // REG-2
+		if bytes.Equal(l.log[index].PAE(), e.PAE()) {
+			return l.ref(index), nil
+		}
+		return entry.LogRef{}, entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d", id.jti, id.iss, index)
+	}
+	index, at := l.size(), max(l.last, l.w.now)
+	if err := l.state.Admit(e, index, at); err != nil {
+		l.w.note("  refused %s of %s: %v", e.Kind, e.Header.Iss, err)
+		return entry.LogRef{}, err
+	}
+	l.w.observer.before(e, at)
+	l.append(e, at)
+	l.w.note("  entry %d: %s of %s", index, e.Kind, e.Header.Iss)
+	l.w.observer.logged(e, index, at)
+	l.w.tell(e)
+	return l.ref(index), nil
+}
+
+func (l *ledger) append(e *entry.Entry, at int64) {
+	index := l.size()
+	e.SignatureChecked = true
+	l.tree.add(e.LeafHash(at))
+	l.log = append(l.log, coord.AuditEntry{Entry: e, Index: index, At: at})
+	l.ids[identity{e.Header.Iss, e.Header.JTI}] = index
+	l.last = at
+	l.state.Apply(e, index, at)
+	l.coord.Committed(l.size())
+}
+
+func (l *ledger) ref(index uint64) entry.LogRef {
+	return entry.LogRef{Index: index, LeafHash: l.tree[0][index]}
+}
+
+// leaf returns the bytes of an entry in the log.
+func (l *ledger) leaf(index uint64) []byte { return l.log[index].AppendLeaf(nil, l.log[index].At) }
+
+// head returns the signed head of a size.
+func (l *ledger) head(size uint64) string {
+	head, ok := l.heads[size]
+	if !ok {
+		head = signHead(l.w, l.tree.head(size))
+		l.heads[size] = head
+	}
+	return head
+}
+
+// signHead signs a tree head with the ledger's key.
+func signHead(w *world, head merkle.Head) string {
+	text := log.Checkpoint{Origin: origin, Size: head.Size, Hash: head.Root[:]}.Marshal()
+	signed, err := note.Sign(&note.Note{Text: string(text)}, w.keys.signer)
+	if err != nil {
+		panic(err)
+	}
+	return string(signed)
+}
+
+// query is what is asked of a bundle.
+type query struct {
+	agent             entry.Principal
+	incident          uint64
+	from, after, size uint64
+	whole             bool
+}
+
+const pageMembers = 4 // small, so that agents see several pages
+
+// bundle makes a bundle, as the ledger's server does.
+func (l *ledger) bundle(q query) (*verify.Bundle, uint64, error) {
+	s := l.state
+	if q.from > s.Size() {
+		return nil, 0, entry.Refuse(entry.NotFound, "from", "the log has %d entries", s.Size())
+	}
+	if _, enrolled := s.Chain().Agent(q.agent); !enrolled {
+		return nil, 0, entry.Refuse(entry.NotFound, "agent", "%s was never enrolled", q.agent)
+	}
+	b := &verify.Bundle{Agent: q.agent, From: q.from, Head: l.head(s.Size()), Consistency: []merkle.Hash{}, Members: []verify.PlanMember{},
+		Scope: []merkle.Hash{}, Steps: []verify.ChainStep{}}
+	from := q.from
+	if q.whole {
+		from = 0
+	}
+	var shown []uint64
+	next := uint64(0)
+	policiesFrom := from
+	if q.incident == 0 {
+		if q.after != 0 {
+			from = q.after + 1
+		}
+		shown, policiesFrom = append(s.News(q.agent, from), s.Overrides(q.agent, from)...), s.Size()
+	} else {
+		if from > 0 {
+			shown = s.News(q.agent, from)
+		}
+		parts, err := s.Bundle(coord.BundleRequest{Incident: q.incident, Agent: q.agent, After: int(q.after), Limit: pageMembers})
+		if err != nil {
+			return nil, 0, err
+		}
+		shown = append(shown, parts.Entries...)
+		b.Decision, next = parts.Decision, uint64(parts.Next)
+		if b.Decision != 0 {
+			b.Members, b.Steps = parts.Members, append(b.Steps, parts.Steps...)
+			if err := proveScope(b, s.ScopeTree(q.incident)); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	var of []entry.Principal
+	for _, index := range shown {
+		of = append(of, l.log[index].Header.Iss)
+		if a, ok := l.log[index].Body.(*entry.Agent); ok {
+			of = append(of, a.Principal)
+		}
+	}
+	shown = append(shown, s.Links(of, policiesFrom)...)
+	return b, next, l.prove(b, shown)
+}
+
+func proveScope(b *verify.Bundle, tree *coord.ScopeTree) (err error) {
+	places := make([]uint64, len(b.Members))
+	for i := range b.Members {
+		places[i] = b.Members[i].Place
+	}
+	b.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)
+	return err
+}
+
+// prove adds the leaves and the proofs to a bundle.
+func (l *ledger) prove(b *verify.Bundle, shown []uint64) (err error) {
+	slices.Sort(shown)
+	shown = slices.Compact(shown)
+	for _, index := range shown {
+		b.Entries = append(b.Entries, verify.Logged{Index: index, Leaf: l.leaf(index)})
+	}
+	if b.Inclusion, err = merkle.ProveInclusions(shown, l.size(), l.tree.node); err != nil || b.From == 0 {
+		return err
+	}
+	b.Consistency, err = merkle.ProveConsistency(b.From, l.size(), l.tree.node)
+	return err
+}
+
+// consistency proves that one signed head of this ledger follows another.
+func (l *ledger) consistency(older, newer uint64) (p verify.ConsistencyProof, err error) {
+	p = verify.ConsistencyProof{Older: l.head(older), Newer: l.head(newer)}
+	p.Path, err = merkle.ProveConsistency(older, newer, l.tree.node)
+	return p, err
+}
+
+// auditLog runs the rules again over the first so many entries, decoded anew.
+func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
+	entries := func(yield func(coord.AuditEntry, error) bool) {
+		for index := range size {
+			e, at, err := entry.DecodeLeaf(l.leaf(index))
+			if err == nil {
+				owner, known := l.state.Chain().Key(e.KeyID)
+				e.SignatureChecked = known && l.w.keys.check(owner, e.PAE(), e.Sig) == nil
+			}
+			if !yield(coord.AuditEntry{Entry: e, Index: index, At: at}, err) {
+				return
+			}
+		}
+	}
+	return coord.Audit(context.Background(), origin, entries, nil)
+}

@@ -1,0 +1,262 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/ledger/entry"
+)
+
+// machine is what an agent works with: the state of its lines, which reversible
+// executions change, and the world outside, in which the others have their
+// effects. It outlives every crash.
+type machine struct {
+	n      *node
+	lines  map[entry.WorkflowID]*line
+	jobs   map[entry.Ref]*job
+	done   map[string]*agent.Report // calls that had their effect
+	undone map[string]int           // effective undos, by member and checkpoint
+	turn   int
+}
+
+// line is the state of one line, and what was saved of it.
+type line struct {
+	state []entry.Ref // the reversible executions in it
+	saved map[entry.Ref]restorePoint
+}
+
+type restorePoint struct {
+	state  []entry.Ref
+	digest string
+}
+
+func stateDigest(state []entry.Ref) string { return digest(fmt.Sprint(state)) }
+
+// job is an execution on its way.
+type job struct {
+	x       *entry.Execution // as it was declared
+	sent    entry.Progress   // what the log is known to have
+	acted   bool             // it had its effect
+	stopped bool             // it was drained or cancelled: it goes no further
+	final   entry.Progress   // how it ends
+	hangs   bool             // it does not end by itself
+	tries   int
+	over    bool // nothing is to be logged any more
+}
+
+// lineOf returns the line that a workflow's executions are on.
+func (m *machine) lineOf(wid entry.WorkflowID) *line {
+	if m.n.w.observer.spans[m.n.name] {
+		wid = ""
+	}
+	l := m.lines[wid]
+	if l == nil {
+		l = &line{saved: map[entry.Ref]restorePoint{}}
+		m.lines[wid] = l
+	}
+	return l
+}
+
+func (n *node) busy() bool {
+	for _, j := range n.machine.jobs {
+		if !j.over && !j.stopped && !j.hangs {
+			return true
+		}
+	}
+	return false
+}
+
+// act has the effect of an execution.
+func (m *machine) act(j *job) {
+	j.acted = true
+	if j.x.Effect == entry.EffectReversible && j.final == entry.Confirmed {
+		l := m.lineOf(j.x.Wid)
+		l.state = append(l.state, j.x.Ref())
+	}
+}
+
+// hooks are those of the agent.
+func (m *machine) hooks() agent.Hooks {
+	h := agent.Hooks{Drain: m.hook(m.drain), Restore: m.hook(m.restore), Compensate: m.hook(m.compensate), Cancel: m.hook(m.cancel),
+		Idempotent: []agent.Hook{agent.Drain, agent.Cancel}}
+	if m.n.w.plan.probe {
+		h.Probe = m.probe
+	}
+	if m.n.w.plan.idempotent {
+		h.Idempotent = append(h.Idempotent, agent.Restore, agent.Compensate)
+	}
+	return h
+}
+
+// callKeys name what a call does: of a restore, each member of it.
+func callKeys(c *agent.Call) (keys []string) {
+	hook := c.Hook
+	if c.Of != "" {
+		hook = c.Of
+	}
+	if hook == agent.Compensate {
+		return []string{"compensate " + c.Key}
+	}
+	for i := range c.Members {
+		keys = append(keys, fmt.Sprintf("%s %d %s %s", hook, c.Incident, c.Members[i].Exec, c.Checkpoint))
+	}
+	return keys
+}
+
+// happened returns the report on a call that had its effect; some says that a
+// part of it had.
+func (m *machine) happened(keys []string) (report *agent.Report, some bool) {
+	all := true
+	for _, key := range keys {
+		if done := m.done[key]; done != nil {
+			report, some = done, true
+		} else {
+			all = false
+		}
+	}
+	if !all {
+		return nil, some
+	}
+	return report, some
+}
+
+// hook makes a hook of what it does: it may crash before and after, and does the
+// same call once if it is idempotent.
+func (m *machine) hook(do func(c *agent.Call) *agent.Report) agent.Func {
+	return func(_ context.Context, c *agent.Call) (*agent.Report, error) {
+		n, w := m.n, m.n.w
+		if n.crashed {
+			return nil, errCrashed
+		}
+		w.note("  %s runs %s of %s", n.name, c.Hook, c.Members[0].Exec)
+		w.observer.hook(n, c)
+		if w.fault(w.plan.crash) {
+			n.crashed = true
+			return nil, errCrashed
+		}
+		if n.rogue && w.chance(300) { // it says what it has not done
+			return &agent.Report{Status: agent.Done, Digest: restoredDigest(c)}, nil
+		}
+		report := m.once(c, do)
+		if w.fault(w.plan.crash) {
+			n.crashed = true
+			return nil, errCrashed
+		}
+		if w.fault(w.plan.crash) {
+			return nil, errLost
+		}
+		return report, nil
+	}
+}
+
+func restoredDigest(c *agent.Call) string {
+	if c.Hook == agent.Restore {
+		return c.Digest
+	}
+	return ""
+}
+
+func (m *machine) once(c *agent.Call, do func(c *agent.Call) *agent.Report) *agent.Report {
+	keys := callKeys(c)
+	known, _ := m.happened(keys)
+	repeatable := c.Hook == agent.Drain || c.Hook == agent.Cancel || m.n.w.plan.idempotent
+	if known != nil && repeatable {
+		return known
+	}
+	report := do(c)
+	if report.Status != agent.NoEffect {
+		for _, key := range keys {
+			m.done[key] = report
+		}
+	}
+	return report
+}
+
+// effective counts what was undone.
+func (m *machine) effective(c *agent.Call) {
+	for i := range c.Members {
+		key := fmt.Sprintf("%s %s", c.Members[i].Exec, c.Checkpoint)
+		if m.undone[key]++; m.undone[key] > 1 {
+			m.n.w.fail("%s undid %s %d times", m.n.name, key, m.undone[key])
+		}
+	}
+}
+
+func (m *machine) drain(c *agent.Call) *agent.Report {
+	j := m.jobs[c.Members[0].Exec]
+	if j == nil || j.over {
+		return &agent.Report{Status: agent.Done}
+	}
+	if j.stopped = true; !j.acted {
+		j.final = entry.Cancelled
+	}
+	return &agent.Report{Status: agent.Done, Progress: j.final}
+}
+
+func (m *machine) cancel(c *agent.Call) *agent.Report {
+	if j := m.jobs[c.Members[0].Exec]; j != nil {
+		if j.acted && j.x.Effect != entry.EffectNone {
+			m.n.w.fail("%s is to cancel %s, which it has done", m.n.name, c.Members[0].Exec)
+		}
+		j.stopped = true
+	}
+	return &agent.Report{Status: agent.Done}
+}
+
+func (m *machine) restore(c *agent.Call) *agent.Report {
+	l := m.lineOf(c.Members[0].Wid)
+	point, ok := l.saved[c.Checkpoint]
+	if !ok {
+		m.n.w.fail("%s is to restore %s, which it never saved", m.n.name, c.Checkpoint)
+	}
+	if m.n.w.fault(50) {
+		return &agent.Report{Status: agent.NoEffect}
+	}
+	m.effective(c)
+	l.state = slices.Clone(point.state)
+	return &agent.Report{Status: agent.Done, Digest: point.digest}
+}
+
+func (m *machine) compensate(c *agent.Call) *agent.Report {
+	w := m.n.w
+	if w.fault(80) {
+		return &agent.Report{Status: agent.NoEffect}
+	}
+	m.effective(c)
+	switch {
+	case w.fault(30):
+		return &agent.Report{Status: agent.Failed, Residual: "half of it is left"}
+	case w.fault(30):
+		return &agent.Report{Status: agent.Unknown}
+	}
+	return &agent.Report{Status: agent.Done}
+}
+
+// probe tells what became of a call.
+func (m *machine) probe(_ context.Context, c *agent.Call) (*agent.Report, error) {
+	if m.n.crashed || m.n.w.fault(m.n.w.plan.crash) {
+		m.n.crashed = m.n.crashed || m.n.w.chance(500)
+		return nil, errCrashed
+	}
+	if m.n.w.fault(50) {
+		return nil, errLost
+	}
+	if c.Of == agent.Compensate {
+		for _, key := range c.Keys {
+			if done := m.done["compensate "+key]; done != nil {
+				return done, nil
+			}
+		}
+		return &agent.Report{Status: agent.NoEffect}, nil
+	}
+	done, some := m.happened(callKeys(c))
+	switch {
+	case done != nil:
+		return done, nil
+	case some || c.Of == agent.Drain:
+		return &agent.Report{Status: agent.Unknown}, nil
+	}
+	return &agent.Report{Status: agent.NoEffect}, nil
+}

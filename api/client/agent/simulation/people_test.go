@@ -1,0 +1,72 @@
+package simulation
+
+import (
+	"fmt"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// people are the approvers and the operator. They recompute what they are asked
+// about, and answer after a while, or not at all.
+type people struct{ w *world }
+
+func (p *people) hear(e *entry.Entry) {
+	d, ok := e.Body.(*entry.Decision)
+	if !ok {
+		return
+	}
+	w := p.w
+	ref := w.ledger.ref(w.ledger.size() - 1)
+	switch d.Act {
+	case entry.ActEscalate:
+		for _, who := range []entry.Principal{"p1", "p2", "p3"} {
+			w.after(w.between(second, 100*second), fmt.Sprintf("%s looks", who), func() { p.answer(who, d, ref) })
+		}
+	case entry.ActAuthorize, entry.ActAmend:
+		if w.fault(40) {
+			w.after(w.between(second, minute), "o overrides", func() { p.decide("o", coord.Order{Incident: d.Incident, Act: entry.ActOverride, Reason: "stop"}) })
+		}
+		if w.fault(30) {
+			for _, who := range []entry.Principal{"p1", "p2"} {
+				w.after(w.between(second, minute), "p overrides", func() { p.decide(who, coord.Order{Incident: d.Incident, Act: entry.ActOverride, Reason: "stop"}) })
+			}
+		}
+	}
+}
+
+// answer recomputes a plan and answers the proposal.
+func (p *people) answer(who entry.Principal, d *entry.Decision, proposal entry.LogRef) {
+	w := p.w
+	var unfounded []uint64
+	for i := range d.Unfounded {
+		unfounded = append(unfounded, d.Unfounded[i].Index)
+	}
+	verdict := "approve"
+	plan, ok := w.ledger.state.Preview(d.Incident, unfounded, w.now)
+	switch {
+	case !ok || w.chance(100): // silence
+		return
+	case plan.Scope != d.Scope.HeadRef || w.chance(60):
+		verdict = "refuse"
+	}
+	a := &entry.Approval{Incident: d.Incident, Proposal: proposal, Verdict: verdict, Exp: w.now/1000 + 600, Reason: "recomputed"}
+	w.header(a, who, d.Wid, w.now)
+	w.deliver(w.seal(a, string(who)), 0)
+}
+
+// decide submits what somebody orders.
+func (p *people) decide(who entry.Principal, o coord.Order) {
+	w := p.w
+	d, err := w.ledger.state.Draft(o, w.now)
+	if err != nil {
+		return
+	}
+	w.header(d, who, d.Wid, w.now)
+	e, err := entry.New(d)
+	if err != nil {
+		return // there is no such decision
+	}
+	w.keys.sign(e, string(who))
+	w.deliver(e, 0)
+}

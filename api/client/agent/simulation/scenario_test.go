@@ -1,0 +1,332 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// scenario is what a seed decides before anything happens. Chances are per
+// mille.
+type scenario struct {
+	agents     int
+	workflows  int
+	executions int
+	signals    int
+	quorum     int64
+
+	loss, double, late int // of a message
+	crash              int // at each write of a store, and at each hook
+	cut                int // partitions
+	skew               int64
+	probe              bool // whether agents have the hook Probe
+	idempotent         bool // whether restore and compensate may run again
+	follow             bool // whether agents read the log themselves
+
+	rogueAgent, rogueApprover, rogueCoordinator, rogueServer bool
+}
+
+// draw decides. Most runs are small, a quarter of them without any fault, and few
+// of them have everything at once.
+func draw(rng *rand.Rand) scenario {
+	one := func(in int) bool { return rng.IntN(in) == 0 }
+	s := scenario{agents: 2 + rng.IntN(3), workflows: 1, executions: 3 + rng.IntN(6), signals: 1 + rng.IntN(2), quorum: 1 + int64(rng.IntN(2)),
+		probe: !one(3), idempotent: one(2), follow: one(4)}
+	if one(50) {
+		s.agents, s.executions, s.signals = 5+rng.IntN(8), 12+rng.IntN(12), 2+rng.IntN(4)
+	}
+	if one(4) {
+		s.workflows = 2
+	}
+	if one(4) {
+		return s
+	}
+	s.loss, s.double, s.late = rng.IntN(301), rng.IntN(501), rng.IntN(301)
+	if one(2) {
+		s.crash = rng.IntN(60)
+	}
+	if one(3) {
+		s.cut = 1 + rng.IntN(100)
+	}
+	if one(3) {
+		s.skew = 280 * second
+		if one(3) {
+			s.skew = 900 * second
+		}
+	}
+	s.rogueAgent, s.rogueApprover, s.rogueCoordinator, s.rogueServer = one(4), one(4), one(4), one(4)
+	return s
+}
+
+// honest reports whether nobody lies and nothing fails.
+func (s *scenario) honest() bool {
+	return s.loss+s.double+s.late+s.crash+s.cut == 0 && s.skew == 0 && !s.rogueAgent && !s.rogueApprover && !s.rogueCoordinator && !s.rogueServer
+}
+
+// result is what a run leaves.
+type result struct {
+	digest    string // of the whole trace, with the root of the log
+	entries   int
+	steps     int
+	incidents map[coord.IncidentState]int
+	err       error
+}
+
+// simulate runs one seed.
+func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: start, trace: sha256.New(), out: out, keys: keys, faults: true}
+	keys.forget()
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case violation:
+			r.err = fmt.Errorf("%s", v.text)
+		default:
+			panic(v)
+		}
+		if w.ledger != nil {
+			r.entries, r.steps = len(w.ledger.log), w.steps
+			head := w.ledger.tree.head(w.ledger.size())
+			w.note("root %s", head.Root)
+			for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
+				if r.incidents == nil {
+					r.incidents = map[coord.IncidentState]int{}
+				}
+				r.incidents[v.State]++
+			}
+		}
+		r.digest = fmt.Sprintf("%x", w.trace.Sum(nil))
+	}()
+	w.plan = draw(w.rng)
+	w.note("scenario %+v", w.plan)
+	w.begin()
+	w.run(start+5*minute, func() bool { return false })
+	w.heal()
+	w.run(w.now+6*60*minute, w.settled)
+	w.observer.end()
+	return r
+}
+
+// heal ends the faults: who is down comes up, clocks are set right, and what was
+// cut off is reached again.
+func (w *world) heal() {
+	w.note("heal")
+	w.faults = false
+	for _, n := range w.nodes {
+		n.cutTill = 0
+		n.skew = max(-4*minute, min(n.skew, 4*minute))
+		if n.core == nil && !n.forked {
+			n.open()
+		}
+		n.poke(0)
+	}
+	w.clerk.wake(0)
+}
+
+// settled reports whether every incident has ended and nobody has anything left
+// to do.
+func (w *world) settled() bool {
+	if w.steps%16 != 0 {
+		return false
+	}
+	if w.observer.open() > 0 {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n.core != nil && !n.core.Idle() || n.busy() {
+			return false
+		}
+	}
+	return true
+}
+
+// begin makes the log's beginning, the parties and their work.
+func (w *world) begin() {
+	w.observer = newObserver(w)
+	w.ledger = newLedger(w)
+	w.people = &people{w: w}
+	w.clerk = newClerk(w)
+	names := make([]entry.Principal, w.plan.agents)
+	for i := range names {
+		names[i] = entry.Principal("a" + strconv.Itoa(i))
+	}
+	for _, e := range w.beginning(names) {
+		w.observer.logged(e, w.ledger.size(), start)
+		w.ledger.append(e, start)
+	}
+	w.ledger.root = verify.Root{Origin: origin, LedgerKeys: []string{w.keys.vkey}, Genesis: w.ledger.tree[0][0]}
+	for i, name := range names {
+		n := newNode(w, name)
+		n.rogue = w.plan.rogueAgent && i == 0
+		w.nodes = append(w.nodes, n)
+		n.open()
+	}
+	w.work()
+	w.mischief()
+}
+
+// Principals beside the agents: k coordinates, p1 to p3 approve, p2 has two keys, p3
+// is a monitor too, m is a monitor, o an operator.
+var others = []struct {
+	name  string
+	roles []entry.Role
+}{
+	{"k", []entry.Role{entry.RoleCoordinator}},
+	{"p1", []entry.Role{entry.RoleApprover}},
+	{"p2", []entry.Role{entry.RoleApprover}},
+	{"p3", []entry.Role{entry.RoleApprover, entry.RoleMonitor}},
+	{"m", []entry.Role{entry.RoleMonitor}},
+	{"o", []entry.Role{entry.RoleOperator}},
+}
+
+// beginning returns the first entries of the log: they are the same whenever the
+// same take part, and so signed once.
+func (w *world) beginning(names []entry.Principal) []*entry.Entry {
+	key := fmt.Sprint(len(names), w.plan.quorum)
+	if entries, ok := w.keys.beginnings[key]; ok {
+		w.ids += uint64(len(entries))
+		return entries
+	}
+	var entries []*entry.Entry
+	add := func(body entry.Body) {
+		w.header(body, "root", "", start)
+		entries = append(entries, w.seal(body, "root"))
+	}
+	enrol := func(name entry.Principal, op entry.AgentOp, key string, span entry.Span, roles ...entry.Role) {
+		add(&entry.Agent{Principal: name, Op: op, Key: w.keys.of(key).public, Roles: roles, Domain: "d", Span: span})
+	}
+	add(w.policy())
+	for _, o := range others {
+		enrol(entry.Principal(o.name), entry.Enrol, o.name, entry.SpanWorkflow, o.roles...)
+	}
+	enrol("p2", entry.Rotate, "p2 again", entry.SpanWorkflow, entry.RoleApprover)
+	for i, name := range names {
+		span := entry.SpanWorkflow
+		if i%4 == 3 {
+			span = entry.SpanAgent
+		}
+		enrol(name, entry.Enrol, string(name), span, entry.RoleAgent)
+	}
+	w.keys.beginnings[key] = entries
+	return entries
+}
+
+// policy is the genesis, with windows of minutes.
+func (w *world) policy() *entry.Policy {
+	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: w.keys.of("root").public})
+	p.Windows = entry.Windows{DecideMS: minute, AnswerMS: 2 * minute, MemberMS: 2 * minute, DeadlineMaxMS: 10 * minute, CooldownMS: 5 * minute,
+		SinceMaxMS: 60 * minute, BundleMaxAgeMS: 10 * minute, IatMS: 5 * minute}
+	p.Limits.Incident.Members = 8
+	p.Limits.Incident.Agents = 3
+	p.Quorum.Approve = w.plan.quorum
+	return p
+}
+
+// seal signs a body with the key that a name stands for.
+func (w *world) seal(body entry.Body, key string) *entry.Entry {
+	e, err := entry.New(body)
+	if err != nil {
+		w.fail("%s: %v", body.Kind(), err)
+	}
+	w.keys.sign(e, key)
+	return e
+}
+
+// tell spreads the word of an entry: whoever it may concern looks, some time.
+func (w *world) tell(e *entry.Entry) {
+	w.clerk.wake(w.between(1, 50))
+	switch e.Kind {
+	case entry.KindDecision, entry.KindOutcome, entry.KindPolicy, entry.KindAgent:
+		for _, n := range w.nodes {
+			if !w.fault(w.plan.loss) {
+				n.poke(w.between(1, 200))
+			}
+		}
+	}
+	w.people.hear(e)
+}
+
+// clerk is the coordinator.
+type clerk struct {
+	w     *world
+	clerk *coord.Clerk
+	at    int64 // when it is to wake; 0: it is not
+	down  bool
+	died  bool // while it wrote
+}
+
+func newClerk(w *world) *clerk {
+	k := &clerk{w: w}
+	k.start()
+	return k
+}
+
+// start makes a clerk that knows nothing but the log.
+func (k *clerk) start() {
+	k.down, k.died = false, false
+	k.clerk = &coord.Clerk{Coordinator: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
+		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, "k"); return nil }}
+	k.wake(0)
+}
+
+func (k *clerk) wake(delay int64) {
+	at := k.w.now + delay
+	if k.down || k.at != 0 && k.at <= at {
+		return
+	}
+	k.at = at
+	k.w.after(delay, "clerk", func() {
+		if k.at == at {
+			k.at = 0
+			k.step()
+		}
+	})
+}
+
+func (k *clerk) step() {
+	if k.down {
+		return
+	}
+	_, wake, err := k.clerk.Step(context.Background())
+	if err != nil {
+		k.w.note("  clerk dies: %v", err)
+		k.down, k.at = true, 0
+		k.w.after(k.w.between(second, minute), "clerk starts", func() {
+			k.w.ledger.fold()
+			k.start()
+		})
+		return
+	}
+	if wake < k.w.now+60*minute {
+		k.wake(max(1, wake-k.w.now))
+	}
+}
+
+// Submit implements [coord.Log]: the clerk may die before an entry is registered,
+// or after it.
+func (k *clerk) Submit(_ context.Context, e *entry.Entry) error {
+	if k.w.fault(k.w.plan.crash / 2) {
+		return errLost
+	}
+	_, err := k.w.ledger.submit(e)
+	if err == nil && k.w.fault(k.w.plan.crash/2) {
+		return errLost
+	}
+	return err
+}
+
+// Wait implements [coord.Log]. Nobody calls it: the clerk takes single steps.
+func (k *clerk) Wait(ctx context.Context, _ uint64) error { return ctx.Err() }
+
+// Now implements [coord.Log].
+func (k *clerk) Now() int64 { return max(k.w.now, k.w.ledger.last) }
+
+var _ agent.Ledger = (*node)(nil)
