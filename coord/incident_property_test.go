@@ -16,10 +16,10 @@ import (
 // admitted, no two plans in force share a member, and every way to the state
 // gives the same bytes.
 func TestRandomIncidents(t *testing.T) {
-	states := map[IncidentState]int{}
+	states, told := map[IncidentState]int{}, map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
-		g := generator{r, w}
+		g, agents := generator{r, w}, w.bundles(told)
 		g.graph()
 		for range rapid.IntRange(20, 120).Draw(r, "actions") {
 			if g.chance("resume", 12) {
@@ -27,13 +27,20 @@ func TestRandomIncidents(t *testing.T) {
 			}
 			g.act()
 			w.checkIncidents()
+			switch {
+			case g.chance("bundles", 24):
+				agents.check()
+			case g.chance("further bundles", 12):
+				agents.follow()
+			}
 		}
 		w.checkAll()
+		agents.check()
 		for _, inc := range w.state.incidents {
 			states[inc.state]++
 		}
 	})
-	t.Logf("incidents: %v", states)
+	t.Logf("incidents: %v, agents were told: %v", states, told)
 	for state := Reported; state <= Failed; state++ {
 		if states[state] == 0 {
 			t.Errorf("no incident is %s in the end: the streams are too simple", state)

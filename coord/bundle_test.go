@@ -1,0 +1,218 @@
+package coord
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// bundles makes bundles of what a world has logged, as whoever has the ledger
+// does, and checks them as agents do.
+type bundles struct {
+	*world
+	signer   note.Signer
+	root     verify.Root
+	accepted map[entry.Principal]*verify.Accepted
+	seen     map[string]int // what was told how often
+}
+
+func (w *world) bundles(seen map[string]int) *bundles {
+	w.t.Helper()
+	secret, public, err := note.GenerateKey(zeros{}, origin)
+	must(w.t, err)
+	signer, err := note.NewSigner(secret)
+	must(w.t, err)
+	first := w.log[0]
+	root := verify.Root{Origin: origin, LedgerKeys: []string{public}, Genesis: first.LeafHash(first.At)}
+	return &bundles{w, signer, root, map[entry.Principal]*verify.Accepted{}, seen}
+}
+
+// node reads the tree of the log.
+func (w *world) node(level uint, index uint64) (merkle.Hash, error) {
+	return w.state.tree.perfect(index<<level, 1<<level), nil
+}
+
+// bundle completes the parts of a bundle.
+func (b *bundles) bundle(parts *BundleParts, incident uint64, a verify.Accepted) *verify.Bundle {
+	b.t.Helper()
+	from := a.Size()
+	made := &verify.Bundle{Agent: a.Agent, Decision: parts.Decision, From: from, Members: parts.Members, Steps: parts.Steps}
+	head := merkle.Head{Size: b.state.size, Root: b.state.tree.root(b.state.size)}
+	signed, err := note.Sign(&note.Note{Text: headText(head)}, b.signer)
+	must(b.t, err)
+	made.Head = string(signed)
+	if from > 0 && from < head.Size {
+		made.Consistency, err = merkle.ProveConsistency(from, head.Size, b.node)
+		must(b.t, err)
+	}
+	shown := slices.Clone(parts.Entries)
+	if from > 0 {
+		shown = append(shown, b.state.News(a.Agent, from)...)
+	}
+	about := map[entry.Principal]bool{}
+	for _, index := range shown {
+		about[b.log[index].Header.Iss] = true
+		if e, ok := b.log[index].Body.(*entry.Agent); ok {
+			about[e.Principal] = true
+		}
+	}
+	shown = append(shown, b.state.Links(slices.Collect(maps.Keys(about)), from)...)
+	slices.Sort(shown)
+	shown = slices.Compact(shown)
+	for _, index := range shown {
+		e := b.log[index]
+		made.Entries = append(made.Entries, verify.Logged{Index: index, Leaf: e.AppendLeaf(nil, e.At)})
+	}
+	made.Inclusion, err = merkle.ProveInclusions(shown, head.Size, b.node)
+	must(b.t, err)
+	if parts.Decision == 0 {
+		return made
+	}
+	tree := b.state.ScopeTree(incident)
+	var places []uint64
+	for i := range parts.Members {
+		places = append(places, parts.Members[i].Place)
+	}
+	made.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)
+	must(b.t, err)
+	return made
+}
+
+// told gets what an agent is told of an incident, page by page, and checks each
+// against what the agent accepted. Nothing may be refused that is not over.
+func (b *bundles) told(incident uint64, a *verify.Accepted, limit int) (commands []verify.Command) {
+	b.t.Helper()
+	for after := 0; ; {
+		parts, err := b.state.Bundle(BundleRequest{Incident: incident, Agent: a.Agent, After: after, Limit: limit})
+		must(b.t, err)
+		made := b.bundle(parts, incident, *a)
+		data, err := made.Encode()
+		must(b.t, err)
+		made, err = verify.DecodeBundle(data)
+		must(b.t, err)
+		v, err := made.Check(*a, b.at)
+		*a = v.Next
+		if rule, ok := errors.AsType[*verify.RuleError](err); ok && b.over(incident) && rule.Step == "AGT-2" {
+			return nil
+		}
+		if err != nil {
+			b.t.Fatalf("incident %d, %s: %v\n%s", incident, a.Agent, err, b.describe(made))
+		}
+		for i := range v.Commands {
+			if v.Commands[i].Refused != nil {
+				b.t.Fatalf("incident %d, %s: %v\n%s", incident, a.Agent, v.Commands[i].Refused, b.describe(made))
+			}
+		}
+		commands = append(commands, v.Commands...)
+		if after = parts.Next; after == 0 {
+			return commands
+		}
+	}
+}
+
+// over reports whether a decision cannot be acted on by now.
+func (b *bundles) over(incident uint64) bool {
+	f := b.world.incident(incident).force
+	return f != nil && (b.at >= f.exp || b.at >= f.deadline)
+}
+
+func (b *bundles) describe(made *verify.Bundle) string {
+	text := ""
+	for _, e := range b.log {
+		text += fmt.Sprintf("%d %s %s\n", e.Index, e.Kind, e.Payload())
+	}
+	return fmt.Sprintf("%s%+v\n%+v\n", text, made.Members, made.Steps)
+}
+
+// check compares what each agent is told of each incident with the plan in force.
+func (b *bundles) check() {
+	b.t.Helper()
+	for _, inc := range b.state.incidents {
+		for _, agent := range []entry.Principal{"a", "b", "c"} {
+			b.checkAgent(inc, agent)
+		}
+	}
+}
+
+func (b *bundles) checkAgent(inc *incident, agent entry.Principal) {
+	b.t.Helper()
+	a := verify.Accepted{Root: b.root, Agent: agent}
+	commands := b.told(inc.opened, &a, 100)
+	b.count(inc, commands)
+	if commands == nil {
+		return
+	}
+	drains := slices.ContainsFunc(inc.force.members, func(m member) bool { return b.state.draining(&m) })
+	number, _ := b.state.principals.Find([]byte(agent))
+	own := inc.force.byAgent[number]
+	told := map[entry.Ref]*verify.Command{}
+	for i := range commands {
+		told[commands[i].Exec] = &commands[i]
+	}
+	if len(told) != len(own) {
+		b.t.Fatalf("incident %d: %d members of %s, told %d", inc.opened, len(own), agent, len(told))
+	}
+	for _, place := range own {
+		m := &inc.force.members[place]
+		c := told[b.state.refOf(m.exec)]
+		result := m.result
+		if !m.reported() {
+			result = ""
+		}
+		released := m.releasedAt != 0
+		if c == nil || c.Member != b.state.planMember(m.exec, m.method, m.checkpoint) || c.Result != result ||
+			m.result == "" && (released && !c.Released || !released && c.Released && !drains) {
+			b.t.Fatalf("incident %d: told %+v, the plan has %+v", inc.opened, c, m)
+		}
+	}
+}
+
+func headText(h merkle.Head) string {
+	return fmt.Sprintf("%s\n%d\n%s\n", origin, h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
+}
+
+// count notes what was told.
+func (b *bundles) count(inc *incident, commands []verify.Command) {
+	for i := range commands {
+		c := &commands[i]
+		b.seen[string(c.Method)]++
+		for _, step := range c.Chain {
+			b.seen[step.Rule]++
+			if step.By != 0 {
+				b.seen["by"]++
+			}
+			if step.Rule == verify.RuleLine && step.Checkpoint == 0 {
+				b.seen["whole line"]++
+			}
+		}
+		for what, is := range map[string]bool{"waits": len(c.Waits) > 0, "standing": len(c.Standing) > 0, "outcome": c.Result != "",
+			"approved": len(inc.force.approvals) > 0, "amended": len(inc.force.decisions) > 1} {
+			if is {
+				b.seen[what]++
+			}
+		}
+	}
+}
+
+// follow is check for agents that go on from what they accepted before.
+func (b *bundles) follow() {
+	b.t.Helper()
+	for _, agent := range []entry.Principal{"a", "b", "c"} {
+		a := b.accepted[agent]
+		if a == nil {
+			a = &verify.Accepted{Root: b.root, Agent: agent}
+			b.accepted[agent] = a
+		}
+		for _, inc := range b.state.incidents {
+			_ = b.told(inc.opened, a, 2)
+		}
+	}
+}
