@@ -22,7 +22,7 @@ func (a *app) agentCommand() *cobra.Command {
 		Example: "  arl agent list",
 	}
 	t.register(cmd.PersistentFlags())
-	cmd.AddCommand(a.agentEnrolCommand(&t), a.agentRotateCommand(&t), a.agentRevokeCommand(&t), a.agentListCommand(&t), a.agentHistoryCommand(&t))
+	cmd.AddCommand(a.agentEnrolCommand(&t), a.agentRotateCommand(&t), a.agentRevokeCommand(&t), a.agentListCommand(&t), a.agentHistoryCommand(&t), a.agentListenCommand(&t))
 	return cmd
 }
 

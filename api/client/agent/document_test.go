@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestDocuments: what was saved is read, and nothing else.
+func TestDocuments(t *testing.T) {
+	want := identity{Origin: "o", Agent: "a", MadeAt: 7, Lost: true, Horizon: 9}
+	data, err := encode("agent", &want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got identity
+	if err := decode("agent", data, &got); err != nil || got != want {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i := range data {
+		for bit := range 8 {
+			changed := bytes.Clone(data)
+			changed[i] ^= 1 << bit
+			if err := decode("agent", changed, new(identity)); !isDamage(err) {
+				t.Fatalf("bit %d of byte %d: %v", bit, i, err)
+			}
+		}
+		if err := decode("agent", data[:i], new(identity)); !isDamage(err) {
+			t.Fatalf("%d bytes of it: %v", i, err)
+		}
+	}
+	for name, changed := range map[string][]byte{
+		"another name": seal("work-1", []byte("{}")), "more": append(bytes.Clone(data), ' '), "another version": bytes.Replace(data, []byte("/1 "), []byte("/2 "), 1),
+		"another form": seal("agent", []byte(`{ }`)), "unknown member": seal("agent", []byte(`{"x":1}`)), "too large": make([]byte, MaxDocument+1),
+	} {
+		if err := decode("agent", changed, new(identity)); !isDamage(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := unseal("x", seal("x", make([]byte, MaxDocument-len(seal("x", nil))))); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+}
+
+func isDamage(err error) bool {
+	damage, ok := errors.AsType[*DamageError](err)
+	return ok && damage.Name != "" && strings.Contains(err.Error(), damage.Cause)
+}
+
+// TestStoreDir: a directory keeps what it was given, for one process.
+func TestStoreDir(t *testing.T) {
+	path := t.TempDir()
+	d, err := OpenDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenDir(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second one: %v", err)
+	}
+	for _, name := range []string{"", "../x", "A", "a.b", strings.Repeat("a", 129)} {
+		if err := d.Save(name, nil); err == nil {
+			t.Errorf("saved as %q", name)
+		}
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := d.Save("work-1", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.Load("work-1"); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if names, err := d.Names(); err != nil || len(names) != 1 || names[0] != "work-1" {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := errors.Join(d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReportLimits: at the limit, and one past it.
+func TestReportLimits(t *testing.T) {
+	report := []byte(`{"status":"done"}`)
+	at := append(report, bytes.Repeat([]byte(" "), MaxReport-len(report))...)
+	if _, err := DecodeReport(at); err != nil {
+		t.Error(err)
+	}
+	if _, err := DecodeReport(append(at, ' ')); !errors.Is(err, ErrReport) {
+		t.Error(err)
+	}
+	r := Report{Status: Failed, Residual: strings.Repeat("x", entry.MaxText), Evidence: make([]entry.Evidence, MaxEvidence)}
+	if err := r.check(Restore); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzDocument reads undertakings: what is read is what would be written, and is
+// sound.
+func FuzzDocument(f *testing.F) {
+	w := &work{Name: "work-1-2-restore", Hook: Restore, Phase: started, Members: []CallMember{{Exec: "a#b"}}}
+	data, err := encode(w.Name, w)
+	if err != nil {
+		f.Fatal(err)
+	}
+	content, _ := unseal(w.Name, data)
+	f.Add(content)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		sealed := seal(w.Name, content)
+		got, err := takeWork(w.Name, sealed)
+		if err != nil {
+			if !isDamage(err) {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		if got == nil {
+			return
+		}
+		again, err := encode(w.Name, got)
+		if err != nil || !bytes.Equal(again, sealed) {
+			t.Fatalf("%q became %q, %v", sealed, again, err)
+		}
+	})
+}
+
+// FuzzReport reads reports: nothing panics, and what is none is refused.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(`{"status":"done","digest":"sha256:00","evidence":[{"digest":"sha256:00"}]}`))
+	f.Add([]byte(`{"status":"failed","residual":"x"} `))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := DecodeReport(data)
+		if (err == nil) != (r != nil) || err != nil && !errors.Is(err, ErrReport) {
+			t.Fatalf("%v, %v", r, err)
+		}
+	})
+}

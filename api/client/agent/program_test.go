@@ -1,0 +1,130 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/ledger/entry"
+)
+
+// TestRecipes calls the scripts of docs/agent.md, for every hook, with the
+// interpreters of this machine.
+func TestRecipes(t *testing.T) {
+	for name, argv := range map[string][]string{"python3": {"../../../testdata/recipes/undo.py"}, "node": {"../../../testdata/recipes/undo.mjs"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath(name)
+			if err != nil {
+				t.Skipf("there is no %s on this machine", name)
+			}
+			work := t.TempDir()
+			must(t, os.MkdirAll(filepath.Join(work, "checkpoints"), 0o700))
+			must(t, os.WriteFile(filepath.Join(work, "checkpoints", "c0.json"), []byte(`{"good":true}`), 0o600))
+			must(t, os.WriteFile(filepath.Join(work, "state.json"), []byte(`{"good":false}`), 0o600))
+			sum := sha256.Sum256([]byte(`{"good":true}`))
+			p := &agent.Program{Argv: append(append([]string{path}, argv...), work)}
+			call := agent.Call{V: 1, Agent: "worker", Members: []agent.CallMember{{Exec: "worker#x"}}, Checkpoint: "worker#c0",
+				Digest: "sha256:" + hex.EncodeToString(sum[:]), Key: strings.Repeat("a", 64), Keys: []string{strings.Repeat("a", 64)}}
+			ask := func(hook, of agent.Hook) *agent.Report {
+				c := call
+				c.Hook, c.Of = hook, of
+				report, err := p.Run(t.Context(), &c)
+				must(t, err)
+				return report
+			}
+			for _, hook := range []agent.Hook{agent.Restore, agent.Compensate} {
+				if r := ask(agent.Probe, hook); r.Status != agent.NoEffect {
+					t.Errorf("before %s: %+v", hook, r)
+				}
+				done := ask(hook, "")
+				if r := ask(agent.Probe, hook); done.Status != agent.Done || r.Status != agent.Done || hook == agent.Restore && (r.Digest != call.Digest || done.Digest != call.Digest) {
+					t.Errorf("%s: %+v, then %+v", hook, done, r)
+				}
+			}
+			if a, b := ask(agent.Drain, ""), ask(agent.Cancel, ""); a.Status != agent.Done || b.Status != agent.Done {
+				t.Errorf("%+v, %+v", a, b)
+			}
+			call.Checkpoint = "worker#gone"
+			if r := ask(agent.Restore, ""); r.Status != agent.Failed || r.Residual == "" {
+				t.Errorf("without the checkpoint: %+v", r)
+			}
+		})
+	}
+}
+
+// TestProgramMisbehaves: whatever a program does but report, it is an error, with
+// its exit code.
+func TestProgramMisbehaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		exit   int
+		report bool
+	}{
+		"nothing":        {"true", 0, true},
+		"not JSON":       {"echo done", 0, true},
+		"two reports":    {`echo '{"status":"done"}{"status":"done"}'`, 0, true},
+		"twice the same": {`echo '{"status":"failed","status":"done"}'`, 0, true},
+		"more members":   {`echo '{"status":"done","sure":true}'`, 0, true},
+		"too much":       {"head -c 70000 /dev/zero | tr '\\0' ' '; echo '{\"status\":\"done\"}'", 0, true},
+		"exit code":      {`echo '{"status":"done"}'; exit 3`, 3, false},
+		"killed":         {`kill -9 $$`, -1, false},
+		"for ever":       {"sleep 100", -1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &agent.Program{Argv: []string{"sh", "-c", c.script}}
+			if name == "for ever" {
+				p.Limit = 50 * time.Millisecond
+			}
+			_, err := p.Run(t.Context(), &agent.Call{V: 1, Hook: agent.Drain})
+			failed, ok := errors.AsType[*agent.ProgramError](err)
+			if !ok || failed.Exit != c.exit || errors.Is(err, agent.ErrReport) != c.report || !strings.Contains(err.Error(), "drain") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	if _, err := (&agent.Program{Argv: []string{"/no/such/program"}}).Run(t.Context(), &agent.Call{}); err == nil {
+		t.Error("a program that is not there has run")
+	}
+}
+
+// TestBadReports: a report that is none never counts as done; what was started is
+// reconciled.
+func TestBadReports(t *testing.T) {
+	d := newDamage(t)
+	for name, r := range map[string]*agent.Report{
+		"none": nil, "no status": {}, "another status": {Status: "ok"}, "failed and nothing left": {Status: agent.Failed},
+		"long residual": {Status: agent.Failed, Residual: strings.Repeat("x", entry.MaxText+1)}, "no digest": {Status: agent.Done},
+		"a digest of failure": {Status: agent.Failed, Residual: "x", Digest: zero}, "progress": {Status: agent.Done, Digest: zero, Progress: entry.Confirmed},
+		"much evidence": {Status: agent.Done, Digest: zero, Evidence: make([]entry.Evidence, agent.MaxEvidence+1)},
+	} {
+		b := d.clone()
+		worker, writer := d.player(b, "worker", bare), d.player(b, "writer", probing)
+		worker.change = func(c *agent.Config) {
+			c.Hooks.Restore = func(context.Context, *agent.Call) (*agent.Report, error) { return r, nil }
+		}
+		worker.open()
+		play(t, b, b.now+100_000, nil, worker, writer)
+		if got := b.results(d.incident)["worker#draft"]; got != entry.ResultUnknown {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	b := d.clone()
+	worker, writer := d.player(b, "worker", bare), d.player(b, "writer", probing)
+	worker.change = func(c *agent.Config) {
+		c.Hooks.Restore = func(context.Context, *agent.Call) (*agent.Report, error) {
+			return &agent.Report{Status: agent.Done, Digest: "sha256:" + strings.Repeat("1", 64), Evidence: make([]entry.Evidence, 0, 1)}, nil
+		}
+	}
+	worker.open()
+	d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": entry.ResultFailed}, worker, writer)
+}

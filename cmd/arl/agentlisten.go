@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// listenOptions are the flags of arl agent listen.
+type listenOptions struct {
+	exec       string
+	args       []string
+	agent      string
+	key        string
+	state      string
+	secret     string
+	confirm    string
+	hooks      []string
+	idempotent []string
+	limit      time.Duration
+	attempts   int
+	init       bool
+}
+
+func (a *app) agentListenCommand(t *target) *cobra.Command {
+	var o listenOptions
+	cmd := &cobra.Command{
+		Use:   "listen [--exec PROGRAM -- ARGUMENT...]",
+		Short: "Undo what proven decisions tell an agent to undo, by any program",
+		Long: "Undo what proven decisions tell an agent to undo. Each command is verified against the pinned root, noted in\n" +
+			"the state directory, and handed to the program as JSON on standard input; its report is read as JSON from\n" +
+			"standard output, and the outcome logged. Once, before the agent first works, --init makes the state: an empty\n" +
+			"state directory counts as lost, and everything open as started.",
+		Example: "  arl agent listen --key worker.key --init\n" +
+			"  arl agent listen --key worker.key --confirm https://mirror.example/checkpoint --exec python3 -- undo.py",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.args = args
+			if (o.exec == "") != o.init {
+				return usage("pass either --exec with the program that undoes things, or --init")
+			}
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentListen(cmd.Context(), c, t, &o) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.exec, "exec", "", "program to run for each hook, without a shell; its arguments come behind --")
+	flags.StringVar(&o.agent, "agent", "", "principal (default: whom the key is enrolled for)")
+	flags.StringVar(&o.key, "key", "", "key file of the agent (mandatory)")
+	flags.StringVar(&o.state, "state", "", "directory of what it has accepted and started, outside of all that it restores (default: agents/NAME in ARL_HOME)")
+	flags.StringVar(&o.secret, "secret", "", "file of the secret that idempotency keys are made with (default: that of --key with .secret behind)")
+	flags.StringVar(&o.confirm, "confirm", "", "second source of a tree head for the first contact: a file, or the URL of a mirror or its /checkpoint")
+	flags.StringSliceVar(&o.hooks, "hooks", []string{"drain", "restore", "compensate", "cancel", "probe"}, "hooks that the program knows")
+	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "those of them that may run again to the same effect as once")
+	flags.DurationVar(&o.limit, "limit", 0, "after which the program is killed (default 10m)")
+	flags.IntVar(&o.attempts, "attempts", 0, "how often what had no effect is tried (default 3)")
+	flags.BoolVar(&o.init, "init", false, "make the state of an agent that never ran, and end")
+	_ = cmd.MarkFlagRequired("key") // the flag exists
+	return cmd
+}
+
+func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *listenOptions) error {
+	signer, err := a.signer(ctx, c, signerFlags{key: o.key, principal: o.agent}, "")
+	if err != nil {
+		return err
+	}
+	if err := o.paths(a, signer.principal); err != nil {
+		return err
+	}
+	store, err := agent.OpenDir(o.state)
+	if errors.Is(err, agent.ErrLocked) {
+		return withExit(exitConflict, err)
+	}
+	if err != nil {
+		return withExit(exitIO, err)
+	}
+	defer store.Close() //nolint:errcheck // the process ends with it
+	if o.init {
+		return a.agentInit(c, store, signer.principal, o)
+	}
+	secret, err := readSecret(o.secret)
+	if err != nil {
+		return err
+	}
+	server := &agent.Server{Client: c.client, Agent: signer.principal}
+	hooks, err := o.program(a)
+	if err != nil {
+		return err
+	}
+	config := &agent.Config{Root: c.root, Agent: signer.principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
+		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts}
+	if o.confirm != "" {
+		config.Second = &agent.Mirror{Client: c.client, Head: a.secondHead(c, t, o.confirm)}
+	}
+	runtime, err := agent.Open(config, time.Now().UnixMilli())
+	if err == nil {
+		err = agent.Run(ctx, runtime, server)
+	}
+	if fork, ok := errors.AsType[*agent.ForkError](err); ok {
+		return &inconsistency{"heads", forkEvidence{fork.Detail, fork.First, fork.Second}, err}
+	}
+	if errors.Is(err, agent.ErrStopped) {
+		return withExit(exitIO, err)
+	}
+	return err
+}
+
+// paths fills in where things are.
+func (o *listenOptions) paths(a *app, name entry.Principal) error {
+	home, err := a.homeDir()
+	o.state = cmp.Or(o.state, filepath.Join(home, "agents", profileName(string(name))))
+	o.secret = cmp.Or(o.secret, o.key+".secret")
+	return err
+}
+
+// program returns the program as hooks.
+func (o *listenOptions) program(a *app) (agent.Hooks, error) {
+	known := []agent.Hook{agent.Drain, agent.Restore, agent.Compensate, agent.Cancel, agent.Probe}
+	p := &agent.Program{Argv: append([]string{o.exec}, o.args...), Stderr: a.err, Limit: o.limit}
+	for _, list := range []struct {
+		flag  string
+		names []string
+		into  *[]agent.Hook
+	}{{"--hooks", o.hooks, &p.Has}, {"--idempotent", o.idempotent, &p.Idempotent}} {
+		for _, name := range list.names {
+			hook := agent.Hook(name)
+			if !slices.Contains(known, hook) {
+				return agent.Hooks{}, usage("%s %s: want some of drain, restore, compensate, cancel, probe", list.flag, name)
+			}
+			*list.into = append(*list.into, hook)
+		}
+	}
+	return p.Hooks(), nil
+}
+
+// secretSize is the length of a secret that is made, in bytes.
+const secretSize = 32
+
+// agentInit makes the state and, if there is none, the secret.
+func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o *listenOptions) error {
+	if _, err := os.Stat(o.secret); errors.Is(err, fs.ErrNotExist) {
+		secret := make([]byte, secretSize)
+		_, _ = rand.Read(secret) // never fails
+		if err := renameio.WriteFile(o.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
+			return output(o.secret, err)
+		}
+	}
+	if err := agent.Init(store, c.root, name, time.Now().UnixMilli()); err != nil {
+		return withExit(exitConflict, err)
+	}
+	made := struct {
+		Agent  entry.Principal `json:"agent"`
+		State  string          `json:"state"`
+		Secret string          `json:"secret"`
+	}{name, o.state, o.secret}
+	return a.printObject(made, field{"agent", string(name)}, field{"state", o.state}, field{"secret (keep it: it outlasts the state)", o.secret})
+}
+
+func readSecret(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, withExit(exitConfig, fmt.Errorf("%s: no secret there: arl agent listen --init makes it, once", path))
+	}
+	if err != nil {
+		return nil, withExit(exitIO, err)
+	}
+	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(secret) < secretSize {
+		return nil, withExit(exitConfig, fmt.Errorf("%s: want %d bytes or more in hexadecimal", path, secretSize))
+	}
+	return secret, nil
+}
+
+// secondHead reads the head of the second source: a file, or another server.
+func (a *app) secondHead(c *connection, t *target, source string) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
+			note, err := a.readInput(source, verify.MaxNote)
+			return string(note), err
+		}
+		other, _, err := t.client(strings.TrimSuffix(source, "/checkpoint"), c.root, "")
+		if err != nil {
+			return "", err
+		}
+		head, err := other.Head(ctx)
+		return head.Note, err
+	}
+}
+
+// listenEvent is an [agent.Event] as it is printed.
+type listenEvent struct {
+	Kind     agent.EventKind `json:"kind"`
+	At       int64           `json:"at"`
+	Incident uint64          `json:"incident,omitzero"`
+	Exec     entry.Ref       `json:"exec,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// tellEvent prints what happens, a line each. That nobody reads it changes
+// nothing.
+func (a *app) tellEvent(e agent.Event) {
+	shown := listenEvent{Kind: e.Kind, At: time.Now().UnixMilli(), Incident: e.Incident, Exec: e.Exec, Text: e.Text}
+	if e.Err != nil {
+		shown.Error = e.Err.Error()
+	}
+	if a.settings.output == outputJSON {
+		_ = a.printJSON(shown)
+		return
+	}
+	line := fmt.Sprintf("%s  %-8s", instant(shown.At), shown.Kind)
+	if shown.Incident != 0 {
+		line += fmt.Sprintf("  incident %d", shown.Incident)
+	}
+	for _, part := range []string{string(shown.Exec), shown.Text, shown.Error} {
+		if part != "" {
+			line += "  " + part
+		}
+	}
+	_ = a.printText(line + "\n")
+}

@@ -1,0 +1,66 @@
+// Undo what `arl agent listen` asks for: one call on standard input, one report
+// on standard output.
+//
+//     arl agent listen --key worker.key --idempotent drain,restore,cancel \
+//         --exec node -- undo.mjs WORK
+//
+// WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json)
+// and what it was paid back (refunds/KEY.json).
+
+import { createHash } from "node:crypto";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const work = process.argv[2];
+const state = join(work, "state.json");
+
+const digest = (path) => "sha256:" + createHash("sha256").update(readFileSync(path)).digest("hex");
+
+// write replaces a file, whole and on disk, or leaves it as it is.
+function write(path, content) {
+  mkdirSync(dirname(path), { recursive: true });
+  const file = openSync(path + ".new", "w");
+  writeSync(file, content);
+  fsyncSync(file);
+  closeSync(file);
+  renameSync(path + ".new", path);
+  const directory = openSync(dirname(path), "r");
+  fsyncSync(directory);
+  closeSync(directory);
+}
+
+const refund = (key) => join(work, "refunds", key + ".json");
+
+const hooks = {
+  // Nothing of this agent is ever in flight: a step ends before the next begins.
+  drain: () => ({ status: "done" }),
+
+  restore(call) {
+    const saved = join(work, "checkpoints", call.checkpoint.split("#").slice(1).join("#") + ".json");
+    if (!existsSync(saved)) return { status: "failed", residual: "the checkpoint is gone" };
+    write(state, readFileSync(saved));
+    return { status: "done", digest: digest(state) };
+  },
+
+  // A real one passes the key on, as the idempotency key of the request.
+  compensate(call) {
+    for (const member of call.members) write(refund(call.key), JSON.stringify({ refund: member.exec }));
+    return { status: "done" };
+  },
+
+  cancel: () => ({ status: "done" }),
+
+  // probe says what became of a call that was started and did not end.
+  probe(call) {
+    if (call.of === "compensate") return { status: call.keys.some((key) => existsSync(refund(key))) ? "done" : "no_effect" };
+    if (call.of === "restore" && existsSync(state) && digest(state) === call.digest) return { status: "done", digest: call.digest };
+    return { status: "no_effect" };
+  },
+};
+
+const request = JSON.parse(readFileSync(0, "utf8"));
+if (request.v !== 1) {
+  console.error("a version of calls that this script does not know");
+  process.exit(1);
+}
+process.stdout.write(JSON.stringify(hooks[request.hook](request)));
