@@ -58,7 +58,9 @@ func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, residual string,
 	if at, known := a.standing(o); known {
 		o.Supersedes = &at
 	}
-	return a.outbox(w, o, false, now)
+	// Without a method there is nothing to undo, and the ledger may know the
+	// result already: when the execution has ended.
+	return a.outbox(w, o, m.Method == entry.MethodNone, now)
 }
 
 // compensation adds progress of the compensation's execution to an outbox.
