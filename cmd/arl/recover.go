@@ -63,7 +63,7 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	case o.simulate == "":
 		return e, nil
 	}
-	document, err := a.readInput(o.simulate, policyMax)
+	document, err := a.readGiven(o.simulate, policyMax)
 	if err != nil {
 		return e, err
 	}
@@ -77,7 +77,7 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 // makeLive has the attempts made for real, and waits be waited for. The policy
 // has the prices of models.
 func (a *app) makeLive(e *engine, path string) error {
-	document, err := a.readInput(path, policyMax)
+	document, err := a.readGiven(path, policyMax)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *app) recoveryPolicy(path string) (*recovery.Policy, error) {
 	if path == "" {
 		return recovery.Default(), nil
 	}
-	document, err := a.readInput(path, policyMax)
+	document, err := a.readGiven(path, policyMax)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 			return nil, nil, err
 		}
 	}
-	regular, err := regularInput("--scenario", o.scenario)
+	regular, err := regularInput(o.scenario)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -316,7 +316,7 @@ func (a *app) readReport(path string) (*run.Report, []byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, run.ReportFile)
 	}
-	text, err := a.readInput(path, reportMax)
+	text, err := a.readGiven(path, reportMax)
 	if err != nil {
 		return nil, nil, err
 	}

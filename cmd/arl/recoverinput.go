@@ -13,18 +13,32 @@ import (
 
 // regularInput reports whether an input can be read as often as one likes.
 // Standard input, a named pipe, <(…) cannot.
-func regularInput(flag, path string) (bool, error) {
+func regularInput(path string) (bool, error) {
 	if path == "-" {
 		return false, nil
 	}
-	switch info, err := os.Stat(path); {
+	info, err := os.Stat(path)
+	switch {
 	case err != nil:
-		return false, fmt.Errorf("%w; pass with %s a file that is there and that you may read", err, flag)
 	case info.IsDir():
-		return false, usage("%s %s is a directory; name a file in it", flag, path)
+		return false, usage("%s is a directory; name a file in it", path)
+	case !info.Mode().IsRegular():
+		return false, nil
 	default:
-		return info.Mode().IsRegular(), nil
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			return true, f.Close()
+		}
 	}
+	return false, fmt.Errorf("%w; name a file that is there and that you may read", err)
+}
+
+// readGiven reads a small file that a flag names.
+func (a *app) readGiven(path string, limit int64) ([]byte, error) {
+	if _, err := regularInput(path); err != nil {
+		return nil, err
+	}
+	return a.readInput(path, limit)
 }
 
 // spool keeps what can be read only once in a file, because a scenario is read
@@ -77,6 +91,9 @@ func (a *app) copyInput(to io.Writer, path string) error {
 
 // readCase reads the one case of a file that an engine is to decide.
 func (a *app) readCase(e *engine, file string) (c run.Case, err error) {
+	if _, err := regularInput(file); err != nil {
+		return c, err
+	}
 	err = a.withInput(file, func(in io.Reader) error {
 		c, err = e.ReadCase(file, in)
 		return err

@@ -57,7 +57,7 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 		return withExit(exitUsage, err)
 	}
 	s.Workers = o.workers
-	if _, err := regularInput("--scenario", o.scenario); err != nil {
+	if _, err := regularInput(o.scenario); err != nil {
 		return err
 	}
 	in := a.in
@@ -105,7 +105,11 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		f := &r.Flips[i]
 		fmt.Fprintf(&b, "\nflip between %d and %d: %s\n", f.From, f.To, counted(f.Count, "case"))
 		for _, c := range f.Cases {
-			fmt.Fprintf(&b, "  %s: %s, then %s\n", c.Case, c.From, c.To)
+			why := ""
+			if c.NotObserved {
+				why = " (not observed)"
+			}
+			fmt.Fprintf(&b, "  %s: %s, then %s%s\n", c.Case, c.From, c.To, why)
 		}
 		for _, g := range f.Gates {
 			fmt.Fprintf(&b, "  gate %s: %s, then %s\n", g.Gate, g.From, g.To)

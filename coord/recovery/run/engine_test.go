@@ -180,6 +180,36 @@ func TestNearLimits(t *testing.T) {
 	}
 }
 
+// The max of a rung is pinned like a limit: each is named exactly where a policy
+// with one more or one less ends a case otherwise, as far as that is known.
+func TestNearRungs(t *testing.T) {
+	p := recovery.Default()
+	all := recoverAll(t, &Batch{Config: Config{Policy: p}, Workers: 2, Neighbours: Neighbours(p)}, fixture(t))
+	warned := 0
+	for _, b := range p.Bounds()[4:] {
+		for _, value := range []int64{b.Value - 1, b.Value + 1} {
+			other, err := p.With(b.Path, value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			beside := recoverAll(t, &Batch{Config: Config{Policy: other}, Workers: 2}, fixture(t))
+			for i := range all.traces {
+				want := all.traces[i].Status != beside.traces[i].Status && all.traces[i].Reason != "not_observed" && beside.traces[i].Reason != "not_observed"
+				got := slices.Contains(all.traces[i].Near, Near{Param: b.Path, Status: beside.traces[i].Status, Value: value})
+				if got != want {
+					t.Errorf("%s=%d: %s is named: %t, want %t", b.Path, value, all.traces[i].Case, got, want)
+				}
+				if got {
+					warned++
+				}
+			}
+		}
+	}
+	if warned == 0 {
+		t.Error("no max of a rung is one step from a flip")
+	}
+}
+
 // Money, tokens and time are limits like the number of attempts: a case that
 // stops at one of them, or comes close to it, is named.
 func TestNearBudgets(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 // Engine names the engine and the version of what it decides: a change that can
 // change a trace changes it.
-const Engine = "arl-recovery/2"
+const Engine = "arl-recovery/3"
 
 // Recommendation is what a report advises.
 type Recommendation string

@@ -38,6 +38,7 @@ type Flip struct {
 	Count int64       `json:"count"`
 	Cases []FlipCase  `json:"cases"`
 	Gates []FlipGates `json:"gates,omitzero"`
+	known bool        // of a case, it is known how it ends on both sides
 }
 
 // FlipCase is a case that ends otherwise.
@@ -45,6 +46,8 @@ type FlipCase struct {
 	Case string `json:"case"`
 	From Status `json:"from"`
 	To   Status `json:"to"`
+	// NotObserved is set where one of them is so for want of a record.
+	NotObserved bool `json:"not_observed,omitzero"`
 }
 
 // FlipGates is a gate whose verdict changes.
@@ -62,7 +65,8 @@ type SweepReport struct {
 	Flips  []Flip       `json:"flips"`
 	// Simulated is set where an outcome model took part in a result.
 	Simulated bool `json:"simulated"`
-	// Near is set where a flip lies next to the pinned value.
+	// Near is set where a flip lies next to the pinned value, not counting cases
+	// of which nobody knows how they end on one of the sides.
 	Near bool `json:"near"`
 }
 
@@ -161,11 +165,13 @@ func (s *Sweep) one(ctx context.Context, c *Case) ([]Recovery, error) {
 }
 
 func (f *Flip) note(from, to *Trace) {
-	if from.Status == to.Status {
+	how := flipped(from, to)
+	if how == none {
 		return
 	}
+	f.known = f.known || how == known
 	if f.Count++; len(f.Cases) < flipsMax {
-		f.Cases = append(f.Cases, FlipCase{to.Case, from.Status, to.Status})
+		f.Cases = append(f.Cases, FlipCase{to.Case, from.Status, to.Status, how == unobserved})
 	}
 }
 
@@ -189,7 +195,7 @@ func (s *Sweep) finish(report *SweepReport, tallies []*Tally, flips []Flip) erro
 			}
 			if f.Count > 0 || len(f.Gates) > 0 {
 				report.Flips = append(report.Flips, *f)
-				report.Near = report.Near || f.From <= report.Pinned && report.Pinned <= f.To
+				report.Near = report.Near || (f.known || len(f.Gates) > 0) && f.From <= report.Pinned && report.Pinned <= f.To
 			}
 		}
 		before = r

@@ -82,7 +82,7 @@ type Rung struct {
 	WaitMS        int64          `json:"wait_ms,omitzero"`
 }
 
-// Near is a limit of the policy that decides about the case within one step:
+// Near is a limit, or the max of a rung, that decides about the case within one step:
 // with the other value it ends otherwise.
 type Near struct {
 	Param  string `json:"param"`
