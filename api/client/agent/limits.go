@@ -25,6 +25,7 @@ const (
 	attemptsDefault = 3
 	probesMax       = 5 // of one undertaking, before it is unknown
 	proofsMax       = 3 // bundles in a row whose proof of consistency fails, before that is a fork
+	distrustMax     = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
 	missingMax      = 5 // bundles in a row that lack what a member rests on, before it is refused
 	refusalsMax     = 8 // of one entry, before it is set aside until the next start
 )

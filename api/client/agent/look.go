@@ -156,7 +156,9 @@ func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	if ok && (rule.Rule == "TRU-2" || rule.Rule == "TRU-3") {
 		q.whole = true
 	}
-	q.failed(now, 0)
+	if q.failed(now, 0); q.tries >= distrustMax { // it is hinted at again, for as long as there is anything to do
+		delete(a.asks, incident)
+	}
 	a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: err})
 	return nil
 }

@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// mutate changes a bundle, as a hostile server could that has the ledger's key
+// and the coordinator's.
+func (w *world) mutate(n *node, honest *verify.Bundle) *verify.Bundle {
+	b := *honest
+	b.Entries, b.Members, b.Steps = slices.Clone(b.Entries), slices.Clone(b.Members), slices.Clone(b.Steps)
+	kind := w.rng.IntN(8)
+	w.note("  %s is served a forgery of kind %d", n.name, kind)
+	switch {
+	case kind == 0 && len(b.Entries) > 0: // something is left out
+		at := w.rng.IntN(len(b.Entries))
+		var shown []uint64
+		for i, logged := range b.Entries {
+			if i != at {
+				shown = append(shown, logged.Index)
+			}
+		}
+		b.Entries = nil
+		if err := w.ledger.prove(&b, shown); err != nil {
+			w.fail("forgery: %v", err)
+		}
+	case kind == 1: // for somebody else
+		b.Agent = pick(w, w.nodes).name
+	case kind == 2 && len(b.Members) > 0:
+		m := &b.Members[w.rng.IntN(len(b.Members))].Member
+		m.Method, m.Checkpoint = pick(w, []entry.Method{entry.MethodCancel, entry.MethodCompensate, entry.MethodResidual}), ""
+	case kind == 3 && len(b.Steps) > 0:
+		b.Steps[w.rng.IntN(len(b.Steps))].From++
+	case kind == 4 && len(b.Members) > 0: // what comes before is kept quiet
+		b.Members[len(b.Members)-1].After = nil
+	case kind == 5 && len(b.Consistency) > 0:
+		b.Consistency = slices.Clone(b.Consistency)
+		b.Consistency[0][0] ^= 1
+	case b.Decision != 0:
+		w.fork(&b)
+	}
+	return &b
+}
+
+// fork puts another decision in the place of one, in a log of its own that is
+// signed all the same.
+func (w *world) fork(b *verify.Bundle) {
+	logged := &w.ledger.log[b.Decision]
+	body, ok := logged.Body.(*entry.Decision)
+	if !ok {
+		w.fail("entry %d is no decision", b.Decision)
+	}
+	forged := *body
+	w.forge(&forged)
+	e, err := entry.New(&forged)
+	if err != nil {
+		return // it cannot even be written
+	}
+	w.keys.sign(e, string(forged.Iss))
+	leaf := e.AppendLeaf(nil, logged.At)
+	var other tree
+	for index, hash := range w.ledger.tree[0] {
+		if uint64(index) == b.Decision {
+			hash = merkle.HashLeaf(leaf)
+		}
+		other.add(hash)
+	}
+	size := w.ledger.size()
+	b.Head = signHead(w, other.head(size))
+	var shown []uint64
+	for i := range b.Entries {
+		if shown = append(shown, b.Entries[i].Index); b.Entries[i].Index == b.Decision {
+			b.Entries[i].Leaf = leaf
+		}
+	}
+	b.Inclusion, err = merkle.ProveInclusions(shown, size, other.node)
+	if err == nil && b.From > 0 {
+		b.Consistency, err = merkle.ProveConsistency(b.From, size, other.node)
+	}
+	if err != nil {
+		w.fail("forgery: %v", err)
+	}
+}
+
+// forge makes a decision one that nobody may obey.
+func (w *world) forge(d *entry.Decision) {
+	switch w.rng.IntN(8) {
+	case 0:
+		d.Exp = w.now/1000 - 1000
+	case 1:
+		d.DeadlineAt = w.now - 1000*second
+	case 2:
+		d.Epoch--
+	case 3:
+		d.Iss = pick(w, []entry.Principal{"p1", "a0", "m"})
+		d.Approvals = nil
+	case 4:
+		if len(d.Approvals) > 0 {
+			d.Approvals = d.Approvals[:len(d.Approvals)-1]
+		} else {
+			d.Blast.Members = 1 << 20
+		}
+	case 5:
+		d.Act = entry.ActEscalate
+		d.DeadlineAt = 0
+	case 6:
+		d.Policy.LeafHash[0] ^= 1
+	case 7:
+		d.Scope.Root[0] ^= 1
+	}
+}
