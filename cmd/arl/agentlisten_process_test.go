@@ -1,0 +1,113 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"recoveryledger/api"
+)
+
+// listen runs arl agent listen for the machine's agent.
+func (m *machine) listen(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	m.t.Helper()
+	binary, err := buildOnce()
+	m.must(err)
+	cmd := exec.Command(binary, append([]string{"agent", "listen", "--key", filepath.Join(m.home, "agent.key"), "--output", "json"}, args...)...)
+	cmd.Env = append(os.Environ(), "ARL_HOME="+m.home)
+	said := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, said
+}
+
+// TestAgentListen has the recipes undo what was reported, under the real command
+// against a real server, to the record; the second life of an agent goes on with
+// the state of the first.
+func TestAgentListen(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	head := filepath.Join(t.TempDir(), "head") // as somebody else has seen it
+	m.save("/checkpoint", head)
+	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 78 || !strings.Contains(said.String(), "--init") {
+		t.Fatalf("without a secret: %s", said)
+	}
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatalf("init: %s", said)
+	}
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 6 {
+		t.Fatalf("a second init: %s", said)
+	}
+	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
+		interpreter, err := exec.LookPath(recipe[0])
+		if err != nil {
+			t.Logf("there is no %s on this machine", recipe[0])
+			continue
+		}
+		script, err := filepath.Abs(filepath.Join("../../testdata/recipes", recipe[1]))
+		m.must(err)
+		work := t.TempDir()
+		cmd, said := m.listen("--confirm", head, "--hooks", "restore,compensate,probe", "--exec", interpreter, "--", script, work)
+		m.must(cmd.Start())
+		m.must(m.report(fmt.Sprintf("x%d", i)))
+		m.recorded(i+1, said)
+		if again, said := m.listen("--exec", "true"); exitOf(again.Run()) != 6 {
+			t.Errorf("a second process with the same state: %s", said)
+		}
+		m.must(cmd.Process.Signal(syscall.SIGTERM))
+		if code := exitOf(cmd.Wait()); code != 0 {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+		refunds, err := filepath.Glob(filepath.Join(work, "refunds", "*.json"))
+		m.must(err)
+		if len(refunds) != 1 {
+			t.Errorf("%s: refunds %v; %s", recipe[0], refunds, said)
+		}
+	}
+	m.stop()
+}
+
+func exitOf(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
+
+// save writes the answer to a path of the server to a file.
+func (m *machine) save(path, file string) {
+	m.t.Helper()
+	response, err := http.Get(m.url + path)
+	m.must(err)
+	defer response.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(response.Body)
+	m.must(err)
+	m.must(os.WriteFile(file, body.Bytes(), 0o600))
+}
+
+// recorded waits until so many incidents are recovered.
+func (m *machine) recorded(count int, said *bytes.Buffer) {
+	m.t.Helper()
+	var page api.Incidents
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		m.get("/v1/incidents?state=RECOVERED", &page)
+		if len(page.Incidents) == count {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("%d recovered, want %d\n%s", len(page.Incidents), count, said.String())
+		}
+	}
+}
