@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type site struct {
 	log  *ledger.Log
 	c    *Coordinator
 	stop func()
+	// later is how long after start it is, in milliseconds.
+	later atomic.Int64
 }
 
 type zeros struct{}
@@ -54,8 +57,8 @@ func (s *site) open() {
 		Frozen:   func() (ledger.Fold, uint64) { return s.c.Frozen() },
 		Precheck: s.c.Precheck, Committed: s.c.Committed, MaxStep: s.c.MaxStep,
 		Fatal:         func(err error) { panic(err) },
-		Now:           func() time.Time { return time.UnixMilli(start) },
-		Uptime:        func() time.Duration { return 0 },
+		Now:           func() time.Time { return time.UnixMilli(start + s.later.Load()) },
+		Uptime:        func() time.Duration { return time.Duration(s.later.Load()) * time.Millisecond },
 		SnapshotEvery: 16,
 	})
 	must(s.t, err)
