@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"charm.land/fang/v2"
+
 	"recoveryledger/coord/recovery/run"
 )
 
@@ -62,8 +64,13 @@ func TestRecoverIsInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "run")
 	o := recoverOptions{scenario: manyCases(t, 20_000), out: dir, workers: 1}
-	if err := newApp(nil, &out, user).recover(ctx, &o); exitCode(err) != exitInterrupted {
+	err := newApp(nil, &out, user).recover(ctx, &o)
+	if exitCode(err) != exitInterrupted {
 		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
+	}
+	var said strings.Builder
+	if newApp(nil, nil, nil).printError(&said, fang.Styles{}, err); said.String() != "arl: interrupted\n" {
+		t.Errorf("said %q", said.String())
 	}
 	if out.Len() > 0 {
 		t.Errorf("standard output has %q", out.String())

@@ -461,7 +461,7 @@ func TestReadCase(t *testing.T) {
 		strings.Replace(lines, `"id":"s"`, `"id":`, 1): "case.json: line 5: field /steps/0/id: is not JSON",
 		lines + "{}":             "case.json: line 9: holds more after its case",
 		minimal + "\n" + minimal: "case.json: line 2: holds more after its case (malformed); give one case",
-		" \n":                    "case.json: holds no case",
+		" ":                      "case.json: holds no case",
 		"\ufeff" + minimal:       "case.json: line 1: begins with a byte order mark",
 		minimal[:20]:             "case.json: line 1: ",
 	} {
