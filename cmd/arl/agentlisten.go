@@ -223,14 +223,10 @@ func (a *app) tellEvent(e agent.Event) {
 		_ = a.printJSON(shown)
 		return
 	}
-	line := fmt.Sprintf("%s  %-8s", instant(shown.At), shown.Kind)
+	parts := []string{instant(shown.At), fmt.Sprintf("%-8s", shown.Kind), "", string(shown.Exec), shown.Text, shown.Error}
 	if shown.Incident != 0 {
-		line += fmt.Sprintf("  incident %d", shown.Incident)
+		parts[2] = fmt.Sprintf("incident %d", shown.Incident)
 	}
-	for _, part := range []string{string(shown.Exec), shown.Text, shown.Error} {
-		if part != "" {
-			line += "  " + part
-		}
-	}
-	_ = a.printText(line + "\n")
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	_ = a.printText(strings.Join(parts, "  ") + "\n")
 }

@@ -52,7 +52,7 @@ func TestAgentListen(t *testing.T) {
 			t.Logf("there is no %s on this machine", recipe[0])
 			continue
 		}
-		script, err := filepath.Abs(filepath.Join("../../testdata/recipes", recipe[1]))
+		script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "recipes", recipe[1]))
 		m.must(err)
 		work := t.TempDir()
 		cmd, said := m.listen("--confirm", head, "--hooks", "restore,compensate,probe", "--exec", interpreter, "--", script, work)

@@ -155,7 +155,7 @@ func (a *Agent) withdraw(w *work, result entry.Result, why string, now int64) er
 		if result == "" {
 			break
 		}
-		if err := a.outcome(w, &w.Members[i], result, why, nil, now); err != nil {
+		if err := a.outcome(w, &w.Members[i], result, Report{Residual: why}, now); err != nil {
 			return err
 		}
 	}
@@ -361,7 +361,7 @@ func (a *Agent) newWork(o *order, hook Hook, commands ...*verify.Command) *work 
 func (a *Agent) answer(o *order, c *verify.Command, result entry.Result, why string, now int64) error {
 	w := a.newWork(o, "", c)
 	w.Phase = done
-	if err := a.outcome(w, &w.Members[0], result, why, nil, now); err != nil {
+	if err := a.outcome(w, &w.Members[0], result, Report{Residual: why}, now); err != nil {
 		return err
 	}
 	a.add(w)

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestStoreDir(t *testing.T) {
 // TestReportLimits: at the limit, and one past it.
 func TestReportLimits(t *testing.T) {
 	report := []byte(`{"status":"done"}`)
-	at := append(report, bytes.Repeat([]byte(" "), MaxReport-len(report))...)
+	at := slices.Concat(report, bytes.Repeat([]byte(" "), MaxReport-len(report)))
 	if _, err := DecodeReport(at); err != nil {
 		t.Error(err)
 	}

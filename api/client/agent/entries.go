@@ -40,12 +40,11 @@ func (a *Agent) sign(body entry.Body, now int64) (value, error) {
 	return e.AppendEnvelope(nil), nil
 }
 
-// outcome adds what became of a member to an outbox.
-func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, residual string, report *Report, now int64) error {
-	o := &entry.Outcome{Header: entry.Header{Wid: w.Wid}, Incident: w.Incident, Decision: w.Decision, Exec: m.Exec, Result: r, ObservedAt: now}
-	if report != nil {
-		o.Evidence = report.Evidence
-	}
+// outcome adds what became of a member to an outbox: the result, and of the
+// report what is left and the evidence.
+func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, report Report, now int64) error {
+	o := &entry.Outcome{Header: entry.Header{Wid: w.Wid}, Incident: w.Incident, Decision: w.Decision, Exec: m.Exec, Result: r, ObservedAt: now,
+		Evidence: report.Evidence}
 	switch r {
 	case entry.Restored:
 		o.PostDigest = w.Digest
@@ -53,7 +52,7 @@ func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, residual string,
 		o.CompExec = entry.NewRef(a.cfg.Agent, w.CompExec)
 	case entry.NotExecuted:
 	default:
-		o.Residual = text(residual)
+		o.Residual = text(report.Residual)
 	}
 	if at, known := a.standing(o); known {
 		o.Supersedes = &at

@@ -323,7 +323,7 @@ func TestChaosKill(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // replayed by its seed
+	rng := rand.New(rand.NewPCG(seed, 0))
 	n := newNode(t)
 	dir := t.TempDir()
 	text, err := n.root.Encode()

@@ -135,10 +135,11 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 		return a.distrust(incident, q, err, now)
 	}
 	a.mistrust = 0
+	q.after = next
 	if page.Decision == 0 || verdict.Incident != incident {
-		return a.onlyNews(incident, q, next)
+		return a.onlyNews(incident, q)
 	}
-	return a.takePage(incident, q, page, &verdict, next, now)
+	return a.takePage(q, page, &verdict, now)
 }
 
 // distrust is what follows a bundle that does not verify: it is asked for again,
@@ -164,9 +165,8 @@ func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 }
 
 // onlyNews ends a question whose answer has no decision to obey.
-func (a *Agent) onlyNews(incident uint64, q *ask, next uint64) error {
-	if next != 0 {
-		q.after = next
+func (a *Agent) onlyNews(incident uint64, q *ask) error {
+	if q.after != 0 {
 		return nil
 	}
 	delete(a.asks, incident)
@@ -200,13 +200,13 @@ func (a *Agent) override(incident uint64, at entry.LogRef) {
 }
 
 // takePage takes up a page of a bundle that verified.
-func (a *Agent) takePage(incident uint64, q *ask, page *verify.Bundle, v *verify.Verdict, next uint64, now int64) error {
-	o := q.order
+func (a *Agent) takePage(q *ask, page *verify.Bundle, v *verify.Verdict, now int64) error {
+	incident, o := v.Incident, q.order
 	if o == nil || o.verdict.Decision != v.Decision {
 		o = &order{firsts: map[entry.Ref]value{}}
 		q.order = o
 	}
-	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), next == 0
+	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), q.after == 0
 	o.verdict.Next = verify.Accepted{}
 	a.evidence(o, page, incident)
 	lacking := false
@@ -226,7 +226,7 @@ func (a *Agent) takePage(incident uint64, q *ask, page *verify.Bundle, v *verify
 		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: verify.ErrMissing})
 		return nil
 	}
-	if q.after = next; next != 0 {
+	if q.after != 0 {
 		return nil
 	}
 	delete(a.asks, incident)

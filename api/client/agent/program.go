@@ -84,7 +84,7 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	if err != nil {
 		return nil, &ProgramError{c.Hook, -1, err}
 	}
-	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...) //nolint:gosec // the operator names the program
+	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	out := &limited{limit: MaxReport}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = bytes.NewReader(append(input, '\n')), out, p.Stderr, p.Env, p.Dir
 	cmd.WaitDelay = killDelay

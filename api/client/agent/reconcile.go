@@ -43,16 +43,16 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		call, f = a.probe(w), a.cfg.Hooks.Probe
 		w.mem.probes++
 	}
-	report, err := f(ctx, call)
-	if err == nil && report == nil {
-		err = ErrReport
+	report, failed := f(ctx, call)
+	if failed == nil && report == nil {
+		failed = ErrReport
 	}
-	if err == nil {
-		err = report.check(w.Hook)
+	if failed == nil {
+		failed = report.check(w.Hook)
 	}
-	if err != nil { // it may have done anything
+	if failed != nil { // it may have done anything
 		w.pause(now, 0)
-		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook), Err: err})
+		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook), Err: failed})
 		return nil
 	}
 	a.cfg.Tell(Event{Kind: EventEnded, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook) + " " + string(report.Status)})
@@ -114,8 +114,18 @@ func (a *Agent) rerun(ctx context.Context, w *work, now int64) error {
 	if o == nil || now >= w.DeadlineAt || w.mem.probes >= 2*probesMax || a.cfg.Hooks.of(w.Hook) == nil {
 		return a.finish(w, &Report{Status: Unknown}, now)
 	}
-	if c := o.command(w.Members[0].Exec); c == nil || c.Refused != nil {
-		return a.finish(w, &Report{Status: Unknown}, now)
+	for i := range w.Members {
+		m := &w.Members[i]
+		c := o.command(m.Exec)
+		if c == nil || c.Refused != nil || c.Result != "" || c.Method != m.Method || w.Hook == Restore && c.Checkpoint != w.Checkpoint {
+			return a.finish(w, &Report{Status: Unknown}, now)
+		}
+	}
+	if v := &o.verdict; v.Decision != w.Decision { // amended meanwhile: it runs by what stands now
+		w.Decision, w.Epoch, w.ExpiresAt, w.DeadlineAt = v.Decision, v.Epoch, v.ExpiresAt, v.DeadlineAt
+		if err := a.saveWork(w); err != nil {
+			return err
+		}
 	}
 	w.mem.probes++
 	return a.run(ctx, w, w.Hook, now)
@@ -126,7 +136,7 @@ func (a *Agent) finish(w *work, r *Report, now int64) error {
 	w.Phase, w.Status, w.Outbox, w.mem = done, r.Status, nil, memory{}
 	say := func(result entry.Result, why string) error {
 		for i := range w.Members {
-			if err := a.outcome(w, &w.Members[i], result, why, r, now); err != nil {
+			if err := a.outcome(w, &w.Members[i], result, Report{Residual: why, Evidence: r.Evidence}, now); err != nil {
 				return err
 			}
 		}

@@ -41,7 +41,7 @@ func TestLostStore(t *testing.T) {
 		for after := range 70 {
 			b := d.clone()
 			worker, writer := d.player(b, "worker", k), d.player(b, "writer", probing)
-			for steps := 0; steps < after; steps++ { // some of it was done before
+			for range after { // some of it was done before
 				for _, p := range []*player{worker, writer} {
 					_, err := p.agent.Step(context.Background(), b.now)
 					must(t, err)
