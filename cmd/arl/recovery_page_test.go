@@ -13,11 +13,17 @@ import (
 	"charm.land/fang/v2"
 )
 
-// The console blocks of docs/recovery.md are what a new user sees: each command
-// is run, in order, in one directory, and prints what stands there. A line ...
-// stands for any lines, … for any text.
-func TestRecoveryPageIsReal(t *testing.T) {
-	page, err := os.ReadFile("../../docs/recovery.md")
+// The console blocks of a page are what a new user sees: each command is run, in
+// order, in one directory, and prints what stands there. A line ... stands for any
+// lines, … for any text.
+func TestRecoveryPageIsReal(t *testing.T) { runPage(t, "recovery.md", 14) }
+
+func TestPolicyPageIsReal(t *testing.T) { runPage(t, "policy.md", 8) }
+
+// runPage runs the commands of a page, of which there are so many.
+func runPage(t *testing.T, name string, count int) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("../../docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +38,8 @@ func TestRecoveryPageIsReal(t *testing.T) {
 	}
 	t.Chdir(dir)
 	commands := consoleBlocks(string(page))
-	if len(commands) < 14 {
-		t.Fatalf("%d commands on the page", len(commands))
+	if len(commands) != count {
+		t.Fatalf("%d commands on the page, want %d", len(commands), count)
 	}
 	for _, c := range commands {
 		got := runLine(t, c.line)
