@@ -83,7 +83,9 @@ func ascending[T ~uint32 | ~uint64](p *passage, numbers *[]T, limit uint64) {
 	list(p, numbers, limit, func(n *T) {
 		gap := uint64(*n) - next
 		number(p, &gap, max(limit, next)-next)
-		*n = T(next + gap)
-		next = uint64(*n) + 1
+		if p.reading() { // what is written may be shared with a state that others read
+			*n = T(next + gap)
+		}
+		next += gap + 1
 	})
 }

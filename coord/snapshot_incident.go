@@ -187,7 +187,9 @@ func (p *passage) force(s *State, f *force) {
 func (p *passage) reason(s *State, exec uint32, why *reason) {
 	number(p, &why.Rule, uint64(scope.Rollback)+1)
 	if why.Rule == scope.Seed {
-		why.From = exec
+		if p.reading() {
+			why.From = exec
+		}
 		number(p, &why.signal, uint64(len(s.signals)))
 		return
 	}
