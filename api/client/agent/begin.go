@@ -132,6 +132,8 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 		return true, a.withdraw(w, "", "", now)
 	case c.Refused != nil:
 		return true, a.withdraw(w, entry.Refused, c.Refused.Error(), now)
+	case w.Hook != Drain && !w.does(c): // the line goes further back
+		return true, a.withdraw(w, "", "", now)
 	case o.verdict.Decision != w.Decision: // amended meanwhile
 		return true, a.renew(w, o, now)
 	case w.mem.waitTill > now || w.mem.sent < len(w.Outbox) || !c.Released && w.Hook != Drain:
@@ -258,6 +260,9 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Result == "" && other.Refused == nil && a.covering(o, other) == nil {
 			return false, nil // its turn comes
 		}
+		if done := a.covering(o, other); other.Method == entry.MethodCompensate && other.Result == "" && (done == nil || done.Phase != closed) {
+			return false, nil // it comes first, whichever page it came on
+		}
 		if other.Method != entry.MethodRestore || other.Checkpoint != c.Checkpoint || other.Result != "" || other.Refused != nil || a.covering(o, other) != nil {
 			continue
 		}
@@ -319,12 +324,17 @@ func (a *Agent) covering(o *order, c *verify.Command) *work {
 		if w.Hook == Drain && (w.Phase != closed || w.Status == Done) {
 			continue // it comes before
 		}
-		if c.Method == entry.MethodRestore && w.Hook != Drain && w.Checkpoint != c.Checkpoint {
+		if w.Hook != Drain && !w.does(c) {
 			continue // reopened: the line is to go further back
 		}
 		return w
 	}
 	return nil
+}
+
+// does reports whether an undertaking is what a command asks for now.
+func (w *work) does(c *verify.Command) bool {
+	return w.Checkpoint == c.Checkpoint && slices.ContainsFunc(w.Members, func(m CallMember) bool { return m.Exec == c.Exec && m.Method == c.Method })
 }
 
 // find returns the newest undertaking of a hook about a member.

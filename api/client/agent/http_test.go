@@ -119,8 +119,8 @@ func signerOf(name entry.Principal) *keys.Signer {
 func (n *node) write(iss entry.Principal, body entry.Body) uint64 {
 	n.tb.Helper()
 	h := entry.HeaderOf(body)
-	*h = entry.Header{V: 1, JTI: uuid.NewString(), Iss: iss, Aud: origin, Iat: time.Now().Unix()}
-	if body.Kind() != entry.KindPolicy && body.Kind() != entry.KindAgent {
+	*h = entry.Header{V: 1, JTI: uuid.NewString(), Iss: iss, Aud: origin, Iat: time.Now().Unix(), Wid: h.Wid}
+	if h.Wid == "" && body.Kind() != entry.KindPolicy && body.Kind() != entry.KindAgent {
 		h.Wid = "flow"
 	}
 	e, err := entry.New(body)

@@ -8,7 +8,7 @@ const (
 	// MaxDocument is the size of a document of the store in bytes.
 	MaxDocument = verify.MaxAccepted + 256
 	// MaxDocuments is the number of documents in a store.
-	MaxDocuments = 1 << 17
+	MaxDocuments = 1 << 20
 	// MaxReport is the size of the JSON of a [Report] in bytes.
 	MaxReport = 64 << 10
 	// MaxEvidence is the number of pieces of evidence in a [Report].

@@ -37,7 +37,7 @@ func TestSchemas(t *testing.T) {
 	call, report := schema(t, "call"), schema(t, "report")
 	seen := map[string]bool{}
 	d := newDamage(t)
-	for crash := 1; crash < 100; crash += 2 {
+	for crash := 1; crash < 100; crash += 4 {
 		b := d.clone()
 		worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
 		worker.change = func(c *agent.Config) {
