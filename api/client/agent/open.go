@@ -165,8 +165,8 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 	if data, ok := found[docAccepted]; ok {
 		note(a.takeAccepted(data))
 	}
-	if data, ok := found[docFollowed]; ok {
-		note(decode(docFollowed, data, &a.follow.next))
+	if data, ok := found[docFollowed]; ok && decode(docFollowed, data, &a.follow.next) != nil {
+		a.follow.next = 0 // it says nothing of what was started
 	}
 	var broken []string
 	var loaded []*work

@@ -43,16 +43,9 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		call, f = a.probe(w), a.cfg.Hooks.Probe
 		w.mem.probes++
 	}
-	report, failed := f(ctx, call)
-	if failed == nil && report == nil {
-		failed = ErrReport
-	}
-	if failed == nil {
-		failed = report.check(w.Hook)
-	}
-	if failed != nil { // it may have done anything
+	report := a.report(ctx, w, f, call)
+	if report == nil {
 		w.pause(now, 0)
-		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook), Err: failed})
 		return nil
 	}
 	a.cfg.Tell(Event{Kind: EventEnded, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook) + " " + string(report.Status)})
@@ -66,6 +59,22 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		}
 	}
 	return a.finish(w, report, now)
+}
+
+// report calls a hook; nil if it did not report, and may have done anything.
+func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) *Report {
+	report, err := f(ctx, call)
+	switch {
+	case err == nil && report == nil:
+		err = ErrReport
+	case err == nil:
+		err = report.check(w.Hook)
+	}
+	if err == nil {
+		return report
+	}
+	a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(call.Hook), Err: err})
+	return nil
 }
 
 // reconcile finds out what became of something that was started and has not

@@ -195,6 +195,9 @@ func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal
 		return nil
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
+			if refusal.Field == "result" { // the log has one already that is no less sure
+				return a.sent(w)
+			}
 			return nil
 		}
 		return a.again(w, now, func(o *entry.Outcome) {
