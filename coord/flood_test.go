@@ -3,6 +3,7 @@ package coord
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -58,6 +59,85 @@ func TestFalseSignals(t *testing.T) {
 	if int64(len(h.Signals)) < u.unfounded || h.Unfounded != u.unfounded {
 		t.Errorf("history shows %d signals, %d unfounded", len(h.Signals), h.Unfounded)
 	}
+}
+
+// TestFalseSignalsThroughTheLedgerChaos is the same through a real ledger and its
+// clerk, every signal signed and submitted: it creates a bounded number of
+// incidents and fences, what was said of the signals shows in the history of
+// whoever sent them, and an audit of the log agrees. ARL_CHAOS=1 sends 100,000.
+func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
+	tries := 3_000
+	if os.Getenv("ARL_CHAOS") != "" {
+		tries = 100_000
+	}
+	const subjects, hourly = 100, 200
+	s := newSite(t)
+	p := s.genesis()
+	p.Quotas.SignalsPerHour = hourly
+	s.submit(5, "", s.signed(p, s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "liar", entry.RoleAgent),
+		s.enrol("root", "k", entry.RoleCoordinator), s.enrol("root", "p1", entry.RoleApprover))...)
+	for i := range subjects {
+		victim := s.step(s.exec("a", fmt.Sprint("v", i)), entry.Confirmed)
+		s.submit(2, "", s.signed(victim, s.exec("liar", fmt.Sprint("l", i), victim.Ref()))...)
+	}
+	clerk, taken, fences := s.clerk(), 0, 0
+	clerk.Refused = nil // one contain uses up what the next was to have
+	for i := range tries {
+		answer, err := s.log.Submit(t.Context(), s.sign(s.signal("liar", entry.StandingDownstream, entry.NewRef("a", fmt.Sprint("v", i%subjects)))))
+		must(t, err)
+		taken += len(answer.Registered)
+		if i%500 < 499 {
+			continue
+		}
+		s.later.Add(5 * minuteMS)
+		s.at += 5 * minuteMS
+		_, _, err = clerk.Step(t.Context())
+		must(t, err)
+		fences = max(fences, s.dismiss())
+	}
+	s.submit(1, "", s.sign(s.exec("a", "goes-on")))
+	s.c.Read(func(state *State) {
+		h, _, _ := state.History("liar", 0, tries)
+		t.Logf("%d of %d signals taken, %d incidents, at most %d executions fenced, %d of %d judged unfounded", taken, tries, len(state.incidents), fences, h.Unfounded, h.Judged)
+		if len(state.incidents) > subjects+hourly || fences > 2*hourly || taken > tries/5 {
+			t.Errorf("%d incidents, %d executions fenced by %d signals", len(state.incidents), fences, taken)
+		}
+		shown := int64(0)
+		for _, sig := range h.Signals {
+			if sig.Disposition == "unfounded" {
+				shown++
+			}
+		}
+		if shown == 0 || h.Unfounded != min(shown, judgedMax) || h.Confirmed != 0 || len(h.Signals) != taken || h.SignalLimit > hourly/10 {
+			t.Errorf("history: %d of %d signals shown as unfounded, counted %d; %d signals an hour left", shown, len(h.Signals), h.Unfounded, h.SignalLimit)
+		}
+	})
+	s.check()
+}
+
+// dismiss lets an approver deny what was proposed, as unfounded; it returns how
+// many executions were fenced before.
+func (s *site) dismiss() (fenced int) {
+	s.t.Helper()
+	var denials []*entry.Entry
+	s.c.Read(func(state *State) {
+		s.state = state
+		for _, v := range state.Incidents(0, len(state.incidents), s.at) {
+			if v.Fence != nil {
+				fenced += v.Fence.Members
+			}
+			if v.State != Contained && v.State != Escalated {
+				continue
+			}
+			o := Order{Incident: v.ID, Act: entry.ActDeny}
+			for _, sig := range v.Signals {
+				o.Signals = append(o.Signals, entry.Disposition{Index: sig.Index, Disposition: "unfounded"})
+			}
+			denials = append(denials, s.sign(s.order("p1", o)))
+		}
+	})
+	s.submit(len(denials), "", denials...)
+	return fenced
 }
 
 // apply registers an entry without the checks of put.
