@@ -373,7 +373,7 @@ func (w *walk) keep(p *Plan, r Request) {
 // its line goes back to now, if that is further.
 func (w *walk) further(old Member) Why {
 	x := w.g.nodes.At(old.Exec)
-	if r := w.lines[x.Line]; old.Why.Rule == Rollback && !x.Undone && r != nil && r.by != 0 {
+	if r := w.lines[x.Line]; old.Why.Rule == Rollback && r != nil && r.by != 0 && (r.next != 0 || !x.Undone) {
 		old.Why.Checkpoint = min(old.Why.Checkpoint, r.next)
 	}
 	return old.Why

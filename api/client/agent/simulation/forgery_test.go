@@ -41,21 +41,21 @@ func (w *world) mutate(n *node, honest *verify.Bundle) *verify.Bundle {
 		b.Consistency = slices.Clone(b.Consistency)
 		b.Consistency[0][0] ^= 1
 	case b.Decision != 0:
-		w.fork(&b)
+		w.fork(n, &b)
 	}
 	return &b
 }
 
 // fork puts another decision in the place of one, in a log of its own that is
 // signed all the same.
-func (w *world) fork(b *verify.Bundle) {
+func (w *world) fork(n *node, b *verify.Bundle) {
 	logged := &w.ledger.log[b.Decision]
 	body, ok := logged.Body.(*entry.Decision)
 	if !ok {
 		w.fail("entry %d is no decision", b.Decision)
 	}
 	forged := *body
-	w.forge(&forged)
+	w.forge(n, &forged)
 	e, err := entry.New(&forged)
 	if err != nil {
 		return // it cannot even be written
@@ -87,14 +87,21 @@ func (w *world) fork(b *verify.Bundle) {
 }
 
 // forge makes a decision one that nobody may obey.
-func (w *world) forge(d *entry.Decision) {
-	switch w.rng.IntN(8) {
+func (w *world) forge(n *node, d *entry.Decision) {
+	kind := w.rng.IntN(8)
+	w.note("  forged: %d", kind)
+	switch kind {
 	case 0:
 		d.Exp = w.now/1000 - 1000
 	case 1:
 		d.DeadlineAt = w.now - 1000*second
 	case 2:
-		d.Epoch--
+		accepted := n.core.Accepted()
+		if epoch, known := accepted.Epoch(d.Incident); known { // else nobody could tell
+			d.Epoch = epoch - 1
+		} else {
+			d.Aud = "another"
+		}
 	case 3:
 		d.Iss = pick(w, []entry.Principal{"p1", "a0", "m"})
 		d.Approvals = nil

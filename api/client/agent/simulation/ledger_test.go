@@ -97,12 +97,12 @@ func (l *ledger) submit(e *entry.Entry) (entry.LogRef, error) {
 	}
 	index, at := l.size(), max(l.last, l.w.now)
 	if err := l.state.Admit(e, index, at); err != nil {
-		l.w.note("  refused %s of %s: %v", e.Kind, e.Header.Iss, err)
+		l.w.note("  refused %s of %s%s: %v", e.Kind, e.Header.Iss, about(e), err)
 		return entry.LogRef{}, err
 	}
 	l.w.observer.before(e, at)
 	l.append(e, at)
-	l.w.note("  entry %d: %s of %s", index, e.Kind, e.Header.Iss)
+	l.w.note("  entry %d: %s of %s%s", index, e.Kind, e.Header.Iss, about(e))
 	l.w.observer.logged(e, index, at)
 	l.w.tell(e)
 	return l.ref(index), nil
@@ -252,4 +252,23 @@ func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
 		}
 	}
 	return coord.Audit(context.Background(), origin, entries, nil)
+}
+
+// about says in words what an entry says.
+func about(e *entry.Entry) string {
+	switch body := e.Body.(type) {
+	case *entry.Execution:
+		return fmt.Sprintf(": %s %s (%s)", body.Ref(), body.Progress, body.Effect)
+	case *entry.Checkpoint:
+		return ": " + body.Checkpoint
+	case *entry.Signal:
+		return fmt.Sprintf(": about %s", body.Subject)
+	case *entry.Decision:
+		return fmt.Sprintf(": %s of %d, epoch %d", body.Act, body.Incident, body.Epoch)
+	case *entry.Outcome:
+		return fmt.Sprintf(": %s %s in %d", body.Exec, body.Result, body.Incident)
+	case *entry.Record:
+		return fmt.Sprintf(": %d is %s", body.Incident, body.State)
+	}
+	return ""
 }

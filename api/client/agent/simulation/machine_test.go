@@ -18,6 +18,7 @@ type machine struct {
 	jobs   map[entry.Ref]*job
 	done   map[string]*agent.Report // calls that had their effect
 	undone map[string]int           // effective undos, by member and checkpoint
+	did    map[string]bool          // whether there was any, by member
 	turn   int
 }
 
@@ -136,7 +137,7 @@ func (m *machine) hook(do func(c *agent.Call) *agent.Report) agent.Func {
 			n.crashed = true
 			return nil, errCrashed
 		}
-		if n.rogue && w.chance(300) { // it says what it has not done
+		if n.rogue && w.chance(300) && (c.Hook == agent.Restore || c.Hook == agent.Compensate) { // it says what it has not done
 			return &agent.Report{Status: agent.Done, Digest: restoredDigest(c)}, nil
 		}
 		report := m.once(c, do)
@@ -174,10 +175,16 @@ func (m *machine) once(c *agent.Call, do func(c *agent.Call) *agent.Report) *age
 	return report
 }
 
+// undoKey names the undo of a member; one that is taken further back is another.
+func undoKey(incident uint64, exec, checkpoint entry.Ref) string {
+	return fmt.Sprintf("%d %s %s", incident, exec, checkpoint)
+}
+
 // effective counts what was undone.
 func (m *machine) effective(c *agent.Call) {
 	for i := range c.Members {
-		key := fmt.Sprintf("%s %s", c.Members[i].Exec, c.Checkpoint)
+		key := undoKey(c.Incident, c.Members[i].Exec, c.Checkpoint)
+		m.did[undoKey(c.Incident, c.Members[i].Exec, "")] = true
 		if m.undone[key]++; m.undone[key] > 1 {
 			m.n.w.fail("%s undid %s %d times", m.n.name, key, m.undone[key])
 		}

@@ -105,7 +105,7 @@ func (w *world) rogueAgent() {
 
 func (w *world) rogueOutcome(name entry.Principal) {
 	a := w.affair()
-	if a == nil || a.decision == nil {
+	if a == nil || a.decision == nil || len(a.decision.members) == 0 {
 		return
 	}
 	m := pick(w, a.decision.members)

@@ -36,12 +36,13 @@ type node struct {
 	down    bool
 	cheated bool // it was served what the ledger does not say
 
-	stale *verify.Bundle // an answer from before
+	stale     *verify.Bundle // an answer from before
+	staleNext uint64         // what went with it
 }
 
 func newNode(w *world, name entry.Principal) *node {
 	n := &node{w: w, name: name, disk: map[string][]byte{}}
-	n.machine = &machine{n: n, lines: map[entry.WorkflowID]*line{}, jobs: map[entry.Ref]*job{}, done: map[string]*agent.Report{}, undone: map[string]int{}}
+	n.machine = &machine{n: n, lines: map[entry.WorkflowID]*line{}, jobs: map[entry.Ref]*job{}, done: map[string]*agent.Report{}, undone: map[string]int{}, did: map[string]bool{}}
 	if w.plan.skew > 0 {
 		n.skew = w.between(-w.plan.skew, w.plan.skew)
 	}
@@ -260,12 +261,12 @@ func (n *node) Bundle(_ context.Context, q agent.Query) (*verify.Bundle, uint64,
 		}
 		return nil, 0, err
 	}
-	old := n.stale
-	n.stale = b
+	old, oldNext := n.stale, n.staleNext
+	n.stale, n.staleNext = b, next
 	switch {
 	case f == isLate && old != nil:
 		n.cheated = true
-		return old, 0, nil
+		return old, oldNext, nil
 	case f == isLate:
 		return nil, 0, errLost
 	case n.w.plan.rogueServer && n.w.fault(300):

@@ -141,7 +141,7 @@ func (w *world) settled() bool {
 		return false
 	}
 	for _, n := range w.nodes {
-		if n.core != nil && !n.core.Idle() || n.busy() {
+		if n.core != nil && !n.rogue && !n.core.Idle() || n.busy() {
 			return false
 		}
 	}
@@ -207,7 +207,7 @@ func (w *world) beginning(names []entry.Principal) []*entry.Entry {
 	for _, o := range others {
 		enrol(entry.Principal(o.name), entry.Enrol, o.name, entry.SpanWorkflow, o.roles...)
 	}
-	enrol("p2", entry.Rotate, "p2 again", entry.SpanWorkflow, entry.RoleApprover)
+	enrol("p2", entry.Enrol, "p2 again", entry.SpanWorkflow, entry.RoleApprover)
 	for i, name := range names {
 		span := entry.SpanWorkflow
 		if i%4 == 3 {
