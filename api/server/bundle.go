@@ -95,14 +95,15 @@ var errManyEntries = fmt.Errorf("more than %d entries", verify.MaxBundleEntries)
 
 // bundle makes a bundle that keeps the limits, of fewer members if need be.
 func (s *Server) bundle(q *bundleQuery) (data []byte, next string, err error) {
-	for limit := q.limit; ; limit /= 2 {
+	for limit := q.limit; ; {
 		m, err := s.currentBundle(q, limit)
 		if err == nil {
 			data, err = m.Encode()
 		}
 		_, large := errors.AsType[*verify.FormatError](err)
 		switch large = large || errors.Is(err, errManyEntries); {
-		case large && limit > 1:
+		case large && min(limit, m.held) > 1:
+			limit = min(limit, m.held) / 2
 			continue
 		case large:
 			return nil, "", entry.Refuse(entry.TooLarge, "", "%v", err).
@@ -124,7 +125,7 @@ func (s *Server) currentBundle(q *bundleQuery, limit int) (*making, error) {
 	for range bundleAttempts {
 		m := &making{Bundle: &verify.Bundle{Agent: q.agent, From: q.from}, server: s, query: q, logged: map[uint64]*ledger.Logged{}}
 		if err := m.read(limit); err != nil {
-			return nil, err
+			return m, err
 		}
 		head := s.log.Head()
 		m.Head, m.size = head.Note, head.Size

@@ -23,6 +23,7 @@ type making struct {
 	logged map[uint64]*ledger.Logged
 	asOf   uint64 // size of the log that it follows from
 	size   uint64 // that its head covers
+	held   int    // how many of what limit counts it holds
 	next   uint64 // After of what follows; 0: nothing does
 }
 
@@ -43,7 +44,7 @@ func (m *making) read(limit int) (err error) {
 	s.coord.Read(func(state *coord.State) { m.show(state.Links(about, m.policiesFrom())...) })
 	last := m.asOf
 	if m.query.incident == 0 && m.next != 0 {
-		last = m.next + 1 // what is behind may rest on what comes with the next
+		last = m.next // what is behind may rest on what comes with the next
 	}
 	m.shown = slices.DeleteFunc(m.shown, func(index uint64) bool { return index >= last })
 	return nil
@@ -53,7 +54,7 @@ func (m *making) read(limit int) (err error) {
 func (m *making) linksFrom() uint64 {
 	switch {
 	case m.query.incident == 0 && m.query.after != 0:
-		return m.query.after + 1
+		return m.query.after
 	case m.query.whole:
 		return 0
 	}
@@ -89,8 +90,9 @@ func (m *making) readState(state *coord.State, limit int) error {
 		m.show(append(state.News(q.agent, m.linksFrom()), state.Overrides(q.agent, m.linksFrom())...)...)
 		if len(m.shown) > limit {
 			m.shown = m.shown[:limit]
-			m.next = m.shown[limit-1]
+			m.next = m.shown[limit-1] + 1
 		}
+		m.held = len(m.shown)
 		return nil
 	}
 	if from := m.linksFrom(); from > 0 {
@@ -106,7 +108,9 @@ func (m *making) readState(state *coord.State, limit int) error {
 	}
 	places := make([]uint64, len(m.Members))
 	for i := range m.Members {
-		places[i] = m.Members[i].Place
+		if places[i] = m.Members[i].Place; m.Members[i].Member.Agent == q.agent {
+			m.held++
+		}
 	}
 	tree := m.server.scopes.tree(state, q.incident, m.Decision)
 	m.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)

@@ -27,6 +27,8 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and questions are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 	} else if wait > 0 {
 		defer s.streams.give(client, 1)
+		s.metrics.streams.Inc()
+		defer s.metrics.streams.Dec()
 	}
 	ctx, cancel := s.untilDrained(ctx)
 	defer cancel()
