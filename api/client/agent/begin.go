@@ -64,6 +64,7 @@ func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 			continue
 		}
 		wake = earlier(wake, min(o.verdict.ExpiresAt, o.verdict.DeadlineAt))
+		o.waiting = map[entry.Ref]bool{}
 		for i := range o.commands {
 			if did, err := a.command(ctx, o, &o.commands[i], now); did || err != nil {
 				return did, 0, err
@@ -247,6 +248,10 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 	if a.cfg.Hooks.Restore == nil {
 		return true, a.answer(o, c, entry.Withheld, "not started: the agent cannot restore", now)
 	}
+	if o.waiting[c.Checkpoint] {
+		return false, nil
+	}
+	o.waiting[c.Checkpoint] = true
 	group := []*verify.Command{}
 	for i := range o.commands {
 		other := &o.commands[i]

@@ -23,6 +23,7 @@ const (
 const (
 	lookDefault     = 30_000 // milliseconds
 	attemptsDefault = 3
+	crashFactor     = 4 // how many more attempts there are if they end in crashes
 	probesMax       = 5 // of one undertaking, before it is unknown
 	proofsMax       = 3 // bundles in a row whose proof of consistency fails, before that is a fork
 	distrustMax     = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for

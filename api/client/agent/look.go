@@ -20,6 +20,7 @@ type order struct {
 	links    int              // policies and keys known then
 	complete bool             // all pages are there
 	commands []verify.Command
+	waiting  map[entry.Ref]bool  // checkpoints of lines that cannot go back yet, in this step
 	firsts   map[entry.Ref]value // envelopes of the first entries of the members
 }
 

@@ -33,8 +33,8 @@ type Agent struct {
 	accepted verify.Accepted
 	stored   string                // the accepted state, as it is in the store
 	size     uint64                // of the accepted head
-	works    []*work               // by the names of their documents, then as they came
-	about    map[entry.Ref][]*work // by member
+	works    []*work               // not closed, by decision, then as they came
+	about    map[entry.Ref][]*work // all, by member
 	stopped  error                 // if not nil, nothing more is done
 
 	orders   map[uint64]*order // by incident

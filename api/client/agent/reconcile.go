@@ -49,6 +49,9 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		return nil
 	}
 	a.cfg.Tell(Event{Kind: EventEnded, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(hook) + " " + string(report.Status)})
+	if report.Status == NoEffect && hook != Probe {
+		w.Vain++
+	}
 	if report.Status == Unknown {
 		switch {
 		case hook == Probe && a.repeatable(w):
@@ -167,7 +170,7 @@ func (a *Agent) finish(w *work, r *Report, now int64) error {
 	case r.Status == Failed:
 		err = say(entry.ResultFailed, r.Residual)
 	case r.Status == NoEffect:
-		return a.tryAgain(w, r, say)
+		return a.tryAgain(w, r, say, now)
 	case w.Hook == Restore && r.Digest != w.Digest:
 		err = say(entry.ResultFailed, fmt.Sprintf("the state afterwards has digest %s, the checkpoint %s", r.Digest, w.Digest))
 	case w.Hook == Restore:
@@ -190,21 +193,33 @@ func unknownText(w *work, r *Report) string {
 
 // tryAgain has what had no effect begin again, as often as that is wanted; begin
 // looks whether the decision still stands.
-func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error) error {
+func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
 	w.Lost = false
-	if w.Attempt+1 >= a.cfg.Attempts {
-		why := fmt.Sprintf("no attempt of %d had an effect", w.Attempt+1)
-		if r.Residual != "" {
-			why = r.Residual
-		}
-		if err := say(entry.ResultFailed, why); err != nil {
+	if a.spent(w) {
+		if err := say(entry.ResultFailed, inVain(w, r)); err != nil {
 			return err
 		}
 		return a.save(w.Name, w)
 	}
 	w.Attempt++
-	w.Phase = noted
+	w.Phase, w.mem.pauses = noted, w.Attempt-1
+	w.pause(now, 0)
 	return a.save(w.Name, w)
+}
+
+// attemptsMax is how often something begins at most, crashes counted.
+func (a *Agent) attemptsMax() int { return crashFactor * a.cfg.Attempts }
+
+// spent reports whether something that had no effect is not tried again.
+func (a *Agent) spent(w *work) bool {
+	return w.Vain >= a.cfg.Attempts || w.Attempt+1 >= a.attemptsMax()
+}
+
+func inVain(w *work, r *Report) string {
+	if r.Residual != "" {
+		return r.Residual
+	}
+	return fmt.Sprintf("none of %d attempts had an effect", w.Attempt+1)
 }
 
 // compensated notes how a compensation ended: its execution and the outcome.
@@ -239,20 +254,17 @@ func (a *Agent) anew(w *work, r *Report, say func(entry.Result, string) error, n
 	if err := a.compensation(w, entry.Failed, true, now); err != nil {
 		return err
 	}
-	attempts := 1
-	if w.Lost {
-		w.Lost, attempts = false, a.cfg.Attempts
+	switch {
+	case w.Lost: // the probe was about every attempt that there may have been
+		w.Lost = false
+		w.Attempt += a.attemptsMax() - 1
+		w.Vain = a.cfg.Attempts - 1 // one more, and that is all
+	case a.spent(w):
+		return say(entry.ResultFailed, inVain(w, r))
 	}
-	limit := max(a.cfg.Attempts, w.Attempt+1) // after a lost store the count begins higher
-	if attempts == 1 && w.Attempt+1 >= limit {
-		why := r.Residual
-		if why == "" {
-			why = "no attempt had an effect"
-		}
-		return say(entry.ResultFailed, why)
-	}
-	w.Attempt += attempts
-	w.Phase, w.Outbox = noted, w.Outbox[:1]
+	w.Attempt++
+	w.Phase, w.Outbox, w.mem.pauses = noted, w.Outbox[:1], 0
+	w.pause(now, 0)
 	w.CompExec = ""
 	return a.prepare(w, now)
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -51,6 +52,7 @@ func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
 		return 0, a.stopped
 	}
 	next = now + a.cfg.LookMS
+	a.works = slices.DeleteFunc(a.works, func(w *work) bool { return w.Phase == closed })
 	todo := []func(context.Context, int64) (did bool, wake int64, err error){
 		a.look, a.log, a.reconcile, a.ask, a.confirmHead, a.begin, a.followLog, a.unannounced,
 	}

@@ -31,6 +31,7 @@ type work struct {
 	Lost    bool   `json:"lost,omitempty"` // nobody knows whether it was started: an earlier store is gone
 	Status  Status `json:"status,omitempty"`
 	Attempt int    `json:"attempt"`
+	Vain    int    `json:"vain,omitempty"` // attempts whose hook has itself said that they had no effect
 
 	Incident   uint64           `json:"incident"`
 	Wid        entry.WorkflowID `json:"wid"` // of the incident
@@ -133,7 +134,7 @@ func (a *Agent) probe(w *work) *Call {
 	}
 	least, most := w.Attempt, w.Attempt
 	if w.Lost { // whatever was tried before
-		least, most = 0, w.Attempt+a.cfg.Attempts-1
+		least, most = 0, w.Attempt+a.attemptsMax()-1
 	}
 	for attempt := least; attempt <= most; attempt++ {
 		c.Keys = append(c.Keys, a.key(w.Members[0].Exec, attempt))
