@@ -154,6 +154,22 @@ func (f *force) judge(index uint64) disposition {
 	return confirmed
 }
 
+// DraftUnknown returns the outcome of the next member that has none, in the order
+// of the plan in force, as Draft does: for whoever closes an incident whose agents
+// say nothing. ok is false if every member has one.
+func (s *State) DraftUnknown(id uint64, now int64) (o *entry.Outcome, ok bool) {
+	_, inc, ok := s.findIncident(id)
+	if !ok || inc.force == nil {
+		return nil, false
+	}
+	for i := range inc.force.members {
+		if m := &inc.force.members[i]; m.result == "" {
+			return s.draftUnknown(inc, m, now), true
+		}
+	}
+	return nil, false
+}
+
 // draftUnknown returns the outcome of a member whose agent says nothing.
 func (s *State) draftUnknown(inc *incident, m *member, now int64) *entry.Outcome {
 	return &entry.Outcome{

@@ -176,24 +176,48 @@ func (a *app) incidentReleaseCommand(o *logOptions) *cobra.Command {
 func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 	var act actOptions
 	cmd := a.actCommand(o, &act, verb{"record", "Close an incident with what came of it",
-		"Close an incident all of whose members have an outcome, with the tally. The coordinator does so by itself; approvers\n" +
-			"may after the deadline. Exit code 11 if not everything was undone."},
-		func(ctx context.Context, i *atHand) error {
-			r, err := i.f.State.DraftRecord(i.v.ID)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.err, "incident %d ends %s: %s\n", i.v.ID, r.State, tally(r.Tally))
-			if err := a.write(ctx, i, &act, r); err != nil {
-				return err
-			}
-			if r.State != coord.Recovered.String() {
-				return withExit(exitIncomplete, fmt.Errorf("the incident is %s: not everything could be undone", r.State))
-			}
-			return nil
-		})
+		"Close an incident with the tally of its outcomes. Members whose agents have said nothing in time are unknown, which\n" +
+			"is written before. The coordinator does so by itself; approvers may after the deadline, if it is silent. Exit code\n" +
+			"11 if not everything was undone."},
+		func(ctx context.Context, i *atHand) error { return a.record(ctx, i, &act) })
 	cmd.Example = "  arl incident record 17 --key ann.key"
 	return cmd
+}
+
+// record closes what nobody reports, and registers the record with it.
+func (a *app) record(ctx context.Context, i *atHand, act *actOptions) error {
+	signer, err := a.signer(ctx, i.c, act.signerFlags, principalOperator)
+	if err != nil {
+		return err
+	}
+	var batch []*entry.Entry
+	for o, open := i.f.State.DraftUnknown(i.v.ID, i.f.now); open; o, open = i.f.State.DraftUnknown(i.v.ID, i.f.now) {
+		e, err := i.seal(signer, o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.err, "%s is unknown: its agent said nothing in time\n", o.Exec)
+		batch = append(batch, e)
+	}
+	r, err := i.f.State.DraftRecord(i.v.ID)
+	if err != nil {
+		return err
+	}
+	e, err := i.seal(signer, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "incident %d ends %s: %s\n", i.v.ID, r.State, tally(r.Tally))
+	if err := a.confirm(fmt.Sprintf("Sign this as %s?", signer.principal), act.yes); err != nil {
+		return err
+	}
+	if err := a.submit(ctx, i.c, append(batch, e), act.out); err != nil {
+		return err
+	}
+	if r.State != coord.Recovered.String() {
+		return withExit(exitIncomplete, fmt.Errorf("the incident is %s: not everything could be undone", r.State))
+	}
+	return nil
 }
 
 // decide drafts a decision, shows what it would do, asks, and registers it.
@@ -253,30 +277,41 @@ func (f *folded) planAt(id uint64, without []uint64, size uint64) *coord.PlanVie
 	return view
 }
 
-// write asks, completes, signs and registers an entry. What the state that was
-// derived here would not admit is not sent.
+// write asks, completes, signs and registers an entry.
 func (a *app) write(ctx context.Context, i *atHand, act *actOptions, body entry.Body) error {
 	signer, err := a.signer(ctx, i.c, act.signerFlags, principalOperator)
 	if err != nil {
 		return err
 	}
-	h := entry.HeaderOf(body)
-	complete := newHeader(signer.principal, i.c.root.Origin)
-	h.V, h.Aud, h.JTI, h.Iss, h.Iat = complete.V, complete.Aud, complete.JTI, complete.Iss, i.f.now/1000
-	e, err := entry.New(body)
+	e, err := i.seal(signer, body)
 	if err != nil {
-		return err
-	}
-	if err := signer.Sign(e); err != nil {
-		return err
-	}
-	if err := i.f.State.Admit(e, i.f.Size, i.f.now); err != nil {
 		return err
 	}
 	if err := a.confirm(fmt.Sprintf("Sign this as %s?", signer.principal), act.yes); err != nil {
 		return err
 	}
 	return a.submit(ctx, i.c, []*entry.Entry{e}, act.out)
+}
+
+// seal completes and signs an entry, and takes it up into the state that was
+// derived here. What that would not admit is not sent.
+func (i *atHand) seal(signer *signer, body entry.Body) (*entry.Entry, error) {
+	h := entry.HeaderOf(body)
+	complete := newHeader(signer.principal, i.c.root.Origin)
+	h.V, h.Aud, h.JTI, h.Iss, h.Iat = complete.V, complete.Aud, complete.JTI, complete.Iss, i.f.now/1000
+	e, err := entry.New(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := signer.Sign(e); err != nil {
+		return nil, err
+	}
+	state := i.f.State
+	if err := state.Admit(e, state.Size(), i.f.now); err != nil {
+		return nil, err
+	}
+	state.Apply(e, state.Size(), i.f.now)
+	return e, nil
 }
 
 func (a *app) incidentApproveCommand(o *logOptions) *cobra.Command {
