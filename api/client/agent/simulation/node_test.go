@@ -34,7 +34,8 @@ type node struct {
 	cutTill int64 // until when nothing gets through
 	crashed bool  // in this step
 	down    bool
-	cheated bool // it was served what the ledger does not say
+	cheated bool   // it was served what the ledger does not say
+	size    uint64 // of the log that it has accepted
 
 	stale     *verify.Bundle // an answer from before
 	staleNext uint64         // what went with it
@@ -93,6 +94,7 @@ func (n *node) stopped(err error) {
 		if n.core == nil && !n.forked {
 			if n.w.fault(30) {
 				clear(n.disk) // the disk is gone
+				n.size = 0
 			}
 			n.open()
 		}
@@ -134,6 +136,10 @@ func (n *node) step() {
 		return
 	}
 	next, err := n.core.Step(context.Background(), n.now())
+	if size := n.core.Size(); size < n.size {
+		n.w.fail("%s accepted a log of %d entries, and then one of %d", n.name, n.size, size)
+	}
+	n.size = n.core.Size()
 	switch {
 	case err != nil:
 		n.stopped(err)
@@ -197,7 +203,7 @@ func (n *node) fate() fate {
 // cutOff begins a partition, now and then.
 func (n *node) cutOff() {
 	if n.w.fault(n.w.plan.cut) {
-		n.cutTill = n.w.now + n.w.between(second, 2*minute)
+		n.cutTill = n.w.now + n.w.between(second, pick(n.w, []int64{minute, minute, 10 * minute}))
 	}
 }
 

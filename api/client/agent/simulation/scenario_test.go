@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime/debug"
 	"strconv"
 
 	"recoveryledger/api/client/agent"
@@ -27,9 +28,10 @@ type scenario struct {
 	crash              int // at each write of a store, and at each hook
 	cut                int // partitions
 	skew               int64
-	probe              bool // whether agents have the hook Probe
-	idempotent         bool // whether restore and compensate may run again
-	follow             bool // whether agents read the log themselves
+	unsafe             int64 // how long the safety phase lasts, milliseconds
+	probe              bool  // whether agents have the hook Probe
+	idempotent         bool  // whether restore and compensate may run again
+	follow             bool  // whether agents read the log themselves
 
 	rogueAgent, rogueApprover, rogueCoordinator, rogueServer bool
 }
@@ -39,7 +41,7 @@ type scenario struct {
 func draw(rng *rand.Rand) scenario {
 	one := func(in int) bool { return rng.IntN(in) == 0 }
 	s := scenario{agents: 2 + rng.IntN(3), workflows: 1, executions: 3 + rng.IntN(6), signals: 1 + rng.IntN(2), quorum: 1 + int64(rng.IntN(2)),
-		probe: !one(3), idempotent: one(2), follow: one(4)}
+		probe: !one(3), idempotent: one(2), follow: one(4), unsafe: 4 * minute}
 	if one(50) {
 		s.agents, s.executions, s.signals = 5+rng.IntN(8), 12+rng.IntN(12), 2+rng.IntN(4)
 	}
@@ -49,12 +51,12 @@ func draw(rng *rand.Rand) scenario {
 	if one(4) {
 		return s
 	}
-	s.loss, s.double, s.late = rng.IntN(301), rng.IntN(501), rng.IntN(301)
+	s.loss, s.double, s.late, s.unsafe = rng.IntN(301), rng.IntN(501), rng.IntN(301), 6*minute
 	if one(2) {
 		s.crash = rng.IntN(60)
 	}
 	if one(3) {
-		s.cut = 1 + rng.IntN(100)
+		s.cut, s.unsafe = 1+rng.IntN(100), 12*minute
 	}
 	if one(3) {
 		s.skew = 280 * second
@@ -90,7 +92,7 @@ func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
 		case violation:
 			r.err = fmt.Errorf("%s", v.text)
 		default:
-			panic(v)
+			r.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 		if w.ledger != nil {
 			r.entries, r.steps = len(w.ledger.log), w.steps
@@ -108,7 +110,7 @@ func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
 	w.plan = draw(w.rng)
 	w.note("scenario %+v", w.plan)
 	w.begin()
-	w.run(start+5*minute, func() bool { return false })
+	w.run(start+w.plan.unsafe, func() bool { return false })
 	w.heal()
 	w.run(w.now+6*60*minute, w.settled)
 	w.observer.end()
@@ -222,7 +224,7 @@ func (w *world) beginning(names []entry.Principal) []*entry.Entry {
 // policy is the genesis, with windows of minutes.
 func (w *world) policy() *entry.Policy {
 	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: w.keys.of("root").public})
-	p.Windows = entry.Windows{DecideMS: minute, AnswerMS: 2 * minute, MemberMS: 2 * minute, DeadlineMaxMS: 10 * minute, CooldownMS: 5 * minute,
+	p.Windows = entry.Windows{DecideMS: minute, AnswerMS: 2 * minute, MemberMS: 2 * minute, DeadlineMaxMS: 5 * minute, CooldownMS: 5 * minute,
 		SinceMaxMS: 60 * minute, BundleMaxAgeMS: 10 * minute, IatMS: 5 * minute}
 	p.Limits.Incident.Members = 8
 	p.Limits.Incident.Agents = 3

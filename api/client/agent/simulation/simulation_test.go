@@ -3,8 +3,18 @@ package simulation
 import (
 	"io"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
+
+	"recoveryledger/coord"
+)
+
+// How many seeds are run. The second is for ARL_CHAOS.
+const (
+	seedsOften = 20_000
+	seedsChaos = 1_000_000
 )
 
 func newKeys(tb testing.TB) *keyring {
@@ -16,36 +26,97 @@ func newKeys(tb testing.TB) *keyring {
 	return keys
 }
 
-// TestReplay runs the seed in ARL_SEED again, and prints everything that happens.
-func TestReplay(t *testing.T) {
-	seed, err := strconv.ParseUint(os.Getenv("ARL_SEED"), 10, 64)
-	if err != nil {
-		seed = 1
-	}
-	out := io.Discard
-	if err == nil {
-		out = os.Stdout
-	}
-	one, two := simulate(seed, newKeys(t), out), simulate(seed, newKeys(t), nil)
-	if one.err != nil {
-		t.Errorf("seed %d: %v", seed, one.err)
-	}
-	if one.digest != two.digest {
-		t.Errorf("seed %d runs differently again: %s, then %s", seed, one.digest, two.digest)
-	}
+// number reads a number from the environment.
+func number(name string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
+	return n, err == nil
 }
 
-// TestSimulation runs seeds.
-func TestSimulation(t *testing.T) {
-	seeds, err := strconv.Atoi(os.Getenv("SEEDS"))
-	if err != nil {
-		seeds = 50
+// TestReplay runs seeds twice, and compares everything that happens. With
+// ARL_SEED it runs that one, and prints what happens.
+func TestReplay(t *testing.T) {
+	first, one := number("ARL_SEED")
+	last, out := first+20, io.Discard
+	if one {
+		last, out = first+1, os.Stdout
 	}
-	keys := newKeys(t)
-	for seed := range seeds {
-		r := simulate(uint64(seed), keys, nil)
+	for seed := first; seed < last; seed++ {
+		r, again := simulate(seed, newKeys(t), out), simulate(seed, newKeys(t), nil)
 		if r.err != nil {
 			t.Errorf("seed %d: %v", seed, r.err)
 		}
+		if r.digest != again.digest {
+			t.Errorf("seed %d runs differently again: %s, then %s", seed, r.digest, again.digest)
+		}
+	}
+}
+
+// TestChaosSimulation runs many seeds, from ARL_FIRST on, if that is set, and
+// ARL_SEEDS of them.
+func TestChaosSimulation(t *testing.T) {
+	seeds := uint64(seedsOften)
+	if os.Getenv("ARL_CHAOS") != "" {
+		seeds = seedsChaos
+	}
+	if n, ok := number("ARL_SEEDS"); ok {
+		seeds = n
+	}
+	first, _ := number("ARL_FIRST")
+	s := &sweep{t: t, incidents: map[coord.IncidentState]int{}, next: first, end: first + seeds}
+	s.run()
+	t.Logf("%d seeds, %d entries, %d events, incidents %v", seeds, s.entries, s.steps, s.incidents)
+	for state := coord.Dismissed; state <= coord.Failed && seeds >= 1000; state++ {
+		if s.incidents[state] == 0 {
+			t.Errorf("no incident is %s in the end: the runs are too simple", state)
+		}
+	}
+}
+
+// sweep is many seeds on all processors.
+type sweep struct {
+	t         *testing.T
+	mu        sync.Mutex
+	next, end uint64
+	failed    int
+	entries   int
+	steps     int
+	incidents map[coord.IncidentState]int
+}
+
+// failuresMax is how many seeds may fail before a sweep ends.
+const failuresMax = 5
+
+func (s *sweep) run() {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for range runtime.GOMAXPROCS(0) {
+		keys := newKeys(s.t)
+		wait.Go(func() {
+			for seed, more := s.take(); more; seed, more = s.take() {
+				s.took(seed, simulate(seed, keys, nil))
+			}
+		})
+	}
+}
+
+func (s *sweep) take() (seed uint64, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seed, more = s.next, s.next < s.end && s.failed < failuresMax
+	s.next++
+	return seed, more
+}
+
+func (s *sweep) took(seed uint64, r result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries += r.entries
+	s.steps += r.steps
+	for state, n := range r.incidents {
+		s.incidents[state] += n
+	}
+	if r.err != nil {
+		s.failed++
+		s.t.Errorf("seed %d: %v\nagain: ARL_SEED=%d go test ./api/client/agent/simulation -run TestReplay", seed, r.err, seed)
 	}
 }
