@@ -132,6 +132,9 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 		return keepErr
 	}
 	a.overridden(page)
+	if page.Head == a.accepted.Head { // whatever the decision is worth, the entries stand in the log
+		a.stood(page)
+	}
 	if err != nil {
 		return a.distrust(incident, q, err, now)
 	}
@@ -175,6 +178,25 @@ func (a *Agent) onlyNews(incident uint64, q *ask) error {
 		delete(a.orders, incident)
 	}
 	return nil
+}
+
+// stood takes up outcomes of the agent's members, such as that nothing is known
+// of them: where the decision's time is over they are all that a bundle tells.
+func (a *Agent) stood(page *verify.Bundle) {
+	for _, logged := range page.Entries {
+		e, _, err := entry.DecodeLeaf(logged.Leaf)
+		if err != nil {
+			continue
+		}
+		o, ok := e.Body.(*entry.Outcome)
+		if !ok {
+			continue
+		}
+		of := stand{o.Incident, o.Exec}
+		if agent, _ := o.Exec.Split(); agent == a.cfg.Agent && a.stands[of].Index < logged.Index {
+			a.stands[of] = entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)}
+		}
+	}
 }
 
 // overridden takes up overrides that were accepted.
