@@ -186,7 +186,9 @@ func disaster(t *testing.T, c *panel) (one, two uint64) {
 func TestServedMutations(t *testing.T) {
 	c := newPanel(t, nil)
 	one, two := disaster(t, c)
-	path := func(agent string, id uint64) string { return fmt.Sprintf("/v1/incidents/%d/bundle?agent=%s", id, agent) }
+	path := func(agent string, id uint64) string {
+		return fmt.Sprintf("/v1/incidents/%d/bundle?agent=%s", id, agent)
+	}
 	from := c.keeps("agent-2")
 	_ = from.told(0)
 	other := newPanel(t, nil)
