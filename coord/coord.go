@@ -55,6 +55,7 @@ type Coordinator struct {
 	// and keeps nobody waiting in the order.
 	reading sync.RWMutex
 	reader  *State
+	unread  bool
 }
 
 // View is the committed state. It is not to be changed.
@@ -75,6 +76,10 @@ func New(origin string, check func(key entry.PublicKey, message, sig []byte) err
 	return c
 }
 
+// Unread says that nobody will call Read or Frozen, so that no second state is
+// kept. It must be called before Committed.
+func (c *Coordinator) Unread() { c.unread = true }
+
 // NewFold returns a state of the empty log. The first one is the state that
 // admits: the coordinator shows it to readers whenever Committed is called.
 // Later ones are on their own.
@@ -94,6 +99,9 @@ func (c *Coordinator) Committed(size uint64) {
 		next.Chain = c.state.chain.Clone()
 	}
 	c.view.Store(next)
+	if c.unread {
+		return
+	}
 	if c.state.feed == nil {
 		c.follow()
 	}

@@ -50,6 +50,7 @@ type nodeOptions struct {
 	acceptAnchor bool
 	acceptClock  bool
 	decides      bool // whether the coordinator's key is needed
+	serves       bool // whether somebody reads the state
 	reserve      uint64
 	fatal        func(error)
 	logger       *slog.Logger
@@ -103,13 +104,12 @@ func prepareNode(o nodeOptions) (*node, error) {
 func (n *node) database() string { return filepath.Join(n.dir, "db") }
 
 func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
-	return &ledger.Config{
+	config := &ledger.Config{
 		Origin:       n.keys.Origin,
 		Signer:       n.keys.Signer,
 		Verifier:     n.keys.Verifier,
 		Cosigner:     n.keys.Cosigner,
 		NewFold:      func() ledger.Fold { return n.coordinator.NewFold() },
-		Frozen:       func() (ledger.Fold, uint64) { return n.coordinator.Frozen() },
 		Precheck:     n.coordinator.Precheck,
 		Observe:      o.observe,
 		Committed:    n.coordinator.Committed,
@@ -121,6 +121,12 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Fatal:        o.fatal,
 		Logger:       o.logger,
 	}
+	if o.serves {
+		config.Frozen = func() (ledger.Fold, uint64) { return n.coordinator.Frozen() }
+	} else {
+		n.coordinator.Unread() // and the snapshot is taken at the end
+	}
+	return config
 }
 
 // findAnchor says where the anchor lies: not in the data directory, with which it

@@ -81,7 +81,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	logger := a.logger(level)
 	metrics := server.NewMetrics()
 	n, err := openNode(nodeOptions{
-		dir: o.data, origin: o.origin, create: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
+		dir: o.data, origin: o.origin, create: true, serves: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
 		reserve: o.reserve, logger: logger, observe: metrics.Commit,
 		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
