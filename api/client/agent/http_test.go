@@ -378,7 +378,14 @@ func TestChaosKill(t *testing.T) {
 		}
 		cancel()
 	}
-	effects, err := os.ReadFile(filepath.Join(dir, "effects"))
+	n.eachOnce(t, filepath.Join(dir, "effects"), incidents)
+	t.Logf("%d kills in %d incidents", killed, incidents)
+}
+
+// eachOnce checks that every incident ended recovered, with its effect there once.
+func (n *node) eachOnce(t *testing.T, file string, incidents int) {
+	t.Helper()
+	effects, err := os.ReadFile(file)
 	must(t, err)
 	for i := range incidents {
 		if got := strings.Count(string(effects), fmt.Sprintf("worker#x%d\n", i)); got != 1 {
@@ -391,5 +398,4 @@ func TestChaosKill(t *testing.T) {
 			t.Errorf("incident %d: %s, %v", r.Incident, r.State, r.Tally)
 		}
 	}
-	t.Logf("%d kills in %d incidents", killed, incidents)
 }
