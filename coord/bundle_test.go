@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"testing"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -214,5 +215,46 @@ func (b *bundles) follow() {
 		for _, inc := range b.state.incidents {
 			_ = b.told(inc.opened, a, 2)
 		}
+	}
+}
+
+// A compensation names at most so many of those that come before it, and the
+// newest that is done; what it names waits for no other itself.
+func TestBundleNamesWhoIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	p := w.nextPolicy()
+	p.Limits.Incident.Members, p.Limits.Signaler.Members, p.Limits.Victim.Members = 1000, 1000, 1000
+	w.put(p)
+	first := w.done("a", "first", entry.EffectCompensable)
+	between := w.done("b", "between", entry.EffectCompensable, first.Ref())
+	var last []entry.Ref
+	for i := range aheadMax + 2 {
+		last = append(last, w.done("b", fmt.Sprint("last", i), entry.EffectCompensable, between.Ref()).Ref())
+	}
+	id := w.put(w.signal("a", entry.StandingExecutor, first.Ref())).Index
+	w.decide("k", entry.ActAuthorize, id)
+	b := w.bundles(map[string]int{})
+	waits := func() []entry.Ref {
+		t.Helper()
+		commands := b.told(id, &verify.Accepted{Root: b.root, Agent: "a"}, 10)
+		return commands[0].Waits
+	}
+	if named := waits(); len(named) != aheadMax || slices.Contains(named, between.Ref()) {
+		t.Errorf("waits for %v, want %d that wait for nobody", named, aheadMax)
+	}
+	for i, ref := range last {
+		w.compensate(id, ref)
+		if left := len(last) - i - 1; left > 0 && len(waits()) != min(left, aheadMax) {
+			t.Errorf("waits for %v, want some of %d", waits(), left)
+		}
+	}
+	if named := waits(); !slices.Equal(named, []entry.Ref{between.Ref()}) {
+		t.Errorf("waits for %v, want %s", named, between.Ref())
+	}
+	w.compensate(id, between.Ref())
+	parts, err := w.state.Bundle(BundleRequest{Incident: id, Agent: "a", Limit: 1})
+	must(t, err)
+	if len(waits()) != 0 || len(parts.Members) != 2 || len(parts.Members[1].After) != 1 {
+		t.Errorf("members %+v, want the compensation that dates the release", parts.Members)
 	}
 }

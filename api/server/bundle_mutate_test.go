@@ -120,7 +120,7 @@ func (s *served) refused(what string, tree any) {
 // mutate changes each value, one in rare of them.
 func (s *served) mutate(rare int) {
 	s.t.Helper()
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // which are tried is the same each time
+	r := rand.New(rand.NewPCG(1, 2))
 	tree := s.tree(s.bundle)
 	throughout("", tree, nil, nil, func(path string, value any, set func(any), drop func()) {
 		if set == nil {
