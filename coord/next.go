@@ -211,7 +211,7 @@ func (n *next) amendApproved(number uint32, q *proposal) bool {
 		return false // one of them must end first
 	}
 	n.amended[number] = true
-	if n.scopeOf(a.plan.Members) != q.scope {
+	if n.scopeOf(a.plan.Members) != q.scope || n.basisOf(a.signals) != q.basis {
 		n.propose(number, q)
 		return true
 	}
