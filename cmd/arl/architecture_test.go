@@ -30,6 +30,7 @@ const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← api/server
 api ← api/client ← api/client/agent ← cmd/arl
+api/client/agent ← api/client/agent/simulation
 coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server

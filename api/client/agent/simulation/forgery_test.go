@@ -71,6 +71,8 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 	}
 	size := w.ledger.size()
 	b.Head = signHead(w, other.head(size))
+	dropped := w.dropped(body, &forged)
+	b.Entries = slices.DeleteFunc(b.Entries, func(logged verify.Logged) bool { return dropped[logged.Index] })
 	var shown []uint64
 	for i := range b.Entries {
 		if shown = append(shown, b.Entries[i].Index); b.Entries[i].Index == b.Decision {
@@ -84,6 +86,24 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 	if err != nil {
 		w.fail("forgery: %v", err)
 	}
+}
+
+// dropped is what has no place in a bundle any more where approvals are gone: they,
+// and what shows who signed them.
+func (w *world) dropped(honest, forged *entry.Decision) map[uint64]bool {
+	gone := map[uint64]bool{}
+	for _, index := range honest.Approvals {
+		if slices.Contains(forged.Approvals, index) || len(forged.Approvals) == 0 {
+			continue
+		}
+		gone[index] = true
+		for _, logged := range w.ledger.log {
+			if a, ok := logged.Body.(*entry.Agent); ok && a.Principal == w.ledger.log[index].Header.Iss {
+				gone[logged.Index] = true
+			}
+		}
+	}
+	return gone
 }
 
 // forge makes a decision one that nobody may obey.
@@ -107,7 +127,7 @@ func (w *world) forge(n *node, d *entry.Decision) {
 		d.Approvals = nil
 	case 4:
 		if len(d.Approvals) > 0 {
-			d.Approvals = d.Approvals[:len(d.Approvals)-1]
+			d.Approvals = slices.Clone(d.Approvals[:len(d.Approvals)-1])
 		} else {
 			d.Blast.Members = 1 << 20
 		}

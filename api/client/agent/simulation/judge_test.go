@@ -180,7 +180,7 @@ func (o *observer) told(n *node, e *agent.Event) {
 	if e.Kind != agent.EventRefused || n.cheated {
 		return
 	}
-	if ok && !strings.Contains(rule.Error(), "has passed") && rule.Rule != "epoch" && !(n.w.plan.skew > 5*minute) {
+	if ok && !strings.Contains(rule.Error(), "has passed") && rule.Rule != "epoch" && n.w.plan.skew <= 5*minute {
 		o.w.fail("%s refuses an honest bundle: %v", n.name, rule)
 	}
 	if errors.Is(e.Err, verify.ErrMissing) {

@@ -148,10 +148,10 @@ func signHead(w *world, head merkle.Head) string {
 
 // query is what is asked of a bundle.
 type query struct {
-	agent             entry.Principal
-	incident          uint64
-	from, after, size uint64
-	whole             bool
+	agent       entry.Principal
+	incident    uint64
+	from, after uint64
+	whole       bool
 }
 
 const pageMembers = 4 // small, so that agents see several pages

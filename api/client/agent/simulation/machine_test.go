@@ -232,13 +232,10 @@ func (m *machine) compensate(c *agent.Call) *agent.Report {
 		return &agent.Report{Status: agent.NoEffect}
 	}
 	m.effective(c)
-	switch {
-	case w.fault(30):
-		return &agent.Report{Status: agent.Failed, Residual: "half of it is left"}
-	case w.fault(30):
-		return &agent.Report{Status: agent.Unknown}
+	if !w.fault(60) {
+		return &agent.Report{Status: agent.Done}
 	}
-	return &agent.Report{Status: agent.Done}
+	return pick(w, []*agent.Report{{Status: agent.Failed, Residual: "half of it is left"}, {Status: agent.Unknown}})
 }
 
 // probe tells what became of a call.

@@ -57,7 +57,6 @@ type affair struct {
 	epoch    int64
 	decision *decided // in force
 	proposal *proposal
-	overTill int64
 	override uint64
 	approved int // overrides of approvers
 	over     bool
@@ -241,7 +240,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef) {
 	var leaves []merkle.Hash
 	for i := range view.Members {
 		now.members = append(now.members, view.Members[i].Member)
-		leaves = append(leaves, merkle.HashLeaf(view.Members[i].Member.AppendJSON(nil)))
+		leaves = append(leaves, merkle.HashLeaf(view.Members[i].AppendJSON(nil)))
 	}
 	head, err := merkle.HeadOf(leaves)
 	if err != nil || head.Root != d.Scope.Root || head.Size != d.Scope.Size {

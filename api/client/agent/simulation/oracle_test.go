@@ -95,7 +95,7 @@ func (o *observer) closure(seeds map[entry.Ref]bool, until int64) map[entry.Ref]
 			}
 			c, back := o.backTo(x, members, until)
 			stands := x.started != 0 && x.progress != entry.Cancelled
-			if back && (c == nil || stands && !(x.final != 0 && x.final <= c.covered)) {
+			if back && (c == nil || stands && (x.final == 0 || x.final > c.covered)) {
 				add(x)
 			}
 		}

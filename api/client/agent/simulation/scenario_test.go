@@ -68,11 +68,6 @@ func draw(rng *rand.Rand) scenario {
 	return s
 }
 
-// honest reports whether nobody lies and nothing fails.
-func (s *scenario) honest() bool {
-	return s.loss+s.double+s.late+s.crash+s.cut == 0 && s.skew == 0 && !s.rogueAgent && !s.rogueApprover && !s.rogueCoordinator && !s.rogueServer
-}
-
 // result is what a run leaves.
 type result struct {
 	digest    string // of the whole trace, with the root of the log

@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"recoveryledger/coord"
 )
 
-// How many seeds are run. The second is for ARL_CHAOS.
+// How many seeds are run. The second is for ARL_CHAOS, and for as long as the
+// tests may take.
 const (
-	seedsOften = 20_000
+	seedsOften = 1_000
 	seedsChaos = 1_000_000
 )
 
@@ -63,9 +65,12 @@ func TestChaosSimulation(t *testing.T) {
 	}
 	first, _ := number("ARL_FIRST")
 	s := &sweep{t: t, incidents: map[coord.IncidentState]int{}, next: first, end: first + seeds}
+	if deadline, ok := t.Deadline(); ok {
+		s.until = time.Until(deadline) - time.Minute
+	}
 	s.run()
-	t.Logf("%d seeds, %d entries, %d events, incidents %v", seeds, s.entries, s.steps, s.incidents)
-	for state := coord.Dismissed; state <= coord.Failed && seeds >= 1000; state++ {
+	t.Logf("%d seeds of %d, %d entries, %d events, incidents %v", s.done, seeds, s.entries, s.steps, s.incidents)
+	for state := coord.Dismissed; state <= coord.Failed && s.done >= 1000; state++ {
 		if s.incidents[state] == 0 {
 			t.Errorf("no incident is %s in the end: the runs are too simple", state)
 		}
@@ -77,6 +82,8 @@ type sweep struct {
 	t         *testing.T
 	mu        sync.Mutex
 	next, end uint64
+	until     time.Duration // how long it may take; 0: for ever
+	done      uint64
 	failed    int
 	entries   int
 	steps     int
@@ -87,8 +94,11 @@ type sweep struct {
 const failuresMax = 5
 
 func (s *sweep) run() {
+	if s.until != 0 {
+		stop := time.AfterFunc(s.until, s.stop)
+		defer stop.Stop()
+	}
 	var wait sync.WaitGroup
-	defer wait.Wait()
 	for range runtime.GOMAXPROCS(0) {
 		keys := newKeys(s.t)
 		wait.Go(func() {
@@ -97,6 +107,7 @@ func (s *sweep) run() {
 			}
 		})
 	}
+	wait.Wait()
 }
 
 func (s *sweep) take() (seed uint64, more bool) {
@@ -107,9 +118,17 @@ func (s *sweep) take() (seed uint64, more bool) {
 	return seed, more
 }
 
+// stop ends a sweep after the seeds that are on their way.
+func (s *sweep) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = min(s.end, s.next)
+}
+
 func (s *sweep) took(seed uint64, r result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.done++
 	s.entries += r.entries
 	s.steps += r.steps
 	for state, n := range r.incidents {
