@@ -163,6 +163,20 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// A page has one member at least, and 4,096 at most.
+func TestBundleLimits(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	for query, want := range map[string]int{"limit=1": 200, "limit=4096": 200, "limit=0": 400, "limit=4097": 400, "from=9999": 404, "whole=maybe": 400, "after=x": 400} {
+		for _, path := range []string{fmt.Sprintf("/v1/incidents/%d/bundle?agent=agent-1&", id), "/v1/agents/agent-1/news?"} {
+			if a := c.get(path + query); a.StatusCode != want {
+				t.Errorf("%s%s: %s, want %d", path, query, a.Status, want)
+			}
+		}
+	}
+}
+
 // Whoever waits for commands is told when there is something, and of nothing
 // else.
 func TestCommands(t *testing.T) {
