@@ -267,6 +267,7 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 		}
 	}
 	f.override = index
+	d.inc.proposal = nil // it was made before somebody said stop
 	for i := range f.members {
 		if m := &f.members[i]; m.result == "" {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,8 +39,11 @@ func TestChaosBugs(t *testing.T) {
 			if os.Getenv("ARL_CHAOS") == "" && !slices.Contains(often, name) {
 				return // that it still applies is all that is asked
 			}
-			found := hunt(t, overlay)
-			t.Logf("found: %s", found)
+			seed, found := hunt(t, overlay)
+			t.Log(found)
+			if r := simulate(seed, newKeys(t), nil); r.err != nil {
+				t.Errorf("seed %d fails without the bug too: %v", seed, r.err)
+			}
 		})
 	}
 }
@@ -89,8 +93,8 @@ func plant(t *testing.T, patch string) string {
 }
 
 // hunt builds this test with a bug in it, and returns what the first seed that
-// fails says.
-func hunt(t *testing.T, overlay string) string {
+// fails is, and says.
+func hunt(t *testing.T, overlay string) (seed uint64, says string) {
 	t.Helper()
 	binary := filepath.Join(filepath.Dir(overlay), "simulation.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, ".")
@@ -100,11 +104,14 @@ func hunt(t *testing.T, overlay string) string {
 	run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHunt$", "-test.v")
 	run.Env = append(os.Environ(), fmt.Sprintf("ARL_HUNT=%d", huntMax))
 	out, err := run.CombinedOutput()
-	found := regexp.MustCompile(`(?m)^found by seed .*$`).Find(out)
+	found := regexp.MustCompile(`(?m)^found by seed ([0-9]+): .*$`).FindSubmatch(out)
 	if err != nil || found == nil {
 		t.Fatalf("no seed of %d finds it: %v\n%s", huntMax, err, out)
 	}
-	return string(found)
+	if seed, err = strconv.ParseUint(string(found[1]), 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	return seed, string(found[0])
 }
 
 // TestHunt runs seeds until one fails, as many as ARL_HUNT says: TestChaosBugs

@@ -199,10 +199,10 @@ func (o *observer) end() {
 		}
 	}
 	for _, n := range w.nodes {
-		if n.core != nil && !n.rogue && !n.core.Idle() {
+		if n.core != nil && n.believed() && !n.core.Idle() {
 			w.fail("%s has not come to an end", n.name)
 		}
-		if !n.rogue {
+		if !n.rogue { // what it was served is no excuse
 			o.endState(n)
 		}
 	}
@@ -288,6 +288,8 @@ func (o *observer) endMember(n *node, a *affair, m *entry.Member, x *record) boo
 			o.w.fail("%s says that %s was not executed, and it was", n.name, x.ref)
 		}
 	case m.Method == entry.MethodRestore && r != entry.Restored && r != entry.NotExecuted:
+		return false
+	case r == entry.ResultUnknown, r == entry.ResultFailed, r == entry.Withheld:
 		return false
 	}
 	return true

@@ -162,6 +162,12 @@ func (w *world) rogueCoordinator() {
 	if a == nil {
 		return
 	}
+	if w.chance(200) { // a record before its time
+		if r, err := w.ledger.state.DraftRecord(a.id); err == nil {
+			w.try(r, "k", w.wid(a.id), "k")
+		}
+		return
+	}
 	act := pick(w, []entry.Act{entry.ActAuthorize, entry.ActAuthorize, entry.ActAmend, entry.ActContain, entry.ActEscalate, entry.ActOverride, entry.ActDeny})
 	d, err := w.ledger.state.Draft(coord.Order{Incident: a.id, Act: act, Reason: "because"}, w.now)
 	if err != nil {

@@ -53,6 +53,10 @@ func newNode(w *world, name entry.Principal) *node {
 	return n
 }
 
+// believed reports whether an agent was told the truth and tells it: others may
+// keep an outcome that the ledger never takes.
+func (n *node) believed() bool { return !n.rogue && !n.cheated }
+
 // now is the time by the agent's own clock.
 func (n *node) now() int64 { return n.w.now + n.skew }
 
@@ -92,7 +96,7 @@ func (n *node) stopped(err error) {
 	n.down = true
 	n.w.after(n.w.between(10, 40*second), string(n.name)+" starts", func() {
 		if n.core == nil && !n.forked {
-			if n.w.fault(30) {
+			if n.w.fault(100) {
 				clear(n.disk) // the disk is gone
 				n.size = 0
 			}

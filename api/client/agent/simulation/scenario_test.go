@@ -138,7 +138,7 @@ func (w *world) settled() bool {
 		return false
 	}
 	for _, n := range w.nodes {
-		if n.core != nil && !n.rogue && !n.core.Idle() || n.busy() {
+		if n.core != nil && n.believed() && !n.core.Idle() || n.busy() {
 			return false
 		}
 	}
