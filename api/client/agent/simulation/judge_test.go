@@ -138,7 +138,7 @@ func (o *observer) hookOn(n *node, c *agent.Call, d *decided, ref entry.Ref) {
 	if !fits[c.Hook] {
 		w.fail("%s runs %s of %s: it is to %s to %s", n.name, c.Hook, ref, m.Method, m.Checkpoint)
 	}
-	if c.Hook == agent.Drain || c.Hook == agent.Cancel {
+	if c.Hook == agent.Drain || c.Hook == agent.Cancel || n.rogue { // it may say that it has drained what it has not
 		return
 	}
 	if x.final == 0 {

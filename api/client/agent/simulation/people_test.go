@@ -70,3 +70,20 @@ func (p *people) decide(who entry.Principal, o coord.Order) {
 	w.keys.sign(e, string(who))
 	w.deliver(e, 0)
 }
+
+// standIn is what approver p1 does where the coordinator is silent, every half
+// minute: it asks people, and writes what the state says is to be written, as far
+// as an approver may.
+func (p *people) standIn() {
+	w := p.w
+	todo, _ := w.ledger.state.Next(w.now)
+	for _, body := range todo {
+		w.try(body, "p1", entry.HeaderOf(body).Wid, "p1")
+	}
+	for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
+		if v.State == coord.Reported || v.State == coord.Contained {
+			p.decide("p1", coord.Order{Incident: v.ID, Act: entry.ActEscalate, Reason: "the coordinator is silent"})
+		}
+	}
+	w.after(minute/2, "p1 stands in", p.standIn)
+}

@@ -33,6 +33,7 @@ type scenario struct {
 	idempotent         bool  // whether restore and compensate may run again
 	follow             bool  // whether agents read the log themselves
 
+	silent                                                   bool // the coordinator falls silent for ever: p1 does what approvers may
 	rogueAgent, rogueApprover, rogueCoordinator, rogueServer bool
 }
 
@@ -64,6 +65,7 @@ func draw(rng *rand.Rand) scenario {
 			s.skew = 900 * second
 		}
 	}
+	s.silent = one(10)
 	s.rogueAgent, s.rogueApprover, s.rogueCoordinator, s.rogueServer = one(4), one(4), one(4), one(4)
 	return s
 }
@@ -126,6 +128,9 @@ func (w *world) heal() {
 		n.poke(0)
 	}
 	w.clerk.wake(0)
+	if w.plan.silent {
+		w.people.standIn()
+	}
 }
 
 // settled reports whether every incident has ended and nobody has anything left
@@ -168,6 +173,9 @@ func (w *world) begin() {
 	}
 	w.work()
 	w.mischief()
+	if w.plan.silent {
+		w.after(w.between(minute, w.plan.unsafe), "clerk falls silent", func() { w.clerk.gone = true })
+	}
 }
 
 // Principals beside the agents: k coordinates, p1 to p3 approve, p2 has two keys, p3
@@ -257,7 +265,7 @@ type clerk struct {
 	clerk *coord.Clerk
 	at    int64 // when it is to wake; 0: it is not
 	down  bool
-	died  bool // while it wrote
+	gone  bool // for ever
 }
 
 func newClerk(w *world) *clerk {
@@ -268,7 +276,7 @@ func newClerk(w *world) *clerk {
 
 // start makes a clerk that knows nothing but the log.
 func (k *clerk) start() {
-	k.down, k.died = false, false
+	k.down = false
 	k.clerk = &coord.Clerk{Coordinator: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
 		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, "k"); return nil }}
 	k.wake(0)
@@ -289,7 +297,7 @@ func (k *clerk) wake(delay int64) {
 }
 
 func (k *clerk) step() {
-	if k.down {
+	if k.down || k.gone {
 		return
 	}
 	_, wake, err := k.clerk.Step(context.Background())
