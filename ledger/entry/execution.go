@@ -141,3 +141,15 @@ func checkOptionalCount(field string, n *int64) error {
 	}
 	return checkCount(field, *n)
 }
+
+// checkWithin checks an optional number that has its bounds.
+func checkWithin(field string, n *int64, least, most int64) error {
+	return refuseIf(n != nil && (*n < least || *n > most), field, "%d, want %d to %d", valueOf(n), least, most)
+}
+
+func valueOf(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

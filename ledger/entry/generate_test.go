@@ -268,7 +268,7 @@ func drawTask(t *rapid.T, h entry.Header) *entry.Task {
 			"interrupt"),
 		From: state.Draw(t, "from"), To: state.Draw(t, "to"), Reason: genText.Draw(t, "reason"), Epoch: genCount.Draw(t, "epoch"),
 		RetryCount: genCount.Draw(t, "retries"), ResumeCount: genCount.Draw(t, "resumes"), Type: maybeText(t, "type", genWord),
-		MaxRetries: maybe(t, "max", genCount), Agent: entry.Principal(maybeText(t, "agent", genName)), LeaseMS: maybe(t, "lease", genCount)}
+		MaxRetries: maybe(t, "max", rapid.Int64Range(0, entry.MaxRetries)), Agent: entry.Principal(maybeText(t, "agent", genName)), LeaseMS: maybe(t, "lease", rapid.Int64Range(entry.MinLeaseMS, entry.MaxLeaseMS))}
 	if rapid.Bool().Draw(t, "snapshot") {
 		k.Snapshot = &entry.Snapshot{Exec: genRef.Draw(t, "exec"), Agent: entry.Principal(genName.Draw(t, "agent")), Turns: genCount.Draw(t, "turns"),
 			MaxTurns: genCount.Draw(t, "max turns"), CostMicroUSD: genCount.Draw(t, "cost"), Status: genWord.Draw(t, "status"),

@@ -21,6 +21,12 @@ const (
 	// MaxKeyID is the length of a key id: "SHA256:" and 43 characters.
 	MaxKeyID = 50
 
+	// MaxRetries is how often a task may say that it is tried again.
+	MaxRetries = 100
+	// MinLeaseMS and MaxLeaseMS bound the term of a task's lease.
+	MinLeaseMS = 1_000
+	MaxLeaseMS = 24 * 60 * 60 * 1000
+
 	maxMembers = 64   // members of the payload object
 	maxSig     = 72   // an ECDSA P-256 signature in DER; Ed25519 has 64
 	maxKeyDER  = 2048 // a P-256 SubjectPublicKeyInfo has 91; larger ones are refused by name

@@ -85,6 +85,12 @@ type Quotas struct {
 	SignalsPerHour int64 `json:"signals_per_hour"` // base of the quota formula
 }
 
+// Signals returns the signals an hour of an issuer of whose last verdicts so many
+// were confirmed and unfounded (protocol.md, section 8).
+func (q Quotas) Signals(confirmed, unfounded int64) int64 {
+	return q.SignalsPerHour * (1 + confirmed) / (1 + confirmed + 4*unfounded)
+}
+
 // Quorum is how many distinct principals are needed.
 type Quorum struct {
 	Approve   int64 `json:"approve"`

@@ -67,8 +67,8 @@ func (*Task) Kind() Kind { return KindTask }
 func (t *Task) check() error {
 	err := first(
 		checkRef("task", t.Task),
-		checkOneOf("op", t.Op, "create", "reassign", "cancel", "release", "start", "review", "complete", "block",
-			"assign", "fail", "interrupt"),
+		checkOneOf("op", t.Op, TaskCreate, TaskReassign, TaskCancel, TaskRelease, TaskStart, TaskReview, TaskComplete, TaskBlock,
+			TaskAssign, TaskFail, TaskInterrupt),
 		checkOneOf("from", t.From, taskStates()...),
 		checkOneOf("to", t.To, taskStates()...),
 		checkReason(t.Reason),
@@ -76,9 +76,9 @@ func (t *Task) check() error {
 		checkCount("retry_count", t.RetryCount),
 		checkCount("resume_count", t.ResumeCount),
 		optional("type", t.Type, checkWord),
-		checkOptionalCount("max_retries", t.MaxRetries),
+		checkWithin("max_retries", t.MaxRetries, 0, MaxRetries),
 		optional("agent", string(t.Agent), checkName),
-		checkOptionalCount("lease_ms", t.LeaseMS))
+		checkWithin("lease_ms", t.LeaseMS, MinLeaseMS, MaxLeaseMS))
 	if err == nil && t.Snapshot != nil {
 		return t.Snapshot.check()
 	}

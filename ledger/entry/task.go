@@ -1,0 +1,81 @@
+package entry
+
+import "slices"
+
+// The operations on a task (protocol.md, sections 3 and 9).
+const (
+	TaskCreate    = "create"    // by an operator
+	TaskReassign  = "reassign"  // by an operator: what assign does
+	TaskRelease   = "release"   // by an operator, who answers for what holds the task up
+	TaskCancel    = "cancel"    // by an operator
+	TaskAssign    = "assign"    // by the coordinator
+	TaskFail      = "fail"      // by the coordinator
+	TaskInterrupt = "interrupt" // by the coordinator
+	TaskStart     = "start"     // by who holds the task, like all that follow
+	TaskReview    = "review"
+	TaskComplete  = "complete"
+	TaskBlock     = "block"
+)
+
+// MaxResumes is how often a task is resumed from a checkpoint (TSK-1).
+const MaxResumes = 2
+
+// taskMove is what an operation does: which states it leaves, and for which.
+type taskMove struct {
+	from []TaskState
+	to   TaskState
+}
+
+// taskMoves is the table of section 9.
+var taskMoves = map[string]taskMove{
+	TaskAssign:    {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
+	TaskReassign:  {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
+	TaskRelease:   {[]TaskState{TaskFailed, TaskBlocked}, TaskAssigned},
+	TaskStart:     {[]TaskState{TaskAssigned, TaskInReview}, TaskInProgress},
+	TaskReview:    {[]TaskState{TaskInProgress}, TaskInReview},
+	TaskComplete:  {[]TaskState{TaskInProgress, TaskInReview}, TaskCompleted},
+	TaskBlock:     {[]TaskState{TaskAssigned, TaskInProgress, TaskInReview}, TaskBlocked},
+	TaskFail:      {[]TaskState{TaskCreated, TaskAssigned, TaskInProgress, TaskInReview}, TaskFailed},
+	TaskInterrupt: {[]TaskState{TaskAssigned, TaskInProgress, TaskInReview}, TaskInterrupted},
+	TaskCancel:    {[]TaskState{TaskCreated, TaskAssigned, TaskInProgress, TaskInReview, TaskBlocked, TaskFailed, TaskInterrupted}, TaskCancelled},
+}
+
+// Held reports whether somebody holds a task in this state, by a lease.
+func (s TaskState) Held() bool {
+	return s == TaskAssigned || s == TaskInProgress || s == TaskInReview
+}
+
+// Over reports whether the state is terminal.
+func (s TaskState) Over() bool { return s == TaskCompleted || s == TaskCancelled }
+
+// TaskStanding is where a task stands, as far as the next entry about it says so.
+type TaskStanding struct {
+	State       TaskState
+	Epoch       int64 // of the newest claim; 0: there was none
+	RetryCount  int64 // claims after a failure
+	ResumeCount int64 // claims after a failure, from a checkpoint
+}
+
+// Move returns the members of the entry that moves a task on by an operation: op,
+// from, to, epoch and the counts. resume says of a claim after a failure that it
+// goes on from a checkpoint, which counts apart. ok is false if the operation is
+// none of the task's state.
+func (s TaskStanding) Move(op string, resume bool) (t Task, ok bool) {
+	move, known := taskMoves[op]
+	if !known || !slices.Contains(move.from, s.State) {
+		return Task{}, false
+	}
+	t = Task{Op: op, From: s.State, To: move.to, Epoch: s.Epoch, RetryCount: s.RetryCount, ResumeCount: s.ResumeCount}
+	if move.to != TaskAssigned {
+		return t, true
+	}
+	t.Epoch++
+	switch {
+	case s.State != TaskFailed || op == TaskRelease:
+	case resume:
+		t.ResumeCount++
+	default:
+		t.RetryCount++
+	}
+	return t, true
+}

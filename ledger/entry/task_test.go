@@ -1,0 +1,64 @@
+package entry_test
+
+import (
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestTaskMoves holds the table of moves to protocol.md, section 9, as it is
+// written there: who leaves which state for which.
+func TestTaskMoves(t *testing.T) {
+	want := map[entry.TaskState][]entry.TaskState{
+		entry.TaskCreated:     {entry.TaskAssigned, entry.TaskFailed, entry.TaskCancelled},
+		entry.TaskAssigned:    {entry.TaskInProgress, entry.TaskBlocked, entry.TaskFailed, entry.TaskInterrupted, entry.TaskCancelled},
+		entry.TaskInProgress:  {entry.TaskInReview, entry.TaskCompleted, entry.TaskBlocked, entry.TaskFailed, entry.TaskInterrupted, entry.TaskCancelled},
+		entry.TaskInReview:    {entry.TaskCompleted, entry.TaskInProgress, entry.TaskBlocked, entry.TaskFailed, entry.TaskInterrupted, entry.TaskCancelled},
+		entry.TaskBlocked:     {entry.TaskAssigned, entry.TaskCancelled},
+		entry.TaskFailed:      {entry.TaskAssigned, entry.TaskCancelled},
+		entry.TaskInterrupted: {entry.TaskAssigned, entry.TaskCancelled},
+		entry.TaskCompleted:   {},
+		entry.TaskCancelled:   {},
+	}
+	ops := []string{entry.TaskCreate, entry.TaskReassign, entry.TaskRelease, entry.TaskCancel, entry.TaskAssign, entry.TaskFail,
+		entry.TaskInterrupt, entry.TaskStart, entry.TaskReview, entry.TaskComplete, entry.TaskBlock, "", "finish"}
+	for state, next := range want {
+		reached := map[entry.TaskState]bool{}
+		for _, op := range ops {
+			if move, ok := (entry.TaskStanding{State: state}).Move(op, false); ok {
+				reached[move.To] = true
+			}
+		}
+		if len(reached) != len(next) {
+			t.Errorf("%s leads to %v, want %v", state, reached, next)
+		}
+		for _, to := range next {
+			if !reached[to] {
+				t.Errorf("%s does not lead to %s", state, to)
+			}
+		}
+	}
+}
+
+// TestTaskCounts shows what each kind of claim counts.
+func TestTaskCounts(t *testing.T) {
+	for _, c := range []struct {
+		state                   entry.TaskState
+		op                      string
+		resume                  bool
+		epoch, retries, resumes int64
+	}{
+		{entry.TaskCreated, entry.TaskAssign, false, 4, 1, 1},
+		{entry.TaskInterrupted, entry.TaskReassign, true, 4, 1, 1},
+		{entry.TaskBlocked, entry.TaskRelease, false, 4, 1, 1},
+		{entry.TaskFailed, entry.TaskRelease, false, 4, 1, 1},
+		{entry.TaskFailed, entry.TaskAssign, false, 4, 2, 1},
+		{entry.TaskFailed, entry.TaskReassign, true, 4, 1, 2},
+		{entry.TaskInProgress, entry.TaskFail, false, 3, 1, 1},
+	} {
+		got, ok := (entry.TaskStanding{State: c.state, Epoch: 3, RetryCount: 1, ResumeCount: 1}).Move(c.op, c.resume)
+		if !ok || got.Epoch != c.epoch || got.RetryCount != c.retries || got.ResumeCount != c.resumes {
+			t.Errorf("%s of %s: %+v, want %+v", c.op, c.state, got, c)
+		}
+	}
+}
