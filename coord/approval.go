@@ -259,6 +259,7 @@ func (s *State) admitOverride(d *decisionOf) error {
 // enough approvers want it.
 func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 	f := d.inc.force
+	d.inc.proposal = nil // it was made before somebody said stop, under an older epoch
 	key, _ := s.chain.KeyInfo(d.entry.KeyID)
 	if !slices.Contains(key.Roles, entry.RoleOperator) {
 		d.inc.overrides = append(d.inc.overrides, approval{decided{index, d.entry.KeyID, d.Exp * 1000}, issuer, false})
@@ -267,7 +268,6 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 		}
 	}
 	f.override = index
-	d.inc.proposal = nil // it was made before somebody said stop
 	for i := range f.members {
 		if m := &f.members[i]; m.result == "" {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)
