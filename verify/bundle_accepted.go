@@ -28,6 +28,10 @@ type Accepted struct {
 	Links []Logged `json:"links"`
 	// Epochs are the highest by incident, ascending.
 	Epochs []Epoch `json:"epochs"`
+
+	// opened is what the fields above were when they were opened last; it counts
+	// as long as they are the same. It never changes.
+	opened *known
 }
 
 // Epoch is the highest epoch of an incident, from any act.
@@ -64,9 +68,11 @@ func DecodeAccepted(data []byte) (Accepted, error) {
 	if err := json.Unmarshal(data, &a, json.RejectUnknownMembers(true)); err != nil {
 		return refuse("%v", err)
 	}
-	if _, err := a.open(); err != nil {
+	opened, err := a.open()
+	if err != nil {
 		return Accepted{}, err
 	}
+	a.opened = opened
 	again, err := encode(acceptedName, &a)
 	if err != nil || !bytes.Equal(again, data) {
 		return refuse("not in the one form it is written in, from byte %d", commonPrefix(again, data))
@@ -134,24 +140,51 @@ func (a Accepted) Confirm(p ConsistencyProof) (Accepted, error) {
 		return a, malformed("consistency proof", "neither head is the accepted one, of size %d", known.head.Size)
 	}
 	a.Head, a.Confirmed = newer.note, true
+	a.opened = known.next(newer, known.links, a.Links)
 	return a, nil
 }
 
 // known is an accepted state with its parts opened.
 type known struct {
 	*opener
-	head  head // zero at first
-	links []proven
+	head   head // zero at first
+	links  []proven
+	source []Logged // what the links were opened from
+}
+
+// next returns what is known once a head and links are accepted.
+func (k *known) next(newest head, links []proven, source []Logged) *known {
+	return &known{k.fresh(newest), newest, links, slices.Clone(source)}
+}
+
+// same reports whether two are one in memory.
+func (l Logged) same(other Logged) bool {
+	return l.Index == other.Index && len(l.Leaf) == len(other.Leaf) && len(l.Leaf) > 0 && &l.Leaf[0] == &other.Leaf[0]
+}
+
+// decode reads an entry, unless it is a link that was read before.
+func (k *known) decode(logged Logged) (proven, error) {
+	hash := merkle.HashLeaf(logged.Leaf)
+	i, ok := slices.BinarySearchFunc(k.links, logged.Index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
+	if ok && k.links[i].hash == hash {
+		return k.links[i], nil
+	}
+	e, at, err := entry.DecodeLeaf(logged.Leaf)
+	return proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: hash}, err
+}
+
+// remembered returns what is known if it is of the state's fields as they are.
+func (a *Accepted) remembered() *known {
+	k := a.opened
+	if k == nil || k.head.note != a.Head || !k.root.same(&a.Root) || !slices.EqualFunc(k.source, a.Links, Logged.same) {
+		return nil
+	}
+	return &known{k.fresh(k.head), k.head, k.links, k.source}
 }
 
 // open checks the form of the state. That its links are of the log was checked
 // when they were accepted.
 func (a *Accepted) open() (*known, error) {
-	o, err := newOpener(a.Root)
-	if err != nil {
-		return nil, err
-	}
-	k := &known{opener: o}
 	switch {
 	case len(a.Links) > MaxLinks:
 		return nil, malformed(acceptedName, "%d links, the limit is %d", len(a.Links), MaxLinks)
@@ -167,6 +200,14 @@ func (a *Accepted) open() (*known, error) {
 			return nil, malformed(acceptedName, "epochs[%d]: incident %d does not ascend", i, a.Epochs[i].Incident)
 		}
 	}
+	if k := a.remembered(); k != nil {
+		return k, nil
+	}
+	o, err := newOpener(a.Root)
+	if err != nil {
+		return nil, err
+	}
+	k := &known{opener: o, source: slices.Clone(a.Links)}
 	if a.Head != "" {
 		if k.head, err = o.open(a.Head); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,19 +28,25 @@ func TestAcceptedRefuses(t *testing.T) {
 		"epochs out of order":       func(a *verify.Accepted) { a.Epochs = []verify.Epoch{{Incident: 2}, {Incident: 2}} },
 		"a head at first confirmed": func(a *verify.Accepted) { *a = verify.Accepted{Root: w.root, Confirmed: true} },
 	} {
-		a := w.state()
-		change(&a)
-		if _, err := a.Encode(); err == nil {
-			t.Errorf("%s: encoded", name)
+		checked, err := b.Check(w.state(), w.now)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := b.Check(a, w.now); err == nil {
-			t.Errorf("%s: checked against", name)
-		}
-		if a.Size() != 0 {
-			t.Errorf("%s: size %d", name, a.Size())
-		}
-		if _, err := a.Confirm(w.consistency(3, 4)); err == nil {
-			t.Errorf("%s: confirmed", name)
+		checked.Next.Links = slices.Clone(checked.Next.Links)
+		for _, a := range []verify.Accepted{w.state(), checked.Next} {
+			change(&a)
+			if _, err := a.Encode(); err == nil {
+				t.Errorf("%s: encoded", name)
+			}
+			if _, err := b.Check(a, w.now); err == nil {
+				t.Errorf("%s: checked against", name)
+			}
+			if a.Size() != 0 {
+				t.Errorf("%s: size %d", name, a.Size())
+			}
+			if _, err := a.Confirm(w.consistency(3, 4)); err == nil {
+				t.Errorf("%s: confirmed", name)
+			}
 		}
 	}
 	state := w.state()

@@ -71,6 +71,7 @@ type checking struct {
 	used    map[uint64]bool
 
 	chain    *Chain // as of the newest link
+	links    []proven
 	then     *Chain // as of the decision
 	policies []policyAt
 
@@ -201,14 +202,14 @@ func (c *checking) included() error {
 	c.entries = make([]proven, len(c.Entries))
 	c.used = make(map[uint64]bool, len(c.Entries))
 	for i, logged := range c.Entries {
-		e, at, err := entry.DecodeLeaf(logged.Leaf)
+		p, err := c.before.decode(logged)
 		if err != nil {
 			return refuse(logged.Index, err)
 		}
-		if i > 0 && at < c.entries[i-1].RegisteredAt {
+		if at := p.RegisteredAt; i > 0 && at < c.entries[i-1].RegisteredAt {
 			return refuse(logged.Index, fmt.Errorf("registered_at %d, earlier than %d of the entry before", at, c.entries[i-1].RegisteredAt))
 		}
-		p := proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: merkle.HashLeaf(logged.Leaf), head: c.newest}
+		p.head = c.newest
 		places[i], c.entries[i] = merkle.Place{Index: p.Index, Leaf: p.hash}, p
 	}
 	if err := merkle.CheckInclusions(places, c.newest.Head, c.Inclusion); err != nil {
@@ -288,6 +289,7 @@ func (c *checking) right(p *proven) error {
 	if err := c.chain.Admit(p.Entry.Entry, p.Index); err != nil {
 		return refuse("TRU-2", err)
 	}
+	c.links = append(c.links, *p)
 	c.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
 	if policy, ok := p.Body.(*entry.Policy); ok {
 		c.policies = append(c.policies, policyAt{p.Index, policy})
@@ -311,13 +313,16 @@ func (c *checking) audience() error {
 func (c *checking) accept() error {
 	next := c.next
 	next.Head, next.Confirmed = c.newest.note, next.Confirmed || c.quorum
-	next.Links = make([]Logged, 0, len(c.chain.links))
-	for _, link := range c.chain.links {
-		next.Links = append(next.Links, Logged{link.Index, link.Leaf})
+	if len(c.links) > MaxLinks {
+		return malformed(acceptedName, "%d links, the limit is %d", len(c.links), MaxLinks)
 	}
-	if len(next.Links) > MaxLinks {
-		return malformed(acceptedName, "%d links, the limit is %d", len(next.Links), MaxLinks)
+	if len(c.links) > len(next.Links) {
+		next.Links = make([]Logged, 0, len(c.links))
+		for _, link := range c.chain.links {
+			next.Links = append(next.Links, Logged{link.Index, link.Leaf})
+		}
 	}
+	next.opened = c.before.next(c.newest, c.links, next.Links)
 	for i := range c.entries {
 		d, ok := c.entries[i].Body.(*entry.Decision)
 		if !ok {

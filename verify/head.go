@@ -76,6 +76,11 @@ func newOpener(root Root) (*opener, error) {
 	return o, nil
 }
 
+// fresh returns an opener of the same root that knows one head.
+func (o *opener) fresh(h head) *opener {
+	return &opener{o.root, o.verifiers, o.alg, map[string]head{h.note: h}}
+}
+
 func (o *opener) open(signed string) (head, error) {
 	if known, ok := o.opened[signed]; ok {
 		return known, nil

@@ -109,6 +109,12 @@ func (r Root) check() error {
 	return nil
 }
 
+// same reports whether two roots check alike.
+func (r *Root) same(other *Root) bool {
+	return r.Origin == other.Origin && slices.Equal(r.LedgerKeys, other.LedgerKeys) && r.Genesis == other.Genesis &&
+		r.Witnesses == other.Witnesses && (r.Cosigner == nil) == (other.Cosigner == nil)
+}
+
 // vkey is a verifier key, taken apart.
 type vkey struct {
 	name string
