@@ -88,6 +88,9 @@ type PlanView struct {
 	Scope   entry.HeadRef
 	Blast   entry.Blast
 	Limits  entry.Limits // that hold for the incident
+	// Basis are the indexes of the signals that a decision would rest on, with
+	// those that it leaves out; empty in a plan in force.
+	Basis []uint64
 	// CostMicroUSD is what the members cost when they were done, as far as that
 	// is logged: what doing them again would cost.
 	CostMicroUSD int64
@@ -186,6 +189,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	}
 	if f := inc.force; f != nil {
 		_, tally := f.verdict()
+		delete(tally, "") // members without an outcome are no result
 		v.Decision = &DecisionView{
 			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.override != 0,
 			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: len(f.review), Decisions: f.decisions,
@@ -217,6 +221,9 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	}
 	a := s.assess(number, s.size, unfounded, now)
 	v := s.viewPlan(a.plan, a.law.limits, a.blast)
+	for _, n := range a.signals {
+		v.Basis = append(v.Basis, s.signals[n].index)
+	}
 	v.Refusal, _ = errors.AsType[*entry.Refusal](s.automatic(number, a, now))
 	if other, overlap := s.overlap(number, a.plan); overlap {
 		v.Refusal = conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)

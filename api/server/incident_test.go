@@ -27,7 +27,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 	path := fmt.Sprintf("/v1/incidents/%d", id)
 	c.until(id, coord.Authorized)
 	authorized := value[api.Incident](c.node, path)
-	if d := authorized.Decision; authorized.State != "AUTHORIZED" || d == nil || d.Members != 4 || d.Tally[entry.NotExecuted] != 3 {
+	if d := authorized.Decision; authorized.State != "AUTHORIZED" || d == nil || d.Members != 4 || len(d.Tally) != 1 || d.Tally[entry.NotExecuted] != 3 {
 		t.Fatalf("%+v", authorized)
 	}
 	plan := value[api.Plan](c.node, path+"/plan")
@@ -77,9 +77,15 @@ func TestPlanPages(t *testing.T) {
 			t.Errorf("%s: %d members", query, len(paged.Members))
 		}
 	}
-	left := value[api.Plan](c.node, fmt.Sprintf("%s?limit=1&preview=true&unfounded=%d,99", path, id))
+	left := value[api.Plan](c.node, fmt.Sprintf("%s?limit=1&preview=true&unfounded=%d", path, id))
 	if len(left.Members) != 0 || left.Next != "" {
 		t.Errorf("%+v", left)
+	}
+	for _, stranger := range []uint64{id - 1, id + 1, 99} {
+		p := c.problem(c.get(fmt.Sprintf("%s?preview=true&unfounded=%d,%d", path, id, stranger)), entry.Malformed, http.StatusBadRequest)
+		if p.Field != "unfounded" {
+			t.Errorf("%+v", p)
+		}
 	}
 	var all sync.WaitGroup
 	for i := range 16 {

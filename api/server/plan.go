@@ -95,26 +95,31 @@ func (s *Server) getPlan(ctx context.Context, r *request) (*api.Plan, error) {
 		if last.query == want.query && last.size == want.size && last.second == want.second {
 			return
 		}
-		if want.plan = q.compute(state, now); want.plan != nil {
+		if want.plan, err = q.compute(state, now); err == nil {
 			last = &want
-		} else {
-			last = &computed{}
 		}
 	})
-	if last.plan == nil {
-		return nil, noIncident(id)
+	if err != nil {
+		return nil, err
 	}
 	return q.page(last.plan), nil
 }
 
-// compute returns the plan that is asked for; nil if there is no such incident.
-func (q *planQuery) compute(state *coord.State, now int64) *api.Plan {
+// compute returns the plan that is asked for.
+func (q *planQuery) compute(state *coord.State, now int64) (*api.Plan, error) {
 	if v, ok := state.PlanInForce(q.id, now); ok && !q.preview {
 		incident, _ := state.Incident(q.id, now)
-		return NewPlan(q.id, incident.Decision.Ref.Index, v)
+		return NewPlan(q.id, incident.Decision.Ref.Index, v), nil
 	}
-	if v, ok := state.Preview(q.id, q.without, now); ok {
-		return NewPlan(q.id, 0, v)
+	v, ok := state.Preview(q.id, q.without, now)
+	if !ok {
+		return nil, noIncident(q.id)
 	}
-	return nil
+	for _, index := range q.without {
+		if !slices.Contains(v.Basis, index) { // the preview would not be what was meant
+			return nil, entry.Refuse(entry.Malformed, "unfounded", "entry %d is no signal that a decision about incident %d rests on", index, q.id).
+				WithRemedy(fmt.Sprintf("GET %s/%d names the signals of the incident", incidentsPath, q.id))
+		}
+	}
+	return NewPlan(q.id, 0, v), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/emicklei/dot"
@@ -52,6 +53,11 @@ func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
 		without = append(without, uint64(index))
 	}
 	view, _ := f.State.Preview(id, without, f.now) // the incident is there
+	for _, index := range without {
+		if !slices.Contains(view.Basis, index) { // the preview would not be what was meant
+			return usage("--unfounded %d: no signal that a decision about incident %d rests on (arl incident show %d)", index, id, id)
+		}
+	}
 	plan := server.NewPlan(id, 0, view)
 	switch {
 	case o.dot:
@@ -73,13 +79,9 @@ func (a *app) forPeople(w io.Writer) *app {
 func (a *app) printPlan(v *coord.IncidentView, p *api.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %d members, scope %s\n", p.Incident, v.State, v.Wid, len(p.Members), p.Scope.Root)
-	if p.Asks != nil {
-		fmt.Fprintf(&b, "people must decide: %s\n", p.Asks.Detail)
-	} else {
-		fmt.Fprintf(&b, "the coordinator may authorize it alone\n")
+	for _, line := range planSummary(p) {
+		b.WriteString(line + "\n")
 	}
-	fmt.Fprintf(&b, "cannot be undone: %d residual (irrevocable %d, undeclared %d)\n", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared)
-	fmt.Fprintf(&b, "cost to redo: %s USD\n", dollars(p.CostMicroUSD))
 	if len(p.Review) > 0 {
 		fmt.Fprintf(&b, "to review (soft dependents, not undone): %s\n", joinRefs(p.Review))
 	}
@@ -103,15 +105,34 @@ func (a *app) printPlan(v *coord.IncidentView, p *api.Plan) error {
 	return a.printCounters(p)
 }
 
+// planSummary says of a plan as a whole who decides, what cannot be undone, and
+// what it cost.
+func planSummary(p *api.Plan) []string {
+	who := "the coordinator may authorize it alone"
+	if p.Asks != nil {
+		who = "people must decide: " + p.Asks.Detail
+	}
+	return []string{
+		who,
+		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared),
+		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)),
+	}
+}
+
+// capped are the cells of a counter, each with its cap.
+func capped(c *api.Counter) []string {
+	of := func(is, limit int64) string { return fmt.Sprintf("%d of %d", is, limit) }
+	return []string{strings.TrimSpace(c.Whose + " " + string(c.Principal)), of(c.Members, c.Limit.Members), of(c.Agents, c.Limit.Agents),
+		of(c.Domains, c.Limit.Domains), of(c.FencedMS, c.Limit.FencedMS)}
+}
+
 func (a *app) printCounters(p *api.Plan) error {
 	if err := a.printText("\n"); err != nil {
 		return err
 	}
 	t := a.newList("COUNTS AGAINST", "MEMBERS", "AGENTS", "DOMAINS", "FENCED MS")
-	for _, c := range p.Counters {
-		of := func(is, limit int64) string { return fmt.Sprintf("%d of %d", is, limit) }
-		whose := strings.TrimSpace(c.Whose + " " + string(c.Principal))
-		if err := t.add(c, whose, of(c.Members, c.Limit.Members), of(c.Agents, c.Limit.Agents), of(c.Domains, c.Limit.Domains), of(c.FencedMS, c.Limit.FencedMS)); err != nil {
+	for i := range p.Counters {
+		if err := t.add(p.Counters[i], capped(&p.Counters[i])...); err != nil {
 			return err
 		}
 	}
@@ -146,18 +167,35 @@ func joinRefs(refs []entry.Ref) string {
 	return strings.Join(parts, ", ")
 }
 
-// planGraph draws a plan: its members by agent, the dependencies between them,
-// and dashed what is to be reviewed.
+// planLabel is what stands below the graph of a plan: what its nodes do not
+// show.
+func planLabel(p *api.Plan) string {
+	lines := append([]string{fmt.Sprintf("incident %d: %d members", p.Incident, len(p.Members))}, planSummary(p)...)
+	for i := range p.Counters {
+		c := capped(&p.Counters[i])
+		lines = append(lines, fmt.Sprintf("%s: members %s, agents %s, domains %s, fenced ms %s", c[0], c[1], c[2], c[3], c[4]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// planGraph draws a plan: its members by agent with what each cost, the
+// dependencies between them, and dashed what is to be reviewed.
 func planGraph(f *folded, p *api.Plan) string {
 	g := dot.NewGraph(dot.Directed)
 	g.Attr("rankdir", "LR")
-	g.Attr("label", fmt.Sprintf("incident %d", p.Incident))
+	g.Attr("label", planLabel(p))
 	nodes := map[entry.Ref]dot.Node{}
 	for i := range p.Members {
 		m := &p.Members[i]
 		label := string(m.Exec) + "\n" + string(m.Method)
 		if m.Checkpoint != "" {
 			label += " to " + string(m.Checkpoint)
+		}
+		if m.Drain {
+			label += " after a drain"
+		}
+		if m.CostMicroUSD != 0 {
+			label += "\n" + dollars(m.CostMicroUSD) + " USD"
 		}
 		n := g.Subgraph(string(m.Agent), dot.ClusterOption{}).Node(string(m.Exec)).Label(label).Box()
 		switch {
