@@ -114,7 +114,7 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 // section 8): whoever cries wolf is heard less, but about its own executions
 // never less than once.
 func (u *usage) signalLimit(base int64, standing entry.Standing) int64 {
-	limit := base * (1 + u.confirmed) / (1 + u.confirmed + 4*u.unfounded)
+	limit := entry.Quotas{SignalsPerHour: base}.Signals(u.confirmed, u.unfounded)
 	if standing == entry.StandingExecutor {
 		return max(1, limit)
 	}

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
@@ -13,28 +16,111 @@ import (
 // (protocol.md, section 8).
 const judgedMax = 256
 
+// History returns the history of a principal, over all pages. Every line of it
+// is held to the proven entries that it names, the counts are those that the
+// entries give, and the limit of signals follows from these and the policy; an
+// answer that says otherwise is [ErrMalformed]. That no entry was left out, what
+// an open incident without a verdict has to do with a signal, and the method of a
+// membership are not proven: fold the log for that.
+func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.History, error) {
+	for attempt := 1; ; attempt++ {
+		h, err := c.pastOf(ctx, principal)
+		if err == nil {
+			err = h.check()
+		}
+		if err == nil {
+			err = c.limitSignals(ctx, h.History)
+		}
+		if err == nil {
+			return h.History, nil
+		}
+		if h == nil || !h.grew || attempt >= c.cfg.Attempts { // else its pages are of several states
+			return nil, fmt.Errorf("client: history of %s: %w", principal, err)
+		}
+	}
+}
+
+// pastOf reads the pages of a history and proves their entries.
+func (c *Client) pastOf(ctx context.Context, principal entry.Principal) (*history, error) {
+	start := pathOf("v1", "agents", principal, "history")
+	h := &history{History: &api.History{}, entries: map[uint64]*verify.Entry{}}
+	for path := start; path != ""; {
+		page, err := get[api.History](ctx, c, path, maxAnswer)
+		if err == nil {
+			err = further(path, page.Next, start+"?")
+		}
+		if err == nil && page.Principal != principal {
+			err = malformed("the history of %.140q", page.Principal)
+		}
+		if err == nil {
+			err = c.proveHistory(ctx, page, h.entries)
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.grew = h.grew || path != start && page.Head != h.Head
+		page.Signals, page.Memberships = append(h.Signals, page.Signals...), append(h.Memberships, page.Memberships...)
+		page.Outcomes, page.Entries = append(h.Outcomes, page.Outcomes...), append(h.Entries, page.Entries...)
+		h.History, path = page, page.Next
+	}
+	return h, nil
+}
+
+// proveHistory proves the entries of a page.
+func (c *Client) proveHistory(ctx context.Context, page *api.History, entries map[uint64]*verify.Entry) error {
+	receipts := make([]verify.Receipt, len(page.Entries))
+	for i := range page.Entries {
+		var err error
+		if receipts[i], err = page.Entries[i].Receipt(page.Head); err != nil {
+			return malformed("entry %d: %v", page.Entries[i].Index, err)
+		}
+	}
+	if len(receipts) == 0 {
+		_, err := c.accept(ctx, page.Head, nil)
+		return err
+	}
+	found, err := c.entries(ctx, receipts)
+	for i := range found {
+		entries[found[i].Index] = &found[i].Entry
+	}
+	return err
+}
+
+// limitSignals works the limit of signals out: it is no server's to say.
+func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
+	c.chain.mu.Lock()
+	defer c.chain.mu.Unlock()
+	err := c.follow(ctx)
+	if policy, _ := c.chain.Policy(); err == nil && policy != nil {
+		h.SignalLimit = policy.Quotas.Signals(h.Confirmed, h.Unfounded)
+	}
+	return err
+}
+
 // history is what a server says of a principal, and the entries that it is held
 // to.
 type history struct {
 	*api.History
 	entries map[uint64]*verify.Entry
+	grew    bool // the log, while the pages were read
 }
 
-// check holds every line to its entry, and the counts to the entries.
+// check holds every line to its entries, and the counts to all of them.
 func (h *history) check() error {
 	own := map[uint64]bool{}
 	for i := range h.Signals {
 		s := &h.Signals[i]
-		body, ok := bodyOf[*entry.Signal](h, s.Index)
-		if !ok || body.Iss != h.Principal || body.Subject != s.Subject || body.Standing != s.Standing {
-			return malformed("entry %d is not that signal", s.Index)
+		if own[s.Index] || !h.isSignal(s) {
+			return malformed("entry %d is not that signal, or it is there twice", s.Index)
 		}
 		own[s.Index] = true
 	}
 	last, verdicts := h.verdicts(own)
 	for i := range h.Signals {
-		if s := &h.Signals[i]; last[s.Index] != (found{s.Disposed, s.Disposition}) {
-			return malformed("entry %d does not say that signal %d is %.20q", s.Disposed, s.Index, s.Disposition)
+		s := &h.Signals[i]
+		said := last[s.Index]
+		if said.index != s.Disposed || said.word != s.Disposition || said.index != 0 && s.Incident > said.incident {
+			return malformed("entry %d does not say that signal %d is %.20q in incident %d", s.Disposed, s.Index, s.Disposition, s.Incident)
 		}
 	}
 	verdicts = verdicts[max(0, len(verdicts)-judgedMax):]
@@ -46,13 +132,25 @@ func (h *history) check() error {
 		return malformed("%d judged, %d confirmed, %d unfounded, the entries give %d, %d, %d",
 			h.Judged, h.Confirmed, h.Unfounded, len(verdicts), count["confirmed"], count["unfounded"])
 	}
+	if err := h.memberships(); err != nil {
+		return err
+	}
 	return h.outcomes()
+}
+
+// isSignal reports whether a line is what its entry says. The incident of a
+// signal is opened by it, or by an older one.
+func (h *history) isSignal(s *api.IncidentSignal) bool {
+	body, ok := bodyOf[*entry.Signal](h, s.Index)
+	return ok && body.Iss == h.Principal && s.Issuer == h.Principal && body.Subject == s.Subject && body.Standing == s.Standing &&
+		s.Evidence == (len(body.Evidence) > 0) && s.At == h.entries[s.Index].RegisteredAt && s.Incident <= s.Index
 }
 
 // found is what the entry at an index says of a signal.
 type found struct {
-	index uint64
-	word  string
+	index    uint64
+	word     string
+	incident uint64
 }
 
 // verdicts returns what was found of some signals, in the order of the log, and
@@ -62,14 +160,15 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 	last = map[uint64]found{}
 	for _, index := range slices.Sorted(maps.Keys(h.entries)) {
 		var list []entry.Disposition
+		var incident uint64
 		if record, ok := bodyOf[*entry.Record](h, index); ok {
-			list = record.Signals
-		} else if deny, ok := bodyOf[*entry.Decision](h, index); ok {
-			list = deny.Signals
+			list, incident = record.Signals, record.Incident
+		} else if deny, ok := bodyOf[*entry.Decision](h, index); ok && deny.Act == entry.ActDeny {
+			list, incident = deny.Signals, deny.Incident
 		}
 		for _, one := range list {
 			if own[one.Index] {
-				last[one.Index] = found{index, one.Disposition}
+				last[one.Index] = found{index, one.Disposition, incident}
 				verdicts = append(verdicts, one.Disposition)
 			}
 		}
@@ -77,15 +176,69 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 	return last, verdicts
 }
 
+// memberships holds what became of members to the entries that say so.
+func (h *history) memberships() error {
+	type place struct {
+		incident uint64
+		exec     entry.Ref
+	}
+	seen := map[place]bool{}
+	for i := range h.Memberships {
+		m := &h.Memberships[i]
+		at := place{m.Incident, m.Exec}
+		d, ok := bodyOf[*entry.Decision](h, m.Decision)
+		if !ok || seen[at] || d.Incident != m.Incident || d.Act != entry.ActAuthorize && d.Act != entry.ActAmend ||
+			!strings.HasPrefix(string(m.Exec), string(h.Principal)+"#") {
+			return malformed("entry %d makes %s no member of a plan of incident %d, or it is there twice", m.Decision, m.Exec, m.Incident)
+		}
+		if seen[at] = true; !h.cameTo(m) {
+			return malformed("entry %d does not say that %s is %.20q", m.ResultAt, m.Exec, m.Result)
+		}
+	}
+	return nil
+}
+
+// cameTo reports whether a member's result is what its entry says: an outcome,
+// an override, or the decision itself where there is nothing to undo.
+func (h *history) cameTo(m *api.Membership) bool {
+	if m.Result == "" || m.ResultAt == 0 {
+		return m.Result == "" && m.ResultAt == 0 && !m.Own
+	}
+	if o, ok := bodyOf[*entry.Outcome](h, m.ResultAt); ok {
+		return o.Incident == m.Incident && o.Exec == m.Exec && o.Result == m.Result && m.Own == (o.Iss == h.Principal)
+	}
+	d, ok := bodyOf[*entry.Decision](h, m.ResultAt)
+	if !ok || d.Incident != m.Incident || m.Own {
+		return false
+	}
+	switch d.Act {
+	case entry.ActAuthorize, entry.ActAmend:
+		return m.Result == entry.NotExecuted && m.Method == entry.MethodNone
+	case entry.ActOverride:
+		return m.Result == entry.Withheld
+	}
+	return false
+}
+
+// outcomes holds outcomes to their entries. What comes after the record is a
+// correction.
 func (h *history) outcomes() error {
-	corrections := int64(0)
+	recorded := map[uint64]uint64{}
+	for index := range h.entries {
+		if record, ok := bodyOf[*entry.Record](h, index); ok {
+			recorded[record.Incident] = index
+		}
+	}
+	corrections, seen := int64(0), map[uint64]bool{}
 	for i := range h.Outcomes {
 		o := &h.Outcomes[i]
 		body, ok := bodyOf[*entry.Outcome](h, o.Index)
-		if !ok || body.Iss != h.Principal || body.Exec != o.Exec || body.Result != o.Result || body.Incident != o.Incident {
-			return malformed("entry %d is not that outcome", o.Index)
+		at, closed := recorded[o.Incident]
+		if !ok || seen[o.Index] || body.Iss != h.Principal || body.Exec != o.Exec || body.Result != o.Result || body.Incident != o.Incident ||
+			o.Correction != (closed && at < o.Index) {
+			return malformed("entry %d is not that outcome, or it is there twice", o.Index)
 		}
-		if o.Correction {
+		if seen[o.Index] = true; o.Correction {
 			corrections++
 		}
 	}

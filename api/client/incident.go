@@ -11,7 +11,6 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
 )
 
 // IncidentQuery says which incidents are asked for. The zero value is all of
@@ -66,12 +65,32 @@ func (c *Client) Incidents(ctx context.Context, q IncidentQuery) iter.Seq2[*api.
 	}
 }
 
-// further checks where a list goes on.
+// further checks where a list goes on: each page begins below the one before, so
+// that every list ends.
 func further(path, next, prefix string) error {
-	if next != "" && !strings.HasPrefix(next, prefix) || next == path {
-		return malformed("the list goes on at %.200q", next)
+	if next == "" {
+		return nil
 	}
-	return nil
+	if strings.HasPrefix(next, prefix) {
+		if below := beginning(next); below != 0 && (beginning(path) == 0 || below < beginning(path)) {
+			return nil
+		}
+	}
+	return malformed("the list goes on at %.200q", next)
+}
+
+// beginning returns the index that a page of a list begins below; 0: none.
+func beginning(path string) uint64 {
+	_, query, _ := strings.Cut(path, "?")
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		return 0
+	}
+	before, err := strconv.ParseUint(v.Get("before"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return before
 }
 
 // Incident returns what the server says of an incident. Nothing proves it.
@@ -158,55 +177,4 @@ func (c *Client) Workflow(ctx context.Context, wid entry.WorkflowID) iter.Seq2[*
 			path = page.Next
 		}
 	}
-}
-
-// History returns the history of a principal, over all pages. Every signal,
-// outcome and disposition in it is proven by an entry, and the counts are those
-// that they give; an answer that says otherwise is [ErrMalformed]. That none was
-// left out, and that executions were members of a plan, is not proven: fold the
-// log for that.
-func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.History, error) {
-	start := pathOf("v1", "agents", principal, "history")
-	whole := &api.History{}
-	entries := map[uint64]*verify.Entry{}
-	for path := start; path != ""; {
-		page, err := get[api.History](ctx, c, path, maxAnswer)
-		if err == nil {
-			err = further(path, page.Next, start+"?")
-		}
-		if err == nil {
-			err = c.proveHistory(ctx, page, entries)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("client: history of %s: %w", principal, err)
-		}
-		page.Signals, page.Memberships = append(whole.Signals, page.Signals...), append(whole.Memberships, page.Memberships...)
-		page.Outcomes, page.Entries = append(whole.Outcomes, page.Outcomes...), append(whole.Entries, page.Entries...)
-		whole, path = page, page.Next
-	}
-	if whole.Principal != principal {
-		return nil, malformed("the history of %.140q in the place of %s", whole.Principal, principal)
-	}
-	h := history{whole, entries}
-	return whole, h.check()
-}
-
-// proveHistory proves the entries of a page.
-func (c *Client) proveHistory(ctx context.Context, page *api.History, entries map[uint64]*verify.Entry) error {
-	receipts := make([]verify.Receipt, len(page.Entries))
-	for i := range page.Entries {
-		var err error
-		if receipts[i], err = page.Entries[i].Receipt(page.Head); err != nil {
-			return malformed("entry %d: %v", page.Entries[i].Index, err)
-		}
-	}
-	if len(receipts) == 0 {
-		_, err := c.accept(ctx, page.Head, nil)
-		return err
-	}
-	found, err := c.entries(ctx, receipts)
-	for i := range found {
-		entries[found[i].Index] = &found[i].Entry
-	}
-	return err
 }

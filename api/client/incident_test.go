@@ -14,6 +14,8 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
 )
 
 // incident registers an execution, a signal about it by agent-1, and the
@@ -26,21 +28,43 @@ func (n *node) incident(act entry.Act, verdict string) uint64 {
 		Effects: entry.EffectsNone, ReplaySafety: entry.ReplayUnknown, ObservedAt: time.Now().UnixMilli()}
 	n.add(sign(n.t, n.agent, x), sign(n.t, n.agent, s))
 	id := n.log.Head().Size - 1
-	state := coord.NewState(origin)
-	for e, err := range n.log.Entries(n.t.Context(), 0, id+1) {
-		must(n.t, err)
-		state.Apply(e.Entry, e.Index, e.At)
-	}
 	o := coord.Order{Incident: id, Act: act, Reason: "test"}
 	if verdict != "" {
 		o.Signals = []entry.Disposition{{Index: id, Disposition: verdict}}
 	}
-	d, err := state.Draft(o, n.log.Now())
+	n.decide(o)
+	return id
+}
+
+// state is what follows from the log.
+func (n *node) state() *coord.State {
+	n.t.Helper()
+	state := coord.NewState(origin)
+	for e, err := range n.log.Entries(n.t.Context(), 0, n.log.Head().Size) {
+		must(n.t, err)
+		state.Apply(e.Entry, e.Index, e.At)
+	}
+	return state
+}
+
+// decide registers a decision of the judge.
+func (n *node) decide(o coord.Order) entry.LogRef {
+	n.t.Helper()
+	d, err := n.state().Draft(o, n.log.Now())
 	must(n.t, err)
 	h := header("judge", d.Wid)
 	d.JTI, d.Iss, d.Iat = h.JTI, h.Iss, h.Iat
-	n.add(sign(n.t, n.authority, d))
-	return id
+	return n.put(n.authority, d)
+}
+
+// put registers an entry and returns where it stands.
+func (n *node) put(signer *keys.Signer, body entry.Body) entry.LogRef {
+	n.t.Helper()
+	e := sign(n.t, signer, body)
+	n.add(e)
+	logged, err := n.log.Entry(n.log.Head().Size - 1)
+	must(n.t, err)
+	return entry.LogRef{Index: logged.Index, LeafHash: e.LeafHash(logged.At)}
 }
 
 // judged is a node whose authority's key has no other roles; so its judge gets a
@@ -84,8 +108,8 @@ func TestIncidents(t *testing.T) {
 		t.Fatalf("a member that is not of the scope: %v", err)
 	}
 	paged := pathOfPlan(ids[0])
-	for next, want := range map[string]error{paged + "?limit=1": nil, paged: client.ErrMalformed, "/v1/entries?limit=1": client.ErrMalformed,
-		pathOfPlan(ids[2]) + "?limit=1": client.ErrMalformed} {
+	for next, want := range map[string]error{paged + "?before=99&limit=1": nil, paged: client.ErrMalformed, paged + "?limit=1": client.ErrMalformed,
+		"/v1/entries?before=99&limit=1": client.ErrMalformed, pathOfPlan(ids[2]) + "?before=99": client.ErrMalformed} {
 		n.pass(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != paged || r.URL.RawQuery != "" {
 				n.handler.ServeHTTP(w, r)
@@ -114,32 +138,178 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
+// A list that goes on for ever is not followed: every page begins below the one
+// before.
+func TestListsEnd(t *testing.T) {
+	n := judged(t)
+	n.incident(entry.ActEscalate, "")
+	for prefix, read := range map[string]func(*client.Client) error{
+		"/v1/incidents": func(c *client.Client) (err error) {
+			for _, err = range c.Incidents(t.Context(), client.IncidentQuery{}) {
+			}
+			return err
+		},
+		"/v1/workflows/flow-1/graph": func(c *client.Client) (err error) {
+			for _, err = range c.Workflow(t.Context(), "flow-1") {
+			}
+			return err
+		},
+		"/v1/agents/agent-1/history": func(c *client.Client) error {
+			_, err := c.History(t.Context(), "agent-1")
+			return err
+		},
+	} {
+		asked := 0
+		n.tamper(prefix, func(body []byte) []byte {
+			asked++
+			return fmt.Appendf(bytes.TrimSuffix(bytes.TrimSpace(body), []byte("}")), `,"next":"%s?before=%d"}`, prefix, 90+asked%2)
+		})
+		if err := read(n.client(nil)); !errors.Is(err, client.ErrMalformed) || asked > 3 {
+			t.Errorf("%s: %d pages, %v", prefix, asked, err)
+		}
+	}
+}
+
+// corrected registers an incident about agent-1 that was closed, and an outcome
+// by which it corrected itself then.
+func (n *node) corrected() {
+	n.t.Helper()
+	paid := execution("agent-1")
+	paid.Effect, paid.IdempotencyKey = entry.EffectCompensable, "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for _, progress := range []entry.Progress{entry.Dispatched, entry.Confirmed} {
+		paid.Header, paid.Progress = header("agent-1", "flow-1"), progress
+		n.add(sign(n.t, n.agent, paid))
+	}
+	n.add(sign(n.t, n.agent, &entry.Signal{Header: header("agent-1", "flow-1"), Subject: paid.Ref(), Class: "tool", Code: "error",
+		Standing: entry.StandingExecutor, Effects: entry.EffectsComplete, ReplaySafety: entry.ReplayUnknown, ObservedAt: n.log.Now()}))
+	id := n.log.Head().Size - 1
+	d := n.decide(coord.Order{Incident: id, Act: entry.ActAuthorize, Reason: "test"})
+	first := &entry.Outcome{Header: header("agent-1", "flow-1"), Incident: id, Decision: d, Exec: paid.Ref(), Result: entry.Refused, Residual: "it",
+		ObservedAt: n.log.Now()}
+	was := n.put(n.agent, first)
+	r, err := n.state().DraftRecord(id)
+	must(n.t, err)
+	r.Header = header("judge", r.Wid)
+	n.put(n.authority, r)
+	second := *first
+	second.Header, second.Result, second.Supersedes = header("agent-1", "flow-1"), entry.ResultFailed, &was
+	n.put(n.agent, &second)
+}
+
 // A history is recounted from proven entries; one that its entries do not give is
-// refused, whatever was changed.
+// refused, whatever was changed: each count, each member of each line, and a line
+// that is there twice.
 func TestHistory(t *testing.T) {
 	n := judged(t)
 	for _, verdict := range []string{"unfounded", "confirmed", "inconclusive"} {
 		n.incident(entry.ActDeny, verdict)
 	}
+	n.incident(entry.ActAuthorize, "")
+	n.corrected()
 	h, err := n.client(nil).History(t.Context(), "agent-1")
 	must(t, err)
-	if h.Judged != 3 || h.Confirmed != 1 || h.Unfounded != 1 || len(h.Signals) != 3 {
+	if h.Judged != 4 || h.Confirmed != 2 || h.Unfounded != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
 		t.Fatalf("%+v", h)
 	}
-	for _, lie := range []struct{ old, new string }{
-		{`"confirmed":1`, `"confirmed":2`}, {`"unfounded":1`, `"unfounded":0`}, {`"judged":3`, `"judged":2`}, {`"corrections":0`, `"corrections":1`},
-		{`"disposition":"unfounded"`, `"disposition":"confirmed"`}, {`"principal":"agent-1"`, `"principal":"agent-2"`},
-		{`"standing":"executor"`, `"standing":"monitor"`},
-	} {
-		changed := false
-		n.tamper("/v1/agents/", func(body []byte) []byte {
-			other := bytes.Replace(body, []byte(lie.old), []byte(lie.new), 1)
-			changed = changed || !bytes.Equal(body, other)
-			return other
+	for name, lie := range historyLies() {
+		t.Run(name, func(t *testing.T) {
+			n.t = t
+			n.tamper("/v1/agents/", func(body []byte) []byte {
+				var h api.History
+				must(t, json.Unmarshal(body, &h))
+				lie(&h)
+				other, err := json.Marshal(&h)
+				must(t, err)
+				if bytes.Equal(other, body) {
+					t.Error("nothing was changed")
+				}
+				return other
+			})
+			_, err := n.client(nil).History(t.Context(), "agent-1")
+			if _, unproven := errors.AsType[*verify.StepError](err); !errors.Is(err, client.ErrMalformed) && !unproven {
+				t.Error(err)
+			}
 		})
-		if _, err := n.client(nil).History(t.Context(), "agent-1"); !errors.Is(err, client.ErrMalformed) || !changed {
-			t.Errorf("%s for %s (%v): %v", lie.new, lie.old, changed, err)
+	}
+	n.t = t
+	n.tamper("/v1/agents/", func(body []byte) []byte {
+		return bytes.Replace(body, []byte(`"signal_limit":1542`), []byte(`"signal_limit":9999`), 1)
+	})
+	if h, err := n.client(nil).History(t.Context(), "agent-1"); err != nil || h.SignalLimit != 3600*3/7 {
+		t.Errorf("%v, %+v", err, h)
+	}
+}
+
+// historyLies are what a server may say of agent-1, whose incidents are, the
+// newest first: closed and corrected, authorized, inconclusive, confirmed,
+// unfounded.
+func historyLies() map[string]func(*api.History) {
+	return map[string]func(*api.History){
+		"one more confirmed":     func(h *api.History) { h.Confirmed++ },
+		"one less unfounded":     func(h *api.History) { h.Unfounded-- },
+		"one less judged":        func(h *api.History) { h.Judged-- },
+		"one more correction":    func(h *api.History) { h.Corrections++ },
+		"another's":              func(h *api.History) { h.Principal = "agent-2" },
+		"signal by another":      func(h *api.History) { h.Signals[0].Issuer = "agent-2" },
+		"signal about another":   func(h *api.History) { h.Signals[0].Subject += "x" },
+		"signal with standing":   func(h *api.History) { h.Signals[0].Standing = entry.StandingMonitor },
+		"signal with evidence":   func(h *api.History) { h.Signals[0].Evidence = true },
+		"signal at another time": func(h *api.History) { h.Signals[0].At++ },
+		"signal elsewhere":       func(h *api.History) { h.Signals[0].Index-- },
+		"signal of an incident":  func(h *api.History) { h.Signals[0].Incident = h.Signals[0].Index + 1 },
+		"verdict changed":        func(h *api.History) { h.Signals[4].Disposition = "confirmed" },
+		"verdict made up": func(h *api.History) {
+			h.Signals[1].Disposition, h.Signals[1].Disposed = "confirmed", h.Signals[0].Disposed
+		},
+		"verdict kept back":       func(h *api.History) { h.Signals[4].Disposition, h.Signals[4].Disposed = "", 0 },
+		"verdict by another":      func(h *api.History) { h.Signals[4].Disposed = h.Signals[3].Disposed },
+		"signal twice":            func(h *api.History) { h.Signals = append(h.Signals, h.Signals[0]) },
+		"membership of another":   func(h *api.History) { h.Memberships[0].Exec = "agent-2#x" },
+		"membership elsewhere":    func(h *api.History) { h.Memberships[0].Incident = h.Memberships[1].Incident },
+		"membership by no plan":   func(h *api.History) { h.Memberships[0].Decision = h.Signals[0].Index },
+		"membership undone":       func(h *api.History) { h.Memberships[0].Result = entry.Compensated },
+		"membership without end":  func(h *api.History) { h.Memberships[0].Result, h.Memberships[0].Own = "", false },
+		"membership by others":    func(h *api.History) { h.Memberships[0].Own = false },
+		"membership of its own":   func(h *api.History) { h.Memberships[1].Own = true },
+		"membership withheld":     func(h *api.History) { h.Memberships[1].Result = entry.Withheld },
+		"membership twice":        func(h *api.History) { h.Memberships = append(h.Memberships, h.Memberships[0]) },
+		"outcome about another":   func(h *api.History) { h.Outcomes[0].Exec += "x" },
+		"outcome with a result":   func(h *api.History) { h.Outcomes[0].Result = entry.Compensated },
+		"outcome of an incident":  func(h *api.History) { h.Outcomes[0].Incident++ },
+		"outcome elsewhere":       func(h *api.History) { h.Outcomes[0].Index-- },
+		"outcome twice":           func(h *api.History) { h.Outcomes = append(h.Outcomes, h.Outcomes[0]) },
+		"correction made up":      func(h *api.History) { h.Outcomes[0].Correction, h.Corrections = true, 2 },
+		"correction hushed up":    func(h *api.History) { h.Outcomes[1].Correction, h.Corrections = false, 0 },
+		"corrected, not the last": func(h *api.History) { h.Outcomes[0].Correction, h.Outcomes[1].Correction = true, false },
+		"entry left out":          func(h *api.History) { h.Entries = h.Entries[1:] },
+		"entry changed":           func(h *api.History) { h.Entries[0].RegisteredAt++ },
+		"entry without proof":     func(h *api.History) { h.Entries[0].Proof = nil },
+	}
+}
+
+// What the log takes while the pages of a history are read is no lie.
+func TestHistoryWhileTheLogGrows(t *testing.T) {
+	n := judged(t)
+	n.incident(entry.ActDeny, "confirmed")
+	n.incident(entry.ActContain, "")
+	last := n.log.Head().Size - 2
+	pages := 0
+	n.pass(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/agents/agent-1/history" {
+			if q := r.URL.Query(); q.Get("before") == "" {
+				q.Set("limit", "1")
+				r.URL.RawQuery = q.Encode()
+			}
+			if pages++; pages == 2 {
+				n.decide(coord.Order{Incident: last, Act: entry.ActDeny, Reason: "test", Signals: []entry.Disposition{{Index: last, Disposition: "unfounded"}}})
+			}
 		}
+		n.handler.ServeHTTP(w, r)
+	})
+	h, err := n.client(nil).History(t.Context(), "agent-1")
+	must(t, err)
+	if pages != 4 || h.Judged != 2 || h.Unfounded != 1 {
+		t.Fatalf("%d pages, %+v", pages, h)
 	}
 }
 
