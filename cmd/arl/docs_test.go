@@ -104,14 +104,10 @@ func TestNoPlaceholders(t *testing.T) {
 	}
 }
 
-// TestPitfallTests checks that docs/pitfalls.md names tests that exist.
-func TestPitfallTests(t *testing.T) {
-	page, err := os.ReadFile("../../docs/pitfalls.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestNamedTests checks that the pages name tests that exist.
+func TestNamedTests(t *testing.T) {
 	var code strings.Builder
-	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -122,13 +118,20 @@ func TestPitfallTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(string(page), -1)
-	if len(named) < 20 {
-		t.Fatalf("%d tests are named", len(named))
-	}
-	for _, match := range named {
-		if !strings.Contains(code.String(), "func "+match[1]+"(") {
-			t.Errorf("%s does not exist", match[1])
+	test := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)(…?)`")
+	for name, page := range markdown(t) {
+		named := test.FindAllStringSubmatch(page, -1)
+		if least := map[string]int{"docs/pitfalls.md": 20, "docs/failure-matrix.md": 80}[name]; len(named) < least {
+			t.Errorf("%s names %d tests, want %d", name, len(named), least)
+		}
+		for _, match := range named {
+			end := "("
+			if match[2] != "" {
+				end = ""
+			}
+			if !strings.Contains(code.String(), "func "+match[1]+end) {
+				t.Errorf("%s: %s does not exist", name, match[1])
+			}
 		}
 	}
 }
