@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -158,6 +160,27 @@ type History struct {
 	Outcomes    []HistoryOutcome `json:"outcomes" doc:"that it reported"`
 	Entries     []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
 	Next        string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
+}
+
+// Named returns the indexes of the entries that the lines of a history name,
+// ascending, each once.
+func (h *History) Named() []uint64 {
+	var named []uint64
+	for _, s := range h.Signals {
+		named = append(named, s.Index, s.Disposed)
+	}
+	for _, m := range h.Memberships {
+		named = append(named, m.Decision, m.ResultAt)
+	}
+	for _, o := range h.Outcomes {
+		named = append(named, o.Index)
+	}
+	slices.Sort(named)
+	named = slices.Compact(named)
+	if len(named) > 0 && named[0] == 0 {
+		return named[1:] // 0 names none: entry 0 is the genesis
+	}
+	return named
 }
 
 // Membership is an execution that was to be undone.

@@ -83,26 +83,16 @@ func (s *Server) reported(past *past, incident coord.IncidentView) error {
 // prove adds the entries that a history names, and those that closed its
 // incidents, with their proofs.
 func (s *Server) prove(h *past) error {
-	var named []uint64
+	named := h.Named()
 	for i := range h.incidents {
-		named = append(named, h.incidents[i].Recorded)
-	}
-	for _, sig := range h.Signals {
-		named = append(named, sig.Index, sig.Disposed)
-	}
-	for _, m := range h.Memberships {
-		named = append(named, m.Decision, m.ResultAt)
-	}
-	for _, o := range h.Outcomes {
-		named = append(named, o.Index)
+		if closed := h.incidents[i].Recorded; closed != 0 {
+			named = append(named, closed)
+		}
 	}
 	slices.Sort(named)
 	head := s.log.Head()
 	h.Head = head.Note
 	for _, index := range slices.Compact(named) {
-		if index == 0 {
-			continue // names none: entry 0 is the genesis
-		}
 		logged, err := s.log.Entry(index)
 		if err != nil {
 			return err

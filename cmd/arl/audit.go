@@ -9,6 +9,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 func (a *app) logAuditCommand(o *logOptions) *cobra.Command {
@@ -34,13 +35,14 @@ type auditReport struct {
 	Checked string            `json:"checked"`
 }
 
-// auditEvidence is the first entry that should not be in the log.
+// auditEvidence is the first entry that should not be in the log, and what
+// proves that the ledger put it there.
 type auditEvidence struct {
-	Index   uint64 `json:"index"`
-	Problem string `json:"problem"`
-	Field   string `json:"field"`
-	Detail  string `json:"detail"`
-	Head    string `json:"head"`
+	Index   uint64         `json:"index"`
+	Problem string         `json:"problem"`
+	Field   string         `json:"field"`
+	Detail  string         `json:"detail"`
+	Receipt verify.Receipt `json:"receipt"`
 }
 
 func (a *app) audit(ctx context.Context, l *openLog) error {

@@ -154,6 +154,12 @@ func TestAuditFindsDecisions(t *testing.T) {
 		{"policy", func(_ *hostile, d *entry.Decision) { d.Policy.LeafHash[3] ^= 1 }, "policy-superseded: policy"},
 		{"approvals", func(_ *hostile, d *entry.Decision) { d.Approvals = []uint64{2} }, "state-conflict: approvals"},
 		{"epoch", func(_ *hostile, d *entry.Decision) { d.Epoch = 7 }, "stale-epoch: epoch"},
+		{"pin", func(_ *hostile, d *entry.Decision) { d.Pin.Root[3] ^= 1 }, "scope-mismatch: pin.root"},
+		{"blast", func(_ *hostile, d *entry.Decision) { d.Blast.Domains = 0 }, "scope-mismatch: blast"},
+		{"seeds", func(_ *hostile, d *entry.Decision) {
+			d.Unfounded = []entry.Unfounded{{Index: d.Incident, Reason: "it does not suit"}}
+		}, "state-conflict: unfounded"},
+		{"incident", func(_ *hostile, d *entry.Decision) { d.Incident = 1 }, "unknown-subject: incident"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			h, here := corrupt(t, l), *l
@@ -174,10 +180,17 @@ func TestAuditFindsDecisions(t *testing.T) {
 			if out := here.exits(exitInconsistent, "incident", "list", "--url", web.URL); !strings.Contains(out, want) {
 				t.Errorf("a fold says:\n%s", out)
 			}
+			if out := here.exits(exitInconsistent, "agent", "history", "a", "--url", web.URL); !strings.Contains(out, want) {
+				t.Errorf("a history says:\n%s", out)
+			}
 			web.Close()
 			h.stop()
 			if out := here.exits(exitInconsistent, "log", "audit", "--data", h.node.dir); !strings.Contains(out, want) {
 				t.Errorf("in place:\n%s", out)
+			}
+			if lie.name == "incident" { // which no state follows from: what is only looked at is not applied
+				here.exits(exitOK, "log", "head", "--data", h.node.dir)
+				here.exits(exitOK, "log", "fsck", "--data", h.node.dir)
 			}
 		})
 	}

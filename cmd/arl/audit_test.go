@@ -19,9 +19,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/merkle"
 )
 
 // lawless is a fold that admits everything: what a ledger without rules runs.
@@ -47,8 +50,21 @@ func TestAuditFindsWhatTheRulesForbid(t *testing.T) {
 		t.Fatalf("evidence %v, %v", evidence, err)
 	}
 	content, err := os.ReadFile(evidence[0])
-	if err != nil || !bytes.Contains(content, []byte(`"index": 3`)) || !bytes.Contains(content, []byte(`"problem": "unknown-issuer"`)) {
-		t.Errorf("evidence %s, %v", content, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown auditEvidence
+	var known profile
+	l.readProfile(&known)
+	if err := json.Unmarshal(content, &shown); err != nil || shown.Index != 3 || shown.Problem != "unknown-issuer" || shown.Receipt.Index != 3 {
+		t.Fatalf("evidence %s, %v", content, err)
+	}
+	head, err := known.Root.Head([]byte(shown.Receipt.Head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := merkle.CheckInclusion(3, merkle.HashLeaf(shown.Receipt.Leaf), head, shown.Receipt.Proof); err != nil {
+		t.Errorf("the evidence does not show that the ledger signed it: %v", err)
 	}
 }
 
@@ -100,6 +116,7 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	once := false
 	registered := regexp.MustCompile(`"registered_at":([0-9]+)\}$`)
 	for name, lie := range map[string]func(bundle []byte) []byte{
 		"nothing": func(bundle []byte) []byte { return bundle },
@@ -112,6 +129,12 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 				at, _ := strconv.ParseInt(string(registered.FindSubmatch(text)[1]), 10, 64)
 				return fmt.Appendf(nil, `"registered_at":%d}`, at+1)
 			})
+		},
+		"a bit once": func(bundle []byte) []byte {
+			if once = !once; once {
+				bundle[len(bundle)/2] ^= 1
+			}
+			return bundle
 		},
 		"a byte too many": func(bundle []byte) []byte { return append(bundle, 0) },
 		"a byte too few":  func(bundle []byte) []byte { return bundle[:len(bundle)-1] },
@@ -138,7 +161,11 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 			if name == "nothing" {
 				want = exitOK
 			}
-			l.exits(want, "log", "audit", "--url", mirror.URL)
+			for _, command := range [][]string{{"log", "audit"}, {"agent", "history", string(principalOperator)}} {
+				if out := l.exits(want, append(command, "--url", mirror.URL)...); strings.Contains(out, "should not be in the log") {
+					t.Errorf("%s accuses the ledger of what the mirror did:\n%s", command, out)
+				}
+			}
 		})
 	}
 	l.t = t

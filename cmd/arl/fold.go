@@ -48,13 +48,17 @@ func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.
 	if err != nil {
 		return nil, err
 	}
-	if found := f.Finding; found != nil {
-		err := fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
-		return nil, &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, head.Note}, err}
-	}
 	computed, err := tree.Head()
 	if err != nil {
 		return nil, err
+	}
+	if found := f.Finding; found != nil {
+		receipt, err := accuse(ctx, l, &head, found.Index, computed)
+		if err != nil {
+			return nil, err
+		}
+		err = fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
+		return nil, &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, *receipt}, err}
 	}
 	if computed != head.Head {
 		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)

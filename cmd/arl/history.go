@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,30 +16,33 @@ import (
 )
 
 func (a *app) agentHistoryCommand(t *target) *cobra.Command {
-	return &cobra.Command{
+	var o logOptions
+	cmd := &cobra.Command{
 		Use:   "history PRINCIPAL",
 		Short: "Show what the log says of a principal",
 		Long: "Show what the log says of a principal: its signals with what was found of them, its executions that were to be\n" +
 			"undone, and the outcomes that it reported. All is counted here, from the entries of the log, which are held to the\n" +
-			"signed tree head and to the rules of registration; each line names the entry that says it (arl entry get).",
+			"signed tree head and to the rules of registration; each line names the entry that says it (arl entry get), and\n" +
+			"--output json has these entries with their proofs.",
 		Example: "  arl agent history planner",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error {
-				return a.agentHistory(cmd.Context(), c.openLog(), entry.Principal(args[0]))
-			})
+			o.target = *t
+			return a.withLog(cmd.Context(), &o, func(l *openLog) error { return a.agentHistory(cmd.Context(), l, entry.Principal(args[0])) })
 		},
 	}
+	o.registerInPlace(cmd.Flags())
+	return cmd
 }
 
 func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Principal) error {
-	var outcomes []api.HistoryOutcome
-	f, err := a.fold(ctx, l, "read the log", func(e coord.AuditEntry) {
-		if o, ok := e.Body.(*entry.Outcome); ok && o.Iss == principal {
-			outcomes = append(outcomes, api.HistoryOutcome{Index: e.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result})
-		}
-	})
+	tree, err := newTree()
 	if err != nil {
+		return err
+	}
+	w := &witness{tree: tree, kept: map[uint64]*coord.AuditEntry{}}
+	f, err := a.fold(ctx, l, "read the log", w.see)
+	if err = cmp.Or(err, w.err); err != nil {
 		return err
 	}
 	view, _, ok := f.State.History(principal, 0, int(f.Size))
@@ -45,16 +51,35 @@ func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Prin
 	}
 	view.Principal = principal
 	h := server.NewHistory(&view)
-	h.Head = f.head.Note
-	for _, o := range outcomes {
-		incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
-		o.Correction = incident.Recorded != 0 && o.Index > incident.Recorded
-		h.Outcomes = append(h.Outcomes, o)
+	if err := w.complete(h, f); err != nil {
+		return err
 	}
 	if a.settings.output == outputJSON {
 		return a.printJSON(h)
 	}
 	return a.printHistory(f, h)
+}
+
+// complete adds the outcomes that the principal reported, and the entries that
+// prove the history.
+func (w *witness) complete(h *api.History, f *folded) (err error) {
+	for _, index := range slices.Sorted(maps.Keys(w.kept)) {
+		if o, ok := w.kept[index].Body.(*entry.Outcome); ok && o.Iss == h.Principal {
+			incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
+			h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
+				Correction: incident.Recorded != 0 && index > incident.Recorded})
+		}
+	}
+	named := h.Named()
+	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.now) {
+		if incident.Recorded != 0 {
+			named = append(named, incident.Recorded)
+		}
+	}
+	slices.Sort(named)
+	h.Head = f.head.Note
+	h.Entries, err = w.items(slices.Compact(named), f.head.Head)
+	return err
 }
 
 func (a *app) printHistory(f *folded, h *api.History) error {

@@ -25,8 +25,7 @@ func (a *app) incidentCommand() *cobra.Command {
 	}
 	flags := cmd.PersistentFlags()
 	o.register(flags)
-	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
-	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+	o.registerInPlace(flags)
 	cmd.AddCommand(a.incidentListCommand(&o), a.incidentShowCommand(&o), a.incidentPreviewCommand(&o), a.incidentBundleCommand(&o), a.incidentApproveCommand(&o),
 		a.incidentEscalateCommand(&o), a.incidentAuthorizeCommand(&o), a.incidentAmendCommand(&o), a.incidentDenyCommand(&o),
 		a.incidentOverrideCommand(&o), a.incidentReleaseCommand(&o), a.incidentRecordCommand(&o))

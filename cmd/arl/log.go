@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"recoveryledger/ledger"
 	"recoveryledger/merkle"
@@ -21,6 +22,12 @@ type logOptions struct {
 	anchor string
 }
 
+// registerInPlace is for what can be asked of a stopped ledger too.
+func (o *logOptions) registerInPlace(flags *pflag.FlagSet) {
+	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
+	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+}
+
 func (a *app) logCommand() *cobra.Command {
 	var o logOptions
 	cmd := &cobra.Command{
@@ -32,8 +39,7 @@ func (a *app) logCommand() *cobra.Command {
 	}
 	flags := cmd.PersistentFlags()
 	o.register(flags)
-	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
-	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+	o.registerInPlace(flags)
 	cmd.AddCommand(a.logHeadCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
 		a.logExportCommand(&o), a.logTailCommand(&o))
 	return cmd
@@ -206,6 +212,7 @@ type damageEvidence struct {
 
 func (a *app) fsck(ctx context.Context, o *logOptions) error {
 	options := a.inPlace(o)
+	options.looks = true
 	n, err := prepareNode(options)
 	if err != nil {
 		return err

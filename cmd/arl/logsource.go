@@ -45,7 +45,9 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	if o.url != "" {
 		return usage("--data and --url name two logs: pass one of them")
 	}
-	n, err := openNode(a.inPlace(o))
+	options := a.inPlace(o)
+	options.looks = true
+	n, err := openNode(options)
 	if err != nil {
 		return err
 	}

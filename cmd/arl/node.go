@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -51,6 +52,7 @@ type nodeOptions struct {
 	acceptClock  bool
 	decides      bool // whether the coordinator's key is needed
 	serves       bool // whether somebody reads the state
+	looks        bool // whether it is only read, whatever somebody may have written there
 	reserve      uint64
 	fatal        func(error)
 	logger       *slog.Logger
@@ -121,12 +123,39 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Fatal:        o.fatal,
 		Logger:       o.logger,
 	}
+	if o.looks {
+		config.NewFold = func() ledger.Fold { return &wary{State: n.coordinator.NewFold()} }
+	}
 	if o.serves {
 		config.Frozen = func() (ledger.Fold, uint64) { return n.coordinator.Frozen() }
 	} else {
 		n.coordinator.Unread() // and the snapshot is taken at the end
 	}
 	return config
+}
+
+// wary is a fold of a log that is not believed: it ends before the first entry
+// that should not be there, since no state follows from that, and applying it may
+// panic. What stands there is for arl log audit to say.
+type wary struct {
+	*coord.State
+	refused error
+}
+
+func (w *wary) Apply(e *entry.Entry, index uint64, at int64) {
+	if w.refused == nil {
+		w.refused = w.Admit(e, index, at)
+	}
+	if w.refused == nil {
+		w.State.Apply(e, index, at)
+	}
+}
+
+func (w *wary) Snapshot(to io.Writer) error {
+	if w.refused != nil {
+		return fmt.Errorf("entry %d should not be in the log (arl log audit): %w", w.Size(), w.refused)
+	}
+	return w.State.Snapshot(to)
 }
 
 // findAnchor says where the anchor lies: not in the data directory, with which it
