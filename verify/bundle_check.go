@@ -215,6 +215,9 @@ func (c *checking) included() error {
 	if err := merkle.CheckInclusions(places, c.newest.Head, c.Inclusion); err != nil {
 		return &RuleError{Step: stepHead, Rule: stepHead, What: "inclusion", Cause: err}
 	}
+	for i := range c.entries {
+		c.out.Entries = append(c.out.Entries, c.entries[i].Entry)
+	}
 	c.passed(stepHead, "inclusion", len(c.entries), "canonical bytes of a well-formed entry each, in the tree of the head")
 	return nil
 }
@@ -274,7 +277,7 @@ func (c *checking) right(p *proven) error {
 		if err != nil {
 			return refuse("TRU-2", err)
 		}
-		if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
+		if err := c.root.signature(signer.Key, p.PAE(), p.Sig); err != nil {
 			return refuse("TRU-2", err)
 		}
 		p.Signed, p.SignatureChecked = true, true

@@ -17,6 +17,10 @@ type Verdict struct {
 	// witness quorum or a second source. If not, this is the first contact:
 	// nothing is to be undone until [Accepted.Confirm].
 	Confirmed bool
+	// Entries are those of the bundle, in its order, once they are proven to stand
+	// in the log of its head, also if the decision is refused. That is less than
+	// that their issuers signed them.
+	Entries []Entry
 
 	// Of a bundle with a decision:
 	Incident   uint64

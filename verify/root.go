@@ -38,6 +38,18 @@ type Root struct {
 	// and comes from outside so that its libraries stay out of this package's
 	// imports. If nil, ML-DSA-44 signatures are reported as not checked.
 	Cosigner func(vkey string) (note.Verifier, error) `json:"-"`
+
+	// Signature checks the signatures of entries in bundles, concurrently; nil is
+	// [Signature], whose verdict it must give. It is for who checks many of few
+	// keys, such as recoveryledger/ledger/keys.Verifier.
+	Signature func(key entry.PublicKey, message, sig []byte) error `json:"-"`
+}
+
+func (r *Root) signature(key entry.PublicKey, message, sig []byte) error {
+	if r.Signature != nil {
+		return r.Signature(key, message, sig)
+	}
+	return Signature(key, message, sig)
 }
 
 // The types of key that may sign a tree head (c2sp.org/signed-note).

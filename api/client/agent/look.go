@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -131,9 +130,9 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	if keepErr := a.keep(verdict.Next); keepErr != nil { // first, on an error too
 		return keepErr
 	}
-	a.overridden(page)
+	a.overridden(verdict.Entries)
 	if page.Head == a.accepted.Head { // whatever the decision is worth, the entries stand in the log
-		a.stood(page)
+		a.stood(verdict.Entries)
 	}
 	if err != nil {
 		return a.distrust(incident, q, err, now)
@@ -143,7 +142,7 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	if page.Decision == 0 || verdict.Incident != incident {
 		return a.onlyNews(incident, q)
 	}
-	return a.takePage(q, page, &verdict, now)
+	return a.takePage(q, &verdict, now)
 }
 
 // distrust is what follows a bundle that does not verify: it is asked for again,
@@ -182,36 +181,28 @@ func (a *Agent) onlyNews(incident uint64, q *ask) error {
 
 // stood takes up outcomes of the agent's members, such as that nothing is known
 // of them: where the decision's time is over they are all that a bundle tells.
-func (a *Agent) stood(page *verify.Bundle) {
-	for _, logged := range page.Entries {
-		e, _, err := entry.DecodeLeaf(logged.Leaf)
-		if err != nil {
-			continue
-		}
+func (a *Agent) stood(entries []verify.Entry) {
+	for _, e := range entries {
 		o, ok := e.Body.(*entry.Outcome)
 		if !ok {
 			continue
 		}
 		of := stand{o.Incident, o.Exec}
-		if agent, _ := o.Exec.Split(); agent == a.cfg.Agent && a.stands[of].Index < logged.Index {
-			a.stands[of] = entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)}
+		if agent, _ := o.Exec.Split(); agent == a.cfg.Agent && a.stands[of].Index < e.Index {
+			a.stands[of] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
 		}
 	}
 }
 
 // overridden takes up overrides that were accepted.
-func (a *Agent) overridden(page *verify.Bundle) {
-	for _, logged := range page.Entries {
-		e, _, err := entry.DecodeLeaf(logged.Leaf)
-		if err != nil {
-			continue
-		}
+func (a *Agent) overridden(entries []verify.Entry) {
+	for _, e := range entries {
 		d, ok := e.Body.(*entry.Decision)
 		if !ok || d.Act != entry.ActOverride {
 			continue
 		}
 		if epoch, known := a.accepted.Epoch(d.Incident); known && epoch >= d.Epoch {
-			a.override(d.Incident, entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)})
+			a.override(d.Incident, entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)})
 		}
 	}
 }
@@ -223,7 +214,7 @@ func (a *Agent) override(incident uint64, at entry.LogRef) {
 }
 
 // takePage takes up a page of a bundle that verified.
-func (a *Agent) takePage(q *ask, page *verify.Bundle, v *verify.Verdict, now int64) error {
+func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
 	incident, o := v.Incident, q.order
 	if o == nil || o.verdict.Decision != v.Decision {
 		o = &order{firsts: map[entry.Ref]value{}}
@@ -231,7 +222,7 @@ func (a *Agent) takePage(q *ask, page *verify.Bundle, v *verify.Verdict, now int
 	}
 	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), q.after == 0
 	o.verdict.Next = verify.Accepted{}
-	a.evidence(o, page, incident)
+	a.evidence(o, incident)
 	lacking := false
 	for i := range v.Commands {
 		c := &v.Commands[i]
@@ -271,7 +262,7 @@ func compare(x, y uint64) int {
 
 // evidence keeps what the commands do not say: when the incident was opened, how
 // the members were declared, where outcomes stand.
-func (a *Agent) evidence(o *order, page *verify.Bundle, incident uint64) {
+func (a *Agent) evidence(o *order, incident uint64) {
 	byIndex := map[uint64]entry.Ref{}
 	results := map[uint64]entry.Ref{}
 	for i := range o.verdict.Commands {
@@ -283,26 +274,18 @@ func (a *Agent) evidence(o *order, page *verify.Bundle, incident uint64) {
 			delete(a.stands, stand{incident, c.Exec})
 		}
 	}
-	for _, logged := range page.Entries {
-		exec, first := byIndex[logged.Index]
-		of, result := results[logged.Index]
-		if !first && !result && logged.Index != incident {
-			continue
-		}
-		e, at, err := entry.DecodeLeaf(logged.Leaf)
-		if err != nil {
-			continue // it was checked
-		}
-		if first {
+	for _, e := range o.verdict.Entries {
+		if exec, first := byIndex[e.Index]; first {
 			o.firsts[exec] = e.AppendEnvelope(nil)
 		}
-		if result {
-			a.stands[stand{incident, of}] = entry.LogRef{Index: logged.Index, LeafHash: merkle.HashLeaf(logged.Leaf)}
+		if of, result := results[e.Index]; result {
+			a.stands[stand{incident, of}] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
 		}
-		if logged.Index == incident {
-			o.openedAt, o.wid = at, e.Header.Wid
+		if e.Index == incident {
+			o.openedAt, o.wid = e.RegisteredAt, e.Header.Wid
 		}
 	}
+	o.verdict.Entries = nil
 }
 
 // confirmHead has the head of a first contact confirmed by the second source.

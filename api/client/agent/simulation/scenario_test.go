@@ -164,7 +164,7 @@ func (w *world) begin() {
 		w.observer.logged(e, w.ledger.size(), start)
 		w.ledger.append(e, start)
 	}
-	w.ledger.root = verify.Root{Origin: origin, LedgerKeys: []string{w.keys.vkey}, Genesis: w.ledger.tree[0][0]}
+	w.ledger.root = verify.Root{Origin: origin, LedgerKeys: []string{w.keys.vkey}, Genesis: w.ledger.tree[0][0], Signature: w.keys.check}
 	for i, name := range names {
 		n := newNode(w, name)
 		n.rogue = w.plan.rogueAgent && i == 0

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // How many seeds are run. The second is for ARL_CHAOS, and for as long as the
 // tests may take.
 const (
-	seedsOften = 1_000
+	seedsOften = 3_000
 	seedsChaos = 1_000_000
 )
 
@@ -94,6 +95,7 @@ type sweep struct {
 const failuresMax = 5
 
 func (s *sweep) run() {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little lives on from one seed to the next
 	if s.until != 0 {
 		stop := time.AfterFunc(s.until, s.stop)
 		defer stop.Stop()
