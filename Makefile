@@ -20,7 +20,7 @@ BENCHSTAT   := $(TOOLS)/v0.0.0-20260908200009-22c9c6c9d4da/benchstat
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
 
-.PHONY: help build run test lint fuzz bench chaos interop tools vuln
+.PHONY: help build run demo test lint fuzz bench chaos interop tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,9 @@ build: ## bin/arl, with the version in it
 
 run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)
+
+demo: build ## agents fail and are rolled back, as real processes on loopback
+	bin/arl demo
 
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary

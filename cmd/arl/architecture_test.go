@@ -29,12 +29,13 @@ const module = "recoveryledger"
 const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← api/server
-api ← api/client ← api/client/agent ← cmd/arl
+api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
 coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
-ledger/entry ← ledger/keys ← cmd/arl
+ledger/entry ← ledger/keys ← cmd/arl/demo
+coord ← cmd/arl/demo
 `
 
 // verifierForeignMax bounds the packages from outside that verify depends

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/cmd/arl/demo"
+	"recoveryledger/coord"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See agents fail and be rolled back, for real",
+		Long: "Start a ledger, seven agents, a monitor, a mail gateway and two approvers as processes on this machine. Two\n" +
+			"pipelines go wrong, and what can be undone is: files, SQL rows, a queue; an agent is killed in the middle of it.\n" +
+			"In the end every receipt is verified, the log audited, and what the agents did compared with what it says.",
+		Example: "  arl demo",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory to make, for all that the demo writes (default: a temporary one, removed if the demo is interrupted)")
+	cmd.AddCommand(a.demoAgentCommand(), a.demoSinkCommand())
+	return cmd
+}
+
+func (a *app) demo(ctx context.Context, dir string) error {
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	made := dir == ""
+	if made {
+		dir, err = os.MkdirTemp("", "arl-demo-")
+	} else {
+		dir, err = newDirectory(dir)
+	}
+	if err != nil {
+		return err
+	}
+	err = demo.Run(ctx, &demo.Config{Dir: dir, Binary: binary, Out: a.out, JSON: a.settings.output == outputJSON, Audit: a.demoAudit})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		if made {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		return err
+	case errors.Is(err, demo.ErrDiffers):
+		err = withExit(exitVerification, err)
+	case errors.Is(err, demo.ErrTimeout):
+		err = withExit(exitUnavailable, err)
+	}
+	fmt.Fprintf(a.err, "arl: all that it wrote is in %s\n", dir)
+	return err
+}
+
+// newDirectory makes a directory, or takes one that is empty.
+func newDirectory(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", output(dir, err)
+	}
+	list, err := os.ReadDir(dir)
+	if err == nil && len(list) > 0 {
+		err = withExit(exitConflict, fmt.Errorf("%s is not empty: pass --dir with a directory that is, or that is not there yet", dir))
+	}
+	return dir, err
+}
+
+// demoAudit is arl log audit on the demo's ledger.
+func (a *app) demoAudit(ctx context.Context, home string, see func(coord.AuditEntry)) (audited demo.Audited, err error) {
+	own := newApp(a.in, a.out, a.err)
+	own.settings.home, own.settings.output = home, outputTable
+	return audited, own.withLog(ctx, &logOptions{}, func(l *openLog) error {
+		f, err := own.fold(ctx, l, "audit", see)
+		if err == nil {
+			audited = demo.Audited{Head: f.head.Head, State: f.State, Now: f.now}
+		}
+		return err
+	})
+}
+
+func (a *app) demoAgentCommand() *cobra.Command {
+	cfg := demo.PlayerConfig{In: a.in, Out: a.out}
+	cmd := &cobra.Command{
+		Use:     "agent NAME",
+		Short:   "An agent of the demo, which starts it",
+		Example: "  arl demo agent booker --dir DIR",
+		Args:    cobra.ExactArgs(1),
+		Hidden:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg.Name = args[0]
+			return demo.Play(cmd.Context(), &cfg)
+		},
+	}
+	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "the demo's directory (mandatory)")
+	cmd.Flags().StringVar(&cfg.Crash, "crash", "", "execution in whose compensation the process kills itself")
+	_ = cmd.MarkFlagRequired("dir") // the flag exists
+	return cmd
+}
+
+func (a *app) demoSinkCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "sink",
+		Short:   "The mail gateway of the demo, which starts it",
+		Example: "  arl demo sink --dir DIR",
+		Args:    cobra.NoArgs,
+		Hidden:  true,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return demo.Sink(cmd.Context(), dir, a.in, a.out) },
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the demo's directory (mandatory)")
+	_ = cmd.MarkFlagRequired("dir") // the flag exists
+	return cmd
+}

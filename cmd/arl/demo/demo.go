@@ -1,0 +1,118 @@
+// Package demo is the tour of the ledger: a server, agents, a monitor, two
+// approvers and a mail gateway, each a process of its own, work, fail and roll
+// back on this machine. Nothing is acted: the agents write files and SQL rows and
+// send mail, they undo only what [recoveryledger/api/client/agent] has verified,
+// and in the end all that they did is compared with what the log says.
+//
+//	arl demo                the conductor: starts and ends the others, shows what happens, checks it
+//	├ arl serve             the ledger with its coordinator
+//	├ arl demo sink         a mail gateway: what it has taken cannot be called back
+//	├ arl demo agent NAME   an agent, or the monitor
+//	└ arl incident approve  an approver, twice
+//
+// The conductor decides nothing and undoes nothing. It gives everybody a key,
+// and learns what happens from the log and from lines that its children print.
+//
+// All files are in one directory:
+//
+//	home/        ARL_HOME of the operator: profile and keys
+//	ledger/      the log
+//	feeds/       what suppliers say: the truth that outputs are held to
+//	board/       what agents hand on, one JSON file an execution
+//	agents/NAME  key, secret, receipts, checkpoints, and the state of its runtime
+//	work/NAME    what the agent does: files, an SQLite database, a queue
+//	sink/        mail that was sent
+//	logs/        what the processes said on stderr
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/renameio/v2"
+
+	"recoveryledger/coord"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Config says how the demo runs. All but JSON is mandatory.
+type Config struct {
+	Dir    string    // empty, or to be made; it is kept
+	Binary string    // this program
+	Out    io.Writer // the timeline
+	JSON   bool      // one JSON object a line
+	// Audit reads the whole log of the ledger that home knows, tells see of every
+	// entry, and returns the signed head it is under and the state that follows.
+	Audit func(ctx context.Context, home string, see func(coord.AuditEntry)) (Audited, error)
+}
+
+// Audited is what follows from a log whose every entry stands rightly under a
+// signed head.
+type Audited struct {
+	Head  merkle.Head
+	State *coord.State
+	Now   int64 // the ledger's clock, Unix milliseconds
+}
+
+// ErrDiffers reports that what the agents did is not what the log says.
+var ErrDiffers = errors.New("demo: the world differs from the record")
+
+// ErrDied reports a process that ended and should not have.
+var ErrDied = errors.New("demo: a process ended")
+
+// ErrTimeout reports that something did not come about in time.
+var ErrTimeout = errors.New("demo: too slow")
+
+// limit is how long the whole may take. It takes a few seconds; the limit is for
+// machines that do much else.
+const limit = 90 * time.Second
+
+// stage is what every process of the demo is told, in a file.
+type stage struct {
+	URL  string      `json:"url"`  // of the ledger
+	Sink string      `json:"sink"` // URL of the mail gateway
+	Head string      `json:"head"` // signed, as the conductor has seen it: the second source of a first contact
+	Root verify.Root `json:"root"`
+}
+
+// directory is where everything is.
+type directory string
+
+func (d directory) path(parts ...string) string {
+	return filepath.Join(append([]string{string(d)}, parts...)...)
+}
+
+func (d directory) stage() (s stage, err error) {
+	text, err := os.ReadFile(d.path("stage.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("demo: read stage: %w", err)
+	}
+	return s, nil
+}
+
+// write replaces a file, and makes its directory.
+func write(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, content, 0o600)
+}
+
+// writeJSON is write of a value.
+func writeJSON(path string, v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	return write(path, append(text, '\n'))
+}

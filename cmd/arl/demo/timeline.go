@@ -1,0 +1,187 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api/client"
+	"recoveryledger/ledger/entry"
+)
+
+// line is a line of the timeline, as JSON or for people.
+type line struct {
+	AtMS     int64     `json:"at_ms"` // since the beginning
+	Index    *uint64   `json:"index,omitempty"`
+	Who      string    `json:"who"`
+	Kind     string    `json:"kind"`
+	Incident uint64    `json:"incident,omitzero"`
+	Exec     entry.Ref `json:"exec,omitempty"`
+	Text     string    `json:"text"`
+}
+
+// timeline shows what happens as it happens.
+type timeline struct {
+	out   io.Writer
+	json  bool
+	began time.Time
+	said  map[string]bool
+	err   error // the first of writing
+}
+
+// say shows a line.
+func (t *timeline) say(l line) {
+	l.AtMS = time.Since(t.began).Milliseconds()
+	if t.json {
+		text, err := json.Marshal(l)
+		if err == nil {
+			_, err = t.out.Write(append(text, '\n'))
+		}
+		t.keep(err)
+		return
+	}
+	index := ""
+	if l.Index != nil {
+		index = "#" + strconv.FormatUint(*l.Index, 10)
+	}
+	text := l.Text
+	if l.Exec != "" {
+		text = string(l.Exec) + ": " + text
+	}
+	faint := lipgloss.NewStyle().Faint(true)
+	t.print(fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text))
+}
+
+// print writes text for people, in color where that is wanted.
+func (t *timeline) print(text string) {
+	_, err := lipgloss.Fprint(t.out, text)
+	t.keep(err)
+}
+
+func (t *timeline) keep(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// style tells apart what goes wrong, what is decided and what is undone.
+func style(kind string) lipgloss.Style {
+	s := lipgloss.NewStyle()
+	switch kind {
+	case "signal", "crashed", "fenced":
+		return s.Foreground(lipgloss.Red).Bold(true)
+	case "decision", "approval":
+		return s.Foreground(lipgloss.Yellow)
+	case "outcome", "probed", "verified", "compensation":
+		return s.Foreground(lipgloss.Cyan)
+	case "record", "checked":
+		return s.Foreground(lipgloss.Green).Bold(true)
+	}
+	return s
+}
+
+// once is say, unless the same was said.
+func (t *timeline) once(l line) {
+	if t.said == nil {
+		t.said = map[string]bool{}
+	}
+	if key := l.Who + "|" + l.Text; !t.said[key] {
+		t.said[key] = true
+		t.say(l)
+	}
+}
+
+// entry shows an entry of the log, if it tells something.
+func (t *timeline) entry(dir directory, e *client.Entry) {
+	l := line{Index: &e.Index, Who: string(e.Header.Iss), Kind: string(e.Kind)}
+	switch body := e.Body.(type) {
+	case *entry.Execution:
+		if l.Exec = body.Ref(); body.Compensates != nil && body.Progress == entry.Confirmed {
+			l.Kind, l.Text = "compensation", fmt.Sprintf("done, undoes %s", body.Compensates.Exec)
+		} else if body.Compensates == nil {
+			l.Text = execution(dir, body)
+		}
+	case *entry.Signal:
+		l.Exec, l.Text = body.Subject, fmt.Sprintf("signals %s/%s as its %s: incident %d", body.Class, body.Code, body.Standing, e.Index)
+		if l.Incident = e.Index; body.Standing == entry.StandingMonitor {
+			l.Text = fmt.Sprintf("signals %s/%s, with %d pieces of evidence: incident %d", body.Class, body.Code, len(body.Evidence), e.Index)
+		}
+	case *entry.Decision:
+		l.Incident, l.Text = body.Incident, decision(body)
+	case *entry.Approval:
+		l.Incident, l.Text = body.Incident, fmt.Sprintf("has computed the plan again, and answers: %s", body.Verdict)
+	case *entry.Outcome:
+		if l.Incident, l.Exec, l.Text = body.Incident, body.Exec, string(body.Result); body.Residual != "" {
+			l.Text += ": " + body.Residual
+		}
+	case *entry.Record:
+		l.Incident, l.Text = body.Incident, record(body)
+	}
+	if l.Text != "" {
+		t.say(l)
+	}
+}
+
+// execution says what an execution has handed on, if that is what was logged.
+func execution(dir directory, x *entry.Execution) string {
+	if x.Progress == entry.Planned {
+		return "planned (" + string(x.Effect) + ")"
+	}
+	text, err := os.ReadFile(dir.board(x.Ref()))
+	if x.Progress != entry.Confirmed || err != nil || digest(text) != x.OutHash {
+		return ""
+	}
+	var parents []string
+	for _, parent := range x.Parents {
+		from := string(parent.Exec)
+		if parent.Dep == entry.Soft {
+			from += " (soft)"
+		}
+		parents = append(parents, from)
+	}
+	shown := string(text)
+	if len(parents) > 0 {
+		shown += " from " + strings.Join(parents, ", ")
+	}
+	return shown + ", " + effect(x.Effect)
+}
+
+func effect(e entry.Effect) string {
+	if e == entry.EffectNone {
+		return "no effect"
+	}
+	return string(e)
+}
+
+func decision(d *entry.Decision) string {
+	text := fmt.Sprintf("%s incident %d", d.Act, d.Incident)
+	if d.Blast != nil {
+		text += fmt.Sprintf(", %d members of %d agents", d.Blast.Members, d.Blast.Agents)
+	}
+	if len(d.Approvals) > 0 {
+		text += fmt.Sprintf(", %d approvals", len(d.Approvals))
+	}
+	return text + ": " + d.Reason
+}
+
+func record(r *entry.Record) string {
+	var parts []string
+	for _, result := range slices.Sorted(maps.Keys(r.Tally)) {
+		if n := r.Tally[result]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(result), "_", " ")))
+		}
+	}
+	text := fmt.Sprintf("incident %d is %s: %s", r.Incident, r.State, strings.Join(parts, ", "))
+	if r.Review > 0 {
+		text += fmt.Sprintf("; %d to review", r.Review)
+	}
+	return text
+}
