@@ -69,7 +69,18 @@ func (s *State) owns(inc *incident, principal uint32) bool {
 		return true
 	}
 	return slices.ContainsFunc(inc.hold.members, is) ||
-		slices.ContainsFunc(inc.signals, func(n uint32) bool { return is(s.signals[n].subject) })
+		slices.ContainsFunc(inc.signals, func(n uint32) bool { return s.ownsSome(principal, s.signals[n].subject) })
+}
+
+// ownsSome reports whether an execution that a subject stands for is a
+// principal's.
+func (s *State) ownsSome(principal, subject uint32) bool {
+	for exec := range s.about(subject) {
+		if s.graph.Node(exec).Agent == principal {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *State) applyApproval(e *entry.Entry, a *entry.Approval, issuer uint32, index uint64) {

@@ -145,8 +145,10 @@ func (s *State) beyond(inc *incident, founded, others []uint32, until int64) (ex
 	}
 	plan := s.graph.Plan(s.request(inc, founded, nil, until))
 	for _, n := range others {
-		if _, member := plan.Find(s.signals[n].subject); !member {
-			return s.signals[n].subject, true
+		for exec := range s.about(s.signals[n].subject) {
+			if _, member := plan.Find(exec); !member && !s.graph.Node(exec).Undone {
+				return exec, true
+			}
 		}
 	}
 	return 0, false
@@ -175,11 +177,12 @@ func (sig *signal) third() bool {
 }
 
 // speaks reports whether a signal speaks for an automatic decision, alone or
-// with others.
+// with others. An executor speaks for its own executions; what it says of a task,
+// which others may have worked on, is for people.
 func (sig *signal) speaks() bool {
 	switch sig.standing {
 	case entry.StandingExecutor:
-		return true
+		return sig.subject&taskBit == 0
 	case entry.StandingMonitor, entry.StandingOperator:
 		return sig.evidence
 	}
@@ -210,9 +213,10 @@ func (s *State) silent(a *assessment) (domain string, silent bool) {
 	return "", false
 }
 
-// caused is what must have happened to a subject (INC-2): it failed for good
-// (SIG-1: its executor signals when retries are spent), its confirmed output is
-// bad, or a monitor or operator says so with evidence.
+// caused is what must have happened to a subject (INC-2): it is a task, or of
+// one, that has FAILED with its retries spent; it failed for good without a task
+// (SIG-1: its executor signals when retries are spent); its confirmed output is
+// bad; or a monitor or operator says so with evidence.
 func (s *State) caused(about []uint32) bool {
 	return slices.ContainsFunc(about, func(n uint32) bool {
 		sig := &s.signals[n]
@@ -220,8 +224,19 @@ func (s *State) caused(about []uint32) bool {
 		case entry.StandingMonitor, entry.StandingOperator:
 			return sig.evidence
 		}
-		progress := s.graph.Node(sig.subject).Progress
-		return progress == scope.Confirmed || progress == scope.Failed && sig.standing == entry.StandingExecutor
+		if t, is := s.taskOf(sig.subject); is {
+			return t.State == entry.TaskFailed && t.spent()
+		}
+		number, of := s.tasks.of[sig.subject]
+		switch progress := s.graph.Node(sig.subject).Progress; {
+		case progress == scope.Confirmed:
+			return true
+		case of:
+			t := &s.tasks.list[number]
+			return t.State == entry.TaskFailed && t.spent()
+		default:
+			return progress == scope.Failed && sig.standing == entry.StandingExecutor
+		}
 	})
 }
 
@@ -277,7 +292,7 @@ func (s *State) named(a *assessment) map[uint32]uint32 {
 			if slices.Contains(a.unfounded, s.signals[n].index) {
 				continue
 			}
-			execs := []uint32{s.signals[n].subject}
+			execs := slices.Collect(s.about(s.signals[n].subject))
 			if ranges {
 				execs = s.seeds(nil, []uint32{n}, nil)
 			}

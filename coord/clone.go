@@ -12,6 +12,7 @@ func (s *State) clone() *State {
 	c.feed, c.assessed = nil, assessed{}
 	c.chain = s.chain.Clone()
 	c.policies, c.raised = slices.Clone(s.policies), slices.Clone(s.raised)
+	c.able = maps.Clone(s.able)
 	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
 	c.usage = slices.Clone(s.usage)
 	for i := range c.usage {
@@ -22,6 +23,7 @@ func (s *State) clone() *State {
 	c.executions = s.executions.clone()
 	c.checkpoints = checkpoints{s.checkpoints.names.Clone(), s.checkpoints.digests.CloneFrozen()}
 	c.runs = runs{s.runs.names.Clone(), slices.Clone(s.runs.list)}
+	c.tasks = s.tasks.clone()
 	c.signals = slices.Clone(s.signals)
 	c.incidents = make([]*incident, len(s.incidents))
 	for i, inc := range s.incidents {
@@ -38,6 +40,14 @@ func cloneLists(lists map[uint32][]uint32) map[uint32][]uint32 {
 		clone[key] = slices.Clone(list)
 	}
 	return clone
+}
+
+func (t *tasks) clone() tasks {
+	c := tasks{t.names.Clone(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
+	for i := range c.list {
+		c.list[i].execs = slices.Clip(c.list[i].execs) // what is there never changes
+	}
+	return c
 }
 
 func (x *executions) clone() executions {

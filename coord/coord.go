@@ -16,8 +16,6 @@
 //	REG-9  the state machine accepts
 //
 // REG-1 is [entry.Decode] and REG-2, the same entry again, is the ledger's.
-// Policies, agents, executions, checkpoints, signals, runs and attempts are
-// admitted; other kinds are refused as state-conflict.
 //
 // Beside the order stands the [Coordinator]: it checks signatures in parallel
 // before entries are ordered, and shows the committed state to readers.

@@ -80,8 +80,8 @@ func (s *State) admitExecution(x *entry.Execution, at int64) error {
 			return unknown(parentField(i), "no execution %s in the log", x.Parents[i].Exec).WithRemedy("register the parent first")
 		}
 	}
-	if x.Task != "" {
-		return unknown("task", "no task %s in the log", x.Task)
+	if _, _, ok := s.findTask(x.Task); x.Task != "" && !ok {
+		return unknown("task", "no task %s in the log", x.Task).WithRemedy("create the task first")
 	}
 	if x.Checkpoint != "" {
 		if _, ok := s.resolve(s.checkpoints.names, x.Checkpoint); !ok {
@@ -89,7 +89,13 @@ func (s *State) admitExecution(x *entry.Execution, at int64) error {
 		}
 	}
 	if number, old, ok := s.findExecution(x.Ref()); ok {
+		if err := s.admitLaterWork(x, number, old); err != nil {
+			return err
+		}
 		return s.admitProgress(x, number, old, at)
+	}
+	if err := s.admitWork(x); err != nil {
+		return err
 	}
 	if effectOf(x) != scope.None && progressOf(x) == scope.Confirmed { // EXE-2
 		return conflict("progress", "confirmed, but the effect is %s and dispatched was never logged", x.Effect).
@@ -158,6 +164,7 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 			*s.executions.costs.At(number) = *x.CostMicroUSD
 		}
 		s.graph.Advance(number, step, index)
+		s.heard(number, issuer, at)
 		if step.Final() {
 			s.drained(number, index, at)
 		}
@@ -186,6 +193,10 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	s.addExecution(one, parents, key, comp)
 	if x.CostMicroUSD != nil {
 		*s.executions.costs.At(number) = *x.CostMicroUSD
+	}
+	if x.Task != "" && comp == nil {
+		s.addWork(number, s.mustResolve(s.tasks.names, x.Task))
+		s.heard(number, issuer, at)
 	}
 }
 

@@ -195,11 +195,11 @@ func (f *force) findPassed(exec uint32) (int, bool) {
 	return slices.BinarySearchFunc(f.passed, exec, func(p passed, exec uint32) int { return cmp.Compare(exec, p.exec) })
 }
 
-// concerns reports whether an execution is a subject of the incident or a
-// member of a plan of it.
+// concerns reports whether an execution or a task is a subject of the incident
+// or, as an execution, a member of a plan of it.
 func (s *State) concerns(inc *incident, exec uint32) bool {
 	for _, number := range inc.signals {
-		if s.signals[number].subject == exec {
+		if s.isAbout(&s.signals[number], exec) {
 			return true
 		}
 	}
@@ -218,16 +218,25 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 	return proposed
 }
 
-// joins returns the open incident that a signal about the execution belongs to:
+// joins returns the open incident that a signal about the subject belongs to:
 // the lowest that it concerns and that was not merged, since what joins that one
 // would be judged by nobody.
-func (s *State) joins(exec uint32) (number uint32, ok bool) {
-	for _, number := range s.touched[exec] {
-		if inc := s.incidents[number]; inc.state.Open() && inc.into == 0 && s.concerns(inc, exec) {
-			return number, true
+func (s *State) joins(subject uint32) (number uint32, ok bool) {
+	lists := [][]uint32{s.touched[subject]}
+	if task, of := s.tasks.of[subject]; of {
+		lists = append(lists, s.touched[taskBit|task])
+	}
+	for _, list := range lists {
+		for _, n := range list {
+			if inc := s.incidents[n]; inc.state.Open() && inc.into == 0 && s.concerns(inc, subject) {
+				if !ok || n < number {
+					number, ok = n, true
+				}
+				break
+			}
 		}
 	}
-	return 0, false
+	return number, ok
 }
 
 // touch notes that an incident may concern executions. Nothing is ever taken

@@ -126,7 +126,7 @@ func (g generator) graph() {
 func (g generator) try(body entry.Body) { _ = g.w.admit(g.w.sign(body)) }
 
 func (g generator) act() {
-	switch pick(g, "action", 'x', 'c', 's', 's', 's', 'n', 'n', 'd', 'd', 'a', 'o', 'o', 'o', 'f', 'f', 't', 'r') {
+	switch pick(g, "action", 'x', 'c', 's', 's', 's', 'n', 'n', 'd', 'd', 'a', 'o', 'o', 'o', 'f', 'f', 't', 'r', 'k') {
 	case 'x':
 		g.try(g.execution())
 	case 'c':
@@ -172,6 +172,8 @@ func (g generator) act() {
 		g.w.at += pick[int64](g, "wait", 1000, minuteMS, 20*minuteMS, 2*hourMS, dayMS)
 	case 'r':
 		g.rare()
+	case 'k':
+		g.task()
 	}
 }
 

@@ -27,6 +27,15 @@ const (
 	// mergesMax is the number of younger incidents that one amend takes up; the
 	// next amend takes up more.
 	mergesMax = 64
+	// retriesDefault is the max_retries of a task that names none, leaseDefaultMS
+	// its lease_ms; agentTasksMax is how many tasks the coordinator gives one agent
+	// at a time. Package entry bounds the first two.
+	retriesDefault = 1
+	leaseDefaultMS = 90_000
+	agentTasksMax  = 16
+	// routeMax is how many tasks are given to agents at once, so that incidents
+	// need not wait for all of them.
+	routeMax = 128
 	// aheadMax is how many of the compensations that come before one a bundle
 	// names, beside the newest that was done.
 	aheadMax = 16

@@ -9,7 +9,7 @@ import (
 )
 
 // Next returns what the coordinator should write now (INC-1), from the state
-// alone: decisions, outcomes that nobody reported, and records, each without
+// alone: decisions, outcomes that nobody reported, records, and tasks for agents, each without
 // jti, iss and iat; and when there may be more, in Unix milliseconds
 // (math.MaxInt64: not before the log grows). What is returned rests on the same
 // state, so that each is admissible by itself; after the first, others may no
@@ -29,6 +29,7 @@ func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 			n.fresh(number, inc)
 		}
 	}
+	n.route()
 	return n.todo, n.wake
 }
 

@@ -124,7 +124,7 @@ func (s *State) seeds(to, signals []uint32, unfounded []uint64) []uint32 {
 			continue
 		}
 		if sig.since == 0 {
-			to = append(to, sig.subject)
+			to = slices.AppendSeq(to, s.about(sig.subject))
 			continue
 		}
 		for exec := range s.graph.Range(sig.since-1, sig.subject) {

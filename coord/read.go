@@ -200,7 +200,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 
 func (s *State) viewSignal(n uint32) SignalView {
 	sig := &s.signals[n]
-	return SignalView{sig.index, s.incidents[sig.incident].opened, sig.at, s.principal(sig.issuer), s.refOf(sig.subject), sig.standing, sig.evidence,
+	return SignalView{sig.index, s.incidents[sig.incident].opened, sig.at, s.principal(sig.issuer), s.subjectRef(sig.subject), sig.standing, sig.evidence,
 		dispositions[sig.disposition], sig.disposed}
 }
 

@@ -57,6 +57,7 @@ func (d *decoder) state(s *State) {
 			return
 		}
 	}
+	(&passage{d: d}).tasks(s)
 	d.executions(s)
 	d.checkpoints(s)
 	if (&passage{d: d}).incidents(s); d.err == nil {
@@ -159,6 +160,11 @@ func (d *decoder) executions(s *State) {
 		if d.flag() {
 			comp = &compensated{uint32(d.number(math.MaxUint32)), uint32(d.number(exec))}
 		}
+		of := d.flag()
+		task := uint32(0)
+		if of {
+			task = uint32(d.number(uint64(len(s.tasks.list))))
+		}
 		idempotency, cost := d.key(), int64(d.number(entry.MaxInteger+1))
 		parents = parents[:0]
 		for range d.number(entry.MaxParents + 1) {
@@ -167,7 +173,9 @@ func (d *decoder) executions(s *State) {
 		if d.err != nil {
 			return
 		}
-		s.addExecution(one, parents, idempotency, comp)
+		if s.addExecution(one, parents, idempotency, comp); of {
+			s.addWork(uint32(exec), task)
+		}
 		*x.costs.At(uint32(exec)) = cost
 	}
 	s.graph.SortFinals()

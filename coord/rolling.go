@@ -226,10 +226,16 @@ func (s *State) strong(about []uint32, quorum int64) bool {
 func (s *State) edgesOf(signals []uint32, p *scope.Plan) (execs []uint32) {
 	for _, n := range signals {
 		sig := &s.signals[n]
-		execs = append(execs, sig.subject)
-		for child := range s.graph.Children(sig.subject) {
-			if _, member := p.Find(child); member && sig.standing == entry.StandingDownstream && s.graph.Node(child).Agent == sig.issuer {
-				execs = append(execs, child)
+		_, task := s.taskOf(sig.subject)
+		for exec := range s.about(sig.subject) {
+			if task && !s.linked(sig.standing, exec, sig.issuer) {
+				continue
+			}
+			execs = append(execs, exec)
+			for child := range s.graph.Children(exec) {
+				if _, member := p.Find(child); member && sig.standing == entry.StandingDownstream && s.graph.Node(child).Agent == sig.issuer {
+					execs = append(execs, child)
+				}
 			}
 		}
 	}

@@ -161,9 +161,6 @@ var registration = []refusal{
 		entry.PolicySuperseded, "previous"},
 	{"REG-9 a key twice", func(w *world) *entry.Entry { return w.sign(w.enrol("root", "a", entry.RoleAgent)) },
 		entry.StateConflict, "key"},
-	{"REG-9 a kind of later versions", func(w *world) *entry.Entry {
-		return w.sign(&entry.Task{Header: w.header("o"), Task: "o#t", Op: "create", From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new"})
-	}, entry.StateConflict, ""},
 }
 
 var executionRules = []refusal{

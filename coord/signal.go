@@ -14,11 +14,12 @@ type signal struct {
 	index    uint64
 	at       int64
 	issuer   uint32
-	subject  uint32 // number of the execution
+	subject  uint32 // number of the execution; with taskBit, of the task
 	since    uint32 // 1 + the execution from which on all are seeds with it (SCO-3); 0: none
 	incident uint32 // number of the one that it opened or joined
 	standing entry.Standing
 	evidence bool // whether it has any
+	murky    bool // whether it leaves effects partial or unknown
 	// early says of an upstream or downstream signaler that its edge was logged
 	// before the subject was final (INC-2).
 	early       bool
@@ -38,7 +39,7 @@ const (
 
 var dispositions = []string{"", "confirmed", "unfounded", "inconclusive"}
 
-// complaint is a principal's about an execution.
+// complaint is a principal's about an execution or a task.
 type complaint struct{ issuer, subject uint32 }
 
 // admitSignal checks what a signal refers to, whether its issuer may speak, and
@@ -46,7 +47,7 @@ type complaint struct{ issuer, subject uint32 }
 // evidence, or is unknown, refuses nothing: readers act on
 // [entry.Signal.Effective] (SIG-2).
 func (s *State) admitSignal(sig *entry.Signal, at int64) error {
-	number, subject, ok := s.findExecution(sig.Subject)
+	subject, ok := s.findSubject(sig.Subject)
 	if !ok { // REG-8
 		return unknown("subject", "no execution or task %s in the log", sig.Subject)
 	}
@@ -59,24 +60,47 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 	if err := s.checkLastKnownGood(sig.LastKnownGood); err != nil {
 		return err
 	}
-	if sig.Supersedes != nil && !s.supersedes(sig, number) {
+	if sig.Supersedes != nil && !s.supersedes(sig, subject) {
 		return unknown("supersedes", "entry %d is not this signal of %s about %s, nor what opened the incident before", sig.Supersedes.Index, sig.Iss, sig.Subject).
 			WithRemedy("name an earlier signal of the same issuer about the same subject, by index and leaf hash")
 	}
 	switch { // REG-9
-	case !s.standing(sig, number):
+	case !s.standing(sig, subject):
 		return entry.Refuse(entry.NoStanding, "standing", "%s is not %s of %s", sig.Iss, sig.Standing, sig.Subject).
 			WithRemedy("executor: its agent; upstream, downstream: the agent of a direct parent or child, as declared in the log")
-	case string(sig.Wid) != string(s.workflows.Text(subject.Workflow)):
-		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(subject.Workflow))
-	case since != nil && since.Agent != subject.Agent:
+	case string(sig.Wid) != string(s.workflows.Text(s.subjectWorkflow(subject))):
+		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(s.subjectWorkflow(subject)))
+	}
+	if err := s.checkSubject(sig, subject, since); err != nil {
+		return err
+	}
+	return s.admitJoining(sig, subject, at)
+}
+
+// checkSubject is that something of the subject can still be undone.
+func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Node) error {
+	if _, is := s.taskOf(subject); is {
+		for exec := range s.about(subject) {
+			if !s.graph.Node(exec).Undone && since == nil {
+				return nil
+			}
+		}
+		if since != nil {
+			return conflict("since", "it reaches up to an execution, and the subject is a task")
+		}
+		return conflict("subject", "%s has no execution that could be undone", sig.Subject).
+			WithRemedy("a failure without executions needs no signal: the task fails when its lease is lost")
+	}
+	x := s.graph.Node(subject)
+	switch {
+	case since != nil && since.Agent != x.Agent:
 		return conflict("since", "%s is not an execution of the subject's agent", sig.Since)
-	case subject.Undone:
+	case x.Undone:
 		return conflict("subject", "%s was undone", sig.Subject)
-	case subject.Line == scope.NoLine:
+	case x.Line == scope.NoLine:
 		return conflict("subject", "%s is a compensation: its failure is an outcome, not a signal", sig.Subject)
 	}
-	return s.admitJoining(sig, number, at)
+	return nil
 }
 
 // admitJoining is the cooldown after a dismissal, and how many signals an
@@ -121,8 +145,17 @@ func (s *State) admitOpening(sig *entry.Signal, subject uint32) error {
 }
 
 // recordedOf returns the newest recorded incident that an execution was a member
-// of.
-func (s *State) recordedOf(exec uint32) (*incident, bool) {
+// of; of a task, any of its executions.
+func (s *State) recordedOf(subject uint32) (newest *incident, ok bool) {
+	for exec := range s.about(subject) {
+		if inc, recorded := s.recordedOne(exec); recorded && (newest == nil || inc.opened > newest.opened) {
+			newest = inc
+		}
+	}
+	return newest, newest != nil
+}
+
+func (s *State) recordedOne(exec uint32) (*incident, bool) {
 	for _, number := range slices.Backward(s.touched[exec]) {
 		inc := s.incidents[number]
 		if inc.state.Open() || inc.force == nil {
@@ -176,43 +209,59 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	if sig.Standing == entry.StandingMonitor || sig.Standing == entry.StandingOperator {
 		return true
 	}
+	if t, is := s.taskOf(subject); is && sig.Standing == entry.StandingExecutor {
+		return t.agent == sig.Iss
+	}
 	issuer, ok := s.principals.Find([]byte(sig.Iss))
 	if !ok {
 		return false
 	}
-	switch sig.Standing {
-	case entry.StandingExecutor:
-		return s.graph.Node(subject).Agent == issuer
-	case entry.StandingDownstream:
-		_, ok = s.executions.users[use{subject, issuer}]
-		return ok
-	case entry.StandingUpstream:
-		return s.hasParentOf(subject, issuer)
+	for exec := range s.about(subject) {
+		if s.linked(sig.Standing, exec, issuer) {
+			return true
+		}
 	}
 	return false
+}
+
+// linked reports whether a principal stands to an execution as it says.
+func (s *State) linked(standing entry.Standing, exec, issuer uint32) (is bool) {
+	switch standing {
+	case entry.StandingExecutor:
+		is = s.graph.Node(exec).Agent == issuer
+	case entry.StandingDownstream:
+		_, is = s.executions.users[use{exec, issuer}]
+	case entry.StandingUpstream:
+		is = s.hasParentOf(exec, issuer)
+	}
+	return is
 }
 
 func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	sig, _ := e.Body.(*entry.Signal)
 	one := signal{
-		index: index, at: at, issuer: issuer, subject: s.mustResolve(s.executions.names, sig.Subject),
+		index: index, at: at, issuer: issuer, subject: s.mustSubject(sig.Subject),
 		standing: sig.Standing, evidence: len(sig.Evidence) > 0,
+		murky: sig.Effects == entry.EffectsPartial || sig.Effects == entry.EffectsUnknown,
 	}
-	subject := s.graph.Node(one.subject)
-	switch sig.Standing {
-	case entry.StandingExecutor:
-		s.graph.SetClean(one.subject, sig.Effects == entry.EffectsNone)
-	case entry.StandingUpstream:
-		one.early = true // its edge stands in the subject's first entry
-	case entry.StandingDownstream:
-		used, ok := s.executions.users[use{one.subject, issuer}]
-		one.early = ok && (subject.Final == 0 || used < subject.Final)
+	for exec := range s.about(one.subject) {
+		switch x := s.graph.Node(exec); sig.Standing {
+		case entry.StandingExecutor:
+			if x.Agent == issuer {
+				s.graph.SetClean(exec, sig.Effects == entry.EffectsNone)
+			}
+		case entry.StandingUpstream:
+			one.early = true // its edge stands in the subject's first entry
+		case entry.StandingDownstream:
+			used, ok := s.executions.users[use{exec, issuer}]
+			one.early = one.early || ok && (x.Final == 0 || used < x.Final)
+		}
 	}
 	one.since = s.sinceOf(sig, &one, at)
 	number, joined := s.joins(one.subject)
 	if !joined {
 		number = uint32(len(s.incidents))
-		s.incidents = append(s.incidents, &incident{opened: index, openedAt: at, workflow: subject.Workflow, policy: len(s.policies) - 1})
+		s.incidents = append(s.incidents, &incident{opened: index, openedAt: at, workflow: s.subjectWorkflow(one.subject), policy: len(s.policies) - 1})
 		s.open[number] = struct{}{}
 	}
 	one.incident = number
@@ -226,7 +275,7 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 // or from monitor and operator with evidence; within that agent, workflow and
 // the policy's maximum age.
 func (s *State) sinceOf(sig *entry.Signal, one *signal, at int64) uint32 {
-	if sig.Since == "" {
+	if _, is := s.taskOf(one.subject); is || sig.Since == "" {
 		return 0
 	}
 	third := sig.Standing == entry.StandingMonitor || sig.Standing == entry.StandingOperator

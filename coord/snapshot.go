@@ -12,7 +12,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 4\n"
+const snapshotMagic = "coord state 5\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -26,10 +26,12 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	policy chain: index and leaf of each entry
 //	principals: name, usage, dispositions, corrections, incidents · workflows: name
 //	leaf hashes of all entries
+//	tasks: issuer, id, index of the first entry, workflow, state, type, limits, counts,
+//	    who holds it and since when, the newest entries, when somebody answered for it
 //	executions: agent, id, workflow, entries and time between the first one and
 //	    that of the execution before, effect, progress, entries from first to
 //	    started and to final, whether without effects, undone, a compensation
-//	    and of what, idempotency key, cost, parents
+//	    and of what, task, idempotency key, cost, parents
 //	checkpoints: agent, id, workflow, entries since the one before, covered,
 //	    expiry, whether void, digest
 //	signals, incidents, cooldowns: see incidents
@@ -57,6 +59,7 @@ func (s *State) Snapshot(w io.Writer) error {
 	for i := range s.tree.leaves.Size() {
 		_, _ = e.w.Write(s.tree.leaves.At(i)[:])
 	}
+	(&passage{e: e}).tasks(s)
 	e.executions(s)
 	e.checkpoints(s)
 	(&passage{e: e}).incidents(s)
@@ -129,6 +132,10 @@ func (e *encoder) executions(s *State) {
 		if e.flag(compensates); compensates {
 			e.number(uint64(comp.incident))
 			e.number(uint64(comp.exec))
+		}
+		task, of := s.tasks.of[i]
+		if e.flag(of); of {
+			e.number(uint64(task))
 		}
 		if key := *x.keyOf.At(i); key == 0 {
 			e.text(nil)

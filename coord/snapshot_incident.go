@@ -43,8 +43,12 @@ func (p *passage) incidents(s *State) {
 
 func (p *passage) signal(s *State, sig *signal, incidents uint64) {
 	number(p, &sig.issuer, uint64(s.principals.Size()))
-	number(p, &sig.subject, uint64(s.graph.Size()))
-	number(p, &sig.since, uint64(sig.subject)+2)
+	p.subject(s, &sig.subject)
+	since := uint64(sig.subject) + 2
+	if sig.subject&taskBit != 0 {
+		since = 1
+	}
+	number(p, &sig.since, since)
 	number(p, &sig.incident, incidents)
 	standing := slices.Index(standings, sig.standing)
 	number(p, &standing, uint64(len(standings)))
@@ -52,6 +56,7 @@ func (p *passage) signal(s *State, sig *signal, incidents uint64) {
 		sig.standing = standings[standing]
 	}
 	flag(p, &sig.evidence)
+	flag(p, &sig.murky)
 	flag(p, &sig.early)
 	number(p, &sig.disposition, uint64(len(dispositions)))
 	number(p, &sig.disposed, s.size)
@@ -243,7 +248,7 @@ func (p *passage) cooldowns(s *State) {
 	last := int64(-1)
 	list(p, &all, s.size, func(c *cooldown) {
 		number(p, &c.issuer, uint64(s.principals.Size()))
-		number(p, &c.subject, uint64(s.graph.Size()))
+		p.subject(s, &c.subject)
 		instant(p, &c.at)
 		place := int64(c.issuer)<<32 | int64(c.subject)
 		if p.reading() {
@@ -265,7 +270,7 @@ func (d *decoder) derive(s *State) {
 			d.refuse("incident %d opens with no signal", inc.opened)
 			return
 		}
-		inc.openedAt, inc.workflow = sig.at, s.graph.Node(sig.subject).Workflow
+		inc.openedAt, inc.workflow = sig.at, s.subjectWorkflow(sig.subject)
 		if inc.state.Open() {
 			s.open[number] = struct{}{}
 		}

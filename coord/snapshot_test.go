@@ -19,6 +19,21 @@ func populated(tb testing.TB) *world {
 	return w
 }
 
+// withTasks registers tasks with everything that a snapshot holds of them.
+func withTasks(w *world) {
+	w.t.Helper()
+	ref := w.create("held", retries(2), ofType("cook"))
+	w.create("new")
+	w.does("k", ref, entry.TaskAssign, "b")
+	x := w.work("b", "work", ref, entry.EffectReversible)
+	w.put(x)
+	w.put(w.step(x, entry.Dispatched))
+	w.fails(ref)
+	w.does("o", ref, entry.TaskRelease, "c")
+	w.put(w.work("c", "more", ref, entry.EffectNone))
+	w.put(w.signal("c", entry.StandingExecutor, ref))
+}
+
 // TestSnapshotDependsOnEntriesOnly takes snapshots at every size along two
 // histories, one of which is restored before every entry.
 func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
@@ -42,9 +57,17 @@ func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 // changed, and bytes behind the end: a refusal, or a state whose snapshot is
 // exactly what was read. A refusal leaves the state as it was.
 func TestRestoreRefuses(t *testing.T) {
-	w := populated(t)
+	w, tasks := populated(t), newWorld(t)
 	w.pipeline2()
-	good := w.snapshot()
+	withTasks(tasks)
+	restoreRefuses(t, w.snapshot(), 0)
+	good, links := tasks.snapshot(), tasks.state.Chain().Links()
+	restoreRefuses(t, good, bytes.Index(good, links[len(links)-1].Leaf)+len(links[len(links)-1].Leaf))
+}
+
+// restoreRefuses tries what begins to be wrong from a place on.
+func restoreRefuses(t *testing.T, good []byte, from int) {
+	t.Helper()
 	try := func(data []byte, what string, at int) {
 		t.Helper()
 		s := NewState(origin)
@@ -61,11 +84,11 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Fatalf("%s %d: restored", what, at)
 		}
 	}
-	for size := range good {
+	for size := from; size < len(good); size++ {
 		try(good[:size], "prefix", size)
 	}
 	try(append(bytes.Clone(good), 0), "suffix", len(good))
-	for i := range good {
+	for i := from; i < len(good); i++ {
 		bad := bytes.Clone(good)
 		bad[i] ^= []byte{1, 0x80, 0xff}[i%3]
 		try(bad, "byte", i)
@@ -87,6 +110,7 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		t.Fatalf("the index does not stand there: %v", err)
 	}
 	w.put(w.signal("a", entry.StandingExecutor, "a#plan"))
+	withTasks(w)
 	spoilt := func(spoil func(s *State)) []byte {
 		s := restored(t, w.snapshot())
 		spoil(s)
@@ -101,6 +125,8 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		"two executions at one index":      spoilt(func(s *State) { s.graph.Node(1).First = s.graph.Node(0).First }),
 		"two principals of one name":       spoilt(func(s *State) { copy(s.principals.Text(1), s.principals.Text(2)) }),
 		"a checkpoint of no workflow":      spoilt(func(s *State) { s.graph.Line(s.graph.Checkpoint(0).Line).Workflow = 99 }),
+		"a task without its claim":         spoilt(func(s *State) { s.tasks.list[0].agent = "" }),
+		"a signal about no task":           spoilt(func(s *State) { s.signals[1].subject = taskBit | 9 }),
 		"an incident without a signal":     spoilt(func(s *State) { s.incidents[0].signals = nil }),
 		"an incident of no signal":         spoilt(func(s *State) { s.incidents[0].opened-- }),
 		"a plan in force of nothing":       spoilt(func(s *State) { s.incidents[0].force = &force{} }),
@@ -174,6 +200,8 @@ func FuzzRestore(f *testing.F) {
 	busy.next()
 	busy.put(busy.compensation(id, "b#pay"))
 	busy.put(busy.outcome("a", id, "a#make", entry.Restored))
+	f.Add(busy.snapshot())
+	withTasks(busy)
 	f.Add(busy.snapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := NewState(origin)

@@ -26,6 +26,7 @@ type State struct {
 
 	policies []policyAt // of the chain
 	raised   []uint64   // indexes of agent entries about who is more than a plain agent
+	able     able       // who has which capability
 
 	principals *compact.Names // issuers of entries
 	usage      []usage        // of the principals, by number
@@ -36,14 +37,15 @@ type State struct {
 	executions  executions
 	checkpoints checkpoints
 	runs        runs
+	tasks       tasks
 
 	signals   []signal            // by index
 	incidents []*incident         // by the index of their opening signal
 	open      map[uint32]struct{} // incidents that wait for something, by number
 	cooldowns map[complaint]int64 // when a signal was dismissed as unfounded
 
-	// Which incidents may concern an execution or a line: ascending numbers.
-	// Whoever asks looks at the incidents.
+	// Which incidents may concern an execution, a task or a line: ascending
+	// numbers. Whoever asks looks at the incidents.
 	touched      map[uint32][]uint32
 	touchedLines map[uint32][]uint32
 
@@ -57,11 +59,12 @@ func NewState(origin string) *State { return newState(origin, verify.Signature) 
 
 func newState(origin string, check signatureCheck) *State {
 	return &State{
-		origin: origin, check: check, chain: verify.NewChain(),
+		origin: origin, check: check, chain: verify.NewChain(), able: able{},
 		principals: compact.NewNames(0), workflows: compact.NewNames(0),
 		executions:  executions{names: compact.NewNames(0), users: map[use]uint64{}, comps: map[uint32]compensated{}},
 		checkpoints: checkpoints{names: compact.NewNames(0)},
 		runs:        runs{names: compact.NewNames(0)},
+		tasks:       newTasks(),
 		open:        map[uint32]struct{}{}, cooldowns: map[complaint]int64{},
 		touched: map[uint32][]uint32{}, touchedLines: map[uint32][]uint32{},
 	}
@@ -113,6 +116,8 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		return s.admitRun(body)
 	case *entry.Attempt:
 		return s.admitAttempt(body)
+	case *entry.Task:
+		return s.admitTask(body, at)
 	case *entry.Decision:
 		return s.admitDecision(e, body, signer, at)
 	case *entry.Approval:
@@ -194,17 +199,24 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 		s.applyRecord(body, issuer, index)
 	case *entry.Run:
 		s.applyRun(body, issuer)
+	case *entry.Task:
+		s.applyTask(body, issuer, index, at)
 	}
 }
 
 // applyLink takes up a policy or an agent entry.
 func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
+	if body, ok := e.Body.(*entry.Agent); ok {
+		old, _ := s.chain.Agent(body.Principal)
+		s.able.remove(&old)
+	}
 	s.chain.Apply(e, index, at)
 	switch body := e.Body.(type) {
 	case *entry.Policy:
 		s.policies = append(s.policies, policyAt{index, body})
 	case *entry.Agent:
 		info, _ := s.chain.Agent(body.Principal)
+		s.able.add(&info)
 		if slices.ContainsFunc(info.Keys, func(k verify.KeyInfo) bool { return len(k.Roles) != 1 || k.Roles[0] != entry.RoleAgent }) {
 			s.raised = append(s.raised, index)
 		}

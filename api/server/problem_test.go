@@ -215,12 +215,12 @@ func stateProblems() []provocation {
 			p.Previous = &entry.LogRef{Index: 1, LeafHash: merkle.Hash{1}}
 			return p
 		}), entry.PolicySuperseded, 409, "previous"},
-		{"kind of a later version", func(n *node) []byte {
+		{"task of somebody else", func(n *node) []byte {
 			operator := newSigner(n.t)
 			n.register(n.enrol("operator-1", operator, entry.RoleOperator))
-			return sign(n.t, operator, &entry.Task{Header: n.header("operator-1", "flow-1"), Task: "operator-1#t", Op: "create",
+			return sign(n.t, operator, &entry.Task{Header: n.header("operator-1", "flow-1"), Task: "operator-2#t", Op: "create",
 				From: entry.TaskCreated, To: entry.TaskCreated, Reason: "r"}).AppendEnvelope(nil)
-		}, entry.StateConflict, 409, ""},
+		}, entry.StateConflict, 409, "task"},
 	}
 }
 

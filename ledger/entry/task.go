@@ -52,8 +52,8 @@ func (s TaskState) Over() bool { return s == TaskCompleted || s == TaskCancelled
 type TaskStanding struct {
 	State       TaskState
 	Epoch       int64 // of the newest claim; 0: there was none
-	RetryCount  int64 // claims after a failure
-	ResumeCount int64 // claims after a failure, from a checkpoint
+	RetryCount  int64 // claims after a failed one
+	ResumeCount int64 // claims after a failed one, from a checkpoint
 }
 
 // Move returns the members of the entry that moves a task on by an operation: op,
@@ -71,7 +71,7 @@ func (s TaskStanding) Move(op string, resume bool) (t Task, ok bool) {
 	}
 	t.Epoch++
 	switch {
-	case s.State != TaskFailed || op == TaskRelease:
+	case s.State != TaskFailed || op == TaskRelease || s.Epoch == 0: // the first claim is no retry
 	case resume:
 		t.ResumeCount++
 	default:

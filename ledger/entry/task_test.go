@@ -40,6 +40,14 @@ func TestTaskMoves(t *testing.T) {
 	}
 }
 
+// TestFirstClaimIsNoRetry counts nothing where nobody has failed at a task.
+func TestFirstClaimIsNoRetry(t *testing.T) {
+	got, ok := (entry.TaskStanding{State: entry.TaskFailed}).Move(entry.TaskAssign, false)
+	if !ok || got.Epoch != 1 || got.RetryCount != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestTaskCounts shows what each kind of claim counts.
 func TestTaskCounts(t *testing.T) {
 	for _, c := range []struct {

@@ -1,0 +1,310 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/compact"
+	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+)
+
+// tasks are the tasks of a log, by number.
+type tasks struct {
+	names *compact.Names // issuer's number and local id
+	list  []task
+	of    map[uint32]uint32 // by execution: its task
+
+	// Derived:
+	waiting map[uint32]struct{}       // that nobody holds and that are not over
+	held    map[entry.Principal]int64 // how many each agent holds
+	states  map[entry.TaskState]int64 // how many stand where
+	retries int64                     // claims after failures, of all
+}
+
+func newTasks() tasks {
+	return tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, waiting: map[uint32]struct{}{},
+		held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}}
+}
+
+// task is what rules need of a task. Its executions are derived.
+type task struct {
+	entry.TaskStanding
+	created    uint64 // index
+	workflow   uint32
+	kind       string // its type; empty: none
+	maxRetries int64
+	leaseMS    int64
+	agent      entry.Principal // of the newest claim
+	claimed    uint64          // index of that claim
+	changed    uint64          // index of the newest entry of the task
+	changedAt  int64           // when that was registered
+	heardAt    int64           // when the newest entry of the lease was: of the task, or of its executions by who holds it
+	answered   uint64          // index of the newest release: somebody answers for effects before it
+	execs      []uint32        // ascending
+}
+
+// spent reports whether no claim after a failure is left (TSK-1).
+func (t *task) spent() bool { return t.Epoch > 0 && t.RetryCount >= t.maxRetries }
+
+// heldBy reports whether a principal holds the task.
+func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.agent == p }
+
+// findTask returns the task that a reference names.
+func (s *State) findTask(ref entry.Ref) (number uint32, t *task, ok bool) {
+	if number, ok = s.resolve(s.tasks.names, ref); ok {
+		t = &s.tasks.list[number]
+	}
+	return number, t, ok
+}
+
+func (s *State) taskRef(number uint32) entry.Ref { return s.ref(s.tasks.names, number) }
+
+// admitTask is the table of protocol.md, section 9. That a role may sign an
+// operation is REG-4's.
+func (s *State) admitTask(b *entry.Task, at int64) error {
+	_, t, ok := s.findTask(b.Task)
+	if b.Op == entry.TaskCreate {
+		return s.admitCreate(b, ok)
+	}
+	if !ok { // REG-8
+		return unknown("task", "no task %s in the log", b.Task).WithRemedy("create the task first")
+	}
+	if b.Agent != "" && claims(b.Op) && !s.isAgent(b.Agent) {
+		return unknown("agent", "%s is enrolled as no agent whose key counts", b.Agent)
+	}
+	resume := b.ResumeCount != t.ResumeCount
+	want, listed := t.Move(b.Op, resume)
+	epoch := t.Epoch
+	if claims(b.Op) {
+		epoch++
+	}
+	switch { // REG-9
+	case string(b.Wid) != string(s.workflows.Text(t.workflow)):
+		return conflict("wid", "%s belongs to workflow %s", b.Task, s.workflows.Text(t.workflow))
+	case b.Epoch != epoch:
+		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the newest claim of %s is %d, and %s asks for %d", b.Epoch, b.Task, t.Epoch, b.Op, epoch).
+			WithRemedy("read where the task stands; an epoch that has passed gives no rights any more")
+	case ofHolder(b.Op) && b.Iss != t.agent:
+		return entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s at epoch %d", b.Iss, b.Task, t.Epoch)
+	case !listed:
+		return conflict("op", "%s of %s, which is %s", b.Op, b.Task, t.State)
+	}
+	if err := checkMove(b, t, &want); err != nil {
+		return err
+	}
+	if want.To == entry.TaskAssigned {
+		return s.admitClaim(b, t, resume)
+	}
+	return s.admitEnd(b, t, at)
+}
+
+// ofHolder reports whether only who holds a task may do this.
+func ofHolder(op string) bool {
+	return op == entry.TaskStart || op == entry.TaskReview || op == entry.TaskComplete || op == entry.TaskBlock
+}
+
+// claims reports whether somebody gets the task by this.
+func claims(op string) bool {
+	return op == entry.TaskAssign || op == entry.TaskReassign || op == entry.TaskRelease
+}
+
+// isAgent reports whether a principal may hold a task.
+func (s *State) isAgent(p entry.Principal) bool {
+	info, ok := s.chain.Agent(p)
+	return ok && slices.Contains(info.Roles, entry.RoleAgent)
+}
+
+// admitCreate is that an id belongs to its issuer and is given once, and that a
+// new task has no past.
+func (s *State) admitCreate(b *entry.Task, known bool) error {
+	issuer, _ := b.Task.Split()
+	switch {
+	case issuer != b.Iss:
+		return conflict("task", "%s creates a task of %s", b.Iss, issuer).WithRemedy("an id belongs to its issuer: name it " + string(b.Iss) + "#…")
+	case known:
+		return conflict("task", "%s is there already", b.Task).WithRemedy("give every task a new id")
+	case b.From != entry.TaskCreated || b.To != entry.TaskCreated:
+		return conflict("to", "a new task goes from CREATED to CREATED")
+	case b.Epoch != 0:
+		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but nobody has claimed a new task", b.Epoch)
+	case b.RetryCount != 0 || b.ResumeCount != 0:
+		return conflict("retry_count", "a new task was tried never before")
+	case b.Agent != "" || b.Snapshot != nil:
+		return conflict("agent", "nobody has worked on a new task").WithRemedy("assign it with an entry of its own")
+	}
+	return nil
+}
+
+// checkMove is that an entry says what follows from where the task stands.
+func checkMove(b *entry.Task, t *task, want *entry.Task) error {
+	switch {
+	case b.From != want.From || b.To != want.To:
+		return conflict("to", "%s to %s, but %s leads from %s to %s", b.From, b.To, b.Op, want.From, want.To)
+	case b.RetryCount != want.RetryCount:
+		return conflict("retry_count", "%d, and it follows %d", b.RetryCount, want.RetryCount)
+	case b.ResumeCount != want.ResumeCount:
+		return conflict("resume_count", "%d, and it follows %d", b.ResumeCount, want.ResumeCount)
+	case b.Type != "" || b.MaxRetries != nil || b.LeaseMS != nil:
+		return conflict("type", "type, max_retries and lease_ms stand in the first entry of a task and never change")
+	case want.To != entry.TaskAssigned && b.Agent != "" && b.Agent != t.agent:
+		return conflict("agent", "the newest claim is of %q", t.agent)
+	}
+	return nil
+}
+
+// admitClaim is TSK-1.
+func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
+	if b.Agent == "" {
+		return conflict("agent", "missing").WithRemedy("say who is to hold the task")
+	}
+	if b.Snapshot != nil {
+		return conflict("snapshot", "a claim has none")
+	}
+	gate := s.effectGate(t)
+	switch {
+	case t.State == entry.TaskCreated || t.State == entry.TaskBlocked:
+		return nil
+	case b.Op == entry.TaskRelease && !t.spent() && gate == nil:
+		return conflict("op", "%d of %d retries are left", t.maxRetries-t.RetryCount, t.maxRetries).WithRemedy("reassign the task")
+	case b.Op == entry.TaskRelease:
+		return nil
+	case t.State == entry.TaskFailed && t.spent():
+		return conflict("retry_count", "the %d retries of %s are spent", t.maxRetries, b.Task).WithRemedy("an operator may release or cancel the task")
+	case resume && b.ResumeCount > entry.MaxResumes:
+		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("begin again: a retry")
+	case gate != nil:
+		return gate
+	}
+	return nil
+}
+
+// admitEnd is what ends a claim. The coordinator says that a lease is lost no
+// sooner than a term after the lease's last entry (TSK-2), unless the agent has
+// said in the log that it is over: by an execution of this claim that failed or
+// was cancelled, which the snapshot names.
+func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
+	ended := false
+	if b.Snapshot != nil {
+		exec, x, ok := s.findExecution(b.Snapshot.Exec)
+		number, of := s.tasks.of[exec]
+		switch {
+		case !ok: // REG-8
+			return unknown("snapshot.exec", "no execution %s in the log", b.Snapshot.Exec)
+		case !of || s.taskRef(number) != b.Task || s.principal(x.Agent) != b.Snapshot.Agent:
+			return conflict("snapshot.exec", "%s is no execution of %s for %s", b.Snapshot.Exec, b.Snapshot.Agent, b.Task)
+		}
+		ended = b.Snapshot.Agent == t.agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled)
+	}
+	if b.Op != entry.TaskFail && b.Op != entry.TaskInterrupt || !t.State.Held() || ended {
+		return nil
+	}
+	if until := t.heardAt + t.leaseMS; at < until {
+		return conflict("op", "the lease of %s on %s has until %d", t.agent, b.Task, until).
+			WithRemedy("wait a term after the lease's last entry, or name in the snapshot an execution of this claim that failed or was cancelled")
+	}
+	return nil
+}
+
+// effectGate reports why a task must not be claimed again yet: an execution of it
+// may have had effects that nobody has reconciled (TSK-1).
+func (s *State) effectGate(t *task) error {
+	closed := func(format string, args ...any) error {
+		return conflict("op", format, args...).
+			WithRemedy("its agent logs what became of it, or signals effects none or complete; or an operator looks and releases the task")
+	}
+	for _, exec := range t.execs {
+		if inc, open := s.openOn(exec); open {
+			return conflict("op", "%s is part of incident %d, which is %s", s.refOf(exec), inc.opened, inc.state).WithRemedy("wait until the incident is closed")
+		}
+		x := s.graph.Node(exec)
+		if x.First < t.answered || x.Effect == scope.None || x.Undone {
+			continue
+		}
+		if x.Progress == scope.Dispatched {
+			return closed("%s was dispatched, and nobody knows what became of its effect", s.refOf(exec))
+		}
+		if s.murky(exec) {
+			return closed("the effects of %s are partial or unknown", s.refOf(exec))
+		}
+	}
+	return nil
+}
+
+// openOn returns an open incident that concerns an execution.
+func (s *State) openOn(exec uint32) (*incident, bool) {
+	number, ok := s.joins(exec)
+	if !ok {
+		return nil, false
+	}
+	return s.incidents[number], true
+}
+
+// murky reports whether the newest signal of an execution's agent about it, or
+// about its task, leaves its effects partial or unknown.
+func (s *State) murky(exec uint32) bool {
+	newest := (*signal)(nil)
+	look := func(subject uint32) {
+		for _, number := range s.touched[subject] {
+			for _, n := range s.incidents[number].signals {
+				sig := &s.signals[n]
+				if sig.subject == subject && sig.standing == entry.StandingExecutor && sig.issuer == s.graph.Node(exec).Agent &&
+					(newest == nil || sig.index > newest.index) {
+					newest = sig
+				}
+			}
+		}
+	}
+	look(exec)
+	if number, of := s.tasks.of[exec]; of {
+		look(taskBit | number)
+	}
+	return newest != nil && newest.murky
+}
+
+// applyTask takes up an entry of a task.
+func (s *State) applyTask(b *entry.Task, issuer uint32, index uint64, at int64) {
+	if b.Op == entry.TaskCreate {
+		_, id := b.Task.Split()
+		number, _ := s.tasks.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, id))
+		t := task{TaskStanding: entry.TaskStanding{State: entry.TaskCreated}, created: index, kind: b.Type,
+			maxRetries: retriesDefault, leaseMS: leaseDefaultMS, changed: index, changedAt: at, heardAt: at}
+		t.workflow, _ = s.workflows.Add([]byte(b.Wid))
+		if b.MaxRetries != nil {
+			t.maxRetries = *b.MaxRetries
+		}
+		if b.LeaseMS != nil {
+			t.leaseMS = *b.LeaseMS
+		}
+		s.tasks.list = append(s.tasks.list, t)
+		s.countTask(number, 1)
+		return
+	}
+	number := s.mustResolve(s.tasks.names, b.Task)
+	t := &s.tasks.list[number]
+	s.countTask(number, -1)
+	t.TaskStanding = entry.TaskStanding{State: b.To, Epoch: b.Epoch, RetryCount: b.RetryCount, ResumeCount: b.ResumeCount}
+	t.changed, t.changedAt, t.heardAt = index, at, at
+	if b.To == entry.TaskAssigned {
+		t.agent, t.claimed = b.Agent, index
+	}
+	if b.Op == entry.TaskRelease {
+		t.answered = index
+	}
+	s.countTask(number, 1)
+}
+
+// countTask adds a task to what is derived, or takes it out.
+func (s *State) countTask(number uint32, n int64) {
+	t := &s.tasks.list[number]
+	s.tasks.states[t.State] += n
+	s.tasks.retries += n * t.RetryCount
+	delete(s.tasks.waiting, number)
+	switch {
+	case t.State.Held():
+		if s.tasks.held[t.agent] += n; s.tasks.held[t.agent] == 0 {
+			delete(s.tasks.held, t.agent)
+		}
+	case !t.State.Over() && n > 0:
+		s.tasks.waiting[number] = struct{}{}
+	}
+}

@@ -1,0 +1,103 @@
+package coord
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TaskView is a task as it stands.
+type TaskView struct {
+	entry.TaskStanding
+	Ref        entry.Ref
+	Wid        entry.WorkflowID
+	Type       string // empty: only people assign it
+	MaxRetries int64
+	LeaseMS    int64           // term of a lease
+	Agent      entry.Principal // of the newest claim; empty: there was none
+	Created    uint64          // index of its first entry
+	Claimed    uint64          // index of the newest claim; 0: none yet
+	Changed    uint64          // index of its newest entry, which has the reason
+	ChangedAt  int64           // Unix milliseconds
+	HeardAt    int64           // when the newest entry of the lease was registered, Unix milliseconds
+	Executions int             // how many it has
+	Spent      bool            // whether no claim after a failure is left
+	// Gate is why it must not be claimed again yet (TSK-1); nil: nothing is.
+	Gate *entry.Refusal
+}
+
+// Task returns the task that a reference names.
+func (s *State) Task(ref entry.Ref) (view TaskView, ok bool) {
+	number, _, ok := s.findTask(ref)
+	if ok {
+		view = s.viewTask(number)
+	}
+	return view, ok
+}
+
+// Tasks returns up to limit tasks whose first entry is below an index, the newest
+// first; before 0 is the newest of all.
+func (s *State) Tasks(before uint64, limit int) (views []TaskView) {
+	end := len(s.tasks.list)
+	if before != 0 {
+		end, _ = slices.BinarySearchFunc(s.tasks.list, before, func(t task, index uint64) int { return cmp.Compare(t.created, index) })
+	}
+	for number := end - 1; number >= 0 && len(views) < limit; number-- {
+		views = append(views, s.viewTask(uint32(number)))
+	}
+	return views
+}
+
+// TaskCounts returns how many tasks stand where, and how many claims after
+// failures there were.
+func (s *State) TaskCounts() (states map[entry.TaskState]int64, retries int64) {
+	states = map[entry.TaskState]int64{}
+	for _, state := range taskStates {
+		states[state] = s.tasks.states[state]
+	}
+	return states, s.tasks.retries
+}
+
+func (s *State) viewTask(number uint32) TaskView {
+	t := &s.tasks.list[number]
+	v := TaskView{
+		TaskStanding: t.TaskStanding, Ref: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), Type: t.kind,
+		MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Agent: t.agent, Created: t.created, Claimed: t.claimed, Changed: t.changed,
+		ChangedAt: t.changedAt, HeardAt: t.heardAt, Executions: len(t.execs), Spent: t.State == entry.TaskFailed && t.spent(),
+	}
+	if t.State == entry.TaskFailed || t.State == entry.TaskInterrupted {
+		v.Gate, _ = errors.AsType[*entry.Refusal](s.effectGate(t))
+	}
+	return v
+}
+
+// TaskOrder says what is to become of a task.
+type TaskOrder struct {
+	Task   entry.Ref
+	Op     string
+	Agent  entry.Principal // of a claim: who is to hold it
+	Resume bool            // of a claim after a failure: from a checkpoint
+	Reason string
+}
+
+// DraftTask returns the entry that carries out an order: everything but jti, iss
+// and iat. The error is a [*entry.Refusal] if the task is unknown or the table
+// does not have the operation; whether it is admitted, only Admit tells.
+func (s *State) DraftTask(o TaskOrder) (*entry.Task, error) {
+	_, t, ok := s.findTask(o.Task)
+	if !ok {
+		return nil, unknown("task", "no task %s in the log", o.Task)
+	}
+	b, listed := t.Move(o.Op, o.Resume)
+	if !listed {
+		return nil, conflict("op", "%s of %s, which is %s", o.Op, o.Task, t.State)
+	}
+	b.Header = entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(t.workflow))}
+	b.Task, b.Reason, b.Agent = o.Task, o.Reason, t.agent
+	if claims(o.Op) {
+		b.Agent = o.Agent
+	}
+	return &b, nil
+}
