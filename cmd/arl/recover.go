@@ -25,7 +25,9 @@ type engineOptions struct {
 	simulate string
 	live     string
 	strategy string
-	seed     int64
+	// strategies is the file of commands for the strategies that the policy names.
+	strategies string
+	seed       int64
 }
 
 func (o *engineOptions) register(flags *pflag.FlagSet) {
@@ -33,6 +35,7 @@ func (o *engineOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.simulate, "simulate", "", "outcome model that draws attempts which the scenario does not record")
 	flags.StringVar(&o.live, "live", "", "live configuration: tools and models that make the attempts for real (docs/scenario.md)")
 	flags.StringVar(&o.strategy, "strategy", "", "command that chooses actions in place of the policy's ladders: a question as JSON in, an action out")
+	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
 	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
 }
 
@@ -51,9 +54,12 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	if e.Policy, err = a.recoveryPolicy(o.policy); err != nil {
 		return e, err
 	}
+	e.Notice = func(err error) { fmt.Fprintf(a.err, "arl: %v\n", err) }
 	if argv := strings.Fields(o.strategy); len(argv) > 0 {
-		e.strategy, e.External = argv, &run.Command{Argv: argv}
-		e.Notice = func(err error) { fmt.Fprintf(a.err, "arl: %v\n", err) }
+		e.strategy, e.External = argv, &run.Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
+	}
+	if e.Strategies, err = a.strategies(o, e.Policy); err != nil {
+		return e, err
 	}
 	switch {
 	case o.live != "" && o.simulate != "":
@@ -72,6 +78,22 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	}
 	e.mode, e.Runtime = run.ModeSimulated, run.NewSimulated(e.outcomes, o.seed)
 	return e, nil
+}
+
+// strategies reads which programs the policy's strategies are.
+func (a *app) strategies(o *engineOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
+	if o.strategy != "" && p.Names() {
+		return nil, usage("--strategy: the policy's rules name strategies of their own; pass --strategies, which says what programs they are")
+	}
+	if o.strategies == "" {
+		return nil, nil
+	}
+	document, err := a.readGiven(o.strategies, policyMax)
+	if err != nil {
+		return nil, err
+	}
+	all, err := run.DecodeStrategies(o.strategies, document, p, filepath.Dir(o.strategies))
+	return all, withExit(exitConfig, err)
 }
 
 // makeLive has the attempts made for real, and waits be waited for. The policy

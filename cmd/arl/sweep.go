@@ -45,8 +45,8 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if err != nil {
 		return withExit(exitUsage, err)
 	}
-	if o.live != "" || o.strategy != "" {
-		return usage("--live, --strategy: a sweep takes every case many times, so that nothing is really done and nobody asked")
+	if o.live != "" || o.strategy != "" || o.strategies != "" {
+		return usage("--live, --strategy, --strategies: a sweep takes every case many times, so that nothing is really done and nobody asked")
 	}
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {

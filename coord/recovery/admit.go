@@ -1,5 +1,7 @@
 package recovery
 
+import "slices"
+
 // RuleExternal is where an action comes from that an external strategy chose in
 // place of a ladder.
 const RuleExternal = "external"
@@ -20,10 +22,10 @@ func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 	if !settled {
 		c, settled = d.gate()
 	}
-	if !settled && d.used.last != nil && d.used.last.Rule.ID == RuleExternal {
+	if !settled && d.used.last != nil && p.chose(d.used.last.Rule) {
 		switch d.used.last.Strategy {
 		case Quarantine, Abort, Rollback:
-			c, settled = escalation(RuleExternal, d.whyEscalate(0, "")), true
+			c, settled = escalation(d.used.last.Rule.ID, d.whyEscalate(0, "")), true
 			c.action.Severity = severityOf(d.used.last.Strategy, "")
 		}
 	}
@@ -38,17 +40,28 @@ func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 // may raise it, and where the first matching rule wants success to be verified
 // it is. What may not be done is an escalation.
 func Admit(h *History, p *Policy, now int64, chosen Action) (Action, Rule) {
+	return admitted(h, p, now, RuleExternal, chosen)
+}
+
+// chose reports whether an action came from a strategy and not from a ladder.
+func (p *Policy) chose(r Rule) bool {
+	return r.Rung < 0 && (r.ID == RuleExternal || slices.Contains(Strategies(), Strategy(r.ID)) ||
+		slices.ContainsFunc(p.doc.Strategies, func(s About) bool { return s.Name == r.ID }))
+}
+
+// admitted is [Admit] with the name of who chose.
+func admitted(h *History, p *Policy, now int64, who string, chosen Action) (Action, Rule) {
 	d := newDecider(h, p, now)
-	c := d.admit(chosen)
+	c := d.admit(who, chosen)
 	if raised, guarded := d.guards(); guarded && raised.action.gravity() > c.action.gravity() {
 		c = raised
 	}
 	return c.action, c.rule
 }
 
-func (d *decider) admit(chosen Action) choice {
-	refused := escalation(RuleExternal, ReasonAnswerRefused)
-	c := choice{chosen, Rule{RuleExternal, -1}}
+func (d *decider) admit(who string, chosen Action) choice {
+	refused := escalation(who, ReasonAnswerRefused)
+	c := choice{chosen, Rule{who, -1}}
 	if c.action.Reason == "" {
 		c.action.Reason = ReasonExternal
 	}

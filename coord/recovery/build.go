@@ -22,6 +22,7 @@ func (p *Policy) compile(src *source) error {
 	}
 	b := &builder{src, c, p}
 	b.checkNames()
+	b.strategies()
 	b.guards()
 	b.rules()
 	b.checkThresholds()
@@ -92,6 +93,7 @@ func (b *builder) rules() {
 		default:
 			b.checkReached(at, when)
 		}
+		b.asks(at, &r)
 		b.ladder(at, &r)
 		b.policy.rules = append(b.policy.rules, r)
 	}
@@ -107,6 +109,43 @@ func (b *builder) checkReached(at string, when *condition) {
 			return
 		}
 	}
+}
+
+// strategies reports declared strategies that could answer nothing sensible.
+func (b *builder) strategies() {
+	for i := range b.policy.doc.Strategies {
+		at := element("/recovery/strategies", i) + "/capabilities"
+		for j, can := range b.policy.doc.Strategies[i].Capabilities {
+			if slices.Contains(b.policy.doc.Strategies[i].Capabilities[:j], can) {
+				b.wrong(element(at, j), string(can)+" stands twice", "remove one of the two")
+			}
+		}
+	}
+}
+
+// asks finds the strategy that a rule names.
+func (b *builder) asks(at string, r *rule) {
+	if r.Strategy == "" {
+		return
+	}
+	b.policy.named = true
+	known := make([]string, 0, len(Strategies()))
+	for i := range b.policy.doc.Strategies {
+		if s := &b.policy.doc.Strategies[i]; s.Name == r.Strategy {
+			r.asks = s
+			return
+		}
+		known = append(known, b.policy.doc.Strategies[i].Name)
+	}
+	for _, s := range Strategies() {
+		if string(s) == r.Strategy {
+			about := builtInAbout(s)
+			r.asks = &about
+			return
+		}
+		known = append(known, string(s))
+	}
+	b.wrong(at+"/strategy", fmt.Sprintf("unknown strategy %.80q", r.Strategy), oneOf(r.Strategy, known))
 }
 
 func (b *builder) ladder(at string, r *rule) {
@@ -210,6 +249,13 @@ func (b *builder) checkNames() {
 	}
 	for i := range b.policy.doc.Rules {
 		check(element("/recovery/rules", i)+"/id", b.policy.doc.Rules[i].ID)
+	}
+	for _, s := range Strategies() {
+		seen = append(seen, string(s))
+	}
+	seen = append(seen, RuleExternal)
+	for i := range b.policy.doc.Strategies {
+		check(element("/recovery/strategies", i)+"/name", b.policy.doc.Strategies[i].Name)
 	}
 	seen = nil
 	for i := range b.policy.doc.Models {

@@ -23,6 +23,7 @@ func Schema() []byte { return []byte(schemaText) }
 type document struct {
 	Limits     Limits     `json:"limits"`
 	Models     []Model    `json:"models,omitzero"`
+	Strategies []About    `json:"strategies,omitzero"`
 	Guards     []guardDoc `json:"guards,omitzero"`
 	Rules      []ruleDoc  `json:"rules"`
 	Thresholds Thresholds `json:"thresholds"`
@@ -94,6 +95,7 @@ type ruleDoc struct {
 	ID          string    `json:"id"`
 	When        string    `json:"when"`
 	Verify      bool      `json:"verify,omitzero"`
+	Strategy    string    `json:"strategy,omitzero"` // asked before the ladder
 	Ladder      []rungDoc `json:"ladder"`
 	Remediation string    `json:"remediation,omitzero"`
 }

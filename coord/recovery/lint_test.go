@@ -126,6 +126,21 @@ func mistakes() []mistake {
 		{"wait that ends before it begins", "min_ms: 10, max_ms: 100", "min_ms: ¶10, max_ms: 9", ladder + "[3].min_ms: is more than max_ms (swap them)"},
 		{"backoff that ends before it begins", "base_ms: 10, factor: 2, max_ms: 100", "base_ms: ¶10, factor: 2, max_ms: 9", ladder + "[0].backoff.base_ms: is more than max_ms (swap them)"},
 
+		// strategies that rules name
+		{"a built-in strategy", "id: first\n", "id: first\n      strategy: checkpoint_resume\n", ""},
+		{"a strategy that is declared", "  rules:\n    - id: first\n", strategies("triage", "retry") + "  rules:\n    - id: first\n      strategy: triage\n", ""},
+		{"a misspelt strategy of a rule", "  rules:\n    - id: first\n", strategies("triage", "retry") + "  rules:\n    - id: first\n      strategy: ¶traige\n", `recovery.rules[0].strategy: unknown strategy "traige" (did you mean triage?)`},
+		{"a misspelt built-in strategy of a rule", "id: first\n", "id: first\n      strategy: ¶checkpoint_resum\n", `recovery.rules[0].strategy: unknown strategy "checkpoint_resum" (did you mean checkpoint_resume?)`},
+		{"a strategy that nobody declared", "id: first\n", "id: first\n      strategy: ¶oracle\n", `recovery.rules[0].strategy: unknown strategy "oracle" (choose retry, retry_altered,`},
+		{"a declared strategy that is built in", "  rules:\n", strategies("¶retry", "retry") + "  rules:\n", `recovery.strategies[0].name: "retry" stands twice, or is built in (choose another)`},
+		{"a declared strategy with the name of a rule", "  rules:\n", strategies("¶second", "retry") + "  rules:\n", `recovery.strategies[0].name: "second" stands twice, or is built in (choose another)`},
+		{"a misspelt capability", "  rules:\n", strategies("triage", "¶retri") + "  rules:\n", `recovery.strategies[0].capabilities[0]: "retri" is unknown (did you mean retry?)`},
+		{"a capability twice", "  rules:\n", strategies("triage", "retry, ¶retry") + "  rules:\n", `recovery.strategies[0].capabilities[1]: retry stands twice (remove one of the two)`},
+		{"a strategy that can do nothing", "  rules:\n", "  strategies:\n    - { name: triage, version: \"1\", capabilities: ¶[] }\n  rules:\n", `recovery.strategies[0].capabilities: 0 elements (at least 1)`},
+		{"a strategy without version", "  rules:\n", "  strategies:\n    - ¶{ name: triage, capabilities: [retry] }\n  rules:\n", `recovery.strategies[0].version: missing` + example},
+		{"the longest time for an answer", "  rules:\n", strings.Replace(strategies("triage", "retry"), " }", ", timeout_ms: 600000 }", 1) + "  rules:\n", ""},
+		{"a longer time for an answer", "  rules:\n", strings.Replace(strategies("triage", "retry"), " }", ", timeout_ms: ¶600001 }", 1) + "  rules:\n", `recovery.strategies[0].timeout_ms: 600001 is too large (at most 600000)`},
+
 		// ladders
 		{"ladder without end", "        ¶- { strategy: quarantine }\n        - { strategy: escalate, severity: critical }\n", "        ¶- { strategy: quarantine }\n", "recovery.rules[1].ladder: unbounded ladder: it does not end (add { strategy: escalate })"},
 		{"unlimited attempts", "retry, max: 2", "retry, max: ¶0", ladder + "[0].max: 0 is too small (at least 1)"},
@@ -193,6 +208,11 @@ func mistakes() []mistake {
 		{"tolerance of an unknown class", "    tolerance_ppm: 1\n", "    class_tolerance_ppm: { verify: 1, outputs: ¶2 }\n    tolerance_ppm: 1\n", `recovery.thresholds.class_tolerance_ppm.outputs: unknown class "outputs" (did you mean output?)`},
 		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" stands twice, or is built in (choose another)`},
 	}
+}
+
+// strategies declares a strategy.
+func strategies(name, capabilities string) string {
+	return fmt.Sprintf("  strategies:\n    - { name: %s, version: \"1\", capabilities: [%s] }\n", name, capabilities)
 }
 
 // rungs are so many different rungs.

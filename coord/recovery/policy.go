@@ -22,6 +22,7 @@ type Policy struct {
 	guards    []guard
 	rules     []rule
 	facts     map[string]func(*decider) any
+	named     bool // some rule names a strategy
 }
 
 type guard struct {
@@ -33,6 +34,7 @@ type guard struct {
 type rule struct {
 	*ruleDoc
 	when  *condition
+	asks  *About // nil: the ladder decides
 	rungs []rung
 }
 

@@ -181,10 +181,11 @@ func TestSchemaHasTheWords(t *testing.T) {
 		Defs struct {
 			Rung struct {
 				Properties struct {
-					Strategy, Variant, Scope struct{ Enum []string }
-					Max                      struct{ Maximum int64 }
+					Variant, Scope struct{ Enum []string }
+					Max            struct{ Maximum int64 }
 				}
 			}
+			Strategy  struct{ Enum []string }
 			Severity  struct{ Enum []string }
 			Condition struct{ MaxLength int64 }
 		} `json:"$defs"`
@@ -193,7 +194,7 @@ func TestSchemaHasTheWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	rung := schema.Defs.Rung.Properties
-	same(t, rung.Strategy.Enum, recovery.Strategies())
+	same(t, schema.Defs.Strategy.Enum, recovery.Strategies())
 	same(t, rung.Variant.Enum, recovery.Variants())
 	same(t, rung.Scope.Enum, recovery.Scopes())
 	same(t, schema.Defs.Severity.Enum, []entry.Severity{entry.SeverityInfo, entry.SeverityWarning, entry.SeverityError, entry.SeverityCritical})

@@ -52,17 +52,22 @@ type Snapshot struct {
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
 	LiveDigest   string         `json:"live_digest,omitzero"`
 	Strategy     []string       `json:"strategy,omitzero"` // command line of an external one
-	Baseline     *Baseline      `json:"baseline,omitzero"`
+	// Strategies are the command lines of those that the policy's rules name.
+	Strategies map[string][]string `json:"strategies,omitzero"`
+	Baseline   *Baseline           `json:"baseline,omitzero"`
 }
 
 func (r *Run) snapshot(scenario string) Snapshot {
 	return Snapshot{V: scenarioVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: scenario,
-		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy, Baseline: r.Baseline}
+		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy,
+		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
 }
 
 // recorded reports whether the run keeps what was done and chosen, because
 // neither follows from its scenario.
-func (s *Snapshot) recorded() bool { return s.Runtime == ModeLive || s.Strategy != nil }
+func (s *Snapshot) recorded() bool {
+	return s.Runtime == ModeLive || s.Strategy != nil || s.Strategies != nil
+}
 
 // Encode writes the snapshot as it stands in config.snapshot.json. Its digest
 // is that of the configuration.

@@ -25,8 +25,11 @@ type Config struct {
 	// External chooses actions in place of the policy's ladders; nil: nobody
 	// does. Notice is told when it gave no answer, from all workers; it may be
 	// nil.
-	External External
+	External recovery.RecoveryStrategy
 	Notice   func(error)
+	// Strategies are those that the policy's rules may name beside the built-in
+	// ones. One that is named and not here does not answer: the ladder decides.
+	Strategies []recovery.RecoveryStrategy
 	// Seed gives the jitter of waits.
 	Seed int64
 	// Instance makes the idempotency keys of a live run; empty: there are none.

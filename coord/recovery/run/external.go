@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,41 +16,24 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// External is a strategy that chooses actions in place of the policy's ladders.
-// Effect gate, guards and limits of the policy bind it, see [recovery.Admit].
-// Its answers are input: they are recorded with the case, and a replay takes
-// them from there instead of asking again.
-type External interface {
-	// Choose returns what to do about the failure that the history ends with.
-	// An error is no answer: the case escalates.
-	Choose(ctx context.Context, q Question) (recovery.Action, error)
-}
-
-// Question is what an external strategy is asked.
-type Question struct {
-	History *recovery.History `json:"history"`
-	// ElapsedMS is the time since the case began, as it counts for limits.
-	ElapsedMS int64 `json:"elapsed_ms"`
-}
-
-// Command is an external strategy that is a program: a question as JSON on its
-// standard input, an action as JSON on its standard output. It is started anew
-// for every question.
+// Command is a strategy that is a program: a case as JSON on its standard input,
+// an action as JSON on its standard output. It is started anew for every
+// question, without a shell.
 type Command struct {
 	Argv []string
-	// Timeout is how long an answer may take; 0: 30 seconds.
-	Timeout time.Duration
+	// Is says what the strategy is, and how long an answer may take.
+	Is recovery.About
 }
 
-// Choose implements [External].
-func (c *Command) Choose(ctx context.Context, q Question) (recovery.Action, error) {
-	timeout := c.Timeout
-	if timeout == 0 {
-		timeout = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// About implements [recovery.RecoveryStrategy].
+func (c *Command) About() recovery.About { return c.Is }
+
+// Recover implements [recovery.RecoveryStrategy].
+func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Action, error) {
+	limit := time.Duration(cmp.Or(c.Is.TimeoutMS, recovery.AnswerMS)) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	question, err := json.Marshal(q, json.Deterministic(true))
+	question, err := json.Marshal(of, json.Deterministic(true))
 	if err != nil {
 		return recovery.Action{}, fmt.Errorf("run: encode question: %w", err)
 	}
@@ -58,7 +42,12 @@ func (c *Command) Choose(ctx context.Context, q Question) (recovery.Action, erro
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(question, '\n')), &stdout, &stderr
 	ownGroup(cmd)
 	cmd.WaitDelay = processGrace
-	if err := cmd.Run(); err != nil && !stdout.over && !errors.Is(err, exec.ErrWaitDelay) {
+	err = cmd.Run()
+	switch {
+	case stdout.over:
+	case ctx.Err() != nil:
+		return recovery.Action{}, fmt.Errorf("run: strategy %s: no answer within %v: %w", c.Argv[0], limit, ctx.Err())
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return recovery.Action{}, fmt.Errorf("run: strategy %s: %w: %s", c.Argv[0], err, stderr.text)
 	}
 	return decodeAnswer(stdout.text, stdout.over)
@@ -107,50 +96,78 @@ func texts[T ~string](all []T) []string {
 }
 
 // decide returns what to do next: what the policy decides, or, within what it
-// allows, what the external strategy or the record of one chooses.
+// allows, what a strategy or the record of one chooses: the one of the whole run,
+// or that which the policy's rule names.
 func (r *recoverer) decide(ctx context.Context) (recovery.Action, recovery.Rule, error) {
 	now := epoch + r.now
-	if r.External == nil && r.c.Answers == nil {
-		action, rule := recovery.Decide(&r.h, r.Policy, now)
-		return action, rule, nil
-	}
 	if action, rule, settled := recovery.Settled(&r.h, r.Policy, now); settled {
 		return action, rule, nil
 	}
-	answer, err := r.choose(ctx)
-	action, rule := recovery.Admit(&r.h, r.Policy, now, answer)
-	return action, rule, err
+	about := r.Policy.Asks(&r.h, now)
+	switch {
+	case r.External != nil, r.c.Answers != nil && !r.Policy.Names():
+		answer, _, err := r.choose(ctx, func() (recovery.Action, error) { return r.ask(ctx) })
+		action, rule := recovery.Admit(&r.h, r.Policy, now, answer)
+		return action, rule, err
+	case about != nil:
+		answer, failed, err := r.choose(ctx, func() (recovery.Action, error) { return r.askNamed(ctx, about) })
+		action, rule := recovery.Answered(&r.h, r.Policy, now, about.Name, answer, failed)
+		return action, rule, err
+	}
+	action, rule := recovery.Decide(&r.h, r.Policy, now)
+	return action, rule, nil
 }
 
-// choose asks the strategy, or its record where there is one.
-func (r *recoverer) choose(ctx context.Context) (recovery.Action, error) {
-	none := recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonStrategyFailed}
-	if r.External == nil {
+// noAnswer stands in the record for an answer that was none.
+func noAnswer() recovery.Action {
+	return recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonStrategyFailed}
+}
+
+// choose asks, or takes the answer from the record where there is one. failed is
+// that there was no answer.
+func (r *recoverer) choose(ctx context.Context, ask func() (recovery.Action, error)) (answer recovery.Action, failed, err error) {
+	if r.External == nil && r.c.Answers != nil {
 		if len(r.answers) == len(r.c.Answers) {
-			return recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonNotObserved}, nil
+			return recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonNotObserved}, nil, nil
 		}
 		r.answers = r.c.Answers[:len(r.answers)+1]
-		return r.answers[len(r.answers)-1], nil
+		answer = r.answers[len(r.answers)-1]
+		if answer == noAnswer() {
+			failed = errNoAnswer
+		}
+		return answer, failed, nil
 	}
-	answer := none
+	answer, failed = noAnswer(), errNoAnswer
 	if len(r.answers) < answersMax-1 { // the last one ends the case
-		got, err := r.ask(ctx)
+		got, err := ask()
 		switch {
 		case ctx.Err() != nil:
-			return none, ctx.Err()
+			return answer, failed, ctx.Err()
 		case err == nil:
-			answer = got
+			answer, failed = got, nil
 		case r.Notice != nil:
 			r.Notice(fmt.Errorf("case %s: %w", r.c.ID, err))
 		}
 	}
 	r.answers = append(slices.Clip(r.answers), answer)
-	return answer, nil
+	return answer, failed, nil
 }
 
-// ask takes an answer that is an action.
+// errNoAnswer stands for why a strategy did not answer, which the record does not
+// say.
+var errNoAnswer = errors.New("run: the strategy did not answer")
+
+// ask takes an answer of the strategy of the whole run that is an action.
 func (r *recoverer) ask(ctx context.Context) (recovery.Action, error) {
-	a, err := r.External.Choose(ctx, Question{&r.h, r.now})
+	return checked(r.External.Recover(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}))
+}
+
+// askNamed takes one of the strategy that the policy names.
+func (r *recoverer) askNamed(ctx context.Context, about *recovery.About) (recovery.Action, error) {
+	return checked(recovery.Ask(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}, about, r.Strategies))
+}
+
+func checked(a recovery.Action, err error) (recovery.Action, error) {
 	if err != nil {
 		return a, err
 	}

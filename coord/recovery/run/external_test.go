@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,14 +15,19 @@ import (
 )
 
 // chosen is an external strategy that is a function.
-type chosen func(q Question) (recovery.Action, error)
+type chosen func(q recovery.Case) (recovery.Action, error)
 
-// Choose implements [External].
-func (c chosen) Choose(_ context.Context, q Question) (recovery.Action, error) { return c(q) }
+// About implements [recovery.RecoveryStrategy].
+func (chosen) About() recovery.About {
+	return recovery.About{Name: "chosen", Version: "1", Capabilities: recovery.Strategies()}
+}
+
+// Recover implements [recovery.RecoveryStrategy].
+func (c chosen) Recover(_ context.Context, q recovery.Case) (recovery.Action, error) { return c(q) }
 
 // always chooses one strategy.
-func always(a recovery.Action) External {
-	return chosen(func(Question) (recovery.Action, error) { return a, nil })
+func always(a recovery.Action) recovery.RecoveryStrategy {
+	return chosen(func(recovery.Case) (recovery.Action, error) { return a, nil })
 }
 
 // An external strategy chooses where a ladder would, and the policy binds it; what
@@ -32,7 +36,7 @@ func TestExternalStrategy(t *testing.T) {
 	p := recovery.Default()
 	for _, test := range []struct {
 		name, id string
-		external External
+		external recovery.RecoveryStrategy
 		status   Status
 		reason   string
 		rule     string // of the first rung
@@ -46,7 +50,7 @@ func TestExternalStrategy(t *testing.T) {
 		{"it never ends", "rebook-search-503", always(recovery.Action{Strategy: recovery.Wait}), Escalated, "strategy_failed", recovery.RuleExternal},
 		{"its deadline does", "rebook-search-503", always(recovery.Action{Strategy: recovery.Wait, WaitMS: 60_000}), Escalated, "deadline_exceeded", recovery.RuleExternal},
 		{
-			"it fails", "rebook-search-503", chosen(func(Question) (recovery.Action, error) { return recovery.Action{}, errors.New("no idea") }),
+			"it fails", "rebook-search-503", chosen(func(recovery.Case) (recovery.Action, error) { return recovery.Action{}, errors.New("no idea") }),
 			Escalated, "strategy_failed", recovery.RuleExternal,
 		},
 		{"it answers nonsense", "rebook-search-503", always(recovery.Action{Strategy: "pray"}), Escalated, "strategy_failed", recovery.RuleExternal},
@@ -89,7 +93,7 @@ func TestExternalRunReplays(t *testing.T) {
 	r.Strategy = []string{"a", "function"}
 	asked := 0
 	r.Workers = 1
-	r.External = chosen(func(q Question) (recovery.Action, error) {
+	r.External = chosen(func(q recovery.Case) (recovery.Action, error) {
 		asked++
 		if q.History.Failure.Class == "output" {
 			return recovery.Action{Strategy: recovery.FallbackModel}, nil
@@ -131,7 +135,7 @@ func TestExternalRunReplays(t *testing.T) {
 // A program is asked with a question on its standard input; what is no action is
 // no answer, and neither is silence.
 func TestExternalCommand(t *testing.T) {
-	q := Question{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
+	q := recovery.Case{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
 	for _, test := range []struct{ script, want string }{
 		{`grep -q '"case":"c".*"class":"tool".*' && echo '{"strategy":"retry_altered","variant":"reflect","reason":"told"}'`, ""},
 		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `field /strategy: is "pray"`},
@@ -142,11 +146,11 @@ func TestExternalCommand(t *testing.T) {
 		{`echo '{"strategy":"wait","wait_ms":1.5}'`, "not an integer"},
 		{``, "no action"},
 		{`echo out of luck >&2; exit 3`, "exit status 3: out of luck"},
-		{`sleep 100`, "killed"},
+		{`sleep 100`, "no answer within 1s"},
 		{`yes`, "more than 65536 bytes"},
 	} {
-		command := &Command{Argv: []string{"sh", "-c", test.script}, Timeout: time.Second}
-		a, err := command.Choose(t.Context(), q)
+		command := &Command{Argv: []string{"sh", "-c", test.script}, Is: recovery.About{TimeoutMS: 1000}}
+		a, err := command.Recover(t.Context(), q)
 		switch {
 		case test.want == "" && (err != nil || a != recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Reason: "told"}):
 			t.Errorf("%s: %+v, %v", test.script, a, err)
@@ -154,7 +158,7 @@ func TestExternalCommand(t *testing.T) {
 			t.Errorf("%s: %v, want %q", test.script, err, test.want)
 		}
 	}
-	if _, err := (&Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Choose(t.Context(), q); err == nil {
+	if _, err := (&Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Recover(t.Context(), q); err == nil {
 		t.Error("a program that is not there answers")
 	}
 }

@@ -73,4 +73,6 @@ const (
 	// answersMax the number of its answers in a case.
 	answerMax  = 64 << 10
 	answersMax = 256
+	// strategiesBytesMax is the size in bytes of a file of strategies.
+	strategiesBytesMax = 64 << 10
 )

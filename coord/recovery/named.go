@@ -1,0 +1,155 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// RecoveryStrategy chooses what to do about a failure. The built-in ones are
+// pure ([BuiltIn]); others may ask whomever they like, so that their answers are
+// input: whoever asks records them, see [Recover]. Whatever a strategy chooses,
+// the policy binds it, see [Admit].
+type RecoveryStrategy interface {
+	// About says what the strategy is. It never changes.
+	About() About
+	// Recover chooses. An error is no answer: the rule's ladder decides.
+	Recover(ctx context.Context, c Case) (Action, error)
+}
+
+// About is what a strategy says of itself, and a policy of one that its rules
+// name.
+type About struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Capabilities are the strategies that its actions may have. An action with
+	// another one is no answer.
+	Capabilities []Strategy `json:"capabilities"`
+	// TimeoutMS is how long an answer may take; 0: [AnswerMS].
+	TimeoutMS int64 `json:"timeout_ms,omitzero"`
+}
+
+// AnswerMS is how long a strategy may take that says nothing about it.
+const AnswerMS = 30_000
+
+// Case is what a strategy is asked about: the failure that the history ends with.
+type Case struct {
+	History *History `json:"history"`
+	// ElapsedMS is the time since the case began, as it counts for limits.
+	ElapsedMS int64 `json:"elapsed_ms"`
+}
+
+// askedMax is how often a strategy is asked about a step in one case. Then the
+// ladder decides, which comes to an end.
+const askedMax = 64
+
+// Why a strategy that a rule names did not decide.
+var (
+	// ErrNotRegistered: nothing on this machine implements it.
+	ErrNotRegistered = errors.New("no strategy of that name is registered here")
+	// ErrIncapable: it chose what it does not declare.
+	ErrIncapable = errors.New("chose what is not among its capabilities")
+	// ErrTooOften: it was asked again and again about one step.
+	ErrTooOften = errors.New("was asked too often about one step")
+)
+
+// Decision is an action with what it came from.
+type Decision struct {
+	Action Action
+	Rule   Rule
+	// Asked is the strategy that was asked; empty: none was.
+	Asked string
+	// Answer is what it chose, before the policy bound it.
+	Answer Action
+	// Failed is why its answer does not count, so that the ladder decided.
+	Failed error
+}
+
+// Recover decides like [Decide], but asks the strategy that the first matching
+// rule names, if it names one. Effect gate and guards come first; if the strategy
+// does not answer, the rule's ladder decides, with [ReasonStrategyFailed] as the
+// reason. Registered are the strategies that are not built in. The error is the
+// context's.
+func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []RecoveryStrategy) (Decision, error) {
+	if action, rule, settled := Settled(c.History, p, now); settled {
+		return Decision{Action: action, Rule: rule}, nil
+	}
+	about := p.Asks(c.History, now)
+	if about == nil {
+		action, rule := Decide(c.History, p, now)
+		return Decision{Action: action, Rule: rule}, nil
+	}
+	answer, failed := Ask(ctx, c, about, registered)
+	if ctx.Err() != nil {
+		return Decision{}, fmt.Errorf("recovery: ask %s: %w", about.Name, ctx.Err())
+	}
+	action, rule := Answered(c.History, p, now, about.Name, answer, failed)
+	return Decision{action, rule, about.Name, answer, failed}, nil
+}
+
+// Asks returns the strategy that the first matching rule names; nil if it names
+// none.
+func (p *Policy) Asks(h *History, now int64) *About {
+	if !p.named {
+		return nil
+	}
+	d := newDecider(h, p, now)
+	for i := range p.rules {
+		matches, err := p.rules[i].when.holds(d)
+		if err != nil {
+			return nil // the ladder escalates for that
+		}
+		if matches {
+			return p.rules[i].asks
+		}
+	}
+	return nil
+}
+
+// Names reports whether rules name strategies.
+func (p *Policy) Names() bool { return p.named }
+
+// Strategies returns the strategies that the policy declares.
+func (p *Policy) Strategies() []About { return slices.Clone(p.doc.Strategies) }
+
+// Ask puts a case to the strategy of that name, and takes an answer that is one.
+func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrategy) (Action, error) {
+	asked := 0
+	for i := range c.History.Rungs {
+		if r := &c.History.Rungs[i]; r.Step == c.History.Step && r.Rule.ID == about.Name && r.Rule.Rung < 0 {
+			asked++
+		}
+	}
+	if asked >= askedMax {
+		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrTooOften)
+	}
+	all := slices.Concat(registered, BuiltIn())
+	at := slices.IndexFunc(all, func(s RecoveryStrategy) bool { return s.About().Name == about.Name })
+	if at < 0 {
+		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrNotRegistered)
+	}
+	a, err := all[at].Recover(ctx, c)
+	if err != nil {
+		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, err)
+	}
+	if !slices.Contains(about.Capabilities, a.Strategy) {
+		return Action{}, fmt.Errorf("recovery: strategy %s: %w: %q", about.Name, ErrIncapable, a.Strategy)
+	}
+	return a, nil
+}
+
+// Answered returns what stands after a strategy was asked: what it chose as the
+// policy admits it, or, if it failed, what the ladder says.
+func Answered(h *History, p *Policy, now int64, name string, answer Action, failed error) (Action, Rule) {
+	if failed == nil {
+		return admitted(h, p, now, name, answer)
+	}
+	action, rule := Decide(h, p, now)
+	switch action.Reason {
+	case ReasonLadder, ReasonRule, ReasonLadderExhausted:
+		action.Reason = ReasonStrategyFailed
+	default: // a guard, a limit: that stands whoever is asked
+	}
+	return action, rule
+}
