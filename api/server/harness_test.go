@@ -299,7 +299,7 @@ func (n *node) problem(a *answer, want entry.Problem, status int) api.Problem {
 	if p.Name() != want || p.Status != status || a.StatusCode != status {
 		n.t.Fatalf("status %s, problem %+v, want %s with %d", a.Status, p, want, status)
 	}
-	if p.Title == "" || p.Detail == "" || p.Remedy == "" {
+	if known, _ := api.Explain(string(want)); p.Title == "" || known.Title != "" && p.Title != known.Title || p.Detail == "" || p.Remedy == "" {
 		n.t.Fatalf("problem says too little: %+v", p)
 	}
 	if id := a.Header.Get(api.HeaderRequestID); id == "" || p.RequestID() != id {

@@ -234,27 +234,29 @@ func (c *panel) drawnRecord(id uint64) (r *entry.Record) {
 // status, type, field and remedy, nothing appended, counted, and the next good
 // entry works.
 func TestIncidentProblems(t *testing.T) {
-	for _, list := range [][]wrong{malformedDecisions(), decisionRights(), wrongScopes(), wrongTurns()} {
+	for _, list := range [][]wrong{malformedDecisions(), decisionRights(), wrongScopes(), wrongTurns(), hostileInput()} {
 		for _, w := range list {
-			t.Run(w.desc, func(t *testing.T) {
-				c := newPanel(t, nil)
-				c.pipeline()
-				body := w.send(c, c.signals("agent-1", entry.StandingExecutor, "agent-1#make"))
-				size := c.log.Head().Size
-				p := c.problem(c.post(api.MediaJSON, body), w.want, w.status)
-				if p.Field != w.field {
-					t.Errorf("field %q, want %q: %s", p.Field, w.field, p.Detail)
-				}
-				if c.log.Head().Size != size {
-					t.Fatal("something was appended")
-				}
-				if got := c.metric(fmt.Sprintf(`arl_refusals_total{problem=%q}`, w.want)); got != "1" {
-					t.Fatalf("refusals counted: %q", got)
-				}
-				c.register(c.good())
-			})
+			t.Run(w.desc, w.provoke)
 		}
 	}
+}
+
+func (w *wrong) provoke(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	body := w.send(c, c.signals("agent-1", entry.StandingExecutor, "agent-1#make"))
+	size := c.log.Head().Size
+	p := c.problem(c.post(api.MediaJSON, body), w.want, w.status)
+	if p.Field != w.field {
+		t.Errorf("field %q, want %q: %s", p.Field, w.field, p.Detail)
+	}
+	if c.log.Head().Size != size {
+		t.Fatal("something was appended")
+	}
+	if got := c.metric(fmt.Sprintf(`arl_refusals_total{problem=%q}`, w.want)); got != "1" {
+		t.Fatalf("refusals counted: %q", got)
+	}
+	c.register(c.good())
 }
 
 // A batch ends at the first decision that is refused; what stands before it is
