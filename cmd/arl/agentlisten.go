@@ -43,14 +43,14 @@ type listenOptions struct {
 func (a *app) agentListenCommand(t *target) *cobra.Command {
 	var o listenOptions
 	cmd := &cobra.Command{
-		Use:   "listen [--exec PROGRAM -- ARGUMENT...]",
+		Use:   "listen [--exec PROGRAM -- ARGUMENT…]",
 		Short: "Undo what proven decisions tell an agent to undo, by any program",
 		Long: "Undo what proven decisions tell an agent to undo. Each command is verified against the pinned root, noted in\n" +
 			"the state directory, and handed to the program as JSON on standard input; its report is read as JSON from\n" +
 			"standard output, and the outcome logged. Once, before the agent first works, --init makes the state: an empty\n" +
-			"state directory counts as lost, and everything open as started.",
-		Example: "  arl agent listen --key worker.key --init\n" +
-			"  arl agent listen --key worker.key --confirm https://mirror.example/checkpoint --exec python3 -- undo.py",
+			"state directory counts as lost, and everything open as started. The first contact needs a second source of the\n" +
+			"tree head (--confirm), unless witnesses are pinned.",
+		Example: "  arl agent listen --key worker.key --confirm https://mirror.example/checkpoint --exec python3 -- undo.py",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
 			if (o.exec == "") != o.init {
