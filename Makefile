@@ -33,7 +33,7 @@ run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)
 
 demo: build ## agents fail and are rolled back, as real processes on loopback
-	bin/arl demo
+	@bin/arl demo
 
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary

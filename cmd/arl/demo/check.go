@@ -43,7 +43,7 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 	h.roots = append(h.roots, merkle.Hash{}) // nobody holds a receipt of nothing
 	var broken error
 	audited, err := c.cfg.Audit(ctx, c.dir.path("home"), func(e coord.AuditEntry) { broken = errors.Join(broken, h.take(e, tree)) })
-	if err = errors.Join(err, broken); err != nil {
+	if err := errors.Join(err, broken); err != nil {
 		return nil, err
 	}
 	found := &findings{size: audited.Head.Size, entries: len(h.leaves)}

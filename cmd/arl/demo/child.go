@@ -66,7 +66,7 @@ func (t *troupe) environment() []string {
 // start starts a process of this program. It is in a process group of its own,
 // so that Ctrl-C ends it by way of the conductor.
 func (t *troupe) start(name string, args ...string) (*child, error) {
-	c := &child{name: name, args: args, cmd: exec.Command(t.binary, args...), done: make(chan struct{})}
+	c := &child{name: name, args: args, cmd: exec.CommandContext(context.Background(), t.binary, args...), done: make(chan struct{})}
 	c.cmd.Env, c.cmd.SysProcAttr = t.environment(), &syscall.SysProcAttr{Setpgid: true}
 	log, err := os.OpenFile(t.dir.log(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -117,11 +117,11 @@ func (p *player) post(m mail) error {
 	if err != nil {
 		return err
 	}
-	response, err := mailClient().Post(p.stage.Sink+"/mail", "application/json", bytes.NewReader(text))
+	response, err := p.mail(http.MethodPost, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // only the status is of interest
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusAccepted {
 		return fmt.Errorf("demo: send mail: %s", response.Status)
 	}
@@ -130,11 +130,11 @@ func (p *player) post(m mail) error {
 
 // sent returns the mail that was sent.
 func (p *player) sent() ([]mail, error) {
-	response, err := mailClient().Get(p.stage.Sink + "/mail")
+	response, err := p.mail(http.MethodGet, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, MaxMails))
 	if err != nil {
 		return nil, err
@@ -153,6 +153,13 @@ func readMails(text []byte) (list []mail, err error) {
 	return list, nil
 }
 
-func mailClient() *http.Client { return &http.Client{Timeout: mailTimeout} }
+// mail asks the gateway; that takes no longer than its time limit.
+func (p *player) mail(method string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(context.Background(), method, p.stage.Sink+"/mail", body)
+	if err != nil {
+		return nil, err
+	}
+	return (&http.Client{Timeout: mailTimeout}).Do(request)
+}
 
 const mailTimeout = 10 * time.Second

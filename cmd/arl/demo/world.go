@@ -156,11 +156,11 @@ func (r rows) transact(use func(*sql.Tx) error) (err error) {
 
 func (r rows) setPrices(wid entry.WorkflowID, cents map[string]int) error {
 	return r.transact(func(tx *sql.Tx) error {
-		if _, err := tx.Exec("delete from prices where wid = ?", wid); err != nil {
+		if _, err := tx.ExecContext(context.Background(), "delete from prices where wid = ?", wid); err != nil {
 			return err
 		}
 		for item, price := range cents {
-			if _, err := tx.Exec("insert into prices values(?, ?, ?)", wid, item, price); err != nil {
+			if _, err := tx.ExecContext(context.Background(), "insert into prices values(?, ?, ?)", wid, item, price); err != nil {
 				return err
 			}
 		}
@@ -192,7 +192,7 @@ func (r rows) restore(wid entry.WorkflowID, state []byte) error {
 func (r rows) book(exec entry.Ref, pieces map[string]int) error {
 	return r.transact(func(tx *sql.Tx) error {
 		for _, item := range slices.Sorted(maps.Keys(pieces)) {
-			if _, err := tx.Exec("insert into bookings values(?, ?, ?)", exec, item, pieces[item]); err != nil {
+			if _, err := tx.ExecContext(context.Background(), "insert into bookings values(?, ?, ?)", exec, item, pieces[item]); err != nil {
 				return err
 			}
 		}
@@ -204,7 +204,7 @@ func (r rows) book(exec entry.Ref, pieces map[string]int) error {
 // an error, and twice as much given back.
 func (r rows) cancel(key string, exec, comp entry.Ref) error {
 	return r.transact(func(tx *sql.Tx) error {
-		_, err := tx.Exec("insert into cancellations values(?, ?, ?)", key, exec, comp)
+		_, err := tx.ExecContext(context.Background(), "insert into cancellations values(?, ?, ?)", key, exec, comp)
 		return err
 	})
 }
@@ -224,7 +224,7 @@ func (r rows) booked() (map[string]int, error) {
 func (r rows) count(query string, args ...any) (found map[string]int, err error) {
 	found = map[string]int{}
 	return found, r.transact(func(tx *sql.Tx) error {
-		list, err := tx.Query(query, args...)
+		list, err := tx.QueryContext(context.Background(), query, args...)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,168 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// demoLimit is how long the demo may take.
+const demoLimit = 20 * time.Second
+
+// startDemo starts arl demo in a directory of its own.
+func startDemo(t *testing.T, args ...string) (cmd *exec.Cmd, dir string, said *bytes.Buffer) {
+	t.Helper()
+	binary, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "demo")
+	cmd = exec.Command(binary, append([]string{"demo", "--dir", dir}, args...)...)
+	said = new(bytes.Buffer)
+	cmd.Stderr = said
+	t.Cleanup(func() { nobodyLeft(t, dir) })
+	return cmd, dir, said
+}
+
+// childrenOf returns the ids of the processes that work in the demo's directory,
+// by the name of their part.
+func childrenOf(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		args := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+		if len(args) < 4 || !strings.Contains(string(text), dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.Join(args[1:4], " ")] = pid
+	}
+	return found
+}
+
+// nobodyLeft wants no process of a demo that has ended.
+func nobodyLeft(t *testing.T, dir string) {
+	t.Helper()
+	if left := childrenOf(t, dir); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// varying is what differs from one run of the demo to another: times, ports,
+// indexes, and where branches of a pipeline overtake each other.
+var varying = regexp.MustCompile(`/tmp/arl-demo-\d+|[0-9a-f]{8}\b|\d+(\.\d+)?`)
+
+// plain makes a timeline comparable: its lines, sorted, without what varies.
+func plain(text string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		list = append(list, strings.Join(strings.Fields(varying.ReplaceAllString(line, "N")), " "))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestDemo runs the demo as users do, and holds the README's output to it.
+func TestDemo(t *testing.T) {
+	cmd, dir, said := startDemo(t)
+	began := time.Now()
+	out, err := cmd.Output()
+	took := time.Since(began)
+	if err != nil || took > demoLimit {
+		t.Fatalf("after %s: %v\n%s%s", took, err, out, said)
+	}
+	t.Logf("%s", took)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(readme), "$ make demo\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if got, want := plain(strings.ReplaceAll(string(out), dir, "/tmp/arl-demo-1")), plain(shown); !slices.Equal(got, want) {
+		t.Errorf("README.md shows another demo; this is a new one:\n%s", out)
+	}
+	for line := range strings.Lines(string(out)) { // the commands work as they are printed
+		_, command, is := strings.Cut(line, " try         arl ")
+		if !is {
+			continue
+		}
+		again := exec.Command("sh", "-c", cmd.Path+" "+command)
+		want := 0
+		if strings.Contains(command, "exit code 11") {
+			want = 11
+		}
+		if said, err := again.CombinedOutput(); exitOf(err) != want {
+			t.Errorf("%s: %v\n%s", command, err, said)
+		}
+	}
+	if again := exec.Command(cmd.Path, "demo", "--dir", dir); exitOf(again.Run()) != 6 {
+		t.Error("a second demo in the same directory was not refused")
+	}
+}
+
+// TestDemoEnds ends a demo by Ctrl-C, and kills one of its processes from
+// outside: it says so, and nothing is left running.
+func TestDemoEnds(t *testing.T) {
+	for _, end := range []struct {
+		name  string
+		by    func(t *testing.T, demo *os.Process, children map[string]int)
+		exit  int
+		wants string
+	}{
+		{"interrupted", func(t *testing.T, demo *os.Process, _ map[string]int) {
+			if err := demo.Signal(syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+		}, 130, "interrupted"},
+		{"writer killed", func(t *testing.T, _ *os.Process, children map[string]int) {
+			if err := syscall.Kill(children["demo agent writer"], syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}, 1, "a process ended: writer: signal: killed"},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			cmd, dir, said := startDemo(t)
+			stdout, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			for lines.Scan() && !strings.Contains(lines.Text(), "planner#list") { // all agents run
+			}
+			end.by(t, cmd.Process, childrenOf(t, dir))
+			for lines.Scan() { // to its end
+			}
+			if code := exitOf(cmd.Wait()); code != end.exit || !strings.Contains(said.String(), end.wants) {
+				t.Errorf("exit code %d, want %d\n%s", code, end.exit, said)
+			}
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the directory that was asked for is gone")
+			}
+		})
+	}
+}
