@@ -47,6 +47,12 @@ func TestIncidentRunsByItself(t *testing.T) {
 	if is := c.get(path).Header.Get("ETag"); is == was {
 		t.Error("a closed incident has the tag of an open one")
 	}
+	d := readDocument(t, c.node)
+	for described, target := range map[string]string{"/v1/incidents": "/v1/incidents", "/v1/incidents/{id}": path, "/v1/incidents/{id}/plan": path + "/plan",
+		"/v1/agents/{id}/history": "/v1/agents/agent-2/history", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
+		d.check(described, c.get(target))
+	}
+	d.check("/v1/incidents/{id}/plan", c.get(path+"/plan?preview=true"))
 	closed := value[api.Incident](c.node, path)
 	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != "confirmed" || closed.Signals[0].Disposed != closed.Recorded {
 		t.Fatalf("%+v", closed)

@@ -21,14 +21,17 @@ func TestRollbackPage(t *testing.T) {
 	_, block, _ := strings.Cut(string(page), "```text\n$ arl")
 	block, _, _ = strings.Cut("$ arl"+block, "```")
 	commands := 0
-	for line := range strings.Lines(block) {
-		want := "\n" + line
-		if command, is := strings.CutPrefix(line, "$ "); is {
-			commands++
-			want = "\nexec " + command
+	for example := range strings.SplitSeq("\n"+block, "\n$ ") {
+		command, printed, _ := strings.Cut(example, "\n")
+		if command == "" {
+			continue
 		}
-		if line != "\n" && !strings.Contains(string(script), want) {
-			t.Errorf("the script has no %q", line)
+		commands++
+		if !strings.Contains(string(script), "\nexec "+command+"\n") {
+			t.Errorf("the script does not run %q", command)
+		}
+		if !strings.Contains(string(script), "\n"+printed) { // as a whole: what it compares the output with
+			t.Errorf("the script does not compare with\n%s", printed)
 		}
 	}
 	if commands == 0 {
