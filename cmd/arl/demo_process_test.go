@@ -132,11 +132,13 @@ func TestDemoEnds(t *testing.T) {
 		wants string
 	}{
 		{"interrupted", func(t *testing.T, demo *os.Process, _ map[string]int) {
+			t.Helper()
 			if err := demo.Signal(syscall.SIGINT); err != nil {
 				t.Error(err)
 			}
 		}, 130, "interrupted"},
 		{"writer killed", func(t *testing.T, _ *os.Process, children map[string]int) {
+			t.Helper()
 			if err := syscall.Kill(children["demo agent writer"], syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
