@@ -12,16 +12,16 @@ import (
 
 // hostileInput is what somebody sends who knows the protocol.
 func hostileInput() []wrong {
-	body := func(text string) func(*panel, uint64) []byte {
+	text := func(text string) func(*panel, uint64) []byte {
 		return func(*panel, uint64) []byte { return []byte(text) }
 	}
-	signed := func(make func(c *panel, id uint64) entry.Body) func(*panel, uint64) []byte {
-		return func(c *panel, id uint64) []byte { return c.by(make(c, id)).AppendEnvelope(nil) }
+	signed := func(body func(c *panel, id uint64) entry.Body) func(*panel, uint64) []byte {
+		return func(c *panel, id uint64) []byte { return c.by(body(c, id)).AppendEnvelope(nil) }
 	}
 	return []wrong{
-		{"brackets without end", body(strings.Repeat("[", 40_000)), entry.Malformed, 400, "envelope"},
-		{"objects without end", body(strings.Repeat(`{"payload":`, 4_000)), entry.Malformed, 400, strings.Repeat("payload.", entry.MaxDepth-1) + "payload"},
-		{"objects in objects", body(strings.Repeat(`{"payload":`, 4_000) + "1" + strings.Repeat("}", 4_000)), entry.Malformed, 400, "payload"},
+		{"brackets without end", text(strings.Repeat("[", 40_000)), entry.Malformed, 400, "envelope"},
+		{"objects without end", text(strings.Repeat(`{"payload":`, 4_000)), entry.Malformed, 400, strings.Repeat("payload.", entry.MaxDepth-1) + "payload"},
+		{"objects in objects", text(strings.Repeat(`{"payload":`, 4_000) + "1" + strings.Repeat("}", 4_000)), entry.Malformed, 400, "payload"},
 		{"a plan drafted before another signal", func(c *panel, id uint64) []byte {
 			d := c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize})
 			c.signals("monitor-1", entry.StandingMonitor, "agent-1#make")

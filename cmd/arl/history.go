@@ -42,7 +42,7 @@ func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Prin
 	}
 	w := &witness{tree: tree, kept: map[uint64]*coord.AuditEntry{}}
 	f, err := a.fold(ctx, l, "read the log", w.see)
-	if err = cmp.Or(err, w.err); err != nil {
+	if err := cmp.Or(err, w.err); err != nil {
 		return err
 	}
 	view, _, ok := f.State.History(principal, 0, int(f.Size))

@@ -27,7 +27,8 @@ func TestAgentHistoryIsProven(t *testing.T) {
 
 	out := l.exits(exitOK, "agent", "history", "a", "--data", h.node.dir, "--output", "json")
 	var got api.History
-	h.must(json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &got))
+	_, object, _ := strings.Cut(out, "{")
+	h.must(json.Unmarshal([]byte("{"+object), &got))
 	if got.Judged != 1 || got.Confirmed != 1 || len(got.Signals) != 1 || len(got.Memberships) != 1 || got.Memberships[0].Result != entry.NotExecuted {
 		t.Errorf("%+v", got)
 	}
