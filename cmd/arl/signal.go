@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
 	"recoveryledger/merkle"
 )
 
@@ -145,7 +146,7 @@ func (o *signalOptions) body() *entry.Signal {
 	s := &entry.Signal{
 		Subject: entry.Ref(o.subject), Class: o.class, Code: o.code, Standing: entry.Standing(o.standing),
 		Effects: entry.Effects(o.effects), ReplaySafety: entry.ReplaySafety(o.replay), ObservedAt: time.Now().UnixMilli(),
-		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: o.detail,
+		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: redact.Text(o.detail),
 		Attempt: o.attempt.value, RetryAfterMS: o.retryAfter.value,
 	}
 	for _, text := range o.evidence {

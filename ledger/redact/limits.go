@@ -1,0 +1,15 @@
+package redact
+
+// Limits, each tested at the limit and one past it.
+const (
+	// Max is the length in bytes of what is left of a text: that of a detail or a
+	// reason in an entry.
+	Max = 1 << 10
+	// SecretMin is the length in bytes of the shortest secret that is looked for.
+	SecretMin = 6
+	// quoteMax is the length in bytes of a quote that is left: a name, not a
+	// sentence.
+	quoteMax = 32
+	// inputMax is how much of a text is looked at, in bytes.
+	inputMax = 8 << 10
+)
