@@ -70,7 +70,7 @@ func (m *benchmark) fill(from, to int) {
 	}
 }
 
-func heap() uint64 {
+func heapInUse() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
@@ -108,9 +108,9 @@ func BenchmarkExecution(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		m := newBenchmark(b)
-		before := heap()
+		before := heapInUse()
 		m.fill(0, benchSize)
-		b.ReportMetric(float64(heap()-before)/benchSize, "B/execution")
+		b.ReportMetric(float64(heapInUse()-before)/benchSize, "B/execution")
 		runtime.KeepAlive(m)
 	}
 }
@@ -163,12 +163,12 @@ func (m *benchmark) rollbackEntry(i int, r *rand.Rand) *entry.Entry {
 // state of 1,000,000 executions with 5,000,000 dependencies, and reports what
 // that state takes.
 func BenchmarkRollback(b *testing.B) {
-	before := heap()
+	before := heapInUse()
 	m, r := newBenchmark(b), rand.New(rand.NewPCG(1, 2))
 	for i := range benchSize {
 		m.take(m.rollbackEntry(i, r))
 	}
-	size := float64(heap()-before) / (1 << 20)
+	size := float64(heapInUse()-before) / (1 << 20)
 	subject := m.rollbackEntry(3, r).Body.(*entry.Execution)
 	s := m.signal(subject.Iss, entry.StandingExecutor, subject.Ref())
 	s.Wid = subject.Wid

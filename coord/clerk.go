@@ -24,9 +24,9 @@ type Log interface {
 	Now() int64
 }
 
-// Clerk writes what the coordinator decides: a loop that asks [State.Next],
-// signs and submits. It remembers nothing; after a restart it goes on from the
-// log alone.
+// Clerk writes what the coordinator decides: a loop that asks [State.Next] and
+// [Leases.Lost], signs and submits. It remembers nothing; after a restart it goes
+// on from the log alone.
 type Clerk struct {
 	Coordinator *Coordinator
 	Log         Log
@@ -61,10 +61,15 @@ func (k *Clerk) Run(ctx context.Context) error {
 func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	for {
 		now, todo := k.Log.Now(), []entry.Body(nil)
+		lost, wait := k.Coordinator.leases.Lost()
 		k.Coordinator.Read(func(s *State) {
 			size = s.Size()
 			todo, wake = s.Next(now)
+			todo = append(todo, s.losses(lost)...)
 		})
+		if wait >= 0 {
+			wake = min(wake, now+wait.Milliseconds()+1)
+		}
 		written := false
 		for _, body := range todo {
 			err := k.write(ctx, body, now)

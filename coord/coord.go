@@ -45,6 +45,8 @@ type Coordinator struct {
 	// fresh is what was applied to state since Committed was called last.
 	fresh []AuditEntry
 
+	leases *Leases
+
 	// behind is what was committed and reader has not taken up yet.
 	queue  sync.Mutex
 	behind []AuditEntry
@@ -69,7 +71,7 @@ func New(origin string, check func(key entry.PublicKey, message, sig []byte) err
 	if check == nil {
 		check = verify.Signature
 	}
-	c := &Coordinator{origin: origin, check: check}
+	c := &Coordinator{origin: origin, check: check, leases: newLeases()}
 	c.view.Store(&View{Chain: verify.NewChain()})
 	return c
 }
@@ -101,7 +103,11 @@ func (c *Coordinator) Committed(size uint64) {
 		return
 	}
 	if c.state.feed == nil {
+		c.leases.begin(c.state)
 		c.follow()
+	}
+	for i := range c.fresh {
+		c.leases.follow(c.state, c.fresh[i].Entry)
 	}
 	c.queue.Lock()
 	c.behind = append(c.behind, c.fresh...)

@@ -73,6 +73,20 @@ func (s *State) viewTask(number uint32) TaskView {
 	return v
 }
 
+// losses returns the entries that say that leases were lost, as far as the log
+// does not say already how the tasks went on.
+func (s *State) losses(lost []Lease) (todo []entry.Body) {
+	for _, one := range lost {
+		if _, t, ok := s.findTask(one.Task); !ok || t.Epoch != one.Epoch {
+			continue
+		}
+		if b, err := s.DraftTask(TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}); err == nil {
+			todo = append(todo, b)
+		}
+	}
+	return todo
+}
+
 // TaskOrder says what is to become of a task.
 type TaskOrder struct {
 	Task   entry.Ref

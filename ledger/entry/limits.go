@@ -21,6 +21,8 @@ const (
 	// MaxKeyID is the length of a key id: "SHA256:" and 43 characters.
 	MaxKeyID = 50
 
+	// MaxRenewal is the size of the renewal of a lease in bytes.
+	MaxRenewal = 2 << 10
 	// MaxRetries is how often a task may say that it is tried again.
 	MaxRetries = 100
 	// MinLeaseMS and MaxLeaseMS bound the term of a task's lease.

@@ -53,6 +53,19 @@ func NewSigner(key crypto.PrivateKey) (*Signer, error) {
 // Public returns the public key.
 func (s *Signer) Public() entry.PublicKey { return s.public }
 
+// SignRenewal signs the renewal of a task's lease.
+func (s *Signer) SignRenewal(r *entry.Renewal) (*entry.SignedRenewal, error) {
+	message, err := r.PAE()
+	if err != nil {
+		return nil, err
+	}
+	sig, err := s.private.SignMessage(bytes.NewReader(message))
+	if err != nil {
+		return nil, fmt.Errorf("keys: sign renewal: %w", err)
+	}
+	return &entry.SignedRenewal{Renewal: *r, KeyID: s.keyID, Sig: sig}, nil
+}
+
 // Sign seals an entry made by [entry.New] with the signature over its PAE and
 // the key's fingerprint.
 func (s *Signer) Sign(e *entry.Entry) error {

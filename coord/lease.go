@@ -1,0 +1,280 @@
+package coord
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Leases are what the coordinator knows beside the fold: when it last heard of
+// who holds a task (TSK-2). A claim and every entry of a claim begin a term;
+// renewals, which are not logged, begin another. What was not heard of for a term
+// is lost; that it failed is an entry, which the coordinator signs.
+//
+// Terms are measured by the monotonic clock of this process: steps of the wall
+// clock do nothing, and after a restart every lease gets one full term, so that
+// nothing is lost because nobody could renew it.
+//
+// Leases wait in a heap by when their term ended as it was put there. A renewal
+// only notes the later end; a lease is looked at when it comes to the top.
+type Leases struct {
+	now     func() time.Time // with a monotonic reading
+	session string
+
+	mu     sync.Mutex
+	byTask map[entry.Ref]*lease
+	queue  leaseQueue
+	lost   uint64
+}
+
+// lease is one that runs.
+type lease struct {
+	task  entry.Ref
+	agent entry.Principal
+	epoch int64
+	term  time.Duration
+	until time.Time // end of the term
+	seq   int64     // of the newest renewal
+	lost  bool      // was told to be lost
+
+	due   time.Time // when to look at it, at the latest
+	place int       // in the queue
+}
+
+// Lease is a lease as it stands.
+type Lease struct {
+	Task    entry.Ref
+	Agent   entry.Principal
+	Epoch   int64
+	Session string        // what renewals name, until the coordinator starts again
+	Seq     int64         // of the newest renewal; 0: there was none in this session
+	Term    time.Duration // for how long a renewal holds
+	Left    time.Duration // until it is lost; not positive: it is
+}
+
+// Renew returns how often a lease should be renewed: three times a term.
+func (l *Lease) Renew() time.Duration { return l.Term / 3 }
+
+// lostPause is after how long a lost lease is told again, if the log still says
+// that it is held.
+const lostPause = time.Second
+
+func newLeases() *Leases {
+	return &Leases{now: time.Now, session: rand.Text(), byTask: map[entry.Ref]*lease{}}
+}
+
+// begin gives everything that is held a full term.
+func (l *Leases) begin(s *State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byTask, l.queue = map[entry.Ref]*lease{}, nil
+	for number := range s.tasks.list {
+		if s.tasks.list[number].State.Held() {
+			l.hear(s, uint32(number))
+		}
+	}
+}
+
+// follow takes up an entry that was committed; the state has it already.
+func (l *Leases) follow(s *State, e *entry.Entry) {
+	number, ok := uint32(0), false
+	switch body := e.Body.(type) {
+	case *entry.Task:
+		number, _, ok = s.findTask(body.Task)
+	case *entry.Execution:
+		if len(s.tasks.of) == 0 {
+			return
+		}
+		if exec, _, known := s.findExecution(body.Ref()); known {
+			number, ok = s.tasks.of[exec]
+			ok = ok && s.tasks.list[number].heldBy(body.Iss) && s.graph.Node(exec).First > s.tasks.list[number].claimed
+		}
+	}
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.tasks.list[number].State.Held() {
+		l.hear(s, number)
+		return
+	}
+	if old := l.byTask[s.taskRef(number)]; old != nil {
+		heap.Remove(&l.queue, old.place)
+		delete(l.byTask, old.task)
+	}
+}
+
+// hear begins a term of a task that is held.
+func (l *Leases) hear(s *State, number uint32) {
+	t, ref := &s.tasks.list[number], s.taskRef(number)
+	one := l.byTask[ref]
+	if one == nil {
+		one = &lease{task: ref}
+		l.byTask[ref] = one
+	}
+	if one.epoch != t.Epoch {
+		one.seq = 0
+	}
+	one.agent, one.epoch, one.term, one.lost = t.agent, t.Epoch, time.Duration(t.leaseMS)*time.Millisecond, false
+	one.until = l.now().Add(one.term)
+	switch {
+	case one.due.IsZero():
+		one.due = one.until
+		heap.Push(&l.queue, one)
+	case one.until.Before(one.due):
+		one.due = one.until
+		heap.Fix(&l.queue, one.place)
+	}
+}
+
+// renew takes up a renewal whose signature was checked. held is false if nobody
+// holds the task.
+func (l *Leases) renew(r *entry.Renewal) (view Lease, held bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.byTask[r.Task]
+	switch {
+	case one == nil:
+		return Lease{}, false, nil
+	case r.Epoch != one.epoch:
+		return Lease{}, true, entry.Refuse(entry.StaleEpoch, "epoch", "%d, but %s is held at epoch %d", r.Epoch, r.Task, one.epoch).
+			WithRemedy("stop: the work goes on elsewhere, or not at all")
+	case r.Iss != one.agent:
+		return Lease{}, true, entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s", r.Iss, r.Task)
+	case one.lost || !l.now().Before(one.until):
+		return Lease{}, true, conflict("task", "the lease on %s was lost", r.Task).WithRemedy("stop: the work goes on elsewhere, or not at all")
+	case r.Session != l.session:
+		return Lease{}, true, conflict("session", "the coordinator has started since").WithRemedy("read the session with the task, and renew again")
+	case r.Seq <= one.seq:
+		return Lease{}, true, conflict("seq", "%d, but %d was heard already", r.Seq, one.seq).WithRemedy("count every renewal up")
+	}
+	one.seq, one.until = r.Seq, l.now().Add(one.term)
+	return l.view(one), true, nil
+}
+
+func (l *Leases) view(one *lease) Lease {
+	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now())}
+}
+
+// Find returns the lease on a task, if somebody holds it.
+func (l *Leases) Find(task entry.Ref) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.byTask[task]
+	if one == nil {
+		return Lease{}, false
+	}
+	return l.view(one), true
+}
+
+// Lost returns the leases whose term is over, and after how long there may be
+// more, if no entry comes; wait is negative if nothing is held. What is told to be
+// lost is not renewed any more.
+func (l *Leases) Lost() (lost []Lease, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for len(l.queue) > 0 && !l.queue[0].due.After(now) {
+		one := l.queue[0]
+		if one.due = one.until; !one.until.After(now) {
+			if lost = append(lost, l.view(one)); !one.lost {
+				one.lost = true
+				l.lost++
+			}
+			one.due = now.Add(lostPause)
+		}
+		heap.Fix(&l.queue, 0)
+	}
+	if len(l.queue) == 0 {
+		return lost, -1
+	}
+	return lost, l.queue[0].due.Sub(now)
+}
+
+// Counts returns how many leases there are, and how many were lost since the
+// coordinator started.
+func (l *Leases) Counts() (held int, lost uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byTask), l.lost
+}
+
+// Leases returns what is known of leases. It may be called at any time.
+func (c *Coordinator) Leases() *Leases { return c.leases }
+
+// Renew takes up the renewal of a lease. The error is a [*entry.Refusal]:
+// wrong-audience, unknown-issuer, unauthorized-role, bad-signature, not-found,
+// no-standing, stale-epoch or state-conflict.
+func (c *Coordinator) Renew(r *entry.SignedRenewal) (Lease, error) {
+	if r.Aud != c.origin {
+		return Lease{}, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
+			WithRemedy("sign the renewal for this ledger")
+	}
+	key, ok := c.View().Chain.KeyInfo(r.KeyID)
+	switch {
+	case !ok || key.Principal != r.Iss || key.Revoked != 0:
+		return Lease{}, entry.Refuse(entry.UnknownIssuer, "keyid", "%s is not enrolled for %s, or does not count any more", r.KeyID, r.Iss)
+	case !slices.Contains(key.Roles, entry.RoleAgent):
+		return Lease{}, entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no agent", r.Iss)
+	}
+	message, err := r.PAE()
+	if err != nil {
+		return Lease{}, err
+	}
+	if c.check(key.Key, message, r.Sig) != nil {
+		return Lease{}, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
+			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
+	}
+	view, held, err := c.leases.renew(&r.Renewal)
+	if held || err != nil {
+		return view, err
+	}
+	return Lease{}, c.notHeld(r)
+}
+
+// notHeld says why there is no lease to renew.
+func (c *Coordinator) notHeld(r *entry.SignedRenewal) (err error) {
+	c.Read(func(s *State) {
+		t, ok := s.Task(r.Task)
+		switch {
+		case !ok:
+			err = entry.Refuse(entry.NotFound, "task", "no task %s in the log", r.Task)
+		case r.Epoch != t.Epoch:
+			err = entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the newest claim of %s is %d", r.Epoch, r.Task, t.Epoch)
+		default:
+			err = conflict("task", "nobody holds %s, which is %s", r.Task, t.State).WithRemedy("stop: the work goes on elsewhere, or not at all")
+		}
+	})
+	return err
+}
+
+// leaseQueue implements [heap.Interface].
+type leaseQueue []*lease
+
+func (q leaseQueue) Len() int           { return len(q) }
+func (q leaseQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q leaseQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push implements [heap.Interface].
+func (q *leaseQueue) Push(x any) {
+	one, _ := x.(*lease)
+	one.place = len(*q)
+	*q = append(*q, one)
+}
+
+// Pop implements [heap.Interface].
+func (q *leaseQueue) Pop() any {
+	old := *q
+	one := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return one
+}

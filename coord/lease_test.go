@@ -1,0 +1,261 @@
+package coord
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// clock is a monotonic clock that stands still.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+// renewal returns the signed renewal of a lease.
+func renewal(tb testing.TB, iss entry.Principal, task entry.Ref, epoch int64, session string, seq int64) *entry.SignedRenewal {
+	tb.Helper()
+	r := entry.Renewal{Aud: origin, Iss: iss, Task: task, Epoch: epoch, Session: session, Seq: seq}
+	message, err := r.PAE()
+	must(tb, err)
+	return &entry.SignedRenewal{Renewal: r, KeyID: public(tb, string(iss)).KeyID(), Sig: ed25519.Sign(private(string(iss)), message)}
+}
+
+// leased returns a site with a task that a holds, on a clock of its own.
+func leased(t *testing.T) (*site, *clock) {
+	t.Helper()
+	s, at := newSite(t), &clock{time.Now()}
+	s.c.leases.now = at.now
+	s.submit(5, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "b", entry.RoleAgent),
+		s.enrol("root", "k", entry.RoleCoordinator), s.enrol("root", "o", entry.RoleOperator))...)
+	s.submit(1, "", s.sign(s.newTask("task")))
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", entry.TaskAssign, "a") }))
+	return s, at
+}
+
+// pass lets time pass, for the ledger and for leases.
+func (s *site) pass(at *clock, d time.Duration) {
+	s.later.Add(d.Milliseconds())
+	s.at += d.Milliseconds()
+	at.at = at.at.Add(d)
+}
+
+func (s *site) sweep() {
+	s.t.Helper()
+	if _, _, err := s.clerk().Step(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) taskIs(want entry.TaskState) {
+	s.t.Helper()
+	s.c.Read(func(state *State) {
+		if v, ok := state.Task("o#task"); !ok || v.State != want {
+			s.t.Fatalf("the task is %s, want %s", v.State, want)
+		}
+	})
+}
+
+// TestLeaseIsLost renews a lease through a real ledger's clerk, lets it be lost,
+// and sees the loss in the log; a step of the wall clock, and a restart, lose
+// nothing.
+func TestLeaseIsLost(t *testing.T) {
+	s, at := leased(t)
+	for seq := range int64(5) {
+		s.pass(at, 80*time.Second)
+		s.sweep()
+		if _, err := s.c.Renew(renewal(t, "a", "o#task", 1, s.c.leases.session, seq+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.taskIs(entry.TaskAssigned)
+	s.later.Add((10 * time.Hour).Milliseconds()) // a step: no term has passed
+	s.at += (10 * time.Hour).Milliseconds()
+	s.sweep()
+	s.taskIs(entry.TaskAssigned)
+	s.pass(at, 89*time.Second)
+	s.stop()
+	s.open()
+	s.c.leases.now = at.now
+	s.c.leases.begin(s.c.state)
+	s.pass(at, 89*time.Second)
+	s.sweep()
+	s.taskIs(entry.TaskAssigned) // a full term since the restart
+	s.pass(at, time.Second)
+	s.sweep()
+	s.taskIs(entry.TaskFailed)
+	if held, lost := s.c.leases.Counts(); held != 0 || lost != 1 {
+		t.Errorf("%d held and %d lost, want 0 and 1", held, lost)
+	}
+	s.check()
+}
+
+// TestWorkKeepsALease counts what the holder logs for a task as heard, and nothing
+// else.
+func TestWorkKeepsALease(t *testing.T) {
+	s, at := leased(t)
+	left := func() time.Duration {
+		one, ok := s.c.leases.Find("o#task")
+		if !ok {
+			t.Fatal("no lease")
+		}
+		return one.Left
+	}
+	s.pass(at, time.Minute)
+	s.submit(1, "", s.sign(s.exec("a", "unrelated")))
+	if left() != 30*time.Second {
+		t.Fatalf("%v left after an unrelated entry", left())
+	}
+	s.submit(1, "", s.sign(s.work("a", "one", "o#task", entry.EffectNone)))
+	if left() != 90*time.Second {
+		t.Fatalf("%v left after an entry for the task", left())
+	}
+	s.pass(at, time.Minute)
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("a", "o#task", entry.TaskStart, "") }))
+	if left() != 90*time.Second {
+		t.Fatalf("%v left after start", left())
+	}
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("a", "o#task", entry.TaskComplete, "") }))
+	if _, ok := s.c.leases.Find("o#task"); ok {
+		t.Fatal("a completed task is held")
+	}
+	s.check()
+}
+
+// TestRenewalsRefused gives renewals that break one rule each; the lease stays as
+// it is.
+func TestRenewalsRefused(t *testing.T) {
+	s, at := leased(t)
+	session := s.c.leases.session
+	good := renewal(t, "a", "o#task", 1, session, 7)
+	if one, err := s.c.Renew(good); err != nil || one.Seq != 7 || one.Term != 90*time.Second || one.Renew() != 30*time.Second {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	elsewhere := renewal(t, "a", "o#task", 1, session, 8)
+	elsewhere.Aud = "ledger.example/other"
+	forged := renewal(t, "a", "o#task", 1, session, 8)
+	forged.Sig[0] ^= 1
+	changed := renewal(t, "a", "o#task", 1, session, 8)
+	changed.Seq = 9
+	stolen := renewal(t, "a", "o#task", 1, session, 8)
+	stolen.KeyID = public(t, "b").KeyID()
+	refuse := func(name string, r *entry.SignedRenewal, problem entry.Problem, field string) {
+		t.Helper()
+		before, _ := s.c.leases.Find("o#task")
+		_, err := s.c.Renew(r)
+		refusal, _ := errors.AsType[*entry.Refusal](err)
+		if after, _ := s.c.leases.Find("o#task"); problemOf(refusal) != problem || refusal.Field != field || after != before {
+			t.Errorf("%s: %v, want %s at %q; lease %+v, was %+v", name, err, problem, field, after, before)
+		}
+	}
+	refuse("elsewhere", elsewhere, entry.WrongAudience, "aud")
+	refuse("forged", forged, entry.BadSignature, "sig")
+	refuse("changed", changed, entry.BadSignature, "sig")
+	refuse("stolen", stolen, entry.UnknownIssuer, "keyid")
+	refuse("no agent", renewal(t, "o", "o#task", 1, session, 8), entry.UnauthorizedRole, "iss")
+	refuse("foreign", renewal(t, "b", "o#task", 1, session, 8), entry.NoStanding, "iss")
+	refuse("unknown task", renewal(t, "a", "o#none", 1, session, 8), entry.NotFound, "task")
+	refuse("old epoch", renewal(t, "a", "o#task", 2, session, 8), entry.StaleEpoch, "epoch")
+	refuse("before a restart", renewal(t, "a", "o#task", 1, "before", 8), entry.StateConflict, "session")
+	refuse("again", good, entry.StateConflict, "seq")
+	s.pass(at, 90*time.Second)
+	refuse("lost", renewal(t, "a", "o#task", 1, session, 8), entry.StateConflict, "task")
+	s.sweep()
+	s.taskIs(entry.TaskFailed)
+	refuse("lost, and logged", renewal(t, "a", "o#task", 1, session, 8), entry.StateConflict, "task")
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", entry.TaskAssign, "b") }))
+	refuse("lost to another", renewal(t, "a", "o#task", 1, session, 8), entry.StaleEpoch, "epoch")
+	if _, err := s.c.Renew(renewal(t, "b", "o#task", 2, session, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSweepTouchesOnlyWhatIsDue counts which leases a sweep looks at.
+func TestSweepTouchesOnlyWhatIsDue(t *testing.T) {
+	at := &clock{time.Now()}
+	l, s := manyLeases(t, 1000, at)
+	at.at = at.at.Add(60 * time.Second)
+	for i := range 900 {
+		l.byTask[taskName(i)].until = at.at.Add(90 * time.Second) // as a renewal does
+	}
+	if lost, wait := l.Lost(); len(lost) != 0 || wait != 30*time.Second {
+		t.Fatalf("%d lost, the next in %v", len(lost), wait)
+	}
+	at.at = at.at.Add(30 * time.Second)
+	lost, wait := l.Lost()
+	if len(lost) != 100 || wait != lostPause {
+		t.Fatalf("%d lost, the next in %v", len(lost), wait)
+	}
+	if again, _ := l.Lost(); len(again) != 0 {
+		t.Fatalf("%d lost at once again", len(again))
+	}
+	if todo := s.losses(lost); len(todo) != 100 {
+		t.Fatalf("%d entries", len(todo))
+	}
+}
+
+func taskName(i int) entry.Ref { return entry.Ref(fmt.Sprintf("o#%d", i)) }
+
+// manyLeases returns so many leases that a holds.
+func manyLeases(tb testing.TB, n int, at *clock) (*Leases, *State) {
+	tb.Helper()
+	w := newWorld(tb)
+	put := func(body entry.Body) { // without the checks of world.put
+		e := w.sign(body)
+		must(tb, w.state.Admit(e, w.state.Size(), w.at))
+		w.state.Apply(e, w.state.Size(), w.at)
+	}
+	for i := range n {
+		b := w.newTask(fmt.Sprint(i))
+		put(b)
+		put(w.move("k", b.Task, entry.TaskAssign, "a"))
+	}
+	l := newLeases()
+	l.now = at.now
+	l.begin(w.state)
+	return l, w.state
+}
+
+// BenchmarkLeases is what 10,000 leases at the default term cost: a third of them
+// renews in a term's third, and the sweep looks as often as the clerk wakes. An
+// operation is one second of that, signatures checked by the standard library.
+func BenchmarkLeases(b *testing.B) {
+	const held = 10_000
+	at := &clock{time.Now()}
+	l, s := manyLeases(b, held, at)
+	c := New(origin, nil)
+	c.leases = l
+	c.view.Store(&View{Size: s.Size(), Chain: s.Chain()})
+	signed := make([]*entry.SignedRenewal, held)
+	for i := range signed {
+		signed[i] = renewal(b, "a", taskName(i), 1, l.session, 1)
+	}
+	perSecond := held / int(leaseDefaultMS/1000/3)
+	next, before := 0, cpuTime(b)
+	for b.Loop() {
+		at.at = at.at.Add(time.Second)
+		for range perSecond + 1 {
+			l.byTask[signed[next].Task].seq = 0 // so that one signature serves for all
+			if _, err := c.Renew(signed[next]); err != nil {
+				b.Fatal(err)
+			}
+			next = (next + 1) % held
+		}
+		if lost, _ := l.Lost(); len(lost) != 0 {
+			b.Fatalf("%d lost", len(lost))
+		}
+	}
+	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N)/1e7, "%core")
+}
+
+// cpuTime returns what this process has used of processors.
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used syscall.Rusage
+	must(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

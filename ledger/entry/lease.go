@@ -1,0 +1,94 @@
+package entry
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// leaseType is the payload type of what the holder of a task signs to renew its
+// lease. It is no kind of entry: a signature of the one is none of the other.
+const leaseType = payloadTypePrefix + "lease" + payloadTypeSuffix
+
+// Renewal is what the holder of a task says to renew its lease (TSK-2). It is
+// never logged. Heard again it says nothing new: a coordinator takes each Seq of
+// its Session once, and every start begins a new Session.
+type Renewal struct {
+	Aud     string    `json:"aud"`     // origin of the ledger
+	Epoch   int64     `json:"epoch"`   // of the claim
+	Iss     Principal `json:"iss"`     // who holds the task
+	Seq     int64     `json:"seq"`     // larger than in every renewal before, from 1
+	Session string    `json:"session"` // of the coordinator, as it tells with the task
+	Task    Ref       `json:"task"`
+}
+
+// SignedRenewal is a renewal with the signature over its PAE.
+type SignedRenewal struct {
+	Renewal
+	KeyID string `json:"keyid"` // fingerprint of the key, enrolled for Iss
+	Sig   []byte `json:"sig"`
+}
+
+// PAE returns the bytes that the signature covers: the DSSE pre-authentication
+// encoding of the RFC 8785 form of the renewal, without keyid and sig.
+func (r *Renewal) PAE() ([]byte, error) {
+	payload, err := json.Marshal(r)
+	if err == nil {
+		err = (*jsontext.Value)(&payload).Canonicalize()
+	}
+	if err != nil {
+		return nil, asRefusal("renewal", err)
+	}
+	pae := append([]byte("DSSEv1 "), strconv.Itoa(len(leaseType))+" "+leaseType+" "+strconv.Itoa(len(payload))+" "...)
+	return append(pae, payload...), nil
+}
+
+// EncodeRenewal returns the one form of a signed renewal that [DecodeRenewal]
+// reads.
+func EncodeRenewal(r *SignedRenewal) ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(r)
+	if err == nil {
+		err = (*jsontext.Value)(&body).Canonicalize()
+	}
+	if err != nil {
+		return nil, asRefusal("renewal", err)
+	}
+	return body, nil
+}
+
+// DecodeRenewal reads a signed renewal. The error is a [*Refusal]: malformed or
+// too-large.
+func DecodeRenewal(body []byte) (*SignedRenewal, error) {
+	if len(body) > MaxRenewal {
+		return nil, refuse(TooLarge, "", "the renewal has %d bytes, the limit is %d", len(body), MaxRenewal)
+	}
+	r := &SignedRenewal{}
+	if err := json.Unmarshal(body, r, json.RejectUnknownMembers(true)); err != nil {
+		return nil, asRefusal("renewal", err)
+	}
+	canonical, err := EncodeRenewal(r)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(canonical, body) {
+		return nil, malformed("renewal", "not in canonical form (RFC 8785), or a member is missing")
+	}
+	return r, nil
+}
+
+func (r *SignedRenewal) check() error {
+	return first(
+		refuseIf(r.Aud == "" || len(r.Aud) > MaxName, "aud", "%d bytes, want the ledger's origin", len(r.Aud)),
+		refuseIf(r.Epoch < 1 || r.Epoch > MaxInteger, "epoch", "%d, want that of a claim", r.Epoch),
+		checkName("iss", string(r.Iss)),
+		refuseIf(r.Seq < 1 || r.Seq > MaxInteger, "seq", "%d, want a positive number", r.Seq),
+		checkName("session", r.Session),
+		checkRef("task", r.Task),
+		checkKeyID("keyid", r.KeyID),
+		refuseIf(len(r.Sig) == 0 || len(r.Sig) > maxSig, "sig", "%d bytes, want 1 to %d", len(r.Sig), maxSig))
+}
