@@ -85,3 +85,37 @@ func TestAmendAmongMany(t *testing.T) {
 		t.Fatalf("members %v", got)
 	}
 }
+
+// TestLateApprovalOfWhatHasChanged has people approve an amend after its answer
+// was due, and a member end meanwhile, while an incident of a lower number meets
+// the plan in force: what the coordinator then writes about it is one proposal,
+// by the approved one, and not an amend that carries out what nobody approved.
+func TestLateApprovalOfWhatHasChanged(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "1", entry.EffectCompensable)
+	w.done("b", "2", entry.EffectCompensable, "a#1")
+	ends := w.planned("c", "3", entry.EffectCompensable, "a#1")
+	lower := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	inForce := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
+	w.decide("k", entry.ActAuthorize, inForce)
+	w.decide("k", entry.ActEscalate, inForce)
+	w.at += w.state.lawOf(w.incident(inForce)).windows.AnswerMS - minuteMS
+	w.put(w.answer("p1", inForce, "approve"))
+	w.put(w.step(ends, entry.Cancelled))
+	w.at += 2 * minuteMS
+	todo, _ := w.state.Next(w.at)
+	if d, ok := todo[0].(*entry.Decision); len(todo) != 1 || !ok || d.Incident != inForce || d.Act != entry.ActEscalate {
+		t.Fatalf("the coordinator would write %d entries, first %+v", len(todo), todo[0])
+	}
+	if written := w.next(); len(written) != 1 {
+		t.Fatalf("%d entries are taken", len(written))
+	}
+	w.put(w.answer("p1", inForce, "approve"))
+	w.next()
+	w.next()
+	w.is(lower, Dismissed)
+	if got := len(w.members(inForce)); got != 3 {
+		t.Errorf("%d members, want 3", got)
+	}
+	w.checkAll()
+}

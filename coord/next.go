@@ -162,7 +162,7 @@ func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
 // authorized amends an incident, closes what nobody reports about, and records
 // it.
 func (n *next) authorized(number uint32, inc *incident) {
-	if q, _ := n.quorum(inc, n.now); q != nil && n.amendApproved(number, q) {
+	if q, _ := n.quorum(inc, n.now); q != nil && (n.amended[number] || n.amendApproved(number, q)) {
 		return
 	}
 	f, before, blocked := inc.force, len(n.todo), false
@@ -232,6 +232,9 @@ func (n *next) lastSignal(inc *incident) uint64 {
 func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool) {
 	if n.amended[number] || n.pending(inc, n.now) != nil {
 		return false
+	}
+	if q, _ := n.quorum(inc, n.now); q != nil { // approved late: an amend drafted now carries that out
+		return !n.amendApproved(number, q)
 	}
 	a := n.assess(number, n.size, nil, n.now)
 	if inc.force.pin > signal && len(a.merges) == 0 {

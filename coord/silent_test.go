@@ -52,6 +52,36 @@ func TestSilentCoordinatorAndASilentQuorum(t *testing.T) {
 	w.checkAll()
 }
 
+// TestSilentCoordinatorThatWouldAmend leaves an incident that the coordinator
+// would amend, if it were there: no approver may do that alone, and after the
+// deadline one ends the incident as it stands.
+func TestSilentCoordinatorThatWouldAmend(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "0", entry.EffectCompensable)
+	w.done("a", "1", entry.EffectCompensable)
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	w.decide("k", entry.ActAuthorize, id)
+	further := w.signal("a", entry.StandingExecutor, "a#1")
+	further.Since = "a#0"
+	second := w.put(further).Index
+	todo, _ := w.state.Next(w.at)
+	if d, ok := todo[0].(*entry.Decision); len(todo) != 1 || !ok || d.Act != entry.ActAmend {
+		t.Fatalf("the coordinator would write %+v", todo)
+	}
+	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActAmend})), entry.UnauthorizedRole, "iss")
+	w.at = max(w.incident(id).force.deadline, w.incident(id).force.expMax+skewMS) + 1
+	for o, open := w.state.DraftUnknown(id, w.at); open; o, open = w.state.DraftUnknown(id, w.at) {
+		w.head("p1", o)
+		w.put(o)
+	}
+	w.put(w.recordBy("p1", id))
+	w.is(id, Failed)
+	if sig, _ := w.state.findSignal(second); sig.disposition != inconclusive {
+		t.Errorf("the second signal is %d", sig.disposition)
+	}
+	w.checkAll()
+}
+
 // TestDrainsComeFirst undoes what is in flight only when its agent has made it
 // final (INC-7): drains are released at once, compensation and restore wait.
 func TestDrainsComeFirst(t *testing.T) {

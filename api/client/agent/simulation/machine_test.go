@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"testing"
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
@@ -192,14 +193,35 @@ func (m *machine) effective(c *agent.Call) {
 }
 
 func (m *machine) drain(c *agent.Call) *agent.Report {
-	j := m.jobs[c.Members[0].Exec]
-	if j == nil || j.over {
+	ref := c.Members[0].Exec
+	j := m.jobs[ref]
+	if x := m.n.w.observer.execs[ref]; j == nil || j.over && x.final != 0 {
 		return &agent.Report{Status: agent.Done}
 	}
+	// What was given up because it was refused may be in the log by a copy that
+	// came late: it has not ended there.
 	if j.stopped = true; !j.acted {
 		j.final = entry.Cancelled
 	}
 	return &agent.Report{Status: agent.Done, Progress: j.final}
+}
+
+// TestDrainEndsWhatWasGivenUp drains an execution whose entry was refused until
+// its agent gave it up, and that the log has all the same.
+func TestDrainEndsWhatWasGivenUp(t *testing.T) {
+	w := &world{}
+	w.observer = newObserver(w)
+	x := &entry.Execution{Header: entry.Header{Iss: "a"}, Exec: "x", Effect: entry.EffectReversible}
+	logged := &record{ref: x.Ref(), started: 7}
+	w.observer.execs[x.Ref()] = logged
+	m := &machine{n: &node{w: w}, jobs: map[entry.Ref]*job{x.Ref(): {x: x, final: entry.Confirmed, over: true}}}
+	call := &agent.Call{Members: []agent.CallMember{{Exec: x.Ref()}}}
+	if r := m.drain(call); r.Progress != entry.Cancelled {
+		t.Errorf("progress %q, want cancelled: the log has no end of it", r.Progress)
+	}
+	if logged.final = 9; m.drain(call).Progress != "" {
+		t.Error("it is ended again")
+	}
 }
 
 func (m *machine) cancel(c *agent.Call) *agent.Report {

@@ -81,9 +81,23 @@ func (p *people) standIn() {
 		w.try(body, "p1", entry.HeaderOf(body).Wid, "p1")
 	}
 	for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
-		if v.State == coord.Reported || v.State == coord.Contained {
+		switch {
+		case v.State == coord.Reported, v.State == coord.Contained:
 			p.decide("p1", coord.Order{Incident: v.ID, Act: entry.ActEscalate, Reason: "the coordinator is silent"})
+		case v.State == coord.Authorized && v.Decision.Deadline < w.now:
+			p.conclude(v.ID)
 		}
 	}
 	w.after(minute/2, "p1 stands in", p.standIn)
+}
+
+// conclude ends an incident whose deadline is over, though the coordinator would
+// amend it first, which no approver may do alone.
+func (p *people) conclude(id uint64) {
+	w := p.w
+	if o, open := w.ledger.state.DraftUnknown(id, w.now); open {
+		w.try(o, "p1", o.Wid, "p1")
+	} else if r, err := w.ledger.state.DraftRecord(id); err == nil {
+		w.try(r, "p1", r.Wid, "p1")
+	}
 }
