@@ -198,7 +198,9 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 		if err != nil {
 			return nil, err
 		}
-		fold.Apply(e.Entry, e.Index, e.At)
+		if err := takeUp(fold, e); err != nil {
+			return nil, err
+		}
 		if err := frontier.Append(e.LeafHash(e.At), nil); err != nil {
 			return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
 		}
@@ -212,6 +214,19 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 		return nil, fmt.Errorf("%w: entries %d to %d are not those of the tree", ErrCorrupt, from, to)
 	}
 	return frontier, nil
+}
+
+// takeUp applies an entry of the store. A fold may panic at one that never was
+// admitted: no state follows from such a log, which is no reason to go down
+// without a word.
+func takeUp(fold Fold, e *Logged) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: no state follows from entry %d, which an audit of the log will name: %v", ErrCorrupt, e.Index, v)
+		}
+	}()
+	fold.Apply(e.Entry, e.Index, e.At)
+	return nil
 }
 
 // restoreSnapshot restores the newest complete snapshot and returns its size; 0

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -221,4 +222,25 @@ func TestASnapshotOfAnotherVersionIsRebuilt(t *testing.T) {
 	}
 	r.add(10)
 	r.checkAll()
+}
+
+// strict is a fold that cannot take up the fourth entry.
+type strict struct{ tally }
+
+func (f *strict) Apply(e *entry.Entry, index uint64, at int64) {
+	if index == 3 {
+		panic("a reference to nothing")
+	}
+	f.tally.Apply(e, index, at)
+}
+
+// A log that breaks the rules of its fold is refused, with the entry.
+func TestALogThatNoStateFollowsFromIsRefused(t *testing.T) {
+	disk := logOf(t, 5)
+	forgetSnapshots(t, disk)
+	cfg := config(t, disk)
+	cfg.NewFold = func() ledger.Fold { return new(strict) }
+	if _, err := ledger.Open("log", cfg); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "entry 3") {
+		t.Fatal(err)
+	}
 }
