@@ -35,7 +35,8 @@ coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
 ledger/entry ← ledger/keys ← cmd/arl/demo
-ledger/redact ← cmd/arl
+ledger/entry ← api/client/supervise ← cmd/arl
+ledger/redact ← api/client/supervise
 coord ← cmd/arl/demo
 `
 

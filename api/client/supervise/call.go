@@ -1,0 +1,113 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"recoveryledger/ledger/redact"
+)
+
+// Function is an agent that is a function of this process.
+type Function struct {
+	// Do works until it is done, or its context ends.
+	Do func(ctx context.Context) error
+	// Deadline is how long it may take; 0: as long as the caller's context.
+	Deadline time.Duration
+	// Grace is how long it may go on when its context has ended; 0: 10 s.
+	Grace time.Duration
+	// Redact takes secrets out of texts; nil: those that anybody knows.
+	Redact *redact.Redactor
+}
+
+// graceDefault is how long an agent has to end when it is asked to.
+const graceDefault = 10 * time.Second
+
+// ended is what a goroutine says of itself when it is over.
+type ended struct {
+	returned bool
+	err      error
+	panicked any // nil with returned false: it called runtime.Goexit
+	stack    []byte
+}
+
+// Run calls the function and returns how it ended, whatever it does. It runs in a
+// goroutine of its own: one that does not heed its context is left behind, and
+// the ending says so.
+func (f Function) Run(ctx context.Context) Ending {
+	if f.Redact == nil {
+		f.Redact = redact.New(nil)
+	}
+	e := Ending{Exit: -1, Started: time.Now()}
+	ctx, cancel := f.bound(ctx)
+	defer cancel()
+	done := make(chan ended, 1)
+	go f.call(ctx, done)
+	var last ended
+	select {
+	case last = <-done:
+	case <-ctx.Done():
+		grace := time.NewTimer(orDefault(f.Grace))
+		defer grace.Stop()
+		select {
+		case last = <-done:
+		case <-grace.C:
+			e.Abandoned = true
+		}
+	}
+	e.Ended = time.Now()
+	f.tell(ctx, &e, &last)
+	return e
+}
+
+func (f Function) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.Deadline > 0 {
+		return context.WithTimeout(ctx, f.Deadline)
+	}
+	return context.WithCancel(ctx)
+}
+
+func orDefault(grace time.Duration) time.Duration {
+	if grace == 0 {
+		return graceDefault
+	}
+	return grace
+}
+
+// call runs the function. Its deferred part runs also on runtime.Goexit, where
+// there is nothing to recover.
+func (f Function) call(ctx context.Context, done chan<- ended) {
+	var last ended
+	defer func() {
+		if !last.returned {
+			if last.panicked = recover(); last.panicked != nil {
+				last.stack = debug.Stack()
+			}
+		}
+		done <- last
+	}()
+	last.err = f.Do(ctx)
+	last.returned = true
+}
+
+// tell fills in how it ended. What a function says after it was told to end is not
+// believed to be a failure of its own, but a panic is one at any time.
+func (f Function) tell(ctx context.Context, e *Ending, last *ended) {
+	switch {
+	case last.panicked != nil:
+		e.Failure, e.How, e.Output = Panicked, "recovered panic", last.stack
+		e.Text = f.Redact.Text(fmt.Sprintf("panic: %v", last.panicked))
+	case e.Abandoned:
+		e.Failure, e.How = stopped(ctx)
+		e.Text = e.How + ", and it did not return"
+	case !last.returned:
+		e.Failure, e.How, e.Text = Panicked, "runtime.Goexit", "its goroutine ended without returning"
+	case ctx.Err() != nil && last.err != nil:
+		e.Failure, e.How = stopped(ctx)
+		e.Text = f.Redact.Text(e.How + ": " + last.err.Error())
+	case last.err != nil:
+		e.Failure, e.How = Panicked, "returned error"
+		e.Text = f.Redact.Text(last.err.Error())
+	}
+}

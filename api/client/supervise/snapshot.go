@@ -1,0 +1,44 @@
+package supervise
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Progress is how far an agent was, in numbers and one word: what a snapshot may
+// say of its work.
+type Progress struct {
+	Exec         entry.Ref `json:"exec"` // the execution that was going on
+	Turns        int64     `json:"turns,omitzero"`
+	MaxTurns     int64     `json:"max_turns,omitzero"`
+	CostMicroUSD int64     `json:"cost_micro_usd,omitzero"`
+	Messages     int64     `json:"messages,omitzero"` // their number
+	Status       string    `json:"status,omitzero"`   // a word
+}
+
+// Snapshot returns what a log may keep of a failure (TSK-3): counts, times, class
+// and code, and a digest of the context keyed with the agent's secret, so that
+// the agent can show later what it was, and nobody can guess. No text of the
+// agent's gets in: a status that is no word is "unknown", what is no count is 0.
+func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []byte) *entry.Snapshot {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(context)
+	status := p.Status
+	if !statusWord.MatchString(status) {
+		status = "unknown"
+	}
+	return &entry.Snapshot{
+		Exec: p.Exec, Agent: agent, Turns: count(p.Turns), MaxTurns: count(p.MaxTurns), CostMicroUSD: count(p.CostMicroUSD), Messages: count(p.Messages),
+		Status: status, StartedAt: max(e.Started.UnixMilli(), 1), TakenAt: max(e.Ended.UnixMilli(), 1),
+		Class: e.Failure.Class, Code: e.Failure.Code, ContextDigest: "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil)),
+	}
+}
+
+// statusWord is a word that is no key: short, and letters only.
+var statusWord = regexp.MustCompile(`^[a-z_]{1,32}$`)
+
+func count(n int64) int64 { return min(max(n, 0), entry.MaxInteger) }
