@@ -7,8 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-var taskStates = []entry.TaskState{entry.TaskCreated, entry.TaskAssigned, entry.TaskInProgress, entry.TaskInReview, entry.TaskBlocked,
-	entry.TaskFailed, entry.TaskInterrupted, entry.TaskCompleted, entry.TaskCancelled}
+var taskStates = entry.TaskStates()
 
 // tasks passes the tasks. Their executions name them.
 func (p *passage) tasks(s *State) {

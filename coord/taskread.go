@@ -50,15 +50,11 @@ func (s *State) Tasks(before uint64, limit int) (views []TaskView) {
 	return views
 }
 
-// TaskCounts returns how many tasks stand where, and how many claims after
-// failures there were.
-func (s *State) TaskCounts() (states map[entry.TaskState]int64, retries int64) {
-	states = map[entry.TaskState]int64{}
-	for _, state := range taskStates {
-		states[state] = s.tasks.states[state]
-	}
-	return states, s.tasks.retries
-}
+// TaskCounts returns how many tasks stand where. The map is not to be changed.
+func (s *State) TaskCounts() map[entry.TaskState]int64 { return s.tasks.states }
+
+// TaskRetries returns how many claims after failures there were, of all tasks.
+func (s *State) TaskRetries() int64 { return s.tasks.retries }
 
 func (s *State) viewTask(number uint32) TaskView {
 	t := &s.tasks.list[number]

@@ -22,6 +22,8 @@ const (
 	// incidentBlock how many of them at once.
 	maxIncidentScan = 4096
 	incidentBlock   = 128
+	// maxTaskScan is the number of tasks that one page looks at.
+	maxTaskScan = 16384
 	// maxHistory is the number of incidents that a page of a history covers: each
 	// has up to 64 signals and a plan, and every entry gets its proof.
 	maxHistory = 20

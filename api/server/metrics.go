@@ -3,12 +3,14 @@ package server
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -16,6 +18,7 @@ import (
 // Metrics are what GET /metrics shows. One is for one ledger and its server.
 type Metrics struct {
 	registry *prometheus.Registry
+	watching atomic.Bool // whether a coordinator is asked
 
 	// Of HTTP.
 	requests *prometheus.CounterVec
@@ -73,6 +76,35 @@ func NewMetrics() *Metrics {
 	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// watch shows what a coordinator knows of tasks and leases, when it is asked; of
+// two, the first.
+func (m *Metrics) watch(c *coord.Coordinator) {
+	if m.watching.Swap(true) {
+		return
+	}
+	states := func(of entry.TaskState) func() float64 {
+		return func() (n float64) {
+			c.Read(func(s *coord.State) { n = float64(s.TaskCounts()[of]) })
+			return n
+		}
+	}
+	for _, state := range entry.TaskStates() {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "arl_tasks", Help: "Tasks by state.", ConstLabels: prometheus.Labels{"state": string(state)},
+		}, states(state)))
+	}
+	m.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "arl_task_retries_total", Help: "Claims of tasks after failures, in the whole log."},
+			func() (n float64) {
+				c.Read(func(s *coord.State) { n = float64(s.TaskRetries()) })
+				return n
+			}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_leases", Help: "Leases on tasks."},
+			func() float64 { held, _ := c.Leases().Counts(); return float64(held) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "arl_leases_lost_total", Help: "Leases lost since the start."},
+			func() float64 { _, lost := c.Leases().Counts(); return float64(lost) }))
 }
 
 // Commit counts a commit; it is meant to be [ledger.Config].Observe.

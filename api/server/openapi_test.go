@@ -189,6 +189,8 @@ func visits() []visit {
 		{"/v1/agents/{id}/commands", "/v1/agents/agent-1/commands?wait=x"},
 		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph"}, {"/v1/workflows/{wid}/graph", "/v1/workflows/flow-1/graph?x=1"},
 		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-9/graph"},
+		{"/v1/tasks", "/v1/tasks?limit=1"}, {"/v1/tasks", "/v1/tasks?state=x"},
+		{"/v1/tasks/{id}", "/v1/tasks/olga%23none"}, {"/v1/tasks/{id}", "/v1/tasks/olga%23none?x=1"},
 		{"/v1/events", "/v1/events?from=x"}, {"/v1/events", "/v1/events?from=99"},
 		{"/checkpoint", "/checkpoint"}, {"/checkpoint", "/checkpoint?x=1"},
 		{"/tile/{path}", "/tile/0/000.p/2"}, {"/tile/{path}", "/tile/0/000"}, {"/tile/{path}", "/tile/0/000?x=1"},
@@ -221,6 +223,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	d.submit(n)
 	d.recoveries(n)
+	d.tasks(n)
 	d.overload(n)
 	d.stream(n)
 	d.slow(n)
@@ -305,6 +308,7 @@ func (d *document) overload(n *node) {
 		d.check(v.path, n.get(v.target))
 	}
 	d.check("/v1/entries", n.post(api.MediaJSON, nil))
+	d.check(leasePath, n.renewRaw("/v1/tasks/a%23b/lease", api.MediaJSON, nil))
 	d.check("/v1/recoveries", n.recover("", api.MediaJSON, ""))
 	d.check("/v1/recoveries/batch", n.recover("/batch", api.MediaNDJSON, ""))
 }
@@ -330,9 +334,9 @@ func (d *document) stream(n *node) {
 func (d *document) slow(n *node) {
 	d.t.Helper()
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
-	for path, mediaType := range map[string]string{"/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
+	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, "/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
 		request := n.request(http.MethodPost, path, mediaType, nil)
-		response, err := http.ReadResponse(dial(d.t, address, "POST "+path+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
+		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
 			"Content-Length: 9\r\n\r\n"), request)
 		must(d.t, err)
 		body, err := io.ReadAll(response.Body)

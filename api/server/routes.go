@@ -43,6 +43,7 @@ func (s *Server) routes() error {
 	get(doc, opAgent(), s.getAgent)
 	get(doc, opCommands(doc), s.getCommands)
 	get(doc, opIncidents(), s.getIncidents)
+	get(doc, opTasks(), s.getTasks)
 	get(doc, opHistory(), s.getHistory)
 	get(doc, opHealth(), s.getHealth)
 	get(doc, opReady(), s.getReady)
@@ -58,6 +59,8 @@ func (s *Server) routes() error {
 	e.POST(recoveriesPath, s.postRecovery)
 	e.POST(recoveriesPath+"/batch", s.postRecoveries)
 	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
+	e.GET(tasksPath+"/:id", tagged(s, s.getTask))
+	e.POST(tasksPath+"/:id/lease", s.postLease)
 	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
 	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
 	e.GET(incidentsPath+"/:id/bundle", s.getBundle)
@@ -67,7 +70,7 @@ func (s *Server) routes() error {
 	e.GET("/tile/*", s.getTile)
 	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
+	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
 		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}

@@ -161,6 +161,7 @@ func New(c *Config) (*Server, error) {
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
+	s.metrics.watch(s.coord)
 	s.metrics.size.Set(float64(s.log.Head().Size))
 	return s, s.routes()
 }

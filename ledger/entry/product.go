@@ -22,7 +22,8 @@ const (
 	TaskCancelled   TaskState = "CANCELLED"
 )
 
-func taskStates() []TaskState {
+// TaskStates returns all states in the order of the protocol.
+func TaskStates() []TaskState {
 	return []TaskState{TaskCreated, TaskAssigned, TaskInProgress, TaskInReview, TaskBlocked, TaskFailed,
 		TaskInterrupted, TaskCompleted, TaskCancelled}
 }
@@ -69,8 +70,8 @@ func (t *Task) check() error {
 		checkRef("task", t.Task),
 		checkOneOf("op", t.Op, TaskCreate, TaskReassign, TaskCancel, TaskRelease, TaskStart, TaskReview, TaskComplete, TaskBlock,
 			TaskAssign, TaskFail, TaskInterrupt),
-		checkOneOf("from", t.From, taskStates()...),
-		checkOneOf("to", t.To, taskStates()...),
+		checkOneOf("from", t.From, TaskStates()...),
+		checkOneOf("to", t.To, TaskStates()...),
 		checkReason(t.Reason),
 		checkCount("epoch", t.Epoch),
 		checkCount("retry_count", t.RetryCount),

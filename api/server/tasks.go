@@ -1,0 +1,225 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+const tasksPath = "/v1/tasks"
+
+// taskQuery is the query of GET /v1/tasks.
+type taskQuery struct {
+	state  string
+	agent  entry.Principal
+	wid    entry.WorkflowID
+	before uint64
+	limit  int
+}
+
+// stateOperator stands for the tasks that wait for an operator.
+const stateOperator = "operator"
+
+func parseTaskQuery(rawQuery string) (taskQuery, error) {
+	p := parseParams(rawQuery, "state", "agent", "workflow", "before", "limit")
+	q := taskQuery{
+		state: p.values.Get("state"), agent: entry.Principal(p.name("agent")), wid: entry.WorkflowID(p.name("workflow")),
+		before: p.number("before", 0, entry.MaxInteger), limit: p.limit(),
+	}
+	if states := taskStates(); q.state != "" && !slices.Contains(states, q.state) {
+		p.refuse("state", "%.40q is none of %s", q.state, strings.Join(states, ", "))
+	}
+	return q, p.err()
+}
+
+// taskStates are the values of the parameter state.
+func taskStates() []string {
+	states := []string{stateOpen, stateClosed, stateOperator}
+	for _, s := range entry.TaskStates() {
+		states = append(states, string(s))
+	}
+	return states
+}
+
+func (q *taskQuery) matches(v *coord.TaskView) bool {
+	switch {
+	case q.wid != "" && v.Wid != q.wid, q.agent != "" && v.Agent != q.agent:
+		return false
+	case q.state == stateOpen:
+		return !v.State.Over()
+	case q.state == stateClosed:
+		return v.State.Over()
+	case q.state == stateOperator:
+		return waitsFor(v) == api.WaitsOperator
+	}
+	return q.state == "" || string(v.State) == q.state
+}
+
+// waitsFor is whose entry a task waits for: an operator's where it is blocked, its
+// retries are spent, its effects are not known, or it has no type.
+func waitsFor(v *coord.TaskView) string {
+	switch {
+	case v.State.Held() || v.State.Over():
+		return ""
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "":
+		return api.WaitsOperator
+	}
+	return api.WaitsCoordinator
+}
+
+func (q *taskQuery) next(last uint64) string {
+	v := url.Values{"before": {strconv.FormatUint(last, 10)}, "limit": {strconv.Itoa(q.limit)}}
+	for name, value := range map[string]string{"state": q.state, "agent": string(q.agent), "workflow": string(q.wid)} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return tasksPath + "?" + v.Encode()
+}
+
+// getTasks is GET /v1/tasks.
+func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
+	q, err := parseTaskQuery(r.query())
+	if err != nil {
+		return nil, err
+	}
+	page, found := &api.Tasks{Tasks: []api.Task{}}, []coord.TaskView(nil)
+	s.coord.Read(func(state *coord.State) {
+		page.Size = state.Size()
+		found, page.Next = q.find(state)
+	})
+	for i := range found {
+		task, err := s.newTask(&found[i])
+		if err != nil {
+			return nil, err
+		}
+		page.Tasks = append(page.Tasks, *task)
+	}
+	return page, nil
+}
+
+// find returns a page of tasks, and where the list goes on.
+func (q *taskQuery) find(state *coord.State) (found []coord.TaskView, next string) {
+	before := q.before
+	for scanned := 0; ; {
+		views := state.Tasks(before, incidentBlock)
+		for i := range views {
+			if len(found) == q.limit || scanned == maxTaskScan {
+				return found, q.next(before)
+			}
+			scanned++
+			before = views[i].Created
+			if q.matches(&views[i]) {
+				found = append(found, views[i])
+			}
+		}
+		if len(views) < incidentBlock {
+			return found, ""
+		}
+	}
+}
+
+// getTask is GET /v1/tasks/{id}.
+func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
+	ref, err := r.task()
+	if err != nil {
+		return nil, err
+	}
+	view, ok := coord.TaskView{}, false
+	s.coord.Read(func(state *coord.State) { view, ok = state.Task(ref) })
+	if !ok {
+		return nil, noTask(ref)
+	}
+	return s.newTask(&view)
+}
+
+// task returns the path parameter that names a task, on a path without a query.
+func (r *request) task() (entry.Ref, error) {
+	if err := noParams(r.query()); err != nil {
+		return "", err
+	}
+	id, err := r.pathName("id")
+	if err == nil && !validName(id) {
+		err = entry.Refuse(entry.Malformed, "id", "%.140q is no reference", id).WithRemedy("write issuer%23id, percent-encoded")
+	}
+	return entry.Ref(id), err
+}
+
+func noTask(ref entry.Ref) error {
+	return entry.Refuse(entry.NotFound, "id", "no task %.280s in the log", ref).WithRemedy("GET " + tasksPath + " lists the tasks")
+}
+
+// newTask returns what is said of a task.
+func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
+	newest, err := s.log.Entry(v.Changed)
+	if err != nil {
+		return nil, err
+	}
+	first, err := s.log.Entry(v.Created)
+	if err != nil {
+		return nil, err
+	}
+	t := &api.Task{
+		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
+		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.At, Changed: v.Changed,
+		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v),
+	}
+	if b, ok := newest.Body.(*entry.Task); ok {
+		t.Reason = b.Reason
+	}
+	if v.Gate != nil {
+		t.Gate = v.Gate.Detail
+	}
+	if l, ok := s.coord.Leases().Find(v.Ref); ok && v.State.Held() {
+		t.Lease = s.newLease(&l)
+	}
+	return t, nil
+}
+
+func (s *Server) newLease(l *coord.Lease) *api.Lease {
+	return &api.Lease{Task: l.Task, Agent: l.Agent, Epoch: l.Epoch, Session: l.Session, Seq: l.Seq, TermMS: l.Term.Milliseconds(),
+		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
+}
+
+// postLease is POST /v1/tasks/{id}/lease.
+func (s *Server) postLease(c echo.Context) error {
+	ref, err := (&request{c}).task()
+	if err != nil {
+		return err
+	}
+	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
+		return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
+			"send the renewal as "+api.MediaJSON)}
+	}
+	buf := s.buffer()
+	defer s.put(buf)
+	if *buf, err = readBody(c.Request(), *buf, entry.MaxRenewal); err != nil {
+		return err
+	}
+	r, err := entry.DecodeRenewal(*buf)
+	if err != nil {
+		return err
+	}
+	if r.Task != ref {
+		return entry.Refuse(entry.Malformed, "task", "%s in the place of %s", r.Task, ref).WithRemedy("send the renewal to the task that it names")
+	}
+	lease, err := s.coord.Renew(r)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(s.newLease(&lease))
+	if err != nil {
+		return err
+	}
+	return s.answer(c, http.StatusOK, api.MediaJSON, body)
+}

@@ -1,0 +1,297 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+const leasePath = "/v1/tasks/{id}/lease"
+
+// renewRaw posts anything as a renewal.
+func (n *node) renewRaw(path, mediaType string, body []byte) *answer {
+	n.t.Helper()
+	return n.do(n.request(http.MethodPost, path, mediaType, body))
+}
+
+// crew is a panel with tasks.
+type crew struct{ *panel }
+
+func newCrew(t *testing.T) crew { return crew{newPanel(t, nil)} }
+
+// create registers a task of olga's.
+func (c crew) create(id string, change func(*entry.Task)) entry.Ref {
+	c.t.Helper()
+	b := &entry.Task{Header: c.header("olga", "flow-1"), Task: entry.NewRef("olga", id), Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new"}
+	if change != nil {
+		change(b)
+	}
+	c.put(b)
+	return b.Task
+}
+
+func taskPath(ref entry.Ref) string {
+	return "/v1/tasks/" + strings.ReplaceAll(string(ref), "#", "%23")
+}
+
+func (c crew) task(ref entry.Ref) *api.Task {
+	c.t.Helper()
+	task := value[api.Task](c.node, taskPath(ref))
+	return task
+}
+
+// move returns the entry that moves a task on.
+func (c crew) move(iss entry.Principal, ref entry.Ref, op string, agent entry.Principal) *entry.Task {
+	c.t.Helper()
+	b, ok := c.task(ref).Move(op, agent, "test")
+	if !ok {
+		c.t.Fatalf("no %s of %+v", op, c.task(ref))
+	}
+	wid := b.Wid
+	b.Header = c.header(iss, wid)
+	return b
+}
+
+// renewal returns a signed renewal of the lease that a task has now.
+func (c crew) renewal(iss entry.Principal, task *api.Task, change func(*entry.Renewal)) *entry.SignedRenewal {
+	c.t.Helper()
+	r := &entry.Renewal{Aud: origin, Iss: iss, Task: task.Task, Epoch: task.Epoch, Session: "none", Seq: 1}
+	if task.Lease != nil {
+		r.Session, r.Seq = task.Lease.Session, task.Lease.Seq+1
+	}
+	if change != nil {
+		change(r)
+	}
+	signed, err := c.signers[iss].SignRenewal(r)
+	must(c.t, err)
+	return signed
+}
+
+func (c crew) renew(r *entry.SignedRenewal) *answer {
+	c.t.Helper()
+	body, err := entry.EncodeRenewal(r)
+	must(c.t, err)
+	return c.renewRaw(taskPath(r.Task)+"/lease", api.MediaJSON, body)
+}
+
+// Tasks are listed newest first, by state, agent and workflow, on pages of every
+// size; what is said of one follows its entries, and its tag changes with it.
+func TestTasks(t *testing.T) {
+	c := newCrew(t)
+	one := c.create("one", func(b *entry.Task) { b.Type = "cook" })
+	two := c.create("two", nil)
+	three := c.create("three", func(b *entry.Task) { b.Wid = "flow-2" })
+	c.put(c.move("coordinator", one, entry.TaskAssign, "agent-1"))
+	c.put(c.move("coordinator", three, entry.TaskAssign, "agent-2"))
+	c.put(c.move("agent-2", three, entry.TaskBlock, ""))
+	list := func(query string) (found []entry.Ref) {
+		t.Helper()
+		for path := "/v1/tasks?limit=1" + query; path != ""; {
+			page := value[api.Tasks](c.node, path)
+			for _, task := range page.Tasks {
+				found = append(found, task.Task)
+			}
+			path = page.Next
+		}
+		return found
+	}
+	for query, want := range map[string][]entry.Ref{
+		"": {three, two, one}, "&state=CREATED": {two}, "&state=open": {three, two, one}, "&state=closed": nil, "&state=operator": {three, two},
+		"&agent=agent-1": {one}, "&workflow=flow-2": {three}, "&agent=agent-1&workflow=flow-2": nil,
+	} {
+		if got := list(query); strings.Join(texts(got), " ") != strings.Join(texts(want), " ") {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	task := c.task(one)
+	if task.State != entry.TaskAssigned || task.Agent != "agent-1" || task.Epoch != 1 || task.MaxRetries != 1 || task.LeaseMS != 90_000 ||
+		task.Lease == nil || task.Lease.RenewMS != 30_000 || task.Reason != "test" || task.Type != "cook" {
+		t.Errorf("%+v, lease %+v", task, task.Lease)
+	}
+	if question := c.task(three); question.Waits != api.WaitsOperator || question.Lease != nil {
+		t.Errorf("%+v", question)
+	}
+	if a := c.refetch(taskPath(three)); a.StatusCode != http.StatusNotModified {
+		t.Errorf("again: %s", a.Status)
+	}
+	for sample, want := range map[string]string{`arl_tasks{state="ASSIGNED"}`: "1", `arl_tasks{state="BLOCKED"}`: "1", "arl_leases": "1",
+		"arl_task_retries_total": "0", "arl_leases_lost_total": "0"} {
+		if got := c.metric(sample); got != want {
+			t.Errorf("%s %s, want %s", sample, got, want)
+		}
+	}
+}
+
+func texts(refs []entry.Ref) (list []string) {
+	for _, ref := range refs {
+		list = append(list, string(ref))
+	}
+	return list
+}
+
+// A lease is renewed by who holds the task, once with each seq; what is wrong is a
+// problem and changes nothing.
+func TestRenewals(t *testing.T) {
+	c := newCrew(t)
+	ref := c.create("one", nil)
+	c.problem(c.renew(c.renewal("agent-1", &api.Task{Task: ref, Epoch: 1}, nil)), entry.StaleEpoch, http.StatusConflict)
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	task := c.task(ref)
+	good := c.renewal("agent-1", task, nil)
+	if a := c.renew(good); a.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", a.Status, a.body)
+	}
+	task = c.task(ref)
+	for _, p := range []struct {
+		name    string
+		renewal *entry.SignedRenewal
+		problem entry.Problem
+		status  int
+	}{
+		{"the same again", good, entry.StateConflict, 409},
+		{"unknown task", c.renewal("agent-1", &api.Task{Task: "olga#none", Epoch: 1}, nil), entry.NotFound, 404},
+		{"foreign lease", c.renewal("agent-2", task, nil), entry.NoStanding, 403},
+		{"wrong epoch", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Epoch = 2 }), entry.StaleEpoch, 409},
+		{"another session", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Session = "old" }), entry.StateConflict, 409},
+		{"another ledger", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Aud = "ledger.example/other" }), entry.WrongAudience, 403},
+		{"an operator", c.renewal("olga", task, nil), entry.UnauthorizedRole, 403},
+	} {
+		before := c.task(ref).Lease.Seq
+		c.problem(c.renew(p.renewal), p.problem, p.status)
+		if c.task(ref).Lease.Seq != before {
+			t.Errorf("%s: the lease has changed", p.name)
+		}
+	}
+}
+
+// What an entry of a task may not say is a problem, and the task stays as it is.
+func TestTaskProblems(t *testing.T) {
+	c := newCrew(t)
+	ref := c.create("one", nil)
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	raw := func(iss entry.Principal, change string, to string) []byte {
+		t.Helper()
+		b := &entry.Task{Header: c.header(iss, "flow-1"), Task: "olga#two", Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new"}
+		retries := int64(1)
+		b.MaxRetries = &retries
+		e, err := entry.New(b)
+		must(t, err)
+		return envelope(t, c.signers[iss], entry.KindTask, strings.Replace(string(e.Payload()), change, to, 1))
+	}
+	body := func(b *entry.Task, change func(*entry.Task)) []byte {
+		change(b)
+		return c.by(b).AppendEnvelope(nil)
+	}
+	for _, p := range []struct {
+		name    string
+		send    []byte
+		problem entry.Problem
+		status  int
+		field   string
+	}{
+		{"negative max_retries", raw("olga", `"max_retries":1`, `"max_retries":-1`), entry.Malformed, 400, "max_retries"},
+		{"huge max_retries", raw("olga", `"max_retries":1`, `"max_retries":101`), entry.Malformed, 400, "max_retries"},
+		{"unknown task", body(c.move("agent-1", ref, entry.TaskStart, ""), func(b *entry.Task) { b.Task = "olga#none" }), entry.UnknownSubject, 422, "task"},
+		{"foreign holder", body(c.move("agent-2", ref, entry.TaskStart, ""), func(b *entry.Task) { b.Agent = "" }), entry.NoStanding, 403, "iss"},
+		{"wrong epoch", body(c.move("agent-1", ref, entry.TaskStart, ""), func(b *entry.Task) { b.Epoch = 2 }), entry.StaleEpoch, 409, "epoch"},
+		{"another role", body(c.move("agent-1", ref, entry.TaskCancel, ""), func(*entry.Task) {}), entry.UnauthorizedRole, 403, "iss"},
+		{"loss before its time", body(c.move("coordinator", ref, entry.TaskFail, ""), func(*entry.Task) {}), entry.StateConflict, 409, "op"},
+	} {
+		before := c.get(taskPath(ref)).Header.Get("ETag") != ""
+		size := c.log.Head().Size
+		if got := c.problem(c.post(api.MediaJSON, p.send), p.problem, p.status); got.Field != p.field {
+			t.Errorf("%s: field %q, want %q", p.name, got.Field, p.field)
+		}
+		if c.log.Head().Size != size || !before || c.task(ref).State != entry.TaskAssigned {
+			t.Errorf("%s: something has changed", p.name)
+		}
+	}
+}
+
+// envelope signs payload bytes that no entry would be made of.
+func envelope(t *testing.T, signer *keys.Signer, kind entry.Kind, payload string) []byte {
+	t.Helper()
+	good, err := entry.New(&entry.Execution{Header: entry.Header{V: 1, JTI: "00000000-0000-0000-0000-000000000001", Iss: "x", Aud: origin, Iat: 1, Wid: "w"},
+		Exec: "x", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned})
+	must(t, err)
+	must(t, signer.Sign(good)) // the payload is refused before its signature is looked at
+	text := string(good.AppendEnvelope(nil))
+	_, rest, _ := strings.Cut(text, `","payloadType":"`)
+	_, seal, _ := strings.Cut(rest, `","signatures"`)
+	return []byte(`{"payload":"` + base64.StdEncoding.EncodeToString([]byte(payload)) + `","payloadType":"` + kind.PayloadType() + `","signatures"` + seal)
+}
+
+// desk is a node's log as its clerk sees it.
+type desk struct{ *ledger.Log }
+
+func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
+	answer, err := d.Log.Submit(ctx, e)
+	if err == nil && answer.Refused != nil {
+		return answer.Refused
+	}
+	return err
+}
+
+// A lease that nobody renews is lost: the coordinator says so in the log, the
+// metrics count it, and its holder is refused from then on.
+func TestLostLease(t *testing.T) {
+	c := newCrew(t)
+	term := int64(entry.MinLeaseMS)
+	ref := c.create("one", func(b *entry.Task) { b.LeaseMS = &term })
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	held := c.task(ref)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	clerk := &coord.Clerk{Coordinator: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
+	size := c.log.Head().Size
+	go func() { done <- clerk.Run(ctx) }()
+	must(t, c.log.Wait(t.Context(), size+1))
+	cancel()
+	must(t, <-done)
+	if task := c.task(ref); task.State != entry.TaskFailed || task.Lease != nil || task.Reason != "the lease was lost" {
+		t.Fatalf("%+v", task)
+	}
+	c.problem(c.renew(c.renewal("agent-1", held, nil)), entry.StateConflict, http.StatusConflict)
+	if lost := c.metric("arl_leases_lost_total"); lost != "1" {
+		t.Errorf("%s leases lost", lost)
+	}
+	late := &entry.Execution{Header: c.header("agent-1", "flow-1"), Exec: "late", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned, Task: ref}
+	c.problem(c.post(api.MediaJSON, c.by(late).AppendEnvelope(nil)), entry.StaleEpoch, http.StatusConflict)
+}
+
+// tasks meets what tasks and leases answer.
+func (d *document) tasks(n *node) {
+	d.t.Helper()
+	c := crew{&panel{n, map[entry.Principal]*keys.Signer{"agent-1": n.agent, "olga": newSigner(d.t), "coordinator": newSigner(d.t), "nobody": newSigner(d.t)}}}
+	n.register(n.enrol("olga", c.signers["olga"], entry.RoleOperator), n.enrol("coordinator", c.signers["coordinator"], entry.RoleCoordinator))
+	ref := c.create("one", nil)
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	d.check("/v1/tasks", n.get("/v1/tasks"))
+	d.check("/v1/tasks/{id}", n.get(taskPath(ref)))
+	blocked := c.create("two", nil)
+	d.check("/v1/tasks/{id}", n.refetch(taskPath(blocked)))
+	task := c.task(ref)
+	forged := c.renewal("agent-1", task, nil)
+	forged.Sig[0] ^= 1
+	for _, r := range []*entry.SignedRenewal{
+		c.renewal("agent-1", task, nil), forged, c.renewal("nobody", task, nil), c.renewal("olga", task, nil),
+		c.renewal("agent-1", &api.Task{Task: "olga#none", Epoch: 1}, nil), c.renewal("agent-1", task, func(r *entry.Renewal) { r.Epoch = 9 }),
+	} {
+		d.check(leasePath, c.renew(r))
+	}
+	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", "text/plain", nil))
+	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", api.MediaJSON, []byte("{}")))
+	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", api.MediaJSON, bytes.Repeat([]byte{' '}, entry.MaxRenewal+1)))
+	other, err := entry.EncodeRenewal(c.renewal("agent-1", task, nil))
+	must(d.t, err)
+	d.check(leasePath, n.renewRaw("/v1/tasks/olga%23two/lease", api.MediaJSON, other))
+}

@@ -1,0 +1,73 @@
+package api
+
+import "recoveryledger/ledger/entry"
+
+// Tasks is the answer of GET /v1/tasks.
+type Tasks struct {
+	Size  uint64 `json:"size" doc:"size of the log that the list follows from"`
+	Tasks []Task `json:"tasks" doc:"the newest first"`
+	Next  string `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+}
+
+// Task is the answer of GET /v1/tasks/{id}: a task as it stands. All but the lease
+// follows from the log.
+type Task struct {
+	Task        entry.Ref        `json:"task"`
+	Wid         entry.WorkflowID `json:"wid"`
+	State       entry.TaskState  `json:"state" enum:"CREATED,ASSIGNED,IN_PROGRESS,IN_REVIEW,BLOCKED,FAILED,INTERRUPTED,COMPLETED,CANCELLED"`
+	Epoch       int64            `json:"epoch" doc:"of the newest claim; 0: there was none"`
+	RetryCount  int64            `json:"retry_count"`
+	ResumeCount int64            `json:"resume_count"`
+	MaxRetries  int64            `json:"max_retries"`
+	LeaseMS     int64            `json:"lease_ms" doc:"term of a lease"`
+	Type        string           `json:"type,omitempty" doc:"capability that its agent needs; absent: only people assign it"`
+	Agent       entry.Principal  `json:"agent,omitempty" doc:"of the newest claim"`
+	Created     uint64           `json:"created" doc:"index of its first entry"`
+	Changed     uint64           `json:"changed" doc:"index of its newest entry"`
+	ChangedAt   int64            `json:"changed_at" doc:"when that was registered, Unix milliseconds"`
+	CreatedAt   int64            `json:"created_at" doc:"when its first entry was registered, Unix milliseconds"`
+	Reason      string           `json:"reason" doc:"of its newest entry: untrusted; of a BLOCKED task the question"`
+	Executions  int              `json:"executions"`
+	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"whose entry it waits for; absent: its agent's, or it is over"`
+	Gate        string           `json:"gate,omitempty" doc:"why it must not be claimed again yet"`
+	Lease       *Lease           `json:"lease,omitempty" doc:"while somebody holds it"`
+}
+
+// What a task waits for, if not for its agent.
+const (
+	WaitsOperator    = "operator"
+	WaitsCoordinator = "coordinator"
+)
+
+// Standing returns where the task stands, to move it on.
+func (t *Task) Standing() entry.TaskStanding {
+	return entry.TaskStanding{State: t.State, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
+}
+
+// Move returns the entry that moves the task on by an operation, without jti, iss,
+// aud and iat; agent is who a claim is for. ok is false if the table of tasks has
+// no such operation in this state.
+func (t *Task) Move(op string, agent entry.Principal, reason string) (b *entry.Task, ok bool) {
+	move, ok := t.Standing().Move(op, false)
+	if !ok {
+		return nil, false
+	}
+	move.Wid, move.Task, move.Reason, move.Agent = t.Wid, t.Task, reason, t.Agent
+	if move.To == entry.TaskAssigned {
+		move.Agent = agent
+	}
+	return &move, true
+}
+
+// Lease is a lease on a task, and the answer of POST /v1/tasks/{id}/lease. It is
+// the coordinator's word, and no part of the log.
+type Lease struct {
+	Task      entry.Ref       `json:"task"`
+	Agent     entry.Principal `json:"agent"`
+	Epoch     int64           `json:"epoch"`
+	Session   string          `json:"session" doc:"what renewals name; another one when the coordinator has started again"`
+	Seq       int64           `json:"seq" doc:"of the newest renewal; 0: there was none in this session"`
+	TermMS    int64           `json:"term_ms" doc:"for how long a renewal holds"`
+	RenewMS   int64           `json:"renew_ms" doc:"how often to renew"`
+	ExpiresAt int64           `json:"expires_at" doc:"when it is lost, Unix milliseconds by the ledger's clock"`
+}
