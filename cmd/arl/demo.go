@@ -26,7 +26,7 @@ func (a *app) demoCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to make, for all that the demo writes (default: a temporary one, removed if the demo is interrupted)")
-	cmd.AddCommand(a.demoAgentCommand(), a.demoSinkCommand())
+	cmd.AddCommand(a.demoLedgerCommand(), a.demoAgentCommand(), a.demoSinkCommand())
 	return cmd
 }
 
@@ -89,6 +89,22 @@ func (a *app) demoAudit(ctx context.Context, home string, see func(coord.AuditEn
 		}
 		return err
 	})
+}
+
+// demoLedgerCommand is arl serve that ends with its input too: with the demo,
+// however that ends.
+func (a *app) demoLedgerCommand() *cobra.Command {
+	cmd := a.serveCommand()
+	serve := cmd.RunE
+	cmd.Use, cmd.Short, cmd.Hidden = "ledger", "The ledger of the demo, which starts it", true
+	cmd.Example = "  arl demo ledger --data DIR"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := demo.Until(cmd.Context(), a.in)
+		defer cancel()
+		cmd.SetContext(ctx)
+		return serve(cmd, args)
+	}
+	return cmd
 }
 
 func (a *app) demoAgentCommand() *cobra.Command {

@@ -122,6 +122,36 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestDemoKilled kills the demo itself, in a way that it cannot answer: what it
+// has started ends all the same.
+func TestDemoKilled(t *testing.T) {
+	cmd, dir, said := startDemo(t)
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && !strings.Contains(lines.Text(), "planner#list") { // all agents run
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); exitOf(err) != -1 {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	left := childrenOf(t, dir)
+	for end := time.Now().Add(demoLimit); len(left) > 0 && time.Now().Before(end); left = childrenOf(t, dir) {
+		time.Sleep(10 * time.Millisecond) // they are nobody's children any more: nothing tells of their end
+	}
+	for name, pid := range left {
+		t.Errorf("%s runs on", name)
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+}
+
 // TestDemoEnds ends a demo by Ctrl-C, and kills one of its processes from
 // outside: it says so, and nothing is left running.
 func TestDemoEnds(t *testing.T) {

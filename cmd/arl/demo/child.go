@@ -91,6 +91,17 @@ func (t *troupe) start(name string, args ...string) (*child, error) {
 
 func (d directory) log(name string) string { return d.path("logs", name+".log") }
 
+// Until returns ctx, that ends with an input too. What the demo starts ends by it
+// when the conductor is killed: nobody holds the other end of the pipe then.
+func Until(ctx context.Context, input io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, input) // it ends, however
+		cancel()
+	}()
+	return ctx, cancel
+}
+
 // listen passes on what a child prints, until it ends.
 func (t *troupe) listen(c *child, stdout io.Reader) {
 	scanner := bufio.NewScanner(stdout)

@@ -99,7 +99,7 @@ func (c *conductor) open(ctx context.Context) error {
 		return err
 	}
 	var err error
-	c.server, err = c.troupe.start(serverName, "serve", "--data", c.dir.path("ledger"), "--listen", "127.0.0.1:0", "--policy", c.dir.path("policy.yaml"), "--output", "json")
+	c.server, err = c.troupe.start(serverName, "demo", "ledger", "--data", c.dir.path("ledger"), "--listen", "127.0.0.1:0", "--policy", c.dir.path("policy.yaml"), "--output", "json")
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@
 // and in the end all that they did is compared with what the log says.
 //
 //	arl demo                the conductor: starts and ends the others, shows what happens, checks it
-//	├ arl serve             the ledger with its coordinator
+//	├ arl demo ledger       arl serve: the ledger with its coordinator
 //	├ arl demo sink         a mail gateway: what it has taken cannot be called back
 //	├ arl demo agent NAME   an agent, or the monitor
 //	└ arl incident approve  an approver, twice

@@ -60,12 +60,8 @@ type PlayerConfig struct {
 // tell it to. It ends with ctx or with its input, so that it does not outlive the
 // conductor.
 func Play(ctx context.Context, cfg *PlayerConfig) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := Until(ctx, cfg.In)
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, cfg.In) // it ends, however
-		cancel()
-	}()
 	p, err := newPlayer(cfg)
 	if err != nil {
 		return err

@@ -47,12 +47,8 @@ func Sink(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	mux.HandleFunc("POST /mail", g.send)
 	mux.HandleFunc("GET /mail", g.list)
 	server := &http.Server{Handler: mux, ReadTimeout: mailTimeout, WriteTimeout: mailTimeout, MaxHeaderBytes: 1 << 14}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := Until(ctx, in)
 	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		cancel()
-	}()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	(&lines{to: out}).say(message{Kind: "listens", Text: "http://" + listener.Addr().String()})
