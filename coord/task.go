@@ -164,8 +164,8 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	switch {
 	case t.State == entry.TaskCreated || t.State == entry.TaskBlocked:
 		return nil
-	case b.Op == entry.TaskRelease && !t.spent() && gate == nil:
-		return conflict("op", "%d of %d retries are left", t.maxRetries-t.RetryCount, t.maxRetries).WithRemedy("reassign the task")
+	case b.Op == entry.TaskRelease && gate == nil && (t.State != entry.TaskFailed || !t.spent()):
+		return conflict("op", "nothing holds %s up: it is %s after %d of %d retries", b.Task, t.State, t.RetryCount, t.maxRetries).WithRemedy("reassign the task")
 	case b.Op == entry.TaskRelease:
 		return nil
 	case t.State == entry.TaskFailed && t.spent():

@@ -30,7 +30,7 @@ type taskMove struct {
 var taskMoves = map[string]taskMove{
 	TaskAssign:    {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
 	TaskReassign:  {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
-	TaskRelease:   {[]TaskState{TaskFailed, TaskBlocked}, TaskAssigned},
+	TaskRelease:   {[]TaskState{TaskFailed, TaskBlocked, TaskInterrupted}, TaskAssigned},
 	TaskStart:     {[]TaskState{TaskAssigned, TaskInReview}, TaskInProgress},
 	TaskReview:    {[]TaskState{TaskInProgress}, TaskInReview},
 	TaskComplete:  {[]TaskState{TaskInProgress, TaskInReview}, TaskCompleted},
