@@ -65,7 +65,7 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 		k.Coordinator.Read(func(s *State) {
 			size = s.Size()
 			todo, wake = s.Next(now)
-			todo = append(todo, s.losses(lost)...)
+			todo = append(todo, s.losses(lost, now)...)
 		})
 		if wait >= 0 {
 			wake = min(wake, now+wait.Milliseconds()+1)

@@ -37,9 +37,10 @@ type lease struct {
 	agent entry.Principal
 	epoch int64
 	term  time.Duration
-	until time.Time // end of the term
-	seq   int64     // of the newest renewal
-	lost  bool      // was told to be lost
+	until time.Time       // end of the term
+	seq   int64           // of the newest renewal
+	lost  bool            // was told to be lost
+	over  *entry.Snapshot // who held it says that it is over; nil: does not
 
 	due   time.Time // when to look at it, at the latest
 	place int       // in the queue
@@ -54,6 +55,8 @@ type Lease struct {
 	Seq     int64         // of the newest renewal; 0: there was none in this session
 	Term    time.Duration // for how long a renewal holds
 	Left    time.Duration // until it is lost; not positive: it is
+	// Over is how who holds it says that it has come to an end; nil: does not.
+	Over *entry.Snapshot
 }
 
 // Renew returns how often a lease should be renewed: three times a term.
@@ -118,10 +121,13 @@ func (l *Leases) hear(s *State, number uint32) {
 		l.byTask[ref] = one
 	}
 	if one.epoch != t.Epoch {
-		one.seq = 0
+		one.seq, one.over = 0, nil
 	}
-	one.agent, one.epoch, one.term, one.lost = t.agent, t.Epoch, time.Duration(t.leaseMS)*time.Millisecond, false
-	one.until = l.now().Add(one.term)
+	one.agent, one.epoch, one.term = t.agent, t.Epoch, time.Duration(t.leaseMS)*time.Millisecond
+	if one.over != nil {
+		return // it was given up: what is heard after that is how it ended
+	}
+	one.lost, one.until = false, l.now().Add(one.term)
 	switch {
 	case one.due.IsZero():
 		one.due = one.until
@@ -154,11 +160,16 @@ func (l *Leases) renew(r *entry.Renewal) (view Lease, held bool, err error) {
 		return Lease{}, true, conflict("seq", "%d, but %d was heard already", r.Seq, one.seq).WithRemedy("count every renewal up")
 	}
 	one.seq, one.until = r.Seq, l.now().Add(one.term)
+	if r.Over != nil {
+		one.over, one.until = r.Over, l.now()
+		one.due = one.until
+		heap.Fix(&l.queue, one.place)
+	}
 	return l.view(one), true, nil
 }
 
 func (l *Leases) view(one *lease) Lease {
-	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now())}
+	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now()), one.over}
 }
 
 // Find returns the lease on a task, if somebody holds it.
@@ -184,7 +195,9 @@ func (l *Leases) Lost() (lost []Lease, wait time.Duration) {
 		if one.due = one.until; !one.until.After(now) {
 			if lost = append(lost, l.view(one)); !one.lost {
 				one.lost = true
-				l.lost++
+				if one.over == nil {
+					l.lost++
+				}
 			}
 			one.due = now.Add(lostPause)
 		}

@@ -193,7 +193,7 @@ func TestSweepTouchesOnlyWhatIsDue(t *testing.T) {
 	if again, _ := l.Lost(); len(again) != 0 {
 		t.Fatalf("%d lost at once again", len(again))
 	}
-	if todo := s.losses(lost); len(todo) != 100 {
+	if todo := s.losses(lost, 0); len(todo) != 100 {
 		t.Fatalf("%d entries", len(todo))
 	}
 }

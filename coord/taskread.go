@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
 
@@ -71,16 +72,39 @@ func (s *State) viewTask(number uint32) TaskView {
 
 // losses returns the entries that say that leases were lost, as far as the log
 // does not say already how the tasks went on.
-func (s *State) losses(lost []Lease) (todo []entry.Body) {
+func (s *State) losses(lost []Lease, now int64) (todo []entry.Body) {
 	for _, one := range lost {
-		if _, t, ok := s.findTask(one.Task); !ok || t.Epoch != one.Epoch {
+		_, t, ok := s.findTask(one.Task)
+		if !ok || t.Epoch != one.Epoch {
 			continue
 		}
-		if b, err := s.DraftTask(TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}); err == nil {
+		order := TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}
+		if one.Over != nil {
+			order.Reason = "its agent reported " + one.Over.Class + "." + one.Over.Code
+			if one.Over.Interrupted() {
+				order.Op = entry.TaskInterrupt
+			}
+		}
+		if b, err := s.DraftTask(order); err == nil {
+			switch {
+			case one.Over != nil && s.ended(one.Over, one.Task):
+				b.Snapshot = one.Over
+			case one.Over != nil && now < t.heardAt+t.leaseMS:
+				continue // the log does not show it yet
+			}
 			todo = append(todo, b)
 		}
 	}
 	return todo
+}
+
+// ended reports whether the log shows that the execution which a snapshot names
+// has ended, and is of the task, and of who made the snapshot.
+func (s *State) ended(over *entry.Snapshot, task entry.Ref) bool {
+	exec, x, ok := s.findExecution(over.Exec)
+	number, of := s.tasks.of[exec]
+	return ok && of && s.taskRef(number) == task && s.principal(x.Agent) == over.Agent &&
+		(x.Progress == scope.Failed || x.Progress == scope.Cancelled)
 }
 
 // TaskOrder says what is to become of a task.

@@ -38,7 +38,8 @@ func opLease(doc huma.API) *huma.Operation {
 		"RFC 8785 form of the members without keyid and sig; the body is in RFC 8785 form, too. seq grows with every renewal, and session is that " +
 		"of the lease as GET tells it: heard again, a renewal says nothing new."
 	members := map[string]*huma.Schema{"aud": text(), "epoch": number(), "iss": text(), "seq": number(), "session": text(), "task": text(),
-		"keyid": text(), "sig": {Type: huma.TypeString, ContentEncoding: "base64"}}
+		"keyid": text(), "sig": {Type: huma.TypeString, ContentEncoding: "base64"}, "over": {Type: huma.TypeObject,
+			Description: "the snapshot of a claim that has come to an end, in place of renewing it: the task then failed, or was interrupted (crash.interrupted)"}}
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{api.MediaJSON: {Schema: &huma.Schema{
 		Type: huma.TypeObject, Properties: members, AdditionalProperties: false,
 		Required: []string{"aud", "epoch", "iss", "keyid", "seq", "session", "sig", "task"},

@@ -22,7 +22,15 @@ type Renewal struct {
 	Seq     int64     `json:"seq"`     // larger than in every renewal before, from 1
 	Session string    `json:"session"` // of the coordinator, as it tells with the task
 	Task    Ref       `json:"task"`
+	// Over says that the claim has come to an end, and how, in place of renewing
+	// it: the coordinator then writes that the task failed, or was interrupted
+	// if class and code are crash.interrupted.
+	Over *Snapshot `json:"over,omitzero"`
 }
+
+// Interrupted reports whether the failure was a graceful interruption, which
+// costs no retry.
+func (s *Snapshot) Interrupted() bool { return s.Class == "crash" && s.Code == "interrupted" }
 
 // SignedRenewal is a renewal with the signature over its PAE.
 type SignedRenewal struct {
@@ -82,6 +90,12 @@ func DecodeRenewal(body []byte) (*SignedRenewal, error) {
 }
 
 func (r *SignedRenewal) check() error {
+	if r.Over != nil {
+		err := first(r.Over.check(), refuseIf(r.Over.Agent != r.Iss, "over.agent", "%s speaks of %s", r.Iss, r.Over.Agent))
+		if err != nil {
+			return err
+		}
+	}
 	return first(
 		refuseIf(r.Aud == "" || len(r.Aud) > MaxName, "aud", "%d bytes, want the ledger's origin", len(r.Aud)),
 		refuseIf(r.Epoch < 1 || r.Epoch > MaxInteger, "epoch", "%d, want that of a claim", r.Epoch),

@@ -14,6 +14,29 @@ func someRenewal() *entry.SignedRenewal {
 		KeyID: keyID(ed25519Key("agent").Public()), Sig: bytes.Repeat([]byte{7}, 64)}
 }
 
+func someOver() *entry.Snapshot {
+	return &entry.Snapshot{Exec: "a#1", Agent: "a", Status: "in_progress", StartedAt: 1, TakenAt: 2, Class: "crash", Code: "oom",
+		ContextDigest: "hmac-sha256:" + strings.Repeat("0", 64)}
+}
+
+// TestRenewalOver reads back the end of a claim, with the longest names.
+func TestRenewalOver(t *testing.T) {
+	r := someRenewal()
+	r.Over = someOver()
+	if r.Over.Interrupted() {
+		t.Error("out of memory is no interruption")
+	}
+	long := entry.Principal(strings.Repeat("n", entry.MaxName))
+	r.Iss, r.Over.Agent, r.Over.Code, r.Aud = long, long, "interrupted", strings.Repeat("l", entry.MaxName)
+	r.Task, r.Over.Exec = entry.NewRef(long, string(long)), entry.NewRef(long, string(long))
+	body, err := entry.EncodeRenewal(r)
+	must(t, err)
+	again, err := entry.DecodeRenewal(body)
+	if err != nil || !again.Over.Interrupted() || *again.Over != *r.Over {
+		t.Errorf("%d bytes: %+v, %v", len(body), again, err)
+	}
+}
+
 // TestRenewals reads back what is written, and refuses each member that is wrong.
 func TestRenewals(t *testing.T) {
 	good, err := entry.EncodeRenewal(someRenewal())
@@ -22,14 +45,16 @@ func TestRenewals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, spoil := range map[string]func(*entry.SignedRenewal){
-		"aud":     func(r *entry.SignedRenewal) { r.Aud = "" },
-		"epoch":   func(r *entry.SignedRenewal) { r.Epoch = 0 },
-		"iss":     func(r *entry.SignedRenewal) { r.Iss = "a b" },
-		"seq":     func(r *entry.SignedRenewal) { r.Seq = -1 },
-		"session": func(r *entry.SignedRenewal) { r.Session = strings.Repeat("s", entry.MaxName+1) },
-		"task":    func(r *entry.SignedRenewal) { r.Task = "t" },
-		"keyid":   func(r *entry.SignedRenewal) { r.KeyID = "SHA256:" },
-		"sig":     func(r *entry.SignedRenewal) { r.Sig = bytes.Repeat([]byte{7}, sigMost+1) },
+		"aud":            func(r *entry.SignedRenewal) { r.Aud = "" },
+		"epoch":          func(r *entry.SignedRenewal) { r.Epoch = 0 },
+		"iss":            func(r *entry.SignedRenewal) { r.Iss = "a b" },
+		"seq":            func(r *entry.SignedRenewal) { r.Seq = -1 },
+		"session":        func(r *entry.SignedRenewal) { r.Session = strings.Repeat("s", entry.MaxName+1) },
+		"task":           func(r *entry.SignedRenewal) { r.Task = "t" },
+		"keyid":          func(r *entry.SignedRenewal) { r.KeyID = "SHA256:" },
+		"sig":            func(r *entry.SignedRenewal) { r.Sig = bytes.Repeat([]byte{7}, sigMost+1) },
+		"over.agent":     func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Agent = "b" },
+		"snapshot.turns": func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Turns = -1 },
 	} {
 		r := someRenewal()
 		spoil(r)

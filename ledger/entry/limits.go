@@ -22,7 +22,7 @@ const (
 	MaxKeyID = 50
 
 	// MaxRenewal is the size of the renewal of a lease in bytes.
-	MaxRenewal = 2 << 10
+	MaxRenewal = 4 << 10
 	// MaxRetries is how often a task may say that it is tried again.
 	MaxRetries = 100
 	// MinLeaseMS and MaxLeaseMS bound the term of a task's lease.
