@@ -75,8 +75,17 @@ func (s *State) Overrides(agent entry.Principal, from uint64) (indexes []uint64)
 		return nil
 	}
 	for _, of := range s.usage[number].incidents {
-		if f := s.incidents[of].force; f != nil && f.override != 0 && len(f.byAgent[number]) > 0 {
+		f := s.incidents[of].force
+		if f == nil || len(f.byAgent[number]) == 0 {
+			continue
+		}
+		if f.override != 0 {
 			indexes = append(indexes, f.override)
+		}
+		for _, place := range f.byAgent[number] {
+			if m := &f.members[place]; m.result == entry.Withheld && !m.own { // before an amend, too
+				indexes = append(indexes, m.resultAt)
+			}
 		}
 	}
 	return since(indexes, from)

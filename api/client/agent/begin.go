@@ -225,7 +225,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 		if ended {
 			return true, a.answer(o, c, entry.NotExecuted, "", now)
 		}
-		return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
+		return a.residual(o, c, now)
 	case entry.MethodCompensate:
 		switch {
 		case ended:
@@ -240,6 +240,25 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 		return a.restore(ctx, o, c, now)
 	}
 	return false, nil
+}
+
+// residual says that an effect stands which cannot be undone. Where the line went
+// back before an amend found no checkpoint that is old enough, it stands no more,
+// and yet nothing is restored.
+func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
+	for i := range o.commands {
+		other := &o.commands[i]
+		before := a.find(o.verdict.Incident, other.Exec, Restore)
+		switch {
+		case other.Wid != c.Wid, before == nil, before.Phase == noted, before.Phase != started && before.Status == NoEffect:
+		case before.Phase == started:
+			return false, nil // what it did is found out first
+		default:
+			return true, a.answer(o, c, entry.ResultFailed, fmt.Sprintf("the line went back to %s by decision %d (%s), and was to go further",
+				before.Checkpoint, before.Decision.Index, before.Status), now)
+		}
+	}
+	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
 }
 
 // restore takes a line back: all of its open members at once, after every drain

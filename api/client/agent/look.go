@@ -233,6 +233,7 @@ func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
 			o.commands = append(o.commands, *c)
 		}
 	}
+	lacking = q.after == 0 && o.keep(a.orders[incident]) || lacking
 	if lacking && q.missing < missingMax { // who carried it may have left it out
 		q.missing++
 		q.after, q.order = 0, nil
@@ -248,6 +249,21 @@ func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
 	a.orders[incident] = o
 	a.cfg.Tell(Event{Kind: EventAccepted, Incident: incident})
 	return nil
+}
+
+// keep takes over what an order before showed of the same decision, and reports
+// whether there was anything: a plan has what was proven once to be in it, whoever
+// does not show it again.
+func (o *order) keep(before *order) (lacked bool) {
+	if before == nil || before.verdict.Decision != o.verdict.Decision {
+		return false
+	}
+	for i := range before.commands {
+		if c := &before.commands[i]; o.command(c.Exec) == nil {
+			o.commands, o.firsts[c.Exec], lacked = append(o.commands, *c), before.firsts[c.Exec], true
+		}
+	}
+	return lacked
 }
 
 func compare(x, y uint64) int {

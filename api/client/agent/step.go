@@ -193,7 +193,7 @@ func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal
 			w.mem.waitTill = now
 			return a.again(w, now, nil)
 		}
-		a.follow.rewind(w.Decision.Index) // it stands in the log
+		a.seek(w.Decision.Index)
 		return nil
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
@@ -208,6 +208,17 @@ func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal
 		})
 	}
 	return nil
+}
+
+// seek looks for what gave a member its result since a decision: it stands in the
+// log. Who does not follow the log has all overrides told again: a decision after
+// one hides it.
+func (a *Agent) seek(since uint64) {
+	a.follow.rewind(since)
+	if a.cfg.Log == nil {
+		a.want(0)
+		a.asks[0].whole = true
+	}
 }
 
 // again makes the next entry of an outbox under a new header, changed if there

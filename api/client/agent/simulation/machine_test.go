@@ -192,6 +192,17 @@ func (m *machine) effective(c *agent.Call) {
 	}
 }
 
+// again counts of an undo that changes nothing what was not undone before: where
+// the disk was lost between, nobody knows which members of a line the restore
+// had that took it back.
+func (m *machine) again(c *agent.Call) {
+	call := *c
+	call.Members = slices.DeleteFunc(slices.Clone(c.Members), func(member agent.CallMember) bool {
+		return m.undone[undoKey(c.Incident, member.Exec, c.Checkpoint)] > 0
+	})
+	m.effective(&call)
+}
+
 func (m *machine) drain(c *agent.Call) *agent.Report {
 	ref := c.Members[0].Exec
 	j := m.jobs[ref]
@@ -224,6 +235,34 @@ func TestDrainEndsWhatWasGivenUp(t *testing.T) {
 	}
 }
 
+// TestLineIsRestoredTwice runs a restore again that has a member more. That is
+// the same as once only where the line has not changed in between, and where the
+// hook may run twice at all.
+func TestLineIsRestoredTwice(t *testing.T) {
+	undoes := func(idempotent bool, between ...entry.Ref) (err any) {
+		defer func() { err = recover() }()
+		w := &world{plan: scenario{idempotent: idempotent}}
+		w.observer = newObserver(w)
+		m := &machine{n: &node{w: w}, lines: map[entry.WorkflowID]*line{}, undone: map[string]int{}, did: map[string]bool{}}
+		l := m.lineOf("w")
+		l.state, l.saved["a#c"] = []entry.Ref{"a#x", "a#y"}, restorePoint{[]entry.Ref{"a#x"}, "digest"}
+		call := &agent.Call{Checkpoint: "a#c", Members: []agent.CallMember{{Exec: "a#y", Wid: "w"}}}
+		m.restore(call)
+		l.state = append(l.state, between...)
+		call.Members = append(call.Members, agent.CallMember{Exec: "a#z", Wid: "w"})
+		if r := m.restore(call); r.Digest != "digest" || len(l.state) != 1 || len(m.undone) != 2 {
+			t.Errorf("%+v, %v, %v", r, l.state, m.undone)
+		}
+		return nil
+	}
+	if err := undoes(true); err != nil {
+		t.Errorf("nothing changed: %v", err)
+	}
+	if undoes(true, "a#z") == nil || undoes(false) == nil {
+		t.Error("what is undone twice is not seen")
+	}
+}
+
 func (m *machine) cancel(c *agent.Call) *agent.Report {
 	if j := m.jobs[c.Members[0].Exec]; j != nil {
 		if j.acted && j.x.Effect != entry.EffectNone {
@@ -243,7 +282,11 @@ func (m *machine) restore(c *agent.Call) *agent.Report {
 	if m.n.w.fault(50) {
 		return &agent.Report{Status: agent.NoEffect}
 	}
-	m.effective(c)
+	if !m.n.w.plan.idempotent || !slices.Equal(l.state, point.state) {
+		m.effective(c)
+	} else {
+		m.again(c)
+	}
 	l.state = slices.Clone(point.state)
 	return &agent.Report{Status: agent.Done, Digest: point.digest}
 }

@@ -1,0 +1,86 @@
+package agent_test
+
+import (
+	"slices"
+	"testing"
+
+	"recoveryledger/api/client/agent"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// cutOff keeps everything of a player from the ledger once its line has gone
+// back, until the function that it returns is called.
+func cutOff(p *player) (reach func()) {
+	blocked := false
+	p.desk.fault = func(string) error {
+		if blocked {
+			return errLost
+		}
+		return nil
+	}
+	p.world.fault = func(call string) error {
+		blocked = blocked || call == "hook!" && slices.Contains(p.world.calls, "restore worker#c0")
+		return nil
+	}
+	return func() { blocked, p.world.fault = false, nil }
+}
+
+// TestOverrideBeforeAmend cuts an agent off, which does not follow the log, that
+// has done what an override ends meanwhile. The amend after it is all that the
+// agent is shown then; it finds the override, and says the truth in its place.
+func TestOverrideBeforeAmend(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	worker.change = func(c *agent.Config) { c.Log = nil }
+	worker.open()
+	reach := cutOff(worker)
+	play(t, b, b.now+30_000, nil, worker, writer)
+	if worker.world.effects["restore worker#c0"] != 1 {
+		t.Fatalf("its line has not gone back: %v", worker.world.calls)
+	}
+	b.write("olga", mustDraft(t, b, coord.Order{Incident: d.incident, Act: entry.ActOverride, Reason: "stop"}))
+	b.write("coordinator", mustDraft(t, b, coord.Order{Incident: d.incident, Act: entry.ActAmend, Reason: "go on"}))
+	if got := b.results(d.incident)["worker#draft"]; got != entry.Withheld {
+		t.Fatalf("draft: %q", got)
+	}
+	reach()
+	d.ends(t, b, restoredAll(), worker, writer)
+	if !worker.agent.Idle() {
+		t.Errorf("it has not come to an end: %v", b.refused)
+	}
+}
+
+// TestLineThatWasToGoFurther amends a plan while a line goes back: there is no
+// checkpoint that is old enough any more. That the effects stand would be wrong,
+// and that they are undone too.
+func TestLineThatWasToGoFurther(t *testing.T) {
+	b := newBook(t)
+	worker := b.player("worker", probing)
+	play(t, b, b.now+1, nil, worker) // first contact
+	b.did("worker#early", entry.EffectReversible)
+	early := entry.Ref("worker#early")
+	b.write("worker", &entry.Checkpoint{Checkpoint: "c0", Digest: zero, After: &early})
+	b.did("source#read", entry.EffectNone)
+	b.did("worker#draft", entry.EffectReversible, "source#read")
+	d := &damage{b, nil, b.signal("source#read")}
+	reach := cutOff(worker)
+	play(t, b, b.now+30_000, nil, worker)
+	if worker.world.effects["restore worker#c0"] != 1 {
+		t.Fatalf("its line has not gone back: %v", worker.world.calls)
+	}
+	b.signal("worker#early")
+	b.coordinate()
+	view, _ := b.state.Incident(d.incident, b.now)
+	if view.Proposal == nil {
+		t.Fatalf("nothing is proposed: %+v", view)
+	}
+	b.write("ann", &entry.Approval{Incident: d.incident, Proposal: view.Proposal.Ref, Verdict: "approve", Exp: b.now/1000 + 3600, Reason: "yes"})
+	b.coordinate()
+	reach()
+	d.ends(t, b, map[entry.Ref]entry.Result{early: entry.ResultFailed, "worker#draft": entry.ResultFailed}, worker)
+	if !worker.agent.Idle() {
+		t.Errorf("it has not come to an end: %v", b.refused)
+	}
+}
