@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -99,7 +100,12 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 		return err
 	}
 	server := &agent.Server{Client: c.client, Agent: signer.principal}
-	hooks, err := o.program(a)
+	held, err := holdProgram(o.state)
+	if err != nil {
+		return err
+	}
+	defer held.Close() //nolint:errcheck // the process ends with it
+	hooks, err := o.program(a, held)
 	if err != nil {
 		return err
 	}
@@ -135,10 +141,28 @@ func (o *listenOptions) paths(a *app, name entry.Principal) error {
 	return err
 }
 
+// holdProgram locks a file that the program inherits: it stays locked as long as
+// anything of it runs, even if this process is killed. Who comes after it must
+// not ask Probe before.
+func holdProgram(state string) (*os.File, error) {
+	path := filepath.Join(state, ".program")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, output(path, err)
+	}
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return f, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = withExit(exitConflict, fmt.Errorf("%s: what an earlier arl agent listen has started still runs: wait for it, or end it (fuser tells its process)", path))
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
 // program returns the program as hooks.
-func (o *listenOptions) program(a *app) (agent.Hooks, error) {
+func (o *listenOptions) program(a *app, held *os.File) (agent.Hooks, error) {
 	known := []agent.Hook{agent.Drain, agent.Restore, agent.Compensate, agent.Cancel, agent.Probe}
-	p := &agent.Program{Argv: append([]string{o.exec}, o.args...), Stderr: a.err, Limit: o.limit}
+	p := &agent.Program{Argv: append([]string{o.exec}, o.args...), Stderr: a.err, Limit: o.limit, Held: held}
 	for _, list := range []struct {
 		flag  string
 		names []string
@@ -158,9 +182,14 @@ func (o *listenOptions) program(a *app) (agent.Hooks, error) {
 // secretSize is the length of a secret that is made, in bytes.
 const secretSize = 32
 
-// agentInit makes the state and, if there is none, the secret.
+// agentInit makes the state and, if there is none, the secret. Where there is a
+// state no secret is made: another one would make other idempotency keys.
 func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o *listenOptions) error {
-	if _, err := os.Stat(o.secret); errors.Is(err, fs.ErrNotExist) {
+	documents, err := store.Names()
+	if err != nil {
+		return withExit(exitIO, err)
+	}
+	if _, err := os.Stat(o.secret); errors.Is(err, fs.ErrNotExist) && len(documents) == 0 {
 		secret := make([]byte, secretSize)
 		_, _ = rand.Read(secret) // never fails
 		if err := renameio.WriteFile(o.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
@@ -181,7 +210,7 @@ func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o
 func readSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, withExit(exitConfig, fmt.Errorf("%s: no secret there: arl agent listen --init makes it, once", path))
+		return nil, withExit(exitConfig, fmt.Errorf("%s: no secret there: take it from where it was kept; for an agent that never ran, arl agent listen --init makes it", path))
 	}
 	if err != nil {
 		return nil, withExit(exitIO, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"time"
 
@@ -17,13 +18,19 @@ import (
 // output.
 //
 // Only exit code 0 with exactly one report counts. Whatever else happens, it is
-// not known what the program did: see [Hooks].
+// not known what the program did (see [Hooks]), and what it has started and left
+// running is killed with it, so that it is not at work any more when Probe looks.
+// That reaches what has stayed in the program's process group.
 type Program struct {
 	Argv   []string
 	Env    []string      // as in [exec.Cmd]; nil: that of this process
 	Dir    string        // where it runs; empty: here
 	Stderr io.Writer     // where its standard error goes; nil: nowhere
 	Limit  time.Duration // after which it is killed; 0: 10 min
+	// Held is a file that the program, and what it starts, has open as descriptor
+	// 3: locked, it tells whether anything of it still runs when this process was
+	// killed. nil: none.
+	Held *os.File
 	// Has are the hooks that the program knows, those of them that may run again
 	// Idempotent.
 	Has, Idempotent []Hook
@@ -88,7 +95,14 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	out := &limited{limit: MaxReport}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = bytes.NewReader(append(input, '\n')), out, p.Stderr, p.Env, p.Dir
 	cmd.WaitDelay = killDelay
+	ownGroup(cmd)
+	if p.Held != nil {
+		cmd.ExtraFiles = []*os.File{p.Held}
+	}
 	if err := cmd.Run(); err != nil {
+		if cmd.Process != nil {
+			_ = killGroup(cmd) // nothing may be left of it
+		}
 		code := -1
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			code = exit.ExitCode()
@@ -100,6 +114,7 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	}
 	report, err := DecodeReport(out.Bytes())
 	if err != nil {
+		_ = killGroup(cmd) // or it has left nothing
 		return nil, &ProgramError{c.Hook, 0, err}
 	}
 	return report, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,6 +95,34 @@ func TestProgramMisbehaves(t *testing.T) {
 	}
 	if _, err := (&agent.Program{Argv: []string{"/no/such/program"}}).Run(t.Context(), &agent.Call{}); err == nil {
 		t.Error("a program that is not there has run")
+	}
+}
+
+// TestProgramLeavesNothing: what a program has started ends with it where it did
+// not report, before Probe looks. It holds a pipe as long as it runs.
+func TestProgramLeavesNothing(t *testing.T) {
+	for name, script := range map[string]string{
+		"for ever":  "sleep 100 & wait",
+		"exit code": "sleep 100 >/dev/null 2>&1 & exit 3",
+		"no report": "sleep 100 >/dev/null 2>&1 & echo done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left, held, err := os.Pipe()
+			must(t, err)
+			p := &agent.Program{Argv: []string{"sh", "-c", script}, Limit: 5 * time.Second, Held: held}
+			if name == "for ever" {
+				p.Limit = 50 * time.Millisecond
+			}
+			if _, err := p.Run(t.Context(), &agent.Call{V: 1, Hook: agent.Drain}); err == nil {
+				t.Error("no error")
+			}
+			must(t, errors.Join(held.Close(), left.SetReadDeadline(time.Now().Add(10*time.Second))))
+			if _, err := left.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("something of it still runs: %v", err)
+			}
+			must(t, left.Close())
+		})
 	}
 }
 
