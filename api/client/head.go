@@ -36,7 +36,7 @@ func (c *Client) Accepted() Head {
 // Head fetches the published tree head, with all its signatures, and accepts
 // it.
 func (c *Client) Head(ctx context.Context) (Head, error) {
-	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, answer: "text/plain"})
+	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, static: true})
 	if err != nil {
 		return Head{}, err
 	}
@@ -107,10 +107,41 @@ func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.He
 
 func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
 	proof, err := get[api.Consistency](ctx, c, pathOf("v1", "consistency", older, newer), maxValue)
+	if errors.Is(err, ErrNotServed) {
+		return merkle.ProveConsistency(older, newer, c.nodes(ctx, newer))
+	}
 	if err != nil {
 		return nil, err
 	}
 	return proof.Path, nil
+}
+
+// nodes reads the nodes of the tree of a size from tiles. They count for nothing
+// until they prove something.
+func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
+	return func(level uint, index uint64) (merkle.Hash, error) {
+		height := level % merkle.TileHeight
+		tile := merkle.Tile{Level: level / merkle.TileHeight, Index: index << height / merkle.TileWidth}
+		first := index << height % merkle.TileWidth
+		tile.Width = int(min(merkle.TileSpan(tile.Level, size)-tile.Index*merkle.TileWidth, merkle.TileWidth))
+		data, err := c.Tile(ctx, tile)
+		if err == nil && len(data) != tile.Width*merkle.HashSize {
+			err = malformed("%s has %d bytes, want %d hashes", tile.Path(), len(data), tile.Width)
+		}
+		if err != nil {
+			return merkle.Hash{}, err
+		}
+		hashes := make([]merkle.Hash, 1<<height)
+		for i := range hashes {
+			copy(hashes[i][:], data[(first+uint64(i))*merkle.HashSize:])
+		}
+		for ; len(hashes) > 1; hashes = hashes[:len(hashes)/2] {
+			for i := range len(hashes) / 2 {
+				hashes[i] = merkle.HashChildren(hashes[2*i], hashes[2*i+1])
+			}
+		}
+		return hashes[0], nil
+	}
 }
 
 // Consistency returns the proof that the log of an older signed head is a

@@ -28,6 +28,7 @@ type call struct {
 	body      []byte
 	limit     int64  // bytes that the answer may have
 	answer    string // its media type; empty: JSON
+	static    bool   // it is a file, which web servers call what they like, but no page
 }
 
 // reply is an answer with a status of success.
@@ -80,6 +81,11 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 // the URL, or in between, or the server lies. It is not asked for again.
 var ErrMalformed = errors.New("not the answer of a ledger (check the URL, and what stands in between)")
 
+// ErrNotServed reports that what stands at the URL knows no such path: it is no
+// ledger, but may be a mirror that has a log's tree head and tiles alone. It is
+// an [ErrMalformed].
+var ErrNotServed = fmt.Errorf("%w: the server has nothing there", ErrMalformed)
+
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
@@ -117,7 +123,8 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 		return nil, err
 	}
 	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
-		if got, want := mediaType(response), cmp.Or(do.answer, api.MediaJSON); got != want {
+		got, want := mediaType(response), cmp.Or(do.answer, api.MediaJSON)
+		if named := got != "" && got != "text/html"; got != want && (!do.static || !named) {
 			return nil, errors.Join(malformed("content type %.80q, want %s", got, want), response.Body.Close())
 		}
 		return response, nil
@@ -140,6 +147,9 @@ func problemOf(response *http.Response) error {
 	}
 	p := new(api.Problem)
 	if mediaType(response) != api.MediaProblem || json.Unmarshal(body, p) != nil || p.Status != response.StatusCode {
+		if response.StatusCode == http.StatusNotFound {
+			return ErrNotServed
+		}
 		if !fromBetween(response.StatusCode) {
 			return malformed("status %s, %.200q", response.Status, body)
 		}

@@ -259,7 +259,7 @@ func (c *Client) Ready(ctx context.Context) error {
 // nothing until they are hashed into a tree head that was accepted. The error
 // is an [*api.Problem], not-found, if the log has not reached the tile.
 func (c *Client) Tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
-	r, err := c.do(ctx, call{method: http.MethodGet, path: "/" + t.Path(), limit: maxTile, answer: api.MediaTile})
+	r, err := c.do(ctx, call{method: http.MethodGet, path: "/" + t.Path(), limit: maxTile, static: true})
 	if err != nil {
 		return nil, err
 	}

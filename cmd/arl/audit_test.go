@@ -106,6 +106,26 @@ func forge(t *testing.T, dir string) {
 	fail(errors.Join(<-stopped, log.Close()))
 }
 
+// An export that any web server serves is audited like a ledger, and must
+// continue what was seen of it before.
+func TestAuditOfAnExport(t *testing.T) {
+	l := startCommandLine(t)
+	l.stop()
+	public := filepath.Join(t.TempDir(), "public")
+	l.exits(exitOK, "log", "export", "--data", l.data, public)
+	mirror := httptest.NewServer(http.FileServer(http.Dir(public)))
+	defer mirror.Close()
+	audit := []string{"log", "audit", "--url", mirror.URL}
+	if out := l.exits(exitOK, audit...); !strings.Contains(out, "size") {
+		t.Errorf("audit says:\n%s", out)
+	}
+	forge(t, l.data)
+	l.exits(exitOK, "log", "export", "--data", l.data, public)
+	if out := l.exits(exitInconsistent, audit...); !strings.Contains(out, "entry 3 should not be in the log: unknown-issuer") {
+		t.Errorf("audit says:\n%s", out)
+	}
+}
+
 // A mirror that changes what it passes on: whatever it does to an entry, the
 // audit through it ends with exit code 10.
 func TestAuditThroughAMirrorThatLies(t *testing.T) {

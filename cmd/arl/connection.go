@@ -112,7 +112,9 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = c.Log(ctx)
+		if _, err = c.Log(ctx); errors.Is(err, client.ErrNotServed) {
+			_, err = c.Head(ctx)
+		}
 		if _, answered := errors.AsType[*api.Problem](err); err == nil || answered || systemCode(err) != exitInternal {
 			return p, err
 		}

@@ -80,10 +80,11 @@ func (c *connection) head(ctx context.Context) (client.Head, error) {
 	return published, nil
 }
 
-// catchUp accepts the newest tree head there is: receipts carry it.
+// catchUp accepts the newest tree head there is: receipts carry it. Where there
+// are none, in a mirror of an export, the published one is the newest.
 func (c *connection) catchUp(ctx context.Context) error {
 	_, err := c.client.Receipt(ctx, 0)
-	if problemName(err) == entry.NotFound { // the log is empty
+	if problemName(err) == entry.NotFound || errors.Is(err, client.ErrNotServed) { // or the log is empty
 		return nil
 	}
 	return err
