@@ -46,6 +46,15 @@ func TestAgentListen(t *testing.T) {
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 6 {
 		t.Fatalf("a second init: %s", said)
 	}
+	secret := filepath.Join(m.home, "agent.key.secret")
+	m.must(os.Rename(secret, secret+".lost"))
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 6 {
+		t.Errorf("init without the secret of a state: %s", said)
+	}
+	if _, err := os.Stat(secret); err == nil {
+		t.Error("another secret was made for a state that is there: all idempotency keys would change")
+	}
+	m.must(os.Rename(secret+".lost", secret))
 	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
 		interpreter, err := exec.LookPath(recipe[0])
 		if err != nil {
@@ -71,6 +80,63 @@ func TestAgentListen(t *testing.T) {
 		if len(refunds) != 1 {
 			t.Errorf("%s: refunds %v; %s", recipe[0], refunds, said)
 		}
+	}
+	m.stop()
+}
+
+// TestAgentListenKilledInAHook kills the command while its program is at work:
+// the program goes on, and nobody asks what became of it before it has ended.
+func TestAgentListenKilledInAHook(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	work := t.TempDir()
+	head, began, goes, effect := filepath.Join(work, "head"), filepath.Join(work, "began"), filepath.Join(work, "goes"), filepath.Join(work, "effect")
+	m.save("/checkpoint", head)
+	for _, pipe := range []string{began, goes} {
+		m.must(syscall.Mkfifo(pipe, 0o600))
+	}
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatalf("init: %s", said)
+	}
+	compensates := "echo > " + began + "; read x < " + goes + "; echo undone >> " + effect + "; echo '{\"status\":\"done\"}'"
+	first, _ := m.listen("--confirm", head, "--hooks", "compensate", "--exec", "sh", "--", "-c", compensates)
+	words, err := os.Create(filepath.Join(work, "words")) // a pipe would be held by the program
+	m.must(err)
+	first.Stdout, first.Stderr = words, words
+	m.must(first.Start())
+	m.must(m.report("x"))
+	_, err = os.ReadFile(began)
+	m.must(err)
+	m.must(first.Process.Kill())
+	if code := exitOf(first.Wait()); code != -1 {
+		t.Fatalf("exit code %d", code)
+	}
+	m.must(words.Close())
+	probes := `{"status":"no_effect"}`
+	second := []string{"--confirm", head, "--hooks", "compensate,probe", "--exec", "sh", "--", "-c",
+		"grep -q '\"hook\":\"probe\"' && test -e " + effect + " && echo '{\"status\":\"done\"}' || echo '" + probes + "'"}
+	if cmd, said := m.listen(second...); exitOf(cmd.Run()) != 6 || !strings.Contains(said.String(), "still runs") {
+		t.Errorf("while the program runs: %s", said)
+	}
+	pipe, err := os.OpenFile(goes, os.O_WRONLY, 0)
+	m.must(err)
+	m.must(pipe.Close())
+	held, err := filepath.Glob(filepath.Join(m.home, "agents", "*", ".program"))
+	m.must(err)
+	lock, err := os.OpenFile(held[0], os.O_RDWR, 0)
+	m.must(err)
+	m.must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)) // waits for the end of the program
+	m.must(lock.Close())
+	last, said := m.listen(second...)
+	m.must(last.Start())
+	m.recorded(1, said)
+	m.must(last.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(last.Wait()); code != 0 || !strings.Contains(said.String(), "probe done") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if text, err := os.ReadFile(effect); err != nil || string(text) != "undone\n" {
+		t.Errorf("undone: %q %v", text, err)
 	}
 	m.stop()
 }

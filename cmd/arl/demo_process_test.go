@@ -103,6 +103,18 @@ func TestDemo(t *testing.T) {
 	if got, want := plain(strings.ReplaceAll(string(out), dir, "/tmp/arl-demo-1")), plain(shown); !slices.Equal(got, want) {
 		t.Errorf("README.md shows another demo; this is a new one:\n%s", out)
 	}
+	decided := map[string]bool{}
+	for line := range strings.Lines(string(out)) { // nobody obeys before something is decided
+		if _, of, is := strings.Cut(line, "coordinator authorize incident "); is {
+			number, _, _ := strings.Cut(of, ",")
+			decided[number] = true
+		}
+		if _, of, is := strings.Cut(line, "has verified the decision about incident "); is {
+			if number, _, _ := strings.Cut(of, " "); !decided[number] {
+				t.Errorf("shown before the decision: %s", line)
+			}
+		}
+	}
 	for line := range strings.Lines(string(out)) { // the commands work as they are printed
 		_, command, is := strings.Cut(line, " try         arl ")
 		if !is {

@@ -10,7 +10,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -19,8 +21,9 @@ import (
 
 // findings are what was checked, and the incidents that it was checked against.
 type findings struct {
-	receipts, held, entries, effects int
-	size                             uint64
+	receipts, held, entries, effects, bundles int
+	size                                      uint64
+	at                                        int64 // when the bundles were judged, Unix milliseconds
 }
 
 // history is the log as the audit has read it.
@@ -46,7 +49,7 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 	if err := errors.Join(err, broken); err != nil {
 		return nil, err
 	}
-	found := &findings{size: audited.Head.Size, entries: len(h.leaves)}
+	found := &findings{size: audited.Head.Size, entries: len(h.leaves), at: audited.Now}
 	if found.receipts, err = c.saveReceipts(ctx, audited.Head); err != nil {
 		return nil, err
 	}
@@ -66,6 +69,11 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 		if err := w.plan(plan); err != nil {
 			return nil, err
 		}
+		n, err := c.saveBundles(ctx, incident, plan, found.at)
+		if err != nil {
+			return nil, err
+		}
+		found.bundles += n
 	}
 	found.effects = w.effects
 	return found, w.rest()
@@ -118,6 +126,53 @@ func (c *conductor) saveReceipts(ctx context.Context, head merkle.Head) (int, er
 		}
 	}
 	return len(report.Entries), write(c.dir.path("receipts.ndjson"), file.Bytes())
+}
+
+// saveBundles fetches what each agent of a plan was told to undo, verifies it as
+// somebody would who has nothing but the pinned root, and writes it to files.
+func (c *conductor) saveBundles(ctx context.Context, incident uint64, plan *coord.PlanView, now int64) (int, error) {
+	members := map[entry.Principal]int{}
+	for i := range plan.Members {
+		members[plan.Members[i].Agent]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		page, err := c.client.Bundle(ctx, client.BundleQuery{Incident: incident, Agent: name})
+		if err != nil {
+			return 0, err
+		}
+		if err := judge(page.Bundle, c.root, members[name], now); err != nil {
+			return 0, fmt.Errorf("%w: incident %d, %s: %w", ErrDiffers, incident, name, err)
+		}
+		text, err := page.Encode()
+		if err == nil {
+			err = write(c.dir.bundle(incident, name), append(text, '\n'))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(members), nil
+}
+
+// judge wants a bundle to hold by AGT-1 to AGT-3, with all members of its agent.
+func judge(b *verify.Bundle, root verify.Root, members int, now int64) error {
+	v, err := b.Check(verify.Accepted{Root: root}, now)
+	if err != nil {
+		return err
+	}
+	for i := range v.Commands {
+		if v.Commands[i].Refused != nil {
+			return v.Commands[i].Refused
+		}
+	}
+	if len(v.Commands) != members {
+		return fmt.Errorf("the bundle shows %d members of %d", len(v.Commands), members)
+	}
+	return nil
+}
+
+func (d directory) bundle(incident uint64, p entry.Principal) string {
+	return d.path("bundles", fmt.Sprintf("%d-%s.json", incident, p))
 }
 
 // heldBy checks the receipts that an agent was given as it worked: each is of the
@@ -284,13 +339,14 @@ func (c *conductor) show(ctx context.Context, found *findings) error {
 	}
 	for _, text := range []string{
 		fmt.Sprintf("every receipt: %d of the log's entries, and %d that the agents were given as they worked", found.receipts, found.held),
+		fmt.Sprintf("every command: %d bundles that say what an agent has to undo and why, by AGT-1 to AGT-3", found.bundles),
 		fmt.Sprintf("the log: %d entries under the signed tree head of size %d, by REG-1 to REG-9", found.entries, found.size),
 		fmt.Sprintf("the world: files, SQL rows, queue and mail of %d undone executions are what the records say", found.effects),
 	} {
 		c.shown.say(line{Who: "checked", Kind: "checked", Text: text})
 	}
 	home := c.dir.path("home")
-	for _, command := range c.commands(home) {
+	for _, command := range c.commands(home, found.at) {
 		if err := c.troupe.run(ctx, strings.Join(command.args[:2], " "), command.exit, command.args...); err != nil {
 			return err
 		}
@@ -306,9 +362,11 @@ type command struct {
 	says string
 }
 
-func (c *conductor) commands(home string) []command {
+func (c *conductor) commands(home string, at int64) []command {
+	then := time.UnixMilli(at).UTC().Format(time.RFC3339) // the decision's time will be over
 	list := []command{
 		{args: []string{"verify", c.dir.path("receipts.ndjson"), "--home", home}},
+		{args: []string{"verify", c.dir.bundle(slices.Max(slices.Collect(maps.Keys(c.records))), booker), "--home", home, "--at", then}},
 		{args: []string{"log", "audit", "--data", c.dir.path("ledger"), "--home", home}},
 	}
 	for _, incident := range slices.Sorted(maps.Keys(c.records)) {

@@ -43,7 +43,9 @@ type conductor struct {
 
 	incidents map[uint64]entry.WorkflowID // by the index of the opening signal
 	records   map[uint64]*entry.Record
-	undoing   map[string]bool // agents whose compensation has begun
+	decided   map[uint64]bool   // incidents whose authorize was shown
+	early     map[uint64][]line // what agents said about an incident before that
+	undoing   map[string]bool   // agents whose compensation has begun
 	crashed   map[string]bool
 	proposal  uint64 // incident that is proposed to the approvers; 0: none
 	fenced    bool   // the publisher has run into the fence
@@ -57,7 +59,7 @@ func Run(ctx context.Context, cfg *Config) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: not done after %s", ErrTimeout, limit))
 	defer cancel()
 	c := &conductor{cfg: cfg, dir: directory(cfg.Dir), shown: timeline{out: cfg.Out, json: cfg.JSON, began: time.Now()},
-		incidents: map[uint64]entry.WorkflowID{}, records: map[uint64]*entry.Record{}, undoing: map[string]bool{}, crashed: map[string]bool{},
+		incidents: map[uint64]entry.WorkflowID{}, records: map[uint64]*entry.Record{}, decided: map[uint64]bool{}, early: map[uint64][]line{}, undoing: map[string]bool{}, crashed: map[string]bool{},
 		approvers: []entry.Principal{ann, ben}}
 	c.troupe = newTroupe(c.dir, cfg.Binary)
 	closed := false
@@ -284,6 +286,11 @@ func (c *conductor) logged(e *client.Entry) error {
 		c.records[body.Incident] = body
 	case *entry.Decision:
 		switch body.Act {
+		case entry.ActAuthorize:
+			c.decided[body.Incident] = true
+			for _, l := range c.early[body.Incident] {
+				c.shown.once(l)
+			}
 		case entry.ActContain:
 			return c.play(publisher)
 		case entry.ActEscalate:
@@ -338,8 +345,13 @@ func (c *conductor) said(from *child, text []byte) error {
 		c.shown.say(line{Who: from.name, Kind: m.Kind, Exec: m.Exec, Text: "the ledger refuses to build on a draft that is fenced: fenced-dependency"})
 		return c.ask()
 	case string(agent.EventAccepted):
-		c.shown.once(line{Who: from.name, Kind: "verified", Incident: m.Incident,
-			Text: fmt.Sprintf("has verified the decision about incident %d (AGT-1 to AGT-3)", m.Incident)})
+		l := line{Who: from.name, Kind: "verified", Incident: m.Incident,
+			Text: fmt.Sprintf("has verified the decision about incident %d (AGT-1 to AGT-3)", m.Incident)}
+		if c.decided[m.Incident] {
+			c.shown.once(l)
+		} else { // the agent has read the log before the conductor
+			c.early[m.Incident] = append(c.early[m.Incident], l)
+		}
 	case string(agent.EventStarted):
 		c.undoing[from.name] = c.undoing[from.name] || m.Text == string(agent.Compensate) && slices.Contains(from.args, string(m.Exec))
 	case string(agent.EventEnded):

@@ -22,6 +22,7 @@
 //	agents/NAME  key, secret, receipts, checkpoints, and the state of its runtime
 //	work/NAME    what the agent does: files, an SQLite database, a queue
 //	sink/        mail that was sent
+//	bundles/     what agents were told to undo, with all that proves it
 //	logs/        what the processes said on stderr
 package demo
 
