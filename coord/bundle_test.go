@@ -258,3 +258,28 @@ func TestBundleNamesWhoIsWaitedFor(t *testing.T) {
 		t.Errorf("members %+v, want the compensation that dates the release", parts.Members)
 	}
 }
+
+// TestAmendAfterItsCheckpointIsVoid authorizes a plan that counts an execution
+// as undone which began around the checkpoint that its line goes back to: that
+// makes the checkpoint void, and the amend finds none. What keeps it and what is
+// undone with the whole line are in one bundle.
+func TestAmendAfterItsCheckpointIsVoid(t *testing.T) {
+	w := newWorld(t)
+	around := w.planned("a", "look", entry.EffectNone)
+	w.put(w.checkpoint("a", "cp", ""))
+	w.put(w.step(around, entry.Confirmed))
+	w.done("a", "edit", entry.EffectReversible)
+	w.done("a", "pay", entry.EffectCompensable)
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#edit")).Index
+	agents := w.bundles(map[string]int{})
+	for range 2 {
+		w.decide("k", entry.ActEscalate, id)
+		w.put(w.answer("p1", id, "approve"))
+		w.next()
+		agents.check()
+	}
+	if f := w.incident(id).force; len(f.decisions) != 2 || agents.seen["whole line"] == 0 {
+		t.Errorf("%d decisions, told %v", len(f.decisions), agents.seen)
+	}
+	w.checkAll()
+}

@@ -336,7 +336,9 @@ func (c *checking) behind(checkpoint uint64, from, e *evidence) error {
 }
 
 // nowhere is that the bundle shows no checkpoint that the line could go back to
-// before an execution began: where it has none, the whole line is undone.
+// before an execution began: where it has none, the whole line is undone. What
+// an earlier decision took back to a checkpoint keeps it in an amend, which may
+// find that one void since.
 func (c *checking) nowhere(from *evidence) error {
 	before, err := from.begun()
 	if err != nil {
@@ -345,11 +347,20 @@ func (c *checking) nowhere(from *evidence) error {
 	usable := c.decided.RegisteredAt + c.law.deadlineMaxMS
 	for _, p := range c.points {
 		point, _ := p.Body.(*entry.Checkpoint)
-		if p.Index < before && c.onLine(point, from.body) && (point.ExpiresAt == 0 || point.ExpiresAt > usable) {
+		if p.Index < before && !c.wentBack(p.Index, point) && c.onLine(point, from.body) && (point.ExpiresAt == 0 || point.ExpiresAt > usable) {
 			return fmt.Errorf("the line has a checkpoint at %d to go back to", p.Index)
 		}
 	}
 	return nil
+}
+
+// wentBack reports whether an amend shows something that goes back to a
+// checkpoint.
+func (c *checking) wentBack(index uint64, point *entry.Checkpoint) bool {
+	ref := entry.NewRef(point.Iss, point.Checkpoint)
+	return c.decision.Act == entry.ActAmend &&
+		(slices.ContainsFunc(c.Steps, func(s ChainStep) bool { return s.Checkpoint == index }) ||
+			slices.ContainsFunc(c.members, func(m *member) bool { return m.Member.Checkpoint == ref }))
 }
 
 // checkpoint returns the checkpoint at an index.

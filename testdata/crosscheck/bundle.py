@@ -809,7 +809,7 @@ class Check:
             usable = self.decided.at + self.deadline_max
             before = origin.begun("SCO-2")
             for e in self.list:
-                shown = e.kind == "checkpoint" and e.index < before and self.same_line(e.body, origin.body)
+                shown = e.kind == "checkpoint" and e.index < before and self.same_line(e.body, origin.body) and not self.went_back(e)
                 need(not shown or 0 < e.body.get("expires_at", 0) <= usable, *rule)
             return
         point = self.by_index.get(s["checkpoint"])
@@ -824,6 +824,11 @@ class Check:
         need(covered and covered.final, *rule)
         self.use(covered)
         need(x.final.index > covered.final.index, *rule)
+
+    def went_back(self, e):
+        ref = e.body["iss"] + "#" + e.body["checkpoint"]
+        return self.d["act"] == "amend" and (any(s.get("checkpoint") == e.index for s in self.b["steps"])
+                                                    or any(m["member"].get("checkpoint") == ref for m in self.b["members"]))
 
     # Commands
 
