@@ -56,12 +56,13 @@ func (p *passage) task(s *State, t *task) {
 // subject passes what a signal is about: twice the number of an execution, or
 // twice that of a task and one.
 func (p *passage) subject(s *State, subject *uint32) {
-	n, limit := uint64(*subject)<<1, uint64(0)
+	n := uint64(*subject) << 1
 	if *subject&taskBit != 0 {
 		n = uint64(*subject&^taskBit)<<1 | 1
 	}
 	number(p, &n, 2*math.MaxUint32)
-	if limit = uint64(s.graph.Size()); n&1 != 0 {
+	limit := uint64(s.graph.Size())
+	if n&1 != 0 {
 		limit = uint64(len(s.tasks.list))
 	}
 	if !p.reading() {

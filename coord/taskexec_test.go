@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"slices"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -251,7 +252,7 @@ func TestAuditFindsTasks(t *testing.T) {
 			w.does("k", ref, entry.TaskAssign, "a")
 			e := w.sign(c.lie(w, ref))
 			size := w.state.Size()
-			log := append(w.log, AuditEntry{e, size, w.at})
+			log := slices.Concat(w.log, []AuditEntry{{e, size, w.at}})
 			report, err := Audit(t.Context(), origin, each(log), nil)
 			must(t, err)
 			if report.Finding == nil || report.Size != size || report.Finding.Refusal.Problem != c.problem {

@@ -26,7 +26,10 @@ func (n *node) renewRaw(path, mediaType string, body []byte) *answer {
 // crew is a panel with tasks.
 type crew struct{ *panel }
 
-func newCrew(t *testing.T) crew { return crew{newPanel(t, nil)} }
+func newCrew(t *testing.T) crew {
+	t.Helper()
+	return crew{newPanel(t, nil)}
+}
 
 // create registers a task of olga's.
 func (c crew) create(id string, change func(*entry.Task)) entry.Ref {
