@@ -35,8 +35,9 @@ coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
 ledger/entry ← ledger/keys ← cmd/arl/demo
-ledger/entry ← api/client/supervise ← cmd/arl
+ledger/entry ← api/client/supervise ← api/client/claim
 ledger/redact ← api/client/supervise
+api/client ← api/client/claim ← cmd/arl
 coord ← cmd/arl/demo
 `
 

@@ -107,7 +107,7 @@ func environment(known []string) (koanf.Provider, error) {
 	}
 	var unknown error
 	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" {
+		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" || slices.Contains(runVariables(), name) {
 			return "", nil
 		}
 		if keyOf[name] == "" {

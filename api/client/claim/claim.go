@@ -1,0 +1,283 @@
+// Package claim holds a task for an agent: it waits until the task is given to it,
+// starts it, renews the lease, and says how it ended. What the agent does in
+// between is not its business; api/client/supervise runs it.
+//
+//	c, err := claim.Wait(ctx, &config, "operator#report-7")
+//	err = c.Start(ctx)             // IN_PROGRESS, with an execution of its own
+//	go c.Keep(ctx, lost)           // cancels with supervise.ErrLeaseLost
+//	err = c.Complete(ctx)          // or GiveUp, with how it ended, or Block
+//
+// A claim that is over by the ledger's word, or whose term is over by this
+// machine's clock without an answer, is lost: whoever holds it must stop. What is
+// written after that is refused (stale-epoch).
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/entry"
+)
+
+// Signer signs for the agent.
+type Signer interface {
+	Sign(e *entry.Entry) error
+	SignRenewal(r *entry.Renewal) (*entry.SignedRenewal, error)
+}
+
+// Config says who holds tasks, of which ledger.
+type Config struct {
+	Client *client.Client
+	Origin string // of the ledger
+	Agent  entry.Principal
+	Signer Signer
+	// Secret keys the digests of snapshots. It outlasts the claim.
+	Secret []byte
+	NewID  func() string // a new UUID in lower case
+	// Tell is told what cannot be answered with an error: renewals that failed;
+	// nil: nobody is.
+	Tell func(error)
+}
+
+// Claim is a task that the agent holds.
+type Claim struct {
+	*Config
+	// Task is how it stood when it was claimed, and Exec the execution that stands
+	// for this claim, once it is started.
+	Task api.Task
+	Exec entry.Ref
+
+	mu      sync.Mutex // guards what renewals say
+	session string
+	seq     int64
+}
+
+// What ends waiting.
+var (
+	// ErrOver: the task is completed or cancelled.
+	ErrOver = errors.New("the task is over")
+	// ErrNotOurs: it is not assigned to this agent.
+	ErrNotOurs = errors.New("the task is not assigned to this agent")
+)
+
+// pollPause is how often a task is looked at, and a request repeated that had no
+// answer.
+const pollPause = 250 * time.Millisecond
+
+// Wait waits until the task is assigned to the agent. With once it looks only
+// once. The error wraps [ErrOver] or [ErrNotOurs], or is the client's.
+func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim, error) {
+	for {
+		t, err := config.Client.Task(ctx, ref)
+		var problem *api.Problem
+		switch {
+		case err == nil && t.State.Over():
+			return nil, fmt.Errorf("claim: %s is %s: %w", ref, t.State, ErrOver)
+		case err == nil && t.State == entry.TaskAssigned && t.Agent == config.Agent && t.Lease != nil:
+			return &Claim{Config: config, Task: *t, session: t.Lease.Session, seq: t.Lease.Seq}, nil
+		case err == nil && once:
+			return nil, fmt.Errorf("claim: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
+		case errors.As(err, &problem) && !problem.Temporary(), err != nil && once:
+			return nil, fmt.Errorf("claim: look at %s: %w", ref, err)
+		}
+		if err := pause(ctx, pollPause); err != nil {
+			return nil, fmt.Errorf("claim: wait for %s: %w", ref, err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Start says that the work begins, and makes the execution that stands for it.
+func (c *Claim) Start(ctx context.Context) error {
+	if err := c.move(ctx, entry.TaskStart, "begins", nil); err != nil {
+		return err
+	}
+	id := "run-" + c.NewID()
+	c.Exec = entry.NewRef(c.Agent, id)
+	return c.progress(ctx, entry.Dispatched)
+}
+
+// Keep renews the lease until ctx ends, or calls lost with
+// [supervise.ErrLeaseLost] as the cause.
+func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
+	term, every := time.Duration(c.Task.Lease.TermMS)*time.Millisecond, time.Duration(c.Task.Lease.RenewMS)*time.Millisecond
+	heard := time.Now()
+	for wait := every; pause(ctx, wait) == nil; {
+		sent := time.Now()
+		err := c.renew(ctx, nil)
+		switch {
+		case err == nil:
+			heard, wait = sent, every
+			continue
+		case ctx.Err() != nil:
+			return
+		}
+		c.tell(err)
+		if final(err) || time.Since(heard) >= term {
+			lost(supervise.ErrLeaseLost)
+			return
+		}
+		wait = min(pollPause, every)
+	}
+}
+
+// final reports whether a refusal means that the claim is over.
+func final(err error) bool {
+	problem, ok := errors.AsType[*api.Problem](err)
+	return ok && !problem.Temporary()
+}
+
+// renew renews the lease, or says that the claim is over. A coordinator that has
+// started again is asked for its session first.
+func (c *Claim) renew(ctx context.Context, over *entry.Snapshot) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range 2 {
+		c.seq++
+		signed, err := c.Signer.SignRenewal(&entry.Renewal{Aud: c.Origin, Epoch: c.Task.Epoch, Iss: c.Agent, Seq: c.seq, Session: c.session, Task: c.Task.Task, Over: over})
+		if err != nil {
+			return fmt.Errorf("claim: sign renewal: %w", err)
+		}
+		_, err = c.Client.Renew(ctx, signed)
+		problem, refused := errors.AsType[*api.Problem](err)
+		if err == nil || !refused || problem.Field != "session" && problem.Field != "seq" {
+			return err
+		}
+		t, err := c.Client.Task(ctx, c.Task.Task)
+		if err != nil {
+			return err
+		}
+		if t.Lease == nil || t.Epoch != c.Task.Epoch {
+			return fmt.Errorf("claim: renew %s: %w", c.Task.Task, problem)
+		}
+		c.session, c.seq = t.Lease.Session, t.Lease.Seq
+	}
+	return fmt.Errorf("claim: renew %s: the coordinator starts again and again", c.Task.Task)
+}
+
+func (c *Claim) tell(err error) {
+	if c.Tell != nil {
+		c.Tell(err)
+	}
+}
+
+// Complete says that the work is done.
+func (c *Claim) Complete(ctx context.Context) error {
+	if err := c.progress(ctx, entry.Confirmed); err != nil {
+		return err
+	}
+	return c.move(ctx, entry.TaskComplete, "done", nil)
+}
+
+// Block gives the task to a person, with a question (TSK-4).
+func (c *Claim) Block(ctx context.Context, question string, s *entry.Snapshot) error {
+	if err := c.progress(ctx, entry.Failed); err != nil {
+		return err
+	}
+	return c.move(ctx, entry.TaskBlock, question, s)
+}
+
+// GiveUp says how the claim ended, in the log and to the coordinator, which then
+// writes that the task failed, or was interrupted. It returns when the task is
+// not held at this epoch any more.
+func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
+	progress := entry.Failed
+	if s.Interrupted() {
+		progress = entry.Cancelled
+	}
+	told := c.renew(ctx, s) // before the log grows, which is when the coordinator looks
+	if err := c.progress(ctx, progress); err != nil {
+		return err
+	}
+	for {
+		t, err := c.Client.Task(ctx, c.Task.Task)
+		if err == nil && (t.Epoch != c.Task.Epoch || !t.State.Held()) {
+			return nil
+		}
+		if told != nil || err == nil && t.Lease != nil && t.Lease.Session != c.session {
+			told = c.renew(ctx, s) // a coordinator that has started again has not heard of it
+		}
+		if err := pause(ctx, pollPause); err != nil {
+			return fmt.Errorf("claim: give up %s: %w", c.Task.Task, errors.Join(err, told))
+		}
+	}
+}
+
+// Snapshot makes the snapshot of how the claim ended.
+func (c *Claim) Snapshot(e *supervise.Ending, p supervise.Progress, text []byte) *entry.Snapshot {
+	p.Exec = c.Exec
+	return supervise.Snapshot(e, c.Agent, &p, c.Secret, text)
+}
+
+// Signal reports the failure (SIG-1).
+func (c *Claim) Signal(ctx context.Context, e *supervise.Ending, s *entry.Snapshot, effects entry.Effects) error {
+	safety := entry.ReplayUnknown
+	if effects == entry.EffectsNone {
+		safety = entry.ReplaySafe
+	}
+	return c.Submit(ctx, &entry.Signal{Subject: c.Exec, Class: e.Failure.Class, Code: e.Failure.Code, Standing: entry.StandingExecutor, Effects: effects,
+		ReplaySafety: safety, ObservedAt: e.Ended.UnixMilli(), Evidence: []entry.Evidence{{Digest: s.ContextDigest}}, Detail: e.Text})
+}
+
+// progress logs how far the execution is that stands for the claim.
+func (c *Claim) progress(ctx context.Context, p entry.Progress) error {
+	_, id := c.Exec.Split()
+	return c.Submit(ctx, &entry.Execution{Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: p, Task: c.Task.Task})
+}
+
+// move logs the next entry of the task, from where it stands now.
+func (c *Claim) move(ctx context.Context, op, reason string, s *entry.Snapshot) error {
+	t, err := c.Client.Task(ctx, c.Task.Task)
+	if err != nil {
+		return fmt.Errorf("claim: %s %s: %w", op, c.Task.Task, err)
+	}
+	body, ok := t.Move(op, c.Agent, reason)
+	if !ok || t.Epoch != c.Task.Epoch {
+		return fmt.Errorf("claim: %s %s: it is %s at epoch %d, and was claimed at %d: %w", op, c.Task.Task, t.State, t.Epoch, c.Task.Epoch, supervise.ErrLeaseLost)
+	}
+	body.Snapshot = s
+	return c.Submit(ctx, body)
+}
+
+// Submit completes, signs and submits an entry of the task's workflow, until the
+// ledger answers or ctx ends.
+func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
+	h := entry.HeaderOf(body)
+	h.V, h.JTI, h.Iss, h.Aud, h.Iat, h.Wid = 1, c.NewID(), c.Agent, c.Origin, time.Now().Unix(), c.Task.Wid
+	e, err := entry.New(body)
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	if err := c.Signer.Sign(e); err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	for {
+		_, err := c.Client.Submit(ctx, e)
+		problem, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case err == nil:
+			return nil
+		case refused && !problem.Temporary(), errors.Is(err, client.ErrMalformed):
+			return fmt.Errorf("claim: submit %s: %w", body.Kind(), err)
+		}
+		if waited := pause(ctx, pollPause); waited != nil {
+			return fmt.Errorf("claim: submit %s: %w", body.Kind(), errors.Join(waited, err))
+		}
+	}
+}

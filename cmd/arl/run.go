@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api/client/claim"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/run"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
+)
+
+// runOptions are the flags of arl run.
+type runOptions struct {
+	task, key, agent, secret, strategies string
+	deadline, grace                      time.Duration
+	memory                               int64 // MiB
+	once                                 bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var t target
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run --task T --key FILE -- COMMAND...",
+		Short: "Run any program as the agent that holds a task",
+		Long: "Run any program as the agent that holds a task: wait until the task is given to the agent, start it, renew its\n" +
+			"lease, and say how it ended. The program finds the task and the newest checkpoint in its environment (ARL_TASK,\n" +
+			"ARL_EPOCH, ARL_CHECKPOINT …) and declares its steps with arl work. If it crashes, the coordinator is told with a\n" +
+			"snapshot, and the policy decides: again here, or by another agent. SIGTERM hands the task back, at no cost.",
+		Example: "  arl run --task operator#report-7 --key worker.key -- python3 agent.py",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := parseTask(o.task)
+			if err != nil {
+				return err
+			}
+			return a.withConnection(cmd.Context(), &t, func(c *connection) error { return a.runTask(cmd.Context(), c, ref, args, &o) })
+		},
+	}
+	t.register(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&o.task, "task", "", "the task, issuer#id (mandatory)")
+	flags.StringVar(&o.key, "key", "", "key file of the agent (mandatory)")
+	flags.StringVar(&o.agent, "agent", "", "principal (default: whom the key is enrolled for)")
+	flags.StringVar(&o.secret, "secret", "", "file of the secret that digests are keyed with, made if it is not there (default: that of --key with .secret behind)")
+	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
+	flags.DurationVar(&o.deadline, "deadline", 0, "after which the program is ended (default: none)")
+	flags.DurationVar(&o.grace, "grace", 0, "how long it may take to end after SIGTERM (default 10s)")
+	flags.Int64Var(&o.memory, "memory", 0, "MiB of memory it may have (default: no limit)")
+	flags.BoolVar(&o.once, "once", false, "do not wait for the task: end with exit code 6 if it is not given to this agent")
+	for _, name := range []string{"task", "key"} {
+		_ = cmd.MarkFlagRequired(name) // the flag exists
+	}
+	return cmd
+}
+
+// worker is a program as the holder of a task.
+type worker struct {
+	*app
+	*runOptions
+	c          *connection
+	argv       []string
+	policy     *recovery.Policy
+	strategies []recovery.RecoveryStrategy
+	redact     *redact.Redactor
+	dir        string // of this claim
+	claim      *claim.Claim
+	history    recovery.History
+	attempt    int
+}
+
+// runTask waits for the task and sees one claim of it to its end.
+func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []string, o *runOptions) error {
+	w := &worker{app: a, runOptions: o, c: c, argv: argv, redact: redact.New(secretValues(os.Environ()))}
+	if err := w.prepare(ctx); err != nil {
+		return err
+	}
+	config, err := w.config(ctx)
+	if err != nil {
+		return err
+	}
+	w.claim, err = claim.Wait(ctx, config, ref, o.once)
+	switch {
+	case errors.Is(err, claim.ErrOver), errors.Is(err, claim.ErrNotOurs):
+		return withExit(exitConflict, err)
+	case err != nil:
+		return err
+	}
+	if w.dir, err = os.MkdirTemp("", "arl-run-"); err != nil {
+		return withExit(exitIO, err)
+	}
+	defer os.RemoveAll(w.dir) //nolint:errcheck // files of a claim that is over
+	if err := w.claim.Start(ctx); err != nil {
+		return err
+	}
+	return w.work(ctx)
+}
+
+// secretValues are the values of variables that secrets have.
+func secretValues(environ []string) (values []string) {
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); redact.Sensitive(name) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// prepare reads the policy in force and the strategies.
+func (w *worker) prepare(ctx context.Context) error {
+	chain, err := w.c.chain(ctx)
+	if err != nil {
+		return err
+	}
+	policy, _ := chain.Policy()
+	if w.policy, err = recovery.FromEntry(policy); err != nil {
+		return withExit(exitConfig, err)
+	}
+	if w.runOptions.strategies == "" {
+		return nil
+	}
+	document, err := w.readGiven(w.runOptions.strategies, policyMax)
+	if err != nil {
+		return err
+	}
+	w.strategies, err = run.DecodeStrategies(w.runOptions.strategies, document, w.policy, filepath.Dir(w.runOptions.strategies))
+	return withExit(exitConfig, err)
+}
+
+func (w *worker) config(ctx context.Context) (*claim.Config, error) {
+	signer, err := w.signer(ctx, w.c, signerFlags{key: w.key, principal: w.agent}, "")
+	if err != nil {
+		return nil, err
+	}
+	if w.secret == "" {
+		w.secret = w.key + ".secret"
+	}
+	if _, err := os.Stat(w.secret); errors.Is(err, fs.ErrNotExist) {
+		secret := make([]byte, secretSize)
+		_, _ = rand.Read(secret) // never fails
+		if err := renameio.WriteFile(w.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
+			return nil, output(w.secret, err)
+		}
+	}
+	secret, err := readSecret(w.secret)
+	return &claim.Config{Client: w.c.client, Origin: w.c.root.Origin, Agent: signer.principal, Signer: signer, Secret: secret, NewID: uuid.NewString,
+		Tell: func(err error) { fmt.Fprintf(w.err, "arl: %v\n", err) }}, err
+}
+
+// endTime is how long the end of a claim is tried to be told, after a signal too.
+const endTime = 30 * time.Second
+
+// work runs the program until it is done, or the claim is over.
+func (w *worker) work(ctx context.Context) error {
+	held, lost := context.WithCancelCause(ctx)
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
+	defer stop()
+	go w.claim.Keep(kept, lost)
+	checkpoint, err := w.checkpoint(ctx)
+	w.history = historyOf(w.claim, checkpoint != "")
+	for err == nil {
+		ending := w.run(held, checkpoint)
+		if errors.Is(context.Cause(held), supervise.ErrLeaseLost) {
+			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
+		}
+		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		var again bool
+		again, err = w.end(finish, held, &ending)
+		cancel()
+		if !again {
+			return err
+		}
+	}
+	return w.failedRecovery(ctx, err)
+}
+
+// failedRecovery gives the task to a person when recovering it failed itself, so
+// that it does not hang. If even that fails, the lease runs out.
+func (w *worker) failedRecovery(ctx context.Context, err error) error {
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	e := supervise.Ending{Failure: supervise.Panicked, Started: time.Now(), Ended: time.Now()}
+	question := w.redact.Text("recovery failed: " + err.Error())
+	return errors.Join(err, w.claim.Block(finish, question, w.claim.Snapshot(&e, supervise.Progress{Status: "recovery_failed"}, []byte(question))))
+}
+
+// run runs the program once.
+func (w *worker) run(ctx context.Context, checkpoint string) supervise.Ending {
+	w.attempt++
+	last := recovery.Rung{}
+	if n := len(w.history.Rungs); n > 0 {
+		last = w.history.Rungs[n-1]
+	}
+	t := &w.claim.Task
+	program, _ := os.Executable()
+	return supervise.Command{
+		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Redact: w.redact,
+		Env: append(os.Environ(), "ARL_TASK="+string(t.Task), "ARL_TASK_TYPE="+t.Type, "ARL_WORKFLOW="+string(t.Wid), "ARL_EPOCH="+strconv.FormatInt(t.Epoch, 10),
+			"ARL_AGENT="+string(w.claim.Agent), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
+			"ARL_CHECKPOINT="+checkpoint, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key,
+			"ARL_RUN_URL="+w.c.url, "ARL_PROGRAM="+program),
+	}.Run(ctx)
+}
+
+// end says how a run of the program ended, and decides what comes next: again
+// here, or the end of the claim.
+func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
+	if e.OK() {
+		return false, w.claim.Complete(ctx)
+	}
+	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
+	steps, progress, err := readRunDir(w.dir)
+	if err != nil {
+		return false, w.failedRecovery(ctx, err)
+	}
+	effects := entry.EffectsNone
+	if steps.inDoubt() {
+		effects = entry.EffectsUnknown
+	}
+	s := w.claim.Snapshot(e, progress, e.Output)
+	if e.Failure == supervise.Interrupted {
+		return false, errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
+	}
+	d, err := w.decide(held, e, effects)
+	if err != nil {
+		return false, w.failedRecovery(ctx, err)
+	}
+	fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
+	return w.carryOut(ctx, held, e, s, &d, effects)
+}
+
+// decide asks the policy, and what strategy it names.
+func (w *worker) decide(ctx context.Context, e *supervise.Ending, effects entry.Effects) (recovery.Decision, error) {
+	w.history.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: effects, Evidence: true}
+	if effects == entry.EffectsNone {
+		w.history.Failure.ReplaySafety = entry.ReplaySafe
+	}
+	w.history.Probe = ""
+	if effects != entry.EffectsNone {
+		w.history.Probe = entry.EffectsUnknown // nobody here can be asked
+	}
+	now := time.Now().UnixMilli()
+	d, err := recovery.Recover(context.WithoutCancel(ctx), recovery.Case{History: &w.history, ElapsedMS: now - w.history.StartedAt}, w.policy, now, w.strategies)
+	if err == nil && d.Failed != nil {
+		fmt.Fprintf(w.err, "arl: %s: %v: the ladder decides\n", w.claim.Task.Task, d.Failed)
+	}
+	return d, err
+}
+
+// carryOut does what was decided. Whoever hands back without a retry left, or with
+// effects in doubt, signals (SIG-1).
+func (w *worker) carryOut(ctx, held context.Context, e *supervise.Ending, s *entry.Snapshot, d *recovery.Decision, effects entry.Effects) (again bool, err error) {
+	t := &w.claim.Task
+	past := w.history.Past(d.Action, d.Rule, recovery.ResultFailed)
+	switch d.Action.Strategy {
+	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
+		w.history.Rungs = append(w.history.Rungs, past)
+		timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true, nil
+		case <-held.Done():
+			return false, w.claim.GiveUp(ctx, s)
+		}
+	default:
+	}
+	if err := w.claim.GiveUp(ctx, s); err != nil {
+		return false, err
+	}
+	if effects != entry.EffectsNone || t.RetryCount >= t.MaxRetries {
+		err = w.claim.Signal(ctx, e, s, effects)
+	}
+	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", t.Task, e.Failure, d.Action)))
+}
+
+// historyOf is what the log says of the task's past.
+func historyOf(c *claim.Claim, checkpoint bool) recovery.History {
+	t := &c.Task
+	h := recovery.History{Case: string(t.Task), Epoch: t.Epoch, TaskType: t.Type, Step: "task", Effect: entry.EffectUndeclared, Checkpoint: checkpoint,
+		StartedAt: t.ChangedAt, MaxRetries: &t.MaxRetries}
+	for range t.RetryCount {
+		h.Rungs = append(h.Rungs, recovery.Rung{Step: "task", Class: "crash", Code: "lost", Rule: recovery.Rule{ID: "crash", Rung: 1}, Strategy: recovery.FailReassign, Result: recovery.ResultFailed})
+	}
+	return h
+}

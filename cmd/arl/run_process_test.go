@@ -1,0 +1,228 @@
+package main_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// workers enrols agents that can do the tasks of type charges.
+func (m *machine) workers(names ...entry.Principal) {
+	m.t.Helper()
+	found, err := filepath.Glob(filepath.Join(m.home, "keys", "*", "operator.key"))
+	m.must(err)
+	operator, err := keys.Load(found[0], nil)
+	m.must(err)
+	for _, name := range names {
+		key, err := keys.Generate(filepath.Join(m.home, string(name)+".key"), keys.Ed25519, nil)
+		m.must(err)
+		envelope := m.seal(operator, &entry.Agent{Header: m.header("operator", ""), Principal: name, Op: entry.Enrol, Key: key.Public(),
+			Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow, Capabilities: []string{"charges"}})
+		if status, body, err := m.post(envelope); err != nil || status != http.StatusCreated {
+			m.t.Fatalf("enrol %s: %d %s %v", name, status, body, err)
+		}
+	}
+}
+
+// arl runs a command line to its end.
+func (m *machine) arl(args ...string) string {
+	m.t.Helper()
+	cmd, said := m.command(nil, args...)
+	if err := cmd.Run(); err != nil {
+		m.t.Fatalf("arl %s: %v\n%s", strings.Join(args, " "), err, said)
+	}
+	return said.String()
+}
+
+// command makes a command line, with further variables of the environment.
+func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	m.t.Helper()
+	binary, err := buildOnce()
+	m.must(err)
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(append(os.Environ(), "ARL_HOME="+m.home), env...)
+	said := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, said
+}
+
+// supervised is arl run of a recipe, for a worker.
+func (m *machine) supervised(name entry.Principal, task, work, recipe string, env ...string) (*exec.Cmd, *bytes.Buffer) {
+	m.t.Helper()
+	interpreter := map[string]string{".py": "python3", ".mjs": "node"}[filepath.Ext(recipe)]
+	script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "recipes", recipe))
+	m.must(err)
+	return m.command(env, "run", "--task", task, "--key", filepath.Join(m.home, string(name)+".key"), "--grace", "2s", "--", interpreter, script, work)
+}
+
+// stands reads a task.
+func (m *machine) stands(task string) (t api.Task) {
+	m.t.Helper()
+	m.get("/v1/tasks/"+strings.ReplaceAll(task, "#", "%23"), &t)
+	return t
+}
+
+// until waits until a task stands as it should.
+func (m *machine) until(task string, what func(*api.Task) bool, said ...*bytes.Buffer) api.Task {
+	m.t.Helper()
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		t := m.stands(task)
+		if what(&t) {
+			return t
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("the task stands so: %+v\n%s", t, said)
+		}
+	}
+}
+
+// charged is that every customer was charged once.
+func (m *machine) charged(work string) {
+	m.t.Helper()
+	found, err := filepath.Glob(filepath.Join(work, "charges", "*"))
+	m.must(err)
+	if len(found) != 3 {
+		m.t.Errorf("charges %v", found)
+	}
+}
+
+// TestRunIsTakenOver kills an agent in Python with SIGKILL, and has its task
+// finished by another one in Node, from the checkpoint; the log proves it, and has
+// none of what the first one said.
+func TestRunIsTakenOver(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	m.arl("task", "create", "charges", "--type", "charges", "--lease-ms", "20000", "--reason", "three charges")
+	work := t.TempDir()
+	first, said := m.supervised("one", "operator#charges", work, "agent.py", "AGENT_FAILS=bob", "SECRET_TOKEN=hunter2hunter2")
+	began := time.Now()
+	if code := exitOf(first.Run()); code != 7 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	if m.until("operator#charges", func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Agent == "two" }, said); time.Since(began) > 15*time.Second {
+		t.Errorf("handed over only after %v: the lease had run out", time.Since(began))
+	}
+	second, more := m.supervised("two", "operator#charges", work, "agent.mjs")
+	if code := exitOf(second.Run()); code != 0 {
+		t.Fatalf("exit code %d: %s", code, more)
+	}
+	task := m.stands("operator#charges")
+	if task.State != entry.TaskCompleted || task.RetryCount != 1 || task.Epoch != 2 {
+		t.Errorf("the task stands so: %+v", task)
+	}
+	m.charged(work)
+	if entries := m.arl("entry", "list", "--kind", "task", "--output", "json"); !strings.Contains(entries, `"code":"lost"`) || !strings.Contains(entries, `"turns":2`) {
+		t.Errorf("no snapshot in %s", entries)
+	}
+	m.secretFree("hunter2hunter2", "ann@example.org")
+	m.arl("log", "audit")
+	m.stop()
+}
+
+// secretFree searches every byte of the log, the answers about tasks and the
+// metrics for secrets.
+func (m *machine) secretFree(secrets ...string) {
+	m.t.Helper()
+	written := map[string]string{"log": m.arl("entry", "list", "--output", "json")}
+	for _, path := range []string{"/metrics", "/v1/tasks", "/v1/incidents", "/v1/entries?limit=100"} {
+		response, err := http.Get(m.url + path)
+		m.must(err)
+		var body bytes.Buffer
+		_, err = body.ReadFrom(response.Body)
+		m.must(err)
+		m.must(response.Body.Close())
+		written[path] = body.String()
+	}
+	written["server"] = m.stderr.String()
+	files, err := filepath.Glob(filepath.Join(m.data, "*"))
+	m.must(err)
+	for _, file := range files {
+		_ = filepath.WalkDir(file, func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				if text, err := os.ReadFile(path); err == nil {
+					written[path] = string(text)
+				}
+			}
+			return nil
+		})
+	}
+	for where, text := range written {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				m.t.Errorf("%q is in %s", secret, where)
+			}
+		}
+	}
+}
+
+// TestRunIsInterrupted ends a supervisor with SIGTERM: the task is interrupted, at
+// no cost, and another agent goes on from the checkpoint.
+func TestRunIsInterrupted(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	m.arl("task", "create", "charges", "--type", "charges", "--max-retries", "0", "--reason", "three charges")
+	work := t.TempDir()
+	first, said := m.supervised("one", "operator#charges", work, "agent.py", "AGENT_WAITS=ann")
+	m.must(first.Start())
+	m.until("operator#charges", func(*api.Task) bool {
+		_, err := os.Stat(filepath.Join(work, "state-1.json"))
+		return err == nil && strings.Contains(m.arl("entry", "list", "--kind", "checkpoint", "--output", "json"), `"index":`)
+	}, said)
+	m.must(first.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(first.Wait()); code != 130 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	task := m.until("operator#charges", func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Epoch == 2 })
+	second, more := m.supervised(task.Agent, "operator#charges", work, "agent.py")
+	if code := exitOf(second.Run()); code != 0 {
+		t.Fatalf("exit code %d: %s", code, more)
+	}
+	if task := m.stands("operator#charges"); task.State != entry.TaskCompleted || task.RetryCount != 0 {
+		t.Errorf("the task stands so: %+v", task)
+	}
+	m.charged(work)
+	m.stop()
+}
+
+// TestRunRefuses gives arl run what it cannot work on.
+func TestRunRefuses(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one")
+	m.arl("task", "create", "by-hand", "--reason", "nobody has it")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--task", "operator#nowhere"}, 3, "no task operator#nowhere"},
+		{[]string{"--task", "nowhere"}, 2, "is no task"},
+		{[]string{"--task", "operator#by-hand", "--once"}, 6, "not assigned to this agent"},
+	} {
+		cmd, said := m.command(nil, append(append([]string{"run"}, c.args...), "--key", filepath.Join(m.home, "one.key"), "--", "true")...)
+		if code := exitOf(cmd.Run()); code != c.code || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%v: exit code %d: %s", c.args, code, said)
+		}
+	}
+	if cmd, said := m.command(nil, "work", "begin", "x"); exitOf(cmd.Run()) != 2 {
+		t.Errorf("outside of arl run: %s", said)
+	}
+	m.arl("task", "cancel", "operator#by-hand", "--reason", "no", "--yes")
+	cmd, said := m.command(nil, "run", "--task", "operator#by-hand", "--key", filepath.Join(m.home, "one.key"), "--", "true")
+	if code := exitOf(cmd.Run()); code != 6 {
+		t.Errorf("a task that is over: exit code %d: %s", code, said)
+	}
+	m.stop()
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/renameio/v2"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/client/claim"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/entry"
+)
+
+func (a *app) workCommand() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "work",
+		Short: "Declare what a program does, from inside arl run",
+		Long: "Declare what a program does, from inside arl run, whose environment says which task it works on. A step with an\n" +
+			"effect is begun before the program acts: the receipt is in the log then.",
+		Example: "  arl work begin charge --effect compensable",
+	}
+	t.register(cmd.PersistentFlags())
+	cmd.AddCommand(a.workBeginCommand(&t), a.workEndCommand(&t), a.workCheckpointCommand(&t), a.workProgressCommand())
+	return cmd
+}
+
+// runVariables are the variables that arl run gives to a program, and those by
+// which arl work knows what it is inside of. They are no settings.
+func runVariables() []string {
+	return []string{"ARL_TASK", "ARL_TASK_TYPE", "ARL_WORKFLOW", "ARL_EPOCH", "ARL_AGENT", "ARL_EXEC", "ARL_ATTEMPT", "ARL_RUN_DIR", "ARL_CHECKPOINT",
+		"ARL_STRATEGY", "ARL_VARIANT", "ARL_RUN_KEY", "ARL_RUN_URL", "ARL_PROGRAM"}
+}
+
+// step is a step of the work, as the run's directory remembers it.
+type step struct {
+	Exec     entry.Ref      `json:"exec"`
+	Effect   entry.Effect   `json:"effect"`
+	Progress entry.Progress `json:"progress"`
+	Key      string         `json:"idempotency_key"`
+}
+
+// steps are those of a claim.
+type steps []step
+
+// inDoubt reports whether an effect may have taken place that nobody knows of.
+func (all steps) inDoubt() bool {
+	for _, s := range all {
+		if s.Effect != entry.EffectNone && s.Progress == entry.Dispatched {
+			return true
+		}
+	}
+	return false
+}
+
+// readRunDir reads what the program declared.
+func readRunDir(dir string) (all steps, p supervise.Progress, err error) {
+	found, err := filepath.Glob(filepath.Join(dir, "step-*.json"))
+	for _, path := range found {
+		var s step
+		if err := readJSON(path, &s); err != nil {
+			return nil, p, err
+		}
+		all = append(all, s)
+	}
+	if err == nil {
+		err = readJSON(filepath.Join(dir, "progress.json"), &p)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err = supervise.Progress{Status: "in_progress"}, nil
+	}
+	return all, p, err
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return withExit(exitIO, fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = renameio.WriteFile(path, text, 0o600)
+	}
+	return output(path, err)
+}
+
+// inside is the claim that the environment speaks of.
+func (a *app) inside(ctx context.Context, t *target, use func(*claim.Claim, string) error) error {
+	dir, task := os.Getenv("ARL_RUN_DIR"), entry.Ref(os.Getenv("ARL_TASK"))
+	epoch, err := strconv.ParseInt(os.Getenv("ARL_EPOCH"), 10, 64)
+	if dir == "" || task == "" || err != nil {
+		return usage("this is not inside arl run: its environment has no ARL_RUN_DIR, ARL_TASK, ARL_EPOCH")
+	}
+	if t.url == "" {
+		t.url = os.Getenv("ARL_RUN_URL")
+	}
+	return a.withConnection(ctx, t, func(c *connection) error {
+		signer, err := a.signer(ctx, c, signerFlags{key: os.Getenv("ARL_RUN_KEY"), principal: os.Getenv("ARL_AGENT")}, "")
+		if err != nil {
+			return err
+		}
+		config := &claim.Config{Client: c.client, Origin: c.root.Origin, Agent: signer.principal, Signer: signer, NewID: uuid.NewString}
+		return use(&claim.Claim{Config: config, Exec: entry.Ref(os.Getenv("ARL_EXEC")),
+			Task: api.Task{Task: task, Wid: entry.WorkflowID(os.Getenv("ARL_WORKFLOW")), Epoch: epoch}}, dir)
+	})
+}
+
+// stepFile is where a step is remembered.
+func stepFile(dir, name string) (string, error) {
+	if name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
+		return "", usage("step %.80q: want 1 to 64 letters, digits, _ . -", name)
+	}
+	return filepath.Join(dir, "step-"+name+".json"), nil
+}
+
+func (a *app) workBeginCommand(t *target) *cobra.Command {
+	var effect string
+	cmd := &cobra.Command{
+		Use:   "begin STEP",
+		Short: "Log a step before it is done",
+		Long: "Log a step before it is done, and print its idempotency key: the same for the same step of the same task, whoever\n" +
+			"holds it, so that the service that has the effect can tell that it was asked before.",
+		Example: "  arl work begin charge --effect compensable",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inside(cmd.Context(), t, func(c *claim.Claim, dir string) error {
+				file, err := stepFile(dir, args[0])
+				if err != nil {
+					return err
+				}
+				key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + args[0]))
+				s := step{entry.NewRef(c.Agent, args[0]+"-"+c.NewID()), entry.Effect(effect), entry.Dispatched, hex.EncodeToString(key[:])}
+				// Remembered first: what may be in the log is in doubt.
+				if err := writeJSON(file, s); err != nil {
+					return err
+				}
+				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
+					return err
+				}
+				return a.printObject(s, field{"exec", string(s.Exec)}, field{"idempotency key", s.Key})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&effect, "effect", string(entry.EffectNone), "what it does to the world: none|reversible|compensable|irrevocable|undeclared")
+	return cmd
+}
+
+// execution is the entry of a step as far as it is.
+func (s *step) execution(c *claim.Claim) *entry.Execution {
+	_, id := s.Exec.Split()
+	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: c.Exec, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
+	if s.Effect != entry.EffectNone {
+		sum := sha256.Sum256([]byte(s.Key))
+		x.IdempotencyKey = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return x
+}
+
+func (a *app) workEndCommand(t *target) *cobra.Command {
+	var failed bool
+	cmd := &cobra.Command{
+		Use:     "end STEP",
+		Short:   "Log that a step is done, or failed without effect",
+		Example: "  arl work end charge",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.inside(cmd.Context(), t, func(c *claim.Claim, dir string) error {
+				file, err := stepFile(dir, args[0])
+				if err != nil {
+					return err
+				}
+				var s step
+				if err := readJSON(file, &s); err != nil {
+					return err
+				}
+				if s.Progress = entry.Confirmed; failed {
+					s.Progress = entry.Failed
+				}
+				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
+					return err
+				}
+				return writeJSON(file, s)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "it failed, and had no effect")
+	return cmd
+}
+
+func (a *app) workCheckpointCommand(t *target) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "checkpoint FILE",
+		Short: "Log a restore point: a file that the next attempt goes on from",
+		Long: "Log a restore point: a file that the next attempt goes on from, wherever it runs, if it can read it. The log has its\n" +
+			"digest and path, never what is in it.",
+		Example: "  arl work checkpoint /shared/report-7/state.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return withExit(exitIO, err)
+			}
+			digest, err := fileDigest(path)
+			if err != nil {
+				return withExit(exitIO, err)
+			}
+			return a.inside(cmd.Context(), t, func(c *claim.Claim, _ string) error {
+				return c.Submit(cmd.Context(), &entry.Checkpoint{Checkpoint: checkpointName(c.Task.Task) + uuid.NewString(), Digest: digest, Loc: "file://" + path})
+			})
+		},
+	}
+	return cmd
+}
+
+// checkpointName begins the names of a task's checkpoints.
+func checkpointName(task entry.Ref) string {
+	sum := sha256.Sum256([]byte(task))
+	return "task-" + hex.EncodeToString(sum[:8]) + "-"
+}
+
+func fileDigest(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// checkpoint returns the path of the newest checkpoint of the task whose file is
+// here as it was; empty if there is none.
+func (w *worker) checkpoint(ctx context.Context) (string, error) {
+	prefix := checkpointName(w.claim.Task.Task)
+	for e, err := range w.c.client.Entries(ctx, client.Query{Workflow: w.claim.Task.Wid, Kind: entry.KindCheckpoint, Newest: true}) {
+		if err != nil {
+			return "", err
+		}
+		point, ok := e.Body.(*entry.Checkpoint)
+		if !ok || !strings.HasPrefix(point.Checkpoint, prefix) {
+			continue
+		}
+		path, local := strings.CutPrefix(point.Loc, "file://")
+		if digest, err := fileDigest(path); local && err == nil && digest == point.Digest {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+func (a *app) workProgressCommand() *cobra.Command {
+	p := supervise.Progress{Status: "in_progress"}
+	cmd := &cobra.Command{
+		Use:     "progress",
+		Short:   "Note how far the work is, for the snapshot of a failure",
+		Example: "  arl work progress --turns 7 --messages 31 --cost-micro-usd 12000",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			dir := os.Getenv("ARL_RUN_DIR")
+			if dir == "" {
+				return usage("this is not inside arl run: its environment has no ARL_RUN_DIR")
+			}
+			return writeJSON(filepath.Join(dir, "progress.json"), p)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&p.Turns, "turns", 0, "turns taken")
+	flags.Int64Var(&p.MaxTurns, "max-turns", 0, "turns allowed")
+	flags.Int64Var(&p.Messages, "messages", 0, "messages in the context: their number")
+	flags.Int64Var(&p.CostMicroUSD, "cost-micro-usd", 0, "money spent")
+	flags.StringVar(&p.Status, "status", p.Status, "one word")
+	return cmd
+}
