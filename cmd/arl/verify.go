@@ -53,7 +53,10 @@ func (a *app) verify(t *target, b bundleFlags, files []string) error {
 		if err != nil {
 			return err
 		}
-		if bundle, is := asBundle(data); is && len(files) == 1 {
+		if bundle, is := asBundle(data); is {
+			if len(files) > 1 {
+				return usage("%s: an authorization bundle is verified alone: pass one file", name)
+			}
 			return a.verifyBundle(root, b, bundle)
 		}
 		if err := m.Add(name, data); err != nil {

@@ -135,3 +135,12 @@ func TestVerifyBundleFirst(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
+
+// TestVerifyBundleAlone says that several bundles are not verified together.
+func TestVerifyBundleAlone(t *testing.T) {
+	bundleFiles(t, "good-automatic")
+	_, messages, code := runARL(t, "verify", "bundle.json", "bundle.json", "--root", "root.json")
+	if code != exitUsage || !strings.Contains(messages, "verified alone") {
+		t.Errorf("exit code %d: %s", code, messages)
+	}
+}
