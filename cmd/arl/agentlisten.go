@@ -122,6 +122,9 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	}
 	runtime, err := agent.Open(config, time.Now().UnixMilli())
 	if err == nil {
+		if o.confirm == "" && !runtime.Confirmed() {
+			fmt.Fprintln(a.err, "arl: first contact: nothing is undone before a second source of the tree head (--confirm), or a quorum of witnesses, has confirmed it")
+		}
 		err = agent.Run(ctx, runtime, server)
 	}
 	if fork, ok := errors.AsType[*agent.ForkError](err); ok {

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ func TestAgentListen(t *testing.T) {
 		t.Error("another secret was made for a state that is there: all idempotency keys would change")
 	}
 	m.must(os.Rename(secret+".lost", secret))
+	m.warned()
 	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
 		interpreter, err := exec.LookPath(recipe[0])
 		if err != nil {
@@ -72,7 +74,7 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("a second process with the same state: %s", said)
 		}
 		m.must(cmd.Process.Signal(syscall.SIGTERM))
-		if code := exitOf(cmd.Wait()); code != 0 {
+		if code := exitOf(cmd.Wait()); code != 0 || strings.Contains(said.String(), "signal received") {
 			t.Errorf("exit code %d: %s", code, said)
 		}
 		refunds, err := filepath.Glob(filepath.Join(work, "refunds", "*.json"))
@@ -82,6 +84,23 @@ func TestAgentListen(t *testing.T) {
 		}
 	}
 	m.stop()
+}
+
+// warned wants that the command says what it waits for, without a second source.
+func (m *machine) warned() {
+	m.t.Helper()
+	cmd, _ := m.listen("--exec", "true")
+	cmd.Stderr = nil
+	said, err := cmd.StderrPipe()
+	m.must(err)
+	m.must(cmd.Start())
+	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, "--confirm") {
+		m.t.Errorf("without a second source: %q, %v", line, err)
+	}
+	m.must(cmd.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(cmd.Wait()); code != 0 {
+		m.t.Errorf("exit code %d", code)
+	}
 }
 
 // TestAgentListenKilledInAHook kills the command while its program is at work:

@@ -299,6 +299,10 @@ func (a *Agent) keep(next verify.Accepted) error {
 	return a.settle()
 }
 
+// Confirmed reports whether a witness quorum or a second source has confirmed a
+// head of the ledger: before that nothing is started.
+func (a *Agent) Confirmed() bool { return a.accepted.Confirmed }
+
 // settle fixes, once a head is confirmed, what a lost store counts as open.
 func (a *Agent) settle() error {
 	if !a.accepted.Confirmed || a.identity.Horizon != math.MaxInt64 {

@@ -27,7 +27,7 @@ func Run(ctx context.Context, a *Agent, w Waiter) error {
 		}
 		limit := time.Duration(next-now) * time.Millisecond
 		began := time.Now()
-		if err := w.Wait(ctx, limit); err != nil {
+		if err := w.Wait(ctx, limit); err != nil && ctx.Err() == nil {
 			failures.failed(0, 0)
 			a.cfg.Tell(Event{Kind: EventRetry, Text: "wait for commands", Err: err})
 			sleep(ctx, min(limit, time.Duration(failures.till)*time.Millisecond))
