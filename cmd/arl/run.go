@@ -242,7 +242,20 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		return false, w.failedRecovery(ctx, err)
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
-	return w.carryOut(ctx, held, e, s, &d, effects)
+	switch d.Action.Strategy {
+	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
+		if w.again(held, &d) {
+			return true, nil
+		}
+		return false, w.claim.GiveUp(ctx, s)
+	default:
+	}
+	err = w.claim.GiveUp(ctx, s)
+	// Whoever hands back without a retry left, or with effects in doubt, signals (SIG-1).
+	if t := &w.claim.Task; err == nil && (effects != entry.EffectsNone || t.RetryCount >= t.MaxRetries) {
+		err = w.claim.Signal(ctx, e, s, effects)
+	}
+	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action)))
 }
 
 // decide asks the policy, and what strategy it names.
@@ -263,31 +276,18 @@ func (w *worker) decide(ctx context.Context, e *supervise.Ending, effects entry.
 	return d, err
 }
 
-// carryOut does what was decided. Whoever hands back without a retry left, or with
-// effects in doubt, signals (SIG-1).
-func (w *worker) carryOut(ctx, held context.Context, e *supervise.Ending, s *entry.Snapshot, d *recovery.Decision, effects entry.Effects) (again bool, err error) {
-	t := &w.claim.Task
-	past := w.history.Past(d.Action, d.Rule, recovery.ResultFailed)
-	switch d.Action.Strategy {
-	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
-		w.history.Rungs = append(w.history.Rungs, past)
-		timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return true, nil
-		case <-held.Done():
-			return false, w.claim.GiveUp(ctx, s)
-		}
-	default:
+// again waits for as long as was decided, and notes the rung. It reports false if
+// the claim ends meanwhile.
+func (w *worker) again(held context.Context, d *recovery.Decision) bool {
+	w.history.Rungs = append(w.history.Rungs, w.history.Past(d.Action, d.Rule, recovery.ResultFailed))
+	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-held.Done():
+		return false
 	}
-	if err := w.claim.GiveUp(ctx, s); err != nil {
-		return false, err
-	}
-	if effects != entry.EffectsNone || t.RetryCount >= t.MaxRetries {
-		err = w.claim.Signal(ctx, e, s, effects)
-	}
-	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", t.Task, e.Failure, d.Action)))
 }
 
 // historyOf is what the log says of the task's past.

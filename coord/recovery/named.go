@@ -11,6 +11,8 @@ import (
 // pure ([BuiltIn]); others may ask whomever they like, so that their answers are
 // input: whoever asks records them, see [Recover]. Whatever a strategy chooses,
 // the policy binds it, see [Admit].
+//
+//nolint:revive // Strategy is what it is named for; this is what carries one out
 type RecoveryStrategy interface {
 	// About says what the strategy is. It never changes.
 	About() About
@@ -84,8 +86,9 @@ func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []Rec
 	if ctx.Err() != nil {
 		return Decision{}, fmt.Errorf("recovery: ask %s: %w", about.Name, ctx.Err())
 	}
-	action, rule := Answered(c.History, p, now, about.Name, answer, failed)
-	return Decision{action, rule, about.Name, answer, failed}, nil
+	d := Decision{Asked: about.Name, Answer: answer, Failed: failed}
+	d.Answered(c.History, p, now)
+	return d, nil
 }
 
 // Asks returns the strategy that the first matching rule names; nil if it names
@@ -139,17 +142,17 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 	return a, nil
 }
 
-// Answered returns what stands after a strategy was asked: what it chose as the
-// policy admits it, or, if it failed, what the ladder says.
-func Answered(h *History, p *Policy, now int64, name string, answer Action, failed error) (Action, Rule) {
-	if failed == nil {
-		return admitted(h, p, now, name, answer)
+// Answered fills in action and rule after a strategy was asked: what it chose as
+// the policy admits it, or, if it failed, what the ladder says.
+func (d *Decision) Answered(h *History, p *Policy, now int64) {
+	if d.Failed == nil {
+		d.Action, d.Rule = admitted(h, p, now, d.Asked, d.Answer)
+		return
 	}
-	action, rule := Decide(h, p, now)
-	switch action.Reason {
+	d.Action, d.Rule = Decide(h, p, now)
+	switch d.Action.Reason {
 	case ReasonLadder, ReasonRule, ReasonLadderExhausted:
-		action.Reason = ReasonStrategyFailed
+		d.Action.Reason = ReasonStrategyFailed
 	default: // a guard, a limit: that stands whoever is asked
 	}
-	return action, rule
 }

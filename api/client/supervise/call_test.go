@@ -17,6 +17,7 @@ import (
 // However a function ends, it is noticed, and told in the words of the taxonomy.
 func TestFunctionEndings(t *testing.T) {
 	var nobody map[string]int
+	var nothing any
 	for _, c := range []struct {
 		desc string
 		f    Function
@@ -27,7 +28,7 @@ func TestFunctionEndings(t *testing.T) {
 		{"an error with a secret", Function{Do: func(context.Context) error { return errors.New("login of ann@example.org with hunter2-hunter2") }, Redact: redact.New([]string{"hunter2-hunter2"})}, "crash.panic, returned error, login of [mail] with [secret]"},
 		{"a panic", Function{Do: func(context.Context) error { panic("no way") }}, "crash.panic, recovered panic, panic: no way"},
 		{"a panic with an error", Function{Do: func(context.Context) error { panic(io.EOF) }}, "crash.panic, recovered panic, panic: EOF"},
-		{"a panic with nil", Function{Do: func(context.Context) error { panic(nil) }}, "crash.panic, recovered panic, panic: panic called with nil argument"},
+		{"a panic with nil", Function{Do: func(context.Context) error { panic(nothing) }}, "crash.panic, recovered panic, panic: panic called with nil argument"},
 		{"the runtime's panic", Function{Do: func(context.Context) error { nobody["x"] = 1; return nil }}, "crash.panic, recovered panic, panic: assignment to entry in nil map"},
 		{"runtime.Goexit", Function{Do: func(context.Context) error { runtime.Goexit(); return nil }}, "crash.panic, runtime.Goexit, its goroutine ended without returning"},
 		{"a deadline", Function{Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, Deadline: time.Minute}, "transient.timeout, its deadline is over, its deadline is over: context deadline exceeded"},

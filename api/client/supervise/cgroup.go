@@ -24,11 +24,11 @@ const counterName = "oom_kill"
 // ownGroup returns the control group of memory that this process is in, as /proc
 // names it below root; ok is false where there is none that can be read.
 func ownGroup(root string) (g group, ok bool) {
-	text, err := readSmall(filepath.Join(root, "proc/self/cgroup"))
+	text, err := readSmall(filepath.Join(root, "proc", "self", "cgroup"))
 	if err != nil {
 		return group{}, false
 	}
-	mount := filepath.Join(root, "sys/fs/cgroup")
+	mount := filepath.Join(root, "sys", "fs", "cgroup")
 	for _, candidate := range groupsOf(text) {
 		bases := []string{mount}
 		if candidate.version == 1 {

@@ -173,7 +173,7 @@ func TestCommandOutOfMemoryWithoutGroups(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(root, "proc"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 98304 kB\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "proc", "meminfo"), []byte("MemTotal: 98304 kB\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		command := part("eat-and-die", c.eats<<20)

@@ -23,7 +23,7 @@ type memory struct {
 // of its own where it is to have a limit.
 func watchMemory(root string, limit int64) *memory {
 	m := &memory{limit: limit}
-	if text, err := readSmall(filepath.Join(root, "proc/meminfo")); err == nil {
+	if text, err := readSmall(filepath.Join(root, "proc", "meminfo")); err == nil {
 		m.machine = totalOf(text)
 	}
 	g, ok := ownGroup(root)

@@ -98,4 +98,3 @@ func FuzzSnapshot(f *testing.F) {
 		}
 	})
 }
-

@@ -111,8 +111,9 @@ func (r *recoverer) decide(ctx context.Context) (recovery.Action, recovery.Rule,
 		return action, rule, err
 	case about != nil:
 		answer, failed, err := r.choose(ctx, func() (recovery.Action, error) { return r.askNamed(ctx, about) })
-		action, rule := recovery.Answered(&r.h, r.Policy, now, about.Name, answer, failed)
-		return action, rule, err
+		d := recovery.Decision{Asked: about.Name, Answer: answer, Failed: failed}
+		d.Answered(&r.h, r.Policy, now)
+		return d.Action, d.Rule, err
 	}
 	action, rule := recovery.Decide(&r.h, r.Policy, now)
 	return action, rule, nil
