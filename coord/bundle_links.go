@@ -50,11 +50,7 @@ func (s *State) linksOf(p entry.Principal) (indexes []uint64) {
 // signerOf returns who signed the entry at an index of the chain.
 func signerOf(links []verify.Link, index uint64) entry.Principal {
 	i, _ := slices.BinarySearchFunc(links, index, func(l verify.Link, index uint64) int { return cmp.Compare(l.Index, index) })
-	e, _, err := entry.DecodeLeaf(links[i].Leaf)
-	if err != nil {
-		return "" // it was decoded before
-	}
-	return e.Header.Iss
+	return links[i].Issuer
 }
 
 // News returns the indexes, ascending, of the entries from an index on that an

@@ -72,6 +72,7 @@ type AgentInfo struct {
 type Link struct {
 	Index        uint64
 	RegisteredAt int64 // Unix milliseconds
+	Issuer       entry.Principal
 	Leaf         []byte
 }
 
@@ -185,7 +186,7 @@ func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
 	default:
 		return
 	}
-	c.links = append(c.links, Link{Index: index, RegisteredAt: at, Leaf: leaf})
+	c.links = append(c.links, Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: leaf})
 }
 
 func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {
