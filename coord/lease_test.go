@@ -17,12 +17,12 @@ type clock struct{ at time.Time }
 func (c *clock) now() time.Time { return c.at }
 
 // renewal returns the signed renewal of a lease.
-func renewal(tb testing.TB, iss entry.Principal, task entry.Ref, epoch int64, session string, seq int64) *entry.SignedRenewal {
+func renewal(tb testing.TB, r entry.Renewal) *entry.SignedRenewal {
 	tb.Helper()
-	r := entry.Renewal{Aud: origin, Iss: iss, Task: task, Epoch: epoch, Session: session, Seq: seq}
+	r.Aud = origin
 	message, err := r.PAE()
 	must(tb, err)
-	return &entry.SignedRenewal{Renewal: r, KeyID: public(tb, string(iss)).KeyID(), Sig: ed25519.Sign(private(string(iss)), message)}
+	return &entry.SignedRenewal{Renewal: r, KeyID: public(tb, string(r.Iss)).KeyID(), Sig: ed25519.Sign(private(string(r.Iss)), message)}
 }
 
 // leased returns a site with a task that a holds, on a clock of its own.
@@ -68,7 +68,7 @@ func TestLeaseIsLost(t *testing.T) {
 	for seq := range int64(5) {
 		s.pass(at, 80*time.Second)
 		s.sweep()
-		if _, err := s.c.Renew(renewal(t, "a", "o#task", 1, s.c.leases.session, seq+1)); err != nil {
+		if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: seq+1})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,17 +131,17 @@ func TestWorkKeepsALease(t *testing.T) {
 func TestRenewalsRefused(t *testing.T) {
 	s, at := leased(t)
 	session := s.c.leases.session
-	good := renewal(t, "a", "o#task", 1, session, 7)
+	good := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 7})
 	if one, err := s.c.Renew(good); err != nil || one.Seq != 7 || one.Term != 90*time.Second || one.Renew() != 30*time.Second {
 		t.Fatalf("%+v, %v", one, err)
 	}
-	elsewhere := renewal(t, "a", "o#task", 1, session, 8)
+	elsewhere := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
 	elsewhere.Aud = "ledger.example/other"
-	forged := renewal(t, "a", "o#task", 1, session, 8)
+	forged := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
 	forged.Sig[0] ^= 1
-	changed := renewal(t, "a", "o#task", 1, session, 8)
+	changed := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
 	changed.Seq = 9
-	stolen := renewal(t, "a", "o#task", 1, session, 8)
+	stolen := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
 	stolen.KeyID = public(t, "b").KeyID()
 	refuse := func(name string, r *entry.SignedRenewal, problem entry.Problem, field string) {
 		t.Helper()
@@ -156,20 +156,20 @@ func TestRenewalsRefused(t *testing.T) {
 	refuse("forged", forged, entry.BadSignature, "sig")
 	refuse("changed", changed, entry.BadSignature, "sig")
 	refuse("stolen", stolen, entry.UnknownIssuer, "keyid")
-	refuse("no agent", renewal(t, "o", "o#task", 1, session, 8), entry.UnauthorizedRole, "iss")
-	refuse("foreign", renewal(t, "b", "o#task", 1, session, 8), entry.NoStanding, "iss")
-	refuse("unknown task", renewal(t, "a", "o#none", 1, session, 8), entry.NotFound, "task")
-	refuse("old epoch", renewal(t, "a", "o#task", 2, session, 8), entry.StaleEpoch, "epoch")
-	refuse("before a restart", renewal(t, "a", "o#task", 1, "before", 8), entry.StateConflict, "session")
+	refuse("no agent", renewal(t, entry.Renewal{Iss: "o", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.UnauthorizedRole, "iss")
+	refuse("foreign", renewal(t, entry.Renewal{Iss: "b", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.NoStanding, "iss")
+	refuse("unknown task", renewal(t, entry.Renewal{Iss: "a", Task: "o#none", Epoch: 1, Session: session, Seq: 8}), entry.NotFound, "task")
+	refuse("old epoch", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 2, Session: session, Seq: 8}), entry.StaleEpoch, "epoch")
+	refuse("before a restart", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: "before", Seq: 8}), entry.StateConflict, "session")
 	refuse("again", good, entry.StateConflict, "seq")
 	s.pass(at, 90*time.Second)
-	refuse("lost", renewal(t, "a", "o#task", 1, session, 8), entry.StateConflict, "task")
+	refuse("lost", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StateConflict, "task")
 	s.sweep()
 	s.taskIs(entry.TaskFailed)
-	refuse("lost, and logged", renewal(t, "a", "o#task", 1, session, 8), entry.StateConflict, "task")
+	refuse("lost, and logged", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StateConflict, "task")
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", entry.TaskAssign, "b") }))
-	refuse("lost to another", renewal(t, "a", "o#task", 1, session, 8), entry.StaleEpoch, "epoch")
-	if _, err := s.c.Renew(renewal(t, "b", "o#task", 2, session, 1)); err != nil {
+	refuse("lost to another", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StaleEpoch, "epoch")
+	if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "b", Task: "o#task", Epoch: 2, Session: session, Seq: 1})); err != nil {
 		t.Error(err)
 	}
 }
@@ -232,7 +232,7 @@ func BenchmarkLeases(b *testing.B) {
 	c.view.Store(&View{Size: s.Size(), Chain: s.Chain()})
 	signed := make([]*entry.SignedRenewal, held)
 	for i := range signed {
-		signed[i] = renewal(b, "a", taskName(i), 1, l.session, 1)
+		signed[i] = renewal(b, entry.Renewal{Iss: "a", Task: taskName(i), Epoch: 1, Session: l.session, Seq: 1})
 	}
 	perSecond := held / int(leaseDefaultMS/1000/3)
 	next, before := 0, cpuTime(b)

@@ -26,7 +26,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 		if code == "elsewhere" {
 			over.Exec = "a#other"
 		}
-		r := renewal(t, "a", "o#task", 1, s.c.leases.session, 1)
+		r := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: 1})
 		r.Over = over
 		message, err := r.PAE()
 		must(t, err)
