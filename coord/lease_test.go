@@ -68,7 +68,7 @@ func TestLeaseIsLost(t *testing.T) {
 	for seq := range int64(5) {
 		s.pass(at, 80*time.Second)
 		s.sweep()
-		if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: seq+1})); err != nil {
+		if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: seq + 1})); err != nil {
 			t.Fatal(err)
 		}
 	}
