@@ -110,6 +110,19 @@ func TestRunIsTakenOver(t *testing.T) {
 	if code := exitOf(first.Run()); code != 7 {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
+	m.must(err)
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "arl: operator#charges") {
+			if shown++; !strings.Contains(said.String(), line) {
+				t.Errorf("docs/tasks.md shows %q, it said %s", line, said)
+			}
+		}
+	}
+	if shown != 3 {
+		t.Errorf("docs/tasks.md shows %d lines of this", shown)
+	}
 	if m.until("operator#charges", func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Agent == "two" }, said); time.Since(began) > 15*time.Second {
 		t.Errorf("handed over only after %v: the lease had run out", time.Since(began))
 	}
