@@ -148,7 +148,7 @@ func problemOf(response *http.Response) error {
 	p := new(api.Problem)
 	if mediaType(response) != api.MediaProblem || json.Unmarshal(body, p) != nil || p.Status != response.StatusCode {
 		if response.StatusCode == http.StatusNotFound {
-			return ErrNotServed
+			return fmt.Errorf("%w: status %s, %.200q", ErrNotServed, response.Status, body)
 		}
 		if !fromBetween(response.StatusCode) {
 			return malformed("status %s, %.200q", response.Status, body)
