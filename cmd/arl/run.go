@@ -37,7 +37,7 @@ func (a *app) runCommand() *cobra.Command {
 	var t target
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run --task T --key FILE -- COMMAND...",
+		Use:   "run --task T --key FILE -- COMMAND…",
 		Short: "Run any program as the agent that holds a task",
 		Long: "Run any program as the agent that holds a task: wait until the task is given to the agent, start it, renew its\n" +
 			"lease, and say how it ended. The program finds the task and the newest checkpoint in its environment (ARL_TASK,\n" +
