@@ -87,7 +87,7 @@ func FuzzMicros(f *testing.F) {
 			return // no number of JSON
 		}
 		if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > 5 {
-			t.Skip("too large for rationals")
+			return // rationals of such a size take too long
 		}
 		got, wrong := micros("", value)
 		want, fits := slowMicros(text)
