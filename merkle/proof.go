@@ -1,6 +1,7 @@
 package merkle
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/transparency-dev/merkle/compact"
@@ -27,7 +28,7 @@ func ProveInclusion(index, size uint64, nodes NodeReader) ([]Hash, error) {
 func CheckInclusion(index uint64, leaf Hash, head Head, path []Hash) error {
 	err := proof.VerifyInclusion(hasher{}, index, head.Size, leaf[:], rawPath(path), head.Root[:])
 	if err != nil {
-		return fmt.Errorf("%w: inclusion of leaf %d in size %d: %v", ErrProof, index, head.Size, err)
+		return fmt.Errorf("%w: inclusion of leaf %d in size %d: %v", ErrProof, index, head.Size, worded(err))
 	}
 	return nil
 }
@@ -51,9 +52,18 @@ func CheckConsistency(older, newer Head, path []Hash) error {
 	}
 	err := proof.VerifyConsistency(hasher{}, older.Size, newer.Size, rawPath(path), older.Root[:], newer.Root[:])
 	if err != nil {
-		return fmt.Errorf("%w: consistency of size %d with %d: %v", ErrProof, older.Size, newer.Size, err)
+		return fmt.Errorf("%w: consistency of size %d with %d: %v", ErrProof, older.Size, newer.Size, worded(err))
 	}
 	return nil
+}
+
+// worded says what is wrong with a proof in one line: the library prints two
+// roots as decimal numbers over five.
+func worded(err error) error {
+	if roots, ok := errors.AsType[proof.RootMismatchError](err); ok {
+		return fmt.Errorf("it leads to root %s, and not to %s", Hash(roots.CalculatedRoot), Hash(roots.ExpectedRoot))
+	}
+	return err
 }
 
 func readProof(wanted proof.Nodes, nodes NodeReader) ([]Hash, error) {

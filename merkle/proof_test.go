@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -173,6 +174,18 @@ func requireErrProof(t *rapid.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, merkle.ErrProof) {
 		t.Fatalf("%s: error %v, want %v", what, err, merkle.ErrProof)
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Fatalf("%s: an error of several lines: %v", what, err)
+	}
+}
+
+// TestProofErrorNamesRoots: an error has both roots as people know them.
+func TestProofErrorNamesRoots(t *testing.T) {
+	three, other := decimals(3).head(3), merkle.Head{Size: 3, Root: merkle.Hash{1}}
+	want := "merkle: proof does not verify: consistency of size 3 with 3: it leads to root " + three.Root.String() + ", and not to " + other.Root.String()
+	if err := merkle.CheckConsistency(three, other, nil); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

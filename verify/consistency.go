@@ -70,5 +70,5 @@ func checkFork(a, b head) error {
 	if a.Size != b.Size || a.Root == b.Root {
 		return nil
 	}
-	return &ForkError{First: a.note, Second: b.note, Detail: fmt.Sprintf("two signed roots of size %d", a.Size)}
+	return &ForkError{First: a.note, Second: b.note, Detail: fmt.Sprintf("two signed roots of size %d: %s and %s", a.Size, a.Root, b.Root)}
 }

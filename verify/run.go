@@ -199,7 +199,7 @@ func (v *run) rights(Material) error {
 func checkOrder(a, b proven) error {
 	switch {
 	case a.Index == b.Index && a.hash != b.hash:
-		return &ForkError{First: a.head.note, Second: b.head.note, Detail: fmt.Sprintf("two leaves at index %d", a.Index)}
+		return &ForkError{First: a.head.note, Second: b.head.note, Detail: fmt.Sprintf("two leaves at index %d: %s and %s", a.Index, a.hash, b.hash)}
 	case a.RegisteredAt > b.RegisteredAt:
 		return &StepError{Step: StepOrder, What: entryName(b.Index),
 			Cause: fmt.Errorf("registered_at %d, earlier than %d of entry %d", b.RegisteredAt, a.RegisteredAt, a.Index)}

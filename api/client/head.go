@@ -86,7 +86,7 @@ func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.He
 		return c.fork
 	}
 	if older.Size == newer.Size {
-		return forked("two signed roots of size %d", older.Size)
+		return forked("two signed roots of size %d: %s and %s", older.Size, older.Root, newer.Root)
 	}
 	if hint != nil && hint.Previous == older.Size && hint.Head == newer.note &&
 		merkle.CheckConsistency(older.Head, newer.Head, hint.Path) == nil {
@@ -94,13 +94,13 @@ func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.He
 	}
 	path, err := c.consistency(ctx, older.Size, newer.Size)
 	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.NotFound {
-		return forked("a log of %d entries was signed, and now there are fewer", newer.Size)
+		return forked("a log of %d entries was signed, root %s, and now there are fewer", newer.Size, newer.Root)
 	}
 	if err != nil {
 		return err
 	}
 	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
-		return forked("the signed log of %d entries is not proven to continue that of %d: %v", newer.Size, older.Size, err)
+		return forked("the signed log of %d entries, root %s, is not proven to continue that of %d, root %s: %v", newer.Size, newer.Root, older.Size, older.Root, err)
 	}
 	return nil
 }

@@ -173,7 +173,8 @@ func (s *nodeSource) continues(head client.Head) error {
 	}
 	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
 		return &verify.ForkError{First: s.known.Note, Second: head.Note,
-			Detail: fmt.Sprintf("the log of %d entries here does not continue that of %d, accepted before: %v", head.Size, s.known.Size, err)}
+			Detail: fmt.Sprintf("the log of %d entries here, root %s, does not continue that of %d, root %s, accepted before: %v",
+				head.Size, head.Root, s.known.Size, s.known.Root, err)}
 	}
 	return err
 }
