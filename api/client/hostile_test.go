@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -109,6 +113,58 @@ func TestSwappedAnswers(t *testing.T) {
 	}
 }
 
+// A server that has nothing to give is not asked for ever: every list ends.
+func TestEndlessLists(t *testing.T) {
+	n := start(t)
+	n.add(n.goods(5)...)
+	head, err := n.client(nil).Head(t.Context())
+	must(t, err)
+	asked := 0
+	serve := func(next func(from int) string) {
+		asked = 0
+		n.pass(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/entries" {
+				n.handler.ServeHTTP(w, r)
+				return
+			}
+			asked++
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.MarshalWrite(w, api.Page{Head: head.Note, Entries: []api.Item{}, Next: next(asked)}) // whoever asks sees what is missing
+		})
+	}
+	for name, next := range map[string]func(int) string{
+		"one further":        func(i int) string { return fmt.Sprintf("/v1/entries?from=%d", i) },
+		"one fewer":          func(i int) string { return fmt.Sprintf("/v1/entries?before=%d&newest=true", max(1, 7-i)) },
+		"other words":        func(i int) string { return fmt.Sprintf("/v1/entries?from=0&limit=%d", i) },
+		"behind the end":     func(i int) string { return fmt.Sprintf("/v1/entries?from=%d", i*client.ScanMin) },
+		"from the beginning": func(i int) string { return strings.Repeat("/v1/entries?", 1+i%2) },
+		"nowhere":            func(int) string { return "/v1/entries?from=x&before=y" },
+		"another list":       func(i int) string { return fmt.Sprintf("/v1/incidents?from=%d", i) },
+	} {
+		for _, q := range []client.Query{{}, {Newest: true}, {Since: 1}} {
+			serve(next)
+			var last error
+			for _, last = range n.client(&client.Config{Attempts: 1}).Entries(t.Context(), q) {
+			}
+			if !errors.Is(last, client.ErrMalformed) || asked > 2 {
+				t.Errorf("%s, %+v: asked %d times: %v", name, q, asked, last)
+			}
+		}
+	}
+}
+
+// A page without entries that has looked at enough of them goes on, at the limit
+// and not one short of it.
+func TestEmptyPages(t *testing.T) {
+	for looked, good := range map[uint64]bool{client.ScanMin: true, client.ScanMin - 1: false} {
+		for _, newest := range []bool{false, true} {
+			if got := client.GoesOn(newest, 2*client.ScanMin, looked); got != good {
+				t.Errorf("%d looked at, newest %v: %v", looked, newest, got)
+			}
+		}
+	}
+}
+
 // Two logs under one key: whoever saw one is not shown the other. The error has
 // both heads, and the client believes nothing more.
 func TestFork(t *testing.T) {
@@ -146,6 +202,16 @@ func TestFork(t *testing.T) {
 			fork, ok := errors.AsType[*verify.ForkError](use(c))
 			if !ok || fork.First == fork.Second || !strings.HasPrefix(fork.First, origin) || !strings.HasPrefix(fork.Second, origin) {
 				t.Errorf("%s: no fork: %v", name, use(c))
+				continue
+			}
+			first, err := one.root().Head([]byte(fork.First))
+			must(t, err)
+			second, err := one.root().Head([]byte(fork.Second))
+			must(t, err)
+			for _, want := range []string{fmt.Sprint(first.Size), fmt.Sprint(second.Size), first.Root.String(), second.Root.String()} {
+				if text := fork.Error(); !strings.Contains(text, want) || strings.Contains(text, "\n") {
+					t.Errorf("%s: no %s on one line: %s", name, want, text)
+				}
 			}
 		}
 	}

@@ -15,6 +15,11 @@ const (
 	maxKnown   = 256       // signed heads that are remembered
 	maxEvent   = 512 << 10 // bytes of a line of an event stream
 
+	// scanMin is the number of entries that a server has looked at, at least, when
+	// it gives a page of a list without any and says that it goes on: servers look
+	// at 8,192.
+	scanMin = 1024
+
 	attemptsDefault = 5
 	timeoutDefault  = time.Minute
 	waitDefault     = 30 * time.Second

@@ -198,9 +198,43 @@ func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
 					return
 				}
 			}
+			if err := q.further(path, page, c.Accepted().Size); err != nil {
+				yield(nil, fmt.Errorf("client: list entries: %w", err))
+				return
+			}
 			path = page.next
 		}
 	}
+}
+
+// further checks where a list goes on: each page leaves fewer entries of the log
+// to look at, one without any so many fewer that the list ends, however long a
+// server would make it.
+func (q *Query) further(path string, p *page, size uint64) error {
+	looked := uint64(len(p.entries))
+	if looked == 0 {
+		looked = scanMin
+	}
+	if p.next == "" || strings.HasPrefix(p.next, "/v1/entries?") && q.left(p.next, size)+looked <= q.left(path, size) {
+		return nil
+	}
+	return malformed("the list goes on at %.200q", p.next)
+}
+
+// left is how many entries of a log of size entries a page, and those that it
+// goes on with, may have.
+func (q *Query) left(path string, size uint64) uint64 {
+	_, query, _ := strings.Cut(path, "?")
+	v, _ := url.ParseQuery(query) // what is no number leaves all of them
+	if !q.Newest {
+		from, _ := strconv.ParseUint(v.Get("from"), 10, 64)
+		return size - min(from, size)
+	}
+	before, err := strconv.ParseUint(v.Get("before"), 10, 64)
+	if err != nil {
+		return size
+	}
+	return min(before, size)
 }
 
 // page is a page of proven entries.
@@ -213,9 +247,6 @@ func (c *Client) page(ctx context.Context, path string) (*page, error) {
 	answer, err := get[api.Page](ctx, c, path, maxAnswer)
 	if err != nil {
 		return nil, err
-	}
-	if answer.Next != "" && !strings.HasPrefix(answer.Next, "/v1/entries?") || answer.Next == path {
-		return nil, malformed("the list goes on at %.200q", answer.Next)
 	}
 	p := &page{next: answer.Next, entries: make([]Entry, len(answer.Entries))}
 	receipts := make([]verify.Receipt, len(answer.Entries))
