@@ -64,7 +64,33 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, data []byte) err
 	if printErr := a.printBundle(b, &v, err); printErr != nil {
 		return printErr
 	}
+	if err == nil {
+		err = refusedMembers(v.Commands)
+	}
 	return bundleError(err)
+}
+
+// refusedMembers is the error of a bundle that holds, but not for every member.
+// Where evidence is missing, another bundle may have it.
+func refusedMembers(commands []verify.Command) error {
+	var first *verify.Command
+	count, then := 0, "the agent answers them `refused`, and undoes the others"
+	for i := range commands {
+		c := &commands[i]
+		if c.Refused == nil {
+			continue
+		}
+		if count++; first == nil {
+			first = c
+		}
+		if errors.Is(c.Refused, verify.ErrMissing) {
+			then = "evidence is missing: fetch the bundle again, or elsewhere"
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d members refused, first %s: %w (%s)", count, len(commands), first.Exec, first.Refused, then)
 }
 
 // bundleError gives a broken rule its exit code, and keeps heads that nothing

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,5 +143,47 @@ func TestVerifyBundleAlone(t *testing.T) {
 	_, messages, code := runARL(t, "verify", "bundle.json", "bundle.json", "--root", "root.json")
 	if code != exitUsage || !strings.Contains(messages, "verified alone") {
 		t.Errorf("exit code %d: %s", code, messages)
+	}
+}
+
+// TestVerifyBundleWithRefusedMembers: a bundle that does not hold for a member
+// does not look fine, though its agent undoes the others.
+func TestVerifyBundleWithRefusedMembers(t *testing.T) {
+	for want, spoil := range map[string]func(*verify.Bundle){
+		"the agent answers them `refused`, and undoes the others": func(b *verify.Bundle) { b.Steps[3].From = 12 },
+		"evidence is missing: fetch the bundle again":             func(b *verify.Bundle) { b.Steps = slices.Delete(b.Steps, 3, 4) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			at := bundleFiles(t, "good-automatic")
+			text, err := os.ReadFile("bundle.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := verify.DecodeBundle(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoil(b)
+			if text, err = b.Encode(); err == nil {
+				err = os.WriteFile("bundle.json", text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := []string{"verify", "bundle.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at}
+			stdout, stderr, code := runARL(t, line...)
+			if code != exitVerification || !strings.Contains(stdout, "REFUSED: ") || !strings.Contains(stdout, ", released") ||
+				!strings.Contains(stderr, want) || !strings.Contains(stderr, "members refused, first worker#") {
+				t.Errorf("exit %d: %s\n%s", code, stderr, stdout)
+			}
+			stdout, _, code = runARL(t, append(line, "--output", "json")...)
+			var out verifiedBundle
+			if err := jsonv2.Unmarshal([]byte(stdout), &out); err != nil {
+				t.Fatal(err)
+			}
+			if code != exitVerification || out.Refused != "" || !slices.ContainsFunc(out.Commands, func(c bundleCommand) bool { return c.Refused != "" }) {
+				t.Errorf("exit %d: %+v", code, out)
+			}
+		})
 	}
 }
