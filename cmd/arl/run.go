@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
 	"recoveryledger/coord/recovery"
@@ -28,6 +30,7 @@ import (
 // runOptions are the flags of arl run.
 type runOptions struct {
 	task, key, agent, secret, strategies string
+	probe                                string
 	deadline, grace                      time.Duration
 	memory                               int64 // MiB
 	once                                 bool
@@ -60,6 +63,7 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringVar(&o.agent, "agent", "", "principal (default: whom the key is enrolled for)")
 	flags.StringVar(&o.secret, "secret", "", "file of the secret that digests are keyed with, made if it is not there (default: that of --key with .secret behind)")
 	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
+	flags.StringVar(&o.probe, "probe", "", "command that is asked what became of a step that was begun and not ended: prints none, complete or unknown (docs/tasks.md)")
 	flags.DurationVar(&o.deadline, "deadline", 0, "after which the program is ended (default: none)")
 	flags.DurationVar(&o.grace, "grace", 0, "how long it may take to end after SIGTERM (default 10s)")
 	flags.Int64Var(&o.memory, "memory", 0, "MiB of memory it may have (default: no limit)")
@@ -83,6 +87,7 @@ type worker struct {
 	claim      *claim.Claim
 	history    recovery.History
 	attempt    int
+	unanswered bool // a strategy that the policy names did not answer
 }
 
 // runTask waits for the task and sees one claim of it to its end.
@@ -94,6 +99,9 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	config, err := w.config(ctx)
 	if err != nil {
 		return err
+	}
+	if w.prober() != nil {
+		config.Gated = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
 	}
 	w.claim, err = claim.Wait(ctx, config, ref, o.once)
 	switch {
@@ -124,6 +132,11 @@ func secretValues(environ []string) (values []string) {
 
 // prepare reads the policy in force and the strategies.
 func (w *worker) prepare(ctx context.Context) error {
+	if argv := w.prober(); argv != nil {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			return usage("--probe: %w", err)
+		}
+	}
 	chain, err := w.c.chain(ctx)
 	if err != nil {
 		return err
@@ -179,11 +192,8 @@ func (w *worker) work(ctx context.Context) error {
 		if errors.Is(context.Cause(held), supervise.ErrLeaseLost) {
 			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
 		}
-		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 		var again bool
-		again, err = w.end(finish, held, &ending)
-		cancel()
-		if !again {
+		if again, err = w.end(context.WithoutCancel(ctx), held, &ending); !again {
 			return err
 		}
 	}
@@ -207,39 +217,45 @@ func (w *worker) run(ctx context.Context, checkpoint string) supervise.Ending {
 	if n := len(w.history.Rungs); n > 0 {
 		last = w.history.Rungs[n-1]
 	}
-	t := &w.claim.Task
-	program, _ := os.Executable()
 	return supervise.Command{
 		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Redact: w.redact,
-		Env: append(os.Environ(), "ARL_TASK="+string(t.Task), "ARL_TASK_TYPE="+t.Type, "ARL_WORKFLOW="+string(t.Wid), "ARL_EPOCH="+strconv.FormatInt(t.Epoch, 10),
-			"ARL_AGENT="+string(w.claim.Agent), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
-			"ARL_CHECKPOINT="+checkpoint, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key,
-			"ARL_RUN_URL="+w.c.url, "ARL_PROGRAM="+program),
+		Env: append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
+			"ARL_CHECKPOINT="+checkpoint, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
 	}.Run(ctx)
+}
+
+// environment is what a program is told of a task that is the agent's.
+func (w *worker) environment(c *claim.Claim) []string {
+	program, _ := os.Executable()
+	return append(os.Environ(), "ARL_TASK="+string(c.Task.Task), "ARL_TASK_TYPE="+c.Task.Type, "ARL_WORKFLOW="+string(c.Task.Wid),
+		"ARL_EPOCH="+strconv.FormatInt(c.Task.Epoch, 10), "ARL_AGENT="+string(c.Agent), "ARL_RUN_URL="+w.c.url, "ARL_PROGRAM="+program)
 }
 
 // end says how a run of the program ended, and decides what comes next: again
 // here, or the end of the claim.
 func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
 	if e.OK() {
-		return false, w.claim.Complete(ctx)
+		ctx, cancel := context.WithTimeout(ctx, endTime)
+		defer cancel()
+		return false, w.claim.Complete(ctx, w.note("done"))
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
 	steps, progress, err := readRunDir(w.dir)
+	var d recovery.Decision
+	if err == nil {
+		d, err = w.decide(ctx, held, e, steps.inDoubt())
+	}
 	if err != nil {
 		return false, w.failedRecovery(ctx, err)
 	}
-	effects := entry.EffectsNone
-	if steps.inDoubt() {
-		effects = entry.EffectsUnknown
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if w.unanswered {
+		progress.Status = statusUnanswered
 	}
-	s := w.claim.Snapshot(e, progress, e.Output)
+	s, effects := w.claim.Snapshot(e, progress, e.Output), w.effects()
 	if e.Failure == supervise.Interrupted {
 		return false, errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
-	}
-	d, err := w.decide(held, e, effects)
-	if err != nil {
-		return false, w.failedRecovery(ctx, err)
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
 	switch d.Action.Strategy {
@@ -258,22 +274,34 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action)))
 }
 
-// decide asks the policy, and what strategy it names.
-func (w *worker) decide(ctx context.Context, e *supervise.Ending, effects entry.Effects) (recovery.Decision, error) {
-	w.history.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: effects, Evidence: true}
-	if effects == entry.EffectsNone {
-		w.history.Failure.ReplaySafety = entry.ReplaySafe
+// decide asks the policy, and what strategy it names. Where that is to reconcile
+// first, those who know are asked, and then the policy again: it says so once.
+func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt steps) (recovery.Decision, error) {
+	h := &w.history
+	h.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: entry.EffectsUnknown, Evidence: true}
+	if len(doubt) == 0 {
+		h.Failure.Effects, h.Failure.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
 	}
-	w.history.Probe = ""
-	if effects != entry.EffectsNone {
-		w.history.Probe = entry.EffectsUnknown // nobody here can be asked
+	h.Probe = ""
+	if e.Failure == supervise.Interrupted { // the policy has no say, and what is known helps whoever goes on
+		return recovery.Decision{}, w.reconcile(ctx, w.claim, doubt)
 	}
-	now := time.Now().UnixMilli()
-	d, err := recovery.Recover(context.WithoutCancel(ctx), recovery.Case{History: &w.history, ElapsedMS: now - w.history.StartedAt}, w.policy, now, w.strategies)
-	if err == nil && d.Failed != nil {
-		fmt.Fprintf(w.err, "arl: %s: %v: the ladder decides\n", w.claim.Task.Task, d.Failed)
+	for {
+		now := time.Now().UnixMilli()
+		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.policy, now, w.strategies)
+		if err == nil && d.Failed != nil {
+			w.unanswered = true
+			fmt.Fprintf(w.err, "arl: %s: %v: the ladder decides\n", w.claim.Task.Task, d.Failed)
+		}
+		if err != nil || d.Action.Strategy != recovery.Reconcile {
+			return d, err
+		}
+		fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
+		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, recovery.ResultOK))
+		if err := w.reconcile(held, w.claim, doubt); err != nil {
+			return d, err
+		}
 	}
-	return d, err
 }
 
 // again waits for as long as was decided, and notes the rung. It reports false if

@@ -42,12 +42,14 @@ func (a *app) workCommand() *cobra.Command {
 // which arl work knows what it is inside of. They are no settings.
 func runVariables() []string {
 	return []string{"ARL_TASK", "ARL_TASK_TYPE", "ARL_WORKFLOW", "ARL_EPOCH", "ARL_AGENT", "ARL_EXEC", "ARL_ATTEMPT", "ARL_RUN_DIR", "ARL_CHECKPOINT",
-		"ARL_STRATEGY", "ARL_VARIANT", "ARL_RUN_KEY", "ARL_RUN_URL", "ARL_PROGRAM"}
+		"ARL_STRATEGY", "ARL_VARIANT", "ARL_RUN_KEY", "ARL_RUN_URL", "ARL_PROGRAM", "ARL_STEP", "ARL_EFFECT", "ARL_IDEMPOTENCY_KEY"}
 }
 
 // step is a step of the work, as the run's directory remembers it.
 type step struct {
+	Name     string         `json:"step"`
 	Exec     entry.Ref      `json:"exec"`
+	Run      entry.Ref      `json:"run"` // the execution that stands for the claim
 	Effect   entry.Effect   `json:"effect"`
 	Progress entry.Progress `json:"progress"`
 	Key      string         `json:"idempotency_key"`
@@ -56,14 +58,15 @@ type step struct {
 // steps are those of a claim.
 type steps []step
 
-// inDoubt reports whether an effect may have taken place that nobody knows of.
-func (all steps) inDoubt() bool {
+// inDoubt returns the steps whose effects may have taken place without anybody
+// knowing.
+func (all steps) inDoubt() (doubt steps) {
 	for _, s := range all {
 		if s.Effect != entry.EffectNone && s.Progress == entry.Dispatched {
-			return true
+			doubt = append(doubt, s)
 		}
 	}
-	return false
+	return doubt
 }
 
 // readRunDir reads what the program declared.
@@ -139,7 +142,8 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 		Use:   "begin STEP",
 		Short: "Log a step before it is done",
 		Long: "Log a step before it is done, and print its idempotency key: the same for the same step of the same task, whoever\n" +
-			"holds it, so that the service that has the effect can tell that it was asked before.",
+			"holds it, so that the service that has the effect can tell that it was asked before. A step that an attempt of the\n" +
+			"same claim has done is not begun again: its progress is confirmed then, and not dispatched.",
 		Example: "  arl work begin charge --effect compensable",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -148,8 +152,16 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + args[0]))
-				s := step{entry.NewRef(c.Agent, args[0]+"-"+c.NewID()), entry.Effect(effect), entry.Dispatched, hex.EncodeToString(key[:])}
+				var before step
+				if _, err := os.Stat(file); err == nil {
+					if err := readJSON(file, &before); err != nil {
+						return err
+					}
+				}
+				if before.Effect != entry.EffectNone && before.Progress == entry.Confirmed {
+					return a.printStep(&before) // its effect took place, in an attempt before this one
+				}
+				s := step{args[0], entry.NewRef(c.Agent, args[0]+"-"+c.NewID()), c.Exec, entry.Effect(effect), entry.Dispatched, stepKey(c, args[0])}
 				// Remembered first: what may be in the log is in doubt.
 				if err := writeJSON(file, s); err != nil {
 					return err
@@ -157,7 +169,7 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
 					return err
 				}
-				return a.printObject(s, field{"exec", string(s.Exec)}, field{"idempotency key", s.Key})
+				return a.printStep(&s)
 			})
 		},
 	}
@@ -165,15 +177,35 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 	return cmd
 }
 
+// stepKey is the idempotency key of a step of a task, whoever holds it.
+func stepKey(c *claim.Claim, name string) string {
+	key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + name))
+	return hex.EncodeToString(key[:])
+}
+
+// stepName is the name of a step in that of its execution, before its UUID.
+func stepName(x *entry.Execution) (name string, ok bool) {
+	at := len(x.Exec) - len("-01234567-0123-0123-0123-0123456789ab")
+	if at <= 0 {
+		return "", false
+	}
+	_, err := uuid.Parse(x.Exec[at+1:])
+	return x.Exec[:at], err == nil && x.Exec[at] == '-'
+}
+
 // execution is the entry of a step as far as it is.
 func (s *step) execution(c *claim.Claim) *entry.Execution {
 	_, id := s.Exec.Split()
-	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: c.Exec, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
+	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: s.Run, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
 	if s.Effect != entry.EffectNone {
 		sum := sha256.Sum256([]byte(s.Key))
 		x.IdempotencyKey = "sha256:" + hex.EncodeToString(sum[:])
 	}
 	return x
+}
+
+func (a *app) printStep(s *step) error {
+	return a.printObject(*s, field{"exec", string(s.Exec)}, field{"progress", string(s.Progress)}, field{"idempotency key", s.Key})
 }
 
 func (a *app) workEndCommand(t *target) *cobra.Command {
@@ -193,9 +225,14 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 				if err := readJSON(file, &s); err != nil {
 					return err
 				}
-				if s.Progress = entry.Confirmed; failed {
-					s.Progress = entry.Failed
+				progress := entry.Confirmed
+				if failed {
+					progress = entry.Failed
 				}
+				if s.Progress == progress {
+					return nil // it stands in the log
+				}
+				s.Progress = progress
 				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
 					return err
 				}

@@ -1,10 +1,12 @@
 """An agent under arl run: charges three customers, once each, whoever holds the task.
 
-    arl run --task operator#charges --key worker.key -- python3 agent.py WORK
+    arl run --task operator#charges --key worker.key \
+        --probe 'python3 agent.py WORK probe' -- python3 agent.py WORK
 
 Each charge is a step with an effect: it is begun in the log before it is done, and
 carries an idempotency key that is the same for every attempt. What is done is kept
-in a checkpoint, which the next attempt goes on from. Standard library only.
+in a checkpoint, which the next attempt goes on from. If the agent dies in the middle
+of a charge, the probe says whether it took place. Standard library only.
 """
 import json, os, signal, subprocess, sys
 
@@ -19,11 +21,23 @@ def arl(*args):
 
 def charge(customer, key):
     """The service that has the effect: the same key twice is one charge."""
+    die_if("AGENT_DIES_BEFORE", customer)
     try:
         with open(os.path.join(work, "charges", key), "x") as f:
             f.write(customer)
     except FileExistsError:
         pass
+    die_if("AGENT_DIES_AFTER", customer)
+
+
+def probe(key):
+    """Ask the service whether a charge took place: one word on standard output."""
+    print("complete" if os.path.exists(os.path.join(work, "charges", key)) else "none")
+
+
+def die_if(variable, customer):
+    if os.environ.get(variable) == customer:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def save(state):
@@ -36,6 +50,10 @@ def save(state):
     arl("checkpoint", path)
 
 
+if sys.argv[2:] == ["probe"]:
+    probe(os.environ["ARL_IDEMPOTENCY_KEY"])
+    sys.exit()
+
 state = {"done": []}
 if os.environ.get("ARL_CHECKPOINT"):
     with open(os.environ["ARL_CHECKPOINT"]) as f:
@@ -45,7 +63,8 @@ for number, customer in enumerate(["ann", "bob", "cid"]):
         continue
     arl("progress", "--turns", str(number + 1), "--max-turns", "3")
     step = arl("begin", "charge-" + customer, "--effect", "compensable")
-    charge(customer, step["idempotency_key"])
+    if step["progress"] != "confirmed":  # else an attempt before this one did it
+        charge(customer, step["idempotency_key"])
     arl("end", "charge-" + customer)
     state["done"].append(customer)
     save(state)

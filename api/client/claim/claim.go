@@ -5,7 +5,7 @@
 //	c, err := claim.Wait(ctx, &config, "operator#report-7")
 //	err = c.Start(ctx)             // IN_PROGRESS, with an execution of its own
 //	go c.Keep(ctx, lost)           // cancels with supervise.ErrLeaseLost
-//	err = c.Complete(ctx)          // or GiveUp, with how it ended, or Block
+//	err = c.Complete(ctx, "done")  // or GiveUp, with how it ended, or Block
 //
 // A claim that is over by the ledger's word, or whose term is over by this
 // machine's clock without an answer, is lost: whoever holds it must stop. What is
@@ -43,6 +43,11 @@ type Config struct {
 	// Tell is told what cannot be answered with an error: renewals that failed;
 	// nil: nobody is.
 	Tell func(error)
+	// Gated is called while the task is waited for, once for each claim that the
+	// agent held last and that ended with effects in doubt, behind which nobody
+	// gets the task: what became of them can be logged then. An error ends
+	// waiting. nil: nothing is.
+	Gated func(ctx context.Context, t *api.Task) error
 }
 
 // Claim is a task that the agent holds.
@@ -73,9 +78,15 @@ const pollPause = 250 * time.Millisecond
 // Wait waits until the task is assigned to the agent. With once it looks only
 // once. The error wraps [ErrOver] or [ErrNotOurs], or is the client's.
 func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim, error) {
-	for {
+	for asked := int64(0); ; {
 		t, err := config.Client.Task(ctx, ref)
 		var problem *api.Problem
+		if err == nil && config.Gated != nil && t.Gate != "" && !t.State.Held() && t.Agent == config.Agent && t.Epoch > asked {
+			asked = t.Epoch
+			if err := config.Gated(ctx, t); err != nil {
+				return nil, fmt.Errorf("claim: reconcile %s: %w", ref, err)
+			}
+		}
 		switch {
 		case err == nil && t.State.Over():
 			return nil, fmt.Errorf("claim: %s is %s: %w", ref, t.State, ErrOver)
@@ -177,12 +188,12 @@ func (c *Claim) tell(err error) {
 	}
 }
 
-// Complete says that the work is done.
-func (c *Claim) Complete(ctx context.Context) error {
+// Complete says that the work is done, with a reason for the log.
+func (c *Claim) Complete(ctx context.Context, reason string) error {
 	if err := c.progress(ctx, entry.Confirmed); err != nil {
 		return err
 	}
-	return c.move(ctx, entry.TaskComplete, "done", nil)
+	return c.move(ctx, entry.TaskComplete, reason, nil)
 }
 
 // Block gives the task to a person, with a question (TSK-4).

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/client/claim"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/entry"
+)
+
+// What a probe may take, for each step.
+const (
+	probeTime  = 30 * time.Second
+	probeGrace = 2 * time.Second // after that
+	answerMax  = 64              // bytes: a word
+)
+
+// prober is the command line that is asked what became of a step; nil: none is.
+func (w *worker) prober() []string {
+	if argv := strings.Fields(w.probe); len(argv) > 0 {
+		return argv
+	}
+	return nil
+}
+
+// reconcile asks what became of steps in doubt, logs it where it is known, and
+// notes for the policy what is known of all of them together.
+func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) error {
+	all := entry.EffectsNone
+	for i := range doubt {
+		s := &doubt[i]
+		said := w.ask(ctx, c, s)
+		switch {
+		case said == entry.EffectsUnknown:
+			all = said
+			continue
+		case all == entry.EffectsNone:
+			all = said
+		}
+		if err := w.settle(ctx, c, s, said); err != nil {
+			return err
+		}
+	}
+	w.history.Probe = all
+	if all != entry.EffectsUnknown {
+		w.history.Failure.ReplaySafety = entry.ReplaySafe // what took place has its key, and is found done
+	}
+	return nil
+}
+
+// settle logs what became of a step as its final entry, as arl work end does.
+func (w *worker) settle(ctx context.Context, c *claim.Claim, s *step, said entry.Effects) error {
+	fmt.Fprintf(w.err, "arl: %s: step %s: effects %s, says the probe\n", c.Task.Task, s.Name, said)
+	s.Progress = entry.Confirmed
+	if said == entry.EffectsNone {
+		s.Progress = entry.Failed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if err := c.Submit(ctx, s.execution(c)); err != nil || w.dir == "" {
+		return err
+	}
+	return writeJSON(filepath.Join(w.dir, "step-"+s.Name+".json"), s)
+}
+
+// ask asks the probe about one step. Whatever is no answer is none: nobody knows.
+func (w *worker) ask(ctx context.Context, c *claim.Claim, s *step) entry.Effects {
+	argv := w.prober()
+	if argv == nil {
+		return entry.EffectsUnknown
+	}
+	var said word
+	e := supervise.Command{
+		Argv: argv, Stdout: &said, Stderr: w.err, Deadline: probeTime, Grace: probeGrace, Redact: w.redact,
+		Env: append(w.environment(c), "ARL_STEP="+s.Name, "ARL_EXEC="+string(s.Exec), "ARL_EFFECT="+string(s.Effect), "ARL_IDEMPOTENCY_KEY="+s.Key),
+	}.Run(ctx)
+	answer := entry.Effects(strings.TrimSpace(said.text.String()))
+	why := e.Text
+	switch {
+	case !e.OK():
+	case answer == entry.EffectsNone, answer == entry.EffectsComplete:
+		return answer
+	case answer == entry.EffectsUnknown:
+		why = "it does not know"
+	default:
+		why = w.redact.Text(fmt.Sprintf("it answers %.20q, want none, complete or unknown", answer))
+	}
+	fmt.Fprintf(w.err, "arl: %s: step %s: nobody knows its effects: %s\n", c.Task.Task, s.Name, why)
+	return entry.EffectsUnknown
+}
+
+// word takes what may be an answer. More than that ends the program.
+type word struct{ text bytes.Buffer }
+
+var errLong = errors.New("more than a word")
+
+// Write implements [io.Writer].
+func (w *word) Write(p []byte) (int, error) {
+	if w.text.Len()+len(p) > answerMax {
+		return 0, errLong
+	}
+	return w.text.Write(p)
+}
+
+// effects is what is known of the effects of the failure that was decided about.
+func (w *worker) effects() entry.Effects {
+	h := &w.history
+	if h.Failure.Effects == entry.EffectsNone || h.Probe == "" {
+		return h.Failure.Effects
+	}
+	return h.Probe
+}
+
+// statusUnanswered is the status in the snapshot of a claim in which a strategy
+// that the policy names did not answer, so that the ladder decided.
+const statusUnanswered = "strategy_failed"
+
+// note is a reason for the log, with what else is to be known of the claim.
+func (w *worker) note(reason string) string {
+	if w.unanswered {
+		reason += "; a strategy did not answer, and the ladder decided"
+	}
+	return reason
+}
+
+// reconcileEarlier asks about the steps that an earlier claim of the agent left
+// in doubt, because its supervisor was killed: nobody gets the task before that.
+func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *api.Task) error {
+	c := &claim.Claim{Config: config, Task: *t}
+	doubt, err := w.earlierSteps(ctx, c)
+	if err == nil {
+		err = w.reconcile(ctx, c, doubt)
+	}
+	return err
+}
+
+// earlierSteps reads from the log which steps of the agent are in doubt. Their
+// names stand in those of their executions, and their keys follow from the names.
+func (w *worker) earlierSteps(ctx context.Context, c *claim.Claim) (doubt steps, err error) {
+	of := map[entry.Ref]int{}
+	var all steps
+	for e, err := range w.c.client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution}) {
+		if err != nil {
+			return nil, err
+		}
+		x, ok := e.Body.(*entry.Execution)
+		if !ok || x.Iss != c.Agent {
+			continue
+		}
+		at, known := of[x.Ref()]
+		if !known {
+			name, ok := stepName(x)
+			if !ok || len(x.Parents) != 1 {
+				continue // no step of arl work
+			}
+			s := step{Name: name, Exec: x.Ref(), Run: x.Parents[0].Exec, Effect: x.Effect, Key: stepKey(c, name)}
+			if s.execution(c).IdempotencyKey != x.IdempotencyKey {
+				continue
+			}
+			at = len(all)
+			of[x.Ref()], all = at, append(all, s)
+		}
+		all[at].Progress = x.Progress
+	}
+	return all.inDoubt(), nil
+}
