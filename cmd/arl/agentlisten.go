@@ -57,7 +57,13 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 			if (o.exec == "") != o.init {
 				return usage("pass either --exec with the program that undoes things, or --init")
 			}
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentListen(cmd.Context(), c, t, &o) })
+			return a.withConnection(cmd.Context(), t, func(c *connection) error {
+				err := a.agentListen(cmd.Context(), c, t, &o)
+				if fork, ok := errors.AsType[*verify.ForkError](err); ok {
+					err = errors.Join(err, o.noteFork(a, c.root, fork))
+				}
+				return err
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -142,6 +148,37 @@ func (o *listenOptions) paths(a *app, name entry.Principal) error {
 	o.state = cmp.Or(o.state, filepath.Join(home, "agents", profileName(string(name))))
 	o.secret = cmp.Or(o.secret, o.key+".secret")
 	return err
+}
+
+// noteFork stops the agent for good where the connection has seen two logs before
+// there was an agent. Whose key it is the ledger says, which is not believed any
+// more: without --state, all agents here that follow the ledger are stopped.
+func (o *listenOptions) noteFork(a *app, root verify.Root, fork *verify.ForkError) error {
+	states := []string{o.state}
+	if o.state == "" {
+		home, err := a.homeDir()
+		if err == nil {
+			states, err = filepath.Glob(filepath.Join(home, "agents", "*"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var failed error
+	for _, path := range states {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // an agent that never ran here has nothing that is to stop
+		}
+		store, err := agent.OpenDir(path)
+		if errors.Is(err, agent.ErrLocked) {
+			continue // whoever has it sees for itself
+		}
+		if err == nil {
+			err = errors.Join(agent.NoteFork(store, root, fork), store.Close())
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // holdProgram locks a file that the program inherits: it stays locked as long as

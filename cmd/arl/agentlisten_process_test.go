@@ -160,6 +160,52 @@ func TestAgentListenKilledInAHook(t *testing.T) {
 	m.stop()
 }
 
+// TestAgentListenStaysStopped: a fork that the command sees as it connects, by the
+// head that this machine has accepted, stops the agent for good, whatever the
+// server shows at the next start.
+func TestAgentListenStaysStopped(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatalf("init: %s", said)
+	}
+	m.stop()
+	accepted, twin := m.data, filepath.Join(t.TempDir(), "twin")
+	for _, part := range []string{"", ".anchor"} {
+		m.must(exec.Command("cp", "-a", accepted+part, twin+part).Run()) // with who may read the keys
+	}
+	shows := func(data string, entries int) {
+		m.data = data
+		m.start()
+		for range entries {
+			if status, body, err := m.post(m.execution()); err != nil || status != http.StatusCreated {
+				t.Fatalf("%d %s %v", status, body, err)
+			}
+		}
+	}
+	shows(accepted, 1)
+	m.arl("log", "head")
+	m.stop()
+	shows(twin, 2)
+	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 10 || !strings.Contains(said.String(), "Evidence: ") {
+		t.Errorf("another log: %s", said)
+	}
+	m.stop()
+	shows(accepted, 0)
+	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 10 || !strings.Contains(said.String(), "remove the document fork") {
+		t.Errorf("the accepted log again: %s", said)
+	}
+	forks, err := filepath.Glob(filepath.Join(m.home, "agents", "*", "fork.doc"))
+	m.must(err)
+	if len(forks) != 1 {
+		t.Fatalf("documents %v", forks)
+	}
+	m.must(os.Remove(forks[0])) // it is settled
+	m.warned()
+	m.stop()
+}
+
 func exitOf(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()

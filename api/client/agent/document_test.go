@@ -3,11 +3,13 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // TestDocuments: what was saved is read, and nothing else.
@@ -138,4 +140,48 @@ func FuzzReport(f *testing.F) {
 			t.Fatalf("%v, %v", r, err)
 		}
 	})
+}
+
+// TestNoteFork: what somebody else has seen stops the agents of that ledger, also
+// where the store says nothing of whose it is, and no others. What was noted first
+// stays.
+func TestNoteFork(t *testing.T) {
+	root := verify.Root{Origin: "one"}
+	noted := func(prepare func(*Dir) error, forks ...string) *ForkError {
+		d, err := OpenDir(t.TempDir())
+		if err == nil {
+			err = prepare(d)
+		}
+		for _, first := range forks {
+			if err == nil {
+				err = NoteFork(d, root, &verify.ForkError{First: first, Second: "b", Detail: "two heads"})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := d.Load(docFork)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		fork, ok := errors.AsType[*ForkError](readFork(data))
+		if err != nil || !ok {
+			t.Fatalf("%q: %v", data, err)
+		}
+		return fork
+	}
+	made := func(root verify.Root) func(*Dir) error {
+		return func(d *Dir) error { return Init(d, root, "worker", 1) }
+	}
+	for name, prepare := range map[string]func(*Dir) error{
+		"of this ledger": made(root), "empty": func(*Dir) error { return nil },
+		"damaged": func(d *Dir) error { return d.Save(docAgent, []byte("x")) },
+	} {
+		if fork := noted(prepare, "a", "later"); fork == nil || *fork != (ForkError{"a", "b", "two heads"}) {
+			t.Errorf("%s: %v", name, fork)
+		}
+	}
+	if fork := noted(made(verify.Root{Origin: "other"}), "a"); fork != nil {
+		t.Errorf("of another ledger: %v", fork)
+	}
 }

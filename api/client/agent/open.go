@@ -73,6 +73,38 @@ func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
 	return nil
 }
 
+// NoteFork keeps two heads that nothing reconciles in a store, as an agent does
+// that sees them: while its document fork is there, [Open] returns a
+// [*ForkError]. It is for whoever sees the fork before there is an agent. A store
+// of another ledger, or with the document, it leaves as it is.
+func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
+	names, err := s.Names()
+	if err != nil {
+		return fmt.Errorf("agent: note fork: %w", err)
+	}
+	if slices.Contains(names, docFork) {
+		return nil
+	}
+	if slices.Contains(names, docAgent) {
+		data, err := s.Load(docAgent)
+		if err != nil {
+			return fmt.Errorf("agent: note fork: %w", err)
+		}
+		var id identity // one that is damaged may be of this ledger
+		if decode(docAgent, data, &id) == nil && (id.Origin != root.Origin || id.Genesis != root.Genesis) {
+			return nil
+		}
+	}
+	data, err := encode(docFork, &ForkError{First: fork.First, Second: fork.Second, Detail: fork.Detail})
+	if err == nil {
+		err = s.Save(docFork, data)
+	}
+	if err != nil {
+		return fmt.Errorf("agent: note fork: %w", err)
+	}
+	return nil
+}
+
 // Open reads the store. A store that is empty, or has damaged documents, counts
 // as lost, which [Config.Tell] is told. The error is a [*ForkError] if the store
 // holds one, or that of the store.
