@@ -43,7 +43,7 @@ func (a *Agent) mayPrepare(w *work, now int64) bool {
 // begin starts what may be started, or answers what may not: one of it.
 func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 	for _, w := range a.works {
-		if w.Phase == noted && !w.mem.aside {
+		if w.Phase == noted {
 			if did, err := a.prepared(ctx, w, now); did || err != nil {
 				return did, 0, err
 			}

@@ -28,11 +28,13 @@ const (
 	proofsMax       = 3 // bundles in a row whose proof of consistency fails, before that is a fork
 	distrustMax     = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
 	missingMax      = 5 // bundles in a row that lack what a member rests on, before it is refused
-	refusalsMax     = 8 // of one entry, before it is set aside until the next start
+	refusalsMax     = 8 // of one entry, before it is set aside until something changes that it may have rested on
 )
 
 // The shortest and the longest pause after a failure, in milliseconds.
 const (
 	pauseMin int64 = 500
 	pauseMax int64 = 60_000
+	asideMax int64 = 600_000   // of an entry that is set aside
+	leastMax int64 = 3_600_000 // that a ledger may ask for
 )

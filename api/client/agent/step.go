@@ -17,7 +17,7 @@ type wait struct {
 
 // failed puts something off, at least so long.
 func (w *wait) failed(now, least int64) {
-	w.till = now + max(least, min(pauseMin<<min(w.tries, 16), pauseMax))
+	w.till = now + max(min(least, leastMax), min(pauseMin<<min(w.tries, 16), pauseMax))
 	w.tries++
 }
 
@@ -79,8 +79,11 @@ func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
 func (a *Agent) log(ctx context.Context, now int64) (bool, int64, error) {
 	wake := int64(0)
 	for _, w := range a.works {
-		if w.mem.aside || w.mem.sent >= len(w.Outbox) || w.Phase == closed {
+		if w.mem.sent >= len(w.Outbox) || w.Phase == closed {
 			continue
+		}
+		if w.aside() && a.learned(w) > w.mem.known {
+			w.mem.waitTill, w.mem.pauses, w.mem.refusals = 0, 0, 0
 		}
 		if w.mem.waitTill > now {
 			wake = earlier(wake, w.mem.waitTill)
@@ -157,15 +160,30 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 		return a.sent(w)
 	}
 	w.mem.refusals++
+	w.mem.known = max(w.mem.known, a.learned(w))
 	w.pause(now, refusal.RetryAfterMS)
 	a.want(w.Incident)
 	if o, ok := e.Body.(*entry.Outcome); ok {
 		return a.outcomeRefused(w, o, refusal, now)
 	}
-	if w.mem.refusals >= refusalsMax {
-		w.mem.aside = w.Phase != noted
-	}
 	return nil
+}
+
+// learned is the index of the newest thing that was accepted and that a refusal
+// may have rested on: a policy or key, the decision, an override, what gave a
+// member its result.
+func (a *Agent) learned(w *work) uint64 {
+	newest := a.overrides[w.Incident].Index
+	if o := a.orders[w.Incident]; o != nil {
+		newest = max(newest, o.verdict.Decision.Index)
+	}
+	if links := a.accepted.Links; len(links) > 0 {
+		newest = max(newest, links[len(links)-1].Index)
+	}
+	for i := range w.Members {
+		newest = max(newest, a.stands[stand{w.Incident, w.Members[i].Exec}].Index)
+	}
+	return newest
 }
 
 // temporary reports whether the same entry may be taken later.
@@ -176,25 +194,20 @@ func temporary(r *entry.Refusal) bool {
 // outcomeRefused says the same again in the place of what stands, or the
 // least that is sure.
 func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
-	if w.mem.refusals >= refusalsMax {
-		w.mem.aside = true // the store keeps it; it is tried at the next start
-		return nil
-	}
 	switch refusal.Field {
 	case "supersedes":
 		before := o.Supersedes
-		w.mem.plain = before != nil
-		if at, known := a.standing(o); known && (before == nil || *before != at) {
-			w.mem.plain = false
-			w.mem.waitTill = now
-			return a.again(w, now, nil)
+		at, known := a.standing(o)
+		other := known && (before == nil || *before != at)
+		w.mem.plain = before != nil && !other
+		if !other && !w.mem.plain {
+			a.seek(w.Decision.Index)
+			return nil
 		}
-		if w.mem.plain {
+		if !w.aside() {
 			w.mem.waitTill = now
-			return a.again(w, now, nil)
 		}
-		a.seek(w.Decision.Index)
-		return nil
+		return a.again(w, now, nil)
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
 			if refusal.Field == "result" { // the log has one already that is no less sure

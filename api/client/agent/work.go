@@ -69,8 +69,8 @@ type memory struct {
 	pauses   int
 	probes   int
 	refusals int
-	plain    bool // the outcome supersedes nothing, the ledger says
-	aside    bool // until the next start
+	known    uint64 // index of the newest thing known when it was refused
+	plain    bool   // the outcome supersedes nothing, the ledger says
 }
 
 // name returns the name of the document of an undertaking.
@@ -158,8 +158,16 @@ func (a *Agent) add(w *work) {
 	}
 }
 
+// aside reports whether what there is to log was refused so often that it waits
+// for something to change.
+func (w *work) aside() bool { return w.Phase != noted && w.mem.refusals >= refusalsMax }
+
 // pause puts the undertaking off, each time for longer; at least so long.
 func (w *work) pause(now, least int64) {
-	w.mem.waitTill = now + max(least, min(pauseMin<<min(w.mem.pauses, 16), pauseMax))
+	longest := pauseMax
+	if w.aside() {
+		longest = asideMax
+	}
+	w.mem.waitTill = now + max(min(least, leastMax), min(pauseMin<<min(w.mem.pauses, 16), longest))
 	w.mem.pauses++
 }
