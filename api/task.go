@@ -30,7 +30,20 @@ type Task struct {
 	Executions  int              `json:"executions"`
 	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"whose entry it waits for; absent: its agent's, or it is over"`
 	Gate        string           `json:"gate,omitempty" doc:"why it must not be claimed again yet"`
-	Lease       *Lease           `json:"lease,omitempty" doc:"while somebody holds it"`
+	// Failures are those since its creation or its newest release, oldest first.
+	Failures []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
+	Recovery *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
+	Lease    *Lease              `json:"lease,omitempty" doc:"while somebody holds it"`
+}
+
+// TaskRecovery is what the policy wants done about a task that failed or was
+// interrupted.
+type TaskRecovery struct {
+	Strategy    string `json:"strategy"`
+	Rule        string `json:"rule" doc:"where in the policy that stands"`
+	Reason      string `json:"reason" doc:"why, in one word (docs/policy.md)"`
+	Due         int64  `json:"due" doc:"not before, Unix milliseconds"`
+	Remediation string `json:"remediation,omitempty" doc:"what people can do, as the policy says"`
 }
 
 // What a task waits for, if not for its agent.

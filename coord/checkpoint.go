@@ -79,7 +79,7 @@ func (s *State) applyCheckpoint(c *entry.Checkpoint, issuer uint32, index uint64
 	if c.After != nil {
 		one.Covered = s.graph.Node(s.mustResolve(s.executions.names, *c.After)).Final
 	}
-	s.graph.AddCheckpoint(one)
+	s.addPoint(s.graph.AddCheckpoint(one), c)
 }
 
 func parentField(i int) string { return "parents[" + strconv.Itoa(i) + "].exec" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,8 +25,8 @@ type Log interface {
 	Now() int64
 }
 
-// Clerk writes what the coordinator decides: a loop that asks [State.Next] and
-// [Leases.Lost], signs and submits. It remembers nothing; after a restart it goes
+// Clerk writes what the coordinator decides: a loop that asks [State.Next],
+// [State.Route] and [Leases.Lost], signs and submits. It remembers nothing; after a restart it goes
 // on from the log alone.
 type Clerk struct {
 	Coordinator *Coordinator
@@ -64,8 +65,11 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 		lost, wait := k.Coordinator.leases.Lost()
 		k.Coordinator.Read(func(s *State) {
 			size = s.Size()
+			var tasks []entry.Body
+			var due int64
 			todo, wake = s.Next(now)
-			todo = append(todo, s.losses(lost, now)...)
+			tasks, due = s.Route(now, k.Coordinator.Rules())
+			todo, wake = slices.Concat(todo, tasks, s.losses(lost, now)), min(wake, due)
 		})
 		if wait >= 0 {
 			wake = min(wake, now+wait.Milliseconds()+1)

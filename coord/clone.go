@@ -43,9 +43,12 @@ func cloneLists(lists map[uint32][]uint32) map[uint32][]uint32 {
 }
 
 func (t *tasks) clone() tasks {
-	c := tasks{t.names.Clone(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
+	c := tasks{t.names.Clone(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.pointOf), maps.Clone(t.byPoint),
+		maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
 	for i := range c.list {
-		c.list[i].execs = slices.Clip(c.list[i].execs) // what is there never changes
+		one := &c.list[i]
+		one.execs, one.points = slices.Clip(one.execs), slices.Clip(one.points) // what is there never changes
+		one.failures = slices.Clone(one.failures)
 	}
 	return c
 }

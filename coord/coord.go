@@ -46,6 +46,7 @@ type Coordinator struct {
 	fresh []AuditEntry
 
 	leases *Leases
+	rules  Rules
 
 	// behind is what was committed and reader has not taken up yet.
 	queue  sync.Mutex
@@ -167,6 +168,9 @@ func (c *Coordinator) Frozen() (*State, uint64) {
 	c.catchUp()
 	return c.reader.clone(), c.reader.size
 }
+
+// Rules returns the compiled rules of recovery.
+func (c *Coordinator) Rules() *Rules { return &c.rules }
 
 // View returns the committed state as of the last call of Committed.
 func (c *Coordinator) View() *View { return c.view.Load() }

@@ -161,7 +161,8 @@ func (w *world) compensate(incident uint64, exec entry.Ref) {
 func (w *world) next() (written []entry.Body) {
 	w.t.Helper()
 	todo, _ := w.state.Next(w.at)
-	for _, body := range todo {
+	tasks, _ := w.state.Route(w.at, &compiled)
+	for _, body := range append(todo, tasks...) {
 		w.head("k", body)
 		if e := w.sign(body); w.admit(e) == nil {
 			written = append(written, body)

@@ -55,6 +55,9 @@ func newWorld(tb testing.TB) *world {
 	return w
 }
 
+// compiled are the rules of all worlds: what they are depends on the policy alone.
+var compiled Rules
+
 func emptyWorld(tb testing.TB) *world {
 	tb.Helper()
 	return &world{t: tb, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}

@@ -192,8 +192,12 @@ func (g generator) incident() *incident {
 // next registers what the coordinator would write; the first must be admitted.
 func (g generator) next() {
 	todo, wake := g.w.state.Next(g.w.at)
-	if wake <= g.w.at {
-		g.Fatalf("wakes at %d, now is %d", wake, g.w.at)
+	tasks, due := g.w.state.Route(g.w.at, &compiled)
+	if min(wake, due) <= g.w.at {
+		g.Fatalf("wakes at %d and %d, now is %d", wake, due, g.w.at)
+	}
+	if len(todo) == 0 || g.chance("tasks first", 2) {
+		todo = append(tasks, todo...)
 	}
 	for i, body := range todo {
 		g.w.head("k", body)

@@ -33,6 +33,9 @@ const (
 	retriesDefault = 1
 	leaseDefaultMS = 90_000
 	agentTasksMax  = 16
+	// failuresMax is how many failures of a task are kept, the newest: more than a
+	// ladder has rungs, whose position follows from them.
+	failuresMax = 128
 	// routeMax is how many tasks are given to agents at once, so that incidents
 	// need not wait for all of them.
 	routeMax = 128

@@ -9,11 +9,11 @@ import (
 )
 
 // Next returns what the coordinator should write now (INC-1), from the state
-// alone: decisions, outcomes that nobody reported, records, and tasks for agents, each without
+// alone: decisions, outcomes that nobody reported, and records, each without
 // jti, iss and iat; and when there may be more, in Unix milliseconds
 // (math.MaxInt64: not before the log grows). What is returned rests on the same
 // state, so that each is admissible by itself; after the first, others may no
-// longer be.
+// longer be. Tasks are [State.Route]'s.
 func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 	n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
 	for _, number := range s.openIncidents() {
@@ -29,7 +29,6 @@ func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 			n.fresh(number, inc)
 		}
 	}
-	n.route()
 	return n.todo, n.wake
 }
 

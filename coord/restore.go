@@ -211,6 +211,10 @@ func (d *decoder) checkpoints(s *State) {
 		agent := binary.BigEndian.Uint32(key)
 		workflow := uint32(d.number(uint64(max(1, s.workflows.Size()))))
 		c := scope.Checkpoint{Index: before + d.number(s.size-before), Covered: d.number(s.size), ExpiresAt: int64(d.number(math.MaxInt64)), Void: d.flag()}
+		of, task := d.flag(), uint32(0)
+		if of {
+			task = uint32(d.number(uint64(len(s.tasks.list))))
+		}
 		if before = c.Index; d.err != nil {
 			return
 		}
@@ -220,7 +224,9 @@ func (d *decoder) checkpoints(s *State) {
 			return
 		}
 		c.Line = s.graph.AddLine(agent, workflow, all)
-		s.graph.AddCheckpoint(c)
+		if number := s.graph.AddCheckpoint(c); of {
+			s.linkPoint(number, task)
+		}
 		s.checkpoints.digests.Add(digest(d.bytes(len(digest{}))))
 	}
 }

@@ -2,65 +2,101 @@ package coord
 
 import (
 	"maps"
+	"math"
 	"slices"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
 
-// route gives tasks that wait to agents: new, interrupted, and failed ones that
-// may be tried again. Who gets one has its type among its capabilities and
-// has not failed at it just now; of those, who
-// holds the fewest tasks, and of these the first by name. A task without a type
-// is for people to assign.
-func (n *next) route() {
-	r := router{next: n, held: maps.Clone(n.tasks.held)}
-	for _, number := range slices.Sorted(maps.Keys(n.tasks.waiting)) {
-		if t := &n.tasks.list[number]; t.kind != "" && n.mayRoute(t) {
-			r.assign(number, t)
+// Route returns the claims by which tasks that wait are given to agents, as Next
+// returns what is to be written: new ones, and those that failed or were
+// interrupted, as the rules of the policy in force want it. Who gets one has its
+// type among its capabilities, and has not failed at it just now unless the rules
+// allow it; of those, who holds the fewest tasks, and of these the first by name.
+// A task without a type is for people to assign, and so is one that the rules
+// leave to them. The result follows from the state and the instant alone.
+func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
+	r := router{State: s, now: now, rules: rules, held: maps.Clone(s.tasks.held), wake: math.MaxInt64}
+	for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
+		if t := &s.tasks.list[number]; t.kind != "" && len(s.able[t.kind]) > 0 {
+			r.route(number, t)
 		}
-		if r.assigned == routeMax {
+		if len(r.todo) == routeMax {
+			break
+		}
+	}
+	return r.todo, r.wake
+}
+
+// router is a call of Route.
+type router struct {
+	*State
+	now   int64
+	rules *Rules
+	held  map[entry.Principal]int64 // tasks of each agent, with those given now
+	todo  []entry.Body
+	wake  int64
+}
+
+// claim is how the router gives a task away.
+type claim struct {
+	another bool // not to who failed at it last
+	resume  bool // from a checkpoint
+	reason  string
+}
+
+// route gives a task away, if anybody may have it now.
+func (r *router) route(number uint32, t *task) {
+	c := claim{reason: "new: to the agent with this capability that holds the fewest"}
+	switch {
+	case t.State == entry.TaskCreated:
+	case !r.recovers(t):
+		return
+	default:
+		d := r.recovery(number, r.now, r.rules.Of(r.State))
+		given := false
+		if c, given = claimFor(d.Action.Strategy); !given {
 			return
 		}
+		if r.now < d.Due {
+			r.wake = min(r.wake, d.Due)
+			return
+		}
+		c.reason = d.Action.String() + " (" + d.Rule.String() + ")"
 	}
-}
-
-// mayRoute reports whether the coordinator may give a task away by itself.
-func (n *next) mayRoute(t *task) bool {
-	switch t.State {
-	case entry.TaskCreated:
-		return true
-	case entry.TaskFailed:
-		return !t.spent()
-	}
-	return t.State == entry.TaskInterrupted
-}
-
-// router is a call of route.
-type router struct {
-	*next
-	held     map[entry.Principal]int64 // tasks of each agent, with those given now
-	assigned int
-}
-
-func (r *router) assign(number uint32, t *task) {
-	agent := r.candidate(t)
-	if agent == "" || t.State != entry.TaskCreated && r.effectGate(t) != nil {
+	agent := r.candidate(t, &c)
+	if agent == "" {
 		return
 	}
-	b, err := r.DraftTask(TaskOrder{Task: r.taskRef(number), Op: entry.TaskAssign, Agent: agent, Reason: "the agent with this capability that holds the fewest tasks"})
+	b, err := r.DraftTask(TaskOrder{Task: r.taskRef(number), Op: entry.TaskAssign, Agent: agent, Resume: c.resume, Reason: c.reason})
 	if err != nil {
 		return // the table has no such move
 	}
 	r.held[agent]++
-	r.assigned++
 	r.todo = append(r.todo, b)
 }
 
-// candidate returns who is to get a task; nobody if it is empty.
-func (r *router) candidate(t *task) (best entry.Principal) {
+// claimFor returns how a task is given away that is recovered by a strategy.
+// Whatever executes nothing again leaves it to a person.
+func claimFor(s recovery.Strategy) (c claim, given bool) {
+	switch s {
+	case recovery.FailReassign:
+		return claim{another: true}, true
+	case recovery.CheckpointResume:
+		return claim{another: true, resume: true}, true
+	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset:
+		return claim{}, true
+	}
+	return claim{}, false
+}
+
+// candidate returns who is to get a task; nobody if it is empty. Who was only
+// interrupted has not failed at it.
+func (r *router) candidate(t *task, c *claim) (best entry.Principal) {
 	for _, agent := range r.able[t.kind] {
-		if t.State == entry.TaskFailed && agent == t.agent || r.held[agent] >= agentTasksMax {
+		if c.another && t.State == entry.TaskFailed && agent == t.agent || r.held[agent] >= agentTasksMax {
 			continue
 		}
 		if best == "" || r.held[agent] < r.held[best] {

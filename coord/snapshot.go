@@ -12,7 +12,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 5\n"
+const snapshotMagic = "coord state 6\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -27,13 +27,14 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	principals: name, usage, dispositions, corrections, incidents · workflows: name
 //	leaf hashes of all entries
 //	tasks: issuer, id, index of the first entry, workflow, state, type, limits, counts,
-//	    who holds it and since when, the newest entries, when somebody answered for it
+//	    who holds it and since when, the newest entries, when somebody answered for it,
+//	    how its claims ended
 //	executions: agent, id, workflow, entries and time between the first one and
 //	    that of the execution before, effect, progress, entries from first to
 //	    started and to final, whether without effects, undone, a compensation
 //	    and of what, task, idempotency key, cost, parents
 //	checkpoints: agent, id, workflow, entries since the one before, covered,
-//	    expiry, whether void, digest
+//	    expiry, whether void, task, digest
 //	signals, incidents, cooldowns: see incidents
 //	runs: engine, id, digest of its configuration, closed · attempts: run, case
 func (s *State) Snapshot(w io.Writer) error {
@@ -167,6 +168,10 @@ func (e *encoder) checkpoints(s *State) {
 		e.number(c.Covered)
 		e.number(uint64(c.ExpiresAt))
 		e.flag(c.Void)
+		task, of := s.tasks.pointOf[i]
+		if e.flag(of); of {
+			e.number(uint64(task))
+		}
 		_, _ = e.w.Write(s.checkpoints.digests.At(i)[:])
 	}
 }

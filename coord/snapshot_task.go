@@ -20,6 +20,7 @@ func (p *passage) tasks(s *State) {
 		}
 		p.task(s, t)
 		if p.reading() && p.ok() {
+			s.tasks.byPoint[entry.CheckpointName(s.taskRef(place))] = place
 			s.countTask(place, 1)
 		}
 		place++
@@ -48,8 +49,19 @@ func (p *passage) task(s *State, t *task) {
 	instant(p, &t.changedAt)
 	instant(p, &t.heardAt)
 	number(p, &t.answered, s.size)
-	if p.reading() && (t.agent == "") != (t.Epoch == 0) {
-		p.d.refuse("a task claimed by nobody")
+	list(p, &t.failures, failuresMax, func(f *entry.TaskFailure) {
+		p.text(&f.Class, entry.MaxName)
+		p.text(&f.Code, entry.MaxName)
+		instant(p, &f.At)
+		flag(p, &f.Checkpoint)
+	})
+	if p.reading() {
+		switch failed := t.State == entry.TaskFailed || t.State == entry.TaskInterrupted; {
+		case (t.agent == "") != (t.Epoch == 0):
+			p.d.refuse("a task claimed by nobody")
+		case failed && len(t.failures) == 0:
+			p.d.refuse("a task that failed, and no failure")
+		}
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 
 // tasks are the tasks of a log, by number.
 type tasks struct {
-	names *compact.Names // issuer's number and local id
-	list  []task
-	of    map[uint32]uint32 // by execution: its task
+	names   *compact.Names // issuer's number and local id
+	list    []task
+	of      map[uint32]uint32 // by execution: its task
+	pointOf map[uint32]uint32 // by checkpoint: its task
 
 	// Derived:
+	byPoint map[string]uint32         // by what the names of their checkpoints begin with
 	waiting map[uint32]struct{}       // that nobody holds and that are not over
 	held    map[entry.Principal]int64 // how many each agent holds
 	states  map[entry.TaskState]int64 // how many stand where
@@ -22,11 +24,11 @@ type tasks struct {
 }
 
 func newTasks() tasks {
-	return tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, waiting: map[uint32]struct{}{},
+	return tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, pointOf: map[uint32]uint32{}, byPoint: map[string]uint32{}, waiting: map[uint32]struct{}{},
 		held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}}
 }
 
-// task is what rules need of a task. Its executions are derived.
+// task is what rules need of a task. Its executions and checkpoints are derived.
 type task struct {
 	entry.TaskStanding
 	created    uint64 // index
@@ -40,7 +42,9 @@ type task struct {
 	changedAt  int64           // when that was registered
 	heardAt    int64           // when the newest entry of the lease was: of the task, or of its executions by who holds it
 	answered   uint64          // index of the newest release: somebody answers for effects before it
-	execs      []uint32        // ascending
+	failures   []entry.TaskFailure
+	execs      []uint32 // ascending
+	points     []uint32 // its checkpoints, ascending
 }
 
 // spent reports whether no claim after a failure is left (TSK-1).
@@ -276,12 +280,14 @@ func (s *State) applyTask(b *entry.Task, issuer uint32, index uint64, at int64) 
 			t.leaseMS = *b.LeaseMS
 		}
 		s.tasks.list = append(s.tasks.list, t)
+		s.tasks.byPoint[entry.CheckpointName(b.Task)] = number
 		s.countTask(number, 1)
 		return
 	}
 	number := s.mustResolve(s.tasks.names, b.Task)
 	t := &s.tasks.list[number]
 	s.countTask(number, -1)
+	s.remember(t, b, at)
 	t.TaskStanding = entry.TaskStanding{State: b.To, Epoch: b.Epoch, RetryCount: b.RetryCount, ResumeCount: b.ResumeCount}
 	t.changed, t.changedAt, t.heardAt = index, at, at
 	if b.To == entry.TaskAssigned {

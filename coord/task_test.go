@@ -456,7 +456,7 @@ func TestRouter(t *testing.T) {
 		t.Fatalf("held by %v", got)
 	}
 	w.fails(refs[2])
-	if todo, _ := w.state.Next(w.at); len(todo) != 0 {
+	if todo, _ := w.state.Route(w.at, &compiled); len(todo) != 0 {
 		t.Fatalf("what is spent goes on: %v", todo)
 	}
 	w.checkAll()

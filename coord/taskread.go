@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
@@ -27,6 +28,27 @@ type TaskView struct {
 	Spent      bool            // whether no claim after a failure is left
 	// Gate is why it must not be claimed again yet (TSK-1); nil: nothing is.
 	Gate *entry.Refusal
+	// Failures are those since its creation or its newest release, oldest first.
+	Failures []entry.TaskFailure
+	// Recovery is what the rules want done about it, see [State.Recover]; nil:
+	// nothing was asked, or they have no say.
+	Recovery *TaskRecovery
+}
+
+// TaskRecovery is what the rules of recovery want done about a task.
+type TaskRecovery struct {
+	recovery.TaskDecision
+	People bool // the coordinator gives it to nobody: a person decides
+}
+
+// Recover fills in what the rules want done about a task that failed, with retries
+// left, or was interrupted.
+func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
+	if number, t, ok := s.findTask(v.Ref); ok && s.recovers(t) {
+		d := s.recovery(number, now, rules.Of(s))
+		_, given := claimFor(d.Action.Strategy)
+		v.Recovery = &TaskRecovery{d, !given}
+	}
 }
 
 // Task returns the task that a reference names.
@@ -63,6 +85,7 @@ func (s *State) viewTask(number uint32) TaskView {
 		TaskStanding: t.TaskStanding, Ref: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), Type: t.kind,
 		MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Agent: t.agent, Created: t.created, Claimed: t.claimed, Changed: t.changed,
 		ChangedAt: t.changedAt, HeardAt: t.heardAt, Executions: len(t.execs), Spent: t.State == entry.TaskFailed && t.spent(),
+		Failures: slices.Clone(t.failures),
 	}
 	if t.State == entry.TaskFailed || t.State == entry.TaskInterrupted {
 		v.Gate, _ = errors.AsType[*entry.Refusal](s.effectGate(t))

@@ -66,12 +66,13 @@ func (q *taskQuery) matches(v *coord.TaskView) bool {
 }
 
 // waitsFor is whose entry a task waits for: an operator's where it is blocked, its
-// retries are spent, its effects are not known, or it has no type.
+// retries are spent, its effects are not known, it has no type, or the policy
+// leaves it to people.
 func waitsFor(v *coord.TaskView) string {
 	switch {
 	case v.State.Held() || v.State.Over():
 		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "":
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Recovery != nil && v.Recovery.People:
 		return api.WaitsOperator
 	}
 	return api.WaitsCoordinator
@@ -96,7 +97,7 @@ func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	page, found := &api.Tasks{Tasks: []api.Task{}}, []coord.TaskView(nil)
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
-		found, page.Next = q.find(state)
+		found, page.Next = q.find(state, s.consult)
 	})
 	for i := range found {
 		task, err := s.newTask(&found[i])
@@ -108,8 +109,13 @@ func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	return page, nil
 }
 
+// consult fills in what the policy wants done about a task.
+func (s *Server) consult(state *coord.State, v *coord.TaskView) {
+	state.Recover(v, s.log.Now(), s.coord.Rules())
+}
+
 // find returns a page of tasks, and where the list goes on.
-func (q *taskQuery) find(state *coord.State) (found []coord.TaskView, next string) {
+func (q *taskQuery) find(state *coord.State, consult func(*coord.State, *coord.TaskView)) (found []coord.TaskView, next string) {
 	before := q.before
 	for scanned := 0; ; {
 		views := state.Tasks(before, incidentBlock)
@@ -119,6 +125,7 @@ func (q *taskQuery) find(state *coord.State) (found []coord.TaskView, next strin
 			}
 			scanned++
 			before = views[i].Created
+			consult(state, &views[i])
 			if q.matches(&views[i]) {
 				found = append(found, views[i])
 			}
@@ -136,7 +143,11 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 		return nil, err
 	}
 	view, ok := coord.TaskView{}, false
-	s.coord.Read(func(state *coord.State) { view, ok = state.Task(ref) })
+	s.coord.Read(func(state *coord.State) {
+		if view, ok = state.Task(ref); ok {
+			s.consult(state, &view)
+		}
+	})
 	if !ok {
 		return nil, noTask(ref)
 	}
@@ -172,13 +183,16 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	t := &api.Task{
 		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
 		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.At, Changed: v.Changed,
-		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v),
+		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v), Failures: v.Failures,
 	}
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason = b.Reason
 	}
 	if v.Gate != nil {
 		t.Gate = v.Gate.Detail
+	}
+	if r := v.Recovery; r != nil {
+		t.Recovery = &api.TaskRecovery{Strategy: string(r.Action.Strategy), Rule: r.Rule.String(), Reason: string(r.Action.Reason), Due: r.Due, Remediation: r.Remediation}
 	}
 	if l, ok := s.coord.Leases().Find(v.Ref); ok && v.State.Held() {
 		t.Lease = s.newLease(&l)

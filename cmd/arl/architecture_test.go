@@ -33,6 +33,7 @@ api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
 coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
+coord/recovery ← coord
 ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/entry ← api/client/supervise ← api/client/claim

@@ -86,6 +86,7 @@ type worker struct {
 	dir        string // of this claim
 	claim      *claim.Claim
 	history    recovery.History
+	point      string // file of the task's newest checkpoint; empty: none
 	attempt    int
 	unanswered bool // a strategy that the policy names did not answer
 }
@@ -185,10 +186,9 @@ func (w *worker) work(ctx context.Context) error {
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
 	defer stop()
 	go w.claim.Keep(kept, lost)
-	checkpoint, err := w.checkpoint(ctx)
-	w.history = historyOf(w.claim, checkpoint != "")
+	err := w.remember(ctx)
 	for err == nil {
-		ending := w.run(held, checkpoint)
+		ending := w.run(held)
 		if errors.Is(context.Cause(held), supervise.ErrLeaseLost) {
 			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
 		}
@@ -211,7 +211,7 @@ func (w *worker) failedRecovery(ctx context.Context, err error) error {
 }
 
 // run runs the program once.
-func (w *worker) run(ctx context.Context, checkpoint string) supervise.Ending {
+func (w *worker) run(ctx context.Context) supervise.Ending {
 	w.attempt++
 	last := recovery.Rung{}
 	if n := len(w.history.Rungs); n > 0 {
@@ -220,7 +220,7 @@ func (w *worker) run(ctx context.Context, checkpoint string) supervise.Ending {
 	return supervise.Command{
 		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Redact: w.redact,
 		Env: append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
-			"ARL_CHECKPOINT="+checkpoint, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
+			"ARL_CHECKPOINT="+w.point, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
 	}.Run(ctx)
 }
 
@@ -241,6 +241,9 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
 	steps, progress, err := readRunDir(w.dir)
+	if err == nil {
+		err = w.restorePoint(ctx)
+	}
 	var d recovery.Decision
 	if err == nil {
 		d, err = w.decide(ctx, held, e, steps.inDoubt())
@@ -253,7 +256,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	if w.unanswered {
 		progress.Status = statusUnanswered
 	}
-	s, effects := w.claim.Snapshot(e, progress, e.Output), w.effects()
+	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetryCount >= w.claim.Task.MaxRetries
 	if e.Failure == supervise.Interrupted {
 		return false, errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
 	}
@@ -264,11 +267,15 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 			return true, nil
 		}
 		return false, w.claim.GiveUp(ctx, s)
+	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
+		if !spent && effects != entry.EffectsUnknown {
+			return false, w.handOver(ctx, e, s, &d)
+		}
 	default:
 	}
 	err = w.claim.GiveUp(ctx, s)
 	// Whoever hands back without a retry left, or with effects in doubt, signals (SIG-1).
-	if t := &w.claim.Task; err == nil && (effects != entry.EffectsNone || t.RetryCount >= t.MaxRetries) {
+	if err == nil && (effects == entry.EffectsUnknown || spent) {
 		err = w.claim.Signal(ctx, e, s, effects)
 	}
 	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action)))
@@ -288,6 +295,9 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 	}
 	for {
 		now := time.Now().UnixMilli()
+		if h.StartedAt == 0 {
+			h.StartedAt = now // the case begins with the first failure
+		}
 		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.policy, now, w.strategies)
 		if err == nil && d.Failed != nil {
 			w.unanswered = true
@@ -318,13 +328,30 @@ func (w *worker) again(held context.Context, d *recovery.Decision) bool {
 	}
 }
 
-// historyOf is what the log says of the task's past.
-func historyOf(c *claim.Claim, checkpoint bool) recovery.History {
-	t := &c.Task
-	h := recovery.History{Case: string(t.Task), Epoch: t.Epoch, TaskType: t.Type, Step: "task", Effect: entry.EffectUndeclared, Checkpoint: checkpoint,
-		StartedAt: t.ChangedAt, MaxRetries: &t.MaxRetries}
-	for range t.RetryCount {
-		h.Rungs = append(h.Rungs, recovery.Rung{Step: "task", Class: "crash", Code: "lost", Rule: recovery.Rule{ID: "crash", Rung: 1}, Strategy: recovery.FailReassign, Result: recovery.ResultFailed})
+// remember makes the history of what the log says of the task's past.
+func (w *worker) remember(ctx context.Context) error {
+	t := &w.claim.Task
+	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
+	w.history = *past.History(w.policy)
+	return w.restorePoint(ctx)
+}
+
+// restorePoint looks for the newest checkpoint: a run of the program may have made
+// one.
+func (w *worker) restorePoint(ctx context.Context) (err error) {
+	w.point, err = w.checkpoint(ctx)
+	w.history.Checkpoint = w.point != "" && w.claim.Task.ResumeCount < entry.MaxResumes
+	return err
+}
+
+// handOver gives the task to a person, where the policy leaves it to one while
+// there are retries: as FAILED, it could be claimed again.
+func (w *worker) handOver(ctx context.Context, e *supervise.Ending, s *entry.Snapshot, d *recovery.Decision) error {
+	question := fmt.Sprintf("%s: %s (%s)", e.Failure, d.Action, d.Rule)
+	if help := w.policy.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {
+		question += ": " + help
 	}
-	return h
+	question = strings.ToValidUTF8(question[:min(len(question), entry.MaxText)], "")
+	err := w.claim.Block(ctx, question, s)
+	return errors.Join(err, withExit(exitRejected, fmt.Errorf("%s waits for a person: %s", w.claim.Task.Task, question)))
 }

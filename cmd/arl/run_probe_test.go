@@ -74,7 +74,7 @@ func TestRunReconcilesFirst(t *testing.T) {
 				}
 				return
 			}
-			if !strings.Contains(said.String(), task+": reconcile: effects_uncertain (gate)") || !strings.Contains(said.String(), task+": fail_reassign: ladder (crash[1])") {
+			if !strings.Contains(said.String(), task+": reconcile: effects_uncertain (gate)") || !strings.Contains(said.String(), task+": checkpoint_resume: ladder (crash[0])") {
 				t.Errorf("the policy was not asked again: %s", said)
 			}
 			next := m.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned }, said)
@@ -82,7 +82,7 @@ func TestRunReconcilesFirst(t *testing.T) {
 			if code := exitOf(second.Run()); code != 0 || next.Agent == holder {
 				t.Fatalf("%s: exit code %d: %s", next.Agent, code, more)
 			}
-			if now := m.stands(task); now.State != entry.TaskCompleted || now.RetryCount != 1 {
+			if now := m.stands(task); now.State != entry.TaskCompleted || now.ResumeCount != 1 || now.RetryCount != 0 {
 				t.Errorf("%+v", now)
 			}
 			m.charged(work)

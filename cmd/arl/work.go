@@ -262,17 +262,11 @@ func (a *app) workCheckpointCommand(t *target) *cobra.Command {
 				return withExit(exitIO, err)
 			}
 			return a.inside(cmd.Context(), t, func(c *claim.Claim, _ string) error {
-				return c.Submit(cmd.Context(), &entry.Checkpoint{Checkpoint: checkpointName(c.Task.Task) + uuid.NewString(), Digest: digest, Loc: "file://" + path})
+				return c.Submit(cmd.Context(), &entry.Checkpoint{Checkpoint: entry.CheckpointName(c.Task.Task) + uuid.NewString(), Digest: digest, Loc: "file://" + path})
 			})
 		},
 	}
 	return cmd
-}
-
-// checkpointName begins the names of a task's checkpoints.
-func checkpointName(task entry.Ref) string {
-	sum := sha256.Sum256([]byte(task))
-	return "task-" + hex.EncodeToString(sum[:8]) + "-"
 }
 
 func fileDigest(path string) (string, error) {
@@ -287,7 +281,7 @@ func fileDigest(path string) (string, error) {
 // checkpoint returns the path of the newest checkpoint of the task whose file is
 // here as it was; empty if there is none.
 func (w *worker) checkpoint(ctx context.Context) (string, error) {
-	prefix := checkpointName(w.claim.Task.Task)
+	prefix := entry.CheckpointName(w.claim.Task.Task)
 	for e, err := range w.c.client.Entries(ctx, client.Query{Workflow: w.claim.Task.Wid, Kind: entry.KindCheckpoint, Newest: true}) {
 		if err != nil {
 			return "", err

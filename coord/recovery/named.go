@@ -91,20 +91,50 @@ func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []Rec
 	return d, nil
 }
 
+// Choose decides like [Recover], and asks nobody: it is as pure as [Decide].
+// Where a rule names a strategy that is not built in, the rule's ladder decides.
+func Choose(h *History, p *Policy, now int64) Decision {
+	about := p.Asks(h, now)
+	if about == nil || !slices.Contains(Strategies(), Strategy(about.Name)) {
+		action, rule := Decide(h, p, now)
+		return Decision{Action: action, Rule: rule}
+	}
+	d, _ := Recover(context.Background(), Case{History: h}, p, now, nil) // those that are built in look at the history alone
+	return d
+}
+
 // Asks returns the strategy that the first matching rule names; nil if it names
 // none.
 func (p *Policy) Asks(h *History, now int64) *About {
 	if !p.named {
 		return nil
 	}
+	if r := p.ruleOf(h, now); r != nil {
+		return r.asks
+	}
+	return nil
+}
+
+// RemediationFor returns what people can do against the failure that a history
+// ends with, as the first matching rule says; empty if it says nothing.
+func (p *Policy) RemediationFor(h *History, now int64) string {
+	if r := p.ruleOf(h, now); r != nil {
+		return r.Remediation
+	}
+	return ""
+}
+
+// ruleOf returns the first matching rule; nil if a condition cannot be evaluated,
+// for which the ladder escalates.
+func (p *Policy) ruleOf(h *History, now int64) *rule {
 	d := newDecider(h, p, now)
 	for i := range p.rules {
 		matches, err := p.rules[i].when.holds(d)
-		if err != nil {
-			return nil // the ladder escalates for that
-		}
-		if matches {
-			return p.rules[i].asks
+		switch {
+		case err != nil:
+			return nil
+		case matches:
+			return &p.rules[i]
 		}
 	}
 	return nil

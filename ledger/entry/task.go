@@ -1,6 +1,10 @@
 package entry
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
 
 // The operations on a task (protocol.md, sections 3 and 9).
 const (
@@ -19,6 +23,13 @@ const (
 
 // MaxResumes is how often a task is resumed from a checkpoint (TSK-1).
 const MaxResumes = 2
+
+// CheckpointName returns what the names of a task's checkpoints begin with: a
+// checkpoint that is named so is one of the task if who holds it made it.
+func CheckpointName(task Ref) string {
+	sum := sha256.Sum256([]byte(task))
+	return "task-" + hex.EncodeToString(sum[:8]) + "-"
+}
 
 // taskMove is what an operation does: which states it leaves, and for which.
 type taskMove struct {
@@ -54,6 +65,16 @@ type TaskStanding struct {
 	Epoch       int64 // of the newest claim; 0: there was none
 	RetryCount  int64 // claims after a failed one
 	ResumeCount int64 // claims after a failed one, from a checkpoint
+}
+
+// TaskFailure is how a claim of a task ended, as far as its recovery goes by it.
+type TaskFailure struct {
+	Class string `json:"class"`
+	Code  string `json:"code"`
+	At    int64  `json:"at" doc:"when that was registered, Unix milliseconds"`
+	// Checkpoint reports whether the task had a usable checkpoint when it was
+	// claimed again, or, of its newest failure, now.
+	Checkpoint bool `json:"checkpoint" doc:"whether there was a checkpoint to go on from when the task was claimed again"`
 }
 
 // Move returns the members of the entry that moves a task on by an operation: op,

@@ -1,0 +1,80 @@
+package recovery
+
+import "recoveryledger/ledger/entry"
+
+// Task is what a log says of a task, as far as its recovery goes by it. The
+// coordinator and who holds the task make the same history of it.
+type Task struct {
+	Ref        entry.Ref
+	Type       string
+	Epoch      int64 // of the newest claim
+	MaxRetries int64
+	Failures   []entry.TaskFailure
+}
+
+// The step that a history of a task is about, and where its rungs come from that
+// no policy has chosen: a person gave the task on.
+const (
+	taskStep   = "task"
+	rulePerson = "operator"
+)
+
+// History returns the history of a task for who holds it: each failure was
+// answered by a claim, as the policy answers it. The log says that a task was
+// claimed again, and not by which rung; what follows from the failures in turn is
+// the same for everybody. Where the policy answers with no attempt, a person has.
+// The case begins with the first failure; StartedAt is 0 if there was none.
+func (t *Task) History(p *Policy) *History {
+	h := &History{Case: string(t.Ref), TaskType: t.Type, Step: taskStep, Effect: entry.EffectUndeclared, MaxRetries: &t.MaxRetries}
+	for i := range t.Failures {
+		t.fail(h, i, t.Epoch-int64(len(t.Failures)-i))
+		d, _ := h.settle(p, t.Failures[i].At)
+		if !d.Action.Strategy.Attempts() {
+			d.Action, d.Rule = Action{Strategy: FailReassign}, Rule{rulePerson, -1}
+		}
+		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultFailed))
+	}
+	h.Epoch, h.Checkpoint = t.Epoch, false
+	return h
+}
+
+// TaskDecision is what a policy wants done about a task that failed.
+type TaskDecision struct {
+	Decision        // its action is no wait
+	Due         int64 // from when on, Unix milliseconds
+	Remediation string // what people can do; empty: the policy does not say
+}
+
+// Decide says what the policy wants done about the newest failure of a task, of
+// which there is one, as of when it failed. Nobody is asked, see [Choose].
+func (t *Task) Decide(p *Policy) (d TaskDecision) {
+	newest := len(t.Failures) - 1
+	before := *t
+	before.Failures = t.Failures[:newest]
+	h := before.History(p)
+	t.fail(h, newest, t.Epoch)
+	d.Remediation = p.RemediationFor(h, t.Failures[newest].At)
+	d.Decision, d.Due = h.settle(p, t.Failures[newest].At)
+	return d
+}
+
+// fail puts a failure of the task into its history. Effects in doubt are the
+// business of the task's own effect gate: a failure that gets past it has none.
+func (t *Task) fail(h *History, i int, epoch int64) {
+	f := &t.Failures[i]
+	h.StartedAt, h.Epoch, h.Checkpoint = t.Failures[0].At, epoch, f.Checkpoint
+	h.Failure = Failure{Class: f.Class, Code: f.Code, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe, Evidence: true}
+}
+
+// settle decides, and has the pauses pass that come before what is done in the
+// end.
+func (h *History) settle(p *Policy, at int64) (d Decision, due int64) {
+	for {
+		d = Choose(h, p, at)
+		at += d.Action.WaitMS
+		if d.Action.Strategy != Wait {
+			return d, at
+		}
+		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultOK))
+	}
+}

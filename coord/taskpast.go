@@ -1,0 +1,79 @@
+package coord
+
+import (
+	"slices"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+)
+
+// remember keeps of an entry of a task what its recovery goes by: how its claims
+// ended, since its creation or since somebody answered for it, and whether there
+// was a checkpoint to go on from when it was claimed again.
+func (s *State) remember(t *task, b *entry.Task, at int64) {
+	switch newest := len(t.failures) - 1; {
+	case b.Op == entry.TaskFail || b.Op == entry.TaskInterrupt:
+		f := entry.TaskFailure{Class: "crash", Code: "lost", At: at}
+		switch {
+		case b.Op == entry.TaskInterrupt:
+			f.Code = "interrupted"
+		case b.Snapshot != nil:
+			f.Class, f.Code = b.Snapshot.Class, b.Snapshot.Code
+		}
+		t.failures = append(t.failures, f)
+		t.failures = t.failures[max(0, len(t.failures)-failuresMax):]
+	case b.Op == entry.TaskRelease:
+		t.failures = nil
+	case claims(b.Op) && newest >= 0:
+		t.failures[newest].Checkpoint = s.resumable(t, at)
+	}
+}
+
+// pointLen is the length of what [entry.CheckpointName] returns.
+const pointLen = len("task-0123456789abcdef-")
+
+// addPoint notes which task a checkpoint is of, if of any: it is named so, and who
+// holds the task made it, in the task's workflow.
+func (s *State) addPoint(number uint32, c *entry.Checkpoint) {
+	if len(c.Checkpoint) < pointLen {
+		return
+	}
+	of, ok := s.tasks.byPoint[c.Checkpoint[:pointLen]]
+	if !ok || !s.tasks.list[of].heldBy(c.Iss) || string(s.workflows.Text(s.tasks.list[of].workflow)) != string(c.Wid) {
+		return
+	}
+	s.linkPoint(number, of)
+}
+
+func (s *State) linkPoint(number, of uint32) {
+	s.tasks.pointOf[number] = of
+	t := &s.tasks.list[of]
+	t.points = append(t.points, number)
+}
+
+// resumable reports whether a task that failed or was interrupted may be claimed
+// from a checkpoint: one that is not void and not expired, and not too often
+// after a failure (TSK-1).
+func (s *State) resumable(t *task, now int64) bool {
+	if t.State == entry.TaskFailed && t.ResumeCount >= entry.MaxResumes {
+		return false
+	}
+	return slices.ContainsFunc(t.points, func(number uint32) bool {
+		c := s.graph.Checkpoint(number)
+		return !c.Void && (c.ExpiresAt == 0 || c.ExpiresAt > now)
+	})
+}
+
+// recovers reports whether the rules of recovery say how a task goes on: it failed
+// or was interrupted, and what stands before the rules does not hold it up.
+func (s *State) recovers(t *task) bool {
+	return (t.State == entry.TaskFailed && !t.spent() || t.State == entry.TaskInterrupted) && s.effectGate(t) == nil
+}
+
+// recovery returns what rules want done about a task that recovers.
+func (s *State) recovery(number uint32, now int64, rules *recovery.Policy) recovery.TaskDecision {
+	t := &s.tasks.list[number]
+	past := recovery.Task{Ref: s.taskRef(number), Type: t.kind, Epoch: t.Epoch, MaxRetries: t.maxRetries, Failures: slices.Clone(t.failures)}
+	past.Failures[len(past.Failures)-1].Checkpoint = s.resumable(t, now)
+	return past.Decide(rules)
+}
