@@ -38,6 +38,9 @@ ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/entry ← api/client/supervise ← api/client/claim
 ledger/redact ← api/client/supervise
+ledger/process ← api/client/supervise
+ledger/process ← api/client/agent
+ledger/process ← coord/recovery/run
 api/client ← api/client/claim ← cmd/arl
 coord ← cmd/arl/demo
 `

@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/process"
 )
 
 // Program is a program as hooks: each call runs it once, without a shell, with
@@ -92,32 +95,30 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 		return nil, &ProgramError{c.Hook, -1, err}
 	}
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
-	out := &limited{limit: MaxReport}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = bytes.NewReader(append(input, '\n')), out, p.Stderr, p.Env, p.Dir
-	cmd.WaitDelay = killDelay
-	ownGroup(cmd)
+	cmd.Stdin, cmd.Stderr, cmd.Env, cmd.Dir, cmd.WaitDelay = bytes.NewReader(append(input, '\n')), p.Stderr, p.Env, p.Dir, killDelay
 	if p.Held != nil {
 		cmd.ExtraFiles = []*os.File{p.Held}
 	}
-	if err := cmd.Run(); err != nil {
-		if cmd.Process != nil {
-			_ = killGroup(cmd) // nothing may be left of it
-		}
-		code := -1
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			code = exit.ExitCode()
-		}
-		if ctx.Err() != nil {
-			err = fmt.Errorf("ended after %v: %w", limit, ctx.Err())
-		}
-		return nil, &ProgramError{c.Hook, code, err}
+	out, err := process.Run(cmd, MaxReport)
+	var report *Report
+	if err == nil {
+		report, err = DecodeReport(out)
 	}
-	report, err := DecodeReport(out.Bytes())
-	if err != nil {
-		_ = killGroup(cmd) // or it has left nothing
-		return nil, &ProgramError{c.Hook, 0, err}
+	if err == nil {
+		return report, nil
 	}
-	return report, nil
+	code := -1
+	if cmd.Process != nil {
+		process.End(cmd, syscall.SIGKILL) // nothing may be left of it
+		code = cmd.ProcessState.ExitCode()
+	}
+	switch {
+	case errors.Is(err, process.ErrOutput):
+		err = fmt.Errorf("%w: %w", ErrReport, err)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("ended after %v: %w", limit, ctx.Err())
+	}
+	return nil, &ProgramError{c.Hook, code, err}
 }
 
 // DecodeReport reads the JSON of a report. The error is [ErrReport].
@@ -130,17 +131,4 @@ func DecodeReport(data []byte) (*Report, error) {
 		return nil, fmt.Errorf("%w: %w", ErrReport, err)
 	}
 	return r, nil
-}
-
-// limited keeps a little more than may come, and takes the rest without keeping
-// it.
-type limited struct {
-	bytes.Buffer
-	limit int
-}
-
-// Write implements [io.Writer].
-func (l *limited) Write(p []byte) (int, error) {
-	l.Buffer.Write(p[:min(len(p), l.limit+1-min(l.Len(), l.limit+1))])
-	return len(p), nil
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"recoveryledger/ledger/process"
 	"recoveryledger/ledger/redact"
 )
 
@@ -84,7 +85,7 @@ func (c Command) prepare(m *memory, tail *tail) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by signals, in order
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Env, c.Dir, c.Stdin, c.Stdout, tail
 	cmd.WaitDelay = drainMax
-	ownProcessGroup(cmd)
+	process.Group(cmd)
 	return cmd
 }
 
@@ -96,14 +97,14 @@ func (c Command) wait(ctx context.Context, cmd *exec.Cmd) (asked bool) {
 		_ = cmd.Wait() // what there is to know is in the state
 		close(done)
 	}()
-	defer endGroup(cmd, syscall.SIGKILL) // what it left behind
+	defer process.End(cmd, syscall.SIGKILL) // what it left behind
 	select {
 	case <-done:
 		return false
 	case <-ctx.Done():
 	}
 	if !errors.Is(context.Cause(ctx), ErrLeaseLost) {
-		endGroup(cmd, syscall.SIGTERM)
+		process.End(cmd, syscall.SIGTERM)
 		grace := time.NewTimer(orDefault(c.Grace))
 		defer grace.Stop()
 		select {
@@ -112,7 +113,7 @@ func (c Command) wait(ctx context.Context, cmd *exec.Cmd) (asked bool) {
 		case <-grace.C:
 		}
 	}
-	endGroup(cmd, syscall.SIGKILL)
+	process.End(cmd, syscall.SIGKILL)
 	<-done
 	return true
 }

@@ -14,6 +14,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/process"
 )
 
 // Command is a strategy that is a program: a case as JSON on its standard input,
@@ -38,27 +39,23 @@ func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Actio
 		return recovery.Action{}, fmt.Errorf("run: encode question: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	stdout, stderr := limitedBuffer{limit: answerMax}, limitedBuffer{limit: textMax}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(question, '\n')), &stdout, &stderr
-	ownGroup(cmd)
-	cmd.WaitDelay = processGrace
-	err = cmd.Run()
+	stderr := process.Head{Limit: textMax}
+	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(append(question, '\n')), &stderr, processGrace
+	answer, err := process.Run(cmd, answerMax)
 	switch {
-	case stdout.over:
+	case errors.Is(err, process.ErrOutput):
+		return recovery.Action{}, fmt.Errorf("run: strategy %s: %w", c.Argv[0], err)
 	case ctx.Err() != nil:
 		return recovery.Action{}, fmt.Errorf("run: strategy %s: no answer within %v: %w", c.Argv[0], limit, ctx.Err())
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return recovery.Action{}, fmt.Errorf("run: strategy %s: %w: %s", c.Argv[0], err, stderr.text)
+		return recovery.Action{}, fmt.Errorf("run: strategy %s: %w: %s", c.Argv[0], err, stderr.Text)
 	}
-	return decodeAnswer(stdout.text, stdout.over)
+	return decodeAnswer(answer)
 }
 
 // decodeAnswer reads an action, and nothing else.
-func decodeAnswer(text []byte, over bool) (recovery.Action, error) {
+func decodeAnswer(text []byte) (recovery.Action, error) {
 	var a recovery.Action
-	if over {
-		return a, fmt.Errorf("run: strategy answers more than %d bytes", answerMax)
-	}
 	if err := json.Unmarshal(text, &a, json.RejectUnknownMembers(true)); err != nil {
 		return recovery.Action{}, fmt.Errorf("run: strategy answers no action: %w", notScenario(err))
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"recoveryledger/ledger/process"
 )
 
 // processGrace is how long after its end the output of a process, which its
@@ -19,39 +21,36 @@ const processGrace = time.Second
 // and its children are killed.
 func (l *Live) callProcess(ctx context.Context, call *Call, r *callRequest, body []byte) (answer, error) {
 	cmd := exec.CommandContext(ctx, call.Command[0], call.Command[1:]...)
-	stdout, stderr := limitedBuffer{limit: outputMax}, limitedBuffer{limit: textMax}
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = call.Dir, bytes.NewReader(body), &stdout, &stderr
+	stderr := process.Head{Limit: textMax}
+	cmd.Dir, cmd.Stdin, cmd.Stderr, cmd.WaitDelay = call.Dir, bytes.NewReader(body), &stderr, processGrace
 	cmd.Env = l.environment(call.Env,
 		"ARL_CASE="+r.Case, "ARL_STEP="+r.Step, "ARL_ATTEMPT="+strconv.Itoa(r.Attempt), "ARL_IDEMPOTENCY_KEY="+r.Key)
-	ownGroup(cmd)
-	cmd.WaitDelay = processGrace
-	if err := cmd.Start(); err != nil {
-		return answer{}, fmt.Errorf("start %s: %w", call.Command[0], err)
-	}
-	err := cmd.Wait()
+	stdout, err := process.Run(cmd, outputMax)
 	switch {
-	case stdout.over:
+	case cmd.Process == nil:
+		return answer{}, fmt.Errorf("start %s: %w", call.Command[0], err)
+	case errors.Is(err, process.ErrOutput):
 		return failure("malformed_output", "output_too_large", ""), nil
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return plainOutput(stdout.text, false), nil
+		return plainOutput(stdout, false), nil
 	}
-	return crashed(err, &stdout, &stderr), nil
+	return crashed(err, stdout, stderr.Text), nil
 }
 
 // crashed is the answer of a process that did not end well. What it said on
 // standard output as an error object counts first; its last words on standard
 // error are the text. Nothing tells whether its effect took place.
-func crashed(err error, stdout, stderr *limitedBuffer) answer {
+func crashed(err error, stdout, stderr []byte) answer {
 	raw, code, reason := RawError{}, "tool_error", "exit_unknown"
-	if a := plainOutput(stdout.text, false); a.failed && a.reason == "reported" {
+	if a := plainOutput(stdout, false); a.failed && a.reason == "reported" {
 		a.reason = "exit_reported"
 		return a
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		code, reason = exitCode(exit, stderr.text)
+		code, reason = exitCode(exit, stderr)
 	}
-	raw.ProviderCode, raw.Text = code, cut(string(stderr.text), textMax)
-	return answer{failed: true, raw: raw, reason: reason, evidence: digest(err.Error() + "\n" + string(stdout.text) + "\n" + string(stderr.text))}
+	raw.ProviderCode, raw.Text = code, cut(string(stderr), textMax)
+	return answer{failed: true, raw: raw, reason: reason, evidence: digest(err.Error() + "\n" + string(stdout) + "\n" + string(stderr))}
 }
 
 // exitCode is the place in the taxonomy of how a process ended, and its
@@ -86,19 +85,3 @@ func exitCode(exit *exec.ExitError, stderr []byte) (code, reason string) {
 // shellSignal is what a shell adds to the number of the signal that ended a
 // program, to make its own exit status.
 const shellSignal = 128
-
-// limitedBuffer keeps what is written up to its limit and notes that there
-// was more. It has no other method, so that nothing is written past it.
-type limitedBuffer struct {
-	text  []byte
-	limit int
-	over  bool
-}
-
-// Write implements [io.Writer].
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	fits := min(len(p), b.limit-len(b.text))
-	b.text = append(b.text, p[:fits]...)
-	b.over = b.over || fits < len(p)
-	return len(p), nil
-}
