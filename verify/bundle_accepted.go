@@ -140,7 +140,7 @@ func (a Accepted) Confirm(p ConsistencyProof) (Accepted, error) {
 		return a, malformed("consistency proof", "neither head is the accepted one, of size %d", known.head.Size)
 	}
 	a.Head, a.Confirmed = newer.note, true
-	a.opened = known.next(newer, known.links, a.Links)
+	a.opened = known.next(newer, known.links, a.Links, known.read)
 	return a, nil
 }
 
@@ -150,11 +150,26 @@ type known struct {
 	head   head // zero at first
 	links  []proven
 	source []Logged // what the links were opened from
+	// read are entries of the bundles that were checked last, ascending: the next
+	// one has most of them again. Their signatures were checked; by what right they
+	// were signed is looked at anew.
+	read []proven
+}
+
+// remember returns what is read once the entries of a bundle are accepted: they,
+// and what was read before as long as that is not too much.
+func (k *known) remember(entries []proven) []proven {
+	if len(entries)+len(k.read) > readMax {
+		return entries
+	}
+	all := slices.Concat(entries, k.read)
+	slices.SortStableFunc(all, func(x, y proven) int { return cmp.Compare(x.Index, y.Index) })
+	return slices.CompactFunc(all, func(x, y proven) bool { return x.Index == y.Index })
 }
 
 // next returns what is known once a head and links are accepted.
-func (k *known) next(newest head, links []proven, source []Logged) *known {
-	return &known{k.fresh(newest), newest, links, slices.Clone(source)}
+func (k *known) next(newest head, links []proven, source []Logged, read []proven) *known {
+	return &known{k.fresh(newest), newest, links, slices.Clone(source), read}
 }
 
 // same reports whether two are one in memory.
@@ -162,15 +177,23 @@ func (l Logged) same(other Logged) bool {
 	return l.Index == other.Index && len(l.Leaf) == len(other.Leaf) && len(l.Leaf) > 0 && &l.Leaf[0] == &other.Leaf[0]
 }
 
-// decode reads an entry, unless it is a link that was read before.
+// decode reads an entry, unless it was read before: as a link, or in one of the
+// bundles that were checked last.
 func (k *known) decode(logged Logged) (proven, error) {
-	hash := merkle.HashLeaf(logged.Leaf)
-	i, ok := slices.BinarySearchFunc(k.links, logged.Index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
-	if ok && k.links[i].hash == hash {
-		return k.links[i], nil
+	for _, before := range [][]proven{k.links, k.read} {
+		if i, ok := findProven(before, logged.Index); ok && before[i].hash == merkle.HashLeaf(logged.Leaf) {
+			return before[i], nil
+		}
 	}
 	e, at, err := entry.DecodeLeaf(logged.Leaf)
-	return proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: hash}, err
+	if err != nil {
+		return proven{}, err
+	}
+	return proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: e.LeafHash(at)}, nil
+}
+
+func findProven(list []proven, index uint64) (place int, ok bool) {
+	return slices.BinarySearchFunc(list, index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
 }
 
 // remembered returns what is known if it is of the state's fields as they are.
@@ -179,7 +202,7 @@ func (a *Accepted) remembered() *known {
 	if k == nil || k.head.note != a.Head || !k.root.same(&a.Root) || !slices.EqualFunc(k.source, a.Links, Logged.same) {
 		return nil
 	}
-	return &known{k.fresh(k.head), k.head, k.links, k.source}
+	return k.next(k.head, k.links, k.source, k.read)
 }
 
 // open checks the form of the state. That its links are of the log was checked
@@ -227,7 +250,7 @@ func (k *known) openLinks(links []Logged) error {
 		case i > 0 && links[i-1].Index >= link.Index || link.Index >= k.head.Size:
 			return malformed(acceptedName, "links[%d]: index %d does not ascend below the size of the head", i, link.Index)
 		}
-		k.links = append(k.links, proven{Entry: Entry{Entry: e, Index: link.Index, RegisteredAt: at, Signed: true}, hash: merkle.HashLeaf(link.Leaf)})
+		k.links = append(k.links, proven{Entry: Entry{Entry: e, Index: link.Index, RegisteredAt: at, Signed: true}, hash: e.LeafHash(at)})
 	}
 	return nil
 }

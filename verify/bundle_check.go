@@ -1,10 +1,8 @@
 package verify
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -209,7 +207,7 @@ func (c *checking) included() error {
 		if at := p.RegisteredAt; i > 0 && at < c.entries[i-1].RegisteredAt {
 			return refuse(logged.Index, fmt.Errorf("registered_at %d, earlier than %d of the entry before", at, c.entries[i-1].RegisteredAt))
 		}
-		p.head = c.newest
+		p.head, p.Signed = c.newest, false
 		places[i], c.entries[i] = merkle.Place{Index: p.Index, Leaf: p.hash}, p
 	}
 	if err := merkle.CheckInclusions(places, c.newest.Head, c.Inclusion); err != nil {
@@ -224,7 +222,7 @@ func (c *checking) included() error {
 
 // at returns the entry of the bundle at an index.
 func (c *checking) at(index uint64) *proven {
-	i, ok := slices.BinarySearchFunc(c.entries, index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
+	i, ok := findProven(c.entries, index)
 	if !ok {
 		return nil
 	}
@@ -277,10 +275,13 @@ func (c *checking) right(p *proven) error {
 		if err != nil {
 			return refuse("TRU-2", err)
 		}
-		if err := c.root.signature(signer.Key, p.PAE(), p.Sig); err != nil {
-			return refuse("TRU-2", err)
+		if !p.SignatureChecked { // not when it was read before: the key id is of one key only
+			if err := c.root.signature(signer.Key, p.PAE(), p.Sig); err != nil {
+				return refuse("TRU-2", err)
+			}
+			p.SignatureChecked = true
 		}
-		p.Signed, p.SignatureChecked = true, true
+		p.Signed = true
 	}
 	if p.Index == c.Decision && c.Decision != 0 {
 		c.then = c.chain.Clone()
@@ -293,7 +294,7 @@ func (c *checking) right(p *proven) error {
 		return refuse("TRU-2", err)
 	}
 	c.links = append(c.links, *p)
-	c.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
+	c.chain.follow(p.Entry.Entry, p.Index, p.RegisteredAt)
 	if policy, ok := p.Body.(*entry.Policy); ok {
 		c.policies = append(c.policies, policyAt{p.Index, policy})
 	}
@@ -319,13 +320,18 @@ func (c *checking) accept() error {
 	if len(c.links) > MaxLinks {
 		return malformed(acceptedName, "%d links, the limit is %d", len(c.links), MaxLinks)
 	}
-	if len(c.links) > len(next.Links) {
+	if known := next.Links; len(c.links) > len(known) {
 		next.Links = make([]Logged, 0, len(c.links))
-		for _, link := range c.chain.links {
-			next.Links = append(next.Links, Logged{link.Index, link.Leaf})
+		for i := range c.links {
+			link := &c.links[i]
+			if len(known) > 0 && known[0].Index == link.Index {
+				next.Links, known = append(next.Links, known[0]), known[1:]
+				continue
+			}
+			next.Links = append(next.Links, Logged{link.Index, link.AppendLeaf(nil, link.RegisteredAt)})
 		}
 	}
-	next.opened = c.before.next(c.newest, c.links, next.Links)
+	next.opened = c.before.next(c.newest, c.links, next.Links, c.before.remember(c.entries))
 	for i := range c.entries {
 		d, ok := c.entries[i].Body.(*entry.Decision)
 		if !ok {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
 // Chain is the policy chain and the keys that it lets in (TRU-1 to TRU-4): a
@@ -176,17 +175,23 @@ func plain(roles []entry.Role) bool { return len(roles) == 1 && roles[0] == entr
 // Apply takes up a policy or agent entry that was admitted, now or when it was
 // logged, at (registered_at, Unix milliseconds). Other kinds change nothing.
 func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
-	leaf := e.AppendLeaf(nil, at)
+	if c.follow(e, index, at) {
+		c.links = append(c.links, Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: e.AppendLeaf(nil, at)})
+	}
+}
+
+// follow is Apply without [Chain.Links]. It reports whether the entry is one.
+func (c *Chain) follow(e *entry.Entry, index uint64, at int64) bool {
 	switch body := e.Body.(type) {
 	case *entry.Policy:
 		c.applyPolicy(body, index)
-		c.inForce = entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(leaf)}
+		c.inForce = entry.LogRef{Index: index, LeafHash: e.LeafHash(at)}
 	case *entry.Agent:
 		c.applyAgent(body, index)
 	default:
-		return
+		return false
 	}
-	c.links = append(c.links, Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: leaf})
+	return true
 }
 
 func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {

@@ -42,6 +42,9 @@ const (
 	MaxLinks = 16384
 	// MaxIncidents is the number of incidents in an [Accepted].
 	MaxIncidents = 65536
+	// readMax is the number of entries that are remembered from one bundle to the
+	// next, unless one has more.
+	readMax = 1024
 	// MaxWitnesses is the number of witnesses in a witness policy, and of groups.
 	MaxWitnesses = 64
 )

@@ -39,9 +39,10 @@ type Root struct {
 	// imports. If nil, ML-DSA-44 signatures are reported as not checked.
 	Cosigner func(vkey string) (note.Verifier, error) `json:"-"`
 
-	// Signature checks the signatures of entries in bundles, concurrently; nil is
-	// [Signature], whose verdict it must give. It is for who checks many of few
-	// keys, such as recoveryledger/ledger/keys.Verifier.
+	// Signature checks the signatures of tree heads by Ed25519 keys, and those of
+	// entries in bundles, concurrently; nil is [Signature], whose verdict it must
+	// give. It is for who checks many of few keys, such as
+	// recoveryledger/ledger/keys.Verifier.
 	Signature func(key entry.PublicKey, message, sig []byte) error `json:"-"`
 }
 
@@ -129,10 +130,11 @@ func (r *Root) same(other *Root) bool {
 
 // vkey is a verifier key, taken apart.
 type vkey struct {
-	name string
-	hash uint32
-	alg  byte
-	key  []byte
+	name   string
+	hash   uint32
+	alg    byte
+	key    []byte
+	public entry.PublicKey // an Ed25519 key
 }
 
 // parseVKey reads a verifier key of a ledger.
@@ -154,7 +156,7 @@ func decodeVKey(text string, ed byte) (vkey, error) {
 	}
 	switch {
 	case k.alg == ed && len(k.key) == ed25519.PublicKeySize:
-		_, err := entry.NewPublicKey(ed25519.PublicKey(k.key)) // refuses points of small order
+		k.public, err = entry.NewPublicKey(ed25519.PublicKey(k.key)) // refuses points of small order
 		return k, err
 	case k.alg == algMLDSA44 && len(k.key) == mldsa44PublicKeySize:
 		return k, nil

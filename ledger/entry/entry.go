@@ -195,9 +195,10 @@ func DecodeLeaf(leaf []byte) (e *Entry, registeredAt int64, err error) {
 	if e, err = Decode(rest[:at]); err != nil {
 		return nil, 0, err
 	}
-	if !bytes.Equal(e.AppendLeaf(nil, registeredAt), leaf) {
+	if !bytes.Equal(e.AppendLeaf(make([]byte, 0, len(leaf)), registeredAt), leaf) {
 		return nil, 0, malformed("leaf", "not in canonical form (RFC 8785)")
 	}
+	e.leafHash, e.hashedAt, e.hashed = merkle.HashLeaf(leaf), registeredAt, true
 	return e, registeredAt, nil
 }
 
@@ -222,13 +223,19 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	}
 	e := &Entry{Kind: kind}
 	e.setPayload(payload)
-	if size := len(e.AppendEnvelope(nil)) + MaxKeyID + base64.StdEncoding.EncodedLen(maxSig); size > MaxEnvelope {
+	if size := sealedSize(kind, len(payload)); size > MaxEnvelope {
 		return nil, tooLarge(size)
 	}
 	if err := e.decodePayload(); err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+// sealedSize returns how large an envelope is at most once it is sealed.
+func sealedSize(kind Kind, payload int) int {
+	return len(envelopeOpen+beforeType+beforeKeyID+beforeSig+envelopeClose) + base64.StdEncoding.EncodedLen(payload) + len(kind.PayloadType()) +
+		MaxKeyID + base64.StdEncoding.EncodedLen(maxSig)
 }
 
 // Seal completes an entry made by [New] with the signature over its PAE.

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 
 	"filippo.io/edwards25519"
+	"filippo.io/edwards25519/field"
 )
 
 // PublicKey is an Ed25519 or an ECDSA P-256 key. Its text form is the standard
@@ -21,7 +22,12 @@ import (
 type PublicKey struct {
 	key crypto.PublicKey // ed25519.PublicKey or *ecdsa.PublicKey
 	der string
+	id  string // fingerprint
 }
+
+// ed25519DER begins the one DER of an Ed25519 key (RFC 8410, section 4), before
+// the key itself.
+const ed25519DER = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 
 // ParsePublicKey reads a SubjectPublicKeyInfo. An algorithm other than the two
 // is refused by name (unsupported-alg); a small-order or non-canonical Ed25519
@@ -30,27 +36,29 @@ func ParsePublicKey(der []byte) (PublicKey, error) {
 	if len(der) > maxKeyDER {
 		return PublicKey{}, malformed("key", "%d bytes, the limit is %d", len(der), maxKeyDER)
 	}
+	if key, ok := bytes.CutPrefix(der, []byte(ed25519DER)); ok && len(key) == ed25519.PublicKeySize {
+		if err := checkPoint(key); err != nil {
+			return PublicKey{}, err
+		}
+		return newKey(ed25519.PublicKey(bytes.Clone(key)), der), nil
+	}
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
 		return PublicKey{}, unparsedKey(der, err)
 	}
 	switch key := parsed.(type) {
-	case ed25519.PublicKey:
-		if err := checkPoint(key); err != nil {
-			return PublicKey{}, err
-		}
+	case ed25519.PublicKey: // in another DER than the one above
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() {
 			return PublicKey{}, unsupportedKey("ECDSA on %s", key.Curve.Params().Name)
 		}
+		if canonical, err := x509.MarshalPKIXPublicKey(key); err == nil && bytes.Equal(canonical, der) {
+			return newKey(key, der), nil
+		}
 	default:
 		return PublicKey{}, unsupportedKey("a %T", parsed)
 	}
-	canonical, err := x509.MarshalPKIXPublicKey(parsed)
-	if err != nil || !bytes.Equal(canonical, der) {
-		return PublicKey{}, malformed("key", "not the canonical DER of its key")
-	}
-	return PublicKey{key: parsed, der: string(der)}, nil
+	return PublicKey{}, malformed("key", "not the canonical DER of its key")
 }
 
 // NewPublicKey is [ParsePublicKey] for a key in memory.
@@ -95,13 +103,24 @@ func unsupportedKey(format string, args ...any) *Refusal {
 // is not the canonical one (RFC 8032, section 5.1.3).
 func checkPoint(key ed25519.PublicKey) error {
 	point, err := new(edwards25519.Point).SetBytes(key)
-	if err != nil || !bytes.Equal(point.Bytes(), key) {
+	small := err == nil && new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1
+	switch {
+	// Only points of small order have a second spelling of x, so that of others no
+	// inversion is needed to compare.
+	case err != nil, !reduced(key), small && !bytes.Equal(point.Bytes(), key):
 		return malformed("key", "not the canonical encoding of a point on edwards25519")
-	}
-	if new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1 {
+	case small:
 		return malformed("key", "a point of small order")
 	}
 	return nil
+}
+
+// reduced reports whether y is below the field's order.
+func reduced(key ed25519.PublicKey) bool {
+	y := [ed25519.PublicKeySize]byte(key)
+	y[31] &= 0x7f // the sign of x
+	element, err := new(field.Element).SetBytes(y[:])
+	return err == nil && bytes.Equal(element.Bytes(), y[:])
 }
 
 // Crypto returns the key as an ed25519.PublicKey or an *ecdsa.PublicKey.
@@ -119,25 +138,26 @@ func (k PublicKey) DER() []byte { return []byte(k.der) }
 // KeyID returns the OpenSSH SHA-256 fingerprint: "SHA256:" and the unpadded
 // base64 of the SHA-256 of the key in SSH wire format (RFC 4253, section 6.6;
 // RFC 5656, section 3.1; RFC 8709, section 4).
-func (k PublicKey) KeyID() string {
+func (k PublicKey) KeyID() string { return k.id }
+
+// newKey returns a key that was checked.
+func newKey(key crypto.PublicKey, der []byte) PublicKey {
 	var wire []byte
-	field := func(data []byte) {
+	add := func(data []byte) {
 		wire = binary.BigEndian.AppendUint32(wire, uint32(len(data)))
 		wire = append(wire, data...)
 	}
-	switch key := k.key.(type) {
+	switch key := key.(type) {
 	case ed25519.PublicKey:
-		field([]byte("ssh-ed25519"))
-		field(key)
+		add([]byte("ssh-ed25519"))
+		add(key)
 	case *ecdsa.PublicKey:
-		field([]byte("ecdsa-sha2-nistp256"))
-		field([]byte("nistp256"))
-		field([]byte(k.der[len(k.der)-65:])) // the uncompressed point ends the DER
-	default:
-		return ""
+		add([]byte("ecdsa-sha2-nistp256"))
+		add([]byte("nistp256"))
+		add(der[len(der)-65:]) // the uncompressed point ends the DER
 	}
 	sum := sha256.Sum256(wire)
-	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+	return PublicKey{key, string(der), "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])}
 }
 
 // String returns the text form.

@@ -88,7 +88,7 @@ func (a *Agent) gapless(page *Page) error {
 	if page.Proof.Older != a.accepted.Head && page.Proof.Newer != a.accepted.Head {
 		return fmt.Errorf("agent: follow the log: the proof is of neither side of the accepted head")
 	}
-	_, _, err := a.cfg.Root.Consistency(page.Proof)
+	_, err := a.accepted.Confirm(page.Proof) // as what confirms it is checked: by what is known of its head
 	if errors.Is(err, merkle.ErrProof) {
 		if a.mistrust++; a.mistrust >= proofsMax {
 			return &verify.ForkError{First: page.Proof.Older, Second: page.Proof.Newer, Detail: err.Error()}

@@ -323,11 +323,7 @@ func (a *Agent) keep(next verify.Accepted) error {
 	if err := a.put(docAccepted, seal(docAccepted, content)); err != nil {
 		return err
 	}
-	head, err := a.cfg.Root.Head([]byte(next.Head))
-	if err != nil {
-		return a.stop(err)
-	}
-	a.accepted, a.stored, a.size = next, string(content), head.Size
+	a.accepted, a.stored, a.size = next, string(content), next.Size()
 	return a.settle()
 }
 
