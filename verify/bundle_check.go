@@ -147,8 +147,9 @@ func (c *checking) witnesses() error {
 		}
 	}
 	if policy == nil && len(c.Entries) > 0 && merkle.HashLeaf(c.Entries[0].Leaf) == c.root.Genesis {
-		if e, _, err := entry.DecodeLeaf(c.Entries[0].Leaf); err == nil {
-			policy, _ = e.Body.(*entry.Policy)
+		if p, err := c.before.decode(c.Entries[0]); err == nil {
+			policy, _ = p.Body.(*entry.Policy)
+			c.before.read = []proven{p} // nothing was read before
 		}
 	}
 	return c.witnessed(policy)

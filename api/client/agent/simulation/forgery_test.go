@@ -54,7 +54,8 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 	if !ok {
 		w.fail("entry %d is no decision", b.Decision)
 	}
-	forged := *body
+	forged, scope, blast := *body, *body.Scope, *body.Blast // what is in the log is not to change
+	forged.Scope, forged.Blast = &scope, &blast
 	w.forge(n, &forged)
 	e, err := entry.New(&forged)
 	if err != nil {

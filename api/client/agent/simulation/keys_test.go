@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 
+	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
@@ -63,11 +64,12 @@ func (k *keyring) of(name string) pair {
 	return p
 }
 
-// sign signs an entry with the key that a name stands for. What was signed
-// here needs no check, but some of it is checked all the same.
+// sign signs an entry with the key that a name stands for: RFC 8032 has one
+// signature, and this library takes two thirds of the time. What was signed here
+// needs no check, but some of it is checked all the same.
 func (k *keyring) sign(e *entry.Entry, name string) {
 	p := k.of(name)
-	e.Seal(p.public.KeyID(), ed25519.Sign(p.private, e.PAE()))
+	e.Seal(p.public.KeyID(), voi.Sign(voi.PrivateKey(p.private), e.PAE()))
 	if k.turn++; k.turn%64 != 0 {
 		k.verdicts[signed(p.public, e.PAE(), e.Sig)] = nil
 	}
