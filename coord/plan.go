@@ -203,12 +203,21 @@ func (s *State) basisOf(signals []uint32) entry.HeadRef {
 	return headOf(leaves)
 }
 
+// headOf returns the head of the tree over leaves, in whose place it puts the
+// nodes above them, level by level: the last one of an odd number goes up as it
+// is.
 func headOf(leaves []merkle.Hash) entry.HeadRef {
-	var t tree
-	for _, leaf := range leaves {
-		t.append(leaf)
+	head := entry.HeadRef{Size: uint64(len(leaves)), Root: merkle.EmptyHead().Root}
+	for n := len(leaves); n > 1; n = (n + 1) / 2 {
+		for i := range n / 2 {
+			leaves[i] = merkle.HashChildren(leaves[2*i], leaves[2*i+1])
+		}
+		leaves[n/2] = leaves[n-1] // behind the others if n is even
 	}
-	return entry.HeadRef{Size: uint64(len(leaves)), Root: t.root(uint64(len(leaves)))}
+	if len(leaves) > 0 {
+		head.Root = leaves[0]
+	}
+	return head
 }
 
 // pin is the state of the log as of now.
