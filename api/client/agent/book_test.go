@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -43,6 +44,7 @@ type book struct {
 	private map[entry.Principal]ed25519.PrivateKey
 	refused []string          // what was not admitted
 	known   map[string]uint64 // index by issuer and jti
+	page    int               // members in a page of a bundle; 0: all
 }
 
 // clone returns a book that goes on by itself.
@@ -201,7 +203,7 @@ func (b *book) bundle(agent entry.Principal, q agent.Query) (*verify.Bundle, uin
 	}
 	shown := append(b.state.News(agent, from), b.state.Overrides(agent, from)...)
 	if q.Incident != 0 {
-		parts, err := b.state.Bundle(coord.BundleRequest{Incident: q.Incident, Agent: agent, After: int(q.After), Limit: 4096})
+		parts, err := b.state.Bundle(coord.BundleRequest{Incident: q.Incident, Agent: agent, After: int(q.After), Limit: cmp.Or(b.page, 4096)})
 		if err != nil {
 			return nil, 0, err
 		}

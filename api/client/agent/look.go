@@ -131,17 +131,27 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 		return keepErr
 	}
 	a.overridden(verdict.Entries)
-	if page.Head == a.accepted.Head { // whatever the decision is worth, the entries stand in the log
+	stands := page.Head == a.accepted.Head // whatever the decision is worth, the entries stand in the log
+	if stands {
 		a.stood(verdict.Entries)
 	}
-	if err != nil {
+	switch {
+	case err != nil && stands && next > q.after && verdict.ExpiresAt != 0 && now >= verdict.ExpiresAt:
+		q.after, q.order, q.till = next, nil, now+pauseMin // outcomes of the other members are all that there is to learn
+		return nil
+	case err != nil:
 		return a.distrust(incident, q, err, now)
 	}
 	a.mistrust = 0
-	q.after = next
 	if page.Decision == 0 || verdict.Incident != incident {
+		q.after = next
 		return a.onlyNews(incident, q)
 	}
+	if q.after != 0 && (q.order == nil || q.order.verdict.Decision != verdict.Decision) {
+		q.after, q.order, q.till = 0, nil, now+pauseMin // the pages before were of another decision, or none that holds
+		return nil
+	}
+	q.after = next
 	return a.takePage(q, &verdict, now)
 }
 

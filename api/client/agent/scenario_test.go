@@ -297,3 +297,28 @@ func TestLateTruth(t *testing.T) {
 		t.Errorf("draft: %q, refused %v", got, b.refused)
 	}
 }
+
+// TestLateTruthOnLaterPages: what an agent that does not follow the log has to
+// take the place of stands in pages of a bundle whose time is over.
+func TestLateTruthOnLaterPages(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	b.page = 1
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	worker.change = func(c *agent.Config) { c.Log = nil }
+	worker.open()
+	reach := cutOff(worker)
+	play(t, b, b.now+1000, nil, worker, writer)
+	view, _ := b.state.Incident(d.incident, b.now)
+	play(t, b, view.Decision.Exp+7_200_000, nil, worker, writer)
+	for _, exec := range []entry.Ref{"worker#draft", "worker#memo", "worker#slow"} {
+		if got := b.results(d.incident)[exec]; got != entry.ResultUnknown {
+			t.Fatalf("%s: %q, refused %v", exec, got, b.refused)
+		}
+	}
+	reach()
+	d.ends(t, b, restoredAll(), worker, writer)
+	if !worker.agent.Idle() {
+		t.Errorf("it has not come to an end: %v", b.refused)
+	}
+}
