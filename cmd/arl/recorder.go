@@ -10,7 +10,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -59,9 +58,7 @@ func (a *app) withRegistry(ctx context.Context, o *recoverOptions, use func(*ope
 	if err != nil {
 		return err
 	}
-	// What a ledger keeps of its entries is much, lives long and holds no pointers:
-	// to look it through often costs little, and memory that waits to be freed is less.
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	defer collectOften()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var order errgroup.Group

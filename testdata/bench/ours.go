@@ -5,10 +5,13 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +52,7 @@ func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*led
 	if err != nil {
 		return nil, err
 	}
-	t, err := openWith(dir, ledgerKeys, snapshotEvery)
+	t, err := openWith(dir, ledgerKeys, settings{snapshotEvery: snapshotEvery})
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +60,15 @@ func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*led
 	return t, t.enrol(ctx)
 }
 
-// run runs the order until stop.
+// run runs the order until stop, with the garbage collector set as `arl serve`
+// does.
 func (t *ledgerUnderTest) run(ctx context.Context) {
+	before := debug.SetGCPercent(25)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- t.Run(ctx) }()
 	t.stop = func() error {
+		defer debug.SetGCPercent(before)
 		cancel()
 		if err := <-done; err != nil {
 			return err
@@ -73,11 +79,23 @@ func (t *ledgerUnderTest) run(ctx context.Context) {
 
 // open opens the ledger in dir as `arl serve` does.
 func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
-	return openWith(dir, ledgerKeys, 0)
+	return openWith(dir, ledgerKeys, settings{})
 }
 
-// openWith is open with another distance between snapshots.
-func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledgerUnderTest, error) {
+// settings are what a ledger is opened with beside what `arl serve` says.
+type settings struct {
+	snapshotEvery uint64 // distance between snapshots; 0: as shipped
+	rebuild       bool   // no snapshot counts
+}
+
+// unread is a fold of another version, which does not know the form of the
+// snapshots in the database.
+type unread struct{ ledger.Fold }
+
+// Restore implements [ledger.Fold].
+func (unread) Restore(io.Reader) error { return errors.New("of another version") }
+
+func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderTest, error) {
 	verifier, err := keys.NewVerifier(0)
 	if err != nil {
 		return nil, err
@@ -85,8 +103,13 @@ func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledge
 	coordinator := coord.New(origin, verifier.Check)
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
 		Origin: origin, Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner,
-		NewFold: func() ledger.Fold { return coordinator.NewFold() },
-		Frozen:  func() (ledger.Fold, uint64) { return coordinator.Frozen() },
+		NewFold: func() ledger.Fold {
+			if with.rebuild {
+				return unread{coordinator.NewFold()}
+			}
+			return coordinator.NewFold()
+		},
+		Frozen: func() (ledger.Fold, uint64) { return coordinator.Frozen() },
 		Precheck: func(e *entry.Entry) error {
 			if e.SignatureChecked { // by [ledgerUnderTest.submitUnsigned]
 				return nil
@@ -95,7 +118,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledge
 		},
 		Committed:     coordinator.Committed,
 		MaxStep:       coordinator.MaxStep,
-		SnapshotEvery: snapshotEvery,
+		SnapshotEvery: with.snapshotEvery,
 		Fatal:         func(err error) { log.Fatal(err) },
 	})
 	return &ledgerUnderTest{Log: l, coordinator: coordinator, keys: ledgerKeys}, err
@@ -103,11 +126,20 @@ func openWith(dir string, ledgerKeys *keys.Ledger, snapshotEvery uint64) (*ledge
 
 // reopenLedger opens a ledger that openLedger made and stop closed.
 func reopenLedger(dir string) (*ledgerUnderTest, error) {
+	return reopenWith(dir, settings{})
+}
+
+// rebuildLedger is reopenLedger without a snapshot that counts.
+func rebuildLedger(dir string) (*ledgerUnderTest, error) {
+	return reopenWith(dir, settings{rebuild: true})
+}
+
+func reopenWith(dir string, with settings) (*ledgerUnderTest, error) {
 	ledgerKeys, err := keys.LoadLedger(filepath.Join(dir, "keys"), nil)
 	if err != nil {
 		return nil, err
 	}
-	t, err := open(dir, ledgerKeys)
+	t, err := openWith(dir, ledgerKeys, with)
 	if err != nil {
 		return nil, err
 	}
