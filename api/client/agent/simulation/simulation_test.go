@@ -16,7 +16,7 @@ import (
 // How many seeds are run. The second is for ARL_CHAOS, and for as long as the
 // tests may take.
 const (
-	seedsOften = 5_000
+	seedsOften = 20_000
 	seedsChaos = 1_000_000
 )
 
