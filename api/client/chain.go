@@ -74,7 +74,7 @@ func (c *Client) link(next *verify.Chain, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := verify.Signature(signer.Key, e.PAE(), e.Sig); err != nil {
+	if err := c.signature(signer.Key, &e.Entry); err != nil {
 		return err
 	}
 	if err := next.Admit(e.Entry.Entry, e.Index); err != nil {
@@ -114,8 +114,17 @@ func (c *Client) signed(e *verify.Entry) error {
 	info, _ := c.chain.Agent(e.Header.Iss)
 	for _, key := range info.Keys {
 		if key.Key.KeyID() == e.KeyID && key.Enrolled < e.Index && (key.Revoked == 0 || e.Index < key.Revoked) {
-			return verify.Signature(key.Key, e.PAE(), e.Sig)
+			return c.signature(key.Key, e)
 		}
 	}
 	return fmt.Errorf("%s was not enrolled for %s then", e.KeyID, e.Header.Iss)
+}
+
+// signature checks an entry's signature by what the root brings for that, if
+// anything.
+func (c *Client) signature(key entry.PublicKey, e *verify.Entry) error {
+	if c.root.Signature != nil {
+		return c.root.Signature(key, e.PAE(), e.Sig)
+	}
+	return verify.Signature(key, e.PAE(), e.Sig)
 }

@@ -21,7 +21,6 @@ import (
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -115,13 +114,7 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	if err != nil {
 		return err
 	}
-	verifier, err := keys.NewVerifier(0)
-	if err != nil {
-		return err
-	}
-	root := c.root
-	root.Signature = verifier.Check // the same keys sign again and again
-	config := &agent.Config{Root: root, Agent: signer.principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
+	config := &agent.Config{Root: c.root, Agent: signer.principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
 		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts}
 	if o.confirm != "" {
 		config.Second = &agent.Mirror{Client: c.client, Head: a.secondHead(c, t, o.confirm)}

@@ -76,6 +76,11 @@ func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
 			return nil, withExit(exitConfig, fmt.Errorf("profile %s pins another ledger than %s", c.profile.Name, t.root))
 		}
 	}
+	verifier, err := keys.NewVerifier(0)
+	if err != nil {
+		return nil, err
+	}
+	c.root.Signature = verifier.Check // the same keys sign again and again
 	known, err := a.loadHead(c.root)
 	if err != nil {
 		return nil, err

@@ -22,8 +22,9 @@ type Server struct {
 	heard *api.Commands // by the last wait, not looked at yet
 }
 
-// followPage is how many entries are followed at once.
-const followPage = 256
+// followPage is how many entries are followed at once. Whatever there is to do
+// waits for them, so that they are few.
+const followPage = 64
 
 // Wait implements [Waiter] by long poll.
 func (s *Server) Wait(ctx context.Context, limit time.Duration) error {

@@ -83,7 +83,7 @@ func newNode(tb testing.TB) *node {
 		Span: entry.SpanWorkflow})
 	first, err := n.log.Receipt(0)
 	must(tb, err)
-	n.root = verify.Root{Origin: origin, LedgerKeys: ledgerKeys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf)}
+	n.root = verify.Root{Origin: origin, LedgerKeys: ledgerKeys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf), Signature: verifier.Check}
 	clerk := &coord.Clerk{Coordinator: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
 	clerkCtx, stopClerk := context.WithCancel(ctx)
 	go func() { done <- clerk.Run(clerkCtx) }()
