@@ -25,6 +25,7 @@ func withTasks(w *world) {
 	ref := w.create("held", retries(2), ofType("cook"))
 	w.create("new")
 	w.does("k", ref, entry.TaskAssign, "b")
+	w.saved("b", ref)
 	x := w.work("b", "work", ref, entry.EffectReversible)
 	w.put(x)
 	w.put(w.step(x, entry.Dispatched))
@@ -32,6 +33,12 @@ func withTasks(w *world) {
 	w.does("o", ref, entry.TaskRelease, "c")
 	w.put(w.work("c", "more", ref, entry.EffectNone))
 	w.put(w.signal("c", entry.StandingExecutor, ref))
+	lost := w.create("lost", retries(2))
+	w.does("k", lost, entry.TaskAssign, "b")
+	w.saved("b", lost)
+	w.fails(lost)
+	w.does("k", lost, entry.TaskAssign, "c")
+	w.fails(lost)
 }
 
 // TestSnapshotDependsOnEntriesOnly takes snapshots at every size along two
@@ -126,6 +133,8 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		"two principals of one name":       spoilt(func(s *State) { copy(s.principals.Text(1), s.principals.Text(2)) }),
 		"a checkpoint of no workflow":      spoilt(func(s *State) { s.graph.Line(s.graph.Checkpoint(0).Line).Workflow = 99 }),
 		"a task without its claim":         spoilt(func(s *State) { s.tasks.list[0].agent = "" }),
+		"a failed task without failure":    spoilt(func(s *State) { s.tasks.list[2].failures = nil }),
+		"a checkpoint of no task":          spoilt(func(s *State) { s.tasks.pointOf[s.graph.Checkpoints()-1] = 9 }),
 		"a signal about no task":           spoilt(func(s *State) { s.signals[1].subject = taskBit | 9 }),
 		"an incident without a signal":     spoilt(func(s *State) { s.incidents[0].signals = nil }),
 		"an incident of no signal":         spoilt(func(s *State) { s.incidents[0].opened-- }),

@@ -22,11 +22,22 @@ func (g generator) task() {
 		g.try(b)
 		return
 	}
-	switch pick(g, "about the task", 'm', 'm', 'm', 'm', 'w', 'w', 'w', 's') {
+	switch pick(g, "about the task", 'm', 'm', 'm', 'm', 'w', 'w', 'w', 'c', 's') {
 	case 'm':
 		g.moveTask(ref, t)
 	case 'w':
 		g.workOn(ref, t)
+	case 'c':
+		iss := t.agent
+		if iss == "" || g.chance("foreign", 4) {
+			iss = g.agent()
+		}
+		c := g.w.checkpoint(iss, entry.CheckpointName(ref)+strconv.Itoa(len(g.w.log)), "")
+		c.Wid = entry.WorkflowID(g.w.state.workflows.Text(t.workflow))
+		if g.chance("expires", 3) {
+			c.ExpiresAt = g.w.at + minuteMS
+		}
+		g.try(c)
 	case 's':
 		s := g.w.signal(t.agent, entry.StandingExecutor, ref)
 		if s.Iss == "" || g.chance("another signaler", 3) {
@@ -86,6 +97,7 @@ func (g generator) moveTask(ref entry.Ref, t *task) {
 		b.RetryCount, b.ResumeCount = max(0, b.RetryCount-1), b.ResumeCount+1
 	case (op == entry.TaskFail || op == entry.TaskInterrupt) && len(t.execs) > 0 && g.chance("snapshot", 2):
 		b.Snapshot = g.w.shot(g.w.state.refOf(t.execs[len(t.execs)-1]))
+		b.Snapshot.Class, b.Snapshot.Code = pick(g, "class", "crash", "transient", "safety"), pick(g, "code", "timeout", "panic")
 	case (op == entry.TaskFail || op == entry.TaskInterrupt) && g.chance("lost", 2):
 		g.w.at += t.leaseMS
 		h := g.w.header(iss)
@@ -153,6 +165,7 @@ func TestRandomTasks(t *testing.T) {
 	states, incidents := map[entry.TaskState]int{}, map[IncidentState]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
+		w.able("cook", "x", "y")
 		g, agents := generator{r, w}, w.bundles(map[string]int{})
 		for range rapid.IntRange(20, 100).Draw(r, "actions") {
 			if g.chance("resume state", 12) {
@@ -170,6 +183,7 @@ func TestRandomTasks(t *testing.T) {
 			}
 			w.checkTasks()
 			w.checkIncidents()
+			w.checkRoute()
 		}
 		w.checkAll()
 		agents.check()

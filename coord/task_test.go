@@ -2,7 +2,6 @@ package coord
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -406,75 +405,4 @@ func TestCrashIsToldAtOnce(t *testing.T) {
 	must(t, w.admit(told(entry.TaskInterrupt, "a#two")))
 	w.stands(ref, entry.TaskInterrupted, 2, 1, 0)
 	w.checkAll()
-}
-
-// TestRouter gives tasks to whoever is able, holds the fewest, and did not fail
-// just now; the first by name. People assign what has no type.
-func TestRouter(t *testing.T) {
-	w := newWorld(t)
-	for _, p := range []entry.Principal{"z", "x", "y"} {
-		a := w.enrol("root", p, entry.RoleAgent)
-		a.Capabilities = []string{"cook", "wash"}
-		w.put(a)
-	}
-	monitor := w.enrol("root", "mm", entry.RoleMonitor)
-	monitor.Capabilities = []string{"cook"}
-	w.put(monitor)
-	var refs []entry.Ref
-	for _, id := range []string{"1", "2", "3", "4"} {
-		refs = append(refs, w.create(id, ofType("cook")))
-	}
-	w.create("untyped")
-	w.create("unable", ofType("fly"))
-	w.next()
-	holders := func() (list []entry.Principal) {
-		for _, ref := range refs {
-			_, task, _ := w.state.findTask(ref)
-			list = append(list, task.agent)
-		}
-		return list
-	}
-	if got := holders(); !slices.Equal(got, []entry.Principal{"x", "y", "z", "x"}) {
-		t.Fatalf("held by %v", got)
-	}
-	w.fails(refs[0])
-	w.next()
-	if got := holders(); got[0] != "y" {
-		t.Fatalf("held by %v", got)
-	}
-	w.does("y", refs[1], entry.TaskStart)
-	w.does("y", refs[1], entry.TaskComplete)
-	for _, p := range []entry.Principal{"x", "z"} {
-		revoke := w.enrol("root", p, entry.RoleAgent)
-		revoke.Op = entry.Revoke
-		w.put(revoke)
-	}
-	w.fails(refs[0]) // spent
-	w.fails(refs[2])
-	w.next()
-	if got := holders(); !slices.Equal(got, []entry.Principal{"y", "y", "y", "x"}) {
-		t.Fatalf("held by %v", got)
-	}
-	w.fails(refs[2])
-	if todo, _ := w.state.Route(w.at, &compiled); len(todo) != 0 {
-		t.Fatalf("what is spent goes on: %v", todo)
-	}
-	w.checkAll()
-}
-
-// TestRouterKeepsWithinLoad gives one agent no more than it may hold.
-func TestRouterKeepsWithinLoad(t *testing.T) {
-	w := newWorld(t)
-	a := w.enrol("root", "x", entry.RoleAgent)
-	a.Capabilities = []string{"cook"}
-	w.put(a)
-	for i := range agentTasksMax + 1 {
-		w.create(strings.Repeat("t", i+1), ofType("cook"))
-	}
-	if written := w.next(); len(written) != agentTasksMax {
-		t.Fatalf("%d tasks for one agent, want %d", len(written), agentTasksMax)
-	}
-	if written := w.next(); len(written) != 0 {
-		t.Fatalf("%d tasks more", len(written))
-	}
 }

@@ -16,8 +16,8 @@ func (a *app) escalationCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "escalation",
 		Short: "Answer what waits for people",
-		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, or have effects that nobody knows;\n" +
-			"and incidents that are escalated.",
+		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, have effects that nobody knows, or\n" +
+			"that the policy leaves to people; and incidents that are escalated.",
 		Example: "  arl escalation list",
 	}
 	o.register(cmd.PersistentFlags())
@@ -56,8 +56,11 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 			return err
 		}
 		question := task.Reason
-		if task.Gate != "" {
+		switch {
+		case task.Gate != "":
 			question = task.Gate
+		case task.Recovery != nil:
+			question = recoveryOf(task.Recovery)
 		}
 		if err := add(escalation{"task", string(task.Task), task.ChangedAt, string(task.State), question}); err != nil {
 			return err
@@ -86,7 +89,7 @@ func (a *app) escalationResolveCommand(o *logOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve TASK|INCIDENT",
 		Short: "Answer what waits for people",
-		Long: "Answer what waits for people. A task is released to --agent, or with --cancel ends; of an incident exactly the plan\n" +
+		Long: "Answer what waits for people. A task is given to --agent, or with --cancel ends; of an incident exactly the plan\n" +
 			"that is proposed is approved, or with --refuse refused, as by arl incident approve.",
 		Example: "  arl escalation resolve operator#report-7 --agent researcher --reason 'the invoice was not sent: go on'",
 		Args:    cobra.ExactArgs(1),

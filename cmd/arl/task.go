@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -172,8 +173,20 @@ func waitsForTask(t *api.Task) string {
 		return "operator: " + t.Reason
 	case t.Gate != "":
 		return t.Waits + ": " + t.Gate
+	case t.Recovery != nil:
+		return t.Waits + ": " + recoveryOf(t.Recovery)
 	}
 	return t.Waits
+}
+
+// recoveryOf says what the policy wants done about a task, where that stands, and
+// what people can do.
+func recoveryOf(r *api.TaskRecovery) string {
+	text := fmt.Sprintf("%s: %s (%s)", r.Strategy, r.Reason, r.Rule)
+	if r.Remediation != "" {
+		text += ": " + r.Remediation
+	}
+	return text
 }
 
 func (a *app) taskShowCommand(t *target) *cobra.Command {
@@ -202,13 +215,22 @@ func (c *connection) taskFields(t *api.Task) []field {
 	fields := []field{
 		{"task", string(t.Task)}, {"state", string(t.State)}, {"workflow", string(t.Wid)}, {"type", orNothing(t.Type)}, {"age", c.ageOf(t)},
 		{"epoch", fmt.Sprint(t.Epoch)}, {"retries", retriesOf(t)}, {"resumes", fmt.Sprintf("%d of %d", t.ResumeCount, entry.MaxResumes)},
-		{"agent", orNothing(string(t.Agent))}, {"executions", fmt.Sprint(t.Executions)},
+		{"failures", orNothing(failuresOf(t))}, {"agent", orNothing(string(t.Agent))}, {"executions", fmt.Sprint(t.Executions)},
 		{"changed", fmt.Sprintf("%s, by entry %d: %s", instant(t.ChangedAt), t.Changed, t.Reason)},
 	}
 	if t.Lease != nil {
 		fields = append(fields, field{"lease", fmt.Sprintf("until %s, %s a term", instant(t.Lease.ExpiresAt), time.Duration(t.Lease.TermMS)*time.Millisecond)})
 	}
 	return append(fields, field{"waits for", orNothing(waitsForTask(t))})
+}
+
+// failuresOf lists how the claims of a task ended.
+func failuresOf(t *api.Task) string {
+	var list []string
+	for _, f := range t.Failures {
+		list = append(list, f.Class+"."+f.Code)
+	}
+	return strings.Join(list, ", ")
 }
 
 // moveOptions are the flags of the verbs by which an operator moves a task on.

@@ -40,8 +40,8 @@ func (t *Task) History(p *Policy) *History {
 
 // TaskDecision is what a policy wants done about a task that failed.
 type TaskDecision struct {
-	Decision        // its action is no wait
-	Due         int64 // from when on, Unix milliseconds
+	Decision           // its action is no wait
+	Due         int64  // from when on, Unix milliseconds
 	Remediation string // what people can do; empty: the policy does not say
 }
 
