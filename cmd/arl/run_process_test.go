@@ -16,7 +16,7 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// workers enrols agents that can do the tasks of type charges.
+// workers enrols agents that can do the tasks of types charges, fragile, stubborn.
 func (m *machine) workers(names ...entry.Principal) {
 	m.t.Helper()
 	found, err := filepath.Glob(filepath.Join(m.home, "keys", "*", "operator.key"))
@@ -27,7 +27,7 @@ func (m *machine) workers(names ...entry.Principal) {
 		key, err := keys.Generate(filepath.Join(m.home, string(name)+".key"), keys.Ed25519, nil)
 		m.must(err)
 		envelope := m.seal(operator, &entry.Agent{Header: m.header("operator", ""), Principal: name, Op: entry.Enrol, Key: key.Public(),
-			Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow, Capabilities: []string{"charges"}})
+			Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow, Capabilities: []string{"charges", "fragile", "stubborn"}})
 		if status, body, err := m.post(envelope); err != nil || status != http.StatusCreated {
 			m.t.Fatalf("enrol %s: %d %s %v", name, status, body, err)
 		}
