@@ -145,10 +145,9 @@ func (a *app) agentRevokeCommand(t *target) *cobra.Command {
 	cmd.Flags().StringVar(&o.keyID, "keyid", "", "fingerprint of the key (default: the only one that counts)")
 	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
 	cmd.Flags().Var(&o.compromised, "compromised-since", "index from which on the key is not to be believed")
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, kept in the entry (mandatory)")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
-	_ = cmd.MarkFlagRequired("principal") // the flags exist
-	_ = cmd.MarkFlagRequired("reason")
+	_ = cmd.MarkFlagRequired("principal") // the flag exists
+	needReason(cmd, &o.reason)
 	return cmd
 }
 

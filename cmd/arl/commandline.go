@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
 )
 
 // flagError says what was meant by a flag that there is not, and what a flag
@@ -86,6 +87,27 @@ func (o *optional) String() string {
 
 // Type implements [pflag.Value].
 func (*optional) Type() string { return "uint64" }
+
+// redacted is a flag for words that stay in the log: they pass the redactor.
+type redacted string
+
+// Set implements [pflag.Value].
+func (r *redacted) Set(text string) error {
+	*r = redacted(redact.Text(text))
+	return nil
+}
+
+// String implements [pflag.Value].
+func (r *redacted) String() string { return string(*r) }
+
+// Type implements [pflag.Value].
+func (*redacted) Type() string { return "string" }
+
+// needReason adds the flag that says why, which must be given.
+func needReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().Var((*redacted)(reason), "reason", "why, kept in the entry, redacted: no content of prompts or messages (mandatory)")
+	_ = cmd.MarkFlagRequired("reason") // the flag exists
+}
 
 // completeFlags lets the shell complete the values of flags that have few.
 func (a *app) completeFlags(cmd *cobra.Command) {

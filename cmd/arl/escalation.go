@@ -102,8 +102,7 @@ func (a *app) escalationResolveCommand(o *logOptions) *cobra.Command {
 	flags.BoolVar(&r.cancel, "cancel", false, "end the task")
 	flags.BoolVar(&r.refuse, "refuse", false, "refuse the plan of the incident")
 	flags.Int64Var(&r.hours, "hours", 24, "for how long the answer to an incident counts")
-	needReason(flags, &r.reason)
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
+	needReason(cmd, &r.reason)
 	r.register(flags)
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.StringVar(&r.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")

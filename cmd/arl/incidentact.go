@@ -14,6 +14,7 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
 )
 
 // actOptions are the flags of the verbs that write about an incident.
@@ -51,8 +52,7 @@ func (a *app) actCommand(o *logOptions, act *actOptions, is verb, run func(conte
 
 // needsReason adds the mandatory reason, which stays in the entry.
 func (o *actOptions) needsReason(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, kept in the entry: no content of prompts or messages (mandatory)")
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
+	needReason(cmd, &o.reason)
 	return cmd
 }
 
@@ -253,7 +253,7 @@ func parseUnfounded(texts []string) (list []entry.Unfounded, err error) {
 		if err != nil || reason == "" {
 			return nil, usage("--unfounded %s: want INDEX=REASON", text)
 		}
-		list = append(list, entry.Unfounded{Index: index, Reason: reason})
+		list = append(list, entry.Unfounded{Index: index, Reason: redact.Text(reason)})
 	}
 	return list, nil
 }

@@ -125,10 +125,9 @@ func (a *app) policyApplyCommand(t *target) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, kept in the entry (mandatory)")
+	needReason(cmd, &o.reason)
 	cmd.Flags().StringVar(&o.key, "key", "", "key file of the policy's authority (default: the profile's)")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
 	return cmd
 }
 

@@ -253,6 +253,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
+	progress.Status = w.redact.Text(progress.Status)
 	if w.unanswered {
 		progress.Status = statusUnanswered
 	}
@@ -301,7 +302,7 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.policy, now, w.strategies)
 		if err == nil && d.Failed != nil {
 			w.unanswered = true
-			fmt.Fprintf(w.err, "arl: %s: %v: the ladder decides\n", w.claim.Task.Task, d.Failed)
+			fmt.Fprintf(w.err, "arl: %s: %s: the ladder decides\n", w.claim.Task.Task, w.redact.Text(d.Failed.Error()))
 		}
 		if err != nil || d.Action.Strategy != recovery.Reconcile {
 			return d, err

@@ -24,7 +24,7 @@ func (m *machine) probed(name entry.Principal, task, work, probe string, env ...
 	return m.command(env, "run", "--task", task, "--key", filepath.Join(m.home, string(name)+".key"), "--grace", "2s", "--probe", probe, "--", "python3", script, work)
 }
 
-// charge is what the log says of the newest execution of a step of an agent.
+// progress is what the log says of the newest execution of a step of an agent.
 func (m *machine) progress(agent entry.Principal, task, step string) (last entry.Progress) {
 	m.t.Helper()
 	for line := range strings.Lines(m.arl("entry", "list", "--task", task, "--kind", "execution", "--output", "json")) {
@@ -51,7 +51,7 @@ func TestRunReconcilesFirst(t *testing.T) {
 		progress              entry.Progress
 	}{
 		{"before", "AGENT_DIES_BEFORE", "", "step charge-bob: effects none, says the probe", entry.Failed},
-		{"after", "AGENT_DIES_AFTER", "", "step charge-bob: effects complete, says the probe", entry.Confirmed},
+		{"bills", "AGENT_DIES_AFTER", "", "step charge-bob: effects complete, says the probe", entry.Confirmed},
 		{"fails", "AGENT_DIES_AFTER", "false", "step charge-bob: nobody knows its effects: exit code 1", entry.Dispatched},
 		{"babbles", "AGENT_DIES_AFTER", "echo perhaps", "nobody knows its effects: it answers \"perhaps\", want none, complete or unknown", entry.Dispatched},
 		{"floods", "AGENT_DIES_AFTER", "yes complete", "step charge-bob: nobody knows its effects: ", entry.Dispatched},
@@ -67,6 +67,9 @@ func TestRunReconcilesFirst(t *testing.T) {
 			}
 			if got := m.progress(holder, task, "charge-bob"); got != c.progress {
 				t.Errorf("the step is %s, want %s\n%s", got, c.progress, said)
+			}
+			if c.name == "bills" {
+				m.isShown(task, said, 5)
 			}
 			if c.progress == entry.Dispatched {
 				if now := m.stands(task); now.Waits != api.WaitsOperator || !strings.Contains(said.String(), "effects_unknown") {

@@ -96,6 +96,24 @@ func (m *machine) charged(work string) {
 	}
 }
 
+// isShown checks what docs/tasks.md shows of a task: what was really said.
+func (m *machine) isShown(task string, said *bytes.Buffer, want int) {
+	m.t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
+	m.must(err)
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "arl: "+task) {
+			if shown++; !strings.Contains(said.String(), line) {
+				m.t.Errorf("docs/tasks.md shows %q, it said %s", line, said)
+			}
+		}
+	}
+	if shown != want {
+		m.t.Errorf("docs/tasks.md shows %d lines of %s, want %d", shown, task, want)
+	}
+}
+
 // TestRunIsTakenOver kills an agent in Python with SIGKILL, and has its task
 // finished by another one in Node, from the checkpoint; the log proves it, and has
 // none of what the first one said.
@@ -110,20 +128,7 @@ func TestRunIsTakenOver(t *testing.T) {
 	if code := exitOf(first.Run()); code != 7 {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
-	m.must(err)
-	_, story, _ := strings.Cut(string(page), "### Killed, and finished by another one\n")
-	shown := 0
-	for line := range strings.Lines(story) {
-		if strings.HasPrefix(line, "arl: operator#charges") {
-			if shown++; !strings.Contains(said.String(), line) {
-				t.Errorf("docs/tasks.md shows %q, it said %s", line, said)
-			}
-		}
-	}
-	if shown != 3 {
-		t.Errorf("docs/tasks.md shows %d lines of this", shown)
-	}
+	m.isShown("operator#charges", said, 3)
 	if m.until("operator#charges", func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Agent == "two" }, said); time.Since(began) > 15*time.Second {
 		t.Errorf("handed over only after %v: the lease had run out", time.Since(began))
 	}
@@ -142,42 +147,6 @@ func TestRunIsTakenOver(t *testing.T) {
 	m.secretFree("hunter2hunter2", "ann@example.org")
 	m.arl("log", "audit")
 	m.stop()
-}
-
-// secretFree searches every byte of the log, the answers about tasks and the
-// metrics for secrets.
-func (m *machine) secretFree(secrets ...string) {
-	m.t.Helper()
-	written := map[string]string{"log": m.arl("entry", "list", "--output", "json")}
-	for _, path := range []string{"/metrics", "/v1/tasks", "/v1/incidents", "/v1/entries?limit=100"} {
-		response, err := http.Get(m.url + path)
-		m.must(err)
-		var body bytes.Buffer
-		_, err = body.ReadFrom(response.Body)
-		m.must(err)
-		m.must(response.Body.Close())
-		written[path] = body.String()
-	}
-	written["server"] = m.stderr.String()
-	files, err := filepath.Glob(filepath.Join(m.data, "*"))
-	m.must(err)
-	for _, file := range files {
-		_ = filepath.WalkDir(file, func(path string, d os.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				if text, err := os.ReadFile(path); err == nil {
-					written[path] = string(text)
-				}
-			}
-			return nil
-		})
-	}
-	for where, text := range written {
-		for _, secret := range secrets {
-			if strings.Contains(text, secret) {
-				m.t.Errorf("%q is in %s", secret, where)
-			}
-		}
-	}
 }
 
 // TestRunIsInterrupted ends a supervisor with SIGTERM: the task is interrupted, at

@@ -10,7 +10,6 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/redact"
 	"recoveryledger/merkle"
 )
 
@@ -68,7 +67,7 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.severity, "severity", "", "how bad it is: info|warning|error|critical")
 	flags.Var(&o.attempt, "attempt", "which attempt failed")
 	flags.Var(&o.retryAfter, "retry-after-ms", "when to try again, in milliseconds")
-	flags.StringVar(&o.detail, "detail", "", "words for people, redacted: no content of prompts or messages")
+	flags.Var((*redacted)(&o.detail), "detail", "words for people, redacted: no content of prompts or messages")
 	flags.Var(&o.supersedes, "supersedes", "index of the signal that this one follows: an own one, or what opened the recorded incident about the subject")
 	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
@@ -146,7 +145,7 @@ func (o *signalOptions) body() *entry.Signal {
 	s := &entry.Signal{
 		Subject: entry.Ref(o.subject), Class: o.class, Code: o.code, Standing: entry.Standing(o.standing),
 		Effects: entry.Effects(o.effects), ReplaySafety: entry.ReplaySafety(o.replay), ObservedAt: time.Now().UnixMilli(),
-		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: redact.Text(o.detail),
+		Since: entry.Ref(o.since), LastKnownGood: entry.Ref(o.lastKnownGood), Severity: entry.Severity(o.severity), Detail: o.detail,
 		Attempt: o.attempt.value, RetryAfterMS: o.retryAfter.value,
 	}
 	for _, text := range o.evidence {

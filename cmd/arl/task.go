@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
@@ -69,15 +68,10 @@ func (a *app) taskCreateCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.kind, "type", "", "capability that its agent needs")
 	flags.Var(&o.retries, "max-retries", fmt.Sprintf("how often it is tried again, 0 to %d (default 1)", entry.MaxRetries))
 	flags.Var(&o.lease, "lease-ms", "term of its lease in milliseconds (default 90000)")
-	needReason(flags, &o.reason)
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
+	needReason(cmd, &o.reason)
 	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
 	return cmd
-}
-
-func needReason(flags *pflag.FlagSet, reason *string) {
-	flags.StringVar(reason, "reason", "", "why, kept in the entry: no content of prompts or messages (mandatory)")
 }
 
 func (a *app) taskCreate(ctx context.Context, c *connection, id string, o *taskOptions) error {
@@ -261,8 +255,7 @@ func (a *app) taskMoveCommand(t *target, op, short, long string) *cobra.Command 
 		flags.StringVar(&o.agent, "agent", "", "who is to hold it (mandatory)")
 		_ = cmd.MarkFlagRequired("agent") // the flag exists
 	}
-	needReason(flags, &o.reason)
-	_ = cmd.MarkFlagRequired("reason") // the flag exists
+	needReason(cmd, &o.reason)
 	o.register(flags)
 	flags.BoolVar(&o.yes, "yes", false, "do not ask")
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
