@@ -1,11 +1,14 @@
 package agent_test
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"testing"
 
+	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
 )
 
@@ -86,8 +89,7 @@ func crashAt(t *testing.T, d *damage, k kit, blow ...int) bool {
 	}
 	results := b.results(incident)
 	for exec, got := range results {
-		agent, _ := exec.Split()
-		if agent != "worker" {
+		if owner, _ := exec.Split(); owner != "worker" {
 			continue
 		}
 		restored, compensated := worker.world.effects["restore worker#c0"] > 0, worker.world.effects["compensate "+string(exec)] > 0
@@ -143,4 +145,58 @@ func TestCrashTwiceChaos(t *testing.T) {
 		}
 	}
 	t.Logf("%d states", states)
+}
+
+// TestStoreFails: after a document could not be saved the agent does nothing more,
+// whatever there is to do; its next life begins with what is there.
+func TestStoreFails(t *testing.T) {
+	d := newDamage(t).ahead()
+	errFull := errors.New("no space left")
+	for after := 0; ; after++ {
+		b := d.clone()
+		worker := d.player(b, "worker", probing)
+		saves, failed := 0, false
+		worker.store.fault = func(call string) error {
+			if call != "save" || saves > after || failed {
+				return nil
+			}
+			if saves++; saves <= after {
+				return nil
+			}
+			failed = true
+			return errFull
+		}
+		stopped := false
+		for steps := 0; steps < 500 && !stopped; steps++ {
+			_, err := worker.agent.Step(context.Background(), b.now)
+			if stopped = err != nil; stopped && (!errors.Is(err, agent.ErrStopped) || !errors.Is(err, errFull)) {
+				t.Fatalf("after %d documents: %v", after, err)
+			}
+			b.coordinate()
+			b.now += 100
+			worker.agent.Poke()
+		}
+		if !stopped {
+			if after < 10 {
+				t.Errorf("only %d documents", after)
+			}
+			return
+		}
+		size, calls := b.size(), len(worker.world.calls)
+		for range 5 {
+			if _, err := worker.agent.Step(context.Background(), b.now+1000); !errors.Is(err, agent.ErrStopped) {
+				t.Fatalf("after %d documents: it goes on: %v", after, err)
+			}
+		}
+		if b.size() != size || len(worker.world.calls) != calls {
+			t.Fatalf("after %d documents: something is done though nothing can be noted", after)
+		}
+		worker.open()
+		d.ends(t, b, restoredAll(), worker)
+		for name, count := range worker.world.effects {
+			if count > 1 {
+				t.Errorf("after %d documents: %s %d times", after, name, count)
+			}
+		}
+	}
 }

@@ -1,0 +1,117 @@
+package coord
+
+import (
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestUnknownReleasesTheNext closes a member whose agent is silent once its time
+// and the decision's are over: what waits for it is released then, and has a time
+// of its own. The agent comes back before the record, and says the truth in the
+// place of that (INC-6, INC-7).
+func TestUnknownReleasesTheNext(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "1", entry.EffectCompensable)
+	w.done("b", "2", entry.EffectCompensable, "a#1")
+	w.done("c", "3", entry.EffectCompensable, "b#2")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	exp := w.at + 20*minuteMS
+	w.put(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Exp: exp / 1000}))
+	running := w.compensation(id, "c#3")
+	w.put(running)
+	w.put(w.step(running, entry.Dispatched))
+	for _, exec := range []entry.Ref{"c#3", "b#2", "a#1"} { // each in its turn, after a time of its own
+		_, due := w.state.Next(w.at)
+		if least := exp/1000*1000 + skewMS; exec == "c#3" && due != least+1 || exec != "c#3" && due != w.at+15*minuteMS+1 {
+			t.Fatalf("%s is due in %d ms", exec, due-w.at)
+		}
+		w.at = due - 1
+		w.refuse(w.sign(w.outcome("k", id, exec, entry.ResultUnknown)), entry.StateConflict, "exec")
+		w.at = due
+		written := w.next()
+		if o, ok := written[0].(*entry.Outcome); len(written) != 1 || !ok || o.Exec != exec || o.Result != entry.ResultUnknown {
+			t.Fatalf("%s: written %+v", exec, written)
+		}
+		if exec == "b#2" { // c is back
+			w.put(w.step(running, entry.Confirmed))
+			w.put(w.outcome("c", id, "c#3", entry.Compensated))
+		}
+	}
+	w.next()
+	w.is(id, Partial)
+	if _, tally := w.incident(id).force.verdict(); tally[entry.Compensated] != 1 || tally[entry.ResultUnknown] != 2 {
+		t.Errorf("%v", tally)
+	}
+	w.checkAll()
+}
+
+// TestAmendReopensARestore takes a line further back than it went: what was
+// restored is open again, its outcome void, and the state of the older checkpoint
+// is what counts (INC-6).
+func TestAmendReopensARestore(t *testing.T) {
+	w := newWorld(t)
+	put := func(name string, after entry.Ref) {
+		cp := w.checkpoint("a", name, after)
+		cp.Digest = someDigest(name)
+		w.put(cp)
+	}
+	put("older", "")
+	w.done("a", "first", entry.EffectReversible)
+	put("newer", "a#first")
+	w.done("a", "second", entry.EffectReversible)
+	w.done("a", "third", entry.EffectReversible)
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#second")).Index
+	w.decide("k", entry.ActAuthorize, id)
+	restored := func(exec entry.Ref, name string) *entry.Outcome {
+		o := w.outcome("a", id, exec, entry.Restored)
+		o.PostDigest = someDigest(name)
+		return o
+	}
+	w.put(restored("a#second", "newer"))
+	further := w.signal("a", entry.StandingExecutor, "a#third")
+	further.Since = "a#first"
+	w.put(further)
+	w.next()
+	if f := w.incident(id).force; len(f.decisions) != 2 || len(f.members) != 3 || f.members[1].result != "" {
+		t.Fatalf("not reopened: %+v", f.members)
+	}
+	w.refuse(w.sign(w.recordBy("k", id)), entry.StateConflict, "tally")
+	w.refuse(w.sign(restored("a#second", "newer")), entry.StateConflict, "post_digest")
+	w.put(restored("a#second", "older"))
+	w.put(restored("a#first", "older"))
+	w.put(restored("a#third", "older"))
+	w.next()
+	w.is(id, Recovered)
+	w.checkAll()
+}
+
+// TestOutcomeNamesADecisionThatHadTheMember takes an outcome for any authorize or
+// amend that had the member, as an agent gives it that has not seen the newest,
+// and for no other (INC-6).
+func TestOutcomeNamesADecisionThatHadTheMember(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "0", entry.EffectCompensable)
+	w.done("a", "1", entry.EffectCompensable, "a#0")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	first := w.decide("k", entry.ActAuthorize, id)
+	further := w.signal("a", entry.StandingExecutor, "a#1")
+	further.Since = "a#0"
+	signal := w.put(further)
+	w.next()
+	for _, c := range []struct {
+		exec     entry.Ref
+		decision entry.LogRef
+		taken    bool
+	}{
+		{"a#0", first, false}, {"a#1", signal, false}, {"a#1", entry.LogRef{Index: first.Index, LeafHash: signal.LeafHash}, false}, {"a#1", first, true},
+	} {
+		o := w.outcome("a", id, c.exec, entry.ResultFailed)
+		if o.Decision = c.decision; !c.taken {
+			w.refuse(w.sign(o), entry.StateConflict, "decision")
+			continue
+		}
+		w.put(o)
+	}
+	w.checkAll()
+}
