@@ -158,11 +158,30 @@ func (w *walk) kept(members []Member, direct bool) {
 	}
 }
 
+// abreast is how many executions close follows side by side.
+const abreast = 64
+
 // close is SCO-1 for what was reached from a place in order on. It returns how
-// many that leaves.
+// many that leaves. The edges of an execution lie anywhere in memory, each behind
+// the one before: those of many are followed in turns, so that the processor
+// waits for many at once.
 func (w *walk) close(from int) int {
-	for ; from < len(w.order); from++ {
-		w.dependents(w.order[from].exec)
+	var edges [abreast]uint32
+	for from < len(w.order) {
+		side := w.order[from:min(from+abreast, len(w.order))]
+		for i, to := range side {
+			edges[i] = w.g.nodes.At(to.exec).children
+		}
+		for left := len(side); left > 0; {
+			left = 0
+			for i, to := range side {
+				if edges[i] != 0 {
+					edges[i] = w.dependent(to.exec, edges[i])
+					left++
+				}
+			}
+		}
+		from += len(side)
 	}
 	return from
 }
@@ -174,19 +193,17 @@ func (w *walk) reach(exec uint32, why Why) {
 	}
 }
 
-// dependents is SCO-1, also through what was undone before.
-func (w *walk) dependents(exec uint32) {
-	x := w.g.nodes.At(exec)
-	for next := x.children; next != 0; {
-		e := w.g.edges.At(next - 1)
-		switch {
-		case e.parent&1 == 0:
-			w.reach(e.child, Why{Rule: Dependent, From: exec})
-		case !x.Undone:
-			w.soft = append(w.soft, e.child)
-		}
-		next = e.next
+// dependent is SCO-1 for one edge from an execution, also if that was undone
+// before. It returns 1 + the execution's next edge.
+func (w *walk) dependent(exec, edge uint32) (next uint32) {
+	e := w.g.edges.At(edge - 1)
+	switch {
+	case e.parent&1 == 0:
+		w.reach(e.child, Why{Rule: Dependent, From: exec})
+	case !w.g.nodes.At(exec).Undone:
+		w.soft = append(w.soft, e.child)
 	}
+	return e.next
 }
 
 // settle is SCO-2 for one more member of a line.
