@@ -56,7 +56,7 @@ func (r *router) route(number uint32, t *task) {
 		return
 	default:
 		d := r.recovery(number, r.now, r.rules.Of(r.State))
-		given := false
+		var given bool
 		if c, given = claimFor(d.Action.Strategy); !given {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -269,6 +270,65 @@ func TestLostLease(t *testing.T) {
 	}
 	late := &entry.Execution{Header: c.header("agent-1", "flow-1"), Exec: "late", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned, Task: ref}
 	c.problem(c.post(api.MediaJSON, c.by(late).AppendEnvelope(nil)), entry.StaleEpoch, http.StatusConflict)
+}
+
+// What the policy wants done about a task that failed is told with it: whom it
+// waits for, by which strategy and rule, and how it has ended before. A release
+// begins anew.
+func TestTaskRecovery(t *testing.T) {
+	c := newCrew(t)
+	rules, err := recovery.Load("rules.yaml", []byte(strings.Replace(string(recovery.DefaultDocument()), "  rules:\n", `  rules:
+    - id: kitchen
+      when: class == "crash" && task_type == "cook"
+      ladder:
+        - { strategy: fail_reassign, backoff: { base_ms: 600000, factor: 1, max_ms: 600000 } }
+        - { strategy: escalate }
+      remediation: ask the cook
+`, 1)))
+	must(t, err)
+	policy := c.follower()
+	policy.Recovery = rules.JSON()
+	c.put(policy)
+	ref := c.create("one", func(b *entry.Task) {
+		three := int64(3)
+		b.Type, b.MaxRetries = "cook", &three
+	})
+	fail := func(agent entry.Principal, id string, op string) *api.Task {
+		t.Helper()
+		c.put(c.move(map[string]entry.Principal{entry.TaskAssign: "coordinator", entry.TaskReassign: "olga", entry.TaskRelease: "olga"}[op], ref, op, agent))
+		x := &entry.Execution{Header: c.header(agent, "flow-1"), Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Failed, Task: ref}
+		c.put(x)
+		over := c.move("coordinator", ref, entry.TaskFail, "")
+		over.Snapshot = &entry.Snapshot{Exec: x.Ref(), Agent: agent, Status: "failed", StartedAt: 1, TakenAt: 1, Class: "crash", Code: "oom", ContextDigest: someDigest}
+		c.put(over)
+		return c.task(ref)
+	}
+	listed := func(state string) int { return len(value[api.Tasks](c.node, "/v1/tasks?state="+state).Tasks) }
+	task := fail("agent-1", "x", entry.TaskAssign)
+	if r := task.Recovery; r == nil || r.Strategy != "fail_reassign" || r.Rule != "kitchen[0]" || r.Reason != "ladder" || r.Due != task.ChangedAt+600_000 ||
+		r.Remediation != "ask the cook" || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
+		t.Errorf("%+v, %+v", task, r)
+	}
+	if len(task.Failures) != 1 || task.Failures[0].Class != "crash" || task.Failures[0].Code != "oom" || task.Failures[0].Checkpoint {
+		t.Errorf("failures %+v", task.Failures)
+	}
+	policy = c.follower()
+	policy.Recovery = []byte(strings.Replace(string(rules.JSON()), `"id":"kitchen","ladder":[{"backoff":{"base_ms":600000,"factor":1,"max_ms":600000},"strategy":"fail_reassign"},`,
+		`"id":"kitchen","ladder":[{"strategy":"quarantine"},`, 1))
+	c.put(policy)
+	if task = c.task(ref); task.Recovery.Strategy != "quarantine" || task.Waits != api.WaitsOperator || listed("operator") != 1 {
+		t.Errorf("%+v, %+v", task, task.Recovery)
+	}
+	if task = fail("agent-2", "y", entry.TaskReassign); len(task.Failures) != 2 || task.Recovery.Strategy != "quarantine" {
+		t.Errorf("%+v, %+v", task, task.Recovery)
+	}
+	fail("agent-1", "z", entry.TaskReassign)
+	if task = fail("agent-2", "last", entry.TaskReassign); task.RetryCount != 3 || task.Recovery != nil || task.Waits != api.WaitsOperator {
+		t.Errorf("no retry is left: %+v, %+v", task, task.Recovery)
+	}
+	if task = fail("agent-1", "released", entry.TaskRelease); len(task.Failures) != 1 {
+		t.Errorf("after a release: %+v", task.Failures)
+	}
 }
 
 // tasks meets what tasks and leases answer.
