@@ -115,3 +115,75 @@ func TestOutcomeNamesADecisionThatHadTheMember(t *testing.T) {
 	}
 	w.checkAll()
 }
+
+// TestWhatADrainEnds takes not_executed of what was in flight, whatever its method,
+// when its agent has made it final without an effect: cancelled, or failed and
+// signaled as without one. Before that, and with an effect, it does not fit (INC-6).
+func TestWhatADrainEnds(t *testing.T) {
+	methods := map[entry.Effect]entry.Method{entry.EffectReversible: entry.MethodRestore, entry.EffectCompensable: entry.MethodCompensate,
+		entry.EffectIrrevocable: entry.MethodResidual}
+	for effect, method := range methods {
+		for _, c := range []struct {
+			final   entry.Progress
+			effects entry.Effects // that its executor signals then; empty: it does not
+			fits    bool
+		}{
+			{"", "", false}, {entry.Confirmed, "", false}, {entry.Cancelled, "", true}, {entry.Failed, "", false},
+			{entry.Failed, entry.EffectsNone, true}, {entry.Failed, entry.EffectsPartial, false}, {entry.Failed, entry.EffectsUnknown, false},
+		} {
+			w := newWorld(t)
+			w.put(w.checkpoint("a", "cp", ""))
+			x := w.flying("a", "busy", effect)
+			id := w.put(w.signal("a", entry.StandingExecutor, "a#busy")).Index
+			w.decide("k", entry.ActEscalate, id)
+			w.put(w.answer("p1", id, "approve"))
+			w.next()
+			if got := w.members(id)["a#busy"]; got != method {
+				t.Fatalf("%s: method %s", effect, got)
+			}
+			if c.final != "" {
+				w.put(w.step(x, c.final))
+			}
+			if c.effects != "" {
+				s := w.signal("a", entry.StandingExecutor, "a#busy")
+				s.Effects = c.effects
+				w.put(s)
+			}
+			o := w.sign(w.outcome("a", id, "a#busy", entry.NotExecuted))
+			if !c.fits {
+				w.refuse(o, entry.StateConflict, "result")
+				continue
+			}
+			must(t, w.admit(o))
+			w.next()
+			w.is(id, Recovered)
+			w.checkAll()
+		}
+	}
+}
+
+// TestCorrectionsAreForTheWorse tries every result after every other, by the
+// member's agent and by the coordinator: nothing definite is taken back, and only
+// its agent corrects anything (INC-6).
+func TestCorrectionsAreForTheWorse(t *testing.T) {
+	rank := map[entry.Result]int{entry.ResultUnknown: -1, entry.Withheld: -1, entry.ResultIrrevocable: 1, entry.Refused: 2, entry.ResultFailed: 3}
+	for before, from := range rank {
+		for after, to := range rank {
+			w := newWorld(t)
+			w.done("a", "mail", entry.EffectIrrevocable)
+			id := w.put(w.signal("a", entry.StandingExecutor, "a#mail")).Index
+			w.decide("k", entry.ActEscalate, id)
+			w.put(w.answer("p1", id, "approve"))
+			w.next()
+			w.put(w.outcome("a", id, "a#mail", before))
+			w.at = max(w.incident(id).force.deadline, w.incident(id).force.expMax+skewMS) + 1
+			if err := w.admit(w.sign(w.outcome("k", id, "a#mail", after))); err == nil {
+				t.Errorf("the coordinator puts %s in the place of %s", after, before)
+			}
+			if err := w.admit(w.sign(w.outcome("a", id, "a#mail", after))); (err == nil) != (from < 0 || to > from) {
+				t.Errorf("%s in the place of %s: %v", after, before, err)
+			}
+			w.checkAll()
+		}
+	}
+}
