@@ -167,10 +167,14 @@ func TestExternalCommand(t *testing.T) {
 func FuzzDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"strategy":"retry_altered","variant":"reflect","reason":"told","severity":"error","wait_ms":5}`))
 	f.Add([]byte(`{"strategy":"wait","wait_ms":1.5}`))
+	schema := schemaOf(f, "action")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		a, err := decodeAnswer(text)
 		if err == nil && checkAction(&a) != nil {
 			t.Fatalf("%+v", a)
+		}
+		if err == nil && !schemaTakes(schema, text) {
+			t.Fatalf("%s is an action, and the schema refuses it", text)
 		}
 	})
 }

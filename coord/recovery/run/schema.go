@@ -8,7 +8,8 @@ import "embed"
 var schemas embed.FS
 
 // Schema returns the JSON Schema of a line of a scenario ("case"), of a line of
-// traces.ndjson ("trace") or of report.json ("report"), and nil for any other
+// traces.ndjson ("trace"), of report.json ("report"), of what an external strategy
+// is asked ("question") or of what it answers ("action"), and nil for any other
 // name.
 //
 // That of a case accepts all that [DecodeCase] accepts, and refuses what it
