@@ -53,8 +53,8 @@ func (o *observer) judgeDecision(e *entry.Entry, d *entry.Decision, at int64) {
 func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, at int64) {
 	w := o.w
 	index := w.ledger.size()
+	limit, quorum := o.law(a)
 	if len(d.Approvals) == 0 {
-		limit := o.policy.Limits.Incident
 		if !slices.Contains(o.roles[e.KeyID], entry.RoleCoordinator) || d.Blast.Members > limit.Members || d.Blast.Agents > limit.Agents ||
 			d.Blast.Irrevocable+d.Blast.Undeclared > 0 {
 			w.fail("%s %d: %s may not decide alone about %+v", d.Act, index, d.Iss, *d.Blast)
@@ -71,6 +71,8 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 		switch {
 		case p == nil || p.Verdict != "approve" || p.Proposal != a.proposal.ref || p.Exp*1000 <= at:
 			w.fail("%s %d: entry %d approves something else", d.Act, index, place)
+		case o.voided(p.keyID, place, index):
+			w.fail("%s %d: the key of approval %d is void", d.Act, index, place)
 		case !slices.Contains(o.roles[p.keyID], entry.RoleApprover) || o.enrolled[p.keyID] >= a.id:
 			w.fail("%s %d: %s was no approver before the incident", d.Act, index, p.Iss)
 		case p.Iss == a.proposal.Iss || slices.ContainsFunc(view.Signals, func(s coord.SignalView) bool { return s.Issuer == p.Iss }):
@@ -78,8 +80,8 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 		}
 		who[p.Iss] = true
 	}
-	if int64(len(who)) < o.policy.Quorum.Approve {
-		w.fail("%s %d: %d principals approve, %d have to", d.Act, index, len(who), o.policy.Quorum.Approve)
+	if int64(len(who)) < quorum.Approve {
+		w.fail("%s %d: %d principals approve, %d have to", d.Act, index, len(who), quorum.Approve)
 	}
 }
 
@@ -120,6 +122,8 @@ func (o *observer) hook(n *node, c *agent.Call) {
 		w.fail("%s runs %s by a decision that was not proven to it", n.name, c.Hook)
 	case n.now() >= d.Exp*1000 || n.now() >= d.DeadlineAt:
 		w.fail("%s runs %s by decision %d after its time", n.name, c.Hook, d.ref.Index)
+	case o.voided(d.keyID, d.ref.Index, n.core.Size()):
+		w.fail("%s runs %s by decision %d, and knows that it is void", n.name, c.Hook, d.ref.Index)
 	case epoch > d.Epoch:
 		w.fail("%s runs %s by decision %d of epoch %d, and knows of %d", n.name, c.Hook, d.ref.Index, d.Epoch, epoch)
 	}

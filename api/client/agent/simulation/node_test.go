@@ -64,7 +64,7 @@ func (n *node) now() int64 { return n.w.now + n.skew }
 func (n *node) open() {
 	n.crashed, n.down = false, false
 	cfg := agent.Config{Root: n.w.ledger.root, Agent: n.name, Secret: []byte("the secret of " + n.name + ", which nobody knows"),
-		Sign: func(e *entry.Entry) error { n.w.keys.sign(e, string(n.name)); return nil }, NewID: n.w.newID,
+		Sign: func(e *entry.Entry) error { n.w.keys.sign(e, n.w.signer(n.name)); return nil }, NewID: n.w.newID,
 		Ledger: n, Second: n, Store: n, Tell: n.tell, Hooks: n.machine.hooks()}
 	if n.w.plan.follow {
 		cfg.Log = n

@@ -26,6 +26,8 @@ type observer struct {
 	signals   map[uint64]*entry.Signal
 	approvals map[uint64]*approval
 	judged    map[entry.Principal][2]int64 // confirmed, unfounded
+	domains   map[entry.Principal]string
+	revoked   map[string]revocation // keys, by id
 }
 
 // record is an execution.
@@ -54,6 +56,7 @@ type point struct {
 // affair is an incident.
 type affair struct {
 	id       uint64
+	policy   *entry.Policy // when it was opened
 	epoch    int64
 	decision *decided // in force
 	proposal *proposal
@@ -68,6 +71,7 @@ type affair struct {
 type decided struct {
 	*entry.Decision
 	ref     entry.LogRef
+	keyID   string
 	members []entry.Member
 	drains  map[entry.Ref]bool
 }
@@ -87,7 +91,7 @@ type approval struct {
 func newObserver(w *world) *observer {
 	return &observer{w: w, spans: map[entry.Principal]bool{}, roles: map[string][]entry.Role{}, enrolled: map[string]uint64{}, execs: map[entry.Ref]*record{},
 		incidents: map[uint64]*affair{}, plans: map[uint64]*decided{}, signals: map[uint64]*entry.Signal{}, approvals: map[uint64]*approval{},
-		judged: map[entry.Principal][2]int64{}}
+		judged: map[entry.Principal][2]int64{}, domains: map[entry.Principal]string{}, revoked: map[string]revocation{}}
 }
 
 // lineID names a line.
@@ -114,6 +118,9 @@ func (o *observer) open() (count int) {
 
 // before judges an entry that is about to be registered.
 func (o *observer) before(e *entry.Entry, at int64) {
+	if r, revoked := o.revoked[e.KeyID]; revoked {
+		o.w.fail("%s of %s is taken, whose key was revoked at %d", e.Kind, e.Header.Iss, r.index)
+	}
 	switch body := e.Body.(type) {
 	case *entry.Decision:
 		o.judgeDecision(e, body, at)
@@ -128,6 +135,11 @@ func (o *observer) logged(e *entry.Entry, index uint64, at int64) {
 	case *entry.Policy:
 		o.policy, o.policyAt = body, entry.LogRef{Index: index, LeafHash: e.LeafHash(at)}
 	case *entry.Agent:
+		if body.Op == entry.Revoke {
+			o.revoked[body.Key.KeyID()] = revocation{index, body.CompromisedSince.Index}
+			return
+		}
+		o.domains[body.Principal] = body.Domain
 		o.spans[body.Principal] = body.Span == entry.SpanAgent
 		o.roles[body.Key.KeyID()] = body.Roles
 		if _, again := o.enrolled[body.Key.KeyID()]; !again {
@@ -192,7 +204,7 @@ func (o *observer) signal(body *entry.Signal, index uint64) {
 		x.clean = body.Effects == entry.EffectsNone
 	}
 	if _, opened := o.w.ledgerIncident(index); opened {
-		o.incidents[index] = &affair{id: index, results: map[entry.Ref]entry.Result{}, own: map[entry.Ref]bool{}}
+		o.incidents[index] = &affair{id: index, policy: o.policy, results: map[entry.Ref]entry.Result{}, own: map[entry.Ref]bool{}}
 	}
 }
 
@@ -211,7 +223,7 @@ func (o *observer) decision(e *entry.Entry, d *entry.Decision, index uint64, at 
 		o.overridden(a, e, index)
 	case entry.ActAuthorize, entry.ActAmend:
 		a.proposal = nil
-		o.inForce(a, d, ref)
+		o.inForce(a, d, ref, e.KeyID)
 	}
 }
 
@@ -231,12 +243,12 @@ func (o *observer) overridden(a *affair, e *entry.Entry, index uint64) {
 
 // inForce takes up a plan: its members are those whose tree has the root that
 // was signed.
-func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef) {
+func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID string) {
 	view, ok := o.w.ledger.state.PlanInForce(d.Incident, o.w.now)
 	if !ok {
 		o.w.fail("decision %d: no plan is in force", ref.Index)
 	}
-	now := &decided{Decision: d, ref: ref, drains: map[entry.Ref]bool{}}
+	now := &decided{Decision: d, ref: ref, keyID: keyID, drains: map[entry.Ref]bool{}}
 	var leaves []merkle.Hash
 	for i := range view.Members {
 		now.members = append(now.members, view.Members[i].Member)
@@ -248,6 +260,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef) {
 	}
 	before := a.decision
 	o.checkScope(a, now)
+	o.judgeDomains(a, now)
 	a.decision = now
 	o.plans[ref.Index] = now
 	for i := range now.members {

@@ -52,7 +52,7 @@ func (p *people) answer(who entry.Principal, d *entry.Decision, proposal entry.L
 	}
 	a := &entry.Approval{Incident: d.Incident, Proposal: proposal, Verdict: verdict, Exp: w.now/1000 + 600, Reason: "recomputed"}
 	w.header(a, who, d.Wid, w.now)
-	w.deliver(w.seal(a, string(who)), 0)
+	w.deliver(w.seal(a, w.signer(who)), 0)
 }
 
 // decide submits what somebody orders.
@@ -67,7 +67,7 @@ func (p *people) decide(who entry.Principal, o coord.Order) {
 	if err != nil {
 		return // there is no such decision
 	}
-	w.keys.sign(e, string(who))
+	w.keys.sign(e, w.signer(who))
 	w.deliver(e, 0)
 }
 

@@ -81,7 +81,8 @@ type result struct {
 
 // simulate runs one seed.
 func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
-	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: start, trace: sha256.New(), out: out, keys: keys, faults: true}
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 0x5eed)), now: start, trace: sha256.New(), out: out, keys: keys, faults: true,
+		signers: map[entry.Principal]string{}}
 	keys.forget()
 	defer func() {
 		switch v := recover().(type) {
@@ -106,6 +107,9 @@ func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
 	}()
 	w.plan = draw(w.rng)
 	w.note("scenario %+v", w.plan)
+	if w.changes = drawChanges(seed, &w.plan); w.changes.any() {
+		w.note("changes: domains %t, policy %t, revoked %s", w.changes.domains, w.changes.policy, w.changes.revoked)
+	}
 	w.begin()
 	w.run(start+w.plan.unsafe, func() bool { return false })
 	w.heal()
@@ -173,6 +177,7 @@ func (w *world) begin() {
 	}
 	w.work()
 	w.mischief()
+	w.change()
 	if w.plan.silent {
 		w.after(w.between(minute, w.plan.unsafe), "clerk falls silent", func() { w.clerk.gone = true })
 	}
@@ -195,7 +200,7 @@ var others = []struct {
 // beginning returns the first entries of the log: they are the same whenever the
 // same take part, and so signed once.
 func (w *world) beginning(names []entry.Principal) []*entry.Entry {
-	key := fmt.Sprint(len(names), w.plan.quorum)
+	key := fmt.Sprint(len(names), w.plan.quorum, w.changes.domains)
 	if entries, ok := w.keys.beginnings[key]; ok {
 		w.ids += uint64(len(entries))
 		return entries
@@ -205,20 +210,20 @@ func (w *world) beginning(names []entry.Principal) []*entry.Entry {
 		w.header(body, "root", "", start)
 		entries = append(entries, w.seal(body, "root"))
 	}
-	enrol := func(name entry.Principal, op entry.AgentOp, key string, span entry.Span, roles ...entry.Role) {
-		add(&entry.Agent{Principal: name, Op: op, Key: w.keys.of(key).public, Roles: roles, Domain: "d", Span: span})
+	enrol := func(name entry.Principal, key, domain string, span entry.Span, roles ...entry.Role) {
+		add(&entry.Agent{Principal: name, Op: entry.Enrol, Key: w.keys.of(key).public, Roles: roles, Domain: domain, Span: span})
 	}
 	add(w.policy())
 	for _, o := range others {
-		enrol(entry.Principal(o.name), entry.Enrol, o.name, entry.SpanWorkflow, o.roles...)
+		enrol(entry.Principal(o.name), o.name, "d", entry.SpanWorkflow, o.roles...)
 	}
-	enrol("p2", entry.Enrol, "p2 again", entry.SpanWorkflow, entry.RoleApprover)
+	enrol("p2", "p2 again", "d", entry.SpanWorkflow, entry.RoleApprover)
 	for i, name := range names {
 		span := entry.SpanWorkflow
 		if i%4 == 3 {
 			span = entry.SpanAgent
 		}
-		enrol(name, entry.Enrol, string(name), span, entry.RoleAgent)
+		enrol(name, string(name), w.changes.domain(i), span, entry.RoleAgent)
 	}
 	w.keys.beginnings[key] = entries
 	return entries
@@ -232,6 +237,9 @@ func (w *world) policy() *entry.Policy {
 	p.Limits.Incident.Members = 8
 	p.Limits.Incident.Agents = 3
 	p.Quorum.Approve = w.plan.quorum
+	if w.changes.domains {
+		p.Limits.Incident.Domains, p.Quorum.Signalers = 2, 1
+	}
 	return p
 }
 
@@ -278,7 +286,7 @@ func newClerk(w *world) *clerk {
 func (k *clerk) start() {
 	k.down = false
 	k.clerk = &coord.Clerk{Coordinator: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
-		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, "k"); return nil }}
+		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, k.w.signer("k")); return nil }}
 	k.wake(0)
 }
 

@@ -74,7 +74,7 @@ func (n *node) advance(j *job, to entry.Progress) {
 	x := *j.x
 	x.Progress = to
 	n.w.header(&x, n.name, j.x.Wid, n.now())
-	e := n.w.seal(&x, string(n.name))
+	e := n.w.seal(&x, n.w.signer(n.name))
 	n.push(e, func(err error) { n.advanced(j, to, err) })
 }
 
@@ -165,7 +165,7 @@ func (n *node) checkpoint(wid entry.WorkflowID) {
 	c.Digest = stateDigest(state)
 	w.header(c, n.name, wid, n.now())
 	l.saved[entry.NewRef(n.name, c.Checkpoint)] = restorePoint{state, c.Digest}
-	n.push(w.seal(c, string(n.name)), func(error) {})
+	n.push(w.seal(c, w.signer(n.name)), func(error) {})
 }
 
 // complain has somebody signal that an execution went wrong.
@@ -204,7 +204,7 @@ func (w *world) complain() {
 		s.Supersedes = &ref
 	}
 	w.header(s, iss, x.wid, w.now)
-	w.deliver(w.seal(s, string(iss)), 0)
+	w.deliver(w.seal(s, w.signer(iss)), 0)
 }
 
 // deliver submits an entry of a party without a runtime, over a network that

@@ -35,9 +35,11 @@ type world struct {
 	trace hash.Hash
 	out   io.Writer // nil: the trace is only hashed
 
-	plan   scenario
-	faults bool // the safety phase lasts
-	keys   *keyring
+	plan    scenario
+	changes changes
+	signers map[entry.Principal]string // the keys of who signs with another one than at first
+	faults  bool                       // the safety phase lasts
+	keys    *keyring
 
 	ledger   *ledger
 	clerk    *clerk
