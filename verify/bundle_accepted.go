@@ -123,9 +123,9 @@ func (a *Accepted) raise(incident uint64, epoch int64) error {
 	return nil
 }
 
-// Confirm takes up a head from a second source, as one of the two of a proof
-// whose other one is the accepted head, and returns the state with the newer of
-// the two. The error is a [*StepError], or a [*ForkError] if the two cannot both
+// Confirm takes up that a second source has shown a head, as one of the two of a
+// proof whose other one is the accepted head. That one stays, older or newer: what
+// lies between the two, such as a revocation, was not shown. The error is a [*StepError], or a [*ForkError] if the two cannot both
 // be of one log; a [*FormatError] if neither is the accepted head.
 func (a Accepted) Confirm(p ConsistencyProof) (Accepted, error) {
 	known, err := a.open()
@@ -139,8 +139,7 @@ func (a Accepted) Confirm(p ConsistencyProof) (Accepted, error) {
 	if older.Head != known.head.Head && newer.Head != known.head.Head {
 		return a, malformed("consistency proof", "neither head is the accepted one, of size %d", known.head.Size)
 	}
-	a.Head, a.Confirmed = newer.note, true
-	a.opened = known.next(newer, known.links, a.Links, known.read)
+	a.Confirmed, a.opened = true, known
 	return a, nil
 }
 

@@ -226,7 +226,7 @@ func TestConfirm(t *testing.T) {
 		if _, fork := errors.AsType[*verify.ForkError](err); fork != (name == "forked") {
 			t.Errorf("%s: error %v", name, err)
 		}
-		if !good && confirmed.Head != v.Next.Head || name == "newer" && confirmed.Size() != uint64(size+1) || name == "older" && confirmed.Size() != uint64(size) {
+		if confirmed.Head != v.Next.Head { // what comes after it was not shown
 			t.Errorf("%s: the head is of size %d", name, confirmed.Size())
 		}
 	}

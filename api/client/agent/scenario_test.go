@@ -2,7 +2,9 @@ package agent_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -317,6 +319,34 @@ func TestLateTruthOnLaterPages(t *testing.T) {
 		}
 	}
 	reach()
+	d.ends(t, b, restoredAll(), worker, writer)
+	if !worker.agent.Idle() {
+		t.Errorf("it has not come to an end: %v", b.refused)
+	}
+}
+
+// TestKeyReplaced revokes an agent's key between a hook and the entries that say
+// what it did, and gives it another one later.
+func TestKeyReplaced(t *testing.T) {
+	d := newDamage(t)
+	b := d.clone()
+	b.private = maps.Clone(b.private)
+	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+	worker.change = func(c *agent.Config) { c.Sign = func(e *entry.Entry) error { return b.sign("worker")(e) } }
+	worker.open()
+	reach := cutOff(worker)
+	play(t, b, b.now+1000, nil, worker, writer)
+	key := func(op entry.AgentOp) *entry.Agent {
+		return &entry.Agent{Principal: "worker", Op: op, Key: b.public("worker"), Roles: []entry.Role{entry.RoleAgent}, Domain: "d", Span: entry.SpanWorkflow}
+	}
+	b.write("root", key(entry.Revoke))
+	reach()
+	play(t, b, b.now+600_000, nil, worker, writer)
+	if got := b.results(d.incident)["worker#draft"]; got != "" {
+		t.Fatalf("draft: %q under a key that counts no more", got)
+	}
+	b.private["worker"] = ed25519.NewKeyFromSeed([]byte("another one of the worker's keys"))
+	b.write("root", key(entry.Enrol))
 	d.ends(t, b, restoredAll(), worker, writer)
 	if !worker.agent.Idle() {
 		t.Errorf("it has not come to an end: %v", b.refused)

@@ -156,6 +156,10 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 		return a.again(w, now, nil)
 	}
 	a.cfg.Tell(Event{Kind: EventRefused, Incident: w.Incident, Exec: w.Members[0].Exec, Text: describe(e), Err: err})
+	if refusal.Problem == entry.UnknownIssuer { // its key counts no more: the agent gets another one
+		w.pause(now, refusal.RetryAfterMS)
+		return a.again(w, now, nil)
+	}
 	if w.Outbox[w.mem.sent].Optional {
 		return a.sent(w)
 	}
