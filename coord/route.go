@@ -51,6 +51,8 @@ type claim struct {
 func (r *router) route(number uint32, t *task) {
 	c := claim{reason: "new: to the agent with this capability that holds the fewest"}
 	switch {
+	case r.candidate(t, &c) == "": // whatever the rules say
+		return
 	case t.State == entry.TaskCreated:
 	case !r.recovers(t):
 		return
