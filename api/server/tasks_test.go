@@ -169,9 +169,9 @@ func TestRenewals(t *testing.T) {
 		{"another ledger", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Aud = "ledger.example/other" }), entry.WrongAudience, 403},
 		{"an operator", c.renewal("olga", task, nil), entry.UnauthorizedRole, 403},
 	} {
-		before := c.task(ref).Lease.Seq
+		before, size := c.task(ref).Lease.Seq, c.log.Head().Size
 		c.problem(c.renew(p.renewal), p.problem, p.status)
-		if c.task(ref).Lease.Seq != before {
+		if c.task(ref).Lease.Seq != before || c.log.Head().Size != size {
 			t.Errorf("%s: the lease has changed", p.name)
 		}
 	}
@@ -264,12 +264,16 @@ func TestLostLease(t *testing.T) {
 	if task := c.task(ref); task.State != entry.TaskFailed || task.Lease != nil || task.Reason != "the lease was lost" {
 		t.Fatalf("%+v", task)
 	}
+	size = c.log.Head().Size
 	c.problem(c.renew(c.renewal("agent-1", held, nil)), entry.StateConflict, http.StatusConflict)
 	if lost := c.metric("arl_leases_lost_total"); lost != "1" {
 		t.Errorf("%s leases lost", lost)
 	}
 	late := &entry.Execution{Header: c.header("agent-1", "flow-1"), Exec: "late", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned, Task: ref}
 	c.problem(c.post(api.MediaJSON, c.by(late).AppendEnvelope(nil)), entry.StaleEpoch, http.StatusConflict)
+	if now := c.log.Head().Size; now != size || c.task(ref).State != entry.TaskFailed {
+		t.Errorf("%d entries instead of %d, and the task is %s", now, size, c.task(ref).State)
+	}
 }
 
 // What the policy wants done about a task that failed is told with it: whom it

@@ -185,6 +185,7 @@ func TestRunRefuses(t *testing.T) {
 	m.start()
 	m.workers("one")
 	m.arl("task", "create", "by-hand", "--reason", "nobody has it")
+	size := m.arl("log", "head")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -193,6 +194,8 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"--task", "operator#nowhere"}, 3, "no task operator#nowhere"},
 		{[]string{"--task", "nowhere"}, 2, "is no task"},
 		{[]string{"--task", "operator#by-hand", "--once"}, 6, "not assigned to this agent"},
+		{[]string{"--task", "operator#by-hand", "--probe", "/not/there"}, 2, "--probe: "},
+		{[]string{"--task", "operator#by-hand", "--strategies", "/not/there"}, 3, "/not/there"},
 	} {
 		cmd, said := m.command(nil, append(append([]string{"run"}, c.args...), "--key", filepath.Join(m.home, "one.key"), "--", "true")...)
 		if code := exitOf(cmd.Run()); code != c.code || !strings.Contains(said.String(), c.want) {
@@ -201,6 +204,14 @@ func TestRunRefuses(t *testing.T) {
 	}
 	if cmd, said := m.command(nil, "work", "begin", "x"); exitOf(cmd.Run()) != 2 {
 		t.Errorf("outside of arl run: %s", said)
+	}
+	for _, retries := range []string{"-1", "101", "9223372036854775808"} {
+		if cmd, said := m.command(nil, "task", "create", "bad", "--max-retries", retries, "--reason", "x"); exitOf(cmd.Run()) != 2 {
+			t.Errorf("%s retries: %s", retries, said)
+		}
+	}
+	if now := m.arl("log", "head"); now != size {
+		t.Errorf("something was written: %s, then %s", size, now)
 	}
 	m.arl("task", "cancel", "operator#by-hand", "--reason", "no", "--yes")
 	cmd, said := m.command(nil, "run", "--task", "operator#by-hand", "--key", filepath.Join(m.home, "one.key"), "--", "true")
