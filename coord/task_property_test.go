@@ -22,7 +22,7 @@ func (g generator) task() {
 		g.try(b)
 		return
 	}
-	switch pick(g, "about the task", 'm', 'm', 'm', 'm', 'w', 'w', 'w', 'c', 's') {
+	switch pick(g, "about the task", 'm', 'm', 'm', 'm', 'm', 'w', 'w', 'w', 'c', 's') {
 	case 'm':
 		g.moveTask(ref, t)
 	case 'w':
@@ -184,12 +184,12 @@ func TestRandomTasks(t *testing.T) {
 			w.checkTasks()
 			w.checkIncidents()
 			w.checkRoute()
+			for i := range w.state.tasks.list { // the router soon gives on what is interrupted
+				states[w.state.tasks.list[i].State]++
+			}
 		}
 		w.checkAll()
 		agents.check()
-		for i := range w.state.tasks.list {
-			states[w.state.tasks.list[i].State]++
-		}
 		for _, inc := range w.state.incidents {
 			incidents[inc.state]++
 		}
@@ -197,7 +197,7 @@ func TestRandomTasks(t *testing.T) {
 	t.Logf("tasks: %v, incidents: %v", states, incidents)
 	for _, state := range taskStates {
 		if states[state] == 0 {
-			t.Errorf("no task is %s in the end: the streams are too simple", state)
+			t.Errorf("no task is ever %s: the streams are too simple", state)
 		}
 	}
 }
