@@ -189,11 +189,14 @@ func (w *worker) work(ctx context.Context) error {
 	err := w.remember(ctx)
 	for err == nil {
 		ending := w.run(held)
-		if errors.Is(context.Cause(held), supervise.ErrLeaseLost) {
-			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
+		again := false
+		if err = context.Cause(held); !errors.Is(err, supervise.ErrLeaseLost) {
+			again, err = w.end(context.WithoutCancel(ctx), held, &ending)
 		}
-		var again bool
-		if again, err = w.end(context.WithoutCancel(ctx), held, &ending); !again {
+		switch {
+		case errors.Is(err, supervise.ErrLeaseLost): // also if nobody had noticed before the program ended
+			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
+		case !again:
 			return err
 		}
 	}

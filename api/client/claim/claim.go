@@ -206,7 +206,8 @@ func (c *Claim) Block(ctx context.Context, question string, s *entry.Snapshot) e
 
 // GiveUp says how the claim ended, in the log and to the coordinator, which then
 // writes that the task failed, or was interrupted. It returns when the task is
-// not held at this epoch any more.
+// not held at this epoch any more. The error wraps [supervise.ErrLeaseLost] if it
+// was not before.
 func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 	progress := entry.Failed
 	if s.Interrupted() {
@@ -215,6 +216,9 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 	told := c.renew(ctx, s) // before the log grows, which is when the coordinator looks
 	if err := c.progress(ctx, progress); err != nil {
 		return err
+	}
+	if problem, refused := errors.AsType[*api.Problem](told); refused && problem.Name() == entry.StaleEpoch {
+		return fmt.Errorf("claim: give up %s: %w: %w", c.Task.Task, supervise.ErrLeaseLost, problem)
 	}
 	for {
 		t, err := c.Client.Task(ctx, c.Task.Task)

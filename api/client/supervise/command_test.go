@@ -170,7 +170,7 @@ func TestCommandInRealControlGroup(t *testing.T) {
 		t.Errorf("a plain kill: %v: %s", e.Failure, e.How)
 	}
 	child := script(`"$0" & wait $!; exit $?`) // the kernel kills a child of the program
-	child.Argv, child.Env, child.Memory = append(child.Argv, os.Args[0]), append(part("eat", 512<<20).Env, "PATH="+os.Getenv("PATH")), 64<<20
+	child.Argv, child.Env, child.Memory = append(child.Argv, os.Args[0]), part("eat", 512<<20).Env, 64<<20
 	if e := child.Run(t.Context()); e.Failure != OutOfMemory || e.How != want || e.Exit != 137 {
 		t.Errorf("a child: %v: %s, exit code %d", e.Failure, e.How, e.Exit)
 	}
