@@ -39,6 +39,8 @@ const (
 	// routeMax is how many tasks are given to agents at once, so that incidents
 	// need not wait for all of them.
 	routeMax = 128
+	// decidedMax is about how many tasks it is remembered what the rules want done.
+	decidedMax = 1 << 16
 	// aheadMax is how many of the compensations that come before one a bundle
 	// names, beside the newest that was done.
 	aheadMax = 16

@@ -57,7 +57,7 @@ func (r *router) route(number uint32, t *task) {
 	case !r.recovers(t):
 		return
 	default:
-		d := r.recovery(number, r.now, r.rules.Of(r.State))
+		d := r.recovery(number, r.now, r.rules)
 		var given bool
 		if c, given = claimFor(d.Action.Strategy); !given {
 			return

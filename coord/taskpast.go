@@ -71,9 +71,9 @@ func (s *State) recovers(t *task) bool {
 }
 
 // recovery returns what rules want done about a task that recovers.
-func (s *State) recovery(number uint32, now int64, rules *recovery.Policy) recovery.TaskDecision {
+func (s *State) recovery(number uint32, now int64, rules *Rules) recovery.TaskDecision {
 	t := &s.tasks.list[number]
 	past := recovery.Task{Ref: s.taskRef(number), Type: t.kind, Epoch: t.Epoch, MaxRetries: t.maxRetries, Failures: slices.Clone(t.failures)}
 	past.Failures[len(past.Failures)-1].Checkpoint = s.resumable(t, now)
-	return past.Decide(rules)
+	return rules.decide(s, number, past)
 }

@@ -45,7 +45,7 @@ type TaskRecovery struct {
 // left, or was interrupted.
 func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
 	if number, t, ok := s.findTask(v.Ref); ok && s.recovers(t) {
-		d := s.recovery(number, now, rules.Of(s))
+		d := s.recovery(number, now, rules)
 		_, given := claimFor(d.Action.Strategy)
 		v.Recovery = &TaskRecovery{d, !given}
 	}

@@ -1,6 +1,10 @@
 package recovery
 
-import "recoveryledger/ledger/entry"
+import (
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
 
 // Task is what a log says of a task, as far as its recovery goes by it. The
 // coordinator and who holds the task make the same history of it.
@@ -10,6 +14,11 @@ type Task struct {
 	Epoch      int64 // of the newest claim
 	MaxRetries int64
 	Failures   []entry.TaskFailure
+}
+
+// Same reports whether the log says the same of both.
+func (t *Task) Same(as *Task) bool {
+	return t.Ref == as.Ref && t.Type == as.Type && t.Epoch == as.Epoch && t.MaxRetries == as.MaxRetries && slices.Equal(t.Failures, as.Failures)
 }
 
 // The step that a history of a task is about, and where its rungs come from that
