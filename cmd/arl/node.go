@@ -103,7 +103,6 @@ func prepareNode(o nodeOptions) (*node, error) {
 	return n, nil
 }
 
-// database is where the log lies.
 // collectOften collects garbage when the heap has grown by a quarter, unless GOGC
 // says otherwise, until restore is called. What a ledger keeps of its entries is
 // much, lives long and holds no pointers: to look it through often costs little,
@@ -116,6 +115,7 @@ func collectOften() (restore func()) {
 	return func() { debug.SetGCPercent(before) }
 }
 
+// database is where the log lies.
 func (n *node) database() string { return filepath.Join(n.dir, "db") }
 
 func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
