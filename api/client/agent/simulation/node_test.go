@@ -144,6 +144,9 @@ func (n *node) step() {
 		n.w.fail("%s accepted a log of %d entries, and then one of %d", n.name, n.size, size)
 	}
 	n.size = n.core.Size()
+	if accepted := n.core.Accepted(); accepted.Confirmed && accepted.Head != n.w.ledger.heads[n.size] {
+		n.w.fail("%s accepted a log of %d entries that is not the ledger's", n.name, n.size)
+	}
 	switch {
 	case err != nil:
 		n.stopped(err)
