@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -129,3 +130,32 @@ func TestBundleWitnessedMLDSA(t *testing.T) {
 
 // skew is how far the clocks of witnesses may be ahead, in milliseconds.
 const skew = 300_000
+
+// TestEntriesAreRemembered checks a bundle twice: the second time no signature of
+// its entries is checked again, and one whose bytes have changed is refused all
+// the same.
+func TestEntriesAreRemembered(t *testing.T) {
+	w, b := automatic(t, plain)
+	with("policy")(w, b)
+	checks := 0
+	a := w.state()
+	a.Root.Signature = func(key entry.PublicKey, message, sig []byte) error {
+		checks++
+		return verify.Signature(key, message, sig)
+	}
+	v, err := b.Check(a, w.now)
+	must(t, err)
+	first := checks
+	b.From, b.Consistency = uint64(len(w.leaves)), nil
+	again, err := b.Check(v.Next, w.now)
+	must(t, err)
+	if first < len(b.Entries)/2 || checks != first || len(again.Commands) != len(v.Commands) {
+		t.Errorf("%d signatures of %d entries checked, then %d; %d commands, then %d", first, len(b.Entries), checks-first, len(v.Commands), len(again.Commands))
+	}
+	last := &b.Entries[len(b.Entries)-1]
+	last.Leaf = bytes.Clone(last.Leaf)
+	last.Leaf[bytes.Index(last.Leaf, []byte(`"payload":"`))+40] ^= 1
+	if _, err := b.Check(v.Next, w.now); err == nil {
+		t.Error("other bytes pass for what was read before")
+	}
+}
