@@ -21,10 +21,13 @@
 //	agent     whose store it is, when it was made, what counts as lost
 //	accepted  [verify.Accepted]: head, policies and keys with revocations, epochs
 //	work-*    one undertaking each: members, method, checkpoint, how far it has come, the entries to be logged
+//	followed  how far the log was read
 //	fork      two heads that nothing reconciles: while it is there nothing is done
 //
 // Each begins with a line that names the format and the SHA-256 of what follows
-// it. A document that does not match is damaged, and the store counts as lost.
+// it. A document that does not match is damaged, undertakings are numbered so that
+// none can be missing between others, and the log is not ahead of what it is told:
+// else the store counts as lost.
 //
 // # What a crash means
 //

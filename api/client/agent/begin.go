@@ -374,7 +374,7 @@ func (a *Agent) find(incident uint64, exec entry.Ref, hook Hook) *work {
 // newWork returns an undertaking about members.
 func (a *Agent) newWork(o *order, hook Hook, commands ...*verify.Command) *work {
 	v, c := &o.verdict, commands[0]
-	w := &work{Hook: hook, Phase: noted, Incident: v.Incident, Wid: o.wid, Decision: v.Decision, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
+	w := &work{Hook: hook, Number: a.number + 1, Phase: noted, Incident: v.Incident, Wid: o.wid, Decision: v.Decision, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
 		Checkpoint: c.Checkpoint, Digest: c.Digest}
 	for _, c := range commands {
 		w.Members = append(w.Members, CallMember{Exec: c.Exec, Index: c.Index, Wid: c.Wid, Effect: c.Effect, Method: c.Method})

@@ -24,6 +24,9 @@ type identity struct {
 	// the first head that was confirmed, or was opened before MadeAt.
 	Lost    bool   `json:"lost"`
 	Horizon uint64 `json:"horizon"`
+	// Before is the newest number of an undertaking that such a store is known to
+	// have had: from there on none may be missing.
+	Before int `json:"before,omitempty"`
 }
 
 // Agent is the state machine. It is not safe for concurrent use.
@@ -35,6 +38,7 @@ type Agent struct {
 	size     uint64                // of the accepted head
 	works    []*work               // not closed, by decision, then as they came
 	about    map[entry.Ref][]*work // all, by member
+	number   int                   // of the newest
 	stopped  error                 // if not nil, nothing more is done
 
 	orders   map[uint64]*order // by incident
@@ -175,6 +179,11 @@ func readFork(data []byte) error {
 	return fork
 }
 
+// fresh is the identity of a store that counts as lost.
+func (a *Agent) fresh(now int64) identity {
+	return identity{Origin: a.cfg.Root.Origin, Genesis: a.cfg.Root.Genesis, Agent: a.cfg.Agent, MadeAt: now, Lost: true, Horizon: math.MaxInt64, Before: a.number}
+}
+
 // take takes up the documents of the store, and makes a store that lost some
 // whole again: first it says so, then it replaces them.
 func (a *Agent) take(found map[string][]byte, now int64) error {
@@ -184,7 +193,7 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 			damage = append(damage, err)
 		}
 	}
-	fresh := identity{Origin: a.cfg.Root.Origin, Genesis: a.cfg.Root.Genesis, Agent: a.cfg.Agent, MadeAt: now, Lost: true, Horizon: math.MaxInt64}
+	fresh := a.fresh(now)
 	if data, ok := found[docAgent]; !ok {
 		note(&DamageError{docAgent, "not there"})
 	} else {
@@ -216,6 +225,7 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 			loaded = append(loaded, w)
 		}
 	}
+	note(a.numbered(loaded))
 	slices.SortStableFunc(loaded, func(x, y *work) int { return compare(x.Decision.Index, y.Decision.Index) })
 	for _, w := range loaded {
 		a.add(w)
@@ -229,7 +239,25 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 	for _, err := range damage {
 		a.cfg.Tell(Event{Kind: EventLost, Err: err})
 	}
+	fresh.Before = a.number
 	return a.mend(fresh, broken)
+}
+
+// numbered is that no undertaking is missing between others: who lost a document
+// does not know what was started.
+func (a *Agent) numbered(loaded []*work) error {
+	numbers := map[int]bool{}
+	for _, w := range loaded {
+		numbers[w.Number] = true
+		a.number = max(a.number, w.Number)
+	}
+	a.number = max(a.number, a.identity.Before)
+	for n := a.identity.Before + 1; n < a.number; n++ {
+		if !numbers[n] {
+			return &DamageError{docWork, fmt.Sprintf("the undertaking of number %d is not there, but later ones", n)}
+		}
+	}
+	return nil
 }
 
 func (a *Agent) takeAccepted(data []byte) error {

@@ -163,6 +163,9 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 	if w.Outbox[w.mem.sent].Optional {
 		return a.sent(w)
 	}
+	if w.Phase == noted && refusal.Problem == entry.StateConflict && refusal.Field == "progress" {
+		return a.older(w, now)
+	}
 	w.mem.refusals++
 	w.mem.known = max(w.mem.known, a.learned(w))
 	w.pause(now, refusal.RetryAfterMS)
@@ -171,6 +174,20 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 		return a.outcomeRefused(w, o, refusal, now)
 	}
 	return nil
+}
+
+// older is what follows if the log has a compensation that this store was only
+// about to announce: the store is an older copy, and counts as lost.
+func (a *Agent) older(w *work, now int64) error {
+	a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec, Err: &DamageError{w.Name, "the log is ahead of it: the store is an older copy"}})
+	if err := a.mend(a.fresh(now), nil); err != nil {
+		return err
+	}
+	w.Lost, w.Phase, w.Outbox, w.mem = true, started, nil, memory{}
+	if err := a.save(w.Name, w); err != nil {
+		return err
+	}
+	return a.settle()
 }
 
 // learned is the index of the newest thing that was accepted and that a refusal

@@ -27,6 +27,7 @@ const (
 type work struct {
 	Name    string `json:"name"` // of its document
 	Hook    Hook   `json:"hook,omitempty"`
+	Number  int    `json:"number"` // from 1, in the order in which they were undertaken
 	Phase   phase  `json:"phase"`
 	Lost    bool   `json:"lost,omitempty"` // nobody knows whether it was started: an earlier store is gone
 	Status  Status `json:"status,omitempty"`
@@ -85,7 +86,7 @@ func (w *work) name() string {
 // check is what holds of every undertaking that was saved.
 func (w *work) check(name string) error {
 	known := w.Phase == noted || w.Phase == started || w.Phase == done || w.Phase == closed
-	if w.Name != name || !known || len(w.Members) == 0 || w.Attempt < 0 {
+	if w.Name != name || !known || len(w.Members) == 0 || w.Attempt < 0 || w.Number < 1 {
 		return &DamageError{name, "not an undertaking"}
 	}
 	for _, it := range w.Outbox {
@@ -153,6 +154,7 @@ func (a *Agent) key(exec entry.Ref, attempt int) string {
 // add takes up an undertaking.
 func (a *Agent) add(w *work) {
 	a.works = append(a.works, w)
+	a.number = max(a.number, w.Number)
 	for i := range w.Members {
 		a.about[w.Members[i].Exec] = append(a.about[w.Members[i].Exec], w)
 	}
