@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,8 +54,8 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 		Example: "  arl agent listen --key worker.key --confirm https://mirror.example/checkpoint --exec python3 -- undo.py",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
-			if (o.exec == "") != o.init {
-				return usage("pass either --exec with the program that undoes things, or --init")
+			if err := o.check(); err != nil {
+				return err
 			}
 			return a.withConnection(cmd.Context(), t, func(c *connection) error {
 				err := a.agentListen(cmd.Context(), c, t, &o)
@@ -79,6 +80,22 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 	flags.BoolVar(&o.init, "init", false, "make the state of an agent that never ran, and end")
 	_ = cmd.MarkFlagRequired("key") // the flag exists
 	return cmd
+}
+
+// check is what can be said of the flags before anything is done.
+func (o *listenOptions) check() error {
+	switch {
+	case (o.exec == "") != o.init:
+		return usage("pass either --exec with the program that undoes things, or --init")
+	case o.limit < 0 || o.attempts < 0:
+		return usage("--limit %s, --attempts %d: want more than nothing, or 0 for the default", o.limit, o.attempts)
+	case o.init:
+		return nil
+	}
+	if _, err := exec.LookPath(o.exec); err != nil {
+		return usage("--exec: %w", err)
+	}
+	return nil
 }
 
 func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *listenOptions) error {

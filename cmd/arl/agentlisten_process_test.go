@@ -41,6 +41,11 @@ func TestAgentListen(t *testing.T) {
 	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 78 || !strings.Contains(said.String(), "--init") {
 		t.Fatalf("without a secret: %s", said)
 	}
+	for _, wrong := range [][]string{{"--exec", "/no/such/program"}, {"--exec", "true", "--limit", "-1s"}, {"--exec", "true", "--attempts", "-1"}, {"--exec", "true", "--init"}, {}} {
+		if cmd, said := m.listen(wrong...); exitOf(cmd.Run()) != 2 {
+			t.Errorf("%v: %s", wrong, said)
+		}
+	}
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatalf("init: %s", said)
 	}

@@ -4,8 +4,9 @@
 //     arl agent listen --key worker.key --idempotent drain,restore,cancel \
 //         --exec node -- undo.mjs WORK
 //
-// WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json)
-// and what it was paid back (refunds/KEY.json).
+// WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json),
+// what it was paid back (refunds/KEY.json), and after a restore what stands beside
+// the checkpoint (standing.json): executions that the agent loads before it works on.
 
 import { createHash } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
@@ -13,6 +14,7 @@ import { dirname, join } from "node:path";
 
 const work = process.argv[2];
 const state = join(work, "state.json");
+const standing = join(work, "standing.json");
 
 const digest = (path) => "sha256:" + createHash("sha256").update(readFileSync(path)).digest("hex");
 
@@ -38,6 +40,8 @@ const hooks = {
   restore(call) {
     const saved = join(work, "checkpoints", call.checkpoint.split("#").slice(1).join("#") + ".json");
     if (!existsSync(saved)) return { status: "failed", residual: "the checkpoint is gone" };
+    // First what stands: where the state is back, nobody asks for it again.
+    write(standing, JSON.stringify(call.standing));
     write(state, readFileSync(saved));
     return { status: "done", digest: digest(state) };
   },
@@ -53,7 +57,8 @@ const hooks = {
   // probe says what became of a call that was started and did not end.
   probe(call) {
     if (call.of === "compensate") return { status: call.keys.some((key) => existsSync(refund(key))) ? "done" : "no_effect" };
-    if (call.of === "restore" && existsSync(state) && digest(state) === call.digest) return { status: "done", digest: call.digest };
+    const back = call.of === "restore" && existsSync(state) && digest(state) === call.digest;
+    if (back && existsSync(standing) && readFileSync(standing, "utf8") === JSON.stringify(call.standing)) return { status: "done", digest: call.digest };
     return { status: "no_effect" };
   },
 };

@@ -4,8 +4,9 @@ on standard output.
     arl agent listen --key worker.key --idempotent drain,restore,cancel \
         --exec python3 -- undo.py WORK
 
-WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json)
-and what it was paid back (refunds/KEY.json).
+WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json),
+what it was paid back (refunds/KEY.json), and after a restore what stands beside the
+checkpoint (standing.json): executions that the agent loads before it works on.
 """
 
 import hashlib
@@ -39,6 +40,10 @@ def checkpoint(call):
     return work / "checkpoints" / (call["checkpoint"].split("#", 1)[1] + ".json")
 
 
+def standing(call):
+    return json.dumps(call["standing"]).encode()
+
+
 def refund(key):
     return work / "refunds" / (key + ".json")
 
@@ -52,6 +57,8 @@ def restore(call):
     saved = checkpoint(call)
     if not saved.exists():
         return {"status": "failed", "residual": "the checkpoint is gone"}
+    # First what stands: where the state is back, nobody asks for it again.
+    write(work / "standing.json", standing(call))
     write(work / "state.json", saved.read_bytes())
     return {"status": "done", "digest": digest(work / "state.json")}
 
@@ -73,8 +80,9 @@ def probe(call):
         made = any(refund(key).exists() for key in call["keys"])
         return {"status": "done" if made else "no_effect"}
     if call["of"] == "restore":
-        state = work / "state.json"
-        if state.exists() and digest(state) == call["digest"]:
+        state, loads = work / "state.json", work / "standing.json"
+        back = state.exists() and digest(state) == call["digest"]
+        if back and loads.exists() and loads.read_bytes() == standing(call):
             return {"status": "done", "digest": call["digest"]}
     return {"status": "no_effect"}
 

@@ -25,9 +25,9 @@
 //	fork      two heads that nothing reconciles: while it is there nothing is done
 //
 // Each begins with a line that names the format and the SHA-256 of what follows
-// it. A document that does not match is damaged, undertakings are numbered so that
-// none can be missing between others, and the log is not ahead of what it is told:
-// else the store counts as lost.
+// it. A document that does not match is damaged, and undertakings are numbered, so
+// that none can be missing between others. A store with damage, or that the log is
+// ahead of, counts as lost.
 //
 // # What a crash means
 //

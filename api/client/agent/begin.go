@@ -331,12 +331,14 @@ func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) err
 // start is AGT-4: it notes on disk that the hook may run, runs it, and notes what
 // came of it.
 func (a *Agent) start(ctx context.Context, w *work, now int64) error {
-	w.Phase, w.Outbox, w.mem = started, nil, memory{}
+	w.Phase, w.Outbox, w.mem = started, nil, memory{fresh: true, vain: w.mem.vain}
 	if err := a.save(w.Name, w); err != nil {
 		return err
 	}
 	a.cfg.Tell(Event{Kind: EventStarted, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(w.Hook)})
-	return a.run(ctx, w, w.Hook, now)
+	err := a.run(ctx, w, w.Hook, now)
+	w.mem.fresh = false
+	return err
 }
 
 // covering returns the undertaking that has seen to a member, or is about it.

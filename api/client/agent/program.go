@@ -82,7 +82,7 @@ func (p *Program) Hooks() Hooks {
 }
 
 // Run is a [Func]. The error is a [*ProgramError], whose cause may be
-// [ErrReport].
+// [ErrReport], or [ErrNotBegun] if the program is not there.
 func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -108,14 +108,16 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 		return report, nil
 	}
 	code := -1
-	if cmd.Process != nil {
+	if cmd.Process == nil {
+		err = fmt.Errorf("%w: %w", ErrNotBegun, err)
+	} else {
 		process.End(cmd, syscall.SIGKILL) // nothing may be left of it
 		code = cmd.ProcessState.ExitCode()
 	}
 	switch {
 	case errors.Is(err, process.ErrOutput):
 		err = fmt.Errorf("%w: %w", ErrReport, err)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && cmd.Process != nil:
 		err = fmt.Errorf("ended after %v: %w", limit, ctx.Err())
 	}
 	return nil, &ProgramError{c.Hook, code, err}

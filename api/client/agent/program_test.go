@@ -33,7 +33,7 @@ func TestRecipes(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(work, "state.json"), []byte(`{"good":false}`), 0o600))
 			sum := sha256.Sum256([]byte(`{"good":true}`))
 			p := &agent.Program{Argv: append(append([]string{path}, argv...), work)}
-			call := agent.Call{V: 1, Agent: "worker", Members: []agent.CallMember{{Exec: "worker#x"}}, Checkpoint: "worker#c0",
+			call := agent.Call{V: 1, Agent: "worker", Members: []agent.CallMember{{Exec: "worker#x"}}, Checkpoint: "worker#c0", Standing: []entry.Ref{"worker#y"},
 				Digest: "sha256:" + hex.EncodeToString(sum[:]), Key: strings.Repeat("a", 64), Keys: []string{strings.Repeat("a", 64)}}
 			ask := func(hook, of agent.Hook) *agent.Report {
 				c := call
@@ -50,6 +50,13 @@ func TestRecipes(t *testing.T) {
 				if r := ask(agent.Probe, hook); done.Status != agent.Done || r.Status != agent.Done || hook == agent.Restore && (r.Digest != call.Digest || done.Digest != call.Digest) {
 					t.Errorf("%s: %+v, then %+v", hook, done, r)
 				}
+			}
+			if stands, err := os.ReadFile(filepath.Join(work, "standing.json")); err != nil || string(stands) != `["worker#y"]` {
+				t.Errorf("what stands: %s, %v", stands, err)
+			}
+			call.Standing = []entry.Ref{"worker#y", "worker#z"} // not what was loaded
+			if r := ask(agent.Probe, agent.Restore); r.Status != agent.NoEffect {
+				t.Errorf("something else stands: %+v", r)
 			}
 			if a, b := ask(agent.Drain, ""), ask(agent.Cancel, ""); a.Status != agent.Done || b.Status != agent.Done {
 				t.Errorf("%+v, %+v", a, b)
@@ -93,8 +100,48 @@ func TestProgramMisbehaves(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (&agent.Program{Argv: []string{"/no/such/program"}}).Run(t.Context(), &agent.Call{}); err == nil {
-		t.Error("a program that is not there has run")
+	if _, err := (&agent.Program{Argv: []string{"/no/such/program"}}).Run(t.Context(), &agent.Call{}); !errors.Is(err, agent.ErrNotBegun) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestNotBegun: a hook that could not begin is begun again, with the same key, as
+// long as the decision stands; then the agent says that it was not started.
+func TestNotBegun(t *testing.T) {
+	d := newDamage(t).ahead()
+	for _, times := range []int{20, 1 << 30} {
+		b := d.clone()
+		worker, keys, left := d.player(b, "worker", bare), map[string]bool{}, times
+		worker.change = func(c *agent.Config) {
+			begins := func(f agent.Func) agent.Func {
+				return func(ctx context.Context, c *agent.Call) (*agent.Report, error) {
+					if keys[c.Key] = true; left > 0 {
+						left--
+						return nil, agent.ErrNotBegun
+					}
+					return f(ctx, c)
+				}
+			}
+			c.Hooks.Restore, c.Hooks.Compensate, c.Hooks.Cancel = begins(c.Hooks.Restore), begins(c.Hooks.Compensate), begins(c.Hooks.Cancel)
+		}
+		worker.open()
+		want := restoredAll()
+		if times > 20 {
+			play(t, b, b.now+1000, nil, worker)
+			view, _ := b.state.Incident(d.incident, b.now)
+			play(t, b, view.Decision.Exp+1000, nil, worker)
+			for exec := range want {
+				if exec != "writer#page" {
+					want[exec] = entry.Withheld
+				}
+			}
+		} else {
+			play(t, b, b.now+3_600_000, nil, worker)
+		}
+		d.ends(t, b, want, worker)
+		if len(keys) != 2 || left == 0 == (times > 20) { // one, and none
+			t.Errorf("keys %v, %d times left", keys, left)
+		}
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // nothing, least of all as done.
 var ErrReport = errors.New("agent: not a report")
 
+// ErrNotBegun reports a hook that could not begin: it did nothing, for certain.
+var ErrNotBegun = errors.New("agent: the hook did not begin")
+
 // check is what holds of every report; of is the hook that it is about.
 func (r *Report) check(of Hook) error {
 	refuse := func(format string, args ...any) error {
@@ -43,8 +46,11 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		call, f = a.probe(w), a.cfg.Hooks.Probe
 		w.mem.probes++
 	}
-	report := a.report(ctx, w, f, call)
-	if report == nil {
+	report, err := a.report(ctx, w, f, call)
+	if errors.Is(err, ErrNotBegun) && w.mem.fresh {
+		return a.unstart(w, now)
+	}
+	if err != nil {
 		w.pause(now, 0)
 		return nil
 	}
@@ -64,8 +70,18 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	return a.finish(w, report, now)
 }
 
-// report calls a hook; nil if it did not report, and may have done anything.
-func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) *Report {
+// unstart has what was only to be started wait to be started again, for as long as
+// the decision stands.
+func (a *Agent) unstart(w *work, now int64) error {
+	w.Phase, w.mem.pauses = noted, w.mem.vain
+	w.mem.vain++
+	w.pause(now, 0)
+	return a.save(w.Name, w)
+}
+
+// report calls a hook. After an error it did not report, and may have done
+// anything, unless that is [ErrNotBegun].
+func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (*Report, error) {
 	report, err := f(ctx, call)
 	switch {
 	case err == nil && report == nil:
@@ -73,11 +89,10 @@ func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) *Report
 	case err == nil:
 		err = report.check(w.Hook)
 	}
-	if err == nil {
-		return report
+	if err != nil {
+		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(call.Hook), Err: err})
 	}
-	a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(call.Hook), Err: err})
-	return nil
+	return report, err
 }
 
 // reconcile finds out what became of something that was started and has not

@@ -69,6 +69,8 @@ type memory struct {
 	waitTill int64 // Unix milliseconds
 	pauses   int
 	probes   int
+	fresh    bool // it is being started, and was not before
+	vain     int  // times that its hook could not begin
 	refusals int
 	known    uint64 // index of the newest thing known when it was refused
 	plain    bool   // the outcome supersedes nothing, the ledger says
