@@ -42,7 +42,7 @@ func TestRandomIncidents(t *testing.T) {
 	})
 	t.Logf("incidents: %v, agents were told: %v", states, told)
 	for state := Reported; state <= Failed; state++ {
-		if states[state] == 0 {
+		if states[state] == 0 && !testing.Short() {
 			t.Errorf("no incident is %s in the end: the streams are too simple", state)
 		}
 	}

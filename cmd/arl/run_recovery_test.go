@@ -197,3 +197,28 @@ func TestRunRecoveryFails(t *testing.T) {
 	m.arl("log", "audit")
 	m.stop()
 }
+
+// TestRunFindsStepsDone has the second agent of a task find what the first one has
+// done before it died: nothing is done or logged twice.
+func TestRunFindsStepsDone(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	task, holder := m.given("pay")
+	const script = `"$ARL_PROGRAM" work begin pay --effect irrevocable --output json; "$ARL_PROGRAM" work end pay; exit $((2 - ARL_EPOCH))`
+	first, said := m.scripted(holder, task, script)
+	if code := exitOf(first.Run()); code != 7 || !strings.Contains(said.String(), `"progress":"dispatched"`) {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	other := m.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Epoch == 2 }, said).Agent
+	second, more := m.scripted(other, task, script)
+	if code := exitOf(second.Run()); code != 0 || !strings.Contains(more.String(), `"progress":"confirmed"`) {
+		t.Fatalf("exit code %d: %s", code, more)
+	}
+	entries := entriesOf[entry.Execution](m, entry.KindExecution, "--task", task)
+	if other == holder || len(entries) != 6 {
+		t.Errorf("%d entries of executions by %s and %s, want two of each claim's and two of the step's", len(entries), holder, other)
+	}
+	m.arl("log", "audit")
+	m.stop()
+}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
 	"recoveryledger/ledger/entry"
@@ -142,33 +142,8 @@ func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *
 	return err
 }
 
-// earlierSteps reads from the log which steps of the agent are in doubt. Their
-// names stand in those of their executions, and their keys follow from the names.
+// earlierSteps reads from the log which steps of the agent are in doubt.
 func (w *worker) earlierSteps(ctx context.Context, c *claim.Claim) (doubt steps, err error) {
-	of := map[entry.Ref]int{}
-	var all steps
-	for e, err := range w.c.client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution}) {
-		if err != nil {
-			return nil, err
-		}
-		x, ok := e.Body.(*entry.Execution)
-		if !ok || x.Iss != c.Agent {
-			continue
-		}
-		at, known := of[x.Ref()]
-		if !known {
-			name, ok := stepName(x)
-			if !ok || len(x.Parents) != 1 {
-				continue // no step of arl work
-			}
-			s := step{Name: name, Exec: x.Ref(), Run: x.Parents[0].Exec, Effect: x.Effect, Key: stepKey(c, name)}
-			if s.execution(c).IdempotencyKey != x.IdempotencyKey {
-				continue
-			}
-			at = len(all)
-			of[x.Ref()], all = at, append(all, s)
-		}
-		all[at].Progress = x.Progress
-	}
-	return all.inDoubt(), nil
+	all, err := loggedSteps(ctx, c)
+	return slices.DeleteFunc(all.inDoubt(), func(s step) bool { return s.agent() != c.Agent }), err
 }

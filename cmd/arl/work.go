@@ -69,6 +69,78 @@ func (all steps) inDoubt() (doubt steps) {
 	return doubt
 }
 
+// agent is whose step it is.
+func (s *step) agent() entry.Principal {
+	agent, _ := s.Exec.Split()
+	return agent
+}
+
+// loggedSteps reads from the log the steps of a task, of all its claims: their
+// names stand in those of their executions, and their keys follow from the names.
+func loggedSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
+	of := map[entry.Ref]int{}
+	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution}) {
+		if err != nil {
+			return nil, err
+		}
+		x, ok := e.Body.(*entry.Execution)
+		if !ok {
+			continue
+		}
+		at, known := of[x.Ref()]
+		if !known {
+			name, ok := stepName(x)
+			if !ok || len(x.Parents) != 1 {
+				continue // no step of arl work
+			}
+			s := step{Name: name, Exec: x.Ref(), Run: x.Parents[0].Exec, Effect: x.Effect, Key: stepKey(c, name)}
+			if s.execution(c).IdempotencyKey != x.IdempotencyKey {
+				continue
+			}
+			at = len(all)
+			of[x.Ref()], all = at, append(all, s)
+		}
+		all[at].Progress = x.Progress
+	}
+	return all, nil
+}
+
+// doneBefore finds a step with an effect that an earlier claim of the task has
+// done, if that was not undone since.
+func doneBefore(ctx context.Context, c *claim.Claim, name string) (done *step, err error) {
+	if c.Task.Epoch <= 1 {
+		return nil, nil
+	}
+	all, err := loggedSteps(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		s := &all[i]
+		if s.Name != name || s.Effect == entry.EffectNone || s.Progress != entry.Confirmed {
+			continue
+		}
+		if undone, err := s.undone(ctx, c); err != nil || !undone {
+			return s, err
+		}
+	}
+	return nil, nil
+}
+
+// undone reports whether the newest outcome of a step says that its effect was
+// taken back.
+func (s *step) undone(ctx context.Context, c *claim.Claim) (bool, error) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kind: entry.KindOutcome, Newest: true}) {
+		if err != nil {
+			return false, err
+		}
+		if o, ok := e.Body.(*entry.Outcome); ok && o.Exec == s.Exec {
+			return o.Result == entry.Restored || o.Result == entry.Compensated, nil
+		}
+	}
+	return false, nil
+}
+
 // readRunDir reads what the program declared.
 func readRunDir(dir string) (all steps, p supervise.Progress, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "step-*.json"))
@@ -142,39 +214,50 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 		Use:   "begin STEP",
 		Short: "Log a step before it is done",
 		Long: "Log a step before it is done, and print its idempotency key: the same for the same step of the same task, whoever\n" +
-			"holds it, so that the service that has the effect can tell that it was asked before. A step that an attempt of the\n" +
-			"same claim has done is not begun again: its progress is confirmed then, and not dispatched.",
+			"holds it, so that the service that has the effect can tell that it was asked before. A step with an effect that an\n" +
+			"attempt before has done, also of another agent, is not begun again: its progress is confirmed then, and not dispatched.",
 		Example: "  arl work begin charge --effect compensable",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inside(cmd.Context(), t, func(c *claim.Claim, dir string) error {
-				file, err := stepFile(dir, args[0])
+				s, err := beginStep(cmd.Context(), c, dir, args[0], entry.Effect(effect))
 				if err != nil {
 					return err
 				}
-				var before step
-				if _, err := os.Stat(file); err == nil {
-					if err := readJSON(file, &before); err != nil {
-						return err
-					}
-				}
-				if before.Effect != entry.EffectNone && before.Progress == entry.Confirmed {
-					return a.printStep(&before) // its effect took place, in an attempt before this one
-				}
-				s := step{args[0], entry.NewRef(c.Agent, args[0]+"-"+c.NewID()), c.Exec, entry.Effect(effect), entry.Dispatched, stepKey(c, args[0])}
-				// Remembered first: what may be in the log is in doubt.
-				if err := writeJSON(file, s); err != nil {
-					return err
-				}
-				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
-					return err
-				}
-				return a.printStep(&s)
+				return a.printStep(s)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&effect, "effect", string(entry.EffectNone), "what it does to the world: none|reversible|compensable|irrevocable|undeclared")
 	return cmd
+}
+
+// beginStep logs a step, unless it has an effect that took place already.
+func beginStep(ctx context.Context, c *claim.Claim, dir, name string, effect entry.Effect) (*step, error) {
+	file, err := stepFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	s := new(step)
+	_, missing := os.Stat(file)
+	switch {
+	case missing == nil:
+		err = readJSON(file, s)
+	case effect != entry.EffectNone:
+		s, err = doneBefore(ctx, c, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s != nil && s.Effect != entry.EffectNone && s.Progress == entry.Confirmed {
+		return s, writeJSON(file, s)
+	}
+	s = &step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Dispatched, stepKey(c, name)}
+	// Remembered first: what may be in the log is in doubt.
+	if err := writeJSON(file, s); err != nil {
+		return nil, err
+	}
+	return s, c.Submit(ctx, s.execution(c))
 }
 
 // stepKey is the idempotency key of a step of a task, whoever holds it.
