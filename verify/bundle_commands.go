@@ -25,7 +25,7 @@ func (c *checking) commands() error {
 		if m.refused != nil {
 			refused++
 		} else {
-			command.Effect, command.Wid = m.evidence.body.Effect, m.evidence.body.Wid
+			command.Effect, command.Wid, command.Line = m.evidence.body.Effect, m.evidence.body.Wid, m.line.wid
 			command.Waits, command.Released = waits, len(waits) == 0
 			if m.Member.Method == entry.MethodRestore && command.Released {
 				command.Standing = c.standing(m)

@@ -41,6 +41,9 @@ type Command struct {
 	entry.Member
 	Effect entry.Effect // as the agent declared it
 	Wid    entry.WorkflowID
+	// Line is the workflow of the member's line, empty where that goes through all
+	// workflows of the agent (SCO-2).
+	Line   entry.WorkflowID
 	Digest string      // with restore: of the state to go back to
 	Chain  []ChainStep // from the seed to this member
 	// Standing are, with a restore that is released, the members of the line

@@ -250,7 +250,7 @@ func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
 		other := &o.commands[i]
 		before := a.find(o.verdict.Incident, other.Exec, Restore)
 		switch {
-		case other.Wid != c.Wid, before == nil, before.Phase == noted, before.Phase != started && before.Status == NoEffect:
+		case other.Line != c.Line, before == nil, before.Phase == noted, before.Phase != started && before.Status == NoEffect:
 		case before.Phase == started:
 			return false, nil // what it did is found out first
 		default:
@@ -278,7 +278,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 			switch {
 			case drain.Phase != closed:
 				return false, nil
-			case drain.Status != Done && other.Wid == c.Wid:
+			case drain.Status != Done && other.Line == c.Line:
 				return true, a.answer(o, c, entry.Withheld, fmt.Sprintf("not started: %s, of the same line, did not end", other.Exec), now)
 			}
 		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Result == "" && other.Refused == nil && a.covering(o, other) == nil {
