@@ -42,14 +42,18 @@ func (a *Agent) mayPrepare(w *work, now int64) bool {
 
 // begin starts what may be started, or answers what may not: one of it.
 func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
+	wake := int64(0)
 	for _, w := range a.works {
-		if w.Phase == noted {
-			if did, err := a.prepared(ctx, w, now); did || err != nil {
-				return did, 0, err
-			}
+		if w.Phase != noted {
+			continue
+		}
+		if did, err := a.prepared(ctx, w, now); did || err != nil {
+			return did, 0, err
+		}
+		if w.mem.waitTill > now { // it is tried again
+			wake = earlier(wake, w.mem.waitTill)
 		}
 	}
-	wake := int64(0)
 	for _, incident := range slices.Sorted(maps.Keys(a.orders)) {
 		o := a.orders[incident]
 		if why := a.ended(incident, o, now); why != "" {

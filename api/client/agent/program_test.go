@@ -204,3 +204,26 @@ func TestBadReports(t *testing.T) {
 	worker.open()
 	d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": entry.ResultFailed}, worker, writer)
 }
+
+// TestTriedAgainSoon: what had no effect is tried again after its pause, whatever
+// else there is to wait for.
+func TestTriedAgainSoon(t *testing.T) {
+	d := newDamage(t).ahead()
+	b := d.clone()
+	worker, failed := d.player(b, "worker", bare), false
+	worker.change = func(c *agent.Config) {
+		restore := c.Hooks.Restore
+		c.Hooks.Restore = func(ctx context.Context, c *agent.Call) (*agent.Report, error) {
+			if !failed {
+				failed = true
+				return &agent.Report{Status: agent.NoEffect}, nil
+			}
+			return restore(ctx, c)
+		}
+	}
+	worker.open()
+	play(t, b, b.now+2000, nil, worker)
+	if got := b.results(d.incident)["worker#draft"]; got != entry.Restored {
+		t.Errorf("two seconds later the draft is %q", got)
+	}
+}
