@@ -46,11 +46,11 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 		call, f = a.probe(w), a.cfg.Hooks.Probe
 		w.mem.probes++
 	}
-	report, err := a.report(ctx, w, f, call)
-	if errors.Is(err, ErrNotBegun) && w.mem.fresh {
+	report, begun := a.report(ctx, w, f, call)
+	switch {
+	case !begun && w.mem.fresh:
 		return a.unstart(w, now)
-	}
-	if err != nil {
+	case report == nil:
 		w.pause(now, 0)
 		return nil
 	}
@@ -79,9 +79,9 @@ func (a *Agent) unstart(w *work, now int64) error {
 	return a.save(w.Name, w)
 }
 
-// report calls a hook. After an error it did not report, and may have done
-// anything, unless that is [ErrNotBegun].
-func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (*Report, error) {
+// report calls a hook; nil if it did not report, and may have done anything if it
+// has begun.
+func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (r *Report, begun bool) {
 	report, err := f(ctx, call)
 	switch {
 	case err == nil && report == nil:
@@ -91,8 +91,9 @@ func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (*Repor
 	}
 	if err != nil {
 		a.cfg.Tell(Event{Kind: EventRetry, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(call.Hook), Err: err})
+		return nil, !errors.Is(err, ErrNotBegun)
 	}
-	return report, err
+	return report, true
 }
 
 // reconcile finds out what became of something that was started and has not
