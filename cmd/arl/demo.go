@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -42,7 +43,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		dir, err = newDirectory(dir)
 	}
 	if err != nil {
-		return err
+		return directoryError(err)
 	}
 	err = demo.Run(ctx, &demo.Config{Dir: dir, Binary: binary, Out: a.out, JSON: a.settings.output == outputJSON, Audit: a.demoAudit})
 	switch {
@@ -62,20 +63,32 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	return err
 }
 
-// newDirectory makes a directory, or takes one that is empty.
+// newDirectory makes a directory, or takes one that is empty. What it makes in it
+// keeps another demo out.
 func newDirectory(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {
-		return "", output(dir, err)
+		return "", err
 	}
 	list, err := os.ReadDir(dir)
-	if err == nil && len(list) > 0 {
+	if err == nil && len(list) == 0 {
+		err = os.Mkdir(filepath.Join(dir, "logs"), 0o700)
+	}
+	if len(list) > 0 || errors.Is(err, fs.ErrExist) {
 		err = withExit(exitConflict, fmt.Errorf("%s is not empty: pass --dir with a directory that is, or that is not there yet", dir))
 	}
 	return dir, err
+}
+
+// directoryError says what to do if there is no directory to be had.
+func directoryError(err error) error {
+	if _, told := errors.AsType[*exitError](err); told {
+		return err
+	}
+	return withExit(exitIO, fmt.Errorf("%w: pass --dir with a directory that can be made and written to", err))
 }
 
 // demoAudit is arl log audit on the demo's ledger.

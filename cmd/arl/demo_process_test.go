@@ -210,3 +210,36 @@ func TestDemoEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestDemoElsewhere: where there is no directory for it, or another demo has it,
+// it says so and what to do, and starts nothing.
+func TestDemoElsewhere(t *testing.T) {
+	binary, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	used := t.TempDir()
+	for _, err := range []error{os.WriteFile(file, nil, 0o600), os.Mkdir(filepath.Join(used, "logs"), 0o700)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		env  string
+		args []string
+		exit int
+	}{
+		{"no temporary directory", "TMPDIR=" + filepath.Join(file, "x"), nil, 74},
+		{"a file", "", []string{"--dir", file}, 74},
+		{"behind a file", "", []string{"--dir", filepath.Join(file, "x")}, 74},
+		{"another demo", "", []string{"--dir", used}, 6},
+	} {
+		cmd := exec.Command(binary, append([]string{"demo"}, c.args...)...)
+		cmd.Env = append(os.Environ(), c.env)
+		if said, err := cmd.CombinedOutput(); exitOf(err) != c.exit || !strings.Contains(string(said), "pass --dir with") {
+			t.Errorf("%s: exit code %d, want %d\n%s", c.name, exitOf(err), c.exit, said)
+		}
+	}
+}
