@@ -103,6 +103,9 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	if err != nil {
 		return err
 	}
+	if err := o.enrolled(ctx, c); err != nil {
+		return err
+	}
 	if err := o.paths(a, signer.principal); err != nil {
 		return err
 	}
@@ -150,6 +153,21 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 		return withExit(exitIO, err)
 	}
 	return err
+}
+
+// enrolled is that there is such an agent: a name that is mistaken makes no state.
+func (o *listenOptions) enrolled(ctx context.Context, c *connection) error {
+	if o.agent == "" {
+		return nil // whom the key is enrolled for
+	}
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return err
+	}
+	if _, known := chain.Agent(entry.Principal(o.agent)); !known {
+		return withExit(exitNotFound, fmt.Errorf("--agent %s: was never enrolled (arl agent list shows who was)", o.agent))
+	}
+	return nil
 }
 
 // paths fills in where things are.

@@ -46,6 +46,9 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("%v: %s", wrong, said)
 		}
 	}
+	if cmd, said := m.listen("--exec", "true", "--agent", "nobody"); exitOf(cmd.Run()) != 3 || !strings.Contains(said.String(), "never enrolled") {
+		t.Errorf("an agent that was never enrolled: %s", said)
+	}
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatalf("init: %s", said)
 	}

@@ -57,7 +57,7 @@ func (a *app) verify(t *target, b bundleFlags, files []string) error {
 			if len(files) > 1 {
 				return usage("%s: an authorization bundle is verified alone: pass one file", name)
 			}
-			return a.verifyBundle(root, b, bundle)
+			return a.verifyBundle(root, b, name, bundle)
 		}
 		if err := m.Add(name, data); err != nil {
 			return err

@@ -33,12 +33,12 @@ func asBundle(data []byte) (bundle []byte, is bool) {
 	return value, inclusion && steps && value.Compact() == nil
 }
 
-// verifyBundle explains what an authorization bundle tells its agent to do, and
-// by which rules.
-func (a *app) verifyBundle(root verify.Root, flags bundleFlags, data []byte) error {
+// verifyBundle explains what the authorization bundle in a file tells its agent to
+// do, and by which rules.
+func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, data []byte) error {
 	b, err := verify.DecodeBundle(data)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	accepted := verify.Accepted{Root: root}
 	if flags.accepted != "" {

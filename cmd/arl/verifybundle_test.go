@@ -137,12 +137,19 @@ func TestVerifyBundleFirst(t *testing.T) {
 	}
 }
 
-// TestVerifyBundleAlone says that several bundles are not verified together.
+// TestVerifyBundleAlone says that several bundles are not verified together, and
+// names the file of what is none.
 func TestVerifyBundleAlone(t *testing.T) {
 	bundleFiles(t, "good-automatic")
 	_, messages, code := runARL(t, "verify", "bundle.json", "bundle.json", "--root", "root.json")
 	if code != exitUsage || !strings.Contains(messages, "verified alone") {
 		t.Errorf("exit code %d: %s", code, messages)
+	}
+	if err := os.WriteFile("bad.json", []byte(`{"inclusion":1,"steps":2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, messages, code = runARL(t, "verify", "bad.json", "--root", "root.json"); code != exitVerification || !strings.Contains(messages, "bad.json: ") {
+		t.Errorf("no bundle: exit code %d: %s", code, messages)
 	}
 }
 
