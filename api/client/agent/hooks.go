@@ -24,8 +24,8 @@ const (
 // planned work from starting, and what needs another one is withheld.
 //
 // A hook that returns an error may have done anything, or nothing: it is
-// reconciled as after a crash. Only after [ErrNotBegun] it begins again, until the
-// decision's time is over.
+// reconciled as after a crash. Only after [ErrNotBegun] it begins again, and so does
+// Probe, until the decision's time is over.
 type Hooks struct {
 	Drain, Restore, Compensate, Cancel Func
 	// Probe is asked about a call that was started and not ended: it tells what

@@ -205,6 +205,45 @@ func TestBadReports(t *testing.T) {
 	d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": entry.ResultFailed}, worker, writer)
 }
 
+// TestProbeNotBegun: what became of something is found out when Probe, or what may
+// run again, can begin, as long as the decision stands.
+func TestProbeNotBegun(t *testing.T) {
+	d := newDamage(t).ahead()
+	for _, k := range []kit{probing, idempotent} {
+		b := d.clone()
+		worker, crashed, left := d.player(b, "worker", k), false, 20
+		worker.change = func(c *agent.Config) {
+			restore := c.Hooks.Restore
+			c.Hooks.Restore = func(ctx context.Context, c *agent.Call) (*agent.Report, error) {
+				switch {
+				case !crashed:
+					crashed = true
+					_, _ = restore(ctx, c)
+					return nil, errCrash
+				case left > 0:
+					left--
+					return nil, agent.ErrNotBegun
+				}
+				return restore(ctx, c)
+			}
+			if probe := c.Hooks.Probe; probe != nil {
+				c.Hooks.Probe = func(ctx context.Context, c *agent.Call) (*agent.Report, error) {
+					if left > 0 {
+						left--
+						return nil, agent.ErrNotBegun
+					}
+					return probe(ctx, c)
+				}
+			}
+		}
+		worker.open()
+		play(t, b, b.now+1_800_000, nil, worker)
+		if got := b.results(d.incident)["worker#draft"]; got != entry.Restored || worker.world.effects["restore worker#c0"] != 1 {
+			t.Errorf("%s: %q; %v; refused %v", k, got, worker, b.refused)
+		}
+	}
+}
+
 // TestTriedAgainSoon: what had no effect is tried again after its pause, whatever
 // else there is to wait for.
 func TestTriedAgainSoon(t *testing.T) {

@@ -50,6 +50,10 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	switch {
 	case !begun && w.mem.fresh:
 		return a.unstart(w, now)
+	case !begun && now < w.ExpiresAt && now < w.DeadlineAt:
+		w.mem.probes-- // nothing was asked: what became of it is still to be found out
+		w.pause(now, 0)
+		return nil
 	case report == nil:
 		w.pause(now, 0)
 		return nil
