@@ -2,6 +2,7 @@ package coord
 
 import (
 	"iter"
+	"strconv"
 
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
@@ -23,11 +24,31 @@ func (s *State) admitWork(x *entry.Execution) error {
 	case string(x.Wid) != string(s.workflows.Text(t.workflow)):
 		return conflict("wid", "%s belongs to workflow %s", x.Task, s.workflows.Text(t.workflow))
 	case t.heldBy(x.Iss):
-		return nil
+		return s.admitOfClaim(x, t)
 	case t.agent == x.Iss || s.worked(t, x.Iss):
 		return staleClaim(x, t)
 	}
 	return entry.Refuse(entry.NoStanding, "task", "%s does not hold %s", x.Iss, x.Task)
+}
+
+// admitOfClaim is that who holds a task again begins nothing for an earlier claim
+// of its own: nothing that depends on what that claim began and never ended, as
+// the process does that was left behind by it.
+func (s *State) admitOfClaim(x *entry.Execution, t *task) error {
+	for i := range x.Parents {
+		number, parent, _ := s.findExecution(x.Parents[i].Exec)
+		if parent.First < t.claimed && parent.Progress <= scope.Dispatched && s.principal(parent.Agent) == x.Iss && s.isWorkOf(number, t) {
+			return entry.Refuse(entry.StaleEpoch, parentField(i), "%s is of an earlier claim of %s on the task, and never ended", x.Parents[i].Exec, x.Iss).
+				WithRemedy("stop: the work goes on in the claim at epoch " + strconv.FormatInt(t.Epoch, 10))
+		}
+	}
+	return nil
+}
+
+// isWorkOf reports whether an execution is one of a task.
+func (s *State) isWorkOf(exec uint32, t *task) bool {
+	number, of := s.tasks.of[exec]
+	return of && &s.tasks.list[number] == t
 }
 
 // admitLaterWork is admitWork for a later entry of an execution.

@@ -49,6 +49,51 @@ func TestWorkBelongsToWhoHoldsTheTask(t *testing.T) {
 	w.checkAll()
 }
 
+// TestZombieOfItsOwnTask: an agent that holds its task again, while a process of
+// its earlier claim goes on, is not spoken for by that process: what depends on
+// an execution which the earlier claim never ended is refused. What it ended may
+// be depended on, and so may what others left.
+func TestZombieOfItsOwnTask(t *testing.T) {
+	w := newWorld(t)
+	ref := w.create("task", retries(3))
+	w.does("k", ref, entry.TaskAssign, "a")
+	run, done, planned := w.work("a", "run", ref, entry.EffectNone), w.work("a", "done", ref, entry.EffectNone), w.work("a", "planned", ref, entry.EffectNone)
+	for _, x := range []*entry.Execution{run, done} {
+		x.Progress = entry.Dispatched
+		w.put(x)
+	}
+	w.put(planned)
+	w.put(w.step(done, entry.Confirmed))
+	w.fails(ref)
+	w.does("k", ref, entry.TaskAssign, "b")
+	other := w.work("b", "other", ref, entry.EffectNone)
+	other.Progress = entry.Dispatched
+	w.put(other)
+	w.fails(ref)
+	w.does("k", ref, entry.TaskAssign, "a")
+	child := func(id string, parents ...string) *entry.Execution {
+		x := w.work("a", id, ref, entry.EffectIrrevocable)
+		for _, parent := range parents {
+			agent := entry.Principal("a")
+			if parent == "other" {
+				agent = "b"
+			}
+			x.Parents = append(x.Parents, entry.Parent{Exec: entry.NewRef(agent, parent), Dep: entry.Soft})
+		}
+		return x
+	}
+	w.refuse(w.sign(child("late", "run")), entry.StaleEpoch, "parents[0].exec")
+	w.refuse(w.sign(child("late", "done", "planned")), entry.StaleEpoch, "parents[1].exec")
+	w.put(child("after", "done", "other"))
+	w.put(w.step(run, entry.Failed)) // the log tells what happened
+	w.put(child("late", "run"))
+	own := w.work("a", "run-2", ref, entry.EffectNone)
+	own.Progress = entry.Dispatched
+	w.put(own)
+	w.put(child("step", "run-2"))
+	w.checkAll()
+}
+
 // TestEffectGate holds a task back while an execution of it may have had effects
 // that nobody has reconciled, and opens when somebody has.
 func TestEffectGate(t *testing.T) {
