@@ -131,7 +131,9 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	heard := time.Now()
 	for wait := every; pause(ctx, wait) == nil; {
 		sent := time.Now()
-		err := c.renew(ctx, nil)
+		timed, cancel := context.WithDeadline(ctx, heard.Add(term)) // an answer after that is too late
+		err := c.renew(timed, nil)
+		cancel()
 		switch {
 		case err == nil:
 			heard, wait = sent, every
