@@ -103,6 +103,11 @@ func (c Command) wait(ctx context.Context, cmd *exec.Cmd) (asked bool) {
 		return false
 	case <-ctx.Done():
 	}
+	select {
+	case <-done: // by itself, at the same instant
+		return false
+	default:
+	}
 	if !errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		process.End(cmd, syscall.SIGTERM)
 		grace := time.NewTimer(orDefault(c.Grace))
