@@ -381,8 +381,19 @@ func summary(body entry.Body) string {
 		return fmt.Sprintf("%s is %s, incident %d", b.Exec, b.Result, b.Incident)
 	case *entry.Record:
 		return fmt.Sprintf("incident %d is %s", b.Incident, b.State)
+	case *entry.Task:
+		return summaryOfTask(b)
 	}
 	return ""
+}
+
+// summaryOfTask says where a task goes by an entry, whose it is then, and why.
+func summaryOfTask(b *entry.Task) string {
+	text := fmt.Sprintf("%s %s: %s", b.Op, b.Task, b.To)
+	if b.To == entry.TaskAssigned {
+		text += fmt.Sprintf(" to %s, epoch %d", b.Agent, b.Epoch)
+	}
+	return text + ": " + b.Reason
 }
 
 // parseInstant reads a time for a filter.

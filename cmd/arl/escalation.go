@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,9 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: coord.Escalated.String()}) {
 		if err != nil {
 			return err
+		}
+		if len(inc.Signals) == 0 {
+			return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
 		}
 		if err := add(escalation{"incident", decimal(inc.ID), inc.OpenedAt, inc.State, "may what " + string(inc.Signals[0].Subject) + " led to be undone?"}); err != nil {
 			return err

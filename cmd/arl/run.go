@@ -25,6 +25,7 @@ import (
 	"recoveryledger/coord/recovery/run"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
+	"recoveryledger/verify"
 )
 
 // runOptions are the flags of arl run.
@@ -74,6 +75,9 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
+// memoryMax is the most memory that a program may be given, in MiB.
+const memoryMax = 1 << 30
+
 // worker is a program as the holder of a task.
 type worker struct {
 	*app
@@ -105,6 +109,13 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 		config.Gated = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
 	}
 	w.claim, err = claim.Wait(ctx, config, ref, o.once)
+	began, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what was given is handed back, not left
+	defer cancel()
+	if ctx.Err() != nil && err != nil {
+		if given, late := claim.Wait(began, config, ref, true); late == nil {
+			w.claim, err = given, nil
+		}
+	}
 	switch {
 	case errors.Is(err, claim.ErrOver), errors.Is(err, claim.ErrNotOurs):
 		return withExit(exitConflict, err)
@@ -115,7 +126,10 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 		return withExit(exitIO, err)
 	}
 	defer os.RemoveAll(w.dir) //nolint:errcheck // files of a claim that is over
-	if err := w.claim.Start(ctx); err != nil {
+	switch err := w.claim.Start(began); {
+	case errors.Is(err, supervise.ErrLeaseLost): // or another process of this agent has started it
+		return withExit(exitConflict, err)
+	case err != nil:
 		return err
 	}
 	return w.work(ctx)
@@ -131,8 +145,11 @@ func secretValues(environ []string) (values []string) {
 	return values
 }
 
-// prepare reads the policy in force and the strategies.
+// prepare looks at what can be wrong before there is a claim.
 func (w *worker) prepare(ctx context.Context) error {
+	if w.deadline < 0 || w.grace < 0 || w.memory < 0 || w.memory > memoryMax {
+		return usage("--deadline, --grace, --memory: want nothing negative, and at most %d MiB", memoryMax)
+	}
 	if argv := w.prober(); argv != nil {
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			return usage("--probe: %w", err)
@@ -142,6 +159,27 @@ func (w *worker) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return w.obey(chain)
+}
+
+// followTime is how long the policy in force is asked for, when one is known.
+const followTime = 5 * time.Second
+
+// follow takes up a policy that has come into force since. Where nobody answers,
+// the one that is known decides.
+func (w *worker) follow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	chain, err := w.c.chain(ctx)
+	if err != nil {
+		fmt.Fprintf(w.err, "arl: the policy known so far decides: %s\n", w.redact.Text(err.Error()))
+		return nil
+	}
+	return w.obey(chain)
+}
+
+// obey goes by the policy in force, and by the strategies that it declares.
+func (w *worker) obey(chain *verify.Chain) (err error) {
 	policy, _ := chain.Policy()
 	if w.policy, err = recovery.FromEntry(policy); err != nil {
 		return withExit(exitConfig, err)
@@ -177,8 +215,17 @@ func (w *worker) config(ctx context.Context) (*claim.Config, error) {
 		Tell: func(err error) { fmt.Fprintf(w.err, "arl: %v\n", err) }}, err
 }
 
-// endTime is how long the end of a claim is tried to be told, after a signal too.
+// endTime is how long it is tried to tell the end of a claim that is over, or is
+// to be handed back.
 const endTime = 30 * time.Second
+
+// telling is in what it is told how a claim ended: as long as it is held, since
+// the coordinator may be away, and a while longer.
+func telling(held context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(context.WithoutCancel(held))
+	context.AfterFunc(held, func() { time.AfterFunc(endTime, cancel) })
+	return ctx, cancel
+}
 
 // work runs the program until it is done, or the claim is over.
 func (w *worker) work(ctx context.Context) error {
@@ -186,12 +233,14 @@ func (w *worker) work(ctx context.Context) error {
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
 	defer stop()
 	go w.claim.Keep(kept, lost)
-	err := w.remember(ctx)
+	told, cancel := telling(held)
+	defer cancel()
+	err := w.remember(told)
 	for err == nil {
 		ending := w.run(held)
 		again := false
 		if err = context.Cause(held); !errors.Is(err, supervise.ErrLeaseLost) {
-			again, err = w.end(context.WithoutCancel(ctx), held, &ending)
+			again, err = w.end(told, held, &ending)
 		}
 		switch {
 		case errors.Is(err, supervise.ErrLeaseLost): // also if nobody had noticed before the program ended
@@ -200,17 +249,15 @@ func (w *worker) work(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.failedRecovery(ctx, err)
+	return w.failedRecovery(told, err)
 }
 
 // failedRecovery gives the task to a person when recovering it failed itself, so
 // that it does not hang. If even that fails, the lease runs out.
 func (w *worker) failedRecovery(ctx context.Context, err error) error {
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
 	e := supervise.Ending{Failure: supervise.Panicked, Started: time.Now(), Ended: time.Now()}
 	question := w.redact.Text("recovery failed: " + err.Error())
-	return errors.Join(err, w.claim.Block(finish, question, w.claim.Snapshot(&e, supervise.Progress{Status: "recovery_failed"}, []byte(question))))
+	return errors.Join(err, w.claim.Block(ctx, question, w.claim.Snapshot(&e, supervise.Progress{Status: "recovery_failed"}, []byte(question))))
 }
 
 // run runs the program once.
@@ -238,8 +285,6 @@ func (w *worker) environment(c *claim.Claim) []string {
 // here, or the end of the claim.
 func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
 	if e.OK() {
-		ctx, cancel := context.WithTimeout(ctx, endTime)
-		defer cancel()
 		return false, w.claim.Complete(ctx, w.note("done"))
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
@@ -254,15 +299,13 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	if err != nil {
 		return false, w.failedRecovery(ctx, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, endTime)
-	defer cancel()
 	progress.Status = w.redact.Text(progress.Status)
 	if w.unanswered {
 		progress.Status = statusUnanswered
 	}
 	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetryCount >= w.claim.Task.MaxRetries
 	if e.Failure == supervise.Interrupted {
-		return false, errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
+		return false, w.handBack(ctx, s)
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
 	switch d.Action.Strategy {
@@ -270,7 +313,11 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		if w.again(held, &d) {
 			return true, nil
 		}
-		return false, w.claim.GiveUp(ctx, s)
+		if cause := context.Cause(held); errors.Is(cause, supervise.ErrLeaseLost) {
+			return false, cause
+		}
+		s.Class, s.Code = supervise.Interrupted.Class, supervise.Interrupted.Code // asked to end before it was tried again
+		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
 		if !spent && effects != entry.EffectsUnknown {
 			return false, w.handOver(ctx, e, s, &d)
@@ -285,6 +332,11 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	return false, errors.Join(err, withExit(exitRejected, fmt.Errorf("%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action)))
 }
 
+// handBack gives the task back at no cost, since somebody asked for that.
+func (w *worker) handBack(ctx context.Context, s *entry.Snapshot) error {
+	return errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
+}
+
 // decide asks the policy, and what strategy it names. Where that is to reconcile
 // first, those who know are asked, and then the policy again: it says so once.
 func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt steps) (recovery.Decision, error) {
@@ -296,6 +348,9 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 	h.Probe = ""
 	if e.Failure == supervise.Interrupted { // the policy has no say, and what is known helps whoever goes on
 		return recovery.Decision{}, w.reconcile(ctx, w.claim, doubt)
+	}
+	if err := w.follow(held); err != nil {
+		return recovery.Decision{}, err
 	}
 	for {
 		now := time.Now().UnixMilli()
@@ -334,6 +389,9 @@ func (w *worker) again(held context.Context, d *recovery.Decision) bool {
 
 // remember makes the history of what the log says of the task's past.
 func (w *worker) remember(ctx context.Context) error {
+	if err := w.follow(ctx); err != nil {
+		return err
+	}
 	t := &w.claim.Task
 	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
 	w.history = *past.History(w.policy)

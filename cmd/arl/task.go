@@ -148,12 +148,16 @@ func (c *connection) ageOf(t *api.Task) string {
 	return time.Since(time.UnixMilli(t.CreatedAt).Add(-c.clock.skew)).Round(time.Second).String()
 }
 
-// deadlineOf is when the lease of a task is lost.
+// deadlineOf is when the lease of a task is lost, or when the policy lets the task
+// go on that waits.
 func deadlineOf(t *api.Task) string {
-	if t.Lease == nil {
-		return ""
+	switch {
+	case t.Lease != nil:
+		return instant(t.Lease.ExpiresAt)
+	case t.Recovery != nil && t.Waits == api.WaitsCoordinator && t.Recovery.Due > t.ChangedAt:
+		return instant(t.Recovery.Due)
 	}
-	return instant(t.Lease.ExpiresAt)
+	return ""
 }
 
 // waitsForTask says in a few words what a task waits for.

@@ -215,7 +215,8 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 		Short: "Log a step before it is done",
 		Long: "Log a step before it is done, and print its idempotency key: the same for the same step of the same task, whoever\n" +
 			"holds it, so that the service that has the effect can tell that it was asked before. A step with an effect that an\n" +
-			"attempt before has done, also of another agent, is not begun again: its progress is confirmed then, and not dispatched.",
+			"attempt before has done, also of another agent, is not begun again: its progress is confirmed then, and not dispatched.\n" +
+			"One that was begun and not ended is the same one still.",
 		Example: "  arl work begin charge --effect compensable",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -232,32 +233,66 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 	return cmd
 }
 
-// beginStep logs a step, unless it has an effect that took place already.
+// beginStep logs a step, unless it has an effect that took place already. One that
+// was begun and not ended is the same one still: a second execution would leave
+// the first in doubt.
 func beginStep(ctx context.Context, c *claim.Claim, dir, name string, effect entry.Effect) (*step, error) {
 	file, err := stepFile(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	s := new(step)
+	before := new(step)
+	forget := func() error { return writeJSON(file, before) }
 	_, missing := os.Stat(file)
 	switch {
 	case missing == nil:
-		err = readJSON(file, s)
+		err = readJSON(file, before)
 	case effect != entry.EffectNone:
-		s, err = doneBefore(ctx, c, name)
+		before, err = doneBefore(ctx, c, name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s != nil && s.Effect != entry.EffectNone && s.Progress == entry.Confirmed {
-		return s, writeJSON(file, s)
+	if missing != nil {
+		forget = func() error { return os.Remove(file) }
 	}
-	s = &step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Dispatched, stepKey(c, name)}
+	switch {
+	case before != nil && before.Effect != entry.EffectNone && before.Progress == entry.Confirmed:
+		return before, writeJSON(file, before)
+	case before != nil && before.Progress == entry.Dispatched && before.Effect != effect:
+		return nil, usage("step %s was begun with effect %s, and is not ended", name, before.Effect)
+	case before != nil && before.Progress == entry.Dispatched:
+		return before, dispatchAgain(ctx, c, before)
+	}
+	s := &step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Dispatched, stepKey(c, name)}
 	// Remembered first: what may be in the log is in doubt.
 	if err := writeJSON(file, s); err != nil {
 		return nil, err
 	}
-	return s, c.Submit(ctx, s.execution(c))
+	if err := c.Submit(ctx, s.execution(c)); err != nil {
+		if refused(err) { // it is not in the log, and never will be
+			err = errors.Join(err, forget())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// refused reports whether an entry was answered with a refusal for good, by the
+// ledger or before it was sent.
+func refused(err error) bool {
+	problem, answered := errors.AsType[*api.Problem](err)
+	_, malformed := errors.AsType[*entry.Refusal](err)
+	return malformed || answered && !problem.Temporary()
+}
+
+// dispatchAgain logs a step that may be in the log.
+func dispatchAgain(ctx context.Context, c *claim.Claim, s *step) error {
+	err := c.Submit(ctx, s.execution(c))
+	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.StateConflict && problem.Field == "progress" {
+		return nil // it is
+	}
+	return err
 }
 
 // stepKey is the idempotency key of a step of a task, whoever holds it.
@@ -345,6 +380,12 @@ func (a *app) workCheckpointCommand(t *target) *cobra.Command {
 				return withExit(exitIO, err)
 			}
 			return a.inside(cmd.Context(), t, func(c *claim.Claim, _ string) error {
+				switch now, err := c.Client.Task(cmd.Context(), c.Task.Task); {
+				case err != nil:
+					return err
+				case now.Epoch != c.Task.Epoch: // a checkpoint names no epoch
+					return withExit(exitConflict, fmt.Errorf("%s is at epoch %d, and this claim was %d: the work goes on elsewhere, or not at all", c.Task.Task, now.Epoch, c.Task.Epoch))
+				}
 				return c.Submit(cmd.Context(), &entry.Checkpoint{Checkpoint: entry.CheckpointName(c.Task.Task) + uuid.NewString(), Digest: digest, Loc: "file://" + path})
 			})
 		},
