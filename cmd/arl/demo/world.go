@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,7 +137,8 @@ func (r rows) transact(use func(*sql.Tx) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(string(r)), 0o700); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", "file:"+string(r)+"?_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
+	file := url.URL{Scheme: "file", Path: string(r), RawQuery: "_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate"}
+	db, err := sql.Open("sqlite", file.String())
 	if err != nil {
 		return err
 	}
