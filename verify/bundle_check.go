@@ -8,7 +8,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// skewMS is how far clocks of witnesses may be ahead.
+// skewMS is how far clocks of witnesses and of the ledger may be ahead.
 const skewMS = 300_000
 
 // Check does AGT-1, AGT-2 and AGT-3 in that order, against what the agent has

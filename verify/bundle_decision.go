@@ -85,6 +85,9 @@ func (c *checking) fresh() error {
 	case d.DeadlineAt > at+c.law.deadlineMaxMS:
 		return c.refuse("INC-7", "deadline_at lies %d ms ahead, the policy allows %d", d.DeadlineAt-at, c.law.deadlineMaxMS)
 	}
+	if behind := c.entries[len(c.entries)-1].RegisteredAt - c.now; behind > skewMS { // times do not fall
+		c.out.Warnings = append(c.out.Warnings, fmt.Sprintf("this clock is %d ms behind the newest entry: it may take what has expired for valid", behind))
+	}
 	c.passed(stepDecision, "exp", 1, "%d ms are left", c.out.ExpiresAt-c.now)
 	return nil
 }

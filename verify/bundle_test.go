@@ -113,6 +113,14 @@ func TestBundleReport(t *testing.T) {
 	if len(v.Warnings) > 0 {
 		t.Errorf("warnings %v", v.Warnings)
 	}
+	newest := v.Entries[len(v.Entries)-1].RegisteredAt
+	for behind, warns := range map[int64]bool{300_000: false, 300_001: true} {
+		v, err := b.Check(w.state(), newest-behind)
+		must(t, err)
+		if warned := slices.ContainsFunc(v.Warnings, func(text string) bool { return strings.Contains(text, "behind the newest entry") }); warned != warns {
+			t.Errorf("%d ms behind: warnings %v", behind, v.Warnings)
+		}
+	}
 }
 
 // TestBundleNext follows the state from bundle to bundle: what was proven stays

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -257,7 +258,7 @@ func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
 	delete(a.asks, incident)
 	slices.SortFunc(o.commands, func(x, y verify.Command) int { return -compare(x.Index, y.Index) })
 	a.orders[incident] = o
-	a.cfg.Tell(Event{Kind: EventAccepted, Incident: incident})
+	a.cfg.Tell(Event{Kind: EventAccepted, Incident: incident, Text: strings.Join(v.Warnings, "; ")})
 	return nil
 }
 
