@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -56,20 +57,20 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 		if err != nil {
 			return err
 		}
-		question := task.Reason
-		switch {
-		case task.Gate != "":
-			question = task.Gate
-		case task.Recovery != nil:
-			question = recoveryOf(task.Recovery)
+		question, found := holdsUp(task)
+		if !found {
+			question = task.Reason
 		}
 		if err := add(escalation{"task", string(task.Task), task.ChangedAt, string(task.State), question}); err != nil {
 			return err
 		}
 	}
-	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: coord.Escalated.String()}) {
+	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: "open"}) {
 		if err != nil {
 			return err
+		}
+		if !waitsForPeople(inc) {
+			continue
 		}
 		if len(inc.Signals) == 0 {
 			return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
@@ -79,6 +80,12 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 		}
 	}
 	return l.close()
+}
+
+// waitsForPeople reports whether an open incident waits for approvals: it is
+// escalated, or an amend is proposed while the plan in force is carried out.
+func waitsForPeople(inc *api.Incident) bool {
+	return inc.State == coord.Escalated.String() || inc.Proposal != nil
 }
 
 // resolveOptions are the flags of arl escalation resolve.

@@ -161,7 +161,7 @@ func TestRunLosesTouch(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
-	task, holder := m.given("hangs", "--lease-ms", "2000")
+	task, holder := m.given("hangs", "--lease-ms", "2000", "--max-retries", "0")
 	address := m.between(func(r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/lease") {
 			return true
@@ -173,6 +173,11 @@ func TestRunLosesTouch(t *testing.T) {
 	cmd, said := m.scripted(holder, task, `trap "" TERM; sleep 600`, "--url", address)
 	if code, took := exitOf(cmd.Run()), time.Since(began); code != 6 || took > 20*time.Second {
 		t.Errorf("exit code %d after %v: %s", code, took, said)
+	}
+	m.until(task, func(t *api.Task) bool { return t.State == entry.TaskFailed }, said)
+	const why = "0 of 0 retries used: the lease was lost"
+	if list, all := m.arl("escalation", "list"), m.arl("task", "list"); !strings.Contains(list, why) || !strings.Contains(all, "operator: "+why) {
+		t.Errorf("%s\n%s", list, all)
 	}
 	m.stop()
 }

@@ -169,12 +169,24 @@ func waitsForTask(t *api.Task) string {
 		return "its agent"
 	case t.State == entry.TaskBlocked:
 		return "operator: " + t.Reason
-	case t.Gate != "":
-		return t.Waits + ": " + t.Gate
-	case t.Recovery != nil:
-		return t.Waits + ": " + recoveryOf(t.Recovery)
+	}
+	if why, found := holdsUp(t); found {
+		return t.Waits + ": " + why
 	}
 	return t.Waits
+}
+
+// holdsUp says what holds up a task that is not blocked.
+func holdsUp(t *api.Task) (why string, found bool) {
+	switch {
+	case t.Gate != "":
+		return t.Gate, true
+	case t.Recovery != nil:
+		return recoveryOf(t.Recovery), true
+	case t.State == entry.TaskFailed && t.Epoch > 0 && t.RetryCount >= t.MaxRetries:
+		return retriesOf(t) + " retries used: " + t.Reason, true
+	}
+	return "", false
 }
 
 // recoveryOf says what the policy wants done about a task, where that stands, and
