@@ -16,7 +16,7 @@ type EventKind string
 
 // The kinds of event.
 const (
-	EventAccepted EventKind = "accepted" // a decision verified
+	EventAccepted EventKind = "accepted" // a decision verified; Text has the warnings, if any
 	EventStarted  EventKind = "started"  // a hook is about to run
 	EventEnded    EventKind = "ended"    // it has reported
 	EventLogged   EventKind = "logged"   // the log has an entry

@@ -352,3 +352,22 @@ func TestKeyReplaced(t *testing.T) {
 		t.Errorf("it has not come to an end: %v", b.refused)
 	}
 }
+
+// TestClockBehind: an agent whose clock is far behind the ledger's is told so with
+// the decision that it accepts.
+func TestClockBehind(t *testing.T) {
+	d := newDamage(t).ahead()
+	for behind, warned := range map[int64]bool{1000: false, 400_000: true} {
+		b := d.clone()
+		worker := d.player(b, "worker", probing)
+		worker.agent.Poke()
+		for range 10 {
+			_, err := worker.agent.Step(context.Background(), b.now-behind)
+			must(t, err)
+		}
+		i := slices.IndexFunc(worker.events, func(e agent.Event) bool { return e.Kind == agent.EventAccepted })
+		if i < 0 || strings.Contains(worker.events[i].Text, "behind the newest entry") != warned {
+			t.Errorf("%d ms behind: %v", behind, worker.events)
+		}
+	}
+}
