@@ -26,28 +26,76 @@ func cutOff(p *player) (reach func()) {
 	return func() { blocked, p.world.fault = false, nil }
 }
 
-// TestOverrideBeforeAmend cuts an agent off, which does not follow the log, that
-// has done what an override ends meanwhile. The amend after it is all that the
-// agent is shown then; it finds the override, and says the truth in its place.
+// TestOverrideBeforeAmend cuts an agent off that has done what an override ends
+// meanwhile. What comes after it, such as an amend, is all that the agent is shown
+// then; it finds what withheld each member, and says the truth in its place.
 func TestOverrideBeforeAmend(t *testing.T) {
-	d := newDamage(t)
-	b := d.clone()
-	worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
-	worker.change = func(c *agent.Config) { c.Log = nil }
-	worker.open()
-	reach := cutOff(worker)
-	play(t, b, b.now+30_000, nil, worker, writer)
-	if worker.world.effects["restore worker#c0"] != 1 {
-		t.Fatalf("its line has not gone back: %v", worker.world.calls)
+	stop := func(b *book, incident uint64) uint64 {
+		return b.write("olga", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActOverride, Reason: "stop"})).Index
 	}
+	amend := func(b *book, incident uint64) {
+		b.write("coordinator", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActAmend, Reason: "go on"}))
+	}
+	for name, c := range map[string]struct {
+		follows bool
+		do      func(b *book, incident uint64)
+	}{
+		"amended": {do: func(b *book, incident uint64) { stop(b, incident); amend(b, incident) }},
+		"overridden again": {follows: true, do: func(b *book, incident uint64) {
+			stop(b, incident)
+			amend(b, incident)
+			stop(b, incident)
+		}},
+		"its key is void": {do: func(b *book, incident uint64) {
+			at := stop(b, incident)
+			b.write("root", &entry.Agent{Principal: "olga", Op: entry.Revoke, Key: b.public("olga"), Roles: []entry.Role{entry.RoleOperator}, Domain: "d",
+				Span: entry.SpanWorkflow, CompromisedSince: &entry.Compromised{Index: at}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDamage(t)
+			b := d.clone()
+			worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+			if !c.follows {
+				worker.change = func(c *agent.Config) { c.Log = nil }
+				worker.open()
+			}
+			reach := cutOff(worker)
+			play(t, b, b.now+30_000, nil, worker, writer)
+			if worker.world.effects["restore worker#c0"] != 1 {
+				t.Fatalf("its line has not gone back: %v", worker.world.calls)
+			}
+			c.do(b, d.incident)
+			if got := b.results(d.incident)["worker#draft"]; got != entry.Withheld {
+				t.Fatalf("draft: %q", got)
+			}
+			reach()
+			d.ends(t, b, restoredAll(), worker, writer)
+			if !worker.agent.Idle() {
+				t.Errorf("it has not come to an end: %v", b.refused)
+			}
+		})
+	}
+}
+
+// TestOverrideBeforeFirstContact brings in an agent after an override, by an amend
+// that has more members: of the others it reads in the log what withheld them.
+func TestOverrideBeforeFirstContact(t *testing.T) {
+	b := newBook(t)
+	b.pipeline()
+	b.did("source#aside", entry.EffectNone)
+	b.exec("worker#both", entry.EffectReversible, entry.Planned, "worker#draft", "source#aside")
+	b.exec("worker#idle", entry.EffectReversible, entry.Planned, "source#aside")
+	d := &damage{b, nil, b.signal("worker#draft")}
+	b.coordinate()
 	b.write("olga", mustDraft(t, b, coord.Order{Incident: d.incident, Act: entry.ActOverride, Reason: "stop"}))
-	b.write("coordinator", mustDraft(t, b, coord.Order{Incident: d.incident, Act: entry.ActAmend, Reason: "go on"}))
-	if got := b.results(d.incident)["worker#draft"]; got != entry.Withheld {
-		t.Fatalf("draft: %q", got)
-	}
-	reach()
-	d.ends(t, b, restoredAll(), worker, writer)
-	if !worker.agent.Idle() {
+	b.signal("source#aside")
+	b.coordinate()
+	worker := b.player("worker", bare)
+	worker.store = newMemory() // lost: what it says is that it does not know
+	worker.open()
+	d.ends(t, b, map[entry.Ref]entry.Result{"worker#idle": entry.ResultUnknown, "worker#draft": entry.ResultUnknown}, worker)
+	if !worker.agent.Idle() || worker.told(agent.EventHidden) {
 		t.Errorf("it has not come to an end: %v", b.refused)
 	}
 }

@@ -88,8 +88,8 @@ func (a *Agent) stale(incident uint64, o *order) {
 // ended says why nothing will be started on an order any more; empty if
 // something may.
 func (a *Agent) ended(incident uint64, o *order, now int64) string {
-	if at, ok := a.overrides[incident]; ok && at.Index > o.verdict.Decision.Index {
-		return "not started: overridden at entry " + strconv.FormatUint(at.Index, 10)
+	if at := a.overriddenAt(incident); at > o.verdict.Decision.Index {
+		return "not started: overridden at entry " + strconv.FormatUint(at, 10)
 	}
 	if o.over(now) {
 		return "not started: the decision's time is over"
@@ -122,8 +122,8 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 	case now >= w.ExpiresAt || now >= w.DeadlineAt:
 		ended = "not started: the decision's time is over"
 	}
-	if at, ok := a.overrides[w.Incident]; ok && at.Index > w.Decision.Index && ended == "" {
-		ended = "not started: overridden at entry " + strconv.FormatUint(at.Index, 10)
+	if at := a.overriddenAt(w.Incident); at > w.Decision.Index && ended == "" {
+		ended = "not started: overridden at entry " + strconv.FormatUint(at, 10)
 	}
 	if ended != "" {
 		return true, a.withdraw(w, entry.Withheld, ended, now)

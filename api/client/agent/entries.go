@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,14 +17,26 @@ type stand struct {
 	exec     entry.Ref
 }
 
-// standing returns the entry that gave a member its result, as far as is known:
-// what an outcome of the agent takes the place of.
-func (a *Agent) standing(o *entry.Outcome) (entry.LogRef, bool) {
+// standing returns what may have given a member its result, as far as is known,
+// the likeliest first: what an outcome of the agent takes the place of. Of
+// overrides it is the first one after the decision that brought the member in,
+// which may be an earlier one than the outcome names.
+func (a *Agent) standing(o *entry.Outcome) []entry.LogRef {
 	if at, ok := a.stands[stand{o.Incident, o.Exec}]; ok {
-		return at, true
+		return []entry.LogRef{at}
 	}
-	at, ok := a.overrides[o.Incident]
-	return at, ok
+	known := a.overrides[o.Incident]
+	later, _ := slices.BinarySearchFunc(known, o.Decision.Index, func(one entry.LogRef, index uint64) int { return compare(one.Index, index) })
+	return slices.Concat(known[later:], known[:later])
+}
+
+// supersede has an outcome take the place of what may stand, but for what the
+// ledger has refused already.
+func (a *Agent) supersede(o *entry.Outcome, refused int) {
+	o.Supersedes = nil
+	if known := a.standing(o); refused < len(known) {
+		o.Supersedes = &known[refused]
+	}
 }
 
 // sign makes the envelope of a content under a new header.
@@ -54,9 +67,7 @@ func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, report Report, n
 	default:
 		o.Residual = text(report.Residual)
 	}
-	if at, known := a.standing(o); known {
-		o.Supersedes = &at
-	}
+	a.supersede(o, 0)
 	// Without a method there is nothing to undo, and the ledger may know the
 	// result already: when the execution has ended.
 	return a.outbox(w, o, m.Method == entry.MethodNone, now)

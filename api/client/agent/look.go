@@ -131,7 +131,6 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	if keepErr := a.keep(verdict.Next); keepErr != nil { // first, on an error too
 		return keepErr
 	}
-	a.overridden(verdict.Entries)
 	stands := page.Head == a.accepted.Head // whatever the decision is worth, the entries stand in the log
 	if stands {
 		a.stood(verdict.Entries)
@@ -184,44 +183,48 @@ func (a *Agent) onlyNews(incident uint64, q *ask) error {
 		return nil
 	}
 	delete(a.asks, incident)
-	if _, overridden := a.overrides[incident]; !overridden { // what was not started is withheld then
+	if a.overriddenAt(incident) == 0 { // what was not started is withheld then
 		delete(a.orders, incident)
 	}
 	return nil
 }
 
-// stood takes up outcomes of the agent's members, such as that nothing is known
-// of them: where the decision's time is over they are all that a bundle tells.
+// stood takes up what gave members of the agent their results, such as that
+// nothing is known of them: where the decision's time is over it is all that a
+// bundle tells. An override counts whatever became of its key: the log goes by it.
 func (a *Agent) stood(entries []verify.Entry) {
 	for _, e := range entries {
-		o, ok := e.Body.(*entry.Outcome)
-		if !ok {
-			continue
-		}
-		of := stand{o.Incident, o.Exec}
-		if agent, _ := o.Exec.Split(); agent == a.cfg.Agent && a.stands[of].Index < e.Index {
-			a.stands[of] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
-		}
-	}
-}
-
-// overridden takes up overrides that were accepted.
-func (a *Agent) overridden(entries []verify.Entry) {
-	for _, e := range entries {
-		d, ok := e.Body.(*entry.Decision)
-		if !ok || d.Act != entry.ActOverride {
-			continue
-		}
-		if epoch, known := a.accepted.Epoch(d.Incident); known && epoch >= d.Epoch {
-			a.override(d.Incident, entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)})
+		ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
+		switch body := e.Body.(type) {
+		case *entry.Outcome:
+			of := stand{body.Incident, body.Exec}
+			if agent, _ := body.Exec.Split(); agent == a.cfg.Agent && a.stands[of].Index < e.Index {
+				a.stands[of] = ref
+			}
+		case *entry.Decision:
+			if body.Act == entry.ActOverride {
+				a.override(body.Incident, ref)
+			}
 		}
 	}
 }
 
 func (a *Agent) override(incident uint64, at entry.LogRef) {
-	if known, ok := a.overrides[incident]; !ok || known.Index < at.Index {
-		a.overrides[incident] = at
+	known := a.overrides[incident]
+	i, there := slices.BinarySearchFunc(known, at.Index, func(one entry.LogRef, index uint64) int { return compare(one.Index, index) })
+	if !there {
+		a.overrides[incident] = slices.Insert(known, i, at)
 	}
+}
+
+// overriddenAt returns the index of the newest override of an incident; 0: none
+// is known.
+func (a *Agent) overriddenAt(incident uint64) uint64 {
+	known := a.overrides[incident]
+	if len(known) == 0 {
+		return 0
+	}
+	return known[len(known)-1].Index
 }
 
 // takePage takes up a page of a bundle that verified.

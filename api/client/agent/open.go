@@ -51,8 +51,8 @@ type Agent struct {
 	looking  wait              // before the ledger is asked for commands again
 	second   wait              // before the second source is asked again
 
-	stands    map[stand]entry.LogRef  // what gave members their results, as far as is known
-	overrides map[uint64]entry.LogRef // the newest one, by incident
+	stands    map[stand]entry.LogRef    // what gave members their results, as far as is known
+	overrides map[uint64][]entry.LogRef // those in the log, by incident, ascending
 
 	follow follower
 }
@@ -118,7 +118,7 @@ func Open(c *Config, now int64) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{cfg: &cfg, orders: map[uint64]*order{}, asks: map[uint64]*ask{}, hinted: map[uint64]uint64{}, about: map[entry.Ref][]*work{}, lookAt: now,
-		stands: map[stand]entry.LogRef{}, overrides: map[uint64]entry.LogRef{}}
+		stands: map[stand]entry.LogRef{}, overrides: map[uint64][]entry.LogRef{}}
 	a.follow.unseen = map[uint64]*unseen{}
 	if err := a.load(now); err != nil {
 		return nil, err

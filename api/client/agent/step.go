@@ -126,7 +126,7 @@ func (a *Agent) submit(ctx context.Context, w *work, now int64) error {
 // sent goes on after an entry that the log has, or can do without.
 func (a *Agent) sent(w *work) error {
 	w.mem.sent++
-	w.mem.pauses, w.mem.refusals, w.mem.plain = 0, 0, false
+	w.mem.pauses, w.mem.refusals, w.mem.named = 0, 0, 0
 	if w.mem.sent < len(w.Outbox) || w.Phase != done {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (a *Agent) older(w *work, now int64) error {
 // may have rested on: a policy or key, the decision, an override, what gave a
 // member its result.
 func (a *Agent) learned(w *work) uint64 {
-	newest := a.overrides[w.Incident].Index
+	newest := a.overriddenAt(w.Incident)
 	if o := a.orders[w.Incident]; o != nil {
 		newest = max(newest, o.verdict.Decision.Index)
 	}
@@ -217,18 +217,7 @@ func temporary(r *entry.Refusal) bool {
 func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
 	switch refusal.Field {
 	case "supersedes":
-		before := o.Supersedes
-		at, known := a.standing(o)
-		other := known && (before == nil || *before != at)
-		w.mem.plain = before != nil && !other
-		if !other && !w.mem.plain {
-			a.seek(w.Decision.Index)
-			return nil
-		}
-		if !w.aside() {
-			w.mem.waitTill = now
-		}
-		return a.again(w, now, nil)
+		return a.otherPlace(w, o, now)
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
 			if refusal.Field == "result" { // the log has one already that is no less sure
@@ -244,8 +233,29 @@ func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal
 	return nil
 }
 
-// seek looks for what gave a member its result since a decision: it stands in the
-// log. Who does not follow the log has all overrides told again: a decision after
+// otherPlace says the same again in the place of the next that may stand, at last
+// of nothing; where none is right the log has more than is known.
+func (a *Agent) otherPlace(w *work, o *entry.Outcome, now int64) error {
+	known := a.standing(o)
+	switch {
+	case o.Supersedes != nil:
+		w.mem.named = slices.Index(known, *o.Supersedes) + 1
+	case w.mem.named > 0 || len(known) == 0:
+		w.mem.named = 0
+		a.seek(w.Incident)
+		if len(known) == 0 {
+			return nil
+		}
+		return a.again(w, now, nil) // after the pause
+	}
+	if !w.aside() {
+		w.mem.waitTill = now
+	}
+	return a.again(w, now, nil)
+}
+
+// seek looks for what gave a member its result since an incident was opened: it
+// stands in the log. Who does not follow the log has all overrides told again: a decision after
 // one hides it.
 func (a *Agent) seek(since uint64) {
 	a.follow.rewind(since)
@@ -263,10 +273,7 @@ func (a *Agent) again(w *work, now int64, change func(*entry.Outcome)) error {
 		return a.stop(err)
 	}
 	if o, ok := old.Body.(*entry.Outcome); ok {
-		o.Supersedes = nil
-		if at, known := a.standing(o); known && !w.mem.plain {
-			o.Supersedes = &at
-		}
+		a.supersede(o, w.mem.named)
 		if change != nil {
 			change(o)
 		}

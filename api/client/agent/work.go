@@ -73,7 +73,7 @@ type memory struct {
 	vain     int  // times that its hook could not begin
 	refusals int
 	known    uint64 // index of the newest thing known when it was refused
-	plain    bool   // the outcome supersedes nothing, the ledger says
+	named    int    // how many of those that the outcome may supersede were refused
 }
 
 // name returns the name of the document of an undertaking.
