@@ -79,7 +79,8 @@ func TestOverrideBeforeAmend(t *testing.T) {
 }
 
 // TestOverrideBeforeFirstContact brings in an agent after an override, by an amend
-// that has more members: of the others it reads in the log what withheld them.
+// that has more members, and has it begin again: of the others it reads in the log
+// what withheld them, before the decision.
 func TestOverrideBeforeFirstContact(t *testing.T) {
 	b := newBook(t)
 	b.pipeline()
@@ -93,7 +94,20 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 	b.coordinate()
 	worker := b.player("worker", bare)
 	worker.store = newMemory() // lost: what it says is that it does not know
+	shown := 0
+	worker.desk.fault = func(call string) error {
+		if call == "bundle" {
+			shown++
+		}
+		if shown > 1 {
+			return errLost
+		}
+		return nil
+	}
 	worker.open()
+	play(t, b, b.now+1000, nil, worker)
+	worker.desk.fault = nil
+	worker.open() // again: it has accepted the news, and is not shown them twice
 	d.ends(t, b, map[entry.Ref]entry.Result{"worker#idle": entry.ResultUnknown, "worker#draft": entry.ResultUnknown}, worker)
 	if !worker.agent.Idle() || worker.told(agent.EventHidden) {
 		t.Errorf("it has not come to an end: %v", b.refused)
