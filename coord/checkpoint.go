@@ -19,11 +19,11 @@ type checkpoints struct {
 func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 	final := uint64(0)
 	if c.After != nil {
-		_, after, ok := s.findExecution(*c.After)
+		exec, after, ok := s.findExecution(*c.After)
 		if !ok { // REG-8
 			return unknown("after", "no execution %s in the log", *c.After)
 		}
-		if err := s.admitAfter(c, after); err != nil {
+		if err := s.admitAfter(c, exec, after); err != nil {
 			return err
 		}
 		final = after.Final
@@ -47,7 +47,7 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 	return nil
 }
 
-func (s *State) admitAfter(c *entry.Checkpoint, after *scope.Node) error {
+func (s *State) admitAfter(c *entry.Checkpoint, exec uint32, after *scope.Node) error {
 	switch {
 	case s.principal(after.Agent) != c.Iss || after.Line == scope.NoLine:
 		return conflict("after", "%s is not an execution of a line of %s", *c.After, c.Iss)
@@ -56,8 +56,32 @@ func (s *State) admitAfter(c *entry.Checkpoint, after *scope.Node) error {
 	case after.Final == 0:
 		return conflict("after", "%s is %s, not final", *c.After, steps[after.Progress]).
 			WithRemedy("log the final progress of the execution before the checkpoint that covers it")
+	case after.Undone || s.wentBehind(exec, after):
+		return conflict("after", "%s was undone, or its line went back behind it", *c.After).
+			WithRemedy("save the state as it is now, after the newest execution that is in it")
 	}
 	return nil
+}
+
+// wentBehind reports whether the line of an execution went back to a state before
+// it, even if its own effect stands. A checkpoint after it that comes only now was
+// made before, whoever kept it so long, and holds what was undone.
+func (s *State) wentBehind(exec uint32, x *scope.Node) bool {
+	for _, number := range s.touched[exec] {
+		f := s.incidents[number].force
+		if f == nil {
+			continue
+		}
+		if _, member := f.find(exec); !member {
+			continue
+		}
+		for _, place := range f.byAgent[x.Agent] {
+			if m := &f.members[place]; m.result == entry.Restored && s.graph.Node(m.exec).Line == x.Line {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // spansAll reports whether the agent's checkpoints reach over all its

@@ -172,6 +172,37 @@ func TestOutcomesFit(t *testing.T) {
 	}
 }
 
+// TestLateCheckpoint holds a checkpoint back until its line has gone back: what it
+// says to be after still stands, but it was made of a state that does not.
+func TestLateCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	cp := w.checkpoint("a", "first", "")
+	cp.Digest = someDigest("first")
+	w.put(cp)
+	w.done("a", "edit", entry.EffectReversible)
+	w.done("a", "mail", entry.EffectIrrevocable, "a#edit")
+	late := w.sign(w.checkpoint("a", "late", "a#mail"))
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#edit")).Index
+	w.decide("k", entry.ActEscalate, id)
+	w.put(w.answer("p1", id, "approve"))
+	w.next()
+	if err := w.admit(late); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	o := w.outcome("a", id, "a#edit", entry.Restored)
+	o.PostDigest = someDigest("first")
+	w.put(o)
+	w.refuse(late, entry.StateConflict, "after")
+	w.put(w.outcome("a", id, "a#mail", entry.ResultIrrevocable))
+	w.refuse(late, entry.StateConflict, "after")
+	w.next()
+	w.refuse(late, entry.StateConflict, "after")
+	w.put(w.checkpoint("a", "fresh", ""))
+	w.done("a", "note", entry.EffectReversible)
+	w.put(w.checkpoint("a", "new", "a#note"))
+	w.checkAll()
+}
+
 // TestRestore shows that a line goes back to the very checkpoint of the plan,
 // after its own drains and compensations, and that checkpoints in between are
 // void for ever.
@@ -205,6 +236,9 @@ func TestRestore(t *testing.T) {
 	w.put(restored("a#busy"))
 	w.next()
 	w.is(id, Recovered)
+	for _, late := range []entry.Ref{"a#edit", "a#pay", "a#busy"} { // made before, and kept until now
+		w.refuse(w.sign(w.checkpoint("a", "late", late)), entry.StateConflict, "after")
+	}
 	w.put(w.checkpoint("a", "fresh", "")) // what was in between no longer counts (CHK-1)
 	w.done("a", "edit2", entry.EffectReversible)
 	second := w.put(w.signal("a", entry.StandingExecutor, "a#edit2")).Index

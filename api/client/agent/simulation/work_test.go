@@ -146,7 +146,7 @@ func (n *node) checkpoint(wid entry.WorkflowID) {
 	var newest *record
 	var state []entry.Ref
 	for _, x := range w.observer.order {
-		if x.agent == n.name && !x.comp && w.observer.line(x.agent, x.wid) == w.observer.line(n.name, wid) && x.final != 0 && (newest == nil || x.final > newest.final) {
+		if x.agent == n.name && !x.comp && w.observer.line(x.agent, x.wid) == w.observer.line(n.name, wid) && x.final != 0 && !x.undone && (newest == nil || x.final > newest.final) {
 			newest = x
 		}
 	}
