@@ -82,7 +82,7 @@ func TestAcceptedIsFull(t *testing.T) {
 	must(t, err)
 }
 
-// TestBundleWarns tells of an approver's key that was compromised when it
+// TestBundleWarns tells of a key that was compromised when it proposed or
 // approved, and of one that may own members.
 func TestBundleWarns(t *testing.T) {
 	for _, c := range goodCases() {
@@ -90,7 +90,7 @@ func TestBundleWarns(t *testing.T) {
 		v, err := b.Check(a, now)
 		must(t, err)
 		warned := len(v.Warnings) > 0
-		if warned != (c.name == "good-compromised-later" || c.name == "good-first-contact") {
+		if warned != slices.Contains([]string{"good-compromised-later", "good-compromised-proposal", "good-first-contact"}, c.name) {
 			t.Errorf("%s: warnings %q", c.name, v.Warnings)
 		}
 		owner := strings.Contains(strings.Join(v.NotChecked, "\n"), "that bert, who approved and is an agent too")

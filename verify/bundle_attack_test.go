@@ -217,11 +217,26 @@ func goodCases() []bundleCase {
 				since := w.at["proposal"]
 				revoke("bert", &since)(w)
 			}), change: with("revoked bert")},
+		{name: "good-compromised-proposal", desc: "the proposal's key is revoked after the decision, as compromised since before: it is carried out, with a warning",
+			scene: approved, prepare: compromisedProposal("charged back"), change: with("carl", "revoked carl")},
 		{name: "good-approver-is-agent", desc: "who approved is an agent too: that it owns no other member is not checked", scene: approved,
 			prepare: hook("bert", func(a *entry.Agent) { a.Roles = []entry.Role{entry.RoleApprover, entry.RoleAgent} })},
 		{name: "good-by", desc: "a compensable execution takes the line further back than the reversible one that takes it back at all", scene: further},
 		{name: "good-witnessed", desc: "two of three witnesses have cosigned the head", scene: automatic,
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), change: cosign(60, "w1", "w2")},
+	}
+}
+
+// compromisedProposal has carl propose, whose key is revoked ahead of the entry with
+// a name, as compromised since before.
+func compromisedProposal(revoked string) func(w *world) {
+	return func(w *world) {
+		w.signer["proposal"] = w.who["carl"]
+		w.hooks["proposal"] = func(body entry.Body) { issue(body, "carl") }
+		before(revoked, func(w *world) {
+			since := w.at["signal"]
+			revoke("carl", &since)(w)
+		})(w)
 	}
 }
 

@@ -351,9 +351,11 @@ func (c *checking) accept() error {
 }
 
 // void reports whether a key was revoked as compromised since before it signed
-// an entry (TRU-4).
-func (c *checking) void(p *proven) bool {
-	key, ok := c.chain.KeyInfo(p.KeyID)
+// an entry (TRU-4), as far as is known.
+func (c *checking) void(p *proven) bool { return voidBy(c.chain, p) }
+
+func voidBy(chain *Chain, p *proven) bool {
+	key, ok := chain.KeyInfo(p.KeyID)
 	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= p.Index
 }
 

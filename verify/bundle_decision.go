@@ -271,8 +271,12 @@ func (c *checking) proposal() (*proven, error) {
 		return refuse("epoch %d, the decision's is %d", e.Epoch, d.Epoch)
 	case e.Exp*1000 <= c.decided.RegisteredAt:
 		return refuse("expired before the decision")
-	case c.void(p):
+	case voidBy(c.then, p):
 		return refuse("its key was revoked as compromised since before it (TRU-4)")
+	}
+	c.used[p.Index] = true
+	if c.void(p) { // it is carried out, and not in force any more
+		c.out.Warnings = append(c.out.Warnings, fmt.Sprintf("proposal %d: its key was revoked as compromised since before it", p.Index))
 	}
 	return p, nil
 }

@@ -153,14 +153,8 @@ func approvalCases() []bundleCase {
 	list[len(list)-1].want = "AGT-2"
 	add("is-none", "what is listed as an approval is a signal", approvals(func(_ *world, d *entry.Decision) { d.Approvals[0] = d.Incident }), nil)
 	add("is-none-second", "what is listed as the second approval is the proposal", approvals(func(w *world, d *entry.Decision) { d.Approvals[1] = w.at["proposal"] }), nil)
-	add("of-compromised-proposal", "the proposal's key was revoked after the decision, as compromised since before", func(w *world) {
-		w.signer["proposal"] = w.who["carl"]
-		w.hooks["proposal"] = func(body entry.Body) { issue(body, "carl") }
-		before("charged back", func(w *world) {
-			since := w.at["signal"]
-			revoke("carl", &since)(w)
-		})(w)
-	}, with("carl", "revoked carl"))
+	add("of-compromised-proposal", "the proposal's key was revoked before the decision, as compromised since before the proposal",
+		compromisedProposal("decision"), with("carl", "revoked carl"))
 	add("proposal-other-scope", "people approved another scope", hook("proposal", func(d *entry.Decision) { d.Scope.Root[0] ^= 1 }), nil)
 	add("proposal-other-pin", "people approved another state of the log", hook("proposal", func(d *entry.Decision) { d.Pin.Root[0] ^= 1 }), nil)
 	add("proposal-other-epoch", "people approved at another epoch", hook("proposal", func(d *entry.Decision) { d.Epoch = 0 }), nil)

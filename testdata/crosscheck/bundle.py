@@ -562,7 +562,10 @@ class Check:
         p = proposal.body
         need(all(p[name] == d[name] for name in ("incident", "pin", "basis", "scope")), *rule)
         need([u["index"] for u in p["unfounded"]] == [u["index"] for u in d["unfounded"]], *rule)
-        need(p["epoch"] + (d["act"] == "amend") == d["epoch"] and p["exp"] * 1000 > self.decided.at and not self.void(proposal), *rule)
+        need(p["epoch"] + (d["act"] == "amend") == d["epoch"] and p["exp"] * 1000 > self.decided.at, *rule)
+        voided_before = self.void(proposal) and self.chain.keys[proposal.keyid]["revoked"] < self.decided.index
+        need(not voided_before, *rule)
+        self.used.add(proposal.index)
         seen = set()
         for index in d["approvals"]:
             e = self.by_index.get(index)
