@@ -315,6 +315,7 @@ func (l *Log) Run(ctx context.Context) error {
 	for {
 		select {
 		case s := <-l.in:
+			l.gather()
 			l.commit(l.drain(s), nil)
 		case chunk := <-l.chunks:
 			l.commit(l.drain(), &chunk)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -144,6 +145,16 @@ func (l *Log) check(ctx context.Context, e *entry.Entry) error {
 	}
 	defer l.gate.release()
 	return l.cfg.Precheck(e)
+}
+
+// gather lets those submit who are just about to, as long as more come: a commit
+// of many costs little more than one of a few. It waits for nothing: where nobody
+// else is ready to run, it returns at once.
+func (l *Log) gather() {
+	for n := -1; n < len(l.in) && n < maxCommit; {
+		n = len(l.in)
+		runtime.Gosched()
+	}
 }
 
 // drain takes what waits, up to a full commit.
