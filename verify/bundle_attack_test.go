@@ -233,6 +233,7 @@ func compromisedProposal(revoked string) func(w *world) {
 	return func(w *world) {
 		w.signer["proposal"] = w.who["carl"]
 		w.hooks["proposal"] = func(body entry.Body) { issue(body, "carl") }
+		w.hooks["policy"] = func(body entry.Body) { body.(*entry.Policy).Windows.DecideMS = 1 } // an approver may propose then
 		before(revoked, func(w *world) {
 			since := w.at["signal"]
 			revoke("carl", &since)(w)
