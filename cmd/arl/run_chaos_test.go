@@ -171,7 +171,7 @@ func (c *chaos) addsUp(count int) {
 	c.t.Helper()
 	type tally struct{ claims, retries, resumes, interrupts, completes int64 }
 	of := map[string]*tally{}
-	for line := range strings.Lines(c.arl("entry", "list", "--kind", "task", "--output", "json")) {
+	for line := range strings.Lines(c.arl("entry", "list", "--kind", "task", "--limit", "0", "--output", "json")) {
 		var e struct{ Body, Payload *entry.Task }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			continue

@@ -56,7 +56,7 @@ func (m *machine) given(id string, flags ...string) (task string, holder entry.P
 // entries are the payloads of entries of a kind that are about a task.
 func entriesOf[T any](m *machine, kind entry.Kind, flags ...string) (all []T) {
 	m.t.Helper()
-	for line := range strings.Lines(m.arl(append([]string{"entry", "list", "--kind", string(kind), "--output", "json"}, flags...)...)) {
+	for line := range strings.Lines(m.arl(append([]string{"entry", "list", "--kind", string(kind), "--limit", "0", "--output", "json"}, flags...)...)) {
 		var e struct{ Payload T }
 		m.must(json.Unmarshal([]byte(line), &e))
 		all = append(all, e.Payload)
