@@ -50,7 +50,7 @@ func TestFalseSignals(t *testing.T) {
 	if u.unfounded == 0 || u.confirmed != 0 {
 		t.Errorf("history: %d unfounded, %d confirmed", u.unfounded, u.confirmed)
 	}
-	if limit := u.signalLimit(200, entry.StandingDownstream); limit > 2 {
+	if limit := u.signalLimit(200); limit > 2 {
 		t.Errorf("may still write %d signals an hour", limit)
 	}
 	honest := w.sign(w.exec("a", "goes-on"))

@@ -41,7 +41,7 @@ func (s *State) History(p entry.Principal, before uint64, limit int) (h History,
 	u := &s.usage[number]
 	h = History{Principal: p, Confirmed: u.confirmed, Unfounded: u.unfounded, Judged: len(u.judged), Corrections: u.corrections}
 	if policy, _ := s.chain.Policy(); policy != nil {
-		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour, "")
+		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
 	}
 	for _, of := range slices.Backward(u.incidents) {
 		inc := s.incidents[of]

@@ -15,7 +15,8 @@ const (
 // were judged.
 type usage struct {
 	entries ring
-	signals ring // among them
+	signals ring  // among them
+	spoke   int64 // 1 + the minute of its last signal as executor; 0: none; derived
 	// judged are the verdicts on its last signals, the newest last; confirmed
 	// and unfounded count them.
 	judged               []disposition
@@ -102,8 +103,12 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 		}
 	}
 	if signal, ok := e.Body.(*entry.Signal); ok {
-		limit := u.signalLimit(policy.Quotas.SignalsPerHour, signal.Standing)
-		if free := u.signals.wait(at/minuteMS, limit); free > 0 {
+		limit := u.signalLimit(policy.Quotas.SignalsPerHour)
+		free := u.signals.wait(at/minuteMS, limit)
+		if signal.Standing == entry.StandingExecutor {
+			limit, free = max(1, limit), min(free, u.waitExecutor(at/minuteMS))
+		}
+		if free > 0 {
 			return rateLimited(e, "signals", limit, free-at)
 		}
 	}
@@ -111,14 +116,19 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 }
 
 // signalLimit is how many signals an issuer may write in an hour (protocol.md,
-// section 8): whoever cries wolf is heard less, but about its own executions
-// never less than once.
-func (u *usage) signalLimit(base int64, standing entry.Standing) int64 {
-	limit := entry.Quotas{SignalsPerHour: base}.Signals(u.confirmed, u.unfounded)
-	if standing == entry.StandingExecutor {
-		return max(1, limit)
+// section 8): whoever cries wolf is heard less.
+func (u *usage) signalLimit(base int64) int64 {
+	return entry.Quotas{SignalsPerHour: base}.Signals(u.confirmed, u.unfounded)
+}
+
+// waitExecutor returns 0 if the issuer has written no signal about its own
+// executions in the last hour, else the instant (Unix milliseconds) from which on
+// that is so: whatever it wrote about others, it is heard about them once an hour.
+func (u *usage) waitExecutor(minute int64) int64 {
+	if free := u.spoke - 1 + windowSize; u.spoke > 0 && free > minute {
+		return free * minuteMS
 	}
-	return limit
+	return 0
 }
 
 func rateLimited(e *entry.Entry, what string, limit, waitMS int64) error {
@@ -131,7 +141,10 @@ func rateLimited(e *entry.Entry, what string, limit, waitMS int64) error {
 func (s *State) applyQuota(e *entry.Entry, principal uint32, at int64) {
 	u := &s.usage[principal]
 	u.entries.add(at / minuteMS)
-	if e.Kind == entry.KindSignal {
+	if signal, ok := e.Body.(*entry.Signal); ok {
 		u.signals.add(at / minuteMS)
+		if signal.Standing == entry.StandingExecutor {
+			u.spoke = 1 + at/minuteMS
+		}
 	}
 }

@@ -47,13 +47,42 @@ func TestSignalLimit(t *testing.T) {
 		{60, 0, 256, 0}, {1, 256, 0, 1}, {entry.MaxInteger, 256, 0, entry.MaxInteger},
 	} {
 		u := usage{confirmed: c.confirmed, unfounded: c.unfounded}
-		if got := u.signalLimit(c.base, entry.StandingMonitor); got != c.want {
+		if got := u.signalLimit(c.base); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-		if got := u.signalLimit(c.base, entry.StandingExecutor); got != max(1, c.want) {
-			t.Errorf("%+v: executor %d", c, got)
-		}
 	}
+}
+
+// TestExecutorIsAlwaysHeard lets an agent use up its signals on the work of
+// another: about its own it is heard all the same, once an hour, also by a state
+// that was restored.
+func TestExecutorIsAlwaysHeard(t *testing.T) {
+	w := newWorld(t)
+	next := w.nextPolicy()
+	next.Quotas.SignalsPerHour = 1
+	w.put(next)
+	w.done("a", "1", entry.EffectNone)
+	w.done("b", "2", entry.EffectNone, "a#1")
+	w.put(w.signal("b", entry.StandingDownstream, "a#1"))
+	w.refused(w.sign(w.signal("b", entry.StandingDownstream, "a#1")), entry.RateLimited, "iss")
+	w.at += minuteMS
+	first := w.at
+	w.put(w.signal("b", entry.StandingExecutor, "b#2"))
+	free := first - first%minuteMS + hourMS
+	w.at += minuteMS
+	got := w.refused(w.sign(w.signal("b", entry.StandingExecutor, "b#2")), entry.RateLimited, "iss")
+	if want := free - w.at; got.RetryAfterMS != want {
+		t.Errorf("retry after %d ms, want %d", got.RetryAfterMS, want)
+	}
+	w.at = free - 1
+	again := w.sign(w.signal("b", entry.StandingExecutor, "b#2"))
+	w.refuse(again, entry.RateLimited, "iss")
+	if err := restored(t, w.snapshot()).Admit(again, w.state.Size(), w.at); err == nil {
+		t.Error("a restored state has forgotten the signal")
+	}
+	w.at = free
+	w.put(w.signal("b", entry.StandingExecutor, "b#2"))
+	w.checkAll()
 }
 
 // TestRing compares the ring with a list of all minutes.

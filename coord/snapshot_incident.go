@@ -292,6 +292,11 @@ func (d *decoder) derive(s *State) {
 			}
 		}
 	}
+	for i := range s.signals {
+		if sig := &s.signals[i]; sig.standing == entry.StandingExecutor {
+			s.usage[sig.issuer].spoke = 1 + sig.at/minuteMS
+		}
+	}
 	for i := range s.usage {
 		if of := s.usage[i].incidents; len(of) > 0 && int(of[len(of)-1]) >= len(s.incidents) {
 			d.refuse("a principal of an incident that is not there")
