@@ -273,16 +273,27 @@ func paeHead(kind Kind, size int) []byte {
 
 // decodePayload is the payload's part of [Decode].
 func (e *Entry) decodePayload() error {
+	if err := e.readPayload(); err != nil {
+		return err
+	}
+	if err := scan(e.payload, kinds[e.Kind]); err != nil {
+		return err
+	}
+	return e.checkPayload()
+}
+
+// readPayload sets the body to what the payload says.
+func (e *Entry) readPayload() error {
 	e.Body = newBody(e.Kind)
 	if err := json.Unmarshal(e.payload, e.Body); err != nil {
 		return asRefusal(wholePayload, err)
 	}
 	e.Header = e.Body.header()
-	r := kinds[e.Kind]
-	if err := scan(e.payload, r); err != nil {
-		return err
-	}
-	if err := e.Header.check(r); err != nil {
+	return nil
+}
+
+func (e *Entry) checkPayload() error {
+	if err := e.Header.check(kinds[e.Kind]); err != nil {
 		return err
 	}
 	return e.Body.check()

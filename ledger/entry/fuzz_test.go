@@ -111,8 +111,8 @@ func FuzzDecodeLeaf(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRecord: a record is the one that its entry makes, and leads to a
-// leaf that is accepted.
+// FuzzDecodeRecord: a record is the one that its entry makes, and that of its
+// leaf, if the leaf is accepted.
 func FuzzDecodeRecord(f *testing.F) {
 	seeds(f, "leaf", func(_ *vector, input []byte) {
 		if e, at, err := entry.DecodeLeaf(input); err == nil {
@@ -134,7 +134,7 @@ func FuzzDecodeRecord(f *testing.F) {
 			t.Fatalf("%x is not the record of its entry", record)
 		}
 		again, againAt, err := entry.DecodeLeaf(leaf)
-		if leafErr != nil || err != nil || againAt != at || !bytes.Equal(again.PAE(), e.PAE()) {
+		if leafErr != nil || err == nil && (againAt != at || !bytes.Equal(again.PAE(), e.PAE())) {
 			t.Fatalf("leaf %s of %x: errors %v, %v", leaf, record, leafErr, err)
 		}
 	})

@@ -26,7 +26,9 @@ func (e *Entry) AppendRecord(dst []byte, registeredAt int64) []byte {
 }
 
 // DecodeRecord reads a record. The error is [ErrRecord]; it means damage, since
-// only well-formed entries are stored.
+// only well-formed entries are stored. What the fold relies on is checked again,
+// the spelling of the payload is not: that a record is what was registered shows
+// in its leaf hash, which stands in the tree.
 func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	e, registeredAt, err = splitRecord(record)
 	if err != nil {
@@ -35,7 +37,10 @@ func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	if err := e.checkSeal(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
 	}
-	if err := e.decodePayload(); err != nil {
+	if err := e.readPayload(); err != nil {
+		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
+	}
+	if err := e.checkPayload(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
 	}
 	return e, registeredAt, nil

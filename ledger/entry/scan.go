@@ -168,11 +168,22 @@ func (s *scanner) peek() byte {
 // quoted walks over a string and returns it with its quotes.
 func (s *scanner) quoted() []byte {
 	start := s.at
-	for s.at++; s.text[s.at] != '"'; s.at++ {
+	s.at++
+	size := bytes.IndexByte(s.text[s.at:], '"')
+	if escaped := bytes.IndexByte(s.text[s.at:][:size], '\\'); escaped < 0 {
+		s.at += size
+	} else {
+		s.skipEscaped()
+	}
+	s.at++
+	return s.text[start:s.at]
+}
+
+// skipEscaped goes to the quote at the end of a string, byte by byte.
+func (s *scanner) skipEscaped() {
+	for ; s.text[s.at] != '"'; s.at++ {
 		if s.text[s.at] == '\\' {
 			s.at++
 		}
 	}
-	s.at++
-	return s.text[start:s.at]
 }

@@ -124,28 +124,21 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 	return &ledgerUnderTest{Log: l, coordinator: coordinator, keys: ledgerKeys}, err
 }
 
-// reopenLedger opens a ledger that openLedger made and stop closed.
-func reopenLedger(dir string) (*ledgerUnderTest, error) {
-	return reopenWith(dir, settings{})
-}
-
-// rebuildLedger is reopenLedger without a snapshot that counts.
-func rebuildLedger(dir string) (*ledgerUnderTest, error) {
-	return reopenWith(dir, settings{rebuild: true})
-}
-
-func reopenWith(dir string, with settings) (*ledgerUnderTest, error) {
+// reopenLedger opens a ledger that openLedger made and stop closed, to be left
+// again by leave.
+func reopenLedger(dir string, with settings) (*ledgerUnderTest, error) {
 	ledgerKeys, err := keys.LoadLedger(filepath.Join(dir, "keys"), nil)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openWith(dir, ledgerKeys, with)
-	if err != nil {
-		return nil, err
-	}
+	return openWith(dir, ledgerKeys, with)
+}
+
+// leave closes a ledger in which nothing was registered.
+func (t *ledgerUnderTest) leave() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nothing is to be registered; Close wants Run to have ended
-	return t, t.Run(ctx)
+	cancel() // Close wants Run to have ended
+	return errors.Join(t.Run(ctx), t.Close())
 }
 
 // submitMany registers n new entries from number first on as one batch, without
