@@ -13,4 +13,5 @@ const (
 	depthMax     = 16      // nesting of a policy file
 	conditionMax = 1 << 10 // characters of a condition
 	nodesMax     = 256     // operators and operands of a condition
+	reasonMax    = 64      // bytes of the reason of an action that a strategy answers
 )

@@ -146,7 +146,8 @@ func (p *Policy) Names() bool { return p.named }
 // Strategies returns the strategies that the policy declares.
 func (p *Policy) Strategies() []About { return slices.Clone(p.doc.Strategies) }
 
-// Ask puts a case to the strategy of that name, and takes an answer that is one.
+// Ask puts a case to the strategy of that name, and takes an answer that is one
+// ([Action.Check]).
 func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrategy) (Action, error) {
 	asked := 0
 	for i := range c.History.Rungs {
@@ -163,6 +164,9 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrNotRegistered)
 	}
 	a, err := all[at].Recover(ctx, c)
+	if err == nil {
+		err = a.Check()
+	}
 	if err != nil {
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, err)
 	}

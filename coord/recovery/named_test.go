@@ -70,7 +70,6 @@ func TestRecoverAsksTheNamedStrategy(t *testing.T) {
 		{"another class", func() *recovery.History { h := failedStep("tool", "error", nil); h.TaskType = "etl"; return h }(), retry, nil, 0, "last[0] escalate (error): rule", nil},
 		{"it fails", crash(nil), retry, down, 1, "etl_crash[0] fail_reassign on primary: strategy_failed", down},
 		{"it chooses what it does not declare", crash(nil), recovery.Action{Strategy: recovery.Escalate}, nil, 1, "etl_crash[0] fail_reassign on primary: strategy_failed", recovery.ErrIncapable},
-		{"it chooses nothing", crash(nil), recovery.Action{}, nil, 1, "etl_crash[0] fail_reassign on primary: strategy_failed", recovery.ErrIncapable},
 		{"a guard is before it", crash(func(h *recovery.History) { h.SafetyCritical = true }), retry, nil, 1, "guard escalate (error): guard", nil},
 		{
 			"effects in doubt are not its business",
@@ -183,5 +182,47 @@ func TestRecoverAsksBuiltIn(t *testing.T) {
 	got, err := recovery.Recover(t.Context(), recovery.Case{History: crash(func(h *recovery.History) { h.Checkpoint = true })}, p, 1, nil)
 	if err != nil || got.Failed != nil || got.Asked != "checkpoint_resume" || got.Action.Strategy != recovery.CheckpointResume {
 		t.Errorf("decision %+v, %v", got, err)
+	}
+}
+
+// An answer that is no action is none, whoever gives it: the ladder decides, and
+// what is wrong is said with its field.
+func TestRecoverChecksAnswers(t *testing.T) {
+	p := namedPolicy(t, "triage", "retry, retry_altered, state_reset, wait")
+	long := strings.Repeat("m", entry.MaxName+1)
+	for _, c := range []struct {
+		field  string // empty: it is an action
+		answer recovery.Action
+	}{
+		{"", recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Severity: entry.SeverityInfo, Model: long[1:], Reason: recovery.Reason(strings.Repeat("r", 64))}},
+		{"", recovery.Action{Strategy: recovery.StateReset, Scope: recovery.ScopeContext, WaitMS: entry.MaxInteger}},
+		{"/strategy", recovery.Action{}},
+		{"/strategy", recovery.Action{Strategy: "pray"}},
+		{"/variant", recovery.Action{Strategy: recovery.RetryAltered}},
+		{"/variant", recovery.Action{Strategy: recovery.RetryAltered, Variant: "louder"}},
+		{"/variant", recovery.Action{Strategy: recovery.Retry, Variant: recovery.Reflect}},
+		{"/scope", recovery.Action{Strategy: recovery.StateReset}},
+		{"/scope", recovery.Action{Strategy: recovery.StateReset, Scope: "everything"}},
+		{"/scope", recovery.Action{Strategy: recovery.Wait, Scope: recovery.ScopeStart}},
+		{"/severity", recovery.Action{Strategy: recovery.Retry, Severity: "dire"}},
+		{"/model", recovery.Action{Strategy: recovery.Retry, Model: long}},
+		{"/model", recovery.Action{Strategy: recovery.Retry, Model: "a b"}},
+		{"/reason", recovery.Action{Strategy: recovery.Retry, Reason: recovery.Reason(strings.Repeat("r", 65))}},
+		{"/reason", recovery.Action{Strategy: recovery.Retry, Reason: "Why not"}},
+		{"/wait_ms", recovery.Action{Strategy: recovery.Wait, WaitMS: -1}},
+		{"/wait_ms", recovery.Action{Strategy: recovery.Wait, WaitMS: entry.MaxInteger + 1}},
+	} {
+		asked := 0
+		got, err := recovery.Recover(t.Context(), recovery.Case{History: crash(nil)}, p, 1, []recovery.RecoveryStrategy{fixed{"triage", c.answer, nil, &asked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, refused := errors.AsType[*recovery.AnswerError](got.Failed)
+		switch {
+		case c.field == "" && (got.Failed != nil || got.Asked != "triage"):
+			t.Errorf("%+v: %v", c.answer, got.Failed)
+		case c.field != "" && (!refused || wrong.Field != c.field || wrong.Remedy == "" || got.Action.Reason != recovery.ReasonStrategyFailed):
+			t.Errorf("%+v: %+v, %v; want field %s", c.answer, got.Action, got.Failed, c.field)
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/coord/recovery"
-	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/process"
 )
 
@@ -67,29 +66,10 @@ func decodeAnswer(text []byte) (recovery.Action, error) {
 
 // checkAction refuses what is no action.
 func checkAction(a *recovery.Action) *Error {
-	wrong := firstOf(
-		oneOf(texts(recovery.Strategies())...)("/strategy", string(a.Strategy)),
-		optional("/variant", string(a.Variant), oneOf(texts(recovery.Variants())...)),
-		optional("/scope", string(a.Scope), oneOf(texts(recovery.Scopes())...)),
-		optional("/model", a.Model, checkName), checkCount("/wait_ms", &a.WaitMS), optional("/reason", string(a.Reason), checkWord),
-		optional("/severity", string(a.Severity), oneOf(string(entry.SeverityInfo), string(entry.SeverityWarning), string(entry.SeverityError), string(entry.SeverityCritical))))
-	switch {
-	case wrong != nil:
-		return wrong
-	case (a.Variant != "") != (a.Strategy == recovery.RetryAltered):
-		return malformed("/variant", fmt.Sprintf("is %q with the strategy %s", a.Variant, a.Strategy), "write it with retry_altered, and only there")
-	case (a.Scope != "") != (a.Strategy == recovery.StateReset):
-		return malformed("/scope", fmt.Sprintf("is %q with the strategy %s", a.Scope, a.Strategy), "write it with state_reset, and only there")
+	if wrong, ok := errors.AsType[*recovery.AnswerError](a.Check()); ok {
+		return malformed(wrong.Field, wrong.Detail, wrong.Remedy)
 	}
 	return nil
-}
-
-func texts[T ~string](all []T) []string {
-	out := make([]string, len(all))
-	for i, one := range all {
-		out[i] = string(one)
-	}
-	return out
 }
 
 // decide returns what to do next: what the policy decides, or, within what it
@@ -157,20 +137,14 @@ var errNoAnswer = errors.New("run: the strategy did not answer")
 
 // ask takes an answer of the strategy of the whole run that is an action.
 func (r *recoverer) ask(ctx context.Context) (recovery.Action, error) {
-	return checked(r.External.Recover(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}))
+	a, err := r.External.Recover(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now})
+	if err != nil {
+		return a, err
+	}
+	return a, a.Check()
 }
 
 // askNamed takes one of the strategy that the policy names.
 func (r *recoverer) askNamed(ctx context.Context, about *recovery.About) (recovery.Action, error) {
-	return checked(recovery.Ask(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}, about, r.Strategies))
-}
-
-func checked(a recovery.Action, err error) (recovery.Action, error) {
-	if err != nil {
-		return a, err
-	}
-	if wrong := checkAction(&a); wrong != nil {
-		return a, wrong
-	}
-	return a, nil
+	return recovery.Ask(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}, about, r.Strategies)
 }
