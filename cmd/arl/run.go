@@ -268,7 +268,7 @@ func (w *worker) run(ctx context.Context) supervise.Ending {
 		last = w.history.Rungs[n-1]
 	}
 	return supervise.Command{
-		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Redact: w.redact,
+		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Sole: true, Redact: w.redact,
 		Env: append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
 			"ARL_CHECKPOINT="+w.point, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
 	}.Run(ctx)

@@ -79,7 +79,7 @@ func (w *worker) ask(ctx context.Context, c *claim.Claim, s *step) entry.Effects
 	}
 	var said word
 	e := supervise.Command{
-		Argv: argv, Stdout: &said, Stderr: w.err, Deadline: probeTime, Grace: probeGrace, Redact: w.redact,
+		Argv: argv, Stdout: &said, Stderr: w.err, Deadline: probeTime, Grace: probeGrace, Sole: true, Redact: w.redact,
 		Env: append(w.environment(c), "ARL_STEP="+s.Name, "ARL_EXEC="+string(s.Exec), "ARL_EFFECT="+string(s.Effect), "ARL_IDEMPOTENCY_KEY="+s.Key),
 	}.Run(ctx)
 	answer := entry.Effects(strings.TrimSpace(said.text.String()))

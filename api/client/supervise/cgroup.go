@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // group is a control group that counts processes killed for want of memory. In
@@ -124,6 +127,46 @@ func (g group) within(name string, limit int64) (group, error) {
 		}
 	}
 	return own, nil
+}
+
+// ownMark is what the names of groups begin with that this package makes. The id
+// of the process that made it follows.
+const ownMark = "arl-"
+
+// ownName is the name of a new group.
+func ownName() string {
+	name := make([]byte, 8)
+	_, _ = rand.Read(name) // never fails
+	return ownMark + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(name)
+}
+
+// sweep removes the groups below g that are empty and were made by processes that
+// are no more: a supervisor that is killed leaves its group.
+func (g group) sweep() {
+	found, _ := filepath.Glob(filepath.Join(g.dir, ownMark+"*-*")) // a name of the kernel's is no pattern that matches more
+	for _, dir := range found {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), ownMark), "-")
+		if pid, err := strconv.Atoi(owner); err == nil && gone(pid) {
+			_ = group{dir, g.version}.remove() // one that is not empty stays
+		}
+	}
+}
+
+// end kills all processes of a group, and waits until it is empty.
+func (g group) end() {
+	for until := time.Now().Add(drainMax); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // version 2, Linux 5.14 and newer
+		text, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+		members := strings.Fields(string(text))
+		if err != nil || len(members) == 0 {
+			return
+		}
+		for _, word := range members {
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 {
+				kill(pid)
+			}
+		}
+	}
 }
 
 // remove removes a group that no process is in any more.

@@ -35,6 +35,11 @@ type Command struct {
 	// own where one can be made, else by the system's limit on address space.
 	// 0: no limit.
 	Memory int64
+	// Sole says that every child that this process gets while the program runs is
+	// of the program's: on Linux it then inherits what the program leaves behind in
+	// other process groups and sessions, and kills that too. In a process that
+	// starts others meanwhile it must be false.
+	Sole bool
 	// Root is where /proc and /sys are; empty: "/".
 	Root string
 	// Redact takes secrets out of texts; nil: those that anybody knows.
@@ -44,8 +49,9 @@ type Command struct {
 }
 
 // Run runs the program to its end and tells how that was. Its process, and those
-// that it starts, form a group that is gone when Run returns. An ended context
-// asks it to end with SIGTERM; a cause of [ErrLeaseLost] kills it at once, since
+// that it starts, form a group that is gone when Run returns; so are those that
+// left the group, where it had a control group of its own, or is [Command.Sole]. An
+// ended context asks it to end with SIGTERM; a cause of [ErrLeaseLost] kills it at once, since
 // whatever it does then is void.
 func (c Command) Run(ctx context.Context) Ending {
 	if c.Redact == nil {
@@ -62,6 +68,11 @@ func (c Command) Run(ctx context.Context) Ending {
 	}
 	m := watchMemory(c.Root, c.Memory)
 	defer m.close()
+	left := new(orphans)
+	if c.Sole {
+		left = adopt()
+		defer left.end()
+	}
 	tail := &tail{next: c.Stderr}
 	cmd := c.prepare(m, tail)
 	if err := cmd.Start(); err != nil {
@@ -71,7 +82,7 @@ func (c Command) Run(ctx context.Context) Ending {
 	if c.Started != nil {
 		c.Started(cmd.Process.Pid)
 	}
-	asked := c.wait(ctx, cmd)
+	asked := c.wait(ctx, cmd, left)
 	e.Ended, e.Output = time.Now(), tail.bytes()
 	if cmd.ProcessState != nil {
 		c.judge(ctx, &e, cmd.ProcessState, asked, m)
@@ -91,17 +102,22 @@ func (c Command) prepare(m *memory, tail *tail) *exec.Cmd {
 
 // wait waits for the end, and brings it about when the context ends. It reports
 // whether it did.
-func (c Command) wait(ctx context.Context, cmd *exec.Cmd) (asked bool) {
+func (c Command) wait(ctx context.Context, cmd *exec.Cmd, left *orphans) (asked bool) {
 	done := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // what there is to know is in the state
 		close(done)
 	}()
 	defer process.End(cmd, syscall.SIGKILL) // what it left behind
-	select {
-	case <-done:
-		return false
-	case <-ctx.Done():
+	for running := true; running; {
+		select {
+		case <-done:
+			return false
+		case <-left.died:
+			left.bury(cmd.Process.Pid)
+		case <-ctx.Done():
+			running = false
+		}
 	}
 	select {
 	case <-done: // by itself, at the same instant

@@ -1,8 +1,6 @@
 package supervise
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -30,10 +28,9 @@ func watchMemory(root string, limit int64) *memory {
 	if !ok {
 		return m
 	}
+	g.sweep()
 	if limit > 0 {
-		name := make([]byte, 8)
-		_, _ = rand.Read(name) // never fails
-		if own, err := g.within("arl-"+hex.EncodeToString(name), limit); err == nil {
+		if own, err := g.within(ownName(), limit); err == nil {
 			g, m.own = own, true
 		}
 	}
@@ -43,10 +40,11 @@ func watchMemory(root string, limit int64) *memory {
 	return m
 }
 
-// close removes the process's own group. It is empty: the process and what it
-// started are gone.
+// close ends what is left in the process's own group, whatever session it is in,
+// and removes the group.
 func (m *memory) close() {
 	if m.own {
+		m.group.end()
 		_ = m.group.remove() // an empty directory of the kernel's, which nothing depends on
 	}
 }

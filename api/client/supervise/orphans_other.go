@@ -1,0 +1,20 @@
+//go:build !linux
+
+package supervise
+
+import "os"
+
+// orphans are inherited by the system here.
+type orphans struct{ died chan os.Signal }
+
+func adopt() *orphans { return &orphans{} }
+
+func (*orphans) bury(int) {}
+
+func (*orphans) end() {}
+
+// There are no control groups here.
+
+func kill(int) {}
+
+func gone(int) bool { return false }
