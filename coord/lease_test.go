@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -218,44 +217,4 @@ func manyLeases(tb testing.TB, n int, at *clock) (*Leases, *State) {
 	l.now = at.now
 	l.begin(w.state)
 	return l, w.state
-}
-
-// BenchmarkLeases is what 10,000 leases at the default term cost: a third of them
-// renews in a term's third, and the sweep looks as often as the clerk wakes. An
-// operation is one second of that, signatures checked by the standard library.
-func BenchmarkLeases(b *testing.B) {
-	const held = 10_000
-	at := &clock{time.Now()}
-	l, s := manyLeases(b, held, at)
-	c := New(origin, nil)
-	c.leases = l
-	c.view.Store(&View{Size: s.Size(), Chain: s.Chain()})
-	signed := make([]*entry.SignedRenewal, held)
-	for i := range signed {
-		signed[i] = renewal(b, entry.Renewal{Iss: "a", Task: taskName(i), Epoch: 1, Session: l.session, Seq: 1})
-	}
-	perSecond := held / int(leaseDefaultMS/1000/3)
-	next, before := 0, cpuTime(b)
-	for b.Loop() {
-		at.at = at.at.Add(time.Second)
-		for range perSecond + 1 {
-			l.byTask[signed[next].Task].seq = 0 // so that one signature serves for all
-			if _, err := c.Renew(signed[next]); err != nil {
-				b.Fatal(err)
-			}
-			next = (next + 1) % held
-		}
-		if lost, _ := l.Lost(); len(lost) != 0 {
-			b.Fatalf("%d lost", len(lost))
-		}
-	}
-	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N)/1e7, "%core")
-}
-
-// cpuTime returns what this process has used of processors.
-func cpuTime(tb testing.TB) time.Duration {
-	tb.Helper()
-	var used syscall.Rusage
-	must(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

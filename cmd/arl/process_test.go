@@ -39,7 +39,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 
 // machine is a disk with a ledger on it, across starts of its process.
 type machine struct {
-	t          *testing.T
+	t          testing.TB
 	home, data string
 	args       []string // of arl serve, beside the usual ones
 
@@ -52,7 +52,7 @@ type machine struct {
 
 const processAgent entry.Principal = "agent@process"
 
-func newMachine(t *testing.T, args ...string) *machine {
+func newMachine(t testing.TB, args ...string) *machine {
 	t.Helper()
 	dir := t.TempDir()
 	m := &machine{t: t, home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data"), args: args}

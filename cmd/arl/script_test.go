@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write what the scripts compare with; re
 
 // TestMain lets the test binary be the program: scripts run it as arl.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"arl": main})
+	testscript.Main(m, map[string]func(){"arl": main, "bare": bare})
 }
 
 // TestScripts runs the command line as users do, against real servers on
