@@ -149,7 +149,11 @@ func (b *bundling) member(place int) {
 	m := &b.force.members[place]
 	shown := &verify.PlanMember{Place: uint64(place), Member: b.planMember(m.exec, m.method, m.checkpoint)}
 	b.members[place] = shown
-	if m.reported() {
+	switch {
+	case m.overridden():
+		shown.Withheld = m.resultAt
+		b.show(m.resultAt)
+	case m.reported():
 		b.show(m.resultAt)
 	}
 	x := b.graph.Node(m.exec)
@@ -177,6 +181,10 @@ func (b *bundling) member(place int) {
 func (m *member) reported() bool {
 	return m.result != "" && (m.own || m.result == entry.ResultUnknown)
 }
+
+// overridden reports whether an override withheld a member, and its agent has
+// not spoken since.
+func (m *member) overridden() bool { return m.result == entry.Withheld && !m.own }
 
 // chain shows the steps that lead to a member.
 func (b *bundling) chain(exec uint32) {

@@ -79,7 +79,7 @@ func (s *State) Overrides(agent entry.Principal, from uint64) (indexes []uint64)
 			indexes = append(indexes, f.override)
 		}
 		for _, place := range f.byAgent[number] {
-			if m := &f.members[place]; m.result == entry.Withheld && !m.own { // before an amend, too
+			if m := &f.members[place]; m.overridden() { // before an amend, too
 				indexes = append(indexes, m.resultAt)
 			}
 		}

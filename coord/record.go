@@ -46,7 +46,7 @@ func (s *State) settled(inc *incident, now int64) error {
 		if m.result == "" {
 			return conflict("tally", "%s has no outcome", s.refOf(m.exec))
 		}
-		if m.result == entry.Withheld && !m.own && now < inc.force.expMax {
+		if m.overridden() && now < inc.force.expMax {
 			return conflict("tally", "%s may have been started before the override, until %d", s.refOf(m.exec), inc.force.expMax)
 		}
 	}

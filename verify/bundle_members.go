@@ -103,6 +103,43 @@ func (c *checking) outcomes() error {
 	if count > 0 {
 		c.passed(stepMembers, "INC-6", count, "outcomes of these members, for this incident, by who may say so")
 	}
+	return c.overridden()
+}
+
+// overridden is what an override withheld before an amend: it stays so until its
+// agent says more (INC-6).
+func (c *checking) overridden() error {
+	count := 0
+	for _, m := range c.members {
+		if m.Withheld == 0 {
+			continue
+		}
+		refuse := func(format string, args ...any) error {
+			return broken(stepMembers, "INC-6", string(m.Member.Exec), "withheld at entry %d: "+format, append([]any{m.Withheld}, args...)...)
+		}
+		p := c.at(m.Withheld)
+		if p == nil {
+			return refuse("%w: the override", ErrMissing)
+		}
+		d, ok := p.Body.(*entry.Decision)
+		switch {
+		case !ok || d.Act != entry.ActOverride || d.Incident != c.decision.Incident:
+			return refuse("no override of incident %d", c.decision.Incident)
+		case c.decision.Act != entry.ActAmend || p.Index > c.Decision:
+			return refuse("no amend kept it")
+		case p.Index <= d.Incident || p.Index <= m.Member.Index:
+			return refuse("before the incident, or the member itself")
+		case m.outcome != nil:
+			return refuse("its outcome stands at entry %d", m.outcome.Index)
+		}
+		m.outcome, m.result = p, entry.Withheld
+		c.used[p.Index] = true // whatever became of its key: the log goes by it
+		count++
+	}
+	if count > 0 {
+		c.passed(stepMembers, "INC-6", count, "members that an override of this incident withheld before it was amended")
+		c.notChecked("that those an override withheld were in the plan then and open, and, where an approver signed it, that enough others had")
+	}
 	return nil
 }
 

@@ -54,7 +54,7 @@ type Command struct {
 	Released bool
 	Waits    []entry.Ref
 	// Result is the member's outcome in the log, at Outcome, if it has one: it
-	// is not to be started (AGT-4).
+	// is not to be started (AGT-4). What an override withheld has that entry.
 	Result  entry.Result
 	Outcome uint64
 	// Refused says why the member is to be answered `refused` and nothing done.

@@ -41,6 +41,7 @@ BUNDLE = {
         "place": int,
         "member": {"agent": str, "checkpoint?": str, "exec": str, "index": int, "leaf_hash": "hash", "method": str},
         "after?": [int],
+        "withheld?": int,
     }],
     "scope": ["hash"],
     "steps": [{"exec": int, "rule": str, "from": int, "by?": int, "checkpoint?": int}],
@@ -646,6 +647,19 @@ class Check:
             need(fit in (None, methods[o["exec"]]), *rule)
             self.results[o["exec"]] = e
             self.used.add(e.index)
+        self.overridden(rule)
+
+    def overridden(self, rule):
+        """What an override withheld before an amend."""
+        for m in self.b["members"]:
+            if "withheld" not in m:
+                continue
+            e, name = self.by_index.get(m["withheld"]), m["member"]["exec"]
+            need(e and e.kind == "decision" and e.body["act"] == "override" and e.body["incident"] == self.d["incident"], *rule)
+            need(self.d["act"] == "amend" and e.index < self.decision_index, *rule)
+            need(e.index > max(self.d["incident"], m["member"]["index"]) and name not in self.results, *rule)
+            self.results[name] = e
+            self.used.add(e.index)
 
     def members(self):
         self.judge_steps()
@@ -713,12 +727,14 @@ class Check:
         need(self.same_line(point.body, x.body), *rule)
         need(not 0 < point.body.get("expires_at", 0) <= self.now, *rule)
         need(point.index < x.begun("SCO-2"), *rule)
-        outcome = self.results.get(m["exec"])
-        need(not outcome or outcome.body["result"] != "restored" or outcome.body["post_digest"] == point.body["digest"], *rule)
+        need(not self.restored(m["exec"]) or self.results[m["exec"]].body["post_digest"] == point.body["digest"], *rule)
         self.points[m["exec"]] = point
 
+    def result(self, name):
+        return self.results[name].body.get("result", "withheld") if name in self.results else None
+
     def restored(self, name):
-        return name in self.results and self.results[name].body["result"] == "restored"
+        return self.result(name) == "restored"
 
     def judge_once(self, m, own):
         name = m["exec"]
@@ -853,7 +869,7 @@ class Check:
                 continue
             command = {"exec": member["exec"], "method": member["method"], "released": False}
             if member["exec"] in self.results:
-                command["result"] = self.results[member["exec"]].body["result"]
+                command["result"] = self.result(member["exec"])
             if member["exec"] in self.refused:
                 command["refused"] = self.refused[member["exec"]]
                 commands.append(command)
@@ -877,8 +893,7 @@ class Check:
         return [o for o in others if self.same_line(self.of[o["exec"]].body, line)]
 
     def stands(self, m):
-        result = self.results[m["exec"]].body["result"] if m["exec"] in self.results else None
-        return m["method"] in ("residual", "compensate") and result not in ("compensated", "not_executed")
+        return m["method"] in ("residual", "compensate") and self.result(m["exec"]) not in ("compensated", "not_executed")
 
     def placed(self):
         for m in self.b["members"]:

@@ -146,3 +146,69 @@ func TestLineThatWasToGoFurther(t *testing.T) {
 		t.Errorf("it has not come to an end: %v", b.refused)
 	}
 }
+
+// amended returns damage that was decided about, overridden before any agent
+// heard of it, and amended since.
+func amended(t *testing.T) *damage {
+	t.Helper()
+	d := newDamage(t)
+	d.did("source#aside", entry.EffectNone)
+	d.exec("worker#both", entry.EffectReversible, entry.Planned, "worker#draft", "source#aside")
+	d.exec("worker#idle", entry.EffectReversible, entry.Planned, "source#aside")
+	d.exec("writer#idle", entry.EffectReversible, entry.Planned, "source#aside")
+	d.coordinate()
+	d.order(t, "olga", coord.Order{Act: entry.ActOverride, Reason: "stop"})
+	return d
+}
+
+// order registers what somebody decides about the incident.
+func (d *damage) order(t *testing.T, who entry.Principal, o coord.Order) {
+	t.Helper()
+	o.Incident = d.incident
+	d.write(who, mustDraft(t, d.book, o))
+}
+
+// TestWithheldStaysWithheld amends a plan that was overridden: what the override
+// withheld is open to nobody, and its agents say that they have not started it.
+func TestWithheldStaysWithheld(t *testing.T) {
+	d := amended(t)
+	d.signal("source#aside")
+	d.coordinate()
+	worker, writer := d.player(d.book, "worker", probing), d.player(d.book, "writer", probing)
+	d.ends(t, d.book, map[entry.Ref]entry.Result{"worker#draft": entry.Withheld, "worker#charge": entry.Withheld, "worker#later": entry.Withheld,
+		"writer#page": entry.Withheld, "worker#idle": entry.NotExecuted, "writer#idle": entry.NotExecuted}, worker, writer)
+	if !slices.Equal(worker.world.calls, []string{"cancel worker#idle"}) || !slices.Equal(writer.world.calls, []string{"cancel writer#idle"}) {
+		t.Errorf("started %v, %v", worker.world.calls, writer.world.calls)
+	}
+	if len(d.refused) > 0 || !worker.agent.Idle() || !writer.agent.Idle() {
+		t.Errorf("they have not come to an end: %v", d.refused)
+	}
+	if view, _ := d.state.Incident(d.incident, d.now); view.State.Open() {
+		t.Errorf("it is not recorded at once: %s", view.State)
+	}
+}
+
+// TestLineOfWithheld has a line go back on which an override has withheld
+// something: what is new in the plan is restored, once what is in flight there
+// is drained.
+func TestLineOfWithheld(t *testing.T) {
+	d := amended(t)
+	release := coord.Order{Act: entry.ActRelease, Reason: "work on"}
+	for exec, result := range d.results(d.incident) {
+		if iss, _ := exec.Split(); iss == "worker" && result == entry.Withheld {
+			release.Members = append(release.Members, exec)
+		}
+	}
+	slices.Sort(release.Members)
+	d.order(t, "ann", release)
+	d.did("worker#anew", entry.EffectReversible)
+	d.signal("worker#anew")
+	d.coordinate()
+	worker := d.player(d.book, "worker", probing)
+	d.ends(t, d.book, map[entry.Ref]entry.Result{"worker#anew": entry.Restored, "worker#slow": entry.Withheld, "worker#draft": entry.Withheld}, worker)
+	calls := worker.world.calls
+	drained := slices.Index(calls, "drain worker#slow")
+	if drained < 0 || drained > slices.Index(calls, "restore worker#c0") || slices.Contains(calls, "compensate worker#charge") {
+		t.Errorf("started %v; refused %v", calls, d.refused)
+	}
+}

@@ -89,12 +89,22 @@ func (a *Agent) stale(incident uint64, o *order) {
 // something may.
 func (a *Agent) ended(incident uint64, o *order, now int64) string {
 	if at := a.overriddenAt(incident); at > o.verdict.Decision.Index {
-		return "not started: overridden at entry " + strconv.FormatUint(at, 10)
+		return overridden(at)
 	}
 	if o.over(now) {
 		return "not started: the decision's time is over"
 	}
 	return ""
+}
+
+func overridden(at uint64) string {
+	return "not started: overridden at entry " + strconv.FormatUint(at, 10)
+}
+
+// withheld reports whether it is an override that gave a member its result: an
+// amend has not opened it again.
+func (a *Agent) withheld(incident uint64, c *verify.Command) bool {
+	return c.Result == entry.Withheld && slices.ContainsFunc(a.overrides[incident], func(at entry.LogRef) bool { return at.Index == c.Outcome })
 }
 
 // withhold answers the next open member that was not started.
@@ -104,12 +114,17 @@ func (a *Agent) withhold(o *order, why string, now int64) (bool, error) {
 		if c.Result != "" || c.Method == entry.MethodNone || a.covering(o, c) != nil {
 			continue
 		}
-		if a.lost(o.verdict.Incident, o.openedAt) {
-			return true, a.answer(o, c, entry.ResultUnknown, "whether it was started is not known: the store was lost", now)
-		}
-		return true, a.answer(o, c, entry.Withheld, why, now)
+		return true, a.unstarted(o, c, why, now)
 	}
 	return false, nil
+}
+
+// unstarted answers a member that will not be started.
+func (a *Agent) unstarted(o *order, c *verify.Command, why string, now int64) error {
+	if a.lost(o.verdict.Incident, o.openedAt) {
+		return a.answer(o, c, entry.ResultUnknown, "whether it was started is not known: the store was lost", now)
+	}
+	return a.answer(o, c, entry.Withheld, why, now)
 }
 
 // prepared starts a compensation that the log knows of, or withdraws it.
@@ -123,7 +138,7 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 		ended = "not started: the decision's time is over"
 	}
 	if at := a.overriddenAt(w.Incident); at > w.Decision.Index && ended == "" {
-		ended = "not started: overridden at entry " + strconv.FormatUint(at, 10)
+		ended = overridden(at)
 	}
 	if ended != "" {
 		return true, a.withdraw(w, entry.Withheld, ended, now)
@@ -133,6 +148,8 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 	}
 	c := o.command(w.Members[0].Exec)
 	switch {
+	case c != nil && a.withheld(w.Incident, c):
+		return true, a.withdraw(w, entry.Withheld, overridden(c.Outcome), now)
 	case c == nil || c.Result != "":
 		return true, a.withdraw(w, "", "", now)
 	case c.Refused != nil:
@@ -205,7 +222,12 @@ func (a *Agent) prepare(w *work, now int64) error {
 
 // command does the next thing about a member.
 func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now int64) (bool, error) {
-	if c.Result != "" || a.covering(o, c) != nil {
+	switch {
+	case a.covering(o, c) != nil:
+		return false, nil
+	case a.withheld(o.verdict.Incident, c) && c.Method != entry.MethodNone:
+		return true, a.unstarted(o, c, overridden(c.Outcome), now)
+	case c.Result != "":
 		return false, nil
 	}
 	if c.Refused != nil {
@@ -285,8 +307,13 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 			case drain.Status != Done && other.Line == c.Line:
 				return true, a.answer(o, c, entry.Withheld, fmt.Sprintf("not started: %s, of the same line, did not end", other.Exec), now)
 			}
-		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Result == "" && other.Refused == nil && a.covering(o, other) == nil {
-			return false, nil // its turn comes
+		} else if a.cfg.Hooks.Drain != nil && other.Method != entry.MethodCancel && other.Refused == nil {
+			switch {
+			case other.Result == "" && a.covering(o, other) == nil:
+				return false, nil // its turn comes
+			case other.Line == c.Line && !undone(other.Result): // what was withheld, say, may be in flight
+				return true, a.undertake(ctx, a.newWork(o, Drain, other), o, now)
+			}
 		}
 		if done := a.covering(o, other); other.Method == entry.MethodCompensate && other.Result == "" && (done == nil || done.Phase != closed) {
 			return false, nil // it comes first, whichever page it came on
@@ -300,6 +327,11 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 		group = append(group, other)
 	}
 	return true, a.undertake(ctx, a.newWork(o, Restore, group...), o, now)
+}
+
+// undone reports whether a result leaves nothing to undo.
+func undone(r entry.Result) bool {
+	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
 }
 
 // undertake notes an undertaking, and starts it unless something has to be

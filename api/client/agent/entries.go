@@ -27,6 +27,11 @@ func (a *Agent) standing(o *entry.Outcome) []entry.LogRef {
 	}
 	known := a.overrides[o.Incident]
 	later, _ := slices.BinarySearchFunc(known, o.Decision.Index, func(one entry.LogRef, index uint64) int { return compare(one.Index, index) })
+	if shown := a.orders[o.Incident]; shown != nil && shown.verdict.Decision == o.Decision {
+		if c := shown.command(o.Exec); c != nil && c.Result == "" {
+			return known[later:] // those before left it open
+		}
+	}
 	return slices.Concat(known[later:], known[:later])
 }
 

@@ -294,12 +294,12 @@ func compare(x, y uint64) int {
 // the members were declared, where outcomes stand.
 func (a *Agent) evidence(o *order, incident uint64) {
 	byIndex := map[uint64]entry.Ref{}
-	results := map[uint64]entry.Ref{}
+	results := map[uint64][]entry.Ref{} // an override has many
 	for i := range o.verdict.Commands {
 		c := &o.verdict.Commands[i]
 		byIndex[c.Index] = c.Exec
 		if c.Result != "" {
-			results[c.Outcome] = c.Exec
+			results[c.Outcome] = append(results[c.Outcome], c.Exec)
 		} else {
 			delete(a.stands, stand{incident, c.Exec})
 		}
@@ -308,7 +308,7 @@ func (a *Agent) evidence(o *order, incident uint64) {
 		if exec, first := byIndex[e.Index]; first {
 			o.firsts[exec] = e.AppendEnvelope(nil)
 		}
-		if of, result := results[e.Index]; result {
+		for _, of := range results[e.Index] {
 			a.stands[stand{incident, of}] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
 		}
 		if e.Index == incident {

@@ -142,6 +142,9 @@ func (o *observer) hookOn(n *node, c *agent.Call, d *decided, ref entry.Ref) {
 	if !fits[c.Hook] {
 		w.fail("%s runs %s of %s: it is to %s to %s", n.name, c.Hook, ref, m.Method, m.Checkpoint)
 	}
+	if d.withheld[ref] && c.Hook != agent.Drain && !n.cheated {
+		w.fail("%s runs %s of %s by decision %d, and an override before it withheld that", n.name, c.Hook, ref, d.ref.Index)
+	}
 	if c.Hook == agent.Drain || c.Hook == agent.Cancel || n.rogue { // it may say that it has drained what it has not
 		return
 	}

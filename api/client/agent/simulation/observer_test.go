@@ -74,6 +74,8 @@ type decided struct {
 	keyID   string
 	members []entry.Member
 	drains  map[entry.Ref]bool
+	// withheld are those that an override withheld before, and no agent spoke of.
+	withheld map[entry.Ref]bool
 }
 
 type proposal struct {
@@ -248,7 +250,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 	if !ok {
 		o.w.fail("decision %d: no plan is in force", ref.Index)
 	}
-	now := &decided{Decision: d, ref: ref, keyID: keyID, drains: map[entry.Ref]bool{}}
+	now := &decided{Decision: d, ref: ref, keyID: keyID, drains: map[entry.Ref]bool{}, withheld: map[entry.Ref]bool{}}
 	var leaves []merkle.Hash
 	for i := range view.Members {
 		now.members = append(now.members, view.Members[i].Member)
@@ -273,6 +275,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 					x.undone = false
 					delete(a.results, m.Exec)
 				}
+				now.withheld[m.Exec] = a.results[m.Exec] == entry.Withheld && !a.own[m.Exec]
 				continue
 			}
 		}
