@@ -64,7 +64,7 @@ func TestExecutorIsAlwaysHeard(t *testing.T) {
 	w.done("a", "1", entry.EffectNone)
 	w.done("b", "2", entry.EffectNone, "a#1")
 	w.put(w.signal("b", entry.StandingDownstream, "a#1"))
-	w.refused(w.sign(w.signal("b", entry.StandingDownstream, "a#1")), entry.RateLimited, "iss")
+	w.refuse(w.sign(w.signal("b", entry.StandingDownstream, "a#1")), entry.RateLimited, "iss")
 	w.at += minuteMS
 	first := w.at
 	w.put(w.signal("b", entry.StandingExecutor, "b#2"))
