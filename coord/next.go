@@ -164,18 +164,17 @@ func (n *next) authorized(number uint32, inc *incident) {
 	if q, _ := n.quorum(inc, n.now); q != nil && (n.amended[number] || n.amendApproved(number, q)) {
 		return
 	}
-	f, before, blocked := inc.force, len(n.todo), false
-	switch p := n.pending(inc, n.now); {
+	f, p, before, blocked := inc.force, n.pending(inc, n.now), len(n.todo), false
+	switch {
 	case p != nil:
 		if n.at(n.answerUntil(inc, p)); n.outdated(number, inc, p) {
 			n.propose(number, p)
 		}
+	case n.renew(number, inc):
 	case n.void(&f.decided) && !n.askedSince(inc):
 		blocked = n.amend(number, inc, math.MaxUint64)
-	case n.lastSignal(inc) >= f.pin && !f.sameAs(n.assess(number, n.size, nil, n.now).plan):
+	case n.lastSignal(inc) >= f.pin && !f.sameAs(n.assess(number, n.size, n.unbelieved(number, inc), n.now).plan):
 		blocked = n.amend(number, inc, n.lastSignal(inc))
-	case inc.epoch > f.epoch && f.override == 0 && n.unsettled(inc):
-		n.renew(number, inc)
 	}
 	if len(n.todo) == before {
 		n.overdue(inc, blocked)
@@ -189,13 +188,96 @@ func (n *next) askedSince(inc *incident) bool {
 	return inc.proposal != nil && inc.proposal.index > key.Revoked && !n.void(&inc.proposal.decided)
 }
 
-// renew decides again what is in force, where a proposal that nobody approved
-// has counted the epoch up: agents that saw it act on nothing older (AGT-2).
-func (n *next) renew(number uint32, inc *incident) {
-	a := n.assess(number, n.size, nil, n.now)
-	if _, overlap := n.overlap(number, a.plan); !overlap && inc.force.sameAs(a.plan) && n.automatic(number, a, n.now) == nil {
-		n.decide(number, Order{Act: entry.ActAmend, Reason: "nobody approved what was proposed: the plan in force goes on"})
+// unbelieved returns the indexes of the signals that a decision about an
+// incident in force leaves out: those that the one in force does, and what a
+// third party says again of the same subject, so that whoever was not believed
+// cannot hold the incident up by saying it again.
+func (n *next) unbelieved(number uint32, inc *incident) []uint64 {
+	out, about := slices.Clone(inc.force.unfounded), map[complaint]bool{}
+	for _, index := range out {
+		if sig, ok := n.findSignal(index); ok && sig.third() {
+			about[complaint{sig.issuer, sig.subject}] = true
+		}
 	}
+	if len(about) == 0 {
+		return out
+	}
+	signals, _ := n.basis(number, n.size, n.now)
+	for _, of := range signals {
+		if sig := &n.signals[of]; sig.third() && about[complaint{sig.issuer, sig.subject}] {
+			out = append(out, sig.index)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// inVain returns unbelieved and the indexes of the signals, or of third parties'
+// alone, that name something beyond the plan in force and that people were asked
+// about, and did not approve.
+func (n *next) inVain(number uint32, inc *incident, third bool) []uint64 {
+	out, f := n.unbelieved(number, inc), inc.force
+	if inc.proposal == nil {
+		return out
+	}
+	beyond := func(exec uint32) bool { _, member := f.find(exec); return !member }
+	signals, _ := n.basis(number, n.size, n.now)
+	for _, of := range signals {
+		index := n.signals[of].index
+		rests := index < f.pin && slices.Contains(inc.signals, of)
+		if third && !n.signals[of].third() {
+			continue
+		}
+		if !rests && index < inc.proposal.pin.Size && slices.ContainsFunc(n.seeds(nil, []uint32{of}, nil), beyond) {
+			out = append(out, index)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// leaveOut is the unfounded of a decision.
+func leaveOut(indexes []uint64, reason string) (list []entry.Unfounded) {
+	for _, index := range indexes {
+		list = append(list, entry.Unfounded{Index: index, Reason: reason})
+	}
+	return list
+}
+
+// renew decides again what is in force, where a proposal that nobody approved
+// has counted the epoch up: agents that saw it act on nothing older (AGT-2), and
+// an accusation that nobody follows would end the rollback. It leaves out no more
+// than it must. What the coordinator may not decide alone, people are asked about
+// again, once.
+func (n *next) renew(number uint32, inc *incident) bool {
+	f := inc.force
+	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) {
+		return false
+	}
+	for _, without := range [][]uint64{n.unbelieved(number, inc), n.inVain(number, inc, true), n.inVain(number, inc, false)} {
+		a := n.assess(number, n.size, without, n.now)
+		_, overlap := n.overlap(number, a.plan)
+		alone, same := n.automatic(number, a, n.now) == nil, f.sameAs(a.plan)
+		if overlap || !alone && !same {
+			continue
+		}
+		asked := inc.proposal != nil && inc.proposal.scope == n.scopeOf(a.plan.Members)
+		if n.amended[number] = alone || !asked && n.now < f.deadline; n.amended[number] {
+			n.again(number, without, alone)
+		}
+		return n.amended[number]
+	}
+	return false
+}
+
+// again decides about an incident without some signals, or asks people to.
+func (n *next) again(number uint32, without []uint64, alone bool) {
+	o := Order{Act: entry.ActAmend, Reason: "nobody approved what was proposed: what stands without that goes on"}
+	if !alone {
+		o.Act, o.Reason = entry.ActEscalate, "nobody approved what was proposed: is the plan in force to go on?"
+	}
+	o.Unfounded = leaveOut(without, "nobody approved what follows from it")
+	n.decide(number, o)
 }
 
 // unsettled reports whether a member has no outcome.
@@ -235,7 +317,8 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	if q, _ := n.quorum(inc, n.now); q != nil { // approved late: an amend drafted now carries that out
 		return !n.amendApproved(number, q)
 	}
-	a := n.assess(number, n.size, nil, n.now)
+	without := n.unbelieved(number, inc)
+	a := n.assess(number, n.size, without, n.now)
 	if inc.force.pin > signal && len(a.merges) == 0 {
 		return false // nothing is new: the incident that asks meets it by its own windows only
 	}
@@ -243,11 +326,12 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 		return true
 	}
 	refusal := n.automatic(number, a, n.now)
+	out := leaveOut(without, "not believed before")
 	switch asked := n.asked(inc, signal); {
 	case refusal == nil:
-		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals"})
+		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals", Unfounded: out})
 	case !asked:
-		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal), Unfounded: out})
 	default:
 		return false
 	}

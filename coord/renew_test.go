@@ -1,0 +1,93 @@
+package coord
+
+import (
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestAccusationsDoNotStopARollback lets a third party accuse what leads to a
+// plan in force, so that people are asked about a larger one. Agents that saw
+// that act on nothing older (AGT-2); when nobody approves, what was in force goes
+// on: by itself where the coordinator decided it alone, else as people approve it
+// again. Who was not believed stays so, however often it says something.
+func TestAccusationsDoNotStopARollback(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		w := newWorld(t)
+		w.put(w.enrol("root", "liar", entry.RoleAgent))
+		w.done("a", "up", entry.EffectCompensable)
+		w.done("b", "pay", entry.EffectCompensable, "a#up")
+		w.done("c", "look", entry.EffectNone, "b#pay")
+		plan := 2
+		if !alone {
+			w.done("b", "mail", entry.EffectIrrevocable, "b#pay")
+			plan++
+		}
+		id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
+		if w.next(); !alone {
+			w.put(w.answer("p1", id, "approve"))
+			w.next()
+		}
+		w.is(id, Authorized)
+		w.put(w.exec("liar", "see", "a#up"))
+		lie := w.put(w.signal("liar", entry.StandingDownstream, "a#up")).Index
+		w.next()
+		if w.incident(id).proposal == nil {
+			t.Fatal("nobody is asked about a larger plan")
+		}
+		w.at += hourMS
+		w.goesOn(id, lie, alone, plan)
+		w.put(w.signal("c", entry.StandingDownstream, "b#pay")) // about a member: the plan stays
+		for _, body := range w.next() {
+			if d, is := body.(*entry.Decision); is && d.Act == entry.ActEscalate && d.Incident == id {
+				t.Fatal("asked again about what nobody approved")
+			}
+		}
+		w.checkAll()
+	}
+}
+
+// goesOn checks that the plan in force is decided again, without the lie.
+func (w *world) goesOn(id, lie uint64, alone bool, plan int) {
+	w.t.Helper()
+	if w.next(); !alone {
+		if p := w.incident(id).proposal; p == nil || len(p.members) != plan {
+			w.t.Fatalf("what is in force is not proposed again: %+v", p)
+		}
+		w.put(w.answer("p1", id, "approve"))
+		w.next()
+	}
+	inc := w.incident(id)
+	if inc.force.epoch != inc.epoch || len(inc.force.members) != plan || len(inc.force.unfounded) != 1 || inc.force.unfounded[0] != lie {
+		w.t.Fatalf("alone %t: epoch %d, in force is %d with %d members without %v", alone, inc.epoch, inc.force.epoch, len(inc.force.members), inc.force.unfounded)
+	}
+}
+
+// TestRenewalLeavesOutNoMoreThanItMust has an executor say what leads to a plan in
+// force, and a liar accuse what is beyond both: what the coordinator may decide
+// alone, it does.
+func TestRenewalLeavesOutNoMoreThanItMust(t *testing.T) {
+	w := newWorld(t)
+	w.put(w.enrol("root", "liar", entry.RoleAgent))
+	w.done("b", "far", entry.EffectCompensable)
+	w.done("a", "up", entry.EffectCompensable, "b#far")
+	w.done("b", "pay", entry.EffectCompensable, "a#up")
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
+	w.next()
+	w.is(id, Authorized)
+	w.put(w.exec("liar", "see", "b#far"))
+	lie := w.put(w.signal("liar", entry.StandingDownstream, "b#far")).Index
+	w.next()
+	w.put(w.signal("a", entry.StandingExecutor, "a#up"))
+	w.next()
+	if w.incident(id).proposal == nil {
+		t.Fatal("nobody is asked about a larger plan")
+	}
+	w.at += 2 * hourMS
+	w.next()
+	f := w.incident(id).force
+	if len(f.members) != 2 || len(f.unfounded) != 1 || f.unfounded[0] != lie {
+		t.Fatalf("%d members without %v", len(f.members), f.unfounded)
+	}
+	w.checkAll()
+}
