@@ -211,11 +211,20 @@ func (s *State) viewAnswers(list []approval) (views []AnswerView) {
 	return views
 }
 
+// asks returns why the coordinator may not authorize a plan alone; nil if it may.
+func (s *State) asks(number uint32, a *assessment, now int64) *entry.Refusal {
+	if other, overlap := s.overlap(number, a.plan); overlap {
+		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+	}
+	refusal, _ := errors.AsType[*entry.Refusal](s.automatic(number, a, now))
+	return refusal
+}
+
 // Preview returns the plan that a decision about an incident would have now,
 // without the signals at some indexes. For an incident in force it is that of
 // an amend.
 func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bool) {
-	number, _, ok := s.findIncident(id)
+	number, inc, ok := s.findIncident(id)
 	if !ok {
 		return nil, false
 	}
@@ -224,11 +233,10 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	for _, n := range a.signals {
 		v.Basis = append(v.Basis, s.signals[n].index)
 	}
-	v.Refusal, _ = errors.AsType[*entry.Refusal](s.automatic(number, a, now))
-	if other, overlap := s.overlap(number, a.plan); overlap {
-		v.Refusal = conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+	if decided := inc.force != nil && inc.force.sameAs(a.plan) && !s.void(&inc.force.decided); inc.state.Open() && !decided {
+		v.Refusal = s.asks(number, a, now)
 	}
-	charged := s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now)
+	charged := s.chargeOf(execsOf(a.plan.Members), inc.fencedUntil(0, now), now)
 	for c := range s.counts(number, a, charged) {
 		counter := CounterView{Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)), Domains: int64(len(s.domains(c.agents))),
 			FencedMS: c.fencedMS, Limit: c.limit}

@@ -136,3 +136,27 @@ func TestReadersFollow(t *testing.T) {
 		t.Error("what is frozen changes with what is committed")
 	}
 }
+
+// TestPreviewAsksOnlyWhileOpen says why people must decide, until they have.
+func TestPreviewAsksOnlyWhileOpen(t *testing.T) {
+	w := newWorld(t)
+	w.done("b", "mail", entry.EffectIrrevocable)
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#mail")).Index
+	w.next()
+	asks := func(want bool) {
+		t.Helper()
+		v, ok := w.state.Preview(id, nil, w.at)
+		if !ok || (v.Refusal != nil) != want {
+			t.Errorf("%s: asks %v", w.incident(id).state, v.Refusal)
+		}
+	}
+	asks(true)
+	w.put(w.answer("p1", id, "approve"))
+	w.next()
+	w.is(id, Authorized)
+	asks(false)
+	w.put(w.outcome("b", id, "b#mail", entry.ResultIrrevocable))
+	w.next()
+	w.is(id, Failed)
+	asks(false)
+}
