@@ -284,20 +284,27 @@ func (w *worker) environment(c *claim.Claim) []string {
 // end says how a run of the program ended, and decides what comes next: again
 // here, or the end of the claim.
 func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
-	if e.OK() {
-		return false, w.claim.Complete(ctx, w.note("done"))
+	steps, progress, err := readRunDir(w.dir)
+	doubt := steps.inDoubt()
+	if e.OK() && err == nil {
+		if len(doubt) == 0 {
+			return false, w.claim.Complete(ctx, w.note("done"))
+		}
+		e.Failure, e.Text = supervise.Unfinished, w.redact.Text("exit code 0, and begun and not ended: "+doubt.names())
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
-	steps, progress, err := readRunDir(w.dir)
 	if err == nil {
 		err = w.restorePoint(ctx)
 	}
 	var d recovery.Decision
 	if err == nil {
-		d, err = w.decide(ctx, held, e, steps.inDoubt())
+		d, err = w.decide(ctx, held, e, doubt)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, w.failedRecovery(ctx, err)
+	case e.Failure == supervise.Unfinished && doubt.confirmed():
+		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; %d effects that it left open took place, says the probe", len(doubt))))
 	}
 	progress.Status = w.redact.Text(progress.Status)
 	if w.unanswered {
@@ -367,7 +374,7 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 		}
 		fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
 		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, recovery.ResultOK))
-		if err := w.reconcile(held, w.claim, doubt); err != nil {
+		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == supervise.Unfinished && doubt.confirmed() {
 			return d, err
 		}
 	}

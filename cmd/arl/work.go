@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,6 +68,20 @@ func (all steps) inDoubt() (doubt steps) {
 		}
 	}
 	return doubt
+}
+
+// confirmed reports whether the effects of all of them took place.
+func (all steps) confirmed() bool {
+	return !slices.ContainsFunc(all, func(s step) bool { return s.Progress != entry.Confirmed })
+}
+
+// names lists them for people.
+func (all steps) names() string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // agent is whose step it is.

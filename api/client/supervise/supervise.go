@@ -39,6 +39,8 @@ var (
 	TimedOut = Failure{"transient", "timeout"}
 	// Unstartable: it could not be begun, and would not another time.
 	Unstartable = Failure{"request", "invalid"}
+	// Unfinished: it ended as if it were done, and left open what it had begun.
+	Unfinished = Failure{"progress", "premature_end"}
 )
 
 // String gives "class.code", or "none".
