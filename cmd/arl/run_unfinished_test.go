@@ -1,7 +1,11 @@
 package main_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"recoveryledger/api"
@@ -59,4 +63,60 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 	m.t = t
 	m.arl("log", "audit")
 	m.stop()
+}
+
+// TestWorkBeginsUndoneStepAnew has the effect of a failed task undone, and the task
+// released: who gets it does the step again, as a new execution with the same key,
+// where a step that stands is not begun again.
+func TestWorkBeginsUndoneStepAnew(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	head, work := filepath.Join(t.TempDir(), "head"), t.TempDir()
+	m.save("/checkpoint", head)
+	key := filepath.Join(m.home, "one.key")
+	if cmd, said := m.listen("--key", key, "--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatal(said)
+	}
+	script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "recipes", "undo.py"))
+	m.must(err)
+	listener, heard := m.listen("--key", key, "--confirm", head, "--hooks", "compensate,probe", "--exec", "python3", "--", script, work)
+	m.must(listener.Start())
+	m.arl("task", "create", "back", "--max-retries", "0", "--reason", "one charge")
+	m.arl("task", "reassign", "operator#back", "--agent", "one", "--reason", "begin", "--yes")
+	const pays = `"$ARL_PROGRAM" work begin pay --effect compensable --output json > "$0" && "$ARL_PROGRAM" work end pay`
+	first, said := m.scripted("one", "operator#back", strings.ReplaceAll(pays, "$0", work+"/first")+"; exit 1")
+	if code := exitOf(first.Run()); code != 7 { // without a retry left, so that the agent signals, and the coordinator may act
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	m.recorded(1, heard)
+	m.arl("task", "release", "operator#back", "--agent", "two", "--reason", "it was paid back", "--yes")
+	again, more := m.scripted("two", "operator#back", strings.ReplaceAll(pays, "$0", work+"/second")+"; "+strings.ReplaceAll(pays, "$0", work+"/third"))
+	if code := exitOf(again.Run()); code != 0 {
+		t.Fatalf("exit code %d: %s", code, more)
+	}
+	var steps []step
+	for _, name := range []string{"first", "second", "third"} {
+		text, err := os.ReadFile(filepath.Join(work, name))
+		m.must(err)
+		var s step
+		m.must(json.Unmarshal(text, &s))
+		steps = append(steps, s)
+	}
+	if s := steps; s[1].Exec == s[0].Exec || s[1].Progress != entry.Dispatched || s[1].Key != s[0].Key || s[2].Exec != s[1].Exec || s[2].Progress != entry.Confirmed {
+		t.Errorf("%+v", steps)
+	}
+	m.must(listener.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(listener.Wait()); code != 0 {
+		t.Errorf("exit code %d: %s", code, heard)
+	}
+	m.arl("log", "audit")
+	m.stop()
+}
+
+// step is what arl work begin prints.
+type step struct {
+	Exec     entry.Ref      `json:"exec"`
+	Progress entry.Progress `json:"progress"`
+	Key      string         `json:"idempotency_key"`
 }
