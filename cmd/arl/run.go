@@ -105,9 +105,7 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	if err != nil {
 		return err
 	}
-	if w.prober() != nil {
-		config.Gated = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
-	}
+	config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
 	w.claim, err = claim.Wait(ctx, config, ref, o.once)
 	began, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what was given is handed back, not left
 	defer cancel()

@@ -120,3 +120,58 @@ type step struct {
 	Progress entry.Progress `json:"progress"`
 	Key      string         `json:"idempotency_key"`
 }
+
+// TestRunSignalsForLostClaim kills a supervisor with its agent in the last claim
+// that the task may have. The coordinator, who finds the lost lease, has no standing
+// to signal; the agent has, and does as soon as its supervisor starts again, once.
+func TestRunSignalsForLostClaim(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one")
+	for _, c := range []struct {
+		id, script, probe string
+		effects           entry.Effects // of the signal; empty: there is none
+	}{
+		{"doubtful", `"$ARL_PROGRAM" work begin pay --effect irrevocable`, "", entry.EffectsUnknown},
+		{"known", `"$ARL_PROGRAM" work begin pay --effect irrevocable`, "echo complete", entry.EffectsNone},
+		{"harmless", `"$ARL_PROGRAM" work begin look`, "", ""},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			m.t = t
+			m.arl("task", "create", c.id, "--lease-ms", "1000", "--max-retries", "0", "--reason", "one charge")
+			task := "operator#" + c.id
+			m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
+			killed, said := m.scripted("one", task, c.script+"; kill -9 $PPID; kill -9 $$")
+			if code := exitOf(killed.Run()); code != -1 {
+				t.Fatalf("exit code %d: %s", code, said)
+			}
+			m.until(task, func(t *api.Task) bool { return t.State == entry.TaskFailed }, said)
+			if signals := entriesOf[entry.Signal](m, entry.KindSignal, "--workflow", c.id); len(signals) > 0 {
+				t.Fatalf("%+v", signals)
+			}
+			if list := m.arl("escalation", "list"); !strings.Contains(list, task) {
+				t.Errorf("no person is asked: %s", list)
+			}
+			for range 2 {
+				flags := []string{}
+				if c.probe != "" {
+					flags = []string{"--probe", c.probe}
+				}
+				again, more := m.scripted("one", task, "true", flags...)
+				if code := exitOf(again.Run()); code != 6 {
+					t.Fatalf("exit code %d: %s", code, more)
+				}
+			}
+			signals := entriesOf[entry.Signal](m, entry.KindSignal, "--workflow", c.id)
+			switch {
+			case c.effects == "" && len(signals) == 0:
+			case len(signals) != 1 || signals[0].Iss != "one" || signals[0].Standing != entry.StandingExecutor || signals[0].Class != "crash" ||
+				signals[0].Code != "lost" || signals[0].Effects != c.effects:
+				t.Errorf("%+v", signals)
+			}
+		})
+	}
+	m.t = t
+	m.arl("log", "audit")
+	m.stop()
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/client"
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
 	"recoveryledger/ledger/entry"
@@ -133,17 +134,43 @@ func (w *worker) note(reason string) string {
 
 // reconcileEarlier asks about the steps that an earlier claim of the agent left
 // in doubt, because its supervisor was killed: nobody gets the task before that.
+// Where it is still not known what became of them, or no retry is left, the agent
+// signals, as the supervisor would have (SIG-1).
 func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *api.Task) error {
 	c := &claim.Claim{Config: config, Task: *t}
-	doubt, err := w.earlierSteps(ctx, c)
-	if err == nil {
-		err = w.reconcile(ctx, c, doubt)
+	all, err := loggedSteps(ctx, c)
+	own := slices.DeleteFunc(all, func(s step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
+	if err != nil || len(own) == 0 {
+		return err
 	}
-	return err
+	doubt, effects := own.inDoubt(), entry.EffectsNone
+	if len(doubt) > 0 && w.prober() != nil {
+		if err := w.reconcile(ctx, c, doubt); err != nil {
+			return err
+		}
+	}
+	if len(doubt.inDoubt()) > 0 {
+		effects = entry.EffectsUnknown
+	}
+	silent, err := endedSilently(ctx, c)
+	if err != nil || !silent || effects == entry.EffectsNone && t.RetryCount < t.MaxRetries {
+		return err
+	}
+	fmt.Fprintf(w.err, "arl: %s: signals what its earlier claim could not: %s, effects %s\n", t.Task, supervise.Lost, effects)
+	return c.Lost(ctx, effects)
 }
 
-// earlierSteps reads from the log which steps of the agent are in doubt.
-func (w *worker) earlierSteps(ctx context.Context, c *claim.Claim) (doubt steps, err error) {
-	all, err := loggedSteps(ctx, c)
-	return slices.DeleteFunc(all.inDoubt(), func(s step) bool { return s.agent() != c.Agent }), err
+// endedSilently finds the execution that stands for the newest claim of the agent,
+// and reports whether the log has no end of it.
+func endedSilently(ctx context.Context, c *claim.Claim) (bool, error) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution, Newest: true}) {
+		if err != nil {
+			return false, err
+		}
+		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && claim.Stands(x) {
+			c.Exec = x.Ref()
+			return !x.Progress.Final(), nil
+		}
+	}
+	return false, nil
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,11 +44,11 @@ type Config struct {
 	// Tell is told what cannot be answered with an error: renewals that failed;
 	// nil: nobody is.
 	Tell func(error)
-	// Gated is called while the task is waited for, once for each claim that the
-	// agent held last and that ended with effects in doubt, behind which nobody
-	// gets the task: what became of them can be logged then. An error ends
-	// waiting. nil: nothing is.
-	Gated func(ctx context.Context, t *api.Task) error
+	// Stuck is called while the task is waited for, once for each claim that the
+	// agent held last and after which nobody gets the task: its effects are in
+	// doubt, or its retries spent. What became of it can be logged then. An error
+	// ends waiting. nil: nothing is.
+	Stuck func(ctx context.Context, t *api.Task) error
 }
 
 // Claim is a task that the agent holds.
@@ -81,9 +82,9 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 	for asked := int64(0); ; {
 		t, err := config.Client.Task(ctx, ref)
 		var problem *api.Problem
-		if err == nil && config.Gated != nil && t.Gate != "" && !t.State.Held() && t.Agent == config.Agent && t.Epoch > asked {
+		if err == nil && config.Stuck != nil && stuck(t) && t.Agent == config.Agent && t.Epoch > asked {
 			asked = t.Epoch
-			if err := config.Gated(ctx, t); err != nil {
+			if err := config.Stuck(ctx, t); err != nil {
 				return nil, fmt.Errorf("claim: reconcile %s: %w", ref, err)
 			}
 		}
@@ -103,6 +104,12 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 	}
 }
 
+// stuck reports whether nobody gets a task that nobody holds, without a word of
+// who held it, or of a person.
+func stuck(t *api.Task) bool {
+	return t.Gate != "" && !t.State.Held() || t.State == entry.TaskFailed && t.RetryCount >= t.MaxRetries
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -114,12 +121,20 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// standsFor is what the name of an execution begins with that stands for a claim.
+const standsFor = "run-"
+
+// Stands reports whether an execution stands for a claim, as Start makes it.
+func Stands(x *entry.Execution) bool {
+	return len(x.Parents) == 0 && strings.HasPrefix(x.Exec, standsFor)
+}
+
 // Start says that the work begins, and makes the execution that stands for it.
 func (c *Claim) Start(ctx context.Context) error {
 	if err := c.move(ctx, entry.TaskStart, "begins", nil); err != nil {
 		return err
 	}
-	id := "run-" + c.NewID()
+	id := standsFor + c.NewID()
 	c.Exec = entry.NewRef(c.Agent, id)
 	return c.progress(ctx, entry.Dispatched)
 }
@@ -250,6 +265,18 @@ func (c *Claim) Signal(ctx context.Context, e *supervise.Ending, s *entry.Snapsh
 	}
 	return c.Submit(ctx, &entry.Signal{Subject: c.Exec, Class: e.Failure.Class, Code: e.Failure.Code, Standing: entry.StandingExecutor, Effects: effects,
 		ReplaySafety: safety, ObservedAt: e.Ended.UnixMilli(), Evidence: []entry.Evidence{{Digest: s.ContextDigest}}, Detail: e.Text})
+}
+
+// Lost reports that the claim came to an end without a word, because whoever held
+// it was killed: as Signal does, and with the final entry of its execution, by
+// which it is known that this was said.
+func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
+	now := time.Now()
+	e := &supervise.Ending{Failure: supervise.Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
+	if err := c.Signal(ctx, e, c.Snapshot(e, supervise.Progress{}, nil), effects); err != nil {
+		return err
+	}
+	return c.progress(ctx, entry.Failed)
 }
 
 // progress logs how far the execution is that stands for the claim.
