@@ -63,6 +63,7 @@ func (s *State) Bundle(r BundleRequest) (*BundleParts, error) {
 	for _, place := range places {
 		b.member(place)
 	}
+	b.stopped(places)
 	return b.parts(next), nil
 }
 
@@ -149,11 +150,7 @@ func (b *bundling) member(place int) {
 	m := &b.force.members[place]
 	shown := &verify.PlanMember{Place: uint64(place), Member: b.planMember(m.exec, m.method, m.checkpoint)}
 	b.members[place] = shown
-	switch {
-	case m.overridden():
-		shown.Withheld = m.resultAt
-		b.show(m.resultAt)
-	case m.reported():
+	if m.reported() {
 		b.show(m.resultAt)
 	}
 	x := b.graph.Node(m.exec)
@@ -185,6 +182,28 @@ func (m *member) reported() bool {
 // overridden reports whether an override withheld a member, and its agent has
 // not spoken since.
 func (m *member) overridden() bool { return m.result == entry.Withheld && !m.own }
+
+// stopped shows, where an override before the decision in force withheld some of
+// the agent's members, which they are, and what opened the others since.
+func (b *bundling) stopped(places []int) {
+	if !slices.ContainsFunc(places, func(place int) bool { return b.force.members[place].overridden() }) {
+		return
+	}
+	for _, place := range places {
+		m, shown := &b.force.members[place], b.members[place]
+		switch {
+		case m.method == scope.Invalid: // there is nothing to undo
+			continue
+		case m.overridden():
+			shown.By = m.resultAt
+		case m.result == "":
+			shown.By = m.opened
+		default:
+			continue
+		}
+		b.show(shown.By)
+	}
+}
 
 // chain shows the steps that lead to a member.
 func (b *bundling) chain(exec uint32) {

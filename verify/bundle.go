@@ -51,9 +51,10 @@ type PlanMember struct {
 	// After has the places of the compensations that come before this one
 	// (INC-7), of those that the coordinator waits or has waited for.
 	After []uint64 `json:"after,omitempty"`
-	// Withheld is the index of the override that withheld this member before an
-	// amend kept it so (INC-6); 0: none did, or its agent has said more since.
-	Withheld uint64 `json:"withheld,omitzero"`
+	// By is, of the agent's members without an outcome in a bundle that shows an
+	// override before the decision, the index of the override that withheld this
+	// one (INC-6), or of the decision that opened it since; else 0.
+	By uint64 `json:"by,omitzero"`
 }
 
 // ChainStep is why an execution must be undone (SCO-1 to SCO-3). It is named by

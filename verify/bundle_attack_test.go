@@ -170,7 +170,7 @@ func cause(v verify.Verdict, err error) error {
 func bundleCases() []bundleCase {
 	var list []bundleCase
 	for _, group := range [][]bundleCase{goodCases(), headCases(), chainCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
-		memberCases(), methodCases(), stepCases(), amendCases()} {
+		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases()} {
 		list = append(list, group...)
 	}
 	return list
@@ -221,6 +221,7 @@ func goodCases() []bundleCase {
 			scene: approved, prepare: compromisedProposal("charged back"), change: with("carl", "revoked carl")},
 		{name: "good-approver-is-agent", desc: "who approved is an agent too: that it owns no other member is not checked", scene: approved,
 			prepare: hook("bert", func(a *entry.Agent) { a.Roles = []entry.Role{entry.RoleApprover, entry.RoleAgent} })},
+		{name: "good-stopped", desc: "an override has withheld what was in the plan, and an amend brings in more", scene: stopped},
 		{name: "good-by", desc: "a compensable execution takes the line further back than the reversible one that takes it back at all", scene: further},
 		{name: "good-witnessed", desc: "two of three witnesses have cosigned the head", scene: automatic,
 			prepare: hook("policy", func(p *entry.Policy) { p.Witnesses = witnessPolicy() }), change: cosign(60, "w1", "w2")},

@@ -38,7 +38,7 @@ func TestGoodLogsAreAdmitted(t *testing.T) {
 // force, member by member.
 func TestCommandsAgreeWithTheFold(t *testing.T) {
 	scenes := map[string]func(testing.TB, func(*world)) (*world, *verify.Bundle){"automatic": automatic, "approved": approved, "amended": amended,
-		"ranged": ranged, "wholeLine": wholeLine, "further": further, "restored": restored}
+		"ranged": ranged, "wholeLine": wholeLine, "further": further, "restored": restored, "stopped": stopped}
 	for name, scene := range scenes {
 		w, b := scene(t, plain)
 		v, err := b.Check(w.state(), w.now)

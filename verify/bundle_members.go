@@ -107,40 +107,53 @@ func (c *checking) outcomes() error {
 }
 
 // overridden is what an override withheld before an amend: it stays so until its
-// agent says more (INC-6).
+// agent says more (INC-6). Which members those are, each of them has to say.
 func (c *checking) overridden() error {
-	count := 0
+	last, count := c.lastOverride(), 0
 	for _, m := range c.members {
-		if m.Withheld == 0 {
+		refuse := func(format string, args ...any) error {
+			return broken(stepMembers, "INC-6", string(m.Member.Exec), format, args...)
+		}
+		open := last != 0 && m.own && m.outcome == nil && m.Member.Method != entry.MethodNone
+		switch {
+		case !open && m.By != 0:
+			return refuse("no override has a part in it, and it is by entry %d", m.By)
+		case !open:
 			continue
 		}
-		refuse := func(format string, args ...any) error {
-			return broken(stepMembers, "INC-6", string(m.Member.Exec), "withheld at entry %d: "+format, append([]any{m.Withheld}, args...)...)
-		}
-		p := c.at(m.Withheld)
-		if p == nil {
-			return refuse("%w: the override", ErrMissing)
+		p := c.at(m.By)
+		if p == nil || m.By == 0 {
+			return refuse("%w: whether the override at entry %d withheld it", ErrMissing, last)
 		}
 		d, ok := p.Body.(*entry.Decision)
 		switch {
-		case !ok || d.Act != entry.ActOverride || d.Incident != c.decision.Incident:
-			return refuse("no override of incident %d", c.decision.Incident)
-		case c.decision.Act != entry.ActAmend || p.Index > c.Decision:
-			return refuse("no amend kept it")
-		case p.Index <= d.Incident || p.Index <= m.Member.Index:
-			return refuse("before the incident, or the member itself")
-		case m.outcome != nil:
-			return refuse("its outcome stands at entry %d", m.outcome.Index)
+		case !ok || d.Incident != c.decision.Incident || p.Index > c.Decision || p.Index <= m.Member.Index:
+			return refuse("by entry %d, which is no earlier decision of the incident about it", m.By)
+		case d.Act == entry.ActOverride:
+			m.outcome, m.result = p, entry.Withheld
+			count++
+		case d.Act != entry.ActAuthorize && d.Act != entry.ActAmend || p.Index < last:
+			return refuse("by entry %d, which opened nothing after the override at entry %d", m.By, last)
 		}
-		m.outcome, m.result = p, entry.Withheld
 		c.used[p.Index] = true // whatever became of its key: the log goes by it
-		count++
 	}
 	if count > 0 {
 		c.passed(stepMembers, "INC-6", count, "members that an override of this incident withheld before it was amended")
-		c.notChecked("that those an override withheld were in the plan then and open, and, where an approver signed it, that enough others had")
+		c.notChecked("that what an override withheld was in the plan then and open, that the rest was not, and, where an approver signed it, that enough others did")
 	}
 	return nil
+}
+
+// lastOverride returns the index of the newest override of the incident that is
+// shown and came before the decision; 0: none.
+func (c *checking) lastOverride() (last uint64) {
+	for i := range c.entries {
+		p := &c.entries[i]
+		if d, ok := p.Body.(*entry.Decision); ok && d.Act == entry.ActOverride && d.Incident == c.decision.Incident && p.Index < c.Decision {
+			last = p.Index
+		}
+	}
+	return last
 }
 
 // fits is whether a result may end a member with this method (INC-6). After a

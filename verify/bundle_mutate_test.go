@@ -169,7 +169,7 @@ func (m *mutator) swap(name string, other *verify.Bundle) {
 
 // TestBundleMutations changes every value of good bundles.
 func TestBundleMutations(t *testing.T) {
-	some := []string{"good-automatic", "good-approved", "good-amended", "good-whole-line", "good-by", "good-witnessed"}
+	some := []string{"good-automatic", "good-approved", "good-amended", "good-stopped", "good-whole-line", "good-by", "good-witnessed"}
 	for _, c := range goodCases() {
 		if !slices.Contains(some, c.name) {
 			continue

@@ -122,9 +122,7 @@ func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	w.signal("signal", "source", "source#read", entry.StandingExecutor)
 	w.plan()
 	w.put("first", "coordinator", w.decision("coordinator", entry.ActAuthorize, 0, "signal"))
-	w.put("second signal", "monitor", &entry.Signal{Header: w.work("monitor"), Subject: "worker#memo", Class: "output", Code: "ungrounded",
-		Standing: entry.StandingMonitor, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.log.at,
-		Evidence: []entry.Evidence{{Digest: ones}}})
+	w.monitored("second signal", "worker#memo")
 	d := w.decision("coordinator", entry.ActAmend, 1, "signal", "second signal")
 	first := w.refTo("first")
 	d.Supersedes, d.Unfounded = &first, []entry.Unfounded{{Index: w.at["signal"], Reason: "it read the right thing"}}
@@ -135,6 +133,14 @@ func amended(tb testing.TB, prepare func(w *world)) (*world, *verify.Bundle) {
 	b := w.bundle("worker", accepted, steps, append(pipelineEntries(), "monitor", "second signal", "first")...)
 	w.ahead(b)
 	return w, b
+}
+
+// monitored logs the monitor's signal, with evidence.
+func (w *world) monitored(name string, subject entry.Ref) {
+	w.t.Helper()
+	w.put(name, "monitor", &entry.Signal{Header: w.work("monitor"), Subject: subject, Class: "output", Code: "ungrounded",
+		Standing: entry.StandingMonitor, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.log.at,
+		Evidence: []entry.Evidence{{Digest: ones}}})
 }
 
 // restored is the automatic incident with the worker's compensation and one of

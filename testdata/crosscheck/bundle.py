@@ -41,7 +41,7 @@ BUNDLE = {
         "place": int,
         "member": {"agent": str, "checkpoint?": str, "exec": str, "index": int, "leaf_hash": "hash", "method": str},
         "after?": [int],
-        "withheld?": int,
+        "by?": int,
     }],
     "scope": ["hash"],
     "steps": [{"exec": int, "rule": str, "from": int, "by?": int, "checkpoint?": int}],
@@ -650,15 +650,22 @@ class Check:
         self.overridden(rule)
 
     def overridden(self, rule):
-        """What an override withheld before an amend."""
+        """What an override withheld before an amend, and what was opened since."""
+        ours = [e for e in self.list if e.kind == "decision" and e.body["incident"] == self.d["incident"]]
+        last = max((e.index for e in ours if e.body["act"] == "override" and e.index < self.decision_index), default=None)
         for m in self.b["members"]:
-            if "withheld" not in m:
+            member = m["member"]
+            asked = last is not None and member["agent"] == self.b["agent"] and member["method"] != "none"
+            asked = asked and member["exec"] not in self.results
+            need(asked == ("by" in m), *rule)
+            if not asked:
                 continue
-            e, name = self.by_index.get(m["withheld"]), m["member"]["exec"]
-            need(e and e.kind == "decision" and e.body["act"] == "override" and e.body["incident"] == self.d["incident"], *rule)
-            need(self.d["act"] == "amend" and e.index < self.decision_index, *rule)
-            need(e.index > max(self.d["incident"], m["member"]["index"]) and name not in self.results, *rule)
-            self.results[name] = e
+            e = self.by_index.get(m["by"])
+            need(e in ours and member["index"] < e.index <= self.decision_index, *rule)
+            if e.body["act"] == "override":
+                self.results[member["exec"]] = e
+            else:
+                need(e.body["act"] in ("authorize", "amend") and e.index > last, *rule)
             self.used.add(e.index)
 
     def members(self):
