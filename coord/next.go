@@ -261,7 +261,7 @@ func (n *next) renew(number uint32, inc *incident) bool {
 		if overlap || !alone && !same {
 			continue
 		}
-		asked := inc.proposal != nil && inc.proposal.scope == n.scopeOf(a.plan.Members)
+		asked := n.asked(inc, 0) && !n.void(&inc.proposal.decided) && inc.proposal.scope == n.scopeOf(a.plan.Members)
 		if n.amended[number] = alone || !asked && n.now < f.deadline; n.amended[number] {
 			n.again(number, without, alone)
 		}

@@ -91,3 +91,27 @@ func TestRenewalLeavesOutNoMoreThanItMust(t *testing.T) {
 	}
 	w.checkAll()
 }
+
+// TestApproverCannotStallWhatPeopleApproved has an approver propose again what
+// people have approved, which counts the epoch up: the coordinator asks them, once.
+func TestApproverCannotStallWhatPeopleApproved(t *testing.T) {
+	w := newWorld(t)
+	w.done("b", "mail", entry.EffectIrrevocable)
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#mail")).Index
+	w.next()
+	w.put(w.answer("p1", id, "approve"))
+	w.next()
+	w.at += 11 * minuteMS
+	w.decide("p3", entry.ActEscalate, id)
+	w.at += 2 * hourMS
+	w.next()
+	p := w.incident(id).proposal
+	if p == nil || w.state.principal(p.issuer) != "k" {
+		t.Fatalf("the coordinator has not asked: %+v", p)
+	}
+	w.at += 2 * hourMS
+	if written := w.next(); len(written) != 0 {
+		t.Fatalf("%d entries after nobody approved again", len(written))
+	}
+	w.checkAll()
+}
