@@ -278,7 +278,7 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 			return
 		}
 	}
-	f.override = index
+	f.override, d.inc.overrides = index, nil // votes are used once
 	for i := range f.members {
 		if m := &f.members[i]; m.result == "" {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)

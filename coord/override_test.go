@@ -6,6 +6,25 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
+// TestVotesToOverrideAreUsedOnce has approvers stop an incident, amends it and has
+// them stop it again: it takes as many as the first time, and they may be the same.
+func TestVotesToOverrideAreUsedOnce(t *testing.T) {
+	w, id := chain(t)
+	vote := func(p entry.Principal, want bool) {
+		t.Helper()
+		w.decide(p, entry.ActOverride, id)
+		if got := w.incident(id).force.override != 0; got != want {
+			t.Fatalf("after the vote of %s: overridden %t", p, got)
+		}
+	}
+	vote("p1", false)
+	vote("p2", true)
+	w.decide("k", entry.ActAmend, id)
+	vote("p3", false)
+	vote("p1", true)
+	w.checkAll()
+}
+
 // TestOverrideVoidsTheProposal overrides an incident while an amend of it is
 // proposed: what was proposed before somebody said stop cannot be approved any
 // more. Agents would refuse it: its epoch is older.

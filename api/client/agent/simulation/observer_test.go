@@ -235,7 +235,7 @@ func (o *observer) overridden(a *affair, e *entry.Entry, index uint64) {
 			return
 		}
 	}
-	a.override = index
+	a.override, a.approved = index, 0
 	for i := range a.decision.members {
 		if ref := a.decision.members[i].Exec; a.results[ref] == "" {
 			o.result(a, ref, entry.Withheld, index, false)
