@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -103,16 +104,29 @@ func prepareNode(o nodeOptions) (*node, error) {
 	return n, nil
 }
 
-// collectOften collects garbage when the heap has grown by a quarter, unless GOGC
-// says otherwise, until restore is called. What a ledger keeps of its entries is
-// much, lives long and holds no pointers: to look it through often costs little,
-// and less memory waits to be freed.
-func collectOften() (restore func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
+// tuneRuntime sets the Go runtime up for a ledger, unless GOGC and GOMAXPROCS say
+// otherwise, until restore is called.
+//
+// What a ledger keeps of its entries is much, lives long and holds no pointers:
+// to look it through often costs little, and less memory waits to be freed.
+//
+// Two threads wait for the disk nearly always, in the sync of a commit and in that
+// of the anchor. To the runtime they run, until it finds out, which takes as long
+// as a sync does: each has a processor of its own, so that nobody else goes
+// without.
+func tuneRuntime() (restore func()) {
+	restore = func() {}
+	if os.Getenv("GOGC") == "" {
+		before := debug.SetGCPercent(25)
+		restore = func() { debug.SetGCPercent(before) }
 	}
-	before := debug.SetGCPercent(25)
-	return func() { debug.SetGCPercent(before) }
+	if os.Getenv("GOMAXPROCS") == "" {
+		const syncing = 2
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + syncing)
+		collect := restore
+		restore = func() { collect(); runtime.SetDefaultGOMAXPROCS() }
+	}
+	return restore
 }
 
 // database is where the log lies.

@@ -58,7 +58,7 @@ func (a *app) withRegistry(ctx context.Context, o *recoverOptions, use func(*ope
 	if err != nil {
 		return err
 	}
-	defer collectOften()()
+	defer tuneRuntime()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var order errgroup.Group

@@ -95,7 +95,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return errors.Join(err, e.listener.Close())
 	}
-	defer collectOften()()
+	defer tuneRuntime()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	serving, end := context.WithCancel(ctx)

@@ -11,6 +11,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -60,14 +61,15 @@ func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*led
 	return t, t.enrol(ctx)
 }
 
-// run runs the order until stop, with the garbage collector set as `arl serve`
-// does.
+// run runs the order until stop, with the Go runtime set as `arl serve` does.
 func (t *ledgerUnderTest) run(ctx context.Context) {
 	before := debug.SetGCPercent(25)
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- t.Run(ctx) }()
 	t.stop = func() error {
+		defer runtime.SetDefaultGOMAXPROCS()
 		defer debug.SetGCPercent(before)
 		cancel()
 		if err := <-done; err != nil {
