@@ -53,6 +53,7 @@ func (p *passage) task(s *State, t *task) {
 		p.text(&f.Class, entry.MaxName)
 		p.text(&f.Code, entry.MaxName)
 		instant(p, &f.At)
+		number(p, &f.Attempts, entry.MaxAttempts+1)
 		flag(p, &f.Checkpoint)
 	})
 	if p.reading() {

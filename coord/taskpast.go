@@ -18,7 +18,7 @@ func (s *State) remember(t *task, b *entry.Task, at int64) {
 		case b.Op == entry.TaskInterrupt:
 			f.Code = "interrupted"
 		case b.Snapshot != nil:
-			f.Class, f.Code = b.Snapshot.Class, b.Snapshot.Code
+			f.Class, f.Code, f.Attempts = b.Snapshot.Class, b.Snapshot.Code, b.Snapshot.Attempts
 		}
 		t.failures = append(t.failures, f)
 		t.failures = t.failures[max(0, len(t.failures)-failuresMax):]

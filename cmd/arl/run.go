@@ -312,6 +312,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	if e.Failure == supervise.Interrupted {
 		return false, w.handBack(ctx, s)
 	}
+	s.Attempts = int64(min(w.attempt, entry.MaxAttempts))
 	fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
 	switch d.Action.Strategy {
 	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
@@ -321,7 +322,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		if cause := context.Cause(held); errors.Is(cause, supervise.ErrLeaseLost) {
 			return false, cause
 		}
-		s.Class, s.Code = supervise.Interrupted.Class, supervise.Interrupted.Code // asked to end before it was tried again
+		s.Class, s.Code, s.Attempts = supervise.Interrupted.Class, supervise.Interrupted.Code, 0 // asked to end before it was tried again
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
 		if !spent && effects != entry.EffectsUnknown {

@@ -53,6 +53,37 @@ func (m *machine) given(id string, flags ...string) (task string, holder entry.P
 	return task, m.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned }).Agent
 }
 
+// TestRunGoesOnInTheLadder tries a task twice in one claim, as the policy wants it,
+// and hands it back: the coordinator finds it on the rung where it was left, and
+// so does the next claim.
+func TestRunGoesOnInTheLadder(t *testing.T) {
+	m := newMachine(t)
+	m.args = append(m.args, "--policy", m.policyWith(`
+    - id: twice
+      when: class == "crash" && code == "panic"
+      ladder:
+        - { strategy: retry }
+        - { strategy: fail_reassign }
+        - { strategy: escalate }`))
+	m.start()
+	m.workers("one", "two")
+	task, holder := m.given("climbs", "--max-retries", "5")
+	first, said := m.scripted(holder, task, "exit 1")
+	if code := exitOf(first.Run()); code != 7 || strings.Count(said.String(), "crash.panic: exit code 1") != 2 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	next := m.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Epoch == 2 }, said)
+	if next.Agent == holder || next.Failures[0].Attempts != 2 || !strings.Contains(next.Reason, "(twice[1])") {
+		t.Errorf("%+v\n%s", next, said)
+	}
+	second, more := m.scripted(next.Agent, task, "exit 1")
+	if code := exitOf(second.Run()); code != 7 || strings.Contains(more.String(), "(twice[0])") || !strings.Contains(more.String(), "(twice[1])") {
+		t.Errorf("exit code %d: %s", code, more)
+	}
+	m.arl("log", "audit")
+	m.stop()
+}
+
 // entries are the payloads of entries of a kind that are about a task.
 func entriesOf[T any](m *machine, kind entry.Kind, flags ...string) (all []T) {
 	m.t.Helper()

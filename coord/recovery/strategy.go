@@ -48,6 +48,11 @@ func (s Strategy) Attempts() bool {
 	return false
 }
 
+// stays reports whether who has failed executes the step again.
+func (s Strategy) stays() bool {
+	return s.Attempts() && s != FailReassign && s != CheckpointResume
+}
+
 // Variant is what a retry_altered changes.
 type Variant string
 

@@ -36,7 +36,7 @@ const (
 func (t *Task) History(p *Policy) *History {
 	h := &History{Case: string(t.Ref), TaskType: t.Type, Step: taskStep, Effect: entry.EffectUndeclared, MaxRetries: &t.MaxRetries}
 	for i := range t.Failures {
-		t.fail(h, i, t.Epoch-int64(len(t.Failures)-i))
+		t.fail(h, p, i, t.Epoch-int64(len(t.Failures)-i))
 		d, _ := h.settle(p, t.Failures[i].At)
 		if !d.Action.Strategy.Attempts() {
 			d.Action, d.Rule = Action{Strategy: FailReassign}, Rule{rulePerson, -1}
@@ -61,18 +61,27 @@ func (t *Task) Decide(p *Policy) (d TaskDecision) {
 	before := *t
 	before.Failures = t.Failures[:newest]
 	h := before.History(p)
-	t.fail(h, newest, t.Epoch)
+	t.fail(h, p, newest, t.Epoch)
 	d.Remediation = p.RemediationFor(h, t.Failures[newest].At)
 	d.Decision, d.Due = h.settle(p, t.Failures[newest].At)
 	return d
 }
 
-// fail puts a failure of the task into its history. Effects in doubt are the
-// business of the task's own effect gate: a failure that gets past it has none.
-func (t *Task) fail(h *History, i int, epoch int64) {
+// fail puts a failure of the task into its history, behind the rungs that were
+// tried in that claim: the log says how many there were, and which follows from
+// the policy, as if each attempt had failed like the last. Effects in doubt are
+// the business of the task's own effect gate: a failure that gets past it has none.
+func (t *Task) fail(h *History, p *Policy, i int, epoch int64) {
 	f := &t.Failures[i]
 	h.StartedAt, h.Epoch, h.Checkpoint = t.Failures[0].At, epoch, f.Checkpoint
 	h.Failure = Failure{Class: f.Class, Code: f.Code, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe, Evidence: true}
+	for range f.Attempts - 1 {
+		d, _ := h.settle(p, f.At)
+		if !d.Action.Strategy.stays() {
+			return // those were failures of other classes, or the policy was another
+		}
+		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultFailed))
+	}
 }
 
 // settle decides, and has the pauses pass that come before what is done in the

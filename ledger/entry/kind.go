@@ -191,7 +191,7 @@ var kinds = map[Kind]*rule{
 		required: []string{"task", "op", "from", "to", "reason", "epoch", "retry_count", "resume_count"},
 		optional: []string{"type", "max_retries", "agent", "lease_ms", "snapshot"},
 		inner: map[string]*rule{"snapshot": {required: []string{"exec", "agent", "turns", "max_turns", "cost_micro_usd",
-			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}}},
+			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}, optional: []string{"attempts"}}},
 	}),
 	KindAttempt: withHeader(true, rule{
 		required: []string{"run", "case", "rungs", "status", "trace_digest"},

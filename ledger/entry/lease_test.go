@@ -23,6 +23,7 @@ func someOver() *entry.Snapshot {
 func TestRenewalOver(t *testing.T) {
 	r := someRenewal()
 	r.Over = someOver()
+	r.Over.Attempts = entry.MaxAttempts
 	if r.Over.Interrupted() {
 		t.Error("out of memory is no interruption")
 	}
@@ -55,6 +56,10 @@ func TestRenewals(t *testing.T) {
 		"sig":            func(r *entry.SignedRenewal) { r.Sig = bytes.Repeat([]byte{7}, sigMost+1) },
 		"over.agent":     func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Agent = "b" },
 		"snapshot.turns": func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Turns = -1 },
+		"snapshot.attempts": func(r *entry.SignedRenewal) {
+			r.Over = someOver()
+			r.Over.Attempts = entry.MaxAttempts + 1
+		},
 	} {
 		r := someRenewal()
 		spoil(r)

@@ -25,6 +25,8 @@ const (
 	MaxRenewal = 4 << 10
 	// MaxRetries is how often a task may say that it is tried again.
 	MaxRetries = 100
+	// MaxAttempts is how often a snapshot may say that a task was tried.
+	MaxAttempts = 64
 	// MinLeaseMS and MaxLeaseMS bound the term of a task's lease.
 	MinLeaseMS = 1_000
 	MaxLeaseMS = 24 * 60 * 60 * 1000

@@ -60,6 +60,9 @@ type Snapshot struct {
 	Class         string    `json:"class"`
 	Code          string    `json:"code"`
 	ContextDigest string    `json:"context_digest"` // keyed
+	// Attempts is how often the work was begun in the claim that ends, each time
+	// with a failure; 0: once, or nobody knows.
+	Attempts int64 `json:"attempts,omitzero"`
 }
 
 // Kind implements [Body].
@@ -93,7 +96,8 @@ func (s *Snapshot) check() error {
 		checkCount("snapshot.cost_micro_usd", s.CostMicroUSD), checkWord("snapshot.status", s.Status),
 		checkPositive("snapshot.started_at", s.StartedAt), checkPositive("snapshot.taken_at", s.TakenAt),
 		checkCount("snapshot.messages", s.Messages), checkWord("snapshot.class", s.Class),
-		checkWord("snapshot.code", s.Code), checkDigest("snapshot.context_digest", s.ContextDigest))
+		checkWord("snapshot.code", s.Code), checkDigest("snapshot.context_digest", s.ContextDigest),
+		checkWithin("snapshot.attempts", &s.Attempts, 0, MaxAttempts))
 }
 
 // Attempt records how the recovery engine dealt with one case of a run.

@@ -324,6 +324,7 @@ var changes = map[entry.Kind][]change{
 		{name: "snapshot-member-missing", path: "snapshot.messages", json: ``},
 		{name: "snapshot-status-null", path: "snapshot.status", json: `null`},
 		{name: "snapshot-taken-at-zero", path: "snapshot.taken_at", json: `0`},
+		{name: "snapshot-attempts-huge", path: "snapshot.attempts", json: `65`},
 		{name: "snapshot-context-text", path: "snapshot.context_digest", json: `"the whole conversation"`},
 	},
 	entry.KindAttempt: {
