@@ -52,11 +52,11 @@ type machine struct {
 
 const processAgent entry.Principal = "agent@process"
 
-func newMachine(t testing.TB, args ...string) *machine {
-	t.Helper()
-	dir := t.TempDir()
-	m := &machine{t: t, home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data"), args: args}
-	t.Cleanup(func() { m.kill() })
+func newMachine(tb testing.TB, args ...string) *machine {
+	tb.Helper()
+	dir := tb.TempDir()
+	m := &machine{t: tb, home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data"), args: args}
+	tb.Cleanup(func() { m.kill() })
 	return m
 }
 

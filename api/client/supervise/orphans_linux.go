@@ -73,7 +73,7 @@ func children() (all []int) {
 		if len(text) == kernelMax {
 			text = text[:strings.LastIndexByte(text, ' ')] // the last number may be cut
 		}
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			if pid, err := strconv.Atoi(word); err == nil {
 				all = append(all, pid)
 			}
