@@ -255,15 +255,16 @@ func backgroundSnapshots(ctx context.Context, b *bench) error {
 }
 
 // falseSignals compares the p99 of other agents' requests over HTTP while one
-// agent sends false signals as fast as it can with that while it is silent.
+// agent sends 100,000 false signals, as fast as it can, with that while it is
+// silent.
 func falseSignals(ctx context.Context, b *bench) error {
-	const honest, liars, subjects = 8, 2, 500
+	const honest, liars, subjects, signals = 8, 32, 500, 100_000
 	dir := filepath.Join(b.dir, "flood")
 	c, err := openCourt(ctx, dir, func(p *entry.Policy) { p.Quotas.SignalsPerHour = 200 })
 	if err != nil {
 		return err
 	}
-	flood, err := c.lies(ctx, subjects, int(b.time.Seconds()*10_000))
+	flood, err := c.lies(ctx, subjects, signals)
 	if err != nil {
 		return err
 	}
@@ -273,7 +274,7 @@ func falseSignals(ctx context.Context, b *bench) error {
 	}
 	var p99 [2][]float64
 	var sent atomic.Int64
-	for range b.rounds {
+	for round := 0; round < b.rounds || sent.Load() < signals; round++ {
 		for side := range p99 {
 			next, err := c.envelopesFrom(int(time.Now().UnixNano()&(1<<40-1)), int(b.time.Seconds()*poolRate/4))
 			if err != nil {
