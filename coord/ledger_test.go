@@ -52,7 +52,7 @@ func (s *site) open() {
 	must(s.t, err)
 	s.c = New(origin, nil)
 	s.log, err = ledger.Open(s.dir, &ledger.Config{
-		Origin: origin, Signer: signer, Verifier: verifier, FS: s.fs,
+		Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: verifier}}, FS: s.fs,
 		NewFold:  func() ledger.Fold { return s.c.NewFold() },
 		Frozen:   func() (ledger.Fold, uint64) { return s.c.Frozen() },
 		Precheck: s.c.Precheck, Committed: s.c.Committed, MaxStep: s.c.MaxStep,

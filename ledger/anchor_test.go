@@ -51,8 +51,8 @@ func TestAnOlderDatabaseIsRefused(t *testing.T) {
 	r.stop()
 
 	copyTo(t, older, disk, "log")
-	signer := &counting{Signer: cfg.Signer}
-	cfg.Signer = signer
+	signer := &counting{Signer: cfg.Keys[0].Signer}
+	cfg.Keys[0].Signer = signer
 	for _, accept := range []bool{false, true} { // a readable anchor is never put aside
 		cfg.AcceptAnchor = accept
 		_, err := ledger.Open("log", cfg)

@@ -153,7 +153,7 @@ func (k *checker) checkMeta(context.Context) error {
 func (k *checker) checkBatch(context.Context) error {
 	last, err := readLastBatch(k.db)
 	if err == nil {
-		err = checkHead(k.cfg, last)
+		err = checkHead(k.cfg.Origin, k.cfg.Keys, last)
 	}
 	if err != nil {
 		return damaged([]byte{keyBatch}, "last batch", "%v", err)

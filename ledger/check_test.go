@@ -254,7 +254,7 @@ func TestStateIsWhatWasSigned(t *testing.T) {
 	other := config(t, nil)
 	skey, _, err := note.GenerateKey(rand.Reader, origin)
 	must(t, err)
-	other.Signer, err = note.NewSigner(skey)
+	other.Keys[0].Signer, err = note.NewSigner(skey)
 	must(t, err)
 	for desc, change := range map[string]func(*pebble.DB){
 		"a snapshot that another key signed": func(db *pebble.DB) {

@@ -97,7 +97,7 @@ func config(tb testing.TB, fs vfs.FS) *ledger.Config {
 	tb.Helper()
 	signer, verifier := keys(tb)
 	return &ledger.Config{
-		Origin: origin, Signer: signer, Verifier: verifier, FS: fs,
+		Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: verifier}}, FS: fs,
 		NewFold: func() ledger.Fold { return new(tally) },
 		Fatal:   func(err error) { panic(err) },
 	}

@@ -24,15 +24,36 @@ func signHead(origin string, head merkle.Head, signers ...note.Signer) (string, 
 	return string(signed), nil
 }
 
-// checkHead verifies the signature of the stored tree head and that it says
-// what the batch says.
-func checkHead(cfg *Config, last *Batch) error {
+// classic returns what signs every tree head.
+func classic(keys []Key) (signers []note.Signer) {
+	for _, key := range keys {
+		signers = append(signers, key.Signer)
+	}
+	return signers
+}
+
+func verifiers(keys []Key) (list []note.Verifier) {
+	for _, key := range keys {
+		list = append(list, key.Verifier)
+	}
+	return list
+}
+
+// checkHead verifies that one of the keys has signed the stored tree head, and
+// that it says what the batch says.
+func checkHead(origin string, keys []Key, last *Batch) error {
 	if last.Seq == 0 {
 		return nil
 	}
-	checkpoint, _, _, err := log.ParseCheckpoint([]byte(last.Note), cfg.Origin, cfg.Verifier)
+	var checkpoint *log.Checkpoint
+	var err error
+	for _, key := range keys {
+		if checkpoint, _, _, err = log.ParseCheckpoint([]byte(last.Note), origin, key.Verifier); err == nil {
+			break
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("%w: stored tree head: %v", ErrCorrupt, err)
+		return fmt.Errorf("%w: stored tree head: not signed by a key that is here and in force, unless the file of one is missing: %v", ErrCorrupt, err)
 	}
 	if checkpoint.Size != last.Size || string(checkpoint.Hash) != string(last.Root[:]) {
 		return fmt.Errorf("%w: stored tree head is of size %d, the last batch of size %d", ErrCorrupt, checkpoint.Size, last.Size)
@@ -47,7 +68,7 @@ func (v *view) signed() Head { return Head{Head: v.head, Note: v.note, At: v.at}
 func (l *Log) Head() Head { return l.view.Load().signed() }
 
 // Published returns the head for `GET /checkpoint`, signed by the Ed25519 and
-// the ML-DSA-44 key. It is at most a second behind [Log.Head].
+// the ML-DSA-44 keys. It is at most a second behind [Log.Head].
 func (l *Log) Published() (Head, error) { return l.published.get() }
 
 // published keeps the head with both signatures. The second signature is made
@@ -72,11 +93,14 @@ func (p *published) get() (Head, error) {
 
 // make signs the newest head. After a failure the one before stays.
 func (p *published) make() error {
-	signers := []note.Signer{p.log.cfg.Signer}
-	if p.log.cfg.Cosigner != nil {
-		signers = append(signers, p.log.cfg.Cosigner)
+	v := p.log.view.Load()
+	signers := classic(v.keys)
+	for _, key := range v.keys {
+		if key.Cosigner != nil {
+			signers = append(signers, key.Cosigner)
+		}
 	}
-	head := p.log.Head()
+	head := v.signed()
 	signed, err := signHead(p.log.cfg.Origin, head.Head, signers...)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestPublishedHeadIsSignedTwiceAtMostOnceASecond(t *testing.T) {
 	verifier, err := cosign.NewMLDSAVerifier(vkey)
 	must(t, err)
 	cosigner := &counting{Signer: signer}
-	cfg.Cosigner = cosigner
+	cfg.Keys[0].Cosigner = cosigner
 	r := start(t, "log", cfg)
 	published := func(size uint64, signatures int64) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestPublishedHeadIsSignedTwiceAtMostOnceASecond(t *testing.T) {
 		if head.Size != size || cosigner.made.Load() != signatures {
 			t.Fatalf("size %d with %d signatures made, want %d and %d", head.Size, cosigner.made.Load(), size, signatures)
 		}
-		_, _, signed, err := checkpoint.ParseCheckpoint([]byte(head.Note), origin, cfg.Verifier, verifier)
+		_, _, signed, err := checkpoint.ParseCheckpoint([]byte(head.Note), origin, cfg.Keys[0].Verifier, verifier)
 		must(t, err)
 		if len(signed.Sigs) != 2 || openNote(t, head.Note) != head.Head {
 			t.Fatalf("%s", head.Note)

@@ -96,8 +96,8 @@ func TestOpenRefusesAnotherOrigin(t *testing.T) {
 func TestOpenWantsItsConfiguration(t *testing.T) {
 	for name, take := range map[string]func(*ledger.Config){
 		"Origin":   func(c *ledger.Config) { c.Origin = "" },
-		"Signer":   func(c *ledger.Config) { c.Signer = nil },
-		"Verifier": func(c *ledger.Config) { c.Verifier = nil },
+		"Signer":   func(c *ledger.Config) { c.Keys = []ledger.Key{{Verifier: c.Keys[0].Verifier}} },
+		"Verifier": func(c *ledger.Config) { c.Keys = []ledger.Key{{Signer: c.Keys[0].Signer}} },
 		"NewFold":  func(c *ledger.Config) { c.NewFold = nil },
 		"Fatal":    func(c *ledger.Config) { c.Fatal = nil },
 	} {

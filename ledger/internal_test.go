@@ -65,7 +65,7 @@ func FuzzDecodeAnchor(f *testing.F) {
 
 // SignSnapshot makes the last chunk of a fold snapshot with the given state.
 func SignSnapshot(cfg *Config, size uint64, state []byte) ([]byte, error) {
-	signed, err := signSnapshot(cfg, size, sha256.Sum256(state))
+	signed, err := signSnapshot(cfg.Origin, cfg.Keys, size, sha256.Sum256(state))
 	return append([]byte{1}, signed...), err
 }
 

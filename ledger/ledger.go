@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,8 @@ var (
 	ErrFormat = errors.New("ledger: another format")
 	// ErrOrigin reports a database that belongs to another ledger than the keys.
 	ErrOrigin = errors.New("ledger: another ledger")
+	// ErrKeys reports a log that none of the keys which are here may sign.
+	ErrKeys = errors.New("ledger: its key is not here")
 	// ErrNotFound reports an index, a tile or a size that the log does not have.
 	ErrNotFound = errors.New("ledger: not found")
 )
@@ -74,18 +77,28 @@ type Fold interface {
 	Restore(r io.Reader) error
 }
 
-// Config says how a log is opened. It is copied and checked once.
-type Config struct {
-	// Origin names the log in every tree head. Mandatory. A database opens only
-	// under the origin it was made with.
-	Origin string
+// Key is a key of the log: what it is that signs tree heads.
+type Key struct {
 	// Signer makes the Ed25519 signature of tree heads, Verifier checks it on
-	// open. Mandatory. A signer shared with another database forks the log.
+	// open. Mandatory; [Check] needs no Signer.
 	Signer   note.Signer
 	Verifier note.Verifier
 	// Cosigner makes the second, ML-DSA-44 signature of the published head.
 	// Nil: the published head carries the Ed25519 one alone.
 	Cosigner note.Signer
+}
+
+// Config says how a log is opened. It is copied and checked once.
+type Config struct {
+	// Origin names the log in every tree head. Mandatory. A database opens only
+	// under the origin it was made with.
+	Origin string
+	// Keys are the keys of the log that are here, in the order in which they were
+	// made. Mandatory. A key shared with another database forks the log.
+	Keys []Key
+	// Signs returns which of Keys sign tree heads over the entries that the fold
+	// has applied: one at least. Nil: all.
+	Signs func(fold Fold, keys []Key) []Key
 	// NewFold returns a fold in its first state. Mandatory. The first one that
 	// Open makes is the state that admits.
 	NewFold func() Fold
@@ -146,8 +159,12 @@ type Config struct {
 
 func (c *Config) withDefaults(dir string) (*Config, error) {
 	d := *c
-	if d.Origin == "" || d.Verifier == nil || d.NewFold == nil {
-		return nil, errors.New("ledger: open: Origin, Verifier and NewFold are mandatory")
+	if d.Origin == "" || len(d.Keys) == 0 || d.NewFold == nil || slices.ContainsFunc(d.Keys, func(k Key) bool { return k.Verifier == nil }) {
+		return nil, errors.New("ledger: open: Origin, Keys with a Verifier each, and NewFold are mandatory")
+	}
+	d.Keys = slices.Clone(d.Keys)
+	if d.Signs == nil {
+		d.Signs = func(_ Fold, keys []Key) []Key { return keys }
 	}
 	if d.Precheck == nil {
 		d.Precheck = func(*entry.Entry) error { return nil }
@@ -226,8 +243,8 @@ func Open(dir string, c *Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Signer == nil || cfg.Fatal == nil {
-		return nil, errors.New("ledger: open: Signer and Fatal are mandatory")
+	if cfg.Fatal == nil || slices.ContainsFunc(cfg.Keys, func(k Key) bool { return k.Signer == nil }) {
+		return nil, errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
 	}
 	db, err := openStore(dir, cfg)
 	if err != nil {
@@ -257,7 +274,7 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	if err := checkHead(l.cfg, last); err != nil {
+	if err := checkHead(l.cfg.Origin, l.cfg.Keys, last); err != nil {
 		return err
 	}
 	v, err := l.loadEdge(last.Head())
@@ -272,6 +289,12 @@ func (l *Log) load() error {
 	fold := l.cfg.NewFold()
 	snapshot, frontier, err := l.restoreFold(fold, v)
 	if err != nil {
+		return err
+	}
+	if v.keys = l.cfg.Signs(fold, l.cfg.Keys); len(v.keys) == 0 {
+		return fmt.Errorf("%w: none of the %d keys is in force at size %d", ErrKeys, len(l.cfg.Keys), last.Size)
+	}
+	if err := checkHead(l.cfg.Origin, v.keys, last); err != nil { // not by a key that was replaced
 		return err
 	}
 	l.clock = newClock(l.cfg)

@@ -184,6 +184,7 @@ type pending struct {
 	entries []*entry.Entry // admitted so far
 	took    time.Duration  // for the sync
 	index   []indexKey
+	keys    []Key // that sign the tree head
 }
 
 // indexKey is a key of the dedup or of a secondary index, with its value.
@@ -330,7 +331,10 @@ func (l *Log) sign(p *pending) {
 	o := &l.order
 	head, err := o.frontier.Head()
 	l.must(err)
-	signed, err := signHead(l.cfg.Origin, head, l.cfg.Signer)
+	if p.keys = l.cfg.Signs(o.fold, l.cfg.Keys); len(p.keys) == 0 {
+		l.must(fmt.Errorf("%w: none of the %d keys is in force at size %d", ErrKeys, len(l.cfg.Keys), head.Size))
+	}
+	signed, err := signHead(l.cfg.Origin, head, classic(p.keys)...)
 	l.must(err)
 	next := &Batch{
 		Seq: o.last.Seq + 1, PreviousSize: o.last.Size, PreviousRoot: o.last.Root,
@@ -375,7 +379,7 @@ func (l *Log) publish(p *pending) {
 		return
 	}
 	o.recent.turn(p.next)
-	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
+	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, keys: p.keys, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
 	l.cfg.Committed(p.next)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)

@@ -76,7 +76,7 @@ func openHuge(b *testing.B) *Log {
 	verifier, err := note.NewVerifier(vkey)
 	check(b, err)
 	dir := b.TempDir() + "/db"
-	cfg, err := (&Config{Origin: "bench", Signer: signer, Verifier: verifier, FS: vfs.Default, AcceptAnchor: true,
+	cfg, err := (&Config{Origin: "bench", Keys: []Key{{Signer: signer, Verifier: verifier}}, FS: vfs.Default, AcceptAnchor: true,
 		NewFold: func() Fold { return stillFold{} }, Fatal: func(err error) { b.Fatal(err) }}).withDefaults(dir)
 	check(b, err)
 	db, err := openStore(dir, cfg)
@@ -111,12 +111,12 @@ func fillTiles(b *testing.B, db *pebble.DB, cfg *Config) {
 	}
 	head, err := frontier.Head()
 	check(b, err)
-	signed, err := signHead(cfg.Origin, head, cfg.Signer)
+	signed, err := signHead(cfg.Origin, head, classic(cfg.Keys)...)
 	check(b, err)
 	value, err := (&Batch{Seq: 1, Size: head.Size, Root: head.Root, Note: signed}).seal()
 	check(b, err)
 	check(b, p.store.Set([]byte{keyBatch}, value, nil))
-	none, err := signSnapshot(cfg, head.Size, sha256.Sum256(nil))
+	none, err := signSnapshot(cfg.Origin, cfg.Keys, head.Size, sha256.Sum256(nil))
 	check(b, err)
 	check(b, (&snapshotChunk{size: head.Size, data: none, last: true}).put(p.store))
 	check(b, p.store.Commit(pebble.Sync))

@@ -113,7 +113,7 @@ func (l *Log) encodeSnapshot(fold Fold, size uint64) (chunks []snapshotChunk, er
 	if err := fold.Snapshot(&state); err != nil {
 		return nil, fmt.Errorf("ledger: snapshot at %d: %w", size, err)
 	}
-	signed, err := signSnapshot(l.cfg, size, [sha256.Size]byte(state.sum.Sum(nil)))
+	signed, err := signSnapshot(l.cfg.Origin, l.view.Load().keys, size, [sha256.Size]byte(state.sum.Sum(nil)))
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,8 @@ func snapshotText(origin string, size uint64, sum [sha256.Size]byte) string {
 	return fmt.Sprintf("snapshot of the fold of %s\n%d\n%x\n", origin, size, sum)
 }
 
-func signSnapshot(cfg *Config, size uint64, sum [sha256.Size]byte) ([]byte, error) {
-	signed, err := note.Sign(&note.Note{Text: snapshotText(cfg.Origin, size, sum)}, cfg.Signer)
+func signSnapshot(origin string, keys []Key, size uint64, sum [sha256.Size]byte) ([]byte, error) {
+	signed, err := note.Sign(&note.Note{Text: snapshotText(origin, size, sum)}, classic(keys)...)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: sign snapshot at %d: %w", size, err)
 	}
@@ -163,7 +163,10 @@ func signSnapshot(cfg *Config, size uint64, sum [sha256.Size]byte) ([]byte, erro
 // checkSnapshotNote holds the note of a snapshot to the digest of its chunks:
 // only what this ledger has written becomes its state again.
 func checkSnapshotNote(cfg *Config, signed []byte, size uint64, sum [sha256.Size]byte) error {
-	opened, err := note.Open(signed, note.VerifierList(cfg.Verifier))
+	opened, err := note.Open(signed, note.VerifierList(verifiers(cfg.Keys)...))
+	if _, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
+		return fmt.Errorf("%w: snapshot at %d: not signed by a key that is here (the file of a retired key stays)", ErrCorrupt, size)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: snapshot at %d: %v", ErrCorrupt, size, err)
 	}

@@ -59,7 +59,8 @@ type edgeTile struct {
 // view is an immutable picture of the log after a commit.
 type view struct {
 	head merkle.Head
-	note string     // signed by the log's Ed25519 key
+	note string     // signed by the Ed25519 keys in force
+	keys []Key      // these
 	at   int64      // registered_at of the last entry
 	edge []edgeTile // the tile at the right edge, by tile level
 

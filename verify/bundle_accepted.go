@@ -16,7 +16,7 @@ import (
 // changes and before anything is done that rests on it. What is checked against
 // it never goes back. The first one has a Root and an Agent only.
 type Accepted struct {
-	Root  Root            `json:"root"`  // pinned; set its Cosigner after decoding
+	Root  Root            `json:"root"`  // pinned, as policies left it; set its Cosigner after decoding
 	Agent entry.Principal `json:"agent"` // whose it is; empty: of somebody who only looks
 	// Head is the newest head, a signed note; empty at first.
 	Head string `json:"head"`

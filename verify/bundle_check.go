@@ -41,9 +41,9 @@ func (c *checking) run() error {
 	c.before, c.root = before, before.root
 	steps := []func() error{c.agent, c.newHead, c.witnesses, c.included}
 	if c.Decision == 0 {
-		steps = append(steps, c.rights, c.audience, c.accept)
+		steps = append(steps, c.rights, c.ledgerKeys, c.audience, c.accept)
 	} else {
-		steps = append(steps, c.findDecision, c.rights, c.audience, c.accept, c.lawful, c.fresh, c.basis, c.authority, c.epoch,
+		steps = append(steps, c.findDecision, c.rights, c.ledgerKeys, c.audience, c.accept, c.lawful, c.fresh, c.basis, c.authority, c.epoch,
 			c.scope, c.outcomes, c.plan, c.placed)
 	}
 	for _, step := range steps {
@@ -302,6 +302,30 @@ func (c *checking) right(p *proven) error {
 	return nil
 }
 
+// ledgerKeys follows the policies that name the ledger's keys: the head, which a
+// key before them has signed, is to be signed by one that they name.
+func (c *checking) ledgerKeys() error {
+	root := c.root.Follow(c.chain)
+	if root.Since == c.root.Since {
+		return nil
+	}
+	o, err := newOpener(root)
+	if err == nil {
+		_, err = o.open(c.newest.note)
+	}
+	if step, ok := errors.AsType[*StepError](err); ok {
+		err = step.Cause
+	}
+	if err != nil {
+		return &RuleError{Step: stepDecision, Rule: "TRU-5", What: "tree head", Cause: err}
+	}
+	known := *c.before
+	known.opener = o
+	c.before, c.root = &known, root
+	c.passed(stepDecision, "TRU-5", len(root.LedgerKeys), "the ledger's keys since the policy at %d; one of them and one before it have signed the head", root.Since)
+	return nil
+}
+
 // audience is that every entry was made for this ledger.
 func (c *checking) audience() error {
 	for i := range c.entries {
@@ -317,6 +341,7 @@ func (c *checking) audience() error {
 // accept takes head, links and epochs up into the state.
 func (c *checking) accept() error {
 	next := c.next
+	next.Root = c.root
 	next.Head, next.Confirmed = c.newest.note, next.Confirmed || c.quorum
 	if len(c.links) > MaxLinks {
 		return malformed(acceptedName, "%d links, the limit is %d", len(c.links), MaxLinks)

@@ -25,6 +25,7 @@ type Chain struct {
 	keys   map[string]KeyInfo
 	agents map[entry.Principal]agent
 	links  []Link
+	named  []namedKeys // of the ledger, where they changed
 }
 
 // agent is what the chain keeps of a principal beside its keys.
@@ -82,8 +83,8 @@ func NewChain() *Chain {
 
 // Admit reports whether the policy or agent entry e may stand at index (TRU-2),
 // and leaves the chain as it is. The error is a [*entry.Refusal]:
-// unknown-issuer, unauthorized-role, policy-superseded, unknown-subject or
-// state-conflict.
+// unknown-issuer, unauthorized-role, policy-superseded, unknown-subject,
+// state-conflict or, for keys of the ledger, malformed.
 func (c *Chain) Admit(e *entry.Entry, index uint64) error {
 	signer, err := c.Signer(e)
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *Chain) admitPolicy(p *entry.Policy, index uint64) error {
 				WithRemedy("generate a new key for the authority")
 		}
 	}
-	return nil
+	return c.admitLedgerKeys(p)
 }
 
 func (c *Chain) admitAgent(signer Signer, a *entry.Agent, index uint64) error {
@@ -209,6 +210,9 @@ func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {
 		}
 		key.Authority, key.Revoked = true, 0
 		c.keys[id] = key
+	}
+	if len(p.LedgerKeys) > 0 && !slices.Equal(p.LedgerKeys, c.LedgerKeys()) {
+		c.named = append(c.named, namedKeys{index, p.LedgerKeys})
 	}
 	c.policy = p
 }
@@ -437,5 +441,6 @@ func (c *Chain) Clone() *Chain {
 	clone := *c
 	clone.keys, clone.agents = maps.Clone(c.keys), maps.Clone(c.agents)
 	clone.links = c.Links() // full: the clone's first append copies
+	clone.named = slices.Clip(c.named)
 	return &clone
 }

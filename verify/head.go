@@ -14,8 +14,8 @@ import (
 )
 
 // Head opens a signed tree head: it carries a signature of a pinned Ed25519
-// key, every signature of a pinned key that it carries verifies, and its text
-// is a checkpoint of the pinned origin. The error is a [*StepError] of
+// key, or of one that was retired behind it, every signature of such a key that
+// it carries verifies, and its text is a checkpoint of the pinned origin. The error is a [*StepError] of
 // [StepHead], or a [*FormatError] if the root is malformed.
 func (r Root) Head(signed []byte) (merkle.Head, error) {
 	o, err := newOpener(r)
@@ -30,7 +30,8 @@ func (r Root) Head(signed []byte) (merkle.Head, error) {
 type opener struct {
 	root      Root
 	verifiers note.Verifiers
-	alg       map[uint32]byte // of each pinned key, by its hash
+	alg       map[uint32]byte   // of each pinned key, by its hash
+	until     map[uint32]uint64 // size of the last head of each retired key
 	opened    map[string]head
 }
 
@@ -47,7 +48,7 @@ func newOpener(root Root) (*opener, error) {
 	if err := root.check(); err != nil {
 		return nil, err
 	}
-	o := &opener{root: root, alg: map[uint32]byte{}, opened: map[string]head{}}
+	o := &opener{root: root, alg: map[uint32]byte{}, until: map[uint32]uint64{}, opened: map[string]head{}}
 	var list []note.Verifier
 	for i, text := range root.LedgerKeys {
 		key, err := parseVKey(text)
@@ -72,6 +73,14 @@ func newOpener(root Root) (*opener, error) {
 		}
 		list = append(list, verifier)
 	}
+	for i, retired := range root.Retired {
+		key, err := parseVKey(retired.Key)
+		if err != nil {
+			return nil, malformed("root", "retired[%d]: %v", i, err)
+		}
+		o.until[key.hash] = retired.Size
+		list = append(list, &ledgerKey{key, root})
+	}
 	o.verifiers = note.VerifierList(list...)
 	return o, nil
 }
@@ -95,7 +104,7 @@ func (k *ledgerKey) Verify(text, sig []byte) bool {
 
 // fresh returns an opener of the same root that knows one head.
 func (o *opener) fresh(h head) *opener {
-	return &opener{o.root, o.verifiers, o.alg, map[string]head{h.note: h}}
+	return &opener{o.root, o.verifiers, o.alg, o.until, map[string]head{h.note: h}}
 }
 
 func (o *opener) open(signed string) (head, error) {
@@ -116,28 +125,34 @@ func (o *opener) check(signed string) (head, error) {
 	}
 	opened, err := note.Open([]byte(signed), o.verifiers)
 	if _, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
-		return head{}, errors.New("no signature by a pinned key")
+		return head{}, errors.New("no signature by a pinned key, nor by one that a policy named under a head that was accepted (TRU-5)")
 	}
 	if err != nil {
 		return head{}, fmt.Errorf("not a signed note: %w", err)
 	}
 	h := head{note: signed}
+	if h.Head, h.extended, err = parseCheckpoint(opened.Text, o.root.Origin); err != nil {
+		return head{}, err
+	}
 	classic := false
 	for _, sig := range opened.Sigs {
 		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
 			return head{}, errors.New("a signature in another spelling of its base64")
 		}
-		classic = classic || o.alg[sig.Hash] == algEd25519
+		until, retired := o.until[sig.Hash]
+		classic = classic || o.alg[sig.Hash] == algEd25519 || retired && h.Size <= until
 		h.second = h.second || o.alg[sig.Hash] == algMLDSA44
-	}
-	if !classic {
-		return head{}, errors.New("no signature by a pinned Ed25519 key")
 	}
 	for _, sig := range opened.UnverifiedSigs {
 		h.unverified = h.unverified || sig.Name == o.root.Origin && o.alg[sig.Hash] == algMLDSA44
 	}
-	h.Head, h.extended, err = parseCheckpoint(opened.Text, o.root.Origin)
-	return h, err
+	if !classic && o.root.Since > 0 {
+		return head{}, fmt.Errorf("of size %d, without a signature by an Ed25519 key that the policy at %d names (TRU-5)", h.Size, o.root.Since)
+	}
+	if !classic {
+		return head{}, errors.New("no signature by a pinned Ed25519 key")
+	}
+	return h, nil
 }
 
 // parseCheckpoint reads the text of a tree head in its one spelling

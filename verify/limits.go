@@ -16,8 +16,10 @@ const (
 	MaxReceipt = 4 * MaxNote
 	// MaxRoot is the size of the file of a pinned root in bytes.
 	MaxRoot = 64 << 10
-	// MaxKeys is the number of ledger keys in a pinned root.
+	// MaxKeys is the number of ledger keys in a pinned root, or in a policy.
 	MaxKeys = 8
+	// MaxRetired is the number of ledger keys in a root that are no longer in force.
+	MaxRetired = 64
 	// MaxFile is the size of a file given to [Material.Add] in bytes.
 	MaxFile = 64 << 20
 	// MaxItems is the number of receipts, proofs, leaves and heads in a

@@ -27,6 +27,11 @@ type Root struct {
 	// their name: one Ed25519 key (0x01) or more, any of which makes a head
 	// good, and any number of ML-DSA-44 keys (0x06).
 	LedgerKeys []string `json:"ledger_keys"`
+	// Since is the index of the policy that has put LedgerKeys into force
+	// (TRU-5); 0: they are as pinned at first.
+	Since uint64 `json:"since,omitzero"`
+	// Retired are the keys before, the oldest first, which make older heads good.
+	Retired []RetiredKey `json:"retired,omitempty"`
 	// Genesis is the leaf hash of the policy at index 0.
 	Genesis merkle.Hash `json:"genesis"`
 	// Witnesses is a witness policy (c2sp.org/tlog-policy). It is carried, and
@@ -69,7 +74,7 @@ func ParseRoot(data []byte) (Root, error) {
 		return Root{}, malformed("root", "%d bytes, the limit is %d", len(data), MaxRoot)
 	}
 	if err := json.Unmarshal(data, &r, json.RejectUnknownMembers(true)); err != nil {
-		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, genesis, witnesses?}")
+		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, since?, retired?, genesis, witnesses?}")
 	}
 	if err := r.check(); err != nil {
 		return Root{}, err
@@ -93,38 +98,19 @@ func (r Root) check() error {
 	switch {
 	case r.Origin == "" || len(r.Origin) > entry.MaxName || strings.ContainsFunc(r.Origin, func(c rune) bool { return c <= ' ' || c == '+' || c > '~' }):
 		return malformed("root", "origin %.140q is not 1 to %d printable ASCII characters without space and +", r.Origin, entry.MaxName)
-	case len(r.LedgerKeys) > MaxKeys:
-		return malformed("root", "%d ledger keys, the limit is %d", len(r.LedgerKeys), MaxKeys)
 	case r.Genesis == merkle.Hash{}:
 		return malformed("root", "genesis is missing").remedy("pin the leaf hash of the policy at index 0")
 	}
-	classic := 0
-	seen := map[uint32]bool{}
-	for i, text := range r.LedgerKeys {
-		key, err := parseVKey(text)
-		if err != nil {
-			return malformed("root", "ledger_keys[%d]: %v", i, err)
-		}
-		if key.name != r.Origin {
-			return malformed("root", "ledger_keys[%d]: named %.140q, not like the origin", i, key.name)
-		}
-		if seen[key.hash] {
-			return malformed("root", "ledger_keys[%d]: a key with this hash stands here twice", i)
-		}
-		seen[key.hash] = true
-		if key.alg == algEd25519 {
-			classic++
-		}
+	if _, err := parseLedgerKeys(r.LedgerKeys, r.Origin); err != nil {
+		return malformed("root", "%v", err).remedy("pin the verifier key that the ledger prints at start")
 	}
-	if classic == 0 {
-		return malformed("root", "ledger_keys has no Ed25519 key").remedy("pin the verifier key that the ledger prints at start")
-	}
-	return nil
+	return r.checkRetired()
 }
 
 // same reports whether two roots check alike.
 func (r *Root) same(other *Root) bool {
-	return r.Origin == other.Origin && slices.Equal(r.LedgerKeys, other.LedgerKeys) && r.Genesis == other.Genesis &&
+	return r.Origin == other.Origin && slices.Equal(r.LedgerKeys, other.LedgerKeys) && r.Since == other.Since &&
+		slices.Equal(r.Retired, other.Retired) && r.Genesis == other.Genesis &&
 		r.Witnesses == other.Witnesses && (r.Cosigner == nil) == (other.Cosigner == nil)
 }
 

@@ -20,7 +20,7 @@ func (r Root) Verify(m Material) (Report, error) {
 		return Report{}, err
 	}
 	v := &run{opener: o, chain: NewChain(), count: map[Step]int{}}
-	for _, step := range []func(Material) error{v.heads, v.consistency, v.entries, v.rights} {
+	for _, step := range []func(Material) error{v.heads, v.consistency, v.entries, v.rights, v.ledgerKeys} {
 		if err := step(m); err != nil {
 			return Report{}, err
 		}
@@ -249,6 +249,25 @@ func (v *run) right(p proven) (signed bool, err error) {
 	v.count[StepSigner]++
 	v.count[StepSignature]++
 	return true, nil
+}
+
+// ledgerKeys looks at the heads again where the policies given name the keys
+// that sign them (TRU-5): one that was signed by a key before only is no head.
+func (v *run) ledgerKeys(Material) error {
+	root := v.root.Follow(v.chain)
+	if root.Since == v.root.Since {
+		return nil
+	}
+	o, err := newOpener(root)
+	if err != nil {
+		return err
+	}
+	for _, signed := range slices.Sorted(maps.Keys(v.opened)) {
+		if _, err := o.open(signed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *run) report() Report {

@@ -62,13 +62,51 @@ func (c *Client) follow(ctx context.Context) error {
 		}
 	}
 	c.chain.Chain, c.chain.size = next, newest.Size
+	return c.followKeys(next)
+}
+
+// followKeys takes up ledger keys that the chain names (TRU-5). That a head which
+// covers it is signed by none of them is final: it is of somebody who has a key
+// that was replaced.
+func (c *Client) followKeys(next *verify.Chain) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	root := c.Root().Follow(next)
+	if root.Since == c.Root().Since {
+		return nil
+	}
+	if _, err := root.Head([]byte(c.accepted.note)); err != nil {
+		c.fork = err
+		return err
+	}
+	if c.cfg.Keep != nil {
+		if err := c.cfg.Keep(root); err != nil {
+			return fmt.Errorf("client: keep the ledger's keys: %w", err)
+		}
+	}
+	c.root.Store(&root)
+	clear(c.known)
 	return nil
+}
+
+// settle follows the policies where a head is signed by other keys than those of
+// the root, unless somebody is at it. That they cannot be read now is no error:
+// the root goes on to count as it is, and the next head asks again.
+func (c *Client) settle(ctx context.Context, note string) error {
+	if c.Root().Settled(note) || !c.chain.mu.TryLock() {
+		return nil
+	}
+	defer c.chain.mu.Unlock()
+	_ = c.follow(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fork
 }
 
 // link checks the next link and takes it up.
 func (c *Client) link(next *verify.Chain, e *Entry) error {
-	if hash := merkle.HashLeaf(e.Receipt.Leaf); e.Index == 0 && hash != c.root.Genesis {
-		return fmt.Errorf("leaf hash %s is not the pinned genesis %s", hash, c.root.Genesis)
+	if hash := merkle.HashLeaf(e.Receipt.Leaf); e.Index == 0 && hash != c.Root().Genesis {
+		return fmt.Errorf("leaf hash %s is not the pinned genesis %s", hash, c.Root().Genesis)
 	}
 	signer, err := next.Signer(e.Entry.Entry)
 	if err != nil {
@@ -123,8 +161,8 @@ func (c *Client) signed(e *verify.Entry) error {
 // signature checks an entry's signature by what the root brings for that, if
 // anything.
 func (c *Client) signature(key entry.PublicKey, e *verify.Entry) error {
-	if c.root.Signature != nil {
-		return c.root.Signature(key, e.PAE(), e.Sig)
+	if check := c.Root().Signature; check != nil {
+		return check(key, e.PAE(), e.Sig)
 	}
 	return verify.Signature(key, e.PAE(), e.Sig)
 }

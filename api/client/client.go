@@ -30,6 +30,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"recoveryledger/merkle"
@@ -46,6 +47,10 @@ type Config struct {
 	// life of the client. Empty: the first head is believed as signed, and a
 	// fork before it stays unseen.
 	Accepted string
+	// Keep stores the root when policies have changed the ledger's keys (TRU-5),
+	// before a head counts that only new ones sign. Nil: nobody does, and a later
+	// client needs a newer root.
+	Keep func(root verify.Root) error
 	// Attempts is how often a request is made before its error is returned. 0: 5;
 	// 1: never again.
 	Attempts int
@@ -91,8 +96,8 @@ func transport() http.RoundTripper {
 // use.
 type Client struct {
 	base *url.URL
-	root verify.Root
 	cfg  *Config
+	root atomic.Pointer[verify.Root] // replaced where a policy changes the ledger's keys
 
 	// mu guards what the client has accepted; it is held while a new head is
 	// proven consistent.
@@ -113,7 +118,8 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: new: %q: %w", baseURL, err)
 	}
-	client := &Client{base: base, root: root, cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain()}
+	client := &Client{base: base, cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain()}
+	client.root.Store(&root)
 	if client.cfg.Accepted != "" {
 		opened, err := root.Head([]byte(client.cfg.Accepted))
 		if err != nil {
@@ -124,5 +130,7 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 	return client, nil
 }
 
-// Root returns what the client checks answers against.
-func (c *Client) Root() verify.Root { return c.root }
+// Root returns what the client checks answers against: the root that it was made
+// with, or that root as policies left it which changed the ledger's keys (TRU-5).
+// Whoever starts another client later passes it on.
+func (c *Client) Root() verify.Root { return *c.root.Load() }

@@ -74,7 +74,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	n := &node{t: tb, identity: id}
 	opened := time.Now()
 	cfg := &ledger.Config{
-		Origin: origin, Signer: id.keys.Signer, Verifier: id.keys.Verifier, Cosigner: id.keys.Cosigner, NewFold: fold,
+		Origin: origin, Keys: []ledger.Key{{Signer: id.keys.Signer, Verifier: id.keys.Verifier, Cosigner: id.keys.Cosigner}}, NewFold: fold,
 		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
 		Now:    func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
 		Uptime: func() time.Duration { return time.Since(opened) + time.Duration(n.clock.Load()) },

@@ -47,6 +47,14 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 // accept opens a signed head and proves it consistent with the largest one so
 // far, which it may become. hint, if not nil, may have the proof.
 func (c *Client) accept(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
+	head, err := c.open(ctx, note, hint)
+	if err != nil {
+		return head, err
+	}
+	return head, c.settle(ctx, note)
+}
+
+func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fork != nil {
@@ -55,7 +63,7 @@ func (c *Client) accept(ctx context.Context, note string, hint *api.HeadEvent) (
 	if opened, ok := c.known[note]; ok {
 		return opened, nil
 	}
-	opened, err := c.root.Head([]byte(note))
+	opened, err := c.Root().Head([]byte(note))
 	if err != nil {
 		return merkle.Head{}, err
 	}
@@ -148,17 +156,17 @@ func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
 // prefix of that of a newer one, both under the pinned root.
 func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	proof := verify.ConsistencyProof{Older: older, Newer: newer}
-	a, err := c.root.Head([]byte(older))
+	a, err := c.Root().Head([]byte(older))
 	if err != nil {
 		return proof, err
 	}
-	b, err := c.root.Head([]byte(newer))
+	b, err := c.Root().Head([]byte(newer))
 	if err != nil {
 		return proof, err
 	}
 	if proof.Path, err = c.consistency(ctx, a.Size, b.Size); err != nil {
 		return proof, err
 	}
-	_, _, err = c.root.Consistency(proof)
+	_, _, err = c.Root().Consistency(proof)
 	return proof, err
 }

@@ -273,8 +273,8 @@ func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if log.Origin != c.root.Origin {
-		return nil, fmt.Errorf("client: the server at %s is the ledger %.140q, the pinned one is %q", c.base, log.Origin, c.root.Origin)
+	if log.Origin != c.Root().Origin {
+		return nil, fmt.Errorf("client: the server at %s is the ledger %.140q, the pinned one is %q", c.base, log.Origin, c.Root().Origin)
 	}
 	return log, nil
 }

@@ -75,7 +75,7 @@ func (c *Client) prove(ctx context.Context, receipts []verify.Receipt) (map[uint
 			return nil, err
 		}
 	}
-	report, err := c.root.Verify(verify.Material{Receipts: receipts})
+	report, err := c.Root().Verify(verify.Material{Receipts: receipts})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry
 	if err := json.Unmarshal(first, &batch); err != nil {
 		return nil, nil, malformed("%v", err)
 	}
-	opened, err := c.root.Head([]byte(batch.Head))
+	opened, err := c.Root().Head([]byte(batch.Head))
 	if err != nil {
 		return nil, nil, err
 	}

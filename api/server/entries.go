@@ -197,7 +197,11 @@ func (s *Server) getLog(_ context.Context, r *request) (*api.Log, error) {
 	if err := noParams(r.query()); err != nil {
 		return nil, err
 	}
-	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: s.cfg.VerifierKeys, Size: s.log.Head().Size}, nil
+	keys := s.coord.View().Chain.LedgerKeys()
+	if len(keys) == 0 {
+		keys = s.cfg.VerifierKeys
+	}
+	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size}, nil
 }
 
 // request is what a handler sees of a request.

@@ -115,7 +115,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	n.keys, err = keys.GenerateLedger(n.t.TempDir(), origin, nil)
 	must(n.t, err)
 	n.log, err = ledger.Open(dir, &ledger.Config{
-		Origin: origin, Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner,
+		Origin: origin, Keys: []ledger.Key{{Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner}},
 		NewFold: func() ledger.Fold { return n.coord.NewFold() },
 		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
 		MaxStep: n.coord.MaxStep, Observe: n.metrics.Commit, FS: fs,

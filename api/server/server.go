@@ -39,7 +39,8 @@ import (
 // Config says what a server serves and within which bounds. It is copied and
 // checked once.
 type Config struct {
-	// Origin and VerifierKeys are what GET /v1/log says of the ledger. Mandatory.
+	// Origin and VerifierKeys are what GET /v1/log says of the ledger, the latter
+	// until a policy names keys (TRU-5). Mandatory.
 	Origin       string
 	VerifierKeys []string
 	// Log takes entries and has the answers. Mandatory. Its Run is not the

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/client"
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -297,7 +298,7 @@ func (a *app) secondHead(c *connection, t *target, source string) func(ctx conte
 			note, err := a.readInput(source, verify.MaxNote)
 			return string(note), err
 		}
-		other, _, err := t.client(strings.TrimSuffix(source, "/checkpoint"), c.root, "")
+		other, _, err := t.client(strings.TrimSuffix(source, "/checkpoint"), c.client.Root(), new(client.Config))
 		if err != nil {
 			return "", err
 		}

@@ -89,7 +89,7 @@ func forge(t *testing.T, dir string) {
 	fail(err)
 	signer, err := keys.NewSigner(private)
 	fail(err)
-	header := newHeader("nobody", n.keys.Origin)
+	header := newHeader("nobody", n.origin)
 	header.Wid = "w"
 	e, err := entry.New(&entry.Execution{Header: header, Exec: "1", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed})
 	fail(err)

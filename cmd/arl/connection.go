@@ -90,7 +90,7 @@ func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
 	} else {
 		known = new(client.Head)
 	}
-	c.client, c.clock, err = t.client(c.url, c.root, known.Note)
+	c.client, c.clock, err = t.client(c.url, c.root, &client.Config{Accepted: known.Note, Keep: a.keepRoot})
 	return c, err
 }
 
@@ -113,7 +113,7 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 		profiles = append(profiles, p)
 	}
 	for _, p := range profiles {
-		c, _, err := t.client(t.url, p.Root, "")
+		c, _, err := t.client(t.url, p.Root, new(client.Config))
 		if err != nil {
 			return nil, err
 		}
@@ -127,20 +127,21 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 	return nil, withExit(exitConfig, fmt.Errorf("nothing on this machine pins the ledger at %s: obtain its root from somebody you trust, and pass --root FILE", t.url))
 }
 
-// client returns a client of the server at a URL.
-func (t *target) client(url string, root verify.Root, accepted string) (*client.Client, *serverClock, error) {
-	config, err := t.tlsConfig()
+// client returns a client of the server at a URL, configured but for how to get there.
+func (t *target) client(url string, root verify.Root, config *client.Config) (*client.Client, *serverClock, error) {
+	secure, err := t.tlsConfig()
 	if err != nil {
 		return nil, nil, err
 	}
-	clock := &serverClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
-	if len(config.Certificates) == 0 {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	clock := &serverClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, ForceAttemptHTTP2: true}}
+	if len(secure.Certificates) == 0 {
+		secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			clock.asked.Store(true)
 			return new(tls.Certificate), nil // none
 		}
 	}
-	c, err := client.New(url, root, &client.Config{HTTP: &http.Client{Transport: clock}, Accepted: accepted})
+	config.HTTP = &http.Client{Transport: clock}
+	c, err := client.New(url, root, config)
 	return c, clock, withExit(exitConfig, err)
 }
 

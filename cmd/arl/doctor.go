@@ -173,7 +173,7 @@ func (d *diagnosis) checkCoordinatorKey() {
 		d.say(name, stateOK, path+", with a passphrase", "")
 	case err != nil:
 		d.fail(name, withExit(exitConfig, err), d.node.coordinatorRemedy())
-	case d.chain == nil || d.node.keys == nil || d.node.keys.Origin != d.origin:
+	case d.chain == nil || d.node.origin != d.origin:
 		d.say(name, stateWarn, path+", not compared with the log", "ask while this ledger runs, or run arl log fsck --data "+d.node.dir)
 	default:
 		if err := coordinatorCounts(d.chain, signer.Public().KeyID()); err != nil {

@@ -90,6 +90,9 @@ func foundingPolicy(path string) (*entry.Policy, error) {
 		err = withExit(exitConfig, errors.New("a genesis policy is signed by the authority's key that is made here: leave authority out of the file, "+
 			"and hand over later with arl policy apply"))
 	}
+	if err == nil && policy.LedgerKeys != nil {
+		err = withExit(exitConfig, errors.New("the key of a new ledger is made here: leave ledger_keys out of the file, and name it where another is to follow"))
+	}
 	return policy, err
 }
 

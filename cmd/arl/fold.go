@@ -64,7 +64,14 @@ func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.
 		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
 		return nil, &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
 	}
-	return f, nil
+	root := l.root.Follow(f.State.Chain())
+	if root.Since == l.root.Since {
+		return f, nil
+	}
+	if _, err := root.Head([]byte(head.Note)); err != nil {
+		return nil, err
+	}
+	return f, a.keepRoot(root)
 }
 
 // skew is how far the clock of the log's server is ahead of this machine's.

@@ -18,7 +18,7 @@ func (a *app) keyCommand() *cobra.Command {
 		Short:   "Make and show private keys",
 		Example: "  arl key generate --out agent.key",
 	}
-	cmd.AddCommand(a.keyGenerateCommand(), a.keyShowCommand())
+	cmd.AddCommand(a.keyGenerateCommand(), a.keyShowCommand(), a.keyNextCommand())
 	return cmd
 }
 

@@ -227,6 +227,9 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 		return err
 	}
 	n.coordinator.Committed(found.Head.Size)
+	if err := n.checkLedgerKeys(n.coordinator.View().Chain); err != nil {
+		return err
+	}
 	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ import (
 //	DIR.anchor           the anchor, beside the directory
 type node struct {
 	dir, anchor string
-	keys        *keys.Ledger
+	origin      string
+	keys        []*keys.Ledger // the oldest first
 	coordinator *coord.Coordinator
 	signer      *keys.Signer // the coordinator's; nil where nothing decides
 	log         *ledger.Log
@@ -72,6 +73,8 @@ func openNode(o nodeOptions) (*node, error) {
 	}
 	n.log, err = ledger.Open(n.database(), n.ledgerConfig(o))
 	switch {
+	case errors.Is(err, ledger.ErrKeys):
+		return nil, n.withoutKey(err)
 	case errors.Is(err, ledger.ErrFormat), errors.Is(err, ledger.ErrOrigin):
 		return nil, withExit(exitConfig, err)
 	case err != nil:
@@ -100,7 +103,7 @@ func prepareNode(o nodeOptions) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.coordinator = coord.New(n.keys.Origin, verifier.Check)
+	n.coordinator = coord.New(n.origin, verifier.Check)
 	return n, nil
 }
 
@@ -134,12 +137,11 @@ func (n *node) database() string { return filepath.Join(n.dir, "db") }
 
 func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 	config := &ledger.Config{
-		Origin:       n.keys.Origin,
-		Signer:       n.keys.Signer,
-		Verifier:     n.keys.Verifier,
-		Cosigner:     n.keys.Cosigner,
+		Origin:       n.origin,
+		Keys:         n.logKeys(),
+		Signs:        n.signs,
 		NewFold:      func() ledger.Fold { return n.coordinator.NewFold() },
-		Precheck:     n.coordinator.Precheck,
+		Precheck:     n.precheck,
 		Observe:      o.observe,
 		Committed:    n.coordinator.Committed,
 		MaxStep:      n.coordinator.MaxStep,
@@ -232,8 +234,9 @@ func (n *node) loadKeys(o nodeOptions) (err error) {
 	if err != nil {
 		return unusableKey(err)
 	}
-	if o.origin != "" && o.origin != n.keys.Origin {
-		return withExit(exitConfig, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.dir, n.keys.Origin, o.origin))
+	n.origin = n.keys[0].Origin
+	if o.origin != "" && o.origin != n.origin {
+		return withExit(exitConfig, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.dir, n.origin, o.origin))
 	}
 	return nil
 }
@@ -268,7 +271,8 @@ func (n *node) makeKeys(o nodeOptions) (err error) {
 	if syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return fmt.Errorf("%w: %s: another process starts a ledger there", ledger.ErrInUse, n.dir)
 	}
-	n.keys, err = keys.GenerateLedger(n.keysDir(), newOrigin(o.origin), o.newPassphrase)
+	made, err := keys.GenerateLedger(n.keysDir(), newOrigin(o.origin), o.newPassphrase)
+	n.keys = []*keys.Ledger{made}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %s: another process has just started a ledger there", ledger.ErrInUse, n.dir)
 	}
@@ -334,17 +338,14 @@ func newOrigin(given string) string {
 	return "local.arl/" + hex.EncodeToString(id[:])
 }
 
-// root returns what others pin of the ledger. It must have a genesis policy.
+// root returns what others pin of the ledger, as policies left it. It must have a genesis policy.
 func (n *node) root() (verify.Root, error) {
 	genesis, err := n.log.Entry(0)
 	if err != nil {
 		return verify.Root{}, err
 	}
-	return verify.Root{
-		Origin:     n.keys.Origin,
-		LedgerKeys: n.keys.VerifierKeys[:],
-		Genesis:    merkle.HashLeaf(genesis.AppendLeaf(nil, genesis.At)),
-	}, nil
+	root := verify.Root{Origin: n.origin, LedgerKeys: n.keys[0].VerifierKeys[:], Genesis: merkle.HashLeaf(genesis.AppendLeaf(nil, genesis.At))}
+	return root.Follow(n.coordinator.View().Chain), nil
 }
 
 // genesis writes the first entries of a new ledger as one batch: the policy,
@@ -382,7 +383,7 @@ func (n *node) genesis(ctx context.Context, policy *entry.Policy, authority, ope
 }
 
 func (n *node) header(issuer entry.Principal) entry.Header {
-	return newHeader(issuer, n.keys.Origin)
+	return newHeader(issuer, n.origin)
 }
 
 // newHeader returns the header of a new entry issued now.

@@ -144,6 +144,9 @@ func (a *app) policyApply(ctx context.Context, c *connection, path string, o *ap
 	if next.Authority == nil {
 		next.Authority = inForce.Authority
 	}
+	if next.LedgerKeys == nil {
+		next.LedgerKeys = inForce.LedgerKeys
+	}
 	changes, err := diffPolicies(inForce, next, path)
 	if err != nil {
 		return err

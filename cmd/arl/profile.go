@@ -76,7 +76,8 @@ func (a *app) loadProfile(name string) (*profile, error) {
 	if err := json.Unmarshal(content, p, json.RejectUnknownMembers(true)); err != nil {
 		return nil, withExit(exitConfig, fmt.Errorf("profile %s: %w", path, err))
 	}
-	return p, nil
+	p.Root, err = a.followed(p.Root)
+	return p, err
 }
 
 // saveProfile writes the profile. A pinned root that differs from the one on

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 //
 //	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
 //	shutdown              ends it with SIGTERM and wants exit code 0
+//	crash                 ends it with SIGKILL
 //	stranger DIR          serves the files of a directory by HTTP, as no ledger does, and sets URL
 //	exits CODE arl …      wants an exact exit code
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
@@ -64,7 +65,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "exits": scriptExits, "field": scriptField,
+			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
 		},
 	})
@@ -119,6 +120,11 @@ func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	if err != nil {
 		ts.Fatalf("shutdown: %v\n%s", err, s.stderr.String())
 	}
+}
+
+func scriptCrash(ts *testscript.TestScript, _ bool, _ []string) {
+	s, _ := ts.Value(serverKey{}).(*scriptServer)
+	s.kill()
 }
 
 func scriptStranger(ts *testscript.TestScript, _ bool, args []string) {

@@ -144,7 +144,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 		}
 	}()
 	config := &server.Config{
-		Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coordinator, TLS: e.tls,
+		Origin: n.origin, VerifierKeys: n.keys[0].VerifierKeys[:], Log: n.log, Coordinator: n.coordinator, TLS: e.tls,
 		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
 	}
 	if o.traces {
@@ -196,7 +196,7 @@ func (a *app) introduce(ctx context.Context, n *node, e *entrance) (verify.Root,
 	if err != nil {
 		return verify.Root{}, err
 	}
-	name := profileName(n.keys.Origin)
+	name := profileName(n.origin)
 	dir := filepath.Join(home, "keys", name)
 	p := &profile{Name: name, URL: e.url, TLSCA: e.certificate}
 	owners := map[entry.Principal]*keys.Signer{}
@@ -248,7 +248,7 @@ type started struct {
 }
 
 func (a *app) printStarted(n *node, e *entrance, root verify.Root) error {
-	s := started{URL: e.url, Origin: n.keys.Origin, VerifierKeys: n.keys.VerifierKeys[:], Genesis: root.Genesis.String(), Data: n.dir}
+	s := started{URL: e.url, Origin: n.origin, VerifierKeys: root.LedgerKeys, Genesis: root.Genesis.String(), Data: n.dir}
 	if a.settings.output == "json" {
 		line, err := json.Marshal(s)
 		if err != nil {

@@ -52,7 +52,7 @@ func TestStartedSaysWhatTLSNeeds(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		a := newApp(nil, &out, nil)
-		if err := a.printStarted(&node{dir: "data", keys: ledgerKeys}, e, verify.Root{}); err != nil {
+		if err := a.printStarted(&node{dir: "data", origin: ledgerKeys.Origin}, e, verify.Root{LedgerKeys: ledgerKeys.VerifierKeys[:]}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

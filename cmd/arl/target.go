@@ -63,7 +63,8 @@ func (a *app) readRoot(path string) (verify.Root, error) {
 	if err != nil {
 		return verify.Root{}, withExit(exitConfig, fmt.Errorf("%s: %w", path, err))
 	}
-	return withCosigner(root), nil
+	root, err = a.followed(root)
+	return withCosigner(root), err
 }
 
 // chooseProfile loads the profile of that name, or the only one.

@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -18,8 +20,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// ledgerFile is the name of the ledger's key file in its directory. It has two
-// lines, note signer keys of one name, the origin:
+// ledgerFile is the name of the ledger's first key file in its directory; those
+// of its next keys are ledger-2.key, ledger-3.key and so on. Each has two lines,
+// note signer keys of one name, the origin:
 //
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x01 and the seed>   Ed25519
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x06 and the seed>   ML-DSA-44
@@ -37,7 +40,15 @@ const (
 	typeMLDSA44 = 0x06
 )
 
-// Ledger are the keys of a ledger. Two databases must not share them: each
+// ledgerFileName returns the name of a ledger's key file by its number, from 1.
+func ledgerFileName(number int) string {
+	if number == 1 {
+		return ledgerFile
+	}
+	return fmt.Sprintf("ledger-%d.key", number)
+}
+
+// Ledger are the keys of a ledger, of one file. Two databases must not share them: each
 // would sign heads that contradict the other's.
 type Ledger struct {
 	Origin   string        // name of both keys
@@ -60,6 +71,40 @@ func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) 
 		return nil, fmt.Errorf("keys: generate %s: %w", path, err)
 	}
 	return ledger, nil
+}
+
+// GenerateNextLedger makes the keys that are to follow those of the ledger in
+// dir, in a new file whose name it returns. It is encrypted if the newest before
+// it is, with the same passphrase. Keys that are there are never touched.
+func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, error) {
+	before, err := LoadLedger(dir, passphrase)
+	if err != nil {
+		return nil, "", err
+	}
+	numbers, err := ledgerNumbers(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("keys: generate the next of %s: %w", dir, err)
+	}
+	newest := numbers[len(numbers)-1]
+	path := filepath.Join(dir, ledgerFileName(newest+1))
+	refuse := func(err error) (*Ledger, string, error) {
+		return nil, "", fmt.Errorf("keys: generate %s: %w", path, err)
+	}
+	if newest >= maxLedgers {
+		return refuse(fmt.Errorf("keys are numbered up to %d", maxLedgers))
+	}
+	content, err := readFile(filepath.Join(dir, ledgerFileName(newest)))
+	if err != nil {
+		return refuse(err)
+	}
+	if !isEncrypted(content) {
+		passphrase = nil
+	}
+	ledger, err := generateLedger(path, before[0].Origin, passphrase)
+	if err != nil {
+		return refuse(err)
+	}
+	return ledger, path, nil
 }
 
 func generateLedger(path, origin string, passphrase Passphrase) (*Ledger, error) {
@@ -89,19 +134,52 @@ func generateLedger(path, origin string, passphrase Passphrase) (*Ledger, error)
 	return ledger, createFile(path, content)
 }
 
-// LoadLedger reads the keys that [GenerateLedger] made in dir. The error is
-// [ErrPassphrase], or says what is wrong with the file.
-func LoadLedger(dir string, passphrase Passphrase) (*Ledger, error) {
-	path := filepath.Join(dir, ledgerFile)
-	content, err := readFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("keys: load %s: %w", path, err)
+// LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made
+// in dir, in the order in which they were made. The error is fs.ErrNotExist if
+// there is none, [ErrPassphrase], or says what is wrong with a file.
+func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
+	numbers, err := ledgerNumbers(dir)
+	if err == nil && len(numbers) == 0 {
+		err = fs.ErrNotExist
 	}
-	ledger, err := decodeLedger(content, passphrase)
 	if err != nil {
-		return nil, fmt.Errorf("keys: load %s: %w", path, err)
+		return nil, fmt.Errorf("keys: load %s: %w", filepath.Join(dir, ledgerFile), err)
 	}
-	return ledger, nil
+	var all []*Ledger
+	for _, number := range numbers {
+		path := filepath.Join(dir, ledgerFileName(number))
+		content, err := readFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("keys: load %s: %w", path, err)
+		}
+		ledger, err := decodeLedger(content, passphrase)
+		if err == nil && len(all) > 0 && ledger.Origin != all[0].Origin {
+			err = fmt.Errorf("of the ledger %q, but those before are of %q", ledger.Origin, all[0].Origin)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keys: load %s: %w", path, err)
+		}
+		all = append(all, ledger)
+	}
+	return all, nil
+}
+
+// ledgerNumbers returns the numbers of the key files in dir, ascending.
+func ledgerNumbers(dir string) (numbers []int, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, file := range files {
+		names[file.Name()] = true
+	}
+	for number := 1; number <= maxLedgers; number++ {
+		if names[ledgerFileName(number)] {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers, nil
 }
 
 // CheckOrigin keeps out what a signed note or the aud of an entry cannot hold.
@@ -113,9 +191,11 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
+func isEncrypted(content []byte) bool { return bytes.HasPrefix(content, []byte("-----BEGIN ")) }
+
 // decodeLedger accepts exactly what generateLedger writes.
 func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
-	if bytes.HasPrefix(content, []byte("-----BEGIN ")) {
+	if isEncrypted(content) {
 		block, rest := pem.Decode(content)
 		if block == nil || block.Type != ledgerPEMType || len(block.Headers) > 0 || len(rest) > 0 {
 			return nil, fmt.Errorf("want one PEM block of type %s and nothing else", ledgerPEMType)

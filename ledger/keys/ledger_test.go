@@ -23,6 +23,18 @@ const (
 	empty = origin + "\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n"
 )
 
+// loadLedger loads the only keys of a ledger.
+func loadLedger(dir string, passphrase Passphrase) (*Ledger, error) {
+	all, err := LoadLedger(dir, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%d keys", len(all))
+	}
+	return all[0], nil
+}
+
 func mustLedger(tb testing.TB) (ledger *Ledger, dir string) {
 	tb.Helper()
 	dir = tb.TempDir()
@@ -73,7 +85,7 @@ func checkHeads(t *testing.T, signing, verifying *Ledger) {
 func TestLedgerKeysLoadAndSign(t *testing.T) {
 	made, dir := mustLedger(t)
 	checkHeads(t, made, made)
-	loaded, err := LoadLedger(dir, nil)
+	loaded, err := loadLedger(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,17 +125,17 @@ func TestLedgerKeysAreNeverReplaced(t *testing.T) {
 	if _, err := GenerateLedger(dir, origin, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v, want fs.ErrExist", err)
 	}
-	loaded, err := LoadLedger(dir, nil)
+	loaded, err := loadLedger(dir, nil)
 	if err != nil || loaded.VerifierKeys != made.VerifierKeys {
 		t.Fatalf("the first keys are gone: %v", err)
 	}
-	if _, err := LoadLedger(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := loadLedger(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want fs.ErrNotExist", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, ledgerFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := loadLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("readable by others: error %v", err)
 	}
 }
@@ -136,12 +148,12 @@ func TestEncryptedLedgerKeysNeedTheirPassphrase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := LoadLedger(dir, secret("correct horse"))
+	loaded, err := loadLedger(dir, secret("correct horse"))
 	if err != nil || loaded.VerifierKeys != made.VerifierKeys {
 		t.Fatalf("loaded %v, made %v, error %v", loaded, made, err)
 	}
 	checkHeads(t, loaded, made)
-	checkPassphrases(t, func(p Passphrase) error { _, err := LoadLedger(dir, p); return err })
+	checkPassphrases(t, func(p Passphrase) error { _, err := loadLedger(dir, p); return err })
 	content, err := os.ReadFile(filepath.Join(dir, ledgerFile))
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import "recoveryledger/ledger/entry"
 const (
 	// maxFile is the size of a key file in bytes. An encrypted one has about 600.
 	maxFile = 16 << 10
+	// maxLedgers is the highest number of a ledger's key file.
+	maxLedgers = 99
 	// maxOrigin is the length of a ledger's origin in bytes: every entry carries
 	// it as aud.
 	maxOrigin = entry.MaxName

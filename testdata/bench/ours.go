@@ -104,7 +104,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 	}
 	coordinator := coord.New(origin, verifier.Check)
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
-		Origin: origin, Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner,
+		Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		NewFold: func() ledger.Fold {
 			if with.rebuild {
 				return unread{coordinator.NewFold()}
@@ -133,7 +133,7 @@ func reopenLedger(dir string, with settings) (*ledgerUnderTest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openWith(dir, ledgerKeys, with)
+	return openWith(dir, ledgerKeys[0], with)
 }
 
 // leave closes a ledger in which nothing was registered.

@@ -53,7 +53,7 @@ func newNode(tb testing.TB) *node {
 	must(tb, err)
 	n := &node{tb: tb, coord: coord.New(origin, verifier.Check), signers: map[entry.Principal]*keys.Signer{}}
 	opened := time.Now()
-	n.log, err = ledger.Open("db", &ledger.Config{Origin: origin, Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner,
+	n.log, err = ledger.Open("db", &ledger.Config{Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) }, Now: time.Now, Uptime: func() time.Duration { return time.Since(opened) },
 		NewFold: func() ledger.Fold { return n.coord.NewFold() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed})
 	must(tb, err)

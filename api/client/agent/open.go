@@ -272,8 +272,8 @@ func (a *Agent) takeAccepted(data []byte) error {
 	if accepted.Agent != a.cfg.Agent || accepted.Root.Origin != a.cfg.Root.Origin || accepted.Root.Genesis != a.cfg.Root.Genesis {
 		return &DamageError{docAccepted, "of another agent or ledger"}
 	}
-	accepted.Root = a.cfg.Root // which may have newer keys, and has the Cosigner
-	head, err := a.cfg.Root.Head([]byte(accepted.Head))
+	accepted.Root = a.cfg.Root.Advance(accepted.Root) // the former may have newer keys, and has the Cosigner
+	head, err := accepted.Root.Head([]byte(accepted.Head))
 	if err != nil {
 		return &DamageError{docAccepted, err.Error()}
 	}
