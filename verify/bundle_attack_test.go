@@ -169,7 +169,7 @@ func cause(v verify.Verdict, err error) error {
 
 func bundleCases() []bundleCase {
 	var list []bundleCase
-	for _, group := range [][]bundleCase{goodCases(), headCases(), chainCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
+	for _, group := range [][]bundleCase{goodCases(), headCases(), chainCases(), ledgerKeyCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
 		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases()} {
 		list = append(list, group...)
 	}

@@ -52,6 +52,7 @@ type vectorReport struct {
 	Commands  []vectorCommand `json:"commands"`
 	Links     []uint64        `json:"links"` // of the next state
 	Epochs    []verify.Epoch  `json:"epochs"`
+	Since     uint64          `json:"since,omitempty"` // of its ledger keys
 }
 
 type vectorCommand struct {
@@ -85,6 +86,7 @@ func reportOf(v verify.Verdict) *vectorReport {
 		r.Links = append(r.Links, link.Index)
 	}
 	r.Epochs = append(r.Epochs, v.Next.Epochs...)
+	r.Since = v.Next.Root.Since
 	return r
 }
 

@@ -21,6 +21,8 @@ from check import Refused, hash_leaf, sha256, strict_base64
 CHAIN_KINDS = ("policy", "agent")
 SKEW_MS = 300_000
 MAX_PATH, MAX_NOTE, MAX_LEAF, MAX_ENTRIES, MAX_MEMBERS, MAX_AFTER = 65, 128 << 10, 65535, 8192, 4096, 256
+MAX_KEYS, MAX_RETIRED = 8, 64
+ED_SPKI = bytes.fromhex("302a300506032b6570032100")  # SubjectPublicKeyInfo of an Ed25519 key, up to the key
 
 
 class Broken(Exception):
@@ -179,16 +181,58 @@ def note_lines(note):
     return body + "\n", lines
 
 
+def ledger_keys(keys, origin):
+    """The Ed25519 keys among verifier keys of a ledger, of which there is one."""
+    need(len(keys) <= MAX_KEYS and len(set(keys)) == len(keys), "form")
+    found, hashes = [], set()
+    for text in keys:
+        name, keyhash, encoded = (text.split("+", 2) + ["", ""])[:3]
+        try:
+            key = strict_base64(encoded)
+            need(key and name == origin and hashlib.sha256(name.encode() + b"\n" + key).hexdigest()[:8] == keyhash, "form")
+            if key[0] == 1:
+                check.parse_public_key(ED_SPKI + key[1:])
+                found.append(text)
+            else:
+                need(key[0] == 6 and len(key) == 1313, "form")
+        except Refused:
+            raise Broken("form") from None
+        need(keyhash not in hashes, "form")
+        hashes.add(keyhash)
+    need(found, "form")
+    return found
+
+
+def follow(root, chain):
+    """The root as the policies of a chain leave it (TRU-5)."""
+    root, named = dict(root), None
+    for index, policy in chain.policies:
+        keys = policy.get("ledger_keys")
+        if not keys or keys == named:
+            continue
+        named = keys
+        if index <= root.get("since", 0):
+            continue
+        before = ledger_keys(root["ledger_keys"], root["origin"])
+        retired = root.get("retired", []) + [{"key": key, "size": index} for key in before]
+        root["retired"] = [r for r in retired if r["key"] not in keys][-MAX_RETIRED:]
+        root["ledger_keys"], root["since"] = keys, index
+    return root
+
+
 def open_head(root, note):
-    """Returns (size, root, note) of a head that the pinned key has signed."""
+    """Returns (size, root, note) of a head that a key in force at its size has signed."""
     text, lines = note_lines(note)
+    signed = re.fullmatch("(?s)[^\n]*\n(0|[1-9][0-9]{0,19})\n.*", text)
+    keys = [(key, None) for key in ledger_keys(root["ledger_keys"], root["origin"])]
+    keys += [(r["key"], r["size"]) for r in root.get("retired", [])]
     good = False
-    for vkey in root["ledger_keys"]:
+    for vkey, until in keys:
         name, keyhash, key = parse_vkey(vkey, 1)
         for signer, sig in lines:
             if signer == name and sig[:4] == keyhash:
                 need(check.ed_verify(key, text.encode(), sig[4:]), "AGT-1")
-                good = True
+                good = good or until is None or signed and int(signed[1]) <= until
     need(good, "AGT-1")
     parts = text[:-1].split("\n")
     need(len(parts) >= 3 and parts[0] == root["origin"] and re.fullmatch("0|[1-9][0-9]*", parts[1]), "AGT-1")
@@ -285,6 +329,7 @@ class Chain:
             ok = e.index == 0 and "previous" not in p
         else:
             ok = p.get("previous") == self.in_force
+        ok = ok and self._ledger_keys(p)
         authority = [(check.parse_public_key(strict_base64(a["key"])), a["principal"]) for a in p["authority"]]
         for key, principal in authority:
             known = self.keys.get(check.keyid_of(key))
@@ -299,6 +344,17 @@ class Chain:
         self.policy, self.in_force = p, {"index": e.index, "leaf_hash": check.text(e.hash)}
         self.policies.append((e.index, p))
         return ok
+
+    def _ledger_keys(self, p):
+        """TRU-5: once named they are always named, and one of them stays."""
+        before, keys = self.policy.get("ledger_keys", []) if self.policy else [], p.get("ledger_keys", [])
+        if not keys:
+            return not before
+        try:
+            found = ledger_keys(keys, p["aud"])
+        except Broken:
+            return False
+        return not before or any(key in before for key in found)
 
     def _agent(self, e, signer):
         a, keyid = e.body, check.keyid_of(check.parse_public_key(strict_base64(e.body["key"])))
@@ -475,6 +531,13 @@ class Check:
                 self.chain.apply(e, signer)
         self.witnesses(self.chain.policy)
         self.confirmed = self.confirmed or self.witnessed
+        before, self.root = self.root, follow(self.root, self.chain)
+        if before == self.root:
+            return
+        try:
+            open_head(self.root, self.b["head"])
+        except Broken:
+            raise Broken("AGT-2 TRU-5") from None
 
     def void(self, e):
         compromised = self.chain.keys[e.keyid]["compromised"]
@@ -919,7 +982,7 @@ class Check:
         expires = min(self.d["exp"] * 1000, self.d["deadline_at"]) if self.decision_index is not None else 0
         epochs = [{"incident": i, "epoch": n} for i, n in sorted(self.epochs.items())]
         return {"confirmed": self.confirmed, "incident": incident, "expires_at": expires, "commands": commands,
-                "links": self.chain.links, "epochs": epochs}
+                "links": self.chain.links, "epochs": epochs} | ({"since": self.root["since"]} if self.root.get("since") else {})
 
 
 # --- Vectors ---------------------------------------------------------------------------------

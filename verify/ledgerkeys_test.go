@@ -1,0 +1,276 @@
+package verify_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	fnote "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// ledgerKey returns the ledger's key of a name that determines it.
+func ledgerKey(tb testing.TB, origin, name string) (note.Signer, string) {
+	tb.Helper()
+	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte(name), 32)), origin)
+	must(tb, err)
+	signer, err := note.NewSigner(skey)
+	must(tb, err)
+	return signer, vkey
+}
+
+// rotation is a log whose key is about to change.
+type rotation struct {
+	*log
+	cast
+	old, next       note.Signer
+	oldKey, nextKey string
+}
+
+func newRotation(tb testing.TB) *rotation {
+	tb.Helper()
+	l, c := newCompany(tb)
+	next, nextKey := ledgerKey(tb, origin, "next")
+	return &rotation{log: l, cast: c, old: l.signer, next: next, oldKey: l.root.LedgerKeys[0], nextKey: nextKey}
+}
+
+// names logs a policy that names the ledger's keys, and returns its index.
+func (r *rotation) names(keys ...string) uint64 {
+	r.t.Helper()
+	_, inForce := r.chain().Policy()
+	p := r.policy(r.authority, r.authority)
+	p.Previous, p.LedgerKeys = &inForce, keys
+	return r.add(r.authority.sign(r.t, p))
+}
+
+func (r *rotation) by(size int, signers ...note.Signer) string {
+	r.t.Helper()
+	signed, err := note.Sign(&note.Note{Text: text(r.head(size))}, signers...)
+	must(r.t, err)
+	return string(signed)
+}
+
+// TestARootFollowsTheLedgersKeys goes through a whole change: each head is good
+// by the root as it is then if the keys in force at its size have signed it.
+func TestARootFollowsTheLedgersKeys(t *testing.T) {
+	r := newRotation(t)
+	before := len(r.leaves)
+	pinned := r.root
+	first := r.names(r.oldKey, r.nextKey)
+	both := pinned.Follow(r.chain())
+	if both.Since != first || len(both.Retired) != 0 || !slices.Equal(both.LedgerKeys, []string{r.oldKey, r.nextKey}) {
+		t.Fatalf("%+v", both)
+	}
+	r.names(r.oldKey, r.nextKey) // changes nothing
+	if again := both.Follow(r.chain()); again.Since != first {
+		t.Fatalf("%+v", again)
+	}
+	second := r.names(r.nextKey)
+	r.add(r.agent.sign(t, r.execution(r.agent)))
+	alone := pinned.Follow(r.chain())
+	want := []verify.RetiredKey{{Key: r.oldKey, Size: second}}
+	if alone.Since != second || !slices.Equal(alone.Retired, want) || !slices.Equal(alone.LedgerKeys, []string{r.nextKey}) {
+		t.Fatalf("%+v", alone)
+	}
+	if steps := both.Follow(r.chain()); steps.Since != alone.Since || !slices.Equal(steps.Retired, alone.Retired) {
+		t.Errorf("in steps %+v, at once %+v", steps, alone)
+	}
+	size := len(r.leaves)
+	for _, c := range []struct {
+		name string
+		root verify.Root
+		note string
+		good bool
+	}{
+		{"old, before", pinned, r.by(before, r.old), true},
+		{"next, before", pinned, r.by(before, r.next), false},
+		{"both keys named, by the old", both, r.by(int(second), r.old), true},
+		{"both keys named, by the next", both, r.by(int(second), r.next), true},
+		{"retired, by the old before", alone, r.by(before, r.old), true},
+		{"retired, the last by the old", alone, r.by(int(second), r.old), true},
+		{"retired, the first behind", alone, r.by(int(second)+1, r.old), false},
+		{"retired, by the old", alone, r.by(size, r.old), false},
+		{"retired, by both", alone, r.by(size, r.old, r.next), true},
+		{"retired, by the next", alone, r.by(size, r.next), true},
+	} {
+		_, err := c.root.Head([]byte(c.note))
+		if c.good {
+			must(t, err)
+			continue
+		}
+		wantStep(t, err, verify.StepHead)
+		if !strings.Contains(err.Error(), "TRU-5") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	// A signature of the retired key spoils a head if it is not good.
+	_, err := alone.Head([]byte(r.by(size, r.next) + signatures(r.by(before, r.old))))
+	wantStep(t, err, verify.StepHead)
+	for note, settled := range map[string]bool{r.by(size, r.next): true, r.by(size, r.old, r.next): false, r.by(size, r.old): false} {
+		if alone.Settled(note) != settled {
+			t.Errorf("settled %v, want %v", !settled, settled)
+		}
+	}
+	stored, err := alone.Encode()
+	must(t, err)
+	read, err := verify.ParseRoot(stored)
+	must(t, err)
+	if next := pinned.Advance(read); next.Since != second || !slices.Equal(next.Retired, want) {
+		t.Errorf("advanced %+v", next)
+	}
+	if same := read.Advance(pinned); same.Since != second {
+		t.Errorf("advanced back %+v", same)
+	}
+	read.Genesis[0] ^= 1
+	if other := pinned.Advance(read); other.Since != 0 {
+		t.Errorf("advanced to another ledger's %+v", other)
+	}
+}
+
+// A key comes back in force, and is no longer retired.
+func TestALedgerKeyComesBack(t *testing.T) {
+	r := newRotation(t)
+	r.names(r.oldKey, r.nextKey)
+	r.names(r.nextKey)
+	back := r.names(r.nextKey, r.oldKey)
+	root := r.root.Follow(r.chain())
+	if root.Since != back || len(root.Retired) != 0 {
+		t.Fatalf("%+v", root)
+	}
+	_, err := root.Head([]byte(r.by(len(r.leaves), r.old)))
+	must(t, err)
+}
+
+// TestReceiptsBehindARetiredKey is the thief of the old key, who shows the very
+// policy that has retired it under a head of their own.
+func TestReceiptsBehindARetiredKey(t *testing.T) {
+	r := newRotation(t)
+	r.names(r.oldKey, r.nextKey)
+	r.names(r.nextKey)
+	_, err := r.root.Verify(verify.Material{Receipts: r.all()}) // signed by the old key
+	wantStep(t, err, verify.StepHead)
+	if !strings.Contains(err.Error(), "TRU-5") {
+		t.Error(err)
+	}
+	receipts := r.all()
+	for i := range receipts {
+		receipts[i].Head = r.by(len(r.leaves), r.old, r.next)
+	}
+	_, err = r.root.Verify(verify.Material{Receipts: receipts})
+	must(t, err)
+}
+
+// TestPoliciesNameLedgerKeys is what a policy may say of the ledger's keys.
+func TestPoliciesNameLedgerKeys(t *testing.T) {
+	_, foreign := ledgerKey(t, "ledger.example/other", "next")
+	_, third := ledgerKey(t, origin, "third")
+	_, mldsa, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	var many []string
+	for i := range verify.MaxKeys + 1 {
+		_, key := ledgerKey(t, origin, string(rune('a'+i)))
+		many = append(many, key)
+	}
+	r := newRotation(t)
+	for _, c := range []struct {
+		name          string
+		inForce, keys []string
+		problem       entry.Problem
+	}{
+		{"none", nil, nil, ""},
+		{"the first", nil, []string{r.oldKey, r.nextKey}, ""},
+		{"with an ML-DSA-44 key", nil, []string{r.oldKey, mldsa}, ""},
+		{"an ML-DSA-44 key alone", nil, []string{mldsa}, entry.Malformed},
+		{"as many as may be", nil, many[1:], ""},
+		{"one more", nil, many, entry.Malformed},
+		{"twice", nil, []string{r.oldKey, r.oldKey}, entry.Malformed},
+		{"of another ledger", nil, []string{r.oldKey, foreign}, entry.Malformed},
+		{"no key", nil, []string{"next"}, entry.Malformed},
+		{"another spelling", nil, []string{r.oldKey + "\n"}, entry.Malformed},
+		{"no longer named", []string{r.oldKey}, nil, entry.StateConflict},
+		{"all others", []string{r.oldKey}, []string{r.nextKey, third}, entry.StateConflict},
+		{"only the ML-DSA-44 key stays", []string{r.oldKey, mldsa}, []string{r.nextKey, mldsa}, entry.StateConflict},
+		{"one stays", []string{r.oldKey, r.nextKey}, []string{r.nextKey, third}, ""},
+	} {
+		r := newRotation(t)
+		if c.inForce != nil {
+			r.names(c.inForce...)
+		}
+		chain := r.chain()
+		_, inForce := chain.Policy()
+		p := r.policy(r.authority, r.authority)
+		p.Previous, p.LedgerKeys = &inForce, c.keys
+		err := chain.Admit(r.authority.sign(t, p), uint64(len(r.leaves)))
+		refusal, _ := errors.AsType[*entry.Refusal](err)
+		if c.problem == "" && err != nil || c.problem != "" && (refusal == nil || refusal.Problem != c.problem || !strings.HasPrefix(refusal.Field, "ledger_keys")) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.problem)
+		}
+	}
+}
+
+// TestRetiredKeysOfARoot is what a root may say of keys before its own.
+func TestRetiredKeysOfARoot(t *testing.T) {
+	r := newRotation(t)
+	_, mldsa, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	_, foreign := ledgerKey(t, "ledger.example/other", "next")
+	good := r.root
+	good.LedgerKeys, good.Since = []string{r.nextKey}, 9
+	for name, c := range map[string]struct {
+		retired []verify.RetiredKey
+		good    bool
+	}{
+		"none":              {nil, true},
+		"one":               {[]verify.RetiredKey{{Key: r.oldKey, Size: 9}}, true},
+		"of no head":        {[]verify.RetiredKey{{Key: r.oldKey}}, false},
+		"behind the change": {[]verify.RetiredKey{{Key: r.oldKey, Size: 10}}, false},
+		"twice":             {[]verify.RetiredKey{{Key: r.oldKey, Size: 9}, {Key: r.oldKey, Size: 8}}, false},
+		"in force":          {[]verify.RetiredKey{{Key: r.nextKey, Size: 9}}, false},
+		"ML-DSA-44":         {[]verify.RetiredKey{{Key: mldsa, Size: 9}}, false},
+		"of another ledger": {[]verify.RetiredKey{{Key: foreign, Size: 9}}, false},
+		"no key":            {[]verify.RetiredKey{{Key: "old", Size: 9}}, false},
+	} {
+		root := good
+		root.Retired = c.retired
+		_, err := root.Encode()
+		_, headErr := root.Head([]byte(r.by(len(r.leaves), r.next)))
+		if (err == nil) != c.good || (headErr == nil) != c.good {
+			t.Errorf("%s: %v, %v", name, err, headErr)
+		}
+	}
+}
+
+// TestOnlySoManyKeysAreRetired: the oldest heads are then no longer checkable.
+func TestOnlySoManyKeysAreRetired(t *testing.T) {
+	r := newRotation(t)
+	key := r.oldKey
+	chain := r.chain()
+	for i := range verify.MaxRetired + 1 {
+		_, next := ledgerKey(t, origin, "key "+string(rune('A'+i)))
+		for _, keys := range [][]string{{key, next}, {next}} {
+			_, inForce := chain.Policy()
+			p := r.policy(r.authority, r.authority)
+			p.Previous, p.LedgerKeys = &inForce, keys
+			e := r.authority.sign(t, p)
+			index := uint64(len(r.leaves))
+			must(t, chain.Admit(e, index))
+			r.add(e)
+			chain.Apply(e, index, r.at)
+		}
+		key = next
+	}
+	root := r.root.Follow(chain)
+	if len(root.Retired) != verify.MaxRetired || root.Retired[0].Key == r.oldKey {
+		t.Fatalf("%d retired, the first %+v", len(root.Retired), root.Retired[0])
+	}
+	_, err := root.Encode()
+	must(t, err)
+	root.Retired = append(root.Retired, verify.RetiredKey{Key: r.oldKey, Size: 1})
+	_, err = root.Encode()
+	wantFormat(t, err)
+}
