@@ -138,7 +138,11 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	config := &agent.Config{Root: c.root, Agent: signer.principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
 		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts}
 	if o.confirm != "" {
-		config.Second = &agent.Mirror{Client: c.client, Head: a.secondHead(c, t, o.confirm)}
+		head, err := a.secondHead(c, t, o.confirm)
+		if err != nil {
+			return fmt.Errorf("--confirm: %w", err)
+		}
+		config.Second = &agent.Mirror{Client: c.client, Head: head}
 	}
 	runtime, err := agent.Open(config, time.Now().UnixMilli())
 	if err == nil {
@@ -291,20 +295,28 @@ func readSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// secondHead reads the head of the second source: a file, or another server.
-func (a *app) secondHead(c *connection, t *target, source string) func(ctx context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
-			note, err := a.readInput(source, verify.MaxNote)
-			return string(note), err
+// secondHead returns what gives the head of the second source: a file, which is
+// read at once, since what is wrong with it stays so; or another server, which is
+// asked when the head is needed, since it may be away.
+func (a *app) secondHead(c *connection, t *target, source string) (func(ctx context.Context) (string, error), error) {
+	if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
+		note, err := a.readInput(source, verify.MaxNote)
+		if err == nil {
+			_, err = c.client.Root().Head(note)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%w; want a file with a signed tree head of %s, as GET /checkpoint gives it", err, c.root.Origin)
+		}
+		return func(context.Context) (string, error) { return string(note), nil }, nil
+	}
+	return func(ctx context.Context) (string, error) {
 		other, _, err := t.client(strings.TrimSuffix(source, "/checkpoint"), c.client.Root(), new(client.Config))
 		if err != nil {
 			return "", err
 		}
 		head, err := other.Head(ctx)
 		return head.Note, err
-	}
+	}, nil
 }
 
 // listenEvent is an [agent.Event] as it is printed.

@@ -65,6 +65,13 @@ func TestAgentListen(t *testing.T) {
 	}
 	m.must(os.Rename(secret+".lost", secret))
 	m.warned()
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	m.must(os.WriteFile(foreign, []byte("no head\n"), 0o600))
+	for file, want := range map[string]int{head + ".missing": 3, foreign: 5} {
+		if cmd, said := m.listen("--exec", "true", "--confirm", file); exitOf(cmd.Run()) != want || !strings.Contains(said.String(), "--confirm: ") || !strings.Contains(said.String(), "GET /checkpoint") {
+			t.Errorf("a second source that is none: %s", said)
+		}
+	}
 	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
 		interpreter, err := exec.LookPath(recipe[0])
 		if err != nil {
