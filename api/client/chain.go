@@ -43,7 +43,7 @@ func (c *Client) Chain(ctx context.Context) (*verify.Chain, error) {
 func (c *Client) follow(ctx context.Context) error {
 	newest := c.Accepted()
 	if newest.Size <= c.chain.size {
-		return nil
+		return c.followKeys(c.chain.Chain)
 	}
 	var links []*Entry
 	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {

@@ -41,6 +41,7 @@ type node struct {
 // identity is what two ledgers share that pretend to be one.
 type identity struct {
 	keys             *keys.Ledger
+	next             *keys.Ledger // signs where a policy names it; nil: there is none
 	authority, agent *keys.Signer
 	genesis          *entry.Entry
 }
@@ -83,6 +84,10 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 		cfg.NewFold = func() ledger.Fold { return coordinator.NewFold() }
 		cfg.Frozen = func() (ledger.Fold, uint64) { return coordinator.Frozen() }
 		cfg.Precheck, cfg.Committed = coordinator.Precheck, coordinator.Committed
+	}
+	if id.next != nil {
+		cfg.Keys = append(cfg.Keys, ledger.Key{Signer: id.next.Signer, Verifier: id.next.Verifier, Cosigner: id.next.Cosigner})
+		cfg.Signs = id.signs
 	}
 	log, err := ledger.Open("db", cfg)
 	must(tb, err)

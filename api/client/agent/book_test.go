@@ -37,7 +37,7 @@ type book struct {
 	state   *coord.State
 	leaves  [][]byte
 	levels  [][]merkle.Hash // perfect subtrees
-	signer  note.Signer
+	signers []note.Signer
 	root    verify.Root
 	now     int64 // Unix milliseconds
 	ids     int
@@ -68,8 +68,9 @@ func newBook(tb testing.TB) *book {
 	must(tb, err)
 	b := &book{tb: tb, state: coord.NewState(origin), now: 1_790_000_000_000, private: map[entry.Principal]ed25519.PrivateKey{},
 		known: map[string]uint64{}}
-	b.signer, err = note.NewSigner(skey)
+	signer, err := note.NewSigner(skey)
 	must(tb, err)
+	b.signers = []note.Signer{signer}
 	b.root = verify.Root{Origin: origin, LedgerKeys: []string{vkey}}
 	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: b.public("root")})
 	policy.Windows.BundleMaxAgeMS = 600_000
@@ -179,7 +180,7 @@ func (b *book) head(size uint64) string {
 	b.tb.Helper()
 	head, err := merkle.HeadOf(b.levels[0][:size])
 	must(b.tb, err)
-	signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", origin, head.Size, head.Root)}, b.signer)
+	signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", origin, head.Size, head.Root)}, b.signers...)
 	must(b.tb, err)
 	return string(signed)
 }
