@@ -105,7 +105,13 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	if err != nil {
 		return err
 	}
-	config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
+	config.Stuck = func(ctx context.Context, t *api.Task) error {
+		err := w.reconcileEarlier(ctx, config, t)
+		if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
+			return w.reconcileEarlier(ctx, config, t) // another process of the agent was faster: the log says now what it has said
+		}
+		return err
+	}
 	w.claim, err = claim.Wait(ctx, config, ref, o.once)
 	began, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what was given is handed back, not left
 	defer cancel()

@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -172,6 +174,40 @@ func TestRunSignalsForLostClaim(t *testing.T) {
 		})
 	}
 	m.t = t
+	m.arl("log", "audit")
+	m.stop()
+}
+
+// TestRunTwiceAfterLostClaim starts two supervisors of one agent after its last
+// claim was lost, and has both ask about the same step at once: who is slower takes
+// what the log says by then, and goes on.
+func TestRunTwiceAfterLostClaim(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one")
+	const task = "operator#twice"
+	m.arl("task", "create", "twice", "--lease-ms", "1000", "--max-retries", "0", "--reason", "one charge")
+	m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
+	killed, said := m.scripted("one", task, `"$ARL_PROGRAM" work begin pay --effect irrevocable; kill -9 $PPID; kill -9 $$`)
+	if code := exitOf(killed.Run()); code != -1 {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	m.until(task, func(t *api.Task) bool { return t.State == entry.TaskFailed }, said)
+	work := t.TempDir()
+	probe := filepath.Join(work, "probe") // answers when both are asked
+	m.must(os.WriteFile(probe, []byte("#!/bin/sh\ntouch "+work+"/asked-$$\nwhile test $(ls "+work+"/asked-* | wc -l) -lt 2; do sleep 0.01; done\necho complete\n"), 0o700))
+	first, one := m.scripted("one", task, "true", "--probe", probe)
+	second, two := m.scripted("one", task, "true", "--probe", probe)
+	m.must(first.Start())
+	m.must(second.Start())
+	for i, said := range []*bytes.Buffer{one, two} {
+		if code := exitOf([]*exec.Cmd{first, second}[i].Wait()); code != 6 || !strings.Contains(said.String(), "not assigned to this agent") {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+	}
+	if signals := entriesOf[entry.Signal](m, entry.KindSignal, "--workflow", "twice"); len(signals) == 0 {
+		t.Error("neither signals")
+	}
 	m.arl("log", "audit")
 	m.stop()
 }

@@ -145,7 +145,8 @@ func retriesOf(t *api.Task) string { return fmt.Sprintf("%d of %d", t.RetryCount
 
 // ageOf is for how long a task has been there, by the ledger's clock.
 func (c *connection) ageOf(t *api.Task) string {
-	return time.Since(time.UnixMilli(t.CreatedAt).Add(-c.clock.skew)).Round(time.Second).String()
+	age := time.Since(time.UnixMilli(t.CreatedAt).Add(-c.clock.skew)) // the skew is known to a second
+	return max(0, age).Round(time.Second).String()
 }
 
 // deadlineOf is when the lease of a task is lost, or when the policy lets the task

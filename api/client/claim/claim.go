@@ -269,14 +269,19 @@ func (c *Claim) Signal(ctx context.Context, e *supervise.Ending, s *entry.Snapsh
 
 // Lost reports that the claim came to an end without a word, because whoever held
 // it was killed: as Signal does, and with the final entry of its execution, by
-// which it is known that this was said.
+// which it is known that this was said. Another process of the agent may say the
+// same meanwhile.
 func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
 	now := time.Now()
 	e := &supervise.Ending{Failure: supervise.Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
 	if err := c.Signal(ctx, e, c.Snapshot(e, supervise.Progress{}, nil), effects); err != nil {
 		return err
 	}
-	return c.progress(ctx, entry.Failed)
+	err := c.progress(ctx, entry.Failed)
+	if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
+		return nil // it has
+	}
+	return err
 }
 
 // progress logs how far the execution is that stands for the claim.
