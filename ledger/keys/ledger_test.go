@@ -246,3 +246,82 @@ func TestMalformedLedgerKeysAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNextLedgerKeys makes the keys that follow: in files of their own, encrypted
+// as those before, under the one origin, and loaded in their order.
+func TestNextLedgerKeys(t *testing.T) {
+	for name, passphrase := range map[string]Passphrase{"plain": nil, "encrypted": secret("correct horse")} {
+		dir := t.TempDir()
+		if _, _, err := GenerateNextLedger(dir, passphrase); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%s: after none: %v", name, err)
+		}
+		first, err := GenerateLedger(dir, origin, passphrase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []*Ledger{first}
+		for _, file := range []string{"ledger-2.key", "ledger-3.key"} {
+			next, path, err := GenerateNextLedger(dir, secret("correct horse"))
+			if err != nil || path != filepath.Join(dir, file) || next.Origin != origin {
+				t.Fatalf("%s: %s, error %v", name, path, err)
+			}
+			checkHeads(t, next, next)
+			content, err := os.ReadFile(path)
+			if err != nil || isEncrypted(content) != (passphrase != nil) {
+				t.Errorf("%s: %q, error %v", name, content[:20], err)
+			}
+			want = append(want, next)
+		}
+		checkFiles(t, dir, "ledger-2.key", "ledger-3.key", ledgerFile)
+		loaded, err := LoadLedger(dir, passphrase)
+		if err != nil || len(loaded) != len(want) {
+			t.Fatalf("%s: %d keys, error %v", name, len(loaded), err)
+		}
+		for i := range want {
+			if loaded[i].VerifierKeys != want[i].VerifierKeys {
+				t.Errorf("%s: key %d is another", name, i)
+			}
+		}
+		if passphrase != nil {
+			if _, _, err := GenerateNextLedger(dir, secret("wrong")); !errors.Is(err, ErrPassphrase) {
+				t.Errorf("with another passphrase: %v", err)
+			}
+		}
+		// A number that is gone stays gone.
+		if err := os.Remove(filepath.Join(dir, ledgerFile)); err != nil {
+			t.Fatal(err)
+		}
+		if _, path, err := GenerateNextLedger(dir, passphrase); err != nil || filepath.Base(path) != "ledger-4.key" {
+			t.Errorf("%s: %s, error %v", name, path, err)
+		}
+	}
+}
+
+// TestKeysOfTwoLedgersAreNotOneLedgers puts the keys of another beside.
+func TestKeysOfTwoLedgersAreNotOneLedgers(t *testing.T) {
+	_, dir := mustLedger(t)
+	other := t.TempDir()
+	if _, err := GenerateLedger(other, "ledger.example/other", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(other, ledgerFile), filepath.Join(dir, "ledger-2.key")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "ledger.example/other") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestLedgerKeysHaveALastNumber is the limit and one past it.
+func TestLedgerKeysHaveALastNumber(t *testing.T) {
+	_, dir := mustLedger(t)
+	if err := os.Rename(filepath.Join(dir, ledgerFile), filepath.Join(dir, ledgerFileName(maxLedgers-1))); err != nil {
+		t.Fatal(err)
+	}
+	if _, path, err := GenerateNextLedger(dir, nil); err != nil || filepath.Base(path) != ledgerFileName(maxLedgers) {
+		t.Errorf("%s, error %v", path, err)
+	}
+	if _, _, err := GenerateNextLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "up to 99") {
+		t.Errorf("error %v", err)
+	}
+}
