@@ -44,25 +44,37 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 		ref := s.logRef(inc.force.index)
 		d.Supersedes = &ref
 	}
-	l := s.lawOf(inc)
-	if o.Act == entry.ActAuthorize || o.Act == entry.ActAmend {
-		d.DeadlineAt = now + l.windows.DeadlineMaxMS
-	}
-	if d.Exp == 0 {
-		d.Exp = s.defaultExp(inc, o.Act, now) / 1000
-	}
 	if scoped(o.Act) {
-		s.draftScope(d, number, o.Unfounded, now)
+		a := s.draftScope(d, number, o.Unfounded, now)
+		if o.Act == entry.ActAuthorize || o.Act == entry.ActAmend {
+			d.DeadlineAt = s.draftDeadline(d, inc, a, now)
+		}
+	}
+	if d.Exp == 0 && d.DeadlineAt != 0 {
+		d.Exp = d.DeadlineAt / 1000
+	} else if d.Exp == 0 {
+		d.Exp = s.defaultExp(inc, o.Act, now) / 1000
 	}
 	return d, nil
 }
 
-// defaultExp is until when a decision holds, in Unix milliseconds.
+// draftDeadline is until when all of a plan is to be done. An amend that changes
+// nothing but the epoch keeps the deadline in force: else whoever may propose
+// could, with an agent that says nothing, put it off for ever. What people
+// approve has all the time there is, and so has what nobody could carry out.
+func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, now int64) int64 {
+	deadline := now + a.law.windows.DeadlineMaxMS
+	if f := inc.force; d.Act == entry.ActAmend && f != nil && len(d.Approvals) == 0 && !s.void(&f.decided) && f.sameAs(a.plan) {
+		return min(deadline, f.deadline)
+	}
+	return deadline
+}
+
+// defaultExp is until when a decision without a deadline holds, in Unix
+// milliseconds.
 func (s *State) defaultExp(inc *incident, act entry.Act, now int64) int64 {
 	l := s.lawOf(inc)
 	switch act {
-	case entry.ActAuthorize, entry.ActAmend:
-		return now + l.windows.DeadlineMaxMS
 	case entry.ActEscalate:
 		return now + l.windows.AnswerMS + l.windows.DecideMS + 1000
 	case entry.ActContain:
@@ -79,8 +91,9 @@ func (s *State) inconclusive(inc *incident) (list []entry.Disposition) {
 	return list
 }
 
-// draftScope fills in what a decision with a plan rests on.
-func (s *State) draftScope(d *entry.Decision, number uint32, unfounded []entry.Unfounded, now int64) {
+// draftScope fills in what a decision with a plan rests on, and returns what it
+// undoes.
+func (s *State) draftScope(d *entry.Decision, number uint32, unfounded []entry.Unfounded, now int64) *assessment {
 	inc := s.incidents[number]
 	pin, without := s.pin(), slices.Clone(unfounded)
 	if d.Act == entry.ActAuthorize || d.Act == entry.ActAmend {
@@ -99,6 +112,7 @@ func (s *State) draftScope(d *entry.Decision, number uint32, unfounded []entry.U
 	basis, blast := s.basisOf(a.signals), a.blast
 	d.Basis, d.Blast = &basis, &blast
 	d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: s.scopeOf(a.plan.Members)}
+	return a
 }
 
 // quorum returns the proposal that waits and enough approvals of it; nil if it

@@ -248,10 +248,10 @@ func leaveOut(indexes []uint64, reason string) (list []entry.Unfounded) {
 // has counted the epoch up: agents that saw it act on nothing older (AGT-2), and
 // an accusation that nobody follows would end the rollback. It leaves out no more
 // than it must. What the coordinator may not decide alone, people are asked about
-// again, once.
+// again, once. After the deadline nothing goes on.
 func (n *next) renew(number uint32, inc *incident) bool {
 	f := inc.force
-	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) {
+	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) || n.now/1000 >= f.deadline/1000 {
 		return false
 	}
 	for _, without := range [][]uint64{n.unbelieved(number, inc), n.inVain(number, inc, true), n.inVain(number, inc, false)} {
@@ -262,7 +262,7 @@ func (n *next) renew(number uint32, inc *incident) bool {
 			continue
 		}
 		asked := n.asked(inc, 0) && !n.void(&inc.proposal.decided) && inc.proposal.scope == n.scopeOf(a.plan.Members)
-		if n.amended[number] = alone || !asked && n.now < f.deadline; n.amended[number] {
+		if n.amended[number] = alone || !asked; n.amended[number] {
 			n.again(number, without, alone)
 		}
 		return n.amended[number]

@@ -115,3 +115,29 @@ func TestApproverCannotStallWhatPeopleApproved(t *testing.T) {
 	}
 	w.checkAll()
 }
+
+// TestRenewalsKeepTheDeadline has an approver propose whenever it may, while the
+// agent says nothing: each time the coordinator decides the plan in force again,
+// and the incident ends when it would have ended without that.
+func TestRenewalsKeepTheDeadline(t *testing.T) {
+	w := newWorld(t)
+	w.done("b", "pay", entry.EffectCompensable)
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
+	w.next()
+	w.is(id, Authorized)
+	first := w.incident(id).force
+	w.at += 11 * minuteMS
+	for w.at <= first.deadline+skewMS {
+		if inc := w.incident(id); w.state.pending(inc, w.at) == nil && inc.state.Open() {
+			w.put(w.order("p1", Order{Incident: id, Act: entry.ActEscalate, Exp: entry.MaxInteger}))
+		}
+		w.at += hourMS
+		w.next()
+	}
+	w.next()
+	w.is(id, Failed)
+	if f := w.incident(id).force; f.deadline != first.deadline || f.expMax > first.deadline || len(f.decisions) < 20 {
+		t.Errorf("due at %d, at first %d, after %d decisions", f.deadline, first.deadline, len(f.decisions))
+	}
+	w.checkAll()
+}
