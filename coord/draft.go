@@ -59,15 +59,16 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 }
 
 // draftDeadline is until when all of a plan is to be done. An amend that changes
-// nothing but the epoch keeps the deadline in force: else whoever may propose
-// could, with an agent that says nothing, put it off for ever. What people
-// approve has all the time there is, and so has what nobody could carry out.
+// nothing but the epoch keeps the deadline in force while it lasts: else whoever
+// may propose could, with an agent that says nothing, put it off for ever. What
+// people approve has all the time there is, and so has what nobody could carry out.
 func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, now int64) int64 {
 	deadline := now + a.law.windows.DeadlineMaxMS
-	if f := inc.force; d.Act == entry.ActAmend && f != nil && len(d.Approvals) == 0 && !s.void(&f.decided) && f.sameAs(a.plan) {
-		return min(deadline, f.deadline)
+	f := inc.force
+	if d.Act != entry.ActAmend || f == nil || f.over(now) || len(d.Approvals) > 0 || s.void(&f.decided) || !f.sameAs(a.plan) {
+		return deadline
 	}
-	return deadline
+	return min(deadline, f.deadline)
 }
 
 // defaultExp is until when a decision without a deadline holds, in Unix
@@ -192,6 +193,10 @@ func (s *State) draftUnknown(inc *incident, m *member, now int64) *entry.Outcome
 		ObservedAt: now, Residual: "its agent reported no outcome in time",
 	}
 }
+
+// over reports whether no decision can hold until the deadline any more: exp is
+// in seconds.
+func (f *force) over(now int64) bool { return now/1000 >= f.deadline/1000 }
 
 // sameAs reports whether a plan is the one in force.
 func (f *force) sameAs(p *scope.Plan) bool {

@@ -248,10 +248,10 @@ func leaveOut(indexes []uint64, reason string) (list []entry.Unfounded) {
 // has counted the epoch up: agents that saw it act on nothing older (AGT-2), and
 // an accusation that nobody follows would end the rollback. It leaves out no more
 // than it must. What the coordinator may not decide alone, people are asked about
-// again, once. After the deadline nothing goes on.
+// again, once. After the deadline nothing is decided again.
 func (n *next) renew(number uint32, inc *incident) bool {
 	f := inc.force
-	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) || n.now/1000 >= f.deadline/1000 {
+	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) || f.over(n.now) {
 		return false
 	}
 	for _, without := range [][]uint64{n.unbelieved(number, inc), n.inVain(number, inc, true), n.inVain(number, inc, false)} {
@@ -309,13 +309,18 @@ func (n *next) lastSignal(inc *incident) uint64 {
 // amend brings an incident in force up to the signal at an index, its own or of
 // another that meets its plan: by itself if it may, else by asking, once. Two
 // plans in force never share a member: where they would, the later amend is
-// blocked until the other incident has ended.
+// blocked until the other incident has ended. After the deadline only what people
+// have approved is amended: the rest is for a new incident, else somebody who goes
+// on signaling could keep this one open.
 func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool) {
 	if n.amended[number] || n.pending(inc, n.now) != nil {
 		return false
 	}
 	if q, _ := n.quorum(inc, n.now); q != nil { // approved late: an amend drafted now carries that out
 		return !n.amendApproved(number, q)
+	}
+	if inc.force.over(n.now) {
+		return false
 	}
 	without := n.unbelieved(number, inc)
 	a := n.assess(number, n.size, without, n.now)
