@@ -13,6 +13,7 @@ type Order struct {
 	Act       entry.Act
 	Reason    string
 	Exp       int64               // Unix seconds; 0: what suits the act
+	Pin       uint64              // size of the log, as of which a plan's signals are taken; 0: as of now
 	Unfounded []entry.Unfounded   // signals that a plan leaves out
 	Signals   []entry.Disposition // of a deny; nil: all inconclusive
 	Members   []entry.Ref         // of a release
@@ -45,7 +46,7 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 		d.Supersedes = &ref
 	}
 	if scoped(o.Act) {
-		a := s.draftScope(d, number, o.Unfounded, now)
+		a := s.draftScope(d, number, o, now)
 		if o.Act == entry.ActAuthorize || o.Act == entry.ActAmend {
 			d.DeadlineAt = s.draftDeadline(d, inc, a, now)
 		}
@@ -94,9 +95,12 @@ func (s *State) inconclusive(inc *incident) (list []entry.Disposition) {
 
 // draftScope fills in what a decision with a plan rests on, and returns what it
 // undoes.
-func (s *State) draftScope(d *entry.Decision, number uint32, unfounded []entry.Unfounded, now int64) *assessment {
+func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64) *assessment {
 	inc := s.incidents[number]
-	pin, without := s.pin(), slices.Clone(unfounded)
+	pin, without := s.pin(), slices.Clone(o.Unfounded)
+	if o.Pin != 0 {
+		pin = entry.HeadRef{Size: o.Pin, Root: s.tree.root(o.Pin)}
+	}
 	if d.Act == entry.ActAuthorize || d.Act == entry.ActAmend {
 		if p, approvals := s.quorum(inc, now); p != nil {
 			pin, without, d.Approvals = p.pin, nil, approvals

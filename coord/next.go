@@ -122,12 +122,31 @@ func (n *next) escalated(number uint32, inc *incident) {
 // doubles with every proposal of the incident: however often a plan changes,
 // there are a few proposals, and then nobody has answered in time.
 func (n *next) outdated(number uint32, inc *incident, p *proposal) bool {
+	pause := n.pause(inc, inc.epoch)
+	return pause < n.lawOf(inc).windows.AnswerMS && n.at(p.at+pause) && n.scopeOf(n.assess(number, p.pin.Size, p.unfounded, n.now).plan.Members) != p.scope
+}
+
+// pause is how long the coordinator waits before it asks people again, whom it
+// has asked so often: each time twice as long, until it is their time to answer.
+func (n *next) pause(inc *incident, asked int64) int64 {
 	w := n.lawOf(inc).windows
 	pause := max(1, w.DecideMS/2)
-	for epoch := int64(1); epoch < inc.epoch && pause < w.AnswerMS; epoch++ {
+	for i := int64(1); i < asked && pause < w.AnswerMS; i++ {
 		pause *= 2
 	}
-	return pause < w.AnswerMS && n.at(p.at+pause) && n.scopeOf(n.assess(number, p.pin.Size, p.unfounded, n.now).plan.Members) != p.scope
+	return pause
+}
+
+// goesOn reports whether agents may act on the plan in force, and have something
+// to do, and have not yet had the pause that is theirs after people were asked in
+// vain: else whoever signals something new each time would stop them for ever.
+func (n *next) goesOn(inc *incident) bool {
+	f := inc.force
+	vain := inc.epoch - int64(len(f.decisions)-1)
+	if f.proposal != 0 {
+		vain--
+	}
+	return vain > 0 && inc.epoch == f.epoch && !n.void(&f.decided) && n.unsettled(inc) && !n.at(inc.charge.at+n.pause(inc, vain))
 }
 
 // propose asks again about what has changed since a proposal. Signals that it
@@ -173,7 +192,7 @@ func (n *next) authorized(number uint32, inc *incident) {
 	case n.renew(number, inc):
 	case n.void(&f.decided) && !n.askedSince(inc):
 		blocked = n.amend(number, inc, math.MaxUint64)
-	case n.lastSignal(inc) >= f.pin && !f.sameAs(n.assess(number, n.size, n.unbelieved(number, inc), n.now).plan):
+	case n.lastSignal(inc) >= f.pin && !f.sameAs(n.assess(number, n.size, n.unbelieved(number, inc, n.size), n.now).plan):
 		blocked = n.amend(number, inc, n.lastSignal(inc))
 	}
 	if len(n.todo) == before {
@@ -192,7 +211,7 @@ func (n *next) askedSince(inc *incident) bool {
 // incident in force leaves out: those that the one in force does, and what a
 // third party says again of the same subject, so that whoever was not believed
 // cannot hold the incident up by saying it again.
-func (n *next) unbelieved(number uint32, inc *incident) []uint64 {
+func (n *next) unbelieved(number uint32, inc *incident, pin uint64) []uint64 {
 	out, about := slices.Clone(inc.force.unfounded), map[complaint]bool{}
 	for _, index := range out {
 		if sig, ok := n.findSignal(index); ok && sig.third() {
@@ -202,7 +221,7 @@ func (n *next) unbelieved(number uint32, inc *incident) []uint64 {
 	if len(about) == 0 {
 		return out
 	}
-	signals, _ := n.basis(number, n.size, n.now)
+	signals, _ := n.basis(number, pin, n.now)
 	for _, of := range signals {
 		if sig := &n.signals[of]; sig.third() && about[complaint{sig.issuer, sig.subject}] {
 			out = append(out, sig.index)
@@ -215,13 +234,13 @@ func (n *next) unbelieved(number uint32, inc *incident) []uint64 {
 // inVain returns unbelieved and the indexes of the signals, or of third parties'
 // alone, that name something beyond the plan in force and that people were asked
 // about, and did not approve.
-func (n *next) inVain(number uint32, inc *incident, third bool) []uint64 {
-	out, f := n.unbelieved(number, inc), inc.force
+func (n *next) inVain(number uint32, inc *incident, pin uint64, third bool) []uint64 {
+	out, f := n.unbelieved(number, inc, pin), inc.force
 	if inc.proposal == nil {
 		return out
 	}
 	beyond := func(exec uint32) bool { _, member := f.find(exec); return !member }
-	signals, _ := n.basis(number, n.size, n.now)
+	signals, _ := n.basis(number, pin, n.now)
 	for _, of := range signals {
 		index := n.signals[of].index
 		rests := index < f.pin && slices.Contains(inc.signals, of)
@@ -254,8 +273,9 @@ func (n *next) renew(number uint32, inc *incident) bool {
 	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) || f.over(n.now) {
 		return false
 	}
-	for _, without := range [][]uint64{n.unbelieved(number, inc), n.inVain(number, inc, true), n.inVain(number, inc, false)} {
-		a := n.assess(number, n.size, without, n.now)
+	pin := max(inc.pinned, n.lastSignal(inc)+1) // other incidents since then come later
+	for _, without := range [][]uint64{n.unbelieved(number, inc, pin), n.inVain(number, inc, pin, true), n.inVain(number, inc, pin, false)} {
+		a := n.assess(number, pin, without, n.now)
 		_, overlap := n.overlap(number, a.plan)
 		alone, same := n.automatic(number, a, n.now) == nil, f.sameAs(a.plan)
 		if overlap || !alone && !same {
@@ -263,7 +283,7 @@ func (n *next) renew(number uint32, inc *incident) bool {
 		}
 		asked := n.asked(inc, 0) && !n.void(&inc.proposal.decided) && inc.proposal.scope == n.scopeOf(a.plan.Members)
 		if n.amended[number] = alone || !asked; n.amended[number] {
-			n.again(number, without, alone)
+			n.again(number, pin, without, alone)
 		}
 		return n.amended[number]
 	}
@@ -271,10 +291,10 @@ func (n *next) renew(number uint32, inc *incident) bool {
 }
 
 // again decides about an incident without some signals, or asks people to.
-func (n *next) again(number uint32, without []uint64, alone bool) {
-	o := Order{Act: entry.ActAmend, Reason: "nobody approved what was proposed: what stands without that goes on"}
+func (n *next) again(number uint32, pin uint64, without []uint64, alone bool) {
+	o := Order{Act: entry.ActAmend, Pin: pin, Reason: "nobody approved what was proposed: what stands without that goes on"}
 	if !alone {
-		o.Act, o.Reason = entry.ActEscalate, "nobody approved what was proposed: is the plan in force to go on?"
+		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), "nobody approved what was proposed: is the plan in force to go on?"
 	}
 	o.Unfounded = leaveOut(without, "nobody approved what follows from it")
 	n.decide(number, o)
@@ -322,7 +342,7 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	if inc.force.over(n.now) {
 		return false
 	}
-	without := n.unbelieved(number, inc)
+	without := n.unbelieved(number, inc, n.size)
 	a := n.assess(number, n.size, without, n.now)
 	if inc.force.pin > signal && len(a.merges) == 0 {
 		return false // nothing is new: the incident that asks meets it by its own windows only
@@ -335,7 +355,7 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	switch asked := n.asked(inc, signal); {
 	case refusal == nil:
 		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals", Unfounded: out})
-	case !asked:
+	case !asked && !n.goesOn(inc):
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal), Unfounded: out})
 	default:
 		return false

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"fmt"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -139,5 +140,63 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 	if f := w.incident(id).force; f.deadline != first.deadline || f.expMax > first.deadline || len(f.decisions) < 20 {
 		t.Errorf("due at %d, at first %d, after %d decisions", f.deadline, first.deadline, len(f.decisions))
 	}
+	w.checkAll()
+}
+
+// TestExecutorCannotStallOthers has one agent of a plan signal something new of
+// its own, beyond the plan, whenever people were asked about the last in vain:
+// the agents of the others have time to act, more each time, on a decision that
+// no later epoch has made too old.
+func TestExecutorCannotStallOthers(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "pay", entry.EffectCompensable)
+	w.done("b", "ship", entry.EffectCompensable, "a#pay")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
+	w.next()
+	w.is(id, Authorized)
+	deadline, open := w.incident(id).force.deadline, 0
+	for i := range 24 * 12 {
+		if w.at = start + int64(i)*5*minuteMS; w.at >= deadline {
+			break
+		}
+		if i%6 == 0 {
+			x := w.done("a", fmt.Sprint(i), entry.EffectReversible)
+			w.put(w.signal("a", entry.StandingExecutor, x.Ref()))
+		}
+		w.next()
+		w.next()
+		if inc := w.incident(id); inc.epoch == inc.force.epoch {
+			open += 5
+		}
+	}
+	if open < 10*60 {
+		t.Errorf("%d minutes of a day to act", open)
+	}
+	if f := w.incident(id).force; f.deadline != deadline {
+		t.Errorf("due at %d, at first %d", f.deadline, deadline)
+	}
+	w.checkAll()
+}
+
+// TestNothingIsAskedAfterTheDeadline lets an agent signal ever more of its own
+// work, from before what is in force, when that is over.
+func TestNothingIsAskedAfterTheDeadline(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "mail", entry.EffectIrrevocable)
+	w.done("a", "pay", entry.EffectCompensable)
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
+	w.next()
+	w.is(id, Authorized)
+	w.at = w.incident(id).force.deadline
+	further := w.signal("a", entry.StandingExecutor, "a#pay")
+	further.Since = "a#mail"
+	w.put(further)
+	if written := w.next(); len(written) != 0 {
+		t.Fatalf("%d entries: %+v", len(written), written[0])
+	}
+	w.at += skewMS + 1
+	w.next()
+	w.next()
+	w.is(id, Failed)
 	w.checkAll()
 }
