@@ -69,6 +69,7 @@ func TestCommandEndings(t *testing.T) {
 		{"an abort", "crash.panic, exit -1, signal 6, signal 6", script("kill -ABRT $$")},
 		{"SIGTERM from somebody else", "crash.lost, exit -1, signal 15, signal 15", script("kill -TERM $$")},
 		{"words of memory", "crash.oom, exit 1, signal 0, its last words, its last words: MemoryError", script("echo Traceback >&2; echo MemoryError >&2; exit 1")},
+		{"words of Go", "crash.oom, exit 2, signal 0, its last words, its last words: fatal error: runtime: out of memory", script("echo 'fatal error: runtime: out of memory' >&2; exit 2")},
 		{"a panic of Go", "crash.panic, exit 2, signal 0, exit code 2, exit code 2: panic: no way with [secret]", func() Command {
 			c := part("panic", 0)
 			c.Env = append(c.Env, "SECRET_TOKEN=hunter2-hunter2")
@@ -202,7 +203,7 @@ func TestCommandOutOfMemoryWithoutGroups(t *testing.T) {
 			t.Errorf("%d MiB: %+v", c.eats, e)
 		}
 	}
-	command := part("eat", 2<<30)
+	command := Command{Argv: []string{"python3", "-c", "x = 'a' * (2 << 30)"}} // this program cannot begin so with the race detector
 	command.Root, command.Memory = t.TempDir(), 1<<30
 	if e := command.Run(t.Context()); e.Failure != OutOfMemory || e.How != "its last words" {
 		t.Errorf("under a limit of address space: %v, %s, %s", e.Failure, e.How, e.Text)

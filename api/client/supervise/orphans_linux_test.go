@@ -43,6 +43,7 @@ func escaped(t *testing.T, change func(*Command)) int {
 // its group, does not outlive its run by it: it is inherited and killed, and
 // children that were there before are not.
 func TestCommandReachesOtherSessions(t *testing.T) {
+	before := &orphans{before: children()} // what other tests have left to this process
 	other := script("exec sleep 600")
 	started, ended := make(chan int, 1), make(chan Ending)
 	other.Started = func(pid int) { started <- pid }
@@ -57,7 +58,7 @@ func TestCommandReachesOtherSessions(t *testing.T) {
 	}
 	kill(bystander)
 	<-ended
-	if left := children(); len(left) > 0 {
+	if left := before.left(); len(left) > 0 {
 		t.Errorf("children %v", left)
 	}
 }

@@ -20,7 +20,7 @@ type Error struct {
 	// Problem is malformed, too-large, or id-conflict for the id of an earlier
 	// record of the file.
 	Problem entry.Problem
-	// File is the name given to Import; Record counts from 1, 0 where the
+	// File is the name given to Import, empty for what is no file; Record counts from 1, 0 where the
 	// whole file is meant; Line is where the record begins, or the line of a
 	// syntax error, from 1.
 	File         string
@@ -34,6 +34,9 @@ type Error struct {
 // Error gives all that is known in one line.
 func (e *Error) Error() string {
 	var at strings.Builder
+	if e.File != "" {
+		at.WriteString(": read " + e.File)
+	}
 	if e.Record > 0 {
 		fmt.Fprintf(&at, ": record %d", e.Record)
 	}
@@ -43,7 +46,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		fmt.Fprintf(&at, ": field %s", e.Field)
 	}
-	return fmt.Sprintf("run: read %s%s: %s (%s); %s", e.File, at.String(), e.Detail, e.Problem, e.Remedy)
+	return fmt.Sprintf("run%s: %s (%s); %s", at.String(), e.Detail, e.Problem, e.Remedy)
 }
 
 // malformed makes the most common error; remedy says what would be right.

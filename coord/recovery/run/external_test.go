@@ -138,7 +138,7 @@ func TestExternalCommand(t *testing.T) {
 	q := recovery.Case{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
 	for _, test := range []struct{ script, want string }{
 		{`grep -q '"case":"c".*"class":"tool".*' && echo '{"strategy":"retry_altered","variant":"reflect","reason":"told"}'`, ""},
-		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `field /strategy: is "pray"`},
+		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `no action: run: field /strategy: is "pray"`},
 		{`echo '{"strategy":"retry","reason":"x"} and more'`, "no action"},
 		{`echo '{"strategy":"retry","extra":1}'`, "is no member"},
 		{`echo '{"strategy":"retry","variant":"reflect"}'`, "write it with retry_altered"},
