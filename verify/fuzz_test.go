@@ -90,6 +90,11 @@ func FuzzTLogProof(f *testing.F) {
 func FuzzRoot(f *testing.F) {
 	l := repeatable(f)
 	f.Add([]byte(encoded(f, l.root)))
+	followed := l.root
+	_, next := ledgerKey(f, origin, "next")
+	followed.Retired = []verify.RetiredKey{{Key: l.root.LedgerKeys[0], Size: 7}}
+	followed.LedgerKeys, followed.Since = []string{next}, 9
+	f.Add([]byte(encoded(f, followed)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root, err := verify.ParseRoot(data)
 		if err != nil {

@@ -274,3 +274,18 @@ func TestOnlySoManyKeysAreRetired(t *testing.T) {
 	_, err = root.Encode()
 	wantFormat(t, err)
 }
+
+// FuzzSettled looks for notes that make the look at their signers panic, or that
+// seem to be signed by the ledger's key without its name.
+func FuzzSettled(f *testing.F) {
+	r := newRotation(f)
+	f.Add(r.by(3, r.old))
+	f.Add(r.by(3, r.old, r.next))
+	f.Add(text(r.head(3)))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, signed string) {
+		if r.root.Settled(signed) && !strings.Contains(signed, "\u2014 "+origin+" ") {
+			t.Fatalf("%q", signed)
+		}
+	})
+}

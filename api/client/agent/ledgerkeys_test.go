@@ -43,10 +43,9 @@ func rotated(t *testing.T, between func(b *book, there []*player), names ...entr
 	return b, there, old
 }
 
-func follows(t *testing.T) func(b *book, there []*player) {
-	return func(b *book, there []*player) {
-		play(t, b, b.now+120_000, nil, there...)
-	}
+func follow(b *book, there []*player) {
+	b.tb.Helper()
+	play(b.tb, b, b.now+120_000, nil, there...)
 }
 
 // poke steps a player many times, whatever comes of it, and returns what it was
@@ -69,7 +68,7 @@ func tellsOf(events []agent.Event, text string) bool {
 // goes on with the new one, in a new life too, which pins the old one still. Who
 // has stolen the old one gets nothing undone.
 func TestLedgerKeyChanges(t *testing.T) {
-	b, there, old := rotated(t, follows(t), "worker", "writer")
+	b, there, old := rotated(t, follow, "worker", "writer")
 	play(t, b, b.now+120_000, nil, there...)
 	worker, writer := there[0], there[1]
 	worker.open()
