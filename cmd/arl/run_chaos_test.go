@@ -18,14 +18,20 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// chaosAgent has three effects, each under a key of its own: the same key twice is
-// one effect. It tells its process id, so that it can be hit.
+// chaosAgent has three effects, each declared, and under the key that it gets for
+// it: whoever takes it, here a directory, takes the same key once. It tells its
+// process id, so that it can be hit.
 const chaosAgent = `echo $$ > "$1/pid-$2.new"; mv "$1/pid-$2.new" "$1/pid-$2"
 for step in 1 2 3; do
-	sleep 0.1
-	(set -C; echo $$ > "$1/effect-$2-$step") 2>/dev/null || echo $$ >> "$1/refused-$2-$step"
+	said=$("$ARL_PROGRAM" work begin "step$step" --effect compensable --output json) || exit 1
+	key=${said##*idempotency_key\":\"}
+	(set -C; echo $$ > "$1/effect-$2-${key%%\"*}") 2>/dev/null || echo $$ >> "$1/refused-$2-$step"
+	case $said in *confirmed*) ;; *) "$ARL_PROGRAM" work end "step$step" || exit 1 ;; esac
 done
 exit 0`
+
+// chaosProbe knows what became of an effect.
+const chaosProbe = `test -e "$1/effect-$2-$ARL_IDEMPOTENCY_KEY" && echo complete || echo none`
 
 // chaosEater takes more memory than it may have, and never ends by itself.
 const chaosEater = `echo $$ > "$1/pid-$2.new"; mv "$1/pid-$2.new" "$1/pid-$2"; exec python3 -c "x = b'1' * (512 << 20); import time; time.sleep(600)"`
@@ -79,7 +85,7 @@ func (c *chaos) run(task string, agent entry.Principal, script string, hit func(
 	pid := filepath.Join(c.dir, "pid-"+name)
 	_ = os.Remove(pid) // of the holder before
 	cmd, output := c.command(nil, "run", "--task", task, "--once", "--url", c.url, "--key", filepath.Join(c.home, string(agent)+".key"), "--memory", "96", "--grace", "1s",
-		"--", "sh", "-c", script, "agent", c.dir, name)
+		"--probe", strings.Join([]string{"sh", filepath.Join(c.dir, "probe"), c.dir, name}, " "), "--", "sh", "-c", script, "agent", c.dir, name)
 	c.must(cmd.Start())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -123,12 +129,20 @@ func (c *chaos) finish(number int) (fault string) {
 		script = chaosEater
 	}
 	for {
-		t := c.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned || t.State.Over() })
+		t := c.until(task, func(t *api.Task) bool {
+			return t.State == entry.TaskAssigned || t.State.Over() || t.Gate != "" && !t.State.Held()
+		})
 		if t.State.Over() {
 			if t.State != entry.TaskCompleted {
 				c.t.Errorf("%s: %s after %s", task, t.State, f.name)
 			}
 			return f.name
+		}
+		if t.State != entry.TaskAssigned { // whoever held it says what became of its effects
+			if code, said := c.run(task, t.Agent, script, nil); code != 6 && code != 0 {
+				c.t.Errorf("%s: reconciles with %d: %s", task, code, said)
+			}
+			continue
 		}
 		code, said := c.run(task, t.Agent, script, hit)
 		if now := c.stands(task); f.name == "SIGSTOP past the lease" && hit != nil && (code != 6 || now.State == entry.TaskCompleted && now.Epoch == 1) {
@@ -154,6 +168,7 @@ func TestRunSurvivesFaultsChaos(t *testing.T) {
 	address := listener.Addr().String()
 	_ = listener.Close() // for the server to listen at, again and again
 	c := &chaos{machine: newMachine(t, "--listen", address), dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 0))}
+	c.must(os.WriteFile(filepath.Join(c.dir, "probe"), []byte(chaosProbe), 0o600))
 	c.start()
 	c.workers("one", "two", "three")
 	happened := map[string]int{}
