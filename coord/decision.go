@@ -211,7 +211,8 @@ func (d *decisionOf) decided() decided {
 
 // admitEscalate is who may propose, and that approvers have time to answer.
 // After decide_ms the signaler may, too, where nothing was proposed yet: else it
-// could void every approval by proposing again.
+// could void every approval by proposing again. For the same reason no approver
+// replaces its own proposal: silence would never deny it.
 func (s *State) admitEscalate(d *decisionOf) error {
 	l := s.lawOf(d.inc)
 	if !d.has(entry.RoleCoordinator) {
@@ -221,6 +222,9 @@ func (s *State) admitEscalate(d *decisionOf) error {
 			return entry.Refuse(entry.NoStanding, "iss", "%s did not signal incident %d", d.Iss, d.inc.opened)
 		case !d.has(entry.RoleApprover) && d.inc.state != Reported && d.inc.state != Contained:
 			return conflict("act", "incident %d is %s: its approvers have been asked", d.inc.opened, d.inc.state)
+		case d.inc.state == Escalated && d.inc.proposal.issuer == issuer && known:
+			return conflict("act", "%s made the proposal in force, which waits for others", d.Iss).
+				WithRemedy("let another approver propose, or deny")
 		case d.now < d.inc.openedAt+l.windows.DecideMS:
 			return conflict("act", "the coordinator has until %d to decide", d.inc.openedAt+l.windows.DecideMS)
 		}

@@ -52,6 +52,23 @@ func TestSilentCoordinatorAndASilentQuorum(t *testing.T) {
 	w.checkAll()
 }
 
+// TestApproverDoesNotReplaceItsOwnProposal has an approver propose again and
+// again, so that nobody is ever silent for long enough: another may, it may not.
+func TestApproverDoesNotReplaceItsOwnProposal(t *testing.T) {
+	w, id := reported(t)
+	w.at += 10 * minuteMS
+	w.decide("p1", entry.ActEscalate, id)
+	w.at += minuteMS
+	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActEscalate})), entry.StateConflict, "act")
+	w.decide("p2", entry.ActEscalate, id)
+	w.decide("p1", entry.ActEscalate, id)
+	w.at += hourMS
+	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActEscalate})), entry.StateConflict, "act")
+	w.next()
+	w.is(id, Dismissed)
+	w.checkAll()
+}
+
 // TestSilentCoordinatorThatWouldAmend leaves an incident that the coordinator
 // would amend, if it were there: no approver may do that alone, and after the
 // deadline one ends the incident as it stands.
