@@ -276,10 +276,14 @@ func (e *Entry) decodePayload() error {
 	if err := e.readPayload(); err != nil {
 		return err
 	}
-	if err := scan(e.payload, kinds[e.Kind]); err != nil {
+	r := kinds[e.Kind]
+	if err := scan(e.payload, r); err != nil {
 		return err
 	}
-	return e.checkPayload()
+	if err := e.Header.check(r); err != nil {
+		return err
+	}
+	return e.Body.check()
 }
 
 // readPayload sets the body to what the payload says.
@@ -290,13 +294,6 @@ func (e *Entry) readPayload() error {
 	}
 	e.Header = e.Body.header()
 	return nil
-}
-
-func (e *Entry) checkPayload() error {
-	if err := e.Header.check(kinds[e.Kind]); err != nil {
-		return err
-	}
-	return e.Body.check()
 }
 
 func parsePayloadType(payloadType string) (Kind, error) {
