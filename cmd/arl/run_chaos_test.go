@@ -149,8 +149,8 @@ func (c *chaos) finish(number int) (fault string) {
 			}
 			return f.name
 		}
-		if t.State == entry.TaskFailed && t.Gate == "" {
-			c.arl("task", "cancel", task, "--reason", "chaos")
+		if t.State == entry.TaskFailed && once(number) { // what it did is an incident's now
+			c.arl("task", "cancel", task, "--yes", "--reason", "chaos")
 			continue
 		}
 		if t.State != entry.TaskAssigned { // whoever held it says what became of its effects
