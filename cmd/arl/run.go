@@ -105,13 +105,7 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	if err != nil {
 		return err
 	}
-	config.Stuck = func(ctx context.Context, t *api.Task) error {
-		err := w.reconcileEarlier(ctx, config, t)
-		if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
-			return w.reconcileEarlier(ctx, config, t) // another process of the agent was faster: the log says now what it has said
-		}
-		return err
-	}
+	config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
 	w.claim, err = claim.Wait(ctx, config, ref, o.once)
 	began, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what was given is handed back, not left
 	defer cancel()
@@ -290,6 +284,9 @@ func (w *worker) environment(c *claim.Claim) []string {
 func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
 	steps, progress, err := readRunDir(w.dir)
 	doubt := steps.inDoubt()
+	if err == nil {
+		doubt, err = w.logged(ctx, w.claim, doubt)
+	}
 	if e.OK() && err == nil {
 		if len(doubt) == 0 {
 			return false, w.claim.Complete(ctx, w.note("done"))

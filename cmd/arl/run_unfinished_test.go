@@ -37,6 +37,10 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 			"unpaid", "echo none", begins + `if test "$ARL_ATTEMPT" = 2; then "$ARL_PROGRAM" work end pay; fi`, 0,
 			"retry_altered(reflect): ladder", entry.TaskCompleted, entry.Confirmed, "done",
 		},
+		{ // arl work end reached the log, and was killed before it could say so
+			"logged", "echo none", begins + `cp "$ARL_RUN_DIR/step-pay.json" "$ARL_RUN_DIR/saved" && "$ARL_PROGRAM" work end pay && mv "$ARL_RUN_DIR/saved" "$ARL_RUN_DIR/step-pay.json"`, 0,
+			"", entry.TaskCompleted, entry.Confirmed, "done",
+		},
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			m.t = t

@@ -37,17 +37,15 @@ func (w *worker) prober() []string {
 func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) error {
 	all := entry.EffectsNone
 	for i := range doubt {
-		s := &doubt[i]
-		said := w.ask(ctx, c, s)
-		switch {
-		case said == entry.EffectsUnknown:
-			all = said
-			continue
-		case all == entry.EffectsNone:
-			all = said
+		said := w.ask(ctx, c, &doubt[i])
+		if said != entry.EffectsUnknown {
+			var err error
+			if said, err = w.settle(ctx, c, doubt[i:i+1], said); err != nil {
+				return err
+			}
 		}
-		if err := w.settle(ctx, c, s, said); err != nil {
-			return err
+		if said == entry.EffectsUnknown || all == entry.EffectsNone {
+			all = said
 		}
 	}
 	w.history.Probe = all
@@ -57,17 +55,59 @@ func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) err
 	return nil
 }
 
-// settle logs what became of a step as its final entry, as arl work end does.
-func (w *worker) settle(ctx context.Context, c *claim.Claim, s *step, said entry.Effects) error {
+// settle logs what became of a step as its final entry, as arl work end does, and
+// returns what the log says of its effects by then: the program may have been
+// killed in the middle of arl work end, or another process of the agent be faster.
+func (w *worker) settle(ctx context.Context, c *claim.Claim, one steps, said entry.Effects) (entry.Effects, error) {
+	s := &one[0]
 	fmt.Fprintf(w.err, "arl: %s: step %s: effects %s, says the probe\n", c.Task.Task, s.Name, said)
-	s.Progress = entry.Confirmed
-	if said == entry.EffectsNone {
-		s.Progress = entry.Failed
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	if err := c.Submit(ctx, s.execution(c)); err != nil || w.dir == "" {
-		return err
+	ended := *s
+	ended.Progress = entry.Confirmed
+	if said == entry.EffectsNone {
+		ended.Progress = entry.Failed
+	}
+	err := c.Submit(ctx, ended.execution(c))
+	if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
+		doubt, other := w.logged(ctx, c, one)
+		if len(doubt) > 0 || other != nil {
+			return said, errors.Join(err, other)
+		}
+		if said = entry.EffectsComplete; s.Progress != entry.Confirmed {
+			said = entry.EffectsNone
+		}
+		return said, nil
+	}
+	if err != nil {
+		return said, err
+	}
+	*s = ended
+	return said, w.keepStep(s)
+}
+
+// logged takes up what the log says of steps that seem to be in doubt, and
+// returns those that are: what ended a step may have reached the log alone.
+func (w *worker) logged(ctx context.Context, c *claim.Claim, doubt steps) (steps, error) {
+	if len(doubt) == 0 {
+		return nil, nil
+	}
+	all, err := loggedSteps(ctx, c)
+	for i := range doubt {
+		s := &doubt[i]
+		at := slices.IndexFunc(all, func(other step) bool { return other.Exec == s.Exec })
+		if err == nil && at >= 0 && all[at].Progress.Final() {
+			s.Progress = all[at].Progress
+			err = w.keepStep(s)
+		}
+	}
+	return doubt.inDoubt(), err
+}
+
+// keepStep notes a step for the program, if it is one of this claim.
+func (w *worker) keepStep(s *step) error {
+	if w.dir == "" {
+		return nil
 	}
 	return writeJSON(filepath.Join(w.dir, "step-"+s.Name+".json"), s)
 }
