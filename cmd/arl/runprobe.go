@@ -180,7 +180,7 @@ func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *
 	c := &claim.Claim{Config: config, Task: *t}
 	all, err := loggedSteps(ctx, c)
 	own := slices.DeleteFunc(all, func(s step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
-	if err != nil || len(own) == 0 {
+	if err != nil {
 		return err
 	}
 	doubt, effects := own.inDoubt(), entry.EffectsNone
