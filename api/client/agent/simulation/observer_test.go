@@ -3,6 +3,7 @@ package simulation
 import (
 	"maps"
 	"slices"
+	"testing"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -61,7 +62,7 @@ type affair struct {
 	decision *decided // in force
 	proposal *proposal
 	override uint64
-	approved int // overrides of approvers
+	votes    []string // keys of the approvers who want an override
 	over     bool
 	results  map[entry.Ref]entry.Result
 	own      map[entry.Ref]bool // whether the agent said so
@@ -231,15 +232,38 @@ func (o *observer) decision(e *entry.Entry, d *entry.Decision, index uint64, at 
 
 func (o *observer) overridden(a *affair, e *entry.Entry, index uint64) {
 	if !slices.Contains(o.roles[e.KeyID], entry.RoleOperator) {
-		if a.approved++; a.approved < 2 {
+		a.votes = append(a.votes, e.KeyID)
+		// Revocations hold as they are now (INC-3): who has lost the key that
+		// they voted with has not voted, so that fewer than two want it.
+		a.votes = slices.DeleteFunc(a.votes, func(keyID string) bool { _, revoked := o.revoked[keyID]; return revoked })
+		if len(a.votes) < 2 {
 			return
 		}
 	}
-	a.override, a.approved = index, 0
+	a.override, a.votes = index, nil
 	for i := range a.decision.members {
 		if ref := a.decision.members[i].Exec; a.results[ref] == "" {
 			o.result(a, ref, entry.Withheld, index, false)
 		}
+	}
+}
+
+// TestVoteOfRevokedKeyIsNone has two approvers want an override, one of whom has
+// lost the key meanwhile: that makes one.
+func TestVoteOfRevokedKeyIsNone(t *testing.T) {
+	o := newObserver(&world{})
+	x := &record{ref: "a#x", agent: "a"}
+	o.execs[x.ref] = x
+	a := &affair{results: map[entry.Ref]entry.Result{}, own: map[entry.Ref]bool{}, decision: &decided{members: []entry.Member{{Exec: x.ref}}}}
+	o.overridden(a, &entry.Entry{KeyID: "one"}, 5)
+	o.revoked["one"] = revocation{index: 6}
+	o.overridden(a, &entry.Entry{KeyID: "two"}, 7)
+	if a.override != 0 || a.results[x.ref] != "" {
+		t.Errorf("overridden at %d, %s is %q", a.override, x.ref, a.results[x.ref])
+	}
+	o.overridden(a, &entry.Entry{KeyID: "three"}, 8)
+	if a.override != 8 || a.results[x.ref] != entry.Withheld {
+		t.Errorf("two votes: overridden at %d, %s is %q", a.override, x.ref, a.results[x.ref])
 	}
 }
 
