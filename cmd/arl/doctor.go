@@ -65,6 +65,7 @@ func (a *app) doctor(ctx context.Context, o *logOptions) error {
 	}
 	if d.node != nil {
 		d.checkCoordinatorKey()
+		d.checkInForce()
 	}
 	return cmp.Or(d.broken, d.list.close(), d.verdict())
 }
@@ -182,6 +183,20 @@ func (d *diagnosis) checkCoordinatorKey() {
 		}
 		d.say(name, stateOK, path+", "+signer.Public().KeyID(), "")
 	}
+}
+
+// checkInForce compares the ledger's keys with those that the policy in force
+// names (TRU-5): without one of them the ledger does not start.
+func (d *diagnosis) checkInForce() {
+	if len(d.node.keys) == 0 || d.chain == nil || d.node.origin != d.origin {
+		return
+	}
+	if err := d.node.checkLedgerKeys(d.chain); err != nil {
+		d.fail("signing keys", err, "bring them back before the next start")
+		return
+	}
+	signing := len(d.node.keys) - d.node.inForce(d.chain)
+	d.say("signing keys", stateOK, fmt.Sprintf("%d of %d sign", signing, len(d.node.keys)), "")
 }
 
 func (d *diagnosis) checkProfile(o *logOptions) *profile {
