@@ -344,9 +344,10 @@ func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) err
 				continue
 			}
 			w.Attempt = max(w.Attempt, before.Attempt)
-			if before.Status == NoEffect {
+			if before.Status == NoEffect && before.Phase != started {
 				w.Attempt = max(w.Attempt, before.Attempt+1)
 			}
+			lost = lost || before.Lost && before.Status != Done
 		}
 		if err := a.prepare(w, now); err != nil {
 			return err
@@ -365,16 +366,33 @@ func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) err
 }
 
 // start is AGT-4: it notes on disk that the hook may run, runs it, and notes what
-// came of it.
+// came of it. A compensation that an earlier incident has begun under the same key
+// is not begun again: what became of it is known, or found out as after a crash.
 func (a *Agent) start(ctx context.Context, w *work, now int64) error {
-	w.Phase, w.Outbox, w.mem = started, nil, memory{fresh: true, vain: w.mem.vain}
-	if err := a.save(w.Name, w); err != nil {
+	before := a.begun(w)
+	if before != nil && before.Phase != started && (before.Status == Done || before.Status == Failed && !a.findable(w)) {
+		return a.finish(w, &Report{Status: before.Status, Residual: fmt.Sprintf("as in incident %d: %s", before.Incident, before.Status)}, now)
+	}
+	w.Phase, w.Outbox, w.mem = started, nil, memory{fresh: before == nil, vain: w.mem.vain}
+	if err := a.save(w.Name, w); err != nil || before != nil {
 		return err
 	}
 	a.cfg.Tell(Event{Kind: EventStarted, Incident: w.Incident, Exec: w.Members[0].Exec, Text: string(w.Hook)})
 	err := a.run(ctx, w, w.Hook, now)
 	w.mem.fresh = false
 	return err
+}
+
+// begun returns another undertaking by which a compensation may have had its
+// effect under the key that it has now (EXE-4).
+func (a *Agent) begun(w *work) *work {
+	for _, other := range slices.Backward(a.about[w.Members[0].Exec]) {
+		ended := other.Phase != noted && other.Status != "" && other.Status != NoEffect
+		if w.Hook == Compensate && other != w && other.Hook == Compensate && other.Attempt == w.Attempt && (ended || other.Phase == started) {
+			return other
+		}
+	}
+	return nil
 }
 
 // covering returns the undertaking that has seen to a member, or is about it.

@@ -127,6 +127,10 @@ func (a *Agent) reconcile(ctx context.Context, now int64) (bool, int64, error) {
 	return false, wake, nil
 }
 
+// findable reports whether there is a way to find out what became of an
+// undertaking.
+func (a *Agent) findable(w *work) bool { return a.cfg.Hooks.Probe != nil || a.repeatable(w) }
+
 // repeatable reports whether the hook of an undertaking may run again. Of a
 // compensation nobody may know which attempt was the last.
 func (a *Agent) repeatable(w *work) bool {

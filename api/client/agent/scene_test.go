@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 const zero = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
@@ -56,6 +57,15 @@ func (b *book) signal(subject string) uint64 {
 	iss, _, _ := strings.Cut(subject, "#")
 	return b.write(entry.Principal(iss), &entry.Signal{Subject: entry.Ref(subject), Class: "output", Code: "ungrounded", Standing: entry.StandingExecutor,
 		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: b.now}).Index
+}
+
+// signalAgain reports what an incident that is over had as a member.
+func (b *book) signalAgain(subject string, before uint64) uint64 {
+	b.tb.Helper()
+	iss, _, _ := strings.Cut(subject, "#")
+	return b.write(entry.Principal(iss), &entry.Signal{Subject: entry.Ref(subject), Class: "output", Code: "ungrounded", Standing: entry.StandingExecutor,
+		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: b.now,
+		Supersedes: &entry.LogRef{Index: before, LeafHash: merkle.HashLeaf(b.leaves[before])}}).Index
 }
 
 // coordinate registers what the coordinator writes now.

@@ -286,7 +286,7 @@ func (o *observer) endState(n *node) {
 // endMember compares what an agent said of a member with what it did, and
 // reports whether the member's line is where it should be.
 func (o *observer) endMember(n *node, a *affair, m *entry.Member, x *record) bool {
-	did := n.machine.did[undoKey(a.id, x.ref, "")]
+	did := n.machine.did[undoKey(a.id, x.ref, "", m.Method)]
 	switch r := a.results[x.ref]; {
 	case !did && (r == entry.Restored || r == entry.Compensated):
 		o.w.fail("%s says that %s is %s, and did nothing", n.name, x.ref, r)

@@ -177,15 +177,22 @@ func (m *machine) once(c *agent.Call, do func(c *agent.Call) *agent.Report) *age
 }
 
 // undoKey names the undo of a member; one that is taken further back is another.
-func undoKey(incident uint64, exec, checkpoint entry.Ref) string {
+// Compensations are not told apart by incident: the idempotency key depends on the
+// execution alone (EXE-4), so that what an earlier incident has done and nobody
+// heard of is done, and is not to be done again.
+func undoKey(incident uint64, exec, checkpoint entry.Ref, method entry.Method) string {
+	if method == entry.MethodCompensate {
+		incident = 0
+	}
 	return fmt.Sprintf("%d %s %s", incident, exec, checkpoint)
 }
 
 // effective counts what was undone.
 func (m *machine) effective(c *agent.Call) {
 	for i := range c.Members {
-		key := undoKey(c.Incident, c.Members[i].Exec, c.Checkpoint)
-		m.did[undoKey(c.Incident, c.Members[i].Exec, "")] = true
+		one := &c.Members[i]
+		key := undoKey(c.Incident, one.Exec, c.Checkpoint, one.Method)
+		m.did[undoKey(c.Incident, one.Exec, "", one.Method)] = true
 		if m.undone[key]++; m.undone[key] > 1 {
 			m.n.w.fail("%s undid %s %d times", m.n.name, key, m.undone[key])
 		}
@@ -198,7 +205,7 @@ func (m *machine) effective(c *agent.Call) {
 func (m *machine) again(c *agent.Call) {
 	call := *c
 	call.Members = slices.DeleteFunc(slices.Clone(c.Members), func(member agent.CallMember) bool {
-		return m.undone[undoKey(c.Incident, member.Exec, c.Checkpoint)] > 0
+		return m.undone[undoKey(c.Incident, member.Exec, c.Checkpoint, member.Method)] > 0
 	})
 	m.effective(&call)
 }
