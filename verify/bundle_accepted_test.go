@@ -2,8 +2,11 @@ package verify_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,25 +140,52 @@ const skew = 300_000
 func TestEntriesAreRemembered(t *testing.T) {
 	w, b := automatic(t, plain)
 	with("policy")(w, b)
-	checks := 0
+	var checks atomic.Int64
 	a := w.state()
 	a.Root.Signature = func(key entry.PublicKey, message, sig []byte) error {
-		checks++
+		checks.Add(1)
 		return verify.Signature(key, message, sig)
 	}
 	v, err := b.Check(a, w.now)
 	must(t, err)
-	first := checks
+	first := checks.Load()
 	b.From, b.Consistency = uint64(len(w.leaves)), nil
 	again, err := b.Check(v.Next, w.now)
 	must(t, err)
-	if first < len(b.Entries)/2 || checks != first || len(again.Commands) != len(v.Commands) {
-		t.Errorf("%d signatures of %d entries checked, then %d; %d commands, then %d", first, len(b.Entries), checks-first, len(v.Commands), len(again.Commands))
+	if first < int64(len(b.Entries)/2) || checks.Load() != first || len(again.Commands) != len(v.Commands) {
+		t.Errorf("%d signatures of %d entries checked, then %d; %d commands, then %d", first, len(b.Entries), checks.Load()-first, len(v.Commands), len(again.Commands))
 	}
 	last := &b.Entries[len(b.Entries)-1]
 	last.Leaf = bytes.Clone(last.Leaf)
 	last.Leaf[bytes.Index(last.Leaf, []byte(`"payload":"`))+40] ^= 1
 	if _, err := b.Check(v.Next, w.now); err == nil {
 		t.Error("other bytes pass for what was read before")
+	}
+}
+
+// TestFirstFaultCounts has no signature of an entry hold, in a bundle that has
+// another fault at its end: the first in the order of the log is told.
+func TestFirstFaultCounts(t *testing.T) {
+	for _, c := range []struct {
+		change func(*world, *verify.Bundle)
+		want   string // the first entry that was not accepted before
+	}{
+		{with("policy"), "coordinator"},
+		{drop("coordinator"), "source"},
+	} {
+		w, b := automatic(t, plain)
+		c.change(w, b)
+		a := w.state()
+		a.Root.Signature = func(key entry.PublicKey, message, sig []byte) error {
+			if bytes.HasPrefix(message, []byte("DSSEv1 ")) {
+				return errors.New("does not hold")
+			}
+			return verify.Signature(key, message, sig)
+		}
+		_, err := b.Check(a, w.now)
+		broken, ok := errors.AsType[*verify.RuleError](err)
+		if what := fmt.Sprintf("entry %d (agent)", w.at[c.want]); !ok || broken.What != what || broken.Cause.Error() != "does not hold" {
+			t.Errorf("%v, want %s", err, what)
+		}
 	}
 }

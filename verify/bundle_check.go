@@ -3,6 +3,9 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -68,10 +71,11 @@ type checking struct {
 	entries []proven // those of the bundle
 	used    map[uint64]bool
 
-	chain    *Chain // as of the newest link
-	links    []proven
-	then     *Chain // as of the decision
-	policies []policyAt
+	chain     *Chain // as of the newest link
+	unchecked []unchecked
+	links     []proven
+	then      *Chain // as of the decision
+	policies  []policyAt
 
 	decision *entry.Decision
 	decided  *proven
@@ -230,13 +234,26 @@ func (c *checking) at(index uint64) *proven {
 	return &c.entries[i]
 }
 
-// rights goes through the accepted links and the entries of the bundle, in the
-// order of the log, and judges each of the latter by the chain as of its index
-// (TRU-1, TRU-2).
+// rights judges each entry of the bundle by the chain of policies and keys as of
+// its index (TRU-1, TRU-2). What fails first in the order of the log counts.
 func (c *checking) rights() error {
+	signed, err := c.follow()
+	if err := c.signatures(); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
+	c.passed(stepDecision, "TRU-2", signed, "each signed by a key that the chain lets in, with the role for it; %d links were accepted before", len(c.before.links))
+	return c.witnessed(c.chain.policy) // which may ask for more
+}
+
+// follow goes through the accepted links and the entries of the bundle, in the
+// order of the log, and returns how many of the latter are new.
+func (c *checking) follow() (signed int, err error) {
 	c.chain = NewChain()
 	links := c.before.links
-	signed := 0
 	for i := 0; i < len(c.entries) || len(links) > 0; {
 		var p *proven
 		switch {
@@ -244,7 +261,7 @@ func (c *checking) rights() error {
 			p, links = &links[0], links[1:]
 		case len(links) > 0 && links[0].Index == c.entries[i].Index:
 			if links[0].hash != c.entries[i].hash {
-				return broken(stepDecision, "TRU-3", entryName(links[0].Index), "not the entry that was accepted at this index")
+				return signed, broken(stepDecision, "TRU-3", entryName(links[0].Index), "not the entry that was accepted at this index")
 			}
 			c.entries[i].Signed = true
 			p, links, i = &c.entries[i], links[1:], i+1
@@ -255,32 +272,62 @@ func (c *checking) rights() error {
 			signed++
 		}
 		if err := c.right(p); err != nil {
-			return err
+			return signed, err
 		}
 	}
-	c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
-	c.passed(stepDecision, "TRU-2", signed, "each signed by a key that the chain lets in, with the role for it; %d links were accepted before", len(c.before.links))
-	return c.witnessed(c.chain.policy) // which may ask for more
+	return signed, nil
 }
 
-// right judges one entry, and takes it up into the chain.
-func (c *checking) right(p *proven) error {
-	refuse := func(rule string, cause error) error {
-		return &RuleError{Step: stepDecision, Rule: rule, What: fmt.Sprintf("%s (%s)", entryName(p.Index), p.Kind), Cause: cause}
+// unchecked is a signature that is left to check, and its key.
+type unchecked struct {
+	*proven
+	key entry.PublicKey
+}
+
+// signatures checks what right has left, on all processors: most of the time that
+// a bundle takes is theirs.
+func (c *checking) signatures() error {
+	verdicts := make([]error, len(c.unchecked))
+	check := func(i int) {
+		u := &c.unchecked[i]
+		verdicts[i] = c.root.signature(u.key, u.PAE(), u.Sig)
+		u.SignatureChecked = verdicts[i] == nil
 	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(verdicts)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(verdicts)); i = next.Add(1) - 1 {
+				check(int(i))
+			}
+		})
+	}
+	workers.Wait()
+	for i, err := range verdicts {
+		if err != nil {
+			return c.unchecked[i].refused("TRU-2", err)
+		}
+	}
+	return nil
+}
+
+// refused is a rule about the entry that does not hold.
+func (p *proven) refused(rule string, cause error) *RuleError {
+	return &RuleError{Step: stepDecision, Rule: rule, What: fmt.Sprintf("%s (%s)", entryName(p.Index), p.Kind), Cause: cause}
+}
+
+// right judges one entry but for its signature, and takes it up into the chain.
+func (c *checking) right(p *proven) error {
 	if p.Index == 0 && p.hash != c.root.Genesis {
-		return refuse("TRU-1", fmt.Errorf("leaf hash %s is not the pinned genesis %s", p.hash, c.root.Genesis))
+		return p.refused("TRU-1", fmt.Errorf("leaf hash %s is not the pinned genesis %s", p.hash, c.root.Genesis))
 	}
 	if !p.Signed {
 		signer, err := c.chain.Signer(p.Entry.Entry)
 		if err != nil {
-			return refuse("TRU-2", err)
+			return p.refused("TRU-2", err)
 		}
 		if !p.SignatureChecked { // not when it was read before: the key id is of one key only
-			if err := c.root.signature(signer.Key, p.PAE(), p.Sig); err != nil {
-				return refuse("TRU-2", err)
-			}
-			p.SignatureChecked = true
+			c.unchecked = append(c.unchecked, unchecked{p, signer.Key})
 		}
 		p.Signed = true
 	}
@@ -292,7 +339,7 @@ func (c *checking) right(p *proven) error {
 	}
 	c.used[p.Index] = true
 	if err := c.chain.Admit(p.Entry.Entry, p.Index); err != nil {
-		return refuse("TRU-2", err)
+		return p.refused("TRU-2", err)
 	}
 	c.links = append(c.links, *p)
 	c.chain.follow(p.Entry.Entry, p.Index, p.RegisteredAt)

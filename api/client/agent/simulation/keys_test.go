@@ -3,6 +3,7 @@ package simulation
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"sync"
 
 	voi "github.com/oasisprotocol/curve25519-voi/primitives/ed25519"
 	"golang.org/x/mod/sumdb/note"
@@ -12,9 +13,10 @@ import (
 )
 
 // keyring has the keys of everybody, the same in every run, and the verdicts on
-// signatures that were seen before. One goroutine owns it.
+// signatures that were seen before. One goroutine owns it, but for check.
 type keyring struct {
 	pairs      map[string]pair
+	mu         sync.Mutex // guards verdicts while check is called
 	verdicts   map[[sha256.Size]byte]error
 	signer     note.Signer
 	vkey       string
@@ -86,6 +88,8 @@ func signed(key entry.PublicKey, message, sig []byte) (sum [sha256.Size]byte) {
 // check is [verify.Signature] with a memory.
 func (k *keyring) check(key entry.PublicKey, message, sig []byte) error {
 	of := signed(key, message, sig)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	verdict, known := k.verdicts[of]
 	if !known {
 		verdict = verify.Signature(key, message, sig)
