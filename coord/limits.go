@@ -9,9 +9,6 @@ const (
 	localKeyMax = 4 + entry.MaxName
 	// leafMax is the length of a leaf of the policy chain in a snapshot.
 	leafMax = 1<<16 - 1
-	// presizeMax bounds the elements for which a snapshot's count alone makes
-	// room; beyond, room is made as they come.
-	presizeMax = 1 << 20
 	// judgedMax is the number of verdicts on its signals by which a principal's
 	// quota is measured.
 	judgedMax = 256

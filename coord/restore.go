@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 
 	"recoveryledger/coord/compact"
 	"recoveryledger/coord/scope"
@@ -53,13 +54,16 @@ func (d *decoder) state(s *State) {
 	d.principals(s)
 	d.names(s.workflows, s.size, d.text)
 	for range s.size {
-		if s.tree.append(merkle.Hash(d.bytes(merkle.HashSize))); d.err != nil {
+		if s.tree.leaves.Add(merkle.Hash(d.bytes(merkle.HashSize))); d.err != nil {
 			return
 		}
 	}
+	var nodes sync.WaitGroup
+	nodes.Go(s.tree.grow) // which nothing up to the incidents asks for
 	(&passage{d: d}).tasks(s)
 	d.executions(s)
 	d.checkpoints(s)
+	nodes.Wait()
 	if (&passage{d: d}).incidents(s); d.err == nil {
 		d.derive(s)
 	}
@@ -142,12 +146,11 @@ func (d *decoder) ring() (r ring) {
 func (d *decoder) executions(s *State) {
 	x := &s.executions
 	count := d.count(min(s.size, math.MaxUint32>>1))
-	x.names = compact.NewNames(int(min(count, presizeMax)))
 	parents := make([]scope.Parent, 0, entry.MaxParents)
 	before, last := uint64(0), int64(0)
 	for exec := range count {
 		key := d.local(s.principals.Size())
-		d.name(x.names, key)
+		x.names.Append(key)
 		one := scope.Node{Agent: binary.BigEndian.Uint32(key), Workflow: uint32(d.number(uint64(s.workflows.Size())))}
 		if one.First = before + d.number(s.size-before); one.First == before {
 			d.refuse("two executions begin at %d", before)
@@ -177,6 +180,9 @@ func (d *decoder) executions(s *State) {
 			s.addWork(uint32(exec), task)
 		}
 		*x.costs.At(uint32(exec)) = cost
+	}
+	if twice, ok := x.names.Index(); !ok {
+		d.refuse("%q twice", x.names.Text(twice))
 	}
 	s.graph.SortFinals()
 }

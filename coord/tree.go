@@ -16,15 +16,23 @@ type tree struct {
 const tileSize = 1 << 8
 
 func (t *tree) append(leaf merkle.Hash) {
-	t.leaves.Add(leaf)
+	if t.leaves.Add(leaf); t.leaves.Size()%tileSize == 0 {
+		t.grow()
+	}
+}
+
+// grow adds the nodes over the leaves that are there and have none yet.
+func (t *tree) grow() {
 	below := &t.leaves
-	for level := 0; below.Size()%tileSize == 0; level++ {
+	for level := 0; below.Size() >= tileSize; level++ {
 		if level == len(t.nodes) {
 			t.nodes = append(t.nodes, compact.List[merkle.Hash]{})
 		}
-		first := below.Size() - tileSize
-		t.nodes[level].Add(merge(below, first, tileSize))
-		below = &t.nodes[level]
+		nodes := &t.nodes[level]
+		for below.Size()-nodes.Size()*tileSize >= tileSize {
+			nodes.Add(merge(below, nodes.Size()*tileSize, tileSize))
+		}
+		below = nodes
 	}
 }
 

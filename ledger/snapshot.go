@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/note"
@@ -255,40 +256,33 @@ func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 	return 0, nil
 }
 
-// restoreChunks streams the chunks of the snapshot at size into the fold. If the
-// chunks are whole, unknown says why the fold did not take them.
+// restoreChunks streams the chunks of the snapshot at size into the fold, which
+// are read and digested ahead of it. If the chunks are whole, unknown says why
+// the fold did not take them.
 func restoreChunks(cfg *Config, iter *pebble.Iterator, fold Fold, size uint64, signed []byte) (unknown, err error) {
 	digest := sha256.New()
-	reader := &chunkReader{iter: iter}
-	iter.SeekGE(snapshotKey(size, 0))
-	source := io.TeeReader(reader, digest)
+	source, sink := io.Pipe()
+	var reading sync.WaitGroup
+	reading.Go(func() { sink.CloseWithError(copyChunks(io.MultiWriter(digest, sink), iter, size)) })
 	unknown = fold.Restore(source)
-	if _, err := io.Copy(io.Discard, source); err != nil {
+	_, err = io.Copy(io.Discard, source)
+	reading.Wait()
+	if err != nil {
 		return nil, fmt.Errorf("ledger: restore snapshot at %d: %w", size, err)
 	}
 	return unknown, checkSnapshotNote(cfg, signed, size, [sha256.Size]byte(digest.Sum(nil)))
 }
 
-// chunkReader reads the chunks from an iterator's position to the last one.
-type chunkReader struct {
-	iter *pebble.Iterator
-	rest []byte
-}
-
-// Read implements [io.Reader].
-func (r *chunkReader) Read(p []byte) (int, error) {
-	for len(r.rest) == 0 {
-		if !r.iter.Valid() {
-			return 0, errors.Join(io.ErrUnexpectedEOF, r.iter.Error())
-		}
-		value := r.iter.Value()
+// copyChunks writes the chunks of the snapshot at size, up to the last one.
+func copyChunks(w io.Writer, iter *pebble.Iterator, size uint64) error {
+	for ok := iter.SeekGE(snapshotKey(size, 0)); ok; ok = iter.Next() {
+		value := iter.Value()
 		if len(value) == 0 || value[0] == 1 {
-			return 0, io.EOF
+			return nil
 		}
-		r.rest = bytes.Clone(value[1:])
-		r.iter.Next()
+		if _, err := w.Write(value[1:]); err != nil {
+			return err
+		}
 	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
+	return errors.Join(io.ErrUnexpectedEOF, iter.Error())
 }

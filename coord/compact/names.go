@@ -43,7 +43,7 @@ const (
 // NewNames returns names with room for so many texts.
 func NewNames(capacity int) *Names {
 	n := &Names{seed: maphash.MakeSeed()}
-	n.resize(max(slotsMin, capacity+capacity/2))
+	n.resize(capacity + capacity/2)
 	return n
 }
 
@@ -62,17 +62,56 @@ func (n *Names) Add(text []byte) (number uint32, added bool) {
 	if (n.size+1)*4 > len(n.slots)*3 {
 		n.resize(2 * len(n.slots))
 	}
+	number = n.Append(text)
+	n.put(slotOf(tag, number))
+	return number, true
+}
+
+// Append gives a text the next number without asking whether it has one. It is
+// found only after [Names.Index].
+func (n *Names) Append(text []byte) (number uint32) {
 	number = uint32(n.size)
 	n.size++
-	n.put(uint64(tag)<<32 | uint64(number+1))
 	if number%blockSize == 0 {
-		n.seal()
-		n.blocks = append(n.blocks, nameBlock{})
+		n.begin()
 	}
 	b := &n.blocks[len(n.blocks)-1]
 	b.text = append(b.text, text...)
 	b.ends = append(b.ends, uint32(len(b.text)))
-	return number, true
+	return number
+}
+
+// Index makes findable what was appended, to names of which none was findable
+// before. If a text stands there twice, ok is false, and twice is the number of
+// one of the two.
+//
+// The texts are taken in the order of their places in the table, roughly: in
+// their own, each would wait for memory that no cache holds.
+func (n *Names) Index() (twice uint32, ok bool) {
+	n.resize(n.size + n.size/2)
+	var ends [1 << 8]int
+	for number := range uint32(n.size) {
+		ends[n.tag(n.Text(number))>>24]++
+	}
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
+	}
+	slots := make([]uint64, n.size)
+	for number := range uint32(n.size) {
+		tag := n.tag(n.Text(number))
+		ends[tag>>24]--
+		slots[ends[tag>>24]] = slotOf(tag, number)
+	}
+	for _, slot := range slots {
+		i := uint32(slot>>32) >> n.shift
+		for ; n.slots[i] != 0; i = n.after(i) {
+			if other := n.slots[i]; other>>32 == slot>>32 && bytes.Equal(n.Text(uint32(other)-1), n.Text(uint32(slot)-1)) {
+				return uint32(slot) - 1, false
+			}
+		}
+		n.slots[i] = slot
+	}
+	return 0, true
 }
 
 // Size returns how many texts have a number.
@@ -99,17 +138,23 @@ func (n *Names) Text(number uint32) []byte {
 	return b.text[b.ends[i-1]:b.ends[i]]
 }
 
-// seal gives back what the last block has allocated too much.
-func (n *Names) seal() {
-	if len(n.blocks) > 0 {
-		b := &n.blocks[len(n.blocks)-1]
+// begin adds a block as large as the last one, and gives back what that one has
+// allocated too much.
+func (n *Names) begin() {
+	var next nameBlock
+	if last := len(n.blocks) - 1; last >= 0 {
+		b := &n.blocks[last]
+		next = nameBlock{make([]byte, 0, cap(b.text)), make([]uint32, 0, blockSize)}
 		b.text, b.ends = bytes.Clone(b.text), slices.Clone(b.ends)
 	}
+	n.blocks = append(n.blocks, next)
 }
 
 func (n *Names) tag(text []byte) uint32 { return uint32(maphash.Bytes(n.seed, text) >> 32) }
 
 func (n *Names) after(i uint32) uint32 { return (i + 1) & uint32(len(n.slots)-1) }
+
+func slotOf(tag, number uint32) uint64 { return uint64(tag)<<32 | uint64(number+1) }
 
 func (n *Names) put(slot uint64) {
 	i := uint32(slot>>32) >> n.shift
@@ -122,7 +167,7 @@ func (n *Names) put(slot uint64) {
 // resize makes a table with at least so many slots.
 func (n *Names) resize(least int) {
 	old := n.slots
-	log := bits.Len(uint(least - 1))
+	log := bits.Len(uint(max(slotsMin, least) - 1))
 	n.slots, n.shift = make([]uint64, 1<<log), 32-log
 	for _, slot := range old {
 		if slot != 0 {

@@ -57,6 +57,39 @@ func TestNamesInOrder(t *testing.T) {
 	})
 }
 
+// TestNamesIndexed shows that names which were appended and indexed are those
+// that were added, and that no text may stand there twice.
+func TestNamesIndexed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		added, appended := NewNames(0), NewNames(0)
+		count := rapid.IntRange(0, 3*blockSize).Draw(t, "count")
+		for i := range uint64(count) {
+			text := binary.AppendUvarint(nil, i*i)
+			added.Add(text)
+			appended.Append(text)
+		}
+		if twice, ok := appended.Index(); !ok {
+			t.Fatalf("%x twice", appended.Text(twice))
+		}
+		appended.Add([]byte("later"))
+		added.Add([]byte("later"))
+		for i := range uint32(added.Size()) {
+			if number, ok := appended.Find(added.Text(i)); !ok || number != i {
+				t.Fatalf("%x is %d, want %d", added.Text(i), number, i)
+			}
+		}
+		again := added.Text(rapid.Uint32Range(0, uint32(count)).Draw(t, "again"))
+		twin := NewNames(0)
+		for i := range uint32(added.Size()) {
+			twin.Append(added.Text(i))
+		}
+		twin.Append(again)
+		if twice, ok := twin.Index(); ok || !bytes.Equal(twin.Text(twice), again) {
+			t.Fatalf("%x stands there twice, found %d, %t", again, twice, ok)
+		}
+	})
+}
+
 // TestListKeepsPlaces shows that elements stay where they are.
 func TestListKeepsPlaces(t *testing.T) {
 	var l List[int]
