@@ -84,3 +84,14 @@ type Lease struct {
 	RenewMS   int64           `json:"renew_ms" doc:"how often to renew"`
 	ExpiresAt int64           `json:"expires_at" doc:"when it is lost, Unix milliseconds by the ledger's clock"`
 }
+
+// Renewed is the answer of POST /v1/leases.
+type Renewed struct {
+	Leases []RenewedLease `json:"leases" doc:"what became of each that the renewal names, in its order"`
+}
+
+// RenewedLease is a lease as renewed, or why it was not.
+type RenewedLease struct {
+	Lease   *Lease   `json:"lease,omitempty" doc:"as renewed"`
+	Problem *Problem `json:"problem,omitempty" doc:"why it was not"`
+}

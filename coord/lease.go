@@ -3,6 +3,7 @@ package coord
 import (
 	"container/heap"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -138,34 +139,64 @@ func (l *Leases) hear(s *State, number uint32) {
 	}
 }
 
-// renew takes up a renewal whose signature was checked. held is false if nobody
-// holds the task.
-func (l *Leases) renew(r *entry.Renewal) (view Lease, held bool, err error) {
+// Renewed is what became of a lease that a renewal names.
+type Renewed struct {
+	Lease   Lease          // as it stands now
+	Refused *entry.Refusal // why it stands as it did; nil: it was renewed
+}
+
+// renew takes up a renewal whose signature was checked, each lease by itself.
+// absent are those that nobody holds.
+func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.byTask[r.Task]
-	switch {
-	case one == nil:
-		return Lease{}, false, nil
-	case r.Epoch != one.epoch:
-		return Lease{}, true, entry.Refuse(entry.StaleEpoch, "epoch", "%d, but %s is held at epoch %d", r.Epoch, r.Task, one.epoch).
-			WithRemedy("stop: the work goes on elsewhere, or not at all")
-	case r.Iss != one.agent:
-		return Lease{}, true, entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s", r.Iss, r.Task)
-	case one.lost || !l.now().Before(one.until):
-		return Lease{}, true, conflict("task", "the lease on %s was lost", r.Task).WithRemedy("stop: the work goes on elsewhere, or not at all")
-	case r.Session != l.session:
-		return Lease{}, true, conflict("session", "the coordinator has started since").WithRemedy("read the session with the task, and renew again")
-	case r.Seq <= one.seq:
-		return Lease{}, true, conflict("seq", "%d, but %d was heard already", r.Seq, one.seq).WithRemedy("count every renewal up")
+	all = make([]Renewed, len(r.Leases))
+	for i := range r.Leases {
+		one := l.byTask[r.Leases[i].Task]
+		if one == nil {
+			absent = append(absent, i)
+			continue
+		}
+		if all[i].Refused = l.refuse(one, r, i); all[i].Refused == nil {
+			all[i].Lease = l.prolong(one, r.Seq, r.Leases[i].Over)
+		}
 	}
-	one.seq, one.until = r.Seq, l.now().Add(one.term)
-	if r.Over != nil {
-		one.over, one.until = r.Over, l.now()
+	return all, absent
+}
+
+// refuse says why a renewal does not count for its i-th lease; nil: it does.
+func (l *Leases) refuse(one *lease, r *entry.Renewal, i int) *entry.Refusal {
+	named := &r.Leases[i]
+	switch {
+	case named.Epoch != one.epoch:
+		return entry.Refuse(entry.StaleEpoch, leaseField(i, "epoch"), "%d, but %s is held at epoch %d", named.Epoch, named.Task, one.epoch).WithRemedy(remedyStop)
+	case r.Iss != one.agent:
+		return entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s", r.Iss, named.Task)
+	case one.lost || !l.now().Before(one.until):
+		return conflict(leaseField(i, "task"), "the lease on %s was lost", named.Task).WithRemedy(remedyStop)
+	case r.Session != l.session:
+		return conflict("session", "the coordinator has started since").WithRemedy("read the session with the task, and renew again")
+	case r.Seq <= one.seq:
+		return conflict("seq", "%d, but %d was heard already", r.Seq, one.seq).WithRemedy("count every renewal up")
+	}
+	return nil
+}
+
+// remedyStop is what is left to who has lost a lease.
+const remedyStop = "stop: the work goes on elsewhere, or not at all"
+
+// leaseField names a member of the i-th lease of a renewal.
+func leaseField(i int, member string) string { return fmt.Sprintf("leases[%d].%s", i, member) }
+
+// prolong begins a term, or ends the claim.
+func (l *Leases) prolong(one *lease, seq int64, over *entry.Snapshot) Lease {
+	one.seq, one.until = seq, l.now().Add(one.term)
+	if over != nil {
+		one.over, one.until = over, l.now()
 		one.due = one.until
 		heap.Fix(&l.queue, one.place)
 	}
-	return l.view(one), true, nil
+	return l.view(one)
 }
 
 func (l *Leases) view(one *lease) Lease {
@@ -220,50 +251,51 @@ func (l *Leases) Counts() (held int, lost uint64) {
 // Leases returns what is known of leases. It may be called at any time.
 func (c *Coordinator) Leases() *Leases { return c.leases }
 
-// Renew takes up the renewal of a lease. The error is a [*entry.Refusal]:
-// wrong-audience, unknown-issuer, unauthorized-role, bad-signature, not-found,
-// no-standing, stale-epoch or state-conflict.
-func (c *Coordinator) Renew(r *entry.SignedRenewal) (Lease, error) {
+// Renew takes up a renewal, and says of each lease that it names what became of
+// it: refused are not-found, no-standing, stale-epoch and state-conflict. The error
+// is a [*entry.Refusal] of the whole: wrong-audience, unknown-issuer,
+// unauthorized-role or bad-signature.
+func (c *Coordinator) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
 	if r.Aud != c.origin {
-		return Lease{}, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
+		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
 			WithRemedy("sign the renewal for this ledger")
 	}
 	key, ok := c.View().Chain.KeyInfo(r.KeyID)
 	switch {
 	case !ok || key.Principal != r.Iss || key.Revoked != 0:
-		return Lease{}, entry.Refuse(entry.UnknownIssuer, "keyid", "%s is not enrolled for %s, or does not count any more", r.KeyID, r.Iss)
+		return nil, entry.Refuse(entry.UnknownIssuer, "keyid", "%s is not enrolled for %s, or does not count any more", r.KeyID, r.Iss)
 	case !slices.Contains(key.Roles, entry.RoleAgent):
-		return Lease{}, entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no agent", r.Iss)
+		return nil, entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no agent", r.Iss)
 	}
 	message, err := r.PAE()
 	if err != nil {
-		return Lease{}, err
+		return nil, err
 	}
 	if c.check(key.Key, message, r.Sig) != nil {
-		return Lease{}, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
+		return nil, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
 			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
 	}
-	view, held, err := c.leases.renew(&r.Renewal)
-	if held || err != nil {
-		return view, err
+	all, absent := c.leases.renew(&r.Renewal)
+	if len(absent) > 0 {
+		c.Read(func(s *State) {
+			for _, i := range absent {
+				all[i].Refused = s.notHeld(&r.Leases[i], i)
+			}
+		})
 	}
-	return Lease{}, c.notHeld(r)
+	return all, nil
 }
 
-// notHeld says why there is no lease to renew.
-func (c *Coordinator) notHeld(r *entry.SignedRenewal) (err error) {
-	c.Read(func(s *State) {
-		t, ok := s.Task(r.Task)
-		switch {
-		case !ok:
-			err = entry.Refuse(entry.NotFound, "task", "no task %s in the log", r.Task)
-		case r.Epoch != t.Epoch:
-			err = entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the newest claim of %s is %d", r.Epoch, r.Task, t.Epoch)
-		default:
-			err = conflict("task", "nobody holds %s, which is %s", r.Task, t.State).WithRemedy("stop: the work goes on elsewhere, or not at all")
-		}
-	})
-	return err
+// notHeld says why there is no lease to renew, which is the i-th of a renewal.
+func (s *State) notHeld(named *entry.Lease, i int) *entry.Refusal {
+	t, ok := s.Task(named.Task)
+	switch {
+	case !ok:
+		return entry.Refuse(entry.NotFound, leaseField(i, "task"), "no task %s in the log", named.Task)
+	case named.Epoch != t.Epoch:
+		return entry.Refuse(entry.StaleEpoch, leaseField(i, "epoch"), "%d, but the newest claim of %s is %d", named.Epoch, named.Task, t.Epoch)
+	}
+	return conflict(leaseField(i, "task"), "nobody holds %s, which is %s", named.Task, t.State).WithRemedy(remedyStop)
 }
 
 // leaseQueue implements [heap.Interface].

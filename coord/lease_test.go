@@ -24,6 +24,22 @@ func renewal(tb testing.TB, r entry.Renewal) *entry.SignedRenewal {
 	return &entry.SignedRenewal{Renewal: r, KeyID: public(tb, string(r.Iss)).KeyID(), Sig: ed25519.Sign(private(string(r.Iss)), message)}
 }
 
+// renewOne renews what is one lease.
+func (s *site) renewOne(r *entry.SignedRenewal) (Lease, error) {
+	s.t.Helper()
+	all, err := s.c.Renew(r)
+	if err != nil {
+		return Lease{}, err
+	}
+	if len(all) != 1 {
+		s.t.Fatalf("%d leases", len(all))
+	}
+	if all[0].Refused != nil {
+		return Lease{}, all[0].Refused
+	}
+	return all[0].Lease, nil
+}
+
 // leased returns a site with a task that a holds, on a clock of its own.
 func leased(t *testing.T) (*site, *clock) {
 	t.Helper()
@@ -67,7 +83,7 @@ func TestLeaseIsLost(t *testing.T) {
 	for seq := range int64(5) {
 		s.pass(at, 80*time.Second)
 		s.sweep()
-		if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: seq + 1})); err != nil {
+		if _, err := s.renewOne(renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: s.c.leases.session, Seq: seq + 1})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,22 +146,22 @@ func TestWorkKeepsALease(t *testing.T) {
 func TestRenewalsRefused(t *testing.T) {
 	s, at := leased(t)
 	session := s.c.leases.session
-	good := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 7})
-	if one, err := s.c.Renew(good); err != nil || one.Seq != 7 || one.Term != 90*time.Second || one.Renew() != 30*time.Second {
+	good := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 7})
+	if one, err := s.renewOne(good); err != nil || one.Seq != 7 || one.Term != 90*time.Second || one.Renew() != 30*time.Second {
 		t.Fatalf("%+v, %v", one, err)
 	}
-	elsewhere := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
+	elsewhere := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8})
 	elsewhere.Aud = "ledger.example/other"
-	forged := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
+	forged := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8})
 	forged.Sig[0] ^= 1
-	changed := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
+	changed := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8})
 	changed.Seq = 9
-	stolen := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8})
+	stolen := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8})
 	stolen.KeyID = public(t, "b").KeyID()
 	refuse := func(name string, r *entry.SignedRenewal, problem entry.Problem, field string) {
 		t.Helper()
 		before, _ := s.c.leases.Find("o#task")
-		_, err := s.c.Renew(r)
+		_, err := s.renewOne(r)
 		refusal, _ := errors.AsType[*entry.Refusal](err)
 		if after, _ := s.c.leases.Find("o#task"); problemOf(refusal) != problem || refusal.Field != field || after != before {
 			t.Errorf("%s: %v, want %s at %q; lease %+v, was %+v", name, err, problem, field, after, before)
@@ -155,21 +171,73 @@ func TestRenewalsRefused(t *testing.T) {
 	refuse("forged", forged, entry.BadSignature, "sig")
 	refuse("changed", changed, entry.BadSignature, "sig")
 	refuse("stolen", stolen, entry.UnknownIssuer, "keyid")
-	refuse("no agent", renewal(t, entry.Renewal{Iss: "o", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.UnauthorizedRole, "iss")
-	refuse("foreign", renewal(t, entry.Renewal{Iss: "b", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.NoStanding, "iss")
-	refuse("unknown task", renewal(t, entry.Renewal{Iss: "a", Task: "o#none", Epoch: 1, Session: session, Seq: 8}), entry.NotFound, "task")
-	refuse("old epoch", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 2, Session: session, Seq: 8}), entry.StaleEpoch, "epoch")
-	refuse("before a restart", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: "before", Seq: 8}), entry.StateConflict, "session")
+	refuse("no agent", renewal(t, entry.Renewal{Iss: "o", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8}), entry.UnauthorizedRole, "iss")
+	refuse("foreign", renewal(t, entry.Renewal{Iss: "b", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8}), entry.NoStanding, "iss")
+	refuse("unknown task", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#none", Epoch: 1}}, Session: session, Seq: 8}), entry.NotFound, "leases[0].task")
+	refuse("old epoch", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 2}}, Session: session, Seq: 8}), entry.StaleEpoch, "leases[0].epoch")
+	refuse("before a restart", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: "before", Seq: 8}), entry.StateConflict, "session")
 	refuse("again", good, entry.StateConflict, "seq")
 	s.pass(at, 90*time.Second)
-	refuse("lost", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StateConflict, "task")
+	refuse("lost", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8}), entry.StateConflict, "leases[0].task")
 	s.sweep()
 	s.taskIs(entry.TaskFailed)
-	refuse("lost, and logged", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StateConflict, "task")
+	refuse("lost, and logged", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8}), entry.StateConflict, "leases[0].task")
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", entry.TaskAssign, "b") }))
-	refuse("lost to another", renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: session, Seq: 8}), entry.StaleEpoch, "epoch")
-	if _, err := s.c.Renew(renewal(t, entry.Renewal{Iss: "b", Task: "o#task", Epoch: 2, Session: session, Seq: 1})); err != nil {
+	refuse("lost to another", renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8}), entry.StaleEpoch, "leases[0].epoch")
+	if _, err := s.renewOne(renewal(t, entry.Renewal{Iss: "b", Leases: []entry.Lease{{Task: "o#task", Epoch: 2}}, Session: session, Seq: 1})); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLeasesAreJudgedOneByOne renews, under one signature, a lease twice, one that
+// was lost, one of another agent, one that is over, one of a task that is not there,
+// and one more: each has its own answer, and what is refused stays as it is.
+func TestLeasesAreJudgedOneByOne(t *testing.T) {
+	s, at := leased(t)
+	session := s.c.leases.session
+	give := func(id string, agent entry.Principal) {
+		s.submit(1, "", s.sign(s.newTask(id)))
+		s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", entry.NewRef("o", id), entry.TaskAssign, agent) }))
+	}
+	give("foreign", "b")
+	give("blocked", "a")
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("a", "o#blocked", entry.TaskBlock, "") }))
+	s.pass(at, 89*time.Second)
+	give("more", "a")
+	held := func(id entry.Ref, epoch int64) entry.Lease { return entry.Lease{Task: id, Epoch: epoch} }
+	r := renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 5, Leases: []entry.Lease{held("o#more", 1), held("o#more", 1), held("o#foreign", 1),
+		held("o#blocked", 1), held("o#blocked", 2), held("o#none", 1), held("o#task", 7), held("o#task", 1)}})
+	s.renewedAs(r, "", "seq state-conflict", "iss no-standing", "leases[3].task state-conflict", "leases[4].epoch stale-epoch",
+		"leases[5].task not-found", "leases[6].epoch stale-epoch", "")
+	s.renewedAs(r, "seq state-conflict", "seq state-conflict", "iss no-standing", "leases[3].task state-conflict", "leases[4].epoch stale-epoch",
+		"leases[5].task not-found", "leases[6].epoch stale-epoch", "seq state-conflict")
+	s.pass(at, time.Second)
+	if one, _ := s.c.leases.Find("o#foreign"); one.Left != 0 || one.Seq != 0 {
+		t.Errorf("the lease of another: %+v", one)
+	}
+	for _, id := range []entry.Ref{"o#more", "o#task"} {
+		if one, _ := s.c.leases.Find(id); one.Left != 89*time.Second || one.Seq != 5 {
+			t.Errorf("%s: %+v", id, one)
+		}
+	}
+	s.pass(at, 89*time.Second)
+	s.renewedAs(renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 6, Leases: []entry.Lease{held("o#task", 1)}}), "leases[0].task state-conflict")
+	s.renewedAs(renewal(t, entry.Renewal{Iss: "b", Session: "before", Seq: 6, Leases: []entry.Lease{held("o#foreign", 1)}}), "leases[0].task state-conflict")
+}
+
+// renewedAs compares what becomes of each lease of a renewal, as field and problem.
+func (s *site) renewedAs(r *entry.SignedRenewal, want ...string) {
+	s.t.Helper()
+	all, err := s.c.Renew(r)
+	must(s.t, err)
+	for i, one := range all {
+		got := ""
+		if one.Refused != nil {
+			got = one.Refused.Field + " " + string(one.Refused.Problem)
+		}
+		if i >= len(want) || got != want[i] || got == "" && (one.Lease.Task != r.Leases[i].Task || one.Lease.Seq != r.Seq) {
+			s.t.Errorf("lease %d of %s: %q, %+v", i, r.Leases[i].Task, got, one.Lease)
+		}
 	}
 }
 

@@ -26,12 +26,12 @@ func TestLeaseIsGivenUp(t *testing.T) {
 		if code == "elsewhere" {
 			over.Exec = "a#other"
 		}
-		r := renewal(t, entry.Renewal{Iss: "a", Task: "o#task", Epoch: 1, Session: s.c.leases.session, Seq: 1})
-		r.Over = over
+		r := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: s.c.leases.session, Seq: 1})
+		r.Leases[0].Over = over
 		message, err := r.PAE()
 		must(t, err)
 		r.Sig = ed25519.Sign(private("a"), message)
-		if _, err := s.c.Renew(r); err != nil {
+		if _, err := s.renewOne(r); err != nil {
 			t.Fatal(err)
 		}
 		s.sweep()

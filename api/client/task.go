@@ -71,24 +71,71 @@ func (c *Client) Task(ctx context.Context, ref entry.Ref) (*api.Task, error) {
 	return task, err
 }
 
-// Renew renews the lease of a task: see [entry.Renewal]. It is sent once: if no
-// answer comes, send one with a larger seq. The error is an [*api.Problem] if the
-// lease is lost, or the coordinator has begun another session.
+// Renew renews the lease of a task: see [entry.Renewal], which names that alone.
+// It is sent once: if no answer comes, send one with a larger seq. The error is an
+// [*api.Problem] if the lease is lost, or the coordinator has begun another session.
 func (c *Client) Renew(ctx context.Context, r *entry.SignedRenewal) (*api.Lease, error) {
-	body, err := entry.EncodeRenewal(r)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := c.once(ctx, call{method: http.MethodPost, path: pathOf("v1", "tasks", r.Task, "lease"), mediaType: api.MediaJSON, body: body, limit: maxAnswer})
-	if err != nil {
-		return nil, fmt.Errorf("client: renew %s: %w", r.Task, err)
+	if len(r.Leases) != 1 {
+		return nil, fmt.Errorf("client: renew: %d leases, want 1", len(r.Leases))
 	}
 	lease := new(api.Lease)
-	if err := json.Unmarshal(answer.body, lease); err != nil {
-		return nil, fmt.Errorf("client: renew %s: %w", r.Task, malformed("%v", err))
+	err := c.renew(ctx, pathOf("v1", "tasks", r.Leases[0].Task, "lease"), r, lease)
+	if err == nil {
+		err = renewed(lease, r, 0)
 	}
-	if lease.Task != r.Task || lease.Epoch != r.Epoch || lease.Seq != r.Seq {
-		return nil, malformed("the lease of %.280s at epoch %d in the place of %s at %d", lease.Task, lease.Epoch, r.Task, r.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("client: renew %s: %w", r.Leases[0].Task, err)
 	}
 	return lease, nil
+}
+
+// RenewAll renews all leases that a renewal names, and returns what became of each,
+// in its order. It is sent once. The error is an [*api.Problem] if the renewal does
+// not count at all.
+func (c *Client) RenewAll(ctx context.Context, r *entry.SignedRenewal) ([]api.RenewedLease, error) {
+	var all api.Renewed
+	if err := c.renew(ctx, "/v1/leases", r, &all); err != nil {
+		return nil, fmt.Errorf("client: renew %d leases: %w", len(r.Leases), err)
+	}
+	if len(all.Leases) != len(r.Leases) {
+		return nil, fmt.Errorf("client: renew: %w", malformed("%d leases in the place of %d", len(all.Leases), len(r.Leases)))
+	}
+	for i := range all.Leases {
+		one := &all.Leases[i]
+		if (one.Lease == nil) == (one.Problem == nil) {
+			return nil, fmt.Errorf("client: renew: %w", malformed("neither a lease nor a problem, or both, of %s", r.Leases[i].Task))
+		}
+		if one.Lease == nil {
+			continue
+		}
+		if err := renewed(one.Lease, r, i); err != nil {
+			return nil, fmt.Errorf("client: renew: %w", err)
+		}
+	}
+	return all.Leases, nil
+}
+
+// renew posts a renewal.
+func (c *Client) renew(ctx context.Context, path string, r *entry.SignedRenewal, answer any) error {
+	body, err := entry.EncodeRenewal(r)
+	if err != nil {
+		return err
+	}
+	got, err := c.once(ctx, call{method: http.MethodPost, path: path, mediaType: api.MediaJSON, body: body, limit: maxValue})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(got.body, answer); err != nil {
+		return malformed("%v", err)
+	}
+	return nil
+}
+
+// renewed holds a lease to the i-th that was to be renewed.
+func renewed(lease *api.Lease, r *entry.SignedRenewal, i int) error {
+	want := &r.Leases[i]
+	if lease.Task != want.Task || lease.Epoch != want.Epoch || lease.Seq != r.Seq {
+		return malformed("the lease of %.280s at epoch %d in the place of %s at %d", lease.Task, lease.Epoch, want.Task, want.Epoch)
+	}
+	return nil
 }

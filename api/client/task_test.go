@@ -46,7 +46,7 @@ func TestTasks(t *testing.T) {
 	task, err = c.Task(t.Context(), "olga#one")
 	must(t, err)
 	renewal := func(seq int64) *entry.SignedRenewal {
-		signed, err := n.agent.SignRenewal(&entry.Renewal{Aud: origin, Iss: "agent-1", Task: task.Task, Epoch: task.Epoch, Session: task.Lease.Session, Seq: seq})
+		signed, err := n.agent.SignRenewal(&entry.Renewal{Aud: origin, Iss: "agent-1", Leases: []entry.Lease{{Task: task.Task, Epoch: task.Epoch}}, Session: task.Lease.Session, Seq: seq})
 		must(t, err)
 		return signed
 	}

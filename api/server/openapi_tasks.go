@@ -33,21 +33,38 @@ func opTask(doc huma.API) *huma.Operation {
 
 func opLease(doc huma.API) *huma.Operation {
 	op := operation("lease", tasksPath+"/{id}/lease", "Renew the lease of a task")
-	op.Method = http.MethodPost
-	op.Description = "By who holds it. sig is over the DSSE pre-authentication encoding of the type application/vnd.agent-recovery.lease+json and the " +
-		"RFC 8785 form of the members without keyid and sig; the body is in RFC 8785 form, too. seq grows with every renewal, and session is that " +
-		"of the lease as GET tells it: heard again, a renewal says nothing new."
-	members := map[string]*huma.Schema{"aud": text(), "epoch": number(), "iss": text(), "seq": number(), "session": text(), "task": text(),
-		"keyid": text(), "sig": {Type: huma.TypeString, ContentEncoding: "base64"}, "over": {Type: huma.TypeObject,
-			Description: "the snapshot of a claim that has come to an end, in place of renewing it: the task then failed, or was interrupted (crash.interrupted)"}}
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{api.MediaJSON: {Schema: &huma.Schema{
-		Type: huma.TypeObject, Properties: members, AdditionalProperties: false,
-		Required: []string{"aud", "epoch", "iss", "keyid", "seq", "session", "sig", "task"},
-	}}}}
+	op.Description = "As " + leasesPath + ", for one."
 	op.Parameters = []*huma.Param{inPath("id", "the reference issuer#id, percent-encoded", text())}
+	renewal(op, 1)
 	respond(op, http.StatusOK, "renewed", api.MediaJSON, doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Lease](), true, ""))
-	respond(op, http.StatusUnsupportedMediaType, "another Content-Type", api.MediaProblem, problemSchema())
-	respond(op, http.StatusRequestTimeout, "the request came too slowly", api.MediaProblem, problemSchema())
 	return problems(op, entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.NoStanding, entry.WrongAudience,
 		entry.NotFound, entry.StateConflict, entry.StaleEpoch, entry.TooLarge)
+}
+
+func opLeases(doc huma.API) *huma.Operation {
+	op := operation("leases", leasesPath, "Renew the leases that an agent holds")
+	op.Description = "By who holds them. sig is over the DSSE pre-authentication encoding of the type application/vnd.agent-recovery.lease+json and the " +
+		"RFC 8785 form of the members without keyid and sig; the body is in RFC 8785 form, too. seq grows with every renewal, and session is that " +
+		"of the leases as GET tells it: heard again, a renewal says nothing new. Each lease is judged by itself."
+	renewal(op, entry.MaxLeases)
+	respond(op, http.StatusOK, "what became of each lease: the signature counts", api.MediaJSON,
+		doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Renewed](), true, ""))
+	return problems(op, entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.WrongAudience, entry.TooLarge)
+}
+
+// renewal describes a request that renews up to so many leases.
+func renewal(op *huma.Operation, leasesMax int) {
+	op.Method = http.MethodPost
+	least := 1
+	lease := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"epoch", "task"}, Properties: map[string]*huma.Schema{
+		"epoch": number(), "task": text(), "over": {Type: huma.TypeObject,
+			Description: "the snapshot of a claim that has come to an end, in place of renewing it: the task then failed, or was interrupted (crash.interrupted)"}}}
+	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{api.MediaJSON: {Schema: &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"aud", "iss", "keyid", "leases", "seq", "session", "sig"},
+		Properties: map[string]*huma.Schema{"aud": text(), "iss": text(), "seq": number(), "session": text(),
+			"keyid": text(), "sig": {Type: huma.TypeString, ContentEncoding: "base64"},
+			"leases": {Type: huma.TypeArray, Items: lease, MinItems: &least, MaxItems: &leasesMax}},
+	}}}}
+	respond(op, http.StatusUnsupportedMediaType, "another Content-Type", api.MediaProblem, problemSchema())
+	respond(op, http.StatusRequestTimeout, "the request came too slowly", api.MediaProblem, problemSchema())
 }

@@ -309,6 +309,7 @@ func (d *document) overload(n *node) {
 	}
 	d.check("/v1/entries", n.post(api.MediaJSON, nil))
 	d.check(leasePath, n.renewRaw("/v1/tasks/a%23b/lease", api.MediaJSON, nil))
+	d.check(leasesPath, n.renewRaw(leasesPath, api.MediaJSON, nil))
 	d.check("/v1/recoveries", n.recover("", api.MediaJSON, ""))
 	d.check("/v1/recoveries/batch", n.recover("/batch", api.MediaNDJSON, ""))
 }
@@ -334,7 +335,7 @@ func (d *document) stream(n *node) {
 func (d *document) slow(n *node) {
 	d.t.Helper()
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
-	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, "/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
+	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
 		request := n.request(http.MethodPost, path, mediaType, nil)
 		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
 			"Content-Length: 9\r\n\r\n"), request)

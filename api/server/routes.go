@@ -61,6 +61,7 @@ func (s *Server) routes() error {
 	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
 	e.GET(tasksPath+"/:id", tagged(s, s.getTask))
 	e.POST(tasksPath+"/:id/lease", s.postLease)
+	e.POST(leasesPath, s.postLeases)
 	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
 	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
 	e.GET(incidentsPath+"/:id/bundle", s.getBundle)
@@ -70,7 +71,7 @@ func (s *Server) routes() error {
 	e.GET("/tile/*", s.getTile)
 	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
 	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
+	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opLeases(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
 		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}

@@ -16,7 +16,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-const tasksPath = "/v1/tasks"
+const (
+	tasksPath  = "/v1/tasks"
+	leasesPath = "/v1/leases"
+)
 
 // taskQuery is the query of GET /v1/tasks.
 type taskQuery struct {
@@ -205,33 +208,74 @@ func (s *Server) newLease(l *coord.Lease) *api.Lease {
 		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
-// postLease is POST /v1/tasks/{id}/lease.
+// postLeases is POST /v1/leases: an agent renews what it holds, by one signature.
+func (s *Server) postLeases(c echo.Context) error {
+	if err := noParams(c.Request().URL.RawQuery); err != nil {
+		return err
+	}
+	r, err := s.readRenewal(c)
+	if err != nil {
+		return err
+	}
+	renewed, err := s.coord.Renew(r)
+	if err != nil {
+		return err
+	}
+	answer := api.Renewed{Leases: make([]api.RenewedLease, len(renewed))}
+	for i := range renewed {
+		if refused := renewed[i].Refused; refused != nil {
+			f := asFailure(refused)
+			s.occurred(c, f)
+			answer.Leases[i].Problem = f.Problem
+			continue
+		}
+		answer.Leases[i].Lease = s.newLease(&renewed[i].Lease)
+	}
+	return s.answerJSON(c, &answer)
+}
+
+// postLease is POST /v1/tasks/{id}/lease: as postLeases for one, whose problem is
+// that of the request.
 func (s *Server) postLease(c echo.Context) error {
 	ref, err := (&request{c}).task()
 	if err != nil {
 		return err
 	}
+	r, err := s.readRenewal(c)
+	if err != nil {
+		return err
+	}
+	if len(r.Leases) != 1 || r.Leases[0].Task != ref {
+		return entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, ref).
+			WithRemedy("send to " + leasesPath + " what names several tasks")
+	}
+	renewed, err := s.coord.Renew(r)
+	if err != nil {
+		return err
+	}
+	if refused := renewed[0].Refused; refused != nil {
+		return refused
+	}
+	return s.answerJSON(c, s.newLease(&renewed[0].Lease))
+}
+
+// readRenewal reads a renewal from the body.
+func (s *Server) readRenewal(c echo.Context) (*entry.SignedRenewal, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
-		return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
+		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
 			"send the renewal as "+api.MediaJSON)}
 	}
 	buf := s.buffer()
 	defer s.put(buf)
+	var err error
 	if *buf, err = readBody(c.Request(), *buf, entry.MaxRenewal); err != nil {
-		return err
+		return nil, err
 	}
-	r, err := entry.DecodeRenewal(*buf)
-	if err != nil {
-		return err
-	}
-	if r.Task != ref {
-		return entry.Refuse(entry.Malformed, "task", "%s in the place of %s", r.Task, ref).WithRemedy("send the renewal to the task that it names")
-	}
-	lease, err := s.coord.Renew(r)
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(s.newLease(&lease))
+	return entry.DecodeRenewal(*buf)
+}
+
+func (s *Server) answerJSON(c echo.Context, v any) error {
+	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
@@ -16,7 +18,10 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-const leasePath = "/v1/tasks/{id}/lease"
+const (
+	leasePath  = "/v1/tasks/{id}/lease"
+	leasesPath = "/v1/leases"
+)
 
 // renewRaw posts anything as a renewal.
 func (n *node) renewRaw(path, mediaType string, body []byte) *answer {
@@ -68,7 +73,7 @@ func (c crew) move(iss entry.Principal, ref entry.Ref, op string, agent entry.Pr
 // renewal returns a signed renewal of the lease that a task has now.
 func (c crew) renewal(iss entry.Principal, task *api.Task, change func(*entry.Renewal)) *entry.SignedRenewal {
 	c.t.Helper()
-	r := &entry.Renewal{Aud: origin, Iss: iss, Task: task.Task, Epoch: task.Epoch, Session: "none", Seq: 1}
+	r := &entry.Renewal{Aud: origin, Iss: iss, Leases: []entry.Lease{{Task: task.Task, Epoch: task.Epoch}}, Session: "none", Seq: 1}
 	if task.Lease != nil {
 		r.Session, r.Seq = task.Lease.Session, task.Lease.Seq+1
 	}
@@ -84,7 +89,14 @@ func (c crew) renew(r *entry.SignedRenewal) *answer {
 	c.t.Helper()
 	body, err := entry.EncodeRenewal(r)
 	must(c.t, err)
-	return c.renewRaw(taskPath(r.Task)+"/lease", api.MediaJSON, body)
+	return c.renewRaw(taskPath(r.Leases[0].Task)+"/lease", api.MediaJSON, body)
+}
+
+func (c crew) renewAll(r *entry.SignedRenewal) *answer {
+	c.t.Helper()
+	body, err := entry.EncodeRenewal(r)
+	must(c.t, err)
+	return c.renewRaw(leasesPath, api.MediaJSON, body)
 }
 
 // Tasks are listed newest first, by state, agent and workflow, on pages of every
@@ -164,7 +176,7 @@ func TestRenewals(t *testing.T) {
 		{"the same again", good, entry.StateConflict, 409},
 		{"unknown task", c.renewal("agent-1", &api.Task{Task: "olga#none", Epoch: 1}, nil), entry.NotFound, 404},
 		{"foreign lease", c.renewal("agent-2", task, nil), entry.NoStanding, 403},
-		{"wrong epoch", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Epoch = 2 }), entry.StaleEpoch, 409},
+		{"wrong epoch", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Leases[0].Epoch = 2 }), entry.StaleEpoch, 409},
 		{"another session", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Session = "old" }), entry.StateConflict, 409},
 		{"another ledger", c.renewal("agent-1", task, func(r *entry.Renewal) { r.Aud = "ledger.example/other" }), entry.WrongAudience, 403},
 		{"an operator", c.renewal("olga", task, nil), entry.UnauthorizedRole, 403},
@@ -174,6 +186,66 @@ func TestRenewals(t *testing.T) {
 		if c.task(ref).Lease.Seq != before || c.log.Head().Size != size {
 			t.Errorf("%s: the lease has changed", p.name)
 		}
+	}
+}
+
+// Leases that an agent holds are renewed by one request; each is answered by itself,
+// with the lease or the problem, which the metrics count. What is wrong with the
+// whole is a problem, and changes nothing.
+func TestRenewalsTogether(t *testing.T) {
+	c := newCrew(t)
+	one, two, foreign, free := c.create("one", nil), c.create("two", nil), c.create("foreign", nil), c.create("free", nil)
+	for ref, agent := range map[entry.Ref]entry.Principal{one: "agent-1", two: "agent-1", foreign: "agent-2"} {
+		c.put(c.move("coordinator", ref, entry.TaskAssign, agent))
+	}
+	all := func(change func(*entry.Renewal)) *entry.SignedRenewal {
+		t.Helper()
+		return c.renewal("agent-1", c.task(one), func(r *entry.Renewal) {
+			r.Leases = nil
+			for _, ref := range []entry.Ref{two, foreign, one, free, "olga#none"} {
+				r.Leases = append(r.Leases, entry.Lease{Epoch: 1, Task: ref})
+			}
+			if change != nil {
+				change(r)
+			}
+		})
+	}
+	sent := all(nil)
+	var answer api.Renewed
+	must(t, json.Unmarshal(c.renewAll(sent).body, &answer))
+	got := answer.Leases
+	want := []string{"", "no-standing iss", "", "stale-epoch leases[3].epoch", "not-found leases[4].task"}
+	for i := range want {
+		switch p := got[i].Problem; {
+		case want[i] == "" && (got[i].Lease == nil || got[i].Lease.Task != sent.Leases[i].Task || got[i].Lease.Seq != 1 || p != nil):
+			t.Errorf("lease %d: %+v", i, got[i])
+		case want[i] != "" && (p == nil || string(p.Name())+" "+p.Field != want[i] || p.RequestID() == ""):
+			t.Errorf("lease %d: %+v", i, p)
+		}
+	}
+	if stale := c.metric(`arl_refusals_total{problem="stale-epoch"}`); len(got) != len(want) || c.task(foreign).Lease.Seq != 0 || stale != "1" {
+		t.Errorf("%d leases, %+v, stale epochs counted: %s", len(got), c.task(foreign).Lease, stale)
+	}
+	forged := all(nil)
+	forged.Sig[0] ^= 1
+	c.problem(c.renewAll(forged), entry.BadSignature, http.StatusBadRequest)
+	c.problem(c.renewAll(all(func(r *entry.Renewal) { r.Aud = "ledger.example/other" })), entry.WrongAudience, http.StatusForbidden)
+	mixed := all(nil)
+	mixed.Iss = "agent-2"
+	c.problem(c.renewAll(mixed), entry.UnknownIssuer, http.StatusUnauthorized)
+	c.problem(c.renewRaw(leasesPath, api.MediaJSON, []byte("{}")), entry.Malformed, http.StatusBadRequest)
+	c.problem(c.renewRaw(leasesPath+"?x=1", api.MediaJSON, nil), entry.Malformed, http.StatusBadRequest)
+	c.problem(c.renewRaw(leasesPath, api.MediaJSON, bytes.Repeat([]byte{' '}, entry.MaxRenewal+1)), entry.TooLarge, http.StatusRequestEntityTooLarge)
+	if a := c.renewRaw(leasesPath, api.MediaNDJSON, nil); a.StatusCode != http.StatusUnsupportedMediaType {
+		t.Error(a.Status)
+	}
+	body, err := entry.EncodeRenewal(all(nil))
+	must(t, err)
+	if p := c.problem(c.renewRaw(taskPath(two)+"/lease", api.MediaJSON, body), entry.Malformed, http.StatusBadRequest); p.Field != "leases" {
+		t.Errorf("%+v", p)
+	}
+	if task := c.task(one); task.Lease.Seq != 1 {
+		t.Errorf("%+v", task.Lease)
 	}
 }
 
@@ -351,10 +423,15 @@ func (d *document) tasks(n *node) {
 	forged.Sig[0] ^= 1
 	for _, r := range []*entry.SignedRenewal{
 		c.renewal("agent-1", task, nil), forged, c.renewal("nobody", task, nil), c.renewal("olga", task, nil),
-		c.renewal("agent-1", &api.Task{Task: "olga#none", Epoch: 1}, nil), c.renewal("agent-1", task, func(r *entry.Renewal) { r.Epoch = 9 }),
+		c.renewal("agent-1", &api.Task{Task: "olga#none", Epoch: 1}, nil), c.renewal("agent-1", task, func(r *entry.Renewal) { r.Leases[0].Epoch = 9 }),
 	} {
 		d.check(leasePath, c.renew(r))
+		d.check(leasesPath, c.renewAll(r))
 	}
+	d.check(leasesPath, n.renewRaw(leasesPath, "text/plain", nil))
+	d.check(leasesPath, n.renewRaw(leasesPath, api.MediaJSON, []byte("{}")))
+	d.check(leasesPath, n.renewRaw(leasesPath, api.MediaJSON, bytes.Repeat([]byte{' '}, entry.MaxRenewal+1)))
+	d.check(leasesPath, c.renewAll(c.renewal("agent-1", task, func(r *entry.Renewal) { r.Aud = "ledger.example/other" })))
 	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", "text/plain", nil))
 	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", api.MediaJSON, []byte("{}")))
 	d.check(leasePath, n.renewRaw(taskPath(ref)+"/lease", api.MediaJSON, bytes.Repeat([]byte{' '}, entry.MaxRenewal+1)))

@@ -22,7 +22,8 @@ func bare() {
 		if err := c.Bind(&r); err != nil {
 			return err
 		}
-		return c.JSON(http.StatusOK, api.Lease{Task: r.Task, Agent: r.Iss, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq})
+		one := &r.Leases[0]
+		return c.JSON(http.StatusOK, api.Lease{Task: one.Task, Agent: r.Iss, Epoch: one.Epoch, Session: r.Session, Seq: r.Seq})
 	})
 	var err error
 	if e.Listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0"); err == nil {

@@ -12,20 +12,26 @@ import (
 // lease. It is no kind of entry: a signature of the one is none of the other.
 const leaseType = payloadTypePrefix + "lease" + payloadTypeSuffix
 
-// Renewal is what the holder of a task says to renew its lease (TSK-2). It is
-// never logged. Heard again it says nothing new: a coordinator takes each Seq of
-// its Session once, and every start begins a new Session.
+// Renewal is what an agent says to renew leases that it holds (TSK-2), any number
+// of them under one signature; a coordinator judges each by itself. It is never
+// logged. Heard again it says nothing new: a coordinator takes each Seq of its
+// Session once for a lease, and every start begins a new Session.
 type Renewal struct {
 	Aud     string    `json:"aud"`     // origin of the ledger
-	Epoch   int64     `json:"epoch"`   // of the claim
-	Iss     Principal `json:"iss"`     // who holds the task
-	Seq     int64     `json:"seq"`     // larger than in every renewal before, from 1
-	Session string    `json:"session"` // of the coordinator, as it tells with the task
-	Task    Ref       `json:"task"`
+	Iss     Principal `json:"iss"`     // who holds the tasks
+	Leases  []Lease   `json:"leases"`  // 1 to [MaxLeases]
+	Seq     int64     `json:"seq"`     // larger than in every renewal of these leases before, from 1
+	Session string    `json:"session"` // of the coordinator, as it tells with the tasks
+}
+
+// Lease is one that a [Renewal] names.
+type Lease struct {
+	Epoch int64 `json:"epoch"` // of the claim
 	// Over says that the claim has come to an end, and how, in place of renewing
 	// it: the coordinator then writes that the task failed, or was interrupted
 	// if class and code are crash.interrupted.
 	Over *Snapshot `json:"over,omitzero"`
+	Task Ref       `json:"task"`
 }
 
 // Interrupted reports whether the failure was a graceful interruption, which
@@ -90,19 +96,23 @@ func DecodeRenewal(body []byte) (*SignedRenewal, error) {
 }
 
 func (r *SignedRenewal) check() error {
-	if r.Over != nil {
-		err := first(r.Over.check(), refuseIf(r.Over.Agent != r.Iss, "over.agent", "%s speaks of %s", r.Iss, r.Over.Agent))
-		if err != nil {
-			return err
-		}
-	}
 	return first(
 		refuseIf(r.Aud == "" || len(r.Aud) > MaxName, "aud", "%d bytes, want the ledger's origin", len(r.Aud)),
-		refuseIf(r.Epoch < 1 || r.Epoch > MaxInteger, "epoch", "%d, want that of a claim", r.Epoch),
 		checkName("iss", string(r.Iss)),
+		refuseIf(len(r.Leases) == 0 || len(r.Leases) > MaxLeases, "leases", "%d leases, want 1 to %d", len(r.Leases), MaxLeases),
+		each("leases", r.Leases, func(l *Lease) error { return l.check(r.Iss) }),
 		refuseIf(r.Seq < 1 || r.Seq > MaxInteger, "seq", "%d, want a positive number", r.Seq),
 		checkName("session", r.Session),
-		checkRef("task", r.Task),
 		checkKeyID("keyid", r.KeyID),
 		refuseIf(len(r.Sig) == 0 || len(r.Sig) > maxSig, "sig", "%d bytes, want 1 to %d", len(r.Sig), maxSig))
+}
+
+func (l *Lease) check(holder Principal) error {
+	err := first(
+		refuseIf(l.Epoch < 1 || l.Epoch > MaxInteger, "epoch", "%d, want that of a claim", l.Epoch),
+		checkRef("task", l.Task))
+	if err != nil || l.Over == nil {
+		return err
+	}
+	return inside("over", first(l.Over.check(), refuseIf(l.Over.Agent != holder, "agent", "%s speaks of %s", holder, l.Over.Agent)))
 }

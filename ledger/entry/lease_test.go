@@ -3,6 +3,7 @@ package entry_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func someRenewal() *entry.SignedRenewal {
-	return &entry.SignedRenewal{Renewal: entry.Renewal{Aud: "ledger.example/test", Epoch: 1, Iss: "a", Seq: 1, Session: "S", Task: "o#t"},
+	return &entry.SignedRenewal{Renewal: entry.Renewal{Aud: "ledger.example/test", Iss: "a", Leases: []entry.Lease{{Epoch: 1, Task: "o#t"}}, Seq: 1, Session: "S"},
 		KeyID: keyID(ed25519Key("agent").Public()), Sig: bytes.Repeat([]byte{7}, 64)}
 }
 
@@ -22,19 +23,28 @@ func someOver() *entry.Snapshot {
 // TestRenewalOver reads back the end of a claim, with the longest names.
 func TestRenewalOver(t *testing.T) {
 	r := someRenewal()
-	r.Over = someOver()
-	r.Over.Attempts = entry.MaxAttempts
-	if r.Over.Interrupted() {
+	over := someOver()
+	over.Attempts = entry.MaxAttempts
+	if over.Interrupted() {
 		t.Error("out of memory is no interruption")
 	}
 	long := entry.Principal(strings.Repeat("n", entry.MaxName))
-	r.Iss, r.Over.Agent, r.Over.Code, r.Aud = long, long, "interrupted", strings.Repeat("l", entry.MaxName)
-	r.Task, r.Over.Exec = entry.NewRef(long, string(long)), entry.NewRef(long, string(long))
+	r.Iss, over.Agent, over.Code, r.Aud = long, long, "interrupted", strings.Repeat("l", entry.MaxName)
+	over.Exec = entry.NewRef(long, string(long))
+	r.Leases = []entry.Lease{{Epoch: 1, Task: over.Exec}, {Epoch: entry.MaxInteger, Over: over, Task: over.Exec}}
 	body, err := entry.EncodeRenewal(r)
 	must(t, err)
 	again, err := entry.DecodeRenewal(body)
-	if err != nil || !again.Over.Interrupted() || *again.Over != *r.Over {
+	if err != nil || again.Leases[0].Over != nil || !again.Leases[1].Over.Interrupted() || *again.Leases[1].Over != *over {
 		t.Errorf("%d bytes: %+v, %v", len(body), again, err)
+	}
+}
+
+// ends spoils the end of a claim.
+func ends(spoil func(*entry.Snapshot)) func(*entry.SignedRenewal) {
+	return func(r *entry.SignedRenewal) {
+		r.Leases[0].Over = someOver()
+		spoil(r.Leases[0].Over)
 	}
 }
 
@@ -46,20 +56,18 @@ func TestRenewals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, spoil := range map[string]func(*entry.SignedRenewal){
-		"aud":            func(r *entry.SignedRenewal) { r.Aud = "" },
-		"epoch":          func(r *entry.SignedRenewal) { r.Epoch = 0 },
-		"iss":            func(r *entry.SignedRenewal) { r.Iss = "a b" },
-		"seq":            func(r *entry.SignedRenewal) { r.Seq = -1 },
-		"session":        func(r *entry.SignedRenewal) { r.Session = strings.Repeat("s", entry.MaxName+1) },
-		"task":           func(r *entry.SignedRenewal) { r.Task = "t" },
-		"keyid":          func(r *entry.SignedRenewal) { r.KeyID = "SHA256:" },
-		"sig":            func(r *entry.SignedRenewal) { r.Sig = bytes.Repeat([]byte{7}, sigMost+1) },
-		"over.agent":     func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Agent = "b" },
-		"snapshot.turns": func(r *entry.SignedRenewal) { r.Over = someOver(); r.Over.Turns = -1 },
-		"snapshot.attempts": func(r *entry.SignedRenewal) {
-			r.Over = someOver()
-			r.Over.Attempts = entry.MaxAttempts + 1
-		},
+		"aud":                     func(r *entry.SignedRenewal) { r.Aud = "" },
+		"iss":                     func(r *entry.SignedRenewal) { r.Iss = "a b" },
+		"leases":                  func(r *entry.SignedRenewal) { r.Leases = nil },
+		"leases[1].epoch":         func(r *entry.SignedRenewal) { r.Leases = append(r.Leases, entry.Lease{Task: "o#u"}) },
+		"leases[0].task":          func(r *entry.SignedRenewal) { r.Leases[0].Task = "t" },
+		"seq":                     func(r *entry.SignedRenewal) { r.Seq = -1 },
+		"session":                 func(r *entry.SignedRenewal) { r.Session = strings.Repeat("s", entry.MaxName+1) },
+		"keyid":                   func(r *entry.SignedRenewal) { r.KeyID = "SHA256:" },
+		"sig":                     func(r *entry.SignedRenewal) { r.Sig = bytes.Repeat([]byte{7}, sigMost+1) },
+		"leases[0].over.agent":    ends(func(s *entry.Snapshot) { s.Agent = "b" }),
+		"leases[0].over.turns":    ends(func(s *entry.Snapshot) { s.Turns = -1 }),
+		"leases[0].over.attempts": ends(func(s *entry.Snapshot) { s.Attempts = entry.MaxAttempts + 1 }),
 	} {
 		r := someRenewal()
 		spoil(r)
@@ -84,6 +92,25 @@ func TestRenewals(t *testing.T) {
 	}
 }
 
+// TestLeasesAtTheirLimit reads as many leases as one renewal may name, with the
+// longest names that there are, and not one more.
+func TestLeasesAtTheirLimit(t *testing.T) {
+	long := strings.Repeat("n", entry.MaxName)
+	r := someRenewal()
+	r.Aud, r.Session, r.Iss, r.Seq = long, long, entry.Principal(long), entry.MaxInteger
+	r.Leases = slices.Repeat([]entry.Lease{{Epoch: entry.MaxInteger, Task: entry.NewRef(r.Iss, long)}}, entry.MaxLeases)
+	body, err := entry.EncodeRenewal(r)
+	must(t, err)
+	if again, err := entry.DecodeRenewal(body); err != nil || len(again.Leases) != entry.MaxLeases {
+		t.Fatalf("%d bytes: %v", len(body), err)
+	}
+	r.Leases = append(r.Leases, r.Leases[0])
+	_, err = entry.EncodeRenewal(r)
+	if refusal, _ := errors.AsType[*entry.Refusal](err); refusal == nil || refusal.Field != "leases" {
+		t.Error(err)
+	}
+}
+
 // TestRenewalAtItsLimit reads the largest renewal that is taken, and not a byte
 // more.
 func TestRenewalAtItsLimit(t *testing.T) {
@@ -99,6 +126,11 @@ func TestRenewalAtItsLimit(t *testing.T) {
 // FuzzDecodeRenewal feeds anything: a refusal, or what is written as it was read.
 func FuzzDecodeRenewal(f *testing.F) {
 	good, err := entry.EncodeRenewal(someRenewal())
+	must(f, err)
+	f.Add(good)
+	many := someRenewal()
+	many.Leases = append(many.Leases, entry.Lease{Epoch: 2, Over: someOver(), Task: "o#u"})
+	good, err = entry.EncodeRenewal(many)
 	must(f, err)
 	f.Add(good)
 	f.Add([]byte(`{}`))

@@ -21,8 +21,11 @@ const (
 	// MaxKeyID is the length of a key id: "SHA256:" and 43 characters.
 	MaxKeyID = 50
 
-	// MaxRenewal is the size of the renewal of a lease in bytes.
-	MaxRenewal = 4 << 10
+	// MaxLeases is the number of leases that one renewal names.
+	MaxLeases = 128
+	// MaxRenewal is the size of a renewal in bytes: the longest names of MaxLeases
+	// fit, and some that come to an end.
+	MaxRenewal = 64 << 10
 	// MaxRetries is how often a task may say that it is tried again.
 	MaxRetries = 100
 	// MaxAttempts is how often a snapshot may say that a task was tried.

@@ -84,20 +84,20 @@ func (t *Task) check() error {
 		optional("agent", string(t.Agent), checkName),
 		checkWithin("lease_ms", t.LeaseMS, MinLeaseMS, MaxLeaseMS))
 	if err == nil && t.Snapshot != nil {
-		return t.Snapshot.check()
+		return inside("snapshot", t.Snapshot.check())
 	}
 	return err
 }
 
 func (s *Snapshot) check() error {
 	return first(
-		checkRef("snapshot.exec", s.Exec), checkName("snapshot.agent", string(s.Agent)),
-		checkCount("snapshot.turns", s.Turns), checkCount("snapshot.max_turns", s.MaxTurns),
-		checkCount("snapshot.cost_micro_usd", s.CostMicroUSD), checkWord("snapshot.status", s.Status),
-		checkPositive("snapshot.started_at", s.StartedAt), checkPositive("snapshot.taken_at", s.TakenAt),
-		checkCount("snapshot.messages", s.Messages), checkWord("snapshot.class", s.Class),
-		checkWord("snapshot.code", s.Code), checkDigest("snapshot.context_digest", s.ContextDigest),
-		checkWithin("snapshot.attempts", &s.Attempts, 0, MaxAttempts))
+		checkRef("exec", s.Exec), checkName("agent", string(s.Agent)),
+		checkCount("turns", s.Turns), checkCount("max_turns", s.MaxTurns),
+		checkCount("cost_micro_usd", s.CostMicroUSD), checkWord("status", s.Status),
+		checkPositive("started_at", s.StartedAt), checkPositive("taken_at", s.TakenAt),
+		checkCount("messages", s.Messages), checkWord("class", s.Class),
+		checkWord("code", s.Code), checkDigest("context_digest", s.ContextDigest),
+		checkWithin("attempts", &s.Attempts, 0, MaxAttempts))
 }
 
 // Attempt records how the recovery engine dealt with one case of a run.

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"recoveryledger/api"
@@ -32,7 +31,8 @@ type Signer interface {
 	SignRenewal(r *entry.Renewal) (*entry.SignedRenewal, error)
 }
 
-// Config says who holds tasks, of which ledger.
+// Config says who holds tasks, of which ledger. Claims of one Config are renewed
+// together: it must not be copied once there are some.
 type Config struct {
 	Client *client.Client
 	Origin string // of the ledger
@@ -49,6 +49,8 @@ type Config struct {
 	// doubt, or its retries spent. What became of it can be logged then. An error
 	// ends waiting. nil: nothing is.
 	Stuck func(ctx context.Context, t *api.Task) error
+
+	keeper keeper
 }
 
 // Claim is a task that the agent holds.
@@ -58,10 +60,6 @@ type Claim struct {
 	// for this claim, once it is started.
 	Task api.Task
 	Exec entry.Ref
-
-	mu      sync.Mutex // guards what renewals say
-	session string
-	seq     int64
 }
 
 // What ends waiting.
@@ -92,7 +90,8 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 		case err == nil && t.State.Over():
 			return nil, fmt.Errorf("claim: %s is %s: %w", ref, t.State, ErrOver)
 		case err == nil && t.State == entry.TaskAssigned && t.Agent == config.Agent && t.Lease != nil:
-			return &Claim{Config: config, Task: *t, session: t.Lease.Session, seq: t.Lease.Seq}, nil
+			config.keeper.learn(t.Lease)
+			return &Claim{Config: config, Task: *t}, nil
 		case err == nil && once:
 			return nil, fmt.Errorf("claim: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
 		case errors.As(err, &problem) && !problem.Temporary(), err != nil && once:
@@ -139,66 +138,6 @@ func (c *Claim) Start(ctx context.Context) error {
 	return c.progress(ctx, entry.Dispatched)
 }
 
-// Keep renews the lease until ctx ends, or calls lost with
-// [supervise.ErrLeaseLost] as the cause.
-func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
-	term, every := time.Duration(c.Task.Lease.TermMS)*time.Millisecond, time.Duration(c.Task.Lease.RenewMS)*time.Millisecond
-	heard := time.Now()
-	for wait := every; pause(ctx, wait) == nil; {
-		sent := time.Now()
-		timed, cancel := context.WithDeadline(ctx, heard.Add(term)) // an answer after that is too late
-		err := c.renew(timed, nil)
-		cancel()
-		switch {
-		case err == nil:
-			heard, wait = sent, every
-			continue
-		case ctx.Err() != nil:
-			return
-		}
-		c.tell(err)
-		if final(err) || time.Since(heard) >= term {
-			lost(supervise.ErrLeaseLost)
-			return
-		}
-		wait = min(pollPause, every)
-	}
-}
-
-// final reports whether a refusal means that the claim is over.
-func final(err error) bool {
-	problem, ok := errors.AsType[*api.Problem](err)
-	return ok && !problem.Temporary()
-}
-
-// renew renews the lease, or says that the claim is over. A coordinator that has
-// started again is asked for its session first.
-func (c *Claim) renew(ctx context.Context, over *entry.Snapshot) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range 2 {
-		c.seq++
-		signed, err := c.Signer.SignRenewal(&entry.Renewal{Aud: c.Origin, Epoch: c.Task.Epoch, Iss: c.Agent, Seq: c.seq, Session: c.session, Task: c.Task.Task, Over: over})
-		if err != nil {
-			return fmt.Errorf("claim: sign renewal: %w", err)
-		}
-		_, err = c.Client.Renew(ctx, signed)
-		problem, refused := errors.AsType[*api.Problem](err)
-		if err == nil || !refused || problem.Field != "session" && problem.Field != "seq" {
-			return err
-		}
-		t, err := c.Client.Task(ctx, c.Task.Task)
-		if err != nil {
-			return err
-		}
-		if t.Lease == nil || t.Epoch != c.Task.Epoch {
-			return fmt.Errorf("claim: renew %s: %w", c.Task.Task, problem)
-		}
-		c.session, c.seq = t.Lease.Session, t.Lease.Seq
-	}
-	return fmt.Errorf("claim: renew %s: the coordinator starts again and again", c.Task.Task)
-}
-
 func (c *Claim) tell(err error) {
 	if c.Tell != nil {
 		c.Tell(err)
@@ -230,7 +169,7 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 	if s.Interrupted() {
 		progress = entry.Cancelled
 	}
-	told := c.renew(ctx, s) // before the log grows, which is when the coordinator looks
+	lease, told := c.renew(ctx, s) // before the log grows, which is when the coordinator looks
 	if err := c.progress(ctx, progress); err != nil {
 		return err
 	}
@@ -242,8 +181,8 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 		if err == nil && (t.Epoch != c.Task.Epoch || !t.State.Held()) {
 			return nil
 		}
-		if told != nil || err == nil && t.Lease != nil && t.Lease.Session != c.session {
-			told = c.renew(ctx, s) // a coordinator that has started again has not heard of it
+		if told != nil || err == nil && t.Lease != nil && t.Lease.Session != lease.Session {
+			lease, told = c.renew(ctx, s) // a coordinator that has started again has not heard of it
 		}
 		if err := pause(ctx, pollPause); err != nil {
 			return fmt.Errorf("claim: give up %s: %w", c.Task.Task, errors.Join(err, told))

@@ -1,0 +1,272 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/entry"
+)
+
+// keeper is what the claims of a [Config] share to renew their leases. Each is
+// renewed when a third of its term has passed, and takes along those that will be
+// due soon, in one request and under one signature: so leases of one term are
+// renewed together from then on.
+//
+// That never costs a lease: what has no good answer after a tenth of its period, or
+// sooner if the request fails, is renewed by itself at once, in a request of its own,
+// and so it stays for as long as answers take longer. Only by itself a claim learns
+// that it is lost.
+type keeper struct {
+	mu      sync.Mutex
+	session string // of the coordinator
+	seq     int64  // of the newest renewal
+	kept    []*kept
+}
+
+// kept is a claim while its lease is renewed.
+type kept struct {
+	claim       *Claim
+	term, every time.Duration
+	news        chan struct{} // says that due is sooner
+
+	// The keeper's mutex guards these.
+	how   how
+	heard time.Time // when the newest renewal was sent that counts
+	due   time.Time // when it is renewed next
+}
+
+// how is how a claim is renewed next.
+type how int
+
+const (
+	together how = iota // it takes others along, or is taken along
+	taken               // a request of another is under way for it
+	alone               // by itself, until that is answered well
+)
+
+// patience is which part of its period a lease waits for a request that renews it
+// with others.
+const patience = 10
+
+// learn takes up what a lease says that renewals are to say.
+func (k *keeper) learn(l *api.Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.session, k.seq = l.Session, max(k.seq, l.Seq)
+}
+
+// next returns a renewal that none was before.
+func (c *Config) next(leases ...entry.Lease) (*entry.SignedRenewal, error) {
+	c.keeper.mu.Lock()
+	c.keeper.seq++
+	r := &entry.Renewal{Aud: c.Origin, Iss: c.Agent, Leases: leases, Seq: c.keeper.seq, Session: c.keeper.session}
+	c.keeper.mu.Unlock()
+	signed, err := c.Signer.SignRenewal(r)
+	if err != nil {
+		return nil, fmt.Errorf("claim: sign renewal: %w", err)
+	}
+	return signed, nil
+}
+
+// Keep renews the lease until ctx ends, or calls lost with
+// [supervise.ErrLeaseLost] as the cause.
+func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
+	one := c.keeper.join(c)
+	defer c.keeper.leave(one)
+	for {
+		others, late, err := c.keeper.turn(ctx, one)
+		if err != nil {
+			return
+		}
+		timed, cancel := context.WithDeadline(ctx, late) // an answer after that is too late
+		sent, err := c.renewWith(timed, one, others)
+		cancel()
+		late = c.keeper.heard(one, sent, err)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.tell(err)
+		if final(err) || !time.Now().Before(late) {
+			lost(supervise.ErrLeaseLost)
+			return
+		}
+	}
+}
+
+// final reports whether a refusal means that the claim is over.
+func final(err error) bool {
+	problem, ok := errors.AsType[*api.Problem](err)
+	return ok && !problem.Temporary()
+}
+
+func (k *keeper) join(c *Claim) *kept {
+	now, lease := time.Now(), c.Task.Lease
+	one := &kept{claim: c, term: time.Duration(lease.TermMS) * time.Millisecond, every: time.Duration(lease.RenewMS) * time.Millisecond,
+		news: make(chan struct{}, 1), heard: now}
+	one.due = now.Add(one.every)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept = append(k.kept, one)
+	return one
+}
+
+func (k *keeper) leave(one *kept) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept = slices.DeleteFunc(k.kept, func(other *kept) bool { return other == one })
+}
+
+// turn waits until a lease is to be renewed, and returns which others it takes
+// along, and when it is lost without an answer.
+func (k *keeper) turn(ctx context.Context, one *kept) (others []*kept, late time.Time, err error) {
+	for {
+		k.mu.Lock()
+		wait := time.Until(one.due)
+		if wait <= 0 {
+			others, late = k.take(one), one.heard.Add(one.term)
+			k.mu.Unlock()
+			return others, late, nil
+		}
+		k.mu.Unlock()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-one.news:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if timer.Stop(); err != nil {
+			return nil, late, err
+		}
+	}
+}
+
+// take takes along what is due within half of its period.
+func (k *keeper) take(one *kept) (others []*kept) {
+	was, now := one.how, time.Now()
+	if one.how = alone; was != together {
+		return nil
+	}
+	for _, other := range k.kept {
+		if other.how == together && other.due.Sub(now) <= other.every/2 && len(others) < entry.MaxLeases-1 {
+			other.how, other.due = taken, now.Add(other.every/patience)
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// heard notes what came of a renewal, and returns when the lease is lost unless
+// there is another.
+func (k *keeper) heard(one *kept, sent time.Time, err error) (late time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		one.renewed(sent)
+	} else {
+		one.due = time.Now().Add(min(pollPause, one.every))
+	}
+	return one.heard.Add(one.term)
+}
+
+// heardWith notes what came of a lease that was taken along, unless it waits no
+// longer.
+func (k *keeper) heardWith(one *kept, sent time.Time, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case one.how != taken:
+	case ok:
+		one.renewed(sent)
+	default:
+		one.how, one.due = alone, time.Now()
+		select {
+		case one.news <- struct{}{}:
+		default: // it is told already
+		}
+	}
+}
+
+func (one *kept) renewed(sent time.Time) {
+	now := time.Now()
+	one.how, one.heard, one.due = together, sent, now.Add(one.every)
+	if now.Sub(sent) > one.every/patience {
+		one.how = alone
+	}
+}
+
+// renewWith renews the lease, and others with it, and returns when it was said to
+// the coordinator.
+func (c *Claim) renewWith(ctx context.Context, one *kept, others []*kept) (sent time.Time, err error) {
+	sent = time.Now()
+	if len(others) > 0 {
+		if c.renewAll(ctx, one, others) {
+			return sent, nil
+		}
+		if sent = time.Now(); ctx.Err() != nil {
+			return sent, ctx.Err()
+		}
+	}
+	_, err = c.renew(ctx, nil)
+	return sent, err
+}
+
+// renewAll reports whether the lease is renewed; what became of the others, they are
+// told.
+func (c *Claim) renewAll(ctx context.Context, one *kept, others []*kept) bool {
+	ctx, cancel := context.WithTimeout(ctx, one.every/patience)
+	defer cancel()
+	leases := []entry.Lease{c.lease(nil)}
+	for _, other := range others {
+		leases = append(leases, other.claim.lease(nil))
+	}
+	sent := time.Now()
+	signed, err := c.next(leases...)
+	var all []api.RenewedLease
+	if err == nil {
+		all, err = c.Client.RenewAll(ctx, signed)
+	}
+	for i, other := range others {
+		c.keeper.heardWith(other, sent, err == nil && all[1+i].Problem == nil)
+	}
+	return err == nil && all[0].Problem == nil
+}
+
+// lease is what a renewal says of the claim.
+func (c *Claim) lease(over *entry.Snapshot) entry.Lease {
+	return entry.Lease{Epoch: c.Task.Epoch, Task: c.Task.Task, Over: over}
+}
+
+// renew renews the lease alone, or says that the claim is over. A coordinator that
+// has started again is asked for its session first.
+func (c *Claim) renew(ctx context.Context, over *entry.Snapshot) (*api.Lease, error) {
+	for range 2 {
+		signed, err := c.next(c.lease(over))
+		if err != nil {
+			return nil, err
+		}
+		lease, err := c.Client.Renew(ctx, signed)
+		problem, refused := errors.AsType[*api.Problem](err)
+		if err == nil || !refused || problem.Field != "session" && problem.Field != "seq" {
+			return lease, err
+		}
+		t, err := c.Client.Task(ctx, c.Task.Task)
+		if err != nil {
+			return nil, err
+		}
+		if t.Lease == nil || t.Epoch != c.Task.Epoch {
+			return nil, fmt.Errorf("claim: renew %s: %w", c.Task.Task, problem)
+		}
+		c.keeper.learn(t.Lease)
+	}
+	return nil, fmt.Errorf("claim: renew %s: the coordinator starts again and again", c.Task.Task)
+}
