@@ -280,7 +280,7 @@ func (c *checking) restore(m *member) error {
 	if c.lineOf(point.Iss, point.Wid) != m.line {
 		return fmt.Errorf("checkpoint %s is not of its line", m.Member.Checkpoint)
 	}
-	if point.ExpiresAt != 0 && point.ExpiresAt <= c.now {
+	if m.result == "" && point.ExpiresAt != 0 && point.ExpiresAt <= c.now { // what has an outcome is not started
 		return fmt.Errorf("checkpoint %s expired at %d", m.Member.Checkpoint, point.ExpiresAt)
 	}
 	begun, err := m.evidence.begun()

@@ -117,6 +117,8 @@ func methodCases() []bundleCase {
 			}), want: "worker#note: AGT-3"},
 		{name: "checkpoint-expired", desc: "the checkpoint has expired by the agent's clock", scene: approved,
 			prepare: hook("worker#c0", func(c *entry.Checkpoint) { c.ExpiresAt = 1790000000000 }), want: "worker#memo: AGT-3 SCO-2"},
+		{name: "checkpoint-expired-since", desc: "the checkpoint has expired by the agent's clock, after one of the line was restored", scene: restored,
+			prepare: hook("worker#c0", func(c *entry.Checkpoint) { c.ExpiresAt = 1790000000000 }), want: "worker#memo: AGT-3 SCO-2"},
 		{name: "checkpoint-of-another-workflow", desc: "the checkpoint is of another line", scene: approved,
 			prepare: hook("worker#c0", func(c *entry.Checkpoint) { c.Wid = "elsewhere" }), want: "worker#memo: AGT-3 SCO-2"},
 		{name: "checkpoint-too-new", desc: "the checkpoint was made after what it is to undo began", scene: further,

@@ -795,7 +795,7 @@ class Check:
         need(point, *rule)
         self.used.add(point.index)
         need(self.same_line(point.body, x.body), *rule)
-        need(not 0 < point.body.get("expires_at", 0) <= self.now, *rule)
+        need(self.result(m["exec"]) or not 0 < point.body.get("expires_at", 0) <= self.now, *rule)
         need(point.index < x.begun("SCO-2"), *rule)
         need(not self.restored(m["exec"]) or self.results[m["exec"]].body["post_digest"] == point.body["digest"], *rule)
         self.points[m["exec"]] = point

@@ -7,6 +7,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // cutOff keeps everything of a player from the ledger once its line has gone
@@ -116,34 +117,49 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 
 // TestLineThatWasToGoFurther amends a plan while a line goes back: there is no
 // checkpoint that is old enough any more. That the effects stand would be wrong,
-// and that they are undone too.
+// and that they are undone too; also where what went back is not proven again.
 func TestLineThatWasToGoFurther(t *testing.T) {
-	b := newBook(t)
-	worker := b.player("worker", probing)
-	play(t, b, b.now+1, nil, worker) // first contact
-	b.did("worker#early", entry.EffectReversible)
-	early := entry.Ref("worker#early")
-	b.write("worker", &entry.Checkpoint{Checkpoint: "c0", Digest: zero, After: &early})
-	b.did("source#read", entry.EffectNone)
-	b.did("worker#draft", entry.EffectReversible, "source#read")
-	d := &damage{b, nil, b.signal("source#read")}
-	reach := cutOff(worker)
-	play(t, b, b.now+30_000, nil, worker)
-	if worker.world.effects["restore worker#c0"] != 1 {
-		t.Fatalf("its line has not gone back: %v", worker.world.calls)
-	}
-	b.signal("worker#early")
-	b.coordinate()
-	view, _ := b.state.Incident(d.incident, b.now)
-	if view.Proposal == nil {
-		t.Fatalf("nothing is proposed: %+v", view)
-	}
-	b.write("ann", &entry.Approval{Incident: d.incident, Proposal: view.Proposal.Ref, Verdict: "approve", Exp: b.now/1000 + 3600, Reason: "yes"})
-	b.coordinate()
-	reach()
-	d.ends(t, b, map[entry.Ref]entry.Result{early: entry.ResultFailed, "worker#draft": entry.ResultFailed}, worker)
-	if !worker.agent.Idle() {
-		t.Errorf("it has not come to an end: %v", b.refused)
+	for name, forge := range map[string]func(*verify.Bundle){
+		"amended": nil,
+		"amended, and the step to one is wrong": func(v *verify.Bundle) {
+			for _, m := range v.Members {
+				for i := range v.Steps {
+					if m.Member.Exec == "worker#draft" && v.Steps[i].Exec == m.Member.Index {
+						v.Steps[i].From++
+					}
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t)
+			worker := b.player("worker", probing)
+			play(t, b, b.now+1, nil, worker) // first contact
+			b.did("worker#early", entry.EffectReversible)
+			early := entry.Ref("worker#early")
+			b.write("worker", &entry.Checkpoint{Checkpoint: "c0", Digest: zero, After: &early})
+			b.did("source#read", entry.EffectNone)
+			b.did("worker#draft", entry.EffectReversible, "source#read")
+			d := &damage{b, nil, b.signal("source#read")}
+			reach := cutOff(worker)
+			play(t, b, b.now+30_000, nil, worker)
+			if worker.world.effects["restore worker#c0"] != 1 {
+				t.Fatalf("its line has not gone back: %v", worker.world.calls)
+			}
+			b.signal("worker#early")
+			b.coordinate()
+			d.approve(t)
+			worker.desk.forge = forge
+			reach()
+			want := map[entry.Ref]entry.Result{early: entry.ResultFailed, "worker#draft": entry.ResultFailed}
+			if forge != nil {
+				want["worker#draft"] = entry.Refused
+			}
+			d.ends(t, b, want, worker)
+			if !worker.agent.Idle() {
+				t.Errorf("it has not come to an end: %v", b.refused)
+			}
+		})
 	}
 }
 
@@ -211,4 +227,31 @@ func TestLineOfWithheld(t *testing.T) {
 	if drained < 0 || drained > slices.Index(calls, "restore worker#c0") || slices.Contains(calls, "compensate worker#charge") {
 		t.Errorf("started %v; refused %v", calls, d.refused)
 	}
+}
+
+// TestIrrevocableOnALineThatWentBack has a line go back on which something cannot
+// be undone: its effect stands, whatever becomes of the line.
+func TestIrrevocableOnALineThatWentBack(t *testing.T) {
+	b := newBook(t)
+	worker := b.player("worker", probing)
+	play(t, b, b.now+1, nil, worker)
+	b.write("worker", &entry.Checkpoint{Checkpoint: "c0", Digest: zero})
+	b.did("source#read", entry.EffectNone)
+	b.did("worker#mail", entry.EffectIrrevocable, "source#read")
+	b.did("worker#draft", entry.EffectReversible, "worker#mail")
+	d := &damage{b, nil, b.signal("source#read")}
+	b.coordinate()
+	d.approve(t)
+	d.ends(t, b, map[entry.Ref]entry.Result{"worker#draft": entry.Restored, "worker#mail": entry.ResultIrrevocable}, worker)
+}
+
+// approve has ann approve what is proposed, and the coordinator carry it out.
+func (d *damage) approve(t *testing.T) {
+	t.Helper()
+	view, _ := d.state.Incident(d.incident, d.now)
+	if view.Proposal == nil {
+		t.Fatalf("nothing is proposed: %+v", view)
+	}
+	d.write("ann", &entry.Approval{Incident: d.incident, Proposal: view.Proposal.Ref, Verdict: "approve", Exp: d.now/1000 + 3600, Reason: "yes"})
+	d.coordinate()
 }

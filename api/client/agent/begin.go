@@ -268,15 +268,15 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 	return false, nil
 }
 
-// residual says that an effect stands which cannot be undone. Where the line went
-// back before an amend found no checkpoint that is old enough, it stands no more,
-// and yet nothing is restored.
+// residual says that an effect stands which cannot be undone. Where the line of
+// something reversible went back before an amend found no checkpoint that is old
+// enough, it stands no more, and yet nothing is restored. Whether the line did, the
+// store knows, whatever is shown of its other members.
 func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
-	for i := range o.commands {
-		other := &o.commands[i]
-		before := a.find(o.verdict.Incident, other.Exec, Restore)
+	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
+		sameLine := c.Line == "" || c.Line == before.Members[0].Wid
 		switch {
-		case other.Line != c.Line, before == nil, before.Phase == noted, before.Phase != started && before.Status == NoEffect:
+		case c.Effect != entry.EffectReversible, !sameLine, !before.acted():
 		case before.Phase == started:
 			return false, nil // what it did is found out first
 		default:
@@ -387,8 +387,7 @@ func (a *Agent) start(ctx context.Context, w *work, now int64) error {
 // effect under the key that it has now (EXE-4).
 func (a *Agent) begun(w *work) *work {
 	for _, other := range slices.Backward(a.about[w.Members[0].Exec]) {
-		ended := other.Phase != noted && other.Status != "" && other.Status != NoEffect
-		if w.Hook == Compensate && other != w && other.Hook == Compensate && other.Attempt == w.Attempt && (ended || other.Phase == started) {
+		if w.Hook == Compensate && other != w && other.Hook == Compensate && other.Attempt == w.Attempt && other.acted() {
 			return other
 		}
 	}

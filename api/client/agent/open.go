@@ -38,6 +38,7 @@ type Agent struct {
 	size     uint64                // of the accepted head
 	works    []*work               // not closed, by decision, then as they came
 	about    map[entry.Ref][]*work // all, by member
+	restores map[uint64][]*work    // all, by incident
 	number   int                   // of the newest
 	stopped  error                 // if not nil, nothing more is done
 
@@ -117,7 +118,7 @@ func Open(c *Config, now int64) (*Agent, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: &cfg, orders: map[uint64]*order{}, asks: map[uint64]*ask{}, hinted: map[uint64]uint64{}, about: map[entry.Ref][]*work{}, lookAt: now,
+	a := &Agent{cfg: &cfg, orders: map[uint64]*order{}, asks: map[uint64]*ask{}, hinted: map[uint64]uint64{}, about: map[entry.Ref][]*work{}, restores: map[uint64][]*work{}, lookAt: now,
 		stands: map[stand]entry.LogRef{}, overrides: map[uint64][]entry.LogRef{}}
 	a.follow.unseen = map[uint64]*unseen{}
 	if err := a.load(now); err != nil {

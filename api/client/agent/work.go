@@ -153,8 +153,17 @@ func (a *Agent) key(exec entry.Ref, attempt int) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+// acted reports whether the newest attempt of an undertaking has begun, and is not
+// known to have had no effect.
+func (w *work) acted() bool {
+	return w.Phase == started || w.Phase != noted && w.Status != "" && w.Status != NoEffect
+}
+
 // add takes up an undertaking.
 func (a *Agent) add(w *work) {
+	if w.Hook == Restore {
+		a.restores[w.Incident] = append(a.restores[w.Incident], w)
+	}
 	a.works = append(a.works, w)
 	a.number = max(a.number, w.Number)
 	for i := range w.Members {

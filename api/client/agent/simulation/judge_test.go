@@ -290,6 +290,8 @@ func (o *observer) endMember(n *node, a *affair, m *entry.Member, x *record) boo
 	switch r := a.results[x.ref]; {
 	case !did && (r == entry.Restored || r == entry.Compensated):
 		o.w.fail("%s says that %s is %s, and did nothing", n.name, x.ref, r)
+	case r == entry.ResultFailed && m.Method == entry.MethodResidual && x.effect != entry.EffectReversible:
+		o.w.fail("%s says that it has failed at %s, which cannot be undone", n.name, x.ref)
 	case r == entry.NotExecuted && m.Method != entry.MethodNone:
 		if j := n.machine.jobs[x.ref]; j != nil && j.acted && j.x.Effect != entry.EffectNone && m.Method == entry.MethodCancel {
 			o.w.fail("%s says that %s was not executed, and it was", n.name, x.ref)
