@@ -190,6 +190,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		options.Levels[i].BlockSize = blockSize
 	}
 	return options
 }
