@@ -138,7 +138,7 @@ func (m *machine) ask() {
 		m.must(err)
 		m.must(response.Body.Close())
 	}
-	for _, path := range []string{"/v1/entries", "/v1/recoveries", "/v1/tasks/operator%23reasons/lease"} {
+	for _, path := range []string{"/v1/entries", "/v1/recoveries", "/v1/leases", "/v1/tasks/operator%23reasons/lease"} {
 		response, err := http.Post(m.url+path, api.MediaJSON, strings.NewReader(`{"password":"`+planted["a refused body"]+`","`+planted["a refused body"]+`":1}`))
 		m.must(err)
 		m.must(response.Body.Close())
