@@ -34,6 +34,7 @@ import (
 func BenchmarkLeases(b *testing.B) {
 	ledger := func(each int) func(*testing.B) {
 		return func(b *testing.B) {
+			b.Helper()
 			m := newMachine(b)
 			m.start()
 			renewed(b, m, m.holders(), each)
