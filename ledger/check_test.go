@@ -290,3 +290,38 @@ func TestStateIsWhatWasSigned(t *testing.T) {
 		}
 	}
 }
+
+// A start does not hold stored records to the rules of registration again: that
+// one is what was registered shows in its leaf hash alone. One that was changed
+// and can still be read is refused when the state is built from it; a check holds
+// it to the rules, and names it.
+func TestAStoredRecordThatBreaksTheRulesIsFound(t *testing.T) {
+	s := newStored(t)
+	key := ledger.EntryKey(3) // of a full tile: no right edge is hashed from it
+	for desc, c := range map[string]struct{ old, new string }{
+		"another version":    {`"v":1`, `"v":2`},
+		"no workflow":        {`"wid"`, `"wix"`},
+		"no UUID":            {`"jti":"`, `"jti":"Z`},
+		"an unknown effect":  {`"effect":"none"`, `"effect":"nope"`},
+		"a member like none": {`"iat":`, `"IAT":`},
+	} {
+		t.Run(desc, func(t *testing.T) {
+			record := bytes.Replace(s.has[string(key)], []byte(c.old), []byte(c.new), 1)
+			e, at, err := entry.DecodeRecord(record)
+			must(t, err)
+			if _, _, err := entry.DecodeLeaf(e.AppendLeaf(nil, at)); err == nil {
+				t.Fatal("it breaks no rule")
+			}
+			disk := snapshotOf(s.disk)
+			s.tamper(t, disk, func(db *pebble.DB) { must(t, db.Set(key, record, pebble.Sync)) })
+			forgetSnapshots(t, disk)
+			if _, err := ledger.Open("log", s.on(disk)); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "entries 0 to 600 are not those of the tree") {
+				t.Errorf("open gives %v", err)
+			}
+			_, err = ledger.Check(t.Context(), "log", s.on(disk), nil)
+			if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || !bytes.Equal(damage.Key, key) {
+				t.Errorf("check gives %v", err)
+			}
+		})
+	}
+}
