@@ -20,8 +20,8 @@ import (
 //
 // That never costs a lease: what has no good answer after a tenth of its period, or
 // sooner if the request fails, is renewed by itself at once, in a request of its own,
-// and so it stays for as long as answers take longer. Only by itself a claim learns
-// that it is lost.
+// and so it stays for as long as answers take longer. A request of its own is given up
+// after a period, and sent again. Only by itself a claim learns that it is lost.
 type keeper struct {
 	mu      sync.Mutex
 	session string // of the coordinator
@@ -173,7 +173,7 @@ func (k *keeper) heard(one *kept, sent time.Time, err error) (late time.Time) {
 	if err == nil {
 		one.renewed(sent)
 	} else {
-		one.due = time.Now().Add(min(pollPause, one.every))
+		one.due = time.Now().Add(min(pollPause, one.every/patience))
 	}
 	return one.heard.Add(one.term)
 }
@@ -196,10 +196,14 @@ func (k *keeper) heardWith(one *kept, sent time.Time, ok bool) {
 	}
 }
 
+// renewed notes that a renewal counts, which may not be the newest that does: each
+// begins a term when it was sent, however late its answer.
 func (one *kept) renewed(sent time.Time) {
-	now := time.Now()
-	one.how, one.heard, one.due = together, sent, now.Add(one.every)
-	if now.Sub(sent) > one.every/patience {
+	if sent.After(one.heard) {
+		one.heard = sent
+	}
+	one.how, one.due = together, one.heard.Add(one.every)
+	if time.Since(sent) > one.every/patience {
 		one.how = alone
 	}
 }
@@ -216,6 +220,8 @@ func (c *Claim) renewWith(ctx context.Context, one *kept, others []*kept) (sent 
 			return sent, ctx.Err()
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, one.every) // there is time to ask again, by another connection
+	defer cancel()
 	_, err = c.renew(ctx, nil)
 	return sent, err
 }

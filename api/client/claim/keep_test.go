@@ -40,6 +40,7 @@ type office struct {
 	tasks   map[entry.Ref]*held
 	asked   []request
 	front   func(ctx context.Context, r request) error // may keep a request from the office
+	back    func(ctx context.Context, r request) error // may keep its answer back
 }
 
 // held is a task as the office knows it.
@@ -102,6 +103,9 @@ func (o *office) keep(c *claim.Claim) (ctx context.Context, end context.CancelCa
 
 // RoundTrip implements [http.RoundTripper].
 func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	if r.Method == http.MethodGet {
 		return o.answer(r, http.StatusOK, o.task(entry.Ref(strings.TrimPrefix(r.URL.Path, "/v1/tasks/"))))
 	}
@@ -112,7 +116,7 @@ func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := request{time.Since(o.began), len(renewal.Leases), r.URL.Path == "/v1/leases"}
 	o.mu.Lock()
 	o.asked = append(o.asked, asked)
-	front := o.front
+	front, back := o.front, o.back
 	o.mu.Unlock()
 	if front != nil {
 		if err := front(r.Context(), asked); err != nil {
@@ -122,6 +126,11 @@ func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
 	var all api.Renewed
 	for i := range renewal.Leases {
 		all.Leases = append(all.Leases, o.renew(renewal, i))
+	}
+	if back != nil {
+		if err := back(r.Context(), asked); err != nil {
+			return nil, err
+		}
 	}
 	switch one := all.Leases[0]; {
 	case asked.whole:
@@ -303,6 +312,19 @@ func TestTogetherCostsNoLease(t *testing.T) {
 			return nil
 		},
 		"slow":      func(ctx context.Context, _ request) error { return wait(ctx, 29*time.Second) },
+		"stalled": func(ctx context.Context, r request) error { // answers come when that is over
+			if r.at < 100*time.Second {
+				return nil
+			}
+			return wait(ctx, 145*time.Second-r.at)
+		},
+		"swallowed": func(ctx context.Context, r request) error { // by a connection that is gone without a word
+			if r.at > 100*time.Second && r.at < 130*time.Second {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		},
 		"just slow": func(ctx context.Context, _ request) error { return wait(ctx, 3*time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -387,6 +409,47 @@ func TestNobodyAnswers(t *testing.T) {
 		<-twoGone
 		if !errors.Is(context.Cause(one), supervise.ErrLeaseLost) || !errors.Is(context.Cause(two), supervise.ErrLeaseLost) || time.Since(o.began) != 90*time.Second {
 			t.Errorf("%v, %v after %v", context.Cause(one), context.Cause(two), time.Since(o.began))
+		}
+	})
+}
+
+// TestLateAnswerCountsFromItsRequest has a request for a long and two short leases
+// answered when the short ones have been renewed since, and one of them is taken along
+// by another request: it is no older for that.
+func TestLateAnswerCountsFromItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		late := 5950 * time.Millisecond // from 100 s on, to when a short one is taken along
+		o.back = func(ctx context.Context, r request) error {
+			if !r.whole {
+				return nil
+			}
+			after := time.After(late)
+			late = time.Hour
+			select {
+			case <-after:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		var ends []context.CancelCauseFunc
+		var gone []chan struct{}
+		var all []context.Context
+		for i, term := range []time.Duration{300 * time.Second, 3 * time.Second, 3 * time.Second} {
+			ctx, end, over := o.keep(o.give(fmt.Sprint(i), term))
+			all, ends, gone = append(all, ctx), append(ends, end), append(gone, over)
+			if i == 0 {
+				time.Sleep(99500 * time.Millisecond)
+			}
+		}
+		time.Sleep(60 * time.Second)
+		for i := range all {
+			if err := context.Cause(all[i]); err != nil {
+				t.Errorf("%v: %v", err, o.asked)
+			}
+			ends[i](nil)
+			<-gone[i]
 		}
 	})
 }
