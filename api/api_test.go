@@ -100,6 +100,11 @@ func TestNewProblem(t *testing.T) {
 	if unknown := api.NewProblem(entry.Refuse("made-up", "", "?")); unknown.Status != http.StatusInternalServerError || unknown.Name() != "" {
 		t.Errorf("%+v", unknown)
 	}
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		if !api.NewStatus(status, "", "").Temporary() {
+			t.Errorf("%d is for good", status)
+		}
+	}
 	plain := api.NewStatus(http.StatusTeapot, "short", "stout")
 	if plain.Error() != "I'm a teapot: short (stout)" || plain.RequestID() != "" {
 		t.Error(plain)

@@ -90,7 +90,11 @@ func (p *Problem) RequestID() string {
 }
 
 // Temporary reports whether the same request may succeed later without a
-// change.
+// change: it was too much, or nobody answers now, be it in the words of a proxy.
 func (p *Problem) Temporary() bool {
-	return p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable
+	switch p.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }

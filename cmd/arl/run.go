@@ -410,7 +410,7 @@ func (w *worker) remember(ctx context.Context) error {
 // restorePoint looks for the newest checkpoint: a run of the program may have made
 // one.
 func (w *worker) restorePoint(ctx context.Context) (err error) {
-	w.point, err = w.checkpoint(ctx)
+	err = claim.Insist(ctx, func() (err error) { w.point, err = w.checkpoint(ctx); return err })
 	w.history.Checkpoint = w.point != "" && w.claim.Task.ResumeCount < entry.MaxResumes
 	return err
 }

@@ -182,6 +182,46 @@ func TestRunLosesTouch(t *testing.T) {
 	m.stop()
 }
 
+// TestRunEndsWhileNobodyAnswers has requests fail when the program has ended, more of
+// them than a client repeats one: it is told how it ended when they are answered again,
+// and nobody is asked for that.
+func TestRunEndsWhileNobodyAnswers(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	const pay = `"$ARL_PROGRAM" work begin pay --effect irrevocable && cp "$ARL_RUN_DIR/step-pay.json" saved && "$ARL_PROGRAM" work end pay && mv saved "$ARL_RUN_DIR/step-pay.json" && `
+	for _, c := range []struct {
+		id, script string
+		code       int
+		state      entry.TaskState
+	}{
+		{"completes", "touch away", 0, entry.TaskCompleted},
+		{"pays", pay + "touch away", 0, entry.TaskCompleted}, // the log alone knows that the step is ended
+		{"crashes", "touch away; kill -9 $$", 7, entry.TaskAssigned},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			m.t = t
+			task, holder := m.given(c.id)
+			away, failed := filepath.Join(t.TempDir(), "away"), atomic.Int64{}
+			address := m.between(func(r *http.Request) bool {
+				if _, err := os.Stat(away); err == nil && r.Method == http.MethodGet && failed.Add(1) <= 7 {
+					panic(http.ErrAbortHandler) // ends the connection
+				}
+				return true
+			})
+			cmd, said := m.scripted(holder, task, `cd "`+filepath.Dir(away)+`" && `+c.script, "--url", address)
+			if code := exitOf(cmd.Run()); code != c.code || failed.Load() <= 7 {
+				t.Errorf("exit code %d after %d requests: %s", code, failed.Load(), said)
+			}
+			if now := m.until(task, func(t *api.Task) bool { return t.State == c.state || t.State == entry.TaskBlocked }, said); now.State != c.state {
+				t.Errorf("%+v\n%s", now, said)
+			}
+		})
+	}
+	m.t = t
+	m.stop()
+}
+
 // TestRunFollowsPolicy changes the policy while a program runs: the one in force
 // when it fails decides.
 func TestRunFollowsPolicy(t *testing.T) {

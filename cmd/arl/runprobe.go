@@ -192,7 +192,8 @@ func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *
 	if len(doubt.inDoubt()) > 0 {
 		effects = entry.EffectsUnknown
 	}
-	silent, err := endedSilently(ctx, c)
+	silent := false
+	err = claim.Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
 	if err != nil || !silent || effects == entry.EffectsNone && t.RetryCount < t.MaxRetries {
 		return err
 	}

@@ -93,6 +93,11 @@ func (s *step) agent() entry.Principal {
 // loggedSteps reads from the log the steps of a task, of all its claims: their
 // names stand in those of their executions, and their keys follow from the names.
 func loggedSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
+	err = claim.Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
+	return all, err
+}
+
+func readSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
 	of := map[entry.Ref]int{}
 	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution}) {
 		if err != nil {

@@ -16,6 +16,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -79,7 +81,6 @@ const pollPause = 250 * time.Millisecond
 func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim, error) {
 	for asked := int64(0); ; {
 		t, err := config.Client.Task(ctx, ref)
-		var problem *api.Problem
 		if err == nil && config.Stuck != nil && stuck(t) && t.Agent == config.Agent && t.Epoch > asked {
 			asked = t.Epoch
 			if err := config.Stuck(ctx, t); err != nil {
@@ -94,7 +95,7 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 			return &Claim{Config: config, Task: *t}, nil
 		case err == nil && once:
 			return nil, fmt.Errorf("claim: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
-		case errors.As(err, &problem) && !problem.Temporary(), err != nil && once:
+		case final(err), err != nil && once:
 			return nil, fmt.Errorf("claim: look at %s: %w", ref, err)
 		}
 		if err := pause(ctx, pollPause); err != nil {
@@ -231,7 +232,8 @@ func (c *Claim) progress(ctx context.Context, p entry.Progress) error {
 
 // move logs the next entry of the task, from where it stands now.
 func (c *Claim) move(ctx context.Context, op, reason string, s *entry.Snapshot) error {
-	t, err := c.Client.Task(ctx, c.Task.Task)
+	var t *api.Task
+	err := Insist(ctx, func() (err error) { t, err = c.Client.Task(ctx, c.Task.Task); return err })
 	if err != nil {
 		return fmt.Errorf("claim: %s %s: %w", op, c.Task.Task, err)
 	}
@@ -255,17 +257,31 @@ func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
 	if err := c.Signer.Sign(e); err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
+	if err := Insist(ctx, func() error { _, err := c.Client.Submit(ctx, e); return err }); err != nil {
+		return fmt.Errorf("claim: submit %s: %w", body.Kind(), err)
+	}
+	return nil
+}
+
+// Insist asks the ledger until it answers, or ctx ends: it may be away for a while,
+// and what a claim has done is not to be lost for that. The error is that of ask.
+func Insist(ctx context.Context, ask func() error) error {
 	for {
-		_, err := c.Client.Submit(ctx, e)
-		problem, refused := errors.AsType[*api.Problem](err)
-		switch {
-		case err == nil:
-			return nil
-		case refused && !problem.Temporary(), errors.Is(err, client.ErrMalformed):
-			return fmt.Errorf("claim: submit %s: %w", body.Kind(), err)
+		err := ask()
+		if !away(err) {
+			return err
 		}
 		if waited := pause(ctx, pollPause); waited != nil {
-			return fmt.Errorf("claim: submit %s: %w", body.Kind(), errors.Join(waited, err))
+			return errors.Join(waited, err)
 		}
 	}
+}
+
+// away reports whether an error is that nobody has answered.
+func away(err error) bool {
+	if _, ok := errors.AsType[*api.Problem](err); ok {
+		return !final(err)
+	}
+	_, network := errors.AsType[net.Error](err) // be it a deadline
+	return network || errors.Is(err, io.ErrUnexpectedEOF)
 }

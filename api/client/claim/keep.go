@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -102,10 +103,11 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// final reports whether a refusal means that the claim is over.
+// final reports whether a request was refused for good: not if nobody answers now,
+// or with an error inside the server, which is no word about the claim.
 func final(err error) bool {
 	problem, ok := errors.AsType[*api.Problem](err)
-	return ok && !problem.Temporary()
+	return ok && !problem.Temporary() && problem.Status < http.StatusInternalServerError
 }
 
 func (k *keeper) join(c *Claim) *kept {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -311,12 +312,18 @@ func TestTogetherCostsNoLease(t *testing.T) {
 			}
 			return nil
 		},
-		"slow":      func(ctx context.Context, _ request) error { return wait(ctx, 29*time.Second) },
+		"slow": func(ctx context.Context, _ request) error { return wait(ctx, 29*time.Second) },
 		"stalled": func(ctx context.Context, r request) error { // answers come when that is over
 			if r.at < 100*time.Second {
 				return nil
 			}
 			return wait(ctx, 145*time.Second-r.at)
+		},
+		"away": func(_ context.Context, r request) error { // says what stands between
+			if r.at/(50*time.Second)%2 == 0 {
+				return nil
+			}
+			return api.NewStatus([]int{http.StatusInternalServerError, http.StatusBadGateway}[r.leases%2], "", "")
 		},
 		"swallowed": func(ctx context.Context, r request) error { // by a connection that is gone without a word
 			if r.at > 100*time.Second && r.at < 130*time.Second {
@@ -419,15 +426,14 @@ func TestNobodyAnswers(t *testing.T) {
 func TestLateAnswerCountsFromItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)
-		late := 5950 * time.Millisecond // from 100 s on, to when a short one is taken along
+		var late atomic.Int64
+		late.Store(int64(5950 * time.Millisecond)) // from 100 s on, to when a short one is taken along
 		o.back = func(ctx context.Context, r request) error {
 			if !r.whole {
 				return nil
 			}
-			after := time.After(late)
-			late = time.Hour
 			select {
-			case <-after:
+			case <-time.After(time.Duration(late.Swap(int64(time.Hour)))):
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
