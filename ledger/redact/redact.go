@@ -46,8 +46,10 @@ func New(secrets []string) *Redactor {
 }
 
 // Sensitive reports whether a name, as of a variable of the environment, is one
-// that secrets have.
-func Sensitive(name string) bool { return sensitiveName.MatchString(name) }
+// that secrets have. PWD and OLDPWD are directories: every path would go with them.
+func Sensitive(name string) bool {
+	return name != "PWD" && name != "OLDPWD" && sensitiveName.MatchString(name)
+}
 
 // Text returns the text without what a log must not keep, at most [Max] bytes of
 // valid UTF-8 without control characters. Of a longer text the beginning and the

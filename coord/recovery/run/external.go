@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -41,6 +42,9 @@ func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Actio
 	stderr := process.Head{Limit: textMax}
 	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(append(question, '\n')), &stderr, processGrace
 	answer, err := process.Run(cmd, answerMax)
+	if cmd.Process != nil {
+		process.End(cmd, syscall.SIGKILL) // nobody waits for what it has left behind
+	}
 	switch {
 	case errors.Is(err, process.ErrOutput):
 		return recovery.Action{}, fmt.Errorf("run: strategy %s: %w", c.Argv[0], err)
