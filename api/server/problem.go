@@ -72,30 +72,33 @@ func echoFailure(e *echo.HTTPError) *failure {
 		"look for the request id in the server's log"), e}
 }
 
-// occurred completes a problem for the request that it occurred in, logs and
-// counts it.
-func (s *Server) occurred(c echo.Context, f *failure) {
-	id := c.Request().Header.Get(api.HeaderRequestID)
-	f.SetRequest(id)
+// counted completes a problem for the request that it occurred in, and counts it
+// by the name that it returns.
+func (s *Server) counted(c echo.Context, f *failure) (name string) {
+	f.SetRequest(c.Request().Header.Get(api.HeaderRequestID))
 	if f.RetryAfterMS == 0 && f.Temporary() {
 		f.RetryAfterMS = 1000
 	}
 	if f.RetryAfterMS > 0 && !c.Response().Committed {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt((f.RetryAfterMS+999)/1000, 10))
 	}
-	name := string(f.Name())
-	if name == "" {
+	if name = string(f.Name()); name == "" {
 		name = strconv.Itoa(f.Status)
 	}
 	s.metrics.refusals.WithLabelValues(name).Inc()
-	level := slog.LevelInfo
+	return name
+}
+
+// occurred counts a problem, and logs it.
+func (s *Server) occurred(c echo.Context, f *failure) {
+	name, level := s.counted(c, f), slog.LevelInfo
 	switch {
 	case f.Status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case f.Status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("request", id), slog.String("client", c.RealIP()), slog.String("path", c.Request().URL.Path),
+	attrs := []slog.Attr{slog.String("request", f.RequestID()), slog.String("client", c.RealIP()), slog.String("path", c.Request().URL.Path),
 		slog.String("problem", name), slog.String("field", f.Field), slog.String("detail", f.Detail)}
 	if f.cause != nil {
 		attrs = append(attrs, slog.String("cause", f.cause.Error()))

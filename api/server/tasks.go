@@ -208,7 +208,8 @@ func (s *Server) newLease(l *coord.Lease) *api.Lease {
 		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
-// postLeases is POST /v1/leases: an agent renews what it holds, by one signature.
+// postLeases is POST /v1/leases: an agent renews what it holds, by one signature. The
+// first lease that is refused stands in the server's log for all.
 func (s *Server) postLeases(c echo.Context) error {
 	if err := noParams(c.Request().URL.RawQuery); err != nil {
 		return err
@@ -221,11 +222,12 @@ func (s *Server) postLeases(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Renewed{Leases: make([]api.RenewedLease, len(renewed))}
+	answer, note := api.Renewed{Leases: make([]api.RenewedLease, len(renewed))}, s.occurred
 	for i := range renewed {
 		if refused := renewed[i].Refused; refused != nil {
 			f := asFailure(refused)
-			s.occurred(c, f)
+			note(c, f)
+			note = func(c echo.Context, f *failure) { s.counted(c, f) }
 			answer.Leases[i].Problem = f.Problem
 			continue
 		}

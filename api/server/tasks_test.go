@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger"
@@ -193,7 +195,8 @@ func TestRenewals(t *testing.T) {
 // with the lease or the problem, which the metrics count. What is wrong with the
 // whole is a problem, and changes nothing.
 func TestRenewalsTogether(t *testing.T) {
-	c := newCrew(t)
+	var log lockedBuffer
+	c := crew{newPanel(t, func(c *server.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })}
 	one, two, foreign, free := c.create("one", nil), c.create("two", nil), c.create("foreign", nil), c.create("free", nil)
 	for ref, agent := range map[entry.Ref]entry.Principal{one: "agent-1", two: "agent-1", foreign: "agent-2"} {
 		c.put(c.move("coordinator", ref, entry.TaskAssign, agent))
@@ -225,6 +228,9 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 	if stale := c.metric(`arl_refusals_total{problem="stale-epoch"}`); len(got) != len(want) || c.task(foreign).Lease.Seq != 0 || stale != "1" {
 		t.Errorf("%d leases, %+v, stale epochs counted: %s", len(got), c.task(foreign).Lease, stale)
+	}
+	if told := log.records(t, "refused"); len(told) != 1 || told[0]["problem"] != "no-standing" || told[0]["request"] != got[4].Problem.RequestID() {
+		t.Errorf("%v", told)
 	}
 	forged := all(nil)
 	forged.Sig[0] ^= 1
