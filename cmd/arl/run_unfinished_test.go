@@ -41,6 +41,11 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 			"logged", "echo none", begins + `cp "$ARL_RUN_DIR/step-pay.json" "$ARL_RUN_DIR/saved" && "$ARL_PROGRAM" work end pay && mv "$ARL_RUN_DIR/saved" "$ARL_RUN_DIR/step-pay.json"`, 0,
 			"", entry.TaskCompleted, entry.Confirmed, "done",
 		},
+		{ // and it is called again, and not to say something else
+			"again", "echo none", begins + `cp "$ARL_RUN_DIR/step-pay.json" "$ARL_RUN_DIR/saved" && "$ARL_PROGRAM" work end pay && mv "$ARL_RUN_DIR/saved" "$ARL_RUN_DIR/step-pay.json"; ` +
+				`"$ARL_PROGRAM" work end pay --failed; echo "failed: $?"; "$ARL_PROGRAM" work end pay`, 0,
+			"failed: 6", entry.TaskCompleted, entry.Confirmed, "done",
+		},
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			m.t = t

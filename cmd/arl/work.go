@@ -371,7 +371,7 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 					return nil // it stands in the log
 				}
 				s.Progress = progress
-				if err := c.Submit(cmd.Context(), s.execution(c)); err != nil {
+				if err := endStep(cmd.Context(), c, &s); err != nil {
 					return err
 				}
 				return writeJSON(file, s)
@@ -380,6 +380,20 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&failed, "failed", false, "it failed, and had no effect")
 	return cmd
+}
+
+// endStep logs how a step ended, unless the log says the same already: what logged it
+// may have been killed before it could note that.
+func endStep(ctx context.Context, c *claim.Claim, s *step) error {
+	err := c.Submit(ctx, s.execution(c))
+	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict || problem.Field != "progress" {
+		return err
+	}
+	all, unread := loggedSteps(ctx, c)
+	if slices.ContainsFunc(all, func(logged step) bool { return logged.Exec == s.Exec && logged.Progress == s.Progress }) {
+		return nil
+	}
+	return errors.Join(err, unread)
 }
 
 func (a *app) workCheckpointCommand(t *target) *cobra.Command {
@@ -400,7 +414,9 @@ func (a *app) workCheckpointCommand(t *target) *cobra.Command {
 				return withExit(exitIO, err)
 			}
 			return a.inside(cmd.Context(), t, func(c *claim.Claim, _ string) error {
-				switch now, err := c.Client.Task(cmd.Context(), c.Task.Task); {
+				var now *api.Task
+				err := claim.Insist(cmd.Context(), func() (err error) { now, err = c.Client.Task(cmd.Context(), c.Task.Task); return err })
+				switch {
 				case err != nil:
 					return err
 				case now.Epoch != c.Task.Epoch: // a checkpoint names no epoch
