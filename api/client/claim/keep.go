@@ -174,10 +174,12 @@ func (k *keeper) heard(one *kept, sent time.Time, err error) (late time.Time) {
 	defer k.mu.Unlock()
 	if err == nil {
 		one.renewed(sent)
-	} else {
-		one.due = time.Now().Add(min(pollPause, one.every/patience))
 	}
-	return one.heard.Add(one.term)
+	late = one.heard.Add(one.term)
+	if err != nil {
+		one.due = time.Now().Add(min(pollPause, one.every/patience, time.Until(late)))
+	}
+	return late
 }
 
 // heardWith notes what came of a lease that was taken along, unless it waits no

@@ -409,12 +409,13 @@ func TestOthersGoOn(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)
+		term := 90*time.Second + 100*time.Millisecond
 		o.front = func(context.Context, request) error { return errors.New("no connection") }
-		one, _, oneGone := o.keep(o.give("one", 90*time.Second))
-		two, _, twoGone := o.keep(o.give("two", 90*time.Second))
+		one, _, oneGone := o.keep(o.give("one", term))
+		two, _, twoGone := o.keep(o.give("two", term))
 		<-oneGone
 		<-twoGone
-		if !errors.Is(context.Cause(one), supervise.ErrLeaseLost) || !errors.Is(context.Cause(two), supervise.ErrLeaseLost) || time.Since(o.began) != 90*time.Second {
+		if !errors.Is(context.Cause(one), supervise.ErrLeaseLost) || !errors.Is(context.Cause(two), supervise.ErrLeaseLost) || time.Since(o.began) != term {
 			t.Errorf("%v, %v after %v", context.Cause(one), context.Cause(two), time.Since(o.began))
 		}
 	})
