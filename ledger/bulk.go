@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"iter"
-	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,7 +23,7 @@ func bulkEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 		var group sync.WaitGroup
 		defer group.Wait() // the store must not be closed under a reader
 		defer cancel()
-		chunks := make(chan (<-chan chunk), runtime.GOMAXPROCS(0)) // in the order of the log
+		chunks := make(chan (<-chan chunk), bulkAhead) // in the order of the log
 		group.Go(func() {
 			defer close(chunks)
 			for ; from < to && ctx.Err() == nil; from += bulkChunk {

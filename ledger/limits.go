@@ -17,5 +17,6 @@ const (
 	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
 	filterBitsMax = 1 << 28  // and at most: 32 MiB
 	bulkChunk     = 256      // entries that are read in one go, ahead of who reads all
+	bulkAhead     = 8        // chunks that wait for it: with few, processors sleep and have to be woken
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )
