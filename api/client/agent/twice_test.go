@@ -144,3 +144,45 @@ func TestCompensatedByLostStore(t *testing.T) {
 		t.Errorf("it ran: %v", worker.world.calls)
 	}
 }
+
+// TestCompensatedBeforeTheLoss loses the store after an incident in which nobody
+// learned what became of a compensation, and has another one want it: whether it was
+// made is found out, or not known, and never made again blindly.
+func TestCompensatedBeforeTheLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		kit   kit
+		want  entry.Result
+		calls int
+	}{
+		"bare":       {bare, entry.ResultUnknown, 1},
+		"idempotent": {idempotent, entry.ResultUnknown, 1},
+		"probing":    {probing, entry.Compensated, 2}, // it had no effect, says Probe
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBook(t)
+			worker := b.player("worker", bare)
+			play(t, b, b.now+1, nil, worker)
+			b.did("worker#charge", entry.EffectCompensable)
+			first := b.signal("worker#charge")
+			worker.world.says[agent.Compensate] = agent.Unknown
+			play(t, b, b.now+30_000, nil, worker)
+			if got := b.results(first)["worker#charge"]; got != entry.ResultUnknown {
+				t.Fatalf("the first time: %q, refused %v", got, b.refused)
+			}
+			delete(worker.world.says, agent.Compensate)
+			worker.store, worker.kit = newMemory(), c.kit
+			worker.open()
+			play(t, b, b.now+30_000, nil, worker)
+			second := b.signalAgain("worker#charge", first)
+			b.coordinate()
+			play(t, b, b.now+200_000, nil, worker)
+			calls := slices.DeleteFunc(slices.Clone(worker.world.calls), func(call string) bool { return call != "compensate worker#charge" })
+			if got := b.results(second)["worker#charge"]; got != c.want || len(calls) != c.calls {
+				t.Errorf("%q after %d calls, want %q after %d; refused %v", got, len(calls), c.want, c.calls, b.refused)
+			}
+			if !worker.agent.Idle() {
+				t.Errorf("it has not come to an end: %v", b.refused)
+			}
+		})
+	}
+}

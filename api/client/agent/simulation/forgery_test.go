@@ -127,8 +127,9 @@ func (w *world) forge(n *node, d *entry.Decision) {
 		d.Iss = pick(w, []entry.Principal{"p1", "a0", "m"})
 		d.Approvals = nil
 	case 4:
-		if len(d.Approvals) > 0 {
-			d.Approvals = slices.Clone(d.Approvals[:len(d.Approvals)-1])
+		if count := len(d.Approvals); count > 0 { // which may be more than it takes
+			quorum := int(w.observer.incidents[d.Incident].policy.Quorum.Approve)
+			d.Approvals = slices.Clone(d.Approvals[:min(count, quorum)-1])
 		} else {
 			d.Blast.Members = 1 << 20
 		}
