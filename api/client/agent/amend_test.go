@@ -120,7 +120,8 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 // and that they are undone too; also where what went back is not proven again.
 func TestLineThatWasToGoFurther(t *testing.T) {
 	for name, forge := range map[string]func(*verify.Bundle){
-		"amended": nil,
+		"amended":                     nil,
+		"amended, and the store lost": nil,
 		"amended, and the step to one is wrong": func(v *verify.Bundle) {
 			for _, m := range v.Members {
 				for i := range v.Steps {
@@ -152,8 +153,13 @@ func TestLineThatWasToGoFurther(t *testing.T) {
 			worker.desk.forge = forge
 			reach()
 			want := map[entry.Ref]entry.Result{early: entry.ResultFailed, "worker#draft": entry.ResultFailed}
-			if forge != nil {
+			switch name {
+			case "amended, and the step to one is wrong":
 				want["worker#draft"] = entry.Refused
+			case "amended, and the store lost":
+				worker.store = newMemory()
+				worker.open()
+				want = map[entry.Ref]entry.Result{early: entry.ResultUnknown, "worker#draft": entry.ResultUnknown}
 			}
 			d.ends(t, b, want, worker)
 			if !worker.agent.Idle() {

@@ -271,7 +271,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 // residual says that an effect stands which cannot be undone. Where the line of
 // something reversible went back before an amend found no checkpoint that is old
 // enough, it stands no more, and yet nothing is restored. Whether the line did, the
-// store knows, whatever is shown of its other members.
+// store knows, whatever is shown of its other members; one that is gone knew.
 func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
 	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
 		sameLine := c.Line == "" || c.Line == before.Members[0].Wid
@@ -283,6 +283,9 @@ func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
 			return true, a.answer(o, c, entry.ResultFailed, fmt.Sprintf("the line went back to %s by decision %d (%s), and was to go further",
 				before.Checkpoint, before.Decision.Index, before.Status), now)
 		}
+	}
+	if c.Effect == entry.EffectReversible && a.lost(o.verdict.Incident, o.openedAt) {
+		return true, a.answer(o, c, entry.ResultUnknown, "whether its line went back before is not known: the store was lost", now)
 	}
 	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
 }
