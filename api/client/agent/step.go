@@ -217,6 +217,9 @@ func temporary(r *entry.Refusal) bool {
 func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
 	switch refusal.Field {
 	case "supersedes":
+		if o.Result == entry.ResultUnknown && w.aside() { // what stands is not to be learned, and this adds nothing to it
+			return a.sent(w)
+		}
 		return a.otherPlace(w, o, now)
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
