@@ -288,17 +288,14 @@ type unchecked struct {
 // a bundle takes is theirs.
 func (c *checking) signatures() error {
 	verdicts := make([]error, len(c.unchecked))
-	check := func(i int) {
-		u := &c.unchecked[i]
-		verdicts[i] = c.root.signature(u.key, u.PAE(), u.Sig)
-		u.SignatureChecked = verdicts[i] == nil
-	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(verdicts)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(verdicts)); i = next.Add(1) - 1 {
-				check(int(i))
+				u := &c.unchecked[i]
+				verdicts[i] = c.root.signature(u.key, u.PAE(), u.Sig)
+				u.SignatureChecked = verdicts[i] == nil
 			}
 		})
 	}

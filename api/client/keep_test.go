@@ -16,16 +16,20 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
+// staff enrols who has a role, and returns the key.
+func (n *node) staff(principal entry.Principal, role entry.Role) *keys.Signer {
+	n.t.Helper()
+	key := newSigner(n.t)
+	n.add(sign(n.t, n.authority, &entry.Agent{Header: header("authority", ""), Principal: principal, Op: entry.Enrol, Key: key.Public(),
+		Roles: []entry.Role{role}, Domain: "test", Span: entry.SpanWorkflow}))
+	return key
+}
+
 // manned is a node with an operator and a coordinator, and tasks that agent-1 holds.
 func manned(t *testing.T, tasks ...string) *node {
 	t.Helper()
 	n := start(t)
-	operator, coordinator := newSigner(t), newSigner(t)
-	for principal, role := range map[entry.Principal]entry.Role{"olga": entry.RoleOperator, "coord": entry.RoleCoordinator} {
-		key := map[entry.Principal]*keys.Signer{"olga": operator, "coord": coordinator}[principal]
-		n.add(sign(t, n.authority, &entry.Agent{Header: header("authority", ""), Principal: principal, Op: entry.Enrol, Key: key.Public(),
-			Roles: []entry.Role{role}, Domain: "test", Span: entry.SpanWorkflow}))
-	}
+	operator, coordinator := n.staff("olga", entry.RoleOperator), n.staff("coord", entry.RoleCoordinator)
 	term := int64(2 * entry.MinLeaseMS)
 	for _, id := range tasks {
 		n.put(operator, &entry.Task{Header: header("olga", "flow-1"), Task: entry.NewRef("olga", id), Op: entry.TaskCreate,

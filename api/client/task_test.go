@@ -9,19 +9,13 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 )
 
 // TestTasks reads tasks over several pages, takes one and renews its lease; what a
 // server says of another task or lease is malformed.
 func TestTasks(t *testing.T) {
 	n := start(t)
-	operator, coordinator := newSigner(t), newSigner(t)
-	for principal, role := range map[entry.Principal]entry.Role{"olga": entry.RoleOperator, "coord": entry.RoleCoordinator} {
-		key := map[entry.Principal]*keys.Signer{"olga": operator, "coord": coordinator}[principal]
-		n.add(sign(t, n.authority, &entry.Agent{Header: header("authority", ""), Principal: principal, Op: entry.Enrol, Key: key.Public(),
-			Roles: []entry.Role{role}, Domain: "test", Span: entry.SpanWorkflow}))
-	}
+	operator, coordinator := n.staff("olga", entry.RoleOperator), n.staff("coord", entry.RoleCoordinator)
 	for _, id := range []string{"one", "two", "three"} {
 		n.put(operator, &entry.Task{Header: header("olga", "flow-1"), Task: entry.NewRef("olga", id), Op: entry.TaskCreate,
 			From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new"})

@@ -40,7 +40,7 @@ func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) err
 		said := w.ask(ctx, c, &doubt[i])
 		if said != entry.EffectsUnknown {
 			var err error
-			if said, err = w.settle(ctx, c, doubt[i:i+1], said); err != nil {
+			if said, err = w.settle(ctx, c, &doubt[i], said); err != nil {
 				return err
 			}
 		}
@@ -56,10 +56,8 @@ func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) err
 }
 
 // settle logs what became of a step as its final entry, as arl work end does, and
-// returns what the log says of its effects by then: the program may have been
-// killed in the middle of arl work end, or another process of the agent be faster.
-func (w *worker) settle(ctx context.Context, c *claim.Claim, one steps, said entry.Effects) (entry.Effects, error) {
-	s := &one[0]
+// returns what the log says of its effects by then.
+func (w *worker) settle(ctx context.Context, c *claim.Claim, s *step, said entry.Effects) (entry.Effects, error) {
 	fmt.Fprintf(w.err, "arl: %s: step %s: effects %s, says the probe\n", c.Task.Task, s.Name, said)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
@@ -68,21 +66,15 @@ func (w *worker) settle(ctx context.Context, c *claim.Claim, one steps, said ent
 	if said == entry.EffectsNone {
 		ended.Progress = entry.Failed
 	}
-	err := c.Submit(ctx, ended.execution(c))
-	if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
-		doubt, other := w.logged(ctx, c, one)
-		if len(doubt) > 0 || other != nil {
-			return said, errors.Join(err, other)
-		}
-		if said = entry.EffectsComplete; s.Progress != entry.Confirmed {
-			said = entry.EffectsNone
-		}
-		return said, nil
-	}
-	if err != nil {
+	if err := endStep(ctx, c, &ended); err != nil {
 		return said, err
 	}
-	*s = ended
+	switch *s = ended; {
+	case s.Progress != entry.Confirmed:
+		said = entry.EffectsNone
+	case said == entry.EffectsNone:
+		said = entry.EffectsComplete
+	}
 	return said, w.keepStep(s)
 }
 
@@ -94,11 +86,8 @@ func (w *worker) logged(ctx context.Context, c *claim.Claim, doubt steps) (steps
 	}
 	all, err := loggedSteps(ctx, c)
 	for i := range doubt {
-		s := &doubt[i]
-		at := slices.IndexFunc(all, func(other step) bool { return other.Exec == s.Exec })
-		if err == nil && at >= 0 && all[at].Progress.Final() {
-			s.Progress = all[at].Progress
-			err = w.keepStep(s)
+		if err == nil && doubt[i].endedIn(all) {
+			err = w.keepStep(&doubt[i])
 		}
 	}
 	return doubt.inDoubt(), err

@@ -374,7 +374,10 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 				if err := endStep(cmd.Context(), c, &s); err != nil {
 					return err
 				}
-				return writeJSON(file, s)
+				if s.Progress != progress {
+					err = withExit(exitConflict, fmt.Errorf("step %s: the log has ended it as %s, and it never goes on from there", s.Name, s.Progress))
+				}
+				return errors.Join(err, writeJSON(file, s))
 			})
 		},
 	}
@@ -382,18 +385,28 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 	return cmd
 }
 
-// endStep logs how a step ended, unless the log says the same already: what logged it
-// may have been killed before it could note that.
+// endStep logs how a step ended. Where the log has ended it, the step is as the log
+// says: what logged it may have been killed before it could note that, or another
+// process of the agent was faster.
 func endStep(ctx context.Context, c *claim.Claim, s *step) error {
 	err := c.Submit(ctx, s.execution(c))
-	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict || problem.Field != "progress" {
+	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict {
 		return err
 	}
 	all, unread := loggedSteps(ctx, c)
-	if slices.ContainsFunc(all, func(logged step) bool { return logged.Exec == s.Exec && logged.Progress == s.Progress }) {
+	if unread == nil && s.endedIn(all) {
 		return nil
 	}
 	return errors.Join(err, unread)
+}
+
+// endedIn takes up how steps of the log have ended this one, if they have.
+func (s *step) endedIn(all steps) bool {
+	at := slices.IndexFunc(all, func(other step) bool { return other.Exec == s.Exec && other.Progress.Final() })
+	if at >= 0 {
+		s.Progress = all[at].Progress
+	}
+	return at >= 0
 }
 
 func (a *app) workCheckpointCommand(t *target) *cobra.Command {

@@ -352,7 +352,8 @@ func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) err
 			}
 			lost = lost || before.Lost && before.Status != Done
 		}
-		// An incident that was over when the store was lost may have had it made.
+		// An incident that was over when the store was lost may have had it made,
+		// if the execution is from before: the log tells that, no clock is asked.
 		lost = lost || a.lost(o.command(w.Members[0].Exec).Index, a.identity.MadeAt)
 		if err := a.prepare(w, now); err != nil {
 			return err

@@ -217,9 +217,6 @@ func temporary(r *entry.Refusal) bool {
 func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
 	switch refusal.Field {
 	case "supersedes":
-		if o.Result == entry.ResultUnknown && w.aside() { // what stands is not to be learned, and this adds nothing to it
-			return a.sent(w)
-		}
 		return a.otherPlace(w, o, now)
 	case "comp_exec", "post_digest", "result":
 		if o.Result == entry.ResultUnknown || o.Result == entry.ResultFailed {
@@ -246,7 +243,11 @@ func (a *Agent) otherPlace(w *work, o *entry.Outcome, now int64) error {
 	case w.mem.named > 0 || len(known) == 0:
 		w.mem.named = 0
 		a.seek(w.Incident)
-		if len(known) == 0 {
+		switch {
+		case len(known) > 0:
+		case o.Result == entry.ResultUnknown && w.aside(): // it is no override, of which all are told: this adds nothing
+			return a.sent(w)
+		default:
 			return nil
 		}
 		return a.again(w, now, nil) // after the pause

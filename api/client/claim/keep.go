@@ -19,10 +19,10 @@ import (
 // due soon, in one request and under one signature: so leases of one term are
 // renewed together from then on.
 //
-// That never costs a lease: what has no good answer after a tenth of its period, or
-// sooner if the request fails, is renewed by itself at once, in a request of its own,
-// and so it stays for as long as answers take longer. A request of its own is given up
-// after a period, and sent again. Only by itself a claim learns that it is lost.
+// That never costs a lease: what has no good answer within a tenth of its period is
+// renewed by itself when it is due, at once if the request fails, and so it stays for
+// as long as answers take longer. A request of its own is given up after a period, and
+// sent again. Only by itself a claim learns that it is lost.
 type keeper struct {
 	mu      sync.Mutex
 	session string // of the coordinator
