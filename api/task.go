@@ -33,7 +33,15 @@ type Task struct {
 	// Failures are those since its creation or its newest release, oldest first.
 	Failures []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
 	Recovery *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
-	Lease    *Lease              `json:"lease,omitempty" doc:"while somebody holds it"`
+	// Candidates are told of one task, not in lists.
+	Candidates []Candidate `json:"candidates,omitempty" doc:"who may get it as it waits: agents with its type among their capabilities, those that hold the fewest first; not in lists"`
+	Lease      *Lease      `json:"lease,omitempty" doc:"while somebody holds it"`
+}
+
+// Candidate is an agent that may get a task.
+type Candidate struct {
+	Agent entry.Principal `json:"agent"`
+	Held  int64           `json:"held" doc:"how many tasks it holds"`
 }
 
 // TaskRecovery is what the policy wants done about a task that failed or was
@@ -44,6 +52,7 @@ type TaskRecovery struct {
 	Reason      string `json:"reason" doc:"why, in one word (docs/policy.md)"`
 	Due         int64  `json:"due" doc:"not before, Unix milliseconds"`
 	Remediation string `json:"remediation,omitempty" doc:"what people can do, as the policy says"`
+	Another     bool   `json:"another,omitempty" doc:"it goes to another agent than the one that failed at it just now"`
 }
 
 // What a task waits for, if not for its agent.

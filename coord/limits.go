@@ -36,6 +36,8 @@ const (
 	// routeMax is how many tasks are given to agents at once, so that incidents
 	// need not wait for all of them.
 	routeMax = 128
+	// candidatesMax is how many of those who may get a task are told.
+	candidatesMax = 16
 	// decidedMax is about how many tasks it is remembered what the rules want done.
 	decidedMax = 1 << 16
 	// aheadMax is how many of the compensations that come before one a bundle

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -94,19 +95,34 @@ func claimFor(s recovery.Strategy) (c claim, given bool) {
 	return claim{}, false
 }
 
-// candidate returns who is to get a task; nobody if it is empty. Who was only
-// interrupted has not failed at it.
+// candidate returns who is to get a task; nobody if it is empty.
 func (r *router) candidate(t *task, c *claim) (best entry.Principal) {
-	for _, agent := range r.able[t.kind] {
-		if c.another && t.State == entry.TaskFailed && agent == t.agent || r.held[agent] >= agentTasksMax {
-			continue
-		}
+	for agent := range r.candidates(t, c.another, r.held) {
 		if best == "" || r.held[agent] < r.held[best] {
 			best = agent
 		}
 	}
 	return best
 }
+
+// candidates yields who may get a task, by name: those with its type among their
+// capabilities and room for it; not who failed at it just now if another is to have
+// it. Who was only interrupted has not failed at it.
+func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[entry.Principal] {
+	return func(yield func(entry.Principal) bool) {
+		for _, agent := range s.able[t.kind] {
+			if another && t.failedBy(agent) || held[agent] >= agentTasksMax {
+				continue
+			}
+			if !yield(agent) {
+				return
+			}
+		}
+	}
+}
+
+// failedBy reports whether a principal failed at the task just now.
+func (t *task) failedBy(p entry.Principal) bool { return t.State == entry.TaskFailed && t.agent == p }
 
 // able are the agents by capability, in the order of their names: those with the
 // role agent, by a key that counts. Lists are replaced, never changed, so that

@@ -360,6 +360,41 @@ func TestRouter(t *testing.T) {
 	w.checkAll()
 }
 
+// TestCandidates tells who may get a task that waits: whom the router would choose
+// comes first, and who just failed is no candidate where the rules want another.
+func TestCandidates(t *testing.T) {
+	w := newWorld(t)
+	w.able("cook", "x", "y", "z")
+	w.create("other", ofType("wash"))
+	w.next() // x holds one
+	waits := func(ref entry.Ref, another bool, want ...Candidate) {
+		t.Helper()
+		view, _ := w.state.Task(ref)
+		w.state.Recover(&view, w.at, &compiled)
+		w.state.Candidates(&view)
+		if !slices.Equal(view.Candidates, want) || (view.Recovery != nil && view.Recovery.Another) != another {
+			t.Errorf("%s, which is %s: %v, recovery %+v", ref, view.State, view.Candidates, view.Recovery)
+		}
+	}
+	ref, untyped := w.create("task", ofType("cook"), retries(2)), w.create("untyped")
+	waits(ref, false, Candidate{"y", 0}, Candidate{"z", 0}, Candidate{"x", 1})
+	waits(untyped, false)
+	w.does("o", ref, entry.TaskReassign, "y")
+	waits(ref, false)
+	w.fails(ref)
+	waits(ref, true, Candidate{"z", 0}, Candidate{"x", 1})
+	if claim, _ := w.routed(); claim == nil || claim.Agent != "z" {
+		t.Fatalf("the router chose %+v", claim)
+	}
+	w.next()
+	w.fails(ref)
+	w.ruled(rule("", "strategy: retry, max: 3, backoff: { base_ms: 1000, factor: 1, max_ms: 1000 }"))
+	waits(ref, false, Candidate{"y", 0}, Candidate{"z", 0}, Candidate{"x", 1})
+	w.does("o", untyped, entry.TaskReassign, "z")
+	w.fails(untyped)
+	waits(untyped, true)
+}
+
 // TestRouterKeepsWithinLoad gives one agent no more than it may hold.
 func TestRouterKeepsWithinLoad(t *testing.T) {
 	w := newWorld(t)

@@ -33,12 +33,21 @@ type TaskView struct {
 	// Recovery is what the rules want done about it, see [State.Recover]; nil:
 	// nothing was asked, or they have no say.
 	Recovery *TaskRecovery
+	// Candidates are who may get it as it waits, see [State.Candidates].
+	Candidates []Candidate
+}
+
+// Candidate is an agent that may get a task.
+type Candidate struct {
+	Agent entry.Principal
+	Held  int64 // how many tasks it holds
 }
 
 // TaskRecovery is what the rules of recovery want done about a task.
 type TaskRecovery struct {
 	recovery.TaskDecision
-	People bool // the coordinator gives it to nobody: a person decides
+	People  bool // the coordinator gives it to nobody: a person decides
+	Another bool // not to who failed at it just now
 }
 
 // Recover fills in what the rules want done about a task that failed, with retries
@@ -46,9 +55,25 @@ type TaskRecovery struct {
 func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
 	if number, t, ok := s.findTask(v.Ref); ok && s.recovers(t) {
 		d := s.recovery(number, now, rules)
-		_, given := claimFor(d.Action.Strategy)
-		v.Recovery = &TaskRecovery{d, !given}
+		c, given := claimFor(d.Action.Strategy)
+		v.Recovery = &TaskRecovery{TaskDecision: d, People: !given, Another: c.another && t.failedBy(t.agent)}
 	}
+}
+
+// Candidates fills in who may get a task that waits for nothing but a claim: the
+// same agents as [State.Route] chooses from, in the order of its choice, at most
+// candidatesMax. What the rules want is to be filled in before. A task without a
+// type has none.
+func (s *State) Candidates(v *TaskView) {
+	_, t, ok := s.findTask(v.Ref)
+	if !ok || t.kind == "" || t.State != entry.TaskCreated && v.Recovery == nil {
+		return
+	}
+	for agent := range s.candidates(t, v.Recovery != nil && v.Recovery.Another, s.tasks.held) {
+		v.Candidates = append(v.Candidates, Candidate{agent, s.tasks.held[agent]})
+	}
+	slices.SortStableFunc(v.Candidates, func(a, b Candidate) int { return cmp.Compare(a.Held, b.Held) })
+	v.Candidates = v.Candidates[:min(len(v.Candidates), candidatesMax)]
 }
 
 // Task returns the task that a reference names.

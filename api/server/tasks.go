@@ -149,6 +149,7 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 	s.coord.Read(func(state *coord.State) {
 		if view, ok = state.Task(ref); ok {
 			s.consult(state, &view)
+			state.Candidates(&view)
 		}
 	})
 	if !ok {
@@ -195,7 +196,10 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 		t.Gate = v.Gate.Detail
 	}
 	if r := v.Recovery; r != nil {
-		t.Recovery = &api.TaskRecovery{Strategy: string(r.Action.Strategy), Rule: r.Rule.String(), Reason: string(r.Action.Reason), Due: r.Due, Remediation: r.Remediation}
+		t.Recovery = &api.TaskRecovery{Strategy: string(r.Action.Strategy), Rule: r.Rule.String(), Reason: string(r.Action.Reason), Due: r.Due, Remediation: r.Remediation, Another: r.Another}
+	}
+	for _, candidate := range v.Candidates {
+		t.Candidates = append(t.Candidates, api.Candidate(candidate))
 	}
 	if l, ok := s.coord.Leases().Find(v.Ref); ok && v.State.Held() {
 		t.Lease = s.newLease(&l)

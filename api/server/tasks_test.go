@@ -388,7 +388,7 @@ func TestTaskRecovery(t *testing.T) {
 	listed := func(state string) int { return len(value[api.Tasks](c.node, "/v1/tasks?state="+state).Tasks) }
 	task := fail("agent-1", "x", entry.TaskAssign)
 	if r := task.Recovery; r == nil || r.Strategy != "fail_reassign" || r.Rule != "kitchen[0]" || r.Reason != "ladder" || r.Due != task.ChangedAt+600_000 ||
-		r.Remediation != "ask the cook" || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
+		r.Remediation != "ask the cook" || !r.Another || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
 		t.Errorf("%+v, %+v", task, r)
 	}
 	if len(task.Failures) != 1 || task.Failures[0].Class != "crash" || task.Failures[0].Code != "oom" || task.Failures[0].Checkpoint {
@@ -398,7 +398,7 @@ func TestTaskRecovery(t *testing.T) {
 	policy.Recovery = []byte(strings.Replace(string(rules.JSON()), `"id":"kitchen","ladder":[{"backoff":{"base_ms":600000,"factor":1,"max_ms":600000},"strategy":"fail_reassign"},`,
 		`"id":"kitchen","ladder":[{"strategy":"quarantine"},`, 1))
 	c.put(policy)
-	if task = c.task(ref); task.Recovery.Strategy != "quarantine" || task.Waits != api.WaitsOperator || listed("operator") != 1 {
+	if task = c.task(ref); task.Recovery.Strategy != "quarantine" || task.Recovery.Another || task.Waits != api.WaitsOperator || listed("operator") != 1 {
 		t.Errorf("%+v, %+v", task, task.Recovery)
 	}
 	if task = fail("agent-2", "y", entry.TaskReassign); len(task.Failures) != 2 || task.Recovery.Strategy != "quarantine" {

@@ -101,6 +101,64 @@ func TestRouterObeysPolicy(t *testing.T) {
 	m.stop()
 }
 
+// TestReassignObeysPolicy has an operator reassign tasks that were lost: to whom the
+// coordinator would choose, and to who lost it just now only where the policy has
+// it tried again.
+func TestReassignObeysPolicy(t *testing.T) {
+	m := newMachine(t)
+	m.args = append(m.args, "--policy", m.policyWith(`
+    - id: later
+      when: class == "crash" && task_type == "charges"
+      ladder:
+        - { strategy: fail_reassign, backoff: { base_ms: 600000, factor: 1, max_ms: 600000 } }
+        - { strategy: escalate }
+    - id: again
+      when: class == "crash" && task_type == "stubborn"
+      ladder:
+        - { strategy: retry, backoff: { base_ms: 600000, factor: 1, max_ms: 600000 } }
+        - { strategy: escalate }`))
+	m.start()
+	m.workers("one", "two", "three")
+	reassign := func(task string, code int, want string, flags ...string) {
+		t.Helper()
+		before := m.stands(task)
+		cmd, said := m.command(nil, append([]string{"task", "reassign", task, "--reason", "it waits", "--yes"}, flags...)...)
+		if got := exitOf(cmd.Run()); got != code || !strings.Contains(said.String(), want) {
+			t.Errorf("%s %v: exit code %d: %s", task, flags, got, said)
+		}
+		if now := m.stands(task); code != 0 && now.Changed != before.Changed {
+			t.Errorf("%s %v was refused, and the task is %+v", task, flags, now)
+		}
+	}
+	m.arl("task", "create", "untyped", "--lease-ms", "1000", "--reason", "for a person")
+	reassign("operator#untyped", 2, "name who is to hold it with --agent")
+	reassign("operator#untyped", 0, "  new\n", "--agent", "one")
+	m.arl("task", "create", "strange", "--type", "dance", "--reason", "nobody can")
+	reassign("operator#strange", 6, "no agent")
+	failed := func(t *api.Task) bool { return t.State == entry.TaskFailed }
+	m.loses("operator#untyped", failed)
+	reassign("operator#untyped", 6, "one failed at it just now", "--agent", "one")
+	reassign("operator#untyped", 0, "  new\n", "--agent", "two")
+
+	charges, _ := m.given("charges", "--lease-ms", "1000")
+	lost := m.loses(charges, failed)
+	reassign(charges, 6, "(later[0])", "--agent", string(lost.Agent))
+	if now := m.stands(charges); len(now.Candidates) != 2 || now.Candidates[0].Agent == lost.Agent || now.Candidates[1].Agent == lost.Agent {
+		t.Errorf("lost by %s: %+v", lost.Agent, now.Candidates)
+	}
+	first := m.stands(charges).Candidates[0].Agent
+	reassign(charges, 0, "candidates  "+string(first)+" (holds 0), ")
+	if now := m.stands(charges); now.Agent != first || now.RetryCount != 1 || len(now.Candidates) != 0 {
+		t.Errorf("%+v, want it held by %s", now, first)
+	}
+
+	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", "1000", "--reason", "to be lost")
+	lost = m.loses("operator#stubborn", failed)
+	reassign("operator#stubborn", 0, "  new\n", "--agent", string(lost.Agent))
+	m.arl("log", "audit")
+	m.stop()
+}
+
 // TestRunAsksAPerson has a program crash under arl run where the policy leaves
 // that to people: while there are retries the claim ends with a question, and what
 // has none left fails.

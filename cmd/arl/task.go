@@ -26,7 +26,9 @@ func (a *app) taskCommand() *cobra.Command {
 	t.register(cmd.PersistentFlags())
 	cmd.AddCommand(a.taskCreateCommand(&t), a.taskListCommand(&t), a.taskShowCommand(&t),
 		a.taskMoveCommand(&t, entry.TaskReassign, "Give a task that waits to an agent",
-			"Give a new, failed or interrupted task to an agent. After a failure this counts as a retry."),
+			"Give a new, failed or interrupted task to an agent: without --agent to the one that the coordinator would choose, by\n"+
+				"capability and load. After a failure this counts as a retry, and who just failed gets the task only if the policy\n"+
+				"allows it."),
 		a.taskMoveCommand(&t, entry.TaskCancel, "End a task for good", "End a task for good, wherever it stands. Its agent is refused from then on."),
 		a.taskMoveCommand(&t, entry.TaskRelease, "Answer for what holds a task up, and give it to an agent",
 			"Give a task to an agent that only a person may let go on: one that is blocked, has spent its retries, or whose effects\n"+
@@ -232,6 +234,9 @@ func (c *connection) taskFields(t *api.Task) []field {
 	if t.Lease != nil {
 		fields = append(fields, field{"lease", fmt.Sprintf("until %s, %s a term", instant(t.Lease.ExpiresAt), time.Duration(t.Lease.TermMS)*time.Millisecond)})
 	}
+	if len(t.Candidates) > 0 {
+		fields = append(fields, field{"candidates", candidatesOf(t)})
+	}
 	return append(fields, field{"waits for", orNothing(waitsForTask(t))})
 }
 
@@ -254,7 +259,7 @@ type moveOptions struct {
 func (a *app) taskMoveCommand(t *target, op, short, long string) *cobra.Command {
 	var o moveOptions
 	example := "  arl task " + op + " operator#report-7 --reason 'checked'"
-	if op != entry.TaskCancel {
+	if op == entry.TaskRelease {
 		example += " --agent researcher"
 	}
 	cmd := &cobra.Command{
@@ -268,7 +273,10 @@ func (a *app) taskMoveCommand(t *target, op, short, long string) *cobra.Command 
 		},
 	}
 	flags := cmd.Flags()
-	if op != entry.TaskCancel {
+	switch op {
+	case entry.TaskReassign:
+		flags.StringVar(&o.agent, "agent", "", "who is to hold it (default: the first candidate that arl task show names)")
+	case entry.TaskRelease:
 		flags.StringVar(&o.agent, "agent", "", "who is to hold it (mandatory)")
 		_ = cmd.MarkFlagRequired("agent") // the flag exists
 	}
@@ -292,6 +300,11 @@ func (a *app) taskMove(ctx context.Context, c *connection, ref entry.Ref, op str
 	if !ok {
 		return withExit(exitConflict, fmt.Errorf("%s is %s, and not to be %s from there", ref, task.State, pastOf(op)))
 	}
+	if op == entry.TaskReassign {
+		if b.Agent, err = reassignee(task, b.Agent); err != nil {
+			return err
+		}
+	}
 	signer, err := a.signer(ctx, c, o.signerFlags, principalOperator)
 	if err != nil {
 		return err
@@ -299,13 +312,48 @@ func (a *app) taskMove(ctx context.Context, c *connection, ref entry.Ref, op str
 	if err := a.forPeople(a.err).printObject(nil, c.taskFields(task)...); err != nil {
 		return err
 	}
-	if err := a.confirm(fmt.Sprintf("%s it as %s?", op, signer.principal), o.yes); err != nil {
+	what := op + " it"
+	if op != entry.TaskCancel {
+		what += " to " + string(b.Agent)
+	}
+	if err := a.confirm(fmt.Sprintf("%s as %s?", what, signer.principal), o.yes); err != nil {
 		return err
 	}
 	wid := b.Wid
 	b.Header = newHeader(signer.principal, c.root.Origin)
 	b.Wid = wid
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
+}
+
+// reassignee is who gets a task that is reassigned: whom the operator names, else the
+// first candidate. Who just failed is refused where the policy wants another. The
+// table of tasks has no such rule (protocol.md, section 9): it is whoever chooses
+// that is bound by the policy, here as in [coord.State.Route].
+func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
+	another := t.Recovery != nil && t.Recovery.Another
+	switch {
+	case another && named == t.Agent:
+		return "", withExit(exitConflict, fmt.Errorf("%s: %s failed at it just now, and the policy gives it to another agent (%s): "+
+			"name another, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, recoveryOf(t.Recovery)))
+	case named != "":
+		return named, nil
+	case len(t.Candidates) > 0:
+		return t.Candidates[0].Agent, nil
+	case t.Type == "":
+		return "", usage("%s has no type that an agent would be chosen by: name who is to hold it with --agent", t.Task)
+	case t.Gate != "":
+		return "", withExit(exitConflict, fmt.Errorf("%s: %s", t.Task, t.Gate))
+	}
+	return "", withExit(exitConflict, fmt.Errorf("%s: no agent but who failed at it has the capability %s and room for it: enrol one (arl agent enrol), or name one with --agent", t.Task, t.Type))
+}
+
+// candidatesOf lists who may get a task.
+func candidatesOf(t *api.Task) string {
+	var list []string
+	for _, c := range t.Candidates {
+		list = append(list, fmt.Sprintf("%s (holds %d)", c.Agent, c.Held))
+	}
+	return strings.Join(list, ", ")
 }
 
 func pastOf(op string) string {
