@@ -92,7 +92,8 @@ func (f Function) call(ctx context.Context, done chan<- ended) {
 }
 
 // tell fills in how it ended. What a function says after it was told to end is not
-// believed to be a failure of its own, but a panic is one at any time.
+// believed to be a failure of its own, but a panic is one at any time. An error is
+// the function's too, and may panic when it is asked for its text: fmt bears that.
 func (f Function) tell(ctx context.Context, e *Ending, last *ended) {
 	switch {
 	case last.panicked != nil:
@@ -105,9 +106,9 @@ func (f Function) tell(ctx context.Context, e *Ending, last *ended) {
 		e.Failure, e.How, e.Text = Panicked, "runtime.Goexit", "its goroutine ended without returning"
 	case ctx.Err() != nil && last.err != nil:
 		e.Failure, e.How = stopped(ctx)
-		e.Text = f.Redact.Text(e.How + ": " + last.err.Error())
+		e.Text = f.Redact.Text(fmt.Sprintf("%s: %v", e.How, last.err))
 	case last.err != nil:
 		e.Failure, e.How = Panicked, "returned error"
-		e.Text = f.Redact.Text(last.err.Error())
+		e.Text = f.Redact.Text(fmt.Sprint(last.err))
 	}
 }

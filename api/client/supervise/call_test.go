@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"runtime"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestFunctionEndings(t *testing.T) {
 		{"well", Function{Do: func(context.Context) error { return nil }}, "none, , "},
 		{"an error", Function{Do: func(context.Context) error { return fmt.Errorf("read: %w", io.ErrUnexpectedEOF) }}, "crash.panic, returned error, read: unexpected EOF"},
 		{"an error with a secret", Function{Do: func(context.Context) error { return errors.New("login of ann@example.org with hunter2-hunter2") }, Redact: redact.New([]string{"hunter2-hunter2"})}, "crash.panic, returned error, login of [mail] with [secret]"},
+		{"an error that is none", Function{Do: func(context.Context) error { return (*fs.PathError)(nil) }}, "crash.panic, returned error, <nil>"},
 		{"a panic", Function{Do: func(context.Context) error { panic("no way") }}, "crash.panic, recovered panic, panic: no way"},
 		{"a panic with an error", Function{Do: func(context.Context) error { panic(io.EOF) }}, "crash.panic, recovered panic, panic: EOF"},
 		{"a panic with nil", Function{Do: func(context.Context) error { panic(nothing) }}, "crash.panic, recovered panic, panic: panic called with nil argument"},
