@@ -210,7 +210,16 @@ func (w *worker) config(ctx context.Context) (*claim.Config, error) {
 	}
 	secret, err := readSecret(w.secret)
 	return &claim.Config{Client: w.c.client, Origin: w.c.root.Origin, Agent: signer.principal, Signer: signer, Secret: secret, NewID: uuid.NewString,
-		Tell: func(err error) { fmt.Fprintf(w.err, "arl: %v\n", err) }}, err
+		Tell: w.tellRenewal}, err
+}
+
+// tellRenewal says that renewals fail, or that one has come through again.
+func (w *worker) tellRenewal(err error) {
+	if err == nil {
+		fmt.Fprintf(w.err, "arl: %s: the lease is renewed again\n", w.claim.Task.Task)
+		return
+	}
+	fmt.Fprintf(w.err, "arl: %v\n", err)
 }
 
 // endTime is how long it is tried to tell the end of a claim that is over, or is

@@ -43,8 +43,9 @@ type Config struct {
 	// Secret keys the digests of snapshots. It outlasts the claim.
 	Secret []byte
 	NewID  func() string // a new UUID in lower case
-	// Tell is told what cannot be answered with an error: renewals that failed;
-	// nil: nobody is.
+	// Tell is told what cannot be answered with an error: of each claim, the first
+	// renewal that failed, and with nil that one has come through again. nil: nobody
+	// is told.
 	Tell func(error)
 	// Stuck is called while the task is waited for, once for each claim that the
 	// agent held last and after which nobody gets the task: its effects are in

@@ -76,11 +76,12 @@ func (c *Config) next(leases ...entry.Lease) (*entry.SignedRenewal, error) {
 }
 
 // Keep renews the lease until ctx ends, or calls lost with
-// [supervise.ErrLeaseLost] as the cause.
+// [supervise.ErrLeaseLost] as the cause. [Config.Tell] is told once that renewals
+// fail, however many do.
 func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	one := c.keeper.join(c)
 	defer c.keeper.leave(one)
-	for {
+	for failing := false; ; {
 		others, late, err := c.keeper.turn(ctx, one)
 		if err != nil {
 			return
@@ -89,14 +90,14 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 		sent, err := c.renewWith(timed, one, others)
 		cancel()
 		late = c.keeper.heard(one, sent, err)
-		if err == nil {
-			continue
-		}
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
 			return
 		}
-		c.tell(err)
-		if final(err) || !time.Now().Before(late) {
+		if fails := err != nil; fails != failing || final(err) {
+			failing = fails
+			c.tell(err)
+		}
+		if final(err) || err != nil && !time.Now().Before(late) {
 			lost(supervise.ErrLeaseLost)
 			return
 		}
