@@ -33,6 +33,7 @@ type Task struct {
 	// Failures are those since its creation or its newest release, oldest first.
 	Failures []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
 	Recovery *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
+	Nobody   bool                `json:"nobody,omitempty" doc:"no agent can be given it as it waits: none has its type among its capabilities, but for who must not have it again"`
 	// Candidates are told of one task, not in lists.
 	Candidates []Candidate `json:"candidates,omitempty" doc:"who may get it as it waits: agents with its type among their capabilities, those that hold the fewest first; not in lists"`
 	Lease      *Lease      `json:"lease,omitempty" doc:"while somebody holds it"`

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"math"
@@ -16,6 +17,7 @@ import (
 // interrupted, as the rules of the policy in force want it. Who gets one has its
 // type among its capabilities, and has not failed at it just now unless the rules
 // allow it; of those, who holds the fewest tasks, and of these the first by name.
+// Who was interrupted at it just now gets it only if there is nobody else.
 // A task without a type is for people to assign, and so is one that the rules
 // leave to them. The result follows from the state and the instant alone.
 func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
@@ -96,29 +98,49 @@ func claimFor(s recovery.Strategy) (c claim, given bool) {
 }
 
 // candidate returns who is to get a task; nobody if it is empty.
-func (r *router) candidate(t *task, c *claim) (best entry.Principal) {
-	for agent := range r.candidates(t, c.another, r.held) {
-		if best == "" || r.held[agent] < r.held[best] {
-			best = agent
+func (r *router) candidate(t *task, c *claim) entry.Principal {
+	var best Candidate
+	for one := range r.candidates(t, c.another, r.held) {
+		if best.Agent == "" || t.compare(one, best) < 0 {
+			best = one
 		}
 	}
-	return best
+	return best.Agent
 }
 
 // candidates yields who may get a task, by name: those with its type among their
 // capabilities and room for it; not who failed at it just now if another is to have
 // it. Who was only interrupted has not failed at it.
-func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[entry.Principal] {
-	return func(yield func(entry.Principal) bool) {
+func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
 		for _, agent := range s.able[t.kind] {
 			if another && t.failedBy(agent) || held[agent] >= agentTasksMax {
 				continue
 			}
-			if !yield(agent) {
+			if !yield(Candidate{agent, held[agent]}) {
 				return
 			}
 		}
 	}
+}
+
+// compare orders candidates by who is chosen before whom: by how many tasks they
+// hold, but last who was interrupted at the task just now. It has been asked to end,
+// and a claim that it does not live to begin would cost a retry after all.
+func (t *task) compare(a, b Candidate) int {
+	if last := t.interruptedFrom(a.Agent); last != t.interruptedFrom(b.Agent) {
+		if last {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(a.Held, b.Held)
+}
+
+// interruptedFrom reports whether the task was taken from a principal just now that
+// was asked to end.
+func (t *task) interruptedFrom(p entry.Principal) bool {
+	return t.State == entry.TaskInterrupted && t.agent == p
 }
 
 // failedBy reports whether a principal failed at the task just now.

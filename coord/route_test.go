@@ -395,6 +395,67 @@ func TestCandidates(t *testing.T) {
 	waits(untyped, true)
 }
 
+// TestInterruptedIsChosenLast takes tasks from agents that are asked to end: another
+// goes on, though it holds more, and who was interrupted only if it is alone.
+func TestInterruptedIsChosenLast(t *testing.T) {
+	w := newWorld(t)
+	w.able("cook", "x", "y")
+	for _, id := range []string{"1", "2", "3"} {
+		ref := w.create(id, ofType("cook"))
+		w.does("o", ref, entry.TaskReassign, "y")
+	}
+	ref := w.create("task", ofType("cook"), retries(0))
+	alone := w.create("alone", ofType("bake"))
+	w.next()
+	w.at += 2 * minuteMS
+	w.does("k", ref, entry.TaskInterrupt)
+	view, _ := w.state.Task(ref)
+	w.state.Recover(&view, w.at, &compiled)
+	w.state.Candidates(&view)
+	if want := []Candidate{{"y", 3}, {"x", 0}}; view.Recovery.Another || !slices.Equal(view.Candidates, want) {
+		t.Errorf("%v, want %v; %+v", view.Candidates, want, view.Recovery)
+	}
+	if claim, _ := w.routed(); claim == nil || claim.Agent != "y" || claim.RetryCount != 0 {
+		t.Errorf("the router chose %+v", claim)
+	}
+	w.able("bake", "z")
+	w.next()
+	w.at += 2 * minuteMS
+	w.does("k", alone, entry.TaskInterrupt)
+	if claim, _ := w.routed(); claim == nil || claim.Agent != "z" {
+		t.Errorf("the router chose %+v", claim)
+	}
+	w.checkAll()
+}
+
+// TestNobody tells of tasks that wait for an agent that there is not: of a type that
+// none can do, or that failed in the hands of the only one.
+func TestNobody(t *testing.T) {
+	w := newWorld(t)
+	ref, untyped := w.create("task", ofType("cook"), retries(3)), w.create("untyped")
+	nobody := func(ref entry.Ref, want bool) {
+		t.Helper()
+		view, _ := w.state.Task(ref)
+		w.state.Recover(&view, w.at, &compiled)
+		if view.Nobody != want {
+			t.Errorf("%s, which is %s: nobody %v, recovery %+v", ref, view.State, view.Nobody, view.Recovery)
+		}
+	}
+	nobody(ref, true)
+	nobody(untyped, false) // it is for people, whoever there is
+	w.able("cook", "x")
+	nobody(ref, false)
+	w.next()
+	nobody(ref, false)
+	w.fails(ref)
+	nobody(ref, true)
+	w.ruled(rule("", "strategy: retry, max: 3, backoff: { base_ms: 1000, factor: 1, max_ms: 1000 }"))
+	nobody(ref, false) // in a while
+	w.ruled(rule("", "strategy: fail_reassign"))
+	w.able("cook", "y")
+	nobody(ref, false)
+}
+
 // TestRouterKeepsWithinLoad gives one agent no more than it may hold.
 func TestRouterKeepsWithinLoad(t *testing.T) {
 	w := newWorld(t)

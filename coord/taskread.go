@@ -33,6 +33,9 @@ type TaskView struct {
 	// Recovery is what the rules want done about it, see [State.Recover]; nil:
 	// nothing was asked, or they have no say.
 	Recovery *TaskRecovery
+	// Nobody reports that no agent can be given it as it waits, however long: none
+	// has its type among its capabilities, unless who must not have it again.
+	Nobody bool
 	// Candidates are who may get it as it waits, see [State.Candidates].
 	Candidates []Candidate
 }
@@ -51,14 +54,29 @@ type TaskRecovery struct {
 }
 
 // Recover fills in what the rules want done about a task that failed, with retries
-// left, or was interrupted.
+// left, or was interrupted, and whether there is nobody for one that is to be given
+// to somebody.
 func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
-	if number, t, ok := s.findTask(v.Ref); ok && s.recovers(t) {
+	number, t, ok := s.findTask(v.Ref)
+	if !ok {
+		return
+	}
+	if s.recovers(t) {
 		d := s.recovery(number, now, rules)
 		c, given := claimFor(d.Action.Strategy)
 		v.Recovery = &TaskRecovery{TaskDecision: d, People: !given, Another: c.another && t.failedBy(t.agent)}
 	}
+	v.Nobody = v.given() && !slices.ContainsFunc(s.able[t.kind], func(p entry.Principal) bool { return !v.another() || !t.failedBy(p) })
 }
+
+// given reports whether a task waits for nothing but a claim by somebody who has its
+// type among its capabilities.
+func (v *TaskView) given() bool {
+	return v.Type != "" && (v.State == entry.TaskCreated || v.Recovery != nil)
+}
+
+// another reports whether it is not to be given to who failed at it just now.
+func (v *TaskView) another() bool { return v.Recovery != nil && v.Recovery.Another }
 
 // Candidates fills in who may get a task that waits for nothing but a claim: the
 // same agents as [State.Route] chooses from, in the order of its choice, at most
@@ -66,13 +84,10 @@ func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
 // type has none.
 func (s *State) Candidates(v *TaskView) {
 	_, t, ok := s.findTask(v.Ref)
-	if !ok || t.kind == "" || t.State != entry.TaskCreated && v.Recovery == nil {
+	if !ok || !v.given() {
 		return
 	}
-	for agent := range s.candidates(t, v.Recovery != nil && v.Recovery.Another, s.tasks.held) {
-		v.Candidates = append(v.Candidates, Candidate{agent, s.tasks.held[agent]})
-	}
-	slices.SortStableFunc(v.Candidates, func(a, b Candidate) int { return cmp.Compare(a.Held, b.Held) })
+	v.Candidates = slices.SortedStableFunc(s.candidates(t, v.another(), s.tasks.held), t.compare)
 	v.Candidates = v.Candidates[:min(len(v.Candidates), candidatesMax)]
 }
 

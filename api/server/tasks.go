@@ -69,13 +69,13 @@ func (q *taskQuery) matches(v *coord.TaskView) bool {
 }
 
 // waitsFor is whose entry a task waits for: an operator's where it is blocked, its
-// retries are spent, its effects are not known, it has no type, or the policy
-// leaves it to people.
+// retries are spent, its effects are not known, it has no type or none that an agent
+// can do, or the policy leaves it to people.
 func waitsFor(v *coord.TaskView) string {
 	switch {
 	case v.State.Held() || v.State.Over():
 		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Recovery != nil && v.Recovery.People:
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Nobody, v.Recovery != nil && v.Recovery.People:
 		return api.WaitsOperator
 	}
 	return api.WaitsCoordinator
@@ -187,7 +187,7 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	t := &api.Task{
 		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
 		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.At, Changed: v.Changed,
-		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v), Failures: v.Failures,
+		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v), Failures: v.Failures, Nobody: v.Nobody,
 	}
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason = b.Reason

@@ -134,7 +134,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 	reassign("operator#untyped", 2, "name who is to hold it with --agent")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "one")
 	m.arl("task", "create", "strange", "--type", "dance", "--reason", "nobody can")
-	reassign("operator#strange", 6, "no agent")
+	reassign("operator#strange", 6, "no agent has the capability dance")
 	failed := func(t *api.Task) bool { return t.State == entry.TaskFailed }
 	m.loses("operator#untyped", failed)
 	reassign("operator#untyped", 6, "one failed at it just now", "--agent", "one")
@@ -150,6 +150,13 @@ func TestReassignObeysPolicy(t *testing.T) {
 	reassign(charges, 0, "candidates  "+string(first)+" (holds 0), ")
 	if now := m.stands(charges); now.Agent != first || now.RetryCount != 1 || len(now.Candidates) != 0 {
 		t.Errorf("%+v, want it held by %s", now, first)
+	}
+
+	m.until(charges, failed)
+	reassign(charges, 6, "1 of 1 retries used")
+	const lonely = "no agent has the capability dance"
+	if list := m.arl("escalation", "list"); !strings.Contains(list, "operator#strange") || !strings.Contains(list, lonely) {
+		t.Errorf("%s, want %s", list, lonely)
 	}
 
 	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", "1000", "--reason", "to be lost")

@@ -184,6 +184,10 @@ func holdsUp(t *api.Task) (why string, found bool) {
 	switch {
 	case t.Gate != "":
 		return t.Gate, true
+	case t.Nobody && t.Recovery != nil:
+		return recoveryOf(t.Recovery) + "; " + nobodyFor(t), true
+	case t.Nobody:
+		return nobodyFor(t), true
 	case t.Recovery != nil:
 		return recoveryOf(t.Recovery), true
 	case t.State == entry.TaskFailed && t.Epoch > 0 && t.RetryCount >= t.MaxRetries:
@@ -341,10 +345,22 @@ func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
 		return t.Candidates[0].Agent, nil
 	case t.Type == "":
 		return "", usage("%s has no type that an agent would be chosen by: name who is to hold it with --agent", t.Task)
-	case t.Gate != "":
-		return "", withExit(exitConflict, fmt.Errorf("%s: %s", t.Task, t.Gate))
+	case t.Nobody:
+		return "", withExit(exitConflict, fmt.Errorf("%s: %s, or name one with --agent", t.Task, nobodyFor(t)))
+	case t.State != entry.TaskCreated && t.Recovery == nil: // no claim but a release
+		why, _ := holdsUp(t)
+		return "", withExit(exitConflict, fmt.Errorf("%s: %s: arl task release answers for that", t.Task, why))
 	}
-	return "", withExit(exitConflict, fmt.Errorf("%s: no agent but who failed at it has the capability %s and room for it: enrol one (arl agent enrol), or name one with --agent", t.Task, t.Type))
+	return "", withExit(exitConflict, fmt.Errorf("%s: whoever has the capability %s holds as many tasks as the coordinator gives: wait, or name one with --agent", t.Task, t.Type))
+}
+
+// nobodyFor says that no agent can be given a task.
+func nobodyFor(t *api.Task) string {
+	who := "no agent"
+	if t.Recovery != nil && t.Recovery.Another {
+		who += " but " + string(t.Agent) + ", which failed at it just now,"
+	}
+	return fmt.Sprintf("%s has the capability %s: enrol one (arl agent enrol)", who, t.Type)
 }
 
 // candidatesOf lists who may get a task.
