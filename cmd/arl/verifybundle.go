@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -42,12 +44,8 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 	}
 	accepted := verify.Accepted{Root: root}
 	if flags.accepted != "" {
-		text, err := a.readInput(flags.accepted, verify.MaxAccepted)
-		if err != nil {
+		if accepted, err = a.readAccepted(flags.accepted); err != nil {
 			return err
-		}
-		if accepted, err = verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
-			return fmt.Errorf("%s: %w", flags.accepted, err)
 		}
 		if accepted.Root.Origin != root.Origin || accepted.Root.Genesis != root.Genesis {
 			return withExit(exitVerification, fmt.Errorf("%s: of another ledger than the one that is pinned", flags.accepted))
@@ -68,6 +66,31 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 		err = refusedMembers(v.Commands)
 	}
 	return bundleError(err)
+}
+
+// acceptedDocument begins the document of an agent's state that holds what the
+// agent has accepted; the SHA-256 of what follows ends its first line.
+const acceptedDocument = "arl-agent/1 accepted "
+
+// readAccepted reads what an agent has accepted: JSON alone, or the document of
+// its state.
+func (a *app) readAccepted(path string) (verify.Accepted, error) {
+	text, err := a.readInput(path, agent.MaxDocument)
+	if err != nil {
+		return verify.Accepted{}, err
+	}
+	if document, is := bytes.CutPrefix(text, []byte(acceptedDocument)); is {
+		sum, content, _ := bytes.Cut(document, []byte("\n"))
+		if fmt.Sprintf("%x", sha256.Sum256(content)) != string(sum) {
+			return verify.Accepted{}, withExit(exitVerification, fmt.Errorf("%s: the document is damaged: its first line is not that of its content", path))
+		}
+		text = content
+	}
+	accepted, err := verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n")))
+	if err != nil {
+		return verify.Accepted{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return accepted, nil
 }
 
 // refusedMembers is the error of a bundle that holds, but not for every member.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +108,30 @@ func TestVerifyBundle(t *testing.T) {
 	}
 	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "root.json"); code != exitVerification || !strings.Contains(stderr, "root.json") {
 		t.Errorf("another state: exit %d: %s", code, stderr)
+	}
+}
+
+// TestVerifyBundleOfAgent looks at a bundle with what an agent has accepted, as it
+// stands in the agent's state; a document that is damaged is refused.
+func TestVerifyBundleOfAgent(t *testing.T) {
+	at := bundleFiles(t, "good-approved")
+	content, err := os.ReadFile("accepted.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"verify", "bundle.json", "--root", "root.json", "--at", at, "--accepted"}
+	document := fmt.Appendf(nil, "arl-agent/1 accepted %x\n%s", sha256.Sum256(content), content)
+	if err := os.WriteFile("accepted.doc", document, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runARL(t, append(line, "accepted.doc")...); code != exitOK {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if err := os.WriteFile("damaged.doc", append(document, ' '), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := runARL(t, append(line, "damaged.doc")...); code != exitVerification || !strings.Contains(stderr, "damaged.doc: the document is damaged") {
+		t.Errorf("damaged: exit %d: %s", code, stderr)
 	}
 }
 
