@@ -35,6 +35,7 @@ type listenOptions struct {
 	state      string
 	secret     string
 	confirm    string
+	monitors   monitors
 	hooks      []string
 	idempotent []string
 	limit      time.Duration
@@ -58,13 +59,17 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			return a.withConnection(cmd.Context(), t, func(c *connection) error {
+			err := a.withConnection(cmd.Context(), t, func(c *connection) error {
 				err := a.agentListen(cmd.Context(), c, t, &o)
 				if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 					err = errors.Join(err, o.noteFork(a, c.root, fork))
 				}
 				return err
 			})
+			if failed := o.monitors.tell(cmd.Context(), err); failed != nil {
+				err = errors.Join(err, failed)
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()
@@ -74,6 +79,7 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.state, "state", "", "directory of what it has accepted and started, outside of all that it restores (default: agents/NAME in ARL_HOME)")
 	flags.StringVar(&o.secret, "secret", "", "file of the secret that idempotency keys are made with (default: that of --key with .secret behind)")
 	flags.StringVar(&o.confirm, "confirm", "", "second source of a tree head for the first contact: a file, or the URL of a mirror or its /checkpoint")
+	flags.StringArrayVar((*[]string)(&o.monitors), "monitor", nil, "URL that the evidence of a fork is posted to, as JSON; may be given several times")
 	flags.StringSliceVar(&o.hooks, "hooks", []string{"drain", "restore", "compensate", "cancel", "probe"}, "hooks that the program knows")
 	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "those of them that may run again to the same effect as once")
 	flags.DurationVar(&o.limit, "limit", 0, "after which the program is killed (default 10m)")
@@ -96,7 +102,7 @@ func (o *listenOptions) check() error {
 	if _, err := exec.LookPath(o.exec); err != nil {
 		return usage("--exec: %w", err)
 	}
-	return nil
+	return o.monitors.check()
 }
 
 func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *listenOptions) error {

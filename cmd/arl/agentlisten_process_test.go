@@ -3,9 +3,11 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/verify"
 )
 
 // listen runs arl agent listen for the machine's agent.
@@ -98,7 +101,28 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("%s: refunds %v; %s", recipe[0], refunds, said)
 		}
 	}
+	m.explained()
 	m.stop()
+}
+
+// explained looks at a bundle with the eyes of the agent, by what is in its state.
+func (m *machine) explained() {
+	m.t.Helper()
+	documents, err := filepath.Glob(filepath.Join(m.home, "agents", "*", "accepted.doc"))
+	m.must(err)
+	text, err := os.ReadFile(documents[0])
+	m.must(err)
+	_, content, _ := bytes.Cut(text, []byte("\n"))
+	accepted, err := verify.DecodeAccepted(content)
+	m.must(err)
+	var page api.Incidents
+	m.get("/v1/incidents", &page)
+	file := filepath.Join(m.t.TempDir(), "bundle.json")
+	m.must(os.WriteFile(file, []byte(m.arl("incident", "bundle", fmt.Sprint(page.Incidents[0].ID), "--agent", string(processAgent),
+		"--from", strings.Split(accepted.Head, "\n")[1])), 0o600))
+	if out := m.arl("verify", file, "--accepted", documents[0]); !strings.Contains(out, "AGT-1 consistency") || strings.Contains(out, "first contact") {
+		m.t.Errorf("%s", out)
+	}
 }
 
 // warned wants that the command says what it waits for, without a second source.
@@ -177,11 +201,18 @@ func TestAgentListenKilledInAHook(t *testing.T) {
 
 // TestAgentListenStaysStopped: a fork that the command sees as it connects, by the
 // head that this machine has accepted, stops the agent for good, whatever the
-// server shows at the next start.
+// server shows at the next start. Monitors get both heads each time (AGT-1), and one
+// that is away holds nothing up.
 func TestAgentListenStaysStopped(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.enrol()
+	monitor, told := newMonitor(t)
+	for _, wrong := range []string{"monitor.example", "ftp://monitor.example", "http://"} {
+		if cmd, said := m.listen("--exec", "true", "--monitor", wrong); exitOf(cmd.Run()) != 2 {
+			t.Errorf("%s as a monitor: %s", wrong, said)
+		}
+	}
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatalf("init: %s", said)
 	}
@@ -203,13 +234,24 @@ func TestAgentListenStaysStopped(t *testing.T) {
 	m.arl("log", "head")
 	m.stop()
 	shows(twin, 2)
-	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 10 || !strings.Contains(said.String(), "Evidence: ") {
+	if cmd, said := m.listen("--exec", "true", "--monitor", "http://127.0.0.1:1/", "--monitor", monitor); exitOf(cmd.Run()) != 10 ||
+		!strings.Contains(said.String(), "Evidence: ") || !strings.Contains(said.String(), "--monitor http://127.0.0.1:1/") {
 		t.Errorf("another log: %s", said)
 	}
 	m.stop()
 	shows(accepted, 0)
-	if cmd, said := m.listen("--exec", "true"); exitOf(cmd.Run()) != 10 || !strings.Contains(said.String(), "remove the document fork") {
+	if cmd, said := m.listen("--exec", "true", "--monitor", monitor); exitOf(cmd.Run()) != 10 || !strings.Contains(said.String(), "remove the document fork") {
 		t.Errorf("the accepted log again: %s", said)
+	}
+	for range 2 {
+		select {
+		case heads := <-told:
+			if heads[0] == heads[1] || !strings.Contains(heads[0], "\n\n— ") || !strings.Contains(heads[1], "\n\n— ") {
+				t.Errorf("the monitor got %q", heads)
+			}
+		default:
+			t.Error("the monitor got nothing")
+		}
 	}
 	forks, err := filepath.Glob(filepath.Join(m.home, "agents", "*", "fork.doc"))
 	m.must(err)
@@ -219,6 +261,22 @@ func TestAgentListenStaysStopped(t *testing.T) {
 	m.must(os.Remove(forks[0])) // it is settled
 	m.warned()
 	m.stop()
+}
+
+// newMonitor is a server that takes the evidence of forks, and the heads in it.
+func newMonitor(t *testing.T) (url string, told chan [2]string) {
+	t.Helper()
+	told = make(chan [2]string, 8)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var fork struct{ Detail, First, Second string }
+		if err := json.NewDecoder(r.Body).Decode(&fork); err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: %v", r.Method, r.Header.Get("Content-Type"), err)
+		}
+		told <- [2]string{fork.First, fork.Second}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, told
 }
 
 func exitOf(err error) int {

@@ -211,6 +211,18 @@ func (e *inconsistency) Error() string { return e.err.Error() }
 // Unwrap returns the error beneath.
 func (e *inconsistency) Unwrap() error { return e.err }
 
+// contradiction returns the inconsistency that an error is about.
+func contradiction(err error) (found *inconsistency, ok bool) {
+	if found, ok = errors.AsType[*inconsistency](err); ok {
+		return found, true
+	}
+	fork, ok := errors.AsType[*verify.ForkError](err)
+	if !ok {
+		return nil, false
+	}
+	return &inconsistency{"fork", forkEvidence{fork.Detail, fork.First, fork.Second}, err}, true
+}
+
 // forkEvidence are two signed heads that cannot both be of one log.
 type forkEvidence struct {
 	Detail string `json:"detail"`
@@ -231,10 +243,7 @@ func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
 	if name := problemName(err); name != "" {
 		fmt.Fprintf(w, "More: arl explain %s\n", name)
 	}
-	found, ok := errors.AsType[*inconsistency](err)
-	if fork, is := errors.AsType[*verify.ForkError](err); is && !ok {
-		found, ok = &inconsistency{kind: "fork", evidence: forkEvidence{fork.Detail, fork.First, fork.Second}}, true
-	}
+	found, ok := contradiction(err)
 	if !ok {
 		return
 	}
