@@ -185,16 +185,12 @@ func (c *Call) check() *Error {
 		}
 		return checkURL("/url", c.URL)
 	}
-	program := c.Command[0]
 	if c.Dir != "" {
 		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
 			return malformed("/dir", fmt.Sprintf("%.100q is no directory", c.Dir), "name one that is there")
 		}
-		if filepath.Base(program) != program && !filepath.IsAbs(program) {
-			program = filepath.Join(c.Dir, program)
-		}
 	}
-	if _, err := exec.LookPath(program); err != nil {
+	if _, err := exec.LookPath(programAt(c.Command[0], c.Dir)); err != nil {
 		return malformed("/command", fmt.Sprintf("%.60q is no program: %v", c.Command[0], errors.Unwrap(err)), "name a program that is installed, or its path")
 	}
 	return nil

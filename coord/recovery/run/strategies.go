@@ -41,9 +41,7 @@ func DecodeStrategies(name string, doc []byte, p *recovery.Policy, where string)
 			wrong.Line = l.line
 			break
 		}
-		if filepath.Base(l.argv[0]) != l.argv[0] && !filepath.IsAbs(l.argv[0]) {
-			l.argv[0] = filepath.Join(where, l.argv[0])
-		}
+		l.argv[0] = programAt(l.argv[0], where)
 		all = append(all, &Command{Argv: l.argv, Is: declared[l.name]})
 	}
 	if wrong != nil {
@@ -120,14 +118,24 @@ func (l *strategyLine) check(declared map[string]recovery.About, before []strate
 	if len(argv) == 0 {
 		return malformed("/"+name, "has no program", "write a list: [program, argument]")
 	}
-	program := argv[0]
-	if filepath.Base(program) != program && !filepath.IsAbs(program) {
-		program = filepath.Join(where, program)
-	}
-	if _, err := exec.LookPath(program); err != nil {
+	if _, err := exec.LookPath(programAt(argv[0], where)); err != nil {
 		return malformed("/"+name, fmt.Sprintf("%.60q is no program", argv[0]), "name a program that is installed, or its path from this file's directory")
 	}
 	return nil
+}
+
+// programAt returns the path of a program that is given by one relative to a
+// directory. A mere name is looked up in PATH, and a path never becomes one, though
+// the directory be the current one.
+func programAt(program, where string) string {
+	if filepath.Base(program) == program || filepath.IsAbs(program) {
+		return program
+	}
+	path := filepath.Join(where, program)
+	if filepath.Base(path) == path {
+		return "." + string(filepath.Separator) + path
+	}
+	return path
 }
 
 // Commands are the command lines of those strategies that are programs; nil if

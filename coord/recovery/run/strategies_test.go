@@ -78,6 +78,30 @@ func TestStrategyByConfigurationAlone(t *testing.T) {
 	}
 }
 
+// A program beside a file of strategies in the current directory is found, and not
+// another of its name in PATH.
+func TestProgramIsBesideItsFile(t *testing.T) {
+	for _, c := range []struct{ program, where, want string }{
+		{"./triage", ".", "./triage"}, {"sub/../triage", ".", "./triage"}, {"../x/triage", "x", "x/triage"},
+		{"./triage", "conf", "conf/triage"}, {"triage", "conf", "triage"}, {"/bin/triage", "conf", "/bin/triage"},
+	} {
+		if got := programAt(c.program, c.where); got != c.want {
+			t.Errorf("%s in %s: %s, want %s", c.program, c.where, got, c.want)
+		}
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("triage", []byte("#!/bin/sh\necho '{\"strategy\":\"retry\"}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	all, err := DecodeStrategies("strategies.yaml", []byte("triage: [./triage]\n"), triagePolicy(t), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := all[0].Recover(t.Context(), recovery.Case{History: &recovery.History{}}); err != nil || a.Strategy != recovery.Retry {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // A file of strategies that names what the policy does not declare, or no
 // program, is refused with line and remedy; at the limit of its size it is read.
 func TestDecodeStrategiesRefuses(t *testing.T) {
