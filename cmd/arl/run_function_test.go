@@ -1,0 +1,94 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/client/claim"
+	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// function is how a program in Go holds a task, as docs/tasks.md shows it.
+func function(ctx context.Context, config *claim.Config, task entry.Ref, f supervise.Function) error {
+	c, err := claim.Wait(ctx, config, task, false)
+	if err != nil {
+		return err
+	}
+	if err := c.Start(ctx); err != nil {
+		return err
+	}
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
+	defer stop()
+	held, lost := context.WithCancelCause(ctx)
+	go c.Keep(kept, lost)
+	e := f.Run(held)
+	switch {
+	case errors.Is(context.Cause(held), supervise.ErrLeaseLost):
+		return supervise.ErrLeaseLost
+	case e.OK():
+		return c.Complete(kept, "done")
+	}
+	return c.GiveUp(kept, c.Snapshot(&e, supervise.Progress{}, e.Output))
+}
+
+// TestFunctionIsAnAgent has functions of this process hold tasks of a real
+// coordinator. However one ends, this process goes on, and the log says how, in a
+// snapshot with none of its words.
+func TestFunctionIsAnAgent(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one")
+	signer, err := keys.Load(filepath.Join(m.home, "one.key"), nil)
+	m.must(err)
+	c, err := client.New(m.url, m.root(), nil)
+	m.must(err)
+	config := &claim.Config{Client: c, Origin: m.origin, Agent: "one", Signer: signer, Secret: []byte("a secret of one"), NewID: uuid.NewString}
+	const words = "hunter2-of-a-function"
+	for id, one := range map[string]struct {
+		do   func(ctx context.Context) error
+		want string // class and code of the snapshot; empty: it is completed
+	}{
+		"returns":   {func(context.Context) error { return nil }, ""},
+		"fails":     {func(context.Context) error { return errors.New(words) }, "crash.panic"},
+		"panics":    {func(context.Context) error { panic(words) }, "crash.panic"},
+		"exits":     {func(context.Context) error { runtime.Goexit(); return nil }, "crash.panic"},
+		"overstays": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "transient.timeout"},
+	} {
+		ref, _ := m.given(id, "--max-retries", "0")
+		f := supervise.Function{Do: one.do}
+		if one.want == "transient.timeout" {
+			f.Deadline = 100 * time.Millisecond
+		}
+		m.must(function(t.Context(), config, entry.Ref(ref), f))
+		state := map[bool]entry.TaskState{true: entry.TaskCompleted, false: entry.TaskFailed}[one.want == ""]
+		m.until(ref, func(t *api.Task) bool { return t.State == state })
+		moves := entriesOf[entry.Task](m, entry.KindTask, "--task", ref)
+		s := moves[len(moves)-1].Snapshot
+		if (s == nil) != (one.want == "") || s != nil && s.Class+"."+s.Code != one.want {
+			t.Errorf("%s: %+v", id, s)
+		}
+	}
+	// asked to end, it hands back at no cost
+	ref, _ := m.given("asked")
+	ctx, cancel := context.WithCancel(t.Context())
+	m.must(function(ctx, config, entry.Ref(ref), supervise.Function{Do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}))
+	if now := m.until(ref, func(t *api.Task) bool { return len(t.Failures) == 1 }); now.Failures[0].Code != "interrupted" || now.RetryCount != 0 {
+		t.Errorf("%+v", now)
+	}
+	if text := m.arl("entry", "list", "--output", "json"); strings.Contains(text, words) {
+		t.Error("the log has its words")
+	}
+	m.arl("log", "audit")
+	m.stop()
+}
