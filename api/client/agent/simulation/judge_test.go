@@ -109,6 +109,64 @@ func (o *observer) judgeExecution(x *entry.Execution) {
 	}
 }
 
+// judgeOutcome is who may speak of a member (INC-6, INC-7): its agent, and others
+// only to say that nothing is known, when nobody can be at work on it any more.
+func (o *observer) judgeOutcome(body *entry.Outcome, at int64) {
+	a, x := o.incidents[body.Incident], o.execs[body.Exec]
+	switch {
+	case a == nil || a.decision == nil || o.member(a.decision, body.Exec) == nil:
+		o.w.fail("%s says of %s that it is %s in incident %d, which has no such member", body.Iss, body.Exec, body.Result, body.Incident)
+	case body.Iss == x.agent:
+	case body.Result != entry.ResultUnknown || a.results[body.Exec] != "":
+		o.w.fail("%s says of %s that it is %s, which is for %s to say", body.Iss, body.Exec, body.Result, x.agent)
+	case at <= a.exp+5*minute:
+		o.w.fail("%s says of %s that it is unknown %d ms before %s can have begun nothing any more", body.Iss, body.Exec, a.exp+5*minute-at, x.agent)
+	}
+}
+
+// judgeRecord is that a record says what the outcomes in the log amount to: state,
+// tally, and what is left.
+func (o *observer) judgeRecord(r *entry.Record, at int64) {
+	w, a := o.w, o.incidents[r.Incident]
+	if a == nil || a.decision == nil || r.Decision != a.decision.ref {
+		w.fail("a record of incident %d by entry %d, which is not in force", r.Incident, r.Decision.Index)
+	}
+	tally, left := map[entry.Result]int64{}, []merkle.Hash{}
+	undone, effects, gone := 0, 0, 0 // members; those with an effect to undo; of them undone
+	for i := range a.decision.members {
+		m := &a.decision.members[i]
+		result := a.results[m.Exec]
+		if tally[result]++; result == "" {
+			w.fail("incident %d is recorded, and %s has no outcome", a.id, m.Exec)
+		}
+		effect := m.Method != entry.MethodNone && m.Method != entry.MethodCancel
+		if effect {
+			effects++
+		}
+		switch {
+		case result == entry.Withheld && !a.own[m.Exec] && at < a.exp:
+			w.fail("incident %d is recorded, and %s may have begun before the override", a.id, m.Exec)
+		case result != entry.Restored && result != entry.Compensated && result != entry.NotExecuted:
+			left = append(left, merkle.HashLeaf(m.AppendJSON(nil)))
+			continue
+		}
+		if undone++; effect {
+			gone++
+		}
+	}
+	state := "PARTIAL"
+	switch {
+	case undone == len(a.decision.members):
+		state = "RECOVERED"
+	case undone == 0, effects > 0 && gone == 0:
+		state = "FAILED"
+	}
+	head, err := merkle.HeadOf(left)
+	if err != nil || r.State != state || !maps.Equal(r.Tally, tally) || head.Size != r.Unresolved.Size || head.Root != r.Unresolved.Root {
+		w.fail("incident %d is %s with %v and %d unresolved, but the outcomes make it %s with %v and %d", a.id, r.State, r.Tally, r.Unresolved.Size, state, tally, head.Size)
+	}
+}
+
 // hook judges a hook that is about to run.
 func (o *observer) hook(n *node, c *agent.Call) {
 	w, d := o.w, o.plans[c.Decision.Index]
