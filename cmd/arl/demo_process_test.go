@@ -99,7 +99,12 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, shown, _ := strings.Cut(string(readme), "$ make demo\n")
+	built, shown, _ := strings.Cut(shown, "\n")
 	shown, _, _ = strings.Cut(shown, "```")
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil || !strings.Contains(string(makefile), "\n\t"+strings.Replace(built, "…", "$(VERSION)", 1)+"\n") {
+		t.Errorf("make builds by another command than README.md shows: %s (%v)", built, err)
+	}
 	if got, want := plain(strings.ReplaceAll(string(out), dir, "/tmp/arl-demo-1")), plain(shown); !slices.Equal(got, want) {
 		t.Errorf("README.md shows another demo; this is a new one:\n%s", out)
 	}
