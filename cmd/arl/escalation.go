@@ -18,8 +18,8 @@ func (a *app) escalationCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "escalation",
 		Short: "Answer what waits for people",
-		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, have effects that nobody knows, or\n" +
-			"that the policy leaves to people; and incidents that are escalated.",
+		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, have effects that nobody knows, that\n" +
+			"no agent can be given, or that the policy leaves to people; and incidents that are escalated.",
 		Example: "  arl escalation list",
 	}
 	o.register(cmd.PersistentFlags())

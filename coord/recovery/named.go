@@ -54,6 +54,8 @@ var (
 	ErrIncapable = errors.New("chose what is not among its capabilities")
 	// ErrTooOften: it was asked again and again about one step.
 	ErrTooOften = errors.New("was asked too often about one step")
+	// ErrPanicked: it panicked.
+	ErrPanicked = errors.New("panicked")
 )
 
 // Decision is an action with what it came from.
@@ -163,7 +165,7 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 	if at < 0 {
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrNotRegistered)
 	}
-	a, err := all[at].Recover(ctx, c)
+	a, err := answer(ctx, all[at], c)
 	if err == nil {
 		err = a.Check()
 	}
@@ -174,6 +176,16 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w: %q", about.Name, ErrIncapable, a.Strategy)
 	}
 	return a, nil
+}
+
+// answer asks a strategy. One that panics has not answered, and takes nobody along.
+func answer(ctx context.Context, s RecoveryStrategy, c Case) (a Action, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("%w: %v", ErrPanicked, panicked)
+		}
+	}()
+	return s.Recover(ctx, c)
 }
 
 // Answered fills in action and rule after a strategy was asked: what it chose as

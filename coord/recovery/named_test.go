@@ -113,6 +113,10 @@ func TestRecoverAsksTheNamedStrategy(t *testing.T) {
 	if err != nil || !errors.Is(got.Failed, recovery.ErrNotRegistered) || got.Action.Strategy != recovery.FailReassign {
 		t.Errorf("a strategy that nobody registered: %+v, %v", got, err)
 	}
+	got, err = recovery.Recover(t.Context(), recovery.Case{History: crash(nil)}, p, 1, []recovery.RecoveryStrategy{fixed{name: "triage"}}) // which counts nowhere
+	if err != nil || !errors.Is(got.Failed, recovery.ErrPanicked) || got.Action.Strategy != recovery.FailReassign || got.Action.Reason != recovery.ReasonStrategyFailed {
+		t.Errorf("a strategy that panics: %+v, %v", got, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	asked := 0
