@@ -47,8 +47,8 @@ type Entry struct {
 	// that KeyID is the fingerprint of. It says nothing of that key's rights.
 	SignatureChecked bool
 
-	pae     []byte
-	payload []byte // the tail of pae
+	pae     []byte // nil in entries of records, which hardly anybody asks for it
+	payload []byte // the tail of pae, if that is there
 
 	// The last answer of LeafHash.
 	leafHash merkle.Hash
@@ -57,7 +57,12 @@ type Entry struct {
 }
 
 // PAE returns the bytes that the signature covers. They are not to be changed.
-func (e *Entry) PAE() []byte { return e.pae }
+func (e *Entry) PAE() []byte {
+	if e.pae == nil {
+		return append(paeHead(e.Kind, len(e.payload)), e.payload...)
+	}
+	return e.pae
+}
 
 // Payload returns the payload exactly as signed. It is not to be changed.
 func (e *Entry) Payload() []byte { return e.payload }
@@ -221,8 +226,9 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	if _, err := parsePayloadType(kind.PayloadType()); err != nil {
 		return nil, err
 	}
-	e := &Entry{Kind: kind}
-	e.setPayload(payload)
+	head := paeHead(kind, len(payload))
+	e := &Entry{Kind: kind, pae: append(head, payload...)}
+	e.payload = e.pae[len(head):]
 	if size := sealedSize(kind, len(payload)); size > MaxEnvelope {
 		return nil, tooLarge(size)
 	}
@@ -246,13 +252,6 @@ func (e *Entry) Seal(keyID string, sig []byte) {
 func (e *Entry) checkSeal() error {
 	return first(checkKeyID("signatures[0].keyid", e.KeyID),
 		refuseIf(len(e.Sig) == 0 || len(e.Sig) > maxSig, "signatures[0].sig", "%d bytes, want 1 to %d", len(e.Sig), maxSig))
-}
-
-func (e *Entry) setPayload(payload []byte) {
-	pae := paeHead(e.Kind, len(payload))
-	head := len(pae)
-	pae = append(pae, payload...)
-	e.pae, e.payload = pae, pae[head:]
 }
 
 // paeHead returns everything of the pre-authentication encoding but the
@@ -309,7 +308,7 @@ func parsePayloadType(payloadType string) (Kind, error) {
 	return kind, nil
 }
 
-var strictBase64 = base64.StdEncoding.Strict()
+var strictBase64, rawBase64 = base64.StdEncoding.Strict(), base64.RawStdEncoding.Strict()
 
 // appendBase64 accepts standard padded base64 in its one spelling; the
 // library's strict mode still skips line breaks.

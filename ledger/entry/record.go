@@ -30,7 +30,7 @@ func (e *Entry) AppendRecord(dst []byte, registeredAt int64) []byte {
 // was registered are not checked again: that a record is what was registered shows
 // in its leaf hash, which stands in the tree.
 func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
-	e, registeredAt, err = splitRecord(record)
+	e, registeredAt, err = splitRecord(bytes.Clone(record))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -53,7 +53,7 @@ func AppendRecordLeaf(dst, record []byte) ([]byte, error) {
 	return e.AppendLeaf(dst, registeredAt), nil
 }
 
-// splitRecord returns an entry without its body.
+// splitRecord returns an entry without its body, which keeps the record.
 func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	at, n := binary.Uvarint(record)
 	if n <= 0 || n > 1 && record[n-1] == 0 || at > MaxInteger {
@@ -65,14 +65,14 @@ func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 			damaged = true
 			return nil
 		}
-		value := rest[1:][:rest[0]]
+		value := rest[1:][:rest[0]:rest[0]]
 		rest = rest[1+len(value):]
 		return value
 	}
-	e = &Entry{Kind: Kind(field()), KeyID: string(field()), Sig: bytes.Clone(field())}
+	e = &Entry{Kind: Kind(field()), KeyID: string(field()), Sig: field()}
 	if damaged || !e.Kind.known() {
 		return nil, 0, ErrRecord
 	}
-	e.setPayload(rest)
+	e.payload = rest
 	return e, int64(at), nil
 }

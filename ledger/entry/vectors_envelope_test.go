@@ -160,6 +160,7 @@ func (s *vectorSet) addEnvelopeValues(p pieces, replaced func(old, with string) 
 	}
 	bad("keyid-hex", "a keyid in hexadecimal", id(sha256Hex([]byte(raw))), "signatures[0].keyid")
 	bad("keyid-md5", "an MD5 fingerprint", id("MD5:16:27:ac:a5:76:28:2d:36:63:1b:56:4d:eb:df:a6:48"), "signatures[0].keyid")
+	bad("keyid-line-break", "a keyid with a line break in the place of a character", id("SHA256:"+raw[:20]+`\n`+raw[21:]), "signatures[0].keyid")
 	bad("keyid-escape", "a keyid with a quote in it", id(`SHA256:\"`+raw[:42]), "signatures[0].keyid")
 
 	bad("type-empty", "an empty payloadType", kind(""), "payloadType")
