@@ -315,8 +315,12 @@ func (a *app) secondHead(c *connection, t *target, source string) (func(ctx cont
 		}
 		return func(context.Context) (string, error) { return string(note), nil }, nil
 	}
+	base := strings.TrimRight(strings.TrimSuffix(source, "/checkpoint"), "/")
+	if strings.EqualFold(base, strings.TrimRight(c.url, "/")) {
+		return nil, usage("%s is the ledger that is followed; want somebody else who has seen the log, such as a mirror: what this ledger shows is to be held to that", source)
+	}
 	return func(ctx context.Context) (string, error) {
-		other, _, err := t.client(strings.TrimSuffix(source, "/checkpoint"), c.client.Root(), new(client.Config))
+		other, _, err := t.client(base, c.client.Root(), new(client.Config))
 		if err != nil {
 			return "", err
 		}

@@ -75,6 +75,11 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("a second source that is none: %s", said)
 		}
 	}
+	for _, itself := range []string{m.url, m.url + "/", m.url + "/checkpoint"} {
+		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "somebody else") {
+			t.Errorf("%s as the second source of itself: %s", itself, said)
+		}
+	}
 	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
 		interpreter, err := exec.LookPath(recipe[0])
 		if err != nil {
