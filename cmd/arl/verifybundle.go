@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -68,25 +67,21 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 	return bundleError(err)
 }
 
-// acceptedDocument begins the document of an agent's state that holds what the
-// agent has accepted; the SHA-256 of what follows ends its first line.
-const acceptedDocument = "arl-agent/1 accepted "
-
-// readAccepted reads what an agent has accepted: JSON alone, or the document of
-// its state.
-func (a *app) readAccepted(path string) (verify.Accepted, error) {
+// readAccepted reads what an agent has accepted: JSON alone, or the document of its
+// state.
+func (a *app) readAccepted(path string) (accepted verify.Accepted, err error) {
 	text, err := a.readInput(path, agent.MaxDocument)
 	if err != nil {
 		return verify.Accepted{}, err
 	}
-	if document, is := bytes.CutPrefix(text, []byte(acceptedDocument)); is {
-		sum, content, _ := bytes.Cut(document, []byte("\n"))
-		if fmt.Sprintf("%x", sha256.Sum256(content)) != string(sum) {
-			return verify.Accepted{}, withExit(exitVerification, fmt.Errorf("%s: the document is damaged: its first line is not that of its content", path))
-		}
-		text = content
+	if bytes.HasPrefix(text, []byte("{")) {
+		accepted, err = verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n")))
+	} else {
+		accepted, _, err = agent.DecodeAccepted(text)
 	}
-	accepted, err := verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n")))
+	if damage, ok := errors.AsType[*agent.DamageError](err); ok { // of a copy, maybe: no word of what an agent does about its own
+		return verify.Accepted{}, withExit(exitVerification, fmt.Errorf("%s: the document is damaged: %s", path, damage.Cause))
+	}
 	if err != nil {
 		return verify.Accepted{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -261,14 +261,22 @@ func (a *Agent) numbered(loaded []*work) error {
 	return nil
 }
 
+// DecodeAccepted reads the document of a store in which an agent keeps what it has
+// accepted, and returns its content too. The error is a [*DamageError].
+func DecodeAccepted(document []byte) (accepted verify.Accepted, content []byte, err error) {
+	if content, err = unseal(docAccepted, document); err != nil {
+		return verify.Accepted{}, nil, err
+	}
+	if accepted, err = verify.DecodeAccepted(content); err != nil {
+		return verify.Accepted{}, nil, &DamageError{docAccepted, err.Error()}
+	}
+	return accepted, content, nil
+}
+
 func (a *Agent) takeAccepted(data []byte) error {
-	content, err := unseal(docAccepted, data)
+	accepted, content, err := DecodeAccepted(data)
 	if err != nil {
 		return err
-	}
-	accepted, err := verify.DecodeAccepted(content)
-	if err != nil {
-		return &DamageError{docAccepted, err.Error()}
 	}
 	if accepted.Agent != a.cfg.Agent || accepted.Root.Origin != a.cfg.Root.Origin || accepted.Root.Genesis != a.cfg.Root.Genesis {
 		return &DamageError{docAccepted, "of another agent or ledger"}
