@@ -348,7 +348,7 @@ func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) err
 			}
 			w.Attempt = max(w.Attempt, before.Attempt)
 			if before.Status == NoEffect && before.Phase != started {
-				w.Attempt = max(w.Attempt, before.Attempt+1)
+				w.Attempt = max(w.Attempt, min(before.Attempt+1, keysMax-1)) // the last key, if it had no effect, serves again
 			}
 			lost = lost || before.Lost && before.Status != Done
 		}

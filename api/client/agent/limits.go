@@ -24,11 +24,16 @@ const (
 	lookDefault     = 30_000 // milliseconds
 	attemptsDefault = 3
 	crashFactor     = 4 // how many more attempts there are if they end in crashes
-	probesMax       = 5 // of one undertaking, before it is unknown
-	proofsMax       = 3 // bundles in a row whose proof of consistency fails, before that is a fork
-	distrustMax     = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
-	missingMax      = 5 // bundles in a row that lack what a member rests on, before it is refused
-	refusalsMax     = 8 // of one entry, before it is set aside until something changes that it may have rested on
+	// keysMax is how many keys an execution's compensation may have, ever (EXE-4): a
+	// store that lost the ones before asks Probe about all of them. It goes on with
+	// number keysLost, which those that have lost nothing never come to.
+	keysMax     = 2 * keysLost
+	keysLost    = 32
+	probesMax   = 5 // of one undertaking, before it is unknown
+	proofsMax   = 3 // bundles in a row whose proof of consistency fails, before that is a fork
+	distrustMax = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
+	missingMax  = 5 // bundles in a row that lack what a member rests on, before it is refused
+	refusalsMax = 8 // of one entry, before it is set aside until something changes that it may have rested on
 )
 
 // The shortest and the longest pause after a failure, in milliseconds.

@@ -220,7 +220,7 @@ func unknownText(w *work, r *Report) string {
 func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
 	w.Lost = false
 	if a.spent(w) {
-		if err := say(entry.ResultFailed, inVain(w, r)); err != nil {
+		if err := say(entry.ResultFailed, inVain(r)); err != nil {
 			return err
 		}
 		return a.save(w.Name, w)
@@ -231,19 +231,18 @@ func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) erro
 	return a.save(w.Name, w)
 }
 
-// attemptsMax is how often something begins at most, crashes counted.
-func (a *Agent) attemptsMax() int { return crashFactor * a.cfg.Attempts }
-
-// spent reports whether something that had no effect is not tried again.
+// spent reports whether something that had no effect is not tried again: so often,
+// or, crashes counted, that much more often. Attempts after a loss are counted anew.
 func (a *Agent) spent(w *work) bool {
-	return w.Vain >= a.cfg.Attempts || w.Attempt+1 >= a.attemptsMax()
+	begun := w.Attempt%keysLost + 1
+	return w.Vain >= a.cfg.Attempts || begun >= min(crashFactor*a.cfg.Attempts, keysLost)
 }
 
-func inVain(w *work, r *Report) string {
+func inVain(r *Report) string {
 	if r.Residual != "" {
 		return r.Residual
 	}
-	return fmt.Sprintf("none of %d attempts had an effect", w.Attempt+1)
+	return "no attempt had an effect"
 }
 
 // compensated notes how a compensation ended: its execution and the outcome.
@@ -275,19 +274,21 @@ func (a *Agent) compensated(w *work, r *Report, say func(entry.Result, string) e
 // anew is another attempt to compensate, under the next key: authoritative state
 // shows that the one before had no effect (EXE-4).
 func (a *Agent) anew(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
-	if err := a.compensation(w, entry.Failed, true, now); err != nil {
-		return err
+	if !w.Lost { // by which executions there were attempts then, only the log knows
+		if err := a.compensation(w, entry.Failed, true, now); err != nil {
+			return err
+		}
 	}
 	switch {
-	case w.Lost: // the probe was about every attempt that there may have been
+	case w.Lost && w.Attempt+1 < keysMax: // the probe was about every attempt that there may have been
 		w.Lost = false
-		w.Attempt += a.attemptsMax() - 1
+		w.Attempt = max(w.Attempt, keysLost-1)
 		w.Vain = a.cfg.Attempts - 1 // one more, and that is all
-	case a.spent(w):
-		return say(entry.ResultFailed, inVain(w, r))
+	case w.Lost || a.spent(w):
+		return say(entry.ResultFailed, inVain(r))
 	}
 	w.Attempt++
-	w.Phase, w.Outbox, w.mem.pauses = noted, w.Outbox[:1], 0
+	w.Phase, w.mem.pauses = noted, 0
 	w.pause(now, 0)
 	w.CompExec = ""
 	return a.prepare(w, now)

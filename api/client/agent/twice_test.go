@@ -186,3 +186,65 @@ func TestCompensatedBeforeTheLoss(t *testing.T) {
 		})
 	}
 }
+
+// keysAfterLoss is in how many incidents an agent that has lost its store may try an
+// execution's compensation in vain, and then once more: each takes two keys.
+const keysAfterLoss = 15
+
+// TestLostAgain has a compensation come to ever later keys, by incidents in which it
+// had no effect and by losses of the store, until it is done and the store is lost
+// once more: Probe is asked about all the keys that there may have been.
+func TestLostAgain(t *testing.T) {
+	for _, c := range []struct{ losses, after int }{{0, 0}, {1, 0}, {1, 1}, {2, 1}, {4, 1}, {1, 15}, {1, 16}} { // in the last, the keys run out
+		b := newBook(t)
+		worker := b.player("worker", probing)
+		play(t, b, b.now+1, nil, worker)
+		b.did("worker#charge", entry.EffectCompensable)
+		incident := b.signal("worker#charge")
+		lose := func() {
+			worker.store = newMemory()
+			worker.open()
+			play(t, b, b.now+30_000, nil, worker)
+		}
+		again := func() {
+			incident = b.signalAgain("worker#charge", incident)
+			b.coordinate()
+			play(t, b, b.now+200_000, nil, worker)
+		}
+		worker.world.says[agent.Compensate] = agent.NoEffect
+		play(t, b, b.now+200_000, nil, worker)
+		for range c.losses {
+			again()
+			lose()
+			for range c.after {
+				again()
+			}
+		}
+		delete(worker.world.says, agent.Compensate)
+		cut := false
+		worker.world.fault = func(call string) error {
+			cut = cut || call == "hook!" && worker.world.effects["compensate worker#charge"] > 0
+			return nil
+		}
+		worker.desk.fault = func(string) error {
+			if cut {
+				return errLost
+			}
+			return nil
+		}
+		again()
+		want, times := entry.Compensated, 1
+		if c.after > keysAfterLoss {
+			want, times = entry.ResultFailed, 0
+		}
+		if cut != (times > 0) {
+			t.Errorf("%+v: done %t, refused %v", c, cut, b.refused)
+		}
+		worker.desk.fault, worker.world.fault = nil, nil
+		lose()
+		play(t, b, b.now+200_000, nil, worker)
+		if got, effects := b.results(incident)["worker#charge"], worker.world.effects["compensate worker#charge"]; got != want || effects != times {
+			t.Errorf("%+v: %q, done %d times; refused %v", c, got, effects, b.refused)
+		}
+	}
+}

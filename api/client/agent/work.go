@@ -137,7 +137,7 @@ func (a *Agent) probe(w *work) *Call {
 	}
 	least, most := w.Attempt, w.Attempt
 	if w.Lost { // whatever was tried before
-		least, most = 0, w.Attempt+a.attemptsMax()-1
+		least, most = 0, keysMax-1
 	}
 	for attempt := least; attempt <= most; attempt++ {
 		c.Keys = append(c.Keys, a.key(w.Members[0].Exec, attempt))
