@@ -117,20 +117,26 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 
 // TestLineThatWasToGoFurther amends a plan while a line goes back: there is no
 // checkpoint that is old enough any more. That the effects stand would be wrong,
-// and that they are undone too; also where what went back is not proven again.
+// and that they are undone too; also where what is to be done now is refused.
 func TestLineThatWasToGoFurther(t *testing.T) {
-	for name, forge := range map[string]func(*verify.Bundle){
-		"amended":                     nil,
-		"amended, and the store lost": nil,
-		"amended, and the step to one is wrong": func(v *verify.Bundle) {
-			for _, m := range v.Members {
-				for i := range v.Steps {
-					if m.Member.Exec == "worker#draft" && v.Steps[i].Exec == m.Member.Index {
-						v.Steps[i].From++
-					}
+	wrongStep := func(v *verify.Bundle) {
+		for _, m := range v.Members {
+			for i := range v.Steps {
+				if m.Member.Exec == "worker#draft" && v.Steps[i].Exec == m.Member.Index {
+					v.Steps[i].From++
 				}
 			}
-		},
+		}
+	}
+	for name, c := range map[string]struct {
+		forge func(*verify.Bundle)
+		lost  bool
+		want  entry.Result
+	}{
+		"amended":                               {nil, false, entry.ResultFailed},
+		"amended, and the store lost":           {nil, true, entry.ResultUnknown},
+		"amended, and the step to one is wrong": {wrongStep, false, entry.ResultFailed},
+		"amended, wrong, and the store lost":    {wrongStep, true, entry.ResultUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t)
@@ -150,18 +156,13 @@ func TestLineThatWasToGoFurther(t *testing.T) {
 			b.signal("worker#early")
 			b.coordinate()
 			d.approve(t)
-			worker.desk.forge = forge
+			worker.desk.forge = c.forge
 			reach()
-			want := map[entry.Ref]entry.Result{early: entry.ResultFailed, "worker#draft": entry.ResultFailed}
-			switch name {
-			case "amended, and the step to one is wrong":
-				want["worker#draft"] = entry.Refused
-			case "amended, and the store lost":
+			if c.lost {
 				worker.store = newMemory()
 				worker.open()
-				want = map[entry.Ref]entry.Result{early: entry.ResultUnknown, "worker#draft": entry.ResultUnknown}
 			}
-			d.ends(t, b, want, worker)
+			d.ends(t, b, map[entry.Ref]entry.Result{early: c.want, "worker#draft": c.want}, worker)
 			if !worker.agent.Idle() {
 				t.Errorf("it has not come to an end: %v", b.refused)
 			}

@@ -231,7 +231,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 		return false, nil
 	}
 	if c.Refused != nil {
-		return true, a.answer(o, c, entry.Refused, c.Refused.Error(), now)
+		return a.refuse(o, c, now)
 	}
 	drain := a.find(o.verdict.Incident, c.Exec, Drain)
 	if c.Method != entry.MethodCancel && a.cfg.Hooks.Drain != nil && drain == nil {
@@ -273,21 +273,50 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 // enough, it stands no more, and yet nothing is restored. Whether the line did, the
 // store knows, whatever is shown of its other members; one that is gone knew.
 func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
-	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
-		sameLine := c.Line == "" || c.Line == before.Members[0].Wid
-		switch {
-		case c.Effect != entry.EffectReversible, !sameLine, !before.acted():
-		case before.Phase == started:
-			return false, nil // what it did is found out first
-		default:
-			return true, a.answer(o, c, entry.ResultFailed, fmt.Sprintf("the line went back to %s by decision %d (%s), and was to go further",
-				before.Checkpoint, before.Decision.Index, before.Status), now)
-		}
+	if before := a.wentBack(o, c); before != nil {
+		return a.further(before, o, c, "was to go further", now)
 	}
 	if c.Effect == entry.EffectReversible && a.lost(o.verdict.Incident, o.openedAt) {
 		return true, a.answer(o, c, entry.ResultUnknown, "whether its line went back before is not known: the store was lost", now)
 	}
 	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
+}
+
+// refuse answers a command that does not hold. What was done by a decision before is
+// done all the same.
+func (a *Agent) refuse(o *order, c *verify.Command, now int64) (bool, error) {
+	why := c.Refused.Error()
+	if before := a.wentBack(o, c); before != nil {
+		return a.further(before, o, c, "what it is to do now is refused: "+why, now)
+	}
+	if c.Method != entry.MethodNone && a.lost(o.verdict.Incident, o.openedAt) {
+		return true, a.answer(o, c, entry.ResultUnknown, "whether anything was done before is not known, the store was lost; it is refused now: "+why, now)
+	}
+	return true, a.answer(o, c, entry.Refused, why, now)
+}
+
+// wentBack returns the newest restore of the incident that may have taken an
+// execution back, though it is not what its command asks for now; nil: there is
+// none.
+func (a *Agent) wentBack(o *order, c *verify.Command) *work {
+	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
+		itself := slices.ContainsFunc(before.Members, func(m CallMember) bool { return m.Exec == c.Exec })
+		sameLine := c.Effect == entry.EffectReversible && (c.Line == "" || c.Line == before.Members[0].Wid)
+		if before.acted() && (itself || sameLine) {
+			return before
+		}
+	}
+	return nil
+}
+
+// further answers a member whose line went back, and nothing more is restored. What
+// the restore did is found out first.
+func (a *Agent) further(before *work, o *order, c *verify.Command, why string, now int64) (bool, error) {
+	if before.Phase == started {
+		return false, nil
+	}
+	return true, a.answer(o, c, entry.ResultFailed, fmt.Sprintf("the line went back to %s by decision %d (%s), and %s",
+		before.Checkpoint, before.Decision.Index, before.Status, why), now)
 }
 
 // restore takes a line back: all of its open members at once, after every drain
