@@ -46,16 +46,19 @@ func (s *State) Bundle(r BundleRequest) (*BundleParts, error) {
 	b := &bundling{State: s, inc: inc, force: inc.force, entries: map[uint64]struct{}{},
 		members: map[int]*verify.PlanMember{}, steps: map[uint32]verify.ChainStep{}, ahead: map[uint32]ahead{}}
 	agent, known := s.principals.Find([]byte(r.Agent))
-	switch f := inc.force; {
-	case f == nil:
-		return &BundleParts{Entries: []uint64{}}, nil
-	case f.override != 0:
-		return &BundleParts{Entries: []uint64{f.override}}, nil
-	case !known || s.void(&f.decided) || len(f.byAgent[agent]) == 0:
-		return &BundleParts{Entries: []uint64{}}, nil
-	}
 	b.agent = agent
+	f := inc.force
+	if f != nil && f.override != 0 {
+		b.show(f.override)
+	}
+	if f == nil || !known || len(f.byAgent[agent]) == 0 {
+		return b.parts(0), nil
+	}
 	places, next := b.page(r.After, r.Limit)
+	if f.override != 0 || s.void(&f.decided) {
+		b.results(places)
+		return b.parts(next), nil
+	}
 	if len(places) == 0 {
 		return nil, entry.Refuse(entry.NotFound, "after", "%s has %d members", r.Agent, len(b.force.byAgent[agent]))
 	}
@@ -64,7 +67,9 @@ func (s *State) Bundle(r BundleRequest) (*BundleParts, error) {
 		b.member(place)
 	}
 	b.stopped(places)
-	return b.parts(next), nil
+	p := b.parts(next)
+	p.Decision = f.index
+	return p, nil
 }
 
 func (s *State) enrolled(p entry.Principal) bool {
@@ -93,7 +98,8 @@ func (b *bundling) show(indexes ...uint64) {
 }
 
 func (b *bundling) parts(next int) *BundleParts {
-	p := &BundleParts{Decision: b.force.index, Entries: slices.Sorted(maps.Keys(b.entries)), Next: next}
+	p := &BundleParts{Entries: slices.AppendSeq([]uint64{}, maps.Keys(b.entries)), Next: next}
+	slices.Sort(p.Entries)
 	for _, place := range slices.Sorted(maps.Keys(b.members)) {
 		p.Members = append(p.Members, *b.members[place])
 	}
@@ -138,6 +144,16 @@ func (b *bundling) decision() {
 	for _, n := range b.inc.signals {
 		if index := b.signals[n].index; index < f.pin {
 			b.show(index)
+		}
+	}
+}
+
+// results shows, where there is nothing to obey any more, what the agent takes the
+// place of when it says what became of members.
+func (b *bundling) results(places []int) {
+	for _, place := range places {
+		if m := &b.force.members[place]; m.reported() {
+			b.show(m.resultAt)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 // needs to check, alone and offline, what a decision tells it to undo. It is a
 // claim until [Bundle.Check] has seen it.
 //
-// Without a decision it is news: policies, keys and decisions that the agent is
-// to know of, and nothing to do.
+// Without a decision it is news: policies, keys, decisions and outcomes that the
+// agent is to know of, and nothing to do.
 type Bundle struct {
 	Agent    entry.Principal `json:"agent"`             // whom it is for
 	Decision uint64          `json:"decision,omitzero"` // index of the authorize or amend; 0: none

@@ -104,6 +104,7 @@ func (m *making) readState(state *coord.State, limit int) error {
 	}
 	m.Decision, m.Members, m.Steps, m.next = parts.Decision, parts.Members, parts.Steps, uint64(parts.Next)
 	if m.show(parts.Entries...); m.Decision == 0 {
+		m.held = len(parts.Entries)
 		return nil
 	}
 	places := make([]uint64, len(m.Members))
