@@ -106,7 +106,7 @@ func TestRouterObeysPolicy(t *testing.T) {
 // it tried again.
 func TestReassignObeysPolicy(t *testing.T) {
 	m := newMachine(t)
-	m.args = append(m.args, "--policy", m.policyWith(`
+	m.startUnder(`
     - id: later
       when: class == "crash" && task_type == "charges"
       ladder:
@@ -116,8 +116,7 @@ func TestReassignObeysPolicy(t *testing.T) {
       when: class == "crash" && task_type == "stubborn"
       ladder:
         - { strategy: retry, backoff: { base_ms: 600000, factor: 1, max_ms: 600000 } }
-        - { strategy: escalate }`))
-	m.start()
+        - { strategy: escalate }`)
 	m.workers("one", "two", "three")
 	reassign := func(task string, code int, want string, flags ...string) {
 		t.Helper()

@@ -90,13 +90,12 @@ func TestRunInterruptedBeforeTheProgram(t *testing.T) {
 // next attempt: the task is handed back at no cost.
 func TestRunInterruptedWhileItWaits(t *testing.T) {
 	m := newMachine(t)
-	m.args = append(m.args, "--policy", m.policyWith(`
+	m.startUnder(`
     - id: patient
       when: class == "crash" && code == "panic"
       ladder:
         - { strategy: wait, min_ms: 600000, max_ms: 600000 }
-        - { strategy: escalate }`))
-	m.start()
+        - { strategy: escalate }`)
 	m.workers("one", "two")
 	task, holder := m.given("patient", "--max-retries", "0")
 	cmd, said := m.scripted(holder, task, "echo now >&2; exit 1")
@@ -119,6 +118,13 @@ func (m *machine) policyWith(rule string) (file string) {
 	file = filepath.Join(m.t.TempDir(), "policy.yaml")
 	m.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
+}
+
+// startUnder starts the ledger under a policy with a rule more.
+func (m *machine) startUnder(rule string) {
+	m.t.Helper()
+	m.args = append(m.args, "--policy", m.policyWith(rule))
+	m.start()
 }
 
 // follows starts a command and waits until it has said something.
@@ -286,13 +292,12 @@ exit 1`)
 // its checkpoint is none.
 func TestRunLeavesAZombie(t *testing.T) {
 	m := newMachine(t)
-	m.args = append(m.args, "--policy", m.policyWith(`
+	m.startUnder(`
     - id: alone
       when: class == "crash" && task_type == "charges"
       ladder:
         - { strategy: retry }
-        - { strategy: escalate }`))
-	m.start()
+        - { strategy: escalate }`)
 	m.workers("one")
 	task, _ := m.given("haunted", "--lease-ms", "1000", "--max-retries", "5")
 	dir := t.TempDir()

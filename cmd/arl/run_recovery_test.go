@@ -58,14 +58,13 @@ func (m *machine) given(id string, flags ...string) (task string, holder entry.P
 // so does the next claim.
 func TestRunGoesOnInTheLadder(t *testing.T) {
 	m := newMachine(t)
-	m.args = append(m.args, "--policy", m.policyWith(`
+	m.startUnder(`
     - id: twice
       when: class == "crash" && code == "panic"
       ladder:
         - { strategy: retry }
         - { strategy: fail_reassign }
-        - { strategy: escalate }`))
-	m.start()
+        - { strategy: escalate }`)
 	m.workers("one", "two")
 	task, holder := m.given("climbs", "--max-retries", "5")
 	first, said := m.scripted(holder, task, "exit 1")

@@ -25,8 +25,8 @@ const (
 	attemptsDefault = 3
 	crashFactor     = 4 // how many more attempts there are if they end in crashes
 	// keysMax is how many keys an execution's compensation may have, ever (EXE-4): a
-	// store that lost the ones before asks Probe about all of them. It goes on with
-	// number keysLost, which those that have lost nothing never come to.
+	// store that was lost asks Probe about all of them, and goes on with number
+	// keysLost or a later one.
 	keysMax     = 2 * keysLost
 	keysLost    = 32
 	probesMax   = 5 // of one undertaking, before it is unknown

@@ -195,7 +195,7 @@ const keysAfterLoss = 15
 // had no effect and by losses of the store, until it is done and the store is lost
 // once more: Probe is asked about all the keys that there may have been.
 func TestLostAgain(t *testing.T) {
-	for _, c := range []struct{ losses, after int }{{0, 0}, {1, 0}, {1, 1}, {2, 1}, {4, 1}, {1, 15}, {1, 16}} { // in the last, the keys run out
+	for _, c := range []struct{ before, losses, after int }{{0, 0, 0}, {0, 1, 0}, {0, 1, 1}, {0, 2, 1}, {0, 4, 1}, {70, 0, 0}, {0, 1, 15}, {0, 1, 16}} { // in the last, the keys run out
 		b := newBook(t)
 		worker := b.player("worker", probing)
 		play(t, b, b.now+1, nil, worker)
@@ -213,6 +213,9 @@ func TestLostAgain(t *testing.T) {
 		}
 		worker.world.says[agent.Compensate] = agent.NoEffect
 		play(t, b, b.now+200_000, nil, worker)
+		for range c.before {
+			again()
+		}
 		for range c.losses {
 			again()
 			lose()
