@@ -29,7 +29,7 @@ import (
 const origin = "ledger.example/test"
 
 // tally is the smallest fold with a memory: it chains the hashes of all entries
-// and refuses those whose exec is "refuse-me".
+// and refuses those whose exec is "refuse-me" or, for their quota, "limit-me".
 type tally struct {
 	size  uint64
 	chain [sha256.Size]byte
@@ -39,8 +39,13 @@ func (f *tally) Admit(e *entry.Entry, index uint64, _ int64) error {
 	if index != f.size {
 		panic(fmt.Sprintf("admit %d after %d entries", index, f.size))
 	}
-	if x, ok := e.Body.(*entry.Execution); ok && x.Exec == "refuse-me" {
-		return entry.Refuse(entry.StateConflict, "exec", "refused by the test")
+	if x, ok := e.Body.(*entry.Execution); ok {
+		switch x.Exec {
+		case "refuse-me":
+			return entry.Refuse(entry.StateConflict, "exec", "refused by the test")
+		case "limit-me":
+			return entry.Refuse(entry.RateLimited, "iss", "refused by the test")
+		}
 	}
 	return nil
 }

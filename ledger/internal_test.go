@@ -14,7 +14,10 @@ import (
 	"recoveryledger/merkle"
 )
 
-// What tests that tamper with the store need of its keys.
+// What tests need of the inside, most of them to tamper with the store.
+
+// LaneWidth is how many submissions of a narrow lane are under way.
+const LaneWidth = laneWidth
 
 // EntryKey is the key of the record at index.
 func EntryKey(index uint64) []byte { return entryKey(index) }

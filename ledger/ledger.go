@@ -213,6 +213,7 @@ type Log struct {
 	dir   string
 	db    *pebble.DB
 	gate  *gate
+	lanes *lanes
 	clock *clock
 	space *space
 
@@ -253,6 +254,7 @@ func Open(dir string, c *Config) (*Log, error) {
 	l := &Log{
 		cfg: cfg, dir: dir, db: db,
 		gate:    newGate(),
+		lanes:   newLanes(),
 		space:   newSpace(cfg, dir),
 		in:      make(chan *submission, maxPending),
 		closing: make(chan struct{}),

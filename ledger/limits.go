@@ -7,7 +7,8 @@ const (
 
 	maxPending    = 4096     // submissions that wait for the order
 	maxWaiting    = 8192     // signature checks that wait, over all keys
-	maxPerKey     = 2048     // signature checks that wait for one key
+	maxPerKey     = 2048     // signature checks that wait for one key, or what waits for one narrow lane
+	laneWidth     = 4        // submissions under way of what a key has used its quota of
 	maxCommit     = 1024     // entries of one commit, if more than one submission shares it
 	tileCacheSize = 512      // full tiles in memory, 16 KiB each
 	memTableSize  = 16 << 20 // bytes of recent writes in memory

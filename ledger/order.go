@@ -53,6 +53,7 @@ type submission struct {
 	seen    uint64         // size of the log when the entries were looked up
 	answer  Answer
 	done    chan struct{} // closed when answer is complete
+	leave   func()        // gives back its room in a narrow lane; nil: it is in none
 }
 
 // order is the state of the goroutine that owns the order.
@@ -82,7 +83,11 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
 	}
 	s := &submission{entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
-	if err := l.precheck(ctx, s); err != nil {
+	err := l.precheck(ctx, s)
+	if s.leave != nil {
+		defer s.leave()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(s.known, nil) {
@@ -102,6 +107,7 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 	}
 	select {
 	case <-s.done:
+		l.lanes.settle(s)
 		return &s.answer, nil
 	case <-l.stopped:
 		select {
@@ -121,7 +127,7 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 		key := dedupKey(e)
 		found, err := l.lookup(ctx, e, &key)
 		if err == nil && found == nil {
-			err = l.check(ctx, e)
+			err = l.check(ctx, s, e)
 		}
 		if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 			if i == 0 && refusal.Problem == entry.RateLimited {
@@ -138,8 +144,14 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 	return nil
 }
 
-// check runs Config.Precheck when it is the key's turn.
-func (l *Log) check(ctx context.Context, e *entry.Entry) error {
+// check runs Config.Precheck when it is the key's turn. A submission is in one
+// narrow lane at most.
+func (l *Log) check(ctx context.Context, s *submission, e *entry.Entry) (err error) {
+	if s.leave == nil {
+		if s.leave, err = l.lanes.enter(ctx, e); err != nil {
+			return err
+		}
+	}
 	if err := l.gate.acquire(ctx, e.KeyID); err != nil {
 		return err
 	}

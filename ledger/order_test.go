@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -325,4 +327,68 @@ func conflicting(tb testing.TB, e *entry.Entry) *entry.Entry {
 	must(tb, err)
 	other.Seal(e.KeyID, e.Sig)
 	return other
+}
+
+// watched is a tally that tells what comes to it.
+type watched struct {
+	*tally
+	admits func(*entry.Entry)
+}
+
+func (w *watched) Admit(e *entry.Entry, index uint64, at int64) error {
+	w.admits(e)
+	return w.tally.Admit(e, index, at)
+}
+
+// TestAFloodThatIsRefusedWaits holds a commit while a key floods the log with
+// what its quota does not allow: few of them are on their way into the order, and
+// entries under other keys pass.
+func TestAFloodThatIsRefusedWaits(t *testing.T) {
+	disk := newGatedDisk(vfs.NewMem())
+	defer disk.open()
+	var inside, most, others atomic.Int64
+	change := func(e *entry.Entry, by int64) {
+		x := e.Body.(*entry.Execution)
+		if x.Exec != "limit-me" {
+			others.Add(1)
+		} else if n := inside.Add(by); n > most.Load() {
+			most.Store(n)
+		}
+	}
+	cfg := config(t, disk)
+	cfg.Precheck = func(e *entry.Entry) error { change(e, 1); return nil }
+	cfg.NewFold = func() ledger.Fold { return &watched{tally: new(tally), admits: func(e *entry.Entry) { change(e, -1) }} }
+	r := start(t, "log", cfg)
+	flood := func() {
+		answer, err := r.Submit(context.Background(), newExec(t, "limit-me"))
+		must(t, err)
+		if answer.Refused == nil || answer.Refused.Problem != entry.RateLimited {
+			t.Errorf("answer %+v", answer)
+		}
+	}
+	flood()
+	disk.close()
+	var group sync.WaitGroup
+	good := func() {
+		_, err := r.Submit(context.Background(), newUnsigned(t))
+		must(t, err)
+	}
+	until := func(n *atomic.Int64, least int64) {
+		for n.Load() < least {
+			runtime.Gosched()
+		}
+	}
+	group.Go(good)
+	until(&others, 2) // it is in a commit, which goes no further
+	for range 10 * ledger.LaneWidth {
+		group.Go(flood)
+	}
+	until(&inside, ledger.LaneWidth)
+	group.Go(good)
+	until(&others, 3)
+	disk.open()
+	group.Wait()
+	if most.Load() != ledger.LaneWidth || inside.Load() != 0 {
+		t.Errorf("%d at a time were on their way, %d still are; want at most %d", most.Load(), inside.Load(), ledger.LaneWidth)
+	}
 }
