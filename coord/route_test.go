@@ -395,6 +395,26 @@ func TestCandidates(t *testing.T) {
 	waits(untyped, true)
 }
 
+// TestCandidatesAreBounded tells candidatesMax of those who may get a task, and of
+// one more it tells those that hold the fewest.
+func TestCandidatesAreBounded(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		w := newWorld(t)
+		var able []entry.Principal
+		for i := range candidatesMax + more {
+			able = append(able, entry.Principal(fmt.Sprintf("a%02d", i)))
+		}
+		w.able("cook", able...)
+		w.does("o", w.create("held", ofType("cook")), entry.TaskReassign, able[0])
+		view, _ := w.state.Task(w.create("task", ofType("cook")))
+		w.state.Candidates(&view)
+		told := view.Candidates
+		if len(told) != candidatesMax || told[0].Agent != able[1] || (told[candidatesMax-1].Agent == able[0]) != (more == 0) {
+			t.Errorf("of %d: %v", len(able), told)
+		}
+	}
+}
+
 // TestInterruptedIsChosenLast takes tasks from agents that are asked to end: another
 // goes on, though it holds more, and who was interrupted only if it is alone.
 func TestInterruptedIsChosenLast(t *testing.T) {
