@@ -19,6 +19,41 @@ import (
 // LaneWidth is how many submissions of a narrow lane are under way.
 const LaneWidth = laneWidth
 
+// MaxPerLane is how many submissions are in a narrow lane or wait for it.
+const MaxPerLane = maxPerKey
+
+// Lanes is what the narrow lanes of a log are like.
+type Lanes struct {
+	Narrow int // how many there are
+	Inside int // submissions in them, those that wait included
+	Full   int // those of which not all room is free
+}
+
+// LanesOf returns what the narrow lanes of the log are like.
+func LanesOf(l *Log) Lanes {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	lanes := Lanes{Narrow: len(l.lanes.narrow)}
+	for _, on := range l.lanes.narrow {
+		lanes.Inside += on.inside
+		if on.TryAcquire(laneWidth) {
+			on.Release(laneWidth)
+		} else {
+			lanes.Full++
+		}
+	}
+	return lanes
+}
+
+// CrowdLanes counts n submissions more as waiting for each narrow lane.
+func CrowdLanes(l *Log, n int) {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	for _, on := range l.lanes.narrow {
+		on.inside += n
+	}
+}
+
 // EntryKey is the key of the record at index.
 func EntryKey(index uint64) []byte { return entryKey(index) }
 

@@ -1,0 +1,152 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// ended submits entries and checks what became of them: how many were taken, and
+// the problem of the one behind.
+func (r *running) ended(name string, taken int, problem entry.Problem, entries ...*entry.Entry) {
+	r.t.Helper()
+	answer, err := r.Submit(context.Background(), entries...)
+	must(r.t, err)
+	var refused entry.Problem
+	if answer.Refused != nil {
+		refused = answer.Refused.Problem
+	}
+	if len(answer.Registered) != taken || refused != problem {
+		r.t.Errorf("%s: %d registered, refused as %q; want %d, %q", name, len(answer.Registered), refused, taken, problem)
+	}
+}
+
+func limited(tb testing.TB) *entry.Entry {
+	tb.Helper()
+	return newExec(tb, "limit-me")
+}
+
+// TestANarrowLaneIsLeft has submissions pass a narrow lane that are refused
+// before the order and in it, are there already, or are taken in part: each gives
+// its room back, and a new entry alone widens the lane.
+func TestANarrowLaneIsLeft(t *testing.T) {
+	cfg := config(t, vfs.NewMem())
+	cfg.Precheck = func(e *entry.Entry) error {
+		if e.Body.(*entry.Execution).Exec == "forged" {
+			return entry.Refuse(entry.BadSignature, "", "refused by the test")
+		}
+		return nil
+	}
+	r := start(t, "log", cfg)
+	known := newEntry(t)
+	r.ended("known", 1, "", known)
+	for _, test := range []struct {
+		name    string
+		taken   int
+		problem entry.Problem
+		entries []*entry.Entry
+	}{
+		{"limited", 0, entry.RateLimited, []*entry.Entry{limited(t)}},
+		{"limited again", 0, entry.RateLimited, []*entry.Entry{limited(t), newEntry(t)}},
+		{"forged", 0, entry.BadSignature, []*entry.Entry{newExec(t, "forged")}},
+		{"refused by the order", 0, entry.StateConflict, []*entry.Entry{newExec(t, "refuse-me")}},
+		{"another under a known id", 0, entry.IDConflict, []*entry.Entry{conflicting(t, known)}},
+		{"there already", 1, "", []*entry.Entry{known}},
+		{"there already, before another key's", 2, "", []*entry.Entry{known, newUnsigned(t)}},
+		{"limited behind another key's", 1, entry.RateLimited, []*entry.Entry{newUnsigned(t), limited(t), limited(t)}},
+		{"refused behind another key's", 1, entry.StateConflict, []*entry.Entry{newUnsigned(t), newExec(t, "refuse-me")}},
+		{"forged behind another key's", 1, entry.BadSignature, []*entry.Entry{newUnsigned(t), newExec(t, "forged")}},
+		{"limited behind what is there", 2, entry.RateLimited, []*entry.Entry{newUnsigned(t), known, limited(t)}},
+	} {
+		r.ended(test.name, test.taken, test.problem, test.entries...)
+		if lanes := ledger.LanesOf(r.Log); lanes != (ledger.Lanes{Narrow: 1}) {
+			t.Errorf("%s: lanes %+v", test.name, lanes)
+		}
+	}
+	r.ended("taken, then limited", 1, entry.RateLimited, newEntry(t), limited(t))
+	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 1 {
+		t.Errorf("the lane is wide though the quota was used up again")
+	}
+	r.ended("taken", 2, "", newEntry(t), newEntry(t))
+	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 0 {
+		t.Errorf("the lane is narrow though one was taken")
+	}
+}
+
+// TestACrowdedLane refuses what finds a lane full of those that wait, costs a
+// batch the entries from there on alone, and others nothing.
+func TestACrowdedLane(t *testing.T) {
+	r := start(t, "log", config(t, vfs.NewMem()))
+	r.ended("limited", 0, entry.RateLimited, limited(t))
+	ledger.CrowdLanes(r.Log, ledger.MaxPerLane)
+	_, err := r.Submit(t.Context(), newEntry(t), newUnsigned(t))
+	if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.RateLimited || refusal.RetryAfterMS <= 0 {
+		t.Errorf("into a full lane: %v", err)
+	}
+	r.ended("behind another key's", 2, entry.RateLimited, newUnsigned(t), newUnsigned(t), newEntry(t))
+	r.ended("of another key", 1, "", newUnsigned(t))
+	ledger.CrowdLanes(r.Log, -1)
+	r.ended("the last that may wait", 1, "", newEntry(t))
+}
+
+// TestAFloodAtTheEnd ends a log while a commit is held, a narrow lane is full and
+// many wait for it: some give up, and everybody is answered.
+func TestAFloodAtTheEnd(t *testing.T) {
+	disk := newGatedDisk(vfs.NewMem())
+	defer disk.open()
+	r := start(t, "log", config(t, disk))
+	r.ended("limited", 0, entry.RateLimited, limited(t))
+	disk.close()
+	var group, impatient sync.WaitGroup
+	group.Go(func() { r.ended("the commit that is held", 1, "", newUnsigned(t)) })
+	<-disk.waiting
+	const waiting = 40
+	for range ledger.LaneWidth + waiting {
+		group.Go(func() {
+			answer, err := r.Submit(context.Background(), newUnsigned(t), limited(t))
+			stopped := errors.Is(err, ledger.ErrStopped)
+			if !stopped && (err != nil || len(answer.Registered) != 1 || answer.Refused == nil || answer.Refused.Problem != entry.RateLimited) {
+				t.Errorf("answer %+v, %v", answer, err)
+			}
+		})
+	}
+	untilInside(r, ledger.LaneWidth+waiting)
+	gone, cancel := context.WithCancel(t.Context())
+	for range waiting {
+		impatient.Go(func() {
+			if _, err := r.Submit(gone, limited(t)); !errors.Is(err, context.Canceled) {
+				t.Errorf("who gives up: %v", err)
+			}
+		})
+	}
+	untilInside(r, ledger.LaneWidth+2*waiting)
+	cancel()
+	impatient.Wait()
+	if lanes := ledger.LanesOf(r.Log); lanes.Inside != ledger.LaneWidth+waiting {
+		t.Errorf("lanes %+v after some gave up", lanes)
+	}
+	group.Go(r.end)
+	disk.open()
+	group.Wait()
+	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.Lanes{Narrow: 1}) {
+		t.Errorf("lanes %+v when all is over", lanes)
+	}
+	if _, err := r.Submit(t.Context(), limited(t)); !errors.Is(err, ledger.ErrStopped) {
+		t.Errorf("after the end: %v", err)
+	}
+	r.checkAll()
+}
+
+// untilInside waits until n submissions are in narrow lanes or wait for them.
+func untilInside(r *running, n int) {
+	for ledger.LanesOf(r.Log).Inside < n {
+		runtime.Gosched()
+	}
+}
