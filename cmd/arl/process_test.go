@@ -25,11 +25,7 @@ import (
 
 // buildOnce builds the program that the process tests run.
 var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "arl-test-")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "arl")
+	binary := filepath.Join(os.TempDir(), "arl") // which [tidied] has made
 	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -30,7 +30,24 @@ var update = flag.Bool("update", false, "write what the scripts compare with; re
 
 // TestMain lets the test binary be the program: scripts run it as arl.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"arl": main, "bare": bare})
+	testscript.Main(tidied{m}, map[string]func(){"arl": main, "bare": bare})
+}
+
+// tidied are tests after which nothing is left in the temporary directory, though
+// they kill the processes that would have removed their files.
+type tidied struct{ *testing.M }
+
+// Run implements [testscript.TestingM].
+func (t tidied) Run() int {
+	dir, err := os.MkdirTemp("", "arl-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return t.M.Run()
 }
 
 // TestScripts runs the command line as users do, against real servers on
