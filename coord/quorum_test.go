@@ -1,0 +1,130 @@
+package coord
+
+import (
+	"testing"
+
+	"recoveryledger/ledger/entry"
+)
+
+// approved is escalated with an approval, and what carries it out by hand.
+func approved(t *testing.T) (w *world, id uint64, authorize func(spoil func(d *entry.Decision)) *entry.Entry) {
+	t.Helper()
+	w, id = escalated(t)
+	approval := w.put(w.answer("p1", id, "approve")).Index
+	return w, id, func(spoil func(d *entry.Decision)) *entry.Entry {
+		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+		d.Approvals = []uint64{approval}
+		spoil(d)
+		return w.sign(d)
+	}
+}
+
+// TestApprovedIsWhatIsAuthorized takes an approval to a plan that is right, but
+// not what was approved: of other signals, or of another pin, or with a verdict on
+// a signal that nobody proposed.
+func TestApprovedIsWhatIsAuthorized(t *testing.T) {
+	w := newWorld(t)
+	w.pipeline()
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	more := w.put(w.signal("m", entry.StandingMonitor, "a#make")).Index
+	w.decide("k", entry.ActEscalate, id)
+	approval := w.put(w.answer("p1", id, "approve")).Index
+	unbelieved := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+	unbelieved.Unfounded = []entry.Unfounded{{Index: more, Reason: "nobody proposed that"}}
+	w.refuse(w.sign(unbelieved), entry.ScopeMismatch, "scope")
+
+	later := func() *entry.Decision {
+		d := w.order("k", Order{Incident: id, Act: entry.ActEscalate})
+		d.Act, d.Epoch, d.Approvals = entry.ActAuthorize, w.incident(id).epoch, []uint64{approval}
+		d.DeadlineAt = w.at + hourMS
+		d.Exp = d.DeadlineAt / 1000
+		return d
+	}
+	w.refuse(w.sign(later()), entry.ScopeMismatch, "scope") // another pin alone
+	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
+	w.refuse(w.sign(later()), entry.ScopeMismatch, "scope") // one more signal
+	w.put(w.order("p2", Order{Incident: id, Act: entry.ActAuthorize}))
+	w.is(id, Authorized)
+	w.checkAll()
+}
+
+// TestApprovalEndsWithItsGround shows what makes an approval count no more: its
+// key is revoked, its principal signals, the proposal is over.
+func TestApprovalEndsWithItsGround(t *testing.T) {
+	t.Run("revoked", func(t *testing.T) {
+		w, id, authorize := approved(t)
+		r := w.enrol("root", "p1", entry.RoleApprover)
+		r.Op = entry.Revoke
+		w.put(r)
+		w.refuse(authorize(func(d *entry.Decision) {
+			p := w.incident(id).proposal
+			*d.Pin, *d.Basis, d.Scope.HeadRef = p.pin, p.basis, p.scope
+		}), entry.StateConflict, "approvals")
+		w.checkAll()
+	})
+	t.Run("signals", func(t *testing.T) {
+		w := newWorld(t)
+		w.put(w.enrol("root", "watcher", entry.RoleMonitor, entry.RoleApprover))
+		w.pipeline()
+		id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+		w.decide("k", entry.ActEscalate, id)
+		w.put(w.answer("watcher", id, "approve"))
+		drafted := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+		w.put(w.signal("watcher", entry.StandingMonitor, "a#make"))
+		w.refuse(w.sign(drafted), entry.StateConflict, "approvals")
+		w.refuse(w.sign(w.answer("watcher", id, "approve")), entry.NoStanding, "iss")
+		w.checkAll()
+	})
+	t.Run("proposal expired", func(t *testing.T) {
+		w, id := escalated(t)
+		answer := w.answer("p1", id, "approve")
+		answer.Exp = w.at/1000 + 24*3600
+		w.put(answer)
+		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+		w.at = w.incident(id).proposal.exp
+		d.Iat = w.at / 1000
+		w.refuse(w.sign(d), entry.StateConflict, "approvals")
+		w.refuse(w.sign(w.answer("p2", id, "approve")), entry.StateConflict, "proposal")
+		w.checkAll()
+	})
+	t.Run("kept", func(t *testing.T) {
+		w, id, authorize := approved(t)
+		must(t, w.admit(authorize(func(*entry.Decision) {})))
+		w.is(id, Authorized)
+		w.checkAll()
+	})
+}
+
+// TestApprovalNamesTheProposal refuses an answer to the right place with other
+// bytes.
+func TestApprovalNamesTheProposal(t *testing.T) {
+	w, id := escalated(t)
+	other := w.answer("p1", id, "approve")
+	other.Proposal.LeafHash[0] ^= 1
+	w.refuse(w.sign(other), entry.UnknownSubject, "proposal")
+	w.checkAll()
+}
+
+// TestOwnersOfPlansDoNotCount has somebody who owns a member, but no subject, vote
+// to stop an incident in force, and answer a proposal that fences nothing.
+func TestOwnersOfPlansDoNotCount(t *testing.T) {
+	world := func() *world {
+		w := newWorld(t)
+		w.put(w.enrol("root", "owner", entry.RoleAgent, entry.RoleApprover))
+		w.pipeline()
+		w.done("owner", "use", entry.EffectNone, "a#make")
+		return w
+	}
+	w := world()
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.decide("k", entry.ActAuthorize, id)
+	w.refuse(w.sign(w.order("owner", Order{Incident: id, Act: entry.ActOverride})), entry.NoStanding, "iss")
+	w.checkAll()
+
+	w = world()
+	id = w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.at += 10 * minuteMS
+	w.decide("a", entry.ActEscalate, id) // a signaler's proposal fences nothing new
+	w.refuse(w.sign(w.answer("owner", id, "approve")), entry.NoStanding, "iss")
+	w.checkAll()
+}
