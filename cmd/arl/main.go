@@ -25,7 +25,9 @@ func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	err := fang.Execute(ctx, a.rootCommand(), fang.WithVersion(version), fang.WithoutManpage(), fang.WithErrorHandler(a.printError))
+	root := a.rootCommand()
+	watchOthers(root)
+	err := fang.Execute(ctx, root, fang.WithVersion(version), fang.WithoutManpage(), fang.WithErrorHandler(a.printError))
 	switch {
 	case err == nil:
 		return exitOK
@@ -59,6 +61,26 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
 	return root
+}
+
+// watchOthers makes the nouns that the library adds answer a mistyped word as
+// ours do; it would show its help as if nothing was wrong.
+func watchOthers(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, missingVerb
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return missingVerb(found, rest)
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // watch makes every command note that its own code was reached: what failed
