@@ -162,6 +162,48 @@ func TestWhatADrainEnds(t *testing.T) {
 	}
 }
 
+// TestEndWithoutEffect makes what was in flight, and has no effect, final: it counts
+// as not_executed, whatever others have said of it before, but not against the word
+// of its agent (INC-6).
+func TestEndWithoutEffect(t *testing.T) {
+	for _, c := range []struct {
+		before, after entry.Result
+		by            entry.Principal
+	}{
+		{"", entry.NotExecuted, ""}, {entry.Withheld, entry.NotExecuted, "o"}, {entry.ResultUnknown, entry.NotExecuted, "k"},
+		{entry.ResultFailed, entry.ResultFailed, "a"}, {entry.ResultUnknown, entry.ResultUnknown, "a"},
+	} {
+		w := newWorld(t)
+		x := w.flying("a", "busy", entry.EffectNone)
+		id := w.put(w.signal("a", entry.StandingExecutor, "a#busy")).Index
+		w.decide("k", entry.ActEscalate, id)
+		w.put(w.answer("p1", id, "approve"))
+		w.next()
+		if got := w.members(id)["a#busy"]; got != entry.MethodNone {
+			t.Fatalf("method %s", got)
+		}
+		switch c.by {
+		case "":
+		case "o":
+			w.decide("o", entry.ActOverride, id)
+		default:
+			if c.by == "k" {
+				w.at = w.incident(id).force.deadline + 10*minuteMS
+			}
+			w.put(w.outcome(c.by, id, "a#busy", c.before))
+		}
+		result := func() entry.Result { return w.incident(id).force.members[0].result }
+		if got := result(); got != c.before {
+			t.Fatalf("before it ends: %s, want %s", got, c.before)
+		}
+		w.put(w.step(x, entry.Confirmed))
+		if got := result(); got != c.after {
+			t.Errorf("%s by %s, then it ends: %s, want %s", c.before, c.by, got, c.after)
+		}
+		w.checkAll()
+	}
+}
+
 // TestCorrectionsAreForTheWorse tries every result after every other, by the
 // member's agent and by the coordinator: nothing definite is taken back, and only
 // its agent corrects anything (INC-6).

@@ -190,8 +190,8 @@ func (o *observer) execution(body *entry.Execution, index uint64, at int64) {
 		return
 	}
 	x.final = index
-	for _, a := range o.incidents { // what had no effect is over when it has ended
-		if d := a.decision; d != nil && d.drains[x.ref] && a.results[x.ref] == "" && o.member(d, x.ref).Method == entry.MethodNone {
+	for _, a := range o.incidents { // what had no effect is over when it has ended, whatever others said of it before
+		if d := a.decision; d != nil && d.drains[x.ref] && !a.own[x.ref] && o.member(d, x.ref).Method == entry.MethodNone {
 			o.result(a, x.ref, entry.NotExecuted, index, false)
 		}
 	}
