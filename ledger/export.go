@@ -48,6 +48,9 @@ const (
 	// exportLock keeps a second export out of the directory; names with a dot in
 	// front are not part of the log.
 	exportLock = ".lock"
+	// exportIncoming holds what is being written. What a crash leaves there goes
+	// with the next export.
+	exportIncoming = ".arl-incoming"
 	// exportWrites is how many files are synced at the same time: file systems
 	// sync many for little more than one.
 	exportWrites = 16
@@ -61,7 +64,7 @@ const (
 //
 // Every file is complete before it gets its name, and the tree head comes last: a
 // crash leaves the older export or the newer one, with files that nothing refers
-// to. A partial tile is removed when there is a published head with the full one.
+// to; the next export takes away those that were half written. A partial tile is removed when there is a published head with the full one.
 // The error is [ErrInconsistent] if dir holds something else under a tree head,
 // [os.ErrExist] if it holds other files, [ErrInUse] while another export runs.
 func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, error) {
@@ -83,7 +86,7 @@ func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, er
 	}
 	x.writes.SetLimit(exportWrites)
 	report, err := x.run(ctx, c.Open)
-	if err := errors.Join(err, x.writes.Wait(), lock.Close()); err != nil {
+	if err := errors.Join(err, lock.Close()); err != nil {
 		return nil, err
 	}
 	return report, nil
@@ -102,11 +105,15 @@ type exporter struct {
 	files        int
 }
 
-func (x *exporter) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (*ExportReport, error) {
+func (x *exporter) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (report *ExportReport, err error) {
 	exported, err := x.readCheckpoint(open)
 	if err != nil {
 		return nil, err
 	}
+	if err := errors.Join(os.RemoveAll(x.incoming()), os.Mkdir(x.incoming(), 0o755)); err != nil {
+		return nil, fmt.Errorf("ledger: export: %w", err)
+	}
+	defer func() { err = errors.Join(err, x.writes.Wait(), os.RemoveAll(x.incoming())) }()
 	published, err := x.source.Published()
 	if err != nil {
 		return nil, fmt.Errorf("ledger: export: published tree head: %w", err)
@@ -131,8 +138,7 @@ func (x *exporter) run(ctx context.Context, open func([]byte) (merkle.Head, erro
 			return nil, err
 		}
 	}
-	report := &ExportReport{Older: x.older, Newer: x.newer, Files: x.files}
-	return report, x.removePartial()
+	return &ExportReport{Older: x.older, Newer: x.newer, Files: x.files}, x.removePartial()
 }
 
 // readCheckpoint reads the tree head of the export, if there is one.
@@ -263,10 +269,12 @@ func (x *exporter) write(name string, content []byte) error {
 	}
 	x.files++
 	x.writes.Go(func() error {
-		return renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(filepath.Dir(path)))
+		return renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(x.incoming()))
 	})
 	return nil
 }
+
+func (x *exporter) incoming() string { return filepath.Join(x.dir, exportIncoming) }
 
 // sync makes what was written durable, and its names.
 func (x *exporter) sync() error {

@@ -135,6 +135,50 @@ func TestExportIsServableAtAnyMoment(t *testing.T) {
 	}
 }
 
+// TestExportLeavesNothingBehind exports to where a killed export has left a file
+// that was not complete, and fails to; and it leaves alone what is not its own.
+func TestExportLeavesNothingBehind(t *testing.T) {
+	r := start(t, "log", atOnce(config(t, vfs.NewMem())))
+	r.bulk(300)
+	x := newTarget(t)
+	killed := func(dir string) string {
+		incoming := filepath.Join(dir, ".arl-incoming")
+		must(t, os.MkdirAll(incoming, 0o755))
+		must(t, os.WriteFile(filepath.Join(incoming, ".0001"), []byte("half a ti"), 0o600))
+		return incoming
+	}
+	for _, calls := range []int{2, 100} { // until the power is gone
+		desc, incoming := fmt.Sprintf("%d calls", calls), killed(x.dir)
+		_, err := x.try(t.Context(), &growing{r.Log, func() error {
+			if calls--; calls <= 0 {
+				return errors.New("the power is gone")
+			}
+			return nil
+		}})
+		if cut := calls <= 0; cut != (err != nil) {
+			t.Errorf("%s: %v", desc, err)
+		}
+		if _, err := os.Stat(incoming); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: what was under way is left: %v", desc, err)
+		}
+	}
+	must(t, filepath.WalkDir(x.dir, func(path string, d fs.DirEntry, err error) error {
+		if name := d.Name(); err == nil && name[0] == '.' && name != ".lock" {
+			t.Errorf("left: %s", path)
+		}
+		return err
+	}))
+	papers := newTarget(t)
+	incoming := killed(papers.dir)
+	must(t, os.WriteFile(filepath.Join(papers.dir, "letter.txt"), nil, 0o600))
+	if _, err := papers.try(t.Context(), r); !errors.Is(err, os.ErrExist) {
+		t.Errorf("among papers: %v", err)
+	}
+	if _, err := os.Stat(incoming); err != nil {
+		t.Errorf("among papers: %v", err)
+	}
+}
+
 func TestExportIsIncremental(t *testing.T) {
 	r := start(t, "log", atOnce(config(t, vfs.NewMem())))
 	x := newTarget(t)
