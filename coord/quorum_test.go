@@ -128,3 +128,66 @@ func TestOwnersOfPlansDoNotCount(t *testing.T) {
 	w.refuse(w.sign(w.answer("owner", id, "approve")), entry.NoStanding, "iss")
 	w.checkAll()
 }
+
+// TestWhoCouldStillApprove denies for refusals only when those who have not
+// refused are too few, whether they have written anything or not; and lets nobody
+// but the coordinator say so who could not deny otherwise.
+func TestWhoCouldStillApprove(t *testing.T) {
+	w := newWorld(t)
+	p := w.nextPolicy()
+	p.Quorum.Approve = 2
+	w.put(p)
+	w.put(w.enrol("root", "owner", entry.RoleAgent, entry.RoleApprover))
+	w.pipeline()
+	w.done("owner", "use", entry.EffectNone, "a#make")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.decide("k", entry.ActEscalate, id)
+	w.put(w.answer("p1", id, "approve"))
+	w.put(w.answer("p2", id, "refuse"))
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActDeny})), entry.StateConflict, "act") // p1 and p3 are two
+	w.put(w.answer("p3", id, "refuse"))
+	w.refuse(w.sign(w.order("owner", Order{Incident: id, Act: entry.ActDeny})), entry.NoStanding, "iss")
+	w.decide("k", entry.ActDeny, id)
+	w.is(id, Dismissed)
+	w.checkAll()
+}
+
+// TestRevokedVotesDoNotOverride counts votes when the last one comes: who is
+// revoked by then has none, stolen or not.
+func TestRevokedVotesDoNotOverride(t *testing.T) {
+	w, id := chain(t)
+	w.decide("p1", entry.ActOverride, id)
+	r := w.enrol("root", "p1", entry.RoleApprover)
+	r.Op = entry.Revoke
+	w.put(r)
+	w.decide("p2", entry.ActOverride, id)
+	if w.incident(id).force.override != 0 {
+		t.Fatal("one approver has stopped it")
+	}
+	w.decide("p3", entry.ActOverride, id)
+	if w.incident(id).force.override == 0 {
+		t.Fatal("two approvers have not stopped it")
+	}
+	w.checkAll()
+}
+
+// TestReleaseIsOfMembers releases what is there, in the plan and settled, by an
+// approver, in an incident in force or after.
+func TestReleaseIsOfMembers(t *testing.T) {
+	w, id := chain(t)
+	release := func(iss entry.Principal, exec entry.Ref) *entry.Entry {
+		return w.sign(w.order(iss, Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{exec}}))
+	}
+	w.done("b", "apart", entry.EffectNone)
+	w.refuse(release("p1", "b#nothing"), entry.UnknownSubject, "members")
+	w.refuse(release("p1", "b#apart"), entry.UnknownSubject, "members")
+	w.refuse(release("p1", "c#3"), entry.StateConflict, "members")
+	w.compensate(id, "c#3")
+	for _, iss := range []entry.Principal{"k", "o", "a"} {
+		w.refuse(release(iss, "c#3"), entry.UnauthorizedRole, "iss")
+	}
+	w.refuse(w.sign(w.exec("a", "more", "c#3")), entry.FencedDependency, "parents[0].exec")
+	must(t, w.admit(release("p1", "c#3")))
+	w.put(w.exec("a", "more", "c#3"))
+	w.checkAll()
+}
