@@ -119,8 +119,8 @@ func laterTypes() []ProblemType {
 			"SCO-5: the plan's root differs from the one computed from the log at the decision's own index."},
 		{entry.RateLimited, http.StatusTooManyRequests, "Too many requests",
 			"wait as long as Retry-After says, then send the same again",
-			"The address sends too fast, too many signature checks wait, or the issuer has used its quota of the hour (REG-7). " +
-				"Nothing was registered; refused requests cost no quota."},
+			"The address sends too fast, too many signature checks wait, the issuer has used its quota of the hour (REG-7), too many of its " +
+				"entries wait behind that quota, or it signals again what was dismissed as unfounded. Nothing was registered; refused requests cost no quota."},
 		{entry.NotReady, http.StatusServiceUnavailable, "The ledger does not take entries now",
 			"try again later; GET /readyz says when it is ready",
 			"The wall clock is off by more than the policy's max_step_ms, or the server is shutting down. Reading goes on. " +

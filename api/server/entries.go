@@ -225,7 +225,7 @@ func (r *request) pathNumber(name string) (uint64, error) {
 	text := r.c.Param(name)
 	value, err := parseNumber(text, math.MaxUint64)
 	if err != nil {
-		return 0, entry.Refuse(entry.Malformed, name, "%s is not a number", strconv.QuoteToASCII(text[:min(len(text), 40)])).
+		return 0, entry.Refuse(entry.Malformed, name, "%s is not a number from 0 to %d", strconv.QuoteToASCII(text[:min(len(text), 40)]), uint64(math.MaxUint64)).
 			WithRemedy("write a decimal number without leading zeros")
 	}
 	return value, nil

@@ -231,6 +231,12 @@ func TestQueryProblems(t *testing.T) {
 			t.Errorf("limit=%s: %s, want %s", limit, p.Detail, want)
 		}
 	}
+	for _, index := range []string{"18446744073709551616", "01", "-1"} {
+		p := n.problem(n.get("/v1/entries/"+index), entry.Malformed, http.StatusBadRequest)
+		if want := fmt.Sprintf("%q is not a number from 0 to 18446744073709551615", index); p.Detail != want {
+			t.Errorf("index %s: %s, want %s", index, p.Detail, want)
+		}
+	}
 	p := n.problem(n.do(n.request(http.MethodPost, "/v1/entries?dry=1", api.MediaJSON, n.good().AppendEnvelope(nil))),
 		entry.Malformed, http.StatusBadRequest)
 	if p.Field != "dry" {
@@ -242,6 +248,8 @@ func TestQueryProblems(t *testing.T) {
 func TestNotFound(t *testing.T) {
 	n := start(t, nil)
 	for _, path := range []string{"/v1/entries/9", "/v1/entries/18446744073709551615", "/v1/entries/9/receipt", "/v1/consistency/1/9",
+		"/v1/entries/18446744073709551615/receipt", "/v1/consistency/1/18446744073709551615", "/v1/consistency/0/18446744073709551615",
+		"/v1/consistency/18446744073709551615/18446744073709551615", "/v1/events?from=18446744073709551615",
 		"/v1/agents/nobody", "/v1/agents/a%2Fb", "/v1/events?from=9", "/", "/v1", "/v1/entries/1/more", "/tile/0/000", "/tile/0/000.p/9",
 		"/tile/1/000.p/1", "/tile/64/000", "/tile/0/0", "/tile/0/x000/000", "/tile/entries/000", "/tile/entries/000.p/256", "/tile/", "/tile/x/000"} {
 		n.problem(n.get(path), entry.NotFound, http.StatusNotFound)
