@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -65,6 +66,9 @@ func (o *serveOptions) check() error {
 		if err := keys.CheckOrigin(o.origin); err != nil {
 			return usage("--origin: %w", err)
 		}
+	}
+	if math.IsNaN(o.rate) {
+		return usage("--rate %v: want a number", o.rate)
 	}
 	if o.tlsClientCA != "" && o.tlsCert == "" {
 		return usage("--tls-client-ca asks clients for certificates, but the server has none: pass --tls-cert and --tls-key too")

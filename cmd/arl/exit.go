@@ -159,6 +159,8 @@ func remedy(err error) string {
 		return "no server listens there: start it with arl serve, or pass --url"
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "another process listens there: end it, or pass --listen with another port"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "let the process open more files (ulimit -n)"
 	}
 	return ""
 }
