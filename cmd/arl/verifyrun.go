@@ -149,7 +149,7 @@ func (p *runProof) receipts() error {
 func (p *runProof) collect(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s is not the directory of a run that was recorded in a ledger: %w: name files, or the directory that arl recover --out made", p.dir, err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	return eachLine(f, func(line []byte) error {
