@@ -107,11 +107,18 @@ func TestAgentsAnswerForWhatIsInFlight(t *testing.T) {
 	w.done("b", "seen", entry.EffectNone, "a#base")
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#base")).Index
 	w.decide("k", entry.ActAuthorize, id)
+	look := func() entry.Result {
+		m, _ := w.incident(id).force.find(w.state.mustResolve(w.state.executions.names, "b#look"))
+		return m.result
+	}
+	if got := look(); got != "" {
+		t.Errorf("it counts as %s while it runs", got)
+	}
 	w.refuse(w.sign(w.outcome("b", id, "b#seen", entry.ResultFailed)), entry.StateConflict, "exec")
 	w.put(w.outcome("b", id, "b#look", entry.Refused))
 	w.put(w.step(x, entry.Confirmed))
-	if m, _ := w.incident(id).force.find(w.state.mustResolve(w.state.executions.names, "b#look")); m.result != entry.Refused {
-		t.Errorf("its agent said refused, and it counts as %s", m.result)
+	if got := look(); got != entry.Refused {
+		t.Errorf("its agent said refused, and it counts as %s", got)
 	}
 	w.checkAll()
 }

@@ -118,7 +118,18 @@ func TestCompensationsAreOfThePlan(t *testing.T) {
 	for _, exec := range []entry.Ref{"b#apart", "b#note", "a#make"} {
 		w.refuse(w.sign(w.compensation(id, exec)), entry.StateConflict, "compensates.exec")
 	}
-	w.compensate(id, "b#pay")
+	x := w.compensation(id, "b#pay")
+	w.put(x)
+	w.put(w.signal("b", entry.StandingExecutor, "b#apart"))
+	x = w.step(x, entry.Dispatched)
+	named := *x.Compensates
+	named.Incident = w.state.Size() - 1
+	x.Compensates = &named
+	w.refuse(w.sign(x), entry.StateConflict, "compensates") // of another incident
+	named.Incident = id
+	w.put(x)
+	w.put(w.step(x, entry.Confirmed))
+	w.put(w.outcome("b", id, "b#pay", entry.Compensated))
 	again := w.compensation(id, "b#pay")
 	again.Exec = "again"
 	w.refuse(w.sign(again), entry.StateConflict, "compensates.exec")
@@ -170,4 +181,66 @@ func TestEdgesBeforeTheEnd(t *testing.T) {
 	w.decide("k", entry.ActAuthorize, id)
 	w.is(id, Authorized)
 	w.checkAll()
+}
+
+// TestVoidForEver has a checkpoint that was passed over when its line went back:
+// it holds what came before the restore, and is never gone back to, even once it
+// would last long enough; nor is there one after what was compensated (SCO-2,
+// CHK-1).
+func TestVoidForEver(t *testing.T) {
+	w := newWorld(t)
+	w.put(w.checkpoint("a", "old", ""))
+	brief := w.checkpoint("a", "brief", "")
+	brief.ExpiresAt = w.at + hourMS
+	w.put(brief)
+	w.done("a", "one", entry.EffectReversible)
+	back := func(subject entry.Ref) {
+		t.Helper()
+		id := w.put(w.signal("a", entry.StandingExecutor, subject)).Index
+		w.decide("k", entry.ActAuthorize, id)
+		m, _ := w.incident(id).force.find(w.state.mustResolve(w.state.executions.names, subject))
+		if got := w.state.ref(w.state.checkpoints.names, m.checkpoint-1); got != "a#old" {
+			t.Errorf("%s goes back to %s", subject, got)
+		}
+		w.put(w.outcome("a", id, subject, entry.Restored))
+	}
+	back("a#one")
+	p := w.nextPolicy()
+	p.Windows.DeadlineMaxMS = minuteMS
+	w.put(p)
+	w.done("a", "two", entry.EffectReversible)
+	back("a#two")
+	w.checkAll()
+
+	w, id := chain(t)
+	w.compensate(id, "c#3")
+	w.refuse(w.sign(w.checkpoint("c", "cp", "c#3")), entry.StateConflict, "after")
+	w.checkAll()
+}
+
+// TestWhoFencesMoreThanAnEdge contains for a monitor without evidence, and for as
+// many third parties as may speak together (section 8).
+func TestWhoFencesMoreThanAnEdge(t *testing.T) {
+	for _, signalers := range [][]entry.Principal{{"m"}, {"b", "c"}, {"b"}} {
+		w := newWorld(t)
+		x := w.flying("a", "run", entry.EffectCompensable)
+		w.done("b", "use", entry.EffectNone, "a#run")
+		w.done("c", "use", entry.EffectNone, "a#run")
+		w.done("a", "far", entry.EffectNone, "c#use")
+		w.put(w.step(x, entry.Confirmed))
+		for _, iss := range signalers {
+			standing := entry.StandingDownstream
+			if iss == "m" {
+				standing = entry.StandingMonitor
+			}
+			w.put(w.signal(iss, standing, "a#run"))
+		}
+		w.decide("k", entry.ActContain, w.state.incidents[0].opened)
+		whole := signalers[0] == "m" || len(signalers) > 1
+		if err := w.admit(w.sign(w.exec("b", "more", "a#far"))); (err != nil) != whole {
+			t.Errorf("%v: %v", signalers, err)
+		}
+		w.refuse(w.sign(w.exec("b", "more2", "a#run")), entry.FencedDependency, "parents[0].exec")
+		w.checkAll()
+	}
 }
