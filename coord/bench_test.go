@@ -205,3 +205,26 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(records)*b.N)/b.Elapsed().Seconds(), "entries/s")
 }
+
+// BenchmarkRoute looks at 10,000 tasks that failed and that the rules leave to
+// people: what each step of the clerk costs while they wait.
+func BenchmarkRoute(b *testing.B) {
+	w := newWorld(b)
+	w.able("cook", "x", "y")
+	w.ruled(rule("", "strategy: quarantine"))
+	ref := w.create("task", ofType("cook"), retries(2))
+	w.next()
+	w.fails(ref)
+	for range 9_999 { // as if they had failed, too
+		number := uint32(len(w.state.tasks.list))
+		w.state.tasks.list = append(w.state.tasks.list, w.state.tasks.list[0])
+		w.state.tasks.waiting[number] = struct{}{}
+		w.state.tasks.names.Add(localKey(nil, 0, fmt.Sprint("t", number)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if todo, _ := w.state.Route(w.at, &compiled); len(todo) != 0 {
+			b.Fatal(todo)
+		}
+	}
+}

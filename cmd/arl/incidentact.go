@@ -261,7 +261,7 @@ func parseUnfounded(texts []string) (list []entry.Unfounded, err error) {
 // showPlan shows, on stderr, the plan for the signals registered before size.
 func (a *app) showPlan(i *atHand, without []uint64, size uint64) error {
 	view := i.f.planAt(i.v.ID, without, size)
-	if err := a.forPeople(a.err).printPlan(i.v, server.NewPlan(i.v.ID, 0, view)); err != nil {
+	if err := a.forPeople(a.err).printPlan(i.f, i.v, server.NewPlan(i.v.ID, 0, view)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(a.err)

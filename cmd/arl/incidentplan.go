@@ -61,11 +61,11 @@ func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
 	plan := server.NewPlan(id, 0, view)
 	switch {
 	case o.dot:
-		return a.printText(planGraph(f, plan))
+		return a.printText(planGraph(f, v, plan))
 	case a.settings.output == outputJSON:
 		return a.printJSON(plan)
 	}
-	return a.printPlan(v, plan)
+	return a.printPlan(f, v, plan)
 }
 
 // forPeople returns an app that writes tables to w, whatever --output says.
@@ -76,10 +76,10 @@ func (a *app) forPeople(w io.Writer) *app {
 }
 
 // printPlan writes a plan for people.
-func (a *app) printPlan(v *coord.IncidentView, p *api.Plan) error {
+func (a *app) printPlan(f *folded, v *coord.IncidentView, p *api.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %d members, scope %s\n", p.Incident, v.State, v.Wid, len(p.Members), p.Scope.Root)
-	for _, line := range planSummary(p) {
+	for _, line := range planSummary(f, v, p) {
 		b.WriteString(line + "\n")
 	}
 	if len(p.Review) > 0 {
@@ -107,16 +107,28 @@ func (a *app) printPlan(v *coord.IncidentView, p *api.Plan) error {
 
 // planSummary says of a plan as a whole who decides, what cannot be undone, and
 // what it cost.
-func planSummary(p *api.Plan) []string {
-	who := "the coordinator may authorize it alone"
-	if p.Asks != nil {
-		who = "people must decide: " + p.Asks.Detail
-	}
+func planSummary(f *folded, v *coord.IncidentView, p *api.Plan) []string {
 	return []string{
-		who,
+		whoDecides(f, v, p),
 		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared),
 		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)),
 	}
+}
+
+// whoDecides says who may put a plan in force, or that it is.
+func whoDecides(f *folded, v *coord.IncidentView, p *api.Plan) string {
+	inForce, decided := f.State.PlanInForce(v.ID, f.now)
+	switch {
+	case p.Asks != nil:
+		return "people must decide: " + p.Asks.Detail
+	case !v.State.Open():
+		return "nothing is left to decide: the incident is over"
+	case decided && inForce.Scope == p.Scope:
+		return fmt.Sprintf("it is decided: entry %d", v.Decision.Ref.Index)
+	case decided:
+		return "the coordinator may amend it alone"
+	}
+	return "the coordinator may authorize it alone"
 }
 
 // capped are the cells of a counter, each with its cap.
@@ -169,8 +181,8 @@ func joinRefs(refs []entry.Ref) string {
 
 // planLabel is what stands below the graph of a plan: what its nodes do not
 // show.
-func planLabel(p *api.Plan) string {
-	lines := append([]string{fmt.Sprintf("incident %d: %d members", p.Incident, len(p.Members))}, planSummary(p)...)
+func planLabel(f *folded, v *coord.IncidentView, p *api.Plan) string {
+	lines := append([]string{fmt.Sprintf("incident %d: %d members", p.Incident, len(p.Members))}, planSummary(f, v, p)...)
 	for i := range p.Counters {
 		c := capped(&p.Counters[i])
 		lines = append(lines, fmt.Sprintf("%s: members %s, agents %s, domains %s, fenced ms %s", c[0], c[1], c[2], c[3], c[4]))
@@ -180,10 +192,10 @@ func planLabel(p *api.Plan) string {
 
 // planGraph draws a plan: its members by agent with what each cost, the
 // dependencies between them, and dashed what is to be reviewed.
-func planGraph(f *folded, p *api.Plan) string {
+func planGraph(f *folded, v *coord.IncidentView, p *api.Plan) string {
 	g := dot.NewGraph(dot.Directed)
 	g.Attr("rankdir", "LR")
-	g.Attr("label", planLabel(p))
+	g.Attr("label", planLabel(f, v, p))
 	nodes := map[entry.Ref]dot.Node{}
 	for i := range p.Members {
 		m := &p.Members[i]
