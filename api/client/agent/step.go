@@ -243,11 +243,7 @@ func (a *Agent) otherPlace(w *work, o *entry.Outcome, now int64) error {
 	case w.mem.named > 0 || len(known) == 0:
 		w.mem.named = 0
 		a.seek(w.Incident)
-		switch {
-		case len(known) > 0:
-		case o.Result == entry.ResultUnknown && w.aside(): // it is no override, of which all are told: this adds nothing
-			return a.sent(w)
-		default:
+		if len(known) == 0 {
 			return nil
 		}
 		return a.again(w, now, nil) // after the pause
