@@ -58,7 +58,7 @@ func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
 		plan = append(plan, batch)
 	}
 	quiet := len(plan)
-	for range 4 {
+	for range 12 {
 		plan = append(plan, []*entry.Entry{newEntry(t), newEntry(t)})
 	}
 	if got := enumerateOutages(t, 1, plan, &quietStart{quiet, states}); got < states {
