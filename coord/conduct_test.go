@@ -232,25 +232,30 @@ func TestSignalerDoesNotApproveTheMerge(t *testing.T) {
 	w.checkAll()
 }
 
-// TestStolenVotesDoNotOverride voids an approver's vote to stop an incident with
-// its key (TRU-4), and keeps votes through an amend.
-func TestStolenVotesDoNotOverride(t *testing.T) {
-	w, id := chain(t)
-	vote := w.decide("p1", entry.ActOverride, id)
-	w.decide("k", entry.ActAmend, id)
-	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "iss")
-	revoke := w.enrol("root", "p1", entry.RoleApprover)
-	revoke.Op, revoke.CompromisedSince = entry.Revoke, &entry.Compromised{Index: vote.Index}
-	w.put(revoke)
-	w.decide("p2", entry.ActOverride, id)
-	if w.incident(id).force.override != 0 {
-		t.Fatal("a stolen vote counts")
+// TestRevokedVotesDoNotOverride counts votes to stop an incident when the last one
+// comes: who is revoked by then has none, stolen (TRU-4) or not (INC-3). They last
+// through an amend.
+func TestRevokedVotesDoNotOverride(t *testing.T) {
+	for _, stolen := range []bool{false, true} {
+		w, id := chain(t)
+		vote := w.decide("p1", entry.ActOverride, id)
+		w.decide("k", entry.ActAmend, id)
+		w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "iss")
+		revoke := w.enrol("root", "p1", entry.RoleApprover)
+		if revoke.Op = entry.Revoke; stolen {
+			revoke.CompromisedSince = &entry.Compromised{Index: vote.Index}
+		}
+		w.put(revoke)
+		w.decide("p2", entry.ActOverride, id)
+		if w.incident(id).force.override != 0 {
+			t.Fatalf("stolen %t: the vote of a revoked key counts", stolen)
+		}
+		w.decide("p3", entry.ActOverride, id)
+		if w.incident(id).force.override == 0 {
+			t.Fatalf("stolen %t: two votes do not count", stolen)
+		}
+		w.checkAll()
 	}
-	w.decide("p3", entry.ActOverride, id)
-	if w.incident(id).force.override == 0 {
-		t.Fatal("two votes do not count")
-	}
-	w.checkAll()
 }
 
 // TestOldCompensationKeepsTheOrder takes a compensation of an earlier incident as

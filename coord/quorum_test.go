@@ -152,25 +152,6 @@ func TestWhoCouldStillApprove(t *testing.T) {
 	w.checkAll()
 }
 
-// TestRevokedVotesDoNotOverride counts votes when the last one comes: who is
-// revoked by then has none, stolen or not.
-func TestRevokedVotesDoNotOverride(t *testing.T) {
-	w, id := chain(t)
-	w.decide("p1", entry.ActOverride, id)
-	r := w.enrol("root", "p1", entry.RoleApprover)
-	r.Op = entry.Revoke
-	w.put(r)
-	w.decide("p2", entry.ActOverride, id)
-	if w.incident(id).force.override != 0 {
-		t.Fatal("one approver has stopped it")
-	}
-	w.decide("p3", entry.ActOverride, id)
-	if w.incident(id).force.override == 0 {
-		t.Fatal("two approvers have not stopped it")
-	}
-	w.checkAll()
-}
-
 // TestReleaseIsOfMembers releases what is there, in the plan and settled, by an
 // approver, in an incident in force or after.
 func TestReleaseIsOfMembers(t *testing.T) {

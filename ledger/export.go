@@ -64,7 +64,8 @@ const (
 //
 // Every file is complete before it gets its name, and the tree head comes last: a
 // crash leaves the older export or the newer one, with files that nothing refers
-// to; the next export takes away those that were half written. A partial tile is removed when there is a published head with the full one.
+// to; the next export takes away those that were half written. A partial tile is
+// removed when there is a published head with the full one.
 // The error is [ErrInconsistent] if dir holds something else under a tree head,
 // [os.ErrExist] if it holds other files, [ErrInUse] while another export runs.
 func Export(ctx context.Context, dir string, c *ExportConfig) (*ExportReport, error) {

@@ -125,8 +125,6 @@ func whoDecides(f *folded, v *coord.IncidentView, p *api.Plan) string {
 		return "nothing is left to decide: the incident is over"
 	case decided && inForce.Scope == p.Scope:
 		return fmt.Sprintf("it is decided: entry %d", v.Decision.Ref.Index)
-	case decided:
-		return "the coordinator may amend it alone"
 	}
 	return "the coordinator may authorize it alone"
 }
