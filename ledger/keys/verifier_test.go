@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha512"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"filippo.io/edwards25519"
+	"github.com/oasisprotocol/curve25519-voi/curve"
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
@@ -271,4 +273,31 @@ func BenchmarkSign(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestBaseMultiples compares every multiple in the table, and some sums, with
+// another library. S·B is a sum of them, so that this is the whole of it.
+func TestBaseMultiples(t *testing.T) {
+	check := func(s []byte) {
+		t.Helper()
+		reduced, err := new(edwards25519.Scalar).SetUniformBytes(append(slices.Clip(s), make([]byte, 32)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := new(edwards25519.Point).ScalarBaseMult(reduced).Bytes()
+		var r curve.EdwardsPoint
+		addBase(r.Identity(), s)
+		if got, err := r.MarshalBinary(); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%x·B = %x, %v; want %x", s, got, err, want)
+		}
+	}
+	for i := range 32 {
+		for d := range 256 {
+			s := make([]byte, 32)
+			s[i] = byte(d)
+			check(s)
+		}
+	}
+	check(bytes.Repeat([]byte{255}, 32))
+	rapid.Check(t, func(t *rapid.T) { check(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "s")) })
 }
