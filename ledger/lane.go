@@ -35,7 +35,7 @@ func laneOf(e *entry.Entry) laneID { return laneID{e.KeyID, e.Kind} }
 // enter waits until there is room for a submission with the entry, and returns
 // what gives the room back; nil if the lane is not narrow. The error is
 // rate-limited if too many wait, or that of ctx.
-func (l *lanes) enter(ctx context.Context, e *entry.Entry) (leave func(), err error) {
+func (l *lanes) enter(ctx context.Context, e *entry.Entry) (leave func(), _ error) {
 	l.mu.Lock()
 	on := l.narrow[laneOf(e)]
 	full := on != nil && on.inside >= maxPerKey
@@ -49,7 +49,11 @@ func (l *lanes) enter(ctx context.Context, e *entry.Entry) (leave func(), err er
 	case full:
 		return nil, overloaded("entries wait of a key that has used its quota")
 	}
-	err = on.Acquire(ctx, 1)
+	return l.wait(ctx, on)
+}
+
+func (l *lanes) wait(ctx context.Context, on *lane) (leave func(), _ error) {
+	err := on.Acquire(ctx, 1)
 	leave = func() {
 		if err == nil {
 			on.Release(1)

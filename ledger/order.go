@@ -66,6 +66,7 @@ type order struct {
 	recent   *recent
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
+	index    []indexKey // room for those of the next commit
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -123,9 +124,10 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 // duplicates (REG-2) and lets Config.Precheck look at the rest. It cuts
 // s.entries before the first refusal.
 func (l *Log) precheck(ctx context.Context, s *submission) error {
+	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registered, len(s.entries))
 	for i, e := range s.entries {
-		key := dedupKey(e)
-		found, err := l.lookup(ctx, e, &key)
+		s.keys[i] = dedupKey(e)
+		found, err := l.lookup(ctx, e, &s.keys[i])
 		if err == nil && found == nil {
 			err = l.check(ctx, s, e)
 		}
@@ -133,13 +135,13 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 			if i == 0 && refusal.Problem == entry.RateLimited {
 				return refusal
 			}
-			s.entries, s.refused = s.entries[:i], refusal
+			s.entries, s.known, s.refused = s.entries[:i], s.known[:i], refusal
 			break
 		}
 		if err != nil {
 			return err
 		}
-		s.keys, s.known = append(s.keys, key), append(s.known, found)
+		s.known[i] = found
 	}
 	return nil
 }
@@ -213,7 +215,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	if refusal == nil {
 		refusal = l.space.check()
 	}
-	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size}
+	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, index: o.index[:0]}
 	l.must(o.check())
 	for _, s := range batch {
 		l.admit(p, s, refusal)
@@ -319,6 +321,8 @@ func (l *Log) putIndexes(p *pending) {
 	for _, index := range p.index {
 		l.must(p.store.Set(index.key, index.value, nil))
 	}
+	clear(p.index)
+	l.order.index = p.index
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level

@@ -29,7 +29,7 @@ func BenchmarkProof(b *testing.B) {
 	v := l.view.Load()
 	prove := func(index uint64) time.Duration {
 		start := time.Now()
-		path, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v))
+		path, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v), nil)
 		elapsed := time.Since(start)
 		if err != nil || len(path) == 0 {
 			b.Fatal(len(path), err)

@@ -116,7 +116,7 @@ func (a *Answer) Receipt(index uint64) (*verify.Receipt, error) { return a.log.r
 // Proof returns the inclusion proof of a registered entry under the answer's
 // head.
 func (a *Answer) Proof(index uint64) ([]merkle.Hash, error) {
-	return merkle.ProveInclusion(index, a.view.head.Size, a.log.nodes(a.view))
+	return merkle.ProveInclusion(index, a.view.head.Size, a.log.nodes(a.view), &a.view.ragged)
 }
 
 func (l *Log) receipt(v *view, index uint64) (*verify.Receipt, error) {
@@ -127,7 +127,7 @@ func (l *Log) receipt(v *view, index uint64) (*verify.Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	proof, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v))
+	proof, err := merkle.ProveInclusion(index, v.head.Size, l.nodes(v), &v.ragged)
 	if err != nil {
 		return nil, err
 	}

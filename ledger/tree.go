@@ -64,7 +64,8 @@ type view struct {
 	at   int64      // registered_at of the last entry
 	edge []edgeTile // the tile at the right edge, by tile level
 
-	grown chan struct{} // closed when a newer view is there
+	ragged merkle.Edge   // what inclusion proofs in this tree share
+	grown  chan struct{} // closed when a newer view is there
 }
 
 // locate returns the tile that holds a node and the place in it.
@@ -74,13 +75,19 @@ func locate(level uint, index uint64) (id tileID, h uint, i uint64) {
 	return tileID{level / merkle.TileHeight, index >> span}, h, index & (1<<span - 1)
 }
 
-// nodes reads the nodes of the tree that v pictures.
+// nodes reads the nodes of the tree that v pictures, in one goroutine: half of a
+// path lies in one tile.
 func (l *Log) nodes(v *view) merkle.NodeReader {
+	var last tileID
+	var t *tile
 	return func(level uint, index uint64) (merkle.Hash, error) {
 		id, h, i := locate(level, index)
-		t, err := l.tile(v, id)
-		if err != nil {
-			return merkle.Hash{}, err
+		if t == nil || id != last {
+			var err error
+			if t, err = l.tile(v, id); err != nil {
+				return merkle.Hash{}, err
+			}
+			last = id
 		}
 		return *t.at(h, i), nil
 	}

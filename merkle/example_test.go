@@ -16,7 +16,7 @@ func ExampleCheckInclusion() {
 		return
 	}
 	nodes := func(level uint, index uint64) (merkle.Hash, error) { return leaves[index], nil } // level 0 suffices here
-	path, err := merkle.ProveInclusion(1, head.Size, nodes)
+	path, err := merkle.ProveInclusion(1, head.Size, nodes, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3,6 +3,7 @@ package merkle
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
@@ -13,14 +14,20 @@ import (
 // inside the tree a proof is made for.
 type NodeReader func(level uint, index uint64) (Hash, error)
 
+// Edge remembers the subtrees at the right edge of one tree that are not perfect,
+// which the inclusion proofs of many leaves share. Its zero value remembers
+// nothing yet. It is safe for concurrent use.
+type Edge struct{ roots [64]atomic.Pointer[Hash] } // by level
+
 // ProveInclusion returns the audit path of the leaf at index in the tree of
-// size leaves, from the leaf's sibling up to the root's child.
-func ProveInclusion(index, size uint64, nodes NodeReader) ([]Hash, error) {
+// size leaves, from the leaf's sibling up to the root's child. Proofs in the
+// same tree may share an edge; it may be nil.
+func ProveInclusion(index, size uint64, nodes NodeReader, edge *Edge) ([]Hash, error) {
 	wanted, err := proof.Inclusion(index, size)
 	if err != nil {
 		return nil, fmt.Errorf("merkle: prove inclusion of %d in %d: %w", index, size, err)
 	}
-	return readProof(wanted, nodes)
+	return readProof(wanted, nodes, edge)
 }
 
 // CheckInclusion reports nil if path proves that the leaf stands at index in
@@ -40,7 +47,7 @@ func ProveConsistency(older, newer uint64, nodes NodeReader) ([]Hash, error) {
 	if err != nil {
 		return nil, fmt.Errorf("merkle: prove consistency of %d with %d: %w", older, newer, err)
 	}
-	return readProof(wanted, nodes)
+	return readProof(wanted, nodes, nil)
 }
 
 // CheckConsistency reports nil if path proves that the tree of older is a
@@ -66,26 +73,53 @@ func worded(err error) error {
 	return err
 }
 
-func readProof(wanted proof.Nodes, nodes NodeReader) ([]Hash, error) {
-	raw := make([][]byte, len(wanted.IDs))
-	read := make([]Hash, len(wanted.IDs))
-	for i, id := range wanted.IDs {
+func readProof(wanted proof.Nodes, nodes NodeReader, edge *Edge) ([]Hash, error) {
+	ragged, begin, end := wanted.Ephem()
+	path, err := readNodes(make([]Hash, 0, len(wanted.IDs)), wanted.IDs[:begin], nodes)
+	if err != nil {
+		return nil, err
+	}
+	if begin < end {
+		root, err := edge.root(ragged.Level, wanted.IDs[begin:end], nodes)
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, root)
+	}
+	return readNodes(path, wanted.IDs[end:], nodes)
+}
+
+// root returns the root of the subtree at the edge that the parts, the smallest
+// first, cover.
+func (e *Edge) root(level uint, parts []compact.NodeID, nodes NodeReader) (Hash, error) {
+	if e != nil {
+		if known := e.roots[level].Load(); known != nil {
+			return *known, nil
+		}
+	}
+	hashes, err := readNodes(nil, parts, nodes)
+	if err != nil {
+		return Hash{}, err
+	}
+	root := hashes[0]
+	for _, left := range hashes[1:] {
+		root = HashChildren(left, root)
+	}
+	if e != nil {
+		e.roots[level].Store(&root)
+	}
+	return root, nil
+}
+
+func readNodes(dst []Hash, ids []compact.NodeID, nodes NodeReader) ([]Hash, error) {
+	for _, id := range ids {
 		h, err := nodes(id.Level, id.Index)
 		if err != nil {
 			return nil, fmt.Errorf("merkle: read node %d/%d: %w", id.Level, id.Index, err)
 		}
-		read[i] = h
-		raw[i] = read[i][:]
+		dst = append(dst, h)
 	}
-	raw, err := wanted.Rehash(raw, hasher{}.HashChildren)
-	if err != nil {
-		return nil, fmt.Errorf("merkle: rehash proof: %w", err)
-	}
-	path := make([]Hash, len(raw))
-	for i, h := range raw {
-		path[i] = Hash(h)
-	}
-	return path, nil
+	return dst, nil
 }
 
 func rawPath(path []Hash) [][]byte {

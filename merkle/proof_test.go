@@ -20,13 +20,16 @@ const exhaustive = 300 // sizes below it are tried one by one
 func TestInclusionExhaustive(t *testing.T) {
 	ref := decimals(exhaustive)
 	for size := 1; size <= exhaustive; size++ {
+		shared := new(merkle.Edge)
 		for index := range size {
-			got, err := merkle.ProveInclusion(uint64(index), uint64(size), ref.nodes(t, size))
-			must(t, err)
-			if want := ref.path(index, 0, size); !slices.Equal(got, want) {
-				t.Fatalf("path of %d in %d: %v, want %v", index, size, got, want)
+			for _, edge := range []*merkle.Edge{nil, shared} {
+				got, err := merkle.ProveInclusion(uint64(index), uint64(size), ref.nodes(t, size), edge)
+				must(t, err)
+				if want := ref.path(index, 0, size); !slices.Equal(got, want) {
+					t.Fatalf("path of %d in %d: %v, want %v", index, size, got, want)
+				}
+				must(t, merkle.CheckInclusion(uint64(index), merkle.HashLeaf(ref.leaves[index]), ref.head(size), got))
 			}
-			must(t, merkle.CheckInclusion(uint64(index), merkle.HashLeaf(ref.leaves[index]), ref.head(size), got))
 		}
 	}
 }
@@ -83,7 +86,7 @@ func TestProofOfOthers(t *testing.T) {
 		if leaf != merkle.Hash(tlog.RecordHash(d[index])) {
 			t.Fatal("another leaf hash")
 		}
-		ours, err := merkle.ProveInclusion(uint64(index), uint64(size), nodes)
+		ours, err := merkle.ProveInclusion(uint64(index), uint64(size), nodes, nil)
 		must(r, err)
 		theirs, err := tlog.ProveRecord(int64(size), int64(index), hashes)
 		must(r, err)
@@ -128,7 +131,7 @@ func TestDamagedProofs(t *testing.T) {
 		older := rapid.IntRange(1, newer-1).Draw(r, "older")
 		index := rapid.IntRange(0, newer-1).Draw(r, "index")
 		leaf, head := merkle.HashLeaf(ref.leaves[index]), ref.head(newer)
-		good, err := merkle.ProveInclusion(uint64(index), uint64(newer), ref.nodes(r, newer))
+		good, err := merkle.ProveInclusion(uint64(index), uint64(newer), ref.nodes(r, newer), nil)
 		must(r, err)
 		for what, damaged := range damages(r, good) {
 			requireErrProof(r, "inclusion: "+what, merkle.CheckInclusion(uint64(index), leaf, head, damaged))
@@ -216,10 +219,10 @@ func TestEmptyTree(t *testing.T) {
 // TestProveOutside asks for proofs that do not exist, and of a store that fails.
 func TestProveOutside(t *testing.T) {
 	nodes := decimals(4).nodes(t, 4)
-	if _, err := merkle.ProveInclusion(4, 4, nodes); err == nil {
+	if _, err := merkle.ProveInclusion(4, 4, nodes, nil); err == nil {
 		t.Error("inclusion of leaf 4 in a tree of 4")
 	}
-	if _, err := merkle.ProveInclusion(0, 0, nodes); err == nil {
+	if _, err := merkle.ProveInclusion(0, 0, nodes, nil); err == nil {
 		t.Error("inclusion in the empty tree")
 	}
 	if _, err := merkle.ProveConsistency(4, 3, nodes); err == nil {
@@ -227,7 +230,7 @@ func TestProveOutside(t *testing.T) {
 	}
 	broken := errors.New("disk")
 	failing := func(uint, uint64) (merkle.Hash, error) { return merkle.Hash{}, broken }
-	_, inclusion := merkle.ProveInclusion(1, 4, failing)
+	_, inclusion := merkle.ProveInclusion(1, 4, failing, nil)
 	_, consistency := merkle.ProveConsistency(1, 4, failing)
 	_, frontier := merkle.NewFrontier(3, failing)
 	for _, err := range []error{inclusion, consistency, frontier} {

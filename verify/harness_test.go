@@ -198,7 +198,7 @@ func (l *log) receipt(index uint64) verify.Receipt { return l.receiptAt(index, l
 
 func (l *log) receiptAt(index uint64, size int) verify.Receipt {
 	l.t.Helper()
-	proof, err := merkle.ProveInclusion(index, uint64(size), l.node)
+	proof, err := merkle.ProveInclusion(index, uint64(size), l.node, nil)
 	must(l.t, err)
 	return verify.Receipt{Leaf: l.leaves[index], Index: index, Proof: proof, Head: l.signed(size)}
 }

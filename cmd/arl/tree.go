@@ -51,7 +51,7 @@ func (t *tree) prove(index uint64, head merkle.Head) ([]merkle.Hash, error) {
 	if computed != head {
 		return nil, fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
 	}
-	return merkle.ProveInclusion(index, head.Size, t.node)
+	return merkle.ProveInclusion(index, head.Size, t.node, nil)
 }
 
 // accuse returns the receipt of an entry that should not be in the log. Whoever

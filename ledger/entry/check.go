@@ -96,7 +96,7 @@ func checkOneOf[T ~string](field string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return malformed(field, "%.60q is none of %v", string(value), allowed)
+	return malformed(field, "%.60q is none of %v", string(value), slices.Clone(allowed)) // the clone, so that allowed never escapes
 }
 
 // checkDigest accepts the digests of content: "sha256:" or, where the content

@@ -78,14 +78,12 @@ func (*Execution) Kind() Kind { return KindExecution }
 func (x *Execution) Ref() Ref { return NewRef(x.Iss, x.Exec) }
 
 func (x *Execution) check() error {
-	needsKey := x.Effect == EffectCompensable || x.Effect == EffectIrrevocable || x.Effect == EffectUndeclared
 	err := first(
 		checkName("exec", x.Exec),
 		checkLen("parents", len(x.Parents), 0, MaxParents),
 		checkOneOf("effect", x.Effect, EffectNone, EffectReversible, EffectCompensable, EffectIrrevocable, EffectUndeclared),
 		checkOneOf("progress", x.Progress, Planned, Dispatched, Confirmed, Failed, Cancelled),
-		refuseIf(needsKey && x.IdempotencyKey == "", "idempotency_key", "missing: the effect is %s", x.Effect),
-		optional("idempotency_key", x.IdempotencyKey, checkDigest),
+		x.checkIdempotencyKey(),
 		optional("task", x.Task, checkRef),
 		optional("checkpoint", x.Checkpoint, checkRef),
 		optional("comp", x.Comp, checkDigest),
@@ -99,6 +97,14 @@ func (x *Execution) check() error {
 			refuseIf(len(x.Parents) > 0, "parents", "a compensation has none"))
 	}
 	return err
+}
+
+func (x *Execution) checkIdempotencyKey() error {
+	needed := x.Effect == EffectCompensable || x.Effect == EffectIrrevocable || x.Effect == EffectUndeclared
+	if needed && x.IdempotencyKey == "" {
+		return malformed("idempotency_key", "missing: the effect is %s", x.Effect)
+	}
+	return optional("idempotency_key", x.IdempotencyKey, checkDigest)
 }
 
 func (x *Execution) checkParents() error {
