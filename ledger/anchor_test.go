@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
 )
 
 // counting counts the signatures that are made.
@@ -193,8 +195,54 @@ func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
 	must(t, db.Set([]byte{'m'}, []byte(`{"format":1,"origin":"`+origin+`"}`), pebble.Sync))
 	must(t, db.Close())
 	_, err = ledger.Open("log", config(t, disk))
-	if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format 1, want 2: open it with the version that made it") {
+	if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format 1, want 3: open it with the version that made it") {
 		t.Errorf("another format: %v", err)
+	}
+}
+
+// TestADatabaseOfTheFormatBeforeIsTakenOver opens one whose postings have one
+// entry each, and asks for what is found and which format it has then.
+func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
+	disk := logOf(t, 3)
+	format := func() (text string) {
+		db, err := ledger.OpenDatabase("log", disk)
+		must(t, err)
+		value, closer, err := db.Get([]byte{'m'})
+		must(t, err)
+		text = string(value)
+		must(t, closer.Close())
+		must(t, db.Close())
+		return text
+	}
+	newer := format()
+	older := strings.Replace(newer, `"format":3`, `"format":2`, 1)
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	must(t, db.Set([]byte{'m'}, []byte(older), pebble.Sync))
+	must(t, db.Close())
+
+	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	other := config(t, disk)
+	other.Origin = "ledger.example/other"
+	if _, err := ledger.Open("log", other); !errors.Is(err, ledger.ErrOrigin) {
+		t.Errorf("another origin: %v", err)
+	}
+	if is := format(); is != older {
+		t.Errorf("after a look: %s", is)
+	}
+	r := start(t, "log", config(t, disk))
+	_, err = r.Submit(t.Context(), newEntry(t), newEntry(t))
+	must(t, err)
+	found, err := r.Find(ledger.Query{Index: entry.ByKind, Value: "execution"})
+	must(t, err)
+	if !slices.Equal(found, []uint64{0, 1, 2, 3, 4}) {
+		t.Errorf("found %v", found)
+	}
+	r.stop()
+	if is := format(); is != newer {
+		t.Errorf("after a start: %s, want %s", is, newer)
 	}
 }
 

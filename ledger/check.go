@@ -20,7 +20,7 @@ type CheckReport struct {
 	Entries   uint64
 	Tiles     uint64 // full ones, of all levels
 	Dedup     uint64 // keys that find duplicates
-	Tags      uint64 // keys of the secondary indexes
+	Tags      uint64 // entries in the secondary indexes
 	Snapshots uint64 // complete ones of the fold
 }
 
@@ -143,7 +143,7 @@ func (k *checker) checkMeta(context.Context) error {
 		return damaged(key, "format and origin", "missing")
 	case err != nil:
 		return damaged(key, "format and origin", "%v", err)
-	case found != meta{storeFormat, k.cfg.Origin}:
+	case found != meta{storeFormat, k.cfg.Origin} && found != meta{formatBefore, k.cfg.Origin}:
 		return damaged(key, "format and origin", "format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, k.cfg.Origin)
 	}
 	return nil

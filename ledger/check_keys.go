@@ -34,9 +34,6 @@ func (k *checker) scan(ctx context.Context, sort byte) (*pebble.Iterator, error)
 	return it, nil
 }
 
-// indexOf returns the number that ends a key.
-func indexOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
-
 // expect notes the dedup key and the index keys of an entry.
 func (k *checker) expect(e *entry.Entry, index uint64) error {
 	dedup := dedupKey(e)
@@ -57,8 +54,14 @@ func (k *checker) checkKeys(ctx context.Context) error {
 	if err != nil {
 		return failed("keys", err)
 	}
+	var read openPosting
 	for _, want := range k.keys {
-		if err = k.checkKey(it, want); err != nil {
+		if want.key[0] == keyTag {
+			err = k.checkTag(it, &read, want)
+		} else {
+			err = k.checkDedup(it, want)
+		}
+		if err != nil {
 			break
 		}
 	}
@@ -69,7 +72,7 @@ func (k *checker) checkKeys(ctx context.Context) error {
 	return err
 }
 
-func (k *checker) checkKey(it *pebble.Iterator, want expectedKey) error {
+func (k *checker) checkDedup(it *pebble.Iterator, want expectedKey) error {
 	found := it.SeekPrefixGE(want.key)
 	if err := it.Error(); err != nil {
 		return failed(nameOf(want), err)
@@ -77,17 +80,43 @@ func (k *checker) checkKey(it *pebble.Iterator, want expectedKey) error {
 	if !found {
 		return damaged(want.key, nameOf(want), "missing")
 	}
-	if want.key[0] == keyTag {
-		k.report.Tags++
-		if len(it.Value()) > 0 {
-			return damaged(want.key, nameOf(want), "has a value")
-		}
-		return nil
-	}
 	k.report.Dedup++
 	if len(it.Value()) != 8 || indexOf(it.Value()) != want.index {
 		return damaged(want.key, nameOf(want), "says %x", it.Value())
 	}
+	return nil
+}
+
+// openPosting is the posting that was read last.
+type openPosting struct {
+	key     []byte
+	entries []uint64
+}
+
+// checkTag finds the entry in the posting that may hold it: the last of its tag
+// that does not begin behind it.
+func (k *checker) checkTag(it *pebble.Iterator, read *openPosting, want expectedKey) error {
+	if n := len(read.entries); n == 0 || !sameTag(read.key, want.key) || read.entries[n-1] < want.index {
+		found := it.SeekLT(append(slices.Clip(want.key), 0))
+		if err := it.Error(); err != nil {
+			return failed(nameOf(want), err)
+		}
+		if !found || !sameTag(it.Key(), want.key) {
+			return damaged(want.key, nameOf(want), "missing")
+		}
+		entries, err := parsePosting(it.Key(), it.Value())
+		if err != nil {
+			return damaged(it.Key(), nameOf(want), "%v", err)
+		}
+		*read = openPosting{bytes.Clone(it.Key()), entries}
+	}
+	switch at, found := slices.BinarySearch(read.entries, want.index); {
+	case !found && at == len(read.entries):
+		return damaged(want.key, nameOf(want), "missing")
+	case !found:
+		return damaged(read.key, nameOf(want), "passes over the entry")
+	}
+	k.report.Tags++
 	return nil
 }
 
@@ -113,24 +142,27 @@ func (k *checker) checkTiles(ctx context.Context) error {
 	return errors.Join(err, failed("tiles", it.Close()))
 }
 
-// checkCounts finds dedup and index keys that belong to no entry: as every entry
-// has its own, there are some only if there are more keys than that.
+// checkCounts finds dedup keys and postings that belong to no entry: as every
+// entry has its own, there are some only if there are more than that.
 func (k *checker) checkCounts(ctx context.Context) error {
 	for _, sort := range []struct {
 		prefix byte
 		want   uint64
-	}{{keyDedup, k.report.Dedup}, {keyTag, k.report.Tags}} {
+		count  func(it *pebble.Iterator) (uint64, error)
+	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, new(postingCounter).count}} {
 		it, err := k.scan(ctx, sort.prefix)
 		if err != nil {
 			return err
 		}
-		count := uint64(0)
-		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
-			count++
+		all := uint64(0)
+		for ok := it.First(); ok && err == nil && ctx.Err() == nil; ok = it.Next() {
+			var n uint64
+			n, err = sort.count(it)
+			all += n
 		}
-		if count != sort.want {
+		if all != sort.want {
 			for ok := it.First(); ok && err == nil; ok = it.Next() {
-				err = k.checkOwner(it.Key(), it.Value())
+				err = k.checkOwners(it.Key(), it.Value())
 			}
 		}
 		if err := errors.Join(err, failed("keys", it.Close()), ctx.Err()); err != nil {
@@ -140,16 +172,58 @@ func (k *checker) checkCounts(ctx context.Context) error {
 	return nil
 }
 
-// checkOwner finds the entry that a dedup or index key belongs to.
-func (k *checker) checkOwner(key, value []byte) error {
-	what, index := "dedup key", value
-	if key[0] == keyTag {
-		what, index = "index key", key
+func countOne(*pebble.Iterator) (uint64, error) { return 1, nil }
+
+// postingCounter counts the entries of postings, and holds that those of a tag
+// follow each other: none has an entry twice.
+type postingCounter struct {
+	key  []byte // of the posting before
+	last uint64 // its last entry
+}
+
+func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
+	entries, err := parsePosting(it.Key(), it.Value())
+	if err != nil {
+		return 0, damaged(it.Key(), "index key", "%v", err)
 	}
-	if len(index) < 8 || indexOf(index) >= k.last.Size {
+	if sameTag(c.key, it.Key()) && entries[0] <= c.last {
+		return 0, damaged(it.Key(), "index key", "begins at entry %d, but the one before ends at %d", entries[0], c.last)
+	}
+	c.key, c.last = append(c.key[:0], it.Key()...), entries[len(entries)-1]
+	return uint64(len(entries)), nil
+}
+
+// checkOwners finds the entries that a dedup key or a posting belongs to.
+func (k *checker) checkOwners(key, value []byte) error {
+	if key[0] == keyDedup {
+		if len(value) != 8 {
+			return damaged(key, "dedup key", "belongs to no entry")
+		}
+		return k.checkOwner(key, "dedup key", indexOf(value), func(e *entry.Entry) bool {
+			dedup := dedupKey(e)
+			return bytes.Equal(key, dedup[:])
+		})
+	}
+	entries, err := parsePosting(key, value)
+	if err != nil {
+		return damaged(key, "index key", "%v", err)
+	}
+	for _, index := range entries {
+		err := k.checkOwner(key, "index key", index, func(e *entry.Entry) bool {
+			return slices.ContainsFunc(e.Tags(index), func(tag entry.Tag) bool { return sameTag(key, tagKey(tag, index)) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) checkOwner(key []byte, what string, index uint64, owns func(*entry.Entry) bool) error {
+	if index >= k.last.Size {
 		return damaged(key, what, "belongs to no entry")
 	}
-	record, err := get(k.db, entryKey(indexOf(index)))
+	record, err := get(k.db, entryKey(index))
 	if err != nil {
 		return failed(what, err)
 	}
@@ -157,15 +231,10 @@ func (k *checker) checkOwner(key, value []byte) error {
 	if err != nil {
 		return failed(what, err)
 	}
-	if dedup := dedupKey(e); bytes.Equal(key, dedup[:]) {
-		return nil
+	if !owns(e) {
+		return damaged(key, what, "does not belong to entry %d", index)
 	}
-	for _, tag := range e.Tags(indexOf(index)) {
-		if bytes.Equal(key, tagKey(tag, indexOf(index))) {
-			return nil
-		}
-	}
-	return damaged(key, what, "does not belong to entry %d", indexOf(index))
+	return nil
 }
 
 // checkRest finds keys of no known sort.

@@ -126,7 +126,9 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 	must(t, err)
 	last, at, err := entry.DecodeRecord(value(ledger.EntryKey(599)))
 	must(t, err)
-	tag := one.Tags(1)[0]
+	tag := one.Tags(1)[0] // of all entries, in postings of 100
+	firstPosting, nextPosting, lastPosting := ledger.TagKey(tag, 0), ledger.TagKey(tag, 100), ledger.TagKey(tag, 500)
+	other := ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "other"}, 1)
 	chunk, end := ledger.SnapshotKey(s.snapshotSize(), 0), ledger.SnapshotKey(s.snapshotSize(), 1)
 	next, before := ledger.SnapshotKey(600, 2), ledger.SnapshotKey(599, 0)
 	for _, c := range []struct {
@@ -136,8 +138,8 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		name   string
 	}{
 		{"format is missing", remove([]byte("m")), []byte("m"), "format and origin"},
-		{"format is another", set([]byte("m"), []byte(`{"format":3,"origin":"`+origin+`"}`)), []byte("m"), "format and origin"},
-		{"origin is another", set([]byte("m"), []byte(`{"format":2,"origin":"other"}`)), []byte("m"), "format and origin"},
+		{"format is another", set([]byte("m"), []byte(`{"format":1,"origin":"`+origin+`"}`)), []byte("m"), "format and origin"},
+		{"origin is another", set([]byte("m"), []byte(`{"format":3,"origin":"other"}`)), []byte("m"), "format and origin"},
 		{"head is not signed", set([]byte("b"), ledger.ChangeBatch(value([]byte("b")), `"size":600`, `"size":601`)), []byte("b"), "last batch"},
 		{"batch follows another root", set([]byte("b"), ledger.ChangeBatch(value([]byte("b")), `"previous_size":500`, `"previous_size":499`)), []byte("b"), "last batch"},
 		{"batch is of another time", set([]byte("b"), ledger.ChangeBatch(value([]byte("b")), `"at":1`, `"at":2`)), []byte("b"), "last batch"},
@@ -160,10 +162,19 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		{"dedup key finds another", set(ledger.DedupKey(one), binary.BigEndian.AppendUint64(nil, 2)), ledger.DedupKey(one), "dedup key of entry 1"},
 		{"one dedup key too many", set(append([]byte("d"), make([]byte, 32)...), binary.BigEndian.AppendUint64(nil, 1)), append([]byte("d"), make([]byte, 32)...), "dedup key"},
 		{"dedup key of no entry", set([]byte("d"), binary.BigEndian.AppendUint64(nil, 600)), []byte("d"), "dedup key"},
-		{"index key is missing", remove(ledger.TagKey(tag, 1)), ledger.TagKey(tag, 1), "index key"},
-		{"index key has a value", set(ledger.TagKey(tag, 1), []byte{0}), ledger.TagKey(tag, 1), "index key"},
-		{"one index key too many", set(ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "other"}, 1), nil), ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "other"}, 1), "index key"},
-		{"index key of no entry", set([]byte("xt"), nil), []byte("xt"), "index key"},
+		{"first index key is missing", remove(firstPosting), firstPosting, "index key"},
+		{"index key between is missing", remove(nextPosting), nextPosting, "index key"},
+		{"last index key is missing", remove(lastPosting), lastPosting, "index key"},
+		{"index key loses an entry", set(nextPosting, append([]byte{2}, value(nextPosting)[2:]...)), nextPosting, "index key"},
+		{"index key loses its last entry", set(nextPosting, value(nextPosting)[1:]), ledger.TagKey(tag, 199), "index key"},
+		{"index key has an entry of the next", set(firstPosting, append(value(firstPosting), 1)), nextPosting, "index key"},
+		{"index key has an entry to come", set(lastPosting, append(value(lastPosting), 1)), lastPosting, "index key"},
+		{"index key repeats an entry", set(nextPosting, append(value(nextPosting), 0)), nextPosting, "index key"},
+		{"index key in another spelling", set(nextPosting, append([]byte{0x81, 0}, value(nextPosting)[1:]...)), nextPosting, "index key"},
+		{"index key beyond all numbers", set(lastPosting, append(value(lastPosting), bytes.Repeat([]byte{255}, 9)...)), lastPosting, "index key"},
+		{"one index key too many", set(other, nil), other, "index key"},
+		{"one index key too many, of two entries", set(other, []byte{1}), other, "index key"},
+		{"index key is short", set([]byte("xt"), nil), []byte("xt"), "index key"},
 		{"snapshot is another", set(chunk, flipped(chunk, 9)), chunk, "snapshot at"},
 		{"snapshot has another digest", set(end, flipped(end, 9)), end, "snapshot at"},
 		{"snapshot is short", func(db *pebble.DB) { set(chunk, value(chunk)[:20])(db) }, end, "snapshot at"},

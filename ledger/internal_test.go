@@ -66,8 +66,11 @@ func SnapshotKey(size uint64, chunk uint32) []byte { return snapshotKey(size, ch
 // DedupKey is the key that finds a duplicate of e.
 func DedupKey(e *entry.Entry) []byte { key := dedupKey(e); return key[:] }
 
-// TagKey is the key by which an index finds the entry at index.
+// TagKey is the key of the posting that begins with the entry at index.
 func TagKey(tag entry.Tag, index uint64) []byte { return tagKey(tag, index) }
+
+// ParsePosting reads a posting.
+func ParsePosting(key, value []byte) ([]uint64, error) { return parsePosting(key, value) }
 
 // OpenDatabase opens the database under a log that is not open.
 func OpenDatabase(dir string, fs vfs.FS) (*pebble.DB, error) {

@@ -309,7 +309,7 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size), postings: postings{}}
 	l.cfg.Committed(last.Size)
 	return nil
 }

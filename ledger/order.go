@@ -67,6 +67,7 @@ type order struct {
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 	index    []indexKey // room for those of the next commit
+	postings postings   // of the commit in the making
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -307,7 +308,7 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
 	p.index = append(p.index, indexKey{dedup[:], binary.BigEndian.AppendUint64(nil, p.next)})
 	for _, tag := range e.Tags(p.next) {
-		p.index = append(p.index, indexKey{tagKey(tag, p.next), nil})
+		o.postings.add(tag, p.next)
 	}
 	l.must(o.frontier.Append(e.LeafHash(p.at), func(level uint, index uint64, h merkle.Hash) {
 		l.place(p, level, index, h)
@@ -317,12 +318,17 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 // putIndexes writes the index keys of the commit in their order, which is how the
 // store takes them in fastest.
 func (l *Log) putIndexes(p *pending) {
+	o := &l.order
+	for tag, in := range o.postings {
+		p.index = append(p.index, indexKey{tagKey(tag, in.first), in.gaps})
+	}
+	clear(o.postings)
 	slices.SortFunc(p.index, func(a, b indexKey) int { return bytes.Compare(a.key, b.key) })
 	for _, index := range p.index {
 		l.must(p.store.Set(index.key, index.value, nil))
 	}
 	clear(p.index)
-	l.order.index = p.index
+	o.index = p.index
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -183,44 +182,6 @@ func (l *Log) bundle(t merkle.Tile) ([]byte, error) {
 		out = append(out, leaf...)
 	}
 	return out, nil
-}
-
-// Query asks a secondary index for entries.
-type Query struct {
-	Index entry.Index
-	Value string
-	// From and To bound the entries' indexes: From is the first that counts, To
-	// the first behind. To 0 is the size of the log.
-	From, To uint64
-	Limit    int  // at most so many; 0 is none
-	Newest   bool // from the newest backwards
-}
-
-// Find returns the indexes of the entries that a query matches, in order.
-func (l *Log) Find(q Query) (found []uint64, err error) {
-	size := l.view.Load().head.Size
-	if q.To == 0 || q.To > size {
-		q.To = size
-	}
-	if q.From >= q.To {
-		return nil, nil
-	}
-	prefix := tagPrefix(q.Index, q.Value)
-	bound := func(index uint64) []byte {
-		return binary.BigEndian.AppendUint64(slices.Clip(prefix), index)
-	}
-	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: bound(q.From), UpperBound: bound(q.To)})
-	if err != nil {
-		return nil, fmt.Errorf("ledger: find %c %q: %w", q.Index, q.Value, err)
-	}
-	start, step := it.First, it.Next
-	if q.Newest {
-		start, step = it.Last, it.Prev
-	}
-	for ok := start(); ok && (q.Limit == 0 || len(found) < q.Limit); ok = step() {
-		found = append(found, binary.BigEndian.Uint64(it.Key()[len(prefix):]))
-	}
-	return found, classed(it.Close())
 }
 
 // FirstAt returns the index of the first entry registered at or after the

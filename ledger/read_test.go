@@ -98,6 +98,55 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFindAcrossCommits compares every answer of an index with the entries, of a
+// log whose commits hold none to all of its entries with the tag.
+func TestFindAcrossCommits(t *testing.T) {
+	r := start(t, "log", config(t, vfs.NewMem()))
+	var tasks []uint64
+	size := uint64(0)
+	for _, commit := range []string{"t", "", "tt", "ot", "oo", "tot", "to", "t", "otto"} {
+		var batch []*entry.Entry
+		for _, what := range commit {
+			if what == 't' {
+				batch = append(batch, newTaskEntry(t))
+				tasks = append(tasks, size)
+			} else {
+				batch = append(batch, newEntry(t))
+			}
+			size++
+		}
+		_, err := r.Submit(t.Context(), batch...)
+		must(t, err)
+	}
+	for from := range size {
+		for to := from + 1; to <= size; to++ {
+			var all []uint64
+			for _, index := range tasks {
+				if from <= index && index < to {
+					all = append(all, index)
+				}
+			}
+			for _, newest := range []bool{false, true} {
+				for limit := range len(all) + 2 {
+					want := slices.Clone(all)
+					if newest {
+						slices.Reverse(want)
+					}
+					if limit > 0 {
+						want = want[:min(limit, len(want))]
+					}
+					q := ledger.Query{Index: entry.ByTask, Value: "operator#task", From: from, To: to, Limit: limit, Newest: newest}
+					found, err := r.Find(q)
+					must(t, err)
+					if !slices.Equal(found, want) {
+						t.Fatalf("%+v: found %v, want %v", q, found, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestFirstAt(t *testing.T) {
 	c := newClocks()
 	r := start(t, "log", c.on(config(t, vfs.NewMem())))

@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json"
 
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -29,7 +28,7 @@ import (
 //	m                                 format and origin of the database
 //	s ‖ size ‖ chunk                  snapshot of the fold at size; the last chunk is a signed note of its digest
 //	t ‖ tile level ‖ tile index       a full tile, 256 hashes
-//	x ‖ index name ‖ value ‖ 0 ‖ index   secondary index, without value
+//	x ‖ index name ‖ value ‖ 0 ‖ index   secondary index: the first entry of a posting; the gaps to the others
 const (
 	keyBatch    = 'b'
 	keyDedup    = 'd'
@@ -40,8 +39,13 @@ const (
 	keyTag      = 'x'
 )
 
-// storeFormat is written into new databases and demanded of old ones.
-const storeFormat = 2
+// storeFormat is what is written. In databases of formatBefore, every posting has
+// one entry: they are read as they are, and become the newer format when opened to
+// be written, so that nobody takes them for the older one any more.
+const (
+	storeFormat  = 3
+	formatBefore = 2
+)
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
@@ -49,17 +53,6 @@ func entryKey(index uint64) []byte {
 
 func tileKey(id tileID) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyTile, byte(id.level)}, id.index)
-}
-
-func tagPrefix(in entry.Index, value string) []byte {
-	key := make([]byte, 0, 3+len(value)+8)
-	key = append(key, keyTag, byte(in))
-	key = append(key, value...)
-	return append(key, 0)
-}
-
-func tagKey(tag entry.Tag, index uint64) []byte {
-	return binary.BigEndian.AppendUint64(tagPrefix(tag.Index, tag.Value), index)
 }
 
 func snapshotKey(size uint64, chunk uint32) []byte {
@@ -96,7 +89,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 		return nil, err
 	}
 	found, err := readMeta(db)
-	if errors.Is(err, pebble.ErrNotFound) {
+	if errors.Is(err, pebble.ErrNotFound) || err == nil && found == (meta{formatBefore, cfg.Origin}) {
 		if err = writeMeta(db, cfg.Origin); err == nil {
 			found, err = readMeta(db)
 		}
@@ -143,7 +136,7 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 // check refuses a database that this program, or this ledger, did not make.
 func (m meta) check(dir, origin string) error {
 	switch {
-	case m.Format != storeFormat:
+	case m.Format != storeFormat && m.Format != formatBefore:
 		return fmt.Errorf("%w: %s has format %d, want %d: open it with the version that made it", ErrFormat, dir, m.Format, storeFormat)
 	case m.Origin != origin:
 		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, origin)

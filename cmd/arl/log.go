@@ -239,7 +239,7 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 		field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
 		field{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)},
 		field{"entries", decimal(r.Entries)}, field{"full tiles", decimal(r.Tiles)}, field{"dedup keys", decimal(r.Dedup)},
-		field{"index keys", decimal(r.Tags)}, field{"snapshots", decimal(r.Snapshots)}, field{"files", decimal(r.Files)},
+		field{"indexed", decimal(r.Tags)}, field{"snapshots", decimal(r.Snapshots)}, field{"files", decimal(r.Files)},
 		field{"verdict", "sound"})
 }
 
