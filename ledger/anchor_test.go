@@ -229,6 +229,9 @@ func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
 	if _, err := ledger.Open("log", other); !errors.Is(err, ledger.ErrOrigin) {
 		t.Errorf("another origin: %v", err)
 	}
+	looking, err := ledger.Open("log", config(t, disk))
+	must(t, err)
+	must(t, looking.Close())
 	if is := format(); is != older {
 		t.Errorf("after a look: %s", is)
 	}
@@ -242,7 +245,10 @@ func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
 	}
 	r.stop()
 	if is := format(); is != newer {
-		t.Errorf("after a start: %s, want %s", is, newer)
+		t.Errorf("after a commit: %s, want %s", is, newer)
+	}
+	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
+		t.Errorf("check: %v", err)
 	}
 }
 

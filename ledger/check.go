@@ -89,6 +89,7 @@ type checker struct {
 	db      *pebble.DB
 	options *pebble.Options
 
+	format    int // of the database
 	last      *Batch
 	anchor    anchor
 	snapshots []storedSnapshot
@@ -146,6 +147,7 @@ func (k *checker) checkMeta(context.Context) error {
 	case found != meta{storeFormat, k.cfg.Origin} && found != meta{formatBefore, k.cfg.Origin}:
 		return damaged(key, "format and origin", "format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, k.cfg.Origin)
 	}
+	k.format = found.Format
 	return nil
 }
 

@@ -94,7 +94,8 @@ type openPosting struct {
 }
 
 // checkTag finds the entry in the posting that may hold it: the last of its tag
-// that does not begin behind it.
+// that does not begin behind it. Which entries were committed together is stored
+// nowhere, so that the postings of a tag are held to all its entries together.
 func (k *checker) checkTag(it *pebble.Iterator, read *openPosting, want expectedKey) error {
 	if n := len(read.entries); n == 0 || !sameTag(read.key, want.key) || read.entries[n-1] < want.index {
 		found := it.SeekLT(append(slices.Clip(want.key), 0))
@@ -149,7 +150,7 @@ func (k *checker) checkCounts(ctx context.Context) error {
 		prefix byte
 		want   uint64
 		count  func(it *pebble.Iterator) (uint64, error)
-	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, new(postingCounter).count}} {
+	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, (&postingCounter{format: k.format}).count}} {
 		it, err := k.scan(ctx, sort.prefix)
 		if err != nil {
 			return err
@@ -161,7 +162,7 @@ func (k *checker) checkCounts(ctx context.Context) error {
 			all += n
 		}
 		if all != sort.want {
-			for ok := it.First(); ok && err == nil; ok = it.Next() {
+			for ok := it.First(); ok && err == nil && ctx.Err() == nil; ok = it.Next() {
 				err = k.checkOwners(it.Key(), it.Value())
 			}
 		}
@@ -177,14 +178,18 @@ func countOne(*pebble.Iterator) (uint64, error) { return 1, nil }
 // postingCounter counts the entries of postings, and holds that those of a tag
 // follow each other: none has an entry twice.
 type postingCounter struct {
-	key  []byte // of the posting before
-	last uint64 // its last entry
+	format int    // of the database
+	key    []byte // of the posting before
+	last   uint64 // its last entry
 }
 
 func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
 	entries, err := parsePosting(it.Key(), it.Value())
 	if err != nil {
 		return 0, damaged(it.Key(), "index key", "%v", err)
+	}
+	if c.format == formatBefore && len(entries) > 1 {
+		return 0, damaged(it.Key(), "index key", "%d entries, but the database has format %d", len(entries), formatBefore)
 	}
 	if sameTag(c.key, it.Key()) && entries[0] <= c.last {
 		return 0, damaged(it.Key(), "index key", "begins at entry %d, but the one before ends at %d", entries[0], c.last)

@@ -151,6 +151,12 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		{"one entry too many", set(ledger.EntryKey(600), value(ledger.EntryKey(599))), ledger.EntryKey(600), "entry 600"},
 		{"entry is no record", set(ledger.EntryKey(17), []byte{1}), ledger.EntryKey(17), "entry 17"},
 		{"entry key is short", set([]byte("e\x00"), nil), []byte("e\x00"), "key of an entry"},
+		{"entry key is short where the state is built again", func(db *pebble.DB) {
+			remove(end)(db)
+			remove(chunk)(db)
+			set([]byte("e\x00\x00\x00\x00\x00\x00\x01"), nil)(db)
+		}, []byte("e\x00\x00\x00\x00\x00\x00\x01"), "key of an entry"},
+		{"snapshot key is short", set([]byte("s\xff"), []byte{1}), []byte("s\xff"), "snapshot"},
 		{"entry is another", set(ledger.EntryKey(17), value(ledger.EntryKey(18))), ledger.TileKey(0, 0), "tile 0/0"},
 		{"right edge is another", set(ledger.EntryKey(599), last.AppendRecord(nil, at+1)), []byte("b"), "last batch"},
 		{"time falls", set(ledger.EntryKey(599), last.AppendRecord(nil, 1)), ledger.EntryKey(599), "entry 599"},
@@ -172,6 +178,7 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		{"index key repeats an entry", set(nextPosting, append(value(nextPosting), 0)), nextPosting, "index key"},
 		{"index key in another spelling", set(nextPosting, append([]byte{0x81, 0}, value(nextPosting)[1:]...)), nextPosting, "index key"},
 		{"index key beyond all numbers", set(lastPosting, append(value(lastPosting), bytes.Repeat([]byte{255}, 9)...)), lastPosting, "index key"},
+		{"index key has more than the format has", set([]byte("m"), []byte(`{"format":2,"origin":"`+origin+`"}`)), ledger.TagKey(entry.Tag{Index: entry.ByAgent, Value: string(one.Header.Iss)}, 0), "index key"},
 		{"one index key too many", set(other, nil), other, "index key"},
 		{"one index key too many, of two entries", set(other, []byte{1}), other, "index key"},
 		{"index key is short", set([]byte("xt"), nil), []byte("xt"), "index key"},
@@ -197,6 +204,9 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 			}
 			if !bytes.Equal(damage.Key, c.key) || !strings.HasPrefix(damage.Name, c.name) || damage.What == "" {
 				t.Fatalf("%v, want key %x, %s", err, c.key, c.name)
+			}
+			if opened, err := ledger.Open("log", s.on(disk)); err == nil { // it need not see it, but neither does it panic
+				must(t, opened.Close())
 			}
 		})
 	}

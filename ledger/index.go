@@ -41,18 +41,18 @@ func parsePosting(key, value []byte) ([]uint64, error) {
 	if len(key) < 3+8 {
 		return nil, errors.New("it is short")
 	}
-	last := indexOf(key)
-	found := []uint64{last}
+	index := indexOf(key)
+	entries := []uint64{index}
 	for len(value) > 0 {
 		gap, n := binary.Uvarint(value)
-		if n <= 0 || gap == 0 || gap > math.MaxUint64-last || n > 1 && value[n-1] == 0 {
-			return nil, fmt.Errorf("after entry %d its value, %.10x, is not a distance", last, value)
+		if n <= 0 || gap == 0 || gap > math.MaxUint64-index || n > 1 && value[n-1] == 0 {
+			return nil, fmt.Errorf("after entry %d its value, %.10x, is not a distance", index, value)
 		}
-		last += gap
-		found = append(found, last)
+		index += gap
+		entries = append(entries, index)
 		value = value[n:]
 	}
-	return found, nil
+	return entries, nil
 }
 
 // tagPrefix begins the keys of a tag.
@@ -116,15 +116,18 @@ func (q *Query) read(it *pebble.Iterator, from []byte) (found []uint64, err erro
 		ok = it.First()
 	}
 	for ; ok; ok = step() {
-		posting, err := parsePosting(it.Key(), it.Value())
+		entries, err := parsePosting(it.Key(), it.Value())
+		if err == nil && !sameTag(it.Key(), from) {
+			err = errors.New("it is of no tag")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: index key %q: %v", ErrCorrupt, it.Key(), err)
 		}
-		begins := posting[0]
+		begins := entries[0]
 		if q.Newest {
-			slices.Reverse(posting)
+			slices.Reverse(entries)
 		}
-		for _, index := range posting {
+		for _, index := range entries {
 			if index >= q.From && index < q.To {
 				found = append(found, index)
 			}

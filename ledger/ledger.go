@@ -309,7 +309,12 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size), postings: postings{}}
+	stored, err := readMeta(l.db)
+	if err != nil {
+		return err
+	}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size),
+		format: stored.Format, postings: postings{}}
 	l.cfg.Committed(last.Size)
 	return nil
 }

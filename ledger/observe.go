@@ -49,7 +49,11 @@ func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	if index >= size || size > v.head.Size {
 		return nil, fmt.Errorf("%w: entry %d under size %d in a log of %d", ErrNotFound, index, size, v.head.Size)
 	}
-	return merkle.ProveInclusion(index, size, l.nodes(v), nil)
+	var edge *merkle.Edge
+	if size == v.head.Size {
+		edge = &v.ragged
+	}
+	return merkle.ProveInclusion(index, size, l.nodes(v), edge)
 }
 
 // Inclusions returns the joint proof that the entries at indexes, which strictly

@@ -68,6 +68,7 @@ type order struct {
 	buf      []byte
 	index    []indexKey // room for those of the next commit
 	postings postings   // of the commit in the making
+	format   int        // of the database
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -329,6 +330,10 @@ func (l *Log) putIndexes(p *pending) {
 	}
 	clear(p.index)
 	o.index = p.index
+	if o.format != storeFormat {
+		l.must(putMeta(p.store, l.cfg.Origin))
+		o.format = storeFormat
+	}
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level

@@ -78,9 +78,8 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 		next := from
 		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 			var logged *Logged
-			index := binary.BigEndian.Uint64(it.Key()[1:])
-			if err = missing(index, next); err == nil {
-				logged, err = decodeLogged(index, it.Value())
+			if err = missing(entryOf(it.Key()), next); err == nil {
+				logged, err = decodeLogged(next, it.Value())
 			}
 			if next++; !yield(logged, err) || err != nil {
 				_ = it.Close() // the consumer has what it wanted, or the error

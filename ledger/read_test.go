@@ -98,6 +98,20 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A value with a NUL begins like the keys of another: nothing of those is found.
+func TestFindOfAValueThatNothingHas(t *testing.T) {
+	r := start(t, "log", config(t, vfs.NewMem()))
+	r.add(3)
+	for _, value := range []string{"", "execution\x00", "execution\x00\x00\x00", "execution\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		for _, newest := range []bool{false, true} {
+			found, err := r.Find(ledger.Query{Index: entry.ByKind, Value: value, Newest: newest})
+			if len(found) > 0 || err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+				t.Errorf("%q: found %v, %v", value, found, err)
+			}
+		}
+	}
+}
+
 // TestFindAcrossCommits compares every answer of an index with the entries, of a
 // log whose commits hold none to all of its entries with the tag.
 func TestFindAcrossCommits(t *testing.T) {

@@ -243,7 +243,7 @@ func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
 	}
 	defer func() { err = errors.Join(err, iter.Close()) }()
 	for ok := iter.Last(); ok; ok = iter.Prev() {
-		if value := iter.Value(); len(value) > 0 && value[0] == 1 {
+		if value := iter.Value(); len(iter.Key()) == 1+8+4 && len(value) > 0 && value[0] == 1 {
 			size = binary.BigEndian.Uint64(iter.Key()[1:])
 			unknown, err := restoreChunks(l.cfg, iter, fold, size, bytes.Clone(value[1:]))
 			if unknown != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -40,8 +41,8 @@ const (
 )
 
 // storeFormat is what is written. In databases of formatBefore, every posting has
-// one entry: they are read as they are, and become the newer format when opened to
-// be written, so that nobody takes them for the older one any more.
+// one entry: they are read as they are. Before the first posting with more, they
+// become the newer format, so that no version before reads that.
 const (
 	storeFormat  = 3
 	formatBefore = 2
@@ -49,6 +50,15 @@ const (
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
+}
+
+// entryOf returns the index in the key of a record; of what is no such key, one
+// that no entry has.
+func entryOf(key []byte) uint64 {
+	if len(key) != 1+8 {
+		return math.MaxUint64
+	}
+	return indexOf(key)
 }
 
 func tileKey(id tileID) []byte {
@@ -89,7 +99,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 		return nil, err
 	}
 	found, err := readMeta(db)
-	if errors.Is(err, pebble.ErrNotFound) || err == nil && found == (meta{formatBefore, cfg.Origin}) {
+	if errors.Is(err, pebble.ErrNotFound) {
 		if err = writeMeta(db, cfg.Origin); err == nil {
 			found, err = readMeta(db)
 		}
@@ -203,14 +213,18 @@ func readMeta(db *pebble.DB) (m meta, err error) {
 // log, before anything is acknowledged: only from that one on does the format
 // detect flipped bits.
 func writeMeta(db *pebble.DB, origin string) error {
+	if err := putMeta(db, origin); err != nil {
+		return err
+	}
+	return db.Flush()
+}
+
+func putMeta(w pebble.Writer, origin string) error {
 	value, err := json.Marshal(meta{Format: storeFormat, Origin: origin})
 	if err != nil {
 		return err
 	}
-	if err := db.Set([]byte{keyMeta}, value, pebble.Sync); err != nil {
-		return err
-	}
-	return db.Flush()
+	return w.Set([]byte{keyMeta}, value, pebble.Sync)
 }
 
 // readLastBatch returns the last batch, or the empty one before the first.

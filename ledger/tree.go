@@ -56,7 +56,8 @@ type edgeTile struct {
 	*tile
 }
 
-// view is an immutable picture of the log after a commit.
+// view is a picture of the log after a commit. Only what it remembers of its
+// tree, ragged, is added to.
 type view struct {
 	head merkle.Head
 	note string     // signed by the Ed25519 keys in force
@@ -75,8 +76,8 @@ func locate(level uint, index uint64) (id tileID, h uint, i uint64) {
 	return tileID{level / merkle.TileHeight, index >> span}, h, index & (1<<span - 1)
 }
 
-// nodes reads the nodes of the tree that v pictures, in one goroutine: half of a
-// path lies in one tile.
+// nodes reads the nodes of the tree that v pictures. The reader remembers the last
+// tile, in which half of a path lies, and is for one goroutine.
 func (l *Log) nodes(v *view) merkle.NodeReader {
 	var last tileID
 	var t *tile

@@ -133,7 +133,7 @@ func checkWithTable(table *curve.EdwardsBasepointTable, key publicKey, message, 
 }
 
 // multiples holds d·256^i·B at [i][d-1], where B is the group's base point.
-type multiples [ed25519.PublicKeySize][255]curve.EdwardsPoint
+type multiples [scalar.ScalarSize][255]curve.EdwardsPoint
 
 // baseMultiples makes the one table of B, 1.3 MB.
 var baseMultiples = sync.OnceValue(func() *multiples {
@@ -150,9 +150,9 @@ var baseMultiples = sync.OnceValue(func() *multiples {
 	return table
 })
 
-// addBase adds s·B to r, where s is the little-endian s. It does half the
-// additions of the library's own multiplication, and takes a time that depends
-// on s, which must not be secret.
+// addBase adds s·B to r; s is little-endian. It does half the additions of the
+// library's own multiplication, and takes a time that depends on s, which must
+// not be secret.
 func addBase(r *curve.EdwardsPoint, s []byte) {
 	table := baseMultiples()
 	for i, digit := range s {
