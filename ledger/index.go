@@ -36,7 +36,7 @@ func (p postings) add(tag entry.Tag, index uint64) {
 }
 
 // parsePosting returns the indexes of the entries that a key of a secondary
-// index, with its value, stands for, in order. There is one spelling.
+// index, with its value, stands for, in order. It takes no second spelling.
 func parsePosting(key, value []byte) ([]uint64, error) {
 	if len(key) < 3+8 {
 		return nil, errors.New("it is short")
@@ -105,8 +105,8 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 	return found, errors.Join(err, classed(it.Close()))
 }
 
-// read reads the postings that it iterates over, from the one on that may hold
-// the entry that key would be the posting of.
+// read reads the postings of a tag; from is the key that one beginning at q.From
+// would have. The last one before it may reach behind it.
 func (q *Query) read(it *pebble.Iterator, from []byte) (found []uint64, err error) {
 	step := it.Next
 	var ok bool

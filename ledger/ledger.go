@@ -314,7 +314,7 @@ func (l *Log) load() error {
 		return err
 	}
 	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size),
-		format: stored.Format, postings: postings{}}
+		format: stored.Format}
 	l.cfg.Committed(last.Size)
 	return nil
 }

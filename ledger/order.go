@@ -67,7 +67,6 @@ type order struct {
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 	index    []indexKey // room for those of the next commit
-	postings postings   // of the commit in the making
 	format   int        // of the database
 }
 
@@ -200,6 +199,7 @@ type pending struct {
 	entries []*entry.Entry // admitted so far
 	took    time.Duration  // for the sync
 	index   []indexKey
+	tagged  postings
 	keys    []Key // that sign the tree head
 }
 
@@ -217,7 +217,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	if refusal == nil {
 		refusal = l.space.check()
 	}
-	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, index: o.index[:0]}
+	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, index: o.index[:0], tagged: postings{}}
 	l.must(o.check())
 	for _, s := range batch {
 		l.admit(p, s, refusal)
@@ -309,7 +309,7 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
 	p.index = append(p.index, indexKey{dedup[:], binary.BigEndian.AppendUint64(nil, p.next)})
 	for _, tag := range e.Tags(p.next) {
-		o.postings.add(tag, p.next)
+		p.tagged.add(tag, p.next)
 	}
 	l.must(o.frontier.Append(e.LeafHash(p.at), func(level uint, index uint64, h merkle.Hash) {
 		l.place(p, level, index, h)
@@ -320,10 +320,9 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 // store takes them in fastest.
 func (l *Log) putIndexes(p *pending) {
 	o := &l.order
-	for tag, in := range o.postings {
+	for tag, in := range p.tagged {
 		p.index = append(p.index, indexKey{tagKey(tag, in.first), in.gaps})
 	}
-	clear(o.postings)
 	slices.SortFunc(p.index, func(a, b indexKey) int { return bytes.Compare(a.key, b.key) })
 	for _, index := range p.index {
 		l.must(p.store.Set(index.key, index.value, nil))
