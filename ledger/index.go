@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -94,6 +95,11 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 		q.To = size
 	}
 	if q.From >= q.To {
+		return nil, nil
+	}
+	// A NUL ends the value in a key. No entry has a value with one: its keys would
+	// begin like those of another.
+	if strings.ContainsRune(q.Value, 0) {
 		return nil, nil
 	}
 	tag := entry.Tag{Index: q.Index, Value: q.Value}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/ledger"
@@ -99,17 +100,36 @@ func TestFind(t *testing.T) {
 }
 
 // A value with a NUL begins like the keys of another: nothing of those is found.
+// A key among those of a value that is of none is damage.
 func TestFindOfAValueThatNothingHas(t *testing.T) {
-	r := start(t, "log", config(t, vfs.NewMem()))
-	r.add(3)
-	for _, value := range []string{"", "execution\x00", "execution\x00\x00\x00", "execution\x00\x00\x00\x00\x00\x00\x00\x00"} {
+	disk := vfs.NewMem()
+	r := start(t, "log", config(t, disk))
+	r.add(2)
+	r.bulk(300) // from size 256 on, the key of entry 1 lies between those that "execution\x00" would have
+	for _, value := range []string{"", "\x00", "execution\x00", "execution\x00\x00\x00", "execution\x00\x00\x00\x00\x00\x00\x00\x00"} {
 		for _, newest := range []bool{false, true} {
 			found, err := r.Find(ledger.Query{Index: entry.ByKind, Value: value, Newest: newest})
-			if len(found) > 0 || err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+			if len(found) > 0 || err != nil {
 				t.Errorf("%q: found %v, %v", value, found, err)
 			}
 		}
 	}
+	r.stop()
+
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	foreign := append(ledger.TagKey(entry.Tag{Index: entry.ByKind, Value: "execution"}, 1), 0)
+	must(t, db.Set(foreign, nil, pebble.Sync))
+	must(t, db.Close())
+	l, err := ledger.Open("log", config(t, disk))
+	must(t, err)
+	for _, newest := range []bool{false, true} {
+		found, err := l.Find(ledger.Query{Index: entry.ByKind, Value: "execution", Newest: newest})
+		if len(found) > 0 || !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("with a foreign key: found %v, %v", found, err)
+		}
+	}
+	must(t, l.Close())
 }
 
 // TestFindAcrossCommits compares every answer of an index with the entries, of a
