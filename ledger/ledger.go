@@ -247,7 +247,7 @@ func Open(dir string, c *Config) (*Log, error) {
 	if cfg.Fatal == nil || slices.ContainsFunc(cfg.Keys, func(k Key) bool { return k.Signer == nil }) {
 		return nil, errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
 	}
-	db, err := openStore(dir, cfg)
+	db, stored, err := openStore(dir, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -264,14 +264,15 @@ func Open(dir string, c *Config) (*Log, error) {
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
-	if err := l.load(); err != nil {
+	if err := l.load(stored.Format); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return l, nil
 }
 
-// load brings the state in memory to what the database holds.
-func (l *Log) load() error {
+// load brings the state in memory to what the database holds. format is the
+// database's; the order makes it storeFormat with the first postings it writes.
+func (l *Log) load(format int) error {
 	last, err := readLastBatch(l.db)
 	if err != nil {
 		return err
@@ -309,12 +310,8 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	stored, err := readMeta(l.db)
-	if err != nil {
-		return err
-	}
 	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size),
-		format: stored.Format}
+		format: format}
 	l.cfg.Committed(last.Size)
 	return nil
 }

@@ -92,11 +92,11 @@ type Batch struct {
 // Head returns the tree head that the batch leads to.
 func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Root} }
 
-// openStore opens the database, or makes a new one.
-func openStore(dir string, cfg *Config) (*pebble.DB, error) {
+// openStore opens the database, or makes a new one, and returns what identifies it.
+func openStore(dir string, cfg *Config) (*pebble.DB, meta, error) {
 	db, err := openEngine(dir, cfg, storeOptions(cfg))
 	if err != nil {
-		return nil, err
+		return nil, meta{}, err
 	}
 	found, err := readMeta(db)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -110,9 +110,9 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 		err = found.check(dir, cfg.Origin)
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, meta{}, errors.Join(err, db.Close())
 	}
-	return db, nil
+	return db, found, nil
 }
 
 // openEngine opens the storage engine. Where there is an anchor there was a
