@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -215,11 +218,8 @@ func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
 		return text
 	}
 	newer := format()
-	older := strings.Replace(newer, `"format":3`, `"format":2`, 1)
-	db, err := ledger.OpenDatabase("log", disk)
-	must(t, err)
-	must(t, db.Set([]byte{'m'}, []byte(older), pebble.Sync))
-	must(t, db.Close())
+	toFormatBefore(t, disk)
+	older := format()
 
 	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
 		t.Errorf("check: %v", err)
@@ -249,6 +249,66 @@ func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
 	}
 	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
 		t.Errorf("check: %v", err)
+	}
+}
+
+// toFormatBefore makes a log whose postings have one entry each one of the format
+// before.
+func toFormatBefore(t *testing.T, disk *vfs.MemFS) {
+	t.Helper()
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	must(t, db.Set([]byte{'m'}, []byte(`{"format":2,"origin":"`+origin+`"}`), pebble.Sync))
+	must(t, db.Close())
+}
+
+// TestFormatAndFirstPostingAreOne takes the power away before every operation that
+// changes the disk, from the first commit in a database of the format before until
+// it is closed. The commit does not fit into one block of the write-ahead log.
+// What is left is what was there, or all of the commit with the newer format.
+func TestFormatAndFirstPostingAreOne(t *testing.T) {
+	plan := [][]*entry.Entry{{newEntry(t)}, {newTaskEntry(t)}, {newEntry(t)}, make([]*entry.Entry, 100)}
+	for i := range plan[3] {
+		plan[3][i] = newTaskEntry(t)
+	}
+	seed := uint64(time.Now().UnixNano())
+	p := &powerless{t: t, seed: seed, rng: newRNG(seed), plan: plan, outages: make(chan outage, 10_000), enough: 5_000}
+	disk := vfs.NewCrashableMem()
+	p.submit(start(t, "log", powerlessConfig(t, disk)), plan[:3], len(plan))
+	p.log.Store(nil) // no outages while the log is opened
+	toFormatBefore(t, disk)
+	content := func(disk *vfs.MemFS) map[string]string {
+		all := dump(t, snapshotOf(disk))
+		maps.DeleteFunc(all, func(key, _ string) bool { return key[0] == 's' }) // comes by a commit of its own
+		return all
+	}
+	older := content(disk)
+	p.submit(start(t, "log", powerlessConfig(t, p.watch(disk))), plan[3:], len(plan))
+	close(p.outages)
+	newer := content(disk)
+	if !strings.Contains(older["m"], `"format":2`) || !strings.Contains(newer["m"], `"format":3`) {
+		t.Fatalf("from %s to %s", older["m"], newer["m"])
+	}
+
+	states := map[string]int{}
+	for o := range p.outages {
+		left := content(o.disk)
+		err := o.check(t, plan)
+		switch {
+		case maps.Equal(left, older):
+			states["older"]++
+		case maps.Equal(left, newer):
+			states["newer"]++
+		default:
+			err = fmt.Errorf("%d keys, and %s: neither of the two", len(left), left["m"])
+		}
+		if err != nil {
+			t.Fatalf("seed %d, state %d, before op %d on %s with %d %% kept: %v", seed, o.number, o.op.Kind, o.op.Path, o.percent, err)
+		}
+	}
+	t.Log(states)
+	if states["older"] == 0 || states["newer"] == 0 {
+		t.Errorf("seed %d: %v", seed, states)
 	}
 }
 
