@@ -26,7 +26,10 @@ type CheckReport struct {
 
 // DamageError is the first thing that [Check] found wrong. It is [ErrCorrupt].
 type DamageError struct {
-	// Key is the bad key as it is stored; nil if a file is bad.
+	// Key is the bad key, or that of the bad value, as it is stored: a foreign one
+	// may have any length. Of what is missing it is the key that should be there; of
+	// an entry missing in an index, that of a posting which begins with the entry.
+	// Nil if a file is bad, or cannot be read.
 	Key []byte
 	// Name says what it is, such as "entry 17", "tile 0/3" or a path.
 	Name string
