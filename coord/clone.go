@@ -5,25 +5,36 @@ import (
 	"slices"
 )
 
-// clone returns a state with the same content, which shares nothing that
-// changes.
+// clone returns a state with the same content, to be changed on its own. It is a
+// change of s as far as goroutines are concerned.
 func (s *State) clone() *State {
+	c := s.frozen()
+	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
+	c.executions.names, c.executions.users = s.executions.names.Clone(), maps.Clone(s.executions.users)
+	c.checkpoints.names, c.runs.names, c.tasks.names = s.checkpoints.names.Clone(), s.runs.names.Clone(), s.tasks.names.Clone()
+	return c
+}
+
+// frozen returns a state with the same content for [State.Snapshot] alone: what
+// is looked for by its name or derived is not in it. It is a change of s as far
+// as goroutines are concerned.
+func (s *State) frozen() *State {
 	c := *s
 	c.feed, c.assessed = nil, assessed{}
 	c.chain = s.chain.Clone()
 	c.policies, c.raised = slices.Clone(s.policies), slices.Clone(s.raised)
 	c.able = maps.Clone(s.able)
-	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
+	c.principals, c.workflows = s.principals.Frozen(), s.workflows.Frozen()
 	c.usage = slices.Clone(s.usage)
 	for i := range c.usage {
 		u := &c.usage[i]
 		u.judged, u.incidents = slices.Clone(u.judged), slices.Clone(u.incidents)
 	}
 	c.tree, c.graph = s.tree.clone(), s.graph.Clone()
-	c.executions = s.executions.clone()
-	c.checkpoints = checkpoints{s.checkpoints.names.Clone(), s.checkpoints.digests.CloneFrozen()}
-	c.runs = runs{s.runs.names.Clone(), slices.Clone(s.runs.list)}
-	c.tasks = s.tasks.clone()
+	c.executions = s.executions.frozen()
+	c.checkpoints = checkpoints{s.checkpoints.names.Frozen(), s.checkpoints.digests.Clone()}
+	c.runs = runs{s.runs.names.Frozen(), slices.Clone(s.runs.list)}
+	c.tasks = s.tasks.frozen()
 	c.signals = slices.Clone(s.signals)
 	c.incidents = make([]*incident, len(s.incidents))
 	for i, inc := range s.incidents {
@@ -42,8 +53,8 @@ func cloneLists(lists map[uint32][]uint32) map[uint32][]uint32 {
 	return clone
 }
 
-func (t *tasks) clone() tasks {
-	c := tasks{t.names.Clone(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.pointOf), maps.Clone(t.byPoint),
+func (t *tasks) frozen() tasks {
+	c := tasks{t.names.Frozen(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.pointOf), maps.Clone(t.byPoint),
 		maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
 	for i := range c.list {
 		one := &c.list[i]
@@ -53,9 +64,9 @@ func (t *tasks) clone() tasks {
 	return c
 }
 
-func (x *executions) clone() executions {
-	return executions{x.names.Clone(), x.keyOf.CloneFrozen(), x.keys.CloneFrozen(), maps.Clone(x.users), maps.Clone(x.comps),
-		x.costs.Clone(), x.before.CloneFrozen(), slices.Clone(x.newest)}
+func (x *executions) frozen() executions {
+	return executions{x.names.Frozen(), x.keyOf.Clone(), x.keys.Clone(), nil, maps.Clone(x.comps),
+		x.costs.Clone(), x.before.Clone(), slices.Clone(x.newest)}
 }
 
 func (inc *incident) clone() *incident {

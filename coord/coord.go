@@ -160,13 +160,13 @@ func (c *Coordinator) Read(f func(s *State)) {
 }
 
 // Frozen returns a copy of the committed state that nobody changes any more, and
-// the number of entries in it: what snapshots are taken from. It must not be
-// called before Committed.
+// the number of entries in it: what snapshots are taken from, and good for
+// nothing else. It must not be called before Committed.
 func (c *Coordinator) Frozen() (*State, uint64) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.catchUp()
-	return c.reader.clone(), c.reader.size
+	return c.reader.frozen(), c.reader.size
 }
 
 // Rules returns the compiled rules of recovery.

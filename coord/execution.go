@@ -161,7 +161,7 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	number, added := s.executions.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, x.Exec))
 	if !added {
 		if x.CostMicroUSD != nil {
-			*s.executions.costs.At(number) = *x.CostMicroUSD
+			*s.executions.costs.Change(number) = *x.CostMicroUSD
 		}
 		s.graph.Advance(number, step, index)
 		s.heard(number, issuer, at)
@@ -192,7 +192,7 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	}
 	s.addExecution(one, parents, key, comp)
 	if x.CostMicroUSD != nil {
-		*s.executions.costs.At(number) = *x.CostMicroUSD
+		*s.executions.costs.Change(number) = *x.CostMicroUSD
 	}
 	if x.Task != "" && comp == nil {
 		s.addWork(number, s.mustResolve(s.tasks.names, x.Task))
@@ -205,10 +205,10 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 func (s *State) addExecution(one scope.Node, parents []scope.Parent, key digest, comp *compensated) {
 	x := &s.executions
 	number := uint32(0)
-	if x.keyOf.Add(0); key != (digest{}) {
+	if key != (digest{}) {
 		number = 1 + x.keys.Add(key)
 	}
-	*x.keyOf.At(x.keyOf.Size() - 1) = number
+	x.keyOf.Add(number)
 	if one.Line = scope.NoLine; comp == nil {
 		one.Line = s.graph.AddLine(one.Agent, one.Workflow, s.spansAll(one.Agent))
 	}

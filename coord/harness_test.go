@@ -253,21 +253,32 @@ func restored(tb testing.TB, data []byte) *State {
 func (w *world) checkAll() {
 	w.t.Helper()
 	want := w.snapshot()
+	half := len(w.log) / 2
 	rebuilt := NewState(origin)
-	for _, e := range w.log {
+	for _, e := range w.log[:half] {
 		rebuilt.Apply(e.Entry, e.Index, e.At)
+	}
+	then, frozen, twin := snapshot(w.t, rebuilt), rebuilt.frozen(), rebuilt.clone()
+	for _, s := range []*State{rebuilt, twin} {
+		for _, e := range w.log[half:] {
+			s.Apply(e.Entry, e.Index, e.At)
+		}
 	}
 	if !bytes.Equal(snapshot(w.t, rebuilt), want) {
 		w.t.Fatal("a state rebuilt from zero differs")
+	}
+	if !bytes.Equal(snapshot(w.t, twin), want) {
+		w.t.Fatal("a clone that took up the rest of the log differs")
+	}
+	if !bytes.Equal(snapshot(w.t, frozen), then) {
+		w.t.Fatal("what is frozen has changed")
 	}
 	again := restored(w.t, want)
 	if !bytes.Equal(snapshot(w.t, again), want) {
 		w.t.Fatal("a restored state differs")
 	}
-	if !bytes.Equal(snapshot(w.t, w.state.clone()), want) {
-		w.t.Fatal("a cloned state differs")
-	}
 	w.checkDerived(again)
+	w.checkDerived(twin)
 	report, err := Audit(w.t.Context(), origin, each(w.log), nil)
 	must(w.t, err)
 	if report.Finding != nil || report.Size != uint64(len(w.log)) {

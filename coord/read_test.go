@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -135,6 +136,66 @@ func TestReadersFollow(t *testing.T) {
 	if !bytes.Equal(snapshot(t, frozen), committed) {
 		t.Error("what is frozen changes with what is committed")
 	}
+}
+
+// TestFoldsShareWhatIsOld shows that the state that admits and the one that is
+// read hold old executions once, and that nobody sees the other's changes while
+// both go on and snapshots are written.
+func TestFoldsShareWhatIsOld(t *testing.T) {
+	w := newWorld(t)
+	c := New(origin, nil)
+	fold, alone := c.NewFold(), c.NewFold()
+	apply := func(e *entry.Entry) {
+		fold.Apply(e, fold.Size(), w.at)
+		alone.Apply(e, alone.Size(), w.at)
+	}
+	for _, e := range w.log {
+		apply(e.Entry)
+	}
+	c.Committed(fold.Size())
+	stop := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			frozen, size := c.Frozen()
+			if got := restored(t, snapshot(t, frozen)); got.size != size {
+				t.Errorf("a snapshot of %d entries at %d", got.size, size)
+			}
+		}
+	})
+	put := func(id int, progress entry.Progress, parents ...entry.Ref) {
+		x := w.exec("a", fmt.Sprint("x", id), parents...)
+		x.Progress = progress
+		e, err := entry.New(x)
+		must(t, err)
+		if apply(e); fold.Size()%100 == 0 {
+			c.Committed(fold.Size())
+		}
+	}
+	const block, executions = 1 << 10, 20 << 10
+	put(0, entry.Planned)
+	for i := 1; i < executions; i++ {
+		put(i, entry.Planned, entry.Ref(fmt.Sprint("a#x", i-1)))
+	}
+	put(2*block+block/2, entry.Cancelled, entry.Ref(fmt.Sprint("a#x", 2*block+block/2-1)))
+	c.Committed(fold.Size())
+	close(stop)
+	reading.Wait()
+	c.Read(func(s *State) {
+		if want := snapshot(t, alone); !bytes.Equal(snapshot(t, s), want) || !bytes.Equal(snapshot(t, fold), want) {
+			t.Error("the two states differ from one that is on its own")
+		}
+		for number, want := range map[uint32]bool{0: true, block: true, 2 * block: false, 3 * block: true, executions - 1: false} {
+			if once := fold.graph.Node(number) == s.graph.Node(number); once != want {
+				t.Errorf("execution %d is there once: %t, want %t", number, once, want)
+			}
+		}
+	})
 }
 
 // TestPreviewAsksOnlyWhileOpen says why people must decide, until they have.

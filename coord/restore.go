@@ -179,7 +179,7 @@ func (d *decoder) executions(s *State) {
 		if s.addExecution(one, parents, idempotency, comp); of {
 			s.addWork(uint32(exec), task)
 		}
-		*x.costs.At(uint32(exec)) = cost
+		*x.costs.Change(uint32(exec)) = cost
 	}
 	if twice, ok := x.names.Index(); !ok {
 		d.refuse("%q twice", x.names.Text(twice))

@@ -77,9 +77,9 @@ func (t *tree) perfect(first, count uint64) merkle.Hash {
 }
 
 func (t *tree) clone() tree {
-	clone := tree{leaves: t.leaves.CloneFrozen(), nodes: make([]compact.List[merkle.Hash], len(t.nodes))}
+	clone := tree{leaves: t.leaves.Clone(), nodes: make([]compact.List[merkle.Hash], len(t.nodes))}
 	for i := range t.nodes {
-		clone.nodes[i] = t.nodes[i].CloneFrozen()
+		clone.nodes[i] = t.nodes[i].Clone()
 	}
 	return clone
 }

@@ -68,29 +68,29 @@ func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 			continue
 		}
 		fold, frozen := l.cfg.Frozen()
-		chunks, err := l.encodeSnapshot(fold, frozen)
-		if err != nil {
+		err := l.writeSnapshot(fold, frozen, func(c snapshotChunk) error { return l.handOver(ctx, c) })
+		if err != nil && !errors.Is(err, errCutOff) {
 			return err
 		}
-		l.handOver(ctx, chunks)
 		size = frozen
 	}
 	return nil
 }
 
-// handOver lets the chunks of a snapshot travel with commits, while there is
-// room. Without its last chunk it does not count.
-func (l *Log) handOver(ctx context.Context, chunks []snapshotChunk) {
-	for i := range chunks {
-		if !l.space.enough() {
-			return
-		}
-		select {
-		case l.chunks <- chunks[i]:
-			chunks[i] = snapshotChunk{} // a state may be large
-		case <-ctx.Done():
-			return
-		}
+// errCutOff ends a snapshot that is not to be finished. Without its last chunk it
+// does not count.
+var errCutOff = errors.New("cut off")
+
+// handOver lets a chunk travel with the next commit, while there is room.
+func (l *Log) handOver(ctx context.Context, c snapshotChunk) error {
+	if !l.space.enough() {
+		return errCutOff
+	}
+	select {
+	case l.chunks <- c:
+		return nil
+	case <-ctx.Done():
+		return errCutOff
 	}
 }
 
@@ -101,50 +101,68 @@ func (l *Log) lastSnapshot() error {
 	if !l.space.enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
-	chunks, err := l.encodeSnapshot(o.fold, o.last.Size)
-	for i := range chunks {
-		l.commit(nil, &chunks[i])
-	}
-	return err
+	return l.writeSnapshot(o.fold, o.last.Size, func(c snapshotChunk) error {
+		l.commit(nil, &c)
+		return nil
+	})
 }
 
-// encodeSnapshot cuts the fold's state into chunks.
-func (l *Log) encodeSnapshot(fold Fold, size uint64) (chunks []snapshotChunk, err error) {
-	state := cutter{sum: sha256.New()}
+// writeSnapshot hands the fold's state to put, chunk by chunk as it is written: a
+// state may be large. The fold must not change meanwhile.
+func (l *Log) writeSnapshot(fold Fold, size uint64, put func(snapshotChunk) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ledger: snapshot at %d: %w", size, err)
+		}
+	}()
+	state := cutter{sum: sha256.New(), next: snapshotChunk{size: size}, put: put}
 	if err := fold.Snapshot(&state); err != nil {
-		return nil, fmt.Errorf("ledger: snapshot at %d: %w", size, err)
+		return err
 	}
-	signed, err := signSnapshot(l.cfg.Origin, l.view.Load().keys, size, [sha256.Size]byte(state.sum.Sum(nil)))
-	if err != nil {
-		return nil, err
+	if len(state.next.data) > 0 {
+		if err := state.cut(); err != nil {
+			return err
+		}
 	}
-	for _, piece := range state.pieces {
-		chunks = append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: piece})
+	state.next.last = true
+	if state.next.data, err = signSnapshot(l.cfg.Origin, l.view.Load().keys, size, [sha256.Size]byte(state.sum.Sum(nil))); err != nil {
+		return err
 	}
-	return append(chunks, snapshotChunk{size: size, chunk: uint32(len(chunks)), data: signed, last: true}), nil
+	return state.cut()
 }
 
-// cutter cuts and digests what is written, in pieces of chunkSize: a state may be
-// large, and is in memory once.
+// cutter digests what is written and cuts it into chunks of chunkSize.
 type cutter struct {
-	sum    hash.Hash
-	pieces [][]byte
+	sum  hash.Hash
+	next snapshotChunk
+	put  func(snapshotChunk) error
 }
 
 // Write implements [io.Writer].
 func (c *cutter) Write(p []byte) (int, error) {
 	c.sum.Write(p)
 	for rest := p; len(rest) > 0; {
-		last := len(c.pieces) - 1
-		if last < 0 || len(c.pieces[last]) == chunkSize {
-			c.pieces = append(c.pieces, make([]byte, 0, chunkSize))
-			last++
+		if c.next.data == nil {
+			c.next.data = make([]byte, 0, chunkSize)
 		}
-		n := min(len(rest), chunkSize-len(c.pieces[last]))
-		c.pieces[last] = append(c.pieces[last], rest[:n]...)
+		n := min(len(rest), chunkSize-len(c.next.data))
+		c.next.data = append(c.next.data, rest[:n]...)
 		rest = rest[n:]
+		if len(c.next.data) == chunkSize {
+			if err := c.cut(); err != nil {
+				return len(p) - len(rest), err
+			}
+		}
 	}
 	return len(p), nil
+}
+
+// cut hands over what was written since the last chunk.
+func (c *cutter) cut() error {
+	err := c.put(c.next)
+	c.next.chunk++
+	c.next.data = nil
+	return err
 }
 
 // snapshotText is what the ledger's key signs of a snapshot. Its first line is
@@ -156,7 +174,7 @@ func snapshotText(origin string, size uint64, sum [sha256.Size]byte) string {
 func signSnapshot(origin string, keys []Key, size uint64, sum [sha256.Size]byte) ([]byte, error) {
 	signed, err := note.Sign(&note.Note{Text: snapshotText(origin, size, sum)}, classic(keys)...)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: sign snapshot at %d: %w", size, err)
+		return nil, fmt.Errorf("sign it: %w", err)
 	}
 	return signed, nil
 }

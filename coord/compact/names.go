@@ -27,6 +27,7 @@ type Names struct {
 	seed  maphash.Seed
 
 	blocks []nameBlock
+	peers  *peers[nameBlock]
 }
 
 // nameBlock holds the texts of up to blockSize numbers in a row.
@@ -35,10 +36,11 @@ type nameBlock struct {
 	ends []uint32 // where each text ends in text
 }
 
-const (
-	blockSize = 1 << 10 // of lists and names
-	slotsMin  = 1 << 4
-)
+func (b nameBlock) equal(other nameBlock) bool {
+	return bytes.Equal(b.text, other.text) && slices.Equal(b.ends, other.ends)
+}
+
+const slotsMin = 1 << 4
 
 // NewNames returns names with room for so many texts.
 func NewNames(capacity int) *Names {
@@ -138,14 +140,14 @@ func (n *Names) Text(number uint32) []byte {
 	return b.text[b.ends[i-1]:b.ends[i]]
 }
 
-// begin adds a block as large as the last one, and gives back what that one has
-// allocated too much.
+// begin adds a block as large as the last one, which is full: it gives back what
+// it has allocated too much, or is the one that a clone has already.
 func (n *Names) begin() {
 	var next nameBlock
 	if last := len(n.blocks) - 1; last >= 0 {
 		b := &n.blocks[last]
 		next = nameBlock{make([]byte, 0, cap(b.text)), make([]uint32, 0, blockSize)}
-		b.text, b.ends = bytes.Clone(b.text), slices.Clone(b.ends)
+		*b = n.peers.settle(last, nameBlock{bytes.Clone(b.text), slices.Clone(b.ends)}, nameBlock.equal)
 	}
 	n.blocks = append(n.blocks, next)
 }
@@ -176,58 +178,23 @@ func (n *Names) resize(least int) {
 	}
 }
 
-// List is a slice that never moves its elements: it grows without copying and
-// without a pause.
-type List[T any] struct {
-	blocks [][]T
-}
-
-// Add appends an element and returns its number.
-func (l *List[T]) Add(element T) uint32 {
-	number := l.Size()
-	if number%blockSize == 0 {
-		l.blocks = append(l.blocks, make([]T, 0, blockSize))
-	}
-	last := &l.blocks[len(l.blocks)-1]
-	*last = append(*last, element)
-	return number
-}
-
-// At returns the element with a number.
-func (l *List[T]) At(number uint32) *T { return &l.blocks[number/blockSize][number%blockSize] }
-
-// Size returns how many elements there are.
-func (l *List[T]) Size() uint32 {
-	if len(l.blocks) == 0 {
-		return 0
-	}
-	return uint32((len(l.blocks)-1)*blockSize + len(l.blocks[len(l.blocks)-1]))
-}
-
-// Clone returns a list with the same elements, copied.
-func (l *List[T]) Clone() List[T] {
-	blocks := make([][]T, len(l.blocks))
-	for i, block := range l.blocks {
-		blocks[i] = append(make([]T, 0, blockSize), block...)
-	}
-	return List[T]{blocks}
-}
-
-// CloneFrozen returns a list with the same elements, which are not to be
-// changed in either list: full blocks are shared.
-func (l *List[T]) CloneFrozen() List[T] {
-	blocks := slices.Clone(l.blocks)
-	if last := len(blocks) - 1; last >= 0 {
-		blocks[last] = append(make([]T, 0, blockSize), blocks[last]...)
-	}
-	return List[T]{blocks}
-}
-
 // Clone returns names with the same texts and numbers, to which others may be
-// added.
+// added. It is a change of n as far as goroutines are concerned.
 func (n *Names) Clone() *Names {
+	clone := n.Frozen()
+	clone.slots = slices.Clone(n.slots)
+	return clone
+}
+
+// Frozen returns names with the same texts and numbers, for [Names.Text] and
+// [Names.Size] alone: they have no table to find a text by. It is a change of n
+// as far as goroutines are concerned.
+func (n *Names) Frozen() *Names {
+	if n.peers == nil {
+		n.peers = &peers[nameBlock]{}
+	}
 	clone := *n
-	clone.slots, clone.blocks = slices.Clone(n.slots), slices.Clone(n.blocks)
+	clone.slots, clone.blocks = nil, slices.Clone(n.blocks)
 	if last := len(clone.blocks) - 1; last >= 0 {
 		b := &clone.blocks[last]
 		b.text, b.ends = bytes.Clone(b.text), slices.Clone(b.ends)

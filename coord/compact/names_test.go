@@ -90,43 +90,52 @@ func TestNamesIndexed(t *testing.T) {
 	})
 }
 
-// TestListKeepsPlaces shows that elements stay where they are.
-func TestListKeepsPlaces(t *testing.T) {
-	var l List[int]
-	first := l.At(l.Add(7))
-	for i := range 2 * blockSize {
-		if got := l.Add(i); got != uint32(i+1) {
-			t.Fatalf("number %d, want %d", got, i+1)
-		}
+// TestNamesClones shows that clones have what was there, and go their own ways.
+func TestNamesClones(t *testing.T) {
+	n := NewNames(0)
+	for i := range blockSize + 10 {
+		n.Add(binary.AppendUvarint(nil, uint64(i)))
 	}
-	if first != l.At(0) || *l.At(blockSize) != blockSize-1 || l.Size() != 2*blockSize+1 {
-		t.Fatal("elements moved")
+	clone, frozen := n.Clone(), n.Frozen()
+	n.Add([]byte("old"))
+	clone.Add([]byte("new"))
+	last := uint32(blockSize + 10)
+	if string(n.Text(last)) != "old" || string(clone.Text(last)) != "new" || frozen.Size() != int(last) {
+		t.Fatal("clones are not apart")
+	}
+	if _, ok := clone.Find([]byte("old")); ok {
+		t.Fatal("a clone finds what was added to the other")
+	}
+	if number, ok := clone.Find(binary.AppendUvarint(nil, 7)); !ok || number != 7 {
+		t.Fatal("a clone lost a text")
+	}
+	for i := range last {
+		if !bytes.Equal(frozen.Text(i), n.Text(i)) {
+			t.Fatalf("frozen, %d is %q", i, frozen.Text(i))
+		}
 	}
 }
 
-// TestClones shows that clones have what was there, and go their own ways.
-func TestClones(t *testing.T) {
-	n, l := NewNames(0), List[int]{}
-	for i := range blockSize + 10 {
-		n.Add(binary.AppendUvarint(nil, uint64(i)))
-		l.Add(i)
+// TestNamesSettle shows that names and their clone, which get the same texts,
+// hold them once, and that others are not mistaken for them.
+func TestNamesSettle(t *testing.T) {
+	n := NewNames(0)
+	n.Add([]byte("first"))
+	clone := n.Clone()
+	for i := range uint64(5 * blockSize) {
+		text := binary.AppendUvarint(nil, i)
+		n.Add(text)
+		if i == 3*blockSize {
+			text = []byte("another")
+		}
+		clone.Add(text)
 	}
-	names, frozen, changing := n.Clone(), l.CloneFrozen(), l.Clone()
-	n.Add([]byte("old"))
-	names.Add([]byte("new"))
-	l.Add(1)
-	frozen.Add(2)
-	*changing.At(0) = 99
-	changing.Add(3)
-	last := uint32(blockSize + 10)
-	if string(n.Text(last)) != "old" || string(names.Text(last)) != "new" || *l.At(last) != 1 || *frozen.At(last) != 2 ||
-		*changing.At(last) != 3 || *l.At(0) != 0 || *frozen.At(blockSize) != blockSize {
-		t.Fatal("clones are not apart")
+	for number, same := range []bool{true, true, true, false, true} {
+		if got := &n.blocks[number].text[0] == &clone.blocks[number].text[0]; got != same {
+			t.Errorf("block %d is there once: %t, want %t", number, got, same)
+		}
 	}
-	if _, ok := names.Find([]byte("old")); ok {
-		t.Fatal("a clone finds what was added to the other")
-	}
-	if number, ok := names.Find(binary.AppendUvarint(nil, 7)); !ok || number != 7 {
-		t.Fatal("a clone lost a text")
+	if got := string(clone.Text(3*blockSize + 1)); got != "another" {
+		t.Errorf("the clone says %q", got)
 	}
 }

@@ -136,13 +136,14 @@ type Parent struct {
 // Size returns how many executions there are.
 func (g *Graph) Size() uint32 { return g.nodes.Size() }
 
-// Node returns an execution. It is not to be changed.
+// Node returns an execution, as it is until the graph changes. It is not to be
+// changed.
 func (g *Graph) Node(exec uint32) *Node { return g.nodes.At(exec) }
 
 // Lines returns how many lines there are.
 func (g *Graph) Lines() uint32 { return g.lines.Size() }
 
-// Line returns a line. It is not to be changed.
+// Line returns a line, as it is until the graph changes. It is not to be changed.
 func (g *Graph) Line(number uint32) *Line { return g.lines.At(number) }
 
 // LineOf returns the number of an agent's line; all where its span is agent.
@@ -177,7 +178,7 @@ func (g *Graph) Add(one Node, parents []Parent) uint32 {
 	one.edges, one.parents = g.edges.Size(), uint16(len(parents))
 	number := g.nodes.Add(one)
 	for _, p := range parents {
-		parent := g.nodes.At(p.Exec)
+		parent := g.nodes.Change(p.Exec)
 		from := p.Exec << 1
 		if p.Soft {
 			from |= 1
@@ -187,14 +188,14 @@ func (g *Graph) Add(one Node, parents []Parent) uint32 {
 	if one.Line == NoLine {
 		return number
 	}
-	x, line := g.nodes.At(number), g.lines.At(one.Line)
+	x, line := g.nodes.Change(number), g.lines.Change(one.Line)
 	x.before, line.newest = line.newest, number+1
 	if x.Progress.Final() {
 		x.older, line.final = line.final, number+1
 		return number
 	}
 	if x.older = line.open; x.older != 0 {
-		g.nodes.At(x.older - 1).newer = number + 1
+		g.nodes.Change(x.older - 1).newer = number + 1
 	}
 	line.open = number + 1
 	return number
@@ -202,7 +203,7 @@ func (g *Graph) Add(one Node, parents []Parent) uint32 {
 
 // Advance records the entry at index, in which an execution has come further.
 func (g *Graph) Advance(exec uint32, to Progress, index uint64) {
-	x := g.nodes.At(exec)
+	x := g.nodes.Change(exec)
 	if x.Started == 0 {
 		x.Started = index
 	}
@@ -213,14 +214,14 @@ func (g *Graph) Advance(exec uint32, to Progress, index uint64) {
 	if x.Line == NoLine {
 		return
 	}
-	line := g.lines.At(x.Line)
+	line := g.lines.Change(x.Line)
 	if x.newer == 0 {
 		line.open = x.older
 	} else {
-		g.nodes.At(x.newer - 1).older = x.older
+		g.nodes.Change(x.newer - 1).older = x.older
 	}
 	if x.older != 0 {
-		g.nodes.At(x.older - 1).newer = x.newer
+		g.nodes.Change(x.older - 1).newer = x.newer
 	}
 	x.newer, x.older = 0, line.final
 	line.final = exec + 1
@@ -233,20 +234,20 @@ func (g *Graph) SortFinals() {
 	for exec := range g.nodes.Size() {
 		if x := g.nodes.At(exec); x.Line != NoLine && x.Progress.Final() {
 			finals = append(finals, exec)
-			g.lines.At(x.Line).final = 0
+			g.lines.Change(x.Line).final = 0
 		}
 	}
 	slices.SortFunc(finals, func(a, b uint32) int { return cmp.Compare(g.nodes.At(a).Final, g.nodes.At(b).Final) })
 	for _, exec := range finals {
-		x := g.nodes.At(exec)
-		line := g.lines.At(x.Line)
+		x := g.nodes.Change(exec)
+		line := g.lines.Change(x.Line)
 		x.older, line.final = line.final, exec+1
 	}
 }
 
 // SetClean records what the executor's newest signal says of an execution:
 // whether it had no effects.
-func (g *Graph) SetClean(exec uint32, clean bool) { g.nodes.At(exec).Clean = clean }
+func (g *Graph) SetClean(exec uint32, clean bool) { g.nodes.Change(exec).Clean = clean }
 
 // Parents yields the parents of an execution in their order.
 func (g *Graph) Parents(exec uint32) func(yield func(Parent) bool) {
@@ -280,14 +281,15 @@ func (g *Graph) Children(exec uint32) func(yield func(child uint32, soft bool) b
 // AddCheckpoint appends a checkpoint, of which Index, Covered, ExpiresAt and
 // Line are set, and returns its number.
 func (g *Graph) AddCheckpoint(c Checkpoint) uint32 {
-	line := g.lines.At(c.Line)
+	line := g.lines.Change(c.Line)
 	c.before = line.checkpoint
 	number := g.checkpoints.Add(c)
 	line.checkpoint = number + 1
 	return number
 }
 
-// Checkpoint returns a checkpoint. It is not to be changed.
+// Checkpoint returns a checkpoint, as it is until the graph changes. It is not to
+// be changed.
 func (g *Graph) Checkpoint(number uint32) *Checkpoint { return g.checkpoints.At(number) }
 
 // Checkpoints returns how many checkpoints there are.
@@ -310,7 +312,7 @@ func (g *Graph) Covered(line uint32) uint64 {
 // compensated or not executed. If it had begun, the checkpoints of its line
 // since its first entry are void: they hold what was undone.
 func (g *Graph) Undo(exec uint32, index uint64) {
-	x := g.nodes.At(exec)
+	x := g.nodes.Change(exec)
 	x.Undone = true
 	if x.Line != NoLine && x.Started != 0 {
 		g.Void(x.Line, x.First, index)
@@ -319,7 +321,7 @@ func (g *Graph) Undo(exec uint32, index uint64) {
 
 // Redo takes back Undo, because what had undone the execution does not hold.
 // Void checkpoints stay void.
-func (g *Graph) Redo(exec uint32) { g.nodes.At(exec).Undone = false }
+func (g *Graph) Redo(exec uint32) { g.nodes.Change(exec).Undone = false }
 
 // Void makes the checkpoints of a line between two indexes void for ever: those
 // after a restore point, or after something that was undone.
@@ -329,8 +331,8 @@ func (g *Graph) Void(line uint32, after, before uint64) {
 		if c.Index <= after {
 			return
 		}
-		if c.Index < before {
-			c.Void = true
+		if c.Index < before && !c.Void {
+			g.checkpoints.Change(next - 1).Void = true
 		}
 		next = c.before
 	}
@@ -351,8 +353,9 @@ func (g *Graph) Range(first, last uint32) func(yield func(uint32) bool) {
 	}
 }
 
-// Clone returns a graph with the same content, to be changed on its own.
+// Clone returns a graph with the same content, to be changed on its own. It is a
+// change of g as far as goroutines are concerned.
 func (g *Graph) Clone() Graph {
-	return Graph{nodes: g.nodes.Clone(), edges: g.edges.CloneFrozen(), lines: g.lines.Clone(),
+	return Graph{nodes: g.nodes.Clone(), edges: g.edges.Clone(), lines: g.lines.Clone(),
 		checkpoints: g.checkpoints.Clone(), numbers: maps.Clone(g.numbers)}
 }

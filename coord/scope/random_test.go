@@ -55,10 +55,10 @@ func (h *history) graph() *Graph {
 	for i := range h.executions {
 		e := &h.executions[i]
 		g.SetClean(uint32(i), e.clean)
-		g.nodes.At(uint32(i)).Undone = e.undone
+		g.nodes.Change(uint32(i)).Undone = e.undone
 	}
 	for i := range h.checkpoints {
-		g.checkpoints.At(uint32(i)).Void = h.checkpoints[i].void
+		g.checkpoints.Change(uint32(i)).Void = h.checkpoints[i].void
 	}
 	return g
 }

@@ -1,0 +1,33 @@
+package compact
+
+import "sync"
+
+// peers lets a list and its clone that grow alike, as two folds of one log do,
+// keep their blocks once: the first to settle a block leaves it here, and the
+// second takes it in place of its own. Nobody writes to a block that was left.
+type peers[B any] struct {
+	mu   sync.Mutex
+	left map[int]B // by the number of the block
+}
+
+// settle returns a block equal to mine, which is the block of that number and
+// will not be written to.
+func (p *peers[B]) settle(number int, mine B, equal func(a, b B) bool) B {
+	if p == nil {
+		return mine
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if other, ok := p.left[number]; ok {
+		delete(p.left, number)
+		if equal(other, mine) {
+			return other
+		}
+		return mine
+	}
+	if p.left == nil {
+		p.left = map[int]B{}
+	}
+	p.left[number] = mine
+	return mine
+}
