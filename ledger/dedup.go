@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -56,9 +57,13 @@ func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 		return 0, false, err
 	}
 	if ok = it.SeekPrefixGE(key); ok {
-		index = binary.BigEndian.Uint64(it.Value())
+		if value := it.Value(); len(value) == 8 {
+			index = binary.BigEndian.Uint64(value)
+		} else {
+			err = fmt.Errorf("%w: dedup key %x: %d bytes instead of an index", ErrCorrupt, key, len(value))
+		}
 	}
-	return index, ok, classed(it.Close())
+	return index, ok, errors.Join(err, classed(it.Close()))
 }
 
 // compare tells a duplicate of the entry at index from a conflict with it.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"go.uber.org/goleak"
@@ -127,6 +128,33 @@ func TestALateDuplicateIsFound(t *testing.T) {
 	if got := (<-late).Registered[0]; got.Index != answer.Registered[0].Index || !got.Duplicate {
 		t.Fatalf("%+v, want a duplicate of %+v", got, answer.Registered[0])
 	}
+}
+
+// TestADamagedDedupKeyIsNamed submits an entry again whose dedup key says no
+// index any more.
+func TestADamagedDedupKeyIsNamed(t *testing.T) {
+	disk := vfs.NewMem()
+	r := start(t, "log", config(t, disk))
+	e := newEntry(t)
+	_, err := r.Submit(t.Context(), e)
+	must(t, err)
+	r.stop()
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	must(t, db.Set(ledger.DedupKey(e), []byte{1}, pebble.Sync))
+	must(t, db.Close())
+
+	l, err := ledger.Open("log", config(t, disk))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	if answer, err := l.Submit(t.Context(), e); !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	cancel()
+	must(t, <-done)
+	must(t, l.Close())
 }
 
 // TestConcurrentDuplicatesAreRegisteredOnce lets many submit the same entries at
