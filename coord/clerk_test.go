@@ -89,8 +89,9 @@ func TestClerk(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.clerk().Run(ctx) }() // wakes when the log grows
+	size = s.log.Head().Size
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("a", id, "a#pay", entry.Compensated) }))
-	must(t, s.log.Wait(t.Context(), s.log.Head().Size+1))
+	must(t, s.log.Wait(t.Context(), size+2)) // the outcome, and the clerk's record
 	is(Recovered)
 	cancel()
 	must(t, <-done)
