@@ -15,9 +15,9 @@ func (s *State) clone() *State {
 	return c
 }
 
-// frozen returns a state with the same content for [State.Snapshot] alone: what
-// is looked for by its name or derived is not in it. It is a change of s as far
-// as goroutines are concerned.
+// frozen returns a state with the same content for [State.Snapshot] alone:
+// nothing can be looked up in it by its name, nor who uses what. It is a change
+// of s as far as goroutines are concerned.
 func (s *State) frozen() *State {
 	c := *s
 	c.feed, c.assessed = nil, assessed{}

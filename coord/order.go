@@ -127,12 +127,12 @@ type result struct {
 func (s *State) setResult(f *force, m *member, r result, now int64) {
 	first, was := m.result == "", undone(m.result)
 	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
-	x := s.graph.Node(m.exec)
+	line := s.graph.Node(m.exec).Line
 	switch {
 	case undone(r.Result):
 		s.graph.Undo(m.exec, r.index)
 		if r.Result == entry.Restored {
-			s.graph.Void(x.Line, s.graph.Checkpoint(m.checkpoint-1).Index, r.index)
+			s.graph.Void(line, s.graph.Checkpoint(m.checkpoint-1).Index, r.index)
 		}
 	case was:
 		s.graph.Redo(m.exec)
@@ -140,8 +140,8 @@ func (s *State) setResult(f *force, m *member, r result, now int64) {
 	if !first || m.method != scope.Compensate {
 		return
 	}
-	f.waits[x.Line]--
-	s.tryLine(f, x.Line, now)
+	f.waits[line]--
+	s.tryLine(f, line, now)
 	if m.blocked == 0 {
 		s.clear(f, m.exec, now)
 	}

@@ -31,7 +31,8 @@ func dedupKey(e *entry.Entry) (key dedupID) {
 
 // lookup finds an entry of the same issuer and jti in the committed log: where
 // it stands, nil if there is none, id-conflict if it says something else.
-func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID) (*Registered, error) {
+// The store has at most beyond entries more than the view.
+func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID, beyond uint64) (*Registered, error) {
 	if l.known.denies(key) {
 		return nil, nil
 	}
@@ -41,6 +42,9 @@ func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID) (*Regist
 	}
 	if !ok {
 		return nil, nil
+	}
+	if size := l.view.Load().head.Size; index >= size+beyond {
+		return nil, fmt.Errorf("%w: dedup key %x: entry %d, which is not there", ErrCorrupt, *key, index)
 	}
 	// The store shows a commit before it is durable; the view does not.
 	if err := l.Wait(ctx, index+1); err != nil {
@@ -69,6 +73,9 @@ func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 // compare tells a duplicate of the entry at index from a conflict with it.
 func (l *Log) compare(e *entry.Entry, index uint64) (*Registered, error) {
 	record, err := get(l.db, entryKey(index))
+	if errors.Is(err, pebble.ErrNotFound) {
+		err = fmt.Errorf("%w: its dedup key is there", ErrCorrupt)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
 	}
@@ -99,7 +106,7 @@ func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedu
 	case ok:
 		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
 	case s.seen < l.order.recent.since:
-		return l.lookup(context.Background(), e, key)
+		return l.lookup(context.Background(), e, key, 0)
 	}
 	return nil, nil
 }

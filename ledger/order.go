@@ -73,8 +73,9 @@ type order struct {
 // Submit registers entries in order: the first refusal ends the prefix that is
 // taken. It returns when the prefix is durable and a signed tree head covers it.
 // Submitting the same entries again gives the same answer. The error is
-// [ErrStopped], that of ctx, or [entry.Refusal] if nothing can be taken now;
-// a refusal of an entry stands in the answer.
+// [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
+// [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
+// entry stands in the answer.
 func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
 	select {
 	case <-l.closing:
@@ -128,7 +129,7 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registered, len(s.entries))
 	for i, e := range s.entries {
 		s.keys[i] = dedupKey(e)
-		found, err := l.lookup(ctx, e, &s.keys[i])
+		found, err := l.lookup(ctx, e, &s.keys[i], maxCommit+MaxBatch)
 		if err == nil && found == nil {
 			err = l.check(ctx, s, e)
 		}

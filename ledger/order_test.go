@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -131,30 +133,32 @@ func TestALateDuplicateIsFound(t *testing.T) {
 }
 
 // TestADamagedDedupKeyIsNamed submits an entry again whose dedup key says no
-// index any more.
+// index any more, or one that no entry has.
 func TestADamagedDedupKeyIsNamed(t *testing.T) {
-	disk := vfs.NewMem()
-	r := start(t, "log", config(t, disk))
-	e := newEntry(t)
-	_, err := r.Submit(t.Context(), e)
-	must(t, err)
-	r.stop()
-	db, err := ledger.OpenDatabase("log", disk)
-	must(t, err)
-	must(t, db.Set(ledger.DedupKey(e), []byte{1}, pebble.Sync))
-	must(t, db.Close())
+	for _, value := range [][]byte{{}, {1}, make([]byte, 9), binary.BigEndian.AppendUint64(nil, 1<<20), binary.BigEndian.AppendUint64(nil, math.MaxUint64)} {
+		disk := vfs.NewMem()
+		r := start(t, "log", config(t, disk))
+		e := newEntry(t)
+		_, err := r.Submit(t.Context(), e)
+		must(t, err)
+		r.stop()
+		db, err := ledger.OpenDatabase("log", disk)
+		must(t, err)
+		must(t, db.Set(ledger.DedupKey(e), value, pebble.Sync))
+		must(t, db.Close())
 
-	l, err := ledger.Open("log", config(t, disk))
-	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	if answer, err := l.Submit(t.Context(), e); !errors.Is(err, ledger.ErrCorrupt) {
-		t.Errorf("%+v, %v", answer, err)
+		l, err := ledger.Open("log", config(t, disk))
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		if answer, err := l.Submit(t.Context(), e); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("%x: %+v, %v", value, answer, err)
+		}
+		cancel()
+		must(t, <-done)
+		must(t, l.Close())
 	}
-	cancel()
-	must(t, <-done)
-	must(t, l.Close())
 }
 
 // TestConcurrentDuplicatesAreRegisteredOnce lets many submit the same entries at

@@ -175,7 +175,7 @@ func (p *powerless) submit(r *running, plan [][]*entry.Entry, restartEvery int) 
 			r = r.again()
 			p.log.Store(r.Log)
 		}
-		answer, err := r.Submit(context.Background(), entries...)
+		answer, err := r.Submit(context.Background(), copies(entries)...)
 		must(p.t, err)
 		receipt, err := answer.Receipt(answer.Registered[0].Index)
 		must(p.t, err)
@@ -315,11 +315,21 @@ func checkReceipt(log *ledger.Log, receipt *verify.Receipt, leaves []merkle.Hash
 	return merkle.CheckConsistency(older, log.Head().Head, path)
 }
 
+// copies returns entries that several logs may be given at the same time: an
+// entry remembers the hash of its leaf.
+func copies(entries []*entry.Entry) (all []*entry.Entry) {
+	for _, e := range entries {
+		one := *e
+		all = append(all, &one)
+	}
+	return all
+}
+
 // resubmit submits what was in flight, twice: it is registered once.
 func resubmit(log *ledger.Log, inFlight [][]*entry.Entry, size uint64) error {
 	for again := range 2 {
 		for _, entries := range inFlight {
-			answer, err := log.Submit(context.Background(), entries...)
+			answer, err := log.Submit(context.Background(), copies(entries)...)
 			if err != nil {
 				return err
 			}

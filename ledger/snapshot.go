@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,16 +28,19 @@ type snapshotChunk struct {
 	last  bool
 }
 
-// put writes the chunk; the last one removes the snapshots before, and what a
-// longer one of the same size left when it was cut off.
+// put writes the chunk. The first one removes what there is of the same size, cut
+// off or of another version: chunks of two snapshots would be none. The last one
+// removes the snapshots before.
 func (c *snapshotChunk) put(b *pebble.Batch) error {
 	kind := byte(0)
+	if c.chunk == 0 {
+		if err := b.DeleteRange(snapshotKey(c.size, 0), snapshotKey(c.size+1, 0), nil); err != nil {
+			return err
+		}
+	}
 	if c.last {
 		kind = 1
 		if err := b.DeleteRange([]byte{keySnapshot}, snapshotKey(c.size, 0), nil); err != nil {
-			return err
-		}
-		if err := b.DeleteRange(snapshotKey(c.size, c.chunk+1), snapshotKey(c.size+1, 0), nil); err != nil {
 			return err
 		}
 	}
@@ -57,7 +61,7 @@ func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 	if err := l.known.load(ctx, l.db); err != nil && ctx.Err() == nil {
 		return err
 	}
-	for l.cfg.Frozen != nil {
+	for l.cfg.Frozen != nil && ctx.Err() == nil {
 		v := l.view.Load()
 		if v.head.Size < l.nextSnapshot(size) {
 			select {
@@ -116,7 +120,8 @@ func (l *Log) writeSnapshot(fold Fold, size uint64, put func(snapshotChunk) erro
 		}
 	}()
 	state := cutter{sum: sha256.New(), next: snapshotChunk{size: size}, put: put}
-	if err := fold.Snapshot(&state); err != nil {
+	told := fold.Snapshot(&state)
+	if err := cmp.Or(state.err, told); err != nil {
 		return err
 	}
 	if len(state.next.data) > 0 {
@@ -136,6 +141,7 @@ type cutter struct {
 	sum  hash.Hash
 	next snapshotChunk
 	put  func(snapshotChunk) error
+	err  error // of put, which stays: a snapshot with a gap is none, whatever the fold makes of the error
 }
 
 // Write implements [io.Writer].
@@ -159,10 +165,12 @@ func (c *cutter) Write(p []byte) (int, error) {
 
 // cut hands over what was written since the last chunk.
 func (c *cutter) cut() error {
-	err := c.put(c.next)
+	if c.err == nil {
+		c.err = c.put(c.next)
+	}
 	c.next.chunk++
 	c.next.data = nil
-	return err
+	return c.err
 }
 
 // snapshotText is what the ledger's key signs of a snapshot. Its first line is

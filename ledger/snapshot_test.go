@@ -1,14 +1,17 @@
 package ledger_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -242,5 +245,138 @@ func TestALogThatNoStateFollowsFromIsRefused(t *testing.T) {
 	cfg.NewFold = func() ledger.Fold { return new(strict) }
 	if _, err := ledger.Open("log", cfg); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "entry 3") {
 		t.Fatal(err)
+	}
+}
+
+// later is a fold of a later version, which has another form of snapshot.
+type later struct{ roll }
+
+func (f *later) Snapshot(w io.Writer) error {
+	if _, err := io.WriteString(w, "later"); err != nil {
+		return err
+	}
+	return f.roll.Snapshot(w)
+}
+
+func (f *later) Restore(r io.Reader) error {
+	form := make([]byte, len("later"))
+	if _, err := io.ReadFull(r, form); err != nil || string(form) != "later" {
+		return errors.New("a snapshot of another version")
+	}
+	return f.roll.Restore(r)
+}
+
+// TestASnapshotOfAnotherVersionIsReplacedWhole crashes before every commit by
+// which the snapshot of another version gives way to one of the same size.
+func TestASnapshotOfAnotherVersionIsReplacedWhole(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	r := start(t, "log", rollConfig(t, disk))
+	r.bulk(6000)
+	r.stop()
+
+	cfg := rollConfig(t, disk)
+	cfg.NewFold = func() ledger.Fold { return new(later) }
+	var crashes []*vfs.MemFS
+	var stopping atomic.Bool
+	uptime := cfg.Uptime
+	cfg.Uptime = func() time.Duration { // asked at every commit
+		if stopping.Load() {
+			crashes = append(crashes, r.crashed(disk))
+		}
+		return uptime()
+	}
+	r = start(t, "log", cfg)
+	stopping.Store(true)
+	r.stop()
+	if len(crashes) < 4 {
+		t.Fatalf("%d commits", len(crashes))
+	}
+	for _, crash := range append(crashes, disk) {
+		cfg := rollConfig(t, crash)
+		cfg.NewFold = func() ledger.Fold { return new(later) }
+		start(t, "log", cfg).stop()
+	}
+}
+
+// brimful is a disk without room while full is set.
+type brimful struct {
+	vfs.FS
+	full *atomic.Bool
+}
+
+func (d brimful) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if d.full.Load() {
+		return vfs.DiskUsage{}, nil
+	}
+	return vfs.DiskUsage{AvailBytes: 1 << 40}, nil
+}
+
+// careless is a frozen fold that makes little of errors. The disk is full while
+// it writes all but its first chunk and what comes behind its second.
+type careless struct {
+	roll
+	full *atomic.Bool
+	tell func(error) error // makes of an error what Snapshot returns
+	over chan struct{}
+}
+
+func (f *careless) Snapshot(w io.Writer) (err error) {
+	defer close(f.over)
+	for i, id := range f.ids {
+		f.full.Store(i >= 2000 && i < 4000)
+		if _, failed := io.WriteString(w, id); failed != nil {
+			err = f.tell(failed)
+		}
+	}
+	return err
+}
+
+// TestASnapshotWithAGapIsNone has no room for the second chunk of a snapshot: it
+// does not count, whatever the fold says of it, and the ledger goes on.
+func TestASnapshotWithAGapIsNone(t *testing.T) {
+	for name, tell := range map[string]func(error) error{
+		"as it is": func(err error) error { return err },
+		"hidden":   func(err error) error { return errors.New("hidden: " + err.Error()) },
+		"ignored":  func(error) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk, full := vfs.NewMem(), new(atomic.Bool)
+			cfg := rollConfig(t, brimful{disk, full})
+			cfg.SnapshotEvery = 6000
+			admitting := new(roll)
+			newFold := sync.OnceValue(func() ledger.Fold { return admitting })
+			cfg.NewFold = func() ledger.Fold { return newFold() }
+			var committed atomic.Pointer[[]string]
+			cfg.Committed = func(size uint64) {
+				ids := admitting.ids[:size:size]
+				committed.Store(&ids)
+			}
+			over := make(chan struct{})
+			cfg.Frozen = func() (ledger.Fold, uint64) {
+				ids := *committed.Load()
+				return &careless{roll{ids}, full, tell, over}, uint64(len(ids))
+			}
+			log, err := ledger.Open("log", cfg)
+			must(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- log.Run(ctx) }()
+			submit := func(count int) {
+				entries := make([]*entry.Entry, count)
+				for i := range entries {
+					entries[i] = newUnsigned(t)
+				}
+				_, err := log.Submit(ctx, entries...)
+				must(t, err)
+			}
+			submit(3000)
+			submit(3000)
+			<-over
+			submit(10)
+			cancel()
+			must(t, <-done)
+			must(t, log.Close())
+			start(t, "log", rollConfig(t, disk)).stop()
+		})
 	}
 }

@@ -34,8 +34,8 @@ func (l *List[T]) Add(element T) uint32 {
 	return number
 }
 
-// At returns the element with a number. It is not to be written to, and shows
-// no change that comes later.
+// At returns the element with a number, as it is until the list changes. It is
+// not to be written to.
 func (l *List[T]) At(number uint32) *T {
 	return &l.blocks[number/blockSize].elements[number%blockSize]
 }

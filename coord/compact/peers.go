@@ -4,7 +4,8 @@ import "sync"
 
 // peers lets a list and its clone that grow alike, as two folds of one log do,
 // keep their blocks once: the first to settle a block leaves it here, and the
-// second takes it in place of its own. Nobody writes to a block that was left.
+// second takes it in place of its own. Nobody writes to a block that was left. If
+// more than two grow, what the third one leaves stays here.
 type peers[B any] struct {
 	mu   sync.Mutex
 	left map[int]B // by the number of the block
