@@ -249,8 +249,12 @@ func (b *recoveryBatch) refuse(err error) error {
 	if _, ok := errors.AsType[*entry.Refusal](err); !ok {
 		return err
 	}
+	return b.tell(asFailure(err))
+}
+
+// tell answers a line with a problem.
+func (b *recoveryBatch) tell(f *failure) error {
 	b.end.Refused++
-	f := asFailure(err)
 	b.server.occurred(b.c, f)
 	b.c.Response().Header().Del(echo.HeaderRetryAfter) // it says so in its line
 	return b.write(&api.RecoveryLine{Line: b.lines, Problem: f.Problem})
@@ -269,7 +273,13 @@ func (b *recoveryBatch) interrupt(err error) error {
 		}
 	case errors.Is(err, errDraining), errors.Is(err, os.ErrDeadlineExceeded):
 	default:
-		return fmt.Errorf("server: read batch: %w", err)
+		broken, ok := errors.AsType[*failure](err)
+		if !ok {
+			return fmt.Errorf("server: read batch: %w", err)
+		}
+		b.lines++
+		_ = errors.Join(b.tell(broken), b.finish()) // the connection may be gone both ways; the log has the problem
+		return nil
 	}
 	return b.finish()
 }

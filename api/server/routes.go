@@ -104,6 +104,7 @@ func (s *Server) middleware(e *echo.Echo) {
 			return err
 		},
 	}))
+	e.Use(readsBody)
 	if s.cfg.Rate < 0 {
 		return
 	}

@@ -96,32 +96,6 @@ func receiptOf(answer *ledger.Answer, registered ledger.Registered, e *entry.Ent
 	return &verify.Receipt{Leaf: e.AppendLeaf(nil, registered.At), Index: registered.Index, Proof: proof, Head: answer.Head.Note}, nil
 }
 
-// readBody reads the whole body into buf. More than limit bytes are too-large.
-func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
-	tooLarge := entry.Refuse(entry.TooLarge, "", "the body has more than %d bytes", limit)
-	if r.ContentLength > int64(limit) {
-		return buf, tooLarge
-	}
-	if want := int(r.ContentLength) + 1; cap(buf) < want { // one more, to read the end
-		buf = make([]byte, 0, want)
-	}
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := r.Body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case len(buf) > limit:
-			return buf, tooLarge
-		case errors.Is(err, io.EOF):
-			return buf, nil
-		case err != nil:
-			return buf, err
-		}
-	}
-}
-
 // postBatch registers an ordered prefix of the lines (REG-10). If nothing was
 // registered the answer is the problem, as for one envelope.
 func (s *Server) postBatch(c echo.Context) error {
