@@ -18,17 +18,19 @@ import (
 )
 
 func (a *app) policyLintCommand() *cobra.Command {
-	return &cobra.Command{
+	var o strategyOptions
+	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Look for mistakes in policy files",
 		Long: "Look for mistakes in policy files: each is printed with file, line, column, and what to do. A file may have the\n" +
-			"member recovery alone. The exit code is 78 if there is a mistake.",
+			"member recovery alone. A rule that names a strategy which --strategies does not have is a mistake, too, as it is\n" +
+			"for arl recover. The exit code is 78 if there is a mistake.",
 		Example: "  arl policy lint policy.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			count := 0
 			for _, file := range files {
-				problems, err := a.lintPolicy(file)
+				problems, err := a.lintPolicy(file, &o)
 				if err != nil {
 					return err
 				}
@@ -45,6 +47,8 @@ func (a *app) policyLintCommand() *cobra.Command {
 			return nil
 		},
 	}
+	o.register(cmd.Flags())
+	return cmd
 }
 
 func (a *app) printProblem(p *recovery.Problem) error {
@@ -56,7 +60,7 @@ func (a *app) printProblem(p *recovery.Problem) error {
 
 // lintPolicy returns all mistakes in the rules of a file, and the first among
 // the members that are the ledger's.
-func (a *app) lintPolicy(file string) ([]recovery.Problem, error) {
+func (a *app) lintPolicy(file string, o *strategyOptions) ([]recovery.Problem, error) {
 	data, err := a.readInput(file, policyMax)
 	if err != nil {
 		return nil, err
@@ -65,6 +69,11 @@ func (a *app) lintPolicy(file string) ([]recovery.Problem, error) {
 	var problems []recovery.Problem
 	if rules || !ledger {
 		problems = recovery.Lint(file, data)
+		if len(problems) == 0 {
+			if problems, err = a.lintStrategies(file, data, o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if !ledger {
 		return problems, nil

@@ -21,12 +21,11 @@ import (
 
 // engineOptions are the flags that decide what the engine does.
 type engineOptions struct {
-	policy   string
-	simulate string
-	live     string
-	strategy string
-	// strategies is the file of commands for the strategies that the policy names.
-	strategies string
+	policy     string
+	simulate   string
+	live       string
+	strategy   string
+	registered strategyOptions
 	seed       int64
 }
 
@@ -35,7 +34,7 @@ func (o *engineOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.simulate, "simulate", "", "outcome model that draws attempts which the scenario does not record")
 	flags.StringVar(&o.live, "live", "", "live configuration: tools and models that make the attempts for real (docs/scenario.md)")
 	flags.StringVar(&o.strategy, "strategy", "", "command that chooses actions in place of the policy's ladders: a question as JSON in, an action out")
-	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
+	o.registered.register(flags)
 	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
 }
 
@@ -78,22 +77,6 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	}
 	e.mode, e.Runtime = run.ModeSimulated, run.NewSimulated(e.outcomes, o.seed)
 	return e, nil
-}
-
-// strategies reads which programs the policy's strategies are.
-func (a *app) strategies(o *engineOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
-	if o.strategy != "" && p.Names() {
-		return nil, usage("--strategy: the policy's rules name strategies of their own; pass --strategies, which says what programs they are")
-	}
-	if o.strategies == "" {
-		return nil, nil
-	}
-	document, err := a.readGiven(o.strategies, policyMax)
-	if err != nil {
-		return nil, err
-	}
-	all, err := run.DecodeStrategies(o.strategies, document, p, filepath.Dir(o.strategies))
-	return all, withExit(exitConfig, err)
 }
 
 // makeLive has the attempts made for real, and waits be waited for. The policy

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,9 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 		return err
 	}
 	fields := []field{{"match", string(c.Match)}, {"cases", fmt.Sprint(c.Cases)}}
+	if len(c.MissingStrategies) > 0 {
+		fields = append(fields, field{"not registered", strings.Join(c.MissingStrategies, ", ") + "; the ladder decided in their place"})
+	}
 	if c.Match == run.Diverged {
 		if c.Trace != "" {
 			fields = append(fields, field{"trace", string(c.Trace)})

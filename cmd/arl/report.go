@@ -86,5 +86,6 @@ func (a *app) printDiff(d run.ReportDiff) error {
 	if same == "" {
 		same = "nothing"
 	}
-	return a.printText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same))
+	return a.printText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same) +
+		inPlaceOf(d.MissingBefore, " in the first run") + inPlaceOf(d.MissingAfter, " in the second run"))
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
 	"recoveryledger/verify"
@@ -182,15 +180,8 @@ func (w *worker) obey(chain *verify.Chain) (err error) {
 	if w.policy, err = recovery.FromEntry(policy); err != nil {
 		return withExit(exitConfig, err)
 	}
-	if w.runOptions.strategies == "" {
-		return nil
-	}
-	document, err := w.readGiven(w.runOptions.strategies, policyMax)
-	if err != nil {
-		return err
-	}
-	w.strategies, err = run.DecodeStrategies(w.runOptions.strategies, document, w.policy, filepath.Dir(w.runOptions.strategies))
-	return withExit(exitConfig, err)
+	w.strategies, err = w.registeredIn(w.runOptions.strategies, w.policy)
+	return err
 }
 
 func (w *worker) config(ctx context.Context) (*claim.Config, error) {

@@ -45,9 +45,10 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if err != nil {
 		return withExit(exitUsage, err)
 	}
-	if o.live != "" || o.strategy != "" || o.strategies != "" {
+	if o.live != "" || o.strategy != "" || o.registered.file != "" {
 		return usage("--live, --strategy, --strategies: a sweep takes every case many times, so that nothing is really done and nobody asked")
 	}
+	o.registered.asksNobody = true
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {
 		return err
@@ -98,6 +99,7 @@ func (a *app) printSweep(r *run.SweepReport) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "* %s in the policy: %d\n", r.Param, r.Pinned)
+	b.WriteString(inPlaceOf(r.MissingStrategies, ""))
 	if r.Simulated {
 		b.WriteString("simulated: an outcome model drew attempts that nobody made\n")
 	}

@@ -11,6 +11,8 @@ const (
 	ReasonExternal       Reason = "external"        // an external strategy chose it
 	ReasonAnswerRefused  Reason = "answer_refused"  // it chose what no rung may do here
 	ReasonStrategyFailed Reason = "strategy_failed" // it did not answer
+	// ReasonStrategyMissing: nothing on this machine implements the strategy.
+	ReasonStrategyMissing Reason = "strategy_missing"
 )
 
 // Settled returns the action that stands whatever a strategy would choose: what

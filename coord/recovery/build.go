@@ -129,6 +129,8 @@ func (b *builder) asks(at string, r *rule) {
 		return
 	}
 	b.policy.named = true
+	named := b.at(at + "/strategy")
+	r.place = Problem{File: b.name, Line: named.line, Column: named.column, Field: field(at + "/strategy")}
 	known := make([]string, 0, len(Strategies()))
 	for i := range b.policy.doc.Strategies {
 		if s := &b.policy.doc.Strategies[i]; s.Name == r.Strategy {

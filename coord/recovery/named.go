@@ -73,7 +73,7 @@ type Decision struct {
 // Recover decides like [Decide], but asks the strategy that the first matching
 // rule names, if it names one. Effect gate and guards come first; if the strategy
 // does not answer, the rule's ladder decides, with [ReasonStrategyFailed] as the
-// reason. Registered are the strategies that are not built in. The error is the
+// reason, or [ReasonStrategyMissing] where none of that name is registered. Registered are the strategies that are not built in. The error is the
 // context's.
 func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []RecoveryStrategy) (Decision, error) {
 	if action, rule, settled := Settled(c.History, p, now); settled {
@@ -142,6 +142,40 @@ func (p *Policy) ruleOf(h *History, now int64) *rule {
 	return nil
 }
 
+// Unregistered is a rule that names a strategy which nothing on this machine
+// implements.
+type Unregistered struct {
+	// Strategy is the name that the policy declares.
+	Strategy string
+	// Problem says where the rule names the strategy. Its remedy is the caller's:
+	// it depends on how strategies are registered there.
+	Problem
+}
+
+// Missing returns the rules, in their order, that name a strategy which is
+// neither built in nor among the registered ones. The ladders of these rules
+// decide in place of the strategies, so that what comes of a scenario tells
+// nothing about the policy with them.
+func (p *Policy) Missing(registered []RecoveryStrategy) []Unregistered {
+	var all []Unregistered
+	for i := range p.rules {
+		r := &p.rules[i]
+		if r.asks == nil || isRegistered(r.asks.Name, registered) {
+			continue
+		}
+		m := Unregistered{Strategy: r.asks.Name, Problem: r.place}
+		m.What = fmt.Sprintf("strategy %.80q is not registered here", m.Strategy)
+		all = append(all, m)
+	}
+	return all
+}
+
+// isRegistered reports whether something implements the strategy of a name.
+func isRegistered(name string, registered []RecoveryStrategy) bool {
+	return slices.Contains(Strategies(), Strategy(name)) ||
+		slices.ContainsFunc(registered, func(s RecoveryStrategy) bool { return s.About().Name == name })
+}
+
 // Names reports whether rules name strategies.
 func (p *Policy) Names() bool { return p.named }
 
@@ -199,6 +233,9 @@ func (d *Decision) Answered(h *History, p *Policy, now int64) {
 	switch d.Action.Reason {
 	case ReasonLadder, ReasonRule, ReasonLadderExhausted:
 		d.Action.Reason = ReasonStrategyFailed
+		if errors.Is(d.Failed, ErrNotRegistered) {
+			d.Action.Reason = ReasonStrategyMissing
+		}
 	default: // a guard, a limit: that stands whoever is asked
 	}
 }

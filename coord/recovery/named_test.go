@@ -110,7 +110,7 @@ func TestRecoverAsksTheNamedStrategy(t *testing.T) {
 		}
 	}
 	got, err := recovery.Recover(t.Context(), recovery.Case{History: crash(nil)}, p, 1, nil)
-	if err != nil || !errors.Is(got.Failed, recovery.ErrNotRegistered) || got.Action.Strategy != recovery.FailReassign {
+	if err != nil || !errors.Is(got.Failed, recovery.ErrNotRegistered) || got.Action.Strategy != recovery.FailReassign || got.Action.Reason != recovery.ReasonStrategyMissing {
 		t.Errorf("a strategy that nobody registered: %+v, %v", got, err)
 	}
 	got, err = recovery.Recover(t.Context(), recovery.Case{History: crash(nil)}, p, 1, []recovery.RecoveryStrategy{fixed{name: "triage"}}) // which counts nowhere
@@ -228,5 +228,24 @@ func TestRecoverChecksAnswers(t *testing.T) {
 		case c.field != "" && (!refused || wrong.Field != c.field || wrong.Remedy == "" || got.Action.Reason != recovery.ReasonStrategyFailed):
 			t.Errorf("%+v: %+v, %v; want field %s", c.answer, got.Action, got.Failed, c.field)
 		}
+	}
+}
+
+// A rule that names a strategy which nobody registered is found, with its place in
+// the file; what is built in or registered is not missing.
+func TestMissingStrategies(t *testing.T) {
+	p := namedPolicy(t, "triage", "retry")
+	missing := p.Missing([]recovery.RecoveryStrategy{fixed{name: "oracle"}})
+	if len(missing) != 1 || missing[0].Strategy != "triage" || missing[0].File != "p.yaml" || missing[0].Line == 0 || missing[0].Field != "recovery.rules[0].strategy" {
+		t.Errorf("missing %+v", missing)
+	}
+	if all := p.Missing([]recovery.RecoveryStrategy{fixed{name: "triage"}}); all != nil {
+		t.Errorf("registered, and missing %+v", all)
+	}
+	if all := namedPolicy(t, "checkpoint_resume", "").Missing(nil); all != nil {
+		t.Errorf("built in, and missing %+v", all)
+	}
+	if all := recovery.Default().Missing(nil); all != nil {
+		t.Errorf("named by nobody, and missing %+v", all)
 	}
 }

@@ -34,7 +34,8 @@ type guard struct {
 type rule struct {
 	*ruleDoc
 	when  *condition
-	asks  *About // nil: the ladder decides
+	asks  *About  // nil: the ladder decides
+	place Problem // where the rule names that strategy; without words
 	rungs []rung
 }
 

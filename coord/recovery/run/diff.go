@@ -26,11 +26,16 @@ type ReportDiff struct {
 	Classes []ClassChange  `json:"classes"` // with all cases as the last one
 	// Same names what both were made of: policy, scenario, seed, runtime.
 	Same []string `json:"same"`
+	// MissingBefore and MissingAfter are the strategies that the policies named and
+	// that were not registered.
+	MissingBefore []string `json:"missing_strategies_before,omitzero"`
+	MissingAfter  []string `json:"missing_strategies_after,omitzero"`
 }
 
 // Diff compares two reports class by class, the codes of a class apart.
 func Diff(before, after *Report) ReportDiff {
-	d := ReportDiff{Before: before.Recommendation, After: after.Recommendation, Same: []string{}}
+	d := ReportDiff{Before: before.Recommendation, After: after.Recommendation, Same: []string{},
+		MissingBefore: before.MissingStrategies, MissingAfter: after.MissingStrategies}
 	for _, s := range []struct {
 		name string
 		same bool

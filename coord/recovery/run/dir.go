@@ -8,9 +8,11 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,6 +69,16 @@ func (r *Run) snapshot(scenario string) Snapshot {
 // neither follows from its scenario.
 func (s *Snapshot) recorded() bool {
 	return s.Runtime == ModeLive || s.Strategy != nil || s.Strategies != nil
+}
+
+// registered are stand-ins for the strategies that the run had: a replay asks none
+// of them.
+func (s *Snapshot) registered() []recovery.RecoveryStrategy {
+	all := make([]recovery.RecoveryStrategy, 0, len(s.Strategies))
+	for _, name := range slices.Sorted(maps.Keys(s.Strategies)) {
+		all = append(all, &Command{Argv: s.Strategies[name], Is: recovery.About{Name: name}})
+	}
+	return all
 }
 
 // Encode writes the snapshot as it stands in config.snapshot.json. Its digest

@@ -108,7 +108,8 @@ func (x *execution) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: digest(string(config)), ScenarioDigest: scenario, Baseline: x.Baseline}
+	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: digest(string(config)), ScenarioDigest: scenario, Baseline: x.Baseline,
+		Missing: missing(x.Policy, x.Strategies)}
 	if x.tally, err = NewTally(x.Policy); err != nil {
 		return err
 	}

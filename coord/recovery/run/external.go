@@ -100,9 +100,22 @@ func (r *recoverer) decide(ctx context.Context) (recovery.Action, recovery.Rule,
 	return action, rule, nil
 }
 
-// noAnswer stands in the record for an answer that was none.
-func noAnswer() recovery.Action {
-	return recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonStrategyFailed}
+// noAnswer stands in the record for an answer that was none, with why.
+func noAnswer(why recovery.Reason) recovery.Action {
+	return recovery.Action{Strategy: recovery.Escalate, Reason: why}
+}
+
+// failedBy is why an answer counts as none; nil: it counts. A strategy that gives
+// the answer which stands for none has given none, so that its record decides as it
+// did.
+func failedBy(answer recovery.Action) error {
+	switch answer {
+	case noAnswer(recovery.ReasonStrategyFailed):
+		return errNoAnswer
+	case noAnswer(recovery.ReasonStrategyMissing):
+		return recovery.ErrNotRegistered
+	}
+	return nil
 }
 
 // choose asks, or takes the answer from the record where there is one. failed is
@@ -114,25 +127,25 @@ func (r *recoverer) choose(ctx context.Context, ask func() (recovery.Action, err
 		}
 		r.answers = r.c.Answers[:len(r.answers)+1]
 		answer = r.answers[len(r.answers)-1]
-		if answer == noAnswer() {
-			failed = errNoAnswer
-		}
-		return answer, failed, nil
+		return answer, failedBy(answer), nil
 	}
-	answer, failed = noAnswer(), errNoAnswer
+	answer = noAnswer(recovery.ReasonStrategyFailed)
 	if len(r.answers) < answersMax-1 { // the last one ends the case
 		got, err := ask()
 		switch {
 		case ctx.Err() != nil:
-			return answer, failed, ctx.Err()
+			return answer, err, ctx.Err()
 		case err == nil:
-			answer, failed = got, nil
-		case r.Notice != nil:
+			answer = got
+		case errors.Is(err, recovery.ErrNotRegistered):
+			answer = noAnswer(recovery.ReasonStrategyMissing)
+		}
+		if err != nil && r.Notice != nil && !errors.Is(err, recovery.ErrNotRegistered) { // which the report tells once
 			r.Notice(fmt.Errorf("case %s: %w", r.c.ID, err))
 		}
 	}
 	r.answers = append(slices.Clip(r.answers), answer)
-	return answer, failed, nil
+	return answer, failedBy(answer), nil
 }
 
 // errNoAnswer stands for why a strategy did not answer, which the record does not

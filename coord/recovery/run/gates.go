@@ -8,7 +8,7 @@ import (
 
 // Engine names the engine and the version of what it decides: a change that can
 // change a trace changes it.
-const Engine = "arl-recovery/3"
+const Engine = "arl-recovery/4"
 
 // Recommendation is what a report advises.
 type Recommendation string
@@ -51,6 +51,8 @@ type Gate struct {
 type Baseline struct {
 	Digest  string          `json:"digest"` // of the report
 	Classes []BaselineClass `json:"classes"`
+	// Missing are the strategies in whose place ladders decided in that run.
+	Missing []string `json:"missing_strategies,omitzero"`
 }
 
 // BaselineClass is how often cases of a class recovered.
@@ -62,7 +64,11 @@ type BaselineClass struct {
 
 // NewBaseline takes from a report what others are compared with.
 func NewBaseline(r *Report, digest string) *Baseline {
-	return &Baseline{Digest: digest, Classes: byClass(r.Classes)}
+	b := &Baseline{Digest: digest, Classes: byClass(r.Classes)}
+	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
+		b.Missing = r.MissingStrategies
+	}
+	return b
 }
 
 // byClass adds up the codes of each class.
@@ -103,6 +109,7 @@ func (t *Tally) judge(r *Report, s Subject) {
 			compare(atMost, tenth(th.LatencyP95MaxMS)),
 		t.neverGate(),
 		t.baselineGate(r, s.Baseline),
+		t.strategiesGate(s.Missing),
 	}
 	is := func(v Verdict) bool { return slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Verdict == v }) }
 	switch {
@@ -182,8 +189,30 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 	switch {
 	case len(worse) > 0:
 		g.Verdict, g.Detail = Fail, strings.Join(worse, "; ")
+	case g.Value != nil && base.Missing != nil:
+		g.Detail = "the baseline itself was made without " + strings.Join(base.Missing, ", ")
 	case g.Value != nil:
 		g.Verdict, g.Detail = Pass, ""
+	}
+	return g
+}
+
+// gateStrategies is the gate about strategies that are not registered.
+const gateStrategies = "strategies"
+
+// strategiesGate is unknown when a ladder decided in place of a strategy that the
+// policy names and that was not there: nobody knows what the strategy would have
+// made of these cases. The value is how many cases these are.
+func (t *Tally) strategiesGate(missing []string) Gate {
+	g := Gate{Gate: gateStrategies, Param: "strategies", Verdict: NotAsked}
+	if len(missing) == 0 {
+		return g
+	}
+	g.Verdict, g.Value, g.Cases = Pass, &t.stoodCount, t.stoodIn
+	g.Detail = "not registered, and not needed: " + strings.Join(missing, ", ")
+	if t.stoodCount > 0 {
+		g.Verdict = Unknown
+		g.Detail = "the ladder decided in place of strategies that are not registered: " + strings.Join(missing, ", ")
 	}
 	return g
 }

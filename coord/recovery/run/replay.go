@@ -44,6 +44,9 @@ const (
 type Comparison struct {
 	Match Match `json:"match"`
 	Cases int64 `json:"cases"` // compared and equal
+	// MissingStrategies are those in whose place ladders decided, in the run and
+	// here.
+	MissingStrategies []string `json:"missing_strategies,omitzero"`
 	// Reason says why the two cannot be compared.
 	Reason string `json:"reason,omitzero"`
 	// The first difference: in which file, of which case, at which field (a JSON
@@ -192,7 +195,8 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 		return Comparison{}, err
 	}
 	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
-		ScenarioDigest: p.report.ScenarioDigest, RecordDigest: p.report.RecordDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline}
+		ScenarioDigest: p.report.ScenarioDigest, RecordDigest: p.report.RecordDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline,
+		Missing: missing(p.policy, p.snapshot.registered())}
 	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: scenario})
 	if err != nil || different != nil {
 		return p.found(different), err
@@ -317,7 +321,7 @@ func (p *replay) reports() (Comparison, error) {
 		d.File = SummaryFile
 		return p.found(d), nil
 	}
-	return Comparison{Match: Matches, Cases: p.equal}, nil
+	return Comparison{Match: Matches, Cases: p.equal, MissingStrategies: p.subject.Missing}, nil
 }
 
 // differentLine finds the first line in which two texts differ.
@@ -338,7 +342,7 @@ func (p *replay) found(different *Comparison) Comparison {
 	if different == nil {
 		return Comparison{}
 	}
-	different.Match, different.Cases = Diverged, p.equal
+	different.Match, different.Cases, different.MissingStrategies = Diverged, p.equal, p.subject.Missing
 	return *different
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,8 +50,12 @@ type Report struct {
 	Reasons    []Reason    `json:"reasons"` // of escalations
 	Slices     []Slice     `json:"slices"`
 	Near       []NearLimit `json:"near"`
-	Gates      []Gate      `json:"gates"`
-	Warnings   []string    `json:"warnings"`
+	// MissingStrategies are those that rules of the policy name and that were not
+	// registered: the ladders of these rules decided.
+	MissingStrategies []string `json:"missing_strategies,omitzero"`
+
+	Gates    []Gate   `json:"gates"`
+	Warnings []string `json:"warnings"`
 }
 
 // Cases counts cases by how they ended. Failing is the sum of AutoRecovered and
@@ -164,6 +169,7 @@ type Subject struct {
 	Rejected       int64
 	Rejections     []Rejection
 	Baseline       *Baseline
+	Missing        []string // strategies that rules name and nothing implements
 }
 
 // reject counts a line that cannot be used.
@@ -186,6 +192,7 @@ func (t *Tally) Report(s Subject) (Report, error) {
 		Cases: t.all.Cases, RecoveryRatePPM: t.all.ratePPM(), Rejected: s.Rejected, Rejections: s.Rejections,
 		Observed: t.observed, Spent: t.all.spent(),
 		Classes: []Class{}, Strategies: []Strategy{}, Reasons: []Reason{}, Slices: []Slice{}, Near: []NearLimit{}, Warnings: []string{},
+		MissingStrategies: s.Missing,
 	}
 	for _, label := range sortedLabels(t.classes) {
 		g := t.classes[label]
@@ -230,6 +237,9 @@ func (t *Tally) warn(r *Report, s Subject) {
 	}
 	if r.Simulated {
 		add("simulated: an outcome model drew %s that nobody made", counted(r.Observed.AttemptsSimulated, "attempt"))
+	}
+	if len(r.MissingStrategies) > 0 {
+		add("not registered: %s; the ladder decided in their place in %s", strings.Join(r.MissingStrategies, ", "), counted(t.stoodCount, "case"))
 	}
 	if r.Rejected > 0 {
 		add("%s of the scenario could not be used", counted(r.Rejected, "line"))

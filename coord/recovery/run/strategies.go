@@ -138,6 +138,18 @@ func programAt(program, where string) string {
 	return path
 }
 
+// missing returns the names of the strategies that rules name and nothing
+// implements, each once, in the order of their rules.
+func missing(p *recovery.Policy, registered []recovery.RecoveryStrategy) []string {
+	var names []string
+	for _, m := range p.Missing(registered) {
+		if !slices.Contains(names, m.Strategy) {
+			names = append(names, m.Strategy)
+		}
+	}
+	return names
+}
+
 // Commands are the command lines of those strategies that are programs; nil if
 // there are none.
 func Commands(all []recovery.RecoveryStrategy) map[string][]string {

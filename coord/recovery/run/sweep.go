@@ -68,6 +68,9 @@ type SweepReport struct {
 	// Near is set where a flip lies next to the pinned value, not counting cases
 	// of which nobody knows how they end on one of the sides.
 	Near bool `json:"near"`
+	// MissingStrategies are those that rules name: a sweep asks none, and the
+	// ladders of the rules decided.
+	MissingStrategies []string `json:"missing_strategies,omitzero"`
 }
 
 // ParseRange reads a range of values as limits.attempts=1..6, with a step as
@@ -121,7 +124,7 @@ func NewSweep(c Config, param string, values []int64) (*Sweep, error) {
 // Run reads the scenario once and takes each case through every policy. A line
 // that cannot be used ends it.
 func (s *Sweep) Run(ctx context.Context, name string, r io.Reader) (SweepReport, error) {
-	report := SweepReport{Param: s.Param, Points: []SweepPoint{}, Flips: []Flip{}}
+	report := SweepReport{Param: s.Param, Points: []SweepPoint{}, Flips: []Flip{}, MissingStrategies: missing(s.Policy, s.Strategies)}
 	report.Pinned, _ = s.Policy.Int(s.Param)
 	tallies := make([]*Tally, len(s.policies))
 	for i, p := range s.policies {
@@ -179,7 +182,7 @@ func (f *Flip) note(from, to *Trace) {
 func (s *Sweep) finish(report *SweepReport, tallies []*Tally, flips []Flip) error {
 	var before Report
 	for i, tally := range tallies {
-		r, err := tally.Report(Subject{Policy: s.policies[i]})
+		r, err := tally.Report(Subject{Policy: s.policies[i], Missing: report.MissingStrategies})
 		if err != nil {
 			return err
 		}

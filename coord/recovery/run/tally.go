@@ -24,6 +24,8 @@ type Tally struct {
 	observed   Observed
 	never      []string // ids of cases that recovered and never should
 	neverCount int64
+	stoodIn    []string // ids of cases in which a ladder decided for a missing strategy
+	stoodCount int64
 	simulated  bool
 }
 
@@ -75,6 +77,11 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 			t.never = append(t.never, trace.Case)
 		}
 	}
+	if trace.stoodIn() {
+		if t.stoodCount++; len(t.stoodIn) < idsMax {
+			t.stoodIn = append(t.stoodIn, trace.Case)
+		}
+	}
 	for i := range trace.Rungs {
 		t.rung(trace, i)
 	}
@@ -89,6 +96,12 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 func (t *Tally) never1(trace *Trace) bool {
 	return trace.Status == AutoRecovered && (trace.SafetyCritical ||
 		slices.ContainsFunc(trace.Rungs, func(r Rung) bool { return t.thresholds.Never(r.Class, r.Code) }))
+}
+
+// stoodIn reports whether a ladder decided in place of a strategy that is not
+// registered.
+func (t *Trace) stoodIn() bool {
+	return slices.ContainsFunc(t.Rungs, func(r Rung) bool { return r.Reason == string(recovery.ReasonStrategyMissing) })
 }
 
 func (t *Tally) rung(trace *Trace, i int) {

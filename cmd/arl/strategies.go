@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/run"
+)
+
+// strategyOptions are the flags that say which programs are the strategies that a
+// policy names.
+type strategyOptions struct {
+	// file has a command line for each strategy.
+	file         string
+	allowMissing bool
+	// asksNobody is set by a command that takes no file.
+	asksNobody bool
+}
+
+// flagAllowMissing lets ladders decide in place of strategies that are missing.
+const flagAllowMissing = "allow-missing-strategies"
+
+func (o *strategyOptions) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.file, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
+	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide in place of a strategy that is not registered")
+}
+
+// strategies reads which programs the policy's strategies are. A strategy that a
+// rule names and nothing implements is a mistake of the configuration: the ladder
+// would decide in its place, and the gates would judge another policy.
+func (a *app) strategies(o *engineOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
+	if o.strategy != "" && p.Names() {
+		return nil, usage("--strategy: the policy's rules name strategies of their own; pass --strategies, which says what programs they are")
+	}
+	registered, err := a.registeredIn(o.registered.file, p)
+	if err != nil {
+		return nil, err
+	}
+	if missing := p.Missing(registered); len(missing) > 0 && !o.registered.allowMissing {
+		return nil, withExit(exitConfig, &recovery.Error{Problems: o.registered.problems(missing)})
+	}
+	return registered, nil
+}
+
+// registeredIn reads a file of strategies; none without one.
+func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
+	if path == "" {
+		return nil, nil
+	}
+	document, err := a.readGiven(path, policyMax)
+	if err != nil {
+		return nil, err
+	}
+	all, err := run.DecodeStrategies(path, document, p, filepath.Dir(path))
+	return all, withExit(exitConfig, err)
+}
+
+// problems gives rules that name what is not registered with their remedy.
+func (o *strategyOptions) problems(missing []recovery.Unregistered) []recovery.Problem {
+	problems := make([]recovery.Problem, 0, len(missing))
+	for _, m := range missing {
+		m.Fix = fmt.Sprintf("pass --strategies FILE with the line %s: [PROGRAM], or pass --%s: then the rule's ladder decides", m.Strategy, flagAllowMissing)
+		if o.asksNobody {
+			m.Fix = fmt.Sprintf("this command asks no strategy: pass --%s, and the rule's ladder decides", flagAllowMissing)
+		}
+		problems = append(problems, m.Problem)
+	}
+	return problems
+}
+
+// lintStrategies returns the rules of a policy file that name a strategy which is
+// not registered. The file has no other mistake.
+func (a *app) lintStrategies(file string, data []byte, o *strategyOptions) ([]recovery.Problem, error) {
+	p, err := recovery.Load(file, data)
+	if err != nil || o.allowMissing || len(p.Missing(nil)) == 0 {
+		return nil, err
+	}
+	registered, err := a.registeredIn(o.file, p)
+	return o.problems(p.Missing(registered)), err
+}
+
+// inPlaceOf says that ladders decided in place of strategies; nothing without any.
+func inPlaceOf(missing []string, where string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not registered%s: %s; the ladder decides in their place\n", where, strings.Join(missing, ", "))
+}
