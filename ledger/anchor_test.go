@@ -4,23 +4,18 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/entry"
 )
 
 // counting counts the signatures that are made.
@@ -193,122 +188,15 @@ func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
 	if !errors.Is(err, ledger.ErrOrigin) || !strings.Contains(err.Error(), "restore the keys of "+origin) {
 		t.Errorf("another origin: %v", err)
 	}
-	db, err := pebble.Open("log", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
-	must(t, err)
-	must(t, db.Set([]byte{'m'}, []byte(`{"format":1,"origin":"`+origin+`"}`), pebble.Sync))
-	must(t, db.Close())
-	_, err = ledger.Open("log", config(t, disk))
-	if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format 1, want 3: open it with the version that made it") {
-		t.Errorf("another format: %v", err)
-	}
-}
-
-// TestADatabaseOfTheFormatBeforeIsTakenOver opens one whose postings have one
-// entry each, and asks for what is found and which format it has then.
-func TestADatabaseOfTheFormatBeforeIsTakenOver(t *testing.T) {
-	disk := logOf(t, 3)
-	format := func() (text string) {
-		db, err := ledger.OpenDatabase("log", disk)
+	for _, format := range []string{"1", "3", "5"} {
+		db, err := pebble.Open("log", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
 		must(t, err)
-		value, closer, err := db.Get([]byte{'m'})
-		must(t, err)
-		text = string(value)
-		must(t, closer.Close())
+		must(t, db.Set([]byte{'m'}, []byte(`{"format":`+format+`,"origin":"`+origin+`"}`), pebble.Sync))
 		must(t, db.Close())
-		return text
-	}
-	newer := format()
-	toFormatBefore(t, disk)
-	older := format()
-
-	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
-		t.Errorf("check: %v", err)
-	}
-	other := config(t, disk)
-	other.Origin = "ledger.example/other"
-	if _, err := ledger.Open("log", other); !errors.Is(err, ledger.ErrOrigin) {
-		t.Errorf("another origin: %v", err)
-	}
-	looking, err := ledger.Open("log", config(t, disk))
-	must(t, err)
-	must(t, looking.Close())
-	if is := format(); is != older {
-		t.Errorf("after a look: %s", is)
-	}
-	r := start(t, "log", config(t, disk))
-	_, err = r.Submit(t.Context(), newEntry(t), newEntry(t))
-	must(t, err)
-	found, err := r.Find(ledger.Query{Index: entry.ByKind, Value: "execution"})
-	must(t, err)
-	if !slices.Equal(found, []uint64{0, 1, 2, 3, 4}) {
-		t.Errorf("found %v", found)
-	}
-	r.stop()
-	if is := format(); is != newer {
-		t.Errorf("after a commit: %s, want %s", is, newer)
-	}
-	if _, err := ledger.Check(t.Context(), "log", config(t, disk), nil); err != nil {
-		t.Errorf("check: %v", err)
-	}
-}
-
-// toFormatBefore makes a log whose postings have one entry each one of the format
-// before.
-func toFormatBefore(t *testing.T, disk *vfs.MemFS) {
-	t.Helper()
-	db, err := ledger.OpenDatabase("log", disk)
-	must(t, err)
-	must(t, db.Set([]byte{'m'}, []byte(`{"format":2,"origin":"`+origin+`"}`), pebble.Sync))
-	must(t, db.Close())
-}
-
-// TestFormatAndFirstPostingAreOne takes the power away before every operation that
-// changes the disk, from the first commit in a database of the format before until
-// it is closed. The commit does not fit into one block of the write-ahead log.
-// What is left is what was there, or all of the commit with the newer format.
-func TestFormatAndFirstPostingAreOne(t *testing.T) {
-	plan := [][]*entry.Entry{{newEntry(t)}, {newTaskEntry(t)}, {newEntry(t)}, make([]*entry.Entry, 100)}
-	for i := range plan[3] {
-		plan[3][i] = newTaskEntry(t)
-	}
-	seed := uint64(time.Now().UnixNano())
-	p := &powerless{t: t, seed: seed, rng: newRNG(seed), plan: plan, outages: make(chan outage, 10_000), enough: 5_000}
-	disk := vfs.NewCrashableMem()
-	p.submit(start(t, "log", powerlessConfig(t, disk)), plan[:3], len(plan))
-	p.log.Store(nil) // no outages while the log is opened
-	toFormatBefore(t, disk)
-	content := func(disk *vfs.MemFS) map[string]string {
-		all := dump(t, snapshotOf(disk))
-		maps.DeleteFunc(all, func(key, _ string) bool { return key[0] == 's' }) // comes by a commit of its own
-		return all
-	}
-	older := content(disk)
-	p.submit(start(t, "log", powerlessConfig(t, p.watch(disk))), plan[3:], len(plan))
-	close(p.outages)
-	newer := content(disk)
-	if !strings.Contains(older["m"], `"format":2`) || !strings.Contains(newer["m"], `"format":3`) {
-		t.Fatalf("from %s to %s", older["m"], newer["m"])
-	}
-
-	states := map[string]int{}
-	for o := range p.outages {
-		left := content(o.disk)
-		err := o.check(t, plan)
-		switch {
-		case maps.Equal(left, older):
-			states["older"]++
-		case maps.Equal(left, newer):
-			states["newer"]++
-		default:
-			err = fmt.Errorf("%d keys, and %s: neither of the two", len(left), left["m"])
+		_, err = ledger.Open("log", config(t, disk))
+		if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format "+format+", want 4: open it with the version that made it") {
+			t.Errorf("another format: %v", err)
 		}
-		if err != nil {
-			t.Fatalf("seed %d, state %d, before op %d on %s with %d %% kept: %v", seed, o.number, o.op.Kind, o.op.Path, o.percent, err)
-		}
-	}
-	t.Log(states)
-	if states["older"] == 0 || states["newer"] == 0 {
-		t.Errorf("seed %d: %v", seed, states)
 	}
 }
 

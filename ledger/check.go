@@ -92,7 +92,6 @@ type checker struct {
 	db      *pebble.DB
 	options *pebble.Options
 
-	format    int // of the database
 	last      *Batch
 	anchor    anchor
 	snapshots []storedSnapshot
@@ -147,10 +146,9 @@ func (k *checker) checkMeta(context.Context) error {
 		return damaged(key, "format and origin", "missing")
 	case err != nil:
 		return damaged(key, "format and origin", "%v", err)
-	case found != meta{storeFormat, k.cfg.Origin} && found != meta{formatBefore, k.cfg.Origin}:
+	case found != meta{storeFormat, k.cfg.Origin}:
 		return damaged(key, "format and origin", "format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, k.cfg.Origin)
 	}
-	k.format = found.Format
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
@@ -150,7 +149,7 @@ func (k *checker) checkCounts(ctx context.Context) error {
 		prefix byte
 		want   uint64
 		count  func(it *pebble.Iterator) (uint64, error)
-	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, (&postingCounter{format: k.format}).count}} {
+	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, new(postingCounter).count}} {
 		it, err := k.scan(ctx, sort.prefix)
 		if err != nil {
 			return err
@@ -178,18 +177,14 @@ func countOne(*pebble.Iterator) (uint64, error) { return 1, nil }
 // postingCounter counts the entries of postings, and holds that those of a tag
 // follow each other: none has an entry twice.
 type postingCounter struct {
-	format int    // of the database
-	key    []byte // of the posting before
-	last   uint64 // its last entry
+	key  []byte // of the posting before
+	last uint64 // its last entry
 }
 
 func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
 	entries, err := parsePosting(it.Key(), it.Value())
 	if err != nil {
 		return 0, damaged(it.Key(), "index key", "%v", err)
-	}
-	if c.format == formatBefore && len(entries) > 1 {
-		return 0, damaged(it.Key(), "index key", "%d entries, but the database has format %d", len(entries), formatBefore)
 	}
 	if sameTag(c.key, it.Key()) && entries[0] <= c.last {
 		return 0, damaged(it.Key(), "index key", "begins at entry %d, but the one before ends at %d", entries[0], c.last)
@@ -283,10 +278,11 @@ func (k *checker) readSnapshots(ctx context.Context) error {
 }
 
 func (k *checker) readChunk(key, value []byte) error {
-	if len(key) != 13 || len(value) == 0 || value[0] > 1 {
-		return damaged(key, "snapshot", "not a chunk")
+	c, ok := parseChunk(key, value)
+	if !ok {
+		return damaged(key, "snapshot", "not a chunk that was written: it does not match its digest")
 	}
-	size, chunk := binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:])
+	size, chunk := c.size, c.chunk
 	what := fmt.Sprintf("chunk %d of the snapshot at %d", chunk, size)
 	n := len(k.snapshots)
 	if n == 0 || k.snapshots[n-1].size != size {
@@ -301,7 +297,7 @@ func (k *checker) readChunk(key, value []byte) error {
 		return damaged(key, what, "out of sequence")
 	}
 	s.chunks++
-	if value[0] == 0 {
+	if !c.last {
 		return nil
 	}
 	if s.complete = true; n > 1 {
@@ -338,7 +334,7 @@ func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
 		return failed("snapshot", err)
 	}
 	w := &snapshotComparer{it: it, sum: sha256.New(), size: s.size, cfg: k.cfg, name: name("snapshot at", s.size)}
-	it.First()
+	w.read(it.First())
 	if err = fold.Snapshot(w); err == nil {
 		err = w.end()
 	}
@@ -351,40 +347,42 @@ func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
 // isOtherVersion tells a snapshot that is whole, but in a form that the fold does
 // not know: nothing is restored from it, and the next one replaces it.
 func (k *checker) isOtherVersion(it *pebble.Iterator, size uint64) bool {
-	if !it.Last() || it.Value()[0] != 1 {
-		return false
-	}
-	unknown, err := restoreChunks(k.cfg, it, k.cfg.NewFold(), size, bytes.Clone(it.Value()[1:]))
+	unknown, err := restoreChunks(k.cfg, it, k.cfg.NewFold(), size)
 	return unknown != nil && err == nil
 }
 
 // snapshotComparer compares what is written with the chunks of a snapshot.
 type snapshotComparer struct {
-	it   *pebble.Iterator
-	used int // bytes of the current chunk that are compared
-	sum  hash.Hash
-	size uint64
-	cfg  *Config
-	name string
+	it    *pebble.Iterator
+	chunk snapshotChunk // the current one; its data is what is not compared yet
+	valid bool          // there is a current one
+	sum   hash.Hash
+	size  uint64
+	cfg   *Config
+	name  string
+}
+
+// read makes the chunk that the iterator is at, if it is at one, the current one.
+func (w *snapshotComparer) read(ok bool) {
+	if w.valid = ok; ok {
+		w.chunk, w.valid = parseChunk(w.it.Key(), w.it.Value())
+	}
 }
 
 // Write implements [io.Writer].
 func (w *snapshotComparer) Write(p []byte) (int, error) {
 	w.sum.Write(p)
 	for rest := p; len(rest) > 0; {
-		chunk := w.it.Value()
-		if !w.it.Valid() || chunk[0] == 1 {
+		if !w.valid || w.chunk.last {
 			return 0, damaged(w.it.Key(), w.name, "ends before the state")
 		}
-		have := chunk[1+w.used:]
-		n := min(len(have), len(rest))
-		if !bytes.Equal(have[:n], rest[:n]) {
+		n := min(len(w.chunk.data), len(rest))
+		if !bytes.Equal(w.chunk.data[:n], rest[:n]) {
 			return 0, damaged(w.it.Key(), w.name, "is not the state that the entries give")
 		}
-		rest, w.used = rest[n:], w.used+n
-		if n == len(have) {
-			w.it.Next()
-			w.used = 0
+		rest, w.chunk.data = rest[n:], w.chunk.data[n:]
+		if len(w.chunk.data) == 0 {
+			w.read(w.it.Next())
 		}
 	}
 	return len(p), nil
@@ -393,12 +391,12 @@ func (w *snapshotComparer) Write(p []byte) (int, error) {
 // end is called when all of the state is written.
 func (w *snapshotComparer) end() error {
 	switch {
-	case !w.it.Valid():
+	case !w.valid:
 		return damaged(nil, w.name, "ends early")
-	case w.it.Value()[0] == 0:
+	case !w.chunk.last:
 		return damaged(w.it.Key(), w.name, "goes on behind the state")
 	}
-	if err := checkSnapshotNote(w.cfg, w.it.Value()[1:], w.size, [sha256.Size]byte(w.sum.Sum(nil))); err != nil {
+	if err := checkSnapshotNote(w.cfg, w.chunk.data, w.size, [sha256.Size]byte(w.sum.Sum(nil))); err != nil {
 		return damaged(w.it.Key(), w.name, "has another digest than the state, or is not signed by the ledger: %v", err)
 	}
 	return nil

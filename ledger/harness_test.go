@@ -67,11 +67,16 @@ func (f *tally) Snapshot(w io.Writer) error {
 }
 
 func (f *tally) Restore(r io.Reader) error {
-	if err := binary.Read(r, binary.BigEndian, &f.size); err != nil {
+	data, err := io.ReadAll(r)
+	switch {
+	case err != nil:
 		return err
+	case len(data) != 8+sha256.Size:
+		return fmt.Errorf("a state of %d bytes", len(data))
 	}
-	_, err := io.ReadFull(r, f.chain[:])
-	return err
+	f.size = binary.BigEndian.Uint64(data)
+	copy(f.chain[:], data[8:])
+	return nil
 }
 
 // keys are the log's, the same in every test.

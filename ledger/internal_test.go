@@ -104,16 +104,34 @@ func FuzzDecodeAnchor(f *testing.F) {
 	})
 }
 
-// SignSnapshot makes the last chunk of a fold snapshot with the given state.
+// SignSnapshot makes the last chunk of a fold snapshot with the given state, which
+// is in one chunk.
 func SignSnapshot(cfg *Config, size uint64, state []byte) ([]byte, error) {
 	signed, err := signSnapshot(cfg.Origin, cfg.Keys, size, sha256.Sum256(state))
-	return append([]byte{1}, signed...), err
+	return SnapshotChunk(snapshotKey(size, 1), true, signed), err
+}
+
+// SnapshotChunk is the stored form of a chunk of a fold snapshot.
+func SnapshotChunk(key []byte, last bool, data []byte) []byte {
+	kind := byte(0)
+	if last {
+		kind = 1
+	}
+	return seal(key, []byte{kind}, data)
+}
+
+// ChunkData returns what a stored chunk of a fold snapshot holds, and whether it
+// is the last one.
+func ChunkData(key, value []byte) (data []byte, last bool) {
+	c, ok := parseChunk(key, value)
+	if !ok {
+		panic("no chunk")
+	}
+	return c.data, c.last
 }
 
 // ChangeBatch returns a stored batch with old replaced by changed in its JSON,
 // under a digest that fits.
 func ChangeBatch(stored []byte, old, changed string) []byte {
-	text := bytes.Replace(stored[sha256.Size:], []byte(old), []byte(changed), 1)
-	sum := sha256.Sum256(text)
-	return append(sum[:], text...)
+	return seal([]byte{keyBatch}, bytes.Replace(stored[sha256.Size:], []byte(old), []byte(changed), 1))
 }

@@ -72,8 +72,9 @@ type Fold interface {
 	Apply(e *entry.Entry, index uint64, at int64)
 	// Snapshot writes the state; its bytes depend on the applied entries only.
 	Snapshot(w io.Writer) error
-	// Restore replaces the state by one that Snapshot wrote. On an error the
-	// state is as before.
+	// Restore replaces the state by one that Snapshot wrote. It reads r to its
+	// end, where r fails unless all that was read is what was written. On an error
+	// the state is as before.
 	Restore(r io.Reader) error
 }
 
@@ -223,6 +224,8 @@ type Log struct {
 	tiles *lru.Cache[tileID, *tile]
 	known *filter // over dedup keys
 
+	damage error // of the stored snapshot; nil: none was found when the log was opened
+
 	// The way into the order and out of it.
 	in      chan *submission
 	closing chan struct{} // closed: nothing more is taken
@@ -247,7 +250,7 @@ func Open(dir string, c *Config) (*Log, error) {
 	if cfg.Fatal == nil || slices.ContainsFunc(cfg.Keys, func(k Key) bool { return k.Signer == nil }) {
 		return nil, errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
 	}
-	db, stored, err := openStore(dir, cfg)
+	db, err := openStore(dir, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -264,15 +267,14 @@ func Open(dir string, c *Config) (*Log, error) {
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
-	if err := l.load(stored.Format); err != nil {
+	if err := l.load(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return l, nil
 }
 
-// load brings the state in memory to what the database holds. format is the
-// database's; the order makes it storeFormat with the first postings it writes.
-func (l *Log) load(format int) error {
+// load brings the state in memory to what the database holds.
+func (l *Log) load() error {
 	last, err := readLastBatch(l.db)
 	if err != nil {
 		return err
@@ -310,8 +312,7 @@ func (l *Log) load(format int) error {
 	if err != nil {
 		return err
 	}
-	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size),
-		format: format}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
 	l.cfg.Committed(last.Size)
 	return nil
 }

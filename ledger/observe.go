@@ -33,6 +33,11 @@ func (l *Log) Ready() error {
 	return nil
 }
 
+// SnapshotDamage returns what was wrong with the stored snapshot of the state when
+// the log was opened, which is why the state was built again from the entries. It
+// is [ErrCorrupt]; nil if nothing was wrong.
+func (l *Log) SnapshotDamage() error { return l.damage }
+
 // Now returns the ledger's clock in Unix milliseconds: what an entry would be
 // registered at. While entries are not taken because of the clock (see Ready),
 // it is the time of the last one.

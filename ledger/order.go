@@ -67,7 +67,6 @@ type order struct {
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 	index    []indexKey // room for those of the next commit
-	format   int        // of the database
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -330,10 +329,6 @@ func (l *Log) putIndexes(p *pending) {
 	}
 	clear(p.index)
 	o.index = p.index
-	if o.format != storeFormat {
-		l.must(putMeta(p.store, l.cfg.Origin))
-		o.format = storeFormat
-	}
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level

@@ -79,7 +79,7 @@ func openHuge(b *testing.B) *Log {
 	cfg, err := (&Config{Origin: "bench", Keys: []Key{{Signer: signer, Verifier: verifier}}, FS: vfs.Default, AcceptAnchor: true,
 		NewFold: func() Fold { return stillFold{} }, Fatal: func(err error) { b.Fatal(err) }}).withDefaults(dir)
 	check(b, err)
-	db, _, err := openStore(dir, cfg)
+	db, err := openStore(dir, cfg)
 	check(b, err)
 	fillTiles(b, db, cfg)
 	check(b, db.Close())

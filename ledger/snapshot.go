@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -28,6 +27,16 @@ type snapshotChunk struct {
 	last  bool
 }
 
+// parseChunk reads a stored chunk; its data is that of value. ok is false if it is
+// not what was written.
+func parseChunk(key, value []byte) (c snapshotChunk, ok bool) {
+	text, whole := unseal(key, value)
+	if !whole || len(key) != 1+8+4 || len(text) == 0 || text[0] > 1 {
+		return c, false
+	}
+	return snapshotChunk{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:]), text[1:], text[0] == 1}, true
+}
+
 // put writes the chunk. The first one removes what there is of the same size, cut
 // off or of another version: chunks of two snapshots would be none. The last one
 // removes the snapshots before.
@@ -44,7 +53,8 @@ func (c *snapshotChunk) put(b *pebble.Batch) error {
 			return err
 		}
 	}
-	return b.Set(snapshotKey(c.size, c.chunk), append([]byte{kind}, c.data...), nil)
+	key := snapshotKey(c.size, c.chunk)
+	return b.Set(key, seal(key, []byte{kind}, c.data), nil)
 }
 
 // nextSnapshot returns the size at which the snapshot after the one at size is
@@ -206,11 +216,8 @@ func checkSnapshotNote(cfg *Config, signed []byte, size uint64, sum [sha256.Size
 // restoreFold brings fold to the state of what v pictures. It returns the size of
 // the snapshot that it began with, and the frontier of the tree.
 func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle.Frontier, err error) {
-	if snapshot, err = l.restoreSnapshot(fold); err != nil {
+	if snapshot, err = l.restoreSnapshot(fold, v.head.Size); err != nil {
 		return 0, nil, err
-	}
-	if snapshot > v.head.Size {
-		return 0, nil, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, snapshot, v.head.Size)
 	}
 	frontier, err = l.replay(context.Background(), v, fold, snapshot, v.head.Size)
 	return snapshot, frontier, err
@@ -259,56 +266,89 @@ func takeUp(fold Fold, e *Logged) (err error) {
 	return nil
 }
 
-// restoreSnapshot restores the newest complete snapshot and returns its size; 0
-// if there is none, or if it is whole but the fold does not know its form, as
-// after a change of version: then the state is built again from the log.
-func (l *Log) restoreSnapshot(fold Fold) (size uint64, err error) {
+// restoreSnapshot restores the newest complete snapshot, and returns its size; 0
+// if there is none, or none that counts: one that is damaged, or whole but in a
+// form that the fold does not know, as after a change of version. The log holds
+// all that a snapshot says, so that the state is built again from there.
+func (l *Log) restoreSnapshot(fold Fold, most uint64) (size uint64, err error) {
 	iter, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySnapshot}, UpperBound: []byte{keySnapshot + 1}})
 	if err != nil {
-		return 0, fmt.Errorf("ledger: read snapshot: %w", err)
+		return 0, fmt.Errorf("ledger: read snapshot: %w", classed(err))
 	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
+	var unknown error
+	if size, err = findSnapshot(iter, most); size > 0 && err == nil {
+		unknown, err = restoreChunks(l.cfg, iter, fold, size)
+	}
+	err = cmp.Or(err, classed(iter.Close()))
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		l.damage = err
+		l.cfg.Logger.Warn("a stored snapshot of the state is damaged: the state is built again from the log", "error", err.Error())
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("ledger: read snapshot: %w", err)
+	case unknown != nil:
+		l.cfg.Logger.Warn("the state is built again from the log", "size", size, "snapshot", unknown.Error())
+		return 0, nil
+	}
+	return size, nil
+}
+
+// findSnapshot returns the size of the newest complete snapshot, 0 if there is
+// none, in a log of at most so many entries.
+func findSnapshot(iter *pebble.Iterator, most uint64) (size uint64, err error) {
 	for ok := iter.Last(); ok; ok = iter.Prev() {
-		if value := iter.Value(); len(iter.Key()) == 1+8+4 && len(value) > 0 && value[0] == 1 {
-			size = binary.BigEndian.Uint64(iter.Key()[1:])
-			unknown, err := restoreChunks(l.cfg, iter, fold, size, bytes.Clone(value[1:]))
-			if unknown != nil {
-				l.cfg.Logger.Warn("the state is built again from the log", "size", size, "snapshot", unknown.Error())
-				return 0, err
-			}
-			return size, err
+		c, whole := parseChunk(iter.Key(), iter.Value())
+		switch {
+		case !whole:
+			return 0, fmt.Errorf("%w: key %x is not the chunk of a snapshot that was written", ErrCorrupt, iter.Key())
+		case c.size > most:
+			return 0, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, c.size, most)
+		case c.last:
+			return c.size, nil
 		}
 	}
-	return 0, nil
+	return 0, classed(iter.Error())
 }
 
 // restoreChunks streams the chunks of the snapshot at size into the fold, which
-// are read and digested ahead of it. If the chunks are whole, unknown says why
-// the fold did not take them.
-func restoreChunks(cfg *Config, iter *pebble.Iterator, fold Fold, size uint64, signed []byte) (unknown, err error) {
-	digest := sha256.New()
+// are read and digested ahead of it. The fold reaches their end only if the
+// ledger has signed all that it has read; if not, err says why, and the fold is
+// as it was. If the chunks are sound, unknown says why the fold did not take them.
+func restoreChunks(cfg *Config, iter *pebble.Iterator, fold Fold, size uint64) (unknown, err error) {
 	source, sink := io.Pipe()
 	var reading sync.WaitGroup
-	reading.Go(func() { sink.CloseWithError(copyChunks(io.MultiWriter(digest, sink), iter, size)) })
+	reading.Go(func() {
+		err = copyChunks(cfg, sink, iter, size)
+		sink.CloseWithError(err)
+	})
 	unknown = fold.Restore(source)
-	_, err = io.Copy(io.Discard, source)
+	_, _ = io.Copy(io.Discard, source) // its error is err
 	reading.Wait()
-	if err != nil {
-		return nil, fmt.Errorf("ledger: restore snapshot at %d: %w", size, err)
+	if err != nil && unknown == nil {
+		return nil, fmt.Errorf("ledger: the fold takes a snapshot without reading it to its end, which says: %v", err)
 	}
-	return unknown, checkSnapshotNote(cfg, signed, size, [sha256.Size]byte(digest.Sum(nil)))
+	return unknown, err
 }
 
-// copyChunks writes the chunks of the snapshot at size, up to the last one.
-func copyChunks(w io.Writer, iter *pebble.Iterator, size uint64) error {
+// copyChunks writes the state in the chunks of the snapshot at size. They are
+// there from the first to the last, and the last is the ledger's word for them.
+func copyChunks(cfg *Config, w io.Writer, iter *pebble.Iterator, size uint64) error {
+	digest := sha256.New()
+	next := uint32(0)
 	for ok := iter.SeekGE(snapshotKey(size, 0)); ok; ok = iter.Next() {
-		value := iter.Value()
-		if len(value) == 0 || value[0] == 1 {
-			return nil
+		c, whole := parseChunk(iter.Key(), iter.Value())
+		if !whole || c.size != size || c.chunk != next {
+			return fmt.Errorf("%w: chunk %d of the snapshot at %d is damaged or missing", ErrCorrupt, next, size)
 		}
-		if _, err := w.Write(value[1:]); err != nil {
+		if c.last {
+			return checkSnapshotNote(cfg, c.data, size, [sha256.Size]byte(digest.Sum(nil)))
+		}
+		digest.Write(c.data)
+		if _, err := w.Write(c.data); err != nil {
 			return err
 		}
+		next++
 	}
-	return errors.Join(io.ErrUnexpectedEOF, iter.Error())
+	return cmp.Or(classed(iter.Error()), fmt.Errorf("%w: the snapshot at %d has no end", ErrCorrupt, size))
 }

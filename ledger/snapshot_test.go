@@ -40,15 +40,16 @@ func (f *roll) Snapshot(w io.Writer) error {
 }
 
 func (f *roll) Restore(r io.Reader) error {
-	f.ids = nil
+	var ids []string
 	id := make([]byte, 36)
 	for {
 		if _, err := io.ReadFull(r, id); err == io.EOF {
+			f.ids = ids
 			return nil
 		} else if err != nil {
 			return err
 		}
-		f.ids = append(f.ids, string(id))
+		ids = append(ids, string(id))
 	}
 }
 
@@ -191,7 +192,7 @@ func (r *running) crashed(disk *vfs.MemFS) *vfs.MemFS {
 func newestSnapshot(t *testing.T, disk *vfs.MemFS) (size uint64) {
 	t.Helper()
 	for key, value := range snapshotsIn(t, snapshotOf(disk)) {
-		if value[0] == 1 {
+		if _, last := ledger.ChunkData([]byte(key), []byte(value)); last {
 			size = max(size, binary.BigEndian.Uint64([]byte(key)[1:]))
 		}
 	}

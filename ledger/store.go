@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,13 +24,16 @@ import (
 // Keys begin with one byte that says what they are; numbers are big-endian, so
 // that keys of one sort stand in order.
 //
-//	b                                 the last batch, as SHA-256 of its JSON ‖ JSON
+//	b                                 the last batch as JSON, sealed
 //	d ‖ SHA-256 of issuer and jti     index of the entry (dedup)
 //	e ‖ index                         record of the entry
 //	m                                 format and origin of the database
-//	s ‖ size ‖ chunk                  snapshot of the fold at size; the last chunk is a signed note of its digest
+//	s ‖ size ‖ chunk                  snapshot of the fold at size, each chunk sealed; the last one is a signed note of its digest
 //	t ‖ tile level ‖ tile index       a full tile, 256 hashes
 //	x ‖ index name ‖ value ‖ 0 ‖ index   secondary index: the first entry of a posting; the gaps to the others
+//
+// A sealed value has the SHA-256 of its key and itself in front. What no entry and
+// no tree head tells from another value is sealed.
 const (
 	keyBatch    = 'b'
 	keyDedup    = 'd'
@@ -40,13 +44,9 @@ const (
 	keyTag      = 'x'
 )
 
-// storeFormat is what is written. In databases of formatBefore, every posting has
-// one entry: they are read as they are. Before the first posting with more, they
-// become the newer format, so that no version before reads that.
-const (
-	storeFormat  = 3
-	formatBefore = 2
-)
+// storeFormat is the form of what is stored. A database of another format is
+// refused.
+const storeFormat = 4
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
@@ -92,11 +92,11 @@ type Batch struct {
 // Head returns the tree head that the batch leads to.
 func (b *Batch) Head() merkle.Head { return merkle.Head{Size: b.Size, Root: b.Root} }
 
-// openStore opens the database, or makes a new one, and returns what identifies it.
-func openStore(dir string, cfg *Config) (*pebble.DB, meta, error) {
+// openStore opens the database, or makes a new one.
+func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	db, err := openEngine(dir, cfg, storeOptions(cfg))
 	if err != nil {
-		return nil, meta{}, err
+		return nil, err
 	}
 	found, err := readMeta(db)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -110,9 +110,9 @@ func openStore(dir string, cfg *Config) (*pebble.DB, meta, error) {
 		err = found.check(dir, cfg.Origin)
 	}
 	if err != nil {
-		return nil, meta{}, errors.Join(err, db.Close())
+		return nil, errors.Join(err, db.Close())
 	}
-	return db, found, nil
+	return db, nil
 }
 
 // openEngine opens the storage engine. Where there is an anchor there was a
@@ -146,7 +146,7 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 // check refuses a database that this program, or this ledger, did not make.
 func (m meta) check(dir, origin string) error {
 	switch {
-	case m.Format != storeFormat && m.Format != formatBefore:
+	case m.Format != storeFormat:
 		return fmt.Errorf("%w: %s has format %d, want %d: open it with the version that made it", ErrFormat, dir, m.Format, storeFormat)
 	case m.Origin != origin:
 		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, origin)
@@ -166,8 +166,14 @@ func classed(err error) error {
 	if !pebble.IsCorruptionError(err) {
 		return err
 	}
-	what, _, _ := strings.Cut(err.Error(), "\n") // what follows repeats it
-	return fmt.Errorf("%w: %s", ErrCorrupt, what)
+	return fmt.Errorf("%w: %s", ErrCorrupt, firstLine(err))
+}
+
+// firstLine is what an error of the storage engine says; what follows repeats it,
+// and says where in the engine that was.
+func firstLine(err error) string {
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	return what
 }
 
 func storeOptions(cfg *Config) *pebble.Options {
@@ -187,7 +193,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	// A block that cannot be read is an error of who reads it: it ends the
 	// process only where the order reads. By default it always would.
 	options.EventListener = &pebble.EventListener{DataCorruption: func(info pebble.DataCorruptionInfo) {
-		cfg.Logger.Error("damaged file", slog.String("path", info.Path), slog.Any("error", info.Details))
+		cfg.Logger.Error("damaged file", slog.String("path", info.Path), slog.String("error", firstLine(info.Details)))
 	}}
 	// Processor time is what bounds the rate of entries, not space.
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
@@ -213,24 +219,23 @@ func readMeta(db *pebble.DB) (m meta, err error) {
 // log, before anything is acknowledged: only from that one on does the format
 // detect flipped bits.
 func writeMeta(db *pebble.DB, origin string) error {
-	if err := putMeta(db, origin); err != nil {
-		return err
-	}
-	return db.Flush()
-}
-
-func putMeta(w pebble.Writer, origin string) error {
 	value, err := json.Marshal(meta{Format: storeFormat, Origin: origin})
+	if err == nil {
+		err = db.Set([]byte{keyMeta}, value, pebble.Sync)
+	}
 	if err != nil {
 		return err
 	}
-	return w.Set([]byte{keyMeta}, value, pebble.Sync)
+	return db.Flush()
 }
 
 // readLastBatch returns the last batch, or the empty one before the first.
 func readLastBatch(r pebble.Reader) (*Batch, error) {
 	value, err := get(r, []byte{keyBatch})
 	if errors.Is(err, pebble.ErrNotFound) {
+		if err := hasNoEntry(r); err != nil {
+			return nil, err
+		}
 		empty := merkle.EmptyHead()
 		return &Batch{PreviousRoot: empty.Root, Root: empty.Root}, nil
 	}
@@ -244,20 +249,57 @@ func readLastBatch(r pebble.Reader) (*Batch, error) {
 	return last, nil
 }
 
-// seal returns the stored form. Its digest covers what nothing else would tell
-// from another value, such as Seq.
+// hasNoEntry is an error unless there is no entry, and none was lost. Where there
+// is no batch, nothing is to be signed over those that are there.
+func hasNoEntry(r pebble.Reader) error {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
+	if err != nil {
+		return fmt.Errorf("ledger: read last batch: %w", classed(err))
+	}
+	found := it.First()
+	if err := classed(it.Close()); err != nil {
+		return fmt.Errorf("ledger: read last batch: %w", err)
+	}
+	if found {
+		return fmt.Errorf("%w: key %q: it is missing, but there are entries", ErrCorrupt, keyBatch)
+	}
+	return nil
+}
+
+// seal returns the sealed form of text, a concatenation, as the value of key.
+func seal(key []byte, text ...[]byte) []byte {
+	sealed := slices.Concat(append([][]byte{make([]byte, sha256.Size)}, text...)...)
+	digest := sha256.New()
+	digest.Write(key)
+	digest.Write(sealed[sha256.Size:])
+	digest.Sum(sealed[:0])
+	return sealed
+}
+
+// unseal returns the text of a sealed value. ok is false if a bit of the key or
+// of the value has changed.
+func unseal(key, sealed []byte) (text []byte, ok bool) {
+	if len(sealed) < sha256.Size {
+		return nil, false
+	}
+	digest := sha256.New()
+	digest.Write(key)
+	digest.Write(sealed[sha256.Size:])
+	return sealed[sha256.Size:], bytes.Equal(digest.Sum(nil), sealed[:sha256.Size])
+}
+
+// seal returns the stored form.
 func (b *Batch) seal() ([]byte, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	return append(sum[:], text...), nil
+	return seal([]byte{keyBatch}, text), nil
 }
 
 func (b *Batch) open(value []byte) error {
-	text := value[min(sha256.Size, len(value)):]
-	if sum := sha256.Sum256(text); !bytes.HasPrefix(value, sum[:]) {
+	text, ok := unseal([]byte{keyBatch}, value)
+	if !ok {
 		return errors.New("it does not match its digest")
 	}
 	return json.Unmarshal(text, b)
