@@ -95,7 +95,12 @@ type policyAt struct {
 	*entry.Policy
 }
 
+// passed notes a rule that held, for as many as it was looked at: for none, it
+// did not hold but was not asked.
 func (c *checking) passed(step, rule string, count int, format string, args ...any) {
+	if count == 0 {
+		return
+	}
 	c.out.Checked = append(c.out.Checked, Passed{step, rule, count, fmt.Sprintf(format, args...)})
 }
 
@@ -244,7 +249,11 @@ func (c *checking) rights() error {
 	if err != nil {
 		return err
 	}
-	c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
+	if policy, _ := c.chain.Policy(); policy == nil {
+		c.notChecked("the chain of policies and keys (TRU-1): no policy was given or accepted before")
+	} else {
+		c.passed(stepDecision, "TRU-1", 1, "the chain of policies and keys begins with the pinned genesis")
+	}
 	c.passed(stepDecision, "TRU-2", signed, "each signed by a key that the chain lets in, with the role for it; %d links were accepted before", len(c.before.links))
 	return c.witnessed(c.chain.policy) // which may ask for more
 }

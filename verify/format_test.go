@@ -191,11 +191,14 @@ func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
 	if got, want := counts(report), "head 1, leaf 2, inclusion 2, order 2, audience 2, signer 1, signature 1"; got != want {
 		t.Errorf("checked %s, want %s", got, want)
 	}
-	if got := notChecked(report); len(got) != 2 || got[0] != "leaf 1 of those given: no .tlog-proof is for it" {
+	if got := notChecked(report); len(got) != 2 || got[0] != "that leaf 1 of those given is in the log" {
 		t.Errorf("not checked %q", got)
 	}
-	_, err = l.root.Verify(files("9.tlog-proof"))
-	wantStep(t, err, verify.StepInclusion)
+	report, err = l.root.Verify(files("9.tlog-proof"))
+	must(t, err)
+	if got := notChecked(report); len(got) != 1 || got[0] != "that the .tlog-proof of entry 9 proves anything" || counts(report) != "head 1" {
+		t.Errorf("without its leaf: checked %s, not checked %q", counts(report), got)
+	}
 	_, err = l.root.Verify(files("9.tlog-proof", "10.leaf"))
 	wantStep(t, err, verify.StepInclusion)
 }

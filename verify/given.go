@@ -54,27 +54,27 @@ func (g *given) gap(after, before uint64) (index uint64, ok bool) {
 // lacks reports whether a refusal may only mean that receipts of the chain are
 // missing. What a key may do follows from the one entry that enrolled it, for
 // ever; a policy decides only who its authority is and who enrols plain agents.
-func (v *run) lacks(p proven, err error) bool {
+func (j *judging) lacks(p proven, err error) bool {
 	refusal, ok := errors.AsType[*entry.Refusal](err)
-	if !ok || v.chain.policy == nil { // nothing can be missing before the genesis
+	if !ok || j.chain.policy == nil { // nothing can be missing before the genesis
 		return false
 	}
-	inForce := v.chain.inForce
-	anything := v.given.missing(0, p.Index)
-	aPolicy := v.given.missing(inForce.Index, p.Index)
+	inForce := j.chain.inForce
+	anything := j.given.missing(0, p.Index)
+	aPolicy := j.given.missing(inForce.Index, p.Index)
 	if policy, ok := p.Body.(*entry.Policy); ok && policy.Previous != nil && *policy.Previous == inForce {
 		return false // and so its authority is known
 	}
 	switch refusal.Problem {
 	case entry.UnknownIssuer:
-		key, known := v.chain.keys[p.KeyID]
+		key, known := j.chain.keys[p.KeyID]
 		if !known {
 			return anything
 		}
 		return aPolicy && key.Principal == p.Header.Iss && len(key.Roles) == 0 // the authority's, once
 	case entry.UnauthorizedRole:
 		agent, ok := p.Body.(*entry.Agent)
-		return ok && aPolicy && plain(agent.Roles) && !v.chain.raised(agent.Principal)
+		return ok && aPolicy && plain(agent.Roles) && !j.chain.raised(agent.Principal)
 	case entry.UnknownSubject:
 		return anything
 	}

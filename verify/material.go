@@ -20,8 +20,8 @@ type Material struct {
 }
 
 // Add reads a file and adds what it holds, told by its content: receipts,
-// leaves and consistency proofs as JSON, one or many, with any white space
-// between; a .tlog-proof; a signed tree head. The name stands in errors only.
+// leaves, consistency proofs and evidence of a fork as JSON, one or many, with any
+// white space between; a .tlog-proof; a signed tree head. The name stands in errors only.
 // The error is a [*FormatError], and then nothing is added.
 func (m *Material) Add(name string, data []byte) error {
 	if len(data) > MaxFile {
@@ -105,6 +105,8 @@ func (m *Material) addObject(value jsontext.Value) error {
 		proof, err := DecodeConsistencyProof(value)
 		m.Consistency = append(m.Consistency, proof)
 		return err
+	case has("first") && has("second"):
+		return m.addEvidence(members["first"], members["second"])
 	case has("envelope"):
 		m.Leaves = append(m.Leaves, value)
 		return nil
@@ -116,4 +118,19 @@ func (m *Material) addObject(value jsontext.Value) error {
 	}
 	return malformed("JSON", "an object that is no receipt, leaf or consistency proof").
 		remedy("give receipts as `arl log proof` writes them")
+}
+
+// addEvidence takes the two tree heads that convict a ledger, as a client has
+// kept them. The second may be missing where the client's own hashes spoke.
+func (m *Material) addEvidence(notes ...jsontext.Value) error {
+	for _, value := range notes {
+		var note string
+		if err := json.Unmarshal(value, &note); err != nil || len(note) > MaxNote {
+			return malformed("evidence", "first and second are not two tree heads of at most %d bytes", MaxNote)
+		}
+		if note != "" {
+			m.Heads = append(m.Heads, note)
+		}
+	}
+	return nil
 }

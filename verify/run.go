@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,7 @@ func (r Root) Verify(m Material) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	v := &run{opener: o, chain: NewChain(), count: map[Step]int{}}
+	v := &run{opener: o, count: map[Step]int{}}
 	for _, step := range []func(Material) error{v.heads, v.consistency, v.entries, v.rights, v.ledgerKeys} {
 		if err := step(m); err != nil {
 			return Report{}, err
@@ -31,12 +30,14 @@ func (r Root) Verify(m Material) (Report, error) {
 // run is one verification.
 type run struct {
 	*opener
-	chain  *Chain
 	out    Report
 	count  map[Step]int
 	bySize map[uint64]head
+	// joined are the sizes of the heads that proofs connect with the newest. What
+	// stands under another head may be of another history.
+	joined map[uint64]bool
 	proven []proven
-	given  given
+	chain  *Chain // of the entries under joined heads
 }
 
 // proven is an entry that is in the log, with the head that proves it.
@@ -48,6 +49,10 @@ type proven struct {
 
 func (v *run) notChecked(format string, args ...any) {
 	v.out.NotChecked = append(v.out.NotChecked, fmt.Sprintf(format, args...))
+}
+
+func (v *run) missing(step Step, give, format string, args ...any) {
+	v.out.Missing = append(v.out.Missing, Gap{step, fmt.Sprintf(format, args...), give})
 }
 
 // heads opens every tree head of the material (step 1).
@@ -97,22 +102,32 @@ func (v *run) consistency(m Material) error {
 	}
 	sizes := slices.Sorted(maps.Keys(v.bySize))
 	newest := sizes[len(sizes)-1]
-	reached := map[uint64]bool{newest: true}
+	v.joined = map[uint64]bool{newest: true}
 	for todo := []uint64{newest}; len(todo) > 0; todo = todo[1:] {
 		for _, size := range older[todo[0]] {
-			if !reached[size] {
-				reached[size] = true
+			if !v.joined[size] {
+				v.joined[size] = true
 				todo = append(todo, size)
 			}
 		}
 	}
-	if len(v.opened) > 1 {
-		v.count[StepConsistency] = len(reached)
+	if _, ok := v.bySize[0]; ok {
+		v.joined[0] = true // the empty log, which opening it has compared, begins every log
+	}
+	count := 0
+	for _, h := range v.opened {
+		if v.joined[h.Size] {
+			count++
+		}
+	}
+	if count > 1 { // the newest alone is compared with nothing
+		v.count[StepConsistency] = count
 	}
 	for _, size := range sizes {
 		v.out.Heads = append(v.out.Heads, v.bySize[size].Head)
-		if !reached[size] {
-			v.notChecked("that the log of size %d is a prefix of that of size %d: no consistency proof leads there", size, newest)
+		if !v.joined[size] {
+			v.missing(StepConsistency, fmt.Sprintf("the consistency proof from size %d to size %d (arl log proof --from --to)", size, newest),
+				"that the log of size %d is the beginning of that of size %d", size, newest)
 		}
 	}
 	return nil
@@ -125,8 +140,8 @@ func (v *run) entries(m Material) error {
 	for _, proof := range m.Proofs {
 		i := slices.IndexFunc(m.Leaves, func(leaf []byte) bool { return v.includes(proof, merkle.HashLeaf(leaf)) == nil })
 		if i < 0 && len(m.Leaves) == 0 {
-			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
-				Cause: fmt.Errorf("%w: a .tlog-proof has no leaf in it: give the file of its leaf too", merkle.ErrProof)}
+			v.missing(StepInclusion, "the file of its leaf: a .tlog-proof has none in it", "that the .tlog-proof of %s proves anything", entryName(proof.Index))
+			continue
 		}
 		if i < 0 {
 			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
@@ -138,7 +153,7 @@ func (v *run) entries(m Material) error {
 	}
 	for i := range m.Leaves {
 		if !used[i] {
-			v.notChecked("leaf %d of those given: no .tlog-proof is for it", i+1)
+			v.missing(StepInclusion, "its .tlog-proof", "that leaf %d of those given is in the log", i+1)
 		}
 	}
 	for _, r := range receipts {
@@ -161,95 +176,6 @@ func (v *run) includes(r Receipt, leaf merkle.Hash) error {
 }
 
 func entryName(index uint64) string { return fmt.Sprintf("entry %d", index) }
-
-// rights goes through the entries in the order of the log and judges each by
-// the chain as of its index (steps 5 to 8).
-func (v *run) rights(Material) error {
-	slices.SortStableFunc(v.proven, func(a, b proven) int { return cmp.Compare(a.Index, b.Index) })
-	v.given = newGiven(v.proven)
-	for i, p := range v.proven {
-		if i > 0 {
-			if err := checkOrder(v.proven[i-1], p); err != nil {
-				return err
-			}
-			if v.proven[i-1].Index == p.Index { // a second receipt of the same entry
-				continue
-			}
-		}
-		v.count[StepOrder]++
-		if p.Header.Aud != v.root.Origin {
-			return &StepError{Step: StepAudience, What: entryName(p.Index),
-				Cause: entry.Refuse(entry.WrongAudience, "aud", "%q, want %q", p.Header.Aud, v.root.Origin)}
-		}
-		v.count[StepAudience]++
-		signed, err := v.right(p)
-		if err != nil {
-			return err
-		}
-		p.Signed, p.SignatureChecked = signed, signed
-		v.out.Entries = append(v.out.Entries, p.Entry)
-	}
-	if len(v.proven) > 0 && v.chain.policy == nil {
-		v.notChecked("signer and signature of %d entries: the receipt of the genesis policy, entry 0, is not given", len(v.out.Entries))
-	}
-	return nil
-}
-
-// checkOrder compares two entries that follow each other in the material (step 5).
-func checkOrder(a, b proven) error {
-	switch {
-	case a.Index == b.Index && a.hash != b.hash:
-		return &ForkError{First: a.head.note, Second: b.head.note, Detail: fmt.Sprintf("two leaves at index %d: %s and %s", a.Index, a.hash, b.hash)}
-	case a.RegisteredAt > b.RegisteredAt:
-		return &StepError{Step: StepOrder, What: entryName(b.Index),
-			Cause: fmt.Errorf("registered_at %d, earlier than %d of entry %d", b.RegisteredAt, a.RegisteredAt, a.Index)}
-	}
-	return nil
-}
-
-// right does steps 7 and 8 for an entry and, if it is a policy or agent entry,
-// takes it up into the chain. It reports false if a key or a link is missing.
-func (v *run) right(p proven) (signed bool, err error) {
-	fail := func(step Step, cause error) (bool, error) {
-		return false, &StepError{Step: step, What: entryName(p.Index), Cause: cause}
-	}
-	if p.Index == 0 && p.hash != v.root.Genesis {
-		return fail(StepSigner, fmt.Errorf("leaf hash %s is not the pinned genesis %s", p.hash, v.root.Genesis))
-	}
-	if v.chain.policy == nil && p.Index != 0 {
-		return false, nil // said once, in rights
-	}
-	links := p.Kind == entry.KindPolicy || p.Kind == entry.KindAgent
-	if gap, ok := v.given.gap(v.chain.inForce.Index, p.Index); ok && links {
-		v.notChecked("entry %d (%s): its place in the chain, and with it what it lets in: the policy at %d is not given", p.Index, p.Kind, gap)
-		return false, nil
-	}
-	signer, err := v.chain.Signer(p.Entry.Entry)
-	if v.lacks(p, err) {
-		v.notChecked("entry %d (%s): signature of %s: no receipt given lets that key in: %v", p.Index, p.Kind, p.KeyID, err)
-		return false, nil
-	}
-	if err != nil {
-		return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
-	}
-	if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
-		return fail(StepSignature, err)
-	}
-	if links {
-		err := v.chain.Admit(p.Entry.Entry, p.Index)
-		if v.lacks(p, err) {
-			v.notChecked("entry %d (%s): its place in the chain, and with it what it lets in: %v", p.Index, p.Kind, err)
-			return false, nil
-		}
-		if err != nil {
-			return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
-		}
-		v.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
-	}
-	v.count[StepSigner]++
-	v.count[StepSignature]++
-	return true, nil
-}
 
 // ledgerKeys looks at the heads again where the policies given name the keys
 // that sign them (TRU-5): one that was signed by a key before only is no head.

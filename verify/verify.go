@@ -14,8 +14,11 @@
 //	8 signature    of that key over the entry's PAE
 //
 // Inclusion is never authority: steps 7 and 8 need the receipts of the policy
-// and agent entries that let the key in. What the material did not allow to
-// check is said in [Report.NotChecked], never passed over. The first step that
+// and agent entries that let the key in. A step counts only what a proof, a
+// signature or an equality has shown: an entry under a head that nothing connects
+// with the newest lets no key in, since it may be of another history. What could
+// not be checked stands in [Report.Missing] with what to give, and what no
+// material can show in [Report.NotChecked]; nothing is passed over. The first step that
 // fails is a [*StepError]; two signed heads that cannot both be true are a
 // [*ForkError], and evidence.
 //
@@ -84,11 +87,28 @@ type Report struct {
 	Entries []Entry       // those proven to be in the log, by index
 	Heads   []merkle.Head // by size, each once
 
-	Checked    []Checked // the steps that had something to check
+	Checked []Checked // the steps that had something to check
+	// Missing are claims of the material that nothing given proves. With any of
+	// them the verification is inconclusive: nothing false was found, and not
+	// everything that was given is known to be true.
+	Missing []Gap
+	// NotChecked is what no material of this kind can show.
 	NotChecked []string
 	// Warnings are facts in the material that shake what was checked: a
 	// compromised key (TRU-4), a ledger key that is not pinned (TRU-5).
 	Warnings []string
+}
+
+// Gap is something that had to be checked and could not be.
+type Gap struct {
+	Step Step
+	What string // such as "that the log of size 7 is the beginning of that of size 15"
+	Give string // what checks it
+}
+
+// String returns a line such as "2 consistency: that the log …: give …".
+func (g Gap) String() string {
+	return fmt.Sprintf("%d %s: %s: give %s", int(g.Step), g.Step, g.What, g.Give)
 }
 
 // Entry is an entry that was proven to be in the log.

@@ -383,6 +383,10 @@ func summary(body entry.Body) string {
 		return fmt.Sprintf("incident %d is %s", b.Incident, b.State)
 	case *entry.Task:
 		return summaryOfTask(b)
+	case *entry.Attempt:
+		return fmt.Sprintf("case %s of run %s: %s", b.Case, b.Run, b.Status)
+	case *entry.Run:
+		return strings.TrimSuffix(fmt.Sprintf("%s run %s: %s", b.Op, b.Run, b.Recommendation), ": ")
 	}
 	return ""
 }

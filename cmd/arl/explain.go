@@ -116,7 +116,8 @@ func exitCodes() []exitMeaning {
 		{exitIncomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects stand. arl incident show says which, and what their agents say of them."},
 		{exitRateLimited, "rate limited", "Too many requests, or the issuer's quota of the hour is used up. Retry later with the same bytes."},
 		{exitIncomparable, "not comparable", "A replay would compare different things: engine, policy, configuration or scenario is not that of the run."},
-		{exitInconclusive, "inconclusive", "A report can neither promote nor reject: too few failing cases, or a gate about what was not observed."},
+		{exitInconclusive, "inconclusive", "Nothing false was found, and something needed was not checked. Of arl verify: the signer, or that two tree heads are of one log; the message says " +
+			"what to give. Of a report: it can neither promote nor reject, with too few failing cases, or a gate about what was not observed."},
 		{exitIO, "input/output", "Writing or syncing failed. A ledger stops at once then: what it acknowledged is on disk, and nothing else is claimed."},
 		{exitConfig, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},
 		{exitInterrupted, "interrupted", "A signal ended the command, or it was not confirmed."},

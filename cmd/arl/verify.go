@@ -5,14 +5,11 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	cosign "github.com/transparency-dev/formats/note"
 
-	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -23,7 +20,8 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify FILE…",
 		Short: "Check receipts and proofs offline",
 		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs and tree heads offline, against a\n" +
-			"pinned root: that of a profile, or of --root. Says what was checked and what was not. - is standard input.\n" +
+			"pinned root: that of a profile, or of --root. The first line is the verdict; then comes what was checked, and what\n" +
+			"was not. Where something needed was not given, the exit code is 14, and what to give is named. - is standard input.\n" +
 			"The directory of a run that was recorded in a ledger is checked as a whole: report, traces, entries, tree head.\n" +
 			"So is an authorization bundle: what it tells its agent to undo, and by which rules.",
 		Example: "  arl verify receipt.json",
@@ -67,7 +65,30 @@ func (a *app) verify(t *target, b bundleFlags, files []string) error {
 	if err != nil {
 		return err
 	}
-	return a.printReport(&report)
+	index, ok := asked(&m)
+	out := newVerifyReport(&report, index, ok, root.Origin)
+	if a.settings.output == outputJSON {
+		err = a.printJSON(out)
+	} else {
+		err = a.printText(out.text(&report))
+	}
+	if err != nil {
+		return err
+	}
+	return inconclusive(report.Missing)
+}
+
+// inconclusive is the error of a verification that found nothing false, and not
+// all of it true.
+func inconclusive(missing []verify.Gap) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(missing) - 1; n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	return withExit(exitInconclusive, fmt.Errorf("inconclusive: nothing false was found, but not everything could be checked: %s%s", missing[0], more))
 }
 
 // withCosigner adds what checks the ledger's ML-DSA-44 signatures.
@@ -95,79 +116,6 @@ func (a *app) readInput(name string, limit int64) ([]byte, error) {
 		return nil, usage("%s: larger than %d bytes", name, limit)
 	}
 	return data, nil
-}
-
-// verifyReport is a [verify.Report] as it is printed.
-type verifyReport struct {
-	Entries    []verifiedEntry `json:"entries"`
-	Heads      []headInfo      `json:"heads"`
-	Checked    []checkedStep   `json:"checked"`
-	NotChecked []string        `json:"not_checked"`
-	Warnings   []string        `json:"warnings"`
-}
-
-type verifiedEntry struct {
-	Index        uint64          `json:"index"`
-	Kind         entry.Kind      `json:"kind"`
-	Issuer       entry.Principal `json:"iss"`
-	RegisteredAt int64           `json:"registered_at"`
-	Signed       bool            `json:"signed"`
-}
-
-type headInfo struct {
-	Size uint64      `json:"size"`
-	Root merkle.Hash `json:"root"`
-}
-
-type checkedStep struct {
-	Step   int    `json:"step"`
-	Name   string `json:"name"`
-	Count  int    `json:"count"`
-	Detail string `json:"detail"`
-}
-
-func (a *app) printReport(r *verify.Report) error {
-	out := verifyReport{Entries: []verifiedEntry{}, Heads: []headInfo{}, Checked: []checkedStep{},
-		NotChecked: append([]string{}, r.NotChecked...), Warnings: append([]string{}, r.Warnings...)}
-	for _, e := range r.Entries {
-		out.Entries = append(out.Entries, verifiedEntry{e.Index, e.Kind, e.Header.Iss, e.RegisteredAt, e.Signed})
-	}
-	for _, h := range r.Heads {
-		out.Heads = append(out.Heads, headInfo(h))
-	}
-	for _, c := range r.Checked {
-		out.Checked = append(out.Checked, checkedStep{int(c.Step), c.Step.String(), c.Count, c.Detail})
-	}
-	if a.settings.output == outputJSON {
-		return a.printJSON(out)
-	}
-	return a.printText(out.text(r))
-}
-
-func (out *verifyReport) text(r *verify.Report) string {
-	var b strings.Builder
-	for _, e := range out.Entries {
-		signed := "signature checked"
-		if !e.Signed {
-			signed = "SIGNATURE NOT CHECKED"
-		}
-		fmt.Fprintf(&b, "entry %d: %s by %s, registered %s, %s\n", e.Index, e.Kind, e.Issuer, instant(e.RegisteredAt), signed)
-	}
-	for _, h := range out.Heads {
-		fmt.Fprintf(&b, "tree head: size %d, root %s\n", h.Size, h.Root)
-	}
-	b.WriteString("\nchecked\n")
-	for _, c := range r.Checked {
-		fmt.Fprintf(&b, "  %s\n", c)
-	}
-	b.WriteString("\nnot checked\n")
-	for _, text := range out.NotChecked {
-		fmt.Fprintf(&b, "  - %s\n", text)
-	}
-	for _, text := range out.Warnings {
-		fmt.Fprintf(&b, "\nWARNING: %s\n", text)
-	}
-	return b.String()
 }
 
 // instant is a registered_at for people.

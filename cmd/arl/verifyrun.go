@@ -23,6 +23,7 @@ import (
 
 // verifiedRun is what arl verify prints of a run's directory.
 type verifiedRun struct {
+	Verdict        string      `json:"verdict"`
 	Run            string      `json:"run"`
 	Issuer         string      `json:"iss"`
 	Cases          int64       `json:"cases"`
@@ -31,6 +32,7 @@ type verifiedRun struct {
 	ReportDigest   string      `json:"report_digest"`
 	Recommendation string      `json:"recommendation"`
 	Head           headInfo    `json:"head"`
+	Missing        []string    `json:"missing"`
 	NotChecked     []string    `json:"not_checked"`
 }
 
@@ -47,8 +49,9 @@ type runProof struct {
 	issuer         entry.Principal
 	attempts       map[[32]byte]attempt // by the digest of the case
 	entries        int64
-	last           uint64   // index of the newest receipt so far
-	said           []string // files that the report decides about
+	missing        []verify.Gap // why entries are not known to be signed, or of one log
+	last           uint64       // index of the newest receipt so far
+	said           []string     // files that the report decides about
 }
 
 // attempt is what the entry of a case says of it.
@@ -75,7 +78,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 	if err != nil {
 		return err
 	}
-	v := verifiedRun{Run: p.closed.Run, Issuer: string(p.issuer), Cases: cases, Entries: p.entries, RunRoot: report.RunRoot, ReportDigest: digest,
+	v := &verifiedRun{Verdict: verdictVerified, Missing: []string{}, Run: p.closed.Run, Issuer: string(p.issuer), Cases: cases, Entries: p.entries, RunRoot: report.RunRoot, ReportDigest: digest,
 		Recommendation: string(report.Recommendation), NotChecked: []string{
 			"that the traces follow from scenario and policy: arl replay decides every case again",
 			"that the record of the cases is true: entries say what the engine saw",
@@ -86,16 +89,35 @@ func (a *app) verifyRun(t *target, dir string) error {
 			v.Head = headInfo(head)
 		}
 	}
-	text := fmt.Sprintf("run %s by %s: %s\n\nchecked\n", v.Run, v.Issuer, v.Recommendation) +
-		fmt.Sprintf("  %d entries: signed, and in the log of tree head %d, root %s\n", v.Entries, v.Head.Size, v.Head.Root) +
+	for _, gap := range p.missing {
+		v.Verdict, v.Missing = verdictInconclusive, append(v.Missing, gap.String())
+	}
+	if a.settings.output == outputJSON {
+		err = a.printJSON(v)
+	} else {
+		err = a.printText(v.text(p.said))
+	}
+	if err != nil {
+		return err
+	}
+	return inconclusive(p.missing)
+}
+
+func (v *verifiedRun) text(said []string) string {
+	signed := "signed, and "
+	if len(v.Missing) > 0 {
+		signed = ""
+	}
+	text := fmt.Sprintf("%s: run %s by %s: %s\n\nchecked\n", v.Verdict, v.Run, v.Issuer, v.Recommendation) +
+		fmt.Sprintf("  %d entries: %sin the log of tree head %d, root %s\n", v.Entries, signed, v.Head.Size, v.Head.Root) +
 		fmt.Sprintf("  %s: each is the one in the entry of its case\n", counted(v.Cases, "trace")) +
 		fmt.Sprintf("  run root %s: over the traces, in the report and in the closing entry\n", v.RunRoot) +
 		fmt.Sprintf("  report %s: in the closing entry, with configuration and scenario of the opening one\n", v.ReportDigest) +
-		fmt.Sprintf("  %s: what the report says\n\nnot checked\n", strings.Join(p.said, ", "))
-	if a.settings.output == outputJSON {
-		return a.printJSON(v)
+		fmt.Sprintf("  %s: what the report says\n", strings.Join(said, ", "))
+	if len(v.Missing) > 0 {
+		text += "\nmissing\n  - " + strings.Join(v.Missing, "\n  - ") + "\n"
 	}
-	return a.printText(text + "  - " + strings.Join(v.NotChecked, "\n  - ") + "\n")
+	return text + "\nnot checked\n  - " + strings.Join(v.NotChecked, "\n  - ") + "\n"
 }
 
 // broken is an error of the verification.
@@ -203,6 +225,11 @@ func (p *runProof) check() error {
 	for _, head := range report.Heads {
 		p.heads[head.Size] = head
 	}
+	for _, gap := range report.Missing {
+		if !slices.Contains(p.missing, gap) { // each batch has the same links
+			p.missing = append(p.missing, gap)
+		}
+	}
 	for _, e := range report.Entries {
 		if err := p.take(&e); err != nil {
 			return err
@@ -220,8 +247,8 @@ func (p *runProof) take(e *verify.Entry) error {
 	if p.issuer == "" {
 		p.issuer = e.Header.Iss
 	}
-	if !e.Signed || e.Header.Iss != p.issuer {
-		return broken("entry %d: not signed by the engine of the run by a key that counted", e.Index)
+	if e.Header.Iss != p.issuer {
+		return broken("entry %d: by %s, not by %s, the engine of the run", e.Index, e.Header.Iss, p.issuer)
 	}
 	p.entries++
 	switch body := e.Body.(type) {
