@@ -138,8 +138,8 @@ func (l *Log) checkAnchor(last *Batch) error {
 
 func checkRolledBack(a anchor, last *Batch) error {
 	if last.Size < a.head.Size || last.Seq < a.seq {
-		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: "+
-			"restore the newest copy; if entries are lost for good, continue under a new origin", ErrRolledBack, last.Size, a.head.Size)
+		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: %s",
+			ErrRolledBack, last.Size, a.head.Size, LostRemedy)
 	}
 	return nil
 }

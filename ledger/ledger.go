@@ -47,6 +47,8 @@ var (
 	ErrCorrupt = errors.New("ledger: stored data contradicts the signed tree head")
 	// ErrRolledBack reports a database that is older than its anchor.
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
+	// ErrLost reports keys that have signed tree heads, and no log of them.
+	ErrLost = errors.New("ledger: the log is gone")
 	// ErrAnchor reports an anchor that is missing or unreadable.
 	ErrAnchor = errors.New("ledger: no usable anchor")
 	// ErrInUse reports a directory that somebody has open.
@@ -97,6 +99,16 @@ type Config struct {
 	// Keys are the keys of the log that are here, in the order in which they were
 	// made. Mandatory. A key shared with another database forks the log.
 	Keys []Key
+	// Used says that one of Keys has signed a tree head over an entry: they begin no
+	// log. A database that is missing or holds no entry is [ErrLost] then, and none
+	// is made. A wrong false forks the log: the keys sign other heads for sizes that
+	// they have signed before.
+	Used bool
+	// Begun is called when an entry is durable, before the signed tree head over it
+	// is shown to anybody: at the first commit, and at every Open of a log that has
+	// entries. From then on Keys are used. An error ends Open, or the process. Nil:
+	// nothing is called.
+	Begun func() error
 	// Signs returns which of Keys sign tree heads over the entries that the fold
 	// has applied: one at least. Nil: all.
 	Signs func(fold Fold, keys []Key) []Key
@@ -166,6 +178,9 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 	d.Keys = slices.Clone(d.Keys)
 	if d.Signs == nil {
 		d.Signs = func(_ Fold, keys []Key) []Key { return keys }
+	}
+	if d.Begun == nil {
+		d.Begun = func() error { return nil }
 	}
 	if d.Precheck == nil {
 		d.Precheck = func(*entry.Entry) error { return nil }
@@ -279,6 +294,9 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
+	if last.Size == 0 && l.cfg.Used {
+		return fmt.Errorf("%w: the database %s has no entry, but its keys have signed tree heads: %s", ErrLost, l.dir, LostRemedy)
+	}
 	if err := checkHead(l.cfg.Origin, l.cfg.Keys, last); err != nil {
 		return err
 	}
@@ -301,6 +319,11 @@ func (l *Log) load() error {
 	}
 	if err := checkHead(l.cfg.Origin, v.keys, last); err != nil { // not by a key that was replaced
 		return err
+	}
+	if last.Size > 0 {
+		if err := l.cfg.Begun(); err != nil {
+			return fmt.Errorf("ledger: open: %w", err)
+		}
 	}
 	l.clock = newClock(l.cfg)
 	l.published.log = l

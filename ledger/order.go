@@ -236,6 +236,11 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 		l.sync(p)
 	}
 	l.must(p.store.Close())
+	if p.first == 0 && p.next > 0 {
+		// A crash before it leaves a log under keys that count as unused, which the
+		// next open puts right; after it, keys without a log are a loss.
+		l.must(l.cfg.Begun())
+	}
 	l.publish(p)
 	v := l.view.Load()
 	for _, s := range batch {

@@ -99,7 +99,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 		return nil, err
 	}
 	found, err := readMeta(db)
-	if errors.Is(err, pebble.ErrNotFound) {
+	if errors.Is(err, pebble.ErrNotFound) && !cfg.Used {
 		if err = writeMeta(db, cfg.Origin); err == nil {
 			found, err = readMeta(db)
 		}
@@ -115,26 +115,34 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	return db, nil
 }
 
-// openEngine opens the storage engine. Where there is an anchor there was a
-// database: a lost one is not replaced by an empty one.
+// LostRemedy is what to do about a log that is gone, or that has lost its newest
+// entries.
+const LostRemedy = "restore the newest copy, or rebuild it from an export (arl log import); " +
+	"if entries are lost for good, continue under a new origin (arl ledger new-origin)"
+
+// openEngine opens the storage engine. Where there is an anchor, or keys that were
+// used, there was a database: a lost one is not replaced by an empty one.
 func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, error) {
 	anchored, err := exists(cfg.FS, cfg.Anchor)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	options.ErrorIfNotExists = anchored || options.ReadOnly
-	there, err := exists(cfg.FS, dir)
-	if err != nil {
-		return nil, openError(dir, err)
+	options.ErrorIfNotExists = anchored || options.ReadOnly || cfg.Used
+	there := true
+	if options.ErrorIfNotExists {
+		if there, err = hasDatabase(cfg.FS, dir); err != nil {
+			return nil, openError(dir, err)
+		}
 	}
 	var db *pebble.DB
-	if err = pebble.ErrDBDoesNotExist; there || !options.ErrorIfNotExists {
+	if err = pebble.ErrDBDoesNotExist; there {
 		db, err = pebble.Open(dir, options)
 	}
 	switch {
 	case errors.Is(err, pebble.ErrDBDoesNotExist) && anchored:
-		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: restore the newest copy; "+
-			"if entries are lost for good, continue under a new origin, with a new anchor", ErrRolledBack, dir, cfg.Anchor)
+		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: %s", ErrRolledBack, dir, cfg.Anchor, LostRemedy)
+	case errors.Is(err, pebble.ErrDBDoesNotExist) && cfg.Used:
+		return nil, fmt.Errorf("%w: %s has no database, but its keys have signed tree heads: %s", ErrLost, dir, LostRemedy)
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		return nil, fmt.Errorf("%w: %s has no database: restore the newest copy", ErrNotFound, dir)
 	case err != nil:
@@ -330,6 +338,20 @@ func (s storeLogger) Errorf(format string, args ...any) {
 func (s storeLogger) Fatalf(format string, args ...any) {
 	s.cfg.Fatal(fmt.Errorf("ledger: storage: "+format, args...))
 	panic("ledger: Config.Fatal returned")
+}
+
+// hasDatabase reports whether dir holds a database of the storage engine. It makes
+// nothing, which an attempt to open one would.
+func hasDatabase(fs vfs.FS, dir string) (bool, error) {
+	there, err := exists(fs, dir)
+	if err != nil || !there {
+		return false, err
+	}
+	found, err := pebble.Peek(dir, fs)
+	if err != nil {
+		return false, err
+	}
+	return found.Exists, nil
 }
 
 // exists reports whether the file system has a file of that name.

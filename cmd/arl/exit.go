@@ -114,7 +114,7 @@ func systemCode(err error) int {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrAnchor):
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
 		return exitInconsistent
 	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, run.ErrUsed):
 		return exitConflict

@@ -220,6 +220,9 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 	tell, end := a.progress("fsck")
 	found, err := ledger.Check(ctx, n.database(), n.ledgerConfig(options), tell)
 	end()
+	if errors.Is(err, ledger.ErrLost) {
+		return n.without(err)
+	}
 	if damage, ok := errors.AsType[*ledger.DamageError](err); ok {
 		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, err}
 	}

@@ -29,7 +29,7 @@ import (
 
 // node is an open data directory: the log, the fold and the ledger's own keys.
 //
-//	DIR/keys             the ledger's keys and the coordinator's
+//	DIR/keys             the ledger's keys and the coordinator's, with the mark of unused ones
 //	DIR/db               the database
 //	DIR/evidence.ndjson  equivocation that the server was sent
 //	DIR.anchor           the anchor, beside the directory
@@ -60,6 +60,9 @@ type nodeOptions struct {
 	fatal        func(error)
 	logger       *slog.Logger
 	observe      func(ledger.Commit) // nil: nobody counts
+	// known is an error if this machine knows a ledger of an origin under which a
+	// new one is to begin. Nil: nobody asks.
+	known func(origin string) error
 
 	passphrase    keys.Passphrase // of key files that are encrypted
 	newPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
@@ -73,6 +76,8 @@ func openNode(o nodeOptions) (*node, error) {
 	}
 	n.log, err = ledger.Open(n.database(), n.ledgerConfig(o))
 	switch {
+	case errors.Is(err, ledger.ErrLost):
+		return nil, n.without(err)
 	case errors.Is(err, ledger.ErrKeys):
 		return nil, n.withoutKey(err)
 	case errors.Is(err, ledger.ErrFormat), errors.Is(err, ledger.ErrOrigin):
@@ -139,6 +144,8 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 	config := &ledger.Config{
 		Origin:       n.origin,
 		Keys:         n.logKeys(),
+		Used:         !o.create || !n.keys[0].Unused,
+		Begun:        n.begun,
 		Signs:        n.signs,
 		NewFold:      func() ledger.Fold { return n.coordinator.NewFold() },
 		Precheck:     n.precheck,
@@ -227,9 +234,12 @@ func (n *node) loadKeys(o nodeOptions) (err error) {
 	case isOld != nil:
 		err = isOld
 	case !o.create:
-		err = withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", n.dir, n.dir))
+		err = noLedger(n.dir)
 	default:
 		err = n.makeKeys(o)
+	}
+	if err == nil && n.keys[0].Unused {
+		err = o.refuseKnown(n.keys[0].Origin)
 	}
 	if err != nil {
 		return unusableKey(err)
@@ -258,8 +268,41 @@ func (n *node) isNew() error {
 	return nil
 }
 
+// refuseKnown is an error if a ledger of that origin has begun elsewhere.
+func (o *nodeOptions) refuseKnown(origin string) error {
+	if o.known == nil || origin == "" {
+		return nil
+	}
+	return o.known(origin)
+}
+
+// begun makes the mark beside the keys say that they have signed, before any head
+// leaves the process.
+func (n *node) begun() error {
+	if err := keys.MarkLedgerUsed(n.keysDir()); err != nil {
+		return withExit(exitIO, err)
+	}
+	n.keys[0].Unused = false
+	return nil
+}
+
+// without is the error of keys without their log.
+func (n *node) without(err error) error {
+	if n.keys[0].Unused {
+		return noLedger(n.dir)
+	}
+	return err
+}
+
+func noLedger(dir string) error {
+	return withExit(exitNotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", dir, dir))
+}
+
 // makeKeys makes the keys of a new ledger. Of several starts at once one does.
 func (n *node) makeKeys(o nodeOptions) (err error) {
+	if err := o.refuseKnown(o.origin); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(n.keysDir(), 0o700); err != nil {
 		return err
 	}

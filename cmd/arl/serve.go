@@ -83,7 +83,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	n, err := openNode(nodeOptions{
 		dir: o.data, origin: o.origin, create: true, serves: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
-		reserve: o.reserve, logger: logger, observe: metrics.Commit,
+		reserve: o.reserve, logger: logger, observe: metrics.Commit, known: a.refuseKnown,
 		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
 		// The process ends at once: a write that failed must leave no trace in
 		// memory, and the next start reads what is on disk.
@@ -92,6 +92,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			os.Exit(exitIO)
 		},
 	})
+	if err == nil {
+		if err = a.continuesKnown(n); err != nil {
+			err = errors.Join(err, n.log.Close())
+		}
+	}
 	if err != nil {
 		return errors.Join(err, e.listener.Close())
 	}

@@ -51,7 +51,10 @@ func ledgerFileName(number int) string {
 // Ledger are the keys of a ledger, of one file. Two databases must not share them: each
 // would sign heads that contradict the other's.
 type Ledger struct {
-	Origin   string        // name of both keys
+	Origin string // name of both keys
+	// Unused reports that none of the keys in the directory has signed a tree head
+	// over an entry: these keys may begin a log. It is set for the first key file alone.
+	Unused   bool
 	Signer   note.Signer   // Ed25519, signs every tree head
 	Verifier note.Verifier // of Signer
 	Cosigner note.Signer   // ML-DSA-44 cosigner, signs published heads at the time it is asked
@@ -63,10 +66,16 @@ type Ledger struct {
 
 // GenerateLedger makes the keys of a new ledger in dir, which must exist. With
 // a passphrase the file is encrypted; an empty one is refused. Keys that are
-// there are never touched (fs.ErrExist).
+// there are never touched (fs.ErrExist). The keys are unused until [MarkLedgerUsed].
 func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) {
 	path := filepath.Join(dir, ledgerFile)
-	ledger, err := generateLedger(path, origin, passphrase)
+	ledger, content, err := newLedger(origin, passphrase)
+	if err == nil {
+		err = markUnused(dir, ledger)
+	}
+	if err == nil {
+		err = createFile(path, content)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("keys: generate %s: %w", path, err)
 	}
@@ -100,38 +109,42 @@ func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, err
 	if !isEncrypted(content) {
 		passphrase = nil
 	}
-	ledger, err := generateLedger(path, before[0].Origin, passphrase)
+	ledger, content, err := newLedger(before[0].Origin, passphrase)
+	if err == nil {
+		err = createFile(path, content)
+	}
 	if err != nil {
 		return refuse(err)
 	}
 	return ledger, path, nil
 }
 
-func generateLedger(path, origin string, passphrase Passphrase) (*Ledger, error) {
+// newLedger returns new keys, and the content of their file.
+func newLedger(origin string, passphrase Passphrase) (*Ledger, []byte, error) {
 	if err := CheckOrigin(origin); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	signer, _, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cosigner, _, err := cosign.GenerateMLDSAKey(origin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	content := []byte(signer + "\n" + cosigner + "\n")
 	ledger, err := decodeLedger(content, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if passphrase != nil {
 		sealed, err := encrypt(content, passphrase)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		content = pem.EncodeToMemory(&pem.Block{Type: ledgerPEMType, Bytes: sealed})
 	}
-	return ledger, createFile(path, content)
+	return ledger, content, nil
 }
 
 // LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made
@@ -160,6 +173,11 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 			return nil, fmt.Errorf("keys: load %s: %w", path, err)
 		}
 		all = append(all, ledger)
+	}
+	if numbers[0] == 1 {
+		if all[0].Unused, err = isUnused(dir, all[0]); err != nil {
+			return nil, fmt.Errorf("keys: load %s: %w", filepath.Join(dir, ledgerUnused), err)
+		}
 	}
 	return all, nil
 }

@@ -93,7 +93,7 @@ func TestLedgerKeysLoadAndSign(t *testing.T) {
 		t.Fatalf("loaded %q %v, made %q %v", loaded.Origin, loaded.VerifierKeys, made.Origin, made.VerifierKeys)
 	}
 	checkHeads(t, loaded, made)
-	checkFiles(t, dir, ledgerFile)
+	checkFiles(t, dir, ledgerFile, ledgerUnused)
 	info, err := os.Stat(filepath.Join(dir, ledgerFile))
 	if err != nil || info.Mode() != 0o600 {
 		t.Fatalf("mode %v, error %v, want 0600", info.Mode(), err)
@@ -272,7 +272,7 @@ func TestNextLedgerKeys(t *testing.T) {
 			}
 			want = append(want, next)
 		}
-		checkFiles(t, dir, "ledger-2.key", "ledger-3.key", ledgerFile)
+		checkFiles(t, dir, "ledger-2.key", "ledger-3.key", ledgerFile, ledgerUnused)
 		loaded, err := LoadLedger(dir, passphrase)
 		if err != nil || len(loaded) != len(want) {
 			t.Fatalf("%s: %d keys, error %v", name, len(loaded), err)

@@ -1,0 +1,68 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+)
+
+// ledgerUnused is the name of the mark beside the first key file of a ledger that
+// has signed nothing yet. Its first line is the Ed25519 verifier key of that file.
+//
+// The mark says that a log may begin, and its absence says that one has begun: key
+// files that were restored without the mark, or with the mark of other keys, are
+// used keys. A lost log under its old keys would sign other tree heads for sizes that
+// were signed before.
+const ledgerUnused = "ledger.unused"
+
+// unusedText explains the mark to whoever finds the file.
+const unusedText = "These keys have signed no tree head over an entry. arl serve may begin a log with them, and removes this file then.\n"
+
+// markUnused writes the mark. The mark comes before the key file: a crash between
+// the two leaves a mark of keys that nobody has, which the next keys replace.
+func markUnused(dir string, l *Ledger) error {
+	// The mark of keys that are there stays: it is not for the keys that are being made.
+	switch _, err := os.Lstat(filepath.Join(dir, ledgerFile)); {
+	case err == nil:
+		return fs.ErrExist
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	path := filepath.Join(dir, ledgerUnused)
+	if err := renameio.WriteFile(path, []byte(l.VerifierKeys[0]+"\n"+unusedText), 0o600); err != nil {
+		return withoutName(err)
+	}
+	l.Unused = true
+	return syncDir(dir)
+}
+
+// isUnused reports whether the mark is there, and of these keys.
+func isUnused(dir string, l *Ledger) (bool, error) {
+	content, err := os.ReadFile(filepath.Join(dir, ledgerUnused))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return string(content) == l.VerifierKeys[0]+"\n"+unusedText, err
+}
+
+// MarkLedgerUsed removes the mark of unused keys in dir, durably. Whoever lets a
+// signed tree head over an entry leave the process calls it before. Where there is
+// no mark it changes nothing, so that a directory that is only read will do.
+func MarkLedgerUsed(dir string) error {
+	path := filepath.Join(dir, ledgerUnused)
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("keys: remove the mark of unused keys, %s: %w", path, err)
+	}
+	return nil
+}
