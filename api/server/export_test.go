@@ -32,6 +32,11 @@ func (s *Server) Break(path string) {
 	s.router.GET(path, func(echo.Context) error { panic("broken on purpose") })
 }
 
+// Fail adds a path whose handler returns an error.
+func (s *Server) Fail(path string, err error) {
+	s.router.GET(path, func(echo.Context) error { return err })
+}
+
 // MaxIssuerEvidence is the number of objects kept of one issuer.
 const MaxIssuerEvidence = maxIssuerEvidence
 

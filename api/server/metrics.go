@@ -24,6 +24,7 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
 	refusals *prometheus.CounterVec
+	gone     prometheus.Counter
 	streams  prometheus.Gauge
 
 	// Of connections.
@@ -51,6 +52,9 @@ func NewMetrics() *Metrics {
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "arl_refusals_total", Help: "Refusals by problem type, or by HTTP status where there is none.",
 		}, []string{"problem"}),
+		gone: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "arl_clients_gone_total", Help: "Requests whose client went away before the answer was whole.",
+		}),
 		streams:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_event_streams", Help: "Event streams open."}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "arl_connections", Help: "Connections open."}),
 		closed: prometheus.NewCounter(prometheus.CounterOpts{
@@ -73,7 +77,7 @@ func NewMetrics() *Metrics {
 	for _, kind := range entry.Kinds() {
 		m.entries[kind] = kinds.WithLabelValues(string(kind))
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches,
+	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.gone, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

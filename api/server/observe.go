@@ -27,9 +27,12 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header.Set(api.HeaderRequestID, id)
 		header.Set(echo.HeaderCacheControl, cacheNever)
+		answer := &watched{ResponseWriter: c.Response().Writer}
+		c.Response().Writer = answer
 		if err := next(c); err != nil {
 			c.Error(err)
 		}
+		s.left(c, answer)
 		route, status, took := routeOf(c), c.Response().Status, time.Since(began)
 		s.metrics.request(c.Request().Method, route, status, took)
 		ctx := c.Request().Context()

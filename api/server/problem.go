@@ -53,7 +53,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request took too long to arrive", "send it faster, or less at once")}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the request ended before its answer"))}
+		return &failure{api.NewProblem(entry.Refuse(entry.NotReady, "", "the request ended before its answer")), err}
 	}
 	return &failure{api.NewStatus(http.StatusInternalServerError, "an error inside the server",
 		"look for the request id in the server's log"), err}
@@ -107,8 +107,11 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 }
 
 // answerError is the router's error handler: it answers err unless an answer
-// has begun.
+// has begun, or nobody is there to read it.
 func (s *Server) answerError(err error, c echo.Context) {
+	if hasLeft(c, err) {
+		return
+	}
 	f := asFailure(err)
 	s.occurred(c, f)
 	if c.Response().Committed {
@@ -129,7 +132,9 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	if !ok {
 		return v, nil
 	}
-	s.occurred(humaecho.Unwrap(ctx), f)
+	if c := humaecho.Unwrap(ctx); !hasLeft(c, f) {
+		s.occurred(c, f)
+	}
 	return f.Problem, nil
 }
 

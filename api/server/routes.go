@@ -99,7 +99,10 @@ func (s *Server) middleware(e *echo.Echo) {
 	e.Use(middleware.SecureWithConfig(secure))
 	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisableStackAll: true,
-		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
+			if hasLeft(c, err) { // huma panics when an answer cannot be written
+				return err
+			}
 			s.cfg.Logger.Error("panic", "error", err.Error(), "stack", string(stack))
 			return err
 		},

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+)
+
+// statusGone stands in metrics and in the log for a request whose client went
+// away before an answer had begun. No client sees the status.
+const statusGone = 499
+
+// watched is the writer of an answer. It remembers that the client takes no
+// more: the error of a write can be the client's leaving alone, on whichever route.
+type watched struct {
+	http.ResponseWriter
+	lost error // the first error that says so; nil: the client is there
+}
+
+// Write implements [io.Writer].
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	if err != nil && w.lost == nil && !ownMistake(err) {
+		w.lost = err
+	}
+	return n, err
+}
+
+// Unwrap lets [http.ResponseController] find the connection.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ownMistake reports whether an error of a write is the handler's: it wrote what
+// the answer's header does not allow.
+func ownMistake(err error) bool {
+	return errors.Is(err, http.ErrContentLength) || errors.Is(err, http.ErrBodyNotAllowed) || errors.Is(err, http.ErrHijacked)
+}
+
+// watchedOf returns the writer of the request's answer.
+func watchedOf(c echo.Context) *watched {
+	for w := c.Response().Writer; w != nil; {
+		if found, ok := w.(*watched); ok {
+			return found
+		}
+		around, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = around.Unwrap()
+	}
+	return nil
+}
+
+// hasLeft reports whether an error says only that the client has gone away: a
+// write to it failed, or its request was cancelled, which nobody but the client
+// does. Nobody is refused anything then, and nothing is wrong with the server.
+func hasLeft(c echo.Context, err error) bool {
+	w := watchedOf(c)
+	if w == nil {
+		return false
+	}
+	cancelled := errors.Is(err, context.Canceled) && errors.Is(c.Request().Context().Err(), context.Canceled)
+	if w.lost == nil && (cancelled || errors.Is(err, http.ErrAbortHandler)) {
+		w.lost = err
+	}
+	return w.lost != nil && (cancelled || errors.Is(err, w.lost))
+}
+
+// left counts a request whose client has gone away, if it has. The line in the log
+// is for who wants to see all requests: clients can go as often as they like. An
+// event stream always ends so.
+func (s *Server) left(c echo.Context, w *watched) {
+	if w.lost == nil || c.Path() == eventsPath {
+		return
+	}
+	s.metrics.gone.Inc()
+	if !c.Response().Committed {
+		c.Response().Status = statusGone
+	}
+	s.cfg.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "client gone", slog.String("request", c.Request().Header.Get(api.HeaderRequestID)),
+		slog.String("client", c.RealIP()), slog.String("path", c.Request().URL.Path), slog.String("cause", w.lost.Error()))
+}
