@@ -106,7 +106,8 @@ func refusedByModel(err error) answer {
 		if refused.Response != nil {
 			raw.RetryAfterMS = retryAfterMS(refused.Response.Header.Get("Retry-After"))
 		}
-		return answer{failed: true, raw: raw, reason: fmt.Sprintf("http_%d", refused.StatusCode), evidence: digest(refused.RawJSON())}
+		return answer{failed: true, raw: raw, reason: fmt.Sprintf("http_%d", refused.StatusCode), evidence: digest(refused.RawJSON()),
+			effects: effectsOfRefusal(refused.StatusCode, []byte(refused.RawJSON()))}
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return failure("malformed_output", "output_too_large", "")
@@ -144,11 +145,11 @@ func (l *Live) chosen(choice *openai.ChatCompletionChoice, params *openai.ChatCo
 	message := &choice.Message
 	switch {
 	case choice.FinishReason == "content_filter":
-		return failure("content_filtered", "content_filter", "")
+		return withoutOutput("content_filtered", "content_filter")
 	case message.Refusal != "":
-		return failure("refused", "refusal", "")
+		return withoutOutput("refused", "refusal")
 	case choice.FinishReason == "length":
-		return failure("malformed_output", "length", "")
+		return withoutOutput("malformed_output", "length")
 	case len(message.ToolCalls) > 0:
 		return calledTools(message.ToolCalls, params)
 	}
@@ -164,6 +165,14 @@ func (l *Live) chosen(choice *openai.ChatCompletionChoice, params *openai.ChatCo
 		return failure("malformed_output", "not_utf8", "")
 	}
 	return answer{output: quoted}
+}
+
+// withoutOutput is an answer that holds no output for anybody to act on: the step has
+// had no effect.
+func withoutOutput(code, reason string) answer {
+	a := failure(code, reason, "")
+	a.effects = entry.EffectsNone
+	return a
 }
 
 // calledTools is the output of an answer that calls tools: {tool_calls:
@@ -187,9 +196,9 @@ func calledTools(calls []openai.ChatCompletionMessageToolCallUnion, params *open
 		arguments := jsontext.Value(c.Function.Arguments)
 		switch {
 		case !offered[c.Function.Name]:
-			return failure("tool_not_found", "tool_not_offered", "")
+			return withoutOutput("tool_not_found", "tool_not_offered")
 		case !arguments.IsValid() || arguments.Kind() != '{':
-			return failure("tool_schema_violation", "arguments_invalid", "")
+			return withoutOutput("tool_schema_violation", "arguments_invalid")
 		}
 		out.ToolCalls = append(out.ToolCalls, call{Name: c.Function.Name, Arguments: json.RawMessage(arguments)})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
 )
 
 // completion is the answer of a chat endpoint with a message.
@@ -73,6 +74,47 @@ func TestLiveModel(t *testing.T) {
 		if strings.Contains(c.answer, `"usage"`) && c.desc != "truncated JSON" && (*a.TokensIn != 1000 || *a.TokensOut != 10 || *a.CostMicroUSD != 3150) {
 			t.Errorf("%s: %v %v %v", c.desc, a.TokensIn, a.TokensOut, a.CostMicroUSD)
 		}
+	}
+}
+
+// What is known of the effect of a step that declares none: nothing took place where
+// the endpoint refused, or where there is no output to act on; after anything else it
+// may have.
+func TestLiveModelEffects(t *testing.T) {
+	call := func(function string) string {
+		return completion(`{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": `+function+`}]}`, "tool_calls")
+	}
+	for answer, want := range map[string]string{
+		`429 {"error": {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}}`: "failed capacity.rate_limited none",
+		`401 {"error": {"message": "who?"}}`:                                                    "failed access.unauthenticated none",
+		`400 {"error": {"message": "x", "code": "odd"}}`:                                        "failed request.invalid none",
+		`408 {}`: "unknown",
+		`409 {}`: "unknown",
+		`503 {}`: "failed transient.unavailable unknown",
+		`503 {"error": {"message": "not begun", "effects": "none"}}`:    "failed transient.unavailable none",
+		`429 {"error": {"message": "half done", "effects": "partial"}}`: "failed capacity.rate_limited partial",
+		completion(`{"role": "assistant", "refusal": "no"}`, "stop"):    "failed output.refused none",
+		completion(`{"role": "assistant"}`, "content_filter"):           "failed safety.content_filtered none",
+		completion(`{"role": "assistant", "content": "x"}`, "length"):   "failed output.malformed none",
+		call(`{"name": "g", "arguments": "{}"}`):                        "failed output.hallucinated_tool none",
+		said("hello")[:60]:                                              "failed output.malformed unknown",
+	} {
+		e := serve(t, answers(answer))
+		step := modelStep(`"hi"`)
+		step.Effect = entry.EffectUndeclared
+		if got := told(try(t, newLive(t, modelConfig(e.URL)), step, Way{})); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", answer, got, want)
+		}
+	}
+}
+
+// A rate limit recovers by waiting, though nobody has said what the step affects.
+func TestLiveRateLimitRecovers(t *testing.T) {
+	e := serve(t, answers(`429 {"error": {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}}`, said("hello")))
+	step := modelStep(`"hi"`)
+	step.Effect = entry.EffectUndeclared
+	if done := recoverLive(t, newLive(t, modelConfig(e.URL)), step); done.Trace.Status != AutoRecovered || e.count() != 2 {
+		t.Errorf("trace %+v after %d requests", done.Trace, e.count())
 	}
 }
 

@@ -164,14 +164,23 @@ func refusal(res *http.Response, body []byte) answer {
 	if res.StatusCode < 400 {
 		raw = RawError{ProviderCode: "invalid_request", Text: "redirects to " + res.Header.Get("Location")}
 	}
-	a := answer{failed: true, raw: raw, evidence: digest(string(body)), reason: fmt.Sprintf("http_%d", res.StatusCode)}
+	return answer{failed: true, raw: raw, evidence: digest(string(body)), reason: fmt.Sprintf("http_%d", res.StatusCode),
+		effects: effectsOfRefusal(res.StatusCode, body)}
+}
+
+// effectsOfRefusal is what a refusal leaves of the effect: what its body says, or
+// what its status does; empty: nothing is known. A tool and a model's endpoint
+// refuse alike.
+func effectsOfRefusal(status int, body []byte) entry.Effects {
 	if declared, ok := valueAt(body, "/effects"); ok {
-		a.effects = knownEffects(contentText(declared))
+		if known := knownEffects(contentText(declared)); known != "" {
+			return known
+		}
 	}
-	if a.effects == "" && refusesBefore(res.StatusCode) {
-		a.effects = entry.EffectsNone
+	if refusesBefore(status) {
+		return entry.EffectsNone
 	}
-	return a
+	return ""
 }
 
 // refusesBefore says whether a status refuses a request before it has an
