@@ -73,6 +73,7 @@ type Link struct {
 	Index        uint64
 	RegisteredAt int64 // Unix milliseconds
 	Issuer       entry.Principal
+	About        entry.Principal // of an agent entry, whose key it is about; empty for a policy
 	Leaf         []byte
 }
 
@@ -177,7 +178,11 @@ func plain(roles []entry.Role) bool { return len(roles) == 1 && roles[0] == entr
 // logged, at (registered_at, Unix milliseconds). Other kinds change nothing.
 func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
 	if c.follow(e, index, at) {
-		c.links = append(c.links, Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: e.AppendLeaf(nil, at)})
+		link := Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: e.AppendLeaf(nil, at)}
+		if a, ok := e.Body.(*entry.Agent); ok {
+			link.About = a.Principal
+		}
+		c.links = append(c.links, link)
 	}
 }
 
@@ -435,6 +440,26 @@ func (c *Chain) Agents() []AgentInfo {
 // Links returns the entries applied so far, in order: all that it takes to
 // build the chain again, here or at somebody who trusts only the genesis.
 func (c *Chain) Links() []Link { return slices.Clip(c.links) }
+
+// LinksFor returns, in order, what shows by whom some principals were let in: all
+// policies, and the agent entries about them, about the issuers of those, and so
+// on. Receipts of these are all that step 7 of [Root.Verify] needs.
+func (c *Chain) LinksFor(principals ...entry.Principal) []Link {
+	needed := map[entry.Principal]bool{}
+	for _, p := range principals {
+		needed[p] = true
+	}
+	var links []Link
+	for _, l := range slices.Backward(c.links) { // who enrols somebody was enrolled before
+		if l.About != "" && !needed[l.About] {
+			continue
+		}
+		needed[l.Issuer] = true
+		links = append(links, l)
+	}
+	slices.Reverse(links)
+	return links
+}
 
 // Clone returns a chain that goes its own way.
 func (c *Chain) Clone() *Chain {

@@ -160,13 +160,20 @@ func (s *Server) getEntry(_ context.Context, r *request) (*api.Entry, error) {
 // getReceipt is GET /v1/entries/{index}/receipt.
 func (s *Server) getReceipt(c echo.Context) error {
 	r := &request{c}
-	index, err := r.number("index")
+	links, err := linksWanted(r.query())
+	if err != nil {
+		return err
+	}
+	index, err := r.pathNumber("index")
 	if err != nil {
 		return err
 	}
 	receipt, err := s.log.Receipt(index)
 	if err != nil {
 		return err
+	}
+	if links {
+		return s.answerLinks(c, http.StatusOK, receipt)
 	}
 	return s.answer(c, http.StatusOK, api.MediaJSON, appendReceipt(nil, receipt))
 }

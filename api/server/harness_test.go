@@ -241,7 +241,12 @@ func (n *node) request(method, path, mediaType string, body []byte) *http.Reques
 
 func (n *node) post(mediaType string, body []byte) *answer {
 	n.t.Helper()
-	return n.do(n.request(http.MethodPost, "/v1/entries", mediaType, body))
+	return n.postTo("/v1/entries", mediaType, body)
+}
+
+func (n *node) postTo(path, mediaType string, body []byte) *answer {
+	n.t.Helper()
+	return n.do(n.request(http.MethodPost, path, mediaType, body))
 }
 
 func (n *node) get(path string) *answer {

@@ -123,19 +123,29 @@ func opSubmit(doc huma.API) *huma.Operation {
 		mediaDSSE:       {Schema: ref("Envelope")},
 		api.MediaNDJSON: {Schema: lines("one envelope a line", ref("Envelope"))},
 	}}
+	op.Parameters = []*huma.Param{linksParam()}
 	respond(op, http.StatusCreated, "registered: the receipt", api.MediaJSON, ref("Receipt"))
+	respond(op, http.StatusCreated, "", api.MediaNDJSON, receiptLines())
 	op.Responses["201"].Headers = map[string]*huma.Param{
 		api.HeaderRegisteredAt: {Description: "registered_at, Unix milliseconds", Schema: number()},
 		"Location":             {Description: "of the entry", Schema: text()},
 	}
 	respond(op, http.StatusOK, "registered before: the receipt; or the answer to a batch", api.MediaJSON, ref("Receipt"))
 	respond(op, http.StatusOK, "", api.MediaNDJSON,
-		lines("first the head, then results, then at most one problem", ref("BatchHead"), ref("BatchLine"), ref("Problem")))
+		lines("first the head, then results, then at most one problem; with links=true, receipts", ref("BatchHead"), ref("BatchLine"), ref("Problem"), ref("Receipt")))
 	respond(op, http.StatusRequestTimeout, "the request came too slowly", api.MediaProblem, problemSchema())
 	respond(op, http.StatusUnsupportedMediaType, "another Content-Type", api.MediaProblem, problemSchema())
 	return problems(op, entry.Malformed, entry.UnsupportedAlg, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole,
 		entry.NoStanding, entry.WrongAudience, entry.ScopeExceedsPolicy, entry.IDConflict, entry.StateConflict, entry.PolicySuperseded,
 		entry.FencedDependency, entry.StaleEpoch, entry.TooLarge, entry.Stale, entry.UnknownSubject, entry.ScopeMismatch, entry.NotReady, entry.InsufficientStorage)
+}
+
+func linksParam() *huma.Param {
+	return inQuery("links", "true: the receipt with those of the policies and agent entries that its signer counts by, a line each", &huma.Schema{Type: huma.TypeBoolean})
+}
+
+func receiptLines() *huma.Schema {
+	return lines("with links=true: the receipt, then those of the policies and agent entries that its signer counts by", ref("Receipt"))
 }
 
 // filterParams are the filters that an index answers.
@@ -174,8 +184,9 @@ func opEntry() *huma.Operation {
 func opReceipt(doc huma.API) *huma.Operation {
 	doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[verify.Receipt](), true, "")
 	op := operation("receipt", entriesPath+"/{index}/receipt", "Prove an entry")
-	op.Parameters = []*huma.Param{inPath("index", "position in the log, from 0", number())}
+	op.Parameters = []*huma.Param{inPath("index", "position in the log, from 0", number()), linksParam()}
 	respond(op, http.StatusOK, "the receipt under the newest tree head", api.MediaJSON, ref("Receipt"))
+	respond(op, http.StatusOK, "", api.MediaNDJSON, receiptLines())
 	return problems(op, entry.Malformed, entry.NotFound)
 }
 

@@ -169,7 +169,8 @@ func visits() []visit {
 		{"/v1/entries", "/v1/entries?limit=2"}, {"/v1/entries", "/v1/entries?x=1"},
 		{"/v1/entries/{index}", "/v1/entries/1"}, {"/v1/entries/{index}", "/v1/entries/x"}, {"/v1/entries/{index}", "/v1/entries/99"},
 		{"/v1/entries/{index}/receipt", "/v1/entries/1/receipt"}, {"/v1/entries/{index}/receipt", "/v1/entries/x/receipt"},
-		{"/v1/entries/{index}/receipt", "/v1/entries/99/receipt"},
+		{"/v1/entries/{index}/receipt", "/v1/entries/99/receipt"}, {"/v1/entries/{index}/receipt", "/v1/entries/1/receipt?links=true"},
+		{"/v1/entries/{index}/receipt", "/v1/entries/1/receipt?links=maybe"},
 		{"/v1/consistency/{old}/{new}", "/v1/consistency/1/2"}, {"/v1/consistency/{old}/{new}", "/v1/consistency/2/1"},
 		{"/v1/consistency/{old}/{new}", "/v1/consistency/2/99"},
 		{"/v1/log", "/v1/log"}, {"/v1/log", "/v1/log?x=1"},
@@ -279,6 +280,8 @@ func (d *document) submit(n *node) {
 	d.check("/v1/entries", n.post(api.MediaJSON, good.AppendEnvelope(nil)))
 	d.check("/v1/entries", n.post(api.MediaJSON, good.AppendEnvelope(nil)))
 	d.check("/v1/entries", n.post(api.MediaNDJSON, append(batchOf(good, n.good()), "{}\n"...)))
+	d.check("/v1/entries", n.postTo("/v1/entries?links=true", api.MediaJSON, n.good().AppendEnvelope(nil)))
+	d.check("/v1/entries", n.postTo("/v1/entries?links=true", api.MediaNDJSON, batchOf(n.good())))
 	d.check("/v1/entries", n.post("text/plain", nil))
 	for _, list := range [][]provocation{envelopeProblems(), rightProblems(), stateProblems()} {
 		for _, c := range list {

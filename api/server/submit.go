@@ -23,7 +23,8 @@ const mediaDSSE = "application/vnd.dsse.envelope.v1+json"
 
 // postEntries is POST /v1/entries: one envelope, or a batch of them.
 func (s *Server) postEntries(c echo.Context) error {
-	if err := noParams(c.Request().URL.RawQuery); err != nil {
+	links, err := linksWanted(c.Request().URL.RawQuery)
+	if err != nil {
 		return err
 	}
 	mediaType := c.Request().Header.Get(echo.HeaderContentType)
@@ -35,7 +36,10 @@ func (s *Server) postEntries(c echo.Context) error {
 	case encoding != "":
 		return unsupported("Content-Encoding", encoding)
 	case mediaType == api.MediaJSON, mediaType == mediaDSSE:
-		return s.postEntry(c)
+		return s.postEntry(c, links)
+	case mediaType == api.MediaNDJSON && links:
+		return entry.Refuse(entry.Malformed, "links", "a batch is answered without receipts").
+			WithRemedy("ask for the receipts of its entries, GET " + entriesPath + "/{index}/receipt?links=true")
 	case mediaType == api.MediaNDJSON:
 		return s.postBatch(c)
 	}
@@ -47,8 +51,9 @@ func unsupported(header, content string) error {
 		"send an envelope as "+api.MediaJSON+", or one on each line as "+api.MediaNDJSON+", uncompressed")}
 }
 
-// postEntry registers one envelope and answers its receipt.
-func (s *Server) postEntry(c echo.Context) error {
+// postEntry registers one envelope and answers its receipt, or that with the
+// receipts of the policies and keys that it counts by.
+func (s *Server) postEntry(c echo.Context, links bool) error {
 	buf := s.buffer()
 	defer s.put(buf)
 	var err error
@@ -80,6 +85,9 @@ func (s *Server) postEntry(c echo.Context) error {
 	header := c.Response().Header()
 	header.Set(api.HeaderRegisteredAt, strconv.FormatInt(registered.At, 10))
 	header.Set(echo.HeaderLocation, entriesPath+"/"+strconv.FormatUint(registered.Index, 10))
+	if links {
+		return s.answerLinks(c, status, receipt)
+	}
 	return s.answer(c, status, api.MediaJSON, *buf)
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -71,10 +73,20 @@ func (c *connection) bundle(ctx context.Context, receipts []verify.Receipt) ([]b
 	return bundle(ctx, c, c.root, receipts)
 }
 
+// writeBundle writes what bundle returns to a file. Where the rest cannot be had,
+// it writes the receipts alone: nobody gives them a second time if the ledger is
+// lost.
 func (c *connection) writeBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
 	content, err := c.bundle(ctx, receipts)
-	if err != nil {
-		return err
+	if err == nil {
+		return writeFile(path, content)
 	}
-	return writeFile(path, content)
+	var b bytes.Buffer
+	for i := range receipts {
+		if err := appendLine(&b, receipts[i].Encode); err != nil {
+			return err
+		}
+	}
+	err = fmt.Errorf("%s has the receipts alone, without those of the policies and keys that they count by (arl log proof --index N writes them): %w", path, err)
+	return errors.Join(writeFile(path, b.Bytes()), err)
 }
