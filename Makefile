@@ -2,6 +2,7 @@
 # needs are built from source under bin/tools by make tools.
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATA     ?= ./data
 LISTEN   ?= 127.0.0.1:8087
 FUZZTIME ?= 30s
@@ -27,7 +28,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/arl, with the version in it
-	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/arl ./cmd/arl
+	go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
 
 run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)

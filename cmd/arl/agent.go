@@ -79,7 +79,7 @@ func roleNames() string {
 	for _, role := range entry.Roles() {
 		names = append(names, string(role))
 	}
-	return strings.Join(names, "|")
+	return strings.Join(names, ", ")
 }
 
 func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) error {

@@ -82,8 +82,8 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 	flags.StringArrayVar((*[]string)(&o.monitors), "monitor", nil, "URL that the evidence of a fork is posted to, as JSON; may be given several times")
 	flags.StringSliceVar(&o.hooks, "hooks", []string{"drain", "restore", "compensate", "cancel", "probe"}, "hooks that the program knows")
 	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "those of them that may run again to the same effect as once")
-	flags.DurationVar(&o.limit, "limit", 0, "after which the program is killed (default 10m)")
-	flags.IntVar(&o.attempts, "attempts", 0, "how often what had no effect is tried (default 3)")
+	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the program is killed")
+	flags.IntVar(&o.attempts, "attempts", 3, "how often a hook without effect is tried")
 	flags.BoolVar(&o.init, "init", false, "make the state of an agent that never ran, and end")
 	_ = cmd.MarkFlagRequired("key") // the flag exists
 	return cmd
@@ -94,8 +94,10 @@ func (o *listenOptions) check() error {
 	switch {
 	case (o.exec == "") != o.init:
 		return usage("pass either --exec with the program that undoes things, or --init")
-	case o.limit < 0 || o.attempts < 0:
-		return usage("--limit %s, --attempts %d: want more than nothing, or 0 for the default", o.limit, o.attempts)
+	case o.limit <= 0:
+		return usage("--limit %s: want a duration above 0, such as 10m", o.limit)
+	case o.attempts <= 0:
+		return usage("--attempts %d: want 1 or more", o.attempts)
 	case o.init:
 		return nil
 	}

@@ -15,7 +15,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	settings settings
-	reached  bool // whether a command's own code was reached
+	reached  bool  // whether a command's own code was reached
+	helpErr  error // why help could not be shown: cobra has no way to return it
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app { return &app{in: in, out: out, err: err} }

@@ -2,12 +2,13 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -55,23 +56,100 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	}
 }
 
-// Help shows allowed values as they are written: it makes the first word of a
-// description upper case, so that none may begin with one. A default is shown
-// only where it can be given.
-func TestHelpShowsValuesAsTheyAreWritten(t *testing.T) {
-	values := regexp.MustCompile(`^[A-Za-z0-9-]+(\|[A-Za-z0-9-]+)+`)
+// Help fits a terminal of 80 columns, but for examples, which are copied whole.
+// It says what kind of value a flag takes, and a default once.
+func TestHelpFitsATerminal(t *testing.T) {
 	for _, cmd := range commands(t) {
+		for line := range strings.Lines(helpText(cmd, widthDefault)) {
+			line = strings.TrimRight(ansi.Strip(line), "\n")
+			example := strings.HasPrefix(line, "  "+strings.TrimSpace(cmd.Example))
+			if n := ansi.StringWidth(line); n > widthDefault && !example {
+				t.Errorf("%s: %d columns: %q", cmd.CommandPath(), n, line)
+			}
+		}
 		if strings.Contains(cmd.Use, "...") {
 			t.Errorf("%s: %q: … stands for more of the same", cmd.CommandPath(), cmd.Use)
 		}
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-			if values.MatchString(flag.Usage) {
-				t.Errorf("%s --%s: %q begins with a value", cmd.CommandPath(), flag.Name, flag.Usage)
+			if flag.Value.Type() != "bool" && placeholder(flag) == "" {
+				t.Errorf("%s --%s: help does not say what kind of value it takes: name it in placeholders", cmd.CommandPath(), flag.Name)
 			}
-			if flag.DefValue == "-1" {
-				t.Errorf("%s --%s: shows the default %s, which means none", cmd.CommandPath(), flag.Name, flag.DefValue)
+			if text := flagUsage(flag); strings.Count(text, "(default") > 1 || strings.Contains(text, "(default -1") {
+				t.Errorf("%s --%s: %q", cmd.CommandPath(), flag.Name, text)
 			}
 		})
+	}
+}
+
+// The names of values are those of flags that exist.
+func TestPlaceholdersAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, cmd := range commands(t) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) { used[flag.Name] = true })
+		cmd.PersistentFlags().VisitAll(func(flag *pflag.Flag) { used[flag.Name] = true })
+	}
+	for name := range placeholders {
+		if !used[name] {
+			t.Errorf("placeholders names --%s, which no command has", name)
+		}
+	}
+}
+
+// A word that is wider than a line stays whole, and a flag is never broken at
+// its hyphens.
+func TestWrapLine(t *testing.T) {
+	got := wrapLine("pass --tls-client-ca and /a/path/that/is/long or nothing", 20)
+	if want := "pass --tls-client-ca\nand\n/a/path/that/is/long\nor nothing"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A table takes the columns of the terminal: the widest column gives way.
+func TestTableFitsATerminal(t *testing.T) {
+	headers := []string{"INDEX", "WHO", "WHAT"}
+	rows := [][]string{{"7", "planner", strings.Repeat("the plan of a long day ", 6)}, {"8", "a", strings.Repeat("x", 90)}}
+	for _, width := range []int{40, 80, 100} {
+		for line := range strings.Lines(tableText(headers, rows, width)) {
+			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("width %d: %d columns: %q", width, n, line)
+			}
+		}
+	}
+	whole := tableText(headers, rows, 0)
+	if n := strings.Count(whole, "\n"); n != len(rows)+1 {
+		t.Errorf("without a terminal: %d lines, want one a row:\n%s", n, whole)
+	}
+	narrow := ansi.Strip(tableText(headers, rows, 60))
+	if joined := strings.Join(strings.Fields(narrow), ""); !strings.Contains(joined, strings.Repeat("x", 90)) {
+		t.Errorf("a cell lost some of its text:\n%s", narrow)
+	}
+}
+
+// The manual names every flag as it is typed, and no format verb is left in it.
+func TestManualPage(t *testing.T) {
+	page := manPage(newApp(nil, nil, nil).rootCommand())
+	for _, wrong := range []string{"--o --output", "%!", "0001-01-01"} {
+		if strings.Contains(page, wrong) {
+			t.Errorf("the manual has %q", wrong)
+		}
+	}
+	if !strings.Contains(page, "-o, --output FORM") {
+		t.Error("the manual does not name -o, --output FORM")
+	}
+}
+
+// The build of the Makefile tells which commit it is of, whatever the go command
+// is told of version control.
+func TestMakeNamesTheRevision(t *testing.T) {
+	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Skip("missing: git, or a repository")
+	}
+	make := exec.Command("make", "--just-print", "build")
+	make.Dir = filepath.FromSlash("../..")
+	out, err := make.Output()
+	if err != nil || !strings.Contains(string(out), "main.revision="+strings.TrimSpace(string(head))) {
+		t.Errorf("make build: %v: %s", err, out)
 	}
 }
 

@@ -67,8 +67,8 @@ func (o *serveOptions) check() error {
 			return usage("--origin: %w", err)
 		}
 	}
-	if math.IsNaN(o.rate) {
-		return usage("--rate %v: want a number", o.rate)
+	if math.IsNaN(o.rate) || o.rate == 0 {
+		return usage("--rate %v: want requests a second, or a negative number for no limit", o.rate)
 	}
 	if o.tlsClientCA != "" && o.tlsCert == "" {
 		return usage("--tls-client-ca asks clients for certificates, but the server has none: pass --tls-cert and --tls-key too")

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"charm.land/fang/v2"
-
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery/run"
@@ -234,7 +232,7 @@ type forkEvidence struct {
 
 // printError writes what went wrong and, where it is known, what to do. What
 // shows that a log is inconsistent is kept.
-func (a *app) printError(w io.Writer, _ fang.Styles, err error) {
+func (a *app) printError(w io.Writer, err error) {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted {
 		err = withExit(exitInterrupted, errors.New("interrupted"))
 	}

@@ -44,6 +44,9 @@ func (a *app) incidentPreviewCommand(o *logOptions) *cobra.Command {
 }
 
 func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
+	if o.dot && a.settings.output == outputJSON {
+		return usage("--dot and --output json are two forms of the plan: pass one of them")
+	}
 	v, err := f.incident(id)
 	if err != nil {
 		return err

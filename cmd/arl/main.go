@@ -9,14 +9,17 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
-	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
 )
 
-// version is set when the program is built (make build).
-var version = "devel"
+// version and revision are set when the program is built (make build).
+var (
+	version  = "devel"
+	revision string // the commit
+)
 
 func main() { os.Exit(execute()) }
 
@@ -26,8 +29,14 @@ func execute() int {
 	defer stop()
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	root := a.rootCommand()
-	watchOthers(root)
-	err := fang.Execute(ctx, root, fang.WithVersion(version), fang.WithoutManpage(), fang.WithErrorHandler(a.printError))
+	a.watchOthers(root)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.helpErr
+	}
+	if err != nil {
+		a.printError(a.err, err)
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -48,7 +57,11 @@ func (a *app) rootCommand() *cobra.Command {
 			"and gives every entry a receipt that verifies offline.",
 		Example:           "  arl serve --data ./data --listen 127.0.0.1:8087",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) },
+		Version:           version,
+		SilenceUsage:      true, // execute prints the error, with its remedy
+		SilenceErrors:     true,
 	}
+	root.SetHelpFunc(a.showHelp)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -65,17 +78,17 @@ func (a *app) rootCommand() *cobra.Command {
 
 // watchOthers makes the nouns that the library adds answer a mistyped word as
 // ours do; it would show its help as if nothing was wrong.
-func watchOthers(root *cobra.Command) {
+func (a *app) watchOthers(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "completion":
-			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, missingVerb
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, a.missingVerb
 		case "help":
 			cmd.Args = func(_ *cobra.Command, args []string) error {
 				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
-					return missingVerb(found, rest)
+					return unknownVerb(found, rest)
 				}
 				return nil
 			}
@@ -91,8 +104,9 @@ func (a *app) watch(cmd *cobra.Command) {
 	}
 	a.completeFlags(cmd)
 	if cmd.RunE == nil {
+		cmd.Use += " COMMAND"
 		cmd.Args = cobra.ArbitraryArgs
-		cmd.RunE = missingVerb
+		cmd.RunE = a.missingVerb
 		return
 	}
 	if fit := cmd.Args; fit != nil {
@@ -110,14 +124,30 @@ func (a *app) watch(cmd *cobra.Command) {
 	}
 }
 
-// missingVerb answers a noun: alone with its help, else with what was meant.
-func missingVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+// missingVerb answers a noun that came without a verb that exists. The program
+// alone shows its help: nothing was asked of it.
+func (a *app) missingVerb(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownVerb(cmd, args)
+	}
+	if !cmd.HasParent() {
 		return cmd.Help()
 	}
-	var verbs []string
+	writeHelp(a.err, cmd)
+	return usage("%s needs a command: %s", cmd.CommandPath(), strings.Join(verbNames(cmd), ", "))
+}
+
+// unknownVerb refuses a word that is no command, and names what may have been
+// meant.
+func unknownVerb(cmd *cobra.Command, args []string) error {
+	return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggest(args[0], verbNames(cmd)))
+}
+
+func verbNames(cmd *cobra.Command) (names []string) {
 	for _, sub := range cmd.Commands() {
-		verbs = append(verbs, sub.Name())
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
 	}
-	return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggest(args[0], verbs))
+	return names
 }

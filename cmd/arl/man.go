@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
+	"time"
 
-	mango "github.com/muesli/mango-cobra"
 	"github.com/muesli/roff"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) manCommand() *cobra.Command {
@@ -15,31 +18,73 @@ func (a *app) manCommand() *cobra.Command {
 		Long:    "Write the manual page of all commands, for man.",
 		Example: "  arl man > arl.1",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			page, err := mango.NewManPage(1, cmd.Root())
-			if err != nil {
-				return err
-			}
-			// A manual breaks its lines itself.
-			page = page.WithLongDescription(strings.ReplaceAll(cmd.Root().Long, "\n", " ")).
-				WithSection("Examples", manExamples(cmd.Root()))
-			return a.printText(page.Build(roff.NewDocument()))
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.printText(manPage(cmd.Root())) },
 	}
 }
 
-// manExamples are the examples of all commands, as a list.
-func manExamples(cmd *cobra.Command) string {
-	var b strings.Builder
+// manPage is the help of every command on one page, in the language of man.
+func manPage(root *cobra.Command) string {
+	page := roff.NewDocument()
+	page.Heading(1, root.Name(), root.Short, time.Time{})
+	page.Section("Name")
+	page.Text(root.Name() + " - " + root.Short)
+	page.Section("Synopsis")
+	page.TextBold(root.Name())
+	page.Text(" COMMAND [flags]")
+	page.Section("Description")
+	page.Text(manText(root.Long))
+	page.Section("Flags of every command")
+	manFlags(page, root.PersistentFlags(), nil)
+	page.Section("Commands")
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if example := strings.TrimSpace(cmd.Example); example != "" && !cmd.HasSubCommands() {
-			b.WriteString("* " + example + "\n")
+		if cmd.HasParent() && cmd.IsAvailableCommand() && cmd.Use != cmd.Name()+" COMMAND" {
+			manCommandText(page, cmd)
 		}
 		for _, sub := range cmd.Commands() {
 			walk(sub)
 		}
 	}
-	walk(cmd)
-	return strings.TrimSuffix(b.String(), "\n")
+	walk(root)
+	page.Section("Exit status")
+	for _, e := range exitCodes() {
+		manTerm(page, strconv.Itoa(e.code), e.title+". "+e.text)
+	}
+	// The library dates a page; ours is that of a version.
+	return strings.Replace(page.String(), time.Time{}.Format(time.DateOnly), version, 1)
+}
+
+// manCommandText describes one command.
+func manCommandText(page *roff.Document, cmd *cobra.Command) {
+	page.Paragraph()
+	page.TextBold(usageLine(cmd))
+	page.Indent(4)
+	page.Text(manText(cmp.Or(cmd.Long, cmd.Short+".")))
+	manFlags(page, commandFlags(cmd), cmd.Root().PersistentFlags())
+	if cmd.Example != "" {
+		page.Paragraph()
+		page.Text("Example: ")
+		page.TextItalic(strings.TrimSpace(cmd.Example))
+	}
+	page.IndentEnd()
+}
+
+func manFlags(page *roff.Document, flags, without *pflag.FlagSet) {
+	for _, row := range flagRows(flags, without) {
+		manTerm(page, strings.TrimSpace(row[0]), row[1])
+	}
+}
+
+// manTerm writes a term with what it means indented beneath.
+func manTerm(page *roff.Document, term, text string) {
+	page.TaggedParagraph(4)
+	page.TextBold(manText(term))
+	page.EndSection() // ends the line: the term is that line
+	page.Text(manText(text))
+}
+
+// manText joins the lines of a text: a manual breaks its lines itself. The
+// library formats what it is given, so that percent signs are doubled.
+func manText(text string) string {
+	return strings.NewReplacer("\n", " ", "%", "%%").Replace(text)
 }

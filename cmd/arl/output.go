@@ -8,6 +8,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -15,7 +16,8 @@ import (
 // field is a line of an object that is printed for people.
 type field struct{ name, value string }
 
-// printObject writes v as JSON, or the fields as lines.
+// printObject writes v as JSON, or the fields as lines. A value that is wider
+// than the terminal goes on beneath its beginning.
 func (a *app) printObject(v any, fields ...field) error {
 	if a.settings.output == outputJSON {
 		return a.printJSON(v)
@@ -25,8 +27,13 @@ func (a *app) printObject(v any, fields ...field) error {
 		width = max(width, len(f.name))
 	}
 	var b strings.Builder
+	left, columns := width+2, terminalWidth(a.out)
 	for _, f := range fields {
-		fmt.Fprintf(&b, "%-*s  %s\n", width, f.name, f.value)
+		value := f.value
+		if columns > 0 && ansi.StringWidth(value) > columns-left {
+			value = strings.ReplaceAll(wrapLine(value, columns-left), "\n", "\n"+strings.Repeat(" ", left))
+		}
+		fmt.Fprintf(&b, "%-*s  %s\n", width, f.name, value)
 	}
 	return a.printText(b.String())
 }
@@ -71,14 +78,31 @@ func (l *list) add(v any, cells ...string) error {
 	return nil
 }
 
-// close writes the table.
+// close writes the table, no wider than the terminal.
 func (l *list) close() error {
 	if l.app.settings.output == outputJSON {
 		return nil
 	}
-	cell := lipgloss.NewStyle().PaddingRight(2)
+	_, err := lipgloss.Fprint(l.app.out, tableText(l.headers, l.rows, terminalWidth(l.app.out)))
+	return withExit(exitIO, err)
+}
+
+// tableGap is the space between two columns.
+const tableGap = 2
+
+// tableText lays out a table. Where it is wider than width, the widest columns
+// give way: their cells go on in further lines. Width 0 is no limit.
+func tableText(headers []string, rows [][]string, width int) string {
+	columns := columnWidths(headers, rows, width)
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		for j, cell := range row {
+			cells[i] = append(cells[i], wrapCell(cell, columns[j]))
+		}
+	}
+	cell := lipgloss.NewStyle().PaddingRight(tableGap)
 	header := cell.Bold(true)
-	t := table.New().Headers(l.headers...).Rows(l.rows...).
+	t := table.New().Headers(headers...).Rows(cells...).
 		Border(lipgloss.HiddenBorder()).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
 		BorderColumn(false).BorderHeader(false).
 		StyleFunc(func(row, _ int) lipgloss.Style {
@@ -91,6 +115,52 @@ func (l *list) close() error {
 	for line := range strings.Lines(t.Render()) {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	_, err := lipgloss.Fprint(l.app.out, b.String())
-	return withExit(exitIO, err)
+	return b.String()
+}
+
+// columnWidths shares the width of the terminal: each column has what its
+// widest cell needs, until the widest columns have to give way.
+func columnWidths(headers []string, rows [][]string, width int) []int {
+	columns, least := make([]int, len(headers)), make([]int, len(headers))
+	for i, header := range headers {
+		columns[i], least[i] = ansi.StringWidth(header), ansi.StringWidth(header)
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			for line := range strings.Lines(cell) {
+				columns[i] = max(columns[i], ansi.StringWidth(line))
+			}
+		}
+	}
+	if width == 0 {
+		return columns
+	}
+	total := tableGap * (len(columns) - 1)
+	for _, n := range columns {
+		total += n
+	}
+	for ; total > width; total-- {
+		widest := -1
+		for i, n := range columns {
+			if n > max(least[i], cellMin) && (widest < 0 || n > columns[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break // headers alone are wider than the terminal
+		}
+		columns[widest]--
+	}
+	return columns
+}
+
+// cellMin is the width below which no column falls: a time of day fits.
+const cellMin = 8
+
+// wrapCell breaks a cell between words, and a word that does not fit anywhere.
+func wrapCell(text string, width int) string {
+	if ansi.StringWidth(text) <= width || strings.Contains(text, "\n") {
+		return text
+	}
+	return ansi.Hardwrap(wrapLine(text, width), width, false)
 }

@@ -141,6 +141,9 @@ func (a *app) policyDiffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if a.settings.output == outputJSON {
+				return a.printPolicyChanges(was, is)
+			}
 			return a.printText(string(diff.Diff(older, was, newer, is)))
 		},
 	}

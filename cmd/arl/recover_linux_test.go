@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"charm.land/fang/v2"
-
 	"recoveryledger/coord/recovery/run"
 )
 
@@ -69,7 +67,7 @@ func TestRecoverIsInterrupted(t *testing.T) {
 		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
 	}
 	var said strings.Builder
-	if newApp(nil, nil, nil).printError(&said, fang.Styles{}, err); said.String() != "arl: interrupted\n" {
+	if newApp(nil, nil, nil).printError(&said, err); said.String() != "arl: interrupted\n" {
 		t.Errorf("said %q", said.String())
 	}
 	if out.Len() > 0 {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"charm.land/fang/v2"
 )
 
 // The console blocks of a page are what a new user sees: each command is run, in
@@ -96,7 +94,7 @@ func runLine(t *testing.T, line string) string {
 	root.SetArgs(splitWords(words)[1:])
 	root.SilenceErrors, root.SilenceUsage = true, true
 	if err := root.ExecuteContext(ctx); err != nil {
-		a.printError(&messages, fang.Styles{}, err)
+		a.printError(&messages, err)
 	}
 	if redirected == "" {
 		return out.String() + messages.String()

@@ -63,8 +63,8 @@ func (a *app) runCommand() *cobra.Command {
 	flags.StringVar(&o.secret, "secret", "", "file of the secret that digests are keyed with, made if it is not there (default: that of --key with .secret behind)")
 	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
 	flags.StringVar(&o.probe, "probe", "", "command that is asked what became of a step that was begun and not ended: prints none, complete or unknown (docs/tasks.md)")
-	flags.DurationVar(&o.deadline, "deadline", 0, "after which the program is ended (default: none)")
-	flags.DurationVar(&o.grace, "grace", 0, "how long it may take to end after SIGTERM (default 10s)")
+	flags.DurationVar(&o.deadline, "deadline", 0, "time after which the program is ended (default: none)")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long the program may take to end after SIGTERM")
 	flags.Int64Var(&o.memory, "memory", 0, "MiB of memory it may have (default: no limit)")
 	flags.BoolVar(&o.once, "once", false, "do not wait for the task: end with exit code 6 if it is not given to this agent")
 	for _, name := range []string{"task", "key"} {
@@ -266,7 +266,7 @@ func (w *worker) run(ctx context.Context) supervise.Ending {
 		last = w.history.Rungs[n-1]
 	}
 	return supervise.Command{
-		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: w.grace, Memory: w.memory << 20, Sole: true, Redact: w.redact,
+		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: max(w.grace, 1), Memory: w.memory << 20, Sole: true, Redact: w.redact,
 		Env: append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
 			"ARL_CHECKPOINT="+w.point, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
 	}.Run(ctx)

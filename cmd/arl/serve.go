@@ -62,12 +62,16 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
 	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: ask clients for certificates of it (mTLS)")
 	flags.BoolVar(&o.traces, "traces", false, "send OpenTelemetry traces over OTLP/HTTP (OTEL_EXPORTER_OTLP_* say where)")
-	flags.Float64Var(&o.rate, "rate", 0, "requests a second from one address; negative: no limit (default 5000)")
-	flags.Uint64Var(&o.reserve, "reserve", 0, "free disk space in bytes below which entries are refused (default 256 MiB)")
+	flags.Float64Var(&o.rate, "rate", 5000, "requests a second from one address; negative: no limit")
+	flags.Uint64Var(&o.reserve, "reserve", 256<<20, "free disk space in bytes below which entries are refused; 0: none is kept free")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests too")
 	_ = cmd.MarkFlagRequired("data") // the flag exists
 	return cmd
 }
+
+// reserveBytes is the reserve as the store takes it: there 0 means the default,
+// and one byte is as good as none.
+func (o *serveOptions) reserveBytes() uint64 { return max(o.reserve, 1) }
 
 func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	e, err := a.prepareServe(ctx, o)
@@ -83,7 +87,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	n, err := openNode(nodeOptions{
 		dir: o.data, origin: o.origin, create: true, serves: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
-		reserve: o.reserve, logger: logger, observe: metrics.Commit, known: a.refuseKnown,
+		reserve: o.reserveBytes(), logger: logger, observe: metrics.Commit, known: a.refuseKnown,
 		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
 		// The process ends at once: a write that failed must leave no trace in
 		// memory, and the next start reads what is on disk.

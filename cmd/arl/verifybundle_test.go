@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	jsonv2 "github.com/go-json-experiment/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"charm.land/fang/v2"
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"recoveryledger/verify"
 )
@@ -62,7 +60,7 @@ func runARL(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
-		a.printError(&messages, fang.Styles{}, err)
+		a.printError(&messages, err)
 	}
 	return out.String(), messages.String(), exitCode(err)
 }

@@ -24,15 +24,24 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			if build, ok := debug.ReadBuildInfo(); ok {
-				for _, setting := range build.Settings {
-					if setting.Key == "vcs.revision" {
-						v.Revision = setting.Value
-					}
-				}
-			}
-			return a.printObject(v, field{"version", v.Version}, field{"revision", cmp.Or(v.Revision, "unknown")},
-				field{"go", v.Go}, field{"platform", v.Platform})
+			v.Revision = cmp.Or(revision, stampedRevision())
+			return a.printObject(v, field{"version", v.Version},
+				field{"revision", cmp.Or(v.Revision, "unknown: built without make, and without version control")}, field{"go", v.Go}, field{"platform", v.Platform})
 		},
 	}
+}
+
+// stampedRevision is the revision that the go command wrote into the program.
+// It is empty where the go command was told not to, or saw no repository.
+func stampedRevision() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, setting := range build.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return ""
 }

@@ -55,7 +55,11 @@ type ProgramError struct {
 
 // Error implements error.
 func (e *ProgramError) Error() string {
-	return fmt.Sprintf("agent: run %s: exit code %d: %v (the program must print one report and exit with 0)", e.Hook, e.Exit, e.Cause)
+	const want = "the program must print one report and exit with 0"
+	if e.Exit < 0 {
+		return fmt.Sprintf("agent: run %s: %v (%s)", e.Hook, e.Cause, want)
+	}
+	return fmt.Sprintf("agent: run %s: exit code %d: %v (%s)", e.Hook, e.Exit, e.Cause, want)
 }
 
 // Unwrap returns the cause.
@@ -88,13 +92,13 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	if limit == 0 {
 		limit = programLimit
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	input, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
 		return nil, &ProgramError{c.Hook, -1, err}
 	}
-	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
+	cmd := exec.CommandContext(limited, p.Argv[0], p.Argv[1:]...)
 	cmd.Stdin, cmd.Stderr, cmd.Env, cmd.Dir, cmd.WaitDelay = bytes.NewReader(append(input, '\n')), p.Stderr, p.Env, p.Dir, killDelay
 	if p.Held != nil {
 		cmd.ExtraFiles = []*os.File{p.Held}
@@ -117,8 +121,11 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	switch {
 	case errors.Is(err, process.ErrOutput):
 		err = fmt.Errorf("%w: %w", ErrReport, err)
-	case ctx.Err() != nil && cmd.Process != nil:
-		err = fmt.Errorf("ended after %v: %w", limit, ctx.Err())
+	case cmd.Process == nil:
+	case ctx.Err() != nil:
+		err = fmt.Errorf("killed because the agent stopped: %w", ctx.Err())
+	case limited.Err() != nil:
+		err = fmt.Errorf("killed after %v, its time limit: %w", limit, limited.Err())
 	}
 	return nil, &ProgramError{c.Hook, code, err}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +103,31 @@ func TestProgramMisbehaves(t *testing.T) {
 	}
 	if _, err := (&agent.Program{Argv: []string{"/no/such/program"}}).Run(t.Context(), &agent.Call{}); !errors.Is(err, agent.ErrNotBegun) {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestProgramSaysWhoEndedIt: a program that is killed because its agent stops is
+// told apart from one whose time is over, and neither has an exit code.
+func TestProgramSaysWhoEndedIt(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	if err := syscall.Mkfifo(ready, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	go func() {
+		if f, err := os.Open(ready); err == nil { // opens when the program runs
+			_ = f.Close()
+		}
+		interrupt()
+	}()
+	p := &agent.Program{Argv: []string{"sh", "-c", "echo > " + ready + "; sleep 100"}}
+	_, err := p.Run(interrupted, &agent.Call{V: 1, Hook: agent.Compensate})
+	if err == nil || !strings.Contains(err.Error(), "killed because the agent stopped") || strings.Contains(err.Error(), "exit code -1") || strings.Contains(err.Error(), "10m") {
+		t.Errorf("interrupted: %v", err)
+	}
+	p = &agent.Program{Argv: []string{"sleep", "100"}, Limit: 50 * time.Millisecond}
+	if _, err = p.Run(t.Context(), &agent.Call{V: 1, Hook: agent.Compensate}); err == nil || !strings.Contains(err.Error(), "killed after 50ms, its time limit") {
+		t.Errorf("too long: %v", err)
 	}
 }
 
