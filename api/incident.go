@@ -22,7 +22,7 @@ type Incidents struct {
 type Incident struct {
 	ID         uint64           `json:"id" doc:"index of its opening signal"`
 	Wid        entry.WorkflowID `json:"wid" doc:"workflow of its opening signal"`
-	State      string           `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,PARTIAL,FAILED"`
+	State      string           `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,NO_EFFECTS,PARTIAL,FAILED"`
 	Epoch      int64            `json:"epoch"`
 	OpenedAt   int64            `json:"opened_at" doc:"Unix milliseconds"`
 	DecideAt   int64            `json:"decide_at" doc:"from when on others than the coordinator may escalate, Unix milliseconds"`
@@ -43,7 +43,9 @@ type IncidentSignal struct {
 	Subject     entry.Ref       `json:"subject"`
 	Standing    entry.Standing  `json:"standing"`
 	Evidence    bool            `json:"evidence" doc:"whether it names any"`
-	Disposition string          `json:"disposition,omitempty" doc:"confirmed, unfounded or inconclusive; absent: none yet"`
+	Disposition string          `json:"disposition,omitempty" doc:"corroborated, self_reported, unfounded or inconclusive; absent: none yet"`
+	Domains     []string        `json:"domains,omitempty" doc:"of a corroborated one: of the principals that corroborate it"`
+	Independent bool            `json:"independent,omitzero" doc:"whether one of them is of another domain than the issuer, or has a role that the authority grants"`
 	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the record or deny that says so"`
 }
 
@@ -148,18 +150,20 @@ type PlanMember struct {
 // History is the answer of GET /v1/agents/{id}/history: what the log says of a
 // principal, with the entries that say it.
 type History struct {
-	Head        string           `json:"head" doc:"signed tree head that every proof leads to"`
-	Principal   entry.Principal  `json:"principal"`
-	Confirmed   int64            `json:"confirmed" doc:"of its last 256 signals that were judged"`
-	Unfounded   int64            `json:"unfounded" doc:"of the same"`
-	Judged      int              `json:"judged" doc:"how many these are"`
-	Corrections int64            `json:"corrections" doc:"outcomes that it corrected after the record"`
-	SignalLimit int64            `json:"signal_limit" doc:"signals an hour that this leaves it"`
-	Signals     []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
-	Memberships []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
-	Outcomes    []HistoryOutcome `json:"outcomes" doc:"that it reported"`
-	Entries     []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
-	Next        string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
+	Head         string           `json:"head" doc:"signed tree head that every proof leads to"`
+	Principal    entry.Principal  `json:"principal"`
+	Judged       int              `json:"judged" doc:"how many of its signals were judged, of the last 256"`
+	Corroborated int64            `json:"corroborated" doc:"of these: borne out by others"`
+	Independent  int64            `json:"independent" doc:"of the corroborated: by another domain, or a role that the authority grants; these alone count in its quota"`
+	SelfReported int64            `json:"self_reported" doc:"of the judged: believed, by its own word alone"`
+	Unfounded    int64            `json:"unfounded" doc:"of the judged: found false"`
+	Corrections  int64            `json:"corrections" doc:"outcomes that it corrected after the record"`
+	SignalLimit  int64            `json:"signal_limit" doc:"signals an hour that this leaves it"`
+	Signals      []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
+	Memberships  []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
+	Outcomes     []HistoryOutcome `json:"outcomes" doc:"that it reported"`
+	Entries      []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
+	Next         string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
 }
 
 // Named returns the indexes of the entries that the lines of a history name,

@@ -170,10 +170,10 @@ func (s *State) admitDeny(d *decisionOf) error {
 		return err
 	}
 	if d.inc.into == 0 && s.mayJudge(d) == nil {
-		return nil
+		return s.checkVouched(d)
 	}
 	for _, one := range d.Signals {
-		if one.Disposition != dispositions[inconclusive] {
+		if one.Disposition != entry.Inconclusive {
 			return conflict("signals", "%s does not judge the signal at %d", d.Iss, one.Index).
 				WithRemedy("name it as inconclusive: only an approver judges who has no part in the incident, and of a merged one the older incident")
 		}
@@ -224,7 +224,7 @@ func (s *State) applyDeny(d *decisionOf, index uint64) {
 	if d.inc.into == 0 {
 		s.dispose(d.Signals, index)
 		for _, one := range d.Signals {
-			if sig, ok := s.findSignal(one.Index); ok && one.Disposition == dispositions[unfounded] {
+			if sig, ok := s.findSignal(one.Index); ok && one.Disposition == entry.NotFounded {
 				s.cooldowns[complaint{sig.issuer, sig.subject}] = d.now
 			}
 		}
@@ -246,8 +246,9 @@ func (s *State) dispose(list []entry.Disposition, index uint64) {
 		if !ok {
 			s.impossible("no signal at %d", one.Index)
 		}
-		sig.disposition, sig.disposed = disposition(slices.Index(dispositions, one.Disposition)), index
-		s.usage[sig.issuer].judge(sig.disposition)
+		sig.verdict = verdict{disposition(slices.Index(dispositions, one.Disposition)), one.Independent}
+		sig.domains, sig.disposed = one.Domains, index
+		s.usage[sig.issuer].judge(sig.verdict)
 	}
 }
 

@@ -297,7 +297,7 @@ func TestDenyDisposesOfAll(t *testing.T) {
 	all := d.Signals
 	d.Signals = all[:1]
 	w.refuse(w.sign(d), entry.StateConflict, "signals")
-	d.Signals = append(slices.Clone(all), entry.Disposition{Index: 1, Disposition: "confirmed"})
+	d.Signals = append(slices.Clone(all), entry.Disposition{Index: 1, Disposition: entry.Inconclusive})
 	w.refuse(w.sign(d), entry.StateConflict, "signals")
 	d.Signals = all
 	w.put(d)

@@ -248,8 +248,12 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 		decided: as, epoch: d.Epoch, first: as.index, decisions: []uint64{as.index}, expMax: as.exp, deadline: d.DeadlineAt,
 		pin: d.Pin.Size, unfounded: a.unfounded, review: a.plan.Review, approvals: slices.Sorted(slices.Values(d.Approvals)),
 	}
+	if old != nil {
+		f.consents = old.consents
+	}
 	if len(f.approvals) > 0 {
 		f.proposal = d.inc.proposal.index
+		f.consents = append(slices.Clip(f.consents), s.consentOf(d.inc.proposal, f.approvals, a))
 	}
 	if old != nil {
 		f.first, f.decisions, f.expMax = old.first, append(slices.Clone(old.decisions), as.index), max(old.expMax, as.exp)

@@ -40,7 +40,7 @@ func TestMergedIncidentIsDeniedWithoutTheCoordinator(t *testing.T) {
 	younger := w.put(w.signal("a", entry.StandingExecutor, "a#0")).Index
 	w.decide("k", entry.ActAmend, older)
 	d := w.order("p1", Order{Incident: younger, Act: entry.ActDeny})
-	d.Signals[0].Disposition = "confirmed"
+	w.vouch("p1", d)
 	w.refuse(w.sign(d), entry.StateConflict, "signals")
 	w.refuse(w.sign(w.order("o", Order{Incident: younger, Act: entry.ActDeny})), entry.UnauthorizedRole, "iss")
 	w.decide("p1", entry.ActDeny, younger)
@@ -67,7 +67,12 @@ func TestOwnersDoNotDismiss(t *testing.T) {
 // nothing about signals: neither the coordinator nor an approver with a part in
 // the incident makes a signaler wrong, or itself right.
 func TestSilenceJudgesNobody(t *testing.T) {
-	for _, disposition := range []string{"unfounded", "confirmed"} {
+	for _, disposition := range []string{entry.NotFounded, entry.Corroborated} {
+		judge := func(w *world, who entry.Principal, d *entry.Decision) {
+			if d.Signals[0].Disposition = disposition; disposition == entry.Corroborated {
+				w.vouch(who, d)
+			}
+		}
 		w := newWorld(t)
 		w.put(w.enrol("root", "both", entry.RoleMonitor, entry.RoleApprover))
 		w.pipeline()
@@ -76,12 +81,12 @@ func TestSilenceJudgesNobody(t *testing.T) {
 		w.at += hourMS
 		for _, who := range []entry.Principal{"k", "both"} {
 			d := w.order(who, Order{Incident: id, Act: entry.ActDeny})
-			d.Signals[0].Disposition = disposition
+			judge(w, who, d)
 			w.refuse(w.sign(d), entry.StateConflict, "signals")
 			must(t, w.state.Admit(w.sign(w.order(who, Order{Incident: id, Act: entry.ActDeny})), w.state.Size(), w.at))
 		}
 		d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
-		d.Signals[0].Disposition = disposition
+		judge(w, "p1", d)
 		w.put(d)
 		w.checkAll()
 	}
@@ -94,7 +99,7 @@ func TestRecordJudgesAsTheDecision(t *testing.T) {
 	w.decide("k", entry.ActAuthorize, id)
 	late := w.put(w.signal("m", entry.StandingMonitor, "b#pay")).Index
 	w.finish(id, entry.Restored)
-	for i, verdict := range []string{"confirmed", "inconclusive"} {
+	for i, verdict := range []string{entry.SelfReported, entry.Inconclusive} {
 		for _, wrong := range dispositions[1:] {
 			r, err := w.state.DraftRecord(id)
 			must(t, err)
@@ -104,15 +109,17 @@ func TestRecordJudgesAsTheDecision(t *testing.T) {
 			if wrong == verdict {
 				continue
 			}
-			r.Signals[i].Disposition = wrong
+			if r.Signals[i].Disposition = wrong; wrong == entry.Corroborated {
+				r.Signals[i].Domains = []string{"d"}
+			}
 			w.head("k", r)
 			w.refuse(w.sign(r), entry.StateConflict, "signals["+string(rune('0'+i))+"].disposition")
 		}
 	}
 	w.next()
 	w.is(id, Recovered)
-	if sig, _ := w.state.findSignal(late); sig.disposition != inconclusive {
-		t.Errorf("late signal %d", sig.disposition)
+	if sig, _ := w.state.findSignal(late); sig.verdict.disposition != inconclusive {
+		t.Errorf("late signal %d", sig.verdict.disposition)
 	}
 	w.checkAll()
 }

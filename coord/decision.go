@@ -26,7 +26,7 @@ var acts = map[entry.Act][]IncidentState{
 	entry.ActDeny:      {Reported, Contained, Escalated},
 	entry.ActAmend:     {Authorized},
 	entry.ActOverride:  {Authorized},
-	entry.ActRelease:   {Authorized, Recovered, Partial, Failed},
+	entry.ActRelease:   {Authorized, Recovered, NoEffects, Partial, Failed},
 }
 
 func (d *decisionOf) has(role entry.Role) bool { return slices.Contains(d.signer.Roles, role) }

@@ -139,8 +139,9 @@ func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 }
 
 // DraftRecord returns the record of an incident all of whose members have an
-// outcome, as Draft does: signals in its basis are confirmed, unless the
-// decision in force leaves them out; later ones are inconclusive.
+// outcome, as Draft does. What it says of the signals follows from the decision in
+// force: those that it rests on are corroborated or self-reported, those that it
+// leaves out unfounded, later ones inconclusive.
 func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 	_, inc, ok := s.findIncident(id)
 	if !ok || inc.force == nil {
@@ -154,23 +155,9 @@ func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 		Review: int64(len(f.review)), Signals: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {
-		index := s.signals[n].index
-		r.Signals = append(r.Signals, entry.Disposition{Index: index, Disposition: dispositions[f.judge(index)]})
+		r.Signals = append(r.Signals, s.judge(inc, n))
 	}
 	return r, nil
-}
-
-// judge is what becomes of a signal when its incident is recorded: what the
-// decision in force rests on is confirmed, what it leaves out unfounded, what
-// came later inconclusive.
-func (f *force) judge(index uint64) disposition {
-	switch {
-	case slices.Contains(f.unfounded, index):
-		return unfounded
-	case index >= f.pin:
-		return inconclusive
-	}
-	return confirmed
 }
 
 // DraftUnknown returns the outcome of the next member that has none, in the order

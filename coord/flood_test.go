@@ -47,8 +47,8 @@ func TestFalseSignals(t *testing.T) {
 	if incidents > 400 || fences > 300 {
 		t.Errorf("%d incidents, %d executions fenced", incidents, fences)
 	}
-	if u.unfounded == 0 || u.confirmed != 0 {
-		t.Errorf("history: %d unfounded, %d confirmed", u.unfounded, u.confirmed)
+	if u.unfounded == 0 || u.corroborated != 0 {
+		t.Errorf("history: %d unfounded, %d corroborated", u.unfounded, u.corroborated)
 	}
 	if limit := u.signalLimit(200); limit > 2 {
 		t.Errorf("may still write %d signals an hour", limit)
@@ -104,11 +104,11 @@ func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
 		}
 		shown := int64(0)
 		for _, sig := range h.Signals {
-			if sig.Disposition == "unfounded" {
+			if sig.Verdict.Disposition == "unfounded" {
 				shown++
 			}
 		}
-		if shown == 0 || h.Unfounded != min(shown, judgedMax) || h.Confirmed != 0 || len(h.Signals) != taken || h.SignalLimit > hourly/10 {
+		if shown == 0 || h.Unfounded != min(shown, judgedMax) || h.Corroborated != 0 || len(h.Signals) != taken || h.SignalLimit > hourly/10 {
 			t.Errorf("history: %d of %d signals shown as unfounded, counted %d; %d signals an hour left", shown, len(h.Signals), h.Unfounded, h.SignalLimit)
 		}
 	})

@@ -103,6 +103,15 @@ func (w *world) answer(iss entry.Principal, incident uint64, verdict string) *en
 	return a
 }
 
+// vouch makes a deny corroborate all signals by the word of who signs it.
+func (w *world) vouch(iss entry.Principal, d *entry.Decision) {
+	w.t.Helper()
+	info, _ := w.state.Chain().Agent(iss)
+	for i := range d.Signals {
+		d.Signals[i].Disposition, d.Signals[i].Domains, d.Signals[i].Independent = entry.Corroborated, []string{info.Domain}, true
+	}
+}
+
 // outcome returns an outcome of a member for the decision in force.
 func (w *world) outcome(iss entry.Principal, incident uint64, exec entry.Ref, r entry.Result) *entry.Outcome {
 	w.t.Helper()

@@ -9,14 +9,16 @@ import (
 // History is what the log says of a principal, for those who decide whom to
 // trust. Every item names the entry that proves it.
 type History struct {
-	Principal   entry.Principal
-	Confirmed   int64 // of its last 256 signals that were judged
-	Unfounded   int64 // of the same
-	Judged      int   // how many these are
-	Corrections int64 // outcomes by which it corrected itself after the record
-	SignalLimit int64 // signals an hour that this leaves it (section 8)
-	Signals     []SignalView
-	Memberships []Membership
+	Principal entry.Principal
+	// Of its last 256 signals that were judged: those that others corroborate, of
+	// these the ones that count in its quota, those that it alone reports, and
+	// those that were found false.
+	Corroborated, Independent, SelfReported, Unfounded int64
+	Judged                                             int   // how many these are
+	Corrections                                        int64 // outcomes by which it corrected itself after the record
+	SignalLimit                                        int64 // signals an hour that this leaves it (section 8)
+	Signals                                            []SignalView
+	Memberships                                        []Membership
 }
 
 // Membership is an execution of the principal that was to be undone.
@@ -39,7 +41,8 @@ func (s *State) History(p entry.Principal, before uint64, limit int) (h History,
 		return h, 0, false
 	}
 	u := &s.usage[number]
-	h = History{Principal: p, Confirmed: u.confirmed, Unfounded: u.unfounded, Judged: len(u.judged), Corrections: u.corrections}
+	h = History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Unfounded: u.unfounded,
+		Judged: len(u.judged), Corrections: u.corrections}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
 	}

@@ -11,7 +11,7 @@ import (
 // IncidentState is where an incident stands (protocol.md, section 6).
 type IncidentState uint8
 
-// The states. The last four are terminal.
+// The states. The last five are terminal.
 const (
 	Reported IncidentState = iota
 	Contained
@@ -19,11 +19,12 @@ const (
 	Authorized
 	Dismissed
 	Recovered
+	NoEffects // nothing was restored or compensated, since there was nothing to undo
 	Partial
 	Failed
 )
 
-var stateNames = []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "PARTIAL", "FAILED"}
+var stateNames = []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"}
 
 // String returns the name that entries and people use.
 func (s IncidentState) String() string { return stateNames[s] }
@@ -101,6 +102,7 @@ type force struct {
 	override  uint64   // index of what withheld what was left; 0: nothing did
 	proposal  uint64   // index of what people approved; 0: the coordinator decided alone
 	approvals []uint64 // indexes, ascending
+	consents  []consent
 	pin       uint64   // the decision rests on the signals before it
 	unfounded []uint64 // indexes of the signals it does not believe
 	review    []uint32 // soft dependents of members, ascending
@@ -108,6 +110,13 @@ type force struct {
 	passed    []passed // undone before, that the walk went through: descending by exec
 
 	order
+}
+
+// consent is what people have approved of an incident: the signals that the
+// proposal rested on and believed, and the answers that its quorum consisted of.
+type consent struct {
+	signals []uint32 // numbers, ascending
+	answers []approval
 }
 
 // reason is why an execution is in a plan in force, since it first was.

@@ -223,7 +223,11 @@ func (g generator) decision() {
 	}
 	if o.Act == entry.ActDeny {
 		for _, n := range inc.signals {
-			o.Signals = append(o.Signals, entry.Disposition{Index: g.w.state.signals[n].index, Disposition: pick(g, "disposition", dispositions[1:]...)})
+			one := entry.Disposition{Index: g.w.state.signals[n].index, Disposition: pick(g, "disposition", dispositions[1:]...)}
+			if one.Disposition == entry.Corroborated {
+				one.Domains, one.Independent = []string{"d"}, pick(g, "independent", true, true, false)
+			}
+			o.Signals = append(o.Signals, one)
 		}
 	}
 	if o.Act == entry.ActRelease && inc.force != nil && len(inc.force.members) > 0 {

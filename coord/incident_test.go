@@ -51,8 +51,8 @@ func TestRecovery(t *testing.T) {
 	release := w.order("p1", Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{"b#note"}})
 	w.put(release)
 	w.put(w.exec("c", "y", "b#note"))
-	if u := w.state.usage[w.mustPrincipal("a")]; u.confirmed != 1 {
-		t.Errorf("%d confirmed signals", u.confirmed)
+	if u := w.state.usage[w.mustPrincipal("a")]; u.selfReported != 1 || u.corroborated != 0 {
+		t.Errorf("verdicts %+v, want one that is self-reported", u.verdicts)
 	}
 	w.refuse(w.sign(w.signal("a", entry.StandingExecutor, "a#make")), entry.StateConflict, "subject")
 	w.checkAll()

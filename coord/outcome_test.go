@@ -156,7 +156,7 @@ func TestWhatADrainEnds(t *testing.T) {
 			}
 			must(t, w.admit(o))
 			w.next()
-			w.is(id, Recovered)
+			w.is(id, NoEffects)
 			w.checkAll()
 		}
 	}

@@ -17,29 +17,37 @@ type usage struct {
 	entries ring
 	signals ring  // among them
 	spoke   int64 // 1 + the minute of its last signal as executor; 0: none; derived
-	// judged are the verdicts on its last signals, the newest last; confirmed
-	// and unfounded count them.
-	judged               []disposition
-	confirmed, unfounded int64
-	corrections          int64    // outcomes by which it corrected itself after the record
-	incidents            []uint32 // numbers of those that it has to do with, ascending
-	name                 entry.Principal
-	span                 entry.Span // once it was looked up; derived
+	// judged are the verdicts on its last signals, the newest last; verdicts
+	// counts them.
+	judged []verdict
+	verdicts
+	corrections int64    // outcomes by which it corrected itself after the record
+	incidents   []uint32 // numbers of those that it has to do with, ascending
+	name        entry.Principal
+	span        entry.Span // once it was looked up; derived
 }
 
+// verdicts count what was found of signals. independent ones are among the
+// corroborated.
+type verdicts struct{ corroborated, independent, selfReported, unfounded int64 }
+
 // judge counts one more verdict.
-func (u *usage) judge(d disposition) {
-	if u.judged = append(u.judged, d); len(u.judged) > judgedMax {
+func (u *usage) judge(v verdict) {
+	if u.judged = append(u.judged, v); len(u.judged) > judgedMax {
 		u.count(u.judged[0], -1)
 		u.judged = append(u.judged[:0:0], u.judged[1:]...)
 	}
-	u.count(d, 1)
+	u.count(v, 1)
 }
 
-func (u *usage) count(d disposition, n int64) {
-	switch d {
-	case confirmed:
-		u.confirmed += n
+func (u *verdicts) count(v verdict, n int64) {
+	switch v.disposition {
+	case corroborated:
+		if u.corroborated += n; v.independent {
+			u.independent += n
+		}
+	case selfReported:
+		u.selfReported += n
 	case unfounded:
 		u.unfounded += n
 	}
@@ -116,9 +124,10 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 }
 
 // signalLimit is how many signals an issuer may write in an hour (protocol.md,
-// section 8): whoever cries wolf is heard less.
+// section 8): whoever cries wolf is heard less. Only what others than its own
+// people bear out makes up for that.
 func (u *usage) signalLimit(base int64) int64 {
-	return entry.Quotas{SignalsPerHour: base}.Signals(u.confirmed, u.unfounded)
+	return entry.Quotas{SignalsPerHour: base}.Signals(u.independent, u.unfounded)
 }
 
 // waitExecutor returns 0 if the issuer has written no signal about its own

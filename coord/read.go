@@ -27,15 +27,15 @@ type IncidentView struct {
 
 // SignalView is a signal of an incident.
 type SignalView struct {
-	Index       uint64
-	Incident    uint64
-	At          int64 // registered_at, Unix milliseconds
-	Issuer      entry.Principal
-	Subject     entry.Ref
-	Standing    entry.Standing
-	Evidence    bool
-	Disposition string // confirmed, unfounded, inconclusive; empty: none yet
-	Disposed    uint64 // index of the record or deny that says so
+	Index    uint64
+	Incident uint64
+	At       int64 // registered_at, Unix milliseconds
+	Issuer   entry.Principal
+	Subject  entry.Ref
+	Standing entry.Standing
+	Evidence bool
+	Verdict  entry.Disposition // what was found of it; zero: nothing yet
+	Disposed uint64            // index of the record or deny that says so
 }
 
 // FenceView is what is fenced until it ends.
@@ -200,8 +200,14 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 
 func (s *State) viewSignal(n uint32) SignalView {
 	sig := &s.signals[n]
-	return SignalView{sig.index, s.incidents[sig.incident].opened, sig.at, s.principal(sig.issuer), s.subjectRef(sig.subject), sig.standing, sig.evidence,
-		dispositions[sig.disposition], sig.disposed}
+	v := SignalView{
+		Index: sig.index, Incident: s.incidents[sig.incident].opened, At: sig.at, Issuer: s.principal(sig.issuer), Subject: s.subjectRef(sig.subject),
+		Standing: sig.standing, Evidence: sig.evidence, Disposed: sig.disposed,
+	}
+	if sig.verdict.disposition != undisposed {
+		v.Verdict = entry.Disposition{Index: sig.index, Disposition: dispositions[sig.verdict.disposition], Domains: sig.domains, Independent: sig.verdict.independent}
+	}
+	return v
 }
 
 func (s *State) viewAnswers(list []approval) (views []AnswerView) {

@@ -46,7 +46,7 @@ func TestViews(t *testing.T) {
 	}
 	w.next()
 	h, next, ok := w.state.History("a", 0, 10)
-	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Disposition != "confirmed" || len(h.Memberships) != 1 || h.Confirmed != 1 {
+	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Verdict.Disposition != entry.Corroborated || len(h.Memberships) != 1 || h.Independent != 1 || h.SelfReported != 0 {
 		t.Errorf("history %+v", h)
 	}
 	x, _ := w.state.Execution("a#make", w.at)

@@ -56,9 +56,9 @@ func (s *State) settled(inc *incident, now int64) error {
 // checkRecord compares what the record says with what follows from the log.
 func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 	state, tally := inc.force.verdict()
-	for i, one := range r.Signals {
-		if want := dispositions[inc.force.judge(one.Index)]; one.Disposition != want {
-			return conflict(fmt.Sprintf("signals[%d].disposition", i), "%s, but by the decision in force the signal at %d is %s", one.Disposition, one.Index, want)
+	for i := range r.Signals {
+		if err := s.checkVerdict(inc, &r.Signals[i], fmt.Sprintf("signals[%d].", i)); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -74,7 +74,8 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 	return nil
 }
 
-// verdict is what the outcomes of a plan amount to.
+// verdict is what the outcomes of a plan amount to. Where nothing had to be
+// undone, nothing has recovered.
 func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
 	tally = map[entry.Result]int64{}
 	undoneOnes, effective, effectiveUndone := 0, 0, 0
@@ -93,6 +94,8 @@ func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
 		}
 	}
 	switch {
+	case tally[entry.NotExecuted] == int64(len(f.members)):
+		return NoEffects, tally
 	case undoneOnes == len(f.members):
 		return Recovered, tally
 	case undoneOnes == 0, effective > 0 && effectiveUndone == 0:

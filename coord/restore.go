@@ -126,10 +126,10 @@ func (d *decoder) usage(name entry.Principal) (u usage) {
 	u.name = name
 	u.entries, u.signals = d.ring(), d.ring()
 	p := &passage{d: d}
-	list(p, &u.judged, judgedMax, func(v *disposition) {
-		number(p, v, uint64(len(dispositions)))
-		u.count(*v, 1)
-	})
+	list(p, &u.judged, judgedMax, p.verdict)
+	for _, v := range u.judged {
+		u.count(v, 1)
+	}
 	u.corrections = int64(d.number(math.MaxInt64))
 	ascending(p, &u.incidents, math.MaxUint32)
 	return u

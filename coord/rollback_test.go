@@ -311,8 +311,8 @@ func TestMerge(t *testing.T) {
 	}
 	w.next()
 	w.is(older, Recovered)
-	if u := w.state.usage[w.mustPrincipal("a")]; u.confirmed != 2 {
-		t.Errorf("%d confirmed signals, want both", u.confirmed)
+	if u := w.state.usage[w.mustPrincipal("a")]; u.selfReported != 2 || u.corroborated != 0 {
+		t.Errorf("verdicts %+v, want both self-reported", u.verdicts)
 	}
 	w.checkAll()
 }

@@ -14,6 +14,7 @@ type signal struct {
 	index    uint64
 	at       int64
 	issuer   uint32
+	keyID    string // that signed it; shared with the chain
 	subject  uint32 // number of the execution; with taskBit, of the task
 	since    uint32 // 1 + the execution from which on all are seeds with it (SCO-3); 0: none
 	incident uint32 // number of the one that it opened or joined
@@ -22,22 +23,30 @@ type signal struct {
 	murky    bool // whether it leaves effects partial or unknown
 	// early says of an upstream or downstream signaler that its edge was logged
 	// before the subject was final (INC-2).
-	early       bool
-	disposition disposition
-	disposed    uint64 // index of the record or deny that says so; 0: none yet
+	early    bool
+	verdict  verdict
+	domains  []string // of those who corroborate it; never changed in place
+	disposed uint64   // index of the record or deny that says so; 0: none yet
 }
 
-// disposition is the verdict on a signal.
+// verdict is what was found of a signal.
+type verdict struct {
+	disposition disposition
+	independent bool // of a corroborated one, as in [entry.Disposition]
+}
+
+// disposition is the word for what was found of a signal.
 type disposition uint8
 
 const (
 	undisposed disposition = iota
-	confirmed
+	corroborated
+	selfReported
 	unfounded
 	inconclusive
 )
 
-var dispositions = []string{"", "confirmed", "unfounded", "inconclusive"}
+var dispositions = []string{"", entry.Corroborated, entry.SelfReported, entry.NotFounded, entry.Inconclusive}
 
 // complaint is a principal's about an execution or a task.
 type complaint struct{ issuer, subject uint32 }
@@ -240,7 +249,7 @@ func (s *State) linked(standing entry.Standing, exec, issuer uint32) (is bool) {
 func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	sig, _ := e.Body.(*entry.Signal)
 	one := signal{
-		index: index, at: at, issuer: issuer, subject: s.mustSubject(sig.Subject),
+		index: index, at: at, issuer: issuer, keyID: s.sharedKeyID(e.KeyID), subject: s.mustSubject(sig.Subject),
 		standing: sig.Standing, evidence: len(sig.Evidence) > 0,
 		murky: sig.Effects == entry.EffectsPartial || sig.Effects == entry.EffectsUnknown,
 	}
@@ -269,6 +278,14 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 	s.signals = append(s.signals, one)
 	s.touch(number, one.subject)
 	s.involve(issuer, number)
+}
+
+// sharedKeyID returns a key id as the chain has it, so that it is in memory once.
+func (s *State) sharedKeyID(keyID string) string {
+	if key, ok := s.chain.KeyInfo(keyID); ok {
+		return key.Key.KeyID()
+	}
+	return keyID
 }
 
 // sinceOf is which part of SCO-3 a signal's since counts by: from the executor,

@@ -93,8 +93,8 @@ func TestSilentCoordinatorThatWouldAmend(t *testing.T) {
 	}
 	w.put(w.recordBy("p1", id))
 	w.is(id, Failed)
-	if sig, _ := w.state.findSignal(second); sig.disposition != inconclusive {
-		t.Errorf("the second signal is %d", sig.disposition)
+	if sig, _ := w.state.findSignal(second); sig.verdict.disposition != inconclusive {
+		t.Errorf("the second signal is %d", sig.verdict.disposition)
 	}
 	w.checkAll()
 }
@@ -192,8 +192,8 @@ func TestSignalDuringARollbackAboutAMember(t *testing.T) {
 		w.compensate(id, exec)
 	}
 	w.next()
-	if sig, _ := w.state.findSignal(s.Index); sig.disposition == undisposed || w.incident(id).state != Recovered {
-		t.Fatalf("signal %d, incident %s", sig.disposition, w.incident(id).state)
+	if sig, _ := w.state.findSignal(s.Index); sig.verdict.disposition == undisposed || w.incident(id).state != Recovered {
+		t.Fatalf("signal %d, incident %s", sig.verdict.disposition, w.incident(id).state)
 	}
 	w.checkAll()
 }

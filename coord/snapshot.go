@@ -12,7 +12,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 7\n"
+const snapshotMagic = "coord state 8\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -104,7 +104,7 @@ func (e *encoder) usage(u *usage) {
 	e.ring(&u.entries)
 	e.ring(&u.signals)
 	p := &passage{e: e}
-	list(p, &u.judged, judgedMax, func(d *disposition) { number(p, d, uint64(len(dispositions))) })
+	list(p, &u.judged, judgedMax, p.verdict)
 	e.number(uint64(u.corrections))
 	ascending(p, &u.incidents, math.MaxUint32)
 }

@@ -43,6 +43,9 @@ func (p *passage) incidents(s *State) {
 
 func (p *passage) signal(s *State, sig *signal, incidents uint64) {
 	number(p, &sig.issuer, uint64(s.principals.Size()))
+	if p.text(&sig.keyID, entry.MaxKeyID); p.reading() {
+		sig.keyID = s.sharedKeyID(sig.keyID)
+	}
 	p.subject(s, &sig.subject)
 	since := uint64(sig.subject) + 2
 	if sig.subject&taskBit != 0 {
@@ -58,8 +61,17 @@ func (p *passage) signal(s *State, sig *signal, incidents uint64) {
 	flag(p, &sig.evidence)
 	flag(p, &sig.murky)
 	flag(p, &sig.early)
-	number(p, &sig.disposition, uint64(len(dispositions)))
+	p.verdict(&sig.verdict)
+	list(p, &sig.domains, entry.MaxList, func(domain *string) { p.text(domain, entry.MaxName) })
 	number(p, &sig.disposed, s.size)
+}
+
+// verdict passes what was found of a signal.
+func (p *passage) verdict(v *verdict) {
+	number(p, &v.disposition, uint64(len(dispositions)))
+	if v.disposition == corroborated {
+		flag(p, &v.independent)
+	}
 }
 
 var standings = []entry.Standing{entry.StandingExecutor, entry.StandingUpstream, entry.StandingDownstream, entry.StandingMonitor, entry.StandingOperator}
@@ -170,6 +182,10 @@ func (p *passage) force(s *State, f *force) {
 	number(p, &f.override, s.size)
 	number(p, &f.proposal, s.size)
 	ascending(p, &f.approvals, s.size)
+	list(p, &f.consents, s.size, func(a *consent) {
+		ascending(p, &a.signals, uint64(len(s.signals)))
+		p.answers(s, &a.answers)
+	})
 	number(p, &f.pin, s.size+1)
 	ascending(p, &f.unfounded, s.size)
 	ascending(p, &f.review, uint64(s.graph.Size()))

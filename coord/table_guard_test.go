@@ -27,7 +27,7 @@ var guardSteps = []step{
 	{"restored by a", func(w *world, id uint64) entry.Body { return w.outcome("a", id, "a#make", entry.Restored) }},
 }
 
-func (w *world) recordBy(iss entry.Principal, id uint64) entry.Body {
+func (w *world) recordBy(iss entry.Principal, id uint64) *entry.Record {
 	r, err := w.state.DraftRecord(id)
 	if err != nil {
 		r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Signals: []entry.Disposition{}}

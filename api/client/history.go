@@ -92,7 +92,7 @@ func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	defer c.chain.mu.Unlock()
 	err := c.follow(ctx)
 	if policy, _ := c.chain.Policy(); err == nil && policy != nil {
-		h.SignalLimit = policy.Quotas.Signals(h.Confirmed, h.Unfounded)
+		h.SignalLimit = policy.Quotas.Signals(h.Independent, h.Unfounded)
 	}
 	return err
 }
@@ -119,23 +119,46 @@ func (h *history) check() error {
 	for i := range h.Signals {
 		s := &h.Signals[i]
 		said := last[s.Index]
-		if said.index != s.Disposed || said.word != s.Disposition || said.index != 0 && s.Incident > said.incident {
-			return malformed("entry %d does not say that signal %d is %.20q in incident %d", s.Disposed, s.Index, s.Disposition, s.Incident)
+		if said.index != s.Disposed || !said.fits(s) || said.index != 0 && s.Incident > said.incident {
+			return malformed("entry %d does not say that signal %d is %.20q by %.140q in incident %d", s.Disposed, s.Index, s.Disposition, s.Domains, s.Incident)
 		}
 	}
-	verdicts = verdicts[max(0, len(verdicts)-judgedMax):]
-	count := map[string]int64{}
-	for _, word := range verdicts {
-		count[word]++
-	}
-	if h.Judged != len(verdicts) || h.Confirmed != count["confirmed"] || h.Unfounded != count["unfounded"] {
-		return malformed("%d judged, %d confirmed, %d unfounded, the entries give %d, %d, %d",
-			h.Judged, h.Confirmed, h.Unfounded, len(verdicts), count["confirmed"], count["unfounded"])
+	if err := h.checkCounts(verdicts[max(0, len(verdicts)-judgedMax):]); err != nil {
+		return err
 	}
 	if err := h.memberships(); err != nil {
 		return err
 	}
 	return h.outcomes()
+}
+
+// checkCounts holds the counts to the newest verdicts.
+func (h *history) checkCounts(verdicts []entry.Disposition) error {
+	want := api.History{Judged: len(verdicts)}
+	for i := range verdicts {
+		switch one := &verdicts[i]; one.Disposition {
+		case entry.Corroborated:
+			if want.Corroborated++; one.Independent {
+				want.Independent++
+			}
+		case entry.SelfReported:
+			want.SelfReported++
+		case entry.NotFounded:
+			want.Unfounded++
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		said, want int64
+	}{
+		{"judged", int64(h.Judged), int64(want.Judged)}, {"corroborated", h.Corroborated, want.Corroborated}, {"independent", h.Independent, want.Independent},
+		{"self_reported", h.SelfReported, want.SelfReported}, {"unfounded", h.Unfounded, want.Unfounded},
+	} {
+		if c.said != c.want {
+			return malformed("%s %d, the entries give %d", c.name, c.said, c.want)
+		}
+	}
+	return nil
 }
 
 // isSignal reports whether a line is what its entry says. The incident of a
@@ -148,15 +171,20 @@ func (h *history) isSignal(s *api.IncidentSignal) bool {
 
 // found is what the entry at an index says of a signal.
 type found struct {
+	entry.Disposition
 	index    uint64
-	word     string
 	incident uint64
+}
+
+// fits reports whether a line says of a signal what was found of it.
+func (f *found) fits(s *api.IncidentSignal) bool {
+	return f.Disposition.Disposition == s.Disposition && slices.Equal(f.Domains, s.Domains) && f.Independent == s.Independent
 }
 
 // verdicts returns what was found of some signals, in the order of the log, and
 // of each what was found last: one that was merged into an older incident is
 // disposed of twice.
-func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts []string) {
+func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts []entry.Disposition) {
 	last = map[uint64]found{}
 	for _, index := range slices.Sorted(maps.Keys(h.entries)) {
 		var list []entry.Disposition
@@ -168,8 +196,8 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 		}
 		for _, one := range list {
 			if own[one.Index] {
-				last[one.Index] = found{index, one.Disposition, incident}
-				verdicts = append(verdicts, one.Disposition)
+				last[one.Index] = found{one, index, incident}
+				verdicts = append(verdicts, one)
 			}
 		}
 	}

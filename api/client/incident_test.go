@@ -31,6 +31,9 @@ func (n *node) incident(act entry.Act, verdict string) uint64 {
 	o := coord.Order{Incident: id, Act: act, Reason: "test"}
 	if verdict != "" {
 		o.Signals = []entry.Disposition{{Index: id, Disposition: verdict}}
+		if verdict == entry.Corroborated {
+			o.Signals[0].Domains, o.Signals[0].Independent = []string{"test"}, true
+		}
 	}
 	n.decide(o)
 	return id
@@ -201,14 +204,14 @@ func (n *node) corrected() {
 // that is there twice.
 func TestHistory(t *testing.T) {
 	n := judged(t)
-	for _, verdict := range []string{"unfounded", "confirmed", "inconclusive"} {
+	for _, verdict := range []string{entry.NotFounded, entry.Corroborated, entry.Inconclusive} {
 		n.incident(entry.ActDeny, verdict)
 	}
 	n.incident(entry.ActAuthorize, "")
 	n.corrected()
 	h, err := n.client(nil).History(t.Context(), "agent-1")
 	must(t, err)
-	if h.Judged != 4 || h.Confirmed != 2 || h.Unfounded != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
+	if h.Judged != 4 || h.Corroborated != 1 || h.Independent != 1 || h.SelfReported != 1 || h.Unfounded != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
 		t.Fatalf("%+v", h)
 	}
 	for name, lie := range historyLies() {
@@ -233,19 +236,24 @@ func TestHistory(t *testing.T) {
 	}
 	n.t = t
 	n.tamper("/v1/agents/", func(body []byte) []byte {
-		return bytes.Replace(body, []byte(`"signal_limit":1542`), []byte(`"signal_limit":9999`), 1)
+		return bytes.Replace(body, []byte(`"signal_limit":1200`), []byte(`"signal_limit":9999`), 1)
 	})
-	if h, err := n.client(nil).History(t.Context(), "agent-1"); err != nil || h.SignalLimit != 3600*3/7 {
+	if h, err := n.client(nil).History(t.Context(), "agent-1"); err != nil || h.SignalLimit != 3600*2/6 {
 		t.Errorf("%v, %+v", err, h)
 	}
 }
 
 // historyLies are what a server may say of agent-1, whose incidents are, the
-// newest first: closed and corrected, authorized, inconclusive, confirmed,
-// unfounded.
+// newest first: closed and corrected, authorized, inconclusive,
+// corroborated, unfounded.
 func historyLies() map[string]func(*api.History) {
 	return map[string]func(*api.History){
-		"one more confirmed":     func(h *api.History) { h.Confirmed++ },
+		"one more corroborated":  func(h *api.History) { h.Corroborated++ },
+		"one more independent":   func(h *api.History) { h.Independent++ },
+		"its own word confirmed": func(h *api.History) { h.SelfReported, h.Corroborated = 0, 2 },
+		"its own word counted":   func(h *api.History) { h.SelfReported-- },
+		"other domains":          func(h *api.History) { h.Signals[3].Domains = []string{"elsewhere"} },
+		"dependent":              func(h *api.History) { h.Signals[3].Independent = false },
 		"one less unfounded":     func(h *api.History) { h.Unfounded-- },
 		"one less judged":        func(h *api.History) { h.Judged-- },
 		"one more correction":    func(h *api.History) { h.Corrections++ },
@@ -257,9 +265,9 @@ func historyLies() map[string]func(*api.History) {
 		"signal at another time": func(h *api.History) { h.Signals[0].At++ },
 		"signal elsewhere":       func(h *api.History) { h.Signals[0].Index-- },
 		"signal of an incident":  func(h *api.History) { h.Signals[0].Incident = h.Signals[0].Index + 1 },
-		"verdict changed":        func(h *api.History) { h.Signals[4].Disposition = "confirmed" },
+		"verdict changed":        func(h *api.History) { h.Signals[4].Disposition = entry.SelfReported },
 		"verdict made up": func(h *api.History) {
-			h.Signals[1].Disposition, h.Signals[1].Disposed = "confirmed", h.Signals[0].Disposed
+			h.Signals[1].Disposition, h.Signals[1].Disposed = entry.SelfReported, h.Signals[0].Disposed
 		},
 		"verdict kept back":       func(h *api.History) { h.Signals[4].Disposition, h.Signals[4].Disposed = "", 0 },
 		"verdict by another":      func(h *api.History) { h.Signals[4].Disposed = h.Signals[3].Disposed },
@@ -290,7 +298,7 @@ func historyLies() map[string]func(*api.History) {
 // What the log takes while the pages of a history are read is no lie.
 func TestHistoryWhileTheLogGrows(t *testing.T) {
 	n := judged(t)
-	n.incident(entry.ActDeny, "confirmed")
+	n.incident(entry.ActDeny, entry.Corroborated)
 	n.incident(entry.ActContain, "")
 	last := n.log.Head().Size - 2
 	pages := 0

@@ -54,7 +54,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 	}
 	d.check("/v1/incidents/{id}/plan", c.get(path+"/plan?preview=true"))
 	closed := value[api.Incident](c.node, path)
-	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != "confirmed" || closed.Signals[0].Disposed != closed.Recorded {
+	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != entry.SelfReported || closed.Signals[0].Disposed != closed.Recorded {
 		t.Fatalf("%+v", closed)
 	}
 }
@@ -237,7 +237,7 @@ func TestAgentHistory(t *testing.T) {
 		}
 	}
 	judged := value[api.History](c.node, "/v1/agents/agent-1/history")
-	if judged.Judged != 1 || judged.Confirmed != 1 || judged.Signals[0].Disposition != "confirmed" || judged.SignalLimit != 3600 {
+	if judged.Judged != 1 || judged.SelfReported != 1 || judged.Signals[0].Disposition != entry.SelfReported || judged.SignalLimit != 3600 {
 		t.Fatalf("%+v", judged)
 	}
 }

@@ -38,7 +38,7 @@ func newSignals(views []coord.SignalView) []api.IncidentSignal {
 	for _, v := range views {
 		signals = append(signals, api.IncidentSignal{
 			Index: v.Index, Incident: v.Incident, At: v.At, Issuer: v.Issuer, Subject: v.Subject, Standing: v.Standing,
-			Evidence: v.Evidence, Disposition: v.Disposition, Disposed: v.Disposed,
+			Evidence: v.Evidence, Disposition: v.Verdict.Disposition, Domains: v.Verdict.Domains, Independent: v.Verdict.Independent, Disposed: v.Disposed,
 		})
 	}
 	return signals
@@ -81,7 +81,8 @@ func NewPlan(incident, decision uint64, v *coord.PlanView) *api.Plan {
 // without outcomes, entries and tree head.
 func NewHistory(h *coord.History) *api.History {
 	out := &api.History{
-		Principal: h.Principal, Confirmed: h.Confirmed, Unfounded: h.Unfounded, Judged: h.Judged, Corrections: h.Corrections,
+		Principal: h.Principal, Judged: h.Judged, Corroborated: h.Corroborated, Independent: h.Independent, SelfReported: h.SelfReported,
+		Unfounded: h.Unfounded, Corrections: h.Corrections,
 		SignalLimit: h.SignalLimit, Signals: newSignals(h.Signals), Memberships: make([]api.Membership, 0, len(h.Memberships)),
 		Outcomes: []api.HistoryOutcome{}, Entries: []api.Item{},
 	}

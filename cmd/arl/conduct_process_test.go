@@ -42,7 +42,7 @@ var conducts = []struct {
 	entries  []string // that the coordinator writes
 }{
 	{"automatic", entry.EffectCompensable, entry.StandingExecutor, "AUTHORIZED", []string{"authorize"}},
-	{"recorded", entry.EffectNone, entry.StandingExecutor, "RECOVERED", []string{"authorize", "record"}},
+	{"recorded", entry.EffectNone, entry.StandingExecutor, "NO_EFFECTS", []string{"authorize", "record"}},
 	{"silent", entry.EffectIrrevocable, entry.StandingExecutor, "DISMISSED", []string{"escalate", "deny"}},
 	{"accused", entry.EffectCompensable, entry.StandingDownstream, "DISMISSED", []string{"contain", "escalate", "deny"}},
 }

@@ -22,9 +22,9 @@ type explanation struct {
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [CODE]",
-		Short: "Explain a problem type, an exit code or a rule",
-		Long: "Explain a problem type such as state-conflict, an exit code such as 5, or a rule of the protocol such as\n" +
-			"REG-4. Without a code, list them all.",
+		Short: "Explain a problem type, an exit code, a rule or a state",
+		Long: "Explain a problem type such as state-conflict, an exit code such as 5, a rule of the protocol such as REG-4,\n" +
+			"a state of an incident such as NO_EFFECTS, or what was found of a signal. Without a code, list them all.",
 		Example: "  arl explain policy-superseded",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -57,7 +57,7 @@ func (a *app) explain(code string) error {
 		}
 		known = append(known, e.Code)
 	}
-	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code or rule%s", code, cmp.Or(suggest(code, known), " (arl explain lists them)")))
+	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code, rule or state%s", code, cmp.Or(suggest(code, known), " (arl explain lists them)")))
 }
 
 func (a *app) listExplanations() error {
@@ -89,7 +89,7 @@ func explanations() []explanation {
 	for _, e := range exitCodes() {
 		all = append(all, explanation{strconv.Itoa(e.code), "exit code: " + e.title, e.text, ""})
 	}
-	return append(all, rules()...)
+	return append(append(all, rules()...), incidentWords()...)
 }
 
 // exitMeaning is what an exit code says.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,10 +83,26 @@ func (w *witness) complete(h *api.History, f *folded) (err error) {
 	return err
 }
 
+// judgedText tells what others bear out from what the principal alone reports.
+func judgedText(h *api.History) string {
+	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d unfounded", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Unfounded)
+}
+
+// foundOf is what was found of a signal, and which domains corroborate it.
+func foundOf(s *api.IncidentSignal) string {
+	switch {
+	case s.Disposition != entry.Corroborated:
+		return s.Disposition
+	case s.Independent:
+		return s.Disposition + " by " + strings.Join(s.Domains, ", ")
+	}
+	return s.Disposition + " by its own domain " + strings.Join(s.Domains, ", ")
+}
+
 func (a *app) printHistory(f *folded, h *api.History) error {
 	err := a.printObject(nil, field{"principal", string(h.Principal)},
-		field{"signals judged", fmt.Sprintf("%d: %d confirmed, %d unfounded", h.Judged, h.Confirmed, h.Unfounded)},
-		field{"signals an hour", fmt.Sprintf("%d, as the policy and these leave it", h.SignalLimit)},
+		field{"signals judged", judgedText(h)},
+		field{"signals an hour", fmt.Sprintf("%d, as the policy leaves it with %d independent and %d unfounded", h.SignalLimit, h.Independent, h.Unfounded)},
 		field{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
 		field{"checked", fmt.Sprintf("counted from the %d entries under the signed root %s", f.Size, f.head.Root)})
 	if err != nil {
@@ -99,7 +116,7 @@ func (a *app) printHistory(f *folded, h *api.History) error {
 		return "entry " + decimal(index)
 	}
 	for _, s := range h.Signals {
-		if err := l.add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), s.Disposition, said(s.Disposed)); err != nil {
+		if err := l.add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), foundOf(&s), said(s.Disposed)); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func TestAgentHistoryIsProven(t *testing.T) {
 	var got api.History
 	_, object, _ := strings.Cut(out, "{")
 	h.must(json.Unmarshal([]byte("{"+object), &got))
-	if got.Judged != 1 || got.Confirmed != 1 || len(got.Signals) != 1 || len(got.Memberships) != 1 || got.Memberships[0].Result != entry.NotExecuted {
+	if got.Judged != 1 || got.SelfReported != 1 || len(got.Signals) != 1 || len(got.Memberships) != 1 || got.Memberships[0].Result != entry.NotExecuted {
 		t.Errorf("%+v", got)
 	}
 	var known profile
@@ -53,7 +53,7 @@ func TestAgentHistoryIsProven(t *testing.T) {
 	if len(proven) != 3 || proven[got.Signals[0].Disposed] != entry.KindRecord || proven[got.Memberships[0].Decision] != entry.KindDecision {
 		t.Errorf("%v", proven)
 	}
-	if v, ok := h.state.Incident(id, 0); !ok || v.State != coord.Recovered {
+	if v, ok := h.state.Incident(id, 0); !ok || v.State != coord.NoEffects {
 		t.Errorf("%+v", v)
 	}
 }

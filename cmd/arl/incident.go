@@ -206,10 +206,10 @@ func incidentFields(v *coord.IncidentView) []field {
 		{"incident", decimal(v.ID)}, {"state", v.State.String()}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
 		{"epoch", fmt.Sprint(v.Epoch)},
 	}
-	for _, s := range v.Signals {
+	for _, s := range server.NewIncident(v).Signals {
 		text := fmt.Sprintf("entry %d by %s as %s, about %s", s.Index, s.Issuer, s.Standing, s.Subject)
 		if s.Disposition != "" {
-			text += fmt.Sprintf(": %s, says entry %d", s.Disposition, s.Disposed)
+			text += fmt.Sprintf(": %s, says entry %d", foundOf(&s), s.Disposed)
 		}
 		fields = append(fields, field{"signal", text})
 	}
@@ -280,9 +280,18 @@ func (a *app) printInForce(p *api.Plan) error {
 
 // atHand is an incident that is to be decided about.
 type atHand struct {
-	c *connection
-	f *folded
-	v *coord.IncidentView
+	c      *connection
+	f      *folded
+	v      *coord.IncidentView
+	signer *signer // once somebody has asked for it
+}
+
+// signedBy returns who signs. A passphrase is asked for once.
+func (a *app) signedBy(ctx context.Context, i *atHand, flags signerFlags) (_ *signer, err error) {
+	if i.signer == nil {
+		i.signer, err = a.signer(ctx, i.c, flags, principalOperator)
+	}
+	return i.signer, err
 }
 
 // withIncident folds the log of a running ledger and finds an incident in it.
@@ -303,6 +312,6 @@ func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use f
 		if err != nil {
 			return err
 		}
-		return use(&atHand{c, f, v})
+		return use(&atHand{c: c, f: f, v: v})
 	})
 }

@@ -24,11 +24,10 @@ type actOptions struct {
 	yes    bool
 	out    string
 
-	unfounded []string // INDEX=REASON
-	confirmed []uint
-	wrong     []uint
-	members   []string
-	refuse    bool
+	unfounded           []string // INDEX=REASON
+	corroborated, wrong []uint
+	members             []string
+	refuse              bool
 }
 
 // verb is what a command that writes about an incident is called.
@@ -113,36 +112,53 @@ func (a *app) incidentDenyCommand(o *logOptions) *cobra.Command {
 	var act actOptions
 	cmd := a.actCommand(o, &act, verb{"deny", "Dismiss an incident: nothing is undone",
 		"Dismiss an incident: nothing is undone, and what was fenced is free again. Every signal is disposed of, as\n" +
-			"inconclusive where nothing else is said; unfounded ones cost their issuer quota."},
+			"inconclusive where nothing else is said. Unfounded ones cost their issuer quota; those that the approver\n" +
+			"corroborates by its own word give some back."},
 		func(ctx context.Context, i *atHand) error {
-			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny, Signals: act.dispositions(i.v)})
+			signals, err := a.dispositions(ctx, i, &act)
+			if err != nil {
+				return err
+			}
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny, Signals: signals})
 		})
-	cmd.Flags().UintSliceVar(&act.confirmed, "confirmed", nil, "indexes of signals that were true")
+	cmd.Flags().UintSliceVar(&act.corroborated, "corroborated", nil, "indexes of signals that were true, by the approver's word")
 	cmd.Flags().UintSliceVar(&act.wrong, "unfounded", nil, "indexes of signals that were not")
 	return act.needsReason(cmd)
 }
 
-// dispositions judges every signal of an incident.
-func (o *actOptions) dispositions(v *coord.IncidentView) (list []entry.Disposition) {
-	said := map[uint64]string{}
-	for _, index := range o.confirmed {
-		said[uint64(index)] = "confirmed"
+// dispositions judges every signal of an incident. Those that were true are
+// corroborated by who signs, so that their domain is the signer's.
+func (a *app) dispositions(ctx context.Context, i *atHand, o *actOptions) (list []entry.Disposition, err error) {
+	said := map[uint64]entry.Disposition{}
+	if len(o.corroborated) > 0 {
+		signer, err := a.signedBy(ctx, i, o.signerFlags)
+		if err != nil {
+			return nil, err
+		}
+		info, _ := i.f.State.Chain().Agent(signer.principal) // who is unknown is refused
+		for _, index := range o.corroborated {
+			said[uint64(index)] = entry.Disposition{Disposition: entry.Corroborated, Domains: []string{info.Domain}, Independent: true}
+		}
 	}
 	for _, index := range o.wrong {
-		said[uint64(index)] = "unfounded"
+		said[uint64(index)] = entry.Disposition{Disposition: entry.NotFounded}
 	}
-	for _, s := range v.Signals {
-		verdict := said[s.Index]
-		delete(said, s.Index)
-		if verdict == "" {
-			verdict = "inconclusive"
+	add := func(index uint64, one entry.Disposition) {
+		one.Index = index
+		list = append(list, one)
+		delete(said, index)
+	}
+	for _, s := range i.v.Signals {
+		one, judged := said[s.Index]
+		if !judged {
+			one.Disposition = entry.Inconclusive
 		}
-		list = append(list, entry.Disposition{Index: s.Index, Disposition: verdict})
+		add(s.Index, one)
 	}
 	for _, index := range slices.Sorted(maps.Keys(said)) { // not of the incident: the rules say so
-		list = append(list, entry.Disposition{Index: index, Disposition: said[index]})
+		add(index, said[index])
 	}
-	return list
+	return list, nil
 }
 
 func (a *app) incidentOverrideCommand(o *logOptions) *cobra.Command {
@@ -186,7 +202,7 @@ func (a *app) incidentRecordCommand(o *logOptions) *cobra.Command {
 
 // record closes what nobody reports, and registers the record with it.
 func (a *app) record(ctx context.Context, i *atHand, act *actOptions) error {
-	signer, err := a.signer(ctx, i.c, act.signerFlags, principalOperator)
+	signer, err := a.signedBy(ctx, i, act.signerFlags)
 	if err != nil {
 		return err
 	}
@@ -214,10 +230,11 @@ func (a *app) record(ctx context.Context, i *atHand, act *actOptions) error {
 	if err := a.submit(ctx, i.c, append(batch, e), act.out); err != nil {
 		return err
 	}
-	if r.State != coord.Recovered.String() {
-		return withExit(exitIncomplete, fmt.Errorf("the incident is %s: not everything could be undone", r.State))
+	closed, err := i.f.incident(i.v.ID) // seal has taken the record up
+	if err != nil {
+		return err
 	}
-	return nil
+	return incomplete(closed.State)
 }
 
 // decide drafts a decision, shows what it would do, asks, and registers it.
@@ -279,7 +296,7 @@ func (f *folded) planAt(id uint64, without []uint64, size uint64) *coord.PlanVie
 
 // write asks, completes, signs and registers an entry.
 func (a *app) write(ctx context.Context, i *atHand, act *actOptions, body entry.Body) error {
-	signer, err := a.signer(ctx, i.c, act.signerFlags, principalOperator)
+	signer, err := a.signedBy(ctx, i, act.signerFlags)
 	if err != nil {
 		return err
 	}

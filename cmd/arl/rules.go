@@ -54,5 +54,8 @@ func rules() []explanation {
 		{"INC-6", "one outcome for each member", "An outcome fits the method, and supersedes only what it may. Results are the agent's claims.", ""},
 		{"INC-7", "order and time",
 			"A compensation waits for those that depend on it, a member for its drain, a line for both. Members have a time of their own; the deadline caps them all.", ""},
+		{"INC-8", "the signaler's own word confirms nothing",
+			"A believed signal is corroborated if another principal, a monitor's or an operator's evidence, or an approver bears it out, and else self_reported. The record names the domains that corroborate. " +
+				"The quota of signals counts only what another domain bears out, or a role that the authority alone grants.", "arl agent history PRINCIPAL shows what was found of its signals"},
 	}
 }

@@ -119,14 +119,16 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: head(5)}
 		b.Blast = &entry.Blast{Members: 5, Agents: 2, Domains: 1, Irrevocable: 1, Undeclared: 0}
 		b.Approvals, b.Supersedes = []uint64{10, 11}, &target
-		b.Signals, b.Members = []entry.Disposition{{Index: 7, Disposition: "confirmed"}}, []entry.Ref{"agent-1@example.com#exec-1"}
+		b.Signals, b.Members = []entry.Disposition{{Index: 7, Disposition: entry.SelfReported}}, []entry.Ref{"agent-1@example.com#exec-1"}
 	case *entry.Outcome:
 		b.Result, b.CompExec, b.PostDigest, b.Residual = entry.Compensated, "agent-1@example.com#comp-1", digestA, "fee of 0.30"
 		b.Evidence, b.Supersedes = []entry.Evidence{{Digest: digestA}}, &target
 	case *entry.Record:
 		b.State, b.Unresolved, b.Review = "PARTIAL", head(1), 2
 		b.Tally = map[entry.Result]int64{entry.Restored: 3, entry.ResultFailed: 1}
-		b.Signals = []entry.Disposition{{Index: 7, Disposition: "confirmed"}, {Index: 8, Disposition: "inconclusive"}}
+		b.Signals = []entry.Disposition{
+			{Index: 7, Disposition: entry.Corroborated, Domains: []string{"example.com", "example.org"}, Independent: true},
+			{Index: 8, Disposition: entry.Inconclusive}}
 	case *entry.Task:
 		b.Op, b.From, b.To, b.Epoch, b.RetryCount, b.ResumeCount = "fail", entry.TaskInProgress, entry.TaskFailed, 2, 1, 1
 		b.Type, b.MaxRetries, b.Agent, b.LeaseMS = "refund", count(1), "agent-1@example.com", count(90_000)

@@ -66,8 +66,13 @@ var (
 		return entry.Evidence{Digest: genDigest.Draw(t, "digest"), URI: maybeText(t, "uri", genText)}
 	})
 	genDisposition = rapid.Custom(func(t *rapid.T) entry.Disposition {
-		return entry.Disposition{Index: genIndex.Draw(t, "index"),
-			Disposition: rapid.SampledFrom([]string{"confirmed", "unfounded", "inconclusive"}).Draw(t, "disposition")}
+		d := entry.Disposition{Index: genIndex.Draw(t, "index"), Disposition: oneOf(t, "disposition",
+			entry.Corroborated, entry.SelfReported, entry.NotFounded, entry.Inconclusive)}
+		if d.Disposition == entry.Corroborated {
+			d.Domains = rapid.SliceOfNDistinct(genName, 1, 3, rapid.ID[string]).Draw(t, "domains")
+			d.Independent = rapid.Bool().Draw(t, "independent")
+		}
+		return d
 	})
 	genKey = rapid.Map(rapid.IntRange(0, 9), func(i int) entry.PublicKey {
 		key, err := entry.NewPublicKey(ed25519Key(fmt.Sprint("generated ", i)).Public())
@@ -134,7 +139,7 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 	case entry.KindOutcome:
 		return drawOutcome(t, h)
 	case entry.KindRecord:
-		return &entry.Record{Header: h, Incident: genIndex.Draw(t, "incident"), State: oneOf(t, "state", "RECOVERED", "PARTIAL", "FAILED"),
+		return &entry.Record{Header: h, Incident: genIndex.Draw(t, "incident"), State: oneOf(t, "state", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"),
 			Decision: genEntryRef.Draw(t, "decision"), Unresolved: genHeadRef.Draw(t, "unresolved"), Review: genCount.Draw(t, "review"),
 			Tally:   rapid.MapOfN(rapid.SampledFrom(allResults), genCount, 0, 3).Draw(t, "tally"),
 			Signals: distinctList(t, "signals", genDisposition, func(d entry.Disposition) uint64 { return d.Index })}

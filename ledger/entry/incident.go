@@ -65,11 +65,28 @@ type Blast struct {
 	Undeclared  int64 `json:"undeclared"`
 }
 
-// Disposition is the verdict on the signal at Index.
+// Disposition is the verdict on the signal at Index. A signal that is believed is
+// corroborated where somebody else's word stands beside its issuer's, else it is
+// self-reported: nobody confirms what it says itself.
 type Disposition struct {
 	Index       uint64 `json:"index"`
-	Disposition string `json:"disposition"` // confirmed, unfounded, inconclusive
+	Disposition string `json:"disposition"` // one of the four below
+	// Domains are those of the principals that corroborate it, ascending; of a
+	// corroborated signal alone. The issuer's own may be among them.
+	Domains []string `json:"domains,omitempty"`
+	// Independent is whether one of them is of another domain than the issuer, or
+	// speaks by a role that only the policy's authority grants: a monitor or an
+	// operator with evidence, or an approver.
+	Independent bool `json:"independent,omitzero"`
 }
+
+// The dispositions.
+const (
+	Corroborated = "corroborated"
+	SelfReported = "self_reported"
+	NotFounded   = "unfounded"
+	Inconclusive = "inconclusive"
+)
 
 // Kind implements [Body].
 func (*Decision) Kind() Kind { return KindDecision }
@@ -128,10 +145,20 @@ func (b *Blast) check() error {
 func checkDispositions(list []Disposition) error {
 	return first(
 		checkLen("signals", len(list), 0, MaxList),
-		each("signals", list, func(s *Disposition) error {
-			return checkOneOf("disposition", s.Disposition, "confirmed", "unfounded", "inconclusive")
-		}),
+		each("signals", list, (*Disposition).check),
 		distinct("signals", list, "index", func(s *Disposition) uint64 { return s.Index }))
+}
+
+func (d *Disposition) check() error {
+	corroborated := d.Disposition == Corroborated
+	return first(
+		checkOneOf("disposition", d.Disposition, Corroborated, SelfReported, NotFounded, Inconclusive),
+		refuseIf(corroborated && len(d.Domains) == 0, "domains", "missing: say which domains corroborate the signal"),
+		refuseIf(!corroborated && len(d.Domains) > 0, "domains", "of a signal that is %s", d.Disposition),
+		refuseIf(!corroborated && d.Independent, "independent", "of a signal that is %s", d.Disposition),
+		checkLen("domains", len(d.Domains), 0, MaxList),
+		each("domains", d.Domains, func(domain *string) error { return checkName("", *domain) }),
+		distinct("domains", d.Domains, "", func(domain *string) string { return *domain }))
 }
 
 // Approval answers a proposal.
@@ -207,7 +234,7 @@ func (o *Outcome) check() error {
 type Record struct {
 	Header
 	Incident   uint64           `json:"incident"`
-	State      string           `json:"state"` // RECOVERED, PARTIAL, FAILED
+	State      string           `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
 	Decision   LogRef           `json:"decision"`
 	Tally      map[Result]int64 `json:"tally"`
 	Unresolved HeadRef          `json:"unresolved"`
@@ -219,7 +246,7 @@ type Record struct {
 func (*Record) Kind() Kind { return KindRecord }
 
 func (r *Record) check() error {
-	err := first(checkOneOf("state", r.State, "RECOVERED", "PARTIAL", "FAILED"), checkCount("review", r.Review),
+	err := first(checkOneOf("state", r.State, "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"), checkCount("review", r.Review),
 		checkDispositions(r.Signals))
 	for _, result := range slices.Sorted(maps.Keys(r.Tally)) { // so that the refusal is the same every time
 		err = first(err, checkOneOf("tally", result, results()...), checkCount("tally."+string(result), r.Tally[result]))

@@ -95,7 +95,7 @@ var (
 	entryRef    = &rule{required: []string{"index", "leaf_hash"}}
 	headRef     = &rule{required: []string{"size", "root"}}
 	evidence    = &rule{required: []string{"digest"}, optional: []string{"uri"}}
-	disposition = &rule{required: []string{"index", "disposition"}}
+	disposition = &rule{required: []string{"index", "disposition"}, optional: []string{"domains", "independent"}}
 	extent      = &rule{required: []string{"members", "agents", "domains", "fenced_ms"}}
 )
 

@@ -269,7 +269,7 @@ func placesIn(value any, set func(any)) []place {
 }
 
 var memberNames = []string{"x", "wid", "crit", "after", "compensates", "compromised_since", "evidence", "retry_after_ms", "detail",
-	"unfounded", "signals", "members", "deadline_at", "residual", "comp_exec", "post_digest", "snapshot", "recovery", "previous",
+	"unfounded", "signals", "domains", "independent", "members", "deadline_at", "residual", "comp_exec", "post_digest", "snapshot", "recovery", "previous",
 	"run_root", "loc", "uri", "model", "agent", "restored", "Iss", "é", ""}
 
 // strangeValues are what a member is replaced with: near misses of every form.
@@ -285,7 +285,8 @@ var strangeValues = []any{
 	map[string]any{"index": 1, "leaf_hash": strings.Repeat("A", 43) + "="}, map[string]any{"index": 1},
 	map[string]any{"size": 1, "root": strings.Repeat("A", 43) + "="}, map[string]any{"agent": []any{"enroller"}},
 	map[string]any{"operator": []any{}}, map[string]any{"failed": 3, "restored": 0}, map[string]any{"failed": nil},
-	[]any{map[string]any{"index": 1, "disposition": "confirmed"}, map[string]any{"index": 1, "disposition": "unfounded"}},
+	[]any{map[string]any{"index": 1, "disposition": "self_reported"}, map[string]any{"index": 1, "disposition": "unfounded"}},
+	"corroborated", "self_reported", []any{"a", "b"},
 	[]any{map[string]any{"exec": "a#b", "dep": "hard"}, map[string]any{"exec": "a#b", "dep": "soft"}},
 	[]any{map[string]any{"digest": "sha256:" + strings.Repeat("0", 64), "uri": ""}}, slices.Repeat([]any{"w"}, 256), slices.Repeat([]any{"w"}, 257),
 	slices.Repeat([]any{0}, 256), slices.Repeat([]any{0}, 257), slices.Repeat([]any{"a#b"}, 257),

@@ -80,7 +80,7 @@ class Schemas:
     bytes of UTF-8, as the protocol counts."""
 
     ANNOTATIONS = {"$schema", "title", "description", "$defs", "contentEncoding", "then", "else"}
-    TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
+    TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 
     def __init__(self, folder):
         self.files = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}

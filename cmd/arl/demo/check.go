@@ -369,7 +369,7 @@ func (c *conductor) commands(home string, at int64) []command {
 	}
 	for _, incident := range slices.Sorted(maps.Keys(c.records)) {
 		shows := command{args: []string{"incident", "show", fmt.Sprint(incident), "--data", c.dir.path("ledger"), "--home", home}}
-		if c.records[incident].State != coord.Recovered.String() {
+		if state := c.records[incident].State; state != coord.Recovered.String() && state != coord.NoEffects.String() {
 			shows.exit, shows.says = exitIncomplete, fmt.Sprintf("   # exit code %d: not everything could be undone", exitIncomplete)
 		}
 		list = append(list, shows)

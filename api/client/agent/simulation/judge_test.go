@@ -156,10 +156,15 @@ func (o *observer) judgeRecord(r *entry.Record, at int64) {
 	}
 	state := "PARTIAL"
 	switch {
+	case tally[entry.Restored]+tally[entry.Compensated] == 0 && len(left) == 0:
+		state = "NO_EFFECTS"
 	case undone == len(a.decision.members):
 		state = "RECOVERED"
 	case undone == 0, effects > 0 && gone == 0:
 		state = "FAILED"
+	}
+	for _, one := range r.Signals {
+		o.judgeVerdict(a, r, one)
 	}
 	head, err := merkle.HeadOf(left)
 	if err != nil || r.State != state || !maps.Equal(r.Tally, tally) || head.Size != r.Unresolved.Size || head.Root != r.Unresolved.Root {
@@ -277,8 +282,9 @@ func (o *observer) end() {
 	}
 	for iss, counts := range o.judged {
 		h, _, _ := w.ledger.state.History(iss, 0, 0)
-		if h.Confirmed != counts[0] || h.Unfounded != counts[1] {
-			w.fail("the history of %s says %d and %d, the log %v", iss, h.Confirmed, h.Unfounded, counts)
+		if h.Corroborated != counts[entry.Corroborated] || h.Independent != counts["independent"] || h.SelfReported != counts[entry.SelfReported] ||
+			h.Unfounded != counts[entry.NotFounded] {
+			w.fail("the history of %s says %+v, the log %v", iss, h, counts)
 		}
 	}
 }

@@ -26,7 +26,8 @@ type observer struct {
 	policyAt  entry.LogRef
 	signals   map[uint64]*entry.Signal
 	approvals map[uint64]*approval
-	judged    map[entry.Principal][2]int64 // confirmed, unfounded
+	signedBy  map[uint64]string                    // ids of the keys that signed signals
+	judged    map[entry.Principal]map[string]int64 // by disposition, and independent
 	domains   map[entry.Principal]string
 	revoked   map[string]revocation // keys, by id
 }
@@ -75,6 +76,7 @@ type decided struct {
 	ref     entry.LogRef
 	keyID   string
 	members []entry.Member
+	basis   []uint64 // indexes of the signals that it rests on
 	drains  map[entry.Ref]bool
 	// withheld are those that an override withheld before, and no agent spoke of.
 	withheld map[entry.Ref]bool
@@ -95,7 +97,7 @@ type approval struct {
 func newObserver(w *world) *observer {
 	return &observer{w: w, spans: map[entry.Principal]bool{}, roles: map[string][]entry.Role{}, enrolled: map[string]uint64{}, execs: map[entry.Ref]*record{},
 		incidents: map[uint64]*affair{}, plans: map[uint64]*decided{}, signals: map[uint64]*entry.Signal{}, approvals: map[uint64]*approval{},
-		judged: map[entry.Principal][2]int64{}, domains: map[entry.Principal]string{}, revoked: map[string]revocation{}}
+		signedBy: map[uint64]string{}, judged: map[entry.Principal]map[string]int64{}, domains: map[entry.Principal]string{}, revoked: map[string]revocation{}}
 }
 
 // lineID names a line.
@@ -162,6 +164,7 @@ func (o *observer) logged(e *entry.Entry, index uint64, at int64) {
 		}
 		o.points = append(o.points, p)
 	case *entry.Signal:
+		o.signedBy[index] = e.KeyID
 		o.signal(body, index)
 	case *entry.Approval:
 		o.approvals[index] = &approval{body, e.KeyID, index}
@@ -364,14 +367,12 @@ func (o *observer) recorded(r *entry.Record) {
 func (o *observer) judge(list []entry.Disposition) {
 	for _, one := range list {
 		iss := o.signals[one.Index].Iss
-		counts := o.judged[iss]
-		switch one.Disposition {
-		case "confirmed":
-			counts[0]++
-		case "unfounded":
-			counts[1]++
+		if o.judged[iss] == nil {
+			o.judged[iss] = map[string]int64{}
 		}
-		o.judged[iss] = counts
+		if o.judged[iss][one.Disposition]++; one.Independent {
+			o.judged[iss]["independent"]++
+		}
 	}
 }
 

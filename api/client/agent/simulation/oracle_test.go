@@ -134,7 +134,7 @@ func (o *observer) seeds(d *decided) map[entry.Ref]bool {
 		if s.Index >= d.Pin.Size {
 			continue
 		}
-		leaves = append(leaves, o.w.ledger.tree[0][s.Index])
+		leaves, d.basis = append(leaves, o.w.ledger.tree[0][s.Index]), append(d.basis, s.Index)
 		if slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == s.Index }) {
 			continue
 		}

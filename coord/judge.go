@@ -1,0 +1,148 @@
+package coord
+
+import (
+	"slices"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+)
+
+// judge is what becomes of a signal when its incident is recorded: what the
+// decision in force leaves out is unfounded, what came after it inconclusive. What
+// it rests on is corroborated where another bears it out, and else self-reported,
+// however well the rollback went: the signaler's own word confirms nothing.
+func (s *State) judge(inc *incident, n uint32) entry.Disposition {
+	one := entry.Disposition{Index: s.signals[n].index}
+	switch {
+	case slices.Contains(inc.force.unfounded, one.Index):
+		one.Disposition = entry.NotFounded
+	case one.Index >= inc.force.pin:
+		one.Disposition = entry.Inconclusive
+	default:
+		one.Disposition = entry.SelfReported
+		if one.Domains, one.Independent = s.corroboration(inc, n); len(one.Domains) > 0 {
+			one.Disposition = entry.Corroborated
+		}
+	}
+	return one
+}
+
+// corroboration returns the domains of those who bear out what a signal says,
+// ascending, and whether one of them is independent of its issuer: of another
+// domain, or with a role that only the policy's authority grants. Enrollers make
+// as many principals of a domain as they like.
+func (s *State) corroboration(inc *incident, n uint32) (domains []string, independent bool) {
+	sig := &s.signals[n]
+	own := s.domain(sig.issuer)
+	add := func(principal uint32, granted bool) {
+		domain := s.domain(principal)
+		domains, independent = append(domains, domain), independent || granted || domain != own
+	}
+	for _, other := range inc.signals {
+		o := &s.signals[other]
+		switch evident := s.evident(o); {
+		case o.issuer == sig.issuer && !evident, !o.speaks(), !s.sameSubject(o.subject, sig.subject):
+		case !inc.force.believes(o.index), s.void(&decided{index: o.index, keyID: o.keyID}):
+		default:
+			add(o.issuer, evident)
+		}
+	}
+	for i := range inc.force.consents {
+		a := &inc.force.consents[i]
+		if _, in := slices.BinarySearch(a.signals, n); !in {
+			continue
+		}
+		for j := range a.answers {
+			if !s.void(&a.answers[j].decided) {
+				add(a.answers[j].issuer, true)
+			}
+		}
+	}
+	slices.Sort(domains)
+	return slices.Compact(domains), independent
+}
+
+// evident reports whether a signal bears itself out: a monitor or an operator
+// gives evidence about what is not its own work. Both roles are the authority's to
+// grant, and the evidence can be looked at.
+func (s *State) evident(sig *signal) bool {
+	third := sig.standing == entry.StandingMonitor || sig.standing == entry.StandingOperator
+	return third && sig.evidence && !s.ownsSome(sig.issuer, sig.subject)
+}
+
+// sameSubject reports whether two signals are about the same work: one execution,
+// one task, or a task and an execution of it.
+func (s *State) sameSubject(a, b uint32) bool {
+	one := signal{subject: a}
+	if _, task := s.taskOf(b); task {
+		one.subject, b = b, a
+	}
+	return a == b || s.isAbout(&one, b)
+}
+
+// believes reports whether the decision in force rests on the signal at an index.
+func (f *force) believes(index uint64) bool {
+	return index < f.pin && !slices.Contains(f.unfounded, index)
+}
+
+// domain returns the domain of a principal; empty if it was never enrolled.
+func (s *State) domain(principal uint32) string {
+	info, _ := s.chain.Agent(s.principal(principal))
+	return info.Domain
+}
+
+// consentOf returns what the answers at some indexes have approved.
+func (s *State) consentOf(p *proposal, indexes []uint64, a *assessment) consent {
+	one := consent{}
+	for _, n := range a.signals {
+		if !slices.Contains(a.unfounded, s.signals[n].index) {
+			one.signals = append(one.signals, n)
+		}
+	}
+	for _, answer := range p.approvals {
+		if slices.Contains(indexes, answer.index) {
+			one.answers = append(one.answers, answer)
+		}
+	}
+	return one
+}
+
+// checkVerdict compares what a record says of a signal with what follows from the
+// log. place is where the record says it.
+func (s *State) checkVerdict(inc *incident, said *entry.Disposition, place string) error {
+	n := inc.signals[slices.IndexFunc(inc.signals, func(n uint32) bool { return s.signals[n].index == said.Index })] // checkDispositions
+	want := s.judge(inc, n)
+	switch {
+	case said.Disposition != want.Disposition:
+		return conflict(place+"disposition", "%s, but by the decision in force the signal at %d is %s", said.Disposition, said.Index, want.Disposition)
+	case !slices.Equal(said.Domains, want.Domains):
+		return conflict(place+"domains", "%s, but those that corroborate the signal at %d are %s", names(said.Domains), said.Index, names(want.Domains))
+	case said.Independent != want.Independent:
+		return conflict(place+"independent", "%t, but of the signal at %d it is %t", said.Independent, said.Index, want.Independent)
+	}
+	return nil
+}
+
+func names(domains []string) string {
+	if len(domains) == 0 {
+		return "none"
+	}
+	return strings.Join(domains, ", ")
+}
+
+// checkVouched is what an approver who denies may say of signals: that one is true
+// is the approver's word, so that it is the approver's domain that corroborates it.
+func (s *State) checkVouched(d *decisionOf) error {
+	info, _ := s.chain.Agent(d.Iss)
+	for i := range d.Signals {
+		switch one := &d.Signals[i]; {
+		case one.Disposition == entry.SelfReported:
+			return conflict("signals", "the signal at %d is self_reported, which a deny does not find", one.Index).
+				WithRemedy("name it as inconclusive, or as corroborated if it was true")
+		case one.Disposition == entry.Corroborated && (!slices.Equal(one.Domains, []string{info.Domain}) || !one.Independent):
+			return conflict("signals", "the signal at %d is corroborated by %s, whose domain is %s", one.Index, d.Iss, info.Domain).
+				WithRemedy("name that domain alone, and independent as true")
+		}
+	}
+	return nil
+}
