@@ -30,6 +30,7 @@ type Incident struct {
 	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the record, or of the deny that is one"`
 	Signals    []IncidentSignal `json:"signals"`
 	Fence      *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
+	NotFenced  string           `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
 	Proposal   *Proposal        `json:"proposal,omitempty" doc:"that waits for answers"`
 	Decision   *InForce         `json:"decision,omitempty" doc:"in force"`
 }
@@ -103,12 +104,14 @@ type Plan struct {
 	Limits       entry.Limits  `json:"limits" doc:"that hold for the incident"`
 	CostMicroUSD int64         `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
 	Counters     []Counter     `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
+	NotFenced    string        `json:"not_fenced,omitempty" doc:"why a contain or a proposal could not fence the plan now; absent if it could, and in a plan in force"`
 	Asks         *Asks         `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
 	Next         string        `json:"next,omitempty" doc:"where the members go on, relative to the server; absent at their end"`
 }
 
 // Counter is what counts against a cap, the plan included.
 type Counter struct {
+	For       string          `json:"for" enum:"rollback,fence" doc:"a fence may reach farther than a rollback that the coordinator authorizes alone"`
 	Whose     string          `json:"whose" enum:"incident,signaler,victim"`
 	Principal entry.Principal `json:"principal,omitempty" doc:"the signaler or the victim"`
 	Members   int64           `json:"members"`
@@ -143,7 +146,7 @@ type PlanMember struct {
 	Result       entry.Result    `json:"result,omitempty" doc:"absent: none yet"`
 	ResultAt     uint64          `json:"result_at,omitzero" doc:"index of the entry that says so"`
 	Released     bool            `json:"released,omitzero" doc:"whether its undo may begin (INC-7)"`
-	Fenced       bool            `json:"fenced,omitzero"`
+	Fenced       bool            `json:"fenced,omitzero" doc:"whether others are refused to build on it now"`
 	DueAt        int64           `json:"due_at,omitzero" doc:"when its time is over, Unix milliseconds"`
 }
 

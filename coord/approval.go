@@ -235,7 +235,7 @@ func (s *State) applyDeny(d *decisionOf, index uint64) {
 // end closes an incident.
 func (s *State) end(number uint32, state IncidentState, index uint64) {
 	inc := s.incidents[number]
-	inc.state, inc.recorded, inc.hold, inc.proposal = state, index, hold{}, nil
+	inc.state, inc.recorded, inc.hold, inc.notFenced, inc.proposal = state, index, hold{}, "", nil
 	delete(s.open, number)
 }
 

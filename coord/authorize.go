@@ -111,7 +111,10 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 			return exceeds("%s is %s and only in the plan because its line goes back", s.refOf(m.Exec), effects[effect])
 		}
 	}
-	return s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now))
+	if refusal := s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now), toUndo); refusal != nil {
+		return refusal
+	}
+	return nil
 }
 
 // divide tells the signals that are believed about subjects of which a rule
@@ -273,7 +276,7 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	}
 	d.inc.signals = mergeSignals(d.inc.signals, a.signals)
 	d.inc.fencedMS = d.inc.fencedUntil(0, d.now)
-	d.inc.state, d.inc.force, d.inc.hold, d.inc.proposal = Authorized, f, hold{}, nil
+	d.inc.state, d.inc.force, d.inc.hold, d.inc.notFenced, d.inc.proposal = Authorized, f, hold{}, "", nil
 	d.inc.charge = s.chargeOf(execsOf(a.plan.Members), d.inc.fencedMS, d.now)
 	s.touch(d.number, execsOf(a.plan.Members)...)
 	s.touchLines(d.number, a.plan.Lines...)

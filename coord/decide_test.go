@@ -87,7 +87,7 @@ func TestProposalsFence(t *testing.T) {
 	}{{"k", 100, true}, {"p1", 100, true}, {"a", 100, false}, {"k", 2, false}} {
 		w := newWorld(t)
 		p := w.nextPolicy()
-		p.Limits.Incident.Members = c.most
+		fenceOf(p).Incident.Members = c.most
 		w.put(p)
 		w.pipeline()
 		id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index

@@ -73,7 +73,7 @@ func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verif
 	case entry.ActContain:
 		return s.admitContain(d, a)
 	case entry.ActEscalate:
-		return s.admitEscalate(d)
+		return s.admitEscalate(d, a)
 	case entry.ActAmend:
 		return s.admitAmend(d, a)
 	}
@@ -201,19 +201,25 @@ func (s *State) checkScope(d *decisionOf, a *assessment) error {
 
 // admitContain fences within the limits.
 func (s *State) admitContain(d *decisionOf, a *assessment) error {
-	_, c := s.holdFor(d.inc, a, d.decided(), d.now)
-	return s.checkLimits(d.number, a, c)
+	if refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); refusal != nil {
+		return refusal
+	}
+	return nil
 }
 
-func (d *decisionOf) decided() decided {
-	return decided{keyID: d.entry.KeyID, exp: d.Exp * 1000}
+// unfenceable returns why the plan of an incident cannot be fenced until exp; nil
+// if it can.
+func (s *State) unfenceable(number uint32, a *assessment, exp, now int64) *entry.Refusal {
+	_, c := s.holdFor(s.incidents[number], a, decided{exp: exp}, now)
+	return s.checkLimits(number, a, c, toFence)
 }
 
 // admitEscalate is who may propose, and that approvers have time to answer.
 // After decide_ms the signaler may, too, where nothing was proposed yet: else it
 // could void every approval by proposing again. For the same reason no approver
-// replaces its own proposal: silence would never deny it.
-func (s *State) admitEscalate(d *decisionOf) error {
+// replaces its own proposal: silence would never deny it. A proposal that
+// cannot be fenced says so, so that whoever is asked knows that others may go on.
+func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 	l := s.lawOf(d.inc)
 	if !d.has(entry.RoleCoordinator) {
 		issuer, known := s.principals.Find([]byte(d.Iss))
@@ -234,6 +240,12 @@ func (s *State) admitEscalate(d *decisionOf) error {
 	}
 	if d.inc.proposal != nil && d.Pin.Size <= d.inc.proposal.pin.Size {
 		return entry.Refuse(entry.ScopeMismatch, "pin.size", "%d entries, not newer than the %d of the proposal before", d.Pin.Size, d.inc.proposal.pin.Size)
+	}
+	switch refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); {
+	case refusal != nil && d.NotFenced == "":
+		return mismatch("not_fenced", "missing, though nothing can be fenced: %s", refusal.Detail)
+	case refusal == nil && d.NotFenced != "":
+		return mismatch("not_fenced", "%.80q, but the plan can be fenced", d.NotFenced)
 	}
 	return nil
 }
@@ -257,6 +269,7 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 	case entry.ActContain:
 		h, c := s.holdFor(d.inc, a, as, now)
 		s.setHold(d, h, c)
+		d.inc.notFenced = ""
 		if d.inc.state == Reported {
 			d.inc.state = Contained
 		}
@@ -299,11 +312,17 @@ func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer u
 	if d.inc.state != Authorized {
 		d.inc.state = Escalated
 	}
+	d.inc.notFenced = d.NotFenced
 	key, _ := s.chain.KeyInfo(as.keyID)
-	if !slices.Contains(key.Roles, entry.RoleCoordinator) && !slices.Contains(key.Roles, entry.RoleApprover) {
-		return
-	}
-	if h, c := s.holdFor(d.inc, a, as, d.now); s.checkLimits(d.number, a, c) == nil {
+	switch {
+	case d.NotFenced != "":
+	case !slices.Contains(key.Roles, entry.RoleCoordinator) && !slices.Contains(key.Roles, entry.RoleApprover):
+		d.inc.notFenced = notFencedBySignaler
+	default:
+		h, c := s.holdFor(d.inc, a, as, d.now)
 		s.setHold(d, h, c)
 	}
 }
+
+// notFencedBySignaler is why a signaler's proposal fences nothing.
+const notFencedBySignaler = "a signaler proposed it, and only the coordinator and approvers fence"

@@ -45,8 +45,9 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 		ref := s.logRef(inc.force.index)
 		d.Supersedes = &ref
 	}
+	var a *assessment
 	if scoped(o.Act) {
-		a := s.draftScope(d, number, o, now)
+		a = s.draftScope(d, number, o, now)
 		if o.Act == entry.ActAuthorize || o.Act == entry.ActAmend {
 			d.DeadlineAt = s.draftDeadline(d, inc, a, now)
 		}
@@ -55,6 +56,11 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 		d.Exp = d.DeadlineAt / 1000
 	} else if d.Exp == 0 {
 		d.Exp = s.defaultExp(inc, o.Act, now) / 1000
+	}
+	if o.Act == entry.ActEscalate {
+		if refusal := s.unfenceable(number, a, d.Exp*1000, now); refusal != nil {
+			d.NotFenced = refusal.Detail
+		}
 	}
 	return d, nil
 }

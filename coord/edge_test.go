@@ -141,8 +141,9 @@ func TestStricterOfEach(t *testing.T) {
 	a := newWorld(t).genesis()
 	b := *a
 	low, high := entry.Cap{Members: 1, Agents: 1, Domains: 1, FencedMS: 1}, entry.Cap{Members: 9, Agents: 9, Domains: 9, FencedMS: 9}
-	a.Limits = entry.Limits{Incident: low, Signaler: high, Victim: low, WindowMS: 1}
-	b.Limits = entry.Limits{Incident: high, Signaler: low, Victim: high, WindowMS: 9}
+	near, far := entry.Reach{Members: 1, Agents: 1, Domains: 1}, entry.Reach{Members: 9, Agents: 9, Domains: 9}
+	a.Limits = entry.Limits{Incident: low, Signaler: high, Victim: low, WindowMS: 1, Fence: &entry.FenceLimits{Incident: near, Signaler: far, Victim: near}}
+	b.Limits = entry.Limits{Incident: high, Signaler: low, Victim: high, WindowMS: 9, Fence: &entry.FenceLimits{Incident: far, Signaler: near, Victim: far}}
 	a.Quorum = entry.Quorum{Approve: 1, Override: 2, Signalers: 1}
 	b.Quorum = entry.Quorum{Approve: 2, Override: 1, Signalers: 2}
 	a.Windows = entry.Windows{DecideMS: 1, AnswerMS: 2, MemberMS: 1, DeadlineMaxMS: 2, CooldownMS: 1, SinceMaxMS: 2}
@@ -150,6 +151,7 @@ func TestStricterOfEach(t *testing.T) {
 	want := law{
 		entry.Windows{DecideMS: 2, AnswerMS: 2, MemberMS: 2, DeadlineMaxMS: 1, CooldownMS: 2, SinceMaxMS: 1},
 		entry.Limits{Incident: low, Signaler: low, Victim: low, WindowMS: 9},
+		entry.FenceLimits{Incident: near, Signaler: near, Victim: near},
 		entry.Quorum{Approve: 2, Override: 2, Signalers: 2},
 	}
 	if one, other := stricter(a, &b), stricter(&b, a); one != want || other != want {

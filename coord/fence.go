@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"fmt"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -10,6 +11,41 @@ import (
 // holding reports whether the hold of an incident fences now.
 func (s *State) holding(inc *incident, now int64) bool {
 	return inc.state.Open() && now < inc.hold.exp && !s.void(&inc.hold.decided)
+}
+
+// notFenced returns why others may build on what an open incident may undo; empty
+// if they may not. What a decision in force undoes is fenced in any case.
+func (s *State) notFenced(inc *incident, now int64) string {
+	holding := s.holding(inc, now)
+	switch {
+	case !inc.state.Open() || inc.force != nil && inc.proposal == nil:
+		return ""
+	case inc.notFenced != "" && holding:
+		return inc.notFenced + "; what was fenced before stays fenced"
+	case inc.notFenced != "":
+		return inc.notFenced
+	case holding && inc.proposal != nil && len(inc.hold.members) < len(inc.proposal.members):
+		return fmt.Sprintf("entry %d fences %d of %d members: signals over edges alone fence just those edges",
+			inc.hold.index, len(inc.hold.members), len(inc.proposal.members))
+	case holding:
+		return ""
+	case inc.hold.index == 0:
+		return "no decision has fenced anything yet"
+	case s.void(&inc.hold.decided):
+		return fmt.Sprintf("the fence of entry %d is void: its key was compromised (TRU-4)", inc.hold.index)
+	}
+	return fmt.Sprintf("the fence of entry %d has ended", inc.hold.index)
+}
+
+// NotFenced returns how many incidents wait for a decision while others may
+// build on what may be undone.
+func (s *State) NotFenced(now int64) (count int) {
+	for number := range s.open {
+		if s.notFenced(s.incidents[number], now) != "" {
+			count++
+		}
+	}
+	return count
 }
 
 // fencedBy returns the incident that fences an execution (INC-4).

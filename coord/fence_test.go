@@ -191,9 +191,9 @@ func TestRollingLimits(t *testing.T) {
 		w := newWorld(t)
 		p := w.nextPolicy()
 		if whose == "victim a" {
-			p.Limits.Victim.Members = 2
+			fenceOf(p).Victim.Members = 2
 		} else {
-			p.Limits.Signaler.Members = 2
+			fenceOf(p).Signaler.Members = 2
 		}
 		w.put(p)
 		contain := func(i int) *entry.Entry {

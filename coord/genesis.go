@@ -8,10 +8,12 @@ import "recoveryledger/ledger/entry"
 //
 // What it allows is meant for one team on one ledger: one approver's word
 // authorizes, two override; up to 100 executions of 10 agents in one domain are
-// undone without asking, and fenced for two hours at most while people decide.
+// undone without asking. What waits for people is fenced, for two hours at most,
+// and much farther than it would be undone, since a fence is lifted again.
 // Entries have no quota, since floods are shed in front of the order; signals,
 // which make work for others, have one.
 func Genesis(origin string, authority ...entry.AuthorityKey) *entry.Policy {
+	fence := entry.DefaultFence()
 	header := entry.Header{V: 1, Aud: origin}
 	if len(authority) > 0 {
 		header.Iss = authority[0].Principal
@@ -32,9 +34,10 @@ func Genesis(origin string, authority ...entry.AuthorityKey) *entry.Policy {
 		},
 		Limits: entry.Limits{
 			Incident: entry.Cap{Members: 100, Agents: 10, Domains: 1, FencedMS: 2 * hourMS},
-			Signaler: entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 12 * hourMS},
-			Victim:   entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 12 * hourMS},
+			Signaler: entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 2 * dayMS},
+			Victim:   entry.Cap{Members: 300, Agents: 30, Domains: 3, FencedMS: 2 * dayMS},
 			WindowMS: dayMS,
+			Fence:    &fence,
 		},
 		Quotas:    entry.Quotas{EntriesPerHour: 0, SignalsPerHour: 3600},
 		Quorum:    entry.Quorum{Approve: 1, Override: 2, Signalers: 2},

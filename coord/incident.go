@@ -43,11 +43,12 @@ type incident struct {
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
 
-	hold     hold      // the fence of a contain or a proposal
-	fencedMS int64     // for how long holds have fenced, or will have
-	pinned   uint64    // size of the newest pin of a decision
-	proposal *proposal // the escalate that waits for answers
-	force    *force    // from the authorize on
+	hold      hold      // the fence of a contain or a proposal
+	notFenced string    // why the newest proposal fences nothing; empty: it does
+	fencedMS  int64     // for how long holds have fenced, or will have
+	pinned    uint64    // size of the newest pin of a decision
+	proposal  *proposal // the escalate that waits for answers
+	force     *force    // from the authorize on
 
 	charge    charge     // against the limits of signalers and victims
 	into      uint64     // the older incident that took its signals; 0: none

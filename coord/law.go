@@ -8,16 +8,20 @@ import "recoveryledger/ledger/entry"
 // which people or agents may act are the longer.
 type law struct {
 	windows entry.Windows
-	limits  entry.Limits
+	limits  entry.Limits // but for those of fences
+	fence   entry.FenceLimits
 	quorum  entry.Quorum
 }
 
 func stricter(a, b *entry.Policy) law {
+	was, is := a.Limits.Fences(), b.Limits.Fences()
 	l := law{a.Windows, entry.Limits{
 		Incident: lesser(a.Limits.Incident, b.Limits.Incident),
 		Signaler: lesser(a.Limits.Signaler, b.Limits.Signaler),
 		Victim:   lesser(a.Limits.Victim, b.Limits.Victim),
 		WindowMS: max(a.Limits.WindowMS, b.Limits.WindowMS),
+	}, entry.FenceLimits{
+		Incident: nearer(was.Incident, is.Incident), Signaler: nearer(was.Signaler, is.Signaler), Victim: nearer(was.Victim, is.Victim),
 	}, entry.Quorum{
 		Approve:   max(a.Quorum.Approve, b.Quorum.Approve),
 		Override:  max(a.Quorum.Override, b.Quorum.Override),
@@ -35,6 +39,17 @@ func stricter(a, b *entry.Policy) law {
 func lesser(a, b entry.Cap) entry.Cap {
 	return entry.Cap{Members: min(a.Members, b.Members), Agents: min(a.Agents, b.Agents),
 		Domains: min(a.Domains, b.Domains), FencedMS: min(a.FencedMS, b.FencedMS)}
+}
+
+func nearer(a, b entry.Reach) entry.Reach {
+	return entry.Reach{Members: min(a.Members, b.Members), Agents: min(a.Agents, b.Agents), Domains: min(a.Domains, b.Domains)}
+}
+
+// all returns the limits with those of fences.
+func (l *law) all() entry.Limits {
+	limits, fence := l.limits, l.fence
+	limits.Fence = &fence
+	return limits
 }
 
 // lawOf returns what holds for an incident now.

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -61,7 +62,10 @@ func (n *next) at(instant int64) bool {
 func (n *next) fresh(number uint32, inc *incident) {
 	a := n.assess(number, n.size, nil, n.now)
 	if older, overlap := n.overlap(number, a.plan); overlap {
-		n.amend(n.mustIncident(older.opened), older, n.lastSignal(inc))
+		before := len(n.todo)
+		if n.amend(n.mustIncident(older.opened), older, n.lastSignal(inc)); len(n.todo) == before && !n.amended[n.mustIncident(older.opened)] {
+			n.containMeanwhile(number, inc, a, older)
+		}
 		return
 	}
 	refusal := n.automatic(number, a, n.now)
@@ -69,17 +73,32 @@ func (n *next) fresh(number uint32, inc *incident) {
 		n.decide(number, Order{Act: entry.ActAuthorize, Reason: "within what the coordinator may authorize"})
 		return
 	}
-	if inc.state == Reported && n.third(a) && len(a.plan.Members) > 1 {
-		until := n.defaultExp(inc, entry.ActContain, n.now) / 1000 * 1000
-		_, c := n.holdFor(inc, a, decided{exp: until}, n.now)
-		if until > n.now && n.checkLimits(number, a, c) == nil {
-			n.decide(number, Order{Act: entry.ActContain, Reason: "a third party signals: " + why(refusal)})
-			return
-		}
+	if inc.state == Reported && n.third(a) && len(a.plan.Members) > 1 && n.contain(number, inc, a, "a third party signals: "+why(refusal)) {
+		return
 	}
 	if inc.state == Reported || n.at(inc.openedAt+a.law.windows.DecideMS/2) {
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
 	}
+}
+
+// contain fences the plan of an incident, if it can be fenced.
+func (n *next) contain(number uint32, inc *incident, a *assessment, reason string) bool {
+	until := n.defaultExp(inc, entry.ActContain, n.now) / 1000 * 1000
+	if until <= n.now || n.unfenceable(number, a, until, n.now) != nil {
+		return false
+	}
+	n.decide(number, Order{Act: entry.ActContain, Reason: reason})
+	return true
+}
+
+// containMeanwhile fences an incident that another one is to take up, for as long
+// as that one cannot: others must not go on building on it until then.
+func (n *next) containMeanwhile(number uint32, inc *incident, a *assessment, older *incident) {
+	if !n.holding(inc, n.now) {
+		n.contain(number, inc, a, fmt.Sprintf("incident %d has members in common, and cannot take this one up now", older.opened))
+		return
+	}
+	n.at(inc.hold.exp)
 }
 
 // why is what stands against an automatic decision, as a reason for people.

@@ -3,6 +3,7 @@ package coord
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -19,10 +20,13 @@ type IncidentView struct {
 	Into     uint64 // the older incident that took its signals; 0: none
 	Recorded uint64 // index of the record, or of the deny; 0: none yet
 	Signals  []SignalView
-	Fence    *FenceView    // of a contain or a proposal, while it lasts
-	Proposal *ProposalView // that waits for answers
-	Decision *DecisionView // in force
-	DecideAt int64         // from when on others may escalate, Unix milliseconds
+	Fence    *FenceView // of a contain or a proposal, while it lasts
+	// NotFenced is why others may go on building on what may be undone, though
+	// nothing is decided; empty where all of it is fenced, and of what is over.
+	NotFenced string
+	Proposal  *ProposalView // that waits for answers
+	Decision  *DecisionView // in force
+	DecideAt  int64         // from when on others may escalate, Unix milliseconds
 }
 
 // SignalView is a signal of an incident.
@@ -97,6 +101,9 @@ type PlanView struct {
 	// Counters are what a decision would count against which caps; empty in a
 	// plan in force.
 	Counters []CounterView
+	// NotFenced is why a contain or a proposal could not fence the plan now; empty
+	// if it could, and in a plan in force.
+	NotFenced string
 	// Refusal is why the coordinator may not authorize it alone; nil if it may,
 	// and in a plan in force.
 	Refusal *entry.Refusal
@@ -105,6 +112,7 @@ type PlanView struct {
 // CounterView is what counts against a cap, the plan included: of the incident,
 // or of a signaler or a victim over the rolling window.
 type CounterView struct {
+	Fence                              bool            // against what may be fenced, not against what may be undone
 	Whose                              string          // incident, signaler, victim
 	Principal                          entry.Principal // of the last two
 	Members, Agents, Domains, FencedMS int64
@@ -121,12 +129,12 @@ type MemberView struct {
 	Rule     string
 	From     entry.Ref // the execution that leads to it; itself for a seed
 	Cost     int64     // micro-USD
+	Fenced   bool
 	// Of a plan in force:
 	Result   entry.Result // empty: none yet
 	ResultAt uint64       // index of what says so
 	Released bool         // whether its undo may begin (INC-7)
-	Fenced   bool
-	Due      int64 // when its time is over, Unix milliseconds
+	Due      int64        // when its time is over, Unix milliseconds
 }
 
 var rules = []string{"seed", "dependent", "line"}
@@ -180,6 +188,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	if s.holding(inc, now) {
 		v.Fence = &FenceView{inc.hold.index, inc.hold.exp, len(inc.hold.members), len(inc.hold.lines)}
 	}
+	v.NotFenced = s.notFenced(inc, now)
 	if p := s.waiting(inc, now); p != nil {
 		approve, refuse := s.answersTo(inc, p, now)
 		v.Proposal = &ProposalView{
@@ -235,23 +244,37 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 		return nil, false
 	}
 	a := s.assess(number, s.size, unfounded, now)
-	v := s.viewPlan(a.plan, a.law.limits, a.blast)
+	v := s.viewPlan(a.plan, a.law.all(), a.blast)
 	for _, n := range a.signals {
 		v.Basis = append(v.Basis, s.signals[n].index)
+	}
+	for i := range v.Members {
+		_, v.Members[i].Fenced = s.fencedBy(a.plan.Members[i].Exec, now)
 	}
 	if decided := inc.force != nil && inc.force.sameAs(a.plan) && !s.void(&inc.force.decided); inc.state.Open() && !decided {
 		v.Refusal = s.asks(number, a, now)
 	}
-	charged := s.chargeOf(execsOf(a.plan.Members), inc.fencedUntil(0, now), now)
-	for c := range s.counts(number, a, charged) {
-		counter := CounterView{Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)), Domains: int64(len(s.domains(c.agents))),
-			FencedMS: c.fencedMS, Limit: c.limit}
+	s.addCounters(v, s.counts(number, a, s.chargeOf(execsOf(a.plan.Members), inc.fencedUntil(0, now), now), toUndo))
+	if inc.state.Open() && inc.force == nil {
+		exp := s.defaultExp(inc, entry.ActEscalate, now)
+		_, c := s.holdFor(inc, a, decided{exp: exp}, now)
+		s.addCounters(v, s.counts(number, a, c, toFence))
+		if refusal := s.checkLimits(number, a, c, toFence); refusal != nil {
+			v.NotFenced = refusal.Detail
+		}
+	}
+	return v, true
+}
+
+func (s *State) addCounters(v *PlanView, counts iter.Seq[counted]) {
+	for c := range counts {
+		counter := CounterView{Fence: c.of == toFence, Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)),
+			Domains: int64(len(s.domains(c.agents))), FencedMS: c.fencedMS, Limit: c.limit}
 		if c.whose != ofIncident {
 			counter.Principal = s.principal(c.who)
 		}
 		v.Counters = append(v.Counters, counter)
 	}
-	return v, true
 }
 
 // PlanInForce returns the members of an incident in force with what became of
@@ -273,7 +296,8 @@ func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
 			plan.Agents = append(plan.Agents, agent)
 		}
 	}
-	v := s.viewPlan(plan, s.lawOf(inc).limits, s.blast(plan))
+	l := s.lawOf(inc)
+	v := s.viewPlan(plan, l.all(), s.blast(plan))
 	for i := range v.Members {
 		m, view := &inc.force.members[i], &v.Members[i]
 		view.Result, view.ResultAt, view.Released, view.Due = m.result, m.resultAt, m.releasedAt != 0, s.due(inc, m)
@@ -311,5 +335,5 @@ func (s *State) Why(id uint64, exec entry.Ref, now int64) (chain []MemberView) {
 	}
 	a := s.assess(number, s.size, nil, now)
 	steps := &scope.Plan{Members: a.plan.Chain(member)}
-	return s.viewPlan(steps, a.law.limits, entry.Blast{}).Members
+	return s.viewPlan(steps, a.law.all(), entry.Blast{}).Members
 }

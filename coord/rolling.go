@@ -50,44 +50,79 @@ func (x *extent) add(members, fencedMS int64, agents ...uint32) {
 	}
 }
 
+// purpose is what an extent is measured for. A fence is lifted again, a rollback
+// is not, so that each has caps of its own.
+type purpose bool
+
+const (
+	toUndo  purpose = false
+	toFence purpose = true
+)
+
 // counted is what counts against a cap.
 type counted struct {
 	extent
+	of    purpose
 	limit entry.Cap
 	whose string // incident, signaler, victim
 	who   uint32 // the signaler or the victim
 }
 
+// capOf returns the cap of an incident, a signaler or a victim.
+func (l *law) capOf(whose string, of purpose) (limit entry.Cap) {
+	var reach entry.Reach
+	switch whose {
+	case ofIncident:
+		limit, reach = l.limits.Incident, l.fence.Incident
+	case ofSignaler:
+		limit, reach = l.limits.Signaler, l.fence.Signaler
+	case ofVictim:
+		limit, reach = l.limits.Victim, l.fence.Victim
+	}
+	if of == toFence {
+		limit.Members, limit.Agents, limit.Domains = reach.Members, reach.Agents, reach.Domains
+	}
+	return limit
+}
+
 // exceeds refuses what is beyond the cap.
-func (s *State) exceeds(c *counted) error {
-	over := func(what string, is, limit int64) error {
+func (s *State) exceeds(c *counted) *entry.Refusal {
+	over := func(what, member string, is, limit int64) *entry.Refusal {
 		whose := "the incident"
 		if c.whose != ofIncident {
 			whose = c.whose + " " + string(s.principal(c.who))
 		}
-		return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, the limit is %d", is, what, whose, limit).
-			WithRemedy("escalate: people may authorize what the coordinator may not")
+		if c.of == toUndo {
+			return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, the limit is %d", is, what, whose, limit).
+				WithRemedy("escalate: people may authorize what the coordinator may not")
+		}
+		place := "limits.fence." + c.whose + "." + member
+		if member == "fenced_ms" {
+			place = "limits." + c.whose + "." + member
+		}
+		return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, a fence may have %d (%s)", is, what, whose, limit, place).
+			WithRemedy("escalate: people may authorize what cannot be fenced; or apply a policy whose limits let it be fenced")
 	}
 	switch domains := int64(len(s.domains(c.agents))); {
 	case c.members > c.limit.Members:
-		return over("members", c.members, c.limit.Members)
+		return over("members", "members", c.members, c.limit.Members)
 	case int64(len(c.agents)) > c.limit.Agents:
-		return over("agents", int64(len(c.agents)), c.limit.Agents)
+		return over("agents", "agents", int64(len(c.agents)), c.limit.Agents)
 	case domains > c.limit.Domains:
-		return over("domains", domains, c.limit.Domains)
+		return over("domains", "domains", domains, c.limit.Domains)
 	case c.fencedMS > c.limit.FencedMS:
-		return over("ms of fences", c.fencedMS, c.limit.FencedMS)
+		return over("ms of fences", "fenced_ms", c.fencedMS, c.limit.FencedMS)
 	}
 	return nil
 }
 
 // checkLimits is what an incident may cost: by itself, and together with what
 // its signalers have caused, and its victims suffered, over the rolling window
-// (protocol.md, section 8).
-func (s *State) checkLimits(number uint32, a *assessment, c charge) error {
-	for count := range s.counts(number, a, c) {
-		if err := s.exceeds(&count); err != nil {
-			return err
+// (protocol.md, section 8). The refusal is nil if it keeps within all caps.
+func (s *State) checkLimits(number uint32, a *assessment, c charge, of purpose) *entry.Refusal {
+	for count := range s.counts(number, a, c, of) {
+		if refusal := s.exceeds(&count); refusal != nil {
+			return refusal
 		}
 	}
 	return nil
@@ -102,39 +137,52 @@ const (
 
 // counts yields all that an incident counts against, with what is there
 // already.
-func (s *State) counts(number uint32, a *assessment, c charge) iter.Seq[counted] {
+func (s *State) counts(number uint32, a *assessment, c charge, of purpose) iter.Seq[counted] {
 	return func(yield func(counted) bool) {
 		own := extent{fencedMS: c.fencedMS}
 		for _, v := range c.victims {
 			own.add(v.members, 0, v.agent)
 		}
-		if !yield(counted{own, a.law.limits.Incident, ofIncident, 0}) {
+		count := func(x extent, whose string, who uint32) bool {
+			return yield(counted{x, of, a.law.capOf(whose, of), whose, who})
+		}
+		if !count(own, ofIncident, 0) {
 			return
 		}
+		before := past{number, c.at - a.law.limits.WindowMS, of}
 		for _, signaler := range s.signalers(a) {
-			if !yield(counted{s.causedBy(signaler, number, own, c.at-a.law.limits.WindowMS), a.law.limits.Signaler, ofSignaler, signaler}) {
+			if !count(s.causedBy(signaler, own, before), ofSignaler, signaler) {
 				return
 			}
 		}
 		for _, v := range c.victims {
-			if !yield(counted{s.sufferedBy(v, number, a, c), a.law.limits.Victim, ofVictim, v.agent}) {
+			if !count(s.sufferedBy(v, a, c, before), ofVictim, v.agent) {
 				return
 			}
 		}
 	}
 }
 
+// past says which charges count beside those of an incident: of others, since an
+// instant.
+type past struct {
+	but   uint32 // the number of the incident
+	since int64
+	of    purpose
+}
+
 // causedBy is what a signaler causes, with an incident that has an extent of its
 // own.
-func (s *State) causedBy(signaler, number uint32, own extent, since int64) extent {
+func (s *State) causedBy(signaler uint32, own extent, before past) extent {
 	total := own
 	total.agents = slices.Clone(own.agents)
-	s.eachCharge(signaler, number, since, func(inc *incident) {
-		if s.signaled(inc, signaler) {
-			total.add(0, inc.charge.fencedMS)
-			for _, v := range inc.charge.victims {
-				total.add(v.members, 0, v.agent)
-			}
+	s.eachCharge(signaler, before, func(inc *incident) {
+		if !s.signaled(inc, signaler) {
+			return
+		}
+		total.add(0, inc.charge.fencedMS)
+		for _, v := range inc.victims(before.of) {
+			total.add(v.members, 0, v.agent)
 		}
 	})
 	return total
@@ -142,22 +190,37 @@ func (s *State) causedBy(signaler, number uint32, own extent, since int64) exten
 
 // sufferedBy is what an agent suffers, with an incident. The agents and domains
 // that count are those of who caused it.
-func (s *State) sufferedBy(v victim, number uint32, a *assessment, c charge) (total extent) {
+func (s *State) sufferedBy(v victim, a *assessment, c charge, before past) (total extent) {
 	total.add(v.members, c.fencedMS, s.signalers(a)...)
-	s.eachCharge(v.agent, number, c.at-a.law.limits.WindowMS, func(inc *incident) {
+	s.eachCharge(v.agent, before, func(inc *incident) {
 		i, suffered := slices.BinarySearchFunc(inc.charge.victims, v.agent, func(v victim, agent uint32) int { return int(int64(v.agent) - int64(agent)) })
-		if suffered {
+		switch {
+		case suffered && inc.counts(before.of):
 			total.add(inc.charge.victims[i].members, inc.charge.fencedMS, s.signalersOf(inc.signals)...)
+		case suffered:
+			total.add(0, inc.charge.fencedMS)
 		}
 	})
 	return total
 }
 
+// counts reports whether the members of an incident count for a purpose: what
+// was only fenced leaves rollbacks the room that they have.
+func (inc *incident) counts(of purpose) bool { return of == toFence || inc.force != nil }
+
+// victims returns who counts as a victim of an incident for a purpose.
+func (inc *incident) victims(of purpose) []victim {
+	if !inc.counts(of) {
+		return nil
+	}
+	return inc.charge.victims
+}
+
 // eachCharge calls f for the other incidents that a principal has to do with
 // and that were charged since.
-func (s *State) eachCharge(principal, but uint32, since int64, f func(inc *incident)) {
+func (s *State) eachCharge(principal uint32, before past, f func(inc *incident)) {
 	for _, number := range s.usage[principal].incidents {
-		if inc := s.incidents[number]; number != but && inc.charge.at != 0 && inc.charge.at > since {
+		if inc := s.incidents[number]; number != before.but && inc.charge.at != 0 && inc.charge.at > before.since {
 			f(inc)
 		}
 	}

@@ -82,6 +82,7 @@ func (p *passage) incident(s *State, inc *incident) {
 	instant(p, &inc.epoch)
 	ascending(p, &inc.signals, uint64(len(s.signals)))
 	p.hold(s, &inc.hold)
+	p.text(&inc.notFenced, entry.MaxText)
 	instant(p, &inc.fencedMS)
 	number(p, &inc.pinned, s.size+1)
 	optional(p, &inc.proposal, func(q *proposal) { p.proposal(s, q) })

@@ -312,3 +312,49 @@ func TestIncidentEvents(t *testing.T) {
 	c.problem(c.get("/v1/events?incident=x"), entry.Malformed, http.StatusBadRequest)
 	c.problem(c.get("/v1/events?kind=rumour"), entry.Malformed, http.StatusBadRequest)
 }
+
+// An incident that waits while others may build on it says so, with the reason;
+// and so do its preview and the metric.
+func TestNotFenced(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	incident, plan := fmt.Sprintf("/v1/incidents/%d", id), fmt.Sprintf("/v1/incidents/%d/plan?preview=true", id)
+	shown := func(why, unfenceable, count string, members int) {
+		t.Helper()
+		i, p := value[api.Incident](c.node, incident), value[api.Plan](c.node, plan)
+		fenced := 0
+		for _, m := range p.Members {
+			if m.Fenced {
+				fenced++
+			}
+		}
+		if i.NotFenced != why || p.NotFenced != unfenceable || fenced != members {
+			t.Errorf("%q, preview %q, %d members are fenced", i.NotFenced, p.NotFenced, fenced)
+		}
+		if got := c.metric("arl_incidents_not_fenced"); got != count {
+			t.Errorf("%s incidents are not fenced, want %s", got, count)
+		}
+	}
+	shown("no decision has fenced anything yet", "", "1", 0)
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActContain}))
+	shown("", "", "0", 4)
+	c.put(c.draft("ann", coord.Order{Incident: id, Act: entry.ActDeny}))
+	shown("", "", "0", 0)
+
+	p, fence := c.follower(), entry.DefaultFence()
+	fence.Incident.Agents = 2
+	p.Limits.Fence = &fence
+	c.register(sign(t, c.authority, p))
+	id = c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	incident, plan = fmt.Sprintf("/v1/incidents/%d", id), fmt.Sprintf("/v1/incidents/%d/plan?preview=true", id)
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate}))
+	const why = "3 agents of the incident, a fence may have 2 (limits.fence.incident.agents)"
+	shown(why, why, "1", 0)
+	counted := slices.IndexFunc(value[api.Plan](c.node, plan).Counters, func(k api.Counter) bool {
+		return k.For == "fence" && k.Whose == "incident" && k.Agents == 3 && k.Limit.Agents == 2
+	})
+	if counted < 0 {
+		t.Error("the preview does not count what a fence would have")
+	}
+}

@@ -82,9 +82,9 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// watch shows what a coordinator knows of tasks and leases, when it is asked; of
-// two, the first.
-func (m *Metrics) watch(c *coord.Coordinator) {
+// watch shows what a coordinator knows of incidents, tasks and leases, when it is
+// asked; of two, the first. now is the ledger's clock.
+func (m *Metrics) watch(c *coord.Coordinator, now func() int64) {
 	if m.watching.Swap(true) {
 		return
 	}
@@ -100,6 +100,12 @@ func (m *Metrics) watch(c *coord.Coordinator) {
 		}, states(state)))
 	}
 	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_incidents_not_fenced",
+			Help: "Incidents that wait for a decision while others may build on what may be undone."},
+			func() (n float64) {
+				c.Read(func(s *coord.State) { n = float64(s.NotFenced(now())) })
+				return n
+			}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "arl_task_retries_total", Help: "Claims of tasks after failures, in the whole log."},
 			func() (n float64) {
 				c.Read(func(s *coord.State) { n = float64(s.TaskRetries()) })

@@ -162,7 +162,7 @@ func New(c *Config) (*Server, error) {
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
-	s.metrics.watch(s.coord)
+	s.metrics.watch(s.coord, s.log.Now)
 	s.metrics.size.Set(float64(s.log.Head().Size))
 	return s, s.routes()
 }

@@ -13,7 +13,7 @@ import (
 func NewIncident(v *coord.IncidentView) *api.Incident {
 	i := &api.Incident{
 		ID: v.ID, Wid: v.Wid, State: v.State.String(), Epoch: v.Epoch, OpenedAt: v.OpenedAt, DecideAt: v.DecideAt,
-		MergedInto: v.Into, Recorded: v.Recorded, Signals: newSignals(v.Signals),
+		MergedInto: v.Into, Recorded: v.Recorded, Signals: newSignals(v.Signals), NotFenced: v.NotFenced,
 	}
 	if f := v.Fence; f != nil {
 		i.Fence = &api.Fence{Decision: f.Decision, EndsAt: f.Exp, Members: f.Members, Lines: f.Lines}
@@ -57,7 +57,7 @@ func newAnswers(views []coord.AnswerView) []api.Answer {
 func NewPlan(incident, decision uint64, v *coord.PlanView) *api.Plan {
 	p := &api.Plan{
 		Incident: incident, Decision: decision, Members: make([]api.PlanMember, 0, len(v.Members)), Review: append([]entry.Ref{}, v.Review...),
-		Scope: v.Scope, Blast: v.Blast, Counters: []api.Counter{}, Limits: v.Limits, CostMicroUSD: v.CostMicroUSD,
+		Scope: v.Scope, Blast: v.Blast, Counters: []api.Counter{}, Limits: v.Limits, CostMicroUSD: v.CostMicroUSD, NotFenced: v.NotFenced,
 	}
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -68,7 +68,11 @@ func NewPlan(incident, decision uint64, v *coord.PlanView) *api.Plan {
 		})
 	}
 	for _, c := range v.Counters {
-		p.Counters = append(p.Counters, api.Counter{Whose: c.Whose, Principal: c.Principal, Members: c.Members, Agents: c.Agents,
+		purpose := "rollback"
+		if c.Fence {
+			purpose = "fence"
+		}
+		p.Counters = append(p.Counters, api.Counter{For: purpose, Whose: c.Whose, Principal: c.Principal, Members: c.Members, Agents: c.Agents,
 			Domains: c.Domains, FencedMS: c.FencedMS, Limit: c.Limit})
 	}
 	if r := v.Refusal; r != nil {

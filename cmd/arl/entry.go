@@ -374,7 +374,11 @@ func summary(body entry.Body) string {
 	case *entry.Signal:
 		return fmt.Sprintf("%s.%s of %s", b.Class, b.Code, b.Subject)
 	case *entry.Decision:
-		return fmt.Sprintf("%s incident %d: %s", b.Act, b.Incident, b.Reason)
+		text := fmt.Sprintf("%s incident %d: %s", b.Act, b.Incident, b.Reason)
+		if b.NotFenced != "" {
+			text += "; NOT FENCED: " + b.NotFenced
+		}
+		return text
 	case *entry.Approval:
 		return fmt.Sprintf("%s proposal %d of incident %d", b.Verdict, b.Proposal.Index, b.Incident)
 	case *entry.Outcome:

@@ -34,6 +34,8 @@ type escalation struct {
 	Since    int64  `json:"since"` // Unix milliseconds
 	State    string `json:"state"`
 	Question string `json:"question"`
+	// NotFenced is why others may meanwhile build on what an incident may undo.
+	NotFenced string `json:"not_fenced,omitempty"`
 }
 
 func (a *app) escalationListCommand(o *logOptions) *cobra.Command {
@@ -51,7 +53,11 @@ func (a *app) escalationListCommand(o *logOptions) *cobra.Command {
 func (a *app) escalationList(ctx context.Context, c *connection) error {
 	l := a.newList("KIND", "ID", "SINCE", "STATE", "QUESTION")
 	add := func(e escalation) error {
-		return l.add(e, e.Kind, e.ID, instant(e.Since), e.State, e.Question)
+		question := e.Question
+		if e.NotFenced != "" {
+			question += " NOT FENCED: " + e.NotFenced
+		}
+		return l.add(e, e.Kind, e.ID, instant(e.Since), e.State, question)
 	}
 	for task, err := range c.client.Tasks(ctx, client.TaskQuery{State: "operator"}) {
 		if err != nil {
@@ -61,7 +67,7 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 		if !found {
 			question = task.Reason
 		}
-		if err := add(escalation{"task", string(task.Task), task.ChangedAt, string(task.State), question}); err != nil {
+		if err := add(escalation{Kind: "task", ID: string(task.Task), Since: task.ChangedAt, State: string(task.State), Question: question}); err != nil {
 			return err
 		}
 	}
@@ -75,7 +81,8 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 		if len(inc.Signals) == 0 {
 			return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
 		}
-		if err := add(escalation{"incident", decimal(inc.ID), inc.OpenedAt, inc.State, "may what " + string(inc.Signals[0].Subject) + " led to be undone?"}); err != nil {
+		question := "may what " + string(inc.Signals[0].Subject) + " led to be undone?"
+		if err := add(escalation{"incident", decimal(inc.ID), inc.OpenedAt, inc.State, question, inc.NotFenced}); err != nil {
 			return err
 		}
 	}

@@ -134,9 +134,9 @@ func waitsFor(v *coord.IncidentView) string {
 	case v.Into != 0:
 		return fmt.Sprintf("merged into %d", v.Into)
 	case v.Proposal != nil:
-		return fmt.Sprintf("%d of %d approvals, until %s", len(v.Proposal.Approve), v.Proposal.Quorum, instant(v.Proposal.Exp))
+		return fmt.Sprintf("%d of %d approvals, until %s%s", len(v.Proposal.Approve), v.Proposal.Quorum, instant(v.Proposal.Exp), unfenced(v))
 	case v.Decision == nil:
-		return "the coordinator"
+		return "the coordinator" + unfenced(v)
 	}
 	open := int64(v.Decision.Members)
 	for _, n := range v.Decision.Tally {
@@ -146,6 +146,14 @@ func waitsFor(v *coord.IncidentView) string {
 		return "its record"
 	}
 	return fmt.Sprintf("%d of %d outcomes", open, v.Decision.Members)
+}
+
+// unfenced marks what waits while others may build on it.
+func unfenced(v *coord.IncidentView) string {
+	if v.NotFenced == "" {
+		return ""
+	}
+	return "; NOT FENCED"
 }
 
 func (a *app) incidentShowCommand(o *logOptions) *cobra.Command {
@@ -215,6 +223,9 @@ func incidentFields(v *coord.IncidentView) []field {
 	}
 	if x := v.Fence; x != nil {
 		fields = append(fields, field{"fence", fmt.Sprintf("%d members and %d lines until %s, by entry %d", x.Members, x.Lines, instant(x.Exp), x.Decision)})
+	}
+	if v.NotFenced != "" {
+		fields = append(fields, field{"fence", "NOT FENCED: " + v.NotFenced})
 	}
 	if p := v.Proposal; p != nil {
 		fields = append(fields, field{"proposal", fmt.Sprintf("entry %d by %s, until %s", p.Ref.Index, p.Issuer, instant(p.Exp))},

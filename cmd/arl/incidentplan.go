@@ -111,11 +111,32 @@ func (a *app) printPlan(f *folded, v *coord.IncidentView, p *api.Plan) error {
 // planSummary says of a plan as a whole who decides, what cannot be undone, and
 // what it cost.
 func planSummary(f *folded, v *coord.IncidentView, p *api.Plan) []string {
-	return []string{
-		whoDecides(f, v, p),
-		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared),
-		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)),
+	lines := []string{whoDecides(f, v, p)}
+	if v.State.Open() && v.Decision == nil {
+		lines = append(lines, fenceOf(v, p))
 	}
+	return append(lines,
+		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared),
+		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)))
+}
+
+// fenceOf says how far others are kept from building on a plan while it waits for
+// a decision.
+func fenceOf(v *coord.IncidentView, p *api.Plan) string {
+	if v.NotFenced != "" {
+		why := v.NotFenced
+		if v.State == coord.Reported && p.NotFenced != "" {
+			why = p.NotFenced // what every decision will meet
+		}
+		return "NOT FENCED: " + why
+	}
+	fenced := 0
+	for i := range p.Members {
+		if p.Members[i].Fenced {
+			fenced++
+		}
+	}
+	return fmt.Sprintf("fenced: %d of %d members", fenced, len(p.Members))
 }
 
 // whoDecides says who may put a plan in force, or that it is.
@@ -135,7 +156,11 @@ func whoDecides(f *folded, v *coord.IncidentView, p *api.Plan) string {
 // capped are the cells of a counter, each with its cap.
 func capped(c *api.Counter) []string {
 	of := func(is, limit int64) string { return fmt.Sprintf("%d of %d", is, limit) }
-	return []string{strings.TrimSpace(c.Whose + " " + string(c.Principal)), of(c.Members, c.Limit.Members), of(c.Agents, c.Limit.Agents),
+	whose := strings.TrimSpace(c.Whose + " " + string(c.Principal))
+	if c.For == "fence" {
+		whose = "fence: " + whose
+	}
+	return []string{whose, of(c.Members, c.Limit.Members), of(c.Agents, c.Limit.Agents),
 		of(c.Domains, c.Limit.Domains), of(c.FencedMS, c.Limit.FencedMS)}
 }
 

@@ -224,7 +224,7 @@ func yamlError(name string, err error, remedy string) error {
 func policyMembers() []string {
 	return strings.Fields(`authority principal key roles agent
 		windows decide_ms answer_ms member_ms deadline_max_ms cooldown_ms since_max_ms bundle_max_age_ms iat_ms
-		limits incident signaler victim members agents domains fenced_ms window_ms
+		limits incident signaler victim members agents domains fenced_ms window_ms fence
 		quotas entries_per_hour signals_per_hour quorum approve override signalers
 		max_step_ms witnesses ledger_keys recovery`)
 }

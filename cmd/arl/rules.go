@@ -45,7 +45,7 @@ func rules() []explanation {
 			"none, cancel, restore, compensate or residual, by progress and declared effect. Residual members cannot be undone; what depends on them is tainted too.", "declare effects, and log compensation handles"},
 		{"SCO-5", "the scope is computed, not chosen",
 			"A decision with another scope, basis, blast or pin than the log gives at the decision's own index is scope-mismatch.", "draft it again: arl incident preview shows the plan as it is now"},
-		{"INC-1", "what the coordinator does by itself", "It contains what a third party signals, authorizes what INC-2 allows, escalates the rest, and never denies by itself but for silence and merges.", ""},
+		{"INC-1", "what the coordinator does by itself", "It contains what a third party signals and what another incident is to take up, authorizes what INC-2 allows, escalates the rest, and never denies by itself but for silence and merges.", ""},
 		{"INC-2", "what may be authorized without asking", "A believed cause, within the limits, of one domain, without residual members, and nothing dragged along that costs more than a restore.", "arl incident approve, where people must decide"},
 		{"INC-3", "the stricter policy", "For an open incident each limit is the stricter, each quorum the larger, of the policy at its opening and the one in force.", ""},
 		{"INC-4", "fences", "Nothing new may depend on a member or join a fenced line, and nothing on them may be dispatched, until the fence ends.", "arl incident show says until when; arl incident release lifts it"},

@@ -175,6 +175,12 @@ func drawPolicy(t *rapid.T, h entry.Header) *entry.Policy {
 		MaxStepMS: ms("step"), Witnesses: maybeText(t, "witnesses", genText),
 		LedgerKeys: list(t, "ledger_keys", genText, 0), Previous: maybe(t, "previous", genEntryRef),
 	}
+	if rapid.Bool().Draw(t, "fence") {
+		reach := func(label string) entry.Reach {
+			return entry.Reach{Members: genCount.Draw(t, label), Agents: genCount.Draw(t, label), Domains: genCount.Draw(t, label)}
+		}
+		p.Limits.Fence = &entry.FenceLimits{Incident: reach("fence of incident"), Signaler: reach("fence of signaler"), Victim: reach("fence of victim")}
+	}
 	if rapid.Bool().Draw(t, "enrollers") {
 		p.Roles = map[entry.Role][]entry.Role{entry.RoleAgent: genRoles.Draw(t, "roles")}
 	}
@@ -242,6 +248,9 @@ func drawDecision(t *rapid.T, h entry.Header) *entry.Decision {
 		d.DeadlineAt = genPositive.Draw(t, "deadline_at")
 		fallthrough
 	case entry.ActContain, entry.ActEscalate:
+		if d.Act == entry.ActEscalate {
+			d.NotFenced = maybeText(t, "not_fenced", genText)
+		}
 		basis, pin := genHeadRef.Draw(t, "basis"), genHeadRef.Draw(t, "pin")
 		d.Basis, d.Pin = &basis, &pin
 		d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: genHeadRef.Draw(t, "scope")}

@@ -36,6 +36,7 @@ type Decision struct {
 	Pin        *HeadRef    `json:"pin,omitempty"` // state of the log the scope was computed at
 	Scope      *Scope      `json:"scope,omitempty"`
 	Blast      *Blast      `json:"blast,omitempty"`
+	NotFenced  string      `json:"not_fenced,omitempty"` // escalate that fences nothing: why not
 	DeadlineAt int64       `json:"deadline_at,omitzero"` // authorize, amend
 
 	Approvals  []uint64      `json:"approvals,omitempty"`
@@ -102,7 +103,9 @@ func (d *Decision) check() error {
 		checkReason(d.Reason),
 		checkLen("unfounded", len(d.Unfounded), 0, MaxList),
 		checkLen("approvals", len(d.Approvals), 0, MaxList),
-		checkLen("members", len(d.Members), 0, MaxList))
+		checkLen("members", len(d.Members), 0, MaxList),
+		checkText("not_fenced", d.NotFenced),
+		refuseIf(d.NotFenced != "" && d.Act != ActEscalate, "not_fenced", "stands in an escalate only"))
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ var (
 	evidence    = &rule{required: []string{"digest"}, optional: []string{"uri"}}
 	disposition = &rule{required: []string{"index", "disposition"}, optional: []string{"domains", "independent"}}
 	extent      = &rule{required: []string{"members", "agents", "domains", "fenced_ms"}}
+	reach       = &rule{required: []string{"members", "agents", "domains"}}
 )
 
 // withHeader adds the members of every payload. Where there is no workflow, wid
@@ -125,7 +126,11 @@ var kinds = map[Kind]*rule{
 				"since_max_ms", "bundle_max_age_ms", "iat_ms"}},
 			"limits": {
 				required: []string{"incident", "signaler", "victim", "window_ms"},
-				inner:    map[string]*rule{"incident": extent, "signaler": extent, "victim": extent},
+				optional: []string{"fence"},
+				inner: map[string]*rule{"incident": extent, "signaler": extent, "victim": extent, "fence": {
+					required: []string{"incident", "signaler", "victim"},
+					inner:    map[string]*rule{"incident": reach, "signaler": reach, "victim": reach},
+				}},
 			},
 			"quotas":   {required: []string{"entries_per_hour", "signals_per_hour"}},
 			"quorum":   {required: []string{"approve", "override", "signalers"}},
@@ -163,7 +168,7 @@ var kinds = map[Kind]*rule{
 	}),
 	KindDecision: withHeader(true, rule{
 		required: []string{"incident", "act", "policy", "epoch", "exp", "reason"},
-		optional: []string{"basis", "unfounded", "pin", "scope", "blast", "deadline_at", "approvals", "supersedes",
+		optional: []string{"basis", "unfounded", "pin", "scope", "blast", "not_fenced", "deadline_at", "approvals", "supersedes",
 			"signals", "members"},
 		inner: map[string]*rule{
 			"policy": entryRef, "basis": headRef, "pin": headRef, "supersedes": entryRef, "signals": disposition,

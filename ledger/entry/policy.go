@@ -62,21 +62,55 @@ type Windows struct {
 	IatMS          int64 `json:"iat_ms"`            // distance of `iat` from the ledger's now
 }
 
-// Limits cap rollbacks, once for an incident and once for what one signaler
-// causes or one victim suffers in a rolling window.
+// Limits cap what the coordinator does without asking, once for an incident and
+// once for what one signaler causes or one victim suffers in a rolling window.
 type Limits struct {
-	Incident Cap   `json:"incident"`
-	Signaler Cap   `json:"signaler"`
-	Victim   Cap   `json:"victim"`
-	WindowMS int64 `json:"window_ms"`
+	Incident Cap          `json:"incident"`
+	Signaler Cap          `json:"signaler"`
+	Victim   Cap          `json:"victim"`
+	WindowMS int64        `json:"window_ms"`       // of the sums of signalers and victims
+	Fence    *FenceLimits `json:"fence,omitempty"` // absent: [DefaultFence]
 }
 
-// Cap bounds the extent of rollbacks.
+// Cap bounds how far a rollback may reach, and for how long fences may stand.
 type Cap struct {
 	Members  int64 `json:"members"`
 	Agents   int64 `json:"agents"`
 	Domains  int64 `json:"domains"`
 	FencedMS int64 `json:"fenced_ms"`
+}
+
+// FenceLimits bound how far fences may reach while an incident waits for a decision.
+// A fence is lifted again, so that it may reach further than a rollback. For how
+// long fences may stand is fenced_ms of each [Cap].
+type FenceLimits struct {
+	Incident Reach `json:"incident"`
+	Signaler Reach `json:"signaler"`
+	Victim   Reach `json:"victim"`
+}
+
+// Reach bounds how far a fence reaches. 0 lets nothing be fenced.
+type Reach struct {
+	Members int64 `json:"members"`
+	Agents  int64 `json:"agents"`
+	Domains int64 `json:"domains"`
+}
+
+// DefaultFence is how far fences may reach where a policy does not say it.
+func DefaultFence() FenceLimits {
+	return FenceLimits{
+		Incident: Reach{Members: 10_000, Agents: 1_000, Domains: 100},
+		Signaler: Reach{Members: 30_000, Agents: 1_000, Domains: 100},
+		Victim:   Reach{Members: 30_000, Agents: 1_000, Domains: 100},
+	}
+}
+
+// Fences returns how far fences may reach.
+func (l *Limits) Fences() FenceLimits {
+	if l.Fence == nil {
+		return DefaultFence()
+	}
+	return *l.Fence
 }
 
 // Quotas bound what one issuer may write in an hour.
@@ -141,8 +175,17 @@ func (w *Windows) check() error {
 }
 
 func (l *Limits) check() error {
-	return first(l.Incident.check("limits.incident"), l.Signaler.check("limits.signaler"),
+	err := first(l.Incident.check("limits.incident"), l.Signaler.check("limits.signaler"),
 		l.Victim.check("limits.victim"), checkPositive("limits.window_ms", l.WindowMS))
+	if f := l.Fence; err == nil && f != nil {
+		err = first(f.Incident.check("limits.fence.incident"), f.Signaler.check("limits.fence.signaler"),
+			f.Victim.check("limits.fence.victim"))
+	}
+	return err
+}
+
+func (r *Reach) check(field string) error {
+	return first(checkCount(field+".members", r.Members), checkCount(field+".agents", r.Agents), checkCount(field+".domains", r.Domains))
 }
 
 func (c *Cap) check(field string) error {

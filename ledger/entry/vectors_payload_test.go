@@ -114,6 +114,10 @@ func (s *vectorSet) addPayloadKinds() {
 			}
 			bad("missing-"+name, "without "+name, changed(s.t, least, name, ""), name)
 		}
+		if kind == entry.KindDecision {
+			good("not-fenced", "an escalate that fences nothing",
+				changed(s.t, []byte(changed(s.t, most, "act", `"escalate"`)), "not_fenced", `"3 domains of the incident, a fence may reach 2"`))
+		}
 		for _, c := range changes[kind] {
 			desc := fmt.Sprintf("%s is %.60s", c.path, c.json)
 			if c.json == "" {
@@ -134,6 +138,14 @@ func (s *vectorSet) addPayloadKinds() {
 	}
 }
 
+// reachOf is a reach of a fence; fenceOf is limits.fence with that of an
+// incident, a signaler and a victim.
+const reachOf = `{"members":500,"agents":50,"domains":5}`
+
+func fenceOf(incident, signaler, victim string) string {
+	return `{"incident":` + incident + `,"signaler":` + signaler + `,"victim":` + victim + `}`
+}
+
 // changes are made to the full fixture of each kind.
 var changes = map[entry.Kind][]change{
 	entry.KindPolicy: {
@@ -150,6 +162,10 @@ var changes = map[entry.Kind][]change{
 		{name: "limit-missing", path: "limits.victim", json: ``},
 		{name: "limit-member-missing", path: "limits.signaler.fenced_ms", json: ``},
 		{name: "limit-negative", path: "limits.incident.members", json: `-1`},
+		{name: "fence", path: "limits.fence", json: fenceOf(reachOf, reachOf, `{"members":0,"agents":0,"domains":0}`), field: "ok"},
+		{name: "fence-member-missing", path: "limits.fence", json: fenceOf(reachOf, reachOf, `{"members":1,"agents":1}`), field: "limits.fence.victim.domains"},
+		{name: "fence-negative", path: "limits.fence", json: fenceOf(reachOf, `{"members":1,"agents":-1,"domains":1}`, reachOf), field: "limits.fence.signaler.agents"},
+		{name: "fence-null", path: "limits.fence", json: `null`},
 		{name: "quota-missing", path: "quotas.entries_per_hour", json: ``},
 		{name: "quota-zero-entries", path: "quotas.entries_per_hour", json: `0`, field: "ok"},
 		{name: "quota-zero-signals", path: "quotas.signals_per_hour", json: `0`},
@@ -277,6 +293,9 @@ var changes = map[entry.Kind][]change{
 			json:  `[{"index":7,"disposition":"self_reported"},{"index":7,"disposition":"unfounded"}]`,
 			field: "signals[1].index"},
 		{name: "member-not-a-reference", path: "members[0]", json: `"exec-1"`},
+		{name: "not-fenced-authorize", path: "not_fenced", json: `"3 domains of the incident, a fence may reach 2"`},
+		{name: "not-fenced-empty", path: "not_fenced", json: `""`},
+		{name: "not-fenced-of-1025", path: "not_fenced", json: `"` + strings.Repeat("n", 1025) + `"`},
 	},
 	entry.KindApproval: {
 		{name: "verdict-unknown", path: "verdict", json: `"yes"`},

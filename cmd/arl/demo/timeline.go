@@ -169,6 +169,9 @@ func decision(d *entry.Decision) string {
 	if len(d.Approvals) > 0 {
 		text += fmt.Sprintf(", %d approvals", len(d.Approvals))
 	}
+	if d.NotFenced != "" {
+		text += ", NOT FENCED: " + d.NotFenced
+	}
 	return text + ": " + d.Reason
 }
 
