@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -70,7 +71,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 	if err := p.receipts(); err != nil {
 		return err
 	}
-	report, digest, err := p.report(a)
+	report, digest, err := p.report()
 	if err != nil {
 		return err
 	}
@@ -276,21 +277,49 @@ func (p *runProof) take(e *verify.Entry) error {
 	return nil
 }
 
-// report compares the report with the entries that open and close the run.
-func (p *runProof) report(a *app) (*run.Report, string, error) {
-	report, text, err := a.readReport(p.dir)
+// open opens a file of the directory. What the entries or the report vouch for has
+// to be there.
+func (p *runProof) open(name string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(p.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, broken("%s: %s is not there: the run left it, and nothing else shows that the run was so", p.dir, name)
+	}
+	return f, err
+}
+
+// read reads a file that open opens.
+func (p *runProof) read(name string) ([]byte, error) {
+	f, err := p.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, reportMax+1))
+	return text, withExit(exitIO, err)
+}
+
+// report compares the report with the entries that open and close the run. What
+// the entries do not vouch for is not even decoded.
+func (p *runProof) report() (*run.Report, string, error) {
+	text, err := p.read(run.ReportFile)
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := os.ReadFile(filepath.Join(p.dir, run.ConfigFile))
+	o, c, digest := p.opened, p.closed, digestOf(text)
+	if digest != c.ReportDigest {
+		return nil, "", broken("%s: digest of %s is %s here and %s in the entry", p.dir, run.ReportFile, digest, c.ReportDigest)
+	}
+	report, err := run.DecodeReport(run.ReportFile, text)
+	if err != nil {
+		return nil, "", broken("%s: the entry has the digest of a report that cannot be read: %w", p.dir, err)
+	}
+	config, err := p.read(run.ConfigFile)
 	if err != nil {
 		return nil, "", err
 	}
-	o, c := p.opened, p.closed
-	digest, root := digestOf(text), "sha256:"+hex.EncodeToString(report.RunRoot[:])
+	root := "sha256:" + hex.EncodeToString(report.RunRoot[:])
 	for _, same := range []struct{ what, here, there string }{
 		{"run", o.Run, c.Run},
-		{"digest of " + run.ReportFile, digest, c.ReportDigest},
 		{"run root", root, c.RunRoot},
 		{"recommendation", string(report.Recommendation), c.Recommendation},
 		{"digest of " + run.ConfigFile, digestOf(config), o.ConfigDigest},
@@ -302,12 +331,12 @@ func (p *runProof) report(a *app) (*run.Report, string, error) {
 			return nil, "", broken("%s: %s is %s here and %s in the entry", p.dir, same.what, same.here, same.there)
 		}
 	}
-	return report, digest, p.follows(report)
+	return &report, digest, p.follows(&report)
 }
 
 // follows compares the files that the report decides about with what it says.
 func (p *runProof) follows(report *run.Report) error {
-	summary, err := os.ReadFile(filepath.Join(p.dir, run.SummaryFile))
+	summary, err := p.read(run.SummaryFile)
 	if err != nil {
 		return err
 	}
@@ -318,7 +347,7 @@ func (p *runProof) follows(report *run.Report) error {
 		return nil
 	}
 	p.said = append(p.said, run.RecordFile)
-	f, err := os.Open(filepath.Join(p.dir, run.RecordFile))
+	f, err := p.open(run.RecordFile)
 	if err != nil {
 		return err
 	}
@@ -341,7 +370,7 @@ func digestOf(text []byte) string {
 // traces compares every trace with the entry of its case, and their root with
 // that of the report.
 func (p *runProof) traces(report *run.Report) (cases int64, err error) {
-	f, err := os.Open(filepath.Join(p.dir, run.TracesFile))
+	f, err := p.open(run.TracesFile)
 	if err != nil {
 		return 0, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
 )
 
 // The files of a run's directory. All but run.json are the same for every run
@@ -310,7 +311,7 @@ func (d *Dir) WriteInfo(info Info) error {
 	return nil
 }
 
-// Info reads run.json.
+// Info reads run.json. One that was changed is an [*Error].
 func (d *Dir) Info() (Info, error) {
 	var info Info
 	text, err := os.ReadFile(d.file(InfoFile))
@@ -318,7 +319,8 @@ func (d *Dir) Info() (Info, error) {
 		return info, fmt.Errorf("run: %w", err)
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
-		return info, fmt.Errorf("run: read %s: %w", d.file(InfoFile), err)
+		return info, &Error{Problem: entry.Malformed, File: d.file(InfoFile), Detail: "is not what a run writes there: " + cut(err.Error(), toolMax),
+			Remedy: "nothing but the id of the run and the path of its scenario is lost: begin the run anew in another directory"}
 	}
 	return info, nil
 }

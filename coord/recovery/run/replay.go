@@ -71,15 +71,16 @@ type ReplayOptions struct {
 
 // Replay decides every case of a run again and compares traces and report with
 // those in its directory. What was done live or chosen by an external strategy
-// is taken from its record. An error says
-// that the directory or the scenario cannot be read.
+// is taken from its record. A file of the directory that was changed, cut off or
+// removed is a difference where what it says can be decided again, and otherwise a
+// reason why the two cannot be compared. An error says that the directory holds no
+// run, or that a file cannot be read.
 func Replay(ctx context.Context, dir string, o ReplayOptions) (Comparison, error) {
 	p := replay{dir: dir, o: o}
-	if err := p.load(); err != nil {
-		return Comparison{}, err
-	}
-	if reason, err := p.incomparable(); err != nil || reason != "" {
-		return Comparison{Match: NotComparable, Reason: reason}, err
+	for _, step := range []func() (string, error){p.load, p.incomparable, p.input} {
+		if reason, err := step(); err != nil || reason != "" {
+			return Comparison{Match: NotComparable, Reason: reason}, err
+		}
 	}
 	return p.compare(ctx)
 }
@@ -91,77 +92,16 @@ type replay struct {
 	config   []byte
 	snapshot Snapshot
 	text     []byte // of the report
-	report   Report
+	report   Report // as far as it can be read
 	policy   *recovery.Policy
 	scenario string // path
+	record   string // digest of what was recorded; empty: nothing was
 	tally    *Tally
 	subject  Subject
 	equal    int64
 }
 
 func (p *replay) file(name string) string { return filepath.Join(p.dir, name) }
-
-// load reads what the run left.
-func (p *replay) load() error {
-	var err error
-	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	if err := json.Unmarshal(p.config, &p.snapshot, json.RejectUnknownMembers(true)); err != nil {
-		wrong := notScenario(err)
-		wrong.File, wrong.Remedy = p.file(ConfigFile), "give the directory of a run as arl recover left it"
-		return wrong
-	}
-	if p.text, err = os.ReadFile(p.file(ReportFile)); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	if p.report, err = DecodeReport(p.file(ReportFile), p.text); err != nil {
-		return err
-	}
-	if p.snapshot.recorded() {
-		p.scenario = p.file(RecordFile)
-		return nil
-	}
-	if p.scenario = p.o.Scenario; p.scenario == "" {
-		info, err := (&Dir{path: p.dir}).Info()
-		if err != nil {
-			return err
-		}
-		p.scenario = info.Scenario
-	}
-	return nil
-}
-
-// incomparable says why a comparison would mean nothing: the run was another
-// engine's, or was made with another configuration or scenario than are here.
-func (p *replay) incomparable() (reason string, err error) {
-	if p.snapshot.Engine != Engine {
-		return fmt.Sprintf("the engine of the run is %s, this one is %s", p.snapshot.Engine, Engine), nil
-	}
-	if got := digest(string(p.config)); got != p.report.ConfigDigest {
-		return fmt.Sprintf("%s changed: the report was made with %s, it is %s", ConfigFile, p.report.ConfigDigest, got), nil
-	}
-	if p.policy = p.o.Policy; p.policy == nil {
-		if p.policy, err = p.snapshot.policy(p.file(ConfigFile)); err != nil {
-			return "", err
-		}
-	}
-	if got := p.policy.Hash(); got != p.report.PolicyDigest {
-		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.report.PolicyDigest, got), nil
-	}
-	what, want, remedy := "the scenario", p.report.ScenarioDigest, "; pass --scenario"
-	if p.snapshot.recorded() {
-		what, want, remedy = "the record", p.report.RecordDigest, ""
-	}
-	got, _, err := digestFile(p.scenario)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("%s %s is no longer there%s", what, p.scenario, remedy), nil
-	case err == nil && got != want:
-		return fmt.Sprintf("%s %s changed: the run was made of %s, it is %s", what, p.scenario, want, got), nil
-	}
-	return "", err
-}
 
 // batch is the run again.
 func (p *replay) batch() *Batch {
@@ -182,7 +122,10 @@ func again(p *recovery.Policy, outcomes *OutcomeModel, seed int64) Batch {
 
 func (p *replay) compare(ctx context.Context) (Comparison, error) {
 	traces, err := os.Open(p.file(TracesFile))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p.found(&Comparison{Trace: Missing, File: TracesFile}), nil
+	case err != nil:
 		return Comparison{}, fmt.Errorf("run: %w", err)
 	}
 	defer traces.Close() //nolint:errcheck // only read
@@ -194,8 +137,8 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 	if p.tally, err = NewTally(p.policy); err != nil {
 		return Comparison{}, err
 	}
-	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: p.report.ConfigDigest,
-		ScenarioDigest: p.report.ScenarioDigest, RecordDigest: p.report.RecordDigest, Partial: p.report.Partial, Baseline: p.snapshot.Baseline,
+	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: digest(string(p.config)),
+		ScenarioDigest: p.snapshot.Scenario, RecordDigest: p.record, Partial: p.report.Partial, Baseline: p.snapshot.Baseline,
 		Missing: missing(p.policy, p.snapshot.registered())}
 	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: scenario})
 	if err != nil || different != nil {
@@ -314,7 +257,7 @@ func (p *replay) reports() (Comparison, error) {
 		return p.found(&d), nil
 	}
 	summary, err := os.ReadFile(p.file(SummaryFile))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is missing has no line
 		return Comparison{}, fmt.Errorf("run: %w", err)
 	}
 	if d := differentLine(string(summary), again.Summary()); d != nil {
