@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
@@ -133,7 +134,7 @@ func (e *Evidence) keep(object *entry.Entry, detail string) (bool, error) {
 // keepEvidence keeps an entry that was refused as id-conflict, if a key of its
 // issuer signed it: that makes it equivocation, whether or not the key counts
 // still.
-func (s *Server) keepEvidence(e *entry.Entry, refused *entry.Refusal) {
+func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Refusal) {
 	if refused.Problem != entry.IDConflict {
 		return
 	}
@@ -148,6 +149,15 @@ func (s *Server) keepEvidence(e *entry.Entry, refused *entry.Refusal) {
 	if s.cfg.Evidence != nil {
 		kept, err = s.cfg.Evidence.keep(e, refused.Detail)
 	}
-	s.cfg.Logger.Warn("equivocation", slog.String("iss", string(e.Header.Iss)), slog.String("jti", e.Header.JTI),
-		slog.String("detail", refused.Detail), slog.Bool("kept", kept), slog.Any("error", err))
+	write, level := s.sampled, slog.LevelWarn
+	switch {
+	case err != nil:
+		level = slog.LevelError
+	case kept:
+		write = s.record // which the file bounds
+	}
+	write(c, sample{message: "equivocation", name: string(refused.Problem), level: level}, func() []slog.Attr {
+		return []slog.Attr{slog.String("iss", string(e.Header.Iss)), slog.String("jti", e.Header.JTI),
+			slog.String("detail", clip(refused.Detail)), slog.Bool("kept", kept), slog.Any("error", err)}
+	})
 }

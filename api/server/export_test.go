@@ -1,7 +1,9 @@
 package server
 
 import (
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -53,3 +55,27 @@ const MaxScan = maxScan
 // TakeBatchMemory takes bytes as a batch of the client that is under way, or
 // reports false.
 func (s *Server) TakeBatchMemory(client string, n int64) bool { return s.batches.take(client, n) }
+
+// FlushRefusals writes how many refusals the log has not told one by one.
+func (s *Server) FlushRefusals(now time.Time) { s.samples.flush(now) }
+
+// What the log of refusals may hold.
+const (
+	MaxSamples       = maxSamples
+	MaxClientSamples = maxClientSamples
+	SampleInterval   = sampleInterval
+)
+
+// Sampler is a sampler by itself.
+type Sampler struct{ s *sampler }
+
+// NewSampler returns a sampler that writes counts to the logger.
+func NewSampler(logger *slog.Logger) *Sampler { return &Sampler{newSampler(logger)} }
+
+// First asks about a refusal of a client by a problem.
+func (s *Sampler) First(client, problem string, now time.Time) bool {
+	return s.s.first(sample{message: "refused", client: client, name: problem}, "r", now)
+}
+
+// Held is how many sorts of records the sampler remembers.
+func (s *Sampler) Held() int { return len(s.s.counts) }

@@ -45,6 +45,12 @@ const (
 	maxScopeTrees = 64
 	// maxWait is how long a question for commands may wait for one.
 	maxWait = 25 * time.Second
+	// maxSamples is the number of sorts of refusals that the log tells apart in an
+	// interval, maxClientSamples those of one client: it has at most two records of
+	// each. maxLogged is what a client can write into a member of a record, in bytes.
+	maxSamples       = 128
+	maxClientSamples = 16
+	maxLogged        = 256
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 
@@ -63,6 +69,7 @@ const (
 	idleTimeoutDefault   = 2 * time.Minute
 	graceDefault         = 30 * time.Second
 	heartbeatDefault     = 15 * time.Second
+	sampleInterval       = 10 * time.Minute
 	rateMemory           = 3 * time.Minute // after which an idle address is forgotten
 )
 

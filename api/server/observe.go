@@ -66,6 +66,9 @@ func validRequestID(id string) bool {
 	return strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
+// requestID returns the id that [Server.observe] gave the request.
+func requestID(c echo.Context) string { return c.Request().Header.Get(api.HeaderRequestID) }
+
 func newRequestID() string {
 	id, err := uuid.NewV7()
 	if err != nil {

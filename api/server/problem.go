@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -72,38 +73,32 @@ func echoFailure(e *echo.HTTPError) *failure {
 		"look for the request id in the server's log"), e}
 }
 
-// counted completes a problem for the request that it occurred in, and counts it
-// by the name that it returns.
-func (s *Server) counted(c echo.Context, f *failure) (name string) {
-	f.SetRequest(c.Request().Header.Get(api.HeaderRequestID))
+// occurred completes a problem for the request that it occurred in, counts it and
+// logs it.
+func (s *Server) occurred(c echo.Context, f *failure) {
+	f.SetRequest(requestID(c))
 	if f.RetryAfterMS == 0 && f.Temporary() {
 		f.RetryAfterMS = 1000
 	}
 	if f.RetryAfterMS > 0 && !c.Response().Committed {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt((f.RetryAfterMS+999)/1000, 10))
 	}
-	if name = string(f.Name()); name == "" {
-		name = strconv.Itoa(f.Status)
-	}
+	name := cmp.Or(string(f.Name()), strconv.Itoa(f.Status))
 	s.metrics.refusals.WithLabelValues(name).Inc()
-	return name
-}
-
-// occurred counts a problem, and logs it.
-func (s *Server) occurred(c echo.Context, f *failure) {
-	name, level := s.counted(c, f), slog.LevelInfo
+	level := slog.LevelInfo
 	switch {
 	case f.Status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case f.Status > http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("request", f.RequestID()), slog.String("client", c.RealIP()), slog.String("path", c.Request().URL.Path),
-		slog.String("problem", name), slog.String("field", f.Field), slog.String("detail", f.Detail)}
-	if f.cause != nil {
-		attrs = append(attrs, slog.String("cause", f.cause.Error()))
-	}
-	s.cfg.Logger.LogAttrs(c.Request().Context(), level, "refused", attrs...)
+	s.sampled(c, sample{message: "refused", name: name, level: level}, func() []slog.Attr {
+		attrs := []slog.Attr{slog.String("field", clip(f.Field)), slog.String("detail", clip(f.Detail))}
+		if f.cause != nil {
+			attrs = append(attrs, slog.String("cause", clip(f.cause.Error())))
+		}
+		return attrs
+	})
 }
 
 // answerError is the router's error handler: it answers err unless an answer

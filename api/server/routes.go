@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -103,7 +104,9 @@ func (s *Server) middleware(e *echo.Echo) {
 			if hasLeft(c, err) { // huma panics when an answer cannot be written
 				return err
 			}
-			s.cfg.Logger.Error("panic", "error", err.Error(), "stack", string(stack))
+			s.sampled(c, sample{message: "panic", level: slog.LevelError}, func() []slog.Attr {
+				return []slog.Attr{slog.String("error", clip(err.Error())), slog.String("stack", string(stack))}
+			})
 			return err
 		},
 	}))

@@ -19,7 +19,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +51,9 @@ type Config struct {
 	// Evidence keeps objects that were validly signed under an id that is taken.
 	// Nil: they are only logged.
 	Evidence *Evidence
-	// Logger takes refusals (info), failures (error) and requests (debug). Nil:
-	// silence.
+	// Logger takes refusals (info) and failures (error), of each sort from one client
+	// the first and then a count every 10 minutes; requests, and all refusals, at
+	// debug. Nil: silence.
 	Logger *slog.Logger
 	// Metrics counts requests, and commits if its Commit is the ledger's
 	// Observe. Nil: new ones.
@@ -62,7 +62,7 @@ type Config struct {
 	Tracer trace.TracerProvider
 	// TLS, from [LoadTLS], encrypts and, with client certificates, admits. Nil:
 	// plain HTTP.
-	TLS *tls.Config
+	TLS *TLS
 	// Version stands in the OpenAPI document. Empty: "devel".
 	Version string
 
@@ -132,6 +132,7 @@ type Server struct {
 
 	batches *budget // bytes of batches under way
 	streams *budget // event streams under way
+	samples *sampler
 	rules   atomic.Pointer[rules]
 
 	plans chan *computed // holds the last plan; whoever computes one has it
@@ -156,6 +157,7 @@ func New(c *Config) (*Server, error) {
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  newBudget(maxStreams, maxClientStreams),
+		samples:  newSampler(cfg.Logger),
 		draining: make(chan struct{}),
 		plans:    make(chan *computed, 1),
 		bundles:  make(chan struct{}, maxBundles),
@@ -175,14 +177,20 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // the listener failed, or that requests were still under way after Grace.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	h := &http.Server{
-		Handler: s.handler, TLSConfig: s.cfg.TLS,
+		Handler:           s.handler,
 		ReadHeaderTimeout: s.cfg.HeaderTimeout, ReadTimeout: s.cfg.ReadTimeout,
 		WriteTimeout: s.cfg.WriteTimeout, IdleTimeout: s.cfg.IdleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
+	if s.cfg.TLS != nil {
+		h.TLSConfig = s.cfg.TLS.config()
+	}
 	most := int64(s.cfg.Connections)
 	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.connections, s.metrics.closed}
+	counting, counted := context.WithCancel(ctx)
+	defer func() { counted(); s.samples.flush(time.Now()) }()
+	go s.samples.run(counting)
 	served := make(chan error, 1)
 	go func() {
 		if s.cfg.TLS != nil {
@@ -196,6 +204,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("server: serve %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
+	s.cfg.Logger.Info("stopping", slog.Any("reason", context.Cause(ctx)))
 	s.drain()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
 	defer cancel()

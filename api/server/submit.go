@@ -69,7 +69,8 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 		return err
 	}
 	if answer.Refused != nil {
-		s.keepEvidence(e, answer.Refused)
+		s.setKey(c, e.KeyID)
+		s.keepEvidence(c, e, answer.Refused)
 		return answer.Refused
 	}
 	registered := answer.Registered[0]
@@ -121,7 +122,9 @@ func (s *Server) postBatch(c echo.Context) error {
 	}
 	if answer.Refused != nil {
 		refused = answer.Refused
-		s.keepEvidence(entries[len(answer.Registered)], refused)
+		e := entries[len(answer.Registered)]
+		s.setKey(c, e.KeyID)
+		s.keepEvidence(c, e, refused)
 	}
 	if len(answer.Registered) == 0 {
 		return refused

@@ -212,8 +212,7 @@ func (s *Server) newLease(l *coord.Lease) *api.Lease {
 		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
-// postLeases is POST /v1/leases: an agent renews what it holds, by one signature. The
-// first lease that is refused stands in the server's log for all.
+// postLeases is POST /v1/leases: an agent renews what it holds, by one signature.
 func (s *Server) postLeases(c echo.Context) error {
 	if err := noParams(c.Request().URL.RawQuery); err != nil {
 		return err
@@ -226,12 +225,11 @@ func (s *Server) postLeases(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, note := api.Renewed{Leases: make([]api.RenewedLease, len(renewed))}, s.occurred
+	answer := api.Renewed{Leases: make([]api.RenewedLease, len(renewed))}
 	for i := range renewed {
 		if refused := renewed[i].Refused; refused != nil {
 			f := asFailure(refused)
-			note(c, f)
-			note = func(c echo.Context, f *failure) { s.counted(c, f) }
+			s.occurred(c, f)
 			answer.Leases[i].Problem = f.Problem
 			continue
 		}
@@ -277,7 +275,11 @@ func (s *Server) readRenewal(c echo.Context) (*entry.SignedRenewal, error) {
 	if *buf, err = readBody(c.Request(), *buf, entry.MaxRenewal); err != nil {
 		return nil, err
 	}
-	return entry.DecodeRenewal(*buf)
+	r, err := entry.DecodeRenewal(*buf)
+	if err == nil {
+		s.setKey(c, r.KeyID)
+	}
+	return r, err
 }
 
 func (s *Server) answerJSON(c echo.Context, v any) error {

@@ -229,7 +229,7 @@ func TestRenewalsTogether(t *testing.T) {
 	if stale := c.metric(`arl_refusals_total{problem="stale-epoch"}`); len(got) != len(want) || c.task(foreign).Lease.Seq != 0 || stale != "1" {
 		t.Errorf("%d leases, %+v, stale epochs counted: %s", len(got), c.task(foreign).Lease, stale)
 	}
-	if told := log.records(t, "refused"); len(told) != 1 || told[0]["problem"] != "no-standing" || told[0]["request"] != got[4].Problem.RequestID() {
+	if told := log.records(t, "refused"); len(told) != 3 || told[0]["problem"] != "no-standing" || told[0]["request"] != got[4].Problem.RequestID() {
 		t.Errorf("%v", told)
 	}
 	forged := all(nil)

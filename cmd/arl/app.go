@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -55,7 +56,7 @@ func (a *app) homeDir() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", withExit(exitConfig, err)
+		return "", withExit(exitConfig, fmt.Errorf("no directory for keys and profiles: %w: set ARL_HOME to one, or pass --home DIR", err))
 	}
 	return filepath.Join(dir, "arl"), nil
 }

@@ -33,13 +33,12 @@ func (a *app) configure(cmd *cobra.Command) error {
 	}
 	known := configKeys(cmd.Root())
 	values := koanf.New(".")
-	home, err := a.homeDir()
-	if err != nil {
-		return a.badConfig(err)
-	}
-	path := filepath.Join(home, "config.yaml")
-	if err := values.Load(file.Provider(path), yamlParser{path}); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return a.badConfig(err)
+	path := ""
+	if home, err := a.homeDir(); err == nil { // else there is no file; a command that needs the directory says so
+		path = filepath.Join(home, "config.yaml")
+		if err := values.Load(file.Provider(path), yamlParser{path}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return a.badConfig(err)
+		}
 	}
 	for _, key := range values.Keys() {
 		if !slices.Contains(known, key) {

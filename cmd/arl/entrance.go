@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io/fs"
 	"math"
@@ -22,9 +21,11 @@ import (
 type entrance struct {
 	listener    net.Listener
 	url         string      // for this machine
-	tls         *tls.Config // nil: plain HTTP
+	tls         *server.TLS // nil: plain HTTP
+	asksClients bool        // for certificates
 	certificate string      // file of the server's, absolute; empty: plain HTTP
 	policy      *entry.Policy
+	alive       *life // what it tells the log of itself
 	policyErr   error // of the policy's file, which a ledger that has a genesis does not need
 }
 
@@ -107,6 +108,7 @@ func (e *entrance) loadTLS(o *serveOptions) (err error) {
 	if e.tls, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
 		return err
 	}
+	e.asksClients = o.tlsClientCA != ""
 	e.certificate, err = filepath.Abs(o.tlsCert)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -83,18 +85,17 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		level = slog.LevelDebug
 	}
 	logger := a.logger(level)
+	e.alive = &life{logger: logger, began: time.Now()}
+	ctx, release := e.alive.hangup(ctx, e.tls)
+	defer release()
+	e.alive.opening(o, e)
 	metrics := server.NewMetrics()
 	n, err := openNode(nodeOptions{
 		dir: o.data, origin: o.origin, create: true, serves: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
 		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
 		reserve: o.reserveBytes(), logger: logger, observe: metrics.Commit, known: a.refuseKnown,
 		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
-		// The process ends at once: a write that failed must leave no trace in
-		// memory, and the next start reads what is on disk.
-		fatal: func(err error) {
-			logger.Error("fatal: the ledger stops, nothing more is answered", "error", err.Error())
-			os.Exit(exitIO)
-		},
+		fatal: e.alive.fatal,
 	})
 	if err == nil {
 		if err = a.continuesKnown(n); err != nil {
@@ -104,35 +105,39 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return errors.Join(err, e.listener.Close())
 	}
+	e.alive.start(n, e)
 	defer tuneRuntime()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	serving, end := context.WithCancel(ctx)
-	defer end()
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var order errgroup.Group
 	order.Go(func() error {
-		defer end() // without the order there is nothing to serve
 		err := n.log.Run(running)
 		if err != nil {
 			logger.Error("the order ended: nothing more is registered", "error", err.Error())
 		}
+		end(cmp.Or(err, errEnded)) // without the order there is nothing to serve
 		return brokenLog(err)
 	})
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
 	} else {
 		order.Go(func() error {
-			defer end()
 			err := n.clerk().Run(serving)
+			end(cmp.Or(err, errEnded))
 			if errors.Is(err, ledger.ErrStopped) {
 				return nil // the order says why
 			}
 			return brokenLog(err)
 		})
 	}
-	serveErr := a.serveNode(serving, o, n, e, metrics)
+	err = a.serveNode(serving, o, n, e, metrics)
+	why := cmp.Or(context.Cause(serving), err)
 	stop() // only now: the server has answered what it accepted
-	return errors.Join(serveErr, order.Wait(), brokenLog(n.log.Close()))
+	err = errors.Join(err, order.Wait(), brokenLog(n.log.Close()))
+	e.alive.stop(n, why, err)
+	return err
 }
 
 // brokenLog is an error of the log under a running server: what is no damage is
@@ -184,6 +189,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 		return err
 	}
 	served = true
+	e.alive.ready(n, e)
 	return s.Run(ctx, e.listener)
 }
 
@@ -267,7 +273,7 @@ func (a *app) printStarted(n *node, e *entrance, root verify.Root) error {
 		return err
 	}
 	shown := ""
-	if e.tls != nil && e.tls.ClientCAs != nil {
+	if e.asksClients {
 		shown = " --tls-cert CLIENT.pem --tls-key CLIENT.key"
 	}
 	_, err := fmt.Fprintf(a.out, `URL           %[2]s

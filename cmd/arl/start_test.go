@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -60,11 +60,11 @@ func TestStartedSaysWhatTLSNeeds(t *testing.T) {
 	if out := printed(&entrance{url: "http://127.0.0.1:1"}); strings.Contains(out, "--tls") {
 		t.Errorf("without TLS:\n%s", out)
 	}
-	out := printed(&entrance{url: "https://127.0.0.1:1", tls: &tls.Config{}, certificate: "/etc/server.pem"})
+	out := printed(&entrance{url: "https://127.0.0.1:1", tls: &server.TLS{}, certificate: "/etc/server.pem"})
 	if !strings.Contains(out, "The profile here trusts /etc/server.pem; elsewhere pass --tls-ca") || strings.Contains(out, "--tls-cert") {
 		t.Errorf("with TLS:\n%s", out)
 	}
-	out = printed(&entrance{url: "https://127.0.0.1:1", tls: &tls.Config{ClientCAs: x509.NewCertPool()}, certificate: "/etc/server.pem"})
+	out = printed(&entrance{url: "https://127.0.0.1:1", tls: &server.TLS{}, asksClients: true, certificate: "/etc/server.pem"})
 	if strings.Count(out, "--tls-cert CLIENT.pem --tls-key CLIENT.key") != 2 {
 		t.Errorf("with certificates of clients:\n%s", out)
 	}

@@ -23,12 +23,16 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  arl version --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			v.Revision = cmp.Or(revision, stampedRevision())
+			v := thisBuild()
 			return a.printObject(v, field{"version", v.Version},
 				field{"revision", cmp.Or(v.Revision, "unknown: built without make, and without version control")}, field{"go", v.Go}, field{"platform", v.Platform})
 		},
 	}
+}
+
+// thisBuild says which build runs.
+func thisBuild() versionInfo {
+	return versionInfo{Version: version, Revision: cmp.Or(revision, stampedRevision()), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // stampedRevision is the revision that the go command wrote into the program.

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// sample is a sort of record that clients cause. Routes and names are of closed
+// sets, keys are enrolled ones.
+type sample struct {
+	message string
+	level   slog.Level
+	client  string // empty: of all for whom there was no room
+	key     string // that an entry claims; empty: none, or one that nobody enrolled
+	route   string
+	name    string // of the problem
+}
+
+// sampler keeps clients from filling a disk with the log of what they were
+// refused: of each sort the first record is written, the others are counted, and
+// the count is written at the end of the interval. What one client can have
+// written in an interval is bounded, and what all can have together.
+type sampler struct {
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	room   *budget
+	since  time.Time // the interval's begin
+	counts map[sample]*repeated
+}
+
+// repeated is how often a sort of record was not written.
+type repeated struct {
+	count uint64
+	last  string // request
+}
+
+func newSampler(logger *slog.Logger) *sampler {
+	return &sampler{logger: logger, room: newBudget(maxSamples, maxClientSamples), counts: map[sample]*repeated{}}
+}
+
+// first reports whether a record is the first of its sort in this interval; if
+// not, it is counted.
+func (s *sampler) first(of sample, request string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.since) >= sampleInterval {
+		s.writeCounts()
+		s.since = now
+	}
+	known := s.counts[of]
+	if known == nil && s.room.take(of.client, 1) {
+		s.counts[of] = &repeated{}
+		return true
+	}
+	if known == nil {
+		of = sample{message: of.message, level: of.level, name: of.name}
+		if known = s.counts[of]; known == nil {
+			known = &repeated{}
+			s.counts[of] = known
+		}
+	}
+	known.count++
+	known.last = request
+	return false
+}
+
+// flush ends the interval.
+func (s *sampler) flush(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writeCounts()
+	s.since = now
+}
+
+// writeCounts writes what was counted and begins anew. The caller holds mu.
+func (s *sampler) writeCounts() {
+	var sorts []sample
+	for of, again := range s.counts {
+		if again.count > 0 {
+			sorts = append(sorts, of)
+		}
+	}
+	slices.SortFunc(sorts, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.client, b.client), cmp.Compare(a.name, b.name), cmp.Compare(a.route, b.route), cmp.Compare(a.key, b.key),
+			cmp.Compare(a.message, b.message), cmp.Compare(a.level, b.level))
+	})
+	for _, of := range sorts {
+		again := s.counts[of]
+		s.logger.LogAttrs(context.Background(), of.level, of.message+" again", slog.Uint64("count", again.count),
+			slog.String("client", cmp.Or(of.client, "others")), slog.String("route", of.route), slog.String("key", of.key),
+			slog.String("problem", of.name), slog.String("last_request", again.last))
+	}
+	s.room = newBudget(maxSamples, maxClientSamples)
+	clear(s.counts)
+}
+
+// run ends an interval again and again until ctx ends.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			s.flush(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sampled writes a record about a request, unless one of its sort was written
+// lately: then at debug. Its client, key and route are those of the request.
+func (s *Server) sampled(c echo.Context, of sample, attrs func() []slog.Attr) {
+	of.client, of.key, of.route = clientOf(c), keyOf(c), routeOf(c)
+	if !s.samples.first(of, requestID(c), time.Now()) {
+		of.level = slog.LevelDebug
+	}
+	if s.cfg.Logger.Enabled(c.Request().Context(), of.level) {
+		s.record(c, of, attrs)
+	}
+}
+
+// record writes a record about a request.
+func (s *Server) record(c echo.Context, of sample, attrs func() []slog.Attr) {
+	all := []slog.Attr{slog.String("request", requestID(c)), slog.String("client", c.RealIP()), slog.String("path", clip(c.Request().URL.Path)),
+		slog.String("problem", of.name)}
+	if key := keyOf(c); key != "" {
+		all = append(all, slog.String("key", key))
+	}
+	s.cfg.Logger.LogAttrs(c.Request().Context(), of.level, of.message, append(all, attrs()...)...)
+}
+
+// clip bounds what a client can write into one record.
+func clip(text string) string {
+	if len(text) > maxLogged {
+		return text[:maxLogged] + "…"
+	}
+	return text
+}
+
+// keyKey is where a request's context has the key that its entry claims.
+const keyKey = "arl.key"
+
+// setKey notes the key that an entry of the request claims. One that nobody
+// enrolled is not noted: there are as many of those as a client likes.
+func (s *Server) setKey(c echo.Context, keyID string) {
+	if _, known := s.coord.View().Chain.KeyInfo(keyID); known {
+		c.Set(keyKey, keyID)
+	}
+}
+
+func keyOf(c echo.Context) string {
+	key, _ := c.Get(keyKey).(string)
+	return key
+}
