@@ -172,21 +172,17 @@ func (c *checking) witnessed(policy *entry.Policy) error {
 	if text == "" && policy != nil {
 		text = policy.Witnesses
 	}
-	if text == "" {
-		return nil
-	}
-	q, err := parseQuorum(text)
+	q, err := wantedQuorum(text)
 	if err != nil {
 		return refuse("%w", err)
 	}
-	if q.root == noQuorum {
+	if q == nil {
 		return nil
 	}
 	if policy == nil {
 		return refuse("%w: the policy that says how old cosignatures may be", ErrMissing)
 	}
-	cosigned := newCosigned(c.root, c.newest.note)
-	at, ok := cosigned.age(q, q.root, (c.now+skewMS)/1000)
+	at, ok := q.since(c.root, c.newest.note, (c.now+skewMS)/1000)
 	most := policy.Windows.BundleMaxAgeMS
 	switch {
 	case !ok:

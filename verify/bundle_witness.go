@@ -57,6 +57,65 @@ func parseQuorum(text string) (*quorum, error) {
 	return q, nil
 }
 
+// wantedQuorum reads a witness policy; nil if there is none, or none whose
+// cosignatures it wants.
+func wantedQuorum(text string) (*quorum, error) {
+	if text == "" {
+		return nil, nil
+	}
+	q, err := parseQuorum(text)
+	if err != nil || q.root == noQuorum {
+		return nil, err
+	}
+	return q, nil
+}
+
+// since returns the time (Unix seconds) that the cosignatures of the quorum on a
+// head are not older than; false if it has not cosigned it. Cosignatures later
+// than latest do not count.
+func (q *quorum) since(root Root, signed string, latest int64) (at int64, ok bool) {
+	c := newCosigned(root, signed)
+	return c.age(q, q.root, latest)
+}
+
+// WitnessError reports a tree head that the witnesses have not cosigned whom the
+// root names. It may be good: it may as well be one that is shown to nobody else.
+type WitnessError struct {
+	Quorum string // its name in the witness policy
+	Size   uint64 // of the head
+}
+
+// Error implements error.
+func (e *WitnessError) Error() string {
+	return fmt.Sprintf("verify: quorum %s, which the root names, has not cosigned the tree head of size %d, nor a later one that continues it", e.Quorum, e.Size)
+}
+
+// Watched reports whether the root names a quorum of witnesses.
+func (r Root) Watched() bool {
+	q, err := wantedQuorum(r.Witnesses)
+	return err != nil || q != nil
+}
+
+// Witnessed returns since when (Unix seconds) a signed head is cosigned by the
+// quorum that the root names; 0 if it names none. How old that may be is for the
+// caller. The error is a [*WitnessError], a [*StepError] of [StepHead] or, if the
+// root is malformed, a [*FormatError].
+func (r Root) Witnessed(signed string) (at int64, err error) {
+	head, err := r.Head([]byte(signed))
+	if err != nil {
+		return 0, err
+	}
+	q, err := wantedQuorum(r.Witnesses)
+	if err != nil || q == nil {
+		return 0, err
+	}
+	at, ok := q.since(r, signed, math.MaxInt64)
+	if !ok {
+		return 0, &WitnessError{Quorum: q.root, Size: head.Size}
+	}
+	return at, nil
+}
+
 func (q *quorum) add(fields []string) error {
 	switch {
 	case fields[0] == "log" && (len(fields) == 2 || len(fields) == 3):

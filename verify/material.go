@@ -20,7 +20,7 @@ type Material struct {
 }
 
 // Add reads a file and adds what it holds, told by its content: receipts,
-// leaves, consistency proofs and evidence of a fork as JSON, one or many, with any
+// leaves, consistency proofs, tree heads and evidence of a fork as JSON, one or many, with any
 // white space between; a .tlog-proof; a signed tree head. The name stands in errors only.
 // The error is a [*FormatError], and then nothing is added.
 func (m *Material) Add(name string, data []byte) error {
@@ -106,7 +106,9 @@ func (m *Material) addObject(value jsontext.Value) error {
 		m.Consistency = append(m.Consistency, proof)
 		return err
 	case has("first") && has("second"):
-		return m.addEvidence(members["first"], members["second"])
+		return m.addHeads(members["first"], members["second"])
+	case has("head") && len(members) == 1:
+		return m.addHeads(members["head"])
 	case has("envelope"):
 		m.Leaves = append(m.Leaves, value)
 		return nil
@@ -120,13 +122,14 @@ func (m *Material) addObject(value jsontext.Value) error {
 		remedy("give receipts as `arl log proof` writes them")
 }
 
-// addEvidence takes the two tree heads that convict a ledger, as a client has
-// kept them. The second may be missing where the client's own hashes spoke.
-func (m *Material) addEvidence(notes ...jsontext.Value) error {
+// addHeads takes tree heads in JSON: one, or the two that convict a ledger, as a
+// client has kept them, of which the second is empty where the client's own hashes
+// spoke.
+func (m *Material) addHeads(notes ...jsontext.Value) error {
 	for _, value := range notes {
 		var note string
 		if err := json.Unmarshal(value, &note); err != nil || len(note) > MaxNote {
-			return malformed("evidence", "first and second are not two tree heads of at most %d bytes", MaxNote)
+			return malformed("JSON", "a tree head that is no text of at most %d bytes", MaxNote)
 		}
 		if note != "" {
 			m.Heads = append(m.Heads, note)

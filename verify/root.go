@@ -34,8 +34,8 @@ type Root struct {
 	Retired []RetiredKey `json:"retired,omitempty"`
 	// Genesis is the leaf hash of the policy at index 0.
 	Genesis merkle.Hash `json:"genesis"`
-	// Witnesses is a witness policy (c2sp.org/tlog-policy). It is carried, and
-	// reported as not checked.
+	// Witnesses is a witness policy (c2sp.org/tlog-policy). A head counts only if
+	// its quorum has cosigned the head, or a later one that continues it.
 	Witnesses string `json:"witnesses,omitempty"`
 
 	// Cosigner makes the verifier of a pinned ML-DSA-44 key. It is meant to be
@@ -103,6 +103,9 @@ func (r Root) check() error {
 	}
 	if _, err := parseLedgerKeys(r.LedgerKeys, r.Origin); err != nil {
 		return malformed("root", "%v", err).remedy("pin the verifier key that the ledger prints at start")
+	}
+	if _, err := wantedQuorum(r.Witnesses); err != nil {
+		return malformed("root", "witnesses: %s", strings.TrimPrefix(err.Error(), "verify: ")).remedy("write a witness policy (c2sp.org/tlog-policy), or leave it out")
 	}
 	return r.checkRetired()
 }

@@ -3,8 +3,10 @@ package verify
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -19,7 +21,7 @@ func (r Root) Verify(m Material) (Report, error) {
 		return Report{}, err
 	}
 	v := &run{opener: o, count: map[Step]int{}}
-	for _, step := range []func(Material) error{v.heads, v.consistency, v.entries, v.rights, v.ledgerKeys} {
+	for _, step := range []func(Material) error{v.heads, v.consistency, v.witnesses, v.entries, v.rights, v.ledgerKeys} {
 		if err := step(m); err != nil {
 			return Report{}, err
 		}
@@ -35,9 +37,11 @@ type run struct {
 	bySize map[uint64]head
 	// joined are the sizes of the heads that proofs connect with the newest. What
 	// stands under another head may be of another history.
-	joined map[uint64]bool
-	proven []proven
-	chain  *Chain // of the entries under joined heads
+	joined   map[uint64]bool
+	older    map[uint64][]uint64 // sizes whose heads a proof shows to begin that of a size
+	cosigned string              // by whom, if by all who are wanted
+	proven   []proven
+	chain    *Chain // of the entries under joined heads
 }
 
 // proven is an entry that is in the log, with the head that proves it.
@@ -92,28 +96,17 @@ func (v *run) consistency(m Material) error {
 			return err
 		}
 	}
-	older := map[uint64][]uint64{}
+	v.older = map[uint64][]uint64{}
 	for _, p := range m.Consistency {
 		a, b, err := v.consistent(p)
 		if err != nil {
 			return err
 		}
-		older[b.Size] = append(older[b.Size], a.Size)
+		v.older[b.Size] = append(v.older[b.Size], a.Size)
 	}
 	sizes := slices.Sorted(maps.Keys(v.bySize))
 	newest := sizes[len(sizes)-1]
-	v.joined = map[uint64]bool{newest: true}
-	for todo := []uint64{newest}; len(todo) > 0; todo = todo[1:] {
-		for _, size := range older[todo[0]] {
-			if !v.joined[size] {
-				v.joined[size] = true
-				todo = append(todo, size)
-			}
-		}
-	}
-	if _, ok := v.bySize[0]; ok {
-		v.joined[0] = true // the empty log, which opening it has compared, begins every log
-	}
+	v.joined = v.begins(newest)
 	count := 0
 	for _, h := range v.opened {
 		if v.joined[h.Size] {
@@ -129,6 +122,50 @@ func (v *run) consistency(m Material) error {
 			v.missing(StepConsistency, fmt.Sprintf("the consistency proof from size %d to size %d (arl log proof --from --to)", size, newest),
 				"that the log of size %d is the beginning of that of size %d", size, newest)
 		}
+	}
+	return nil
+}
+
+// begins returns the sizes whose heads are known to begin the log of a size.
+func (v *run) begins(size uint64) map[uint64]bool {
+	reached := map[uint64]bool{size: true}
+	for todo := []uint64{size}; len(todo) > 0; todo = todo[1:] {
+		for _, size := range v.older[todo[0]] {
+			if !reached[size] {
+				reached[size] = true
+				todo = append(todo, size)
+			}
+		}
+	}
+	if _, ok := v.bySize[0]; ok {
+		reached[0] = true // the empty log, which opening it has compared, begins every log
+	}
+	return reached
+}
+
+// witnesses holds the heads to the quorum that the root names: it has cosigned
+// each, or one that the head begins.
+func (v *run) witnesses(Material) error {
+	q, err := wantedQuorum(v.root.Witnesses)
+	if err != nil || q == nil {
+		return err
+	}
+	var seen map[uint64]bool
+	var since int64
+	largest := uint64(0)
+	for note, h := range v.opened {
+		if at, ok := q.since(v.root, note, math.MaxInt64); ok && (seen == nil || h.Size > largest || h.Size == largest && at > since) {
+			largest, since, seen = h.Size, at, v.begins(h.Size)
+		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(v.bySize)) {
+		if !seen[size] {
+			v.missing(StepHead, "that head with their cosignatures, or a larger one that has them, and the consistency proof between the two",
+				"that quorum %s, which the root names, has cosigned the tree head of size %d", q.root, size)
+		}
+	}
+	if seen[slices.Max(slices.Collect(maps.Keys(v.bySize)))] {
+		v.cosigned = fmt.Sprintf("; quorum %s has cosigned that of size %d, at %s", q.root, largest, time.Unix(since, 0).UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -222,6 +259,7 @@ func (v *run) secondSignatures() {
 			extended++
 		}
 	}
+	v.out.Checked[0].Detail += v.cosigned
 	if good > 0 {
 		v.out.Checked[0].Detail += fmt.Sprintf("; %d of them by the pinned ML-DSA-44 key too", good)
 	}
@@ -259,10 +297,8 @@ func (v *run) warn() {
 
 // absences says what no receipt can show.
 func (v *run) absences() {
-	if v.root.Witnesses == "" {
+	if !v.root.Watched() {
 		v.notChecked("witnesses: the root names none, so that a fork shown to nobody else stays unseen")
-	} else {
-		v.notChecked("witnesses: the quorum that the root names")
 	}
 	if len(v.out.Entries) > 0 {
 		v.notChecked("absences: a revocation, a policy or any other entry that was not given")

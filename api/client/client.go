@@ -10,6 +10,11 @@
 // that index ([Client.Chain]). Two heads that cannot both be true are a
 // [*verify.ForkError]; the client then answers nothing else.
 //
+// Where the root names witnesses, what is read stands under a head that their
+// quorum has cosigned, or that such a head continues; else the error is a
+// [*verify.WitnessError]. The receipt of an entry that was just registered is
+// newer than any cosignature.
+//
 // What follows from the log as a whole is the server's word: [Client.Incidents],
 // [Client.Incident], [Client.Plan] and [Client.Workflow] say so, and
 // [Client.History] is held to the entries it names. Whoever acts on it folds the
@@ -103,6 +108,7 @@ type Client struct {
 	// proven consistent.
 	mu       sync.Mutex
 	accepted head
+	cosigned head                   // the largest that the witnesses have cosigned whom the root names
 	known    map[string]merkle.Head // signed heads proven consistent, a few
 	fork     error                  // if not nil, nothing more is accepted
 

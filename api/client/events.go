@@ -96,7 +96,7 @@ func (s *eventStream) event(ctx context.Context, name, data string) error {
 			return malformed("%v", err)
 		}
 		s.head = announced.Head
-		_, err := s.client.accept(ctx, announced.Head, announced)
+		_, err := s.client.believe(ctx, announced.Head, announced)
 		return err
 	case api.EventEntry:
 		item := new(api.Item)

@@ -40,7 +40,7 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 	if err != nil {
 		return Head{}, err
 	}
-	accepted, err := c.accept(ctx, string(r.body), nil)
+	accepted, err := c.believe(ctx, string(r.body), nil)
 	return Head{accepted, string(r.body)}, err
 }
 

@@ -76,7 +76,7 @@ func (c *Client) proveHistory(ctx context.Context, page *api.History, entries ma
 		}
 	}
 	if len(receipts) == 0 {
-		_, err := c.accept(ctx, page.Head, nil)
+		_, err := c.believe(ctx, page.Head, nil)
 		return err
 	}
 	found, err := c.entries(ctx, receipts)

@@ -256,7 +256,7 @@ func (c *Client) page(ctx context.Context, path string) (*page, error) {
 		}
 	}
 	if len(receipts) == 0 {
-		_, err := c.accept(ctx, answer.Head, nil)
+		_, err := c.believe(ctx, answer.Head, nil)
 		return p, err
 	}
 	proven, err := c.prove(ctx, receipts)

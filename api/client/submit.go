@@ -50,7 +50,7 @@ func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Regi
 	for i := range got {
 		receipts[i] = got[i].Receipt
 	}
-	proven, err := c.prove(ctx, receipts)
+	proven, err := c.include(ctx, receipts, c.accept)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,19 @@ func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Regi
 	return got, nil
 }
 
-// prove accepts the heads of receipts, verifies the receipts and returns their
+// prove believes the heads of receipts, verifies the receipts and returns their
 // entries by index.
 func (c *Client) prove(ctx context.Context, receipts []verify.Receipt) (map[uint64]verify.Entry, error) {
+	return c.include(ctx, receipts, c.believe)
+}
+
+// include is prove with the heads taken as accept does.
+func (c *Client) include(ctx context.Context, receipts []verify.Receipt, accept func(context.Context, string, *api.HeadEvent) (merkle.Head, error)) (map[uint64]verify.Entry, error) {
 	for i := range receipts {
 		if i > 0 && receipts[i].Head == receipts[i-1].Head {
 			continue
 		}
-		if _, err := c.accept(ctx, receipts[i].Head, nil); err != nil {
+		if _, err := accept(ctx, receipts[i].Head, nil); err != nil {
 			return nil, err
 		}
 	}

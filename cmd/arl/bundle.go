@@ -8,13 +8,15 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
 
 // bundle returns receipts as lines that arl verify checks alone: with those of
-// the policies and enrolments that they count by, and the proofs that their
-// heads are of one log.
+// the policies and enrolments that they count by, the tree head that witnesses
+// have cosigned, and the proofs that the heads are of one log.
 func bundle(ctx context.Context, reg registry, root verify.Root, receipts []verify.Receipt) ([]byte, error) {
 	links, err := links(ctx, reg, receipts)
 	if err != nil {
@@ -33,6 +35,16 @@ func bundle(ctx context.Context, reg registry, root verify.Root, receipts []veri
 		}
 		notes[head.Size] = r.Head
 		if err := appendLine(&b, r.Encode); err != nil {
+			return nil, err
+		}
+	}
+	if note := reg.cosigned(); note != "" {
+		head, err := root.Head([]byte(note))
+		if err != nil {
+			return nil, err
+		}
+		notes[head.Size] = note
+		if err := appendLine(&b, func() ([]byte, error) { return json.Marshal(map[string]string{"head": note}) }); err != nil {
 			return nil, err
 		}
 	}

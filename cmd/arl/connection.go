@@ -120,6 +120,9 @@ func (a *app) matchProfile(ctx context.Context, t *target) (*profile, error) {
 		if _, err = c.Log(ctx); errors.Is(err, client.ErrNotServed) {
 			_, err = c.Head(ctx)
 		}
+		if _, unseen := errors.AsType[*verify.WitnessError](err); unseen {
+			return p, nil // it is that ledger; the command finds out what it is worth
+		}
 		if _, answered := errors.AsType[*api.Problem](err); err == nil || answered || systemCode(err) != exitInternal {
 			return p, err
 		}

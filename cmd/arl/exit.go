@@ -82,6 +82,9 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*verify.ForkError](err); ok {
 		return exitInconsistent
 	}
+	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
+		return exitInconclusive
+	}
 	if failedVerification(err) {
 		return exitVerification
 	}
@@ -152,6 +155,9 @@ func fromNetwork(err error) bool {
 
 // remedy says what to do about an error that the system words.
 func remedy(err error) string {
+	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
+		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if nobody cosigns"
+	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "no server listens there: start it with arl serve, or pass --url"

@@ -78,6 +78,9 @@ func (a *app) logHead(ctx context.Context, l *openLog) error {
 	if err != nil {
 		return err
 	}
+	if err := inconclusive(report.Missing); err != nil {
+		return err
+	}
 	r := headReport{Origin: l.root.Origin, Size: head.Size, Root: head.Root, Note: head.Note, Previous: l.before, Checked: report.Checked[0].Detail}
 	history := "none was accepted before on this machine"
 	if l.before != nil {

@@ -74,6 +74,9 @@ func (c *connection) head(ctx context.Context) (client.Head, error) {
 	if err := c.catchUp(ctx); err != nil {
 		return client.Head{}, err
 	}
+	if cosigned := c.client.Cosigned(); cosigned.Note != "" {
+		return cosigned, nil // which covers all that was shown
+	}
 	if accepted := c.client.Accepted(); accepted.Size > published.Size {
 		return accepted, nil
 	}
@@ -153,7 +156,7 @@ func (s *nodeSource) published(context.Context) (client.Head, error) {
 		return client.Head{}, err
 	}
 	head := client.Head{Head: published.Head, Note: published.Note}
-	if _, err := s.root.Head([]byte(head.Note)); err != nil {
+	if _, err := s.root.Witnessed(head.Note); err != nil {
 		return head, err
 	}
 	if s.known != nil {

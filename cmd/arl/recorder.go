@@ -38,6 +38,9 @@ type registry interface {
 	receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
 	// consistency proves that the head of one receipt continues that of another.
 	consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
+	// cosigned returns the newest tree head that the witnesses have cosigned whom
+	// the root names; empty if there is none, or the root names none.
+	cosigned() string
 }
 
 // openRegistry is a registry under what this machine knows of its ledger.
@@ -142,6 +145,10 @@ func (n *node) receipts(ctx context.Context, index entry.Index, value string) it
 
 // consistency is never asked for: nothing is registered between two receipts of
 // a ledger that is opened in place.
+func (c *connection) cosigned() string { return c.client.Cosigned().Note }
+
+func (n *node) cosigned() string { return "" }
+
 func (n *node) consistency(context.Context, string, string) (verify.ConsistencyProof, error) {
 	return verify.ConsistencyProof{}, errors.New("the ledger grew while its receipts were read")
 }

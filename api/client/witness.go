@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+const (
+	// witnessWait is how long a ledger may take to publish a head, with its
+	// cosignatures, that covers what it has just shown.
+	witnessWait  = 3 * time.Second
+	witnessAgain = 100 * time.Millisecond
+)
+
+// believe accepts a head and, where the root names witnesses, holds it to them.
+func (c *Client) believe(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
+	head, err := c.accept(ctx, note, hint)
+	if err != nil || !c.Root().Watched() {
+		return head, err
+	}
+	return head, c.watched(ctx, head, note)
+}
+
+// Cosigned returns the largest tree head that was accepted and that the witnesses
+// have cosigned whom the root names; its Note is empty if there is none.
+func (c *Client) Cosigned() Head {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Head{c.cosigned.Head, c.cosigned.note}
+}
+
+// watched reports nil if the witnesses have cosigned an accepted head, or another
+// one that covers it: all accepted heads are of one log. Receipts carry heads that
+// no witness has seen yet, so that the published head is asked for until it covers
+// them.
+func (c *Client) watched(ctx context.Context, wanted merkle.Head, note string) error {
+	if c.Cosigned().Size >= wanted.Size && c.Cosigned().Note != "" {
+		return nil
+	}
+	lacking := c.witness(wanted, note)
+	if lacking == nil {
+		return nil
+	}
+	again := time.NewTicker(witnessAgain)
+	defer again.Stop()
+	for deadline := time.Now().Add(witnessWait); ; {
+		r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, static: true})
+		if err != nil {
+			return err
+		}
+		published, err := c.accept(ctx, string(r.body), nil)
+		if err != nil {
+			return err
+		}
+		covers := published.Size >= wanted.Size
+		if c.witness(published, string(r.body)) == nil && covers {
+			return nil
+		}
+		if covers || time.Now().After(deadline) {
+			return lacking
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// witness notes a head that the witnesses have cosigned; else the error says that
+// they have not.
+func (c *Client) witness(accepted merkle.Head, note string) error {
+	if _, err := c.Root().Witnessed(note); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if accepted.Size >= c.cosigned.Size {
+		c.cosigned = head{accepted, note}
+	}
+	return nil
+}
