@@ -37,7 +37,7 @@ func (a *app) entryImportCommand(t *target) *cobra.Command {
 		Use:   "import FILE…",
 		Short: "Register the agent runs in files that others recorded",
 		Long: "Turn recorded agent runs into signed entries, as their agents would have written them, and submit them in\n" +
-			"batches: executions with their parents and progress, checkpoints, and a signal where a run did not recover.\n" +
+			"batches: executions with their parents and progress, checkpoints, and a signal where a run failed.\n" +
 			"Each agent gets a key in ARL_HOME and is enrolled by the profile's operator. Importing again registers nothing\n" +
 			"twice and goes on where the last time ended; --instance registers the same runs once more, as others.\n" +
 			"Formats: openai-chat, attempts, toolbench, galaxy.",
@@ -243,8 +243,8 @@ func (c *countedReader) Read(p []byte) (int, error) {
 
 // add takes up the entries of a case that are not in the log yet.
 func (im *importer) add(ctx context.Context, stream *run.Stream, c run.Case) error {
-	for i := range c.Steps {
-		if err := im.enrol(c.Steps[i].Agent); err != nil {
+	for _, agent := range run.Writers(c) {
+		if err := im.enrol(agent); err != nil {
 			return err
 		}
 	}

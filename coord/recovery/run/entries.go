@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -40,6 +41,10 @@ type Stream struct {
 //   - A case that failed ends with a signal about the last step that failed, by
 //     its executor: retries are spent then (SIG-1). The signal is observed when
 //     it is issued.
+//   - Where no step failed, and the source says that the run did, the signal is
+//     about the last step that was observed: what the run came to rests on it. Its
+//     class and code are those of the source's verdict, unknown without one.
+//   - A run that failed and made no call has the execution "run", which failed.
 //
 // Digests are HMAC-SHA256 under the agent's secret: of the SHA-256 of content
 // where the source has it; the idempotency key of origin|exec|0, where the
@@ -47,9 +52,10 @@ type Stream struct {
 // far with their outputs, all that a source shows of a state.
 func (s *Stream) Entries(c Case) []entry.Body {
 	b := builder{Stream: s, c: c, wid: s.Workflow(c), agent: map[string]entry.Principal{}, state: map[entry.Principal]string{}}
-	var failed *Step
-	for i := range c.Steps {
-		step := &c.Steps[i]
+	var failed, last *Step
+	steps := c.logged()
+	for i := range steps {
+		step := &steps[i]
 		if len(step.Attempts) > 0 { // the log has what came of it in the end
 			ended := *step
 			ended.Attempt = *step.final()
@@ -59,11 +65,59 @@ func (s *Stream) Entries(c Case) []entry.Body {
 		if step.Failure != nil {
 			failed = step
 		}
+		if step.Outcome != NotObserved {
+			last = step
+		}
 	}
-	if c.Outcome == Failed && failed != nil {
+	switch {
+	case c.Outcome != Failed:
+	case failed != nil:
 		b.signal(failed)
+	default:
+		b.signal(c.blamed(last))
 	}
 	return b.out
+}
+
+// Writers are the agents whose entries [Stream.Entries] returns for a case.
+func Writers(c Case) []entry.Principal {
+	var all []entry.Principal
+	for _, step := range c.logged() {
+		if !slices.Contains(all, step.Agent) {
+			all = append(all, step.Agent)
+		}
+	}
+	return all
+}
+
+// logged are the steps that the log has of a case: its own, and one that stands for
+// the run where it failed before any step was observed.
+func (c *Case) logged() []Step {
+	if c.Outcome != Failed || slices.ContainsFunc(c.Steps, func(s Step) bool { return s.final().Outcome != NotObserved }) {
+		return c.Steps
+	}
+	run := Step{ID: "run", Agent: c.Agent, Effect: entry.EffectNone, Attempt: Attempt{Outcome: Failed}}
+	if slices.ContainsFunc(c.Steps, func(s Step) bool { return s.ID == run.ID }) {
+		run.ID = localID(run.ID + "/" + c.ID)
+	}
+	run.Failure = c.blamed(&run).Failure
+	return append(slices.Clip(c.Steps), run)
+}
+
+// blamed is a step with the failure of the run. What the step has done stands.
+func (c *Case) blamed(step *Step) *Step {
+	failure := Failure{Label: unknown()}
+	if c.Verdict != nil {
+		failure = *c.Verdict
+	}
+	failure.Effects = entry.EffectsComplete
+	if step.Effect == entry.EffectNone {
+		failure.Effects = entry.EffectsNone
+	}
+	failure.ReplaySafety = replaySafety(step, failure.Effects)
+	of := *step
+	of.Failure = &failure
+	return &of
 }
 
 // Workflow returns the workflow id of a case's entries.

@@ -131,7 +131,7 @@ func TestEntriesOfRealRunsAreAdmitted(t *testing.T) {
 		want     map[string]int
 	}{
 		{OpenAIChat, "tau_bench_airline", ".json",
-			map[string]int{"dispatched": 298, "confirmed": 1091, "failed": 73, "checkpoint": 518, "signal": 27}},
+			map[string]int{"dispatched": 298, "confirmed": 1091, "failed": 73 + 14, "checkpoint": 518, "signal": 116}},
 		{Attempts, "aider_swe_bench", ".ndjson",
 			map[string]int{"dispatched": 835, "confirmed": 223, "failed": 612, "checkpoint": 223, "signal": 85}},
 		{ToolBench, "toolbench", ".json",
@@ -146,6 +146,15 @@ func TestEntriesOfRealRunsAreAdmitted(t *testing.T) {
 			delete(l.counts, "agent")
 			if diff := cmp.Diff(set.want, l.counts); diff != "" {
 				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+			failed := 0
+			for i := range cases {
+				if cases[i].Outcome == Failed {
+					failed++
+				}
+			}
+			if l.counts["signal"] != failed {
+				t.Errorf("%d runs failed, %d have a signal", failed, l.counts["signal"])
 			}
 			t.Logf("%d cases, %d entries with policy and agents", len(cases), l.size)
 		})
@@ -178,6 +187,60 @@ func TestEntriesOfACase(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// Every run that failed has a signal: about the step that failed last, or else about
+// the last one that was observed, with the verdict of the source; a run of which
+// nothing was observed is an execution that failed.
+func TestFailedRunsHaveASignal(t *testing.T) {
+	verdict := func(failure *Failure, outcome Outcome, steps ...Step) Case {
+		return Case{ID: "c", Agent: "a", Workflow: "w", Outcome: outcome, Verdict: failure, Steps: steps}
+	}
+	ok := func(id string, effect entry.Effect) Step {
+		return Step{ID: id, Agent: "a", Effect: effect, Attempt: Attempt{Outcome: OK}}
+	}
+	planned := func(id string) Step {
+		return Step{ID: id, Agent: "b", Effect: entry.EffectNone, Attempt: Attempt{Outcome: NotObserved}}
+	}
+	wrong := Step{ID: "wrong", Agent: "a", Effect: entry.EffectNone, Attempt: Attempt{Outcome: Failed,
+		Failure: &Failure{Label: Label{"tool", "error"}, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe}}}
+	gate := &Failure{Label: Label{"verify", "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: digest("0")}
+	for _, c := range []struct {
+		desc    string
+		of      Case
+		signal  string // empty: there is none
+		entries int
+	}{
+		{"by the verdict alone", verdict(gate, Failed, ok("1", entry.EffectNone), ok("2", entry.EffectIrrevocable), planned("3")),
+			"signal a#w/2 verify.gate_failed executor complete unsafe, 1 evidence", 5},
+		{"without effect", verdict(gate, Failed, ok("1", entry.EffectNone)), "signal a#w/1 verify.gate_failed executor none safe, 1 evidence", 2},
+		{"nobody says why", verdict(nil, Failed, ok("1", entry.EffectNone)), "signal a#w/1 unknown.unknown executor none safe, 1 evidence", 2},
+		{"a step failed", verdict(gate, Failed, wrong, ok("2", entry.EffectNone)), "signal a#w/wrong tool.error executor none safe, 1 evidence", 3},
+		{"no call", verdict(gate, Failed), "signal a#w/run verify.gate_failed executor none safe, 1 evidence", 2},
+		{"planned only", verdict(gate, Failed, planned("run")), "signal a#w/run/c verify.gate_failed executor none safe, 1 evidence", 3},
+		{"it went well", verdict(nil, OK, ok("1", entry.EffectNone)), "", 1},
+		{"nobody says", verdict(nil, NotObserved, ok("1", entry.EffectNone)), "", 1},
+		{"nothing at all", verdict(nil, NotObserved), "", 0},
+	} {
+		l := newTestLog(t)
+		signal, writers := "", map[entry.Principal]bool{}
+		all := testStream("sha256:0").Entries(c.of)
+		for _, body := range all {
+			l.register(body)
+			if s, ok := body.(*entry.Signal); ok {
+				signal = line(s)
+			}
+			if e, err := entry.New(body); err == nil {
+				writers[e.Header.Iss] = true
+			}
+		}
+		if signal != c.signal || len(all) != c.entries {
+			t.Errorf("%s: %s among %d entries; want %s among %d", c.desc, signal, len(all), c.signal, c.entries)
+		}
+		if named := Writers(c.of); len(named) != len(writers) {
+			t.Errorf("%s: written by %v, named are %v", c.desc, writers, named)
+		}
 	}
 }
 
