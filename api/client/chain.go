@@ -47,7 +47,7 @@ func (c *Client) follow(ctx context.Context) error {
 	}
 	var links []*Entry
 	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
-		for e, err := range c.items(ctx, Query{Kind: kind, From: c.chain.size, Before: newest.Size}) {
+		for e, err := range c.items(ctx, Query{Kinds: []entry.Kind{kind}, From: c.chain.size, Before: newest.Size}) {
 			if err != nil {
 				return err
 			}

@@ -143,8 +143,10 @@ func TestEntries(t *testing.T) {
 	n := start(t)
 	c := n.client(nil)
 	n.add(n.goods(25)...)
-	for _, q := range []client.Query{{Page: 4}, {Page: 4, Newest: true}, {Kind: entry.KindExecution, Page: 7}, {Agent: "agent-1", From: 3, Before: 20},
-		{Workflow: "flow-1", Newest: true}, {Kind: entry.KindRun}} {
+	for _, q := range []client.Query{{Page: 4}, {Page: 4, Newest: true}, {Kinds: []entry.Kind{entry.KindExecution}, Page: 7}, {Agent: "agent-1", From: 3, Before: 20},
+		{Workflow: "flow-1", Newest: true}, {Kinds: []entry.Kind{entry.KindRun}},
+		{Kinds: []entry.Kind{entry.KindAgent, entry.KindExecution}, Page: 3}, {Kinds: []entry.Kind{entry.KindPolicy, entry.KindExecution}, Newest: true, Page: 5},
+		{Kinds: []entry.Kind{entry.KindPolicy, entry.KindAgent}, Agent: "agent-1"}} {
 		var got []uint64
 		for e, err := range c.Entries(t.Context(), q) {
 			must(t, err)
@@ -156,7 +158,7 @@ func TestEntries(t *testing.T) {
 		var want []uint64
 		for e, err := range n.log.Entries(t.Context(), q.From, 27) {
 			must(t, err)
-			matches := (q.Kind == "" || e.Kind == q.Kind) && (q.Agent == "" || e.Index > 0) && (q.Workflow == "" || e.Header.Wid == q.Workflow)
+			matches := (len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) && (q.Agent == "" || e.Index > 0) && (q.Workflow == "" || e.Header.Wid == q.Workflow)
 			if matches && (q.Before == 0 || e.Index < q.Before) {
 				want = append(want, e.Index)
 			}

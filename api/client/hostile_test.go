@@ -36,7 +36,7 @@ func readings(n *node, c *client.Client) map[string]func(ctx context.Context) er
 	return map[string]func(ctx context.Context) error{
 		"/v1/entries/2/receipt": func(ctx context.Context) error { _, err := c.Receipt(ctx, 2); return err },
 		"/v1/entries": func(ctx context.Context) error {
-			return last(c.Entries(ctx, client.Query{Kind: entry.KindExecution, Page: 2}))
+			return last(c.Entries(ctx, client.Query{Kinds: []entry.Kind{entry.KindExecution}, Page: 2}))
 		},
 		"/checkpoint":     func(ctx context.Context) error { _, err := c.Head(ctx); return err },
 		"/v1/consistency": func(ctx context.Context) error { n.add(n.good()); _, err := c.Head(ctx); return err },
@@ -102,7 +102,7 @@ func TestSwappedAnswers(t *testing.T) {
 		}
 		n.handler.ServeHTTP(w, r)
 	})
-	for _, q := range []client.Query{{Kind: entry.KindExecution}, {From: 2}, {Before: 2}, {Newest: true}, {Agent: "agent-2"}, {Until: 1}} {
+	for _, q := range []client.Query{{Kinds: []entry.Kind{entry.KindExecution}}, {From: 2}, {Before: 2}, {Newest: true}, {Agent: "agent-2"}, {Until: 1}} {
 		refused := false
 		for _, err := range c.Entries(t.Context(), q) {
 			refused = refused || err != nil

@@ -85,7 +85,7 @@ func (c *Client) entries(ctx context.Context, receipts []verify.Receipt) ([]Entr
 
 // Query says which entries are asked for. The zero value is all of them.
 type Query struct {
-	Kind     entry.Kind       // only of this kind
+	Kinds    []entry.Kind     // only of these kinds; none: of any
 	Agent    entry.Principal  // only by this principal, or about it
 	Workflow entry.WorkflowID // only of this workflow
 	Incident *uint64          // only of this incident
@@ -106,7 +106,11 @@ func (q *Query) path() string {
 			v.Set(name, value)
 		}
 	}
-	set("kind", string(q.Kind), "")
+	var kinds []string
+	for _, kind := range q.Kinds {
+		kinds = append(kinds, string(kind))
+	}
+	set("kind", strings.Join(kinds, ","), "")
 	set("agent", string(q.Agent), "")
 	set("workflow", string(q.Workflow), "")
 	set("task", string(q.Task), "")
@@ -127,8 +131,7 @@ func (q *Query) path() string {
 
 // tags returns what every entry found must be tagged with.
 func (q *Query) tags() []entry.Tag {
-	tags := []entry.Tag{{Index: entry.ByKind, Value: string(q.Kind)}, {Index: entry.ByAgent, Value: string(q.Agent)},
-		{Index: entry.ByWorkflow, Value: string(q.Workflow)}, {Index: entry.ByTask, Value: string(q.Task)}}
+	tags := []entry.Tag{{Index: entry.ByAgent, Value: string(q.Agent)}, {Index: entry.ByWorkflow, Value: string(q.Workflow)}, {Index: entry.ByTask, Value: string(q.Task)}}
 	if q.Incident != nil {
 		tags = append(tags, entry.Tag{Index: entry.ByIncident, Value: entry.IncidentValue(*q.Incident)})
 	}
@@ -145,6 +148,7 @@ func (q *Query) check(e *verify.Entry, previous *uint64) error {
 	has := e.Tags(e.Index)
 	switch {
 	case e.Index < q.From || e.Index >= before,
+		len(q.Kinds) > 0 && !slices.Contains(q.Kinds, e.Kind),
 		e.RegisteredAt < q.Since || q.Until != 0 && e.RegisteredAt >= q.Until,
 		slices.ContainsFunc(q.tags(), func(tag entry.Tag) bool { return !slices.Contains(has, tag) }):
 		return malformed("entry %d was not asked for", e.Index)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -109,8 +110,11 @@ func (s *Server) candidates(q *listQuery, lo, hi uint64) iter.Seq2[uint64, error
 
 // chunk returns the first candidates.
 func (s *Server) chunk(q *listQuery, lo, hi uint64) ([]uint64, error) {
-	if len(q.tags) > 0 {
-		return s.log.Find(q.find(lo, hi, streamBlock))
+	switch {
+	case len(q.tags) > 0:
+		return s.log.Find(q.find(q.tags[0], lo, hi, streamBlock))
+	case len(q.kinds) > 0:
+		return s.chunkOfKinds(q, lo, hi)
 	}
 	chunk := make([]uint64, min(streamBlock, hi-lo))
 	for i := range chunk {
@@ -119,6 +123,25 @@ func (s *Server) chunk(q *listQuery, lo, hi uint64) ([]uint64, error) {
 		}
 	}
 	return chunk, nil
+}
+
+// chunkOfKinds merges what the index has of each kind. What a kind has beyond
+// streamBlock entries lies behind that many of its own, so that the first
+// streamBlock of the union are complete.
+func (s *Server) chunkOfKinds(q *listQuery, lo, hi uint64) ([]uint64, error) {
+	var chunk []uint64
+	for _, kind := range q.kinds {
+		found, err := s.log.Find(q.find(kind, lo, hi, streamBlock))
+		if err != nil {
+			return nil, err
+		}
+		chunk = append(chunk, found...)
+	}
+	slices.Sort(chunk) // an entry has one kind: none is here twice
+	if q.newest {
+		slices.Reverse(chunk)
+	}
+	return chunk[:min(len(chunk), streamBlock)], nil
 }
 
 // item returns an entry with its proof under head, checked: nothing damaged

@@ -22,7 +22,8 @@ import (
 // that the filters let through, for as long as the client stays.
 func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse, error) {
 	p := parseParams(r.query(), "from", "kind", "agent", "workflow", "incident", "task")
-	q := &listQuery{tags: p.tags()}
+	q := new(listQuery)
+	p.filter(q)
 	next, err := s.firstEvent(r, p)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 // malformed, with a detail.
 func FuzzListQuery(f *testing.F) {
 	for _, seed := range []string{"", "kind=signal&newest=true", "agent=a%2Fb&workflow=w&task=a%23t&incident=7", "since=1&until=2&from=3&before=4&limit=5",
-		"limit=0", "knid=signal", "kind=signal&kind=signal", "%zz", "agent=%00", "from=18446744073709551615", "from=00", ";"} {
+		"limit=0", "knid=signal", "kind=signal&kind=signal", "kind=signal,decision", "kind=signal,", "kind=run,run", "%zz", "agent=%00", "from=18446744073709551615", "from=00", ";"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -45,7 +45,7 @@ func encodeDocument(doc huma.API) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: encode OpenAPI document: %w", err)
 	}
-	return data, nil
+	return withPayloads(data)
 }
 
 // operation begins the description of GET path.
@@ -151,7 +151,7 @@ func receiptLines() *huma.Schema {
 // filterParams are the filters that an index answers.
 func filterParams() []*huma.Param {
 	return []*huma.Param{
-		inQuery("kind", "only entries of this kind", text()),
+		inQuery("kind", "only entries of these kinds, with commas between them", text()),
 		inQuery("agent", "only entries by this principal, or about it", text()),
 		inQuery("workflow", "only entries of this workflow", text()),
 		inQuery("incident", "only entries of this incident; a signal is of the one it would open", number()),

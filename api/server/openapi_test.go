@@ -349,3 +349,35 @@ func (d *document) slow(n *node) {
 		d.check(path, &answer{response, body})
 	}
 }
+
+// The document has the schema of every kind of payload: one that a JSON Schema
+// tool can use, and that gives the verdict of the ledger on its examples.
+func TestOpenAPIHasThePayloads(t *testing.T) {
+	d := readDocument(t, start(t, nil))
+	for _, kind := range entry.Kinds() {
+		schema, err := d.compiler.Compile("openapi.json#/components/schemas/payload." + string(kind))
+		must(t, err)
+		example, err := jsonschema.UnmarshalJSON(bytes.NewReader(entry.Example(kind)))
+		must(t, err)
+		members := object(example)
+		for name, value := range map[string]any{"v": 1, "jti": "0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21", "iss": "my-agent", "aud": "my.log", "iat": 1790000000} {
+			members[name] = value
+		}
+		if err := schema.Validate(members); err != nil {
+			t.Errorf("%s: the example: %v", kind, err)
+		}
+		members["jti"] = "none"
+		if schema.Validate(members) == nil {
+			t.Errorf("%s: accepts a jti that is no UUID", kind)
+		}
+	}
+	for name, schema := range object(d.root, "components", "schemas") {
+		if _, err := d.compiler.Compile("openapi.json#/components/schemas/" + name); err != nil {
+			t.Errorf("%s: %v: %v", name, err, schema)
+		}
+	}
+	kinds, _ := at(d.root, "components", "schemas", "Envelope", "properties", "payload", "contentSchema", "oneOf").([]any)
+	if len(kinds) != len(entry.Kinds()) {
+		t.Errorf("the envelope names %d kinds of payload", len(kinds))
+	}
+}

@@ -158,6 +158,7 @@ func suggest(name string, known []string) string {
 // listQuery is the query of GET /v1/entries.
 type listQuery struct {
 	tags         []entry.Tag // all must match; the rarest first
+	kinds        []entry.Tag // any must match; empty unless several kinds are asked for
 	from, before uint64      // bounds of the index: the first that counts, the first behind
 	since, until uint64      // bounds of registered_at, Unix milliseconds; 0: none
 	limit        int
@@ -176,17 +177,45 @@ func filters() []filter {
 		{"agent", entry.ByAgent}, {"kind", entry.ByKind}}
 }
 
-// tags reads the filters that an index answers, the rarest first.
-func (p *params) tags() (tags []entry.Tag) {
+// filter reads the filters that an index answers into a query. A single kind is
+// a tag like the others.
+func (p *params) filter(q *listQuery) {
 	for _, f := range filters() {
+		if f.index == entry.ByKind {
+			continue
+		}
 		if value := p.name(f.name); value != "" {
-			tags = append(tags, entry.Tag{Index: f.index, Value: value})
+			q.tags = append(q.tags, entry.Tag{Index: f.index, Value: value})
 		}
 	}
-	if kind := p.values.Get("kind"); kind != "" && !slices.Contains(entry.Kinds(), entry.Kind(kind)) {
-		p.refuse("kind", "%.60q is not a kind of entry", kind)
+	switch kinds := p.kinds(); len(kinds) {
+	case 0:
+	case 1:
+		q.tags = append(q.tags, kinds[0])
+	default:
+		q.kinds = kinds
 	}
 	p.number("incident", 0, entry.MaxInteger)
+}
+
+// kinds reads the parameter kind: kinds of entries with commas between them,
+// each once.
+func (p *params) kinds() (tags []entry.Tag) {
+	if !p.values.Has("kind") {
+		return nil
+	}
+	for text := range strings.SplitSeq(p.values.Get("kind"), ",") {
+		tag := entry.Tag{Index: entry.ByKind, Value: text}
+		switch {
+		case !slices.Contains(entry.Kinds(), entry.Kind(text)):
+			p.refuse("kind", "%.60q is not a kind of entry", text)
+			return nil
+		case slices.Contains(tags, tag):
+			p.refuse("kind", "%s is given twice", text)
+			return nil
+		}
+		tags = append(tags, tag)
+	}
 	return tags
 }
 
@@ -201,7 +230,7 @@ func parseListQuery(rawQuery string) (listQuery, error) {
 		limit:  p.limit(),
 		newest: p.flag("newest"),
 	}
-	q.tags = p.tags()
+	p.filter(&q)
 	return q, p.err()
 }
 
@@ -220,6 +249,13 @@ func (q *listQuery) path() string {
 			}
 		}
 	}
+	if len(q.kinds) > 0 {
+		var kinds []string
+		for _, kind := range q.kinds {
+			kinds = append(kinds, kind.Value)
+		}
+		v.Set("kind", strings.Join(kinds, ","))
+	}
 	set("from", q.from, 0)
 	set("before", q.before, math.MaxUint64)
 	set("since", q.since, 0)
@@ -234,16 +270,18 @@ func (q *listQuery) path() string {
 	return entriesPath + "?" + v.Encode()
 }
 
-// find returns the question to the first tag's index.
-func (q *listQuery) find(from, before uint64, limit int) ledger.Query {
-	return ledger.Query{Index: q.tags[0].Index, Value: q.tags[0].Value, From: from, To: before, Limit: limit, Newest: q.newest}
+// find returns the question to the index of a tag.
+func (q *listQuery) find(tag entry.Tag, from, before uint64, limit int) ledger.Query {
+	return ledger.Query{Index: tag.Index, Value: tag.Value, From: from, To: before, Limit: limit, Newest: q.newest}
 }
 
-// matches reports whether the entry at index has every tag.
+// matches reports whether the entry at index has every tag, and one of the kinds.
 func (q *listQuery) matches(e *entry.Entry, index uint64) bool {
-	if len(q.tags) < 2 {
+	if len(q.tags)+len(q.kinds) < 2 {
 		return true // the index has answered it
 	}
 	tags := e.Tags(index)
-	return !slices.ContainsFunc(q.tags, func(tag entry.Tag) bool { return !slices.Contains(tags, tag) })
+	has := func(tag entry.Tag) bool { return slices.Contains(tags, tag) }
+	lacks := func(tag entry.Tag) bool { return !has(tag) }
+	return !slices.ContainsFunc(q.tags, lacks) && (len(q.kinds) == 0 || slices.ContainsFunc(q.kinds, has))
 }

@@ -99,6 +99,12 @@ func TestListOfRareEntries(t *testing.T) {
 	if found, pages := n.list(rare); len(found) != 1 || found[0] != n.log.Head().Size-1 || pages != 2 {
 		t.Fatalf("found %v on %d pages", found, pages)
 	}
+	// Kinds with more entries than are read from an index at once.
+	both, _ := n.list("/v1/entries?kind=signal,execution&limit=1000")
+	executions, _ := n.list("/v1/entries?kind=execution&limit=1000")
+	if want := append(executions, n.log.Head().Size-1); !slices.Equal(both, want) {
+		t.Fatalf("two kinds: %d entries, want %d", len(both), len(want))
+	}
 }
 
 // Every filter, alone and together, in both directions and for every size of a
@@ -119,6 +125,13 @@ func TestListFilters(t *testing.T) {
 		"from=7&before=23": func(_ *entry.Entry, index uint64) bool { return 7 <= index && index < 23 },
 		"kind=execution&from=7&before=23": func(e *entry.Entry, index uint64) bool {
 			return e.Kind == entry.KindExecution && 7 <= index && index < 23
+		},
+		"kind=signal,agent": func(e *entry.Entry, _ uint64) bool { return e.Kind == entry.KindSignal || e.Kind == entry.KindAgent },
+		"kind=signal,execution&workflow=flow-1": func(e *entry.Entry, _ uint64) bool {
+			return e.Header.Wid == "flow-1" && (e.Kind == entry.KindSignal || e.Kind == entry.KindExecution)
+		},
+		"kind=policy,signal,outcome&from=7&before=23": func(e *entry.Entry, index uint64) bool {
+			return (e.Kind == entry.KindSignal || e.Kind == entry.KindPolicy) && 7 <= index && index < 23
 		},
 		"incident=5":   func(e *entry.Entry, index uint64) bool { return e.Kind == entry.KindSignal && index == 5 },
 		"kind=outcome": func(*entry.Entry, uint64) bool { return false },

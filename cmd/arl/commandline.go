@@ -2,8 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"slices"
+
 	"strconv"
 	"strings"
 
@@ -137,12 +136,4 @@ func texts[T ~string](list []T) []string {
 		all[i] = string(one)
 	}
 	return all
-}
-
-// unknownWord warns of a word that is not among the known ones, and names the
-// nearest; whether it is wrong is not ours to say.
-func (a *app) unknownWord(flag, word string, known []string) {
-	if !slices.Contains(known, word) {
-		fmt.Fprintf(a.err, "arl: warning: --%s %s is not in the taxonomy%s\n", flag, word, among(word, known))
-	}
 }

@@ -29,7 +29,7 @@ func (a *app) entryCommand() *cobra.Command {
 		Example: "  arl entry list --newest",
 	}
 	t.register(cmd.PersistentFlags())
-	cmd.AddCommand(a.entrySubmitCommand(&t), a.entryGetCommand(&t), a.entryListCommand(&t), a.entryImportCommand(&t))
+	cmd.AddCommand(a.entrySubmitCommand(&t), a.entryTemplateCommand(), a.entryGetCommand(&t), a.entryListCommand(&t), a.entryImportCommand(&t))
 	return cmd
 }
 
@@ -37,6 +37,7 @@ func (a *app) entryCommand() *cobra.Command {
 type submitOptions struct {
 	signerFlags
 	kind, payload, out string
+	force              bool // take words that the taxonomy does not have
 }
 
 func (a *app) entrySubmitCommand(t *target) *cobra.Command {
@@ -64,10 +65,11 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload")
+	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload (arl entry template shows one)")
 	cmd.Flags().StringVar(&o.payload, "payload", "", "file of the payload, - for standard input")
 	o.register(cmd.Flags())
 	cmd.Flags().StringVar(&o.out, "out", "", "file for the receipts, with those of the policies and keys that they count by")
+	cmd.Flags().BoolVar(&o.force, "force", false, "sign a signal whose class or code is not in the taxonomy")
 	cmd.MarkFlagsRequiredTogether("kind", "payload")
 	return cmd
 }
@@ -119,10 +121,34 @@ func (a *app) submitPayload(ctx context.Context, c *connection, o *submitOptions
 	if err != nil {
 		return err
 	}
+	if s, ok := e.Body.(*entry.Signal); ok {
+		if err := checkTaxonomy(s.Class, s.Code, o.force); err != nil {
+			return err
+		}
+	}
 	if err := signer.Sign(e); err != nil {
 		return err
 	}
 	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
+}
+
+func (a *app) entryTemplateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "template KIND",
+		Short: "Write a payload of a kind, to be filled in",
+		Long: "Write an example of the payload of a kind. Replace its values, and submit it with arl entry submit --kind KIND\n" +
+			"--payload FILE, which adds v, jti, iss, aud and iat. docs/kinds.md says what each member means.",
+		Example:   "  arl entry template execution > step.json",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: texts(entry.Kinds()),
+		RunE: func(_ *cobra.Command, args []string) error {
+			kind, err := parseKind(args[0])
+			if err != nil {
+				return err
+			}
+			return a.printText(string(entry.Example(kind)))
+		},
+	}
 }
 
 func parseKind(text string) (entry.Kind, error) {
@@ -133,7 +159,7 @@ func parseKind(text string) (entry.Kind, error) {
 		}
 		names = append(names, string(kind))
 	}
-	return "", usage("--kind %s: want one of %s", text, strings.Join(names, ", "))
+	return "", usage("kind %q: want one of %s", text, strings.Join(names, ", "))
 }
 
 // completePayload adds the members of the header that a payload does not have.
@@ -279,11 +305,12 @@ func (a *app) entryGet(ctx context.Context, c *connection, index uint64) error {
 
 // listOptions are the filters of arl entry list.
 type listOptions struct {
-	kind, agent, workflow, incident, task string
-	since, until                          string
-	from, before                          uint64
-	limit                                 int
-	newest                                bool
+	kinds                           []string
+	agent, workflow, incident, task string
+	since, until                    string
+	from, before                    uint64
+	limit                           int
+	newest                          bool
 }
 
 func (a *app) entryListCommand(t *target) *cobra.Command {
@@ -299,7 +326,7 @@ func (a *app) entryListCommand(t *target) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kind, "kind", "", "of this kind")
+	flags.StringSliceVar(&o.kinds, "kind", nil, "of these kinds")
 	flags.StringVar(&o.agent, "agent", "", "by or about this principal")
 	flags.StringVar(&o.workflow, "workflow", "", "of this workflow")
 	flags.StringVar(&o.incident, "incident", "", "of this incident")
@@ -315,8 +342,15 @@ func (a *app) entryListCommand(t *target) *cobra.Command {
 
 // query returns what the filters ask for.
 func (o *listOptions) query() (client.Query, error) {
-	q := client.Query{Kind: entry.Kind(o.kind), Agent: entry.Principal(o.agent), Workflow: entry.WorkflowID(o.workflow),
+	q := client.Query{Agent: entry.Principal(o.agent), Workflow: entry.WorkflowID(o.workflow),
 		Task: entry.Ref(o.task), From: o.from, Before: o.before, Newest: o.newest, Page: min(o.limit, api.MaxPage)}
+	for _, name := range o.kinds {
+		kind, err := parseKind(name)
+		if err != nil {
+			return q, err
+		}
+		q.Kinds = append(q.Kinds, kind)
+	}
 	var err error
 	if q.Since, err = parseInstant("since", o.since); err != nil {
 		return q, err

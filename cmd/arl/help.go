@@ -156,7 +156,7 @@ var placeholders = map[string]string{
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "format": "FORMAT", "from": "INDEX",
 	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
-	"instance": "NAME", "key": "FILE", "keyid": "FINGERPRINT", "kind": "KIND", "last-known-good": "REF",
+	"instance": "NAME", "key": "FILE", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "member": "EXECUTION,…", "monitor": "URL",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",

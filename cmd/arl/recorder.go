@@ -96,7 +96,7 @@ func (c *connection) receipts(ctx context.Context, index entry.Index, value stri
 	q := client.Query{Page: api.MaxPage}
 	switch index {
 	case entry.ByKind:
-		q.Kind = entry.Kind(value)
+		q.Kinds = []entry.Kind{entry.Kind(value)}
 	case entry.ByWorkflow:
 		q.Workflow = entry.WorkflowID(value)
 	}

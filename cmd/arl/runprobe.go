@@ -193,7 +193,7 @@ func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *
 // endedSilently finds the execution that stands for the newest claim of the agent,
 // and reports whether the log has no end of it.
 func endedSilently(ctx context.Context, c *claim.Claim) (bool, error) {
-	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution, Newest: true}) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type signalOptions struct {
 	evidence                       []string
 	attempt, retryAfter            optional
 	supersedes                     optional
+	force                          bool // take words that the taxonomy does not have
 }
 
 func (a *app) signalCommand() *cobra.Command {
@@ -71,6 +73,7 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.Var(&o.supersedes, "supersedes", "index of the signal that this one follows: an own one, or what opened the recorded incident about the subject")
 	o.register(flags)
 	flags.StringVar(&o.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
+	flags.BoolVar(&o.force, "force", false, "use a class or code that is not in the taxonomy")
 	for _, name := range []string{"subject", "class", "code"} {
 		_ = cmd.MarkFlagRequired(name) // the flag exists
 	}
@@ -78,6 +81,9 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 }
 
 func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions) error {
+	if err := checkTaxonomy(o.class, o.code, o.force); err != nil {
+		return err
+	}
 	if err := checkOut(o.out); err != nil {
 		return err
 	}
@@ -86,7 +92,6 @@ func (a *app) signalSubmit(ctx context.Context, c *connection, o *signalOptions)
 		return err
 	}
 	body := o.body()
-	a.checkTaxonomy(o)
 	body.Header = newHeader(signer.principal, c.root.Origin)
 	if body.Wid = entry.WorkflowID(o.workflow); body.Wid == "" {
 		if body.Wid, err = c.workflowOf(ctx, body.Subject); err != nil {
@@ -132,13 +137,20 @@ func (o *signalOptions) checkReferences() error {
 	return nil
 }
 
-// checkTaxonomy warns of a class or code that is none: readers act on it as
-// unknown (SIG-2).
-func (a *app) checkTaxonomy(o *signalOptions) {
-	a.unknownWord("class", o.class, entry.Classes())
-	if codes := entry.Codes(o.class); len(codes) > 0 {
-		a.unknownWord("code", o.code, codes)
+// checkTaxonomy refuses a class or code that the taxonomy does not have: readers
+// act on it as unknown (SIG-2), and the log cannot forget it.
+func checkTaxonomy(class, code string, force bool) error {
+	if force {
+		return nil
 	}
+	const remedy = ": correct it, or pass --force to use a word of your own, which counts as unknown"
+	if classes := entry.Classes(); !slices.Contains(classes, class) {
+		return usage("class %q is not in the taxonomy%s%s", class, among(class, classes), remedy)
+	}
+	if codes := entry.Codes(class); len(codes) > 0 && !slices.Contains(append(codes, entry.ClassUnknown), code) {
+		return usage("code %q is not in the taxonomy for class %s%s%s", code, class, among(code, codes), remedy)
+	}
+	return nil
 }
 
 func (o *signalOptions) body() *entry.Signal {
@@ -158,7 +170,7 @@ func (o *signalOptions) body() *entry.Signal {
 // workflowOf looks up the workflow of an execution among its agent's entries.
 func (c *connection) workflowOf(ctx context.Context, subject entry.Ref) (entry.WorkflowID, error) {
 	issuer, _ := subject.Split()
-	for e, err := range c.client.Entries(ctx, client.Query{Agent: issuer, Kind: entry.KindExecution, Newest: true}) {
+	for e, err := range c.client.Entries(ctx, client.Query{Agent: issuer, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
 			return "", err
 		}

@@ -99,7 +99,7 @@ func loggedSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
 
 func readSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
 	of := map[entry.Ref]int{}
-	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kind: entry.KindExecution}) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}}) {
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func doneBefore(ctx context.Context, c *claim.Claim, name string) (done *step, e
 // undone reports whether the newest outcome of a step says that its effect was
 // taken back.
 func (s *step) undone(ctx context.Context, c *claim.Claim) (bool, error) {
-	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kind: entry.KindOutcome, Newest: true}) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}
@@ -455,7 +455,7 @@ func fileDigest(path string) (string, error) {
 // here as it was; empty if there is none.
 func (w *worker) checkpoint(ctx context.Context) (string, error) {
 	prefix := entry.CheckpointName(w.claim.Task.Task)
-	for e, err := range w.c.client.Entries(ctx, client.Query{Workflow: w.claim.Task.Wid, Kind: entry.KindCheckpoint, Newest: true}) {
+	for e, err := range w.c.client.Entries(ctx, client.Query{Workflow: w.claim.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
 		if err != nil {
 			return "", err
 		}

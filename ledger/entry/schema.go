@@ -1,6 +1,11 @@
 package entry
 
-import "embed"
+import (
+	"embed"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // schemas are the JSON Schemas (2020-12) of what goes over the wire.
 //
@@ -28,4 +33,21 @@ func Schema(name string) []byte {
 		return nil
 	}
 	return text
+}
+
+// Example returns a payload of a kind that [Decode] accepts once it has a
+// header: the first of the examples in its [Schema], indented. It returns nil
+// for what is no kind.
+func Example(kind Kind) []byte {
+	var schema struct {
+		Examples []jsontext.Value `json:"examples"`
+	}
+	if err := json.Unmarshal(Schema(string(kind)), &schema); err != nil || len(schema.Examples) == 0 {
+		return nil
+	}
+	example := schema.Examples[0]
+	if err := example.Indent(jsontext.WithIndent("  ")); err != nil {
+		return nil
+	}
+	return append(example, '\n')
 }

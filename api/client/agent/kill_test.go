@@ -276,7 +276,7 @@ func (s *slaughter) check() {
 	for line := range strings.Lines(string(text)) {
 		effects[strings.TrimSpace(line)]++
 	}
-	for e, err := range s.client().Entries(s.t.Context(), client.Query{Kind: entry.KindOutcome}) {
+	for e, err := range s.client().Entries(s.t.Context(), client.Query{Kinds: []entry.Kind{entry.KindOutcome}}) {
 		must(s.t, err)
 		o, _ := e.Body.(*entry.Outcome)
 		said[o.Exec] = o.Result
