@@ -58,7 +58,7 @@ func reads(t *testing.T, c *client.Client) map[string]error {
 	for _, err := range c.Entries(t.Context(), client.Query{}) {
 		errs["entries"] = err
 	}
-	for _, err := range c.Entries(t.Context(), client.Query{Kind: entry.KindSignal}) {
+	for _, err := range c.Entries(t.Context(), client.Query{Kinds: []entry.Kind{entry.KindSignal}}) {
 		errs["an empty list"] = err
 	}
 	for _, err := range c.Events(t.Context(), 0) {

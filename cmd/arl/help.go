@@ -152,7 +152,7 @@ func placeholder(flag *pflag.Flag) string {
 var placeholders = map[string]string{
 	"accepted": "FILE", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
-	"compromised-since": "INDEX", "confirm": "SOURCE", "confirmed": "INDEX,…", "crash": "EXECUTION",
+	"compromised-since": "INDEX", "confirm": "SOURCE", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "format": "FORMAT", "from": "INDEX",
 	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",

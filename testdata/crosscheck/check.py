@@ -79,7 +79,7 @@ class Schemas:
     """The part of JSON Schema 2020-12 that the schemas use. A length is counted in
     bytes of UTF-8, as the protocol counts."""
 
-    ANNOTATIONS = {"$schema", "title", "description", "$defs", "contentEncoding", "then", "else"}
+    ANNOTATIONS = {"$schema", "title", "description", "examples", "$defs", "contentEncoding", "then", "else"}
     TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 
     def __init__(self, folder):
