@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -85,8 +86,24 @@ func TestAuditFindsTampering(t *testing.T) {
 			if found.Index != uint64(wrong) || report.Size != uint64(wrong) || wrong < good {
 				t.Errorf("found at %d of %d, want %d", found.Index, report.Size, wrong)
 			}
+			went := goneOn(t, w.log, good)
+			if went.Finding == nil || went.Finding.Index != found.Index || *went.Finding.Refusal != *found.Refusal {
+				t.Errorf("an audit that went on found %+v, want %+v", went.Finding, found)
+			}
 		})
 	}
+}
+
+// goneOn audits a log with a stop, behind which a restored follower goes on.
+func goneOn(t *testing.T, log []AuditEntry, stop int) AuditReport {
+	t.Helper()
+	before, after := NewFollower(origin), NewFollower(origin)
+	_, err := before.Follow(t.Context(), each(log[:stop]), nil)
+	must(t, err)
+	must(t, after.Restore(bytes.NewReader(followerSnapshot(t, before))))
+	report, err := after.Follow(t.Context(), each(log[stop:]), nil)
+	must(t, err)
+	return report
 }
 
 // TestAuditReport counts what it read, over several batches.

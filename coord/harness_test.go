@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -279,11 +280,43 @@ func (w *world) checkAll() {
 	}
 	w.checkDerived(again)
 	w.checkDerived(twin)
-	report, err := Audit(w.t.Context(), origin, each(w.log), nil)
-	must(w.t, err)
-	if report.Finding != nil || report.Size != uint64(len(w.log)) {
-		w.t.Fatalf("audit: %+v", report)
+	w.checkFollower(half)
+}
+
+// checkFollower audits the log at one go, and with a stop after so many entries,
+// behind which a restored follower goes on: nothing is found, and all is alike.
+func (w *world) checkFollower(stop int) {
+	w.t.Helper()
+	straight, before, after := NewFollower(origin), NewFollower(origin), NewFollower(origin)
+	follow := func(f *Follower, log []AuditEntry) AuditReport {
+		w.t.Helper()
+		report, err := f.Follow(w.t.Context(), each(log), nil)
+		must(w.t, err)
+		if report.Finding != nil {
+			w.t.Fatalf("audit: %+v", report.Finding)
+		}
+		return report
 	}
+	want := follow(straight, w.log)
+	if want.Size != uint64(len(w.log)) {
+		w.t.Fatalf("audit of %d entries: %+v", len(w.log), want)
+	}
+	follow(before, w.log[:stop])
+	must(w.t, after.Restore(bytes.NewReader(followerSnapshot(w.t, before))))
+	got := follow(after, w.log[stop:])
+	if got.Size != want.Size || !slices.Equal(got.Kinds, want.Kinds) || after.RegisteredAt() != straight.RegisteredAt() {
+		w.t.Fatalf("an audit that went on after %d entries says %+v, one at one go %+v", stop, got, want)
+	}
+	if !bytes.Equal(followerSnapshot(w.t, after), followerSnapshot(w.t, straight)) {
+		w.t.Fatalf("an audit that went on after %d entries differs", stop)
+	}
+}
+
+func followerSnapshot(tb testing.TB, f *Follower) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	must(tb, f.Snapshot(&out))
+	return out.Bytes()
 }
 
 // each yields the entries as a store would: decoded anew.

@@ -19,15 +19,10 @@ import (
 // what Snapshot makes; on an error, which wraps [ErrSnapshot] or that of r, the
 // state is as before.
 func (s *State) Restore(r io.Reader) error {
-	d := &decoder{r: bufio.NewReaderSize(r, 1<<16)}
+	d := newDecoder(r)
 	fresh := newState(s.origin, s.check)
 	d.state(fresh)
-	if _, err := d.r.ReadByte(); err == nil {
-		d.refuse("bytes behind the end")
-	} else if !errors.Is(err, io.EOF) {
-		d.failed(err)
-	}
-	if d.err != nil {
+	if d.end(); d.err != nil {
 		return d.err
 	}
 	*s = *fresh
@@ -40,6 +35,17 @@ type decoder struct {
 	r   *bufio.Reader
 	err error
 	buf []byte // the text read last
+}
+
+func newDecoder(r io.Reader) *decoder { return &decoder{r: bufio.NewReaderSize(r, 1<<16)} }
+
+// end refuses what stands behind a snapshot.
+func (d *decoder) end() {
+	if _, err := d.r.ReadByte(); err == nil {
+		d.refuse("bytes behind the end")
+	} else if !errors.Is(err, io.EOF) {
+		d.failed(err)
+	}
 }
 
 func (d *decoder) state(s *State) {

@@ -1,6 +1,8 @@
 package coord
 
 import (
+	"fmt"
+
 	"recoveryledger/coord/compact"
 	"recoveryledger/merkle"
 )
@@ -74,6 +76,15 @@ func (t *tree) perfect(first, count uint64) merkle.Hash {
 		nodes, first, count = &t.nodes[level], first/tileSize, count/tileSize
 	}
 	return merge(nodes, uint32(first), uint32(count))
+}
+
+// Node returns the root over the 2^level entries from index·2^level on. It
+// implements [merkle.NodeReader] for every tree that the log has been.
+func (s *State) Node(level uint, index uint64) (merkle.Hash, error) {
+	if count := s.size >> level; level >= 64 || index >= count {
+		return merkle.Hash{}, fmt.Errorf("coord: no node %d/%d in the tree of %d entries", level, index, s.size)
+	}
+	return s.tree.perfect(index<<level, 1<<level), nil
 }
 
 func (t *tree) clone() tree {

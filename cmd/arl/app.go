@@ -61,6 +61,11 @@ func (a *app) homeDir() (string, error) {
 	return filepath.Join(dir, "arl"), nil
 }
 
+// warn tells of what does not change the answer.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintf(a.err, "arl: warning: "+format+"\n", args...)
+}
+
 // logger writes structured lines to stderr.
 func (a *app) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))

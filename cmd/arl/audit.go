@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -13,17 +14,27 @@ import (
 )
 
 func (a *app) logAuditCommand(o *logOptions) *cobra.Command {
-	return &cobra.Command{
+	var fromStart bool
+	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Run the rules of registration again over the whole log",
 		Long: "Read every entry, check that together they are the log under the signed tree head, and run the rules of\n" +
-			"registration (REG-1 to REG-9) again from the first entry on. An entry that should not be there is exit code 10.",
+			"registration (REG-1 to REG-9) again from the first entry on. An entry that should not be there is exit code 10.\n" +
+			"An audit goes on from where this machine has audited the log before, and says so; --from-start begins anew.",
 		Example: "  arl log audit --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLog(cmd.Context(), o, func(l *openLog) error { return a.audit(cmd.Context(), l) })
+			return a.withLog(cmd.Context(), o, func(l *openLog) error {
+				if fromStart && l.kept == useKept {
+					l.kept = replaceKept
+				}
+				return a.audit(cmd.Context(), l)
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&fromStart, "from-start", false, "audit again what was audited before, and keep the new result")
+	o.registerKept(cmd.Flags())
+	return cmd
 }
 
 // auditReport is what arl log audit prints of a sound log.
@@ -33,6 +44,13 @@ type auditReport struct {
 	Root    merkle.Hash       `json:"root"`
 	Kinds   map[string]uint64 `json:"kinds"`
 	Checked string            `json:"checked"`
+	Before  *auditedBefore    `json:"before,omitempty"` // what was not read again
+}
+
+// auditedBefore is the part of a log that an audit went on from.
+type auditedBefore struct {
+	headInfo
+	At int64 `json:"at"` // Unix milliseconds
 }
 
 // auditEvidence is the first entry that should not be in the log, and what
@@ -59,15 +77,29 @@ func (a *app) audit(ctx context.Context, l *openLog) error {
 			fields = append(fields, field{string(k.Kind), decimal(k.Count)})
 		}
 	}
-	return a.printObject(out, append(fields, field{"checked", out.Checked})...)
+	fields = append(fields, field{"checked", out.Checked})
+	if f.before != nil {
+		out.Before = &auditedBefore{headInfo(f.before.head.Head), f.before.at}
+		fields = append(fields, field{"audited before", fmt.Sprintf("entries 0 to %d, on %s, under the head of size %d, root %s",
+			out.Before.Size-1, instant(out.Before.At), out.Before.Size, out.Before.Root)}, field{"audited now", entriesFrom(out.Before.Size, f.Size)})
+	}
+	return a.printObject(out, fields...)
 }
 
-// auditEntries yields the entries of a log and hashes their leaves into tree.
-// The first must be the pinned genesis.
-func auditEntries(ctx context.Context, l *openLog, size uint64, tree *merkle.Frontier) iter.Seq2[coord.AuditEntry, error] {
+// entriesFrom names the entries from an index on.
+func entriesFrom(from, size uint64) string {
+	if from == size {
+		return "no entry: the log has not grown"
+	}
+	return fmt.Sprintf("entries %d to %d", from, size-1)
+}
+
+// auditEntries yields the entries of a log from an index on, and hashes their
+// leaves into tree. The first of the log must be the pinned genesis.
+func auditEntries(ctx context.Context, l *openLog, from, size uint64, tree *merkle.Frontier) iter.Seq2[coord.AuditEntry, error] {
 	return func(yield func(coord.AuditEntry, error) bool) {
-		index := uint64(0)
-		for leaf, err := range leaves(ctx, l, size) {
+		index := from
+		for leaf, err := range leaves(ctx, l, from, size) {
 			e := coord.AuditEntry{Index: index}
 			if err == nil {
 				e, err = auditEntry(leaf, index, tree)

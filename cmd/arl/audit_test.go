@@ -182,6 +182,9 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 				want = exitOK
 			}
 			for _, command := range [][]string{{"log", "audit"}, {"agent", "history", string(principalOperator)}} {
+				if err := os.RemoveAll(filepath.Join(l.home, "folds")); err != nil { // so that all is read
+					t.Fatal(err)
+				}
 				if out := l.exits(want, append(command, "--url", mirror.URL)...); strings.Contains(out, "should not be in the log") {
 					t.Errorf("%s accuses the ledger of what the mirror did:\n%s", command, out)
 				}

@@ -116,6 +116,7 @@ func (a *app) escalationResolveCommand(o *logOptions) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
+	o.registerKept(flags)
 	flags.StringVar(&r.agent, "agent", "", "who is to hold the task")
 	flags.BoolVar(&r.cancel, "cancel", false, "end the task")
 	flags.BoolVar(&r.refuse, "refuse", false, "refuse the plan of the incident")

@@ -14,26 +14,59 @@ import (
 // the rules of registration, and all of them to the signed tree head.
 type folded struct {
 	coord.AuditReport
-	head client.Head
-	now  int64 // the ledger's clock as far as it is known, Unix milliseconds
+	follower *coord.Follower
+	head     client.Head
+	now      int64 // the ledger's clock as far as it is known, Unix milliseconds
+
+	// before is the fold that was kept, and gone on from; nil: the log was read
+	// from its first entry. passing says that what is kept is of a longer log, so
+	// that this fold does not take its place.
+	before  *keptFold
+	passing bool
 }
 
-// fold derives the state of a log from its entries. An entry that should not be
-// there, and a log that is not the one under its head, is an inconsistency.
-// see, if not nil, is told of every entry.
+// fold derives the state of a log from its entries, from those on that are not
+// in the fold which is kept. An entry that should not be there, and a log that is
+// not the one under its head, is an inconsistency. see, if not nil, is told of
+// every entry, which are all read then.
 func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.AuditEntry)) (*folded, error) {
 	head, err := l.head(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := merkle.NewFrontier(0, nil)
-	if err != nil {
+	f := &folded{head: head, follower: coord.NewFollower(l.root.Origin)}
+	if l.kept == useKept && see == nil {
+		if err := a.resume(ctx, l, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.follow(ctx, l, f, name, see); err != nil {
 		return nil, err
 	}
-	f := &folded{head: head, now: time.Now().Add(l.skew()).UnixMilli()}
+	if root := l.root.Follow(f.State.Chain()); root.Since != l.root.Since {
+		if _, err := root.Head([]byte(head.Note)); err != nil {
+			return nil, err
+		}
+		if err := a.keepRoot(root); err != nil {
+			return nil, err
+		}
+	}
+	if l.kept != ignoreKept && see == nil {
+		a.keep(l, f)
+	}
+	return f, nil
+}
+
+// follow reads what the fold has not taken up yet, and holds all of it to the
+// head.
+func (a *app) follow(ctx context.Context, l *openLog, f *folded, name string, see func(coord.AuditEntry)) error {
+	head, size := f.head, f.follower.State().Size()
+	tree, err := merkle.NewFrontier(size, f.follower.State().Node)
+	if err != nil {
+		return err
+	}
 	entries := func(yield func(coord.AuditEntry, error) bool) {
-		for e, err := range auditEntries(ctx, l, head.Size, tree) {
-			f.now = max(f.now, e.At)
+		for e, err := range auditEntries(ctx, l, size, head.Size, tree) {
 			if see != nil && err == nil {
 				see(e)
 			}
@@ -43,35 +76,29 @@ func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.
 		}
 	}
 	tell, end := a.progress(name)
-	f.AuditReport, err = coord.Audit(ctx, l.root.Origin, entries, func(done uint64) { tell(done, head.Size) })
+	f.AuditReport, err = f.follower.Follow(ctx, entries, func(done uint64) { tell(done, head.Size) })
 	end()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	f.now = max(time.Now().Add(l.skew()).UnixMilli(), f.follower.RegisteredAt())
 	computed, err := tree.Head()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if found := f.Finding; found != nil {
 		receipt, err := accuse(ctx, l, &head, found.Index, computed)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		err = fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
-		return nil, &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, *receipt}, err}
+		return &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, *receipt}, err}
 	}
 	if computed != head.Head {
 		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
-		return nil, &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
+		return &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
 	}
-	root := l.root.Follow(f.State.Chain())
-	if root.Since == l.root.Since {
-		return f, nil
-	}
-	if _, err := root.Head([]byte(head.Note)); err != nil {
-		return nil, err
-	}
-	return f, a.keepRoot(root)
+	return nil
 }
 
 // skew is how far the clock of the log's server is ahead of this machine's.

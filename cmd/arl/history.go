@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,8 +10,8 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 func (a *app) agentHistoryCommand(t *target) *cobra.Command {
@@ -33,17 +31,13 @@ func (a *app) agentHistoryCommand(t *target) *cobra.Command {
 		},
 	}
 	o.registerInPlace(cmd.Flags())
+	o.registerKept(cmd.Flags())
 	return cmd
 }
 
 func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Principal) error {
-	tree, err := newTree()
+	f, err := a.fold(ctx, l, "read the log", nil)
 	if err != nil {
-		return err
-	}
-	w := &witness{tree: tree, kept: map[uint64]*coord.AuditEntry{}}
-	f, err := a.fold(ctx, l, "read the log", w.see)
-	if err := cmp.Or(err, w.err); err != nil {
 		return err
 	}
 	view, _, ok := f.State.History(principal, 0, int(f.Size))
@@ -52,25 +46,24 @@ func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Prin
 	}
 	view.Principal = principal
 	h := server.NewHistory(&view)
-	if err := w.complete(h, f); err != nil {
+	for _, o := range f.follower.OutcomesBy(principal) {
+		incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
+		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
+			Correction: incident.Recorded != 0 && o.Index > incident.Recorded})
+	}
+	if a.settings.output != outputJSON {
+		return a.printHistory(f, h)
+	}
+	h.Head = f.head.Note
+	if h.Entries, err = f.items(ctx, l, f.proof(h)); err != nil {
 		return err
 	}
-	if a.settings.output == outputJSON {
-		return a.printJSON(h)
-	}
-	return a.printHistory(f, h)
+	return a.printJSON(h)
 }
 
-// complete adds the outcomes that the principal reported, and the entries that
-// prove the history.
-func (w *witness) complete(h *api.History, f *folded) (err error) {
-	for _, index := range slices.Sorted(maps.Keys(w.kept)) {
-		if o, ok := w.kept[index].Body.(*entry.Outcome); ok && o.Iss == h.Principal {
-			incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
-			h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
-				Correction: incident.Recorded != 0 && index > incident.Recorded})
-		}
-	}
+// proof returns the indexes of the entries that prove a history: those that it
+// names, and those that closed its incidents.
+func (f *folded) proof(h *api.History) []uint64 {
 	named := h.Named()
 	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.now) {
 		if incident.Recorded != 0 {
@@ -78,9 +71,45 @@ func (w *witness) complete(h *api.History, f *folded) (err error) {
 		}
 	}
 	slices.Sort(named)
-	h.Head = f.head.Note
-	h.Entries, err = w.items(slices.Compact(named), f.head.Head)
-	return err
+	return slices.Compact(named)
+}
+
+// items reads entries of the folded log, in the order of the log, and proves them
+// under its head.
+func (f *folded) items(ctx context.Context, l *openLog, indexes []uint64) ([]api.Item, error) {
+	items := []api.Item{}
+	for len(indexes) > 0 {
+		first := indexes[0] / merkle.TileWidth * merkle.TileWidth
+		found, err := entryBundle(ctx, l, first/merkle.TileWidth, f.Size)
+		if err != nil {
+			return nil, err
+		}
+		for ; len(indexes) > 0 && indexes[0] < first+merkle.TileWidth; indexes = indexes[1:] {
+			item, err := f.item(indexes[0], found[indexes[0]-first])
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, *item)
+		}
+	}
+	return items, nil
+}
+
+func (f *folded) item(index uint64, leaf []byte) (*api.Item, error) {
+	hash, err := f.State.Node(0, index)
+	if err != nil {
+		return nil, err
+	}
+	if hash != merkle.HashLeaf(leaf) {
+		err := fmt.Errorf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))
+		return nil, &inconsistency{"audit", forkEvidence{err.Error(), f.head.Note, ""}, err}
+	}
+	e, at, err := entry.DecodeLeaf(leaf)
+	if err != nil {
+		return nil, err
+	}
+	path, err := merkle.ProveInclusion(index, f.Size, f.State.Node, nil)
+	return &api.Item{Proof: path, Entry: api.Entry{Index: index, RegisteredAt: at, LeafHash: hash, Envelope: api.NewEnvelope(e)}}, err
 }
 
 // judgedText tells what others bear out from what the principal alone reports.

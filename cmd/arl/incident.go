@@ -26,6 +26,7 @@ func (a *app) incidentCommand() *cobra.Command {
 	flags := cmd.PersistentFlags()
 	o.register(flags)
 	o.registerInPlace(flags)
+	o.registerKept(flags)
 	cmd.AddCommand(a.incidentListCommand(&o), a.incidentShowCommand(&o), a.incidentPreviewCommand(&o), a.incidentBundleCommand(&o), a.incidentApproveCommand(&o),
 		a.incidentEscalateCommand(&o), a.incidentAuthorizeCommand(&o), a.incidentAmendCommand(&o), a.incidentDenyCommand(&o),
 		a.incidentOverrideCommand(&o), a.incidentReleaseCommand(&o), a.incidentRecordCommand(&o))
@@ -315,7 +316,7 @@ func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use f
 		return usage("a stopped ledger takes no entries: start it, and pass --url")
 	}
 	return a.withConnection(ctx, &o.target, func(c *connection) error {
-		f, err := a.fold(ctx, c.openLog(), "read the log", nil)
+		f, err := a.fold(ctx, c.openLog(o), "read the log", nil)
 		if err != nil {
 			return err
 		}

@@ -20,12 +20,26 @@ type logOptions struct {
 	target
 	data   string // directory of a stopped ledger
 	anchor string
+	// noCache is that the fold which is kept is neither read nor written.
+	noCache bool
 }
 
 // registerInPlace is for what can be asked of a stopped ledger too.
 func (o *logOptions) registerInPlace(flags *pflag.FlagSet) {
 	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
 	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+}
+
+// registerKept is for what folds the log.
+func (o *logOptions) registerKept(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.noCache, "no-cache", false, "read the whole log, and neither use nor keep its fold in ARL_HOME")
+}
+
+func (o *logOptions) keptUse() keptUse {
+	if o.noCache {
+		return ignoreKept
+	}
+	return useKept
 }
 
 func (a *app) logCommand() *cobra.Command {

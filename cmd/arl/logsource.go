@@ -24,6 +24,9 @@ type logSource interface {
 	published(ctx context.Context) (client.Head, error)
 	// receipt returns a verified receipt.
 	receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
+	// consistent returns nil if the log of the newer head is proven to continue
+	// that of the older one, and a [*verify.ForkError] if it is proven not to.
+	consistent(ctx context.Context, older, newer client.Head) error
 	// tile returns bytes that count for nothing until they are hashed into a
 	// head.
 	tile(ctx context.Context, t merkle.Tile) ([]byte, error)
@@ -35,12 +38,22 @@ type openLog struct {
 	registry registry // of the same log
 	root     verify.Root
 	before   *headInfo // accepted before this command; nil: none
+	kept     keptUse
 }
+
+// keptUse is what a command does with the fold that is kept of a log.
+type keptUse int
+
+const (
+	useKept     keptUse = iota // go on from it, and keep the new one
+	replaceKept                // derive it again, and keep it
+	ignoreKept                 // neither read nor write it
+)
 
 // withLog opens the log that the flags name, for as long as use takes.
 func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) error) error {
 	if o.data == "" {
-		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(c.openLog()) })
+		return a.withConnection(ctx, &o.target, func(c *connection) error { return use(c.openLog(o)) })
 	}
 	if o.url != "" {
 		return usage("--data and --url name two logs: pass one of them")
@@ -53,7 +66,7 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	}
 	source, err := a.nodeSource(n, o.root)
 	if err == nil {
-		l := &openLog{logSource: source, registry: n, root: source.root}
+		l := &openLog{logSource: source, registry: n, root: source.root, kept: o.keptUse()}
 		if source.known != nil {
 			l.before = &headInfo{source.known.Size, source.known.Root}
 		}
@@ -62,7 +75,9 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	return errors.Join(err, n.log.Close())
 }
 
-func (c *connection) openLog() *openLog { return &openLog{c, c, c.root, c.before} }
+func (c *connection) openLog(o *logOptions) *openLog {
+	return &openLog{c, c, c.root, c.before, o.keptUse()}
+}
 
 // head is that of a new receipt where the published one, which is up to a second
 // behind, is older.
@@ -122,6 +137,21 @@ func (c *connection) receipt(ctx context.Context, index uint64) (*verify.Receipt
 	return c.client.Receipt(ctx, index)
 }
 
+func (c *connection) consistent(ctx context.Context, older, newer client.Head) error {
+	_, err := c.client.Consistency(ctx, older.Note, newer.Note)
+	if step, ok := errors.AsType[*verify.StepError](err); ok && step.Step == verify.StepConsistency {
+		return discontinued(older, newer, err)
+	}
+	return err
+}
+
+// discontinued is that a log does not continue one that was seen before.
+func discontinued(older, newer client.Head, cause error) error {
+	return &verify.ForkError{First: older.Note, Second: newer.Note,
+		Detail: fmt.Sprintf("the log of %d entries here, root %s, does not continue that of %d, root %s, accepted before: %v",
+			newer.Size, newer.Root, older.Size, older.Root, cause)}
+}
+
 func (c *connection) tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
 	return c.client.Tile(ctx, t)
 }
@@ -150,7 +180,7 @@ func (a *app) nodeSource(n *node, rootFile string) (*nodeSource, error) {
 
 func (s *nodeSource) head(ctx context.Context) (client.Head, error) { return s.published(ctx) }
 
-func (s *nodeSource) published(context.Context) (client.Head, error) {
+func (s *nodeSource) published(ctx context.Context) (client.Head, error) {
 	published, err := s.node.log.Published()
 	if err != nil {
 		return client.Head{}, err
@@ -160,24 +190,26 @@ func (s *nodeSource) published(context.Context) (client.Head, error) {
 		return head, err
 	}
 	if s.known != nil {
-		if err := s.continues(head); err != nil {
+		if err := s.consistent(ctx, *s.known, head); err != nil {
 			return head, err
 		}
 	}
 	return head, s.app.saveHead(s.root.Origin, head.Note)
 }
 
-// continues proves that the head continues the one accepted before. That it
-// does not is evidence.
-func (s *nodeSource) continues(head client.Head) error {
-	path, err := s.node.log.Consistency(s.known.Size, head.Size)
+func (s *nodeSource) consistent(_ context.Context, older, newer client.Head) error {
+	return s.node.continues(older, newer)
+}
+
+// continues proves that the log of the newer head, which it has or had, continues
+// that of the older one. That it does not is evidence.
+func (n *node) continues(older, newer client.Head) error {
+	path, err := n.log.Consistency(older.Size, newer.Size)
 	if err == nil {
-		err = merkle.CheckConsistency(s.known.Head, head.Head, path)
+		err = merkle.CheckConsistency(older.Head, newer.Head, path)
 	}
 	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
-		return &verify.ForkError{First: s.known.Note, Second: head.Note,
-			Detail: fmt.Sprintf("the log of %d entries here, root %s, does not continue that of %d, root %s, accepted before: %v",
-				head.Size, head.Root, s.known.Size, s.known.Root, err)}
+		return discontinued(older, newer, err)
 	}
 	return err
 }
@@ -195,28 +227,44 @@ func (s *nodeSource) tile(_ context.Context, t merkle.Tile) ([]byte, error) {
 	return s.node.log.Tile(t)
 }
 
-// leaves reads the leaves of a log from its entry bundles.
-func leaves(ctx context.Context, src logSource, size uint64) iter.Seq2[[]byte, error] {
+// leaves reads the leaves of a log from its entry bundles, from an index on.
+func leaves(ctx context.Context, src logSource, from, size uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for index := uint64(0); index*merkle.TileWidth < size; index++ {
-			width := min(size-index*merkle.TileWidth, merkle.TileWidth)
-			tile := merkle.Tile{Entries: true, Index: index, Width: int(width)}
-			bundle, err := src.tile(ctx, tile)
-			for range width {
-				var leaf []byte
-				if err == nil {
-					leaf, bundle, err = cutLeaf(bundle)
-				}
-				if !yield(leaf, err) || err != nil {
+		for tile := from / merkle.TileWidth; from < size && tile*merkle.TileWidth < size; tile++ {
+			found, err := entryBundle(ctx, src, tile, size)
+			first := tile * merkle.TileWidth
+			for _, leaf := range found[min(max(from, first)-first, uint64(len(found))):] {
+				if !yield(leaf, nil) {
 					return
 				}
 			}
-			if len(bundle) > 0 {
-				yield(nil, fmt.Errorf("%w: %s has %d bytes too many", ledger.ErrCorrupt, tile.Path(), len(bundle)))
+			if err != nil {
+				yield(nil, err)
 				return
 			}
 		}
 	}
+}
+
+// entryBundle reads the leaves of one entry bundle of a log of that size: with an
+// error, those before the place where it was found.
+func entryBundle(ctx context.Context, src logSource, index, size uint64) (found [][]byte, err error) {
+	tile := merkle.Tile{Entries: true, Index: index, Width: int(min(size-index*merkle.TileWidth, merkle.TileWidth))}
+	bundle, err := src.tile(ctx, tile)
+	for range tile.Width {
+		var leaf []byte
+		if err == nil {
+			leaf, bundle, err = cutLeaf(bundle)
+		}
+		if err != nil {
+			return found, err
+		}
+		found = append(found, leaf)
+	}
+	if len(bundle) > 0 {
+		return found, fmt.Errorf("%w: %s has %d bytes too many", ledger.ErrCorrupt, tile.Path(), len(bundle))
+	}
+	return found, nil
 }
 
 // cutLeaf cuts the first leaf off a bundle: its length in two bytes, then it.

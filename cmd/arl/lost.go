@@ -51,7 +51,7 @@ func (a *app) continuesKnown(n *node) error {
 		return fmt.Errorf("%w: the database has %d entries, but this machine has accepted a signed tree head of %d: %s",
 			ledger.ErrRolledBack, size, known.Size, ledger.LostRemedy)
 	}
-	err = (&nodeSource{app: a, node: n, root: p.Root, known: known}).continues(client.Head{Head: n.log.Head().Head, Note: n.log.Head().Note})
+	err = n.continues(*known, client.Head{Head: n.log.Head().Head, Note: n.log.Head().Note})
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 		return fmt.Errorf("%w: %w", ledger.ErrRolledBack, fork)
 	}

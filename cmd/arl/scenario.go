@@ -149,7 +149,7 @@ func checkedLeaves(ctx context.Context, l *openLog, head merkle.Head, tell func(
 			return
 		}
 		done := uint64(0)
-		for leaf, err := range leaves(ctx, l, head.Size) {
+		for leaf, err := range leaves(ctx, l, 0, head.Size) {
 			if err == nil {
 				err = tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {})
 			}

@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord"
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -65,7 +62,7 @@ func accuse(ctx context.Context, l *openLog, head *client.Head, index uint64, se
 	}
 	found := &verify.Receipt{Index: index, Head: head.Note}
 	at := uint64(0)
-	for leaf, err := range leaves(ctx, l, head.Size) {
+	for leaf, err := range leaves(ctx, l, 0, head.Size) {
 		if err == nil {
 			err = t.add(merkle.HashLeaf(leaf))
 		}
@@ -87,37 +84,4 @@ func accuse(ctx context.Context, l *openLog, head *client.Head, index uint64, se
 		return nil, &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
 	}
 	return found, nil
-}
-
-// witness keeps, of entries that pass by, those that may say something of a
-// principal, and the tree that proves them.
-type witness struct {
-	tree *tree
-	kept map[uint64]*coord.AuditEntry
-	err  error
-}
-
-func (w *witness) see(e coord.AuditEntry) {
-	if w.err == nil {
-		w.err = w.tree.add(e.LeafHash(e.At))
-	}
-	switch e.Kind {
-	case entry.KindSignal, entry.KindDecision, entry.KindOutcome, entry.KindRecord:
-		w.kept[e.Index] = &e
-	}
-}
-
-// items are some entries that were kept, with their proofs under the head.
-func (w *witness) items(indexes []uint64, head merkle.Head) ([]api.Item, error) {
-	items := []api.Item{}
-	for _, index := range indexes {
-		e := w.kept[index]
-		proof, err := w.tree.prove(index, head)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, api.Item{Proof: proof,
-			Entry: api.Entry{Index: index, RegisteredAt: e.At, LeafHash: e.LeafHash(e.At), Envelope: api.NewEnvelope(e.Entry)}})
-	}
-	return items, nil
 }
