@@ -193,7 +193,7 @@ func (k *checker) checkFiles(ctx context.Context) error {
 		for _, table := range tables {
 			path := k.cfg.FS.PathJoin(k.dir, table.BackingSSTNum.String()+".sst")
 			if err := k.checkTable(ctx, path); err != nil {
-				return damaged(nil, path, "%v", err)
+				return damaged(nil, path, "%s", firstLine(err))
 			}
 			k.report.Files++
 			k.step()

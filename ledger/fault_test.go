@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,7 +265,7 @@ func TestAFailedReadIsNoDamage(t *testing.T) {
 				return nil
 			}
 			if reads++; reads == left {
-				return errorfs.ErrInjected
+				return &fs.PathError{Op: "read", Path: op.Path, Err: syscall.EIO} // as a failing disk does
 			}
 			return nil
 		})))

@@ -1,10 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
@@ -22,8 +22,8 @@ import (
 type filter struct {
 	bits []atomic.Uint64 // a power of two of bits
 
-	// ready is set when the keys of the entries from before Run are in. Until
-	// then nothing is denied.
+	// ready is set when the keys of the entries from before Run are in, and
+	// sound. Until then nothing is denied.
 	ready atomic.Bool
 }
 
@@ -63,19 +63,35 @@ func (f *filter) denies(key *dedupID) bool {
 	return false
 }
 
-// load adds the keys that are in the store.
-func (f *filter) load(ctx context.Context, r pebble.Reader) error {
+// load adds the keys of a log of size entries, which are in the store, and holds
+// that each entry has one: of an entry without, a duplicate would be registered as
+// new.
+func (f *filter) load(ctx context.Context, r pebble.Reader, size uint64) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyDedup}, UpperBound: []byte{keyDedup + 1}})
 	if err != nil {
-		return fmt.Errorf("ledger: read dedup keys: %w", err)
+		return fmt.Errorf("ledger: read dedup keys: %w", classed(err))
 	}
-	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
-		if key := it.Key(); len(key) == 1+sha256.Size {
-			f.add((*dedupID)(key))
+	seen, count := make([]uint64, (size+63)/64), uint64(0)
+	for ok := it.First(); ok && err == nil && ctx.Err() == nil; ok = it.Next() {
+		key, value := it.Key(), it.Value()
+		if len(key) != 1+sha256.Size || len(value) != 8 {
+			err = fmt.Errorf("%w: dedup key %x of %d bytes, with %d", ErrCorrupt, key, len(key), len(value))
+			break
 		}
+		index := indexOf(value)
+		if index >= size || seen[index/64]&(1<<(index%64)) != 0 {
+			err = fmt.Errorf("%w: dedup key %x: entry %d, which is not there or has another", ErrCorrupt, key, index)
+			break
+		}
+		seen[index/64] |= 1 << (index % 64)
+		f.add((*dedupID)(key))
+		count++
 	}
-	if err := errors.Join(classed(it.Close()), ctx.Err()); err != nil {
+	if err := cmp.Or(err, classed(it.Close()), ctx.Err()); err != nil {
 		return fmt.Errorf("ledger: read dedup keys: %w", err)
+	}
+	if count != size {
+		return fmt.Errorf("ledger: read dedup keys: %w: there are %d, but %d entries", ErrCorrupt, count, size)
 	}
 	f.ready.Store(true)
 	return nil

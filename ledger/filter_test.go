@@ -21,12 +21,12 @@ func filterKey(n uint64) (key dedupID) {
 // whether it was added by a commit or loaded from the store.
 func TestTheFilterDeniesNoKeyThatIsThere(t *testing.T) {
 	const stored, added = 20_000, 20_000
-	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: storeLogger{&Config{Fatal: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}}})
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: &storeLogger{cfg: &Config{Fatal: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}}})
 	check(t, err)
 	batch := db.NewBatch()
 	for n := range uint64(stored) {
 		key := filterKey(n)
-		check(t, batch.Set(key[:], nil, nil))
+		check(t, batch.Set(key[:], binary.BigEndian.AppendUint64(nil, n), nil))
 	}
 	check(t, batch.Commit(pebble.Sync))
 	f := newFilter(0)
@@ -38,7 +38,7 @@ func TestTheFilterDeniesNoKeyThatIsThere(t *testing.T) {
 	if f.denies(&unknown) {
 		t.Fatal("denies a key before it knows the stored ones")
 	}
-	check(t, f.load(t.Context(), db))
+	check(t, f.load(t.Context(), db, stored))
 	check(t, db.Close())
 	for n := range uint64(stored + added) {
 		if key := filterKey(n); f.denies(&key) {

@@ -43,8 +43,9 @@ var (
 	// ErrStopped is answered when the log no longer takes entries. What was
 	// submitted is not in the log unless a receipt says so.
 	ErrStopped = errors.New("ledger: stopped")
-	// ErrCorrupt reports stored bytes that contradict the signed tree head.
-	ErrCorrupt = errors.New("ledger: stored data contradicts the signed tree head")
+	// ErrCorrupt reports stored bytes that are not what was written: they cannot
+	// be read, or contradict the signed tree head.
+	ErrCorrupt = errors.New("ledger: the stored log is damaged")
 	// ErrRolledBack reports a database that is older than its anchor.
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
 	// ErrLost reports keys that have signed tree heads, and no log of them.
@@ -245,6 +246,7 @@ type Log struct {
 	in      chan *submission
 	closing chan struct{} // closed: nothing more is taken
 	stopped chan struct{} // closed: Run has returned
+	sound   chan struct{} // closed: Run takes what is submitted
 	chunks  chan snapshotChunk
 
 	// Owned by the order goroutine.
@@ -277,6 +279,7 @@ func Open(dir string, c *Config) (*Log, error) {
 		in:      make(chan *submission, maxPending),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
+		sound:   make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
 	}
 	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
@@ -359,6 +362,14 @@ func (l *Log) Close() error {
 // answered before it returns.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.stopped)
+	if err := l.prepare(ctx); err != nil {
+		close(l.closing)
+		if ctx.Err() != nil {
+			return l.lastSnapshot()
+		}
+		return err
+	}
+	close(l.sound)
 	background, cancel := context.WithCancel(ctx)
 	defer cancel()
 	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
@@ -379,6 +390,21 @@ func (l *Log) Run(ctx context.Context) error {
 			return l.finish(snapshots)
 		}
 	}
+}
+
+// prepare makes the store fit to be written to: what waits is taken only
+// afterwards. What was damaged is taken out before anything lies above it.
+func (l *Log) prepare(ctx context.Context) error {
+	whole := context.WithoutCancel(ctx)
+	if l.damage != nil {
+		if err := l.discardSnapshots(whole); err != nil {
+			return err
+		}
+	}
+	if err := l.renewTables(whole); err != nil {
+		return err
+	}
+	return l.known.load(ctx, l.db, l.view.Load().head.Size)
 }
 
 // finish answers what was accepted before the end.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -17,12 +18,17 @@ type Commit struct {
 
 // Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or
 // the [*entry.Refusal] that a new entry would get: not-ready or
-// insufficient-storage.
+// insufficient-storage. While Run reads and checks the dedup keys, the log is not
+// ready, and new entries wait.
 func (l *Log) Ready() error {
 	select {
 	case <-l.closing:
 		return ErrStopped
 	default:
+	}
+	if !l.known.ready.Load() {
+		return entry.Refuse(entry.NotReady, "", "the dedup keys of the log are being read").
+			WithRemedy("wait; the ledger goes on by itself")
 	}
 	if _, refusal := l.clock.now(l.view.Load().at); refusal != nil {
 		return refusal
@@ -31,6 +37,19 @@ func (l *Log) Ready() error {
 		return refusal
 	}
 	return nil
+}
+
+// Prepared waits until Run has found the store sound and takes entries. The error
+// is [ErrStopped], or that of ctx.
+func (l *Log) Prepared(ctx context.Context) error {
+	select {
+	case <-l.sound:
+		return nil
+	case <-l.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // SnapshotDamage returns what was wrong with the stored snapshot of the state when

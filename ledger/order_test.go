@@ -2,17 +2,14 @@ package ledger_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"go.uber.org/goleak"
@@ -129,35 +126,6 @@ func TestALateDuplicateIsFound(t *testing.T) {
 	close(release)
 	if got := (<-late).Registered[0]; got.Index != answer.Registered[0].Index || !got.Duplicate {
 		t.Fatalf("%+v, want a duplicate of %+v", got, answer.Registered[0])
-	}
-}
-
-// TestADamagedDedupKeyIsNamed submits an entry again whose dedup key says no
-// index any more, or one that no entry has.
-func TestADamagedDedupKeyIsNamed(t *testing.T) {
-	for _, value := range [][]byte{{}, {1}, make([]byte, 9), binary.BigEndian.AppendUint64(nil, 1<<20), binary.BigEndian.AppendUint64(nil, math.MaxUint64)} {
-		disk := vfs.NewMem()
-		r := start(t, "log", config(t, disk))
-		e := newEntry(t)
-		_, err := r.Submit(t.Context(), e)
-		must(t, err)
-		r.stop()
-		db, err := ledger.OpenDatabase("log", disk)
-		must(t, err)
-		must(t, db.Set(ledger.DedupKey(e), value, pebble.Sync))
-		must(t, db.Close())
-
-		l, err := ledger.Open("log", config(t, disk))
-		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- l.Run(ctx) }()
-		if answer, err := l.Submit(t.Context(), e); !errors.Is(err, ledger.ErrCorrupt) {
-			t.Errorf("%x: %+v, %v", value, answer, err)
-		}
-		cancel()
-		must(t, <-done)
-		must(t, l.Close())
 	}
 }
 

@@ -68,9 +68,6 @@ func (l *Log) nextSnapshot(size uint64) uint64 {
 // runSnapshots writes a snapshot of the committed state whenever one is due, until
 // ctx ends. The one before was at size.
 func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
-	if err := l.known.load(ctx, l.db); err != nil && ctx.Err() == nil {
-		return err
-	}
 	for l.cfg.Frozen != nil && ctx.Err() == nil {
 		v := l.view.Load()
 		if v.head.Size < l.nextSnapshot(size) {

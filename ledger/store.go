@@ -6,12 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"slices"
-	"strings"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -127,7 +124,20 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	options.ErrorIfNotExists = anchored || options.ReadOnly || cfg.Used
+	made, err := exists(cfg.FS, dir)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	tables := false
+	if made {
+		if tables, err = hasTables(cfg.FS, dir); err != nil {
+			return nil, openError(dir, err)
+		}
+		if err := checkOptions(dir, cfg, options); err != nil {
+			return nil, err
+		}
+	}
+	options.ErrorIfNotExists = anchored || tables || options.ReadOnly || cfg.Used
 	there := true
 	if options.ErrorIfNotExists {
 		if there, err = hasDatabase(cfg.FS, dir); err != nil {
@@ -139,6 +149,10 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 		db, err = pebble.Open(dir, options)
 	}
 	switch {
+	case errors.Is(err, pebble.ErrDBDoesNotExist) && tables:
+		return nil, fmt.Errorf("%w: open %s: there are tables, but no file marker.manifest.* that says which list of them counts", ErrCorrupt, dir)
+	case errors.Is(err, pebble.ErrDBNotPristine):
+		return nil, fmt.Errorf("%w: open %s: the file marker.format-version.* is missing", ErrCorrupt, dir)
 	case errors.Is(err, pebble.ErrDBDoesNotExist) && anchored:
 		return nil, fmt.Errorf("%w: %s has no database, but there is an anchor, %s: %s", ErrRolledBack, dir, cfg.Anchor, LostRemedy)
 	case errors.Is(err, pebble.ErrDBDoesNotExist) && cfg.Used:
@@ -162,33 +176,12 @@ func (m meta) check(dir, origin string) error {
 	return nil
 }
 
-func openError(dir string, err error) error {
-	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
-		return fmt.Errorf("%w: %s: stop the process that has it open, or ask that process", ErrInUse, dir)
-	}
-	return fmt.Errorf("ledger: open %s: %w", dir, classed(err))
-}
-
-// classed gives an error of the storage engine that means damage its class.
-func classed(err error) error {
-	if !pebble.IsCorruptionError(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", ErrCorrupt, firstLine(err))
-}
-
-// firstLine is what an error of the storage engine says; what follows repeats it,
-// and says where in the engine that was.
-func firstLine(err error) string {
-	what, _, _ := strings.Cut(err.Error(), "\n")
-	return what
-}
-
 func storeOptions(cfg *Config) *pebble.Options {
+	logger := &storeLogger{cfg: cfg}
 	options := &pebble.Options{
 		FS:                          storeFS{cfg.FS, cfg.Fatal},
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      storeLogger{cfg},
+		Logger:                      logger,
 		CacheSize:                   blockCache,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 3,
@@ -198,11 +191,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	// a compaction of recent files rewrites much: they are half as frequent as by
 	// default. The filter in front of the dedup index pays for the additional files.
 	options.L0CompactionThreshold = 8
-	// A block that cannot be read is an error of who reads it: it ends the
-	// process only where the order reads. By default it always would.
-	options.EventListener = &pebble.EventListener{DataCorruption: func(info pebble.DataCorruptionInfo) {
-		cfg.Logger.Error("damaged file", slog.String("path", info.Path), slog.String("error", firstLine(info.Details)))
-	}}
+	options.EventListener = &pebble.EventListener{DataCorruption: logger.corruption, BackgroundError: logger.background}
 	// Processor time is what bounds the rate of entries, not space.
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range options.Levels {
@@ -321,23 +310,6 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 	}
 	out := append([]byte(nil), value...)
 	return out, closer.Close()
-}
-
-// storeLogger passes on what Pebble says. Its Fatalf ends the process, as Pebble
-// demands: it acknowledges lost writes if Fatalf returns.
-type storeLogger struct{ cfg *Config }
-
-func (s storeLogger) Infof(format string, args ...any) {
-	s.cfg.Logger.Debug("storage", slog.String("message", fmt.Sprintf(format, args...)))
-}
-
-func (s storeLogger) Errorf(format string, args ...any) {
-	s.cfg.Logger.Error("storage", slog.String("message", fmt.Sprintf(format, args...)))
-}
-
-func (s storeLogger) Fatalf(format string, args ...any) {
-	s.cfg.Fatal(fmt.Errorf("ledger: storage: "+format, args...))
-	panic("ledger: Config.Fatal returned")
 }
 
 // hasDatabase reports whether dir holds a database of the storage engine. It makes

@@ -36,6 +36,7 @@ type Metrics struct {
 	size    prometheus.Gauge
 	commits prometheus.Histogram
 	batches prometheus.Histogram
+	rebuilt prometheus.Counter
 }
 
 // NewMetrics returns metrics of nothing so far, and those of the process.
@@ -70,6 +71,9 @@ func NewMetrics() *Metrics {
 			Name: "arl_commit_entries", Help: "Entries made durable by one commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
 		}),
+		rebuilt: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "arl_snapshots_damaged_total", Help: "Damaged snapshots of the state found since the start; the state was built again from the log.",
+		}),
 	}
 	kinds := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "arl_entries_total", Help: "Entries added since the start, by kind.",
@@ -77,7 +81,7 @@ func NewMetrics() *Metrics {
 	for _, kind := range entry.Kinds() {
 		m.entries[kind] = kinds.WithLabelValues(string(kind))
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.gone, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches,
+	m.registry.MustRegister(m.requests, m.latency, m.refusals, m.gone, m.streams, m.connections, m.closed, kinds, m.size, m.commits, m.batches, m.rebuilt,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -115,6 +119,13 @@ func (m *Metrics) watch(c *coord.Coordinator, now func() int64) {
 			func() float64 { held, _ := c.Leases().Counts(); return float64(held) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "arl_leases_lost_total", Help: "Leases lost since the start."},
 			func() float64 { _, lost := c.Leases().Counts(); return float64(lost) }))
+}
+
+// Opened counts what the log had to make good when it was opened.
+func (m *Metrics) Opened(l *ledger.Log) {
+	if l.SnapshotDamage() != nil {
+		m.rebuilt.Inc()
+	}
 }
 
 // Commit counts a commit; it is meant to be [ledger.Config].Observe.

@@ -136,6 +136,7 @@ func TestMetrics(t *testing.T) {
 		`arl_log_size`:                                                                "5",
 		`arl_commit_seconds_count`:                                                    "5",
 		`arl_commit_entries_sum`:                                                      "5",
+		`arl_snapshots_damaged_total`:                                                 "0",
 		`arl_event_streams`:                                                           "0",
 	} {
 		if got := n.metric(sample); got != want {

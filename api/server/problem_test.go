@@ -2,15 +2,22 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/api/server"
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
@@ -283,6 +290,37 @@ func TestClockOff(t *testing.T) {
 	if status := value[api.Status](n, "/readyz"); status.Status != "ready" {
 		t.Fatalf("status %q", status.Status)
 	}
+}
+
+// TestReadyOnceTheLogIsSound asks for readiness while the ledger has not read its
+// dedup keys yet: reading works, the ledger is not ready.
+func TestReadyOnceTheLogIsSound(t *testing.T) {
+	n := start(t, nil)
+	idle, err := ledger.Open("idle", &ledger.Config{
+		Origin: origin, Keys: []ledger.Key{{Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner}},
+		NewFold: func() ledger.Fold { return coord.New(origin, nil).NewFold() }, FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
+	})
+	must(t, err)
+	cfg := *n.cfg
+	cfg.Log, cfg.Metrics = idle, server.NewMetrics()
+	s, err := server.New(&cfg)
+	must(t, err)
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	n.url = web.URL
+	n.problem(n.get("/readyz"), entry.NotReady, http.StatusServiceUnavailable)
+	if n.get("/healthz").StatusCode != http.StatusOK {
+		t.Error("not healthy")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- idle.Run(ctx) }()
+	for n.get("/readyz").StatusCode != http.StatusOK { // an empty log is read at once
+		runtime.Gosched()
+	}
+	cancel()
+	must(t, <-done)
+	must(t, idle.Close())
 }
 
 // Without disk space entries are refused, reading goes on, and service returns

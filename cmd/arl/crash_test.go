@@ -197,9 +197,10 @@ func TestAWriteErrorEndsTheProcess(t *testing.T) {
 	m.stop()
 }
 
-// TestDamageFoundWhileRunningEndsTheProcess flips a bit where a start does not
-// look: among the dedup keys, which are read in the background. The process must
-// end by itself, say why, and with the exit code of a damaged log.
+// TestDamageFoundWhileRunningEndsTheProcess flips a bit where opening the log does
+// not look: among the dedup keys, which are read before the first new entry is
+// taken. The process must end by itself, say why and what to do, and with the exit
+// code of a damaged log.
 func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
 	m := newMachine(t)
 	m.start()
@@ -221,17 +222,17 @@ func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
 	m.stop()
 	slices.SortFunc(keys, bytes.Compare)
 	m.flip(keys[len(keys)/2][4:]) // what it shares with its neighbours is not stored again
-	m.start()
-	err = m.process.Wait()
-	m.process = nil
+	damaged, out := m.command(nil, "serve", "--data", m.data, "--listen", "127.0.0.1:0")
+	err = damaged.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 10 {
-		t.Fatalf("ended with %v, want exit code 10\n%s", err, m.stderr.String())
+		t.Fatalf("ended with %v, want exit code 10\n%s", err, out)
 	}
-	for _, want := range []string{`level=ERROR msg="the order ended: nothing more is registered"`, "arl: ledger: read dedup keys"} {
-		if !strings.Contains(m.stderr.String(), want) {
-			t.Errorf("stderr says nothing of %q:\n%s", want, m.stderr.String())
+	for _, want := range []string{`level=ERROR msg="the order ended: nothing more is registered"`, "arl: ledger: read dedup keys", "Remedy: keep "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it says nothing of %q:\n%s", want, out)
 		}
 	}
+	checkBrief(t, out.String())
 }
 
 // flip changes a bit of these bytes, which one table of the database must hold.

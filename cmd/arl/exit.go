@@ -63,6 +63,18 @@ func withExit(code int, err error) error {
 	return &exitError{code, err}
 }
 
+// remedyError is an error that knows what to do about it.
+type remedyError struct {
+	remedy string
+	err    error
+}
+
+// Error implements error.
+func (e *remedyError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *remedyError) Unwrap() error { return e.err }
+
 // usage is an error of the command line itself.
 func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
@@ -113,10 +125,10 @@ func failedVerification(err error) bool {
 // systemCode is exitCode for errors that carry nothing but what they are.
 func systemCode(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return exitNotFound
 	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
 		return exitInconsistent
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return exitNotFound
 	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, run.ErrUsed):
 		return exitConflict
 	case errors.Is(err, context.Canceled):
@@ -153,8 +165,11 @@ func fromNetwork(err error) bool {
 	return operation || request
 }
 
-// remedy says what to do about an error that the system words.
+// remedy says what to do about an error that knows it, or that the system words.
 func remedy(err error) string {
+	if own, ok := errors.AsType[*remedyError](err); ok {
+		return own.remedy
+	}
 	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
 		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if nobody cosigns"
 	}

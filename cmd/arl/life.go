@@ -21,6 +21,7 @@ import (
 // which ledger it serves: what whoever reads the log afterwards needs to know.
 type life struct {
 	logger *slog.Logger
+	remedy string // of a damaged log
 	began  time.Time
 	opened atomic.Pointer[ledger.Log]
 }
@@ -59,8 +60,11 @@ func (n *node) fingerprints() (all []string) {
 	return all
 }
 
-// ready is told when entries are taken.
-func (l *life) ready(n *node, e *entrance) {
+// ready tells when entries are taken, unless ctx ends before.
+func (l *life) ready(ctx context.Context, n *node, e *entrance) {
+	if n.log.Prepared(ctx) != nil {
+		return // the order says why
+	}
 	l.logger.Info("ready", "url", e.url, "size", n.log.Head().Size, "took", time.Since(l.began).Round(time.Millisecond).String())
 }
 
@@ -83,8 +87,11 @@ func (l *life) fatal(err error) {
 	if log := l.opened.Load(); log != nil {
 		attrs = append(attrs, "size", log.Head().Size)
 	}
+	if errors.Is(err, ledger.ErrCorrupt) {
+		attrs = append(attrs, "remedy", l.remedy)
+	}
 	l.logger.Error("fatal: the ledger stops, nothing more is answered", attrs...)
-	os.Exit(exitIO)
+	os.Exit(exitCode(brokenLog(err)))
 }
 
 // hangup handles SIGHUP until release is called. With TLS the certificates are read

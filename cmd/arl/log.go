@@ -241,10 +241,10 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 		return n.without(err)
 	}
 	if damage, ok := errors.AsType[*ledger.DamageError](err); ok {
-		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, err}
+		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, n.damaged(err)}
 	}
 	if err != nil {
-		return err
+		return n.damaged(err)
 	}
 	n.coordinator.Committed(found.Head.Size)
 	if err := n.checkLedgerKeys(n.coordinator.View().Chain); err != nil {
@@ -268,6 +268,6 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 func (a *app) inPlace(o *logOptions) nodeOptions {
 	return nodeOptions{dir: o.data, anchor: o.anchor, passphrase: once(a.passphrase), fatal: func(err error) {
 		fmt.Fprintf(os.Stderr, "arl: %v\n", err)
-		os.Exit(exitIO)
+		os.Exit(exitCode(brokenLog(err)))
 	}}
 }

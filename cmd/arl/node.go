@@ -83,7 +83,7 @@ func openNode(o nodeOptions) (*node, error) {
 	case errors.Is(err, ledger.ErrFormat), errors.Is(err, ledger.ErrOrigin):
 		return nil, withExit(exitConfig, err)
 	case err != nil:
-		return nil, err
+		return nil, n.damaged(err)
 	case o.create && n.log.Head().Size == 0:
 		err = n.newCoordinatorKey()
 	case o.decides:
@@ -110,6 +110,21 @@ func prepareNode(o nodeOptions) (*node, error) {
 	}
 	n.coordinator = coord.New(n.origin, verifier.Check)
 	return n, nil
+}
+
+// damaged gives an error that means a damaged log what to do about it; others
+// stay as they are.
+func (n *node) damaged(err error) error {
+	if !errors.Is(err, ledger.ErrCorrupt) {
+		return err
+	}
+	return &remedyError{damageRemedy(n.dir, n.anchor), err}
+}
+
+// damageRemedy is what to do about a damaged log in a data directory.
+func damageRemedy(dir, anchor string) string {
+	return fmt.Sprintf("keep %[1]s as it is; arl log fsck --data %[1]s names the damage; restore %[1]s and %[2]s "+
+		"from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
 }
 
 // tuneRuntime sets the Go runtime up for a ledger, unless GOGC and GOMAXPROCS say

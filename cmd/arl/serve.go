@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -85,7 +86,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		level = slog.LevelDebug
 	}
 	logger := a.logger(level)
-	e.alive = &life{logger: logger, began: time.Now()}
+	e.alive = &life{logger: logger, remedy: damageRemedy(o.data, cmp.Or(o.anchor, o.data+".anchor")), began: time.Now()}
 	ctx, release := e.alive.hangup(ctx, e.tls)
 	defer release()
 	e.alive.opening(o, e)
@@ -105,6 +106,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	if err != nil {
 		return errors.Join(err, e.listener.Close())
 	}
+	metrics.Opened(n.log)
 	e.alive.start(n, e)
 	defer tuneRuntime()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,7 +120,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			logger.Error("the order ended: nothing more is registered", "error", err.Error())
 		}
 		end(cmp.Or(err, errEnded)) // without the order there is nothing to serve
-		return brokenLog(err)
+		return n.damaged(brokenLog(err))
 	})
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
@@ -129,13 +131,13 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			if errors.Is(err, ledger.ErrStopped) {
 				return nil // the order says why
 			}
-			return brokenLog(err)
+			return n.damaged(brokenLog(err))
 		})
 	}
 	err = a.serveNode(serving, o, n, e, metrics)
 	why := cmp.Or(context.Cause(serving), err)
 	stop() // only now: the server has answered what it accepted
-	err = errors.Join(err, order.Wait(), brokenLog(n.log.Close()))
+	err = errors.Join(err, order.Wait(), n.damaged(brokenLog(n.log.Close())))
 	e.alive.stop(n, why, err)
 	return err
 }
@@ -189,7 +191,10 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 		return err
 	}
 	served = true
-	e.alive.ready(n, e)
+	telling, over := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { e.alive.ready(telling, n, e) })
+	defer func() { over(); told.Wait() }()
 	return s.Run(ctx, e.listener)
 }
 

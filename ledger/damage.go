@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// messageMax is the number of bytes of a message of the storage engine that is
+// passed on: what is longer lists the database rather than say what is wrong.
+const messageMax = 400
+
+// toldMax is how many errors of the storage engine are remembered, so that they
+// are not told again at once.
+const toldMax = 100
+
+// openError says why the database does not open. What is neither in use nor an
+// error of the system is damage: the engine has no class for most of it.
+func openError(dir string, err error) error {
+	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
+		return fmt.Errorf("%w: %s: stop the process that has it open, or ask that process", ErrInUse, dir)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if ofSystem(err) {
+		return fmt.Errorf("ledger: open %s: %w", dir, err)
+	}
+	return fmt.Errorf("%w: open %s: %s", ErrCorrupt, dir, firstLine(err))
+}
+
+// ofSystem reports whether an error is about the machine: the same bytes may be
+// read well another time. A file that is missing is none of these.
+func ofSystem(err error) bool {
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && number != syscall.ENOENT || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
+}
+
+// classed gives an error of the storage engine that means damage its class.
+func classed(err error) error {
+	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrCorrupt, firstLine(err))
+}
+
+// firstLine is what an error of the storage engine says. What follows repeats it,
+// and says where in the engine that was.
+func firstLine(err error) string { return brief(err.Error()) }
+
+func brief(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > messageMax {
+		text = strings.ToValidUTF8(text[:messageMax], "") + " …"
+	}
+	return text
+}
+
+// hasTables reports whether there are tables of the storage engine in dir. A
+// database that is new has none before it has its marker.
+func hasTables(disk vfs.FS, dir string) (bool, error) {
+	names, err := disk.List(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkOptions reads the engine's list of its own options, as opening the database
+// does. Nothing in it is needed: a damaged one is removed, unless the database is
+// only looked at.
+func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
+	options.EnsureDefaults() // which it compares with
+	names, err := cfg.FS.List(dir)
+	if err != nil {
+		return openError(dir, err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "OPTIONS-") {
+			continue
+		}
+		path := cfg.FS.PathJoin(dir, name)
+		text, err := readFile(cfg.FS, path)
+		if err != nil {
+			return openError(dir, err)
+		}
+		if err = options.CheckCompatibility(dir, string(text)); err == nil {
+			continue
+		}
+		if options.ReadOnly {
+			return damaged(nil, path, "%s", firstLine(err))
+		}
+		cfg.Logger.Warn("a damaged list of the storage engine's options is removed: nothing in it is needed", "path", path, "error", firstLine(err))
+		if err := cfg.FS.Remove(path); err != nil {
+			return openError(dir, err)
+		}
+	}
+	return nil
+}
+
+func readFile(disk vfs.FS, path string) ([]byte, error) {
+	file, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(file)
+	return text, errors.Join(err, file.Close())
+}
+
+// discardSnapshots takes the damaged snapshot out of the store. The engine is not
+// asked to delete it: a compaction would read the damaged block to drop it, and
+// fail for ever. It cuts the range off the tables instead.
+func (l *Log) discardSnapshots(ctx context.Context) error {
+	span := pebble.KeyRange{Start: []byte{keySnapshot}, End: []byte{keySnapshot + 1}}
+	if err := l.db.Excise(ctx, span); err != nil {
+		return fmt.Errorf("ledger: discard the damaged snapshot: %w", classed(err))
+	}
+	return nil
+}
+
+// renewTables writes what is left of tables that something was cut off anew, so
+// that no file has the damaged block any more. After a crash the next start does
+// it; in a sound store there are none.
+func (l *Log) renewTables(ctx context.Context) error {
+	levels, err := l.db.SSTables()
+	if err != nil {
+		return fmt.Errorf("ledger: list tables: %w", classed(err))
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			if !table.Virtual {
+				continue
+			}
+			if err := l.renew(ctx, table.Smallest.UserKey, table.Largest.UserKey); err != nil {
+				return fmt.Errorf("ledger: write anew what a damaged table holds besides: %w", classed(err))
+			}
+		}
+	}
+	return nil
+}
+
+// renew has the engine write the table anew that goes from first to last. It takes
+// up a table of its lowest level only if something above lies in the same range:
+// what first is, once more.
+func (l *Log) renew(ctx context.Context, first, last []byte) error {
+	value, err := get(l.db, first)
+	switch {
+	case err == nil:
+		err = l.db.Set(first, value, pebble.Sync)
+	case errors.Is(err, pebble.ErrNotFound):
+		err = l.db.Delete(first, pebble.Sync)
+	}
+	if err != nil {
+		return err
+	}
+	return l.db.Compact(ctx, first, append(slices.Clip(last), 0), false)
+}
+
+// storeLogger passes on what the engine says, an error once a minute: the engine
+// tries some of what fails again at once, without end. Its Fatalf ends the
+// process, as the engine demands: it acknowledges lost writes if Fatalf returns.
+type storeLogger struct {
+	cfg *Config
+
+	// mu guards told: when which error was passed on.
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// Infof implements [pebble.Logger].
+func (s *storeLogger) Infof(format string, args ...any) {
+	s.cfg.Logger.Debug("storage", slog.String("message", fmt.Sprintf(format, args...)))
+}
+
+// Errorf implements [pebble.Logger].
+func (s *storeLogger) Errorf(format string, args ...any) {
+	s.tell("storage", slog.String("message", brief(fmt.Sprintf(format, args...))))
+}
+
+// Fatalf implements [pebble.Logger].
+func (s *storeLogger) Fatalf(format string, args ...any) {
+	err := errors.New("ledger: storage: " + brief(fmt.Sprintf(format, args...)))
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok && pebble.IsCorruptionError(cause) {
+			err = fmt.Errorf("%w: %s", ErrCorrupt, brief(fmt.Sprintf(format, args...)))
+		}
+	}
+	s.cfg.Fatal(err)
+	panic("ledger: Config.Fatal returned")
+}
+
+// corruption is told of a block that cannot be read. That is an error of who reads
+// it, and ends the process only where the order reads: by default it always would.
+func (s *storeLogger) corruption(info pebble.DataCorruptionInfo) {
+	s.tell("damaged file", slog.String("path", info.Path), slog.String("error", firstLine(info.Details)))
+}
+
+// background is told of an error in the background; corruption has said what is
+// damaged.
+func (s *storeLogger) background(err error) {
+	if !pebble.IsCorruptionError(err) {
+		s.Errorf("background error: %s", err)
+	}
+}
+
+func (s *storeLogger) tell(message string, attrs ...slog.Attr) {
+	key, now := fmt.Sprint(message, attrs), time.Now()
+	s.mu.Lock()
+	last, known := s.told[key]
+	again := !known || now.Sub(last) > time.Minute
+	if again {
+		if s.told == nil || len(s.told) >= toldMax {
+			s.told = map[string]time.Time{}
+		}
+		s.told[key] = now
+	}
+	s.mu.Unlock()
+	if again {
+		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, message, attrs...)
+	}
+}
