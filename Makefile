@@ -40,7 +40,7 @@ test: ## every test with its default budget; ends with a summary
 	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary
 
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
-	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || \
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go') </dev/null) && { test -z "$$unformatted" || \
 		{ printf 'not formatted; run gofmt -w on\n%s\n' "$$unformatted"; exit 1; }; }
 	go vet ./... ./.ci/testsummary
 	$(GOLANGCI) run ./... ./.ci/testsummary
@@ -48,8 +48,8 @@ lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 
 fuzz: ## every fuzz target for FUZZTIME (30s) each
 	@status=0; \
-	for target in $$(find . -name '*_test.go' -not -path './testdata/*' -exec grep -Ho '^func Fuzz[A-Za-z0-9_]*' {} + | \
-			sed 's|/[^/]*_test\.go:func |:|' | sort -u); do \
+	for target in $$(git grep -o '^func Fuzz[A-Za-z0-9_]*' -- '*_test.go' ':!testdata' | \
+			sed 's|^|./|; s|/[^/]*_test\.go:func |:|' | sort -u); do \
 		echo "== $$target"; \
 		go test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || status=1; \
 	done; exit $$status

@@ -203,19 +203,75 @@ func TestArchitectureStyle(t *testing.T) {
 }
 
 // TestArchitectureTopLevel lists the repository's top level: what is there
-// has a room; what make leaves there is ignored by git.
+// has a room.
 func TestArchitectureTopLevel(t *testing.T) {
 	rooms := strings.Fields("cmd ledger merkle verify coord api testdata docs go.mod go.sum Makefile README.md LICENSE")
-	made := strings.Fields("bin data data.anchor")
-	entries, err := os.ReadDir(root)
+	seen := map[string]bool{}
+	for _, file := range tracked(t, root) {
+		name, _, _ := strings.Cut(file, "/")
+		if !seen[name] && !strings.HasPrefix(name, ".") && !slices.Contains(rooms, name) {
+			t.Errorf("%s stands at the top level, which is fixed: %v", name, rooms)
+		}
+		seen[name] = true
+	}
+}
+
+// tracked returns the files of the repository at dir that git tracks, as slash
+// paths from there: keys, receipts and databases of who works in it are none of
+// them. Options of git ls-files say otherwise. Without git it is all files outside
+// of hidden directories.
+func tracked(t *testing.T, dir string, options ...string) (files []string) {
+	t.Helper()
+	exists := func(file string) bool {
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file)))
+		return err == nil && !info.IsDir()
+	}
+	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z"}, options...)...)
+	list.Dir = dir
+	if out, err := list.Output(); err == nil {
+		files = strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		return slices.DeleteFunc(files, func(file string) bool { return !exists(file) }) // deleted, not committed yet
+	}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && file != "." && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if err == nil && !d.IsDir() {
+			files = append(files, file)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasPrefix(name, ".") && !slices.Contains(rooms, name) && !slices.Contains(made, name) {
-			t.Errorf("%s stands at the top level, which is fixed: %v", name, rooms)
+	return files
+}
+
+// TestTracked makes a repository with files of who works in it beside its own,
+// at its top and below.
+func TestTracked(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"go.mod", "a/a.go", "a/old.go", "agent.key", "data/db/000001.go", "a/receipt.json", "bin/tools/go/x.go"} {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
 		}
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "go.mod", "a/a.go", "a/old.go"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "a", "old.go")); err != nil {
+		t.Fatal(err)
+	}
+	if got := tracked(t, dir); !slices.Equal(got, []string{"a/a.go", "go.mod"}) {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -261,35 +317,23 @@ type pkg struct {
 func packages(t *testing.T) []*pkg {
 	t.Helper()
 	byName := map[string]*pkg{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, file := range tracked(t, root) {
+		name := path.Dir(file)
+		passedOver := slices.ContainsFunc(strings.Split(name, "/"), func(dir string) bool {
+			return dir == "testdata" || dir != "." && strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_")
+		})
+		if passedOver || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			continue
 		}
-		if d.IsDir() {
-			hidden := strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")
-			if file != root && (hidden || d.Name() == "testdata") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(file))
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(dir)
 		if byName[name] == nil {
 			byName[name] = &pkg{name: name, fset: token.NewFileSet()}
 		}
 		p := byName[name]
-		f, err := parser.ParseFile(p.fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		f, err := parser.ParseFile(p.fset, filepath.Join(root, filepath.FromSlash(file)), nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
 		p.files = append(p.files, f)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if len(byName) == 0 {
 		t.Fatalf("no package below %s", root)

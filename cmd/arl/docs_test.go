@@ -1,8 +1,6 @@
 package main_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,23 +15,15 @@ import (
 func markdown(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	root := filepath.FromSlash("../..")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains([]string{".git", "bin", "data"}, d.Name()):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".md"):
-			return nil
+	for _, name := range tracked(t, root) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
 		}
-		content, err := os.ReadFile(path)
-		name, relErr := filepath.Rel(root, path)
-		pages[filepath.ToSlash(name)] = string(content)
-		return errors.Join(err, relErr)
-	})
-	if err != nil {
-		t.Fatal(err)
+		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(content)
 	}
 	if len(pages) < 10 || pages["README.md"] == "" {
 		t.Fatalf("%d documents", len(pages))
@@ -107,16 +97,15 @@ func TestNoPlaceholders(t *testing.T) {
 // TestNamedTests checks that the pages name tests that exist.
 func TestNamedTests(t *testing.T) {
 	var code strings.Builder
-	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, name := range tracked(t, root, "--cached", "--others", "--exclude-standard") { // also those just written
+		if !strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		content, err := os.ReadFile(path)
+		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
 		code.Write(content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	test := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)(…?)`")
 	for name, page := range markdown(t) {
