@@ -52,8 +52,8 @@ func (l *life) start(n *node, e *entrance) {
 func (n *node) fingerprints() (all []string) {
 	for _, k := range n.keys {
 		for _, key := range k.VerifierKeys {
-			if at := strings.LastIndexByte(key, '+'); at >= 0 {
-				all = append(all, key[:at])
+			if parts := strings.SplitN(key, "+", 3); len(parts) == 3 { // the key itself may have more of them
+				all = append(all, parts[0]+"+"+parts[1])
 			}
 		}
 	}
