@@ -184,12 +184,25 @@ func (c *Coordinator) MaxStep() time.Duration {
 	return time.Minute
 }
 
-// Precheck checks what needs no order, against committed state: REG-3 to REG-5.
-// It refuses only what the order would refuse too, with the same answer. An
-// unknown key is left to the order, since the entry that enrols it may be on
-// its way; so are the rights of who signs policies and agents, since a policy
-// may be.
+// Precheck checks what needs no order, against committed state: REG-3 to REG-5,
+// and a policy by [CheckPolicy]. Else it refuses only what the order would refuse
+// too, with the same answer. An unknown key is left to the order, since the entry
+// that enrols it may be on its way; so are the rights of who signs policies and
+// agents, since a policy may be.
 func (c *Coordinator) Precheck(e *entry.Entry) error {
+	if err := c.precheckSigned(e); err != nil {
+		return err
+	}
+	if policy, ok := e.Body.(*entry.Policy); ok {
+		if refusal := CheckPolicy(policy); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// precheckSigned is REG-3 to REG-5 of Precheck.
+func (c *Coordinator) precheckSigned(e *entry.Entry) error {
 	if err := checkAudience(e, c.origin); err != nil { // REG-3
 		return err
 	}

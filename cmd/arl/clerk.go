@@ -25,6 +25,15 @@ func (n *node) clerk() *coord.Clerk {
 	}
 }
 
+// warnOfPolicy warns of what a policy in force asks for that no ledger could do: it
+// came into force before it was refused.
+func (n *node) warnOfPolicy(policy *entry.Policy, index uint64) {
+	if refusal := coord.CheckPolicy(policy); refusal != nil {
+		n.logger.Warn("the policy in force cannot be obeyed: apply one that can", slog.Uint64("entry", index),
+			slog.String("field", refusal.Field), slog.String("detail", refusal.Detail), slog.String("remedy", refusal.Remedy))
+	}
+}
+
 // clerkLog is a ledger as the coordinator writes to it.
 type clerkLog struct{ *ledger.Log }
 

@@ -78,7 +78,10 @@ func (a *app) lintPolicy(file string, o *strategyOptions) ([]recovery.Problem, e
 	if !ledger {
 		return problems, nil
 	}
-	_, err = parseMembers(file, data)
+	policy, err := parseMembers(file, data)
+	if err == nil {
+		err = obeyable(file, data, policy)
+	}
 	wrong, ok := errors.AsType[*recovery.Error](err)
 	if !ok {
 		return problems, err

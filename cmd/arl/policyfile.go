@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/google/uuid"
 
+	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -54,7 +55,32 @@ func loadPolicy(path string) (*entry.Policy, error) {
 		return nil, withExit(exitIO, err)
 	}
 	policy, err := parsePolicy(path, data)
+	if err == nil {
+		err = obeyable(path, data, policy)
+	}
 	return policy, withExit(exitConfig, err)
+}
+
+// obeyable refuses a policy that was read from a file, but that no ledger could
+// obey. Such a file can still be compared with another one.
+func obeyable(name string, data []byte, policy *entry.Policy) error {
+	refusal := coord.CheckPolicy(policy)
+	if refusal == nil {
+		return nil
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return yamlError(name, err, policyExample)
+	}
+	return mistakeOf(name, file, refusal)
+}
+
+// mistakeOf is a refusal at its place in the file.
+func mistakeOf(name string, file *ast.File, refusal *entry.Refusal) *recovery.Error {
+	line, column := place(file, refusal.Field)
+	wrong := mistake(name, line, column, refusal.Detail, refusal.Remedy)
+	wrong.Problems[0].Field = refusal.Field
+	return wrong
 }
 
 // parsePolicy reads the content of a policy file, closed: what it does not know
@@ -119,10 +145,7 @@ func parseMembers(name string, data []byte) (*entry.Policy, error) {
 	delete(members, "recovery")
 	policy, err := decodePolicy(members)
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
-		line, column := place(file, refusal.Field)
-		wrong := mistake(name, line, column, refusal.Detail, refusal.Remedy)
-		wrong.Problems[0].Field = refusal.Field
-		return nil, wrong
+		return nil, mistakeOf(name, file, refusal)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

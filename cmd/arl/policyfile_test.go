@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -94,6 +95,38 @@ func TestPolicyFileErrorsNameThePlace(t *testing.T) {
 				t.Errorf("policy %v, error %v, want %q", policy, err, c.want)
 			}
 		})
+	}
+}
+
+// What no ledger could obey is refused at its place in the file.
+func TestPolicyFileObeyable(t *testing.T) {
+	good := defaultPolicy(t)
+	for text, want := range map[string]string{
+		good:                                   "",
+		good + "witnesses: |\n  quorum none\n": ":12: witnesses: nothing collects cosignatures of witnesses yet: every bundle would be refused for ever (leave witnesses out)",
+		strings.Replace(good, "iat_ms: 300000", "iat_ms: 300", 1): "p.yaml:12:11: windows.iat_ms: 300: iat is in seconds",
+	} {
+		policy, err := parsePolicy("p.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = obeyable("p.yaml", []byte(text), policy); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A policy in force that no ledger could obey is warned of at each start.
+func TestWarnOfPolicy(t *testing.T) {
+	var log strings.Builder
+	n := &node{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	p := coord.Genesis("test")
+	if n.warnOfPolicy(p, 0); log.Len() > 0 {
+		t.Errorf("%s", log.String())
+	}
+	p.Witnesses = "quorum none"
+	if n.warnOfPolicy(p, 7); !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "entry=7 field=witnesses") {
+		t.Errorf("%q", log.String())
 	}
 }
 

@@ -183,6 +183,9 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 	if host, _, _ := net.SplitHostPort(e.listener.Addr().String()); e.tls == nil && !net.ParseIP(host).IsLoopback() {
 		n.logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
 	}
+	if policy, at := n.coordinator.View().Chain.Policy(); policy != nil {
+		n.warnOfPolicy(policy, at.Index)
+	}
 	s, err := server.New(config)
 	if err != nil {
 		return err

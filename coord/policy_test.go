@@ -1,0 +1,69 @@
+package coord
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+)
+
+// TestPolicyThatNobodyCanKeep refuses before the order what would hold a ledger up
+// for ever, by the policy's own authority or in a genesis; the fold takes it, so
+// that a log which has it is still audited.
+func TestPolicyThatNobodyCanKeep(t *testing.T) {
+	for field, change := range map[string]func(p *entry.Policy){
+		"witnesses":               func(p *entry.Policy) { p.Witnesses = "quorum none" },
+		"windows.iat_ms":          func(p *entry.Policy) { p.Windows.IatMS = 999 },
+		"windows.deadline_max_ms": func(p *entry.Policy) { p.Windows.DeadlineMaxMS = 999 },
+		"recovery":                func(p *entry.Policy) { p.Recovery = jsontext.Value(`{"rules":[]}`) },
+	} {
+		w := newWorld(t)
+		c := New(origin, nil)
+		c.NewFold()
+		c.Unread()
+		check := func(p *entry.Policy, want bool) {
+			t.Helper()
+			e := w.sign(p)
+			refusal, refused := errors.AsType[*entry.Refusal](c.Precheck(e))
+			if refused != want || refused && (refusal.Problem != entry.Malformed || refusal.Field != field || refusal.Remedy == "") {
+				t.Errorf("%s: %v", field, refusal)
+			}
+		}
+		genesis := w.genesis()
+		check(genesis, false)
+		change(genesis)
+		check(genesis, true)
+		for _, e := range w.log {
+			c.state.Apply(e.Entry, e.Index, e.At)
+		}
+		c.Committed(uint64(len(w.log)))
+		p := w.nextPolicy()
+		check(p, false)
+		change(p)
+		check(p, true)
+		w.put(p)
+		w.checkAll()
+	}
+	p := Genesis(origin)
+	p.Windows.IatMS, p.Windows.DeadlineMaxMS = 1000, 1000
+	if refusal := CheckPolicy(p); refusal != nil {
+		t.Errorf("at the limit: %v", refusal)
+	}
+}
+
+// TestShortestDeadline authorizes with the shortest deadline that CheckPolicy
+// lets pass, at any part of a second.
+func TestShortestDeadline(t *testing.T) {
+	for _, part := range []int64{0, 1, 500, 999} {
+		w := newWorld(t)
+		p := w.nextPolicy()
+		p.Windows.DeadlineMaxMS = 1000
+		w.put(p)
+		w.done("a", "bad", entry.EffectCompensable)
+		w.at += part
+		w.decide("k", entry.ActAuthorize, w.put(w.signal("a", entry.StandingExecutor, "a#bad")).Index)
+		w.checkAll()
+	}
+}
