@@ -108,8 +108,9 @@ func config(tb testing.TB, fs vfs.FS) *ledger.Config {
 	signer, verifier := keys(tb)
 	return &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: verifier}}, FS: fs,
-		NewFold: func() ledger.Fold { return new(tally) },
-		Fatal:   func(err error) { panic(err) },
+		NewFold:  func() ledger.Fold { return new(tally) },
+		Precheck: func(e *entry.Entry) error { e.SignatureChecked = true; return nil },
+		Fatal:    func(err error) { panic(err) },
 	}
 }
 

@@ -22,34 +22,46 @@ const LaneWidth = laneWidth
 // MaxPerLane is how many submissions are in a narrow lane or wait for it.
 const MaxPerLane = maxPerKey
 
-// Lanes is what the narrow lanes of a log are like.
-type Lanes struct {
-	Narrow int // how many there are
+// LaneDebt is how many refusals make a lane narrow.
+const LaneDebt = laneDebt
+
+// LaneState is what the lanes of a log are like.
+type LaneState struct {
+	Narrow int // how many are narrow
 	Inside int // submissions in them, those that wait included
 	Full   int // those of which not all room is free
 }
 
-// LanesOf returns what the narrow lanes of the log are like.
-func LanesOf(l *Log) Lanes {
+// LanesOf returns what the lanes of the log are like.
+func LanesOf(l *Log) (state LaneState) {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
-	lanes := Lanes{Narrow: len(l.lanes.narrow)}
-	for _, on := range l.lanes.narrow {
-		lanes.Inside += on.inside
+	for _, on := range l.lanes.owed {
+		if on.debt < laneDebt {
+			continue
+		}
+		state.Narrow++
+		state.Inside += on.inside
 		if on.TryAcquire(laneWidth) {
 			on.Release(laneWidth)
 		} else {
-			lanes.Full++
+			state.Full++
 		}
 	}
-	return lanes
+	return state
 }
+
+// HoldLanes lets the test release the rooms that refusals keep, instead of a timer.
+func HoldLanes(l *Log, hold func(release func())) { l.lanes.hold = hold }
+
+// Queued is how many submissions wait for the order.
+func Queued(l *Log) int { return len(l.in) }
 
 // CrowdLanes counts n submissions more as waiting for each narrow lane.
 func CrowdLanes(l *Log, n int) {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
-	for _, on := range l.lanes.narrow {
+	for _, on := range l.lanes.owed {
 		on.inside += n
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,6 +29,9 @@ func (r *running) ended(name string, taken int, problem entry.Problem, entries .
 	}
 }
 
+// releaseAtOnce lets refusals keep no room.
+func releaseAtOnce(r *running) { ledger.HoldLanes(r.Log, func(release func()) { release() }) }
+
 func limited(tb testing.TB) *entry.Entry {
 	tb.Helper()
 	return newExec(tb, "limit-me")
@@ -42,9 +46,11 @@ func TestANarrowLaneIsLeft(t *testing.T) {
 		if e.Body.(*entry.Execution).Exec == "forged" {
 			return entry.Refuse(entry.BadSignature, "", "refused by the test")
 		}
+		e.SignatureChecked = true
 		return nil
 	}
 	r := start(t, "log", cfg)
+	releaseAtOnce(r)
 	known := newEntry(t)
 	r.ended("known", 1, "", known)
 	for _, test := range []struct {
@@ -66,7 +72,7 @@ func TestANarrowLaneIsLeft(t *testing.T) {
 		{"limited behind what is there", 2, entry.RateLimited, []*entry.Entry{newUnsigned(t), known, limited(t)}},
 	} {
 		r.ended(test.name, test.taken, test.problem, test.entries...)
-		if lanes := ledger.LanesOf(r.Log); lanes != (ledger.Lanes{Narrow: 1}) {
+		if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{Narrow: 1}) {
 			t.Errorf("%s: lanes %+v", test.name, lanes)
 		}
 	}
@@ -102,6 +108,7 @@ func TestAFloodAtTheEnd(t *testing.T) {
 	disk := newGatedDisk(vfs.NewMem())
 	defer disk.open()
 	r := start(t, "log", config(t, disk))
+	releaseAtOnce(r)
 	r.ended("limited", 0, entry.RateLimited, limited(t))
 	disk.close()
 	var group, impatient sync.WaitGroup
@@ -135,7 +142,7 @@ func TestAFloodAtTheEnd(t *testing.T) {
 	group.Go(r.end)
 	disk.open()
 	group.Wait()
-	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.Lanes{Narrow: 1}) {
+	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{Narrow: 1}) {
 		t.Errorf("lanes %+v when all is over", lanes)
 	}
 	if _, err := r.Submit(t.Context(), limited(t)); !errors.Is(err, ledger.ErrStopped) {
@@ -148,5 +155,155 @@ func TestAFloodAtTheEnd(t *testing.T) {
 func untilInside(r *running, n int) {
 	for ledger.LanesOf(r.Log).Inside < n {
 		runtime.Gosched()
+	}
+}
+
+// TestARepeatedRefusalWaits has one key send an entry that is refused again and
+// again, as many at a time as it can, while an honest client waits for one commit.
+// Of the flood no more than the narrow lane lets in is in front of the honest
+// client, whatever the reason of the refusal; when it is over, what the flooder
+// sends in good order is taken, and its lane is wide again.
+func TestARepeatedRefusalWaits(t *testing.T) {
+	disk := newGatedDisk(vfs.NewMem())
+	defer disk.open()
+	r := start(t, "log", config(t, disk))
+	releaseAtOnce(r)
+	same := newExec(t, "refuse-me")
+	for range ledger.LaneDebt {
+		r.ended("the flood begins", 0, entry.StateConflict, same)
+	}
+	disk.close()
+	var group sync.WaitGroup
+	group.Go(func() { r.ended("the commit that is held", 1, "", newUnsigned(t)) })
+	<-disk.waiting
+	const flood = 100
+	for range flood {
+		group.Go(func() { r.ended("the flood", 0, entry.StateConflict, same) })
+	}
+	untilInside(r, flood)
+	group.Go(func() { r.ended("the honest client", 1, "", newUnsigned(t)) })
+	for ledger.Queued(r.Log) <= ledger.LaneWidth {
+		runtime.Gosched() // until the honest client is behind all of the flood that is let in
+	}
+	if queued := ledger.Queued(r.Log); queued != ledger.LaneWidth+1 {
+		t.Errorf("%d submissions wait for the order", queued)
+	}
+	disk.open()
+	group.Wait()
+	for range 2 * ledger.LaneDebt {
+		r.ended("in good order", 1, "", newEntry(t))
+	}
+	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 0 {
+		t.Errorf("lanes %+v", lanes)
+	}
+	r.checkAll()
+}
+
+// TestAnHonestClientKeepsItsShare counts what a flood of 64 that is refused gets
+// while an honest client has its entries taken one by one: as many refusals as
+// there is room for, and no more before that is released, however many entries are
+// taken meanwhile. Entries of the flooder's key that are taken keep no room.
+func TestAnHonestClientKeepsItsShare(t *testing.T) {
+	var refusals atomic.Int64
+	cfg := config(t, vfs.NewMem())
+	cfg.NewFold = func() ledger.Fold {
+		return &watched{tally: new(tally), admits: func(e *entry.Entry) {
+			if e.Body.(*entry.Execution).Exec == "refuse-me" {
+				refusals.Add(1)
+			}
+		}}
+	}
+	r := start(t, "log", cfg)
+	held := make(chan func(), 64)
+	ledger.HoldLanes(r.Log, func(release func()) { held <- release })
+	same := newExec(t, "refuse-me")
+	for range ledger.LaneDebt {
+		r.ended("the flood begins", 0, entry.StateConflict, same)
+	}
+	refusals.Store(0)
+	var group sync.WaitGroup
+	for range 64 {
+		group.Go(func() { r.ended("the flood", 0, entry.StateConflict, same) })
+	}
+	var rooms []func()
+	for round := 1; round <= 16; round++ {
+		for len(rooms) < ledger.LaneWidth {
+			rooms = append(rooms, <-held)
+		}
+		for range 20 {
+			r.ended("the honest client", 1, "", newUnsigned(t))
+		}
+		if got := refusals.Load(); got != int64(round*ledger.LaneWidth) {
+			t.Fatalf("the flood had %d entries looked at, and there was room for %d", got, round*ledger.LaneWidth)
+		}
+		for _, release := range rooms {
+			release()
+		}
+		rooms = nil
+	}
+	group.Wait()
+	for range 2 * ledger.LaneDebt {
+		r.ended("in good order", 1, "", newEntry(t))
+	}
+	if len(held) > 0 {
+		t.Errorf("%d entries that were taken keep their room", len(held))
+	}
+}
+
+// TestAnHonestRetryIsNotStarved has a client try an entry that a fence refuses
+// again and again, beside its other work: its lane stays wide as long as most of
+// its entries are taken; and in a narrow lane other work and, once the fence is
+// lifted, the entry itself are taken at once.
+func TestAnHonestRetryIsNotStarved(t *testing.T) {
+	fenced := true // read by the order, changed between two submissions
+	cfg := config(t, vfs.NewMem())
+	cfg.NewFold = func() ledger.Fold { return &fencedTally{fenced: &fenced} }
+	r := start(t, "log", cfg)
+	releaseAtOnce(r)
+	waits := newExec(t, "refuse-me")
+	for range 3 * ledger.LaneDebt {
+		r.ended("behind the fence", 0, entry.StateConflict, waits)
+		r.ended("other work", 1, "", newEntry(t))
+	}
+	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 0 {
+		t.Errorf("lanes %+v though as many were taken", lanes)
+	}
+	for range 3 * ledger.LaneDebt {
+		r.ended("behind the fence", 0, entry.StateConflict, waits)
+	}
+	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 1 {
+		t.Errorf("lanes %+v", lanes)
+	}
+	r.ended("other work in the narrow lane", 1, "", newEntry(t))
+	fenced = false
+	r.ended("behind the fence that was lifted", 1, "", waits)
+}
+
+// fencedTally is a tally that refuses only while there is a fence.
+type fencedTally struct {
+	tally
+	fenced *bool
+}
+
+func (f *fencedTally) Admit(e *entry.Entry, index uint64, at int64) error {
+	if !*f.fenced {
+		return nil
+	}
+	return f.tally.Admit(e, index, at)
+}
+
+// TestAForgedFloodCostsItsKeyNothing lets a client claim the key of another: what
+// it is refused for a signature that is not good narrows no lane.
+func TestAForgedFloodCostsItsKeyNothing(t *testing.T) {
+	cfg := config(t, vfs.NewMem())
+	cfg.Precheck = func(e *entry.Entry) error {
+		return entry.Refuse(entry.BadSignature, "", "refused by the test")
+	}
+	r := start(t, "log", cfg)
+	for range 3 * ledger.LaneDebt {
+		r.ended("forged", 0, entry.BadSignature, newEntry(t))
+	}
+	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{}) {
+		t.Errorf("lanes %+v", lanes)
 	}
 }

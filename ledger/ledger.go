@@ -230,7 +230,7 @@ type Log struct {
 	dir   string
 	db    *pebble.DB
 	gate  *gate
-	lanes *lanes
+	lanes *Lanes[laneID]
 	clock *clock
 	space *space
 
@@ -274,7 +274,7 @@ func Open(dir string, c *Config) (*Log, error) {
 	l := &Log{
 		cfg: cfg, dir: dir, db: db,
 		gate:    newGate(),
-		lanes:   newLanes(),
+		lanes:   NewLanes[laneID](maxLanes),
 		space:   newSpace(cfg, dir),
 		in:      make(chan *submission, maxPending),
 		closing: make(chan struct{}),

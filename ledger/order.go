@@ -29,7 +29,9 @@ type Registered struct {
 type Answer struct {
 	Registered []Registered
 	Refused    *entry.Refusal
-	Head       Head
+	// Proven is set if the entry that was refused is signed by the key that it names.
+	Proven bool
+	Head   Head
 
 	log  *Log
 	view *view
@@ -46,14 +48,15 @@ type Head struct {
 
 // submission is an ordered prefix batch on its way through the order.
 type submission struct {
-	entries []*entry.Entry
+	all     []*entry.Entry // as submitted
+	entries []*entry.Entry // those of them that were not refused before the order
 	keys    []dedupID      // of the entries
 	known   []*Registered  // where the look-up found them; nil for what seems new
 	refused *entry.Refusal // of the entry behind entries, found before the order
 	seen    uint64         // size of the log when the entries were looked up
 	answer  Answer
-	done    chan struct{} // closed when answer is complete
-	leave   func()        // gives back its room in a narrow lane; nil: it is in none
+	done    chan struct{}      // closed when answer is complete
+	leave   func(refused bool) // gives back its room in a narrow lane; nil: it is in none
 }
 
 // order is the state of the goroutine that owns the order.
@@ -75,7 +78,7 @@ type order struct {
 // [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
 // [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
 // entry stands in the answer.
-func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
+func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answer, _ error) {
 	select {
 	case <-l.closing:
 		return nil, ErrStopped
@@ -84,20 +87,21 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 	if len(entries) > MaxBatch {
 		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
 	}
-	s := &submission{entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
+	s := &submission{all: entries, entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
 	err := l.precheck(ctx, s)
 	if s.leave != nil {
-		defer s.leave()
+		defer func() { s.leave(answer == nil || answer.Refused != nil) }()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(s.known, nil) {
 		v := l.view.Load()
-		answer := &Answer{Refused: s.refused, Head: v.signed(), log: l, view: v}
+		answer = &Answer{Refused: s.refused, Head: v.signed(), log: l, view: v}
 		for _, found := range s.known {
 			answer.Registered = append(answer.Registered, *found)
 		}
+		l.settle(s, answer)
 		return answer, nil
 	}
 	select {
@@ -109,7 +113,7 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, err
 	}
 	select {
 	case <-s.done:
-		l.lanes.settle(s)
+		l.settle(s, &s.answer)
 		return &s.answer, nil
 	case <-l.stopped:
 		select {
@@ -151,7 +155,7 @@ func (l *Log) precheck(ctx context.Context, s *submission) error {
 // narrow lane at most.
 func (l *Log) check(ctx context.Context, s *submission, e *entry.Entry) (err error) {
 	if s.leave == nil {
-		if s.leave, err = l.lanes.enter(ctx, e); err != nil {
+		if s.leave, err = l.lanes.Enter(ctx, lanesOf(e)...); err != nil {
 			return err
 		}
 	}

@@ -356,7 +356,7 @@ func TestAFloodThatIsRefusedWaits(t *testing.T) {
 		}
 	}
 	cfg := config(t, disk)
-	cfg.Precheck = func(e *entry.Entry) error { change(e, 1); return nil }
+	cfg.Precheck = func(e *entry.Entry) error { e.SignatureChecked = true; change(e, 1); return nil }
 	cfg.NewFold = func() ledger.Fold { return &watched{tally: new(tally), admits: func(e *entry.Entry) { change(e, -1) }} }
 	r := start(t, "log", cfg)
 	flood := func() {

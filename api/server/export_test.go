@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"time"
@@ -79,3 +80,12 @@ func (s *Sampler) First(client, problem string, now time.Time) bool {
 
 // Held is how many sorts of records the sampler remembers.
 func (s *Sampler) Held() int { return len(s.s.counts) }
+
+// Narrow reports whether the lane of a client is narrow.
+func (s *Server) Narrow(ctx context.Context, client string) bool {
+	leave, err := s.lanes.Enter(ctx, client)
+	if leave != nil {
+		leave(false)
+	}
+	return leave != nil || err != nil
+}

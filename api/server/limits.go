@@ -31,6 +31,8 @@ const (
 	// of one client.
 	maxStreams       = 1024
 	maxClientStreams = maxStreams / 2
+	// maxLanes is the number of clients whose refusals are remembered, for their lanes.
+	maxLanes = 4096
 	// streamBlock is the number of entries that an event stream reads at once.
 	streamBlock = 256
 	// bundleDefault is the number of an agent's members in an authorization bundle,

@@ -130,8 +130,9 @@ type Server struct {
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
 
-	batches *budget // bytes of batches under way
-	streams *budget // event streams under way
+	batches *budget               // bytes of batches under way
+	streams *budget               // event streams under way
+	lanes   *ledger.Lanes[string] // of clients
 	samples *sampler
 	rules   atomic.Pointer[rules]
 
@@ -157,6 +158,7 @@ func New(c *Config) (*Server, error) {
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  newBudget(maxStreams, maxClientStreams),
+		lanes:    ledger.NewLanes[string](maxLanes),
 		samples:  newSampler(cfg.Logger),
 		draining: make(chan struct{}),
 		plans:    make(chan *computed, 1),

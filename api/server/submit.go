@@ -60,11 +60,17 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 	if *buf, err = readBody(c.Request(), *buf, entry.MaxEnvelope); err != nil {
 		return err
 	}
-	e, err := entry.Decode(*buf)
+	turn, err := s.enter(c)
 	if err != nil {
 		return err
 	}
-	answer, err := s.log.Submit(c.Request().Context(), e)
+	defer turn.end()
+	e, err := entry.Decode(*buf)
+	if err != nil {
+		turn.refused(1)
+		return err
+	}
+	answer, err := turn.submit(c, e)
 	if err != nil {
 		return err
 	}
@@ -114,9 +120,17 @@ func (s *Server) postBatch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	turn, err := s.enter(c)
+	if err != nil {
+		return err
+	}
+	defer turn.end()
+	if refused != nil {
+		turn.refused(1)
+	}
 	answer := &ledger.Answer{}
 	if len(entries) > 0 {
-		if answer, err = s.log.Submit(c.Request().Context(), entries...); err != nil {
+		if answer, err = turn.submit(c, entries...); err != nil {
 			return err
 		}
 	}

@@ -217,11 +217,7 @@ func (s *Server) postLeases(c echo.Context) error {
 	if err := noParams(c.Request().URL.RawQuery); err != nil {
 		return err
 	}
-	r, err := s.readRenewal(c)
-	if err != nil {
-		return err
-	}
-	renewed, err := s.coord.Renew(r)
+	renewed, err := s.renew(c, "")
 	if err != nil {
 		return err
 	}
@@ -245,15 +241,7 @@ func (s *Server) postLease(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.readRenewal(c)
-	if err != nil {
-		return err
-	}
-	if len(r.Leases) != 1 || r.Leases[0].Task != ref {
-		return entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, ref).
-			WithRemedy("send to " + leasesPath + " what names several tasks")
-	}
-	renewed, err := s.coord.Renew(r)
+	renewed, err := s.renew(c, ref)
 	if err != nil {
 		return err
 	}
@@ -263,8 +251,10 @@ func (s *Server) postLease(c echo.Context) error {
 	return s.answerJSON(c, s.newLease(&renewed[0].Lease))
 }
 
-// readRenewal reads a renewal from the body.
-func (s *Server) readRenewal(c echo.Context) (*entry.SignedRenewal, error) {
+// renew renews what the body says, of one task alone unless only is empty. A
+// renewal that is refused as a whole counts against the client, one that is not for
+// it.
+func (s *Server) renew(c echo.Context, only entry.Ref) ([]coord.Renewed, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
 			"send the renewal as "+api.MediaJSON)}
@@ -275,11 +265,32 @@ func (s *Server) readRenewal(c echo.Context) (*entry.SignedRenewal, error) {
 	if *buf, err = readBody(c.Request(), *buf, entry.MaxRenewal); err != nil {
 		return nil, err
 	}
-	r, err := entry.DecodeRenewal(*buf)
-	if err == nil {
-		s.setKey(c, r.KeyID)
+	turn, err := s.enter(c)
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	defer turn.end()
+	renewed, err := s.renewAll(c, *buf, only)
+	if err != nil {
+		turn.refused(1)
+		return nil, err
+	}
+	turn.taken()
+	return renewed, nil
+}
+
+// renewAll is renew behind the body.
+func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coord.Renewed, error) {
+	r, err := entry.DecodeRenewal(body)
+	if err != nil {
+		return nil, err
+	}
+	s.setKey(c, r.KeyID)
+	if only != "" && (len(r.Leases) != 1 || r.Leases[0].Task != only) {
+		return nil, entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, only).
+			WithRemedy("send to " + leasesPath + " what names several tasks")
+	}
+	return s.coord.Renew(r)
 }
 
 func (s *Server) answerJSON(c echo.Context, v any) error {

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// turn is a request that writes, in the lane of its client. The lane is narrow once
+// the client was refused again and again what no key answers for.
+type turn struct {
+	server *Server
+	client string
+	leave  func(refused bool) // nil: the lane is wide
+	blamed bool
+}
+
+// enter waits for the request's turn, which the caller ends.
+func (s *Server) enter(c echo.Context) (*turn, error) {
+	t := &turn{server: s, client: clientOf(c)}
+	var err error
+	t.leave, err = s.lanes.Enter(c.Request().Context(), t.client)
+	return t, err
+}
+
+// end gives the room in a narrow lane back.
+func (t *turn) end() {
+	if t.leave != nil {
+		t.leave(t.blamed)
+	}
+}
+
+// taken makes up for one refusal.
+func (t *turn) taken() { t.server.lanes.Taken(t.client) }
+
+// refused counts n refusals against the client.
+func (t *turn) refused(n int) {
+	t.blamed = true
+	t.server.lanes.Refused(t.client, n)
+}
+
+// submit submits entries. What is refused under no key that is proven counts
+// against the client: anybody can claim a key.
+func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, error) {
+	answer, err := t.server.log.Submit(c.Request().Context(), entries...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range answer.Registered {
+		if !answer.Registered[i].Duplicate {
+			t.taken()
+		}
+	}
+	if answer.Refused != nil && len(answer.Registered) < len(entries) && !answer.Proven {
+		switch answer.Refused.Problem {
+		case entry.RateLimited, entry.NotReady, entry.InsufficientStorage: // not for what was sent
+		default:
+			t.refused(len(entries) - len(answer.Registered)) // those behind it were checked for nothing
+		}
+	}
+	return answer, nil
+}
