@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -216,13 +215,11 @@ func (x *exporter) copyBundle(t merkle.Tile) error {
 	if err != nil {
 		return fmt.Errorf("ledger: export %s: %w", t.Path(), err)
 	}
-	rest := bundle
-	for i := range t.Width {
-		if len(rest) < 2 || len(rest)-2 < int(binary.BigEndian.Uint16(rest)) {
-			return fmt.Errorf("%w: %s ends within entry %d", ErrCorrupt, t.Path(), i)
-		}
-		leaf := rest[2:][:binary.BigEndian.Uint16(rest)]
-		rest = rest[2+len(leaf):]
+	leaves, rest, err := cutLeaves(bundle, t.Width)
+	if err != nil {
+		return fmt.Errorf("%w: %s %v", ErrCorrupt, t.Path(), err)
+	}
+	for i, leaf := range leaves {
 		if err := x.tree.append(merkle.HashLeaf(leaf)); err != nil {
 			return err
 		}

@@ -223,6 +223,14 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 	return &d, nil
 }
 
+// canSign is an error unless a log can be written with the configuration.
+func (c *Config) canSign() error {
+	if c.Fatal == nil || slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Signer == nil }) {
+		return errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
+	}
+	return nil
+}
+
 // Log is an open log. [Log.Run] must run for entries to be taken; reading works
 // without it.
 type Log struct {
@@ -261,11 +269,11 @@ type Log struct {
 // its newest snapshot and the entries behind it.
 func Open(dir string, c *Config) (*Log, error) {
 	cfg, err := c.withDefaults(dir)
+	if err == nil {
+		err = cfg.canSign()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Fatal == nil || slices.ContainsFunc(cfg.Keys, func(k Key) bool { return k.Signer == nil }) {
-		return nil, errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
 	}
 	db, err := openStore(dir, cfg)
 	if err != nil {

@@ -157,7 +157,7 @@ var placeholders = map[string]string{
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "format": "FORMAT", "from": "INDEX",
 	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
 	"instance": "NAME", "key": "FILE", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
-	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "member": "EXECUTION,…", "monitor": "URL",
+	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "member": "EXECUTION,…", "monitor": "URL", "newest": "HEAD",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",
 	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "roles": "ROLE,…", "root": "FILE",

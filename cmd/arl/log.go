@@ -55,7 +55,7 @@ func (a *app) logCommand() *cobra.Command {
 	o.register(flags)
 	o.registerInPlace(flags)
 	cmd.AddCommand(a.logHeadCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
-		a.logExportCommand(&o), a.logTailCommand(&o))
+		a.logExportCommand(&o), a.logImportCommand(&o), a.logTailCommand(&o))
 	return cmd
 }
 

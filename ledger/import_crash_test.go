@@ -1,0 +1,103 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"recoveryledger/ledger"
+	"recoveryledger/merkle"
+)
+
+// TestPowerLossDuringImport takes the power away before operations on the disk,
+// with nothing, half and all of the unsynced data kept, during a first import and
+// during one that goes on where another was cut off. Whatever is left is no log, or
+// the whole one; another import makes it whole.
+func TestPowerLossDuringImport(t *testing.T) {
+	x := exportLog(t, 4200)
+	disk := vfs.NewCrashableMem()
+	copyTo(t, x.disk, disk, "log.anchor")
+	must(t, markUsed(disk)) // which syncs the directory
+	for round := range 2 {
+		rng, operations := newRNG(uint64(round)), 0
+		var left []*vfs.MemFS
+		var cutOff *vfs.MemFS
+		power := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				// Every operation at the end, where names change; some of the many before.
+				if operations++; operations%10 == 0 || op.Kind == errorfs.OpRename || op.Kind == errorfs.OpFileSync {
+					left = append(left, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(3) * 50, RNG: rng}))
+				}
+			}
+			return nil
+		})
+		_, err := x.importTo(everyFile{errorfs.Wrap(disk, power), power})
+		must(t, err)
+		cutOff = left[len(left)/2].CrashClone(vfs.CrashCloneCfg{}) // what the next round goes on with
+		resumed := map[uint64]int{}
+		for i, after := range left {
+			report, err := x.checkCutOff(after)
+			if err != nil {
+				t.Fatalf("round %d, state %d: %v", round, i, err)
+			}
+			resumed[report.Resumed]++
+		}
+		t.Logf("%d states after %d operations, resumed at %v", len(left), operations, resumed)
+		if round == 0 && (len(left) < 20 || resumed[0] == 0 || resumed[4096] == 0) {
+			t.Errorf("%d states, resumed at %v", len(left), resumed)
+		}
+		disk = cutOff
+	}
+}
+
+// checkCutOff looks at what an import left that was cut off, and imports again.
+func (x *exportedLog) checkCutOff(disk *vfs.MemFS) (*ledger.ImportReport, error) {
+	cfg := config(x.t, disk)
+	cfg.Used = true
+	log, err := ledger.Open("log", cfg)
+	if err == nil {
+		head := log.Head().Head
+		if err := log.Close(); err != nil || head != x.head {
+			return nil, fmt.Errorf("a log of %d entries is there: %w", head.Size, err)
+		}
+	} else if !errors.Is(err, ledger.ErrRolledBack) { // there is an anchor
+		return nil, err
+	}
+	report, err := x.importTo(disk)
+	if err != nil {
+		return nil, err
+	}
+	found, err := ledger.Check(x.t.Context(), "log", cfg, nil)
+	if err == nil && (found.Head != x.head || found.Anchor != x.head) {
+		err = fmt.Errorf("%v under the anchor %v", found.Head, found.Anchor)
+	}
+	return report, err
+}
+
+// TestImportAtTheSecondLevel goes on behind the 256th tile.
+func TestImportAtTheSecondLevel(t *testing.T) {
+	x := exportLog(t, 70_000)
+	disk := vfs.NewMem()
+	cfg := config(t, disk)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []merkle.Head{x.head}, Progress: func(done, total uint64) {
+		if done > 65_536 && done < total {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	report, err := x.importTo(disk, x.head)
+	must(t, err)
+	if report.Resumed != 69_632 {
+		t.Errorf("%+v", report)
+	}
+	if found := fsck(t, "log", cfg); found.Head != x.head {
+		t.Errorf("imported %v", found.Head)
+	}
+}
