@@ -155,7 +155,7 @@ func TestPastOfRealRuns(t *testing.T) {
 		name, ext string
 		want      int
 	}{
-		{OpenAIChat, "tau_bench_airline", ".json", 27}, {Attempts, "aider_swe_bench", ".ndjson", 85}, {ToolBench, "toolbench", ".json", 6},
+		{OpenAIChat, "tau_bench_airline", ".json", 116}, {Attempts, "aider_swe_bench", ".ndjson", 85}, {ToolBench, "toolbench", ".json", 6},
 	} {
 		t.Run(set.name, func(t *testing.T) {
 			files := dataFiles(t, set.name, set.ext)
