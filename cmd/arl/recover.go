@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -363,7 +362,7 @@ func (a *app) summarize(r *run.Report, out string) {
 	fmt.Fprintf(a.err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, counted(r.NoFailure, "case"), r.RunRoot)
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Verdict == run.Fail || g.Verdict == run.Unknown {
-			fmt.Fprintf(a.err, "gate %s: %s, limit %s %s\n", g.Gate, g.Verdict, strconv.FormatInt(g.Limit, 10), g.Detail)
+			fmt.Fprintf(a.err, "gate %s: %s\n", g.Gate, g.Text())
 		}
 	}
 	for _, warning := range r.Warnings {

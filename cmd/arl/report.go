@@ -40,7 +40,8 @@ func (a *app) reportShowCommand() *cobra.Command {
 }
 
 func (a *app) reportDiffCommand() *cobra.Command {
-	return &cobra.Command{
+	changed := false
+	cmd := &cobra.Command{
 		Use:     "diff BEFORE AFTER",
 		Short:   "Compare two runs class by class",
 		Long:    "Compare two reports, or the directories of two runs: how often each class recovered, and at what cost.",
@@ -55,9 +56,15 @@ func (a *app) reportDiffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printDiff(run.Diff(before, after))
+			d := run.Diff(before, after)
+			if changed {
+				d.Changed()
+			}
+			return a.printDiff(d)
 		},
 	}
+	cmd.Flags().BoolVar(&changed, "changed", false, "only classes in which something differs")
+	return cmd
 }
 
 func (a *app) printDiff(d run.ReportDiff) error {
@@ -68,10 +75,10 @@ func (a *app) printDiff(d run.ReportDiff) error {
 	for _, c := range d.Classes {
 		rate, cost := "–", "–"
 		if c.ChangePPM != nil {
-			rate = fmt.Sprintf("%+d ppm", *c.ChangePPM)
+			rate = run.FigureChange("change_ppm", *c.ChangePPM)
 		}
 		if c.CostPerCaseChange != nil {
-			cost = fmt.Sprintf("%+d micro-USD", *c.CostPerCaseChange)
+			cost = run.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
 		}
 		err := l.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)

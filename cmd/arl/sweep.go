@@ -84,7 +84,7 @@ func (a *app) printSweep(r *run.SweepReport) error {
 	points := a.newList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
 	for i := range r.Points {
 		p := &r.Points[i]
-		value := fmt.Sprint(p.Value)
+		value := run.Figure(r.Param, p.Value)
 		if p.Value == r.Pinned {
 			value += " *"
 		}
@@ -98,14 +98,14 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "* %s in the policy: %d\n", r.Param, r.Pinned)
+	fmt.Fprintf(&b, "* %s in the policy: %s\n", r.Param, run.Figure(r.Param, r.Pinned))
 	b.WriteString(inPlaceOf(r.MissingStrategies, ""))
 	if r.Simulated {
 		b.WriteString("simulated: an outcome model drew attempts that nobody made\n")
 	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %d and %d: %s\n", f.From, f.To, counted(f.Count, "case"))
+		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", run.Figure(r.Param, f.From), run.Figure(r.Param, f.To), counted(f.Count, "case"))
 		for _, c := range f.Cases {
 			why := ""
 			if c.NotObserved {
@@ -121,7 +121,7 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		b.WriteString("\nno flip in this range\n")
 	}
 	if r.Near {
-		fmt.Fprintf(&b, "\nwarning: %s is pinned at %d, one step from a flip\n", r.Param, r.Pinned)
+		fmt.Fprintf(&b, "\nwarning: %s is pinned at %s, one step from a flip\n", r.Param, run.Figure(r.Param, r.Pinned))
 	}
 	return a.printText(b.String())
 }

@@ -72,6 +72,13 @@ func Diff(before, after *Report) ReportDiff {
 	return d
 }
 
+// Changed keeps the classes in which something differs, in their order.
+func (d *ReportDiff) Changed() {
+	d.Classes = slices.DeleteFunc(d.Classes, func(c ClassChange) bool {
+		return c.Before == c.After && (c.CostPerCaseChange == nil || *c.CostPerCaseChange == 0)
+	})
+}
+
 func change(label Label, before, after Cases, spent, now Spent) ClassChange {
 	c := ClassChange{Label: label, Before: before, After: after}
 	if before.Failing > 0 && after.Failing > 0 {

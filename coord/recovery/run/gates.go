@@ -33,6 +33,15 @@ const (
 	NotAsked Verdict = "not_asked"
 )
 
+// The gates whose numbers are told otherwise than by the name of their parameter.
+const (
+	gateCases      = "cases_min"
+	gateRate       = "recovery_rate_min"
+	gateNever      = "never_auto_recover"
+	gateBaseline   = "baseline"
+	gateStrategies = "strategies" // that are not registered
+)
+
 // Gate is a condition of the policy for a run to be promoted.
 type Gate struct {
 	Gate    string  `json:"gate"`
@@ -91,7 +100,7 @@ func byClass(rows []Class) []BaselineClass {
 // is partial, promote otherwise.
 func (t *Tally) judge(r *Report, s Subject) {
 	th := &t.thresholds
-	enough := Gate{Gate: "cases_min", Param: "thresholds.cases_min", Limit: th.CasesMin, Value: &r.Failing}.compare(atLeast, 1)
+	enough := Gate{Gate: gateCases, Param: "thresholds.cases_min", Limit: th.CasesMin, Value: &r.Failing}.compare(atLeast, 1)
 	if enough.Verdict == Fail {
 		enough.Verdict, enough.Detail = Unknown, "too few failing cases to tell"
 	}
@@ -101,7 +110,7 @@ func (t *Tally) judge(r *Report, s Subject) {
 	}
 	r.Gates = []Gate{
 		enough,
-		Gate{Gate: "recovery_rate_min", Param: "thresholds.recovery_rate_min_ppm", Limit: th.RecoveryRateMinPPM, Value: rate}.
+		Gate{Gate: gateRate, Param: "thresholds.recovery_rate_min_ppm", Limit: th.RecoveryRateMinPPM, Value: rate}.
 			compare(atLeast, million/100),
 		Gate{Gate: "cost_per_case_max", Param: "thresholds.cost_per_case_max_micro_usd", Limit: th.CostPerCaseMaxMicroUSD, Value: r.Spent.CostPerCaseMicroUSD}.
 			compare(atMost, tenth(th.CostPerCaseMaxMicroUSD)),
@@ -149,7 +158,7 @@ func (g Gate) compare(holds func(value, limit int64) bool, step int64) Gate {
 // neverGate fails when a case recovered by itself that never should: of such a
 // class, or safety-critical, whatever the guards of the policy say.
 func (t *Tally) neverGate() Gate {
-	g := Gate{Gate: "never_auto_recover", Param: "thresholds.never_auto_recover", Value: &t.neverCount, Verdict: Pass, Cases: t.never}
+	g := Gate{Gate: gateNever, Param: "thresholds.never_auto_recover", Value: &t.neverCount, Verdict: Pass, Cases: t.never}
 	switch {
 	case t.neverCount > 0:
 		g.Verdict = Fail
@@ -163,7 +172,7 @@ func (t *Tally) neverGate() Gate {
 // baselineGate fails when a class got worse by more than its tolerance. The
 // value is by how much the worst one got worse.
 func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
-	g := Gate{Gate: "baseline", Param: "thresholds.tolerance_ppm", Limit: t.thresholds.TolerancePPM, Verdict: NotAsked}
+	g := Gate{Gate: gateBaseline, Param: "thresholds.tolerance_ppm", Limit: t.thresholds.TolerancePPM, Verdict: NotAsked}
 	if base == nil {
 		return g
 	}
@@ -183,7 +192,7 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 		tolerance := t.thresholds.Tolerance(was.Class)
 		g.Near = g.Near || max(loss-tolerance, tolerance-loss+1) <= million/100
 		if loss > tolerance {
-			worse = append(worse, fmt.Sprintf("%s recovers %d ppm less often, tolerated are %d", was.Class, loss, tolerance))
+			worse = append(worse, fmt.Sprintf("%s recovers less often by %s, tolerated is %s", was.Class, Figure(unitPPM, loss), Figure(unitPPM, tolerance)))
 		}
 	}
 	switch {
@@ -196,9 +205,6 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 	}
 	return g
 }
-
-// gateStrategies is the gate about strategies that are not registered.
-const gateStrategies = "strategies"
 
 // strategiesGate is unknown when a ladder decided in place of a strategy that the
 // policy names and that was not there: nobody knows what the strategy would have

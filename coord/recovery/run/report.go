@@ -246,12 +246,12 @@ func (t *Tally) warn(r *Report, s Subject) {
 	}
 	for _, n := range r.Near {
 		pinned, _ := s.Policy.Int(n.Param)
-		add("%s is pinned at %d, one step from a flip: at %d, %s would recover and %d escalate that do not now",
-			n.Param, pinned, n.Value, counted(n.ToAutoRecovered, "case"), n.ToEscalated)
+		add("%s is pinned at %s, one step from a flip: at %s, %s would recover and %d escalate that do not now",
+			n.Param, Figure(n.Param, pinned), Figure(n.Param, n.Value), counted(n.ToAutoRecovered, "case"), n.ToEscalated)
 	}
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Near {
-			add("%s is pinned at %d, one step from a flip of its gate: the value is %d", g.Param, g.Limit, *g.Value)
+			add("%s is pinned at %s, one step from a flip of its gate: the value is %s", g.Param, Figure(g.Param, g.Limit), Figure(g.Param, *g.Value))
 		}
 	}
 }

@@ -48,9 +48,9 @@ func (r *Report) summarizeGates(line func(string, ...any)) {
 		g := &r.Gates[i]
 		value := "–"
 		if g.Value != nil {
-			value = fmt.Sprint(*g.Value)
+			value = Figure(g.Param, *g.Value)
 		}
-		line("| %s | %s | %s | %d | %s |", g.Gate, g.Verdict, value, g.Limit, cell(g.Detail))
+		line("| %s | %s | %s | %s | %s |", g.Gate, g.Verdict, value, Figure(g.Param, g.Limit), cell(g.Detail))
 	}
 }
 
@@ -107,7 +107,7 @@ func dollars(micro *int64) string {
 	if micro == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("$%d.%06d", *micro/million, *micro%million)
+	return usd(*micro)
 }
 
 func duration(ms *int64) string {
