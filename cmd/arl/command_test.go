@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -221,6 +223,59 @@ func TestEveryProblemIsExplained(t *testing.T) {
 		code := exitCode(entry.Refuse(problem, "", "x"))
 		if code == exitInternal || code == exitOK || !known[decimal(uint64(code))] {
 			t.Errorf("%s: exit code %d", problem, code)
+		}
+	}
+}
+
+// Every rule that a document names, and every word that an entry, a trace or a
+// view can hold for a state, a result or a reason, is explained.
+func TestEveryWordIsExplained(t *testing.T) {
+	known := map[string]bool{}
+	for _, e := range explanations() {
+		known[e.Code] = true
+		if e.Text == "" && !strings.Contains(e.Title, " ") {
+			t.Errorf("%s: no text", e.Code)
+		}
+	}
+	wanted := func(pattern string, expression *regexp.Regexp) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.FromSlash("../../" + pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		found := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range expression.FindAllStringSubmatch(string(content), -1) {
+				if found++; !known[match[1]] {
+					t.Errorf("%s: %s is not explained", file, match[1])
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: nothing found: the expression does not fit the source any more", pattern)
+		}
+	}
+	wanted("docs/*.md", regexp.MustCompile(`\b((?:REG|TRU|EXE|CHK|SIG|SCO|INC|AGT|TSK|RUN)-[0-9]+)\b`))
+	wanted("ledger/entry/*.go", regexp.MustCompile(`(?m)^\t\w+ +(?:TaskState|Result|Method|Disposition) = "(\w+)"`))
+	wanted("coord/recovery/*.go", regexp.MustCompile(`(?m)^\t\w+ +Reason = "(\w+)"`))
+	wanted("coord/recovery/run/*.go", regexp.MustCompile(`(?m)^\t\w+ +(?:Status|Recommendation) = "(\w+)"`))
+	for state := coord.Reported; state <= coord.Failed; state++ {
+		if !known[state.String()] {
+			t.Errorf("state %s is not explained", state)
+		}
+	}
+	for _, class := range entry.Classes() {
+		for _, code := range entry.Codes(class) {
+			if !known[class+"."+code] {
+				t.Errorf("%s.%s is not explained", class, code)
+			}
 		}
 	}
 }

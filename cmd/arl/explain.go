@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,9 +48,17 @@ func (a *app) explain(code string) error {
 	if found, ok := api.Explain(code); ok {
 		code = string(found.Name)
 	}
+	all := explanations()
+	if !slices.ContainsFunc(all, func(e explanation) bool { return e.Code == code }) {
+		for _, e := range all { // FAILED and failed are two words: any case will do where there is no other
+			if strings.EqualFold(e.Code, code) {
+				code = e.Code
+			}
+		}
+	}
 	var known []string
-	for _, e := range explanations() {
-		if strings.EqualFold(e.Code, code) {
+	for _, e := range all {
+		if e.Code == code {
 			if a.settings.output == outputJSON {
 				return a.printJSON(e)
 			}
@@ -89,7 +98,7 @@ func explanations() []explanation {
 	for _, e := range exitCodes() {
 		all = append(all, explanation{strconv.Itoa(e.code), "exit code: " + e.title, e.text, ""})
 	}
-	return append(append(all, rules()...), incidentWords()...)
+	return slices.Concat(all, rules(), failureWords(), incidentWords(), taskWords(), memberWords(), recoveryWords())
 }
 
 // exitMeaning is what an exit code says.

@@ -57,5 +57,18 @@ func rules() []explanation {
 		{"INC-8", "the signaler's own word confirms nothing",
 			"A believed signal is corroborated if another principal, a monitor's or an operator's evidence, or an approver bears it out, and else self_reported. The record names the domains that corroborate. " +
 				"The quota of signals counts only what another domain bears out, or a role that the authority alone grants.", "arl agent history PRINCIPAL shows what was found of its signals"},
+		{"AGT-1", "the head of a bundle", "The tree head is signed by the ledger's key, is not smaller than the one accepted last, continues it, and has the witnesses that the pinned root asks for.",
+			"on a fork: do nothing, keep the evidence file, and tell the operator of the ledger"},
+		{"AGT-2", "the decision of a bundle",
+			"The decision authorizes or amends, rests on the chain of policies and keys, is meant for this ledger, has not expired, and has the approvals or stays within the limits.", "fetch the bundle again"},
+		{"AGT-3", "the members of a bundle", "Each member is proven to be in the plan, is an own execution of the agent, has a method that fits its effect, and a chain from a signal to it. A member without is refused.", ""},
+		{"AGT-4", "started before done", "The agent notes durably that it begins before a hook runs. After a crash it finds out by the probe, or does again what is idempotent, with the same key.", "give the program a probe hook"},
+		{"AGT-5", "what a restore takes along", "A restore names the executions of the line whose effects stand. It brings no key, approval or decision back.", ""},
+		{"TSK-1", "retries are counted when they are claimed", "A failed task is given again while retry_count is below max_retries and its effects allow it. Resumes from a checkpoint count apart; an interruption counts nothing.", "arl task release"},
+		{"TSK-2", "leases", "Renewals live in memory. A lease that is lost is a signed entry of the coordinator, at least one term after the lease's last entry. A result of an old epoch is stale.", "stop working on the task: another agent may hold it"},
+		{"TSK-3", "snapshot on failure", "What is kept of a failed execution are counts, times, class, code and a keyed digest, never contents.", ""},
+		{"TSK-4", "questions to people", "A task that waits for people is BLOCKED, an incident ESCALATED. An operator's or approver's entry goes on.", "arl escalation list"},
+		{"RUN-1", "a run is opened once and closed once", "A run of the engine has one id, workflow, digests and seed from its opening to its close.", ""},
+		{"RUN-2", "one attempt a case", "An attempt belongs to an open run of its issuer, and there is one for each case.", ""},
 	}
 }

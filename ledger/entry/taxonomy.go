@@ -1,38 +1,85 @@
 package entry
 
-import "slices"
-
 // ClassUnknown is the class of a failure that fits none of the taxonomy's, and
 // the code of every class without a more exact one.
 const ClassUnknown = "unknown"
 
+// failure is a class or a code of the failure taxonomy.
+type failure struct {
+	word    string
+	meaning string // for people
+	codes   []failure
+}
+
 // failures is the failure taxonomy: its classes, a closed set, and the codes
 // that each is known to have. Further codes may be used.
-var failures = []struct {
-	class string
-	codes []string
-}{
-	{"transient", []string{"unavailable", "timeout"}},
-	{"capacity", []string{"rate_limited", "overloaded", "quota_exhausted"}},
-	{"request", []string{"context_overflow", "invalid"}},
-	{"output", []string{"malformed", "hallucinated_tool", "bad_arguments", "ungrounded", "refused"}},
-	{"progress", []string{"no_progress", "step_limit", "premature_end", "off_task"}},
-	{"verify", []string{"gate_failed"}},
-	{"tool", []string{"error", "effect_uncertain"}},
-	{"access", []string{"unauthenticated", "denied"}},
-	{"safety", []string{"content_filtered", "violation"}},
-	{"budget", []string{"exceeded"}},
-	{"state", []string{"corrupt", "conflict"}},
-	{"coord", []string{"dependency_failed", "delegation_failed"}},
-	{"crash", []string{"lost", "oom", "panic", "interrupted"}},
-	{ClassUnknown, nil},
+var failures = []failure{
+	{"transient", "The cause may be gone by itself a moment later.", []failure{
+		{"unavailable", "The service answered that it cannot serve now, or not at all.", nil},
+		{"timeout", "No answer came in time. Whether the request had an effect is not known.", nil},
+	}},
+	{"capacity", "The service refuses more work for now.", []failure{
+		{"rate_limited", "Too many requests in a while; the service may say when to come back.", nil},
+		{"overloaded", "The service has more work than it can do, whoever asks.", nil},
+		{"quota_exhausted", "The account has used up what was granted or paid for.", nil},
+	}},
+	{"request", "The request cannot succeed as it is.", []failure{
+		{"context_overflow", "The input is longer than the model takes.", nil},
+		{"invalid", "The request is wrong in itself: a fault of the program or its configuration.", nil},
+	}},
+	{"output", "The model answered, and the answer cannot be used.", []failure{
+		{"malformed", "The answer is not of the form that was asked for, such as JSON of a schema.", nil},
+		{"hallucinated_tool", "The answer calls a tool that does not exist.", nil},
+		{"bad_arguments", "The answer calls a tool with arguments that do not fit the tool, each other, or what exists.", nil},
+		{"ungrounded", "The answer states what its sources do not say.", nil},
+		{"refused", "The model declined to answer.", nil},
+	}},
+	{"progress", "The work does not come to its end.", []failure{
+		{"no_progress", "The agent repeats itself without any change.", nil},
+		{"step_limit", "The agent used up its turns.", nil},
+		{"premature_end", "The agent stopped before the declared results exist.", nil},
+		{"off_task", "The agent does something else than what was asked.", nil},
+	}},
+	{"verify", "A check of the result failed.", []failure{
+		{"gate_failed", "Tests or a grader refused the result; the evidence names the criteria.", nil},
+	}},
+	{"tool", "A tool failed.", []failure{
+		{"error", "The tool answered with an error.", nil},
+		{"effect_uncertain", "Nobody knows whether the effect of the tool took place.", nil},
+	}},
+	{"access", "The agent may not do this.", []failure{
+		{"unauthenticated", "The credential is missing, wrong or expired.", nil},
+		{"denied", "The credential is known and does not permit this.", nil},
+	}},
+	{"safety", "A rule of safety stands against the work.", []failure{
+		{"content_filtered", "A content filter stopped input or output.", nil},
+		{"violation", "A guardrail found that the agent did what it must not, or an injection.", nil},
+	}},
+	{"budget", "A limit of cost, tokens, time or tries is used up.", []failure{
+		{"exceeded", "The budget of the task, or of the case, is spent.", nil},
+	}},
+	{"state", "The state that the agent works on is wrong.", []failure{
+		{"corrupt", "The state does not fit its digest or its schema.", nil},
+		{"conflict", "Somebody else changed the state meanwhile.", nil},
+	}},
+	{"coord", "Agents failed to work together.", []failure{
+		{"dependency_failed", "An execution that this one builds on failed.", nil},
+		{"delegation_failed", "Work that was handed over was not taken, or came back with a question.", nil},
+	}},
+	{"crash", "The process of the agent ended before its work did.", []failure{
+		{"lost", "Its lease ran out: nothing was heard of it.", nil},
+		{"oom", "It was killed for want of memory.", nil},
+		{"panic", "It ended by a fault of its own program.", nil},
+		{"interrupted", "It was asked to end, and handed its work back. That costs no retry.", nil},
+	}},
+	{ClassUnknown, "Nothing shows what failed. A word that the taxonomy does not have counts as this one.", nil},
 }
 
 // Classes returns the classes of failure in the taxonomy's order, unknown last.
 func Classes() []string {
 	classes := make([]string, len(failures))
 	for i, f := range failures {
-		classes[i] = f.class
+		classes[i] = f.word
 	}
 	return classes
 }
@@ -40,9 +87,33 @@ func Classes() []string {
 // Codes returns the codes that a class of failure is known to have. An issuer
 // may use others.
 func Codes(class string) []string {
+	var codes []string
+	for _, code := range codesOf(class) {
+		codes = append(codes, code.word)
+	}
+	return codes
+}
+
+// Meaning returns what a class of the taxonomy means, or with a code what the
+// code means within the class. It is empty for a word that the taxonomy does not
+// have.
+func Meaning(class, code string) string {
+	words := failures
+	if code != "" {
+		words, class = codesOf(class), code
+	}
+	for _, f := range words {
+		if f.word == class {
+			return f.meaning
+		}
+	}
+	return ""
+}
+
+func codesOf(class string) []failure {
 	for _, f := range failures {
-		if f.class == class {
-			return slices.Clone(f.codes)
+		if f.word == class {
+			return f.codes
 		}
 	}
 	return nil
@@ -54,7 +125,7 @@ func Codes(class string) []string {
 func Effective(class, code string, evidence bool) (effectiveClass, effectiveCode string) {
 	known := false
 	for i := range failures {
-		known = known || failures[i].class == class
+		known = known || failures[i].word == class
 	}
 	if !known {
 		return ClassUnknown, ClassUnknown
