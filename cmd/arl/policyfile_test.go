@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/goccy/go-yaml"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -182,4 +187,32 @@ func FuzzPolicyFile(f *testing.F) {
 			t.Fatalf("%v: not the same\n%s\n%s", err, first, second)
 		}
 	})
+}
+
+// docs/policy.md has a row for every member of the ledger's policy: meaning,
+// default, and what goes wrong when it is too small.
+func TestPolicyPageHasEveryMember(t *testing.T) {
+	content, err := os.ReadFile(filepath.FromSlash("../../docs/policy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := formatPolicy(coord.Genesis(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document any
+	members := map[string]jsontext.Value{"/witnesses": nil, "/ledger_keys": nil, "/recovery": nil, "/previous": nil, "/authority": nil}
+	if err = yaml.Unmarshal(text, &document); err == nil {
+		err = flatten("", document, members)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range members {
+		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
+		name = strings.TrimSuffix(strings.TrimPrefix(name, "limits."), ".0")
+		if !regexp.MustCompile("(?m)^\\|.*`" + regexp.QuoteMeta(name) + "`.*\\|").Match(content) {
+			t.Errorf("docs/policy.md has no row for %s", name)
+		}
+	}
 }
