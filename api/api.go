@@ -119,13 +119,6 @@ type BatchLine struct {
 	Proof        []merkle.Hash `json:"proof" doc:"inclusion proof, from the leaf's sibling to the root's child"`
 }
 
-// Consistency is the answer of GET /v1/consistency/{old}/{new}.
-type Consistency struct {
-	Old  uint64        `json:"old" doc:"size of the smaller tree"`
-	New  uint64        `json:"new" doc:"size of the larger tree"`
-	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof; empty if old is 0 or equals new"`
-}
-
 // Log is the answer of GET /v1/log. What a reader pins does not come from here.
 type Log struct {
 	Origin       string   `json:"origin" doc:"name of the log, aud of every entry"`

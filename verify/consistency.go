@@ -6,34 +6,44 @@ import (
 	"recoveryledger/merkle"
 )
 
-// ConsistencyProof claims that the tree of the older head is a prefix of the
-// tree of the newer: nothing was changed or taken out in between.
-type ConsistencyProof struct {
-	Older string        `json:"older"` // signed note
-	Newer string        `json:"newer"` // signed note
-	Path  []merkle.Hash `json:"path"`  // RFC 6962, section 2.1.2
+// Consistency claims that the tree of Old entries is a prefix of the tree of New
+// ones: nothing was changed or taken out in between. It is what the ledger answers
+// and what files hold; the signed heads it is about stand beside it.
+type Consistency struct {
+	Old  uint64        `json:"old" doc:"size of the smaller tree"`
+	New  uint64        `json:"new" doc:"size of the larger tree"`
+	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof; empty if old is 0 or equals new"`
 }
 
 // Encode returns the proof as JSON, in its one form. The error is a
 // [*FormatError].
-func (p ConsistencyProof) Encode() ([]byte, error) {
-	if err := checkProof("consistency proof", p.Path, p.Older, p.Newer); err != nil {
+func (p Consistency) Encode() ([]byte, error) {
+	if err := checkProof(consistencyName, p.Path); err != nil {
 		return nil, err
 	}
-	return encode("consistency proof", p)
+	return encode(consistencyName, p)
 }
 
-// DecodeConsistencyProof reads a proof. It accepts exactly what
-// [ConsistencyProof.Encode] makes. The error is a [*FormatError].
-func DecodeConsistencyProof(data []byte) (ConsistencyProof, error) {
-	var p ConsistencyProof
-	if err := decode("consistency proof", data, &p); err != nil {
-		return ConsistencyProof{}, err
+// DecodeConsistency reads a proof. It accepts exactly what [Consistency.Encode]
+// makes. The error is a [*FormatError].
+func DecodeConsistency(data []byte) (Consistency, error) {
+	var p Consistency
+	if err := decode(consistencyName, data, &p); err != nil {
+		return Consistency{}, err
 	}
-	if err := checkProof("consistency proof", p.Path, p.Older, p.Newer); err != nil {
-		return ConsistencyProof{}, err
+	if err := checkProof(consistencyName, p.Path); err != nil {
+		return Consistency{}, err
 	}
 	return p, nil
+}
+
+const consistencyName = "consistency proof"
+
+// ConsistencyProof is a [Consistency] with the signed heads that it is about.
+type ConsistencyProof struct {
+	Older string // signed note
+	Newer string // signed note
+	Path  []merkle.Hash
 }
 
 // Consistency checks both heads of a proof and the proof, and returns the
@@ -58,11 +68,14 @@ func (o *opener) consistent(p ConsistencyProof) (older, newer head, err error) {
 	if err := checkFork(older, newer); err != nil {
 		return head{}, head{}, err
 	}
-	if err := merkle.CheckConsistency(older.Head, newer.Head, p.Path); err != nil {
-		return head{}, head{}, &StepError{Step: StepConsistency,
-			What: fmt.Sprintf("heads of size %d and %d", older.Size, newer.Size), Cause: err}
+	return older, newer, checkConsistency(older, newer, p.Path)
+}
+
+func checkConsistency(older, newer head, path []merkle.Hash) error {
+	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
+		return &StepError{Step: StepConsistency, What: fmt.Sprintf("heads of size %d and %d", older.Size, newer.Size), Cause: err}
 	}
-	return older, newer, nil
+	return nil
 }
 
 // checkFork compares two signed heads: one size has one root.

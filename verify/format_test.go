@@ -87,13 +87,13 @@ func TestReceiptJSONHasOneForm(t *testing.T) {
 
 func TestAConsistencyProofSurvivesItsJSON(t *testing.T) {
 	l, _ := working(t)
-	p := l.consistency(7, 15)
-	again, err := verify.DecodeConsistencyProof([]byte(encoded(t, p)))
+	p := l.joining(7, 15).Consistency[0]
+	again, err := verify.DecodeConsistency([]byte(encoded(t, p)))
 	must(t, err)
 	if diff := cmp.Diff(p, again); diff != "" {
 		t.Error(diff)
 	}
-	older, newer, err := l.root.Consistency(again)
+	older, newer, err := l.root.Consistency(verify.ConsistencyProof{Older: l.signed(7), Newer: l.signed(15), Path: again.Path})
 	if err != nil || older != l.head(7) || newer != l.head(15) {
 		t.Errorf("heads %v and %v, error %v", older, newer, err)
 	}
@@ -133,8 +133,10 @@ func TestABadConsistencyProofIsRefused(t *testing.T) {
 			tc.do(&p)
 			_, _, err := l.root.Consistency(p)
 			wantStep(t, err, tc.want)
-			_, err = l.root.Verify(verify.Material{Consistency: []verify.ConsistencyProof{p}})
-			wantStep(t, err, tc.want)
+			_, err = l.root.Verify(verify.Material{Heads: []string{p.Older, p.Newer}, Consistency: []verify.Consistency{{Old: 11, New: 15, Path: p.Path}}})
+			if tc.name != "heads swapped" { // the sizes say which is which
+				wantStep(t, err, tc.want)
+			}
 		})
 	}
 }
@@ -207,7 +209,7 @@ func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
 // nothing.
 func TestFilesAreToldByTheirContent(t *testing.T) {
 	l, _ := working(t)
-	receipt, consistency := encoded(t, l.receipt(9)), encoded(t, l.consistency(7, 15))
+	receipt, consistency := encoded(t, l.receipt(9)), encoded(t, l.joining(7, 15).Consistency[0])
 	pretty := strings.NewReplacer(`","`, "\",\n  \"", `,"`, ",\n  \"", `":`, `": `).Replace(receipt) + "\n"
 	cases := []struct {
 		name, data string
@@ -217,9 +219,9 @@ func TestFilesAreToldByTheirContent(t *testing.T) {
 		{"a receipt for people", pretty, verify.Material{Receipts: []verify.Receipt{l.receipt(9)}}},
 		{"receipts, one a line", receipt + "\n" + encoded(t, l.receipt(3)) + "\n", verify.Material{Receipts: []verify.Receipt{l.receipt(9), l.receipt(3)}}},
 		{"a leaf", string(l.leaves[9]), verify.Material{Leaves: [][]byte{l.leaves[9]}}},
-		{"a consistency proof", consistency, verify.Material{Consistency: []verify.ConsistencyProof{l.consistency(7, 15)}}},
+		{"a consistency proof", consistency, verify.Material{Consistency: l.joining(7, 15).Consistency}},
 		{"all in one", receipt + consistency + string(l.leaves[9]), verify.Material{Receipts: []verify.Receipt{l.receipt(9)},
-			Consistency: []verify.ConsistencyProof{l.consistency(7, 15)}, Leaves: [][]byte{l.leaves[9]}}},
+			Consistency: l.joining(7, 15).Consistency, Leaves: [][]byte{l.leaves[9]}}},
 		{"a tree head in JSON", fmt.Sprintf(`{"head":%q}`, "note\n"), verify.Material{Heads: []string{"note\n"}}},
 		{"a tree head", l.signed(15), verify.Material{Heads: []string{l.signed(15)}}},
 		{"a .tlog-proof", tlogProof(t, l.receipt(9)), verify.Material{Proofs: []verify.Receipt{{Index: 9, Proof: l.receipt(9).Proof, Head: l.signed(15)}}}},
@@ -247,7 +249,9 @@ func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 		{"nothing", "", "neither a receipt", true},
 		{"prose", "hello", "neither a receipt", true},
 		{"a list", "[" + receipt + "]", "neither a receipt", true},
-		{"another object", `{"a":1}`, "no receipt, leaf or consistency proof", true},
+		{"another object", `{"a":1}`, "no receipt, leaf, page of entries or consistency proof", true},
+		{"a page with another envelope", `{"head":"x","entries":[{"index":0,"registered_at":1,"envelope":{},"proof":[]}]}`, "page: entries[0]", false},
+		{"an entry out of a page", `{"index":0,"registered_at":1,"envelope":{},"proof":[]}`, "without the tree head", true},
 		{"a bare envelope", envelope, "a bare envelope", true},
 		{"a pinned root", encoded(t, l.root), "a pinned root", true},
 		{"broken JSON", receipt[:100], "JSON", false},

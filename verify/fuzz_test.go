@@ -53,10 +53,10 @@ func FuzzReceipt(f *testing.F) {
 // FuzzConsistencyProof is FuzzReceipt for consistency proofs.
 func FuzzConsistencyProof(f *testing.F) {
 	l := repeatable(f)
-	f.Add([]byte(encoded(f, l.consistency(7, 15))))
-	f.Add([]byte(`{"older":"x","newer":"y","path":[]}`))
+	f.Add([]byte(encoded(f, l.joining(7, 15).Consistency[0])))
+	f.Add([]byte(`{"old":7,"new":15,"path":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := verify.DecodeConsistencyProof(data)
+		p, err := verify.DecodeConsistency(data)
 		if err != nil {
 			wantFormat(t, err)
 			return
@@ -149,10 +149,11 @@ func FuzzMaterial(f *testing.F) {
 	heads := l.heads()
 	f.Add([]byte(encoded(f, l.receipt(9))))
 	f.Add([]byte(encoded(f, l.receipt(0)) + "\n" + encoded(f, l.receipt(7)) + "\n" + encoded(f, l.receipt(9))))
-	f.Add([]byte(encoded(f, l.consistency(7, 15))))
+	f.Add([]byte(encoded(f, l.joining(7, 15).Consistency[0])))
 	f.Add([]byte(tlogProof(f, l.receipt(9))))
 	f.Add(l.leaves[9])
 	f.Add([]byte(l.signed(15)))
+	f.Add([]byte(l.page(f, 0, 7, 9)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := verify.Material{Leaves: [][]byte{l.leaves[9]}}
 		if err := m.Add("file", data); err != nil {

@@ -218,6 +218,23 @@ func (l *log) consistency(older, newer int) verify.ConsistencyProof {
 	return verify.ConsistencyProof{Older: l.signed(older), Newer: l.signed(newer), Path: path}
 }
 
+// joining returns consistency proofs between sizes, older and newer by turns, and
+// the heads that they are about.
+func (l *log) joining(sizes ...int) (m verify.Material) {
+	for i := 0; i < len(sizes); i += 2 {
+		p := l.consistency(sizes[i], sizes[i+1])
+		m.Heads = append(m.Heads, p.Older, p.Newer)
+		m.Consistency = append(m.Consistency, verify.Consistency{Old: uint64(sizes[i]), New: uint64(sizes[i+1]), Path: p.Path})
+	}
+	return m
+}
+
+// beside adds heads to a material.
+func beside(m verify.Material, heads ...string) verify.Material {
+	m.Heads = append(m.Heads, heads...)
+	return m
+}
+
 // cast are the keys of a small company.
 type cast struct {
 	authority, enroller, coordinator, operator, approver, monitor, engine, agent key

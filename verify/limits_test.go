@@ -96,7 +96,7 @@ func TestMaxReceipt(t *testing.T) {
 	}
 	decoders := map[string]func([]byte) error{
 		"receipt":           func(data []byte) error { _, err := verify.DecodeReceipt(data); return err },
-		"consistency proof": func(data []byte) error { _, err := verify.DecodeConsistencyProof(data); return err },
+		"consistency proof": func(data []byte) error { _, err := verify.DecodeConsistency(data); return err },
 		"tlog-proof":        func(data []byte) error { _, err := verify.ParseTLogProof(data); return err },
 	}
 	for name, decode := range decoders {

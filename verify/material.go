@@ -8,19 +8,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // Material is what a verifier was given, in any order and from anywhere.
 type Material struct {
 	Receipts    []Receipt
-	Proofs      []Receipt // without leaf, out of a .tlog-proof
-	Leaves      [][]byte  // for the proofs
-	Consistency []ConsistencyProof
-	Heads       []string // signed notes
+	Proofs      []Receipt     // without leaf, out of a .tlog-proof
+	Leaves      [][]byte      // for the proofs
+	Consistency []Consistency // each with its two heads among the Heads, or those of receipts
+	Heads       []string      // signed notes
 }
 
 // Add reads a file and adds what it holds, told by its content: receipts,
-// leaves, consistency proofs, tree heads and evidence of a fork as JSON, one or many, with any
+// leaves, pages of entries, consistency proofs, tree heads and evidence of a fork as JSON, one or many, with any
 // white space between; a .tlog-proof; a signed tree head. The name stands in errors only.
 // The error is a [*FormatError], and then nothing is added.
 func (m *Material) Add(name string, data []byte) error {
@@ -39,7 +42,7 @@ func (m *Material) Add(name string, data []byte) error {
 	case bytes.Contains(data, []byte("\n\n\u2014 ")):
 		add.Heads = []string{string(data)}
 	default:
-		err = malformed("content", "neither a receipt, a leaf, a consistency proof, a .tlog-proof nor a tree head").
+		err = malformed("content", "neither a receipt, a leaf, a page of entries, a consistency proof, a .tlog-proof nor a tree head").
 			remedy("give receipts as `arl log proof` writes them")
 	}
 	if err == nil && (m.items()+add.items() > MaxItems || len(m.Leaves)+len(add.Leaves) > MaxLeaves) {
@@ -101,14 +104,18 @@ func (m *Material) addObject(value jsontext.Value) error {
 		receipt, err := DecodeReceipt(value)
 		m.Receipts = append(m.Receipts, receipt)
 		return err
-	case has("older"):
-		proof, err := DecodeConsistencyProof(value)
+	case has("old") && has("path"):
+		proof, err := DecodeConsistency(value)
 		m.Consistency = append(m.Consistency, proof)
 		return err
 	case has("first") && has("second"):
 		return m.addHeads(members["first"], members["second"])
 	case has("head") && len(members) == 1:
 		return m.addHeads(members["head"])
+	case has("entries") && has("head"):
+		return m.addPage(value)
+	case has("envelope") && has("proof"):
+		return malformed("JSON", "an entry out of a page, without the tree head that its proof leads to").remedy("give the page as it was received")
 	case has("envelope"):
 		m.Leaves = append(m.Leaves, value)
 		return nil
@@ -118,7 +125,7 @@ func (m *Material) addObject(value jsontext.Value) error {
 	case has("genesis"):
 		return malformed("JSON", "a pinned root, which is not something to be checked").remedy("give it as the root to check against")
 	}
-	return malformed("JSON", "an object that is no receipt, leaf or consistency proof").
+	return malformed("JSON", "an object that is no receipt, leaf, page of entries or consistency proof").
 		remedy("give receipts as `arl log proof` writes them")
 }
 
@@ -134,6 +141,42 @@ func (m *Material) addHeads(notes ...jsontext.Value) error {
 		if note != "" {
 			m.Heads = append(m.Heads, note)
 		}
+	}
+	return nil
+}
+
+// page is what an answer with proven entries has of them: a list of entries, or a
+// history. The rest of it is the server's word, and not looked at.
+type page struct {
+	Head    string `json:"head"`
+	Entries []struct {
+		Index        uint64         `json:"index"`
+		RegisteredAt int64          `json:"registered_at"`
+		Envelope     jsontext.Value `json:"envelope"`
+		Proof        []merkle.Hash  `json:"proof"`
+	} `json:"entries"`
+}
+
+// addPage takes the entries of a page as receipts under its head.
+func (m *Material) addPage(value jsontext.Value) error {
+	var p page
+	if err := json.Unmarshal(value, &p); err != nil {
+		return malformed("page", "%v", err)
+	}
+	if len(p.Entries) == 0 {
+		m.Heads = append(m.Heads, p.Head)
+	}
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		decoded, err := entry.Decode(e.Envelope)
+		if err != nil {
+			return malformed("page", "entries[%d]: %v", i, err)
+		}
+		r := Receipt{Leaf: decoded.AppendLeaf(nil, e.RegisteredAt), Index: e.Index, Proof: e.Proof, Head: p.Head}
+		if err := r.check(); err != nil {
+			return malformed("page", "entries[%d]: %v", i, err)
+		}
+		m.Receipts = append(m.Receipts, r)
 	}
 	return nil
 }

@@ -65,11 +65,8 @@ func (v *run) heads(m Material) error {
 	for _, r := range slices.Concat(m.Receipts, m.Proofs) {
 		notes = append(notes, r.Head)
 	}
-	for _, p := range m.Consistency {
-		notes = append(notes, p.Older, p.Newer)
-	}
 	if len(notes) == 0 {
-		return malformed("material", "nothing to verify").remedy("give a receipt, a .tlog-proof with its leaf, or a tree head")
+		return malformed("material", "nothing to verify").remedy("give a receipt, a .tlog-proof with its leaf, a page of entries, or a tree head")
 	}
 	for _, signed := range notes {
 		if _, err := v.open(signed); err != nil {
@@ -98,11 +95,14 @@ func (v *run) consistency(m Material) error {
 	}
 	v.older = map[uint64][]uint64{}
 	for _, p := range m.Consistency {
-		a, b, err := v.consistent(p)
-		if err != nil {
+		older, newer, ok := v.ends(p)
+		if !ok {
+			continue
+		}
+		if err := checkConsistency(older, newer, p.Path); err != nil {
 			return err
 		}
-		v.older[b.Size] = append(v.older[b.Size], a.Size)
+		v.older[p.New] = append(v.older[p.New], p.Old)
 	}
 	sizes := slices.Sorted(maps.Keys(v.bySize))
 	newest := sizes[len(sizes)-1]
@@ -119,11 +119,23 @@ func (v *run) consistency(m Material) error {
 	for _, size := range sizes {
 		v.out.Heads = append(v.out.Heads, v.bySize[size].Head)
 		if !v.joined[size] {
-			v.missing(StepConsistency, fmt.Sprintf("the consistency proof from size %d to size %d (arl log proof --from --to)", size, newest),
+			v.missing(StepConsistency, fmt.Sprintf("the consistency proof from size %d to size %d (arl log proof --from --to, or GET /v1/consistency/%[1]d/%[2]d)", size, newest),
 				"that the log of size %d is the beginning of that of size %d", size, newest)
 		}
 	}
 	return nil
+}
+
+// ends returns the heads that a proof is about, if both are given.
+func (v *run) ends(p Consistency) (older, newer head, ok bool) {
+	for _, size := range []uint64{p.Old, p.New} {
+		if _, there := v.bySize[size]; !there {
+			v.missing(StepConsistency, fmt.Sprintf("a tree head of size %d", size),
+				"that the proof from size %d to size %d is about this log", p.Old, p.New)
+			return older, newer, false
+		}
+	}
+	return v.bySize[p.Old], v.bySize[p.New], true
 }
 
 // begins returns the sizes whose heads are known to begin the log of a size.

@@ -121,8 +121,8 @@ func TestReceiptsUnderDifferentHeadsVerifyTogether(t *testing.T) {
 	receipts := l.all()
 	receipts[3] = l.receiptAt(3, 7)
 	receipts = append(receipts, l.receiptAt(3, 11), l.receiptAt(3, 15)) // entry 3 three times
-	m := verify.Material{Receipts: receipts, Heads: []string{l.signed(0)},
-		Consistency: []verify.ConsistencyProof{l.consistency(7, 11), l.consistency(11, 15), l.consistency(0, 7)}}
+	m := l.joining(7, 11, 11, 15, 0, 7)
+	m.Receipts = receipts
 	report, err := l.root.Verify(m)
 	must(t, err)
 	if got, want := counts(report), "head 4, consistency 4, leaf 17, inclusion 17, order 15, audience 15, signer 15, signature 15"; got != want {
@@ -137,7 +137,7 @@ func TestReceiptsUnderDifferentHeadsVerifyTogether(t *testing.T) {
 // only that both extend 7: they could be of two branches.
 func TestConsistencyIsNotTakenFromACommonPast(t *testing.T) {
 	l, _ := working(t)
-	m := verify.Material{Consistency: []verify.ConsistencyProof{l.consistency(7, 11), l.consistency(7, 15)}}
+	m := l.joining(7, 11, 7, 15)
 	report, err := l.root.Verify(m)
 	must(t, err)
 	if got := notChecked(report); len(got) != 1 || !strings.Contains(got[0], "size 11 is the beginning of that of size 15") {

@@ -26,8 +26,7 @@ func TestAQuorumGuardsHeadsAndReceipts(t *testing.T) {
 	for i := range under {
 		under[i].Head = whole
 	}
-	proof := l.consistency(9, 15)
-	cosignedProof := verify.ConsistencyProof{Older: proof.Older, Newer: whole, Path: proof.Path}
+	proof, path := l.consistency(9, 15), l.joining(9, 15).Consistency
 	cases := []struct {
 		name    string
 		m       verify.Material
@@ -42,9 +41,9 @@ func TestAQuorumGuardsHeadsAndReceipts(t *testing.T) {
 		{"beside the same head without", verify.Material{Heads: []string{whole, newest}}, nil},
 		{"receipts under a head that nobody cosigned", verify.Material{Receipts: l.all()}, []string{"size 15"}},
 		{"receipts under it", verify.Material{Receipts: under}, nil},
-		{"a head that it continues", verify.Material{Heads: []string{proof.Older}, Consistency: []verify.ConsistencyProof{cosignedProof}}, nil},
+		{"a head that it continues", verify.Material{Heads: []string{proof.Older, whole}, Consistency: path}, nil},
 		{"an older head that nothing connects", verify.Material{Heads: []string{proof.Older, whole}}, []string{"size 9", "size 9"}},
-		{"a newer head than the cosigned one", verify.Material{Heads: []string{by(proof.Older, "w1", "w2")}, Consistency: []verify.ConsistencyProof{proof}}, []string{"size 15"}},
+		{"a newer head than the cosigned one", verify.Material{Heads: []string{by(proof.Older, "w1", "w2"), newest}, Consistency: path}, []string{"size 15"}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {

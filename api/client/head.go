@@ -114,7 +114,7 @@ func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.He
 }
 
 func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
-	proof, err := get[api.Consistency](ctx, c, pathOf("v1", "consistency", older, newer), maxValue)
+	proof, err := get[verify.Consistency](ctx, c, pathOf("v1", "consistency", older, newer), maxValue)
 	if errors.Is(err, ErrNotServed) {
 		return merkle.ProveConsistency(older, newer, c.nodes(ctx, newer))
 	}

@@ -16,6 +16,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 // getEntries is GET /v1/entries.
@@ -202,7 +203,7 @@ func (s *Server) getReceipt(c echo.Context) error {
 }
 
 // getConsistency is GET /v1/consistency/{old}/{new}.
-func (s *Server) getConsistency(_ context.Context, r *request) (*api.Consistency, error) {
+func (s *Server) getConsistency(_ context.Context, r *request) (*verify.Consistency, error) {
 	older, err := r.number("old")
 	if err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (s *Server) getConsistency(_ context.Context, r *request) (*api.Consistency
 		return nil, err
 	}
 	r.header().Set(echo.HeaderCacheControl, cacheForever)
-	return &api.Consistency{Old: older, New: newer, Path: path}, nil
+	return &verify.Consistency{Old: older, New: newer, Path: path}, nil
 }
 
 // getLog is GET /v1/log.

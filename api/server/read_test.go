@@ -363,7 +363,7 @@ func TestConsistency(t *testing.T) {
 	}
 	for newer := range len(leaves) + 1 {
 		for older := range newer + 1 {
-			proof := value[api.Consistency](n, fmt.Sprintf("/v1/consistency/%d/%d", older, newer))
+			proof := value[verify.Consistency](n, fmt.Sprintf("/v1/consistency/%d/%d", older, newer))
 			a, err := merkle.HeadOf(leaves[:older])
 			must(t, err)
 			b, err := merkle.HeadOf(leaves[:newer])

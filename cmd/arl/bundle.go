@@ -44,7 +44,7 @@ func bundle(ctx context.Context, reg registry, root verify.Root, receipts []veri
 			return nil, err
 		}
 		notes[head.Size] = note
-		if err := appendLine(&b, func() ([]byte, error) { return json.Marshal(map[string]string{"head": note}) }); err != nil {
+		if err := appendLine(&b, headLine(note)); err != nil {
 			return nil, err
 		}
 	}
@@ -54,11 +54,16 @@ func bundle(ctx context.Context, reg registry, root verify.Root, receipts []veri
 		if err != nil {
 			return nil, err
 		}
-		if err := appendLine(&b, proof.Encode); err != nil {
+		if err := appendLine(&b, verify.Consistency{Old: sizes[i-1], New: sizes[i], Path: proof.Path}.Encode); err != nil {
 			return nil, err
 		}
 	}
 	return b.Bytes(), nil
+}
+
+// headLine encodes a tree head as a line among others.
+func headLine(note string) func() ([]byte, error) {
+	return func() ([]byte, error) { return json.Marshal(map[string]string{"head": note}) }
 }
 
 func appendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {

@@ -104,49 +104,6 @@ func (a *app) logHead(ctx context.Context, l *openLog) error {
 		field{"checked", r.Checked}, field{"history", history})
 }
 
-func (a *app) logProofCommand(o *logOptions) *cobra.Command {
-	var index uint64
-	var format, out string
-	cmd := &cobra.Command{
-		Use:   "proof",
-		Short: "Write the proof that an entry is in the log",
-		Long: "Write the receipt of an entry with those of the policies and keys that it counts by, one a line, which is all that\n" +
-			"arl verify needs; or its .tlog-proof (c2sp.org/tlog-proof), which shows only that it is in the log. The leaf of a\n" +
-			".tlog-proof is written beside it, as OUT.leaf.",
-		Example: "  arl log proof --index 0 --out genesis.receipt.json",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("%q: pass the entry as --index %s", args[0], args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "receipt" && format != "tlog-proof" {
-				return usage("--format %s: want receipt or tlog-proof", format)
-			}
-			return a.withLog(cmd.Context(), o, func(l *openLog) error {
-				receipt, err := l.receipt(cmd.Context(), index)
-				if err != nil {
-					return err
-				}
-				if format == "tlog-proof" {
-					return a.writeTLogProof(receipt, out)
-				}
-				content, err := bundle(cmd.Context(), l.registry, l.root, []verify.Receipt{*receipt})
-				if err != nil {
-					return err
-				}
-				return a.writeOut(out, content)
-			})
-		},
-	}
-	cmd.Flags().Uint64Var(&index, "index", 0, "index of the entry (mandatory)")
-	cmd.Flags().StringVar(&format, "format", "receipt", "what to write: receipt|tlog-proof")
-	cmd.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
-	_ = cmd.MarkFlagRequired("index") // the flag exists
-	return cmd
-}
-
 func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
 	content, err := receipt.TLogProof()
 	if err != nil {

@@ -74,7 +74,7 @@ func (r *recorder) exportProofs(ctx context.Context, out *bufio.Writer, notes ma
 		if err != nil {
 			return err
 		}
-		line, err := proof.Encode()
+		line, err := verify.Consistency{Old: sizes[i-1], New: sizes[i], Path: proof.Path}.Encode()
 		if err != nil {
 			return err
 		}

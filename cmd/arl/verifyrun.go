@@ -175,11 +175,17 @@ func (p *runProof) collect(path string) error {
 		return fmt.Errorf("%s is not the directory of a run that was recorded in a ledger: %w: name files, or the directory that arl recover --out made", p.dir, err)
 	}
 	defer f.Close() //nolint:errcheck // only read
+	heads := map[string]bool{}
 	return eachLine(f, func(line []byte) error {
-		if _, ok := runReceipt(line); ok {
-			return nil
+		receipt, ok := runReceipt(line)
+		switch {
+		case !ok:
+			return p.material.Add(path, line)
+		case !heads[receipt.Head]: // what proofs between heads are about
+			heads[receipt.Head] = true
+			p.material.Heads = append(p.material.Heads, receipt.Head)
 		}
-		return p.material.Add(path, line)
+		return nil
 	})
 }
 
