@@ -131,6 +131,9 @@ func flagUsage(flag *pflag.Flag) string {
 // placeholder stands for the value of a flag in help: what kind of thing it is.
 // It is empty for a flag that takes none.
 func placeholder(flag *pflag.Flag) string {
+	if named, ok := flag.Value.(*headFile); ok {
+		return named.Type()
+	}
 	if known, ok := placeholders[flag.Name]; ok && flag.Value.Type() != "bool" {
 		return known
 	}

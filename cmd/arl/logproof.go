@@ -13,7 +13,7 @@ import (
 // proofOptions are the flags of arl log proof.
 type proofOptions struct {
 	index       optional
-	from, to    string // files with a tree head
+	from, to    headFile
 	format, out string
 }
 
@@ -47,8 +47,8 @@ func (a *app) logProofCommand(o *logOptions) *cobra.Command {
 		},
 	}
 	cmd.Flags().Var(&p.index, "index", "index of the entry")
-	cmd.Flags().StringVar(&p.from, "from", "", "file with the older tree head")
-	cmd.Flags().StringVar(&p.to, "to", "", "file with the newer tree head (default: the newest of the log)")
+	cmd.Flags().Var(&p.from, "from", "file with the older tree head")
+	cmd.Flags().Var(&p.to, "to", "file with the newer tree head (default: the newest of the log)")
 	cmd.Flags().StringVar(&p.format, "format", "receipt", "what to write: receipt|tlog-proof")
 	cmd.Flags().StringVar(&p.out, "out", "", "file to write (default: standard output)")
 	cmd.MarkFlagsOneRequired("index", "from")
@@ -128,8 +128,21 @@ func (a *app) logConsistency(ctx context.Context, l *openLog, p *proofOptions) e
 	return a.writeOut(p.out, b.Bytes())
 }
 
+// headFile is the name of a file that has a tree head.
+type headFile string
+
+// Set implements [pflag.Value].
+func (f *headFile) Set(text string) error { *f = headFile(text); return nil }
+
+// String implements [pflag.Value].
+func (f *headFile) String() string { return string(*f) }
+
+// Type implements [pflag.Value].
+func (*headFile) Type() string { return "HEAD" }
+
 // readHead reads the first tree head that a file has.
-func (a *app) readHead(path string) (string, error) {
+func (a *app) readHead(file headFile) (string, error) {
+	path := string(file)
 	data, err := a.readInput(path, verify.MaxFile)
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ func (t *target) registerTLS(flags *pflag.FlagSet) {
 
 // registerRoot is register for commands that ask no server.
 func (t *target) registerRoot(flags *pflag.FlagSet) {
-	flags.StringVar(&t.profile, "profile", "", "name of the ledger's profile in ARL_HOME (default: the only one)")
+	flags.StringVar(&t.profile, "profile", "", "name of the ledger's profile in ARL_HOME (default: the chosen one, or the only one)")
 	flags.StringVar(&t.root, "root", "", "file of the pinned root to check against (default: the profile's)")
 }
 
@@ -46,6 +46,14 @@ func (t *target) registerRoot(flags *pflag.FlagSet) {
 func (a *app) pinnedRoot(t *target) (verify.Root, error) {
 	if t.root != "" {
 		return a.readRoot(t.root)
+	}
+	names, err := a.profileNames()
+	if err != nil {
+		return verify.Root{}, err
+	}
+	if t.profile == "" && len(names) == 0 {
+		return verify.Root{}, withExit(exitConfig, errors.New("no ledger is known on this machine, so that there is nothing to check against: pass --root FILE, "+
+			"the pinned root of the ledger, which somebody you trust has (arl root show prints it where the ledger is known)"))
 	}
 	p, err := a.chooseProfile(t.profile)
 	if err != nil {
@@ -74,13 +82,14 @@ func (a *app) chooseProfile(name string) (*profile, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch len(names) {
-		case 0:
-			return nil, withExit(exitConfig, errors.New("no ledger is known on this machine: start one with arl serve, or pass --url and --root"))
-		case 1:
-			name = names[0]
-		default:
-			return nil, withExit(exitConfig, fmt.Errorf("%d ledgers are known on this machine: pass --profile %s", len(names), strings.Join(names, "|")))
+		if len(names) == 0 {
+			return nil, withExit(exitConfig, errors.New("no ledger is known on this machine: start one with arl serve, or pass --url and --root, or arl profile add NAME --url URL --root FILE"))
+		}
+		if name, err = a.chosenProfile(names); err != nil {
+			return nil, err
+		}
+		if name == "" {
+			return nil, withExit(exitConfig, fmt.Errorf("%d ledgers are known on this machine: pass --profile %s, or choose one with arl profile use", len(names), strings.Join(names, "|")))
 		}
 	}
 	p, err := a.loadProfile(name)

@@ -127,6 +127,7 @@ func bundleError(err error) error {
 
 // verifiedBundle is a [verify.Verdict] as it is printed.
 type verifiedBundle struct {
+	Verdict    string          `json:"verdict"` // verified, or REFUSED: all of it, or some of its members
 	Agent      entry.Principal `json:"agent"`
 	Incident   uint64          `json:"incident,omitzero"`
 	Decision   *entry.LogRef   `json:"decision,omitempty"`
@@ -169,8 +170,12 @@ func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) er
 	if v.Decision != (entry.LogRef{}) {
 		out.Decision = &v.Decision
 	}
+	out.Verdict = verdictVerified
 	if refused != nil {
-		out.Refused = refused.Error()
+		out.Verdict, out.Refused = "REFUSED", refused.Error()
+	}
+	if count := countRefused(v.Commands); count > 0 {
+		out.Verdict = fmt.Sprintf("%d OF %d MEMBERS REFUSED", count, len(v.Commands))
 	}
 	for i := range v.Commands {
 		out.Commands = append(out.Commands, showCommand(&v.Commands[i]))
@@ -182,6 +187,15 @@ func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) er
 		return a.printJSON(out)
 	}
 	return a.printText(out.text(v))
+}
+
+func countRefused(commands []verify.Command) (count int) {
+	for i := range commands {
+		if commands[i].Refused != nil {
+			count++
+		}
+	}
+	return count
 }
 
 func showCommand(c *verify.Command) bundleCommand {
@@ -198,7 +212,7 @@ func showCommand(c *verify.Command) bundleCommand {
 
 func (out *verifiedBundle) text(v *verify.Verdict) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "bundle for %s", out.Agent)
+	fmt.Fprintf(&b, "%s: bundle for %s", out.Verdict, out.Agent)
 	if out.Decision != nil {
 		fmt.Fprintf(&b, ": %s of incident %d at entry %d, epoch %d, until %s", out.Act, out.Incident, out.Decision.Index, out.Epoch, instant(out.ExpiresAt))
 	}

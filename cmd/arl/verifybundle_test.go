@@ -74,7 +74,7 @@ func TestVerifyBundle(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"bundle for worker: authorize of incident 25 at entry 29, epoch 1, until 2026-09-21T14:43:49.000Z\n",
+		"verified: bundle for worker: authorize of incident 25 at entry 29, epoch 1, until 2026-09-21T14:43:49.000Z\n",
 		"worker#charge: compensate, has the outcome compensated (SCO-3: entry 12 from 25, SCO-1: entry 13 from 12, SCO-1: entry 19 from 13)\n",
 		"worker#draft: restore to worker#c0, released; what stands: worker#mail (",
 		"AGT-1 inclusion (21): ", "AGT-2 INC-5 (2): distinct approvers", "AGT-3 SCO-5 (6): ", "not checked\n  - witnesses: ", "a newer usable checkpoint",
