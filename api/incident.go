@@ -28,11 +28,14 @@ type Incident struct {
 	DecideAt   int64            `json:"decide_at" doc:"from when on others than the coordinator may escalate, Unix milliseconds"`
 	MergedInto uint64           `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
 	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the record, or of the deny that is one"`
-	Signals    []IncidentSignal `json:"signals"`
-	Fence      *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
-	NotFenced  string           `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
-	Proposal   *Proposal        `json:"proposal,omitempty" doc:"that waits for answers"`
-	Decision   *InForce         `json:"decision,omitempty" doc:"in force"`
+	Silence    bool             `json:"silence,omitzero" doc:"whether it was dismissed because nobody answered in time"`
+	// Acknowledged ends the wait for somebody to take note of that.
+	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has taken note; absent: nobody has"`
+	Signals      []IncidentSignal `json:"signals"`
+	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
+	NotFenced    string           `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
+	Proposal     *Proposal        `json:"proposal,omitempty" doc:"that waits for answers"`
+	Decision     *InForce         `json:"decision,omitempty" doc:"in force"`
 }
 
 // IncidentSignal is a signal and what was found of it.
@@ -48,6 +51,7 @@ type IncidentSignal struct {
 	Domains     []string        `json:"domains,omitempty" doc:"of a corroborated one: of the principals that corroborate it"`
 	Independent bool            `json:"independent,omitzero" doc:"whether one of them is of another domain than the issuer, or has a role that the authority grants"`
 	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the record or deny that says so"`
+	Silence     bool            `json:"silence,omitzero" doc:"whether that is because nobody answered in time about its incident"`
 }
 
 // Fence is what may not be built upon until it ends.

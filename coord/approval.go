@@ -163,6 +163,12 @@ func (s *State) hopeless(inc *incident, now int64) bool {
 
 // admitDeny is who may dismiss, and that every signal gets its disposition.
 func (s *State) admitDeny(d *decisionOf) error {
+	if d.inc.state == Dismissed {
+		return s.admitAcknowledgement(d)
+	}
+	if d.Supersedes != nil {
+		return conflict("supersedes", "nothing was denied yet").WithRemedy("leave it out: it is for what silence has dismissed")
+	}
 	if err := s.mayDeny(d); err != nil {
 		return err
 	}
@@ -172,20 +178,12 @@ func (s *State) admitDeny(d *decisionOf) error {
 	if d.inc.into == 0 && s.mayJudge(d) == nil {
 		return s.checkVouched(d)
 	}
-	for _, one := range d.Signals {
-		if one.Disposition != entry.Inconclusive {
-			return conflict("signals", "%s does not judge the signal at %d", d.Iss, one.Index).
-				WithRemedy("name it as inconclusive: only an approver judges who has no part in the incident, and of a merged one the older incident")
-		}
-	}
-	return nil
+	return s.checkUnjudged(d, "name it as inconclusive: only an approver judges who has no part in the incident, and of a merged one the older incident")
 }
 
 func (s *State) mayDeny(d *decisionOf) error {
-	p := d.inc.proposal
-	silent := d.inc.state == Escalated && p != nil && d.now >= p.at+s.lawOf(d.inc).windows.AnswerMS
 	switch {
-	case d.inc.into != 0, silent, d.has(entry.RoleCoordinator) && s.hopeless(d.inc, d.now):
+	case d.inc.into != 0, s.unanswered(d.inc, d.now), d.has(entry.RoleCoordinator) && s.hopeless(d.inc, d.now):
 		return nil
 	case !d.has(entry.RoleApprover):
 		return conflict("act", "the coordinator denies only after answer_ms, when refusals make a quorum impossible, or what was merged")
@@ -221,6 +219,11 @@ func (s *State) checkDispositions(inc *incident, list []entry.Disposition) error
 }
 
 func (s *State) applyDeny(d *decisionOf, index uint64) {
+	if d.inc.state == Dismissed {
+		d.inc.acknowledged = index
+		return
+	}
+	d.inc.silent = s.bySilence(d)
 	if d.inc.into == 0 {
 		s.dispose(d.Signals, index)
 		for _, one := range d.Signals {

@@ -34,6 +34,9 @@ type Clerk struct {
 	Principal   entry.Principal          // whose entries these are: it has the role coordinator
 	Seal        func(*entry.Entry) error // signs an entry with a key of Principal
 	NewID       func() string            // a new UUID in lower case, for each entry; nil: random ones
+	// Silent, if not nil, is told of incidents that were dismissed because nobody
+	// had answered in time, once each is.
+	Silent func(*entry.Decision)
 	// Refused, if not nil, is told of entries that were not admitted, such as
 	// those that another entry has overtaken.
 	Refused func(entry.Body, *entry.Refusal)
@@ -83,6 +86,8 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 				k.Refused(body, refusal)
 			case !refused && err != nil:
 				return size, wake, err
+			case err == nil && k.Silent != nil && fromSilence(body):
+				k.Silent(body.(*entry.Decision))
 			}
 			written = written || err == nil
 		}
@@ -93,6 +98,12 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 			return size, wake, nil
 		}
 	}
+}
+
+// fromSilence reports whether the coordinator dismisses what nobody answered.
+func fromSilence(body entry.Body) bool {
+	d, ok := body.(*entry.Decision)
+	return ok && d.Act == entry.ActDeny && d.Reason == silence
 }
 
 // write completes, signs and submits an entry.

@@ -23,7 +23,7 @@ var acts = map[entry.Act][]IncidentState{
 	entry.ActContain:   {Reported, Contained, Escalated},
 	entry.ActAuthorize: {Reported, Contained, Escalated},
 	entry.ActEscalate:  {Reported, Contained, Escalated, Authorized},
-	entry.ActDeny:      {Reported, Contained, Escalated},
+	entry.ActDeny:      {Reported, Contained, Escalated, Dismissed},
 	entry.ActAmend:     {Authorized},
 	entry.ActOverride:  {Authorized},
 	entry.ActRelease:   {Authorized, Recovered, NoEffects, Partial, Failed},

@@ -41,6 +41,10 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 	if o.Act == entry.ActDeny && d.Signals == nil {
 		d.Signals = s.inconclusive(inc)
 	}
+	if o.Act == entry.ActDeny && inc.silent { // somebody takes note
+		ref := s.logRef(inc.recorded)
+		d.Supersedes = &ref
+	}
 	if o.Act == entry.ActAmend && inc.force != nil {
 		ref := s.logRef(inc.force.index)
 		d.Supersedes = &ref

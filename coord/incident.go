@@ -54,6 +54,9 @@ type incident struct {
 	into      uint64     // the older incident that took its signals; 0: none
 	overrides []approval // votes to stop it
 	recorded  uint64     // index of the record, or of the deny that is one
+
+	silent       bool   // it was dismissed because nobody had answered in time
+	acknowledged uint64 // index of the deny by which a person has taken note of that; 0: nobody has
 }
 
 // decided is a decision as far as its being in force goes.

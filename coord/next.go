@@ -122,14 +122,14 @@ func (n *next) escalated(number uint32, inc *incident) {
 	case p == nil && n.now < inc.proposal.at+answer: // its key is compromised
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: "the proposal before is void"})
 	case p == nil:
-		n.decide(number, Order{Act: entry.ActDeny, Reason: "nobody answered in time"})
+		n.decide(number, Order{Act: entry.ActDeny, Reason: silence})
 	case n.hopeless(inc, n.now):
 		n.decide(number, Order{Act: entry.ActDeny, Reason: "refusals make a quorum impossible"})
 	default:
 		if q, _ := n.quorum(inc, n.now); q != nil {
 			n.carryOut(number, inc, q)
 		} else if n.at(p.at + answer) {
-			n.decide(number, Order{Act: entry.ActDeny, Reason: "nobody answered in time"})
+			n.decide(number, Order{Act: entry.ActDeny, Reason: silence})
 		} else if n.outdated(number, inc, p) {
 			n.propose(number, p)
 		}

@@ -19,8 +19,13 @@ type IncidentView struct {
 	OpenedAt int64  // Unix milliseconds
 	Into     uint64 // the older incident that took its signals; 0: none
 	Recorded uint64 // index of the record, or of the deny; 0: none yet
-	Signals  []SignalView
-	Fence    *FenceView // of a contain or a proposal, while it lasts
+	// Silent is whether it was dismissed because nobody had answered in time, and
+	// Acknowledged the index of the entry by which a person has taken note of that;
+	// 0: nobody has.
+	Silent       bool
+	Acknowledged uint64
+	Signals      []SignalView
+	Fence        *FenceView // of a contain or a proposal, while it lasts
 	// NotFenced is why others may go on building on what may be undone, though
 	// nothing is decided; empty where all of it is fenced, and of what is over.
 	NotFenced string
@@ -40,6 +45,7 @@ type SignalView struct {
 	Evidence bool
 	Verdict  entry.Disposition // what was found of it; zero: nothing yet
 	Disposed uint64            // index of the record or deny that says so
+	Silent   bool              // whether that is because nobody answered in time about its incident
 }
 
 // FenceView is what is fenced until it ends.
@@ -139,6 +145,10 @@ type MemberView struct {
 
 var rules = []string{"seed", "dependent", "line"}
 
+// Unacknowledged reports whether silence has dismissed the incident, and nobody has
+// taken note of it.
+func (v *IncidentView) Unacknowledged() bool { return v.Silent && v.Acknowledged == 0 }
+
 // Incidents returns up to limit incidents from the id before on, the newest
 // first; before 0 is the newest of all.
 func (s *State) Incidents(before uint64, limit int, now int64) (views []IncidentView) {
@@ -180,7 +190,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	l := s.lawOf(inc)
 	v := IncidentView{
 		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state, Epoch: inc.epoch,
-		OpenedAt: inc.openedAt, Into: inc.into, Recorded: inc.recorded, DecideAt: inc.openedAt + l.windows.DecideMS,
+		OpenedAt: inc.openedAt, Into: inc.into, Recorded: inc.recorded, Silent: inc.silent, Acknowledged: inc.acknowledged, DecideAt: inc.openedAt + l.windows.DecideMS,
 	}
 	for _, n := range inc.signals {
 		v.Signals = append(v.Signals, s.viewSignal(n))
@@ -213,6 +223,7 @@ func (s *State) viewSignal(n uint32) SignalView {
 		Index: sig.index, Incident: s.incidents[sig.incident].opened, At: sig.at, Issuer: s.principal(sig.issuer), Subject: s.subjectRef(sig.subject),
 		Standing: sig.standing, Evidence: sig.evidence, Disposed: sig.disposed,
 	}
+	v.Silent = sig.disposed != 0 && s.incidents[sig.incident].silent
 	if sig.verdict.disposition != undisposed {
 		v.Verdict = entry.Disposition{Index: sig.index, Disposition: dispositions[sig.verdict.disposition], Domains: sig.domains, Independent: sig.verdict.independent}
 	}

@@ -96,6 +96,13 @@ func (p *passage) incident(s *State, inc *incident) {
 	number(p, &inc.into, s.size)
 	p.answers(s, &inc.overrides)
 	number(p, &inc.recorded, s.size)
+	if inc.state == Dismissed {
+		flag(p, &inc.silent)
+		number(p, &inc.acknowledged, s.size)
+	}
+	if inc.acknowledged != 0 && (!inc.silent || inc.acknowledged <= inc.recorded) && p.reading() {
+		p.d.refuse("incident %d is acknowledged, and nothing was to be", inc.opened)
+	}
 	if (inc.state == Authorized || inc.state > Dismissed) != (inc.force != nil) && p.reading() {
 		p.d.refuse("incident %d is %s with a plan in force or none", inc.opened, inc.state)
 	}

@@ -70,6 +70,11 @@ var tableStates = []struct {
 		w.finish(id, entry.Restored)
 	}},
 	{"DISMISSED", Dismissed, func(w *world, id uint64) { w.decide("p1", entry.ActDeny, id) }},
+	{"DISMISSED by silence", Dismissed, dismissedBySilence},
+	{"DISMISSED by silence, acknowledged", Dismissed, func(w *world, id uint64) {
+		dismissedBySilence(w, id)
+		w.decide("p3", entry.ActDeny, id)
+	}},
 	{"RECOVERED", Recovered, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.Restored)
@@ -88,6 +93,12 @@ var tableStates = []struct {
 	}},
 }
 
+func dismissedBySilence(w *world, id uint64) {
+	w.decide("k", entry.ActEscalate, id)
+	w.at += hourMS
+	w.next()
+}
+
 // finish compensates b#pay and gives a#make a result.
 func (w *world) finish(id uint64, r entry.Result) {
 	w.t.Helper()
@@ -98,17 +109,19 @@ func (w *world) finish(id uint64, r entry.Result) {
 // tableWant is protocol.md, section 6, by state: the steps that are admitted, in
 // the order of tableSteps. Everything else is refused as state-conflict.
 var tableWant = map[string][]string{
-	"REPORTED":                  {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
-	"CONTAINED":                 {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
-	"ESCALATED":                 {"signal", "contain by k", "escalate by k", "approval", "deny by p3"},
-	"ESCALATED, approved":       {"signal", "contain by k", "authorize by k", "escalate by k", "approval", "deny by p3"},
-	"AUTHORIZED":                {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
-	"AUTHORIZED, amend pending": {"signal", "escalate by k", "approval", "outcome", "override by o"},
-	"AUTHORIZED, settled":       {"escalate by k", "amend by k", "outcome", "override by o", "release by p3", "record"},
-	"DISMISSED":                 {"signal"}, // opens another
-	"RECOVERED":                 {"outcome", "release by p3"},
-	"PARTIAL":                   {"signal", "release by p3"},
-	"FAILED":                    {"signal", "release by p3"},
+	"REPORTED":                           {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"CONTAINED":                          {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"ESCALATED":                          {"signal", "contain by k", "escalate by k", "approval", "deny by p3"},
+	"ESCALATED, approved":                {"signal", "contain by k", "authorize by k", "escalate by k", "approval", "deny by p3"},
+	"AUTHORIZED":                         {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
+	"AUTHORIZED, amend pending":          {"signal", "escalate by k", "approval", "outcome", "override by o"},
+	"AUTHORIZED, settled":                {"escalate by k", "amend by k", "outcome", "override by o", "release by p3", "record"},
+	"DISMISSED":                          {"signal"}, // opens another
+	"DISMISSED by silence":               {"signal", "deny by p3"},
+	"DISMISSED by silence, acknowledged": {"signal"},
+	"RECOVERED":                          {"outcome", "release by p3"},
+	"PARTIAL":                            {"signal", "release by p3"},
+	"FAILED":                             {"signal", "release by p3"},
 }
 
 // TestTable tries every entry in every state.

@@ -305,7 +305,7 @@ func rolesFor(body entry.Body) []entry.Role {
 	case *entry.Signal:
 		return rolesForSignal(b.Standing)
 	case *entry.Decision:
-		return rolesForDecision(b.Act)
+		return rolesForDecision(b)
 	case *entry.Approval:
 		return []entry.Role{entry.RoleApprover}
 	case *entry.Outcome:
@@ -335,8 +335,12 @@ func rolesForSignal(standing entry.Standing) []entry.Role {
 
 // rolesForDecision: whoever may signal may escalate; that it was the signaler,
 // and not too early, is for the state machine (INC-1).
-func rolesForDecision(act entry.Act) []entry.Role {
-	switch act {
+func rolesForDecision(d *entry.Decision) []entry.Role {
+	switch d.Act {
+	case entry.ActDeny:
+		if d.Supersedes != nil { // a person takes note of what silence has dismissed
+			return []entry.Role{entry.RoleCoordinator, entry.RoleApprover, entry.RoleOperator}
+		}
 	case entry.ActOverride:
 		return []entry.Role{entry.RoleOperator, entry.RoleApprover}
 	case entry.ActEscalate:

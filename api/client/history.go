@@ -20,8 +20,8 @@ const judgedMax = 256
 // is held to the proven entries that it names, the counts are those that the
 // entries give, and the limit of signals follows from these and the policy; an
 // answer that says otherwise is [ErrMalformed]. That no entry was left out, what
-// an open incident without a verdict has to do with a signal, and the method of a
-// membership are not proven: fold the log for that.
+// an open incident without a verdict has to do with a signal, whether silence
+// dismissed it, and the method of a membership are not proven: fold the log for that.
 func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.History, error) {
 	for attempt := 1; ; attempt++ {
 		h, err := c.pastOf(ctx, principal)

@@ -57,6 +57,11 @@ func TestIncidentRunsByItself(t *testing.T) {
 	if closed.State != "FAILED" || closed.Recorded == 0 || closed.Signals[0].Disposition != entry.SelfReported || closed.Signals[0].Disposed != closed.Recorded {
 		t.Fatalf("%+v", closed)
 	}
+	for sample, want := range map[string]string{`arl_incidents{state="FAILED"}`: "1", `arl_incidents{state="NO_EFFECTS"}`: "0", "arl_incidents_unacknowledged": "0"} {
+		if got := c.metric(sample); got != want {
+			t.Errorf("%s %s, want %s", sample, got, want)
+		}
+	}
 }
 
 // The pages of a plan are its members, each once, whoever asks at the same time;

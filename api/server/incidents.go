@@ -33,10 +33,10 @@ func parseIncidentQuery(rawQuery string) (incidentQuery, error) {
 	return q, p.err()
 }
 
-// incidentStates are the values of the parameter state: the states, and two for
+// incidentStates are the values of the parameter state: the states, and three for
 // several of them.
 func incidentStates() []string {
-	states := []string{stateOpen, stateClosed}
+	states := []string{stateOpen, stateClosed, stateUnacknowledged}
 	for s := coord.Reported; s <= coord.Failed; s++ {
 		states = append(states, s.String())
 	}
@@ -46,6 +46,8 @@ func incidentStates() []string {
 const (
 	stateOpen   = "open"
 	stateClosed = "closed"
+	// stateUnacknowledged is what silence has dismissed, and nobody has taken note of.
+	stateUnacknowledged = "unacknowledged"
 )
 
 func (q *incidentQuery) matches(v *coord.IncidentView) bool {
@@ -56,6 +58,8 @@ func (q *incidentQuery) matches(v *coord.IncidentView) bool {
 		return v.State.Open()
 	case q.state == stateClosed:
 		return !v.State.Open()
+	case q.state == stateUnacknowledged:
+		return v.Unacknowledged()
 	}
 	return q.state == "" || v.State.String() == q.state
 }

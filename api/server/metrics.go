@@ -103,6 +103,7 @@ func (m *Metrics) watch(c *coord.Coordinator, now func() int64) {
 			Name: "arl_tasks", Help: "Tasks by state.", ConstLabels: prometheus.Labels{"state": string(state)},
 		}, states(state)))
 	}
+	m.watchIncidents(c)
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_incidents_not_fenced",
 			Help: "Incidents that wait for a decision while others may build on what may be undone."},
@@ -126,6 +127,24 @@ func (m *Metrics) Opened(l *ledger.Log) {
 	if l.SnapshotDamage() != nil {
 		m.rebuilt.Inc()
 	}
+}
+
+// watchIncidents shows how incidents stand, when it is asked.
+func (m *Metrics) watchIncidents(c *coord.Coordinator) {
+	for state := coord.Reported; state <= coord.Failed; state++ {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "arl_incidents", Help: "Incidents by state.", ConstLabels: prometheus.Labels{"state": state.String()},
+		}, func() (n float64) {
+			c.Read(func(s *coord.State) { states, _ := s.IncidentCounts(); n = float64(states[state]) })
+			return n
+		}))
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "arl_incidents_unacknowledged", Help: "Incidents dismissed because nobody answered in time, which nobody has acknowledged.",
+	}, func() (n float64) {
+		c.Read(func(s *coord.State) { _, count := s.IncidentCounts(); n = float64(count) })
+		return n
+	}))
 }
 
 // Commit counts a commit; it is meant to be [ledger.Config].Observe.

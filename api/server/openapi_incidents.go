@@ -34,7 +34,7 @@ func opIncidents() *huma.Operation {
 	op := operation("incidents", incidentsPath, "List incidents")
 	op.Description = "The newest first, as of the last commit. A page may end early where few match: follow next to the end."
 	op.Parameters = []*huma.Param{
-		inQuery("state", "only in this state, or in any that is open or closed", oneOf(incidentStates())),
+		inQuery("state", "only in this state, or in any that is open or closed; unacknowledged: dismissed because nobody answered in time, which nobody has taken note of", oneOf(incidentStates())),
 		inQuery("agent", "only those that this principal has to do with, by entries of its own or as the agent of members", text()),
 		inQuery("workflow", "only those whose opening signal is of this workflow", text()),
 		inQuery("before", "only those below this id", number()),

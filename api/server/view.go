@@ -13,7 +13,8 @@ import (
 func NewIncident(v *coord.IncidentView) *api.Incident {
 	i := &api.Incident{
 		ID: v.ID, Wid: v.Wid, State: v.State.String(), Epoch: v.Epoch, OpenedAt: v.OpenedAt, DecideAt: v.DecideAt,
-		MergedInto: v.Into, Recorded: v.Recorded, Signals: newSignals(v.Signals), NotFenced: v.NotFenced,
+		MergedInto: v.Into, Recorded: v.Recorded, Silence: v.Silent, Acknowledged: v.Acknowledged, Signals: newSignals(v.Signals),
+		NotFenced: v.NotFenced,
 	}
 	if f := v.Fence; f != nil {
 		i.Fence = &api.Fence{Decision: f.Decision, EndsAt: f.Exp, Members: f.Members, Lines: f.Lines}
@@ -38,7 +39,7 @@ func newSignals(views []coord.SignalView) []api.IncidentSignal {
 	for _, v := range views {
 		signals = append(signals, api.IncidentSignal{
 			Index: v.Index, Incident: v.Incident, At: v.At, Issuer: v.Issuer, Subject: v.Subject, Standing: v.Standing,
-			Evidence: v.Evidence, Disposition: v.Verdict.Disposition, Domains: v.Verdict.Domains, Independent: v.Verdict.Independent, Disposed: v.Disposed,
+			Evidence: v.Evidence, Disposition: v.Verdict.Disposition, Domains: v.Verdict.Domains, Independent: v.Verdict.Independent, Disposed: v.Disposed, Silence: v.Silent,
 		})
 	}
 	return signals

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"recoveryledger/coord"
@@ -18,6 +19,10 @@ func (n *node) clerk() *coord.Clerk {
 		Log:         clerkLog{n.log},
 		Principal:   principalCoordinator,
 		Seal:        n.signer.Sign,
+		Silent: func(d *entry.Decision) {
+			n.logger.Warn("an incident was dismissed: nobody answered in time, and nothing is undone", slog.Uint64("incident", d.Incident),
+				slog.String("workflow", string(d.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", d.Incident)))
+		},
 		Refused: func(body entry.Body, refusal *entry.Refusal) {
 			n.logger.Warn("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),
 				slog.String("problem", string(refusal.Problem)), slog.String("field", refusal.Field), slog.String("detail", refusal.Detail))

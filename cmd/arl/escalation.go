@@ -19,11 +19,12 @@ func (a *app) escalationCommand() *cobra.Command {
 		Use:   "escalation",
 		Short: "Answer what waits for people",
 		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, have effects that nobody knows, that\n" +
-			"no agent can be given, or that the policy leaves to people; and incidents that are escalated.",
+			"no agent can be given, or that the policy leaves to people; incidents that are escalated; and those that were\n" +
+			"dismissed because nobody answered in time, until somebody acknowledges that.",
 		Example: "  arl escalation list",
 	}
 	o.register(cmd.PersistentFlags())
-	cmd.AddCommand(a.escalationListCommand(&o), a.escalationResolveCommand(&o))
+	cmd.AddCommand(a.escalationListCommand(&o), a.escalationResolveCommand(&o), a.escalationAcknowledgeCommand(&o))
 	return cmd
 }
 
@@ -86,7 +87,37 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 			return err
 		}
 	}
+	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: "unacknowledged"}) {
+		if err != nil {
+			return err
+		}
+		e := escalation{Kind: "incident", ID: decimal(inc.ID), Since: inc.OpenedAt, State: inc.State,
+			Question: "nobody answered in time, and nothing was undone: arl escalation acknowledge " + decimal(inc.ID)}
+		if err := add(e); err != nil {
+			return err
+		}
+	}
 	return l.close()
+}
+
+// escalationAcknowledgeCommand takes note of what silence has dismissed.
+func (a *app) escalationAcknowledgeCommand(o *logOptions) *cobra.Command {
+	var act actOptions
+	cmd := a.actCommand(o, &act, verb{"acknowledge", "Take note of an incident that was dismissed because nobody answered",
+		"Take note of an incident that was dismissed because nobody answered in time. It is an entry, signed by an approver\n" +
+			"or an operator, and ends the incident's line in arl escalation list. Nothing else changes: nothing was undone, and\n" +
+			"whoever wants that signals again."},
+		func(ctx context.Context, i *atHand) error {
+			switch {
+			case !i.v.Silent:
+				return withExit(exitConflict, fmt.Errorf("incident %d, which is %s, was not dismissed because nobody answered", i.v.ID, i.v.State))
+			case i.v.Acknowledged != 0:
+				return withExit(exitConflict, fmt.Errorf("entry %d has acknowledged incident %d already", i.v.Acknowledged, i.v.ID))
+			}
+			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny})
+		})
+	cmd.Example = "  arl escalation acknowledge 17 --reason 'looked into it: the mail was right'"
+	return act.needsReason(cmd)
 }
 
 // waitsForPeople reports whether an open incident waits for approvals: it is

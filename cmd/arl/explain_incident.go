@@ -19,7 +19,7 @@ func incidentWords() []explanation {
 		state(coord.Contained, "What may be affected is fenced until somebody decides.", "arl incident preview shows what a decision would undo"),
 		state(coord.Escalated, "The coordinator may not decide alone: a proposal waits for approvers.", "arl incident approve, which computes the plan first"),
 		state(coord.Authorized, "A plan is in force: its agents undo their members and report outcomes.", "arl incident show says whose outcome is missing"),
-		state(coord.Dismissed, "Nothing is undone: an approver denied it, nobody answered in time, or an older incident took its signals.", "arl incident show says which"),
+		state(coord.Dismissed, "Nothing is undone: an approver denied it, nobody answered in time, or an older incident took its signals.", "arl incident show says which; arl escalation acknowledge, where nobody answered"),
 		state(coord.Recovered, "Something was restored or compensated, and no effect is left.", ""),
 		state(coord.NoEffects, "Nothing had to be undone: all members were without effect, or never carried out. Nothing was restored or compensated.", ""),
 		state(coord.Partial, "Some members were undone; effects of others stand.", "arl incident show says which, and what their agents say of them"),

@@ -120,6 +120,8 @@ func judgedText(h *api.History) string {
 // foundOf is what was found of a signal, and which domains corroborate it.
 func foundOf(s *api.IncidentSignal) string {
 	switch {
+	case s.Silence:
+		return s.Disposition + ": nobody answered in time"
 	case s.Disposition != entry.Corroborated:
 		return s.Disposition
 	case s.Independent:

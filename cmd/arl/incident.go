@@ -72,7 +72,7 @@ func (a *app) incidentListCommand(o *logOptions) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&filter.state, "state", "", "only in this state, such as ESCALATED, or open|closed")
+	flags.StringVar(&filter.state, "state", "", "only in this state, such as ESCALATED, or open|closed|unacknowledged")
 	flags.StringVar(&filter.agent, "agent", "", "only those that this principal has to do with")
 	flags.StringVar(&filter.workflow, "workflow", "", "only those whose opening signal is of this workflow")
 	flags.IntVar(&filter.limit, "limit", 100, "at most so many; 0: all")
@@ -80,7 +80,7 @@ func (a *app) incidentListCommand(o *logOptions) *cobra.Command {
 }
 
 func (o *incidentFilter) check() error {
-	known := []string{"", "open", "closed"}
+	known := []string{"", "open", "closed", "unacknowledged"}
 	for s := coord.Reported; s <= coord.Failed; s++ {
 		known = append(known, s.String())
 	}
@@ -97,6 +97,8 @@ func (o *incidentFilter) matches(v *coord.IncidentView) bool {
 	switch {
 	case o.workflow != "" && string(v.Wid) != o.workflow:
 		return false
+	case o.state == "unacknowledged":
+		return v.Unacknowledged()
 	case o.state == "open" || o.state == "closed":
 		return v.State.Open() == (o.state == "open")
 	}
@@ -115,7 +117,7 @@ func (a *app) incidentList(f *folded, o *incidentFilter) error {
 		if !o.matches(v) {
 			continue
 		}
-		err := l.add(server.NewIncident(v), decimal(v.ID), instant(v.OpenedAt), v.State.String(), string(v.Wid), fmt.Sprint(len(v.Signals)),
+		err := l.add(server.NewIncident(v), decimal(v.ID), instant(v.OpenedAt), stateOf(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
 			string(v.Signals[0].Subject), waitsFor(v))
 		if err != nil {
 			return err
@@ -130,6 +132,8 @@ func (a *app) incidentList(f *folded, o *incidentFilter) error {
 // waitsFor says in a few words what an incident waits for.
 func waitsFor(v *coord.IncidentView) string {
 	switch {
+	case v.Unacknowledged():
+		return "somebody to acknowledge it"
 	case !v.State.Open():
 		return ""
 	case v.Into != 0:
@@ -212,7 +216,7 @@ func incomplete(state coord.IncidentState) error {
 
 func incidentFields(v *coord.IncidentView) []field {
 	fields := []field{
-		{"incident", decimal(v.ID)}, {"state", v.State.String()}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
+		{"incident", decimal(v.ID)}, {"state", stateOf(v)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
 		{"epoch", fmt.Sprint(v.Epoch)},
 	}
 	for _, s := range server.NewIncident(v).Signals {
@@ -243,9 +247,29 @@ func incidentFields(v *coord.IncidentView) []field {
 		fields = append(fields, field{"decision", text}, field{"outcomes", tally(d.Tally)})
 	}
 	if v.Recorded != 0 {
-		fields = append(fields, field{"closed", "by entry " + decimal(v.Recorded)})
+		fields = append(fields, field{"closed", closedBy(v)})
 	}
 	return append(fields, field{"waits for", orNothing(waitsFor(v))})
+}
+
+// stateOf is the state of an incident, with what a state does not tell.
+func stateOf(v *coord.IncidentView) string {
+	if v.Silent {
+		return v.State.String() + " (nobody answered in time)"
+	}
+	return v.State.String()
+}
+
+// closedBy says what closed an incident, and who has taken note if nobody decided.
+func closedBy(v *coord.IncidentView) string {
+	text := "by entry " + decimal(v.Recorded)
+	switch {
+	case v.Unacknowledged():
+		text += fmt.Sprintf(", since nobody answered in time: arl escalation acknowledge %d", v.ID)
+	case v.Silent:
+		text += ", since nobody answered in time; acknowledged by entry " + decimal(v.Acknowledged)
+	}
+	return text
 }
 
 func orNothing(text string) string {

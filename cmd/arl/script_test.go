@@ -134,6 +134,7 @@ func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(s.process.Process.Signal(syscall.SIGTERM))
 	err := s.process.Wait()
 	s.process = nil
+	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.stderr.String()), 0o600))
 	if err != nil {
 		ts.Fatalf("shutdown: %v\n%s", err, s.stderr.String())
 	}

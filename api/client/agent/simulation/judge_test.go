@@ -41,10 +41,25 @@ func (o *observer) judgeDecision(e *entry.Entry, d *entry.Decision, at int64) {
 	switch d.Act {
 	case entry.ActAuthorize, entry.ActAmend:
 		o.judgeAuthority(e, d, a, at)
-	case entry.ActDeny, entry.ActRelease:
+	case entry.ActDeny:
+		o.judgeDeny(e, d, a, index)
+	case entry.ActRelease:
 		if roles := o.roles[e.KeyID]; !slices.Contains(roles, entry.RoleApprover) && !slices.Contains(roles, entry.RoleCoordinator) {
 			w.fail("%s %d is by %s", d.Act, index, d.Iss)
 		}
+	}
+}
+
+// judgeDeny is who dismisses; and that what is dismissed already is denied once more
+// at most, by a person, and only where it was not an approver who decided.
+func (o *observer) judgeDeny(e *entry.Entry, d *entry.Decision, a *affair, index uint64) {
+	roles := o.roles[e.KeyID]
+	approver, coordinator, operator := slices.Contains(roles, entry.RoleApprover), slices.Contains(roles, entry.RoleCoordinator), slices.Contains(roles, entry.RoleOperator)
+	switch {
+	case !a.over && !approver && !coordinator, a.over && !approver && !operator:
+		o.w.fail("deny %d is by %s", index, d.Iss)
+	case a.over && (a.noted || d.Supersedes == nil || *d.Supersedes != a.denied || a.decision != nil):
+		o.w.fail("deny %d of incident %d, which is over", index, a.id)
 	}
 }
 

@@ -66,6 +66,8 @@ type affair struct {
 	override uint64
 	votes    []string // keys of the approvers who want an override
 	over     bool
+	denied   entry.LogRef // what dismissed it
+	noted    bool         // whether somebody has acknowledged that silence did
 	results  map[entry.Ref]entry.Result
 	own      map[entry.Ref]bool // whether the agent said so
 }
@@ -228,7 +230,11 @@ func (o *observer) decision(e *entry.Entry, d *entry.Decision, index uint64, at 
 	case entry.ActEscalate:
 		a.proposal = &proposal{d, ref, at}
 	case entry.ActDeny:
-		a.over = true
+		if a.over { // somebody takes note that nobody answered
+			a.noted = true
+			return
+		}
+		a.over, a.denied = true, ref
 		o.judge(d.Signals)
 	case entry.ActOverride:
 		o.overridden(a, e, index)

@@ -23,6 +23,10 @@ func (p *people) hear(e *entry.Entry) {
 		for _, who := range []entry.Principal{"p1", "p2", "p3"} {
 			w.after(w.between(second, 100*second), fmt.Sprintf("%s looks", who), func() { p.answer(who, d, ref) })
 		}
+	case entry.ActDeny:
+		if w.chance(2) {
+			w.after(w.between(second, minute), "o takes note", func() { p.decide("o", coord.Order{Incident: d.Incident, Act: entry.ActDeny, Reason: "noted"}) })
+		}
 	case entry.ActAuthorize, entry.ActAmend:
 		if w.fault(40) {
 			w.after(w.between(second, minute), "o overrides", func() { p.decide("o", coord.Order{Incident: d.Incident, Act: entry.ActOverride, Reason: "stop"}) })
