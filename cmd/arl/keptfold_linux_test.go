@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestKilledWhileKeeping kills a command in the middle of writing the fold, which
 // goes through a pipe that holds so much and no more, and leaves what was written
-// so far: the next command gives the answer, and puts a whole file in its place.
+// so far, or what was left of a longer one: the next command gives the answer, and
+// puts a whole file in its place.
 func TestKilledWhileKeeping(t *testing.T) {
 	k := newKeeper(t)
 	defer k.end()
@@ -33,6 +35,7 @@ func TestKilledWhileKeeping(t *testing.T) {
 			}
 			cmd := k.command("incident", "show", decimal(id), "--url", k.web.URL)
 			k.must(cmd.Start())
+			k.must(pipe.SetReadDeadline(time.Now().Add(time.Minute))) // if nobody writes there
 			part := make([]byte, written)
 			_, err = io.ReadFull(pipe, part)
 			k.must(err)
@@ -42,7 +45,7 @@ func TestKilledWhileKeeping(t *testing.T) {
 			}
 			k.must(pipe.Close())
 			k.must(os.Remove(pending))
-			k.must(os.WriteFile(pending, part, 0o600))
+			k.must(os.WriteFile(pending, append(part, make([]byte, written%3<<20)...), 0o600))
 			if _, err := os.Stat(place.path); os.IsNotExist(err) == old {
 				t.Fatalf("killed after %d bytes: %v", written, err)
 			}
