@@ -252,6 +252,9 @@ func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
 	if a.settings.output == outputJSON {
 		return nil
 	}
+	if hint := done.Trace.Hint(); hint != "" {
+		fmt.Fprintf(a.err, "%s\n", hint)
+	}
 	return a.printText(fmt.Sprintf("%s: %s\n", done.Trace.Case, words(string(done.Trace.Status), done.Trace.Reason)))
 }
 

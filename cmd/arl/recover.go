@@ -442,6 +442,9 @@ func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
 	if err := l.close(); err != nil {
 		return err
 	}
+	if hint := t.Hint(); hint != "" {
+		fmt.Fprintf(a.err, "%s\n", hint)
+	}
 	return a.printText(words(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason) + "\n")
 }
 

@@ -304,6 +304,9 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 	switch {
 	case action.Final():
 		r.t.Status, r.t.Reason, r.t.Severity = Escalated, string(action.Reason), action.Severity
+		if r.step.Effect == entry.EffectUndeclared && r.inDoubt(action.Reason) {
+			r.t.Undeclared = r.step.ID
+		}
 		return true, nil
 	case action.Strategy == recovery.Reconcile && result != recovery.ResultNotObserved:
 		r.h.Probe = cmp.Or(a.Effects, entry.EffectsUnknown)
@@ -319,6 +322,14 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 		r.t.Fallback = r.t.Fallback || action.Strategy == recovery.FallbackModel
 	}
 	return done, nil
+}
+
+// inDoubt reports whether the step was given up because nobody knew what became of its
+// effect.
+func (r *recoverer) inDoubt(why recovery.Reason) bool {
+	last := len(r.h.Rungs) - 1
+	return why == recovery.ReasonEffectsUnknown ||
+		last > 0 && r.h.Rungs[last-1].Strategy == recovery.Reconcile && r.h.Rungs[last-1].Result == recovery.ResultNotObserved
 }
 
 // resultOf says what came of an attempt, as the policy has to take it.

@@ -241,6 +241,9 @@ func (t *Tally) warn(r *Report, s Subject) {
 	if len(r.MissingStrategies) > 0 {
 		add("not registered: %s; the ladder decided in their place in %s", strings.Join(r.MissingStrategies, ", "), counted(t.stoodCount, "case"))
 	}
+	if t.undeclared > 0 {
+		add("%s escalated in doubt about an effect; %s", counted(t.undeclared, "case"), t.hint)
+	}
 	if r.Rejected > 0 {
 		add("%s of the scenario could not be used", counted(r.Rejected, "line"))
 	}

@@ -135,3 +135,25 @@ func TestUnknownCostIsNotZero(t *testing.T) {
 		t.Errorf("difference: %+v", d.Classes[0])
 	}
 }
+
+// A case that is given up in doubt about an effect which its step leaves out names the
+// step, in its trace and in the report; any other case does not.
+func TestUndeclaredEffectIsNamed(t *testing.T) {
+	for _, c := range []struct{ desc, step, want string }{
+		{"a minimal case", `"outcome":"failed","failure":{"raw":{"http_status":503}},"attempts":[{"strategy":"retry","outcome":"ok"}]`, "s"},
+		{"asked, and not told", `"outcome":"failed","failure":{"raw":{"http_status":503}},"attempts":[{"strategy":"reconcile","outcome":"ok","effects":"unknown"}]`, "s"},
+		{"asked, and told", `"outcome":"failed","failure":{"raw":{"http_status":503}},"attempts":[{"strategy":"reconcile","outcome":"ok","effects":"none"},{"strategy":"retry","outcome":"ok"}]`, ""},
+		{"no effect", `"effect":"none","outcome":"failed","failure":{"raw":{"http_status":503}},"attempts":[{"strategy":"retry","outcome":"ok"}]`, ""},
+		{"an effect", `"effect":"irrevocable","outcome":"failed","failure":{"raw":{"http_status":503}}`, ""},
+		{"given up for another reason", `"outcome":"failed","failure":{"class":"access","code":"denied","effects":"none"}`, ""},
+	} {
+		got := recoverAll(t, defaultBatch(), []byte(`{"v":1,"id":"a","agent":"x","steps":[{"id":"s",`+c.step+`}]}`))
+		trace := got.traces[0]
+		if trace.Undeclared != c.want || (trace.Hint() != "") != (c.want != "") {
+			t.Errorf("%s: %q, %s %s", c.desc, trace.Undeclared, trace.Status, trace.Reason)
+		}
+		if warned := strings.Contains(strings.Join(got.report.Warnings, "\n"), `write "effect":"none"`); warned != (c.want != "") {
+			t.Errorf("%s: warnings %v", c.desc, got.report.Warnings)
+		}
+	}
+}

@@ -26,6 +26,8 @@ type Tally struct {
 	neverCount int64
 	stoodIn    []string // ids of cases in which a ladder decided for a missing strategy
 	stoodCount int64
+	undeclared int64  // cases that escalated over an effect that no step declares
+	hint       string // about the first of them
 	simulated  bool
 }
 
@@ -75,6 +77,11 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 	if t.never1(trace) {
 		if t.neverCount++; len(t.never) < idsMax {
 			t.never = append(t.never, trace.Case)
+		}
+	}
+	if trace.Undeclared != "" {
+		if t.undeclared++; t.undeclared == 1 {
+			t.hint = "case " + trace.Case + ", " + trace.Hint()
 		}
 	}
 	if trace.stoodIn() {

@@ -44,6 +44,7 @@ type Trace struct {
 	Steps          StepCount      `json:"steps"`
 	Tags           []string       `json:"tags,omitzero"`
 	Tokens         int64          `json:"tokens"`
+	Undeclared     string         `json:"undeclared,omitzero"` // step whose effect was in doubt, and which declares none
 	V              int64          `json:"v"`
 }
 
@@ -88,6 +89,15 @@ type Near struct {
 	Param  string `json:"param"`
 	Status Status `json:"status"`
 	Value  int64  `json:"value"`
+}
+
+// Hint says what would have helped a case that escalated, if one word in it would;
+// empty: nothing is known.
+func (t *Trace) Hint() string {
+	if t.Undeclared == "" {
+		return ""
+	}
+	return fmt.Sprintf(`step %s declares no effect, so that it may have had one: write "effect":"none" in the step if it has none`, t.Undeclared)
 }
 
 // Encode returns the canonical form, without the newline.
