@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -39,6 +39,7 @@ type agentOptions struct {
 	signer       string
 	reason       string
 	compromised  optional
+	overlap      time.Duration
 	yes          bool
 }
 
@@ -98,16 +99,20 @@ func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) er
 func (a *app) agentRotateCommand(t *target) *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
-		Use:     "rotate",
-		Short:   "Replace all keys of a principal by a new one",
-		Long:    "Replace all keys of a principal by a new one. Roles, domain and span stay what they are.",
-		Example: "  arl agent rotate --principal planner --key new.key",
+		Use:   "rotate",
+		Short: "Replace all keys of a principal by a new one",
+		Long: "Replace all keys of a principal by a new one. Roles, domain and span stay what they are.\n\n" +
+			"With --overlap the old keys count beside the new one for that long: the new key is enrolled, and this command stays\n" +
+			"until it has revoked the old ones. The log knows no date on which a key ends. If the command is ended before, the\n" +
+			"old keys go on counting, and it says how to revoke them.",
+		Example: "  arl agent rotate --principal planner --key new.key --overlap 1h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentRotate(cmd.Context(), c, &o) })
 		},
 	}
 	o.registerKey(cmd)
+	cmd.Flags().DurationVar(&o.overlap, "overlap", 0, "for how long the old keys count beside the new one")
 	return cmd
 }
 
@@ -122,8 +127,13 @@ func (a *app) agentRotate(ctx context.Context, c *connection, o *agentOptions) e
 	}
 	body := &entry.Agent{Principal: known.Principal, Op: entry.Rotate, Key: public, Roles: known.Roles, Domain: known.Domain,
 		Span: known.Span, Capabilities: known.Capabilities}
-	if len(body.Roles) == 0 {
+	switch {
+	case len(body.Roles) == 0:
 		return withExit(exitConflict, fmt.Errorf("%s has no key that counts: use arl agent enrol", known.Principal))
+	case o.overlap < 0:
+		return usage("--overlap %s: want 0s or more", o.overlap)
+	case o.overlap > 0:
+		return a.rotateSlowly(ctx, c, body, o)
 	}
 	return a.submitAgent(ctx, c, body, o)
 }
@@ -134,7 +144,7 @@ func (a *app) agentRevokeCommand(t *target) *cobra.Command {
 		Use:   "revoke",
 		Short: "End a key",
 		Long: "End a key: it can sign nothing more and is never enrolled again. What it signed stays; with\n" +
-			"--compromised-since, readers are warned of what it signed from that index on.",
+			"--compromised-since, readers are warned of what it signed from that index on, which is listed before the command asks.",
 		Example: "  arl agent revoke --principal planner --reason 'laptop stolen' --compromised-since 1200",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -169,6 +179,9 @@ func (a *app) agentRevoke(ctx context.Context, c *connection, o *agentOptions) e
 		body.CompromisedSince = &entry.Compromised{Index: uint64(*since)}
 	}
 	fmt.Fprintf(a.err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, joinRoles(key.Roles), key.Enrolled)
+	if err := a.listSuspects(ctx, c, known.Principal, key.Key.KeyID(), o.compromised.value); err != nil {
+		return err
+	}
 	if err := a.confirm("End this key?", o.yes); err != nil {
 		return err
 	}
@@ -214,23 +227,33 @@ func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 // submitAgent signs an agent entry with the key that may: whoever may speak
 // about plain agents, or the authority for everyone else.
 func (a *app) submitAgent(ctx context.Context, c *connection, body *entry.Agent, o *agentOptions) error {
+	signer, err := a.agentSigner(ctx, c, body, o)
+	if err != nil {
+		return err
+	}
+	return a.submitAgentBy(ctx, c, signer, body, o.reason)
+}
+
+// agentSigner returns who may say something about a key with the roles of a body.
+func (a *app) agentSigner(ctx context.Context, c *connection, body *entry.Agent, o *agentOptions) (*signer, error) {
 	principal := principalOperator
 	if !slices.Equal(body.Roles, []entry.Role{entry.RoleAgent}) {
 		principal = principalAuthority
 	}
-	signer, err := a.signer(ctx, c, signerFlags{key: o.signer}, principal)
-	if err != nil {
-		return err
-	}
+	return a.signer(ctx, c, signerFlags{key: o.signer}, principal)
+}
+
+func (a *app) submitAgentBy(ctx context.Context, c *connection, signer *signer, body *entry.Agent, reason string) error {
 	body.Header = newHeader(signer.principal, c.root.Origin)
-	return a.submitWithReason(ctx, c, signer, body, o.reason)
+	return a.submitWithReason(ctx, c, signer, body, reason)
 }
 
 func (a *app) agentListCommand(t *target) *cobra.Command {
 	return &cobra.Command{
-		Use:     "list",
-		Short:   "List principals, their roles and keys",
-		Long:    "List every principal that was ever enrolled, as it follows from the verified policy and agent entries.",
+		Use:   "list",
+		Short: "List principals, their roles and keys",
+		Long: "List every principal that was ever enrolled, as it follows from the verified policy and agent entries. Of a key that was\n" +
+			"compromised, it says since which entry, and how many the server has that it signed from there on (arl entry list marks them).",
 		Example: "  arl agent list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -246,7 +269,10 @@ func (a *app) agentList(ctx context.Context, c *connection) error {
 	}
 	l := a.newList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE")
 	for _, info := range chain.Agents() {
-		agent := api.NewAgent(&info)
+		agent, err := c.listed(ctx, &info)
+		if err != nil {
+			return err
+		}
 		if a.settings.output == outputJSON {
 			if err := a.printJSON(agent); err != nil {
 				return err
@@ -254,12 +280,8 @@ func (a *app) agentList(ctx context.Context, c *connection) error {
 			continue
 		}
 		for _, key := range agent.Keys {
-			state := "counts"
-			if key.Revoked != nil {
-				state = fmt.Sprintf("ended at %d", *key.Revoked)
-			}
 			if err := l.add(nil, string(agent.Principal), joinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
-				decimal(key.Enrolled), state); err != nil {
+				decimal(key.Enrolled), agent.state(&key)); err != nil {
 				return err
 			}
 		}

@@ -280,10 +280,15 @@ type shownEntry struct {
 	KeyID        string         `json:"keyid"`
 	Payload      jsontext.Value `json:"payload"`
 	Envelope     api.Envelope   `json:"envelope"`
+	// Compromised is there if somebody else may have signed the entry.
+	Compromised *compromise `json:"compromised,omitempty"`
 }
 
-func showEntry(e *client.Entry) shownEntry {
-	return shownEntry{e.Index, e.RegisteredAt, merkle.HashLeaf(e.Receipt.Leaf), e.Kind, e.KeyID, e.Payload(), api.NewEnvelope(e.Entry.Entry)}
+// showEntry returns an entry with what the chain, which goes on behind it, says of
+// its key now.
+func showEntry(e *client.Entry, chain *verify.Chain) shownEntry {
+	return shownEntry{e.Index, e.RegisteredAt, merkle.HashLeaf(e.Receipt.Leaf), e.Kind, e.KeyID, e.Payload(), api.NewEnvelope(e.Entry.Entry),
+		compromiseOf(chain, e.KeyID, e.Index)}
 }
 
 func (a *app) entryGet(ctx context.Context, c *connection, index uint64) error {
@@ -291,7 +296,11 @@ func (a *app) entryGet(ctx context.Context, c *connection, index uint64) error {
 	if err != nil {
 		return err
 	}
-	s := showEntry(e)
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return err
+	}
+	s := showEntry(e, chain)
 	if a.settings.output == outputJSON {
 		return a.printJSON(s)
 	}
@@ -299,8 +308,8 @@ func (a *app) entryGet(ctx context.Context, c *connection, index uint64) error {
 	if err := payload.Indent(); err != nil {
 		return err
 	}
-	return a.printText(fmt.Sprintf("entry %d: %s by %s, registered %s\nkey %s\nleaf %s\n%s\n", index, e.Kind, e.Header.Iss,
-		instant(e.RegisteredAt), e.KeyID, s.LeafHash, payload))
+	return a.printText(fmt.Sprintf("entry %d: %s by %s, registered %s\nkey %s%s\nleaf %s\n%s\n", index, e.Kind, e.Header.Iss,
+		instant(e.RegisteredAt), e.KeyID, s.Compromised.mark(), s.LeafHash, payload))
 }
 
 // listOptions are the filters of arl entry list.
@@ -316,9 +325,10 @@ type listOptions struct {
 func (a *app) entryListCommand(t *target) *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List entries, filtered",
-		Long:    "List entries in the order of the log. Each is proven to be in it. Filters narrow each other down.",
+		Use:   "list",
+		Short: "List entries, filtered",
+		Long: "List entries in the order of the log. Each is proven to be in it. Filters narrow each other down. What a key signed\n" +
+			"since it was compromised is marked.",
 		Example: "  arl entry list --kind signal --since 2026-11-01T00:00:00Z",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -373,14 +383,19 @@ func (a *app) listEntries(ctx context.Context, c *connection, o *listOptions) er
 	if err != nil {
 		return err
 	}
+	chain, err := c.chain(ctx)
+	if err != nil {
+		return err
+	}
 	l := a.newList("INDEX", "REGISTERED", "KIND", "ISSUER", "WORKFLOW", "WHAT")
 	count := 0
 	for e, err := range c.client.Entries(ctx, q) {
 		if err != nil {
 			return err
 		}
-		err := l.add(showEntry(e), decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
-			string(e.Header.Wid), summary(e.Body))
+		s := showEntry(e, chain)
+		err := l.add(s, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
+			string(e.Header.Wid), summary(e.Body)+s.Compromised.mark())
 		if err != nil {
 			return err
 		}

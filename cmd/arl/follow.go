@@ -113,15 +113,19 @@ func (a *app) tail(ctx context.Context, c *connection, o *tailOptions) error {
 		}
 		from = head.Size
 	}
+	chain, err := c.chain(ctx) // as of now: what comes later is signed by keys that count
+	if err != nil {
+		return err
+	}
 	count := 0
 	for e, err := range c.client.Events(ctx, from) {
 		if err != nil {
 			return err
 		}
-		if a.settings.output == outputJSON {
-			err = a.printJSON(showEntry(e))
+		if s := showEntry(e, chain); a.settings.output == outputJSON {
+			err = a.printJSON(s)
 		} else {
-			err = a.printText(fmt.Sprintf("%d  %s  %s  %s  %s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, summary(e.Body)))
+			err = a.printText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, summary(e.Body), s.Compromised.mark()))
 		}
 		if err != nil {
 			return err
