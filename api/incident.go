@@ -170,6 +170,7 @@ type History struct {
 	Memberships  []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
 	Outcomes     []HistoryOutcome `json:"outcomes" doc:"that it reported"`
 	Entries      []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
+	Cursor       uint64           `json:"cursor,omitempty" doc:"where to go on, now or later, if after was given"`
 	Next         string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
 }
 

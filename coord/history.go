@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -36,17 +37,11 @@ type Membership struct {
 // on, over up to limit incidents, the newest first; before 0 is the newest of
 // all. next is what to go on with; 0: that is all.
 func (s *State) History(p entry.Principal, before uint64, limit int) (h History, next uint64, ok bool) {
-	number, ok := s.principals.Find([]byte(p))
+	h, number, ok := s.judgement(p)
 	if !ok {
 		return h, 0, false
 	}
-	u := &s.usage[number]
-	h = History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Unfounded: u.unfounded,
-		Judged: len(u.judged), Corrections: u.corrections}
-	if policy, _ := s.chain.Policy(); policy != nil {
-		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
-	}
-	for _, of := range slices.Backward(u.incidents) {
+	for _, of := range slices.Backward(s.usage[number].incidents) {
 		inc := s.incidents[of]
 		if before != 0 && inc.opened >= before {
 			continue
@@ -59,6 +54,77 @@ func (s *State) History(p entry.Principal, before uint64, limit int) (h History,
 		s.recall(&h, inc, number)
 	}
 	return h, 0, true
+}
+
+// judgement begins the history of a principal with its counts.
+func (s *State) judgement(p entry.Principal) (h History, number uint32, ok bool) {
+	if number, ok = s.principals.Find([]byte(p)); !ok {
+		return h, 0, false
+	}
+	u := &s.usage[number]
+	h = History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Unfounded: u.unfounded,
+		Judged: len(u.judged), Corrections: u.corrections}
+	if policy, _ := s.chain.Policy(); policy != nil {
+		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
+	}
+	return h, number, true
+}
+
+// Changes is the part of a history that is newer than a reader's cursor.
+type Changes struct {
+	History
+	Incidents []uint64 // in which something changed, in the order of their newest change
+	Cursor    uint64   // index of the newest change that is told; what was asked for if none is
+	More      bool     // further changes lie behind the cursor
+}
+
+// HistoryAfter returns what the log says of a principal in the incidents in which
+// something of its history changed behind an index, over limit incidents or a few
+// more, in the order of their newest change. A reader that goes on from the
+// cursor misses none, however late an old incident changes.
+func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Changes, ok bool) {
+	h, number, ok := s.judgement(p)
+	if !ok {
+		return c, false
+	}
+	type change struct {
+		at   uint64 // index of the newest entry that says something of it
+		inc  *incident
+		part History
+	}
+	var changes []change
+	for _, of := range s.usage[number].incidents {
+		one := change{inc: s.incidents[of]}
+		s.recall(&one.part, one.inc, number)
+		if one.at = one.part.changed(one.inc.opened); one.at > after {
+			changes = append(changes, one)
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.inc.opened, b.inc.opened)) })
+	c = Changes{History: h, Cursor: after}
+	for i := range changes {
+		one := &changes[i]
+		if i >= limit && one.at > c.Cursor { // changes by one entry are told together
+			c.More = true
+			break
+		}
+		c.Cursor, c.Incidents = one.at, append(c.Incidents, one.inc.opened)
+		c.Signals, c.Memberships = append(c.Signals, one.part.Signals...), append(c.Memberships, one.part.Memberships...)
+	}
+	return c, true
+}
+
+// changed is the index of the newest entry that the history of one incident rests
+// on, which is its opening at least.
+func (h *History) changed(opened uint64) uint64 {
+	newest := opened
+	for i := range h.Signals {
+		newest = max(newest, h.Signals[i].Index, h.Signals[i].Disposed)
+	}
+	for i := range h.Memberships {
+		newest = max(newest, h.Memberships[i].Decision, h.Memberships[i].ResultAt)
+	}
+	return newest
 }
 
 // recall adds what a principal has to do with an incident.

@@ -243,6 +243,40 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// A part of a history is held to its entries as the whole is, and begins where
+// the part before ended.
+func TestHistoryAfter(t *testing.T) {
+	n := judged(t)
+	n.incident(entry.ActDeny, entry.NotFounded)
+	c := n.client(nil)
+	first, err := c.HistoryAfter(t.Context(), "agent-1", 0)
+	must(t, err)
+	n.incident(entry.ActDeny, entry.Corroborated)
+	second, err := c.HistoryAfter(t.Context(), "agent-1", first.Cursor)
+	must(t, err)
+	if len(first.Signals) == 0 || len(second.Signals) != 1 || second.Cursor <= first.Cursor || second.Signals[0].Index <= first.Signals[0].Index {
+		t.Fatalf("first %+v, second %+v", first, second)
+	}
+	for name, change := range map[string]func(h *api.History){
+		"signal by another": func(h *api.History) { h.Signals[0].Issuer = "agent-2" },
+		"other verdict":     func(h *api.History) { h.Signals[0].Disposition = entry.SelfReported },
+		"cursor goes back":  func(h *api.History) { h.Cursor = 0 },
+		"of another":        func(h *api.History) { h.Principal = "agent-2" },
+	} {
+		n.tamper("/v1/agents/", func(body []byte) []byte {
+			var h api.History
+			must(t, json.Unmarshal(body, &h))
+			change(&h)
+			other, err := json.Marshal(&h)
+			must(t, err)
+			return other
+		})
+		if _, err := n.client(nil).HistoryAfter(t.Context(), "agent-1", first.Cursor); !errors.Is(err, client.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // historyLies are what a server may say of agent-1, whose incidents are, the
 // newest first: closed and corrected, authorized, inconclusive,
 // corroborated, unfounded.

@@ -14,8 +14,12 @@ import (
 // getHistory is GET /v1/agents/{id}/history: what the log says of a principal,
 // a few incidents at a time, with the entries that say it.
 func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error) {
-	p := parseParams(r.query(), "before", "limit")
-	before, limit := p.number("before", 0, entry.MaxInteger), p.page(historyDefault, maxHistory)
+	p := parseParams(r.query(), "before", "after", "limit")
+	before, after, limit := p.number("before", 0, entry.MaxInteger), p.number("after", 0, entry.MaxInteger), p.page(historyDefault, maxHistory)
+	forward := p.values.Has("after")
+	if forward && p.values.Has("before") {
+		p.refuse("after", "a history is read backwards with before, or forward with after, not both")
+	}
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -23,7 +27,12 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 	if err != nil {
 		return nil, err
 	}
-	past := s.recall(entry.Principal(id), before, limit)
+	var past *past
+	if forward {
+		past = s.recallAfter(entry.Principal(id), after, limit)
+	} else {
+		past = s.recall(entry.Principal(id), before, limit)
+	}
 	if past == nil {
 		return nil, entry.Refuse(entry.NotFound, "id", "%.140q has no entry in the log", id).WithRemedy("GET " + agentsPath + " lists the agents")
 	}
@@ -33,8 +42,12 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 		}
 	}
 	if past.next != 0 {
+		cursor := "before"
+		if forward {
+			cursor = "after"
+		}
 		past.Next = agentsPath + "/" + url.PathEscape(id) + "/history?" +
-			url.Values{"before": {strconv.FormatUint(past.next, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
+			url.Values{cursor: {strconv.FormatUint(past.next, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
 	}
 	return past.History, s.prove(past)
 }
@@ -57,6 +70,27 @@ func (s *Server) recall(principal entry.Principal, before uint64, limit int) (fo
 		}
 		incidents := state.IncidentsOf(principal, before, limit, now)
 		found = &past{NewHistory(&h), state.Size(), incidents, next}
+	})
+	return found
+}
+
+// recallAfter is recall for a reader that goes on behind a cursor.
+func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int) (found *past) {
+	now := s.log.Now()
+	s.coord.Read(func(state *coord.State) {
+		c, ok := state.HistoryAfter(principal, after, limit)
+		if !ok {
+			return
+		}
+		found = &past{History: NewHistory(&c.History), size: state.Size()}
+		found.Cursor = c.Cursor
+		if c.More {
+			found.next = c.Cursor
+		}
+		for _, id := range c.Incidents {
+			incident, _ := state.Incident(id, now) // it is there
+			found.incidents = append(found.incidents, incident)
+		}
 	})
 	return found
 }

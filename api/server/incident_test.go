@@ -247,6 +247,50 @@ func TestAgentHistory(t *testing.T) {
 	}
 }
 
+// A reader that goes on from the cursor of a history sees each incident again
+// when something in it changes, however old it is, and nothing else.
+func TestAgentHistoryForward(t *testing.T) {
+	c := newPanel(t, nil)
+	c.pipeline()
+	const path = "/v1/agents/agent-2/history?"
+	seen := func(after uint64, limit int) (h *api.History, incidents []uint64) {
+		h = value[api.History](c.node, fmt.Sprintf("%safter=%d&limit=%d", path, after, limit))
+		for _, m := range h.Memberships {
+			incidents = append(incidents, m.Incident)
+		}
+		for _, s := range h.Signals {
+			incidents = append(incidents, s.Incident)
+		}
+		return h, slices.Compact(incidents)
+	}
+	old := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	c.put(c.draft("coordinator", coord.Order{Incident: old, Act: entry.ActAuthorize}))
+	young := c.signals("agent-2", entry.StandingExecutor, c.did("agent-2", "late", entry.EffectNone))
+	h, got := seen(0, 10)
+	if !slices.Equal(got, []uint64{old, young}) || h.Cursor != young || h.Next != "" {
+		t.Fatalf("from the beginning: %v, cursor %d, next %q", got, h.Cursor, h.Next)
+	}
+	first, got := seen(0, 1)
+	if !slices.Equal(got, []uint64{old}) || first.Next == "" {
+		t.Fatalf("a page of one: %v, next %q", got, first.Next)
+	}
+	if second := value[api.History](c.node, first.Next); len(second.Signals) != 1 || second.Signals[0].Incident != young || second.Cursor != young {
+		t.Fatalf("the next page: %+v", second)
+	}
+	if h, got = seen(h.Cursor, 10); len(got) != 0 || h.Cursor != young {
+		t.Fatalf("nothing new: %v, cursor %d", got, h.Cursor)
+	}
+	c.put(c.outcome("agent-2", old, "agent-2#pay", entry.Withheld))
+	if h, got = seen(h.Cursor, 10); !slices.Equal(got, []uint64{old}) || len(h.Outcomes) != 1 || h.Cursor != h.Outcomes[0].Index {
+		t.Fatalf("an old incident changed: %v, cursor %d, %+v", got, h.Cursor, h.Outcomes)
+	}
+	for _, query := range []string{"after=1&before=2", "after=x", "after=01"} {
+		if a := c.get(path + query); a.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", query, a.Status)
+		}
+	}
+}
+
 // leaf returns the leaf hash of an entry.
 func (c *panel) leaf(index uint64) merkle.Hash {
 	c.t.Helper()

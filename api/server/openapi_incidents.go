@@ -137,6 +137,8 @@ func opHistory() *huma.Operation {
 	op.Parameters = []*huma.Param{
 		inPath("id", "the principal, percent-encoded", text()),
 		inQuery("before", "only incidents below this id", number()),
+		inQuery("after", "instead: only incidents in which something changed behind this index, in the order of their newest change; "+
+			"go on from cursor to miss no change", number()),
 		pageLimit(maxHistory, historyDefault),
 	}
 	respond(op, http.StatusOK, "a page", api.MediaJSON, nil)

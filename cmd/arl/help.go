@@ -153,7 +153,7 @@ func placeholder(flag *pflag.Flag) string {
 // placeholders names the value of each flag that takes text. A flag means the
 // same kind of thing in every command.
 var placeholders = map[string]string{
-	"accepted": "FILE", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
+	"accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
 	"compromised-since": "INDEX", "confirm": "SOURCE", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",

@@ -10,43 +10,57 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/server"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
 func (a *app) agentHistoryCommand(t *target) *cobra.Command {
 	var o logOptions
+	var after optional
 	cmd := &cobra.Command{
 		Use:   "history PRINCIPAL",
 		Short: "Show what the log says of a principal",
 		Long: "Show what the log says of a principal: its signals with what was found of them, its executions that were to be\n" +
 			"undone, and the outcomes that it reported. All is counted here, from the entries of the log, which are held to the\n" +
 			"signed tree head and to the rules of registration; each line names the entry that says it (arl entry get), and\n" +
-			"--output json has these entries with their proofs.",
+			"--output json has these entries with their proofs. With --after, only the incidents in which something changed\n" +
+			"behind that index; cursor in the output is what to pass next.",
 		Example: "  arl agent history planner",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.target = *t
-			return a.withLog(cmd.Context(), &o, func(l *openLog) error { return a.agentHistory(cmd.Context(), l, entry.Principal(args[0])) })
+			return a.withLog(cmd.Context(), &o, func(l *openLog) error { return a.agentHistory(cmd.Context(), l, entry.Principal(args[0]), after) })
 		},
 	}
 	o.registerInPlace(cmd.Flags())
 	o.registerKept(cmd.Flags())
+	cmd.Flags().Var(&after, "after", "only incidents in which something changed behind this index; 0: all, the oldest change first")
 	return cmd
 }
 
-func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Principal) error {
+func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Principal, after optional) error {
 	f, err := a.fold(ctx, l, "read the log", nil)
 	if err != nil {
 		return err
 	}
-	view, _, ok := f.State.History(principal, 0, int(f.Size))
+	var changes coord.Changes
+	var ok bool
+	if after.value == nil {
+		changes.History, _, ok = f.State.History(principal, 0, int(f.Size))
+	} else {
+		changes, ok = f.State.HistoryAfter(principal, uint64(*after.value), int(f.Size))
+	}
 	if _, enrolled := f.State.Chain().Agent(principal); !ok && !enrolled {
 		return withExit(exitNotFound, fmt.Errorf("%s was never enrolled", principal))
 	}
-	view.Principal = principal
-	h := server.NewHistory(&view)
+	changes.Principal = principal
+	h := server.NewHistory(&changes.History)
+	h.Cursor = changes.Cursor
 	for _, o := range f.follower.OutcomesBy(principal) {
+		if after.value != nil && !slices.Contains(changes.Incidents, o.Incident) {
+			continue
+		}
 		incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
 		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
 			Correction: incident.Recorded != 0 && o.Index > incident.Recorded})
@@ -131,12 +145,16 @@ func foundOf(s *api.IncidentSignal) string {
 }
 
 func (a *app) printHistory(f *folded, h *api.History) error {
-	err := a.printObject(nil, field{"principal", string(h.Principal)},
-		field{"signals judged", judgedText(h)},
-		field{"signals an hour", fmt.Sprintf("%d, as the policy leaves it with %d independent and %d unfounded", h.SignalLimit, h.Independent, h.Unfounded)},
-		field{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
-		field{"checked", fmt.Sprintf("counted from the %d entries under the signed root %s", f.Size, f.head.Root)})
-	if err != nil {
+	fields := []field{{"principal", string(h.Principal)},
+		{"signals judged", judgedText(h)},
+		{"signals an hour", fmt.Sprintf("%d, as the policy leaves it with %d independent and %d unfounded", h.SignalLimit, h.Independent, h.Unfounded)},
+		{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
+		{"checked", fmt.Sprintf("counted from the %d entries under the signed root %s", f.Size, f.head.Root)},
+	}
+	if h.Cursor != 0 {
+		fields = append(fields, field{"cursor", decimal(h.Cursor) + ": pass it as --after to see what changes next"})
+	}
+	if err := a.printObject(nil, fields...); err != nil {
 		return err
 	}
 	l := a.newList("INCIDENT", "ENTRY", "WHAT", "ABOUT", "CAME TO", "SAID BY")
