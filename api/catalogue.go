@@ -95,8 +95,11 @@ func conflicts() []ProblemType {
 			"A policy names its predecessor by index and leaf hash; another one was registered in between. It keeps two " +
 				"administrators from overwriting each other."},
 		{entry.FencedDependency, http.StatusConflict, "The execution touches what is fenced",
-			"wait for the incident's end, or for a release",
-			"INC-4: an open incident fences executions and lines: nothing new may depend on them, and nothing on them may be dispatched."},
+			"with waits_for: wait for that; without: do the step again under a new id, with parents that stand",
+			"INC-4: nothing new may depend on what an incident fences, or join a line that it takes back, and nothing fenced may be dispatched. " +
+				"incident names the incident, and waits_for what it waits for. Without waits_for it is over: what it has undone stays fenced for ever. " +
+				"The step is done again, under a new id and with parents that stand. What may be used all the same, or a line that could not be " +
+				"restored, an approver who does not own it frees by arl incident release INCIDENT --member EXECUTION."},
 		{entry.StaleEpoch, http.StatusConflict, "The epoch is over",
 			"fetch the task or incident and act under its current epoch",
 			"A lease or decision was replaced by a newer one; what was decided under the older no longer counts."},

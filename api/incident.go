@@ -33,9 +33,12 @@ type Incident struct {
 	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has taken note; absent: nobody has"`
 	Signals      []IncidentSignal `json:"signals"`
 	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
-	NotFenced    string           `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
-	Proposal     *Proposal        `json:"proposal,omitempty" doc:"that waits for answers"`
-	Decision     *InForce         `json:"decision,omitempty" doc:"in force"`
+	WaitsFor     string           `json:"waits_for,omitempty" doc:"in a few words; absent: nothing"`
+	// StillFenced is of what is over.
+	StillFenced int       `json:"still_fenced,omitzero" doc:"members of an incident that is over on which nobody may build until an approver releases them"`
+	NotFenced   string    `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
+	Proposal    *Proposal `json:"proposal,omitempty" doc:"that waits for answers"`
+	Decision    *InForce  `json:"decision,omitempty" doc:"in force"`
 }
 
 // IncidentSignal is a signal and what was found of it.

@@ -28,6 +28,9 @@ type Problem struct {
 	Instance string `json:"instance,omitempty" doc:"urn:agent-recovery:request:<request id>; absent in the lines of a batch"`
 	// RetryAfterMS is the Retry-After header with more digits.
 	RetryAfterMS int64 `json:"retry_after_ms,omitzero" doc:"when to try again, in milliseconds"`
+	// Incident and WaitsFor are of fenced-dependency.
+	Incident uint64 `json:"incident,omitzero" doc:"the incident whose fence refuses the execution"`
+	WaitsFor string `json:"waits_for,omitempty" doc:"what that incident waits for; absent: it is over, and the fence stands until an approver releases what it is around"`
 }
 
 // NewProblem returns the problem that a refusal is.
@@ -42,7 +45,7 @@ func NewProblem(r *entry.Refusal) *Problem {
 	}
 	return &Problem{
 		Type: t.URI(), Title: t.Title, Status: t.Status, Detail: r.Detail, Field: r.Field,
-		Remedy: remedy, RetryAfterMS: r.RetryAfterMS,
+		Remedy: remedy, RetryAfterMS: r.RetryAfterMS, Incident: r.Incident, WaitsFor: r.WaitsFor,
 	}
 }
 

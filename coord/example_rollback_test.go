@@ -156,8 +156,11 @@ func tell(out io.Writer) {
 	plan, _ := l.state.Preview(incident, nil, l.now)
 	l.show(plan)
 	l.next()
-	l.write("writer", &entry.Execution{Exec: "reminder", Effect: entry.EffectNone, Progress: entry.Planned,
-		Parents: []entry.Parent{on(entry.Hard, "booker#flight")}})
+	reminder := func(parent entry.Ref) {
+		l.write("writer", &entry.Execution{Exec: "reminder", Effect: entry.EffectNone, Progress: entry.Planned,
+			Parents: []entry.Parent{on(entry.Hard, parent)}})
+	}
+	reminder("booker#flight")
 	view, _ := l.state.Incident(incident, l.now)
 	l.write("ann", &entry.Approval{Incident: incident, Proposal: view.Proposal.Ref, Verdict: "approve", Exp: l.now/1000 + 3600, Reason: "yes"})
 	_, _ = fmt.Fprintln(out, "ann: approve")
@@ -173,6 +176,12 @@ func tell(out io.Writer) {
 	plan, _ = l.state.PlanInForce(incident, l.now)
 	l.show(plan)
 	l.next()
+	_, _ = fmt.Fprintln(out, "writer: goes on as before")
+	reminder("booker#flight")
+	_, _ = fmt.Fprintln(out, "planner, booker, writer: again, under new ids")
+	l.do("planner", "itinerary-2", entry.EffectReversible, 12_000)
+	l.do("booker", "flight-2", entry.EffectCompensable, 1_100, on(entry.Hard, "planner#itinerary-2"))
+	reminder("booker#flight-2")
 }
 
 // A wrong itinerary is rolled back across three agents: the worked example of
@@ -190,7 +199,7 @@ func ExampleState_Preview() {
 	//   planner#itinerary  restore      seed
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: escalate, epoch 1: writer#mail cannot be undone
-	// refused: fenced-dependency: parents[0].exec: booker#flight is fenced by incident 21 (hold the execution until the fence is lifted; the incident says how it stands)
+	// refused: fenced-dependency: parents[0].exec: booker#flight is fenced by incident 21, which is ESCALATED and waits for 0 of 1 approvals, until 2026-09-21T15:23:21.000Z (wait for the approvers: arl incident approve 21, or arl incident deny 21, which lifts the fence)
 	// ann: approve
 	// coordinator: authorize, epoch 1: approved
 	// booker: cancels the hotel before the flight
@@ -204,6 +213,9 @@ func ExampleState_Preview() {
 	//   planner#itinerary  restore      seed        restored
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: record, PARTIAL, 2 restored, 2 compensated, 1 not executed, 1 irrevocable
+	// writer: goes on as before
+	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is over (PARTIAL) (do booker#flight again under a new id, with parents that stand, and depend on that; to use it all the same: arl incident release 21 --member booker#flight, by an approver who does not own it)
+	// planner, booker, writer: again, under new ids
 }
 
 // TestWorkedExample compares what docs/rollback.md shows with what the example

@@ -48,36 +48,57 @@ func (s *State) NotFenced(now int64) (count int) {
 	return count
 }
 
-// fencedBy returns the incident that fences an execution (INC-4).
-func (s *State) fencedBy(exec uint32, now int64) (*incident, bool) {
-	for _, number := range s.touched[exec] {
-		inc := s.incidents[number]
-		if _, held := slices.BinarySearch(inc.hold.members, exec); held && s.holding(inc, now) {
-			return inc, true
-		}
-		if inc.force == nil {
-			continue
-		}
-		if m, ok := inc.force.find(exec); ok && !m.released {
-			return inc, true
-		}
-	}
-	return nil, false
+// fence is what keeps others from building on an execution or a line.
+type fence struct {
+	inc     *incident
+	members []*member // of the plan in force; none: a contain or a proposal fences
 }
 
-// lineFencedBy returns the incident that fences a line: one whose plan takes it
-// back, until that is done.
-func (s *State) lineFencedBy(line uint32, now int64) (*incident, bool) {
+// fencedBy returns what fences an execution (INC-4): an incident that is open
+// before one that is over, since that one waits for nothing.
+func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
+	for _, number := range s.touched[exec] {
+		inc := s.incidents[number]
+		if inc.force != nil {
+			if m, ok := inc.force.find(exec); ok && !m.released && (inc.state.Open() || !is) {
+				if found, is = (fence{inc, []*member{m}}), true; inc.state.Open() {
+					return found, true
+				}
+			}
+		}
+		if _, held := slices.BinarySearch(inc.hold.members, exec); held && s.holding(inc, now) {
+			return fence{inc: inc}, true
+		}
+	}
+	return found, is
+}
+
+// lineFencedBy returns what fences a line: an incident whose plan takes it back,
+// until that is done. One that is open comes before one that is over.
+func (s *State) lineFencedBy(line uint32, now int64) (found fence, is bool) {
 	for _, number := range s.touchedLines[line] {
 		inc := s.incidents[number]
 		if _, held := slices.BinarySearch(inc.hold.lines, line); held && s.holding(inc, now) {
-			return inc, true
+			return fence{inc: inc}, true
 		}
-		if inc.force != nil && inc.force.restores[line] > 0 {
-			return inc, true
+		if inc.force == nil || inc.force.restores[line] == 0 || is && !inc.state.Open() {
+			continue
+		}
+		if found, is = (fence{inc, s.fencing(inc.force, line)}), true; inc.state.Open() {
+			return found, true
 		}
 	}
-	return nil, false
+	return found, is
+}
+
+// fencing returns the members that keep a line fenced.
+func (s *State) fencing(f *force, line uint32) (members []*member) {
+	for i := range f.members {
+		if m := &f.members[i]; m.fencesLine() && s.graph.Node(m.exec).Line == line {
+			members = append(members, m)
+		}
+	}
+	return members
 }
 
 // fencesLine reports whether a member keeps its line fenced.
@@ -98,11 +119,6 @@ func (s *State) change(f *force, m *member, change func(m *member)) {
 	}
 }
 
-func fenced(field, format string, args ...any) *entry.Refusal {
-	return entry.Refuse(entry.FencedDependency, field, format, args...).
-		WithRemedy("hold the execution until the fence is lifted; the incident says how it stands")
-}
-
 // admitFencedFirst is INC-4 for the first entry of an execution: it names no
 // fenced parent and joins no fenced line.
 func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
@@ -110,8 +126,8 @@ func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
 		return nil
 	}
 	for i := range x.Parents {
-		if inc, is := s.fencedBy(s.edgeTo(&x.Parents[i]).Exec, now); is {
-			return fenced(parentField(i), "%s is fenced by incident %d", x.Parents[i].Exec, inc.opened)
+		if by, is := s.fencedBy(s.edgeTo(&x.Parents[i]).Exec, now); is {
+			return s.refuseOnFenced(parentField(i), x.Parents[i].Exec, by, now)
 		}
 	}
 	issuer, known := s.principals.Find([]byte(x.Iss))
@@ -124,8 +140,8 @@ func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
 	if !ok || !known && !all {
 		return nil
 	}
-	if inc, is := s.lineFencedBy(line, now); is {
-		return fenced("exec", "the line of %s is fenced by incident %d", x.Iss, inc.opened)
+	if by, is := s.lineFencedBy(line, now); is {
+		return s.refuseOnLine("exec", x.Iss, by, now)
 	}
 	return nil
 }
@@ -137,11 +153,11 @@ func (s *State) admitFencedStep(x *entry.Execution, number uint32, old *scope.No
 	if len(s.touched) == 0 || old.Line == scope.NoLine || old.Progress != scope.Planned || step == scope.Failed || step == scope.Cancelled {
 		return nil
 	}
-	if inc, is := s.fencedBy(number, now); is {
-		return fenced("progress", "%s is fenced by incident %d", x.Ref(), inc.opened)
+	if by, is := s.fencedBy(number, now); is {
+		return s.refuseOnFenced("progress", x.Ref(), by, now)
 	}
-	if inc, is := s.lineFencedBy(old.Line, now); is {
-		return fenced("progress", "the line of %s is fenced by incident %d", x.Iss, inc.opened)
+	if by, is := s.lineFencedBy(old.Line, now); is {
+		return s.refuseOnLine("progress", x.Iss, by, now)
 	}
 	return nil
 }

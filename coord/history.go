@@ -235,8 +235,8 @@ func (s *State) viewExecution(exec uint32, now int64) ExecutionView {
 		}
 		v.Parents = append(v.Parents, entry.Parent{Exec: s.refOf(p.Exec), Dep: dep})
 	}
-	if inc, fenced := s.fencedBy(exec, now); fenced {
-		v.FencedBy = inc.opened
+	if by, fenced := s.fencedBy(exec, now); fenced {
+		v.FencedBy = by.inc.opened
 	}
 	if comp, is := s.executions.comps[exec]; is {
 		v.Compensates = s.refOf(comp.exec)

@@ -26,6 +26,10 @@ type IncidentView struct {
 	Acknowledged uint64
 	Signals      []SignalView
 	Fence        *FenceView // of a contain or a proposal, while it lasts
+	WaitsFor     string     // in a few words; empty: nothing
+	// StillFenced is how many members of an incident that is over nobody may build
+	// on until an approver releases them.
+	StillFenced int
 	// NotFenced is why others may go on building on what may be undone, though
 	// nothing is decided; empty where all of it is fenced, and of what is over.
 	NotFenced string
@@ -198,7 +202,7 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	if s.holding(inc, now) {
 		v.Fence = &FenceView{inc.hold.index, inc.hold.exp, len(inc.hold.members), len(inc.hold.lines)}
 	}
-	v.NotFenced = s.notFenced(inc, now)
+	v.WaitsFor, v.StillFenced, v.NotFenced = s.waitsFor(inc, now), inc.stillFenced(), s.notFenced(inc, now)
 	if p := s.waiting(inc, now); p != nil {
 		approve, refuse := s.answersTo(inc, p, now)
 		v.Proposal = &ProposalView{

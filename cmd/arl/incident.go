@@ -129,28 +129,16 @@ func (a *app) incidentList(f *folded, o *incidentFilter) error {
 	return l.close()
 }
 
-// waitsFor says in a few words what an incident waits for.
+// waitsFor says in a few words what an incident waits for, and which fence stands
+// though it waits for nothing.
 func waitsFor(v *coord.IncidentView) string {
 	switch {
-	case v.Unacknowledged():
-		return "somebody to acknowledge it"
-	case !v.State.Open():
-		return ""
-	case v.Into != 0:
-		return fmt.Sprintf("merged into %d", v.Into)
-	case v.Proposal != nil:
-		return fmt.Sprintf("%d of %d approvals, until %s%s", len(v.Proposal.Approve), v.Proposal.Quorum, instant(v.Proposal.Exp), unfenced(v))
-	case v.Decision == nil:
-		return "the coordinator" + unfenced(v)
+	case v.WaitsFor != "":
+		return v.WaitsFor + unfenced(v)
+	case v.StillFenced > 0:
+		return fmt.Sprintf("nothing; members still fenced: %d", v.StillFenced)
 	}
-	open := int64(v.Decision.Members)
-	for _, n := range v.Decision.Tally {
-		open -= n
-	}
-	if open == 0 {
-		return "its record"
-	}
-	return fmt.Sprintf("%d of %d outcomes", open, v.Decision.Members)
+	return ""
 }
 
 // unfenced marks what waits while others may build on it.
@@ -231,6 +219,10 @@ func incidentFields(v *coord.IncidentView) []field {
 	}
 	if v.NotFenced != "" {
 		fields = append(fields, field{"fence", "NOT FENCED: " + v.NotFenced})
+	}
+	if v.StillFenced > 0 {
+		fields = append(fields, field{"fence", fmt.Sprintf("members still fenced, though it is over: %d; do again under new ids what needs them,", v.StillFenced)},
+			field{"", fmt.Sprintf("or let an approver free one that may be used as it is: arl incident release %d --member EXECUTION", v.ID)})
 	}
 	if p := v.Proposal; p != nil {
 		fields = append(fields, field{"proposal", fmt.Sprintf("entry %d by %s, until %s", p.Ref.Index, p.Issuer, instant(p.Exp))},

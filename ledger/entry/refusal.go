@@ -48,6 +48,11 @@ type Refusal struct {
 	Remedy  string // how to put it right; empty if the problem's own text says all
 	// RetryAfterMS is when to try again, in milliseconds; 0 if unknown.
 	RetryAfterMS int64
+	// Incident is the one whose fence refuses an execution; 0: none. WaitsFor is
+	// what that incident waits for; empty: it is over, and nothing lifts the fence
+	// but an approver's release.
+	Incident uint64
+	WaitsFor string
 }
 
 // Error implements error.

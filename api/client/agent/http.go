@@ -117,7 +117,7 @@ func refusalOf(err error) error {
 		return err
 	}
 	refusal := entry.Refuse(problem.Name(), problem.Field, "%s", problem.Detail).WithRemedy(problem.Remedy)
-	refusal.RetryAfterMS = problem.RetryAfterMS
+	refusal.RetryAfterMS, refusal.Incident, refusal.WaitsFor = problem.RetryAfterMS, problem.Incident, problem.WaitsFor
 	return refusal
 }
 

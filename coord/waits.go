@@ -1,0 +1,130 @@
+package coord
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// waitsFor says in a few words what an incident waits for; nothing of one that is
+// over, unless silence has dismissed it and nobody has taken note of that.
+func (s *State) waitsFor(inc *incident, now int64) string {
+	switch p := s.waiting(inc, now); {
+	case inc.silent && inc.acknowledged == 0:
+		return "somebody to acknowledge it"
+	case !inc.state.Open():
+		return ""
+	case inc.into != 0:
+		return fmt.Sprintf("incident %d, which takes it up", inc.into)
+	case p != nil:
+		approve, _ := s.answersTo(inc, p, now)
+		return fmt.Sprintf("%d of %d approvals, until %s", len(approve), s.lawOf(inc).quorum.Approve,
+			time.UnixMilli(p.exp).UTC().Format("2006-01-02T15:04:05.000Z"))
+	case inc.force == nil:
+		return "the coordinator"
+	}
+	if open := inc.force.open(); open > 0 {
+		return fmt.Sprintf("%d of %d outcomes", open, len(inc.force.members))
+	}
+	return "its record"
+}
+
+// open returns how many members have no outcome.
+func (f *force) open() (count int) {
+	for i := range f.members {
+		if f.members[i].result == "" {
+			count++
+		}
+	}
+	return count
+}
+
+// stillFenced returns how many members of an incident that is over nobody may
+// build on until an approver releases them.
+func (inc *incident) stillFenced() (count int) {
+	if inc.state.Open() || inc.force == nil {
+		return 0
+	}
+	for i := range inc.force.members {
+		if !inc.force.members[i].released {
+			count++
+		}
+	}
+	return count
+}
+
+// stands says of an incident in a refusal how it stands: what it waits for, or
+// that it is over.
+func (s *State) stands(inc *incident, now int64) string {
+	if inc.state.Open() {
+		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waitsFor(inc, now))
+	}
+	return fmt.Sprintf("which is over (%s)", inc.state)
+}
+
+// refuseOnFenced refuses what depends on an execution that is fenced, or is it.
+// Who undid it has nothing to wait for: the step is to be done again.
+func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64) *entry.Refusal {
+	inc := by.inc
+	release := fmt.Sprintf("arl incident release %d --member %s, by an approver who does not own it", inc.opened, ref)
+	again := fmt.Sprintf("do %s again under a new id, with parents that stand, and depend on that; to use it all the same: %s", ref, release)
+	if field == "progress" {
+		again = fmt.Sprintf("do the step again under a new id, with parents that stand; to go on with this one all the same: %s", release)
+	}
+	var result entry.Result
+	if len(by.members) > 0 {
+		result = by.members[0].result
+	}
+	switch {
+	case undone(result):
+		return s.refuseFor(by, now, field, "%s was undone (%s) by incident %d, %s", ref, result, inc.opened, s.stands(inc, now)).WithRemedy(again)
+	case !inc.state.Open():
+		return s.refuseFor(by, now, field, "%s could not be undone (%s) by incident %d, %s", ref, result, inc.opened, s.stands(inc, now)).WithRemedy(again)
+	}
+	return s.refuseFor(by, now, field, "%s is fenced by incident %d, %s", ref, inc.opened, s.stands(inc, now)).WithRemedy(s.await(by, now))
+}
+
+// refuseOnLine refuses what joins a line that is fenced.
+func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now int64) *entry.Refusal {
+	inc := by.inc
+	if inc.state.Open() {
+		return s.refuseFor(by, now, field, "the line of %s is fenced by incident %d, %s", agent, inc.opened, s.stands(inc, now)).WithRemedy(s.await(by, now))
+	}
+	var members, results []string
+	for _, m := range by.members {
+		members = append(members, string(s.refOf(m.exec)))
+		results = append(results, fmt.Sprintf("%s (%s)", s.refOf(m.exec), m.result))
+		if len(members) == releaseMax {
+			break
+		}
+	}
+	return s.refuseFor(by, now, field, "the line of %s was not restored by incident %d, %s: %s", agent, inc.opened, s.stands(inc, now), strings.Join(results, ", ")).
+		WithRemedy(fmt.Sprintf("put the agent's state right; then an approver who does not own them frees the line: arl incident release %d --member %s",
+			inc.opened, strings.Join(members, ",")))
+}
+
+// releaseMax is how many members a refusal names that keep a line fenced.
+const releaseMax = 8
+
+// refuseFor is a refusal by a fence.
+func (s *State) refuseFor(by fence, now int64, field, format string, args ...any) *entry.Refusal {
+	refusal := entry.Refuse(entry.FencedDependency, field, format, args...)
+	refusal.Incident, refusal.WaitsFor = by.inc.opened, s.waitsFor(by.inc, now)
+	return refusal
+}
+
+// await is what to do about a fence that stands.
+func (s *State) await(by fence, now int64) string {
+	id := by.inc.opened
+	switch {
+	case len(by.members) > 0:
+		return fmt.Sprintf("wait until incident %d is over (arl incident show %d), then do again under a new id what was undone", id, id)
+	case by.inc.state == Authorized:
+		return fmt.Sprintf("wait for the approvers, who are asked whether the plan is to grow: arl incident approve %d, or with --refuse", id)
+	case s.waiting(by.inc, now) != nil:
+		return fmt.Sprintf("wait for the approvers: arl incident approve %d, or arl incident deny %d, which lifts the fence", id, id)
+	}
+	return fmt.Sprintf("wait for the decision (arl incident show %d); an approver lifts the fence with arl incident deny %d", id, id)
+}
