@@ -117,6 +117,13 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 	return newest, nil
 }
 
+// Anchored returns the newest tree head that the anchor file at path knows of the
+// log of that origin. The error is [ErrAnchor], or that of reading the file.
+func Anchored(path, origin string) (merkle.Head, error) {
+	a, err := readAnchor(vfs.Default, path, origin)
+	return a.head, err
+}
+
 // checkAnchor refuses a database that does not contain the anchored tree.
 func (l *Log) checkAnchor(last *Batch) error {
 	a, err := loadAnchor(l.cfg, last)

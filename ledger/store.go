@@ -334,3 +334,12 @@ func exists(fs vfs.FS, name string) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// NotInUse is [ErrInUse] if a process has the database in dir open.
+func NotInUse(dir string) error {
+	lock, err := pebble.LockDirectory(dir, vfs.Default)
+	if err != nil {
+		return openError(dir, err)
+	}
+	return lock.Close()
+}

@@ -16,7 +16,11 @@ import (
 // refuseKnown refuses to begin a log under an origin that has one: its data is
 // elsewhere, or lost, and others take the second log for a fork of the first.
 func (a *app) refuseKnown(origin string) error {
-	p, err := a.loadProfile(profileName(origin))
+	name := profileName(origin)
+	p, err := a.loadProfile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err = a.loadProfile(formerDir + "/" + name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -270,6 +270,9 @@ func (n *node) keysDir() string { return filepath.Join(n.dir, "keys") }
 
 // isNew is an error if there was a ledger, which new keys could not go on with.
 func (n *node) isNew() error {
+	if _, err := os.Stat(filepath.Join(n.dir, comingKeys)); err == nil {
+		return withExit(exitConflict, fmt.Errorf("a change of the origin was interrupted: run arl ledger new-origin --data %s again", n.dir))
+	}
 	for _, path := range []string{n.database(), n.anchor} {
 		_, err := os.Stat(path)
 		switch {
@@ -411,6 +414,11 @@ func (n *node) root() (verify.Root, error) {
 func (n *node) genesis(ctx context.Context, policy *entry.Policy, authority, operator *keys.Signer) error {
 	policy.Header = n.header(principalAuthority)
 	policy.Authority = []entry.AuthorityKey{{Principal: principalAuthority, Key: authority.Public()}}
+	if link, err := readPredecessor(n.keysDir()); err == nil {
+		policy.Predecessor = link
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	enrol := func(principal entry.Principal, signer *keys.Signer, roles ...entry.Role) entry.Body {
 		return &entry.Agent{Header: n.header(principalAuthority), Principal: principal, Op: entry.Enrol, Key: signer.Public(),
 			Roles: roles, Domain: "ledger", Span: entry.SpanWorkflow}

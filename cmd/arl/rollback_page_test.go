@@ -10,7 +10,7 @@ import (
 // The commands of these pages are run by scripts, and what a page prints is what
 // its script compares with.
 func TestScriptedPages(t *testing.T) {
-	for page, script := range map[string]string{"rollback.md": "rollback_page.txtar", "tasks.md": "tasks_page.txtar"} {
+	for page, script := range map[string]string{"rollback.md": "rollback_page.txtar", "tasks.md": "tasks_page.txtar", "disk-gone.md": "disk_page.txtar"} {
 		checkScripted(t, page, script)
 	}
 }

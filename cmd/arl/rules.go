@@ -28,7 +28,7 @@ func rules() []explanation {
 		{"TRU-4", "compromised keys", "A revocation may name the index since which the key is not to be believed. Entries stay; reports warn of them.", "arl agent revoke --compromised-since INDEX"},
 		{"TRU-5", "the ledger's key changes in the log",
 			"A ledger that lost acknowledged entries continues only under a new origin. Its key changes by a policy that names the next one (ledger_keys) and heads that both have signed: from then on a head is signed by a key that the newest policy which it covers names, one of which stays from policy to policy.",
-			"arl key next makes the key, arl policy apply puts it into force; who was away meanwhile pins the new root"},
+			"arl key next makes the key, arl policy apply puts it into force; who was away meanwhile pins the new root; after a loss restore, or arl log import, or arl ledger new-origin (docs/disk-gone.md)"},
 		{"EXE-1", "progress only advances",
 			"Later entries of an execution come from its agent and advance progress: planned, dispatched, then confirmed, failed or cancelled. Parents and effect never change.", ""},
 		{"EXE-2", "log before act", "An execution with an effect is confirmed only after dispatched was logged; the agent holds that receipt before it acts.", "submit dispatched first, and wait for its receipt"},

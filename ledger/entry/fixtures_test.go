@@ -95,6 +95,7 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.LedgerKeys = []string{"example.com/log+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"}
 		b.Recovery = jsontext.Value(`{"rules":[{"ladder":["retry"],"when":"true"}]}`)
 		b.Previous = &target
+		b.Predecessor = &entry.Predecessor{Origin: "example.com/lost", LedgerKeys: b.LedgerKeys, Genesis: new(target.LeafHash), Head: new(head(90))}
 		b.Crit = []string{"windows"}
 	case *entry.Agent:
 		b.Op, b.CompromisedSince, b.Capabilities = entry.Revoke, &entry.Compromised{Index: 3}, []string{"refund", "mail.send"}

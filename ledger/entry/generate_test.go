@@ -181,6 +181,10 @@ func drawPolicy(t *rapid.T, h entry.Header) *entry.Policy {
 		}
 		p.Limits.Fence = &entry.FenceLimits{Incident: reach("fence of incident"), Signaler: reach("fence of signaler"), Victim: reach("fence of victim")}
 	}
+	if rapid.Bool().Draw(t, "predecessor") {
+		p.Predecessor = &entry.Predecessor{Origin: genName.Draw(t, "origin"), LedgerKeys: append(list(t, "keys", genText, 0), "key"),
+			Genesis: maybe(t, "genesis", genHash), Head: maybe(t, "head", genHeadRef)}
+	}
 	if rapid.Bool().Draw(t, "enrollers") {
 		p.Roles = map[entry.Role][]entry.Role{entry.RoleAgent: genRoles.Draw(t, "roles")}
 	}

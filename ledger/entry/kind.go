@@ -118,7 +118,7 @@ func withHeader(wid bool, r rule) *rule {
 var kinds = map[Kind]*rule{
 	KindPolicy: withHeader(false, rule{
 		required: []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms"},
-		optional: []string{"witnesses", "ledger_keys", "recovery", "previous"},
+		optional: []string{"witnesses", "ledger_keys", "recovery", "previous", "predecessor"},
 		inner: map[string]*rule{
 			"authority": {required: []string{"principal", "key"}},
 			"roles":     {anyName: true},
@@ -136,6 +136,8 @@ var kinds = map[Kind]*rule{
 			"quorum":   {required: []string{"approve", "override", "signalers"}},
 			"recovery": nil,
 			"previous": entryRef,
+			"predecessor": {required: []string{"origin", "ledger_keys"}, optional: []string{"genesis", "head"},
+				inner: map[string]*rule{"head": headRef}},
 		},
 	}),
 	KindAgent: withHeader(false, rule{

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/merkle"
 )
 
 // Role is what a key's principal may do. Which kinds a role may sign is fixed
@@ -42,6 +44,25 @@ type Policy struct {
 	LedgerKeys []string        `json:"ledger_keys,omitempty"` // verifier keys of the ledger from here on
 	Recovery   jsontext.Value  `json:"recovery,omitzero"`     // rules of the recovery engine
 	Previous   *LogRef         `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
+	// Predecessor is the ledger whose place this one takes, in the genesis: one that
+	// lost entries goes on under a new origin (TRU-5).
+	Predecessor *Predecessor `json:"predecessor,omitempty"`
+}
+
+// Predecessor is a ledger that goes on under a new origin. It is the word of the new
+// one's authority: nothing in the new log follows from it.
+type Predecessor struct {
+	Origin     string       `json:"origin"`
+	LedgerKeys []string     `json:"ledger_keys"`       // verifier keys that its tree heads were signed with
+	Genesis    *merkle.Hash `json:"genesis,omitempty"` // leaf hash of its genesis policy; absent: not known
+	Head       *HeadRef     `json:"head,omitempty"`    // newest tree head that is known of it; absent: none is
+}
+
+func (p *Predecessor) check() error {
+	if p == nil {
+		return nil
+	}
+	return first(refuseIf(p.Origin == "", "predecessor.origin", "empty"), checkLen("predecessor.ledger_keys", len(p.LedgerKeys), 1, MaxList))
 }
 
 // AuthorityKey is a key that signs policies, and the principal that holds it.
@@ -159,7 +180,7 @@ func (p *Policy) check() error {
 		checkPositive("quorum.signalers", p.Quorum.Signalers),
 		checkPositive("max_step_ms", p.MaxStepMS),
 		checkLen("ledger_keys", len(p.LedgerKeys), 0, MaxList),
-		refuseIf(p.Recovery != nil && p.Recovery.Kind() != '{', "recovery", "not an object"))
+		refuseIf(p.Recovery != nil && p.Recovery.Kind() != '{', "recovery", "not an object"), p.Predecessor.check())
 }
 
 func (w *Windows) check() error {

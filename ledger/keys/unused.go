@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/mod/sumdb/note"
 )
 
 // ledgerUnused is the name of the mark beside the first key file of a ledger that
@@ -47,6 +49,23 @@ func isUnused(dir string, l *Ledger) (bool, error) {
 		return false, nil
 	}
 	return string(content) == l.VerifierKeys[0]+"\n"+unusedText, err
+}
+
+// UnusedOrigin returns the origin in the mark of unused keys in dir. It asks for no
+// passphrase, and so does not compare the mark with the keys. The error is
+// fs.ErrNotExist if there is no mark.
+func UnusedOrigin(dir string) (string, error) {
+	path := filepath.Join(dir, ledgerUnused)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("keys: read %s: %w", path, err)
+	}
+	key, _, _ := strings.Cut(string(content), "\n")
+	verifier, err := note.NewVerifier(key)
+	if err != nil {
+		return "", fmt.Errorf("keys: read %s: %w", path, err)
+	}
+	return verifier.Name(), nil
 }
 
 // MarkLedgerUsed removes the mark of unused keys in dir, durably. Whoever lets a

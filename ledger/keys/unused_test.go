@@ -40,10 +40,16 @@ func TestKeysAreUnusedUntilMarked(t *testing.T) {
 		if _, err := GenerateLedger(dir, origin, passphrase); !errors.Is(err, fs.ErrExist) || !unused(t, dir) {
 			t.Errorf("%s: keys that are refused touch the mark of those that are there: %v", name, err)
 		}
+		if of, err := UnusedOrigin(dir); err != nil || of != origin {
+			t.Errorf("%s: the mark is of %q: %v", name, of, err)
+		}
 		for range 2 { // a crash may come between the mark and what follows it
 			if err := MarkLedgerUsed(dir); err != nil || unused(t, dir) {
 				t.Errorf("%s: used keys count as unused: %v", name, err)
 			}
+		}
+		if _, err := UnusedOrigin(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: used keys have a mark: %v", name, err)
 		}
 		checkFiles(t, dir, "ledger-2.key", ledgerFile)
 		if err := os.Remove(filepath.Join(dir, ledgerFile)); err != nil {
@@ -73,6 +79,9 @@ func TestTheMarkIsOfOneKey(t *testing.T) {
 		}
 		if unused(t, dir) {
 			t.Errorf("%s: the keys count as unused", name)
+		}
+		if _, err := UnusedOrigin(dir); (err != nil) != (name == "empty") {
+			t.Errorf("%s: its origin: %v", name, err)
 		}
 	}
 }
