@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,10 @@ type Root struct {
 	// Witnesses is a witness policy (c2sp.org/tlog-policy). A head counts only if
 	// its quorum has cosigned the head, or a later one that continues it.
 	Witnesses string `json:"witnesses,omitempty"`
+	// Seen is a signed tree head, as a note, that whoever gave the root has accepted:
+	// who begins with the root accepts it too, so that the ledger must continue it
+	// from first contact on. Empty: none.
+	Seen string `json:"head,omitempty"`
 
 	// Cosigner makes the verifier of a pinned ML-DSA-44 key. It is meant to be
 	// NewVerifierForCosignatureV1 of github.com/transparency-dev/formats/note,
@@ -74,17 +79,29 @@ func ParseRoot(data []byte) (Root, error) {
 		return Root{}, malformed("root", "%d bytes, the limit is %d", len(data), MaxRoot)
 	}
 	if err := json.Unmarshal(data, &r, json.RejectUnknownMembers(true)); err != nil {
-		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, since?, retired?, genesis, witnesses?}")
+		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, since?, retired?, genesis, witnesses?, head?}")
 	}
-	if err := r.check(); err != nil {
+	if err := r.checkSeen(); err != nil {
 		return Root{}, err
 	}
 	return r, nil
 }
 
+// checkSeen is check, and that the head is one by the root itself.
+func (r Root) checkSeen() error {
+	if r.Seen == "" {
+		return r.check()
+	}
+	_, err := r.Head([]byte(r.Seen))
+	if step, ok := errors.AsType[*StepError](err); ok {
+		return malformed("root", "head: %v", step.Cause).remedy("leave the head out, or take one that the root's keys have signed")
+	}
+	return err
+}
+
 // Encode returns the root as a file.
 func (r Root) Encode() ([]byte, error) {
-	if err := r.check(); err != nil {
+	if err := r.checkSeen(); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(r, jsontext.WithIndent("  "))

@@ -59,7 +59,8 @@ func (a *app) agentEnrolCommand(t *target) *cobra.Command {
 		Use:   "enrol",
 		Short: "Let a key speak for a principal",
 		Long: "Let a key speak for a principal. Plain agents are enrolled by the profile's operator, every other role is\n" +
-			"granted by its authority.",
+			"granted by its authority. The pinned root of the profile then carries the tree head that has the enrolment: arl root\n" +
+			"show prints it for the agent's machine, where arl agent listen begins with that head.",
 		Example: "  arl agent enrol --principal planner --key planner.key --domain my-team",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -93,7 +94,10 @@ func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) er
 	for _, role := range o.roles {
 		body.Roles = append(body.Roles, entry.Role(role))
 	}
-	return a.submitAgent(ctx, c, body, o)
+	if err := a.submitAgent(ctx, c, body, o); err != nil {
+		return err
+	}
+	return a.noteSeen(c)
 }
 
 func (a *app) agentRotateCommand(t *target) *cobra.Command {

@@ -51,8 +51,10 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 		Long: "Undo what proven decisions tell an agent to undo. Each command is verified against the pinned root, noted in\n" +
 			"the state directory, and handed to the program as JSON on standard input; its report is read as JSON from\n" +
 			"standard output, and the outcome logged. Once, before the agent first works, --init makes the state: an empty\n" +
-			"state directory counts as lost, and everything open as started. The first contact needs a second source of the\n" +
-			"tree head (--confirm), unless witnesses are pinned.",
+			"state directory counts as lost, and everything open as started.\n" +
+			"At first contact somebody else than the ledger has to know of its log: the pinned root that carries a tree head, as\n" +
+			"arl agent enrol writes it and arl root show prints it, a second source (--confirm), or witnesses. A second source\n" +
+			"adds that others see the same log since the enrolment. The ledger's own URL is none, nor is a file fetched from it.",
 		Example: "  arl agent listen --key worker.key --confirm https://mirror.example/checkpoint --exec python3 -- undo.py",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
@@ -145,17 +147,13 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	}
 	config := &agent.Config{Root: c.root, Agent: signer.principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
 		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts}
-	if o.confirm != "" {
-		head, err := a.secondHead(c, t, o.confirm)
-		if err != nil {
-			return fmt.Errorf("--confirm: %w", err)
-		}
-		config.Second = &agent.Mirror{Client: c.client, Head: head}
+	if config.Second, err = a.secondSource(c, t, o.confirm); err != nil {
+		return err
 	}
 	runtime, err := agent.Open(config, time.Now().UnixMilli())
 	if err == nil {
-		if o.confirm == "" && !runtime.Confirmed() {
-			fmt.Fprintln(a.err, "arl: first contact: nothing is undone before a second source of the tree head (--confirm), or a quorum of witnesses, has confirmed it")
+		if !runtime.Confirmed() {
+			fmt.Fprintln(a.err, "arl: first contact: "+o.contact(c.root))
 		}
 		err = agent.Run(ctx, runtime, server)
 	}
@@ -166,6 +164,41 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 		return withExit(exitIO, err)
 	}
 	return err
+}
+
+// contact says what the first contact rests on, and what would add to it.
+func (o *listenOptions) contact(root verify.Root) string {
+	head, err := root.Head([]byte(root.Seen))
+	switch {
+	case o.confirm != "" && !strings.Contains(o.confirm, "://"):
+		return "the file of --confirm counts as a second source if somebody else than this ledger gave it; " +
+			"one that was fetched from the ledger's URL shows nothing, and nobody here can tell"
+	case o.confirm != "":
+		return "nothing is undone before the second source (--confirm) has confirmed the tree head"
+	case root.Seen != "" && err == nil:
+		return fmt.Sprintf("the pinned root carries the tree head of size %d, which the ledger has to continue. "+
+			"A second source (--confirm) would add that others see the same log since then", head.Size)
+	}
+	return "nothing is undone before somebody else than this ledger has confirmed its tree head: a pinned root that carries one " +
+		"(arl agent enrol writes it, arl root show prints it: --root FILE), a second source (--confirm), or a quorum of witnesses. " +
+		"The ledger's own URL is no second source, nor is a file fetched from it"
+}
+
+// secondSource returns who confirms the first contact beside the ledger: whom
+// --confirm names, else the pinned root; nil if neither can.
+func (a *app) secondSource(c *connection, t *target, confirm string) (agent.Source, error) {
+	if confirm == "" {
+		seen := c.root.Seen
+		if seen == "" {
+			return nil, nil
+		}
+		return &agent.Mirror{Client: c.client, Head: func(context.Context) (string, error) { return seen, nil }}, nil
+	}
+	head, err := a.secondHead(c, t, confirm)
+	if err != nil {
+		return nil, fmt.Errorf("--confirm: %w", err)
+	}
+	return &agent.Mirror{Client: c.client, Head: head}, nil
 }
 
 // enrolled is that there is such an agent: a name that is mistaken makes no state.
@@ -319,7 +352,7 @@ func (a *app) secondHead(c *connection, t *target, source string) (func(ctx cont
 	}
 	base := strings.TrimRight(strings.TrimSuffix(source, "/checkpoint"), "/")
 	if strings.EqualFold(base, strings.TrimRight(c.url, "/")) {
-		return nil, usage("%s is the ledger that is followed; want somebody else who has seen the log, such as a mirror: what this ledger shows is to be held to that", source)
+		return nil, usage("%s is the ledger that is followed, and no second source for itself, nor is a file fetched from it; want somebody else who has seen the log, such as a mirror, or pass --root with a pinned root that carries a tree head", source)
 	}
 	return func(ctx context.Context) (string, error) {
 		other, _, err := t.client(base, c.client.Root(), new(client.Config))

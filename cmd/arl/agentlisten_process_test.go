@@ -110,6 +110,44 @@ func TestAgentListen(t *testing.T) {
 	m.stop()
 }
 
+// TestAgentListenBeginsWithThePinnedHead has one ledger and nobody else who has
+// seen it: the root that the enrolment leaves behind carries a head, and with that
+// the agent undoes what is proven to it.
+func TestAgentListenBeginsWithThePinnedHead(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	if out := m.arl("root", "show"); strings.Contains(out, `"head"`) {
+		t.Fatalf("a head before any enrolment by the command: %s", out)
+	}
+	m.arl("key", "generate", "--out", filepath.Join(m.home, "other.key"))
+	m.arl("agent", "enrol", "--principal", "other", "--key", filepath.Join(m.home, "other.key"), "--domain", "test")
+	root := filepath.Join(t.TempDir(), "root.json")
+	m.must(os.WriteFile(root, []byte(m.arl("root", "show")), 0o600))
+	m.stop()
+	m.start() // which pins the ledger again, and forgets no head
+	if again := m.arl("root", "show"); !strings.Contains(again, `"head"`) {
+		t.Fatalf("after a start: %s", again)
+	}
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatalf("init: %s", said)
+	}
+	cmd, said := m.listen("--root", root, "--hooks", "compensate", "--exec", "sh", "--", "-c", `echo '{"status":"done"}'`)
+	m.must(cmd.Start())
+	m.must(m.report("x"))
+	m.recorded(1, said)
+	m.must(cmd.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(cmd.Wait()); code != 0 {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	for _, want := range []string{"the pinned root carries the tree head of size", "would add that others see the same log"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it says %q, want %q in it", said, want)
+		}
+	}
+	m.stop()
+}
+
 // explained looks at a bundle with the eyes of the agent, by what is in its state.
 func (m *machine) explained() {
 	m.t.Helper()

@@ -22,8 +22,29 @@ func (a *app) headFile(origin string) (string, error) {
 	return filepath.Join(home, "heads", profileName(origin)+".note"), err
 }
 
-// loadHead returns the head that was accepted last; nil if none was.
+// loadHead returns the head that was accepted last, or the one that the pinned
+// root carries if that is larger; nil if there is neither. Two that cannot both be
+// of one log are a [*verify.ForkError].
 func (a *app) loadHead(root verify.Root) (*client.Head, error) {
+	kept, err := a.keptHead(root)
+	if err != nil || root.Seen == "" {
+		return kept, err
+	}
+	head, err := root.Head([]byte(root.Seen))
+	if err != nil {
+		return nil, fmt.Errorf("the tree head that the pinned root carries: %w", err)
+	}
+	switch {
+	case kept == nil || head.Size > kept.Size:
+		return &client.Head{Head: head, Note: root.Seen}, nil
+	case head.Size == kept.Size && head.Root != kept.Root:
+		return nil, &verify.ForkError{First: kept.Note, Second: root.Seen,
+			Detail: fmt.Sprintf("the log of %d entries has the root %s as it was accepted here, and %s in the pinned root", head.Size, kept.Root, head.Root)}
+	}
+	return kept, nil
+}
+
+func (a *app) keptHead(root verify.Root) (*client.Head, error) {
 	path, err := a.headFile(root.Origin)
 	if err != nil {
 		return nil, err

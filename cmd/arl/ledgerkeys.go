@@ -182,6 +182,7 @@ func (a *app) keepRoot(root verify.Root) error {
 	if err != nil {
 		return err
 	}
+	root.Seen = "" // the head that was accepted lies beside it
 	data, err := root.Encode()
 	if err != nil {
 		return err

@@ -90,6 +90,8 @@ func (a *app) saveProfile(p *profile) error {
 			"remove the profile if that is meant", p.Name, known.Root.Genesis, p.Root.Genesis))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
+	case err == nil && p.Root.Seen == "":
+		p.Root.Seen = known.Root.Seen // whoever pins the root anew has seen nothing less
 	}
 	home, err := a.homeDir()
 	if err != nil {
@@ -104,4 +106,21 @@ func (a *app) saveProfile(p *profile) error {
 		return err
 	}
 	return renameio.WriteFile(filepath.Join(dir, p.Name+".json"), append(content, '\n'), 0o600)
+}
+
+// noteSeen writes the head that this machine has accepted into the root that the
+// profile pins: whoever is given that root begins with it.
+func (a *app) noteSeen(c *connection) error {
+	accepted := c.client.Accepted()
+	if c.profile == nil || accepted.Note == "" {
+		return nil
+	}
+	p := *c.profile
+	p.Root = p.Root.Advance(c.client.Root())
+	p.Root.Seen = accepted.Note
+	if err := a.saveProfile(&p); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "arl: the pinned root of profile %s carries the tree head of size %d now: give it to the agent's machine (arl root show --out FILE)\n", p.Name, accepted.Size)
+	return nil
 }
