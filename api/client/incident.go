@@ -18,6 +18,7 @@ import (
 type IncidentQuery struct {
 	State    string           // a state, open or closed; empty: any
 	Agent    entry.Principal  // only those that it has to do with
+	Domain   string           // only those that a principal of this domain has to do with
 	Workflow entry.WorkflowID // only those whose opening signal is of it
 	Before   uint64           // only those below this id; 0: all
 	Page     int              // incidents fetched at once; 0: as many as the server likes
@@ -25,7 +26,7 @@ type IncidentQuery struct {
 
 func (q *IncidentQuery) path() string {
 	v := url.Values{}
-	for name, value := range map[string]string{"state": q.State, "agent": string(q.Agent), "workflow": string(q.Workflow)} {
+	for name, value := range map[string]string{"state": q.State, "agent": string(q.Agent), "domain": q.Domain, "workflow": string(q.Workflow)} {
 		if value != "" {
 			v.Set(name, value)
 		}

@@ -97,6 +97,16 @@ func TestIncidents(t *testing.T) {
 	if len(got) != 3 || got[0] != ids[2] || got[2] != ids[0] {
 		t.Fatalf("%v, want %v backwards", got, ids)
 	}
+	for domain, want := range map[string]int{"test": 3, "none": 0} {
+		count := 0
+		for _, err := range c.Incidents(t.Context(), client.IncidentQuery{Domain: domain, Page: 2}) {
+			must(t, err)
+			count++
+		}
+		if count != want {
+			t.Errorf("domain %s: %d incidents", domain, count)
+		}
+	}
 	denied, err := c.Incident(t.Context(), ids[1])
 	must(t, err)
 	plan, err := c.Plan(t.Context(), ids[0])

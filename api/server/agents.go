@@ -11,20 +11,24 @@ import (
 
 // getAgents is GET /v1/agents.
 func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
-	p := parseParams(r.query(), "after", "limit")
-	after, limit := entry.Principal(p.name("after")), p.limit()
+	p := parseParams(r.query(), "after", "domain", "limit")
+	after, domain, limit := entry.Principal(p.name("after")), p.name("domain"), p.limit()
 	if err := p.err(); err != nil {
 		return nil, err
 	}
 	view := s.coord.View()
 	page := &api.Agents{Size: view.Size, Agents: []api.Agent{}}
 	for _, info := range view.Chain.Agents() {
-		if info.Principal <= after {
+		if info.Principal <= after || domain != "" && info.Domain != domain {
 			continue
 		}
 		if len(page.Agents) == limit {
 			last := page.Agents[limit-1].Principal
-			page.Next = agentsPath + "?" + url.Values{"after": {string(last)}, "limit": {strconv.Itoa(limit)}}.Encode()
+			next := url.Values{"after": {string(last)}, "limit": {strconv.Itoa(limit)}}
+			if domain != "" {
+				next.Set("domain", domain)
+			}
+			page.Next = agentsPath + "?" + next.Encode()
 			break
 		}
 		page.Agents = append(page.Agents, api.NewAgent(&info))

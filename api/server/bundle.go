@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -87,7 +88,7 @@ func (s *Server) answerBundle(c echo.Context, q *bundleQuery, refused error) err
 	if next != "" {
 		c.Response().Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	return s.answerTagged(c, data)
+	return s.answerTagged(c, api.MediaJSON, tagOf(data), data)
 }
 
 // errManyEntries says that a bundle would have more entries than it may.

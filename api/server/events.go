@@ -70,7 +70,7 @@ func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
 	defer cancel()
 	c.Response().Header().Set(echo.HeaderContentType, api.MediaEvents)
 	w := &eventWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.cfg.WriteTimeout}
-	if w.begin() != nil {
+	if w.begin() != nil || isHead(c.Request()) {
 		return
 	}
 	heard := time.Now()

@@ -37,7 +37,8 @@ type node struct {
 	keys    *keys.Ledger
 	metrics *server.Metrics
 	disk    *disk
-	clock   atomic.Int64 // nanoseconds that the wall clock is off
+	clock   atomic.Int64  // nanoseconds that the wall clock is off
+	skew    time.Duration // by which all lives in another time
 	cfg     *server.Config
 	url     string
 	stopLog func() // ends the order; reading goes on
@@ -90,7 +91,13 @@ func startEmpty(tb testing.TB, change func(*server.Config)) *node {
 // newNode returns a node on a file system.
 func newNode(tb testing.TB, fs vfs.FS, dir string, change func(*server.Config)) *node {
 	tb.Helper()
-	n := &node{t: tb, metrics: server.NewMetrics()}
+	return newNodeAt(tb, fs, dir, 0, change)
+}
+
+// newNodeAt is newNode in another time.
+func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change func(*server.Config)) *node {
+	tb.Helper()
+	n := &node{t: tb, metrics: server.NewMetrics(), skew: skew}
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
@@ -119,7 +126,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 		NewFold: func() ledger.Fold { return n.coord.NewFold() },
 		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
 		MaxStep: n.coord.MaxStep, Observe: n.metrics.Commit, FS: fs,
-		Now:   func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
+		Now:   func() time.Time { return time.Now().Add(n.skew + time.Duration(n.clock.Load())) },
 		Fatal: func(err error) { panic(err) },
 	})
 	must(n.t, err)
@@ -163,7 +170,7 @@ func newSigner(tb testing.TB) *keys.Signer {
 }
 
 func (n *node) header(issuer entry.Principal, wid entry.WorkflowID) entry.Header {
-	return entry.Header{V: 1, JTI: uuid.NewString(), Iss: issuer, Aud: origin, Iat: time.Now().Unix(), Wid: wid}
+	return entry.Header{V: 1, JTI: uuid.NewString(), Iss: issuer, Aud: origin, Iat: time.Now().Add(n.skew).Unix(), Wid: wid}
 }
 
 func (n *node) policy() *entry.Policy {

@@ -171,10 +171,19 @@ func TestIncidentList(t *testing.T) {
 	}
 	deny := c.draft("ann", coord.Order{Incident: ids[0], Act: entry.ActDeny})
 	c.put(deny)
+	watcher := newSigner(t)
+	enrolment := c.enrolment("watcher", watcher, entry.RoleMonitor)
+	enrolment.Domain = "other"
+	c.register(sign(t, c.authority, enrolment))
+	c.signers["watcher"] = watcher
+	c.signals("watcher", entry.StandingMonitor, "agent-1#x2")
+	c.signals("watcher", entry.StandingMonitor, "agent-1#x4")
 	for query, want := range map[string][]int{
 		"": {4, 3, 2, 1, 0}, "?limit=2": {4, 3, 2, 1, 0}, "?agent=agent-2": {3, 1}, "?agent=agent-2&limit=1": {3, 1}, "?agent=nobody": nil,
 		"?state=open": {4, 3, 2, 1}, "?state=closed": {0}, "?state=DISMISSED": {0}, "?state=REPORTED&limit=1": {4, 3, 2, 1},
 		"?workflow=flow-1": {4, 3, 2, 1, 0}, "?workflow=flow-2": nil, "?agent=ann": {0},
+		"?domain=test": {4, 3, 2, 1, 0}, "?domain=test&limit=2": {4, 3, 2, 1, 0}, "?domain=other": {4, 2}, "?domain=other&limit=1": {4, 2},
+		"?domain=other&state=closed": nil, "?domain=other&agent=agent-2": nil, "?domain=other&agent=agent-1": {4, 2}, "?domain=none": nil,
 	} {
 		var got []int
 		for path := "/v1/incidents" + query; path != ""; {

@@ -16,15 +16,16 @@ import (
 type incidentQuery struct {
 	state  string
 	agent  entry.Principal
+	domain string
 	wid    entry.WorkflowID
 	before uint64
 	limit  int
 }
 
 func parseIncidentQuery(rawQuery string) (incidentQuery, error) {
-	p := parseParams(rawQuery, "state", "agent", "workflow", "before", "limit")
+	p := parseParams(rawQuery, "state", "agent", "domain", "workflow", "before", "limit")
 	q := incidentQuery{
-		state: p.values.Get("state"), agent: entry.Principal(p.name("agent")), wid: entry.WorkflowID(p.name("workflow")),
+		state: p.values.Get("state"), agent: entry.Principal(p.name("agent")), domain: p.name("domain"), wid: entry.WorkflowID(p.name("workflow")),
 		before: p.number("before", 0, entry.MaxInteger), limit: p.limit(),
 	}
 	if states := incidentStates(); q.state != "" && !slices.Contains(states, q.state) {
@@ -67,7 +68,7 @@ func (q *incidentQuery) matches(v *coord.IncidentView) bool {
 // next returns the path of the page behind an incident.
 func (q *incidentQuery) next(last uint64) string {
 	v := url.Values{"before": {strconv.FormatUint(last, 10)}, "limit": {strconv.Itoa(q.limit)}}
-	for name, value := range map[string]string{"state": q.state, "agent": string(q.agent), "workflow": string(q.wid)} {
+	for name, value := range map[string]string{"state": q.state, "agent": string(q.agent), "domain": q.domain, "workflow": string(q.wid)} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -109,7 +110,10 @@ func (s *Server) getIncidents(_ context.Context, r *request) (*api.Incidents, er
 
 // block returns the next candidates.
 func (q *incidentQuery) block(state *coord.State, before uint64, now int64) []coord.IncidentView {
-	if q.agent != "" {
+	switch {
+	case q.domain != "":
+		return state.IncidentsOfDomain(q.domain, q.agent, before, incidentBlock, now)
+	case q.agent != "":
 		return state.IncidentsOf(q.agent, before, incidentBlock, now)
 	}
 	return state.Incidents(before, incidentBlock, now)

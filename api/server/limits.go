@@ -53,6 +53,8 @@ const (
 	maxSamples       = 128
 	maxClientSamples = 16
 	maxLogged        = 256
+	// compressMin is the size from which on an answer is compressed.
+	compressMin = 1 << 10
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 

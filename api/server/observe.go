@@ -2,7 +2,6 @@ package server
 
 import (
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -90,17 +89,4 @@ func clientAt(remote string) string {
 	}
 	prefix, _ := ip.Prefix(64) // every IPv6 address has one
 	return prefix.String()
-}
-
-// withHead answers HEAD like GET; the connection leaves the body out. An event
-// stream would never end.
-func withHead(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead && r.URL.Path != eventsPath {
-			get := *r
-			get.Method = http.MethodGet
-			r = &get
-		}
-		next.ServeHTTP(w, r)
-	})
 }

@@ -23,8 +23,9 @@ func (s *Server) openAPI() *huma.OpenAPI {
 		Info: &huma.Info{
 			Title: "Agent recovery ledger", Version: s.cfg.Version,
 			Description: "An append-only Merkle log of signed entries. Writes carry their authority in the signature; what is read can be " +
-				"verified offline against a pinned root. Unknown query parameters are refused. HEAD is answered like GET, but for event streams.",
+				"verified offline against a pinned root. Unknown query parameters are refused. HEAD is answered like GET; of an event stream it has the header alone. JSON of 1 KiB and more is compressed with gzip for who takes it.",
 		},
+		Servers:    []*huma.Server{{URL: "/", Description: "the ledger that this document was read from"}},
 		Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
 	}
 }
@@ -41,6 +42,7 @@ func encodeDocument(doc huma.API) ([]byte, error) {
 			member.Nullable = false // the encoder writes empty arrays, never null
 		}
 	}
+	addExamples(doc.OpenAPI())
 	data, err := json.Marshal(doc.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("server: encode OpenAPI document: %w", err)
@@ -204,20 +206,21 @@ func opLog() *huma.Operation {
 	return problems(op, entry.Malformed)
 }
 
-func opAgents() *huma.Operation {
+func opAgents(doc huma.API) *huma.Operation {
 	op := operation("agents", agentsPath, "List principals and their keys")
 	least, most := 1.0, float64(api.MaxPage)
 	op.Parameters = []*huma.Param{
 		inQuery("after", "principals behind this one, in the order of their bytes", text()),
+		inQuery("domain", "only principals of this domain", text()),
 		inQuery("limit", "principals a page", &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: pageDefault}),
 	}
-	respond(op, http.StatusOK, "as of the last commit", api.MediaJSON, nil)
+	answersTagged[api.Agents](doc, op, "as of the last commit; the tag leaves size out")
 	return problems(op, entry.Malformed)
 }
 
-func opAgent() *huma.Operation {
+func opAgent(doc huma.API) *huma.Operation {
 	op := operation("agent", agentsPath+"/{id}", "Read a principal and its keys")
 	op.Parameters = []*huma.Param{inPath("id", "the principal, percent-encoded", text())}
-	respond(op, http.StatusOK, "as of the last commit", api.MediaJSON, nil)
+	answersTagged[api.Agent](doc, op, "as of the last commit")
 	return problems(op, entry.Malformed, entry.NotFound)
 }

@@ -36,6 +36,7 @@ func opIncidents() *huma.Operation {
 	op.Parameters = []*huma.Param{
 		inQuery("state", "only in this state, or in any that is open or closed; unacknowledged: dismissed because nobody answered in time, which nobody has taken note of", oneOf(incidentStates())),
 		inQuery("agent", "only those that this principal has to do with, by entries of its own or as the agent of members", text()),
+		inQuery("domain", "only those that a principal of this domain has to do with", text()),
 		inQuery("workflow", "only those whose opening signal is of this workflow", text()),
 		inQuery("before", "only those below this id", number()),
 		pageLimit(api.MaxPage, pageDefault),
@@ -130,7 +131,7 @@ func opCommands(doc huma.API) *huma.Operation {
 	return problems(op, entry.Malformed, entry.NotFound)
 }
 
-func opHistory() *huma.Operation {
+func opHistory(doc huma.API) *huma.Operation {
 	op := operation("history", agentsPath+"/{id}/history", "Read the history of a principal")
 	op.Description = "Its signals with what was found of them, its executions that were to be undone, and the outcomes it reported, over the " +
 		"incidents that it has to do with, the newest first. Every index is proven by an entry of the answer; the counts are over all pages."
@@ -141,7 +142,7 @@ func opHistory() *huma.Operation {
 			"go on from cursor to miss no change", number()),
 		pageLimit(maxHistory, historyDefault),
 	}
-	respond(op, http.StatusOK, "a page", api.MediaJSON, nil)
+	answersTagged[api.History](doc, op, "a page; the tag leaves the tree head and the proofs out")
 	return problems(op, entry.Malformed, entry.NotFound)
 }
 

@@ -80,5 +80,6 @@ func opMetrics() *huma.Operation {
 func opDocument() *huma.Operation {
 	op := operation("openapi", "/openapi.json", "Read this document")
 	respond(op, http.StatusOK, "OpenAPI 3.1", mediaOpenAPI, &huma.Schema{Type: huma.TypeObject})
+	answersTag(op)
 	return problems(op)
 }

@@ -217,7 +217,8 @@ func TestOpenAPI(t *testing.T) {
 	for _, v := range visits() {
 		d.check(v.path, n.get(v.target))
 	}
-	for path, target := range map[string]string{"/checkpoint": "/checkpoint", "/v1/incidents/{id}": "/v1/incidents/4",
+	for path, target := range map[string]string{"/checkpoint": "/checkpoint", "/openapi.json": "/openapi.json", "/v1/agents": "/v1/agents?limit=1",
+		"/v1/agents/{id}": "/v1/agents/agent-1", "/v1/agents/{id}/history": "/v1/agents/monitor-1/history", "/v1/incidents/{id}": "/v1/incidents/4",
 		"/v1/incidents/{id}/bundle": "/v1/incidents/4/bundle?agent=agent-1", "/v1/agents/{id}/news": "/v1/agents/agent-1/news",
 		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
 		d.check(path, n.refetch(target))

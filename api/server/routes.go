@@ -40,12 +40,9 @@ func (s *Server) routes() error {
 	get(doc, opEntry(), s.getEntry)
 	get(doc, opConsistency(), s.getConsistency)
 	get(doc, opLog(), s.getLog)
-	get(doc, opAgents(), s.getAgents)
-	get(doc, opAgent(), s.getAgent)
 	get(doc, opCommands(doc), s.getCommands)
 	get(doc, opIncidents(), s.getIncidents)
 	get(doc, opTasks(), s.getTasks)
-	get(doc, opHistory(), s.getHistory)
 	get(doc, opHealth(), s.getHealth)
 	get(doc, opReady(), s.getReady)
 	huma.Register(doc, *opEvents(doc), func(ctx context.Context, r *input) (*huma.StreamResponse, error) {
@@ -58,8 +55,8 @@ func (s *Server) routes() error {
 
 	e.POST(entriesPath, s.postEntries)
 	e.POST(recoveriesPath, s.postRecovery)
-	e.POST(recoveriesPath+"/batch", s.postRecoveries)
-	e.GET(entriesPath+"/:index/receipt", s.getReceipt)
+	e.POST(batchPath, s.postRecoveries)
+	e.GET(receiptRoute, s.getReceipt)
 	e.GET(tasksPath+"/:id", tagged(s, s.getTask))
 	e.POST(tasksPath+"/:id/lease", s.postLease)
 	e.POST(leasesPath, s.postLeases)
@@ -68,11 +65,14 @@ func (s *Server) routes() error {
 	e.GET(incidentsPath+"/:id/bundle", s.getBundle)
 	e.GET(agentsPath+"/:id/news", s.getNews)
 	e.GET("/v1/workflows/:wid/graph", tagged(s, s.getGraph))
-	e.GET("/checkpoint", s.getCheckpoint)
-	e.GET("/tile/*", s.getTile)
-	e.GET("/tile/entries/*", s.getTile, middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1 << 10}))
-	e.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opLeases(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc),
+	e.GET(agentsPath, taggedAs(s, s.getAgents, func(a api.Agents) any { a.Size = 0; return a }))
+	e.GET(agentsPath+"/:id", tagged(s, s.getAgent))
+	e.GET(agentsPath+"/:id/history", taggedAs(s, s.getHistory, sameHistory))
+	e.GET(checkpointPath, s.getCheckpoint)
+	e.GET(tileRoute, s.getTile)
+	e.GET(entryTileRoute, s.getTile)
+	e.GET(metricsPath, echo.WrapHandler(s.metrics.handler()))
+	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opLeases(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc), opAgents(doc), opAgent(doc), opHistory(doc),
 		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
 		doc.OpenAPI().AddOperation(op)
 	}
@@ -80,9 +80,7 @@ func (s *Server) routes() error {
 	if err != nil {
 		return err
 	}
-	e.GET("/openapi.json", func(c echo.Context) error {
-		return s.answer(c, http.StatusOK, mediaOpenAPI, document)
-	})
+	e.GET("/openapi.json", func(c echo.Context) error { return s.answerTagged(c, mediaOpenAPI, tagOf(document), document) })
 	s.router, s.handler = e, s.traced(withHead(e))
 	return nil
 }
@@ -110,7 +108,7 @@ func (s *Server) middleware(e *echo.Echo) {
 			return err
 		},
 	}))
-	e.Use(readsBody)
+	e.Use(allowHead, shared, compressed(), readsBody)
 	if s.cfg.Rate < 0 {
 		return
 	}

@@ -17,8 +17,14 @@ import (
 
 // tagged makes the handler of a JSON resource with an entity tag: the hash of
 // the answer, so that whoever asks again is told whether anything has changed.
-// An answer with that tag never changes.
 func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)) echo.HandlerFunc {
+	return taggedAs(s, handle, func(v T) any { return v })
+}
+
+// taggedAs is tagged for an answer of which a part changes whenever the log grows,
+// such as the tree head of its proofs. The tag is the hash of what is left, so that
+// an answer with the tag says the same, whatever head it is proven under.
+func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, error), left func(T) any) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, err := handle(c.Request().Context(), &request{c})
 		if err != nil {
@@ -28,29 +34,38 @@ func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)
 		if err != nil {
 			return err
 		}
-		return s.answerTagged(c, body)
+		same, err := json.Marshal(left(*v), json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		return s.answerTagged(c, api.MediaJSON, tagOf(same), body)
 	}
 }
 
-// answerTagged answers with JSON and its hash, or says that it is what the client
-// has.
-func (s *Server) answerTagged(c echo.Context, body []byte) error {
+// tagOf returns the entity tag of what has these bytes. It is weak, since the
+// answer may be compressed or not.
+func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
+}
+
+// answerTagged answers with a body and its tag, or says that it is what the client
+// has.
+func (s *Server) answerTagged(c echo.Context, mediaType, tag string, body []byte) error {
 	header := c.Response().Header()
 	header.Set("ETag", tag)
 	header.Set(echo.HeaderCacheControl, cacheAsk)
 	if matches(c.Request().Header.Get("If-None-Match"), tag) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return s.answer(c, http.StatusOK, api.MediaJSON, body)
+	return s.answer(c, http.StatusOK, mediaType, body)
 }
 
 // matches is the weak comparison of RFC 9110, section 13.1.2.
 func matches(header, tag string) bool {
 	for given := range strings.SplitSeq(header, ",") {
 		given = strings.TrimSpace(given)
-		if given == "*" || strings.TrimPrefix(given, "W/") == tag {
+		if given == "*" || strings.TrimPrefix(given, "W/") == strings.TrimPrefix(tag, "W/") {
 			return true
 		}
 	}
@@ -61,6 +76,11 @@ func matches(header, tag string) bool {
 func answersTagged[T any](doc huma.API, op *huma.Operation, description string) {
 	schema := doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	respond(op, http.StatusOK, description, api.MediaJSON, schema)
-	op.Responses["200"].Headers = map[string]*huma.Param{"ETag": {Description: "hash of the answer", Schema: text()}}
+	answersTag(op)
+}
+
+// answersTag describes the entity tag of what op answers with 200.
+func answersTag(op *huma.Operation) {
+	op.Responses["200"].Headers = map[string]*huma.Param{"ETag": {Description: "hash of what the answer says", Schema: text()}}
 	op.Responses["304"] = &huma.Response{Description: "If-None-Match names what it still is"}
 }

@@ -26,7 +26,7 @@ func (s *Server) getCheckpoint(c echo.Context) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderCacheControl, cacheMoment)
 	header.Set("ETag", tag)
-	if c.Request().Header.Get("If-None-Match") == tag {
+	if matches(c.Request().Header.Get("If-None-Match"), tag) {
 		return c.NoContent(http.StatusNotModified)
 	}
 	return s.answer(c, http.StatusOK, api.MediaNote, []byte(head.Note))

@@ -253,26 +253,32 @@ func (a *app) submitAgentBy(ctx context.Context, c *connection, signer *signer, 
 }
 
 func (a *app) agentListCommand(t *target) *cobra.Command {
-	return &cobra.Command{
+	var domain string
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List principals, their roles and keys",
 		Long: "List every principal that was ever enrolled, as it follows from the verified policy and agent entries. Of a key that was\n" +
 			"compromised, it says since which entry, and how many the server has that it signed from there on (arl entry list marks them).",
-		Example: "  arl agent list",
+		Example: "  arl agent list --domain my-team",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentList(cmd.Context(), c) })
+			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentList(cmd.Context(), c, domain) })
 		},
 	}
+	cmd.Flags().StringVar(&domain, "domain", "", "only principals of this domain")
+	return cmd
 }
 
-func (a *app) agentList(ctx context.Context, c *connection) error {
+func (a *app) agentList(ctx context.Context, c *connection, domain string) error {
 	chain, err := c.chain(ctx)
 	if err != nil {
 		return err
 	}
 	l := a.newList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE")
 	for _, info := range chain.Agents() {
+		if domain != "" && info.Domain != domain {
+			continue
+		}
 		agent, err := c.listed(ctx, &info)
 		if err != nil {
 			return err

@@ -53,8 +53,8 @@ func (f *folded) incident(id uint64) (*coord.IncidentView, error) {
 
 // incidentFilter are the filters of arl incident list.
 type incidentFilter struct {
-	state, agent, workflow string
-	limit                  int
+	state, agent, domain, workflow string
+	limit                          int
 }
 
 func (a *app) incidentListCommand(o *logOptions) *cobra.Command {
@@ -74,6 +74,7 @@ func (a *app) incidentListCommand(o *logOptions) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&filter.state, "state", "", "only in this state, such as ESCALATED, or open|closed|unacknowledged")
 	flags.StringVar(&filter.agent, "agent", "", "only those that this principal has to do with")
+	flags.StringVar(&filter.domain, "domain", "", "only those that a principal of this domain has to do with")
 	flags.StringVar(&filter.workflow, "workflow", "", "only those whose opening signal is of this workflow")
 	flags.IntVar(&filter.limit, "limit", 100, "at most so many; 0: all")
 	return cmd
@@ -107,7 +108,10 @@ func (o *incidentFilter) matches(v *coord.IncidentView) bool {
 
 func (a *app) incidentList(f *folded, o *incidentFilter) error {
 	views := f.State.Incidents(0, int(f.Size), f.now)
-	if o.agent != "" {
+	switch {
+	case o.domain != "":
+		views = f.State.IncidentsOfDomain(o.domain, entry.Principal(o.agent), 0, int(f.Size), f.now)
+	case o.agent != "":
 		views = f.State.IncidentsOf(entry.Principal(o.agent), 0, int(f.Size), f.now)
 	}
 	l := a.newList("INCIDENT", "OPENED", "STATE", "WORKFLOW", "SIGNALS", "ABOUT", "WAITS FOR")

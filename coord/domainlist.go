@@ -1,0 +1,67 @@
+package coord
+
+import (
+	"cmp"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+)
+
+// IncidentsOfDomain is [State.Incidents] of those that a principal of a domain has
+// to do with, as [State.IncidentsOf] means it. With agent, that principal has to do
+// with them, too.
+func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
+	end := len(s.incidents)
+	if before != 0 {
+		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
+	}
+	lists := s.incidentsIn(domain, uint32(end))
+	var found []uint32
+	if agent == "" {
+		found = newest(lists, limit)
+	} else if number, ok := s.principals.Find([]byte(agent)); ok {
+		found = newest([][]uint32{s.both(s.usage[number].incidents, lists, uint32(end))}, limit)
+	}
+	for _, number := range found {
+		views = append(views, s.view(s.incidents[number], now))
+	}
+	return views
+}
+
+// incidentsIn returns, of each principal of a domain, the incidents below end that
+// it has to do with, in their order.
+func (s *State) incidentsIn(domain string, end uint32) (lists [][]uint32) {
+	for number := range s.usage {
+		if s.domain(uint32(number)) != domain {
+			continue
+		}
+		list := s.usage[number].incidents
+		if at, _ := slices.BinarySearch(list, end); at > 0 {
+			lists = append(lists, list[:at])
+		}
+	}
+	return lists
+}
+
+// both returns what of a list below end is in any of the others.
+func (s *State) both(list []uint32, others [][]uint32, end uint32) (found []uint32) {
+	for _, number := range list {
+		in := func(other []uint32) bool { _, ok := slices.BinarySearch(other, number); return ok }
+		if number < end && slices.ContainsFunc(others, in) {
+			found = append(found, number)
+		}
+	}
+	return found
+}
+
+// newest returns the largest numbers of some lists in ascending order, each once
+// and from the largest down.
+func newest(lists [][]uint32, limit int) (found []uint32) {
+	for _, list := range lists {
+		found = append(found, list[max(0, len(list)-limit):]...)
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	slices.Reverse(found)
+	return found[:min(len(found), limit)]
+}
