@@ -104,9 +104,13 @@ func (c *panel) news(k *verify.Accepted, limit int) (pages int) {
 func TestBundleTooLarge(t *testing.T) {
 	c := newPanel(t, nil)
 	c.pipeline()
+	var many []entry.AuthorityKey
+	for i := range 160 {
+		many = append(many, entry.AuthorityKey{Principal: entry.Principal(fmt.Sprintf("authority/%s/%d", strings.Repeat("x", 100), i)), Key: newSigner(t).Public()})
+	}
 	for range 210 { // policies of 40 KB each, in base64
 		p := c.follower()
-		p.Witnesses = "quorum none\n# " + strings.Repeat("x", 30<<10) + "\n"
+		p.Authority = append(p.Authority[:1:1], many...)
 		c.put(p)
 	}
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")

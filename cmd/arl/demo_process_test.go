@@ -102,7 +102,7 @@ func TestDemo(t *testing.T) {
 	built, shown, _ := strings.Cut(shown, "\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil || !strings.Contains(string(makefile), "\n\t"+strings.Replace(built, "…", "$(VERSION)", 1)+"\n") {
+	if err != nil || !strings.Contains(string(makefile), "\n\t"+strings.Replace(strings.Replace(built, "…", "$(VERSION)", 1), "…", "$(REVISION)", 1)+"\n") {
 		t.Errorf("make builds by another command than README.md shows: %s (%v)", built, err)
 	}
 	if got, want := plain(strings.ReplaceAll(string(out), dir, "/tmp/arl-demo-1")), plain(shown); !slices.Equal(got, want) {
