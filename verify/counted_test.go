@@ -121,6 +121,10 @@ func TestEvidenceOfAForkIsVerified(t *testing.T) {
 		t.Errorf("heads %q, want one", m.Heads)
 	}
 	var m verify.Material
+	must(t, m.Add("audit.json", []byte(`{"index":9,"problem":"state-conflict","receipt":`+encoded(t, l.receipt(9))+`}`)))
+	if len(m.Receipts) != 1 || m.Receipts[0].Index != 9 {
+		t.Errorf("the evidence of an audit has %d receipts", len(m.Receipts))
+	}
 	wantFormat(t, m.Add("fork.json", []byte(`{"first":1,"second":"x"}`)))
 }
 

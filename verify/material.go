@@ -22,10 +22,11 @@ type Material struct {
 	Heads       []string      // signed notes
 }
 
-// Add reads a file and adds what it holds, told by its content: receipts,
-// leaves, pages of entries, consistency proofs, tree heads and evidence of a fork as JSON, one or many, with any
-// white space between; a .tlog-proof; a signed tree head. The name stands in errors only.
-// The error is a [*FormatError], and then nothing is added.
+// Add reads a file and adds what it holds, told by its content: receipts, leaves,
+// pages of entries, consistency proofs, tree heads and evidence of an inconsistent
+// log as JSON, one or many, with any white space between; a .tlog-proof; a signed
+// tree head. The name stands in errors only. The error is a [*FormatError], and
+// then nothing is added.
 func (m *Material) Add(name string, data []byte) error {
 	if len(data) > MaxFile {
 		return malformed(name, "%d bytes, the limit is %d", len(data), MaxFile)
@@ -110,6 +111,10 @@ func (m *Material) addObject(value jsontext.Value) error {
 		return err
 	case has("first") && has("second"):
 		return m.addHeads(members["first"], members["second"])
+	case has("receipt"): // of an entry that should not be in the log, as an audit has kept it
+		receipt, err := DecodeReceipt(members["receipt"])
+		m.Receipts = append(m.Receipts, receipt)
+		return err
 	case has("head") && len(members) == 1:
 		return m.addHeads(members["head"])
 	case has("entries") && has("head"):
