@@ -276,8 +276,10 @@ func TestAgentListenStaysStopped(t *testing.T) {
 	shows(accepted, 1)
 	m.arl("log", "head")
 	m.stop()
+	m.args = []string{"--home", t.TempDir()} // a machine that has accepted nothing
 	shows(twin, 2)
-	if cmd, said := m.listen("--exec", "true", "--monitor", "http://127.0.0.1:1/", "--monitor", monitor); exitOf(cmd.Run()) != 10 ||
+	m.args = nil
+	if cmd, said := m.listen("--url", m.url, "--exec", "true", "--monitor", "http://127.0.0.1:1/", "--monitor", monitor); exitOf(cmd.Run()) != 10 ||
 		!strings.Contains(said.String(), "Evidence: ") || !strings.Contains(said.String(), "--monitor http://127.0.0.1:1/") {
 		t.Errorf("another log: %s", said)
 	}
