@@ -146,7 +146,7 @@ func (n *node) openHead(signed []byte) (merkle.Head, error) {
 
 // seenHeads are the heads that this machine has accepted of the ledger.
 func (a *app) seenHeads(n *node) ([]merkle.Head, error) {
-	p, err := a.loadProfile(profileName(n.origin))
+	p, err := a.profileOf(n.origin)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

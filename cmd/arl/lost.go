@@ -13,13 +13,31 @@ import (
 // What this machine remembers of a ledger outlives the disk that the ledger was on:
 // a profile says that the origin has a log, a head how far the log had come.
 
+// profileOf returns a profile of the ledger of an origin, whatever its name is; the
+// error is fs.ErrNotExist if there is none.
+func (a *app) profileOf(origin string) (*profile, error) {
+	names, err := a.profileNames()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		p, err := a.loadProfile(name)
+		if err != nil && name == profileName(origin) {
+			return nil, err
+		}
+		if err == nil && p.Root.Origin == origin {
+			return p, nil
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
 // refuseKnown refuses to begin a log under an origin that has one: its data is
 // elsewhere, or lost, and others take the second log for a fork of the first.
 func (a *app) refuseKnown(origin string) error {
-	name := profileName(origin)
-	p, err := a.loadProfile(name)
+	p, err := a.profileOf(origin)
 	if errors.Is(err, fs.ErrNotExist) {
-		p, err = a.loadProfile(formerDir + "/" + name)
+		p, err = a.loadProfile(formerDir + "/" + profileName(origin))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -36,7 +54,7 @@ func (a *app) refuseKnown(origin string) error {
 // machine has accepted. A copy of database and anchor that is older than that head
 // would go on signing other heads.
 func (a *app) continuesKnown(n *node) error {
-	p, err := a.loadProfile(profileName(n.origin))
+	p, err := a.profileOf(n.origin)
 	if errors.Is(err, fs.ErrNotExist) || n.log.Head().Size == 0 {
 		return nil
 	}

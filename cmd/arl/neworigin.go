@@ -103,11 +103,11 @@ func (a *app) newOrigin(o *newOriginOptions) error {
 	if err := n.moveFormer(coming, former); err != nil {
 		return withExit(exitIO, err)
 	}
-	profile, err := a.retireProfile(link.Origin)
+	origin, err := keys.UnusedOrigin(n.keysDir())
 	if err != nil {
 		return err
 	}
-	origin, err := keys.UnusedOrigin(n.keysDir())
+	profile, err := a.retireProfile(link.Origin, origin)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (a *app) predecessor(n *node, old []*keys.Ledger) (*entry.Predecessor, erro
 	if head, err := ledger.Anchored(n.anchor, link.Origin); err == nil {
 		link.Head = &entry.HeadRef{Size: head.Size, Root: head.Root}
 	}
-	p, err := a.loadProfile(profileName(link.Origin))
+	p, err := a.profileOf(link.Origin)
 	if errors.Is(err, fs.ErrNotExist) {
 		return link, nil
 	}
@@ -283,8 +283,9 @@ func syncDirectory(path string) error {
 }
 
 // retireProfile moves the profile of an origin where no command takes it for the
-// only one. It is still found by its name, former/NAME.
-func (a *app) retireProfile(origin string) (string, error) {
+// only one. It is still found by its name, former/NAME. Who had chosen it chooses the
+// one that arl serve is about to make.
+func (a *app) retireProfile(origin, successor string) (string, error) {
 	home, err := a.homeDir()
 	if err != nil {
 		return "", err
@@ -297,7 +298,14 @@ func (a *app) retireProfile(origin string) (string, error) {
 	case !isThere(from):
 		return "", nil // this machine knows nothing of the ledger
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.Rename(from, to)); err != nil {
+	choice, err := a.readChoice()
+	if err == nil && choice == name {
+		err = renameio.WriteFile(filepath.Join(home, "profiles", "chosen"), []byte(profileName(successor)+"\n"), 0o600)
+	}
+	if err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700)); err == nil {
+		err = os.Rename(from, to)
+	}
+	if err != nil {
 		return "", withExit(exitIO, err)
 	}
 	return formerDir + "/" + name, nil
