@@ -234,7 +234,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
 	if int64(len(content)) > limit {

@@ -72,7 +72,7 @@ func (f *filter) load(ctx context.Context, r pebble.Reader, size uint64) error {
 		return fmt.Errorf("ledger: read dedup keys: %w", classed(err))
 	}
 	seen, count := make([]uint64, (size+63)/64), uint64(0)
-	for ok := it.First(); ok && err == nil && ctx.Err() == nil; ok = it.Next() {
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
 		key, value := it.Key(), it.Value()
 		if len(key) != 1+sha256.Size || len(value) != 8 {
 			err = fmt.Errorf("%w: dedup key %x of %d bytes, with %d", ErrCorrupt, key, len(key), len(value))

@@ -136,7 +136,7 @@ func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
 		return false, err
 	}
 	last, err := readLastBatch(db)
-	if err = errors.Join(err, db.Close()); err != nil {
+	if err := errors.Join(err, db.Close()); err != nil {
 		return false, err
 	}
 	if last.Head() != head || checkHead(cfg.Origin, cfg.Keys, last) != nil {

@@ -404,7 +404,7 @@ func TestImportOfACopyOfAGrowingExport(t *testing.T) {
 	x.export(r.Log)
 	r.stop()
 	must(t, os.WriteFile(filepath.Join(x.dir, "checkpoint"), signed, 0o600))
-	if _, err := os.Stat(filepath.Join(x.dir, "tile/0/001.p")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(x.dir, "tile", "0", "001.p")); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal("the partial tile is there")
 	}
 	disk := vfs.NewMem()

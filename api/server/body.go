@@ -33,7 +33,7 @@ type arriving struct{ io.ReadCloser }
 // ([os.ErrDeadlineExceeded]), or malformed.
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
-	if err == nil || err == io.EOF { //nolint:errorlint // readers return io.EOF bare
+	if err == nil || err == io.EOF { // readers return io.EOF bare
 		return n, err
 	}
 	return n, brokenBody(err)

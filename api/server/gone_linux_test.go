@@ -53,6 +53,7 @@ func leave(t *testing.T, address, request string) {
 
 // watchedNode is a node whose log is at hand.
 func watchedNode(t *testing.T) (*node, *lockedBuffer) {
+	t.Helper()
 	var log lockedBuffer
 	return start(t, func(c *server.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -11,12 +11,15 @@ import (
 	"recoveryledger/api/server"
 )
 
+// posting says who posts where, and what kind of body.
+type posting struct{ client, path, mediaType string }
+
 // from sends a body as a client at an address, and returns the status.
-func from(t *testing.T, s *server.Server, client, path, mediaType string, body []byte) int {
+func from(t *testing.T, s *server.Server, p posting, body []byte) int {
 	t.Helper()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(body))
-	request.RemoteAddr = client + ":1234"
-	request.Header.Set("Content-Type", mediaType)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, p.path, bytes.NewReader(body))
+	request.RemoteAddr = p.client + ":1234"
+	request.Header.Set("Content-Type", p.mediaType)
 	recorder := httptest.NewRecorder()
 	s.Handler().ServeHTTP(recorder, request)
 	return recorder.Code
@@ -54,18 +57,18 @@ func TestUnprovenRefusalsCostTheAddress(t *testing.T) {
 		const flooder, other = "192.0.2.1", "192.0.2.2"
 		count := 0
 		for ; !s.Narrow(t.Context(), flooder); count++ {
-			if got := from(t, s, flooder, sent.path, sent.mediaType, sent.body()); got != sent.status || count > 16 {
+			if got := from(t, s, posting{flooder, sent.path, sent.mediaType}, sent.body()); got != sent.status || count > 16 {
 				t.Fatalf("%s: status %d after %d", desc, got, count)
 			}
 		}
 		if s.Narrow(t.Context(), other) {
 			t.Errorf("%s: the lane of another address is narrow", desc)
 		}
-		if got := from(t, s, flooder, "/v1/entries", api.MediaJSON, n.good().AppendEnvelope(nil)); got != http.StatusCreated || s.Narrow(t.Context(), flooder) {
+		if got := from(t, s, posting{flooder, "/v1/entries", api.MediaJSON}, n.good().AppendEnvelope(nil)); got != http.StatusCreated || s.Narrow(t.Context(), flooder) {
 			t.Errorf("%s: status %d for a good entry; or the lane is still narrow", desc, got)
 		}
 		for range 16 { // nothing is owed any more
-			from(t, s, flooder, "/v1/entries", api.MediaJSON, n.good().AppendEnvelope(nil))
+			from(t, s, posting{flooder, "/v1/entries", api.MediaJSON}, n.good().AppendEnvelope(nil))
 		}
 	}
 }
@@ -80,13 +83,13 @@ func TestProvenRefusalsDoNotCostTheAddress(t *testing.T) {
 	back.Exec = done.Exec
 	for range 40 {
 		back.Header = n.header("agent-1", "flow-1")
-		if got := from(t, s, "192.0.2.1", "/v1/entries", api.MediaJSON, sign(t, n.agent, back).AppendEnvelope(nil)); got != http.StatusConflict {
+		if got := from(t, s, posting{"192.0.2.1", "/v1/entries", api.MediaJSON}, sign(t, n.agent, back).AppendEnvelope(nil)); got != http.StatusConflict {
 			t.Fatalf("status %d", got)
 		}
 	}
 	n.clock.Store(int64(time.Hour))
 	for range 40 {
-		if got := from(t, s, "192.0.2.1", "/v1/entries", api.MediaJSON, n.good().AppendEnvelope(nil)); got != http.StatusServiceUnavailable {
+		if got := from(t, s, posting{"192.0.2.1", "/v1/entries", api.MediaJSON}, n.good().AppendEnvelope(nil)); got != http.StatusServiceUnavailable {
 			t.Fatalf("status %d", got)
 		}
 	}

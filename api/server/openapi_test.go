@@ -361,9 +361,7 @@ func TestOpenAPIHasThePayloads(t *testing.T) {
 		example, err := jsonschema.UnmarshalJSON(bytes.NewReader(entry.Example(kind)))
 		must(t, err)
 		members := object(example)
-		for name, value := range map[string]any{"v": 1, "jti": "0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21", "iss": "my-agent", "aud": "my.log", "iat": 1790000000} {
-			members[name] = value
-		}
+		maps.Copy(members, map[string]any{"v": 1, "jti": "0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21", "iss": "my-agent", "aud": "my.log", "iat": 1790000000})
 		if err := schema.Validate(members); err != nil {
 			t.Errorf("%s: the example: %v", kind, err)
 		}

@@ -147,9 +147,9 @@ func TestMakeNamesTheRevision(t *testing.T) {
 	if err != nil {
 		t.Skip("missing: git, or a repository")
 	}
-	make := exec.Command("make", "--just-print", "build")
-	make.Dir = filepath.FromSlash("../..")
-	out, err := make.Output()
+	build := exec.Command("make", "--just-print", "build")
+	build.Dir = filepath.FromSlash("../..")
+	out, err := build.Output()
 	if err != nil || !strings.Contains(string(out), "main.revision="+strings.TrimSpace(string(head))) {
 		t.Errorf("make build: %v: %s", err, out)
 	}

@@ -131,11 +131,12 @@ func TestADamagedDatabaseIsNamed(t *testing.T) {
 			m.must(os.WriteFile(m.data+".anchor", anchor, 0o600))
 			content, err := os.ReadFile(path)
 			m.must(err)
-			if damage == nil {
+			switch {
+			case damage == nil:
 				m.must(os.Remove(path))
-			} else if len(content) == 0 {
+			case len(content) == 0:
 				continue // a marker is nothing but its name
-			} else {
+			default:
 				m.must(os.WriteFile(path, damage(content), 0o600))
 			}
 			code, said := m.startAndStop()

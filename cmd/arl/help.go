@@ -211,7 +211,7 @@ func wrapText(text string, width int) string {
 			paragraph = nil
 		}
 	}
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		if line == "" || line[0] == ' ' {
 			flush()
 			out = append(out, line)

@@ -364,6 +364,7 @@ func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
 	place := k.place()
 	dir, base := filepath.Split(place.path)
 	k.must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		k.must(err)
 		info, err := d.Info()
 		k.must(err)
 		if d.IsDir() && info.Mode().Perm() == 0o700 || info.Mode() == 0o600 && strings.HasPrefix(d.Name(), base) {

@@ -73,7 +73,7 @@ func attributes(line string) map[string]string {
 		if !ok {
 			return attrs
 		}
-		value := ""
+		var value string
 		if strings.HasPrefix(rest, `"`) {
 			end := 1
 			for end < len(rest)-1 && (rest[end] != '"' || rest[end-1] == '\\') {

@@ -15,13 +15,18 @@ import (
 	"recoveryledger/verify"
 )
 
-// logSource is where a log is looked at: a server or a stopped ledger.
-type logSource interface {
+// headSource is where tree heads come from.
+type headSource interface {
 	// head returns the newest tree head there is, and published the newest with
 	// all signatures. Both are signed by the pinned keys and continue the head
 	// that was accepted before.
 	head(ctx context.Context) (client.Head, error)
 	published(ctx context.Context) (client.Head, error)
+}
+
+// logSource is where a log is looked at: a server or a stopped ledger.
+type logSource interface {
+	headSource
 	// receipt returns a verified receipt.
 	receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
 	// consistent returns nil if the log of the newer head is proven to continue

@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"

@@ -36,6 +36,11 @@ type registry interface {
 	// receipts yields the receipts of the entries under a value of an index, in
 	// the order of the log.
 	receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
+	headProver
+}
+
+// headProver shows that tree heads are of one log.
+type headProver interface {
 	// consistency proves that the head of one receipt continues that of another.
 	consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
 	// cosigned returns the newest tree head that the witnesses have cosigned whom

@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	jsonv2 "github.com/go-json-experiment/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"recoveryledger/verify"
 )

@@ -79,6 +79,7 @@ type kindsWriter struct {
 }
 
 func kindsPage(t *testing.T) string {
+	t.Helper()
 	w := &kindsWriter{t: t}
 	must(t, json.Unmarshal(entry.Schema("defs"), &w.defs))
 	w.WriteString("# Kinds and members\n\n" +
