@@ -208,7 +208,10 @@ func writeComing(coming, origin string, link *entry.Predecessor, passphrase keys
 	if err := renameio.WriteFile(filepath.Join(making, predecessorFile), append(content, '\n'), 0o600); err != nil {
 		return err
 	}
-	if err := errors.Join(syncDirectory(making), os.Rename(making, coming)); err != nil {
+	if err := syncDirectory(making); err != nil {
+		return err // under its name, the directory is whole
+	}
+	if err := os.Rename(making, coming); err != nil {
 		return err
 	}
 	return syncDirectory(filepath.Dir(coming))
@@ -236,7 +239,10 @@ func (n *node) moveFormer(coming, former string) error {
 			return err
 		}
 	}
-	if err := errors.Join(syncDirectory(former), syncDirectory(filepath.Dir(former)), os.Rename(coming, n.keysDir())); err != nil {
+	if err := errors.Join(syncDirectory(former), syncDirectory(filepath.Dir(former))); err != nil {
+		return err // the new keys come only where the former ones are kept
+	}
+	if err := os.Rename(coming, n.keysDir()); err != nil {
 		return err
 	}
 	return syncDirectory(n.dir)
