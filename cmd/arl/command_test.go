@@ -208,10 +208,12 @@ func TestPageIsComplete(t *testing.T) {
 // Every problem type has an exit code of its own kind, and an explanation, as
 // has every exit code that there is.
 func TestEveryProblemIsExplained(t *testing.T) {
-	known := map[string]bool{}
+	known, senses := map[string]bool{}, map[string]bool{}
 	for _, e := range explanations() {
-		if known[e.Code] || e.Title == "" {
-			t.Errorf("%s is explained twice, or without a title", e.Code)
+		if sense := e.Code + ": " + e.Title; senses[sense] || e.Title == "" {
+			t.Errorf("%s is explained twice, or without a title", sense)
+		} else {
+			senses[sense] = true
 		}
 		known[e.Code] = true
 	}
@@ -263,9 +265,20 @@ func TestEveryWordIsExplained(t *testing.T) {
 		}
 	}
 	wanted("docs/*.md", regexp.MustCompile(`\b((?:REG|TRU|EXE|CHK|SIG|SCO|INC|AGT|TSK|RUN)-[0-9]+)\b`))
-	wanted("ledger/entry/*.go", regexp.MustCompile(`(?m)^\t\w+ +(?:TaskState|Result|Method|Disposition) = "(\w+)"`))
-	wanted("coord/recovery/*.go", regexp.MustCompile(`(?m)^\t\w+ +Reason = "(\w+)"`))
-	wanted("coord/recovery/run/*.go", regexp.MustCompile(`(?m)^\t\w+ +(?:Status|Recommendation) = "(\w+)"`))
+	word := func(types string) *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^\t\w+ +(?:` + types + `) += "(\w+)"`)
+	}
+	wanted("ledger/entry/*.go", word("TaskState|Result|Method|Act|Dep|Effects?|Progress|Standing|ReplaySafety|Severity"))
+	wanted("ledger/entry/task.go", regexp.MustCompile(`(?m)^\tTask\w+ += "(\w+)"`))
+	wanted("ledger/entry/incident.go", regexp.MustCompile(`(?m)^\t(?:Corroborated|SelfReported|NotFounded|Inconclusive) += "(\w+)"`))
+	wanted("coord/recovery/*.go", word("Reason|Strategy|Variant|Scope|Result"))
+	wanted("coord/recovery/action.go", regexp.MustCompile(`(?m)^\tRule\w+ = "(\w+)"`))
+	wanted("coord/recovery/run/*.go", word("Status|Recommendation|Verdict|Match|Misplaced"))
+	wanted("coord/recovery/run/gates.go", regexp.MustCompile(`(?:Gate: |\tgate\w+ += )"(\w+)"`))
+	wanted("coord/recovery/run/execute.go", regexp.MustCompile(`(?m)^\tMode\w+ += "(\w+)"`))
+	wanted("api/client/agent/*.go", word("Status|EventKind"))
+	wanted("cmd/arl/doctor.go", regexp.MustCompile(`(?m)^\tstate\w+ += "(\w+)"`))
+	wanted("api/incident.go", regexp.MustCompile(`json:"rule" enum:"(\w+),`))
 	for state := coord.Reported; state <= coord.Failed; state++ {
 		if !known[state.String()] {
 			t.Errorf("state %s is not explained", state)

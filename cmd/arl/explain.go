@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
 )
 
 // explanation is what is known of a code.
@@ -23,9 +24,10 @@ type explanation struct {
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [CODE]",
-		Short: "Explain a problem type, an exit code, a rule or a state",
+		Short: "Explain a problem type, an exit code, a rule or a word",
 		Long: "Explain a problem type such as state-conflict, an exit code such as 5, a rule of the protocol such as REG-4,\n" +
-			"a state of an incident such as NO_EFFECTS, or what was found of a signal. Without a code, list them all.",
+			"or a word that commands print for a state, a result, a reason or a failure, such as NO_EFFECTS or\n" +
+			"output.malformed. Without a code, list them all.",
 		Example: "  arl explain policy-superseded",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -33,7 +35,8 @@ func (a *app) explainCommand() *cobra.Command {
 			for _, e := range explanations() {
 				codes = append(codes, e.Code)
 			}
-			return codes, cobra.ShellCompDirectiveNoFileComp
+			slices.Sort(codes)
+			return slices.Compact(codes), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -45,28 +48,50 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func (a *app) explain(code string) error {
-	if found, ok := api.Explain(code); ok {
-		code = string(found.Name)
+	found, err := meanings(code)
+	if err != nil {
+		return err
 	}
+	var texts []string
+	for _, e := range found {
+		if a.settings.output == outputJSON {
+			if err := a.printJSON(e); err != nil {
+				return err
+			}
+		}
+		texts = append(texts, e.text())
+	}
+	if a.settings.output == outputJSON {
+		return nil
+	}
+	return a.printText(strings.Join(texts, "\n"))
+}
+
+// meanings finds what a code means, in each of its senses. A failure may be
+// written class.code or class/code, or by its code alone. FAILED and failed are
+// two words: any case will do where there is no other.
+func meanings(code string) (found []explanation, err error) {
+	if problem, ok := api.Explain(code); ok {
+		code = string(problem.Name)
+	}
+	failure := strings.ReplaceAll(code, "/", ".")
 	all := explanations()
-	if !slices.ContainsFunc(all, func(e explanation) bool { return e.Code == code }) {
-		for _, e := range all { // FAILED and failed are two words: any case will do where there is no other
-			if strings.EqualFold(e.Code, code) {
-				code = e.Code
+	for _, same := range []func(known, asked string) bool{func(known, asked string) bool { return known == asked }, strings.EqualFold} {
+		var known []string
+		for _, e := range all {
+			_, ofClass, _ := strings.Cut(e.Code, ".")
+			if same(e.Code, failure) || same(ofClass, code) && code != entry.ClassUnknown {
+				found = append(found, e)
 			}
+			known = append(known, e.Code)
 		}
-	}
-	var known []string
-	for _, e := range all {
-		if e.Code == code {
-			if a.settings.output == outputJSON {
-				return a.printJSON(e)
-			}
-			return a.printText(e.text())
+		if found != nil {
+			return found, nil
 		}
-		known = append(known, e.Code)
+		err = withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code, rule or word that arl prints%s", code,
+			cmp.Or(suggest(code, known), " (arl explain lists them)")))
 	}
-	return withExit(exitNotFound, fmt.Errorf("%q is no problem type, exit code, rule or state%s", code, cmp.Or(suggest(code, known), " (arl explain lists them)")))
+	return nil, err
 }
 
 func (a *app) listExplanations() error {
@@ -98,7 +123,7 @@ func explanations() []explanation {
 	for _, e := range exitCodes() {
 		all = append(all, explanation{strconv.Itoa(e.code), "exit code: " + e.title, e.text, ""})
 	}
-	return slices.Concat(all, rules(), failureWords(), incidentWords(), taskWords(), memberWords(), recoveryWords())
+	return slices.Concat(all, rules(), vocabulary())
 }
 
 // exitMeaning is what an exit code says.
