@@ -100,30 +100,6 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 	}
 }
 
-// judgeExecution is the fence of what is authorized (INC-4).
-func (o *observer) judgeExecution(x *entry.Execution) {
-	w, old := o.w, o.execs[x.Ref()]
-	if x.Compensates != nil || old != nil && x.Progress != entry.Dispatched {
-		return
-	}
-	for _, id := range slices.Sorted(maps.Keys(o.incidents)) {
-		a := o.incidents[id]
-		if a.decision == nil {
-			continue
-		}
-		for i := range a.decision.members {
-			m := &a.decision.members[i]
-			names := slices.ContainsFunc(x.Parents, func(p entry.Parent) bool { return p.Exec == m.Exec })
-			open := a.results[m.Exec] != entry.Restored && a.results[m.Exec] != entry.NotExecuted
-			of := o.execs[m.Exec]
-			onLine := m.Method == entry.MethodRestore && open && o.line(of.agent, of.wid) == o.line(x.Iss, x.Wid)
-			if old == nil && names || old != nil && m.Exec == x.Ref() || onLine {
-				w.fail("%s of %s is taken in spite of the fence of incident %d around %s", x.Progress, x.Ref(), id, m.Exec)
-			}
-		}
-	}
-}
-
 // judgeOutcome is who may speak of a member (INC-6, INC-7): its agent, and others
 // only to say that nothing is known, when nobody can be at work on it any more.
 func (o *observer) judgeOutcome(body *entry.Outcome, at int64) {

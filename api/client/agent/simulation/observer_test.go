@@ -63,6 +63,7 @@ type affair struct {
 	exp      int64    // the latest of its decisions with a plan, Unix milliseconds
 	decision *decided // in force
 	proposal *proposal
+	hold     *hold // of the newest contain or proposal that fences
 	override uint64
 	votes    []string // keys of the approvers who want an override
 	over     bool
@@ -133,7 +134,7 @@ func (o *observer) before(e *entry.Entry, at int64) {
 	case *entry.Decision:
 		o.judgeDecision(e, body, at)
 	case *entry.Execution:
-		o.judgeExecution(body)
+		o.judgeExecution(body, at)
 	case *entry.Outcome:
 		o.judgeOutcome(body, at)
 	case *entry.Record:
@@ -227,8 +228,11 @@ func (o *observer) decision(e *entry.Entry, d *entry.Decision, index uint64, at 
 	a.epoch = d.Epoch
 	ref := entry.LogRef{Index: index, LeafHash: e.LeafHash(at)}
 	switch d.Act {
+	case entry.ActContain:
+		o.held(a, e, d, index)
 	case entry.ActEscalate:
 		a.proposal = &proposal{d, ref, at}
+		o.held(a, e, d, index)
 	case entry.ActDeny:
 		if a.over { // somebody takes note that nobody answered
 			a.noted = true
