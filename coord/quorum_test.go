@@ -48,6 +48,27 @@ func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 	w.checkAll()
 }
 
+// TestApprovedAmendRestsOnItsSignals has people approve an amend that takes up a
+// second incident inside the plan in force, and dismiss that incident before the
+// amend: the members are the same, but not the signals that were approved.
+func TestApprovedAmendRestsOnItsSignals(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "1", entry.EffectCompensable)
+	w.done("b", "2", entry.EffectCompensable, "a#1")
+	older := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+	younger := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
+	w.decide("k", entry.ActAuthorize, older)
+	w.decide("k", entry.ActEscalate, older)
+	w.put(w.answer("p1", older, "approve"))
+	w.decide("p2", entry.ActDeny, younger)
+	amend := w.order("k", Order{Incident: older, Act: entry.ActAmend})
+	if p := w.incident(older).proposal; amend.Scope.HeadRef != p.scope || *amend.Pin != p.pin || *amend.Basis == p.basis || len(amend.Approvals) != 1 {
+		t.Fatalf("not the basis alone differs: %+v", amend)
+	}
+	w.refuse(w.sign(amend), entry.ScopeMismatch, "scope")
+	w.checkAll()
+}
+
 // TestApprovalEndsWithItsGround shows what makes an approval count no more: its
 // key is revoked, its principal signals, the proposal is over.
 func TestApprovalEndsWithItsGround(t *testing.T) {
