@@ -3,6 +3,7 @@ package coord
 import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // CheckPolicy returns what a policy asks for that a ledger of this version cannot
@@ -29,7 +30,7 @@ func CheckPolicy(p *entry.Policy) *entry.Refusal {
 				WithRemedy("correct it: arl policy lint names every mistake")
 		}
 	}
-	return nil
+	return verify.CheckLedgerKeys(p)
 }
 
 // secondMS is the resolution of iat and exp.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"recoveryledger/ledger/entry"
 )
@@ -98,14 +99,35 @@ func (c *Chain) admitLedgerKeys(p *entry.Policy) error {
 	}
 	classic, err := parseLedgerKeys(p.LedgerKeys, p.Aud)
 	if err != nil {
-		return entry.Refuse(entry.Malformed, "ledger_keys", "%v", err).
-			WithRemedy("name verifier keys of the ledger, as arl key next prints them")
+		return refuseLedgerKeys(err)
 	}
 	if len(inForce) > 0 && !slices.ContainsFunc(classic, func(key string) bool { return slices.Contains(inForce, key) }) {
 		return entry.Refuse(entry.StateConflict, "ledger_keys", "no Ed25519 key in it is one of those in force").
 			WithRemedy("name old and new key first, and only later the new one alone")
 	}
 	return nil
+}
+
+// CheckLedgerKeys returns what is wrong with the form of the ledger's keys in a
+// policy; nil if nothing is. A policy that is for no ledger yet, without aud, may be
+// for any whose name all of its keys have.
+func CheckLedgerKeys(p *entry.Policy) *entry.Refusal {
+	if len(p.LedgerKeys) == 0 {
+		return nil
+	}
+	origin := p.Aud
+	if origin == "" {
+		origin, _, _ = strings.Cut(p.LedgerKeys[0], "+")
+	}
+	if _, err := parseLedgerKeys(p.LedgerKeys, origin); err != nil {
+		return refuseLedgerKeys(err)
+	}
+	return nil
+}
+
+func refuseLedgerKeys(err error) *entry.Refusal {
+	return entry.Refuse(entry.Malformed, "ledger_keys", "%v", err).
+		WithRemedy("name verifier keys of the ledger, as arl key next prints them")
 }
 
 // parseLedgerKeys checks verifier keys of a ledger, and returns those of them
@@ -121,7 +143,7 @@ func parseLedgerKeys(keys []string, origin string) (classic []string, err error)
 		case err != nil:
 			return nil, fmt.Errorf("ledger_keys[%d]: %v", i, err)
 		case key.name != origin:
-			return nil, fmt.Errorf("ledger_keys[%d]: named %.140q, not like the origin", i, key.name)
+			return nil, fmt.Errorf("ledger_keys[%d]: named %.140q, not %.140q as the ledger", i, key.name, origin)
 		case seen[key.hash]:
 			return nil, fmt.Errorf("ledger_keys[%d]: a key with this hash stands here twice", i)
 		case key.alg == algEd25519:

@@ -210,6 +210,10 @@ func TestPoliciesNameLedgerKeys(t *testing.T) {
 		if c.problem == "" && err != nil || c.problem != "" && (refusal == nil || refusal.Problem != c.problem || !strings.HasPrefix(refusal.Field, "ledger_keys")) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.problem)
 		}
+		p.Aud = "" // as a policy file is
+		if refusal := verify.CheckLedgerKeys(p); (refusal != nil) != (c.problem == entry.Malformed) {
+			t.Errorf("%s, in a file: %v, want %q", c.name, refusal, c.problem)
+		}
 	}
 }
 

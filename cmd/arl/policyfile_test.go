@@ -110,6 +110,7 @@ func TestPolicyFileObeyable(t *testing.T) {
 		good:                                   "",
 		good + "witnesses: |\n  quorum none\n": ":12: witnesses: nothing collects cosignatures of witnesses yet: every bundle would be refused for ever (leave witnesses out)",
 		strings.Replace(good, "iat_ms: 300000", "iat_ms: 300", 1): "p.yaml:12:11: windows.iat_ms: 300: iat is in seconds",
+		good + "ledger_keys:\n  - nonsense\n":                     `ledger_keys[0]: "nonsense" is not a verifier key: want name+hash+base64 (name verifier keys of the ledger`,
 	} {
 		policy, err := parsePolicy("p.yaml", []byte(text))
 		if err != nil {
