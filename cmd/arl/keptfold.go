@@ -224,6 +224,17 @@ func (k keptIn) save(kept *keptFold) error {
 	return cmp.Or(err, lock.Unlock())
 }
 
+// remove removes what is kept, and what a command that was killed left of it. The
+// lock file stays, since another command may hold it.
+func (k keptIn) remove() error {
+	for _, path := range []string{k.path, k.path + ".pending"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 func (k keptIn) write(path string, kept *keptFold) error {
 	program, err := programID()
 	if err != nil {

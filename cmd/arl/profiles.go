@@ -201,8 +201,9 @@ func (a *app) profileRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Forget a ledger",
-		Long: "Forget a ledger: its URL and what is pinned of it. Key files stay where they are, and so does the tree head that\n" +
-			"was accepted last: a ledger of that origin is still held to it.",
+		Long: "Forget a ledger: its URL, what is pinned of it and, unless another profile is of the same ledger, the fold that is\n" +
+			"kept of its log. Key files stay where they are, and so does the tree head that was accepted last: a ledger of that\n" +
+			"origin is still held to it.",
 		Example: "  arl profile remove staging",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -214,17 +215,21 @@ func (a *app) profileRemoveCommand() *cobra.Command {
 			if err := a.confirm("Forget this ledger?", yes); err != nil {
 				return err
 			}
-			return a.removeProfile(p.Name)
+			return a.removeProfile(p)
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
-func (a *app) removeProfile(name string) error {
+func (a *app) removeProfile(p *profile) error {
+	name := p.Name
 	names, err := a.profileNames()
 	if err != nil {
 		return err
+	}
+	if err := a.forgetFold(p, names); err != nil {
+		return withExit(exitIO, err)
 	}
 	choice, err := a.readChoice()
 	if err != nil {
@@ -244,6 +249,22 @@ func (a *app) removeProfile(name string) error {
 		return err
 	}
 	return withExit(exitIO, os.Remove(filepath.Join(home, "profiles", name+".json")))
+}
+
+// forgetFold removes what is kept of the log of a profile, unless another profile
+// is of the same log, or cannot be read: it could only take up space.
+func (a *app) forgetFold(p *profile, names []string) error {
+	if slices.ContainsFunc(names, func(name string) bool {
+		other, err := a.loadProfile(name)
+		return name != p.Name && (err != nil || other.Root.Origin == p.Root.Origin)
+	}) {
+		return nil
+	}
+	place, err := a.keptIn(p.Root)
+	if err != nil {
+		return err
+	}
+	return place.remove()
 }
 
 // namedProfile loads a profile that must be there.
