@@ -79,6 +79,7 @@ func (a *app) agentListenCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.agent, "agent", "", "principal (default: whom the key is enrolled for)")
 	flags.StringVar(&o.key, "key", "", "key file of the agent (mandatory)")
 	flags.StringVar(&o.state, "state", "", "directory of what it has accepted and started, outside of all that it restores (default: agents/NAME in ARL_HOME)")
+	nameValue(flags, "state", "DIR")
 	flags.StringVar(&o.secret, "secret", "", "file of the secret that idempotency keys are made with (default: that of --key with .secret behind)")
 	flags.StringVar(&o.confirm, "confirm", "", "second source of a tree head for the first contact: a file, or the URL of a mirror or its /checkpoint")
 	flags.StringArrayVar((*[]string)(&o.monitors), "monitor", nil, "URL that the evidence of a fork is posted to, as JSON; may be given several times")

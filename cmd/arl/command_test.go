@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,16 +59,19 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	}
 }
 
-// Help fits a terminal of 80 columns, but for examples, which are copied whole.
-// It says what kind of value a flag takes, and a default once.
+// Help fits a terminal of 80 columns. It says what kind of value a flag takes, the
+// same as its words, and a default once.
 func TestHelpFitsATerminal(t *testing.T) {
 	for _, cmd := range commands(t) {
 		for line := range strings.Lines(helpText(cmd, widthDefault)) {
 			line = strings.TrimRight(ansi.Strip(line), "\n")
-			example := strings.HasPrefix(line, "  "+strings.TrimSpace(cmd.Example))
-			if n := ansi.StringWidth(line); n > widthDefault && !example {
+			if n := ansi.StringWidth(line); n > widthDefault {
 				t.Errorf("%s: %d columns: %q", cmd.CommandPath(), n, line)
 			}
+		}
+		wrapped := strings.ReplaceAll(wrapCommand(strings.TrimSpace(cmd.Example), widthDefault), "\\\n", "")
+		if got, want := splitWords(wrapped), splitWords(strings.TrimSpace(cmd.Example)); !slices.Equal(got, want) {
+			t.Errorf("%s: a shell reads the example as %q, want %q", cmd.CommandPath(), got, want)
 		}
 		if strings.Contains(cmd.Use, "...") {
 			t.Errorf("%s: %q: … stands for more of the same", cmd.CommandPath(), cmd.Use)
@@ -75,6 +79,12 @@ func TestHelpFitsATerminal(t *testing.T) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 			if flag.Value.Type() != "bool" && placeholder(flag) == "" {
 				t.Errorf("%s --%s: help does not say what kind of value it takes: name it in placeholders", cmd.CommandPath(), flag.Name)
+			}
+			for word, kind := range map[string]string{"director": "DIR", "file": "FILE", "index": "INDEX", "kind of the payload": "KIND", "below this index": "INDEX"} {
+				value := placeholder(flag)
+				if strings.HasPrefix(flag.Usage, word) && !strings.HasPrefix(value, kind) && value != "HEAD" && flag.Value.Type() != "bool" {
+					t.Errorf("%s --%s %s: %q", cmd.CommandPath(), flag.Name, value, flag.Usage)
+				}
 			}
 			if text := flagUsage(flag); strings.Count(text, "(default") > 1 || strings.Contains(text, "(default -1") {
 				t.Errorf("%s --%s: %q", cmd.CommandPath(), flag.Name, text)
@@ -124,6 +134,25 @@ func TestTableFitsATerminal(t *testing.T) {
 	narrow := ansi.Strip(tableText(headers, rows, 60))
 	if joined := strings.Join(strings.Fields(narrow), ""); !strings.Contains(joined, strings.Repeat("x", 90)) {
 		t.Errorf("a cell lost some of its text:\n%s", narrow)
+	}
+}
+
+// What is explained fits a terminal, too: a line goes on where its words begin.
+func TestExplanationsFitATerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
+	for _, e := range explanations() {
+		var out bytes.Buffer
+		if err := newApp(nil, &out, nil).explain(e.Code); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %q", e.Code, n, line)
+			}
+		}
+	}
+	if got, want := wrapIndented("  - one two three", 10), "  - one\n    two\n    three"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -66,6 +66,7 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload (arl entry template shows one)")
+	nameValue(cmd.Flags(), "kind", "KIND")
 	cmd.Flags().StringVar(&o.payload, "payload", "", "file of the payload, - for standard input")
 	o.register(cmd.Flags())
 	cmd.Flags().StringVar(&o.out, "out", "", "file for the receipts, with those of the policies and keys that they count by")

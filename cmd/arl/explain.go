@@ -64,7 +64,7 @@ func (a *app) explain(code string) error {
 	if a.settings.output == outputJSON {
 		return nil
 	}
-	return a.printText(strings.Join(texts, "\n"))
+	return a.printProse(strings.Join(texts, "\n"))
 }
 
 // meanings finds what a code means, in each of its senses. A failure may be

@@ -69,7 +69,7 @@ func helpText(cmd *cobra.Command, width int) string {
 	}
 	section("Usage:", [][2]string{{usageLine(cmd), ""}})
 	if cmd.Example != "" {
-		section("Example:", [][2]string{{strings.TrimSpace(cmd.Example), ""}})
+		section("Example:", [][2]string{{wrapCommand(strings.TrimSpace(cmd.Example), width), ""}})
 	}
 	var verbs [][2]string
 	for _, sub := range cmd.Commands() {
@@ -134,6 +134,9 @@ func placeholder(flag *pflag.Flag) string {
 	if named, ok := flag.Value.(*headFile); ok {
 		return named.Type()
 	}
+	if named := flag.Annotations[valueAnnotation]; len(named) == 1 {
+		return named[0]
+	}
 	if known, ok := placeholders[flag.Name]; ok && flag.Value.Type() != "bool" {
 		return known
 	}
@@ -150,12 +153,21 @@ func placeholder(flag *pflag.Flag) string {
 	return ""
 }
 
+// valueAnnotation is the annotation of a flag that has what [nameValue] says.
+const valueAnnotation = "arl_value"
+
+// nameValue says what kind of value a flag of one command takes, where flags of
+// its name take another kind in other commands.
+func nameValue(flags *pflag.FlagSet, flag, value string) {
+	_ = flags.SetAnnotation(flag, valueAnnotation, []string{value}) // the flag exists
+}
+
 // placeholders names the value of each flag that takes text. A flag means the
-// same kind of thing in every command.
+// same kind of thing in every command, but for those of [nameValue].
 var placeholders = map[string]string{
 	"accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
-	"compromised-since": "INDEX", "confirm": "SOURCE", "crash": "EXECUTION",
+	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "format": "FORMAT", "from": "INDEX",
 	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
@@ -163,7 +175,7 @@ var placeholders = map[string]string{
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "member": "EXECUTION,…", "monitor": "URL", "newest": "HEAD",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",
-	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "roles": "ROLE,…", "root": "FILE",
+	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE",
 	"scenario": "FILE", "secret": "FILE", "severity": "WORD", "signer": "FILE", "simulate": "FILE",
 	"since": "WHEN", "span": "SPAN", "standing": "STANDING", "state": "STATE", "status": "WORD",
 	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX",
@@ -243,6 +255,49 @@ func wrapLine(line string, width int) string {
 		column += n
 	}
 	return b.String()
+}
+
+// wrapCommand breaks a command line as a shell continues it, with a backslash:
+// what is copied runs. A flag stays with its value, and what is quoted stays
+// whole. Lines but the first are indented.
+func wrapCommand(line string, width int) string {
+	const indent = "      "
+	if ansi.StringWidth(line) <= width-2 {
+		return line
+	}
+	var b strings.Builder
+	column := 2 // where the first line begins
+	for i, part := range commandParts(line) {
+		n := ansi.StringWidth(part)
+		switch {
+		case i == 0:
+		case column+1+n+len(" \\") > width:
+			b.WriteString(" \\\n" + indent)
+			column = len(indent)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(part)
+		column += n
+	}
+	return b.String()
+}
+
+// commandParts splits a command line where it may be broken.
+func commandParts(line string) (parts []string) {
+	quoted := false
+	for word := range strings.SplitSeq(line, " ") {
+		last := len(parts) - 1
+		switch {
+		case last < 0 || !quoted && (strings.HasPrefix(word, "-") || !strings.HasPrefix(parts[last], "--") || strings.Contains(parts[last], " ")):
+			parts = append(parts, word)
+		default:
+			parts[last] += " " + word
+		}
+		quoted = quoted != (strings.Count(word, "'")%2 == 1)
+	}
+	return parts
 }
 
 // writeHelp is the help of a noun that came without its verb: it is no answer,

@@ -58,6 +58,7 @@ func (o *actOptions) needsReason(cmd *cobra.Command) *cobra.Command {
 // leavesOut adds the flag for signals that a plan leaves out.
 func (o *actOptions) leavesOut(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringArrayVar(&o.unfounded, "unfounded", nil, "signal to leave out, INDEX=REASON; may be repeated")
+	nameValue(cmd.Flags(), "unfounded", "INDEX=REASON")
 	return cmd
 }
 

@@ -60,6 +60,29 @@ func (a *app) printText(text string) error {
 	return withExit(exitIO, err)
 }
 
+// printProse writes lines of words. On a terminal, a line that is wider goes on in
+// further lines, as far indented as its first word.
+func (a *app) printProse(text string) error {
+	width := terminalWidth(a.out)
+	if width == 0 {
+		return a.printText(text)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(wrapIndented(strings.TrimSuffix(line, "\n"), width) + "\n")
+	}
+	return a.printText(b.String())
+}
+
+func wrapIndented(line string, width int) string {
+	if ansi.StringWidth(line) <= width {
+		return line
+	}
+	indent := len(line) - len(strings.TrimLeft(line, " -"))
+	rest := wrapLine(line[indent:], width-indent)
+	return line[:indent] + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent))
+}
+
 // list is a list on its way out: NDJSON at once, or a table in the end.
 type list struct {
 	app     *app

@@ -155,6 +155,7 @@ func (a *app) recoverCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.scenario, "scenario", "", "file of cases, one a line; - for standard input (mandatory)")
 	flags.StringVar(&o.out, "out", "", "directory for traces and report")
+	nameValue(flags, "out", "DIR")
 	flags.StringVar(&o.baseline, "baseline", "", "report.json of another run, to compare classes with")
 	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cases at work at a time; the results do not depend on it")
 	flags.StringVar(&o.ledger, "ledger", "", "data directory of a stopped ledger, or URL of a running one, to record the run in")

@@ -65,6 +65,7 @@ func (a *app) signalSubmitCommand(t *target) *cobra.Command {
 	flags.StringVar(&o.replay, "replay-safety", string(entry.ReplayUnknown), "whether doing it again is safe: safe|unsafe|unknown")
 	flags.StringSliceVar(&o.evidence, "evidence", nil, "digest of what shows it, or digest=uri")
 	flags.StringVar(&o.since, "since", "", "first execution in doubt, issuer#id")
+	nameValue(flags, "since", "REF")
 	flags.StringVar(&o.lastKnownGood, "last-known-good", "", "execution or checkpoint that was good, issuer#id")
 	flags.StringVar(&o.severity, "severity", "", "how bad it is: info|warning|error|critical")
 	flags.Var(&o.attempt, "attempt", "which attempt failed")

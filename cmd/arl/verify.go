@@ -70,7 +70,7 @@ func (a *app) verify(t *target, b bundleFlags, files []string) error {
 	if a.settings.output == outputJSON {
 		err = a.printJSON(out)
 	} else {
-		err = a.printText(out.text(&report))
+		err = a.printProse(out.text(&report))
 	}
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) er
 	if a.settings.output == outputJSON {
 		return a.printJSON(out)
 	}
-	return a.printText(out.text(v))
+	return a.printProse(out.text(v))
 }
 
 func countRefused(commands []verify.Command) (count int) {

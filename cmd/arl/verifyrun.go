@@ -96,7 +96,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 	if a.settings.output == outputJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printText(v.text(p.said))
+		err = a.printProse(v.text(p.said))
 	}
 	if err != nil {
 		return err
