@@ -24,8 +24,9 @@ const module = "recoveryledger"
 
 // arrows are the imports that packages of this module may have: each may
 // import what is left of it on a line, and what that may import. A package
-// that stands on no line is refused, and so is a name that is no package. The
-// README shows the same lines; docs/decisions.md says why each is there.
+// that stands on no line is refused, and so is a name that is no package.
+// docs/architecture.md shows the same lines; docs/decisions.md says why each is
+// there.
 const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← api/server
@@ -77,22 +78,22 @@ func TestArchitectureArrows(t *testing.T) {
 	}
 }
 
-// TestArchitectureReadme wants the arrows in the README, and every package in
-// its table of folders.
-func TestArchitectureReadme(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+// TestArchitecturePage compares the arrows with those in docs/architecture.md,
+// and wants every package in its table of folders.
+func TestArchitecturePage(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme := string(content)
-	if !strings.Contains(readme, "```"+arrows+"```\n") {
-		t.Errorf("README.md does not show these arrows:%s", arrows)
+	page := string(content)
+	if !strings.Contains(page, "```"+arrows+"```\n") {
+		t.Errorf("docs/architecture.md does not show these arrows:%s", arrows)
 	}
-	_, table, _ := strings.Cut(readme, "| folder | |\n")
+	_, table, _ := strings.Cut(page, "| folder | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	for name := range mayImport(arrows) {
 		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("README.md: no folder %s", name)
+			t.Errorf("docs/architecture.md: no folder %s", name)
 		}
 	}
 }

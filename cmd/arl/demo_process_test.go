@@ -84,7 +84,7 @@ func plain(text string) []string {
 	return list
 }
 
-// TestDemo runs the demo as users do, and holds the README's output to it.
+// TestDemo runs the demo as users do, and compares its output with docs/demo.md.
 func TestDemo(t *testing.T) {
 	cmd, dir, said := startDemo(t)
 	began := time.Now()
@@ -94,19 +94,19 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("after %s: %v\n%s%s", took, err, out, said)
 	}
 	t.Logf("%s", took)
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/demo.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(readme), "$ make demo\n")
+	_, shown, _ := strings.Cut(string(page), "$ make demo\n")
 	built, shown, _ := strings.Cut(shown, "\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil || !strings.Contains(string(makefile), "\n\t"+strings.Replace(strings.Replace(built, "…", "$(VERSION)", 1), "…", "$(REVISION)", 1)+"\n") {
-		t.Errorf("make builds by another command than README.md shows: %s (%v)", built, err)
+		t.Errorf("make builds by another command than docs/demo.md shows: %s (%v)", built, err)
 	}
 	if got, want := plain(strings.ReplaceAll(string(out), dir, "/tmp/arl-demo-1")), plain(shown); !slices.Equal(got, want) {
-		t.Errorf("README.md shows another demo; this is a new one:\n%s", out)
+		t.Errorf("docs/demo.md shows another demo; this is a new one:\n%s", out)
 	}
 	decided := map[string]bool{}
 	for line := range strings.Lines(string(out)) { // nobody obeys before something is decided

@@ -12,7 +12,7 @@ import (
 )
 
 // docs/policy.md names everything that a policy may say and that a decision may
-// give, and its table is the default policy.
+// give.
 func TestPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
@@ -32,20 +32,12 @@ func TestPageIsComplete(t *testing.T) {
 			t.Errorf("docs/policy.md does not name %s", word)
 		}
 	}
-	p := Default()
-	if !strings.Contains(page, p.Hash()) {
+	if p := Default(); !strings.Contains(page, p.Hash()) {
 		t.Errorf("docs/policy.md has another digest of the default policy than %s", p.Hash())
-	}
-	_, table, _ := strings.Cut(page, "## The default")
-	for i := range p.doc.Rules {
-		r := &p.doc.Rules[i]
-		if row := fmt.Sprintf("%s | %s |\n", r.ID, ladderOf(r)); !strings.Contains(table, row) {
-			t.Errorf("docs/policy.md has no row %s", row)
-		}
 	}
 }
 
-// ladderOf words a ladder as the page does.
+// ladderOf words a ladder as docs/taxonomy.md does.
 func ladderOf(r *ruleDoc) string {
 	var rungs []string
 	for _, g := range r.Ladder {
