@@ -9,7 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
@@ -47,8 +48,8 @@ func opRecoverBatch(doc huma.API) *huma.Operation {
 // of the engine.
 func recoverySchemas(doc huma.API) {
 	schemas := doc.OpenAPI().Components.Schemas
-	for name, of := range map[string]string{"Case": "case", "Trace": "trace"} {
-		schemas.Map()[name] = engineSchema(name, of)
+	for name, text := range map[string][]byte{"Case": scenario.CaseSchema(), "Trace": engine.Schema("trace")} {
+		schemas.Map()[name] = engineSchema(name, text)
 	}
 	for _, t := range []reflect.Type{reflect.TypeFor[api.Recovery](), reflect.TypeFor[api.RecoveryLine]()} {
 		schemas.Schema(t, true, "")
@@ -58,8 +59,8 @@ func recoverySchemas(doc huma.API) {
 
 // engineSchema is a schema of the engine with its inner references as they are
 // inside of the document.
-func engineSchema(name, of string) *huma.Schema {
-	text := strings.ReplaceAll(string(run.Schema(of)), `"#/$defs/`, `"#/components/schemas/`+name+`/$defs/`)
+func engineSchema(name string, schema []byte) *huma.Schema {
+	text := strings.ReplaceAll(string(schema), `"#/$defs/`, `"#/components/schemas/`+name+`/$defs/`)
 	var members map[string]any
 	if err := json.Unmarshal([]byte(text), &members); err != nil {
 		panic(err) // a constant, tested

@@ -19,7 +19,8 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -30,7 +31,7 @@ const recoveriesPath = "/v1/recoveries"
 // change while a request is under way.
 type rules struct {
 	api.Rules
-	batch run.Batch
+	batch engine.Batch
 }
 
 // rulesInForce returns the rules of the policy in force. They are compiled once.
@@ -49,16 +50,16 @@ func (s *Server) rulesInForce() (*rules, error) {
 	}
 	r := &rules{
 		Rules: api.Rules{Policy: ref, Digest: compiled.Hash()},
-		batch: run.Batch{Config: run.Config{Policy: compiled}, Workers: 1, Neighbours: run.Neighbours(compiled)},
+		batch: engine.Batch{Config: engine.Config{Policy: compiled}, Workers: 1, Neighbours: engine.Neighbours(compiled)},
 	}
 	s.rules.Store(r)
 	return r, nil
 }
 
 // line decides about one case.
-func (r *rules) line(ctx context.Context, line []byte) (*run.Done, error) {
+func (r *rules) line(ctx context.Context, line []byte) (*engine.Result, error) {
 	done, err := r.batch.Line(ctx, line)
-	if wrong, ok := errors.AsType[*run.Error](err); ok {
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		return nil, entry.Refuse(wrong.Problem, wrong.Field, "%s", wrong.Detail).WithRemedy(wrong.Remedy)
 	}
 	return done, err
@@ -233,9 +234,9 @@ func (b *recoveryBatch) answer(line []byte) error {
 	}
 	b.end.Cases++
 	switch done.Trace.Status {
-	case run.AutoRecovered:
+	case engine.AutoRecovered:
 		b.end.AutoRecovered++
-	case run.Escalated:
+	case engine.Escalated:
 		b.end.Escalated++
 	default:
 		b.end.NoFailure++

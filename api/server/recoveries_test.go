@@ -17,7 +17,8 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
@@ -59,18 +60,18 @@ func recoveryLines(t *testing.T, a *answer) []api.RecoveryLine {
 // entry on.
 func TestRecoverOneCase(t *testing.T) {
 	n := start(t, nil)
-	c, err := run.DecodeCase([]byte(oneCase))
+	c, err := scenario.Decode([]byte(oneCase))
 	must(t, err)
-	batch := run.Batch{Config: run.Config{Policy: recovery.Default()}, Neighbours: run.Neighbours(recovery.Default())}
+	batch := engine.Batch{Config: engine.Config{Policy: recovery.Default()}, Neighbours: engine.Neighbours(recovery.Default())}
 	done, err := batch.Line(t.Context(), []byte(oneCase))
 	must(t, err)
 	r := n.recovered(n.recover("", api.MediaJSON, oneCase))
 	if string(r.Trace) != string(done.Encoded) || r.Rules.Digest != recovery.Default().Hash() || r.Rules.Policy.Index != 0 {
 		t.Errorf("answer %+v\n%s\nwant\n%s", r.Rules, r.Trace, done.Encoded)
 	}
-	trace, err := run.DecodeTrace(r.Trace)
+	trace, err := engine.DecodeTrace(r.Trace)
 	must(t, err)
-	if trace.Case != c.ID || trace.Status != run.AutoRecovered || !trace.Fallback {
+	if trace.Case != c.ID || trace.Status != engine.AutoRecovered || !trace.Fallback {
 		t.Errorf("trace %+v", trace)
 	}
 	again := n.recovered(n.recover("", api.MediaJSON, oneCase))
@@ -125,8 +126,8 @@ func TestRecoverBatch(t *testing.T) {
 	scenario, err := os.ReadFile("../../testdata/tool_chain_failures.ndjson")
 	must(t, err)
 	policy := recovery.Default()
-	batch := run.Batch{Config: run.Config{Policy: policy}, Workers: 2, Neighbours: run.Neighbours(policy)}
-	tally, err := run.NewTally(policy)
+	batch := engine.Batch{Config: engine.Config{Policy: policy}, Workers: 2, Neighbours: engine.Neighbours(policy)}
+	tally, err := engine.NewTally(policy)
 	must(t, err)
 	var want []string
 	for done, err := range batch.Run(t.Context(), "scenario", bytes.NewReader(scenario)) {
@@ -134,7 +135,7 @@ func TestRecoverBatch(t *testing.T) {
 		must(t, tally.Add(&done.Trace, done.Leaf))
 		want = append(want, string(done.Encoded))
 	}
-	report, err := tally.Report(run.Subject{Policy: policy, Runtime: run.ModeRecorded})
+	report, err := tally.Report(engine.Subject{Policy: policy, Runtime: engine.ModeRecorded})
 	must(t, err)
 	n := start(t, nil)
 	lines := recoveryLines(t, n.recover("/batch", api.MediaNDJSON, string(scenario)))

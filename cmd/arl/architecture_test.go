@@ -35,13 +35,16 @@ api/client/agent ← api/client/agent/simulation
 coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 coord/recovery ← coord
-ledger/entry ← coord/recovery ← coord/recovery/run ← api/server
+ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
+coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
+coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/entry ← api/client/supervise ← api/client/claim
 ledger/redact ← api/client/supervise
 ledger/process ← api/client/supervise
 ledger/process ← api/client/agent
-ledger/process ← coord/recovery/run
+ledger/process ← coord/recovery/engine
+ledger/process ← coord/recovery/live
 api/client ← api/client/claim ← cmd/arl
 coord ← cmd/arl/demo
 `
@@ -108,9 +111,12 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/sigstore":            {"ledger/keys"},
 		"github.com/spf13/cobra":         {"cmd/arl"},
 		"cel.dev/cel-go":                 {"coord/recovery"},
+		"github.com/openai/openai-go":    {"coord/recovery/live"},
+		"go.opentelemetry.io/collector":  {"coord/recovery/importer"},
 		"github.com/secure-systems-lab/": {"ledger/keys"},
 	}
-	pure := []string{"merkle", "ledger/entry", "verify", "coord/recovery", "coord/compact", "coord/scope", "ledger/redact"}
+	pure := []string{"merkle", "ledger/entry", "verify", "coord/recovery", "coord/compact", "coord/scope", "coord/recovery/scenario",
+		"coord/recovery/importer", "ledger/redact"}
 	noHTTP := append([]string{"coord"}, pure...)
 	for _, p := range packages(t) {
 		for _, imported := range p.imports() {

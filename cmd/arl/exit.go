@@ -14,7 +14,8 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -106,7 +107,7 @@ func exitCode(err error) int {
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusalCode(refusal.Problem)
 	}
-	if _, ok := errors.AsType[*run.Error](err); ok {
+	if _, ok := errors.AsType[*scenario.Error](err); ok {
 		return exitUsage
 	}
 	return systemCode(err)
@@ -129,7 +130,7 @@ func systemCode(err error) int {
 		return exitInconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, run.ErrUsed):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed):
 		return exitConflict
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

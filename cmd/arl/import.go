@@ -20,7 +20,8 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/importer"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -94,7 +95,7 @@ func (a *app) importFiles(ctx context.Context, c *connection, files []string, o 
 }
 
 // finish says what was done, whether or not all of it was.
-func (im *importer) finish(ctx context.Context) error {
+func (im *entryImport) finish(ctx context.Context) error {
 	if im.o.out != "" && len(im.receipts) > 0 {
 		if err := im.c.writeBundle(ctx, im.o.out, im.receipts); err != nil {
 			return err
@@ -112,8 +113,8 @@ func (im *importer) finish(ctx context.Context) error {
 // importBatch is how many entries travel in one request.
 const importBatch = 512
 
-// importer is one import on its way.
-type importer struct {
+// entryImport is one import on its way.
+type entryImport struct {
 	app      *app
 	c        *connection
 	o        *importOptions
@@ -137,12 +138,12 @@ type importedAgent struct {
 	secret []byte
 }
 
-func (a *app) newImporter(ctx context.Context, c *connection, o *importOptions) (*importer, error) {
+func (a *app) newImporter(ctx context.Context, c *connection, o *importOptions) (*entryImport, error) {
 	home, err := a.homeDir()
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{app: a, c: c, o: o, agents: map[entry.Principal]*importedAgent{},
+	im := &entryImport{app: a, c: c, o: o, agents: map[entry.Principal]*importedAgent{},
 		dir: filepath.Join(home, "keys", profileName(c.root.Origin), "agents")}
 	if im.chain, err = c.chain(ctx); err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func newSecret() []byte {
 	return secret
 }
 
-func (im *importer) file(ctx context.Context, path string) error {
+func (im *entryImport) file(ctx context.Context, path string) error {
 	// The last parts of the name give the ids of workflows (and, where a file is
 	// one run, of its case): absolute, it is the same whatever directory the
 	// command runs in. The ids of entries begin with the content's digest.
@@ -208,9 +209,9 @@ func (im *importer) file(ctx context.Context, path string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	stream := &run.Stream{Origin: im.c.root.Origin, File: "sha256:" + hex.EncodeToString(digest.Sum(nil)), Instance: im.o.instance}
-	for found, err := range run.Import(run.Format(im.o.format), filepath.ToSlash(name), &countedReader{f, &im.read}) {
-		var unreadable *run.Error
+	stream := &importer.EntryBuilder{Origin: im.c.root.Origin, File: "sha256:" + hex.EncodeToString(digest.Sum(nil)), Instance: im.o.instance}
+	for found, err := range importer.Import(importer.Format(im.o.format), filepath.ToSlash(name), &countedReader{f, &im.read}) {
+		var unreadable *scenario.Error
 		switch {
 		case errors.As(err, &unreadable) && unreadable.Record > 0:
 			fmt.Fprintf(im.app.err, "arl: %v\n", err)
@@ -242,8 +243,8 @@ func (c *countedReader) Read(p []byte) (int, error) {
 }
 
 // add takes up the entries of a case that are not in the log yet.
-func (im *importer) add(ctx context.Context, stream *run.Stream, c run.Case) error {
-	for _, agent := range run.Writers(c) {
+func (im *entryImport) add(ctx context.Context, stream *importer.EntryBuilder, c scenario.Case) error {
+	for _, agent := range importer.Writers(c) {
 		if err := im.enrol(agent); err != nil {
 			return err
 		}
@@ -284,7 +285,7 @@ func (im *importer) add(ctx context.Context, stream *run.Stream, c run.Case) err
 }
 
 // known returns the entries of a workflow that are in the log, by id.
-func (im *importer) known(ctx context.Context, wid entry.WorkflowID) (map[string]*entry.Entry, error) {
+func (im *entryImport) known(ctx context.Context, wid entry.WorkflowID) (map[string]*entry.Entry, error) {
 	found := map[string]*entry.Entry{}
 	for e, err := range im.c.client.Entries(ctx, client.Query{Workflow: wid, Page: api.MaxPage}) {
 		if err != nil {
@@ -296,7 +297,7 @@ func (im *importer) known(ctx context.Context, wid entry.WorkflowID) (map[string
 }
 
 // enrol makes sure that the log knows the agent by the key that is here.
-func (im *importer) enrol(p entry.Principal) error {
+func (im *entryImport) enrol(p entry.Principal) error {
 	if im.agents[p] != nil {
 		return nil
 	}
@@ -330,7 +331,7 @@ func (im *importer) enrol(p entry.Principal) error {
 	return nil
 }
 
-func (im *importer) queue(ctx context.Context, e *entry.Entry) error {
+func (im *entryImport) queue(ctx context.Context, e *entry.Entry) error {
 	if im.pending = append(im.pending, e); len(im.pending) < importBatch {
 		return nil
 	}
@@ -338,7 +339,7 @@ func (im *importer) queue(ctx context.Context, e *entry.Entry) error {
 }
 
 // flush submits what waits.
-func (im *importer) flush(ctx context.Context) error {
+func (im *entryImport) flush(ctx context.Context) error {
 	if len(im.pending) == 0 {
 		return nil
 	}

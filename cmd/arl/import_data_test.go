@@ -15,16 +15,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/importer"
 )
 
 // realRuns are the sets of recorded runs, and what the files in them end with.
-func realRuns() map[run.Format][2]string {
-	return map[run.Format][2]string{
-		run.OpenAIChat: {"tau_bench_airline", ".json"},
-		run.Attempts:   {"aider_swe_bench", ".ndjson"},
-		run.ToolBench:  {"toolbench", ".json"},
-		run.Galaxy:     {"galaxy_iwc", ".ga"},
+func realRuns() map[importer.Format][2]string {
+	return map[importer.Format][2]string{
+		importer.OpenAIChat: {"tau_bench_airline", ".json"},
+		importer.Attempts:   {"aider_swe_bench", ".ndjson"},
+		importer.ToolBench:  {"toolbench", ".json"},
+		importer.Galaxy:     {"galaxy_iwc", ".ga"},
 	}
 }
 
@@ -67,7 +67,7 @@ func TestImportRealRuns(t *testing.T) {
 	}
 	var report importReport
 	chats := filesBelow(t, filepath.Join(data, "tau_bench_airline"), ".json")
-	l.json(&report, append([]string{"entry", "import", "--format", string(run.OpenAIChat)}, chats...)...)
+	l.json(&report, append([]string{"entry", "import", "--format", string(importer.OpenAIChat)}, chats...)...)
 	if report.Registered != 0 || report.Known != 2007+14+89 {
 		t.Errorf("a second import: %+v", report)
 	}

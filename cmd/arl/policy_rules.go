@@ -228,7 +228,7 @@ type explainedDecision struct {
 	Outcome   string          `json:"outcome,omitzero"` // of the action; none where it ends the case
 }
 
-func (a *app) explainCase(ctx context.Context, e *engine, file string) error {
+func (a *app) explainCase(ctx context.Context, e *engineChoice, file string) error {
 	c, err := a.readCase(e, file)
 	if err != nil {
 		return err

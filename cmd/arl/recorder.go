@@ -19,7 +19,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -175,7 +175,7 @@ func (n *node) cosigned() string { return "" } // nobody cosigns in place
 // principalEngine signs runs and attempts, if nobody else is named.
 const principalEngine entry.Principal = "engine"
 
-// recorder implements [run.Recorder].
+// recorder implements [engine.Recorder].
 type recorder struct {
 	*openRegistry
 	signer  *signer
@@ -286,19 +286,19 @@ func (a *app) enrolEngine(ctx context.Context, reg *openRegistry, key *keys.Sign
 	return reg.register(ctx, []*entry.Entry{e})
 }
 
-// Begin implements [run.Recorder].
+// Begin implements [engine.Recorder].
 func (r *recorder) Begin(ctx context.Context, open *entry.Run) error {
 	open.Header = r.header(r.idOf("open"))
 	return errors.Join(r.add(ctx, open), r.Flush(ctx))
 }
 
-// Attempt implements [run.Recorder].
+// Attempt implements [engine.Recorder].
 func (r *recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
 	a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
 	return r.add(ctx, a)
 }
 
-// End implements [run.Recorder].
+// End implements [engine.Recorder].
 func (r *recorder) End(ctx context.Context, closed *entry.Run) error {
 	closed.Header = r.header(r.idOf("close"))
 	err := errors.Join(r.add(ctx, closed), r.Flush(ctx))
@@ -341,7 +341,7 @@ func (r *recorder) add(ctx context.Context, body entry.Body) error {
 	return r.Flush(ctx)
 }
 
-// Flush implements [run.Recorder].
+// Flush implements [engine.Recorder].
 func (r *recorder) Flush(ctx context.Context) error {
 	if len(r.pending) == 0 {
 		return nil
@@ -389,4 +389,4 @@ func linksOf(ctx context.Context, reg registry, issuers ...entry.Principal) ([]v
 	return links, nil
 }
 
-var _ run.Recorder = (*recorder)(nil)
+var _ engine.Recorder = (*recorder)(nil)

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/live"
+	"recoveryledger/coord/recovery/scenario"
 )
 
 // engineOptions are the flags that decide what the engine does.
@@ -37,24 +39,24 @@ func (o *engineOptions) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.seed, "seed", 0, "seed of jitter and of simulated outcomes")
 }
 
-// engine is what the flags ask for.
-type engine struct {
-	run.Config
+// engineChoice is what the flags ask for.
+type engineChoice struct {
+	engine.Config
 	mode     string
-	outcomes *run.OutcomeModel
+	outcomes *engine.OutcomeModel
 	live     string   // digest of the live configuration
 	strategy []string // command line of an external strategy
 }
 
-func (a *app) engine(o *engineOptions) (engine, error) {
-	e := engine{Config: run.Config{Seed: o.seed, Runtime: run.Recorded{}}, mode: run.ModeRecorded}
+func (a *app) engine(o *engineOptions) (engineChoice, error) {
+	e := engineChoice{Config: engine.Config{Seed: o.seed, Runtime: engine.Recorded{}}, mode: engine.ModeRecorded}
 	var err error
 	if e.Policy, err = a.recoveryPolicy(o.policy); err != nil {
 		return e, err
 	}
 	e.Notice = func(err error) { fmt.Fprintf(a.err, "arl: %v\n", err) }
 	if argv := strings.Fields(o.strategy); len(argv) > 0 {
-		e.strategy, e.External = argv, &run.Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
+		e.strategy, e.External = argv, &engine.Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
 	}
 	if e.Strategies, err = a.strategies(o, e.Policy); err != nil {
 		return e, err
@@ -71,32 +73,32 @@ func (a *app) engine(o *engineOptions) (engine, error) {
 	if err != nil {
 		return e, err
 	}
-	if e.outcomes, err = run.ParseOutcomeModel(o.simulate, document); err != nil {
+	if e.outcomes, err = engine.ParseOutcomeModel(o.simulate, document); err != nil {
 		return e, withExit(exitConfig, err)
 	}
-	e.mode, e.Runtime = run.ModeSimulated, run.NewSimulated(e.outcomes, o.seed)
+	e.mode, e.Runtime = engine.ModeSimulated, engine.NewSimulated(e.outcomes, o.seed)
 	return e, nil
 }
 
 // makeLive has the attempts made for real, and waits be waited for. The policy
 // has the prices of models.
-func (a *app) makeLive(e *engine, path string) error {
+func (a *app) makeLive(e *engineChoice, path string) error {
 	document, err := a.readGiven(path, policyMax)
 	if err != nil {
 		return err
 	}
-	config, err := run.DecodeLive(path, document)
+	config, err := live.DecodeConfig(path, document)
 	if err != nil {
 		return withExit(exitConfig, err)
 	}
-	live, err := run.NewLive(config, e.Policy.Models())
-	if wrong, ok := errors.AsType[*run.Error](err); ok {
+	runtime, err := live.New(config, e.Policy.Models())
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		wrong.File = path
 	}
 	if err != nil {
 		return withExit(exitConfig, err)
 	}
-	e.mode, e.Runtime, e.Pause, e.live = run.ModeLive, live, pause, digestOf(document)
+	e.mode, e.Runtime, e.Pause, e.live = engine.ModeLive, runtime, pause, digestOf(document)
 	e.Instance = uuid.Must(uuid.NewV7()).String()
 	return nil
 }
@@ -201,8 +203,8 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 
 // execute runs a run and tells what came of it. The origin is that of the ledger
 // it is recorded in.
-func (a *app) execute(ctx context.Context, r *run.Run, o *recoverOptions, origin string) error {
-	info := run.Info{Run: r.ID, Scenario: r.Scenario, Workers: o.workers, Build: version, StartedAt: time.Now().UnixMilli(), Ledger: origin}
+func (a *app) execute(ctx context.Context, r *engine.Run, o *recoverOptions, origin string) error {
+	info := engine.Info{Run: r.ID, Scenario: r.Scenario, Workers: o.workers, Build: version, StartedAt: time.Now().UnixMilli(), Ledger: origin}
 	if r.Dir != nil {
 		if err := r.Dir.WriteInfo(info); err != nil {
 			return err
@@ -235,15 +237,15 @@ const workersMax = 1024
 
 // newRun puts a run together; clean removes what it needed for a while, and lets
 // others have its directory.
-func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean func(), err error) {
+func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *engine.Run, clean func(), err error) {
 	e, err := a.engine(&o.engineOptions)
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &run.Run{
-		Batch:    run.Batch{Config: e.Config, Workers: o.workers, Neighbours: run.Neighbours(e.Policy)},
+	r = &engine.Run{
+		Batch:    engine.Batch{Config: e.Config, Workers: o.workers, Neighbours: engine.Neighbours(e.Policy)},
 		Scenario: o.scenario, Mode: e.mode, Outcomes: e.outcomes, LiveDigest: e.live, Strategy: e.strategy, KeepGoing: o.keepGoing, ID: uuid.Must(uuid.NewV7()).String(),
-		Rejected: func(wrong *run.Error) { fmt.Fprintf(a.err, "arl: %v\n", wrong) },
+		Rejected: func(wrong *scenario.Error) { fmt.Fprintf(a.err, "arl: %v\n", wrong) },
 	}
 	if o.baseline != "" {
 		if r.Baseline, err = a.baseline(o.baseline); err != nil {
@@ -280,24 +282,24 @@ func (a *app) newRun(ctx context.Context, o *recoverOptions) (r *run.Run, clean 
 		clean()
 		return nil, nil, err
 	}
-	if e.mode == run.ModeLive {
+	if e.mode == engine.ModeLive {
 		r.Instance = r.ID // so that a run that goes on repeats no effect
 	}
 	return r, clean, nil
 }
 
 // openDir makes the directory of the run, or opens that of the run to resume.
-func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
+func (a *app) openDir(r *engine.Run, o *recoverOptions) (err error) {
 	if o.out == "" {
 		return nil
 	}
 	if !o.resume {
-		if r.Dir, err = run.CreateDir(o.out); errors.Is(err, run.ErrUsed) {
+		if r.Dir, err = engine.CreateDir(o.out); errors.Is(err, engine.ErrUsed) {
 			return withExit(exitConflict, err)
 		}
 		return output(o.out, err)
 	}
-	if r.Dir, err = run.ResumeDir(o.out); err != nil {
+	if r.Dir, err = engine.ResumeDir(o.out); err != nil {
 		return err
 	}
 	before, err := r.Dir.Info()
@@ -308,24 +310,24 @@ func (a *app) openDir(r *run.Run, o *recoverOptions) (err error) {
 }
 
 // baseline reads the report that a run is compared with.
-func (a *app) baseline(path string) (*run.Baseline, error) {
+func (a *app) baseline(path string) (*engine.Baseline, error) {
 	report, text, err := a.readReport(path)
 	if err != nil {
 		return nil, err
 	}
-	return run.NewBaseline(report, digestOf(text)), nil
+	return engine.NewBaseline(report, digestOf(text)), nil
 }
 
 // readReport reads a report.json, or that of a run's directory.
-func (a *app) readReport(path string) (*run.Report, []byte, error) {
+func (a *app) readReport(path string) (*engine.Report, []byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, run.ReportFile)
+		path = filepath.Join(path, engine.ReportFile)
 	}
 	text, err := a.readGiven(path, reportMax)
 	if err != nil {
 		return nil, nil, err
 	}
-	report, err := run.DecodeReport(path, text)
+	report, err := engine.DecodeReport(path, text)
 	return &report, text, err
 }
 
@@ -334,35 +336,35 @@ const reportMax = 64 << 20
 
 // counts is what arl recover prints.
 type counts struct {
-	AutoRecovered           int64              `json:"auto_recovered"`
-	Failing                 int64              `json:"failing"`
-	FallbackModelRecoveries int64              `json:"fallback_model_recoveries"`
-	Escalated               int64              `json:"escalated"`
-	NoFailure               int64              `json:"no_failure"`
-	Rejected                int64              `json:"rejected"`
-	Simulated               bool               `json:"simulated"`
-	RunRoot                 string             `json:"run_root"`
-	Recommendation          run.Recommendation `json:"recommendation"`
+	AutoRecovered           int64                 `json:"auto_recovered"`
+	Failing                 int64                 `json:"failing"`
+	FallbackModelRecoveries int64                 `json:"fallback_model_recoveries"`
+	Escalated               int64                 `json:"escalated"`
+	NoFailure               int64                 `json:"no_failure"`
+	Rejected                int64                 `json:"rejected"`
+	Simulated               bool                  `json:"simulated"`
+	RunRoot                 string                `json:"run_root"`
+	Recommendation          engine.Recommendation `json:"recommendation"`
 }
 
-func (a *app) printCounts(r *run.Report) error {
+func (a *app) printCounts(r *engine.Report) error {
 	if a.settings.output == outputJSON {
 		return a.printJSON(counts{r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated, r.NoFailure, r.Rejected, r.Simulated,
 			r.RunRoot.String(), r.Recommendation})
 	}
 	text := fmt.Sprintf("[auto_recovered] %d/%d\n[fallback_model_recoveries] %d\n[escalated] %d\n",
 		r.AutoRecovered, r.Failing, r.FallbackModelRecoveries, r.Escalated)
-	if r.Runtime == run.ModeSimulated {
+	if r.Runtime == engine.ModeSimulated {
 		text += fmt.Sprintf("[simulated] %d\n", r.Observed.CasesSimulated)
 	}
 	return a.printText(text)
 }
 
 // summarize tells on stderr what the counts leave out.
-func (a *app) summarize(r *run.Report, out string) {
+func (a *app) summarize(r *engine.Report, out string) {
 	fmt.Fprintf(a.err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, counted(r.NoFailure, "case"), r.RunRoot)
 	for i := range r.Gates {
-		if g := &r.Gates[i]; g.Verdict == run.Fail || g.Verdict == run.Unknown {
+		if g := &r.Gates[i]; g.Verdict == engine.Fail || g.Verdict == engine.Unknown {
 			fmt.Fprintf(a.err, "gate %s: %s\n", g.Gate, g.Text())
 		}
 	}
@@ -370,26 +372,26 @@ func (a *app) summarize(r *run.Report, out string) {
 		fmt.Fprintf(a.err, "warning: %s\n", warning)
 	}
 	if out != "" {
-		fmt.Fprintf(a.err, "report: %s\n", filepath.Join(out, run.SummaryFile))
+		fmt.Fprintf(a.err, "report: %s\n", filepath.Join(out, engine.SummaryFile))
 	}
 }
 
 // interrupted tells how far a run came that did not come to its end.
-func (a *app) interrupted(r *run.Report, out string) {
+func (a *app) interrupted(r *engine.Report, out string) {
 	fmt.Fprintf(a.err, "partial: %s after %s, run root so far %s\n", r.Partial, counted(r.Total, "case"), r.RunRoot)
 	if out != "" {
-		fmt.Fprintf(a.err, "report: %s; --resume goes on from here\n", filepath.Join(out, run.SummaryFile))
+		fmt.Fprintf(a.err, "report: %s; --resume goes on from here\n", filepath.Join(out, engine.SummaryFile))
 	}
 }
 
 // reportExit turns what a report says into the exit code.
-func reportExit(r *run.Report) error {
+func reportExit(r *engine.Report) error {
 	switch {
 	case r.Rejected > 0:
 		return usage("%s of the scenario could not be used; the report lists them", counted(r.Rejected, "line"))
-	case r.Recommendation == run.Reject:
+	case r.Recommendation == engine.Reject:
 		return withExit(exitRejected, errors.New("the report rejects: a gate of the policy failed"))
-	case r.Recommendation == run.Inconclusive:
+	case r.Recommendation == engine.Inconclusive:
 		return withExit(exitInconclusive, errors.New("the report is inconclusive: too few failing cases, or a gate could not be asked"))
 	}
 	return nil
@@ -418,7 +420,7 @@ func (a *app) recoverOneCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
+func (a *app) recoverOne(ctx context.Context, e *engineChoice, file string) error {
 	c, err := a.readCase(e, file)
 	if err != nil {
 		return err
@@ -434,7 +436,7 @@ func (a *app) recoverOne(ctx context.Context, e *engine, file string) error {
 	l := a.newList("STEP", "TRY", "FAILURE", "RULE", "ACTION", "MODEL", "RESULT", "REASON")
 	for i := range t.Rungs {
 		r := &t.Rungs[i]
-		err := l.add(r, r.Step, decimal(uint64(r.Attempt)), run.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
+		err := l.add(r, r.Step, decimal(uint64(r.Attempt)), scenario.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
 			words(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 )
 
 // manyCases writes a scenario of n cases: those of the fixture under new ids.
@@ -74,7 +74,7 @@ func TestRecoverIsInterrupted(t *testing.T) {
 		t.Errorf("standard output has %q", out.String())
 	}
 	report := reportIn(t, dir)
-	if report.Partial != "interrupted" || report.Recommendation != run.Inconclusive || report.Total >= 20_000 {
+	if report.Partial != "interrupted" || report.Recommendation != engine.Inconclusive || report.Total >= 20_000 {
 		t.Errorf("partial %q, %s, %d cases", report.Partial, report.Recommendation, report.Total)
 	}
 	o.resume, o.workers = true, 2
@@ -87,7 +87,7 @@ func TestRecoverIsInterrupted(t *testing.T) {
 	}
 }
 
-func reportIn(t *testing.T, dir string) *run.Report {
+func reportIn(t *testing.T, dir string) *engine.Report {
 	t.Helper()
 	report, _, err := newApp(nil, nil, nil).readReport(dir)
 	if err != nil {

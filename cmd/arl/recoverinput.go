@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/scenario"
 )
 
 // regularInput reports whether an input can be read as often as one likes.
@@ -90,7 +90,7 @@ func (a *app) copyInput(to io.Writer, path string) error {
 }
 
 // readCase reads the one case of a file that an engine is to decide.
-func (a *app) readCase(e *engine, file string) (c run.Case, err error) {
+func (a *app) readCase(e *engineChoice, file string) (c scenario.Case, err error) {
 	if _, err := regularInput(file); err != nil {
 		return c, err
 	}

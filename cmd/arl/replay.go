@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 )
 
 // replayFlags are those of arl replay.
@@ -38,7 +38,7 @@ func (a *app) replayCommand() *cobra.Command {
 }
 
 func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error {
-	o := run.ReplayOptions{Workers: flags.workers}
+	o := engine.ReplayOptions{Workers: flags.workers}
 	var err error
 	if flags.policy != "" {
 		if o.Policy, err = a.recoveryPolicy(flags.policy); err != nil {
@@ -52,7 +52,7 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 	}
 	tell, end := a.progress("replay")
 	o.Progress = func(done, total int64) { tell(uint64(done), uint64(total)) }
-	c, err := run.Replay(ctx, dir, o)
+	c, err := engine.Replay(ctx, dir, o)
 	end()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 	if len(c.MissingStrategies) > 0 {
 		fields = append(fields, field{"not registered", strings.Join(c.MissingStrategies, ", ") + "; the ladder decided in their place"})
 	}
-	if c.Match == run.Diverged {
+	if c.Match == engine.Diverged {
 		if c.Trace != "" {
 			fields = append(fields, field{"trace", string(c.Trace)})
 		}
@@ -72,9 +72,9 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 		return err
 	}
 	switch c.Match {
-	case run.Diverged:
+	case engine.Diverged:
 		return withExit(exitInconsistent, fmt.Errorf("%s: the run does not follow from its scenario and policy", dir))
-	case run.NotComparable:
+	case engine.NotComparable:
 		return withExit(exitIncomparable, errors.New(c.Reason))
 	}
 	return nil

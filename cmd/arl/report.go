@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -56,7 +56,7 @@ func (a *app) reportDiffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := run.Diff(before, after)
+			d := engine.Diff(before, after)
 			if changed {
 				d.Changed()
 			}
@@ -67,7 +67,7 @@ func (a *app) reportDiffCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printDiff(d run.ReportDiff) error {
+func (a *app) printDiff(d engine.ReportDiff) error {
 	if a.settings.output == outputJSON {
 		return a.printJSON(d)
 	}
@@ -75,10 +75,10 @@ func (a *app) printDiff(d run.ReportDiff) error {
 	for _, c := range d.Classes {
 		rate, cost := "–", "–"
 		if c.ChangePPM != nil {
-			rate = run.FigureChange("change_ppm", *c.ChangePPM)
+			rate = engine.FigureChange("change_ppm", *c.ChangePPM)
 		}
 		if c.CostPerCaseChange != nil {
-			cost = run.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
+			cost = engine.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
 		}
 		err := l.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)

@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/importer"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -64,7 +65,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 	out := bufio.NewWriterSize(a.out, 1<<16)
 	w := &scenarioWriter{app: a, o: o, out: out, seen: map[[16]byte]bool{}}
 	var err error
-	if run.Format(o.format) == run.Ledger {
+	if importer.Format(o.format) == importer.Ledger {
 		err = a.importLedger(ctx, files, o, w)
 	} else {
 		err = a.importRuns(ctx, files, o, w)
@@ -96,7 +97,7 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 	for _, file := range files {
 		err := a.withInput(file, func(in io.Reader) error {
 			counted := &countedReader{in, &read}
-			return w.all(ctx, file, run.Import(run.Format(o.format), file, counted), func() { tell(uint64(read), uint64(max(total, read))) })
+			return w.all(ctx, file, importer.Import(importer.Format(o.format), file, counted), func() { tell(uint64(read), uint64(max(total, read))) })
 		})
 		if err != nil {
 			return err
@@ -135,7 +136,7 @@ func (a *app) importLedger(ctx context.Context, files []string, o *scenarioOptio
 		}
 		tell, end := a.progress("import")
 		defer end()
-		return w.all(ctx, l.root.Origin, run.Past(l.root.Origin, checkedLeaves(ctx, l, head.Head, tell), since), func() {})
+		return w.all(ctx, l.root.Origin, importer.FromLog(l.root.Origin, checkedLeaves(ctx, l, head.Head, tell), since), func() {})
 	})
 }
 
@@ -180,14 +181,14 @@ type scenarioWriter struct {
 }
 
 // all writes the cases of a file.
-func (w *scenarioWriter) all(ctx context.Context, file string, cases iter.Seq2[run.Case, error], tell func()) error {
+func (w *scenarioWriter) all(ctx context.Context, file string, cases iter.Seq2[scenario.Case, error], tell func()) error {
 	record := 0
 	for c, err := range cases {
 		record++
 		if err == nil {
 			err = w.write(file, record, c)
 		}
-		var wrong *run.Error
+		var wrong *scenario.Error
 		switch {
 		case err == nil:
 		case errors.As(err, &wrong) && w.o.keepGoing:
@@ -205,10 +206,10 @@ func (w *scenarioWriter) all(ctx context.Context, file string, cases iter.Seq2[r
 }
 
 // write writes one case. Ids are unique over all files.
-func (w *scenarioWriter) write(file string, record int, c run.Case) error {
+func (w *scenarioWriter) write(file string, record int, c scenario.Case) error {
 	c.Tags = append(c.Tags, w.o.tags...)
-	line, err := run.EncodeCase(run.Fold(c))
-	if wrong, ok := errors.AsType[*run.Error](err); ok {
+	line, err := scenario.Encode(importer.MergeRetries(c))
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		wrong.File, wrong.Record = file, record
 	}
 	if err != nil {
@@ -216,7 +217,7 @@ func (w *scenarioWriter) write(file string, record int, c run.Case) error {
 	}
 	id := sha256.Sum256([]byte(c.ID))
 	if w.seen[[16]byte(id[:16])] {
-		return &run.Error{Problem: entry.IDConflict, File: file, Record: record, Detail: fmt.Sprintf("case %q already came from an earlier file", c.ID),
+		return &scenario.Error{Problem: entry.IDConflict, File: file, Record: record, Detail: fmt.Sprintf("case %q already came from an earlier file", c.ID),
 			Remedy: "import the files into scenarios of their own"}
 	}
 	w.seen[[16]byte(id[:16])] = true

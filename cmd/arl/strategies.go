@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 )
 
 // strategyOptions are the flags that say which programs are the strategies that a
@@ -55,7 +55,7 @@ func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.Recovery
 	if err != nil {
 		return nil, err
 	}
-	all, err := run.DecodeStrategies(path, document, p, filepath.Dir(path))
+	all, err := engine.DecodeStrategies(path, document, p, filepath.Dir(path))
 	return all, withExit(exitConfig, err)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 )
 
 // sweepOptions are the flags of arl sweep.
@@ -41,7 +41,7 @@ func (a *app) sweepCommand() *cobra.Command {
 }
 
 func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
-	param, values, err := run.ParseRange(o.param)
+	param, values, err := engine.ParseRange(o.param)
 	if err != nil {
 		return withExit(exitUsage, err)
 	}
@@ -53,7 +53,7 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := run.NewSweep(e.Config, param, values)
+	s, err := engine.NewSweep(e.Config, param, values)
 	if err != nil {
 		return withExit(exitUsage, err)
 	}
@@ -80,11 +80,11 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	return a.printSweep(&report)
 }
 
-func (a *app) printSweep(r *run.SweepReport) error {
+func (a *app) printSweep(r *engine.SweepReport) error {
 	points := a.newList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
 	for i := range r.Points {
 		p := &r.Points[i]
-		value := run.Figure(r.Param, p.Value)
+		value := engine.Figure(r.Param, p.Value)
 		if p.Value == r.Pinned {
 			value += " *"
 		}
@@ -98,14 +98,14 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "* %s in the policy: %s\n", r.Param, run.Figure(r.Param, r.Pinned))
+	fmt.Fprintf(&b, "* %s in the policy: %s\n", r.Param, engine.Figure(r.Param, r.Pinned))
 	b.WriteString(inPlaceOf(r.MissingStrategies, ""))
 	if r.Simulated {
 		b.WriteString("simulated: an outcome model drew attempts that nobody made\n")
 	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", run.Figure(r.Param, f.From), run.Figure(r.Param, f.To), counted(f.Count, "case"))
+		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), counted(f.Count, "case"))
 		for _, c := range f.Cases {
 			why := ""
 			if c.NotObserved {
@@ -121,7 +121,7 @@ func (a *app) printSweep(r *run.SweepReport) error {
 		b.WriteString("\nno flip in this range\n")
 	}
 	if r.Near {
-		fmt.Fprintf(&b, "\nwarning: %s is pinned at %s, one step from a flip\n", r.Param, run.Figure(r.Param, r.Pinned))
+		fmt.Fprintf(&b, "\nwarning: %s is pinned at %s, one step from a flip\n", r.Param, engine.Figure(r.Param, r.Pinned))
 	}
 	return a.printText(b.String())
 }

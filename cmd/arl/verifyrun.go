@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -306,20 +306,20 @@ func (p *runProof) read(name string) ([]byte, error) {
 
 // report compares the report with the entries that open and close the run. What
 // the entries do not vouch for is not even decoded.
-func (p *runProof) report() (*run.Report, string, error) {
-	text, err := p.read(run.ReportFile)
+func (p *runProof) report() (*engine.Report, string, error) {
+	text, err := p.read(engine.ReportFile)
 	if err != nil {
 		return nil, "", err
 	}
 	o, c, digest := p.opened, p.closed, digestOf(text)
 	if digest != c.ReportDigest {
-		return nil, "", broken("%s: digest of %s is %s here and %s in the entry", p.dir, run.ReportFile, digest, c.ReportDigest)
+		return nil, "", broken("%s: digest of %s is %s here and %s in the entry", p.dir, engine.ReportFile, digest, c.ReportDigest)
 	}
-	report, err := run.DecodeReport(run.ReportFile, text)
+	report, err := engine.DecodeReport(engine.ReportFile, text)
 	if err != nil {
 		return nil, "", broken("%s: the entry has the digest of a report that cannot be read: %w", p.dir, err)
 	}
-	config, err := p.read(run.ConfigFile)
+	config, err := p.read(engine.ConfigFile)
 	if err != nil {
 		return nil, "", err
 	}
@@ -328,7 +328,7 @@ func (p *runProof) report() (*run.Report, string, error) {
 		{"run", o.Run, c.Run},
 		{"run root", root, c.RunRoot},
 		{"recommendation", string(report.Recommendation), c.Recommendation},
-		{"digest of " + run.ConfigFile, digestOf(config), o.ConfigDigest},
+		{"digest of " + engine.ConfigFile, digestOf(config), o.ConfigDigest},
 		{"configuration of the report", report.ConfigDigest, o.ConfigDigest},
 		{"scenario", report.ScenarioDigest, o.ScenarioDigest},
 		{"engine", report.Engine, o.Engine},
@@ -341,19 +341,19 @@ func (p *runProof) report() (*run.Report, string, error) {
 }
 
 // follows compares the files that the report decides about with what it says.
-func (p *runProof) follows(report *run.Report) error {
-	summary, err := p.read(run.SummaryFile)
+func (p *runProof) follows(report *engine.Report) error {
+	summary, err := p.read(engine.SummaryFile)
 	if err != nil {
 		return err
 	}
 	if string(summary) != report.Summary() {
-		return broken("%s: %s is not what %s says: arl report show prints that", p.dir, run.SummaryFile, run.ReportFile)
+		return broken("%s: %s is not what %s says: arl report show prints that", p.dir, engine.SummaryFile, engine.ReportFile)
 	}
-	if p.said = append(p.said, run.SummaryFile); report.RecordDigest == "" {
+	if p.said = append(p.said, engine.SummaryFile); report.RecordDigest == "" {
 		return nil
 	}
-	p.said = append(p.said, run.RecordFile)
-	f, err := p.open(run.RecordFile)
+	p.said = append(p.said, engine.RecordFile)
+	f, err := p.open(engine.RecordFile)
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (p *runProof) follows(report *run.Report) error {
 		return withExit(exitIO, err)
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != report.RecordDigest {
-		return broken("%s: digest of %s is %s here and %s in the report", p.dir, run.RecordFile, got, report.RecordDigest)
+		return broken("%s: digest of %s is %s here and %s in the report", p.dir, engine.RecordFile, got, report.RecordDigest)
 	}
 	return nil
 }
@@ -375,8 +375,8 @@ func digestOf(text []byte) string {
 
 // traces compares every trace with the entry of its case, and their root with
 // that of the report.
-func (p *runProof) traces(report *run.Report) (cases int64, err error) {
-	f, err := p.open(run.TracesFile)
+func (p *runProof) traces(report *engine.Report) (cases int64, err error) {
+	f, err := p.open(engine.TracesFile)
 	if err != nil {
 		return 0, err
 	}
@@ -386,16 +386,16 @@ func (p *runProof) traces(report *run.Report) (cases int64, err error) {
 		return 0, err
 	}
 	err = eachLine(f, func(line []byte) error {
-		trace, err := run.DecodeTrace(line)
+		trace, err := engine.DecodeTrace(line)
 		if err != nil {
-			return broken("%s: trace %d: %w", run.TracesFile, cases+1, err)
+			return broken("%s: trace %d: %w", engine.TracesFile, cases+1, err)
 		}
 		key := sha256.Sum256([]byte(trace.Case))
 		switch there, ok := p.attempts[key]; {
 		case !ok:
-			return broken("%s: line %d: %s has no receipt of the entry of %s, or its trace stands there twice", run.TracesFile, cases+1, receiptsFile, trace.Case)
+			return broken("%s: line %d: %s has no receipt of the entry of %s, or its trace stands there twice", engine.TracesFile, cases+1, receiptsFile, trace.Case)
 		case there.trace != sha256.Sum256(line):
-			return broken("%s: line %d: the trace of %s is not the one in entry %d", run.TracesFile, cases+1, trace.Case, there.index)
+			return broken("%s: line %d: the trace of %s is not the one in entry %d", engine.TracesFile, cases+1, trace.Case, there.index)
 		}
 		delete(p.attempts, key)
 		cases++
@@ -410,9 +410,9 @@ func (p *runProof) traces(report *run.Report) (cases int64, err error) {
 		return 0, err
 	case len(p.attempts) > 0:
 		index := slices.MinFunc(slices.Collect(maps.Values(p.attempts)), func(a, b attempt) int { return cmp.Compare(a.index, b.index) }).index
-		return 0, broken("%s: there is no trace of entry %d (entries without one: %d)", run.TracesFile, index, len(p.attempts))
+		return 0, broken("%s: there is no trace of entry %d (entries without one: %d)", engine.TracesFile, index, len(p.attempts))
 	case head.Root != report.RunRoot || cases != report.Total:
-		return 0, broken("%s: %s with the root %s, the report has %d and %s", run.TracesFile, counted(cases, "trace"), head.Root, report.Total, report.RunRoot)
+		return 0, broken("%s: %s with the root %s, the report has %d and %s", engine.TracesFile, counted(cases, "trace"), head.Root, report.Total, report.RunRoot)
 	}
 	return cases, nil
 }

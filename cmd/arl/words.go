@@ -6,7 +6,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger/entry"
 )
 
@@ -256,9 +256,9 @@ func recoveryWords() []explanation {
 			sense(recovery.ResultUnverified, "The attempt claims success, and nothing verified it where the action asked for that."),
 		),
 		sortOf("end of a case",
-			sense(run.AutoRecovered, "The policy alone dealt with the failure."),
-			sense(run.Escalated, "A person has to decide.").but("arl recover one shows the trace"),
-			sense(run.NoFailure, "Nothing failed in the case."),
+			sense(engine.AutoRecovered, "The policy alone dealt with the failure."),
+			sense(engine.Escalated, "A person has to decide.").but("arl recover one shows the trace"),
+			sense(engine.NoFailure, "Nothing failed in the case."),
 		),
 	)
 }
@@ -293,15 +293,15 @@ func reasonWords() []explanation {
 func reportWords() []explanation {
 	return slices.Concat(
 		sortOf("recommendation of a report",
-			sense(run.Promote, "Every gate holds."),
-			sense(run.Reject, "A gate failed.").but("arl report show says which, with value and limit"),
-			sense(run.Inconclusive, "It can neither promote nor reject: too few failing cases, or a gate about what was not observed."),
+			sense(engine.Promote, "Every gate holds."),
+			sense(engine.Reject, "A gate failed.").but("arl report show says which, with value and limit"),
+			sense(engine.Inconclusive, "It can neither promote nor reject: too few failing cases, or a gate about what was not observed."),
 		),
 		sortOf("verdict of a gate",
-			sense(run.Pass, "The value keeps to the limit."),
-			sense(run.Fail, "The value does not keep to the limit."),
-			sense(run.Unknown, "The value was not observed."),
-			sense(run.NotAsked, "Neither the policy nor the command asks for it."),
+			sense(engine.Pass, "The value keeps to the limit."),
+			sense(engine.Fail, "The value does not keep to the limit."),
+			sense(engine.Unknown, "The value was not observed."),
+			sense(engine.NotAsked, "Neither the policy nor the command asks for it."),
 		),
 		sortOf("gate of a report",
 			sense("cases_min", "So many cases must have failed: with fewer the report is inconclusive."),
@@ -313,19 +313,19 @@ func reportWords() []explanation {
 			sense("strategies", "No ladder may decide in place of a strategy that is not registered."),
 		),
 		sortOf("mode of a run",
-			sense(run.ModeRecorded, "Only what the scenario recorded is compared."),
-			sense(run.ModeSimulated, "A model of failures answers what was not recorded."),
-			sense(run.ModeLive, "Attempts are made by programs, tools and models."),
+			sense(engine.ModeRecorded, "Only what the scenario recorded is compared."),
+			sense(engine.ModeSimulated, "A model of failures answers what was not recorded."),
+			sense(engine.ModeLive, "Attempts are made by programs, tools and models."),
 		),
 		sortOf("how a replay compares",
-			sense(run.Matches, "The same traces and the same report."),
-			sense(run.Diverged, "A trace or the report does not follow from scenario and policy.").but("arl replay names the first difference"),
-			sense(run.NotComparable, "Engine, policy, configuration or scenario is not that of the run."),
+			sense(engine.Matches, "The same traces and the same report."),
+			sense(engine.Diverged, "A trace or the report does not follow from scenario and policy.").but("arl replay names the first difference"),
+			sense(engine.NotComparable, "Engine, policy, configuration or scenario is not that of the run."),
 		),
 		sortOf("a trace that is out of place",
-			sense(run.Missing, "The case has none."),
-			sense(run.Extra, "It is of no case whose turn it is."),
-			sense(run.Another, "That of another case stands there."),
+			sense(engine.Missing, "The case has none."),
+			sense(engine.Extra, "It is of no case whose turn it is."),
+			sense(engine.Another, "That of another case stands there."),
 		),
 	)
 }

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"recoveryledger/coord/recovery/run"
+	"recoveryledger/coord/recovery/importer"
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
@@ -32,14 +33,14 @@ func dataFiles(t *testing.T, set, ext string) (files []string) {
 	return files
 }
 
-func cases(t *testing.T, format run.Format, files []string) (all []run.Case) {
+func cases(t *testing.T, format importer.Format, files []string) (all []scenario.Case) {
 	t.Helper()
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for c, err := range run.Import(format, filepath.ToSlash(name), f) {
+		for c, err := range importer.Import(format, filepath.ToSlash(name), f) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +53,7 @@ func cases(t *testing.T, format run.Format, files []string) (all []run.Case) {
 
 // historyOf lets agents run the steps of a case in their order, each step by
 // one of so many agents. Some do not begin, some do not end.
-func historyOf(c run.Case, agents int, r *rand.Rand) *history {
+func historyOf(c scenario.Case, agents int, r *rand.Rand) *history {
 	h, number := &history{size: 1, spans: map[int]bool{}}, map[string]uint32{}
 	effects := []entry.Effect{entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable, entry.EffectUndeclared}
 	for i := range c.Steps {
@@ -68,7 +69,7 @@ func historyOf(c run.Case, agents int, r *rand.Rand) *history {
 			h.size++
 			if r.IntN(20) > 0 {
 				e.progress, e.final = Confirmed, h.size
-				if step.Outcome == run.Failed {
+				if step.Outcome == scenario.Failed {
 					e.progress, e.clean = Failed, step.Failure != nil && step.Failure.Effects == entry.EffectsNone
 				}
 				h.size++
@@ -85,7 +86,7 @@ func historyOf(c run.Case, agents int, r *rand.Rand) *history {
 
 // checkData compares plans over the graphs of a data set with the oracle's,
 // with one agent and with three, from several seeds each.
-func checkData(t *testing.T, all []run.Case, want int) {
+func checkData(t *testing.T, all []scenario.Case, want int) {
 	t.Helper()
 	members, steps := 0, 0
 	for i, c := range all {
@@ -115,10 +116,10 @@ func checkData(t *testing.T, all []run.Case, want int) {
 
 // TestGalaxyWorkflows plans rollbacks over the workflow graphs of Galaxy.
 func TestGalaxyWorkflows(t *testing.T) {
-	checkData(t, cases(t, run.Galaxy, dataFiles(t, "galaxy_iwc", ".ga")), 94)
+	checkData(t, cases(t, importer.Galaxy, dataFiles(t, "galaxy_iwc", ".ga")), 94)
 }
 
 // TestAirlineRuns plans rollbacks over the data edges of the airline agents.
 func TestAirlineRuns(t *testing.T) {
-	checkData(t, cases(t, run.OpenAIChat, dataFiles(t, "tau_bench_airline", ".json")), 200)
+	checkData(t, cases(t, importer.OpenAIChat, dataFiles(t, "tau_bench_airline", ".json")), 200)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // ErrOutput reports a program that was killed because it printed too much.
@@ -29,6 +30,10 @@ func Run(cmd *exec.Cmd, limit int) ([]byte, error) {
 	}
 	return out.Text, err
 }
+
+// Grace is how long after the end of a program its output, which its children may
+// hold open, is waited for: a WaitDelay of [exec.Cmd].
+const Grace = time.Second
 
 // Head keeps the beginning of what is written to it.
 type Head struct {

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/merkle"
+)
+
+// Batch recovers the cases of a scenario.
+type Batch struct {
+	Config
+	// Workers is how many cases are at work at a time, at least 1. The order of
+	// what comes out does not depend on it.
+	Workers int
+	// Neighbours are the policies one step away, see [Neighbours].
+	Neighbours []Neighbour
+	// Known reports whether a case was done with before: it is read, checked
+	// and not recovered again. nil: none was. It is called from all workers.
+	Known func(id string) bool
+}
+
+// Result is a case of a scenario that was dealt with.
+type Result struct {
+	// Line is where the case stands in the scenario, from 1.
+	Line int
+	// Known is set for a case that was done with before; then nothing but ID
+	// and Line is.
+	Known bool
+	ID    string
+	Recovery
+	// Encoded is the trace in canonical form.
+	Encoded []byte
+	// Leaf is the leaf hash of Encoded.
+	Leaf merkle.Hash
+}
+
+// Run recovers the cases of a scenario and yields them in its order.
+//
+// The sequence can be ranged over once. A pair is either a case or an error: an
+// [*Error] for a line that cannot be used, after which the sequence goes on;
+// another for what the reader, the runtime or the context answers, which ends
+// it, as does one about the file as a whole. A caller that stops ends what is
+// at work.
+func (b *Batch) Run(ctx context.Context, name string, r io.Reader) iter.Seq2[*Result, error] {
+	// Attempts that take time do not wait for one another.
+	s := scenario.Pipeline[Result]{Workers: b.Workers, OneByOne: b.Instance != "", Check: b.check, Do: b.one}
+	return func(yield func(*Result, error) bool) {
+		for r, err := range s.Run(ctx, name, r) {
+			if err != nil {
+				if !yield(nil, err) {
+					return
+				}
+				continue
+			}
+			r.Value.Line = r.Line
+			if !yield(&r.Value, nil) {
+				return
+			}
+		}
+	}
+}
+
+// one recovers a case.
+func (b *Batch) one(ctx context.Context, c *scenario.Case) (Result, error) {
+	done := Result{ID: c.ID}
+	if done.Known = b.Known != nil && b.Known(c.ID); done.Known {
+		return done, nil
+	}
+	var err error
+	if done.Recovery, err = b.Recover(ctx, c); err != nil {
+		return done, err
+	}
+	if done.Trace.Near, err = b.near(ctx, c, &done.Recovery); err != nil {
+		return done, err
+	}
+	done.Encoded, err = done.Trace.Encode()
+	done.Leaf = leafOf(done.Encoded)
+	return done, err
+}
+
+// Line recovers the case on one line of a scenario, as [Batch.Run] does. An error
+// about the line is an [*Error] without file and line.
+func (b *Batch) Line(ctx context.Context, line []byte) (*Result, error) {
+	c, err := scenario.Decode(line)
+	if err != nil {
+		return nil, err
+	}
+	if wrong := b.check(&c); wrong != nil {
+		return nil, wrong
+	}
+	done, err := b.one(ctx, &c)
+	return &done, err
+}

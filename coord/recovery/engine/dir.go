@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// The files of a run's directory. All but run.json are the same for every run
+// of the same scenario under the same configuration.
+const (
+	// TracesFile holds a trace a line, in scenario order.
+	TracesFile = "traces.ndjson"
+	// ReportFile is the report.
+	ReportFile = "report.json"
+	// ConfigFile is what the run was configured with, the policy included.
+	ConfigFile = "config.snapshot.json"
+	// SummaryFile is the report for people.
+	SummaryFile = "summary.md"
+	// InfoFile is when, where and how the run ran.
+	InfoFile = "run.json"
+	// RecordFile is the scenario of a live run, or of one with an external
+	// strategy, with what was really done and chosen. A recorded run of it makes
+	// the same traces.
+	RecordFile = "recorded.ndjson"
+)
+
+// Snapshot is what decides what a run does.
+type Snapshot struct {
+	V            int64          `json:"v"`
+	Engine       string         `json:"engine"`
+	Runtime      string         `json:"runtime"`
+	Seed         int64          `json:"seed"`
+	KeepGoing    bool           `json:"keep_going"`
+	Scenario     string         `json:"scenario_digest"`
+	PolicyDigest string         `json:"policy_digest"`
+	Policy       jsontext.Value `json:"policy"`
+	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
+	LiveDigest   string         `json:"live_digest,omitzero"`
+	Strategy     []string       `json:"strategy,omitzero"` // command line of an external one
+	// Strategies are the command lines of those that the policy's rules name.
+	Strategies map[string][]string `json:"strategies,omitzero"`
+	Baseline   *Baseline           `json:"baseline,omitzero"`
+}
+
+func (r *Run) snapshot(of string) Snapshot {
+	return Snapshot{V: formatVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: of,
+		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy,
+		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
+}
+
+// recorded reports whether the run keeps what was done and chosen, because
+// neither follows from its scenario.
+func (s *Snapshot) recorded() bool {
+	return s.Runtime == ModeLive || s.Strategy != nil || s.Strategies != nil
+}
+
+// registered are stand-ins for the strategies that the run had: a replay asks none
+// of them.
+func (s *Snapshot) registered() []recovery.RecoveryStrategy {
+	all := make([]recovery.RecoveryStrategy, 0, len(s.Strategies))
+	for _, name := range slices.Sorted(maps.Keys(s.Strategies)) {
+		all = append(all, &Command{Argv: s.Strategies[name], Is: recovery.About{Name: name}})
+	}
+	return all
+}
+
+// Encode writes the snapshot as it stands in config.snapshot.json. Its digest
+// is that of the configuration.
+func (s *Snapshot) Encode() ([]byte, error) {
+	text, err := json.Marshal(s, jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("engine: encode configuration: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// policy loads the policy of a snapshot.
+func (s *Snapshot) policy(name string) (*recovery.Policy, error) {
+	document := fmt.Appendf(nil, `{"recovery":%s}`, s.Policy)
+	return recovery.Load(name, document)
+}
+
+// Info is what differs between runs of the same scenario under the same
+// configuration.
+type Info struct {
+	Run       string `json:"run"` // id, also in a ledger
+	Scenario  string `json:"scenario"`
+	Workers   int    `json:"workers"`
+	Build     string `json:"build"` // version of the program
+	StartedAt int64  `json:"started_at"`
+	EndedAt   int64  `json:"ended_at,omitzero"` // Unix milliseconds
+	Partial   string `json:"partial,omitzero"`
+	Ledger    string `json:"ledger,omitzero"` // origin
+}
+
+// Dir is the directory of a run. Nobody else runs in it until it is closed.
+type Dir struct {
+	path   string
+	lock   *flock.Flock
+	traces *os.File
+	record *os.File // nil: nothing is recorded
+	out    bufio.Writer
+	also   bufio.Writer // to record
+}
+
+// ErrUsed reports a directory that holds another run.
+var ErrUsed = errors.New("engine: the directory holds a run")
+
+// lockFile keeps a second run out of the directory.
+const lockFile = ".lock"
+
+// openDir takes the directory, or says that another process has it.
+func openDir(path string) (*Dir, error) {
+	d := &Dir{path: path, lock: flock.New(filepath.Join(path, lockFile))}
+	switch locked, err := d.lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("engine: %w", err)
+	case !locked:
+		return nil, fmt.Errorf("%w: another process runs in %s; wait for its end, or choose another directory", ErrUsed, path)
+	}
+	return d, nil
+}
+
+// Close lets others have the directory.
+func (d *Dir) Close() error {
+	if err := d.lock.Close(); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
+// CreateDir makes the directory of a new run. One that holds a run is ErrUsed,
+// and so is one with any file that a run would go on with or be taken for, and
+// one in which a run is on its way. run.json alone is none: a run that never
+// began leaves it.
+func CreateDir(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	d, err := openDir(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{ConfigFile, TracesFile, ReportFile, SummaryFile, RecordFile, "receipts.ndjson"} {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			used := fmt.Errorf("%w: %s has %s; go on with it by --resume, or choose another directory", ErrUsed, path, name)
+			return nil, errors.Join(used, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// ResumeDir opens the directory of a run that did not come to its end. It is
+// ErrUsed while one is on its way there.
+func ResumeDir(path string) (*Dir, error) {
+	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err != nil {
+		return nil, fmt.Errorf("engine: %s holds no run: %w", path, err)
+	}
+	return openDir(path)
+}
+
+// configure writes the configuration, or compares it with that of the run that
+// is resumed.
+func (d *Dir) configure(config []byte) error {
+	before, err := os.ReadFile(d.file(ConfigFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = renameio.WriteFile(d.file(ConfigFile), config, 0o644)
+	case err == nil && !bytes.Equal(before, config):
+		return fmt.Errorf("%w: %s was begun with another scenario, policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
+// open opens the files that grow, and gives the lines of the traces that are
+// there to take.
+func (d *Dir) open(record bool, take func(number int, line []byte) error) (err error) {
+	most := math.MaxInt
+	if record {
+		// A case counts that stands in both files.
+		if d.record, most, err = openLines(d.file(RecordFile), most, nil); err != nil {
+			return err
+		}
+		if err := d.record.Close(); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+	}
+	if d.traces, most, err = openLines(d.file(TracesFile), most, take); err != nil {
+		return err
+	}
+	d.out.Reset(d.traces)
+	if record {
+		if d.record, _, err = openLines(d.file(RecordFile), most, nil); err != nil {
+			return err
+		}
+		d.also.Reset(d.record)
+	}
+	return nil
+}
+
+func (d *Dir) file(name string) string { return filepath.Join(d.path, name) }
+
+// openLines opens a file for appending behind its whole lines, at most so many: a
+// crash may have cut the one behind. Each is given to take, if there is one.
+func openLines(path string, most int, take func(number int, line []byte) error) (f *os.File, lines int, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, 0, fmt.Errorf("engine: %w", err)
+	}
+	in, end := bufio.NewReaderSize(f, 64<<10), int64(0)
+	for lines < most && err == nil {
+		var line []byte
+		if line, err = in.ReadBytes('\n'); err != nil {
+			break
+		}
+		end += int64(len(line))
+		if lines++; take != nil {
+			err = take(lines, line[:len(line)-1])
+		}
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Seek(end, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, lines, nil
+}
+
+// add appends the trace of a case.
+func (d *Dir) add(done *Result) error {
+	if _, err := d.out.Write(append(done.Encoded, '\n')); err != nil {
+		return fmt.Errorf("engine: write traces: %w", err)
+	}
+	if d.record == nil {
+		return nil
+	}
+	line, err := scenario.Encode(done.Case)
+	if err == nil {
+		_, err = d.also.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = errors.Join(d.also.Flush(), d.out.Flush()) // what was really done is not done twice
+	}
+	if err != nil {
+		return fmt.Errorf("engine: write record: %w", err)
+	}
+	return nil
+}
+
+// recordDigest is the digest of all that was recorded.
+func (d *Dir) recordDigest() (string, error) {
+	if err := d.also.Flush(); err != nil {
+		return "", fmt.Errorf("engine: write record: %w", err)
+	}
+	recorded, _, err := digestFile(d.file(RecordFile))
+	return recorded, err
+}
+
+// finish makes the traces durable and writes the report.
+func (d *Dir) finish(r *Report, text []byte) error {
+	err := errors.Join(d.out.Flush(), d.traces.Sync(), d.traces.Close())
+	if d.record != nil {
+		err = errors.Join(err, d.also.Flush(), d.record.Sync(), d.record.Close())
+	}
+	if err == nil {
+		err = renameio.WriteFile(d.file(ReportFile), text, 0o644)
+	}
+	if err == nil {
+		err = renameio.WriteFile(d.file(SummaryFile), []byte(r.Summary()), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: write %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// WriteInfo writes run.json.
+func (d *Dir) WriteInfo(info Info) error {
+	text, err := json.Marshal(info, jsontext.WithIndent("  "))
+	if err == nil {
+		err = renameio.WriteFile(d.file(InfoFile), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: write %s: %w", d.file(InfoFile), err)
+	}
+	return nil
+}
+
+// Info reads run.json. One that was changed is an [*Error].
+func (d *Dir) Info() (Info, error) {
+	var info Info
+	text, err := os.ReadFile(d.file(InfoFile))
+	if err != nil {
+		return info, fmt.Errorf("engine: %w", err)
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, &scenario.Error{Problem: entry.Malformed, File: d.file(InfoFile), Detail: "is not what a run writes there: " + scenario.Cut(err.Error(), scenario.ToolMax),
+			Remedy: "nothing but the id of the run and the path of its scenario is lost: begin the run anew in another directory"}
+	}
+	return info, nil
+}
+
+// countingReader counts and digests what is read through it.
+type countingReader struct {
+	r    io.Reader
+	read int64
+	sum  hash.Hash
+}
+
+// Read implements [io.Reader].
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read += int64(n)
+	if c.sum != nil {
+		c.sum.Write(p[:n])
+	}
+	return n, err
+}

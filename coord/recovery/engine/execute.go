@@ -1,0 +1,351 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Run is a batch over a scenario file with all that belongs to it: traces and
+// report in a directory, entries in a ledger.
+type Run struct {
+	Batch
+	// Scenario is the path of the file. It is read twice, first for its digest.
+	Scenario string
+	// Mode names the runtime in the report: recorded, simulated or live.
+	Mode string
+	// Outcomes is the outcome model of a simulated run.
+	Outcomes *OutcomeModel
+	// Strategy is the command line of an external strategy.
+	Strategy []string
+	// LiveDigest is the digest of the configuration of a live run.
+	LiveDigest string
+	// Baseline is what the report is compared with, or nil.
+	Baseline *Baseline
+	// KeepGoing passes over lines that cannot be used; otherwise the first one
+	// ends the run.
+	KeepGoing bool
+	// Dir keeps traces and report; nil: nothing is kept.
+	Dir *Dir
+	// Recorder writes entries; nil: none are written.
+	Recorder Recorder
+	// ID names the run in the ledger.
+	ID string
+
+	// Rejected is told of each line that cannot be used, Progress how many
+	// bytes of how many have been dealt with. Both may be nil.
+	Rejected func(*scenario.Error)
+	Progress func(done, total int64)
+}
+
+// Recorder writes a run into a ledger. The bodies have no header yet.
+type Recorder interface {
+	// Begin makes sure that the run is open.
+	Begin(ctx context.Context, open *entry.Run) error
+	// Attempt takes the entry of one case. It may write it later.
+	Attempt(ctx context.Context, a *entry.Attempt) error
+	// Flush writes what is still to be written.
+	Flush(ctx context.Context) error
+	// End closes the run.
+	End(ctx context.Context, closed *entry.Run) error
+}
+
+// Modes of a run.
+const (
+	ModeRecorded  = "recorded"
+	ModeSimulated = "simulated"
+	ModeLive      = "live"
+)
+
+// Do runs to the end and returns the report. With an error there is a report
+// too, if the run began, and it says in Partial that it is not whole.
+func (r *Run) Do(ctx context.Context) (Report, error) {
+	x := execution{Run: r}
+	if err := x.begin(ctx); err != nil {
+		return Report{}, err
+	}
+	err := x.cases(ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		x.subject.Partial = "interrupted"
+	default:
+		x.subject.Partial = "failed"
+	}
+	report, endErr := x.finish(context.WithoutCancel(ctx))
+	return report, errors.Join(err, endErr)
+}
+
+// execution is a run on its way.
+type execution struct {
+	*Run
+	subject Subject
+	tally   *Tally
+	known   map[[16]byte]bool // cases that the directory has traces of
+	size    int64             // of the scenario in bytes
+	// recorded is whether what was done is kept beside the traces.
+	recorded bool
+}
+
+// begin does what comes before the first case.
+func (x *execution) begin(ctx context.Context) error {
+	of, size, err := digestFile(x.Scenario)
+	if err != nil {
+		return err
+	}
+	x.size = size
+	snapshot := x.snapshot(of)
+	x.recorded = snapshot.recorded()
+	config, err := snapshot.Encode()
+	if err != nil {
+		return err
+	}
+	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: scenario.Digest(string(config)), ScenarioDigest: of, Baseline: x.Baseline,
+		Missing: missing(x.Policy, x.Strategies)}
+	if x.tally, err = NewTally(x.Policy); err != nil {
+		return err
+	}
+	if err := x.foresee(ctx); err != nil {
+		return err
+	}
+	if x.Dir != nil {
+		if err := x.Dir.configure(config); err != nil {
+			return err
+		}
+	}
+	if x.Recorder != nil {
+		if err := x.Recorder.Begin(ctx, x.entry("open")); err != nil {
+			return err
+		}
+	}
+	if x.Dir == nil {
+		return nil
+	}
+	return x.resume(ctx)
+}
+
+// foresee reads the scenario of a live run once more before anything is done: a
+// line that would end the run ends it before the first effect. Where bad lines
+// are passed over, none of them does.
+func (x *execution) foresee(ctx context.Context) error {
+	if x.Mode != ModeLive || x.KeepGoing {
+		return nil
+	}
+	f, err := os.Open(x.Scenario)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	s := scenario.Pipeline[struct{}]{Workers: x.Workers, Check: x.check,
+		Do: func(context.Context, *scenario.Case) (struct{}, error) { return struct{}{}, nil }}
+	for _, err := range s.Run(ctx, x.Scenario, f) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume takes up what the directory holds of the run, as far as it is what the
+// cases give when they are decided again: what was edited since is not signed.
+// The ledger may not have all of it.
+func (x *execution) resume(ctx context.Context) error {
+	known := map[[16]byte]bool{}
+	next, stop := iter.Pull2(x.again(ctx))
+	defer stop()
+	err := x.Dir.open(x.recorded, func(number int, line []byte) error {
+		done, err, ok := next()
+		if err != nil {
+			return err
+		}
+		if !ok || string(done.Encoded) != string(line) {
+			return x.edited(number, done)
+		}
+		known[scenario.IDHash(done.ID)] = true
+		if err := x.tally.Add(&done.Trace, done.Leaf); err != nil || x.Recorder == nil {
+			return err
+		}
+		return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
+	})
+	if len(known) > 0 {
+		x.known = known
+		x.Known = func(id string) bool { return known[scenario.IDHash(id)] }
+	}
+	return err
+}
+
+// again decides the cases that the directory may have traces of: those of the
+// scenario, or of the record where what was done does not follow from it.
+func (x *execution) again(ctx context.Context) iter.Seq2[*Result, error] {
+	return func(yield func(*Result, error) bool) {
+		path, batch := x.Scenario, x.Batch
+		if x.recorded {
+			path, batch = x.Dir.file(RecordFile), again(x.Policy, x.Outcomes, x.Seed)
+			batch.Workers, batch.Neighbours = x.Workers, x.Neighbours
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			yield(nil, fmt.Errorf("engine: %w", err))
+			return
+		}
+		defer f.Close() //nolint:errcheck // only read
+		for done, err := range batch.Run(ctx, path, f) {
+			if wrong, ok := errors.AsType[*scenario.Error](err); ok && wrong.Line > 0 && x.KeepGoing {
+				continue // it is rejected in its turn
+			}
+			if !yield(done, err) {
+				return
+			}
+		}
+	}
+}
+
+// edited is the error about a trace that is not what its case gives.
+func (x *execution) edited(number int, done *Result) error {
+	of := "no case of the scenario"
+	if done != nil {
+		of = "case " + done.ID
+	}
+	return &scenario.Error{Problem: entry.Malformed, File: x.Dir.file(TracesFile), Line: number, Detail: "is not the trace of " + of,
+		Remedy: "traces are not edited: begin the run anew in another directory"}
+}
+
+// cases deals with all cases.
+func (x *execution) cases(ctx context.Context) error {
+	f, err := os.Open(x.Scenario)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := &countingReader{r: f, sum: sha256.New()}
+	for done, err := range x.Batch.Run(ctx, x.Scenario, in) {
+		if err != nil {
+			if err := x.reject(err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := x.take(ctx, done); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // cases that are done already do not keep anybody waiting
+			return err
+		}
+		if x.Progress != nil {
+			x.Progress(in.read, x.size)
+		}
+	}
+	if got := "sha256:" + hex.EncodeToString(in.sum.Sum(nil)); got != x.subject.ScenarioDigest {
+		return fmt.Errorf("engine: %s changed while it was read", x.Scenario)
+	}
+	return nil
+}
+
+// reject passes over a line, or ends the run.
+func (x *execution) reject(err error) error {
+	var wrong *scenario.Error
+	if !errors.As(err, &wrong) || wrong.Line == 0 || !x.KeepGoing {
+		return err
+	}
+	x.subject.reject(wrong)
+	if x.Rejected != nil {
+		x.Rejected(wrong)
+	}
+	return nil
+}
+
+// take keeps what became of a case.
+func (x *execution) take(ctx context.Context, done *Result) error {
+	if done.Known {
+		return nil
+	}
+	if err := x.tally.Add(&done.Trace, done.Leaf); err != nil {
+		return err
+	}
+	if x.Dir != nil {
+		if err := x.Dir.add(done); err != nil {
+			return err
+		}
+	}
+	if x.Recorder == nil {
+		return nil
+	}
+	return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
+}
+
+// finish writes the report, and closes the run in the ledger if it is whole.
+func (x *execution) finish(ctx context.Context) (Report, error) {
+	if x.Dir != nil && x.recorded {
+		var err error
+		if x.subject.RecordDigest, err = x.Dir.recordDigest(); err != nil {
+			return Report{}, err
+		}
+	}
+	report, err := x.tally.Report(x.subject)
+	if err != nil {
+		return report, err
+	}
+	text, err := report.Encode()
+	if err != nil {
+		return report, err
+	}
+	if x.Dir != nil {
+		if err := x.Dir.finish(&report, text); err != nil {
+			return report, err
+		}
+	}
+	if x.Recorder == nil {
+		return report, nil
+	}
+	if err := x.Recorder.Flush(ctx); err != nil || report.Partial != "" {
+		return report, err
+	}
+	end := x.entry("close")
+	end.RunRoot, end.ReportDigest, end.Recommendation = rootText(report.RunRoot), scenario.Digest(string(text)), string(report.Recommendation)
+	return report, x.Recorder.End(ctx, end)
+}
+
+// entry is the body of an entry about the run as a whole.
+func (x *execution) entry(op string) *entry.Run {
+	return &entry.Run{Run: x.ID, Op: op, ConfigDigest: x.subject.ConfigDigest, ScenarioDigest: x.subject.ScenarioDigest, Seed: x.Seed, Engine: Engine}
+}
+
+// rootText is a run root as an entry holds it.
+func rootText(root merkle.Hash) string { return "sha256:" + hex.EncodeToString(root[:]) }
+
+// AttemptOf is the body of the entry about one case: the last rungs of its
+// trace, and the digest of all of it.
+func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
+	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: scenario.Digest(string(line)), Rungs: []entry.Rung{}}
+	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
+		a.Rungs = append(a.Rungs, entry.Rung{
+			Attempt: r.Attempt, Class: r.Class, Code: r.Code, Rule: r.Rule, Strategy: r.Strategy, Model: r.Model,
+			Result: r.Result, CostMicroUSD: r.CostMicroUSD, LatencyMS: r.LatencyMS, Reason: r.Reason,
+		})
+	}
+	return a
+}
+
+// digestFile reads a file once.
+func digestFile(path string) (digest string, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, fmt.Errorf("engine: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	size, err = io.Copy(sum, f)
+	if err != nil {
+		return "", 0, fmt.Errorf("engine: read %s: %w", path, err)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), size, nil
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/process"
+)
+
+// Command is a strategy that is a program: a case as JSON on its standard input,
+// an action as JSON on its standard output. It is started anew for every
+// question, without a shell.
+type Command struct {
+	Argv []string
+	// Is says what the strategy is, and how long an answer may take.
+	Is recovery.About
+}
+
+// About implements [recovery.RecoveryStrategy].
+func (c *Command) About() recovery.About { return c.Is }
+
+// Recover implements [recovery.RecoveryStrategy].
+func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Action, error) {
+	limit := time.Duration(cmp.Or(c.Is.TimeoutMS, recovery.AnswerMS)) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	question, err := json.Marshal(of, json.Deterministic(true))
+	if err != nil {
+		return recovery.Action{}, fmt.Errorf("engine: encode question: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	stderr := process.Head{Limit: scenario.TextMax}
+	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(append(question, '\n')), &stderr, process.Grace
+	answer, err := process.Run(cmd, answerMax)
+	if cmd.Process != nil {
+		process.End(cmd, syscall.SIGKILL) // nobody waits for what it has left behind
+	}
+	switch {
+	case errors.Is(err, process.ErrOutput):
+		return recovery.Action{}, fmt.Errorf("engine: strategy %s: %w", c.Argv[0], err)
+	case ctx.Err() != nil:
+		return recovery.Action{}, fmt.Errorf("engine: strategy %s: no answer within %v: %w", c.Argv[0], limit, ctx.Err())
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return recovery.Action{}, fmt.Errorf("engine: strategy %s: %w: %s", c.Argv[0], err, stderr.Text)
+	}
+	return decodeAnswer(answer)
+}
+
+// decodeAnswer reads an action, and nothing else.
+func decodeAnswer(text []byte) (recovery.Action, error) {
+	var a recovery.Action
+	wrong := scenario.Document{What: "an action", Help: "docs/recovery.md describes it"}.DecodeJSON(text, &a)
+	if wrong == nil {
+		wrong = scenario.CheckAction(&a)
+	}
+	if wrong != nil {
+		return recovery.Action{}, fmt.Errorf("engine: strategy answers no action: %w", wrong)
+	}
+	return a, nil
+}
+
+// decide returns what to do next: what the policy decides, or, within what it
+// allows, what a strategy or the record of one chooses: the one of the whole run,
+// or that which the policy's rule names.
+func (r *recoverer) decide(ctx context.Context) (recovery.Action, recovery.Rule, error) {
+	now := epoch + r.now
+	if action, rule, settled := recovery.Settled(&r.h, r.Policy, now); settled {
+		return action, rule, nil
+	}
+	about := r.Policy.Asks(&r.h, now)
+	switch {
+	case r.External != nil, r.c.Answers != nil && !r.Policy.Names():
+		answer, _, err := r.choose(ctx, func() (recovery.Action, error) { return r.ask(ctx) })
+		action, rule := recovery.Admit(&r.h, r.Policy, now, answer)
+		return action, rule, err
+	case about != nil:
+		answer, failed, err := r.choose(ctx, func() (recovery.Action, error) { return r.askNamed(ctx, about) })
+		d := recovery.Decision{Asked: about.Name, Answer: answer, Failed: failed}
+		d.Answered(&r.h, r.Policy, now)
+		return d.Action, d.Rule, err
+	}
+	action, rule := recovery.Decide(&r.h, r.Policy, now)
+	return action, rule, nil
+}
+
+// noAnswer stands in the record for an answer that was none, with why.
+func noAnswer(why recovery.Reason) recovery.Action {
+	return recovery.Action{Strategy: recovery.Escalate, Reason: why}
+}
+
+// failedBy is why an answer counts as none; nil: it counts. A strategy that gives
+// the answer which stands for none has given none, so that its record decides as it
+// did.
+func failedBy(answer recovery.Action) error {
+	switch answer {
+	case noAnswer(recovery.ReasonStrategyFailed):
+		return errNoAnswer
+	case noAnswer(recovery.ReasonStrategyMissing):
+		return recovery.ErrNotRegistered
+	}
+	return nil
+}
+
+// choose asks, or takes the answer from the record where there is one. failed is
+// that there was no answer.
+func (r *recoverer) choose(ctx context.Context, ask func() (recovery.Action, error)) (answer recovery.Action, failed, err error) {
+	if r.External == nil && r.c.Answers != nil {
+		if len(r.answers) == len(r.c.Answers) {
+			return recovery.Action{Strategy: recovery.Escalate, Reason: recovery.ReasonNotObserved}, nil, nil
+		}
+		r.answers = r.c.Answers[:len(r.answers)+1]
+		answer = r.answers[len(r.answers)-1]
+		return answer, failedBy(answer), nil
+	}
+	answer = noAnswer(recovery.ReasonStrategyFailed)
+	if len(r.answers) < scenario.AnswersMax-1 { // the last one ends the case
+		got, err := ask()
+		switch {
+		case ctx.Err() != nil:
+			return answer, err, ctx.Err()
+		case err == nil:
+			answer = got
+		case errors.Is(err, recovery.ErrNotRegistered):
+			answer = noAnswer(recovery.ReasonStrategyMissing)
+		}
+		if err != nil && r.Notice != nil && !errors.Is(err, recovery.ErrNotRegistered) { // which the report tells once
+			r.Notice(fmt.Errorf("case %s: %w", r.c.ID, err))
+		}
+	}
+	r.answers = append(slices.Clip(r.answers), answer)
+	return answer, failedBy(answer), nil
+}
+
+// errNoAnswer stands for why a strategy did not answer, which the record does not
+// say.
+var errNoAnswer = errors.New("engine: the strategy did not answer")
+
+// ask takes an answer of the strategy of the whole run that is an action.
+func (r *recoverer) ask(ctx context.Context) (recovery.Action, error) {
+	a, err := r.External.Recover(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now})
+	if err != nil {
+		return a, err
+	}
+	return a, a.Check()
+}
+
+// askNamed takes one of the strategy that the policy names.
+func (r *recoverer) askNamed(ctx context.Context, about *recovery.About) (recovery.Action, error) {
+	return recovery.Ask(ctx, recovery.Case{History: &r.h, ElapsedMS: r.now}, about, r.Strategies)
+}

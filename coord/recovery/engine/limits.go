@@ -1,0 +1,26 @@
+package engine
+
+const (
+	// modelBytesMax is the size of an outcome model in bytes, outcomesMax the
+	// number of its lines.
+	modelBytesMax = 1 << 20
+	outcomesMax   = 10_000
+	// idsMax is how many case ids a report names in one place, rejectionsMax how
+	// many rejected lines.
+	idsMax        = 10
+	rejectionsMax = 100
+	// rungsMax is how many rungs of a case its entry holds: with them it is
+	// smaller than an entry may be.
+	rungsMax = 48
+	// valueMax is the length in bytes to which a value is cut that a replay found
+	// to differ.
+	valueMax = 200
+	// sweepMax is the number of values in a sweep, flipsMax how many cases it
+	// names between two of them.
+	sweepMax = 1000
+	flipsMax = 100
+	// answerMax is the size in bytes of what an external strategy answers.
+	answerMax = 64 << 10
+	// strategiesBytesMax is the size in bytes of a file of strategies.
+	strategiesBytesMax = 64 << 10
+)

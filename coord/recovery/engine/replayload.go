@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/coord/recovery/scenario"
+)
+
+// load reads what the run left. A report that cannot be decoded was changed: what
+// it should say is decided again, and compared with it byte by byte. The reason
+// says what stands in the way of that.
+func (p *replay) load() (reason string, err error) {
+	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
+		if _, there := os.Stat(p.file(ReportFile)); there == nil && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("%s is no longer there: nothing else has the policy of the run", p.file(ConfigFile)), nil
+		}
+		return "", fmt.Errorf("engine: %w", err)
+	}
+	switch p.text, err = os.ReadFile(p.file(ReportFile)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s is not there: the run did not come to its end (arl recover --resume goes on), or somebody removed it", p.file(ReportFile)), nil
+	case err != nil:
+		return "", fmt.Errorf("engine: %w", err)
+	}
+	p.report, err = DecodeReport(p.file(ReportFile), p.text)
+	readable := err == nil
+	unreadable := json.Unmarshal(p.config, &p.snapshot, json.RejectUnknownMembers(true))
+	got := scenario.Digest(string(p.config))
+	switch {
+	case unreadable == nil && p.snapshot.Engine != Engine:
+		return fmt.Sprintf("the engine of the run is %s, this one is %s", p.snapshot.Engine, Engine), nil
+	case readable && got != p.report.ConfigDigest:
+		return fmt.Sprintf("%s changed: the report was made with %s, it is %s", ConfigFile, p.report.ConfigDigest, got), nil
+	case unreadable != nil:
+		return fmt.Sprintf("%s changed, or is of another version: %v", ConfigFile, unreadable), nil
+	}
+	return "", nil
+}
+
+// incomparable says why a comparison would mean nothing: the run was made with
+// another policy than is here.
+func (p *replay) incomparable() (reason string, err error) {
+	if p.policy = p.o.Policy; p.policy == nil {
+		if p.policy, err = p.snapshot.policy(p.file(ConfigFile)); err != nil {
+			return fmt.Sprintf("the policy in %s cannot be used: %v", ConfigFile, err), nil
+		}
+	}
+	if got := p.policy.Hash(); got != p.snapshot.PolicyDigest {
+		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.snapshot.PolicyDigest, got), nil
+	}
+	return "", nil
+}
+
+// input finds what the run was made of: its scenario, or its record where that does
+// not follow from the scenario. Of the record only the report has the digest.
+func (p *replay) input() (reason string, err error) {
+	what, remedy := "the scenario", "; pass --scenario"
+	if p.snapshot.recorded() {
+		what, remedy, p.scenario = "the record", "", p.file(RecordFile)
+	} else if p.scenario = p.o.Scenario; p.scenario == "" {
+		info, err := (&Dir{path: p.dir}).Info()
+		if err != nil {
+			return fmt.Sprintf("%s does not say where the scenario lies (%v); pass --scenario", p.file(InfoFile), err), nil
+		}
+		p.scenario = info.Scenario
+	}
+	got, _, err := digestFile(p.scenario)
+	want := p.snapshot.Scenario
+	if p.snapshot.recorded() {
+		want, p.record = p.report.RecordDigest, got
+		if want == "" { // the report cannot be read
+			want = got
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s %s is no longer there%s", what, p.scenario, remedy), nil
+	case err != nil:
+		return fmt.Sprintf("%s cannot be read (%v)%s", what, err, remedy), nil
+	case got != want:
+		return fmt.Sprintf("%s %s changed: the run was made of %s, it is %s", what, p.scenario, want, got), nil
+	}
+	return "", nil
+}

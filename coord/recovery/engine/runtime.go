@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/scenario"
+)
+
+// Runtime performs attempts: it looks them up in the record of a case
+// ([Recorded]), draws them from an outcome model ([Simulated]), or makes them
+// for real.
+//
+// Its method is called from several goroutines, for one case from one at a
+// time and in the order of the steps.
+type Runtime interface {
+	// Attempt performs one attempt of one step and returns what came of it. A
+	// failure of the attempt is part of what is returned, not an error; an
+	// error ends the run. An attempt that the runtime knows nothing of is
+	// [NotObserved].
+	Attempt(ctx context.Context, q scenario.Request) (scenario.Attempt, error)
+}
+
+// checkingRuntime is a runtime that knows before the first attempt which cases the
+// runtime cannot take to their end.
+type checkingRuntime interface {
+	Check(c *scenario.Case) *scenario.Error
+}
+
+// Recorded is the runtime that looks attempts up in the case itself.
+//
+// A recorded attempt answers one that goes the same way: the strategies are
+// equal, variant and model are equal or absent in the record. It answers once,
+// and of several the first that has not answered yet does: one record shows one
+// attempt. The place of a recorded attempt among others does not matter
+// otherwise, so that another policy, which tries the same things in another
+// order, finds what is known of them.
+type Recorded struct{}
+
+// Attempt implements [Runtime].
+func (Recorded) Attempt(_ context.Context, q scenario.Request) (scenario.Attempt, error) {
+	if q.Variation.Strategy == "" {
+		return q.Step.Attempt, nil
+	}
+	used := make([]bool, len(q.Step.Attempts))
+	for _, w := range q.Past {
+		if i := answering(q.Step, w, used); i >= 0 {
+			used[i] = true
+		}
+	}
+	if i := answering(q.Step, q.Variation, used); i >= 0 {
+		return q.Step.Attempts[i], nil
+	}
+	return scenario.Attempt{Variation: q.Variation, Outcome: scenario.NotObserved}, nil
+}
+
+// answering is the first recorded attempt of a step that goes a way and has not
+// been used; -1: none.
+func answering(s *scenario.Step, w scenario.Variation, used []bool) int {
+	for i := range s.Attempts {
+		if !used[i] && goesAlike(&s.Attempts[i], w) {
+			return i
+		}
+	}
+	return -1
+}
+
+// goesAlike reports whether a recorded attempt is one that goes the given way.
+func goesAlike(a *scenario.Attempt, w scenario.Variation) bool {
+	return a.Strategy == w.Strategy && (a.Variant == "" || a.Variant == w.Variant) && (a.Model == "" || w.Model == "" || a.Model == w.Model)
+}
+
+// wayOf is how an attempt under an action differs from the first one.
+func wayOf(a recovery.Action) scenario.Variation {
+	w := scenario.Variation{Strategy: string(a.Strategy), Variant: string(a.Variant), Model: a.Model}
+	if a.Strategy == recovery.StateReset {
+		w.Variant = string(a.Scope)
+	}
+	return w
+}

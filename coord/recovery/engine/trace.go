@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Status is how a case ended.
+type Status string
+
+// The statuses. A case with a failure ends as one of the first two.
+const (
+	AutoRecovered Status = "auto_recovered"
+	Escalated     Status = "escalated"
+	NoFailure     Status = "no_failure"
+)
+
+// Trace is what the engine did about one case. Its canonical form is RFC 8785
+// JSON: one line of traces.ndjson, and a leaf of the tree whose root is the
+// fingerprint of the run. The members stand in the order of their names, as
+// they are written.
+type Trace struct {
+	Attempts       int64            `json:"attempts"` // recovery attempts that were made
+	Case           string           `json:"case"`
+	Class          string           `json:"class,omitzero"` // of the first failure, as effective
+	Code           string           `json:"code,omitzero"`
+	CostMicroUSD   int64            `json:"cost_micro_usd"` // of all attempts, as far as known
+	CostUnknown    int64            `json:"cost_unknown"`   // attempts whose cost is not known
+	Fallback       bool             `json:"fallback"`       // recovered, and a fallback_model attempt did so for a step
+	LatencyMS      int64            `json:"latency_ms"`     // of all attempts as far as known, and waits
+	LatencyUnknown int64            `json:"latency_unknown"`
+	Near           []Near           `json:"near,omitzero"`
+	Outcome        scenario.Outcome `json:"outcome,omitzero"` // the source's verdict on the run
+	Reason         string           `json:"reason,omitzero"`  // why it escalated
+	Rungs          []Rung           `json:"rungs"`
+	SafetyCritical bool             `json:"safety_critical,omitzero"` // of the case: never to be accepted automatically
+	Severity       entry.Severity   `json:"severity,omitzero"`
+	Simulated      bool             `json:"simulated"` // whether an outcome model took part
+	Status         Status           `json:"status"`
+	Steps          StepCount        `json:"steps"`
+	Tags           []string         `json:"tags,omitzero"`
+	Tokens         int64            `json:"tokens"`
+	Undeclared     string           `json:"undeclared,omitzero"` // step whose effect was in doubt, and which declares none
+	V              int64            `json:"v"`
+}
+
+// StepCount counts the steps of a case by what became of them.
+type StepCount struct {
+	Failed      int64 `json:"failed"`
+	NotObserved int64 `json:"not_observed"`
+	OK          int64 `json:"ok"` // at the first attempt
+	Recovered   int64 `json:"recovered"`
+	Skipped     int64 `json:"skipped"` // stood after one that was given up
+}
+
+// Rung is one action that was taken: for which failure, by which rule, and
+// what came of it.
+type Rung struct {
+	Attempt       int64          `json:"attempt"` // of the step; 0 is the first one
+	Class         string         `json:"class"`
+	Code          string         `json:"code"`
+	ConfidencePPM *int64         `json:"confidence_ppm,omitzero"`
+	CostMicroUSD  *int64         `json:"cost_micro_usd,omitzero"`
+	Effects       entry.Effects  `json:"effects,omitzero"` // that the failure left, or a reconcile found
+	LatencyMS     *int64         `json:"latency_ms,omitzero"`
+	Model         string         `json:"model,omitzero"`
+	OutputDigest  string         `json:"output_digest,omitzero"`
+	Reason        string         `json:"reason"`
+	Result        string         `json:"result"`
+	ResultReason  string         `json:"result_reason,omitzero"`
+	Rule          string         `json:"rule"`
+	Severity      entry.Severity `json:"severity,omitzero"`
+	Simulated     bool           `json:"simulated,omitzero"`
+	Step          string         `json:"step"`
+	Strategy      string         `json:"strategy"`
+	TokensIn      *int64         `json:"tokens_in,omitzero"`
+	TokensOut     *int64         `json:"tokens_out,omitzero"`
+	Variant       string         `json:"variant,omitzero"`
+	WaitMS        int64          `json:"wait_ms,omitzero"`
+}
+
+// Near is a limit, or the max of a rung, that decides about the case within one step:
+// with the other value it ends otherwise.
+type Near struct {
+	Param  string `json:"param"`
+	Status Status `json:"status"`
+	Value  int64  `json:"value"`
+}
+
+// Hint says what would have helped a case that escalated, if one word in it would;
+// empty: nothing is known.
+func (t *Trace) Hint() string {
+	if t.Undeclared == "" {
+		return ""
+	}
+	return fmt.Sprintf(`step %s declares no effect, so that it may have had one: write "effect":"none" in the step if it has none`, t.Undeclared)
+}
+
+// Encode returns the canonical form, without the newline.
+func (t *Trace) Encode() ([]byte, error) {
+	line, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("engine: encode trace of %s: %w", t.Case, err)
+	}
+	return line, nil
+}
+
+// DecodeTrace reads a line of traces.ndjson. It accepts what Encode makes.
+func DecodeTrace(line []byte) (Trace, error) {
+	var t Trace
+	if wrong := (scenario.Document{What: "a trace"}).DecodeJSON(line, &t); wrong != nil {
+		wrong.Remedy = "run arl recover again: traces are not edited"
+		return Trace{}, wrong
+	}
+	again, err := t.Encode()
+	if err != nil || string(again) != string(line) {
+		return Trace{}, scenario.Malformed("", "is not in canonical form", "run arl recover again: traces are not edited")
+	}
+	return t, nil
+}
+
+// leafOf is the leaf hash of a trace in canonical form.
+func leafOf(line []byte) merkle.Hash { return merkle.HashLeaf(line) }
+
+// formatVersion is the v of traces, reports and snapshots.
+const formatVersion = 1

@@ -1,0 +1,209 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// An attempts file is the log of a harness that lets coding agents try a task
+// several times, often several models in turn: one row per attempt, the rows
+// of a case together and in order.
+//
+//   - A step is an attempt. It depends softly on the one before: each starts
+//     from a fresh checkout, but happens because the other failed.
+//   - An attempt tries the first one again: it falls back where its model is
+//     new, else it is a retry on that model. After one that passed, which a
+//     harness may not trust, it begins anew.
+//   - Its agent is the model; the harness answers for the case, and for rows
+//     that do not name their model.
+//   - The effect is reversible: edits in a working tree. A failed attempt left
+//     none of them where patch_bytes is 0, all where the edit is said to have
+//     succeeded, else a part. It may be repeated without a second effect, since
+//     each attempt starts anew.
+//   - The class says the outcome: ok, or a code that Classify knows.
+//   - A checkpoint is an attempt that passed its checks.
+//   - The run is ok when one of its attempts is.
+type attemptRow struct {
+	Case        string         `json:"case"`
+	Seq         *int64         `json:"seq"`
+	Model       string         `json:"model"`
+	Class       string         `json:"class"`
+	EditOutcome *bool          `json:"edit_outcome"`
+	PatchBytes  *int64         `json:"patch_bytes"`
+	CostUSD     jsontext.Value `json:"cost_usd"`
+	LatencyMS   *int64         `json:"latency_ms"`
+}
+
+// attemptGroup is the case whose rows are being read. After an error in it
+// the rest of its rows are skipped: the error stands for the case.
+type attemptGroup struct {
+	source *source
+	name   string
+	rec    record // of its first row
+	c      scenario.Case
+	first  int // the step that those after it try again
+	broken bool
+}
+
+// wayOn is the way of a further attempt on a model: a fallback where the model
+// is named and none of the earlier attempts ran on it.
+func wayOn(model string, earlier []scenario.Step) scenario.Variation {
+	known := slices.ContainsFunc(earlier, func(s scenario.Step) bool { return s.Model == model || s.Model == "" })
+	if model == "" || known {
+		return scenario.Variation{Strategy: "retry", Model: model}
+	}
+	return scenario.Variation{Strategy: "fallback_model", Model: model}
+}
+
+// attempts yields the cases of an attempts file.
+func (s *source) attempts(yield func(scenario.Case, error) bool) {
+	group := attemptGroup{source: s}
+	for {
+		rec, more, err := s.next()
+		if err != nil {
+			yield(scenario.Case{}, group.abandon(err))
+			return
+		}
+		var row attemptRow
+		var wrong *scenario.Error
+		if more {
+			wrong = row.read(rec)
+		}
+		if !more || row.Case != "" && row.Case != group.name {
+			if !group.end(yield) || !more {
+				return
+			}
+			group.begin(row.Case, rec)
+		}
+		if wrong == nil && !group.broken {
+			wrong = group.add(row, rec)
+		}
+		if wrong != nil && !group.fail(yield, rec, wrong) {
+			return
+		}
+	}
+}
+
+// read decodes a row; after an error it holds at most the name of its case.
+func (row *attemptRow) read(rec record) *scenario.Error {
+	wrong := scenario.DecodeRecord(rec.value, row)
+	if wrong == nil && row.Case == "" {
+		wrong = scenario.Malformed("/case", "is missing", "name the case that the attempt belongs to")
+	}
+	return wrong
+}
+
+func (g *attemptGroup) begin(name string, rec record) {
+	*g = attemptGroup{source: g.source, name: name, rec: rec, c: scenario.Case{
+		ID: scenario.LocalID(name), Agent: principal(Attempts, "harness"),
+		Workflow: workflowID(Attempts, stem(g.source.file), name), Source: string(Attempts), Outcome: scenario.NotObserved,
+	}}
+	g.rec.value = nil
+}
+
+// end yields the case, if there is one and it is whole.
+func (g *attemptGroup) end(yield func(scenario.Case, error) bool) bool {
+	return g.name == "" || g.broken || g.source.deliver(yield, g.rec, g.c, nil)
+}
+
+// fail yields what is wrong with a row and gives the case up. Where the row
+// does not say which case it belongs to, the one being read is named.
+func (g *attemptGroup) fail(yield func(scenario.Case, error) bool, rec record, wrong *scenario.Error) bool {
+	wrong.File, wrong.Record, wrong.Line = g.source.file, rec.number, rec.line
+	if g.broken && g.name != "" {
+		return yield(scenario.Case{}, wrong)
+	}
+	err := g.abandon(wrong)
+	g.broken = true
+	return yield(scenario.Case{}, err)
+}
+
+// abandon says in an error which case is not yielded because of it.
+func (g *attemptGroup) abandon(err error) error {
+	var wrong *scenario.Error
+	if errors.As(err, &wrong) && g.name != "" && !g.broken {
+		wrong.Detail += fmt.Sprintf("; case %q is not imported", g.name)
+	}
+	return err
+}
+
+// add appends the step of a row.
+func (g *attemptGroup) add(row attemptRow, rec record) *scenario.Error {
+	next := len(g.c.Steps)
+	if next == scenario.StepsMax {
+		return tooManySteps()
+	}
+	if row.Seq != nil && *row.Seq != int64(next) {
+		return scenario.Malformed("/seq", fmt.Sprintf("is %d where %d is next", *row.Seq, next),
+			"keep all rows of a case together, counted from 0")
+	}
+	step, wrong := row.step(next, rec)
+	if wrong != nil {
+		return wrong
+	}
+	if next > g.first && g.c.Steps[next-1].Outcome != scenario.OK {
+		tryAgain(&step, &g.c.Steps[g.first], wayOn(step.Model, g.c.Steps[g.first:]))
+	} else {
+		g.first = next
+	}
+	g.c.Steps = append(g.c.Steps, step)
+	if g.c.Outcome != scenario.OK && step.Outcome != scenario.NotObserved {
+		g.c.Outcome = step.Outcome
+	}
+	return nil
+}
+
+func (row *attemptRow) step(index int, rec record) (scenario.Step, *scenario.Error) {
+	cost, wrong := micros("/cost_usd", row.CostUSD)
+	if wrong != nil {
+		return scenario.Step{}, wrong
+	}
+	if ms := row.LatencyMS; ms != nil && (*ms < 0 || *ms > entry.MaxInteger) {
+		return scenario.Step{}, scenario.Malformed("/latency_ms", fmt.Sprintf("is %d", *ms), "write a duration in milliseconds, or leave it out")
+	}
+	if size := row.PatchBytes; size != nil && *size < 0 {
+		return scenario.Step{}, scenario.Malformed("/patch_bytes", fmt.Sprintf("is %d", *size), "write a size in bytes, or leave it out")
+	}
+	model := row.Model
+	if model == "" {
+		model = "harness"
+	}
+	step := scenario.Step{
+		ID: strconv.Itoa(index), Agent: principal(Attempts, model), Tool: "attempt", Effect: entry.EffectReversible, Idempotent: true,
+		Attempt: scenario.Attempt{Outcome: scenario.NotObserved, Variation: scenario.Variation{Model: modelID(row.Model)}, CostMicroUSD: cost, LatencyMS: row.LatencyMS},
+	}
+	if index > 0 {
+		step.Parents = []scenario.Parent{{Step: strconv.Itoa(index - 1), Dep: entry.Soft}}
+	}
+	switch row.Class {
+	case "":
+	case "ok":
+		step.Outcome, step.Checkpoint = scenario.OK, true
+	default:
+		step.Outcome = scenario.Failed
+		step.Failure = scenario.NewFailure(step.Effect, scenario.RawError{ProviderCode: scenario.Cut(row.Class, scenario.TextMax)}, scenario.Digest(string(rec.value)))
+		step.Failure.Effects, step.Failure.ReplaySafety = row.effects(), entry.ReplaySafe
+	}
+	return step, nil
+}
+
+// effects says how much of its edit a failed attempt left behind.
+func (row *attemptRow) effects() entry.Effects {
+	switch {
+	case row.PatchBytes == nil:
+		return entry.EffectsUnknown
+	case *row.PatchBytes == 0:
+		return entry.EffectsNone
+	case row.EditOutcome != nil && *row.EditOutcome:
+		return entry.EffectsComplete
+	default:
+		return entry.EffectsPartial
+	}
+}

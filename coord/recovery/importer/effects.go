@@ -1,0 +1,43 @@
+package importer
+
+import (
+	"strings"
+
+	"recoveryledger/ledger/entry"
+)
+
+// toolEffect is the effect of a tool that an agent calls by name. It is the
+// table below and nothing else: a name it does not hold is undeclared, which
+// counts as irrevocable for anything automatic.
+//
+//	get_… search_… list_…            none          read
+//	calculate think                  none          the agent's own reasoning
+//	Finish                           none          ToolBench: ends a branch
+//	book_reservation                 compensable   can be cancelled
+//	update_reservation_…             compensable   can be updated back
+//	cancel_reservation               irrevocable   seats and price are gone
+//	send_certificate                 irrevocable   a gift of money
+//	transfer_to_human_agents         irrevocable   a person takes over
+//
+// The prefixes are a convention that the airline tools of tau-bench keep and
+// that the APIs of ToolBench keep where they have them; neither source records
+// the HTTP method, so that an API with another name stays undeclared.
+func toolEffect(tool string) entry.Effect {
+	for _, prefix := range []string{"get_", "search_", "list_"} {
+		if strings.HasPrefix(tool, prefix) {
+			return entry.EffectNone
+		}
+	}
+	switch tool {
+	case "calculate", "think", "Finish":
+		return entry.EffectNone
+	case "book_reservation":
+		return entry.EffectCompensable
+	case "cancel_reservation", "send_certificate", "transfer_to_human_agents":
+		return entry.EffectIrrevocable
+	}
+	if strings.HasPrefix(tool, "update_reservation_") {
+		return entry.EffectCompensable
+	}
+	return entry.EffectUndeclared
+}

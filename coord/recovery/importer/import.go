@@ -1,0 +1,86 @@
+// Package importer turns what agents did, as other systems recorded it, into cases:
+// which agent did what, in which order, on which inputs, and what came of it.
+//
+// [Import] reads one file of one [Format] as a stream and yields one case per agent
+// run. [FromLog] gives the incidents of a log as cases. [MergeRetries] makes a case
+// of either fit for a scenario. An [EntryBuilder] goes the other way: it makes of a
+// case the entries that its agents would have logged.
+//
+// The package is pure: no network, no storage, no clock, no randomness and no
+// floating point; the same bytes under the same name give the same cases. It
+// promises that
+//
+//   - nothing is invented: a cost, a latency or an outcome that the source
+//     does not hold stays absent;
+//   - nothing is dropped silently: what cannot be read is a [*scenario.Error] that
+//     names file, record, line, field and remedy;
+//   - a step's parents are earlier steps of its own case, so that the steps
+//     can be entered into a log in the order in which they stand;
+//   - ids and agents fit the grammar of principals and local ids,
+//     [A-Za-z0-9._:/@-]{1,128}.
+//
+// The comment in each importer says what steps, edges, effects and checkpoints of
+// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go.
+package importer
+
+import (
+	"fmt"
+	"io"
+	"iter"
+
+	"recoveryledger/coord/recovery/scenario"
+)
+
+// Format is a form in which others record agent runs.
+type Format string
+
+// The formats that Import reads.
+const (
+	// OpenAIChat is chat transcripts with tool calls: an array of runs, one
+	// run a line, or one run; a run is an object with messages (or traj).
+	OpenAIChat Format = "openai-chat"
+	// Attempts is one row per attempt in NDJSON, the rows of a case together
+	// and in order.
+	Attempts Format = "attempts"
+	// ToolBench is a search tree of API calls, one a file.
+	ToolBench Format = "toolbench"
+	// Galaxy is a workflow graph (.ga), one a file.
+	Galaxy Format = "galaxy"
+	// OTLP is traces in OTLP/JSON with the semantic conventions for
+	// generative AI, a batch of spans a line.
+	OTLP Format = "otlp"
+	// Ledger is the past incidents of a log, which [FromLog] reads and Import
+	// does not.
+	Ledger Format = "ledger"
+)
+
+// Import reads the runs of one file. The name stands in errors; its last
+// parts give the ids where a file holds one run (toolbench, galaxy) and the
+// workflow ids everywhere, so it should be the path below a common folder.
+//
+// The sequence can be ranged over once. A pair is either a case or an error:
+// an [*Error] for what is wrong with the input, another for what the reader
+// answers. After an error about one record the sequence goes on with the
+// next, so that a caller may skip it; after one about the file it ends.
+// Ids are unique within the sequence, not over several files.
+func Import(format Format, name string, r io.Reader) iter.Seq2[scenario.Case, error] {
+	s := newSource(name, r)
+	switch format {
+	case OpenAIChat:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return chatCase(name, rec) })
+	case Attempts:
+		return s.attempts
+	case OTLP:
+		return s.otlp
+	case ToolBench:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return toolbenchCase(name, rec) })
+	case Galaxy:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return galaxyCase(name, rec) })
+	}
+	return func(yield func(scenario.Case, error) bool) {
+		wrong := scenario.Malformed("", fmt.Sprintf("has the unknown format %q", format),
+			fmt.Sprintf("choose %s, %s, %s, %s or %s", OTLP, OpenAIChat, Attempts, ToolBench, Galaxy))
+		wrong.File = name
+		yield(scenario.Case{}, wrong)
+	}
+}

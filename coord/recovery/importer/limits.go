@@ -1,0 +1,16 @@
+package importer
+
+const (
+	// graphsMax is the number of graphs inside one another in a workflow.
+	graphsMax = 16
+	// spansMax is the number of spans in a trace, spanDepthMax that of spans
+	// inside one another.
+	spansMax     = 100_000
+	spanDepthMax = 1_000
+	// tracesIdleMax is the number of batches after which a trace that none of
+	// them brought a span of is taken to be whole.
+	tracesIdleMax = 1_000
+	// executionsMax is the number of executions of a log that incidents are imported
+	// from: they are held in memory.
+	executionsMax = 10_000_000
+)

@@ -1,0 +1,144 @@
+package importer
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// lineage finds the data edges between the tool calls of one run: a call that
+// uses an id from an earlier answer depends on the call that gave it.
+//
+// For an id in a call's arguments the producers are the first call whose
+// answer held it, which is where it comes from, and the last call with an
+// effect whose answer held it, which left the thing it names as it now is.
+// A call that failed gave nothing. An id that only the user wrote has no
+// producer.
+type lineage struct {
+	first map[string]int
+	wrote map[string]int
+}
+
+func newLineage() *lineage {
+	return &lineage{first: map[string]int{}, wrote: map[string]int{}}
+}
+
+// learn notes the ids in the answer of a call that succeeded.
+func (l *lineage) learn(step int, answer string, effect entry.Effect) {
+	for id := range ids(answer) {
+		if _, ok := l.first[id]; !ok {
+			l.first[id] = step
+		}
+		if effect != entry.EffectNone {
+			l.wrote[id] = step
+		}
+	}
+}
+
+// parents gives the edges of the next step: hard ones to the producers of the
+// ids in its arguments, and a soft one to the step before it, whose answer
+// the agent had read.
+func (l *lineage) parents(next int, arguments string) []scenario.Parent {
+	var producers []int
+	for _, id := range argumentIDs(arguments) {
+		if step, ok := l.first[id]; ok {
+			producers = append(producers, step)
+		}
+		if step, ok := l.wrote[id]; ok {
+			producers = append(producers, step)
+		}
+	}
+	slices.Sort(producers)
+	producers = slices.Compact(producers)
+	var parents []scenario.Parent
+	for _, step := range producers {
+		parents = append(parents, scenario.Parent{Step: strconv.Itoa(step), Dep: entry.Hard})
+	}
+	if before := next - 1; before >= 0 && !slices.Contains(producers, before) {
+		parents = append(parents, scenario.Parent{Step: strconv.Itoa(before), Dep: entry.Soft})
+	}
+	return parents
+}
+
+// argumentIDs gives the string values of JSON arguments that are ids as a
+// whole. A model may write arguments that are not JSON; what comes before the
+// fault counts.
+func argumentIDs(arguments string) []string {
+	var found []string
+	dec := jsontext.NewDecoder(strings.NewReader(arguments), jsontext.AllowDuplicateNames(true))
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return found
+		}
+		in, length := dec.StackIndex(dec.StackDepth())
+		isName := in == '{' && length%2 == 1
+		if token.Kind() == '"' && !isName && isID(token.String()) {
+			found = append(found, token.String())
+		}
+	}
+}
+
+// ids yields the words of a text that are ids. A word is a run of letters,
+// digits, _, - and #; what follows a backslash is an escape, not a word.
+func ids(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := 0
+		for at := 0; at <= len(text); at++ {
+			if at < len(text) && isWord(text[at]) {
+				continue
+			}
+			if word := text[start:at]; isID(word) && !yield(word) {
+				return
+			}
+			if at < len(text) && text[at] == '\\' {
+				at++
+			}
+			start = at + 1
+		}
+	}
+}
+
+func isWord(c byte) bool {
+	return isDecimal(c) || isLetter(c) || c == '_' || c == '-' || c == '#'
+}
+
+func isDecimal(c byte) bool { return '0' <= c && c <= '9' }
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// isID says whether a word looks like an identifier rather than like a word
+// of a language, a date or an amount: 4 to 64 characters that mix letters and
+// digits, or at least 5 capitals, or at least 6 digits.
+func isID(word string) bool {
+	if len(word) < 4 || len(word) > 64 {
+		return false
+	}
+	letters, capitals, digits := 0, 0, 0
+	for i := range len(word) {
+		switch c := word[i]; {
+		case !isWord(c):
+			return false
+		case isDecimal(c):
+			digits++
+		case 'A' <= c && c <= 'Z':
+			letters, capitals = letters+1, capitals+1
+		case isLetter(c):
+			letters++
+		}
+	}
+	switch {
+	case letters > 0 && digits > 0:
+		return true
+	case capitals == len(word):
+		return capitals >= 5
+	default:
+		return digits == len(word) && digits >= 6
+	}
+}

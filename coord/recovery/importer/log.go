@@ -1,0 +1,243 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// FromLog gives what a log knows of failures as cases: those that were signalled
+// at or after an instant, in Unix milliseconds.
+//
+//   - A case is a subject that somebody signalled: an execution or a task. Its
+//     id is incident-INDEX, of its first signal since then.
+//   - The steps are the executions that the subject depends on, in log order,
+//     and the subject itself, last. What failed on the way and was not
+//     signalled is left out: nobody says how.
+//   - The failure is that of the signal: class, code, effects, replay safety,
+//     evidence. Raw errors do not stand in a log.
+//   - A later signal that supersedes it and knows the effects, and an outcome
+//     that tells whether they took place, are what a reconcile found out.
+//   - Nothing else is known of what was tried, since a mere attempt writes no
+//     signal; costs and latencies are those of the executions.
+//
+// Leaves are those of a log from its first entry on, in order; whether they
+// belong to it is for the caller to check. All executions are held in memory,
+// as a later signal may ask for any of them. After an error the sequence ends.
+func FromLog(name string, leaves iter.Seq2[[]byte, error], since int64) iter.Seq2[scenario.Case, error] {
+	return func(yield func(scenario.Case, error) bool) {
+		p := past{execs: map[entry.Ref]*pastExec{}, subjects: map[entry.Ref]*subject{}, signals: map[uint64]entry.Ref{}, since: since}
+		index := uint64(0)
+		for leaf, err := range leaves {
+			if err == nil {
+				err = p.add(name, index, leaf)
+			}
+			if err != nil {
+				yield(scenario.Case{}, err)
+				return
+			}
+			index++
+		}
+		for _, s := range slices.SortedFunc(maps.Values(p.subjects), func(a, b *subject) int { return cmp.Compare(a.index, b.index) }) {
+			c, wrong := p.toCase(s)
+			if wrong != nil {
+				wrong.File, wrong.Record = name, int(s.index)+1
+				if !yield(scenario.Case{}, wrong) {
+					return
+				}
+				continue
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// past is the log so far.
+type past struct {
+	execs    map[entry.Ref]*pastExec
+	subjects map[entry.Ref]*subject
+	signals  map[uint64]entry.Ref // the subject of each signal since then
+	since    int64
+}
+
+// pastExec is what a step needs of an execution.
+type pastExec struct {
+	index           uint64 // of the first entry
+	ref             entry.Ref
+	parents         []entry.Parent
+	effect          entry.Effect
+	progress        entry.Progress
+	inHash, outHash string
+	cost, latency   *int64
+}
+
+// subject is what was signalled.
+type subject struct {
+	index    uint64 // of the first signal since then
+	ref      entry.Ref
+	workflow entry.WorkflowID
+	first    *entry.Signal
+	known    entry.Effects // of its effects, later; empty: nothing more
+}
+
+// add takes the next entry.
+func (p *past) add(name string, index uint64, leaf []byte) error {
+	e, at, err := entry.DecodeLeaf(leaf)
+	if err != nil {
+		wrong := scenario.Malformed("", "is no entry: "+scenario.Cut(err.Error(), scenario.ToolMax), "read the log from its own ledger; arl log audit says more")
+		wrong.File, wrong.Record = name, int(index)+1
+		return wrong
+	}
+	switch body := e.Body.(type) {
+	case *entry.Execution:
+		if len(p.execs) == executionsMax {
+			return &scenario.Error{Problem: entry.TooLarge, File: name, Record: int(index) + 1,
+				Detail: fmt.Sprintf("is one more than %d executions", executionsMax), Remedy: "import from a ledger that was begun anew"}
+		}
+		p.execution(index, body)
+	case *entry.Signal:
+		if at >= p.since {
+			p.signal(index, body)
+		}
+	case *entry.Outcome:
+		if s := p.subjects[body.Exec]; s != nil {
+			s.known = cmp.Or(left(body.Result), s.known)
+		}
+	}
+	return nil
+}
+
+// execution notes an entry of an execution; its first one makes it (EXE-1).
+func (p *past) execution(index uint64, x *entry.Execution) {
+	known := p.execs[x.Ref()]
+	if known == nil {
+		known = &pastExec{index: index, ref: x.Ref(), parents: x.Parents, effect: x.Effect}
+		p.execs[known.ref] = known
+	}
+	known.progress = x.Progress
+	known.inHash, known.outHash = cmp.Or(x.InpHash, known.inHash), cmp.Or(x.OutHash, known.outHash)
+	known.cost, known.latency = cmp.Or(x.CostMicroUSD, known.cost), cmp.Or(x.LatencyMS, known.latency)
+}
+
+// signal notes a signal. One that supersedes another about the same subject
+// may know of its effects what that did not.
+func (p *past) signal(index uint64, s *entry.Signal) {
+	p.signals[index] = s.Subject
+	known := p.subjects[s.Subject]
+	if known == nil {
+		p.subjects[s.Subject] = &subject{index: index, ref: s.Subject, workflow: s.Wid, first: s}
+		return
+	}
+	supersedes := s.Supersedes != nil && p.signals[s.Supersedes.Index] == s.Subject
+	if supersedes && (s.Effects == entry.EffectsNone || s.Effects == entry.EffectsComplete) {
+		known.known = s.Effects
+	}
+}
+
+// left is what an outcome says of the effects that there had been.
+func left(r entry.Result) entry.Effects {
+	switch r {
+	case entry.NotExecuted:
+		return entry.EffectsNone
+	case entry.Restored, entry.Compensated, entry.ResultIrrevocable:
+		return entry.EffectsComplete
+	}
+	return ""
+}
+
+// toCase makes the case of a subject.
+func (p *past) toCase(s *subject) (scenario.Case, *scenario.Error) {
+	agent, _ := s.ref.Split()
+	c := scenario.Case{
+		ID: "incident-" + strconv.FormatUint(s.index, 10), Agent: agent, Workflow: s.workflow, Source: string(Ledger), Outcome: scenario.Failed,
+	}
+	var ancestors []*pastExec
+	own := p.execs[s.ref]
+	if own != nil {
+		ancestors = p.ancestors(own)
+	}
+	if len(ancestors) >= scenario.StepsMax {
+		return scenario.Case{}, tooManySteps()
+	}
+	among := map[entry.Ref]bool{}
+	for _, x := range ancestors {
+		c.Steps = append(c.Steps, p.step(x, among))
+		among[x.ref] = true
+	}
+	last := scenario.Step{ID: stepOf(s.ref), Agent: agent, Tool: "task", Effect: entry.EffectUndeclared}
+	if own != nil {
+		last = p.step(own, among)
+	}
+	p.fail(&last, s)
+	c.Steps = append(c.Steps, last)
+	for i := range c.Steps {
+		if wrong := checkStep(c.Steps[i]); wrong != nil {
+			return scenario.Case{}, wrong
+		}
+	}
+	return c, nil
+}
+
+// fail gives the last step its failure, and what was found out of it later.
+func (p *past) fail(step *scenario.Step, s *subject) {
+	failure := &scenario.Failure{
+		Label: scenario.Label{Class: s.first.Class, Code: s.first.Code}, Effects: s.first.Effects, ReplaySafety: s.first.ReplaySafety,
+		Raw: scenario.RawError{RetryAfterMS: s.first.RetryAfterMS},
+	}
+	if len(s.first.Evidence) > 0 {
+		failure.Evidence = s.first.Evidence[0].Digest
+	}
+	step.Outcome, step.Failure = scenario.Failed, failure
+	if s.known != "" {
+		step.Attempts = []scenario.Attempt{{Variation: scenario.Variation{Strategy: "reconcile"}, Outcome: scenario.OK, Effects: s.known}}
+	}
+}
+
+// ancestors are the executions that one depends on, the oldest first. Behind
+// one that failed nobody looks.
+func (p *past) ancestors(of *pastExec) []*pastExec {
+	seen := map[entry.Ref]bool{of.ref: true}
+	var all []*pastExec
+	for queue := []*pastExec{of}; len(queue) > 0 && len(all) < scenario.StepsMax; queue = queue[1:] {
+		for _, parent := range queue[0].parents {
+			x := p.execs[parent.Exec]
+			if x == nil || seen[x.ref] || x.progress == entry.Failed {
+				continue
+			}
+			seen[x.ref] = true
+			all, queue = append(all, x), append(queue, x)
+		}
+	}
+	slices.SortFunc(all, func(a, b *pastExec) int { return cmp.Compare(a.index, b.index) })
+	return all
+}
+
+// step is the step of an execution, with its edges to those among others.
+func (p *past) step(x *pastExec, among map[entry.Ref]bool) scenario.Step {
+	agent, _ := x.ref.Split()
+	step := scenario.Step{
+		ID: stepOf(x.ref), Agent: agent, Tool: "execution", Effect: x.effect, InputDigest: x.inHash,
+		Attempt: scenario.Attempt{Outcome: scenario.NotObserved, OutputDigest: x.outHash, CostMicroUSD: x.cost, LatencyMS: x.latency},
+	}
+	if x.progress == entry.Confirmed {
+		step.Outcome = scenario.OK
+	}
+	for _, parent := range x.parents {
+		repeated := slices.ContainsFunc(step.Parents, func(q scenario.Parent) bool { return q.Step == stepOf(parent.Exec) })
+		if among[parent.Exec] && !repeated {
+			step.Parents = append(step.Parents, scenario.Parent{Step: stepOf(parent.Exec), Dep: parent.Dep})
+		}
+	}
+	return step
+}
+
+// stepOf is the step's id of an execution or task.
+func stepOf(ref entry.Ref) string { return scenario.LocalID(string(ref)) }

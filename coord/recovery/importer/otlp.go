@@ -1,0 +1,285 @@
+package importer
+
+import (
+	"cmp"
+	"container/list"
+	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// An otlp file is traces in OTLP/JSON, as the file exporter of a collector
+// writes them: one batch of spans a line, the spans of a trace in any of them.
+// Names follow the semantic conventions for generative AI; contents of
+// messages are read only where the exporter was told to record them, and
+// only digested.
+//
+//   - A case is a trace. It is given when a number of batches brought no
+//     span of it; a span that comes later is an error.
+//   - A step is a call of a model (chat, text_completion, generate_content,
+//     embeddings) or of a tool (execute_tool, retrieval). An agent at work
+//     (invoke_agent) is a step only where it failed and nothing inside did.
+//   - Requests below a step that carry a resend count are attempts of that
+//     step: the client's own retries.
+//   - A call depends hard on the calls inside it and on those it links to,
+//     and softly on the last one that ended before it began in the same place.
+//   - A call of the model right after one that failed tries the same again,
+//     on the same model or another; a call of a tool does so where the
+//     recorded arguments show whether they are the same.
+//   - The error of a step is the innermost one below it with a typed cause:
+//     what a client, a wrapper or the agent made of it tells less.
+//   - The effect of a tool is that of effects.go; a model has none.
+//   - The agent is the innermost one named around a call, else the service.
+//   - The outcome of the run is that of the span without parent.
+type otlpReader struct {
+	source *source
+	batch  int // of spans, from 1
+	open   map[pcommon.TraceID]*list.Element
+	order  *list.List // of *trace, the one seen last at the end
+	found  bool       // a span, or an error
+}
+
+// trace is the spans of one trace so far.
+type trace struct {
+	id     pcommon.TraceID
+	rec    record // where the first of them came
+	last   int    // the batch that brought the last one
+	spans  []span
+	broken bool // one of its spans was an error, which stands for it
+}
+
+// otlp yields the cases of a file of traces.
+func (s *source) otlp(yield func(scenario.Case, error) bool) {
+	o := &otlpReader{source: s, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
+	for {
+		rec, more, err := s.next()
+		if err == nil && !more && !o.found {
+			err = o.source.nothing()
+		}
+		if err != nil && !yield(scenario.Case{}, err) {
+			return
+		}
+		if more && !o.take(rec, yield) {
+			return
+		}
+		for front := o.order.Front(); front != nil; front = o.order.Front() {
+			if t := front.Value.(*trace); more && t.last+tracesIdleMax >= o.batch {
+				break
+			}
+			if !o.give(front, yield) {
+				return
+			}
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// take sorts the spans of a batch into traces.
+func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) bool {
+	o.batch++
+	refuse := func(wrong *scenario.Error) bool {
+		o.found = true
+		wrong.File, wrong.Record, wrong.Line = o.source.file, rec.number, rec.line
+		return yield(scenario.Case{}, wrong)
+	}
+	batch, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(rec.value)
+	if err != nil {
+		return refuse(scenario.Malformed("", "is not OTLP/JSON: "+scenario.Cut(err.Error(), scenario.ToolMax), "export traces with the file exporter of a collector"))
+	}
+	if batch.ResourceSpans().Len() == 0 {
+		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "give traces; logs and metrics hold no runs"))
+	}
+	for i, resource := range batch.ResourceSpans().All() {
+		service := (&attributes{Map: resource.Resource().Attributes()}).text("service.name")
+		for j, scope := range resource.ScopeSpans().All() {
+			for k, s := range scope.Spans().All() {
+				o.found = true
+				if wrong := o.add(rec, s, service); wrong != nil {
+					wrong.Field = fmt.Sprintf("/resourceSpans/%d/scopeSpans/%d/spans/%d%s", i, j, k, wrong.Field)
+					if !refuse(wrong) {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// nothing is the error of a file whose batches hold no span.
+func (s *source) nothing() error {
+	wrong := scenario.Malformed("/resourceSpans", "hold no span in the whole file", "check that the exporter was given traces")
+	wrong.File = s.file
+	return wrong
+}
+
+// add puts a span into its trace. After an error the rest of the trace is
+// skipped.
+func (o *otlpReader) add(rec record, s ptrace.Span, service string) *scenario.Error {
+	id := s.TraceID()
+	if id.IsEmpty() {
+		return scenario.Malformed("/traceId", "is missing", "export each span with its 32 hexadecimal digits")
+	}
+	e, ok := o.open[id]
+	if !ok {
+		e = o.order.PushBack(&trace{id: id, rec: record{number: rec.number, line: rec.line}})
+		o.open[id] = e
+	}
+	t := e.Value.(*trace)
+	t.last = o.batch
+	o.order.MoveToBack(e)
+	if t.broken {
+		return nil
+	}
+	one, wrong := newSpan(s, service)
+	if wrong == nil && len(t.spans) == spansMax {
+		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is one more than %d spans in a trace", spansMax), Remedy: "split the run into traces"}
+	}
+	if wrong != nil {
+		t.broken, t.spans = true, nil
+		wrong.Detail += fmt.Sprintf("; trace %s is not imported", id)
+		return wrong
+	}
+	t.spans = append(t.spans, one)
+	return nil
+}
+
+// give yields the case of a trace.
+func (o *otlpReader) give(e *list.Element, yield func(scenario.Case, error) bool) bool {
+	t := o.order.Remove(e).(*trace)
+	delete(o.open, t.id)
+	if t.broken {
+		return true
+	}
+	c, wrong := t.toCase(o.source.file)
+	return o.source.deliver(yield, t.rec, c, wrong)
+}
+
+// toCase makes the case of a trace.
+func (t *trace) toCase(file string) (scenario.Case, *scenario.Error) {
+	forest, wrong := grow(t.spans)
+	if wrong != nil {
+		return scenario.Case{}, wrong
+	}
+	b := branches{forest: forest, steps: map[pcommon.SpanID]int{}}
+	var outer []int
+	for _, root := range forest.roots {
+		outer = append(outer, b.visit(root, "")...)
+	}
+	if len(b.out) > scenario.StepsMax {
+		return scenario.Case{}, tooManySteps()
+	}
+	b.connect(outer)
+	id := t.id.String()
+	c := scenario.Case{
+		ID: id, Workflow: workflowID(OTLP, stem(file), id), Source: string(OTLP),
+		Outcome: scenario.NotObserved, Steps: b.out,
+	}
+	var service string
+	for _, root := range forest.roots {
+		service = cmp.Or(service, forest.spans[root].agent)
+		if len(b.out) > 0 && forest.spans[root].parent.IsEmpty() {
+			c.Outcome, c.Verdict = forest.verdict(root)
+		}
+	}
+	c.Agent = principal(OTLP, cmp.Or(service, stem(file)))
+	return c, nil
+}
+
+// forest is the spans of a trace by their parents. A span whose parent is
+// not there stands with the roots.
+type forest struct {
+	spans    []span
+	roots    []int
+	children [][]int
+}
+
+// grow sorts spans by their beginning and hangs them below their parents.
+func grow(spans []span) (*forest, *scenario.Error) {
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), slices.Compare(a.id[:], b.id[:]))
+	})
+	f := &forest{spans: spans, children: make([][]int, len(spans))}
+	at := map[pcommon.SpanID]int{}
+	for i, s := range spans {
+		if _, ok := at[s.id]; ok {
+			return nil, scenario.Malformed("/resourceSpans", fmt.Sprintf("hold span %s of the trace twice", s.id), "export each span once")
+		}
+		at[s.id] = i
+	}
+	for i, s := range spans {
+		if parent, ok := at[s.parent]; ok {
+			f.children[parent] = append(f.children[parent], i)
+		} else {
+			f.roots = append(f.roots, i)
+		}
+	}
+	reached := 0
+	var walk func(node, depth int) bool
+	walk = func(node, depth int) bool {
+		reached++
+		for _, child := range f.children[node] {
+			if depth == spanDepthMax || !walk(child, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, root := range f.roots {
+		if !walk(root, 1) {
+			return nil, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("holds more than %d spans inside one another", spanDepthMax),
+				Remedy: "link the inner traces instead of nesting them"}
+		}
+	}
+	if reached < len(spans) {
+		return nil, scenario.Malformed("/resourceSpans", "hold a span that is inside itself", "export the spans as they were recorded")
+	}
+	return f, nil
+}
+
+// isStep says whether a span is a step by its role alone.
+func (p *span) isStep() bool { return p.role == roleModel || p.role == roleTool }
+
+// failedBelow says whether a step below a span failed.
+func (f *forest) failedBelow(node int) bool {
+	for _, child := range f.children[node] {
+		if f.spans[child].isStep() && f.spans[child].failed || f.failedBelow(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// cause is the error of a span: the innermost one among it and what it is
+// made of, steps below it excepted; of two the later. One with a typed cause
+// comes before one without.
+func (f *forest) cause(node int) (raw scenario.RawError, failed bool) {
+	for _, child := range f.children[node] {
+		if f.spans[child].isStep() {
+			continue
+		}
+		if inner, ok := f.cause(child); ok && (!failed || inner.Typed() || !raw.Typed()) {
+			raw, failed = inner, true
+		}
+	}
+	if own := &f.spans[node]; own.failed && (!failed || own.raw.Typed() && !raw.Typed()) {
+		raw, failed = own.raw, true
+	}
+	return raw, failed
+}
+
+// verdict is the outcome of the whole run, of its outermost span.
+func (f *forest) verdict(root int) (scenario.Outcome, *scenario.Failure) {
+	if !f.spans[root].failed {
+		return scenario.OK, nil
+	}
+	raw, _ := f.cause(root)
+	return scenario.Failed, scenario.NewFailure(entry.EffectNone, raw, f.spans[root].evidence)
+}

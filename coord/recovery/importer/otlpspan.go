@@ -1,0 +1,293 @@
+package importer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// role is what a span is to a run of agents.
+type role int
+
+const (
+	roleOther  role = iota // a request, a query, a framework's own span
+	roleModel              // a call of a model
+	roleTool               // a call of a tool
+	roleAgent              // an agent at work: it holds the calls it makes
+	roleClient             // an HTTP request or RPC that a call is made of
+)
+
+// span is what a case needs of a span; its attributes are not kept.
+type span struct {
+	id, parent pcommon.SpanID
+	links      []pcommon.SpanID // to spans of the same trace
+	start, end pcommon.Timestamp
+	role       role
+	agent      string // its own agent's name, or else that of the service
+	named      bool   // the agent, and not only the service, is named
+	tool       string
+	model      string
+
+	failed   bool
+	raw      scenario.RawError
+	evidence string // set where it failed
+	resent   bool   // this request repeats an earlier one
+
+	input, output       string // digests
+	tokensIn, tokensOut *int64
+	cost                *int64
+}
+
+// attributes reads the attributes of a span and remembers the first of them
+// that does not hold what it should.
+type attributes struct {
+	pcommon.Map
+	wrong *scenario.Error
+}
+
+// text is the first of the named attributes that is there, as text.
+func (a *attributes) text(names ...string) string {
+	for _, name := range names {
+		if v, ok := a.Get(name); ok {
+			return v.AsString()
+		}
+	}
+	return ""
+}
+
+// count is a count of at least 0, if it is there.
+func (a *attributes) count(names ...string) *int64 {
+	for _, name := range names {
+		v, ok := a.Get(name)
+		if !ok {
+			continue
+		}
+		n := v.Int()
+		if v.Type() != pcommon.ValueTypeInt || n < 0 || n > entry.MaxInteger {
+			a.refuse(name, v, "write a number of tokens, or leave it out")
+			return nil
+		}
+		return &n
+	}
+	return nil
+}
+
+// money is an amount in USD, if it is there. Text, integers and doubles are
+// read by their decimal digits.
+func (a *attributes) money(name string) *int64 {
+	v, ok := a.Get(name)
+	if !ok {
+		return nil
+	}
+	amount, wrong := micros("/attributes", jsontext.Value(v.AsString()))
+	if wrong != nil || !jsontext.Value(v.AsString()).IsValid() {
+		a.refuse(name, v, "write an amount in USD of at least 0, or leave it out")
+		return nil
+	}
+	return amount
+}
+
+// status is the HTTP status of a response, 0 without one.
+func (a *attributes) status() int {
+	status, err := strconv.Atoi(a.text("http.response.status_code", "http.status_code"))
+	if err != nil || status < 100 || status > 599 {
+		return 0
+	}
+	return status
+}
+
+func (a *attributes) refuse(name string, v pcommon.Value, remedy string) {
+	if a.wrong == nil {
+		a.wrong = scenario.Malformed("/attributes", fmt.Sprintf("hold %s = %s", name, scenario.Cut(strconv.Quote(v.AsString()), scenario.ToolMax)), remedy)
+	}
+}
+
+// newSpan reads a span of a service.
+func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
+	a := &attributes{Map: s.Attributes()}
+	out := span{
+		id: s.SpanID(), parent: s.ParentSpanID(), start: s.StartTimestamp(), end: s.EndTimestamp(),
+		agent: a.text("gen_ai.agent.name", "gen_ai.agent.id"), model: modelID(a.text("gen_ai.response.model", "gen_ai.request.model")),
+		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+		cost:      a.money("gen_ai.usage.cost"),
+	}
+	if a.wrong != nil {
+		return span{}, a.wrong
+	}
+	if out.id.IsEmpty() {
+		return span{}, scenario.Malformed("/spanId", "is missing", "export each span with its 16 hexadecimal digits")
+	}
+	for _, link := range s.Links().All() {
+		if link.TraceID() == s.TraceID() {
+			out.links = append(out.links, link.SpanID())
+		}
+	}
+	if out.named = out.agent != ""; !out.named {
+		out.agent = service
+	}
+	out.takeRole(s, a)
+	out.takeContent(a)
+	out.takeFailure(s, a)
+	return out, nil
+}
+
+// takeRole says what the span is. Operations that no convention names are
+// roleOther.
+func (p *span) takeRole(s ptrace.Span, a *attributes) {
+	switch operation := a.text("gen_ai.operation.name"); operation {
+	case "chat", "text_completion", "generate_content", "embeddings":
+		p.role = roleModel
+	case "execute_tool":
+		p.role, p.tool = roleTool, a.text("gen_ai.tool.name")
+		if p.tool == "" {
+			p.tool = s.Name()
+		}
+	case "retrieval":
+		p.role, p.tool = roleTool, operation
+	case "create_agent", "invoke_agent", "invoke_workflow":
+		p.role = roleAgent
+	default:
+		if s.Kind() == ptrace.SpanKindClient && (a.status() != 0 || a.text("http.request.method", "rpc.system", "rpc.system.name") != "") {
+			p.role = roleClient
+			count, err := strconv.Atoi(a.text("http.request.resend_count"))
+			p.resent = err == nil && count > 0
+		}
+	}
+}
+
+// takeContent digests what went in and came out, where the exporter was told
+// to record it.
+func (p *span) takeContent(a *attributes) {
+	in, out := "gen_ai.input.messages", "gen_ai.output.messages"
+	if p.role == roleTool {
+		in, out = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+	}
+	if v, ok := a.Get(in); ok {
+		p.input = scenario.Digest(v.AsString())
+	}
+	v, ok := a.Get(out)
+	if !ok {
+		return
+	}
+	answer := v.AsString()
+	p.output = scenario.Digest(answer)
+	if raw, failed := scenario.FailureIn(answer); failed && p.role == roleTool {
+		p.failed, p.raw, p.evidence = true, raw, p.output
+	}
+}
+
+// takeFailure says whether the span failed, and with what: its status is
+// error, or error.type stands there, or a filter or refusal ended the answer.
+func (p *span) takeFailure(s ptrace.Span, a *attributes) {
+	kind := a.text("error.type")
+	reason := finishReason(a)
+	if s.Status().Code() != ptrace.StatusCodeError && kind == "" && reason == "" {
+		return
+	}
+	raw := scenario.RawError{Text: s.Status().Message(), ProviderCode: reason, HTTPStatus: a.status(), GRPCCode: grpcCode(a), RetryAfterMS: retryAfter(a)}
+	if raw.HTTPStatus < 400 {
+		raw.HTTPStatus = 0
+	}
+	for _, event := range s.Events().All() {
+		thrown := attributes{Map: event.Attributes()}
+		if event.Name() == "exception" {
+			raw.ProviderCode = thrown.text("exception.type")
+			if message := thrown.text("exception.message"); message != "" {
+				raw.Text = message
+			}
+		}
+	}
+	if status, err := strconv.Atoi(kind); err == nil && 400 <= status && status < 600 {
+		raw.HTTPStatus = status
+	} else if kind != "" && !(scenario.RawError{ProviderCode: raw.ProviderCode}).Typed() {
+		raw.ProviderCode = kind
+	}
+	if p.failed && !raw.Typed() {
+		return // the tool's own answer says more
+	}
+	p.failed, p.raw = true, raw
+	if p.evidence == "" {
+		p.evidence = spanDigest(s)
+	}
+}
+
+// finishReason is why a model ended its answer, if that is a failure.
+func finishReason(a *attributes) string {
+	v, ok := a.Get("gen_ai.response.finish_reasons")
+	if !ok || v.Type() != pcommon.ValueTypeSlice {
+		return ""
+	}
+	for _, reason := range v.Slice().All() {
+		if text := reason.AsString(); text == "content_filter" || text == "refusal" {
+			return text
+		}
+	}
+	return ""
+}
+
+// spanDigest is the digest of the span as it was recorded.
+func spanDigest(s ptrace.Span) string {
+	one := ptrace.NewTraces()
+	s.CopyTo(one.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty())
+	text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(one)
+	if err != nil { // a value that JSON cannot hold, such as a double that is no number
+		return scenario.Digest(s.TraceID().String() + s.SpanID().String())
+	}
+	return scenario.Digest(string(text))
+}
+
+// grpcCode is the name of a gRPC status other than OK.
+func grpcCode(a *attributes) string {
+	names := []string{
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+		"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+		"UNAUTHENTICATED",
+	}
+	text := a.text("rpc.grpc.status_code", "rpc.response.status_code")
+	if code, err := strconv.Atoi(text); err == nil && 0 < code && code < len(names) {
+		return names[code]
+	}
+	for _, name := range names[1:] {
+		if strings.EqualFold(name, text) {
+			return name
+		}
+	}
+	return ""
+}
+
+// retryAfter is the header of that name in milliseconds, where it holds
+// seconds; a date is not related to the time of the span.
+func retryAfter(a *attributes) *int64 {
+	v, ok := a.Get("http.response.header.retry-after")
+	if !ok {
+		return nil
+	}
+	text := v.AsString()
+	if v.Type() == pcommon.ValueTypeSlice && v.Slice().Len() > 0 {
+		text = v.Slice().At(0).AsString()
+	}
+	return scenario.RetryAfterMS(text)
+}
+
+// latency is the time between two instants in milliseconds, rounded half up;
+// absent where a clock was not set or ran backwards.
+func latency(start, end pcommon.Timestamp) *int64 {
+	if start == 0 || end < start {
+		return nil
+	}
+	const nanos = 1_000_000
+	elapsed := uint64(end - start)
+	ms := int64(elapsed / nanos) // at most 2^64/10^6
+	if elapsed%nanos >= nanos/2 {
+		ms++
+	}
+	return &ms
+}

@@ -1,0 +1,251 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// source reads a file as a sequence of records: the top-level JSON values of
+// it (one document, or NDJSON), or the elements of its only array. It holds
+// one record at a time.
+type source struct {
+	file string
+	in   *guard
+	dec  *jsontext.Decoder
+
+	// number counts the records read, line the newlines before the
+	// decoder's offset.
+	number, line int
+	// begun is set after the first byte; array while inside the only array.
+	begun, array bool
+	// seen maps the hash of a case id to the record that brought it, so that
+	// a repeated id is found at a small cost per case.
+	seen map[[16]byte]int
+}
+
+// record is one value of the file and where it begins.
+type record struct {
+	number, line int
+	value        jsontext.Value // valid until the next record is read
+}
+
+// errTooLarge is what a guard answers to the decoder.
+var errTooLarge = errors.New("record over the limit")
+
+// guard refuses to read more than CaseBytesMax beyond base, the end of the
+// last record, so that one endless record cannot fill the memory. It keeps
+// the error of the reader, if it is not io.EOF: the decoder reports it as one
+// of the syntax.
+type guard struct {
+	r          io.Reader
+	base, read int64
+	err        error
+}
+
+// Read implements [io.Reader].
+func (g *guard) Read(p []byte) (int, error) {
+	left := g.base + scenario.CaseBytesMax + 1 - g.read
+	if left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := g.r.Read(p[:min(int64(len(p)), left)])
+	g.read += int64(n)
+	if err != nil && err != io.EOF { // an error that only wraps it is not the end
+		g.err = err
+	}
+	return n, err
+}
+
+func newSource(file string, r io.Reader) *source {
+	in := &guard{r: r}
+	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}}
+}
+
+// next gives the next record, if there is one more. An error is final: what
+// follows it cannot be trusted to be a record.
+func (s *source) next() (rec record, more bool, err error) {
+	s.in.base = s.dec.InputOffset()
+	kind := s.dec.PeekKind()
+	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
+	if !s.begun && kind == '[' {
+		s.begun, s.array, s.line = true, true, line
+		if _, err := s.dec.ReadToken(); err != nil {
+			return record{}, false, s.broken(err)
+		}
+		return s.next()
+	}
+	s.begun = true
+	if s.array && kind == ']' {
+		s.line = line
+		return record{}, false, s.close()
+	}
+	value, err := s.dec.ReadValue()
+	if s.in.err == nil && errors.Is(err, io.EOF) {
+		return record{}, false, s.end()
+	}
+	if err == nil && len(value) > scenario.CaseBytesMax {
+		err = errTooLarge
+	}
+	if err != nil {
+		return record{}, false, s.broken(err)
+	}
+	s.number++
+	s.line = line + bytes.Count(value, []byte("\n"))
+	return record{number: s.number, line: line + 1, value: value}, true, nil
+}
+
+// close reads the end of the only array and checks that nothing follows.
+func (s *source) close() error {
+	if _, err := s.dec.ReadToken(); err != nil {
+		return s.broken(err)
+	}
+	s.in.base = s.dec.InputOffset()
+	s.dec.PeekKind() // only to have the space before the next value in the buffer
+	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
+	_, err := s.dec.ReadToken()
+	if s.in.err == nil && errors.Is(err, io.EOF) {
+		return s.end()
+	}
+	if err != nil {
+		return s.broken(err)
+	}
+	e := scenario.Malformed("", "holds more after the end of its array", "write one array, or one value a line")
+	e.File, e.Line = s.file, line+1
+	return e
+}
+
+// end is an error when the file held nothing: then something went wrong
+// before, and saying nothing would hide it.
+func (s *source) end() error {
+	if s.number > 0 {
+		return nil
+	}
+	e := scenario.Malformed("", "holds no record", "check that the file is the one that was meant and was written to its end")
+	e.File = s.file
+	return e
+}
+
+// broken turns an error of the decoder into one that names the place.
+func (s *source) broken(err error) error {
+	if s.in.err != nil {
+		return fmt.Errorf("importer: read %s: %w", s.file, s.in.err)
+	}
+	e := &scenario.Error{File: s.file, Record: s.number + 1, Line: s.line + 1}
+	rest := s.dec.UnreadBuffer()
+	if wrong := scenario.ByteOrderMark(rest); wrong != nil && s.number == 0 {
+		wrong.File, wrong.Line = s.file, 1
+		return wrong
+	}
+	if errors.Is(err, errTooLarge) {
+		e.Line += scenario.NewlinesBefore(rest)
+		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", scenario.CaseBytesMax)
+		e.Remedy = "split the record, or leave out what is not part of the run"
+		return e
+	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		past := min(max(syntax.ByteOffset-s.dec.InputOffset(), 0), int64(len(rest)))
+		e.Line += bytes.Count(rest[:past], []byte("\n"))
+		e.Field, err = s.field(syntax.JSONPointer), syntax.Err
+	}
+	e.Problem, e.Detail = entry.Malformed, "is not JSON: "+err.Error()
+	e.Remedy = "write the file as JSON in UTF-8 with each member named once"
+	return e
+}
+
+// field is a pointer into the record, from one into the file.
+func (s *source) field(pointer jsontext.Pointer) string {
+	if !s.array {
+		return string(pointer)
+	}
+	for first := range pointer.Tokens() {
+		return string(pointer[1+len(first):]) // an index, which needs no escape
+	}
+	return ""
+}
+
+// cases converts each record on its own. An error of one record does not end
+// the sequence; one of the file does.
+func (s *source) cases(convert func(record) (scenario.Case, *scenario.Error)) iter.Seq2[scenario.Case, error] {
+	return func(yield func(scenario.Case, error) bool) {
+		for {
+			rec, more, err := s.next()
+			if err != nil {
+				yield(scenario.Case{}, err)
+			}
+			if !more {
+				return
+			}
+			c, wrong := convert(rec)
+			if !s.deliver(yield, rec, c, wrong) {
+				return
+			}
+		}
+	}
+}
+
+// deliver checks what holds for every case and yields it, or what is wrong.
+func (s *source) deliver(yield func(scenario.Case, error) bool, rec record, c scenario.Case, wrong *scenario.Error) bool {
+	if wrong == nil {
+		wrong = s.admit(rec, c)
+	}
+	if wrong == nil {
+		return yield(c, nil)
+	}
+	wrong.File, wrong.Record, wrong.Line = s.file, rec.number, rec.line
+	return yield(scenario.Case{}, wrong)
+}
+
+// admit checks the limits of a case and that its id is new.
+func (s *source) admit(rec record, c scenario.Case) *scenario.Error {
+	for _, step := range c.Steps {
+		if wrong := checkStep(step); wrong != nil {
+			return wrong
+		}
+	}
+	key := scenario.IDHash(c.ID)
+	if first, ok := s.seen[key]; ok {
+		return &scenario.Error{
+			Problem: entry.IDConflict,
+			Detail:  fmt.Sprintf("case %q already came with record %d", c.ID, first),
+			Remedy:  "give each run its own id, and keep the records of one run together",
+		}
+	}
+	s.seen[key] = rec.number
+	return nil
+}
+
+// checkStep checks the limits of a step.
+func checkStep(step scenario.Step) *scenario.Error {
+	if len(step.Parents) > scenario.ParentsMax {
+		return &scenario.Error{
+			Problem: entry.TooLarge,
+			Detail:  fmt.Sprintf("step %s depends on %d steps, over the limit of %d", step.ID, len(step.Parents), scenario.ParentsMax),
+			Remedy:  "split the step",
+		}
+	}
+	if len(step.Tool) > scenario.ToolMax {
+		return &scenario.Error{
+			Problem: entry.TooLarge,
+			Detail:  fmt.Sprintf("step %s has a tool name of %d bytes, over the limit of %d", step.ID, len(step.Tool), scenario.ToolMax),
+			Remedy:  "shorten the name",
+		}
+	}
+	return nil
+}
+
+// tooManySteps is the error of a case that grows over StepsMax.
+func tooManySteps() *scenario.Error {
+	return &scenario.Error{
+		Problem: entry.TooLarge,
+		Detail:  fmt.Sprintf("holds more than %d steps", scenario.StepsMax),
+		Remedy:  "split the run into cases",
+	}
+}

@@ -1,0 +1,117 @@
+package scenario
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+//go:embed causes.yaml
+var causesText []byte
+
+// rows is a table of the classifier: the place in the taxonomy by cause.
+type rows map[string]Label
+
+// of is the place of a cause; unknown for one that the table does not have.
+func (r rows) of(cause string) Label {
+	if label, ok := r[cause]; ok {
+		return label
+	}
+	return UnknownLabel()
+}
+
+// message is a message of a known shape.
+type message struct {
+	Shape   string `json:"shape"`
+	Label   string `json:"label"`
+	Refused bool   `json:"refused"`
+	label   Label
+	parts   []string // of the shape, between its stars
+}
+
+// fits reports whether a text has the shape.
+func (m *message) fits(text string) bool {
+	first, last := m.parts[0], len(m.parts)-1
+	rest, ok := strings.CutPrefix(text, first)
+	if !ok || last == 0 {
+		return ok && rest == ""
+	}
+	for _, part := range m.parts[1:last] {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, m.parts[last])
+}
+
+// causeTables are the tables as the classifier asks them.
+type causeTables struct {
+	codes, exceptions, grpc, status rows
+	messages                        []message
+}
+
+// causes returns the tables, which are read once.
+var causes = sync.OnceValue(func() *causeTables {
+	t, err := readCauses(causesText)
+	if err != nil {
+		panic(err) // a constant, tested
+	}
+	return t
+})
+
+// readCauses reads causes.yaml. A cause that stands in two rows is an error.
+func readCauses(text []byte) (*causeTables, error) {
+	type byLabel map[string][]string
+	var doc struct {
+		Provider   byLabel            `json:"provider"`
+		ErrorType  byLabel            `json:"error_type"`
+		Harness    byLabel            `json:"harness"`
+		JSONRPC    byLabel            `json:"json_rpc"`
+		Exception  byLabel            `json:"exception"`
+		GRPC       byLabel            `json:"grpc"`
+		HTTPStatus map[string][]int64 `json:"http_status"`
+		Message    []message          `json:"message"`
+	}
+	if wrong := (Document{What: "the tables of the classifier"}).DecodeYAML(text, &doc); wrong != nil {
+		return nil, wrong
+	}
+	t := &causeTables{codes: rows{}, exceptions: rows{}, grpc: rows{}, status: rows{}, messages: doc.Message}
+	add := func(to rows, label, cause string) error {
+		if before, twice := to[cause]; twice {
+			return fmt.Errorf("scenario: cause %s is %s and %s", cause, before, label)
+		}
+		to[cause] = labelOf(label)
+		return nil
+	}
+	for _, table := range []struct {
+		to   rows
+		from byLabel
+	}{{t.codes, doc.Provider}, {t.codes, doc.ErrorType}, {t.codes, doc.Harness}, {t.codes, doc.JSONRPC}, {t.exceptions, doc.Exception}, {t.grpc, doc.GRPC}} {
+		for label, all := range table.from {
+			for _, cause := range all {
+				if err := add(table.to, label, cause); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for label, all := range doc.HTTPStatus {
+		for _, status := range all {
+			if err := add(t.status, label, fmt.Sprint(status)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range t.messages {
+		m := &t.messages[i]
+		m.label, m.parts = labelOf(m.Label), strings.Split(m.Shape, "*")
+	}
+	return t, nil
+}
+
+// labelOf reads class.code.
+func labelOf(text string) Label {
+	class, code, _ := strings.Cut(text, ".")
+	return Label{Class: class, Code: code}
+}

@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Error says what is wrong with an input, where, and what to do about it.
+type Error struct {
+	// Problem is malformed, too-large, or id-conflict for the id of an earlier
+	// record of the file.
+	Problem entry.Problem
+	// File is the name of the file, empty for what is no file; Record counts from 1,
+	// 0 where the whole file is meant; Line is where the record begins, or the line of a
+	// syntax error, from 1.
+	File         string
+	Record, Line int
+	// Field is a JSON pointer into the record, empty for all of it.
+	Field  string
+	Detail string
+	Remedy string
+}
+
+// Error gives all that is known in one line.
+func (e *Error) Error() string {
+	var at strings.Builder
+	if e.File != "" {
+		at.WriteString(": read " + e.File)
+	}
+	if e.Record > 0 {
+		fmt.Fprintf(&at, ": record %d", e.Record)
+	}
+	if e.Line > 0 {
+		fmt.Fprintf(&at, ": line %d", e.Line)
+	}
+	if e.Field != "" {
+		fmt.Fprintf(&at, ": field %s", e.Field)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s: %s (%s); %s", at.String(), e.Detail, e.Problem, e.Remedy), ": ")
+}
+
+// Malformed makes the most common error; remedy says what would be right.
+func Malformed(field string, detail, remedy string) *Error {
+	return &Error{Problem: entry.Malformed, Field: field, Detail: detail, Remedy: remedy}
+}

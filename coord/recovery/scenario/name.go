@@ -1,0 +1,39 @@
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"recoveryledger/ledger/entry"
+)
+
+// LocalID makes an id or principal of any text. A text that already is one
+// stays as it is; else what does not fit is replaced or cut and a part of the
+// text's digest added, so that different texts stay different.
+func LocalID(text string) string {
+	fits := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (isAlnum(byte(r)) || strings.ContainsRune("._:/@-", r)) {
+			return r
+		}
+		return '-'
+	}, text)
+	if fits == text && text != "" && len(text) <= entry.MaxName {
+		return text
+	}
+	tail := "-" + Digest(text)[len("sha256:"):][:16]
+	return fits[:min(len(fits), entry.MaxName-len(tail))] + tail
+}
+
+func isAlnum(c byte) bool {
+	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// Digest is the unkeyed digest of raw content.
+func Digest(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
