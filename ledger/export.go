@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 	"golang.org/x/sync/errgroup"
 
+	"recoveryledger/ledger/durable"
 	"recoveryledger/merkle"
 )
 
@@ -267,7 +267,14 @@ func (x *exporter) write(name string, content []byte) error {
 	}
 	x.files++
 	x.writes.Go(func() error {
-		return renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(x.incoming()))
+		f, err := durable.Begin(x.incoming(), path, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err = f.Write(content); err == nil {
+			err = f.Place()
+		}
+		return errors.Join(err, f.Discard())
 	})
 	return nil
 }
@@ -280,11 +287,7 @@ func (x *exporter) sync() error {
 		return fmt.Errorf("ledger: export: %w", err)
 	}
 	for dir := range x.touched {
-		file, err := os.Open(dir)
-		if err != nil {
-			return fmt.Errorf("ledger: export: %w", err)
-		}
-		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		if err := durable.SyncDir(dir); err != nil {
 			return fmt.Errorf("ledger: export: %w", err)
 		}
 	}

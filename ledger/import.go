@@ -67,7 +67,7 @@ const (
 func Import(ctx context.Context, dir string, c *Config, i *ImportConfig) (*ImportReport, error) {
 	cfg, err := c.withDefaults(dir)
 	if err == nil {
-		err = cfg.canSign()
+		err = cfg.canWrite()
 	}
 	if err != nil {
 		return nil, err

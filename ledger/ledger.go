@@ -270,7 +270,7 @@ type Log struct {
 func Open(dir string, c *Config) (*Log, error) {
 	cfg, err := c.withDefaults(dir)
 	if err == nil {
-		err = cfg.canSign()
+		err = cfg.canWrite()
 	}
 	if err != nil {
 		return nil, err

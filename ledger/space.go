@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -57,6 +56,16 @@ func (s *space) check() *entry.Refusal {
 	return nil
 }
 
+// FreeSpace returns how many bytes of disk space this process may still take in the
+// file system of a directory, which is there.
+func FreeSpace(dir string) (uint64, error) {
+	usage, err := vfs.Default.GetDiskUsage(dir)
+	if err != nil {
+		return 0, fmt.Errorf("ledger: free space of %s: %w", dir, err)
+	}
+	return usage.AvailBytes, nil
+}
+
 // enough reports whether there is room for entries.
 func (s *space) enough() bool { return s.check() == nil }
 
@@ -72,7 +81,7 @@ func (s *space) load() {
 	if err != nil {
 		return // without ballast the reserve alone protects
 	}
-	err = syscall.Fallocate(int(file.Fd()), 0, 0, int64(s.reserve/4))
+	err = allocate(file, int64(s.reserve/4))
 	if errors.Join(err, file.Close()) != nil {
 		s.drop()
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -49,7 +50,7 @@ func OpenEvidence(path string) (*Evidence, error) {
 	if err == nil {
 		err = file.Truncate(e.size)
 	}
-	if err := errors.Join(err, syncDir(filepath.Dir(path))); err != nil {
+	if err := errors.Join(err, durable.SyncDir(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: open evidence: %w", err), file.Close())
 	}
 	return e, nil
@@ -57,15 +58,6 @@ func OpenEvidence(path string) (*Evidence, error) {
 
 func newEvidence(file *os.File) *Evidence {
 	return &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}}
-}
-
-// syncDir makes a new file in the directory last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Close closes the file.

@@ -13,15 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api/client"
 	"recoveryledger/api/client/agent"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -258,17 +257,19 @@ func (o *listenOptions) noteFork(a *app, root verify.Root, fork *verify.ForkErro
 
 // holdProgram locks a file that the program inherits: it stays locked as long as
 // anything of it runs, even if this process is killed. Who comes after it must
-// not ask Probe before.
+// not ask Probe before. On Windows the program does not inherit the file, and the
+// lock tells of this process alone.
 func holdProgram(state string) (*os.File, error) {
 	path := filepath.Join(state, ".program")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, output(path, err)
 	}
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+	held, err := lockFile(f)
+	if held {
 		return f, nil
 	}
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if err == nil {
 		err = withExit(exitConflict, fmt.Errorf("%s: what an earlier arl agent listen has started still runs: wait for it, or end it (fuser tells its process)", path))
 	}
 	return nil, errors.Join(err, f.Close())
@@ -307,7 +308,7 @@ func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o
 	if _, err := os.Stat(o.secret); errors.Is(err, fs.ErrNotExist) && len(documents) == 0 {
 		secret := make([]byte, secretSize)
 		_, _ = rand.Read(secret) // never fails
-		if err := renameio.WriteFile(o.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
+		if err := durable.Write(o.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
 			return output(o.secret, err)
 		}
 	}

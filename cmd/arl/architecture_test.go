@@ -41,6 +41,10 @@ coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/entry ← api/client/supervise ← api/client/claim
 ledger/redact ← api/client/supervise
+ledger/durable ← ledger
+ledger/durable ← ledger/keys
+ledger/durable ← api/client/agent
+ledger/durable ← coord/recovery/engine
 ledger/process ← api/client/supervise
 ledger/process ← api/client/agent
 ledger/process ← coord/recovery/engine

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main_test
 
 import (
@@ -16,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -258,12 +259,10 @@ func TestAFullDiskRefusesEntriesAndRecovers(t *testing.T) {
 	const size, reserve = 192 << 20, 64 << 20
 	m := newMachine(t, "--reserve", strconv.Itoa(reserve))
 	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Skipf("a small file system needs the right to mount one: %v", err)
-	}
+	unmount := mountSmall(t, disk, size)
 	t.Cleanup(func() {
 		m.kill()
-		if err := syscall.Unmount(disk, 0); err != nil {
+		if err := unmount(); err != nil {
 			t.Error(err)
 		}
 	})

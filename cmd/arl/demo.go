@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"recoveryledger/cmd/arl/demo"
 	"recoveryledger/coord"
+	"recoveryledger/ledger"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -32,6 +34,9 @@ func (a *app) demoCommand() *cobra.Command {
 }
 
 func (a *app) demo(ctx context.Context, dir string) error {
+	if err := ledger.CheckSystem(runtime.GOOS); err != nil {
+		return err
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return err

@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
@@ -115,7 +116,7 @@ func (d *diagnosis) checkHome() {
 		d.say("home", stateWarn, d.home+" has no keys", "arl serve makes an operator's key, arl key generate an agent's")
 	case err != nil:
 		d.fail("home", err, "let the directory be read by its owner")
-	case info.Mode().Perm()&0o077 != 0:
+	case keys.OthersMay(info.Mode(), runtime.GOOS):
 		d.say("home", stateWarn, fmt.Sprintf("others may look into %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
 	default:
 		d.say("home", stateOK, d.home, "")
@@ -126,11 +127,14 @@ func (d *diagnosis) checkHome() {
 const spaceMin = 1 << 30
 
 func (d *diagnosis) checkSpace(name, dir string) {
-	var stat syscall.Statfs_t
-	for errors.Is(syscall.Statfs(dir, &stat), syscall.ENOENT) && dir != filepath.Dir(dir) {
+	for !isThere(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir) // it is not there yet
 	}
-	free := stat.Bavail * uint64(stat.Bsize)
+	free, err := ledger.FreeSpace(dir)
+	if err != nil {
+		d.say("space for "+name, stateWarn, err.Error(), "look how much disk space is free: a ledger refuses entries below its reserve")
+		return
+	}
 	if free < spaceMin {
 		d.say("space for "+name, stateWarn, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "free disk space: a ledger refuses entries below its reserve")
 		return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -8,9 +9,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -32,7 +35,7 @@ type entrance struct {
 // prepareServe looks at everything that the first start depends on, but for the
 // data directory itself.
 func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*entrance, error) {
-	if err := o.check(); err != nil {
+	if err := cmp.Or(ledger.CheckSystem(runtime.GOOS), o.check()); err != nil {
 		return nil, err
 	}
 	e := &entrance{}

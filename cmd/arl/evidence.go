@@ -8,7 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/renameio/v2"
+
+	"recoveryledger/ledger/durable"
 )
 
 // keepEvidence writes what shows that a log is inconsistent to a file in
@@ -28,5 +29,5 @@ func (a *app) keepEvidence(kind string, v any) (string, error) {
 	}
 	sum := sha256.Sum256(content)
 	path := filepath.Join(dir, kind+"-"+hex.EncodeToString(sum[:8])+".json")
-	return path, renameio.WriteFile(path, append(content, '\n'), 0o600)
+	return path, durable.Write(path, append(content, '\n'), 0o600)
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"syscall"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
@@ -136,9 +135,11 @@ func systemCode(err error) int {
 		return exitInterrupted
 	case fromNetwork(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrStopped):
 		return exitUnavailable
+	case errors.Is(err, ledger.ErrSystem):
+		return exitConfig
 	case errors.Is(err, keys.ErrPassphrase), errors.Is(err, fs.ErrPermission):
 		return exitDenied
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+	case errors.Is(err, errFull), errors.Is(err, errFullOther), errors.Is(err, errDevice):
 		return exitIO
 	case errors.Is(err, client.ErrMalformed):
 		return exitVerification
@@ -152,7 +153,7 @@ func output(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFolder) {
 		return withExit(exitIO, fmt.Errorf("write %s: there is no directory %s: make it first", path, filepath.Dir(path)))
 	}
 	return withExit(exitIO, err)
@@ -175,11 +176,11 @@ func remedy(err error) string {
 		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if nobody cosigns"
 	}
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, errRefused):
 		return "no server listens there: start it with arl serve, or pass --url"
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errors.Is(err, errAddress):
 		return "another process listens there: end it, or pass --listen with another port"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, errFiles), errors.Is(err, errAllFiles):
 		return "let the process open more files (ulimit -n)"
 	}
 	return ""

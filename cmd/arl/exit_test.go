@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"syscall"
 	"testing"
 
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -36,17 +36,24 @@ func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
 	}
 }
 
+// A system without a ledger is a matter of where arl runs: configuration.
+func TestASystemWithoutALedger(t *testing.T) {
+	if got := exitCode(fmt.Errorf("serve: %w", ledger.CheckSystem("windows"))); got != exitConfig {
+		t.Errorf("exit code %d, want %d", got, exitConfig)
+	}
+}
+
 // An error number of the system has the methods of a network error, and is
 // none: what a disk refuses is not an unavailable ledger.
 func TestErrorNumbersAreNoNetwork(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errRefused)}
 	if got := exitCode(fmt.Errorf("get: %w", refused)); got != exitUnavailable || remedy(refused) == "" {
 		t.Errorf("connection refused: exit code %d, remedy %q", got, remedy(refused))
 	}
-	if got := exitCode(&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOTDIR}); got == exitUnavailable {
+	if got := exitCode(&fs.PathError{Op: "open", Path: "x", Err: errNoFolder}); got == exitUnavailable {
 		t.Errorf("not a directory: exit code %d", got)
 	}
-	if got := exitCode(output("no/x", &fs.PathError{Op: "open", Path: "no/x", Err: syscall.ENOENT})); got != exitIO {
+	if got := exitCode(output("no/x", &fs.PathError{Op: "open", Path: "no/x", Err: fs.ErrNotExist})); got != exitIO {
 		t.Errorf("an output without a directory: exit code %d", got)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"recoveryledger/api/client"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/verify"
 )
 
@@ -71,5 +70,5 @@ func (a *app) saveHead(origin, note string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return withExit(exitIO, renameio.WriteFile(path, []byte(note), 0o600))
+	return withExit(exitIO, durable.Write(path, []byte(note), 0o600))
 }

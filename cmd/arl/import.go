@@ -15,13 +15,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery/importer"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -164,7 +164,7 @@ func loadSecret(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		content = []byte(hex.EncodeToString(newSecret()))
-		err = renameio.WriteFile(path, content, 0o600)
+		err = durable.Write(path, content, 0o600)
 	}
 	if err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -190,5 +190,5 @@ func (a *app) keepRoot(root verify.Root) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return withExit(exitIO, renameio.WriteFile(path, data, 0o600))
+	return withExit(exitIO, durable.Write(path, data, 0o600))
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -134,16 +134,16 @@ func checkOut(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return withExit(exitIO, fmt.Errorf("write %s: it is a directory: name a file", path))
 	}
-	f, err := renameio.NewPendingFile(path)
+	f, err := durable.Begin("", path, 0o644)
 	if err != nil {
 		return output(path, err)
 	}
-	return output(path, f.Cleanup())
+	return output(path, f.Discard())
 }
 
 // writeFile writes a file that others may read, whole or not at all.
 func writeFile(path string, content []byte) error {
-	return output(path, renameio.WriteFile(path, content, 0o644))
+	return output(path, durable.Write(path, content, 0o644))
 }
 
 func (a *app) logFsckCommand(o *logOptions) *cobra.Command {

@@ -6,14 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -82,6 +83,9 @@ type newOriginReport struct {
 //  3. keys.coming becomes DIR/keys
 //  4. the old profile becomes former/NAME
 func (a *app) newOrigin(o *newOriginOptions) error {
+	if err := ledger.CheckSystem(runtime.GOOS); err != nil {
+		return err
+	}
 	if o.origin != "" {
 		if err := keys.CheckOrigin(o.origin); err != nil {
 			return usage("--origin: %w", err)
@@ -205,16 +209,10 @@ func writeComing(coming, origin string, link *entry.Predecessor, passphrase keys
 	if _, err := keys.GenerateLedger(making, origin, passphrase); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(making, predecessorFile), append(content, '\n'), 0o600); err != nil {
+	if err := durable.Write(filepath.Join(making, predecessorFile), append(content, '\n'), 0o600); err != nil {
 		return err
 	}
-	if err := syncDirectory(making); err != nil {
-		return err // under its name, the directory is whole
-	}
-	if err := os.Rename(making, coming); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(coming))
+	return durable.Rename(making, coming) // all in it is durable: under its name, the directory is whole
 }
 
 // moveFormer moves what is left of the old ledger out of the way, the keys last,
@@ -239,13 +237,10 @@ func (n *node) moveFormer(coming, former string) error {
 			return err
 		}
 	}
-	if err := errors.Join(syncDirectory(former), syncDirectory(filepath.Dir(former))); err != nil {
+	if err := errors.Join(durable.SyncDir(former), durable.SyncDir(filepath.Dir(former))); err != nil {
 		return err // the new keys come only where the former ones are kept
 	}
-	if err := os.Rename(coming, n.keysDir()); err != nil {
-		return err
-	}
-	return syncDirectory(n.dir)
+	return durable.Rename(coming, n.keysDir())
 }
 
 func isThere(path string) bool {
@@ -269,23 +264,12 @@ func moveAnchor(from, to string) error {
 		return nil
 	}
 	if err == nil {
-		err = renameio.WriteFile(to, content, 0o600)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(to))
+		err = durable.Write(to, content, 0o600)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(from), syncDirectory(filepath.Dir(from)))
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Remove(from)
 }
 
 // retireProfile moves the profile of an origin where no command takes it for the
@@ -306,10 +290,10 @@ func (a *app) retireProfile(origin, successor string) (string, error) {
 	}
 	choice, err := a.readChoice()
 	if err == nil && choice == name {
-		err = renameio.WriteFile(filepath.Join(home, "profiles", "chosen"), []byte(profileName(successor)+"\n"), 0o600)
+		err = durable.Write(filepath.Join(home, "profiles", "chosen"), []byte(profileName(successor)+"\n"), 0o600)
 	}
 	if err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700)); err == nil {
-		err = os.Rename(from, to)
+		err = durable.Rename(from, to)
 	}
 	if err != nil {
 		return "", withExit(exitIO, err)

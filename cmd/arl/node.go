@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -329,7 +328,9 @@ func (n *node) makeKeys(o nodeOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }() // and gives up the lock
-	if syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if held, err := lockFile(dir); err != nil {
+		return err
+	} else if !held {
 		return fmt.Errorf("%w: %s: another process starts a ledger there", ledger.ErrInUse, n.dir)
 	}
 	made, err := keys.GenerateLedger(n.keysDir(), newOrigin(o.origin), o.newPassphrase)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/renameio/v2"
 
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -105,7 +105,7 @@ func (a *app) saveProfile(p *profile) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(dir, p.Name+".json"), append(content, '\n'), 0o600)
+	return durable.Write(filepath.Join(dir, p.Name+".json"), append(content, '\n'), 0o600)
 }
 
 // noteSeen writes the head that this machine has accepted into the root that the

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"recoveryledger/ledger/durable"
 	"recoveryledger/verify"
 )
 
@@ -191,7 +191,7 @@ func (a *app) profileUseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withExit(exitIO, renameio.WriteFile(path, []byte(args[0]+"\n"), 0o600))
+			return withExit(exitIO, durable.Write(path, []byte(args[0]+"\n"), 0o600))
 		},
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -21,6 +21,7 @@ import (
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
 	"recoveryledger/verify"
@@ -146,6 +147,9 @@ func (w *worker) prepare(ctx context.Context) error {
 	if w.deadline < 0 || w.grace < 0 || w.memory < 0 || w.memory > memoryMax {
 		return usage("--deadline, --grace, --memory: want nothing negative, and at most %d MiB", memoryMax)
 	}
+	if w.memory > 0 && !supervise.LimitsMemory(runtime.GOOS) {
+		return usage("--memory: this system (%s) has no limit on the memory of a program: leave --memory out", runtime.GOOS)
+	}
 	if argv := w.prober(); argv != nil {
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			return usage("--probe: %w", err)
@@ -195,7 +199,7 @@ func (w *worker) config(ctx context.Context) (*claim.Config, error) {
 	if _, err := os.Stat(w.secret); errors.Is(err, fs.ErrNotExist) {
 		secret := make([]byte, secretSize)
 		_, _ = rand.Read(secret) // never fails
-		if err := renameio.WriteFile(w.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
+		if err := durable.Write(w.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
 			return nil, output(w.secret, err)
 		}
 	}

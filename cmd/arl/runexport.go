@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/google/renameio/v2"
-
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -21,11 +20,11 @@ const receiptsFile = "receipts.ndjson"
 // export writes the receipts of a run beside its report. They are written as
 // they come, since a run may have more than memory holds.
 func (r *recorder) export(ctx context.Context, dir string) error {
-	f, err := renameio.NewPendingFile(filepath.Join(dir, receiptsFile), renameio.WithPermissions(0o644))
+	f, err := durable.Begin("", filepath.Join(dir, receiptsFile), 0o644)
 	if err != nil {
 		return withExit(exitIO, err)
 	}
-	defer f.Cleanup() //nolint:errcheck // after a failure only
+	defer f.Discard() //nolint:errcheck // after a failure only
 	out := bufio.NewWriter(f)
 	notes := map[uint64]string{}
 	write := func(receipt *verify.Receipt) error {
@@ -63,7 +62,7 @@ func (r *recorder) export(ctx context.Context, dir string) error {
 	if err := out.Flush(); err != nil {
 		return withExit(exitIO, err)
 	}
-	return withExit(exitIO, f.CloseAtomicallyReplace())
+	return withExit(exitIO, f.Commit())
 }
 
 // exportProofs writes that each head continues the one before.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -204,11 +203,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 // connections is how many the server may hold: the default, or half of the files
 // that the process may open, since the database needs some.
 func connections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return server.DefaultConnections
-	}
-	return int(min(files.Cur/2, server.DefaultConnections))
+	return min(openFiles()/2, server.DefaultConnections)
 }
 
 // introduce makes the ledger known to this machine: on the first start it

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -22,6 +21,7 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/api/client/claim"
 	"recoveryledger/api/client/supervise"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 )
 
@@ -194,7 +194,7 @@ func readJSON(path string, into any) error {
 func writeJSON(path string, value any) error {
 	text, err := json.Marshal(value)
 	if err == nil {
-		err = renameio.WriteFile(path, text, 0o600)
+		err = durable.Write(path, text, 0o600)
 	}
 	return output(path, err)
 }

@@ -84,3 +84,18 @@ func TestNothingIsLeftWithoutADirectory(t *testing.T) {
 	}
 	checkFiles(t, dir)
 }
+
+// TestOthersMay: a mode that lets the group or others at a file is seen, and on Windows
+// no mode says anything.
+func TestOthersMay(t *testing.T) {
+	for mode, want := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o700 | fs.ModeDir: false, 0o640: true, 0o604: true, 0o666: true, 0o755 | fs.ModeDir: true} {
+		for _, system := range []string{"linux", "darwin"} {
+			if got := OthersMay(mode, system); got != want {
+				t.Errorf("%v on %s: %v", mode, system, got)
+			}
+		}
+		if OthersMay(mode, "windows") {
+			t.Errorf("%v on Windows", mode)
+		}
+	}
+}

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/durable"
 )
 
 // ledgerUnused is the name of the mark beside the first key file of a ledger that
@@ -35,11 +36,11 @@ func markUnused(dir string, l *Ledger) error {
 		return err
 	}
 	path := filepath.Join(dir, ledgerUnused)
-	if err := renameio.WriteFile(path, []byte(l.VerifierKeys[0]+"\n"+unusedText), 0o600); err != nil {
+	if err := durable.Write(path, []byte(l.VerifierKeys[0]+"\n"+unusedText), 0o600); err != nil {
 		return withoutName(err)
 	}
 	l.Unused = true
-	return syncDir(dir)
+	return nil
 }
 
 // isUnused reports whether the mark is there, and of these keys.
@@ -73,14 +74,7 @@ func UnusedOrigin(dir string) (string, error) {
 // no mark it changes nothing, so that a directory that is only read will do.
 func MarkLedgerUsed(dir string) error {
 	path := filepath.Join(dir, ledgerUnused)
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
-	if err != nil {
+	if err := durable.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keys: remove the mark of unused keys, %s: %w", path, err)
 	}
 	return nil

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,3 +14,6 @@ func Group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true
 // End sends a signal to the group of a command that was started. One that is gone
 // needs none.
 func End(cmd *exec.Cmd, signal syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, signal) }
+
+// Inherit has a command, and what it starts, have a file open as descriptor 3.
+func Inherit(cmd *exec.Cmd, file *os.File) { cmd.ExtraFiles = []*os.File{file} }

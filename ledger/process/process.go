@@ -1,6 +1,8 @@
 // Package process runs a program in a process group of its own, which is ended
-// as a whole, and keeps no more of what it prints than it may print. On systems
-// without process groups only the program itself is reached.
+// as a whole, and keeps no more of what it prints than it may print.
+//
+// Windows has no process groups and no signals: there the program itself is killed,
+// whatever the signal, and what the program has started goes on.
 package process
 
 import (

@@ -32,7 +32,7 @@ type Program struct {
 	Limit  time.Duration // after which it is killed; 0: 10 min
 	// Held is a file that the program, and what it starts, has open as descriptor
 	// 3: locked, it tells whether anything of it still runs when this process was
-	// killed. nil: none.
+	// killed. nil: none. On Windows nothing inherits it.
 	Held *os.File
 	// Has are the hooks that the program knows, those of them that may run again
 	// Idempotent.
@@ -101,7 +101,7 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	cmd := exec.CommandContext(limited, p.Argv[0], p.Argv[1:]...)
 	cmd.Stdin, cmd.Stderr, cmd.Env, cmd.Dir, cmd.WaitDelay = bytes.NewReader(append(input, '\n')), p.Stderr, p.Env, p.Dir, killDelay
 	if p.Held != nil {
-		cmd.ExtraFiles = []*os.File{p.Held}
+		process.Inherit(cmd, p.Held)
 	}
 	out, err := process.Run(cmd, MaxReport)
 	var report *Report

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
+
+	"recoveryledger/ledger/durable"
 )
 
 // Dir is a [Store] in a directory: one file a document, each replaced by a
@@ -83,22 +84,7 @@ func (d *Dir) Save(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	pending, err := renameio.TempFile(d.path, file)
-	if err != nil {
-		return err
-	}
-	defer pending.Cleanup() //nolint:errcheck // the second call, or an error came first
-	if _, err := pending.Write(data); err != nil {
-		return err
-	}
-	if err := pending.CloseAtomicallyReplace(); err != nil { // syncs the file
-		return err
-	}
-	parent, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return durable.Write(file, data, 0o600)
 }
 
 func (d *Dir) file(name string) (string, error) {

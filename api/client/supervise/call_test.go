@@ -65,3 +65,12 @@ func TestFunctionIsStopped(t *testing.T) {
 		}
 	}
 }
+
+// A limit on memory is refused where there is none, and not taken for kept.
+func TestLimitsMemory(t *testing.T) {
+	for system, want := range map[string]bool{"linux": true, "freebsd": true, "darwin": false, "windows": false} {
+		if got := LimitsMemory(system); got != want {
+			t.Errorf("%s: %v", system, got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,11 +30,12 @@ type Command struct {
 	// Deadline is how long it may take; 0: as long as the context.
 	Deadline time.Duration
 	// Grace is how long it may take to end after SIGTERM; then it and all that it
-	// started is killed. 0: 10 s.
+	// started is killed. 0: 10 s. Windows has no SIGTERM: there the program is killed
+	// at once, and what it has started goes on.
 	Grace time.Duration
 	// Memory is how much memory it may have, in bytes: by a control group of its
 	// own where one can be made, else by the system's limit on address space.
-	// 0: no limit.
+	// 0: no limit. See [LimitsMemory].
 	Memory int64
 	// Sole says that every child that this process gets while the program runs is
 	// of the program's: on Linux it then inherits what the program leaves behind in
@@ -61,6 +63,11 @@ func (c Command) Run(ctx context.Context) Ending {
 		c.Root = "/"
 	}
 	e := Ending{Exit: -1, Started: time.Now()}
+	if c.Memory > 0 && !LimitsMemory(runtime.GOOS) {
+		e.Failure, e.How, e.Ended = Unstartable, "could not be started", time.Now()
+		e.Text = "this system (" + runtime.GOOS + ") has no limit on the memory of a program: leave the limit out"
+		return e
+	}
 	if c.Deadline > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Deadline)

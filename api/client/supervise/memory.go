@@ -17,6 +17,11 @@ type memory struct {
 	machine int64  // memory of the machine; 0: not known
 }
 
+// LimitsMemory reports whether a program can be given a limit on memory on a system,
+// which is named as in [runtime.GOOS]. macOS does not keep to limits on address space,
+// and Windows has none that a program could give itself.
+func LimitsMemory(goos string) bool { return goos != "darwin" && goos != "windows" }
+
 // watchMemory looks at the counters before a process begins, and makes it a group
 // of its own where it is to have a limit.
 func watchMemory(root string, limit int64) *memory {

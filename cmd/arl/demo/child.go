@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/process"
 )
 
 // child is a process that the conductor has started.
@@ -67,7 +69,8 @@ func (t *troupe) environment() []string {
 // so that Ctrl-C ends it by way of the conductor.
 func (t *troupe) start(name string, args ...string) (*child, error) {
 	c := &child{name: name, args: args, cmd: exec.CommandContext(context.Background(), t.binary, args...), done: make(chan struct{})}
-	c.cmd.Env, c.cmd.SysProcAttr = t.environment(), &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.Env = t.environment()
+	process.Group(c.cmd)
 	log, err := os.OpenFile(t.dir.log(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -176,7 +179,8 @@ func (t *troupe) close() error {
 // run runs a command to its end and wants an exit code.
 func (t *troupe) run(ctx context.Context, name string, want int, args ...string) error {
 	cmd := exec.CommandContext(ctx, t.binary, args...)
-	cmd.Env, cmd.SysProcAttr = t.environment(), &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = t.environment()
+	process.Group(cmd)
 	said, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || ctx.Err() != nil {
 		return cmp.Or(context.Cause(ctx), err)

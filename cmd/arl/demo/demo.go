@@ -36,9 +36,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/renameio/v2"
 
 	"recoveryledger/coord"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -106,7 +106,7 @@ func write(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, content, 0o600)
+	return durable.Write(path, content, 0o600)
 }
 
 // writeJSON is write of a value.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"recoveryledger/api/client/agent"
 )
@@ -59,8 +58,14 @@ func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, er
 		return nil, err
 	}
 	if exec == p.crash {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // of this very process: it cannot fail
-		select {}
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Kill()
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {} // until the signal is here
 	}
 	return &agent.Report{Status: agent.Done}, nil
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 )
 
@@ -184,7 +184,7 @@ func (d *Dir) configure(config []byte) error {
 	before, err := os.ReadFile(d.file(ConfigFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = renameio.WriteFile(d.file(ConfigFile), config, 0o644)
+		err = durable.Write(d.file(ConfigFile), config, 0o644)
 	case err == nil && !bytes.Equal(before, config):
 		return fmt.Errorf("%w: %s was begun with another scenario, policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
 	}
@@ -289,10 +289,10 @@ func (d *Dir) finish(r *Report, text []byte) error {
 		err = errors.Join(err, d.also.Flush(), d.record.Sync(), d.record.Close())
 	}
 	if err == nil {
-		err = renameio.WriteFile(d.file(ReportFile), text, 0o644)
+		err = durable.Write(d.file(ReportFile), text, 0o644)
 	}
 	if err == nil {
-		err = renameio.WriteFile(d.file(SummaryFile), []byte(r.Summary()), 0o644)
+		err = durable.Write(d.file(SummaryFile), []byte(r.Summary()), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("engine: write %s: %w", d.path, err)
@@ -304,7 +304,7 @@ func (d *Dir) finish(r *Report, text []byte) error {
 func (d *Dir) WriteInfo(info Info) error {
 	text, err := json.Marshal(info, jsontext.WithIndent("  "))
 	if err == nil {
-		err = renameio.WriteFile(d.file(InfoFile), append(text, '\n'), 0o644)
+		err = durable.Write(d.file(InfoFile), append(text, '\n'), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("engine: write %s: %w", d.file(InfoFile), err)
