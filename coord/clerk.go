@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,8 +35,8 @@ type Clerk struct {
 	Principal   entry.Principal          // whose entries these are: it has the role coordinator
 	Seal        func(*entry.Entry) error // signs an entry with a key of Principal
 	NewID       func() string            // a new UUID in lower case, for each entry; nil: random ones
-	// Silent, if not nil, is told of incidents that were dismissed because nobody
-	// had answered in time, once each is.
+	// Silent, if not nil, is told of decisions that nobody answered in time: the deny
+	// of an incident, and what goes on without an amend that was proposed.
 	Silent func(*entry.Decision)
 	// Refused, if not nil, is told of entries that were not admitted, such as
 	// those that another entry has overtaken.
@@ -100,10 +101,11 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	}
 }
 
-// fromSilence reports whether the coordinator dismisses what nobody answered.
+// fromSilence reports whether the coordinator dismisses what nobody answered, or
+// goes on without it.
 func fromSilence(body entry.Body) bool {
 	d, ok := body.(*entry.Decision)
-	return ok && d.Act == entry.ActDeny && d.Reason == silence
+	return ok && (d.Act == entry.ActDeny && d.Reason == silence || strings.HasPrefix(d.Reason, lapsed))
 }
 
 // write completes, signs and submits an entry.

@@ -164,9 +164,12 @@ func TestLapsedAmendGoesOn(t *testing.T) {
 	w.decide("p1", entry.ActEscalate, id)
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAmend})), entry.StateConflict, "act")
 	w.at += hourMS
-	w.next()
+	written := w.next()
 	if f := w.incident(id).force; f.epoch != 2 || len(f.decisions) != 2 {
 		t.Fatalf("epoch %d after %d decisions", f.epoch, len(f.decisions))
+	}
+	if len(written) != 1 || !fromSilence(written[0]) {
+		t.Errorf("wrote %+v: the operator is not told that nobody answered", written)
 	}
 	if written := w.next(); len(written) != 0 {
 		t.Fatal("and again")
@@ -191,6 +194,17 @@ func TestRefusedAmendIsNotWaitedFor(t *testing.T) {
 	w.next()
 	w.is(id, Recovered)
 	w.checkAll()
+
+	w, id = reported(t)
+	w.decide("k", entry.ActAuthorize, id)
+	w.decide("k", entry.ActEscalate, id)
+	for _, p := range []entry.Principal{"p1", "p2", "p3"} {
+		w.put(w.answer(p, id, "refuse"))
+	}
+	written := w.next()
+	if len(written) != 1 || fromSilence(written[0]) {
+		t.Errorf("wrote %+v: people have answered", written)
+	}
 }
 
 // TestApproversProposalsDoNotSilenceTheCoordinator amends by itself after a new

@@ -311,9 +311,13 @@ func (n *next) renew(number uint32, inc *incident) bool {
 
 // again decides about an incident without some signals, or asks people to.
 func (n *next) again(number uint32, pin uint64, without []uint64, alone bool) {
-	o := Order{Act: entry.ActAmend, Pin: pin, Reason: "nobody approved what was proposed: what stands without that goes on"}
+	why := "nobody approved what was proposed"
+	if !n.hopeless(n.incidents[number], n.now) { // people have not refused it
+		why = lapsed
+	}
+	o := Order{Act: entry.ActAmend, Pin: pin, Reason: why + ": what stands without that goes on"}
 	if !alone {
-		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), "nobody approved what was proposed: is the plan in force to go on?"
+		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), why+": is the plan in force to go on?"
 	}
 	o.Unfounded = leaveOut(without, "nobody approved what follows from it")
 	n.decide(number, o)

@@ -5,6 +5,10 @@ import "recoveryledger/ledger/entry"
 // silence is the reason for which the coordinator dismisses what nobody answered.
 const silence = "nobody answered in time"
 
+// lapsed begins the reason for which the coordinator goes on without an amend that
+// nobody answered.
+const lapsed = silence + " what was proposed"
+
 // unanswered reports whether approvers have had all their time to answer what is
 // proposed about an incident that waits for them.
 func (s *State) unanswered(inc *incident, now int64) bool {

@@ -20,8 +20,12 @@ func (n *node) clerk() *coord.Clerk {
 		Principal:   principalCoordinator,
 		Seal:        n.signer.Sign,
 		Silent: func(d *entry.Decision) {
-			n.logger.Warn("an incident was dismissed: nobody answered in time, and nothing is undone", slog.Uint64("incident", d.Incident),
-				slog.String("workflow", string(d.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", d.Incident)))
+			what, remedy := "an incident was dismissed: nobody answered in time, and nothing is undone", "arl escalation acknowledge %d"
+			if d.Act != entry.ActDeny {
+				what, remedy = "an amend was dropped: nobody answered in time, and what it would have added stands", "arl incident escalate %d proposes it again"
+			}
+			n.logger.Warn(what, slog.Uint64("incident", d.Incident),
+				slog.String("workflow", string(d.Wid)), slog.String("remedy", fmt.Sprintf(remedy, d.Incident)))
 		},
 		Refused: func(body entry.Body, refusal *entry.Refusal) {
 			n.logger.Warn("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),

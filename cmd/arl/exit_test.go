@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"recoveryledger/ledger"
@@ -55,5 +56,20 @@ func TestErrorNumbersAreNoNetwork(t *testing.T) {
 	}
 	if got := exitCode(output("no/x", &fs.PathError{Op: "open", Path: "no/x", Err: fs.ErrNotExist})); got != exitIO {
 		t.Errorf("an output without a directory: exit code %d", got)
+	}
+}
+
+// Damage that an import meets has a remedy, whether the export has it or the
+// database that is there already.
+func TestDamageOfAnImportHasARemedy(t *testing.T) {
+	n := &node{dir: t.TempDir(), anchor: "d.anchor"}
+	for _, want := range []string{"take another copy of public", "arl log fsck"} {
+		err := n.importError("public", fmt.Errorf("tile: %w", ledger.ErrCorrupt))
+		if exitCode(err) != exitInconsistent || !strings.Contains(remedy(err), want) {
+			t.Errorf("exit code %d, remedy %q, want %q", exitCode(err), remedy(err), want)
+		}
+		if err := os.MkdirAll(n.database(), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

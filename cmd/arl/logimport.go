@@ -74,7 +74,7 @@ func (a *app) logImport(ctx context.Context, o *logOptions, export string, newes
 	done, err := ledger.Import(ctx, n.database(), n.ledgerConfig(options), what)
 	end()
 	if err != nil {
-		return n.importError(err)
+		return n.importError(export, err)
 	}
 	r := logImportReport{Data: o.data, Head: headInfo(done.Head), Resumed: done.Resumed, Already: done.Already}
 	fields := []field{{"data", r.Data}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)}}
@@ -88,10 +88,14 @@ func (a *app) logImport(ctx context.Context, o *logOptions, export string, newes
 	return a.printObject(r, append(fields, field{"database", state})...)
 }
 
-// importError gives the errors of an import their exit codes.
-func (n *node) importError(err error) error {
+// importError gives the errors of an import their exit codes, and damage a remedy.
+func (n *node) importError(export string, err error) error {
 	_, path := errors.AsType[*fs.PathError](err)
 	switch {
+	case errors.Is(err, ledger.ErrCorrupt) && isThere(n.database()):
+		return n.damaged(err)
+	case errors.Is(err, ledger.ErrCorrupt):
+		return &remedyError{fmt.Sprintf("%s has no log yet; take another copy of %s, or the files of a mirror, and import that", n.dir, export), err}
 	case errors.Is(err, ledger.ErrOrigin), errors.Is(err, ledger.ErrFormat):
 		return withExit(exitConfig, err)
 	case errors.Is(err, ledger.ErrKeys):
