@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -342,7 +344,7 @@ func readSecret(path string) ([]byte, error) {
 // read at once, since what is wrong with it stays so; or another server, which is
 // asked when the head is needed, since it may be away.
 func (a *app) secondHead(c *connection, t *target, source string) (func(ctx context.Context) (string, error), error) {
-	if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
+	if !strings.Contains(source, "://") {
 		note, err := a.readInput(source, verify.MaxNote)
 		if err == nil {
 			_, err = c.client.Root().Head(note)
@@ -352,8 +354,11 @@ func (a *app) secondHead(c *connection, t *target, source string) (func(ctx cont
 		}
 		return func(context.Context) (string, error) { return string(note), nil }, nil
 	}
-	base := strings.TrimRight(strings.TrimSuffix(source, "/checkpoint"), "/")
-	if strings.EqualFold(base, strings.TrimRight(c.url, "/")) {
+	base := strings.TrimSuffix(strings.TrimRight(source, "/"), "/checkpoint")
+	if _, _, err := t.client(base, c.client.Root(), new(client.Config)); err != nil {
+		return nil, usage("%s", err)
+	}
+	if sameServer(base, c.url) {
 		return nil, usage("%s is the ledger that is followed, and no second source for itself, nor is a file fetched from it; want somebody else who has seen the log, such as a mirror, or pass --root with a pinned root that carries a tree head", source)
 	}
 	return func(ctx context.Context) (string, error) {
@@ -364,6 +369,26 @@ func (a *app) secondHead(c *connection, t *target, source string) (func(ctx cont
 		head, err := other.Head(ctx)
 		return head.Note, err
 	}, nil
+}
+
+// sameServer reports whether two URLs are two spellings of one: case, the port of
+// the scheme, a slash at the end, and the names of this machine make no other one.
+func sameServer(one, other string) bool {
+	spell := func(text string) (host, port, path string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return text, "", ""
+		}
+		host = strings.ToLower(u.Hostname())
+		if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+			host = "localhost"
+		}
+		scheme := map[string]string{"http": "80", "https": "443"}
+		return host, cmp.Or(u.Port(), scheme[u.Scheme]), strings.Trim(u.Path, "/")
+	}
+	oneHost, onePort, onePath := spell(one)
+	otherHost, otherPort, otherPath := spell(other)
+	return oneHost == otherHost && onePort == otherPort && onePath == otherPath
 }
 
 // listenEvent is an [agent.Event] as it is printed.

@@ -77,9 +77,15 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("a second source that is none: %s", said)
 		}
 	}
-	for _, itself := range []string{m.url, m.url + "/", m.url + "/checkpoint"} {
+	local := strings.Replace(m.url, "127.0.0.1", "localhost", 1)
+	for _, itself := range []string{m.url, m.url + "/", m.url + "/checkpoint", m.url + "/checkpoint/", local, "HTTP" + strings.TrimPrefix(m.url, "http")} {
 		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "somebody else") {
 			t.Errorf("%s as the second source of itself: %s", itself, said)
+		}
+	}
+	for _, none := range []string{"ftp://mirror.example", m.url + "/checkpoint?of=another"} {
+		if cmd, said := m.listen("--exec", "true", "--confirm", none); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "want http://host or https://host") {
+			t.Errorf("%s as a second source: %s", none, said)
 		}
 	}
 	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
