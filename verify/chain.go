@@ -216,7 +216,7 @@ func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {
 		key.Authority, key.Revoked = true, 0
 		c.keys[id] = key
 	}
-	if len(p.LedgerKeys) > 0 && !slices.Equal(p.LedgerKeys, c.LedgerKeys()) {
+	if !slices.Equal(p.LedgerKeys, c.LedgerKeys()) { // and so it names some: none is refused where some were named
 		c.named = append(c.named, namedKeys{index, p.LedgerKeys})
 	}
 	c.policy = p

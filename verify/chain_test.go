@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +54,7 @@ func TestGenesisIsAPolicySignedByItsOwnAuthorityAtIndex0(t *testing.T) {
 		{"at another index", c.authority.sign(t, i.policy(c.authority, c.authority)), 1, entry.StateConflict},
 		{"with a predecessor", c.authority.sign(t, successor), 0, entry.StateConflict},
 		{"signed by a key outside", c.agent.sign(t, i.policy(c.agent, c.authority)), 0, entry.UnknownIssuer},
+		{"signed by another key of the authority", newKey(t, "authority", "second").sign(t, i.policy(c.authority, c.authority)), 0, entry.UnknownIssuer},
 		{"signed in another's name", c.authority.sign(t, namesake), 0, entry.UnknownIssuer},
 		{"an agent entry", c.authority.sign(t, i.agent(c.authority, entry.Enrol, c.agent, entry.RoleAgent)), 0, entry.UnknownIssuer},
 		{"an execution", c.agent.sign(t, i.execution(c.agent)), 0, entry.UnknownIssuer},
@@ -340,6 +342,51 @@ func TestChainTellsWhatItKnows(t *testing.T) {
 	}
 	if policy, _ := verify.NewChain().Policy(); policy != nil {
 		t.Error("a policy before the genesis")
+	}
+}
+
+// TestTheAuthorityIsOfTheGenesis keeps since when a key counts that a later policy
+// names again, and tells whose key is whose.
+func TestTheAuthorityIsOfTheGenesis(t *testing.T) {
+	l, c := newCompany(t)
+	_, inForce := l.chain().Policy()
+	p := l.policy(c.authority, c.authority)
+	p.Previous = &inForce
+	l.add(c.authority.sign(t, p))
+	r := l.agent(c.authority, entry.Revoke, c.monitor, entry.RoleMonitor)
+	l.add(c.authority.sign(t, r))
+	chain := l.chain()
+	if key, ok := chain.KeyInfo(c.authority.public.KeyID()); !ok || key.Enrolled != 0 || key.Revoked != 0 || !key.Authority {
+		t.Errorf("%+v", key)
+	}
+	for _, k := range []key{c.authority, c.agent, c.monitor} {
+		if owner, is := chain.Owner(k.public.KeyID()); owner != k.principal || is == (owner == "monitor") {
+			t.Errorf("the key of %s is %s's, counts %v", k.principal, owner, is)
+		}
+	}
+	if owner, is := chain.Owner("SHA256:nobody"); owner != "" || is {
+		t.Errorf("an unknown key is %q's, counts %v", owner, is)
+	}
+	if _, err := chain.Signer(c.agent.sign(t, l.policy(c.agent, c.agent))); err == nil || !strings.Contains(err.Error(), "only the policy's authority may") {
+		t.Errorf("a policy by an agent: %v", err)
+	}
+}
+
+// TestLinksForSomeAreWhatTheyWereLetInBy: policies, their own entries, and those of
+// who enrolled them.
+func TestLinksForSomeAreWhatTheyWereLetInBy(t *testing.T) {
+	l, _ := newCompany(t)
+	chain := l.chain()
+	for want, principals := range map[string][]entry.Principal{
+		"[0]": nil, "[0 1 7]": {"agent"}, "[0 1]": {"enroller"}, "[0 5]": {"monitor"}, "[0 1 5 7]": {"monitor", "agent"},
+	} {
+		var got []uint64
+		for _, link := range chain.LinksFor(principals...) {
+			got = append(got, link.Index)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("for %s: %d, want %s", principals, got, want)
+		}
 	}
 }
 

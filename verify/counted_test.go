@@ -44,6 +44,9 @@ func TestAStepCountsOnlyWhatItHasChecked(t *testing.T) {
 			[]verify.Gap{{verify.StepConsistency, "that the proof from size 7 to size 15 is about this log", "a tree head of size 15"}}},
 		{"2: the empty log begins every log", verify.Material{Heads: []string{l.signed(0), l.signed(15)}}, "head 2, consistency 2", nil},
 		{"2: one head under two notes", verify.Material{Heads: []string{l.signed(15), l.signText(text(l.head(15)), otherSigner(t))}}, "head 2, consistency 2", nil},
+		{"2: a proof from a head to itself", l.joining(15, 15), "head 1", nil},
+		{"4: a proof and its leaf", verify.Material{Leaves: [][]byte{l.leaves[0]}, Proofs: []verify.Receipt{{Proof: l.receipt(0).Proof, Head: l.signed(15)}}},
+			"head 1, leaf 1, inclusion 1, audience 1, signer 1, signature 1", nil},
 		{"4: a leaf without proof", verify.Material{Heads: []string{l.signed(15)}, Leaves: [][]byte{l.leaves[9]}}, "head 1",
 			[]verify.Gap{{verify.StepInclusion, "that leaf 1 of those given is in the log", "its .tlog-proof"}}},
 		{"4: a proof without leaf", verify.Material{Proofs: []verify.Receipt{{Index: 9, Proof: l.receipt(9).Proof, Head: l.signed(15)}}}, "head 1",
@@ -81,6 +84,66 @@ func TestAStepCountsOnlyWhatItHasChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnEntryStandsInAReportOnce gives receipts of one entry under two heads that
+// nothing connects.
+func TestAnEntryStandsInAReportOnce(t *testing.T) {
+	l, _ := working(t)
+	m := verify.Material{Receipts: []verify.Receipt{l.receiptAt(9, 14), l.receiptAt(9, 13), l.receipt(0), l.receipt(1), l.receipt(7), l.receipt(9)}}
+	report, err := l.root.Verify(m)
+	must(t, err)
+	var indexes []uint64
+	for _, e := range report.Entries {
+		indexes = append(indexes, e.Index)
+	}
+	if !slices.Equal(indexes, []uint64{0, 1, 7, 9}) || len(report.Missing) != 2 {
+		t.Errorf("entries %d, missing %q", indexes, report.Missing)
+	}
+	only, err := l.root.Verify(verify.Material{Receipts: []verify.Receipt{l.receiptAt(9, 14), l.receiptAt(9, 13), l.receipt(0)}})
+	must(t, err)
+	if len(only.Entries) != 2 {
+		t.Errorf("%d entries, want two", len(only.Entries))
+	}
+}
+
+// TestHeadsAloneHaveNoEntriesToDoubt: what no receipt can show is said of receipts.
+func TestHeadsAloneHaveNoEntriesToDoubt(t *testing.T) {
+	l, _ := working(t)
+	report, err := l.root.Verify(verify.Material{Heads: []string{l.signed(15)}})
+	must(t, err)
+	if len(report.NotChecked) != 1 || !strings.HasPrefix(report.NotChecked[0], "witnesses: the root names none") {
+		t.Errorf("not checked %q", report.NotChecked)
+	}
+}
+
+// TestMissingEnrolmentsAreNamed names three issuers, each once, and no more.
+func TestMissingEnrolmentsAreNamed(t *testing.T) {
+	l, c := newCompany(t)
+	for _, k := range []key{c.agent, c.agent, c.monitor, c.approver} {
+		l.add(k.sign(t, l.execution(k)))
+	}
+	for end, want := range map[int]string{11: "enrol agent, monitor, approver (", 10: "enrol agent, monitor ("} {
+		var m verify.Material
+		for i := 8; i <= end && i < len(l.leaves); i++ {
+			m.Receipts = append(m.Receipts, l.receipt(uint64(i)))
+		}
+		report, err := l.root.Verify(m)
+		must(t, err)
+		if len(report.Missing) != 1 || !strings.Contains(report.Missing[0].Give, want) {
+			t.Errorf("missing %q, want %q", report.Missing, want)
+		}
+	}
+	l.add(c.operator.sign(t, l.execution(c.operator)))
+	var m verify.Material
+	for i := uint64(8); i < 13; i++ {
+		m.Receipts = append(m.Receipts, l.receipt(i))
+	}
+	report, err := l.root.Verify(m)
+	must(t, err)
+	if want := "enrol agent, monitor, approver, others ("; !strings.Contains(report.Missing[0].Give, want) {
+		t.Errorf("missing %q, want %q", report.Missing, want)
 	}
 }
 

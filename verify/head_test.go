@@ -101,6 +101,60 @@ func TestMLDSASignatures(t *testing.T) {
 	wantFormat(t, err)
 }
 
+// TestMLDSASignaturesInAnyPlace looks for the second signature wherever it stands,
+// and takes no other line for one.
+func TestMLDSASignaturesInAnyPlace(t *testing.T) {
+	l, _ := working(t)
+	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	signer, err := fnote.NewMLDSASigner(skey)
+	must(t, err)
+	pinned := l.root
+	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
+	checking := pinned
+	checking.Cosigner = fnote.NewVerifierForCosignatureV1
+	by := func(size int, signers ...note.Signer) string {
+		signed, err := note.Sign(&note.Note{Text: text(l.head(size))}, signers...)
+		must(t, err)
+		return string(signed)
+	}
+	notChecked := func(root verify.Root, head string) (checked, not string) {
+		report, err := root.Verify(verify.Material{Heads: []string{head}})
+		must(t, err)
+		return report.Checked[0].Detail, strings.Join(notChecked(report), "\n")
+	}
+	first, stranger := by(15, signer, l.signer), otherSigner(t)
+	if got, _ := notChecked(checking, first); !strings.Contains(got, "ML-DSA-44") {
+		t.Errorf("the first of two: checked %q", got)
+	}
+	for name, head := range map[string]string{"the first of two": first, "before a stranger's": by(15, l.signer, signer, stranger)} {
+		if _, not := notChecked(pinned, head); !strings.HasPrefix(not, "the ML-DSA-44 signature on 1 tree heads") {
+			t.Errorf("%s: not checked %q", name, not)
+		}
+	}
+	renamed := l.signed(15) + strings.Replace(signatures(by(15, signer)), " "+origin+" ", " elsewhere.example ", 1)
+	if _, not := notChecked(pinned, renamed); !strings.HasPrefix(not, "an ML-DSA-44 signature: 1 tree heads carry none") {
+		t.Errorf("of another name: not checked %q", not)
+	}
+	_, err = checking.Head([]byte(by(0, signer))) // the empty log's head needs the Ed25519 key, too
+	wantStep(t, err, verify.StepHead)
+	if strings.Contains(err.Error(), "TRU-5") {
+		t.Errorf("no policy has named keys: %v", err)
+	}
+	elsewhere := checking
+	elsewhere.Cosigner = func(text string) (note.Verifier, error) {
+		verifier, err := fnote.NewVerifierForCosignatureV1(text)
+		return misnamed{verifier}, err
+	}
+	_, err = elsewhere.Head([]byte(first))
+	wantFormat(t, err)
+}
+
+// misnamed is a verifier under another name.
+type misnamed struct{ note.Verifier }
+
+func (misnamed) Name() string { return "elsewhere.example" }
+
 // TestAMLDSAKeyHasItsHash: formats/note takes a verifier key with any hash, and
 // would look for signatures under it; a root with such a key is refused.
 func TestAMLDSAKeyHasItsHash(t *testing.T) {

@@ -132,6 +132,74 @@ func TestARootFollowsTheLedgersKeys(t *testing.T) {
 	}
 }
 
+// TestARootIsAdvancedByItsOwnLedgerAlone, and by what has followed further.
+func TestARootIsAdvancedByItsOwnLedgerAlone(t *testing.T) {
+	r := newRotation(t)
+	pinned := r.root
+	r.names(r.oldKey, r.nextKey)
+	further := pinned.Follow(r.chain())
+	further.Origin = "ledger.example/other"
+	if got := pinned.Advance(further); got.Since != 0 {
+		t.Errorf("to another origin's %+v", got)
+	}
+	both := pinned
+	both.LedgerKeys = []string{r.oldKey, r.nextKey}
+	if got := pinned.Advance(both); !slices.Equal(got.LedgerKeys, pinned.LedgerKeys) {
+		t.Errorf("without any policy to %+v", got)
+	}
+}
+
+// TestFollowKeepsWhatIsPinned has the genesis name fewer keys than are pinned, and
+// a policy take the place of a pinned ML-DSA-44 key, which is no key to retire.
+func TestFollowKeepsWhatIsPinned(t *testing.T) {
+	l, c := newLog(t), newCast(t)
+	oldKey := l.root.LedgerKeys[0]
+	_, nextKey := ledgerKey(t, origin, "next")
+	_, second, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	genesis := l.policy(c.authority, c.authority)
+	genesis.LedgerKeys = []string{oldKey}
+	l.add(c.authority.sign(t, genesis))
+	l.root.LedgerKeys = []string{oldKey, nextKey, second}
+	if got := l.root.Follow(l.chain()); got.Since != 0 || len(got.Retired) != 0 || !slices.Equal(got.LedgerKeys, l.root.LedgerKeys) {
+		t.Errorf("by the genesis %+v", got)
+	}
+	next := l.policy(c.authority, c.authority)
+	_, inForce := l.chain().Policy()
+	next.Previous, next.LedgerKeys = &inForce, []string{oldKey, nextKey}
+	l.add(c.authority.sign(t, next))
+	if got := l.root.Follow(l.chain()); got.Since != 1 || len(got.Retired) != 0 {
+		t.Errorf("by the next policy %+v", got)
+	}
+}
+
+// TestOnlyTheLedgersOwnSignaturesUnsettle: witnesses, and keys of another type, say
+// nothing of a change of keys.
+func TestOnlyTheLedgersOwnSignaturesUnsettle(t *testing.T) {
+	r := newRotation(t)
+	size := len(r.leaves)
+	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	must(t, err)
+	second, err := fnote.NewMLDSASigner(skey)
+	must(t, err)
+	foreign, _ := ledgerKey(t, "witness.example", "witness")
+	pinned := r.root
+	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
+	for name, c := range map[string]struct {
+		root verify.Root
+		note string
+	}{
+		"a witness":                     {r.root, r.by(size, r.old, foreign)},
+		"an ML-DSA-44 key":              {r.root, r.by(size, r.old, second)},
+		"a pinned ML-DSA-44 key":        {pinned, r.by(size, r.old, second)},
+		"a pinned ML-DSA-44 key is not": {pinned, r.by(size, r.old)},
+	} {
+		if !c.root.Settled(c.note) {
+			t.Errorf("%s: not settled", name)
+		}
+	}
+}
+
 // A key comes back in force, and is no longer retired.
 func TestALedgerKeyComesBack(t *testing.T) {
 	r := newRotation(t)

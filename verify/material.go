@@ -168,9 +168,7 @@ func (m *Material) addPage(value jsontext.Value) error {
 	if err := json.Unmarshal(value, &p); err != nil {
 		return malformed("page", "%v", err)
 	}
-	if len(p.Entries) == 0 {
-		m.Heads = append(m.Heads, p.Head)
-	}
+	m.Heads = append(m.Heads, p.Head) // also of a page without entries
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		decoded, err := entry.Decode(e.Envelope)

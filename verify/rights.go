@@ -34,12 +34,12 @@ func (v *run) rights(Material) error {
 }
 
 // apart adds the entries that stand only under heads which nothing connects with
-// the newest.
+// the newest: all others have been judged.
 func (v *run) apart() {
 	count := len(v.out.Entries)
 	for _, p := range v.proven {
 		there := func(e Entry) bool { return e.Index == p.Index }
-		if !v.joined[p.head.Size] && !slices.ContainsFunc(v.out.Entries, there) {
+		if !slices.ContainsFunc(v.out.Entries, there) {
 			v.out.Entries = append(v.out.Entries, p.Entry)
 		}
 	}

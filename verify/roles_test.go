@@ -24,6 +24,7 @@ decision escalate        agent coordinator operator approver monitor
 decision authorize       coordinator approver
 decision amend           coordinator approver
 decision deny            coordinator approver
+decision deny-again      coordinator operator approver
 decision override        operator approver
 decision release         coordinator approver
 approval                 approver
@@ -80,6 +81,9 @@ func (l *log) body(t *testing.T, act string, by, about key) entry.Body {
 	case entry.KindSignal:
 		return &entry.Signal{Header: h, Standing: entry.Standing(what)}
 	case entry.KindDecision:
+		if what == "deny-again" { // what silence has dismissed
+			return &entry.Decision{Header: h, Act: entry.ActDeny, Supersedes: &entry.LogRef{}}
+		}
 		return &entry.Decision{Header: h, Act: entry.Act(what)}
 	case entry.KindApproval:
 		return &entry.Approval{Header: h}

@@ -140,7 +140,7 @@ func (v *run) ends(p Consistency) (older, newer head, ok bool) {
 
 // begins returns the sizes whose heads are known to begin the log of a size.
 func (v *run) begins(size uint64) map[uint64]bool {
-	reached := map[uint64]bool{size: true}
+	reached := map[uint64]bool{size: true, 0: true} // the empty log, which opening it has compared, begins every log
 	for todo := []uint64{size}; len(todo) > 0; todo = todo[1:] {
 		for _, size := range v.older[todo[0]] {
 			if !reached[size] {
@@ -149,9 +149,6 @@ func (v *run) begins(size uint64) map[uint64]bool {
 			}
 		}
 	}
-	if _, ok := v.bySize[0]; ok {
-		reached[0] = true // the empty log, which opening it has compared, begins every log
-	}
 	return reached
 }
 
@@ -159,15 +156,18 @@ func (v *run) begins(size uint64) map[uint64]bool {
 // each, or one that the head begins.
 func (v *run) witnesses(Material) error {
 	q, err := wantedQuorum(v.root.Witnesses)
-	if err != nil || q == nil {
+	if q == nil {
 		return err
 	}
-	var seen map[uint64]bool
-	var since int64
-	largest := uint64(0)
+	seen, largest, since := map[uint64]bool{}, uint64(0), int64(0)
 	for note, h := range v.opened {
-		if at, ok := q.since(v.root, note, math.MaxInt64); ok && (seen == nil || h.Size > largest || h.Size == largest && at > since) {
-			largest, since, seen = h.Size, at, v.begins(h.Size)
+		at, ok := q.since(v.root, note, math.MaxInt64)
+		if !ok {
+			continue
+		}
+		maps.Copy(seen, v.begins(h.Size))
+		if h.Size > largest || h.Size == largest && at > since {
+			largest, since = h.Size, at
 		}
 	}
 	for _, size := range slices.Sorted(maps.Keys(v.bySize)) {
@@ -187,11 +187,11 @@ func (v *run) entries(m Material) error {
 	receipts := slices.Clone(m.Receipts)
 	used := make([]bool, len(m.Leaves))
 	for _, proof := range m.Proofs {
-		i := slices.IndexFunc(m.Leaves, func(leaf []byte) bool { return v.includes(proof, merkle.HashLeaf(leaf)) == nil })
-		if i < 0 && len(m.Leaves) == 0 {
+		if len(m.Leaves) == 0 {
 			v.missing(StepInclusion, "the file of its leaf: a .tlog-proof has none in it", "that the .tlog-proof of %s proves anything", entryName(proof.Index))
 			continue
 		}
+		i := slices.IndexFunc(m.Leaves, func(leaf []byte) bool { return v.includes(proof, merkle.HashLeaf(leaf)) == nil })
 		if i < 0 {
 			return &StepError{Step: StepInclusion, What: entryName(proof.Index),
 				Cause: fmt.Errorf("%w: none of the %d leaves given is the one of the .tlog-proof", merkle.ErrProof, len(m.Leaves))}
@@ -289,8 +289,8 @@ func (v *run) secondSignatures() {
 // warn looks for what the chain says against what was checked.
 func (v *run) warn() {
 	for _, e := range v.out.Entries {
-		key, ok := v.chain.keys[e.KeyID]
-		if ok && key.CompromisedSince != nil && *key.CompromisedSince <= e.Index {
+		key := v.chain.keys[e.KeyID]
+		if key.CompromisedSince != nil && *key.CompromisedSince <= e.Index {
 			v.out.Warnings = append(v.out.Warnings, fmt.Sprintf("entry %d: its key %s was revoked at %d as compromised since %d",
 				e.Index, e.KeyID, key.Revoked, *key.CompromisedSince))
 		}

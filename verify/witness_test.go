@@ -57,8 +57,13 @@ func TestAQuorumGuardsHeadsAndReceipts(t *testing.T) {
 					t.Errorf("missing %q, want %q", report.Missing[i], want)
 				}
 			}
-			if said := strings.Contains(report.Checked[0].Detail, "quorum g has cosigned that of size 15"); said != (len(tc.missing) == 0) && tc.name != "an older head that nothing connects" {
-				t.Errorf("checked %q", report.Checked[0])
+			const newest = "quorum g has cosigned that of size 15"
+			want := len(tc.missing) == 0 || tc.name == "an older head that nothing connects"
+			if got := report.Checked[0].Detail; strings.Contains(got, "has cosigned") != want || strings.Contains(got, newest) != want {
+				t.Errorf("checked %q", got)
+			}
+			if got := strings.Join(report.NotChecked, "\n"); strings.Contains(got, "witnesses") {
+				t.Errorf("not checked %q", got)
 			}
 		})
 	}
@@ -73,6 +78,26 @@ func TestAQuorumGuardsHeadsAndReceipts(t *testing.T) {
 	l.root.Witnesses = ""
 	if at, err := l.root.Witnessed(newest); at != 0 || err != nil || l.root.Watched() {
 		t.Errorf("without witnesses: %d, error %v", at, err)
+	}
+}
+
+// TestEachCosignedHeadCounts has two heads cosigned that nothing connects, at
+// several times: the quorum stands behind both, and what is told is the newest time
+// of the largest.
+func TestEachCosignedHeadCounts(t *testing.T) {
+	l, _ := working(t)
+	l.root.Witnesses = witnessPolicy()
+	by := func(size int, at int64) string { return cosigned(cosigned(l.signed(size), "w1", at), "w2", at) }
+	m := verify.Material{Heads: []string{by(15, 1_790_000_000), by(9, 1_790_000_900), by(15, 1_790_000_500), by(15, 1_790_000_200)}}
+	for range 20 { // heads have no order
+		report, err := l.root.Verify(m)
+		must(t, err)
+		if len(report.Missing) != 1 || report.Missing[0].Step != verify.StepConsistency {
+			t.Fatalf("missing %q", report.Missing)
+		}
+		if got := report.Checked[0].Detail; !strings.HasSuffix(got, "quorum g has cosigned that of size 15, at 2026-09-21T14:21:40Z") {
+			t.Fatalf("checked %q", got)
+		}
 	}
 }
 
