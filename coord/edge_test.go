@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"slices"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -49,6 +50,36 @@ func TestLateEdges(t *testing.T) {
 	w.put(m) // without evidence
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
 	w.checkAll()
+}
+
+// TestEdgesThatAreFenced fences, for signals over edges alone, the subject and, for
+// one from downstream, what its issuer built on it: not what else was.
+func TestEdgesThatAreFenced(t *testing.T) {
+	for _, c := range []struct {
+		iss      entry.Principal
+		standing entry.Standing
+		want     []entry.Ref
+	}{
+		{"a", entry.StandingUpstream, []entry.Ref{"b#2"}},
+		{"a", entry.StandingDownstream, []entry.Ref{"b#2", "a#3"}},
+		{"c", entry.StandingDownstream, []entry.Ref{"b#2", "c#4"}},
+	} {
+		w := newWorld(t)
+		w.done("a", "1", entry.EffectCompensable)
+		w.done("b", "2", entry.EffectCompensable, "a#1")
+		w.done("a", "3", entry.EffectCompensable, "b#2")
+		w.done("c", "4", entry.EffectCompensable, "b#2")
+		id := w.put(w.signal(c.iss, c.standing, "b#2")).Index
+		w.decide("k", entry.ActContain, id)
+		var got []entry.Ref
+		for _, exec := range w.incident(id).hold.members {
+			got = append(got, w.state.refOf(exec))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s by %s fences %s, want %s", c.standing, c.iss, got, c.want)
+		}
+		w.checkAll()
+	}
 }
 
 // TestOutcomeForAnEarlierDecision refuses an outcome for a decision that had no

@@ -197,7 +197,7 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 // drain from the decision, and capped by the deadline.
 func (s *State) due(inc *incident, m *member) int64 {
 	from, window := m.releasedAt, s.lawOf(inc).windows.MemberMS
-	if from == 0 || s.draining(m) {
+	if s.draining(m) {
 		from = m.openedAt
 	}
 	if m.releasedAt == 0 && !s.draining(m) {

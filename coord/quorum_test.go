@@ -117,9 +117,11 @@ func TestApprovalEndsWithItsGround(t *testing.T) {
 }
 
 // TestApprovalNamesTheProposal refuses an answer to the right place with other
-// bytes.
+// bytes, and one before anything is proposed.
 func TestApprovalNamesTheProposal(t *testing.T) {
-	w, id := escalated(t)
+	w, id := reported(t)
+	w.refuse(w.sign(w.answer("p1", id, "approve")), entry.StateConflict, "incident")
+	w, id = escalated(t)
 	other := w.answer("p1", id, "approve")
 	other.Proposal.LeafHash[0] ^= 1
 	w.refuse(w.sign(other), entry.UnknownSubject, "proposal")

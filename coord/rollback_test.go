@@ -250,6 +250,32 @@ func TestRestore(t *testing.T) {
 	w.checkAll()
 }
 
+// TestAnotherLineGoesBackAlone: a line that goes back leaves the agent's other line
+// where it is, whose checkpoints are as good as they were.
+func TestAnotherLineGoesBackAlone(t *testing.T) {
+	w := newWorld(t)
+	w.put(w.checkpoint("a", "first", ""))
+	w.done("a", "note", entry.EffectReversible)
+	mail := w.exec("a", "mail", "a#note")
+	mail.Wid, mail.Effect, mail.IdempotencyKey = "w2", entry.EffectIrrevocable, someDigest("mail")
+	w.put(mail)
+	w.put(w.step(mail, entry.Dispatched))
+	w.put(w.step(mail, entry.Confirmed))
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#note")).Index
+	w.decide("k", entry.ActEscalate, id)
+	w.put(w.answer("p1", id, "approve"))
+	w.next()
+	w.put(w.outcome("a", id, "a#mail", entry.ResultIrrevocable))
+	w.put(w.outcome("a", id, "a#note", entry.Restored))
+	w.next()
+	w.is(id, Partial)
+	w.refuse(w.sign(w.checkpoint("a", "late", "a#note")), entry.StateConflict, "after")
+	after := w.checkpoint("a", "other", "a#mail")
+	after.Wid = "w2"
+	w.put(after)
+	w.checkAll()
+}
+
 // TestOverride lets an operator, or approvers together, stop an incident. An
 // agent that had begun says so; the record waits for it.
 func TestOverride(t *testing.T) {

@@ -55,3 +55,27 @@ func TestSince(t *testing.T) {
 		})
 	}
 }
+
+// TestSinceACompensationIsNoRange: a compensation stands on no line, so that a since
+// that names one reaches over nothing.
+func TestSinceACompensationIsNoRange(t *testing.T) {
+	for since, want := range map[entry.Ref]int{"a#1.undo": 1, "a#2": 2} {
+		w := newWorld(t)
+		w.done("a", "1", entry.EffectCompensable)
+		first := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
+		w.decide("k", entry.ActAuthorize, first)
+		w.compensate(first, "a#1")
+		w.next()
+		w.is(first, Recovered)
+		w.done("a", "2", entry.EffectCompensable)
+		w.done("a", "3", entry.EffectCompensable)
+		sig := w.signal("a", entry.StandingExecutor, "a#3")
+		sig.Since = since
+		id := w.put(sig).Index
+		w.decide("k", entry.ActAuthorize, id)
+		if got := len(w.members(id)); got != want {
+			t.Errorf("since %s: %d members, want %d", since, got, want)
+		}
+		w.checkAll()
+	}
+}

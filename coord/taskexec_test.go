@@ -306,3 +306,35 @@ func TestAuditFindsTasks(t *testing.T) {
 		})
 	}
 }
+
+// TestANewIncidentOfATaskNamesTheNewest has two executions of a task roll back, one
+// after the other, in both orders: who then signals the task names the incident
+// that was opened last.
+func TestANewIncidentOfATaskNamesTheNewest(t *testing.T) {
+	for _, order := range [][]entry.Ref{{"a#x", "a#y"}, {"a#y", "a#x"}} {
+		w := newWorld(t)
+		ref := w.create("task")
+		w.does("k", ref, entry.TaskAssign, "a")
+		for _, id := range []string{"x", "y"} {
+			x := w.work("a", id, ref, entry.EffectCompensable)
+			w.put(x)
+			w.put(w.step(x, entry.Dispatched))
+			w.put(w.step(x, entry.Confirmed))
+		}
+		var opened []entry.LogRef
+		for _, subject := range order {
+			at := w.put(w.signal("a", entry.StandingExecutor, subject))
+			w.decide("k", entry.ActAuthorize, at.Index)
+			w.put(w.outcome("a", at.Index, subject, entry.ResultFailed))
+			w.next()
+			w.is(at.Index, Failed)
+			opened = append(opened, at)
+		}
+		s := w.signal("o", entry.StandingOperator, ref)
+		s.Supersedes = &opened[0]
+		w.refuse(w.sign(s), entry.UnknownSubject, "supersedes")
+		s.Supersedes = &opened[1]
+		w.put(s)
+		w.checkAll()
+	}
+}
