@@ -1,5 +1,6 @@
-# build, run and test need Go, git and make only. The pinned tools that lint
-# needs are built from source under bin/tools by make tools.
+# build, run and test need Go, git and make only; race needs a C compiler, too.
+# The pinned tools that lint needs are built from source under bin/tools by make
+# tools.
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -7,7 +8,7 @@ DATA     ?= ./data
 LISTEN   ?= 127.0.0.1:8087
 FUZZTIME ?= 30s
 
-# Extra arguments of go test in make test, for example TESTFLAGS=-race.
+# Extra arguments of go test in make test, race and chaos, for example TESTFLAGS=-v.
 TESTFLAGS ?=
 # Arguments of the benchmark program in make bench.
 BENCHARGS ?=
@@ -24,7 +25,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test lint cross fuzz bench chaos interop tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -41,6 +42,9 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary
+
+race: ## every test with its small budget under the race detector
+	@CGO_ENABLED=1 $(TEST) -race -short -p 2 -timeout 10m $(TESTFLAGS) ./... ./.ci/testsummary
 
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go') </dev/null) && { test -z "$$unformatted" || \

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // stream is the log of a random run of incidents, with a snapshot taken on the
@@ -52,10 +53,7 @@ func TestReplayInAnotherProcessChaos(t *testing.T) {
 		replayAll(t, dir)
 		return
 	}
-	streams := 50
-	if os.Getenv("ARL_CHAOS") != "" {
-		streams = 2000
-	}
+	streams := budget.Budget{Short: 10, Usual: 50, Chaos: 2000}.Now()
 	first, dir := int(rand.Uint32()), t.TempDir()
 	t.Logf("seeds from %d on", first)
 	want, entries := make([][]byte, streams), 0

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 )
 
 // damagedLog is a log with something wrong in it, and what is right.
@@ -175,10 +175,7 @@ func TestChaosFlippedBitInAFileIsFound(t *testing.T) {
 	base := d.disk
 	want := dump(t, snapshotOf(base))
 	rng := newRNG(uint64(time.Now().UnixNano()))
-	flips := 40
-	if os.Getenv("ARL_CHAOS") != "" {
-		flips = 3000
-	}
+	flips := budget.Budget{Short: 5, Usual: 40, Chaos: 3000}.Now()
 	for _, path := range append(files(t, base), "log.anchor") {
 		content, err := base.UnsafeGetFileDataBuffer(path)
 		must(t, err)
@@ -229,11 +226,11 @@ func TestAFlippedBitInAKeyOrValueIsFound(t *testing.T) {
 	if len(sorts) != 7 {
 		t.Fatalf("%d sorts of keys, want all 7", len(sorts))
 	}
-	rng := newRNG(1)
+	rng, flips := newRNG(1), budget.Budget{Short: 3, Usual: 25}.Now()
 	for _, sort := range slices.Sorted(maps.Keys(sorts)) {
 		keys := sorts[sort]
 		verdicts := map[string]int{}
-		for range 25 {
+		for range flips {
 			key := keys[rng.IntN(len(keys))]
 			d.disk = snapshotOf(base)
 			what := tamperBit(t, d.disk, key, all[key], rng)
@@ -284,7 +281,8 @@ func TestAFlippedBitInTheFirstLogIsFound(t *testing.T) {
 	rng := newRNG(uint64(time.Now().UnixNano()))
 	verdicts := map[string]int{}
 	path := liveLog(t, base)
-	for range 150 {
+	flips := budget.Budget{Short: 15, Usual: 150}.Now()
+	for range flips {
 		d.disk = snapshotOf(base)
 		bit := flip(t, d.disk, path, rng)
 		verdict, err := d.verdict()
@@ -294,7 +292,7 @@ func TestAFlippedBitInTheFirstLogIsFound(t *testing.T) {
 		verdicts[verdict]++
 	}
 	t.Log(verdicts)
-	if verdicts["refused at open"] == 0 || verdicts["refused at open"]+verdicts["refused by the anchor"] < 140 {
+	if verdicts["refused at open"] == 0 || verdicts["refused at open"]+verdicts["refused by the anchor"] < flips*14/15 {
 		t.Errorf("%v", verdicts)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -30,10 +30,7 @@ import (
 // makes some 1,500 states: first start, batches, tiles, snapshots, anchors,
 // restarts with flush and compaction; runs differ in their seeds.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
-	want := int64(5_000)
-	if os.Getenv("ARL_CHAOS") != "" {
-		want = 200_000
-	}
+	want := int64(budget.Budget{Short: 500, Usual: 5_000, Chaos: 200_000}.Now())
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("first seed %d", seed)
 	states := int64(0)
@@ -46,10 +43,7 @@ func TestPowerLossChaosEveryOperation(t *testing.T) {
 // TestPowerLossChaosAtTheSecondLevel does the same where the 256th tile is
 // completed. Each state is a large log: without ARL_CHAOS there are few.
 func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
-	states := int64(6)
-	if os.Getenv("ARL_CHAOS") != "" {
-		states = 150
-	}
+	states := int64(budget.Budget{Short: 1, Usual: 6, Chaos: 150}.Now())
 	var plan [][]*entry.Entry
 	for size := 0; size < 65_535; size += len(plan[len(plan)-1]) {
 		batch := make([]*entry.Entry, min(4096, 65_535-size))

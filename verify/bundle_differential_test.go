@@ -11,16 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
 // TestBundleDifferentialChaos has the second implementation judge random changes of
 // good bundles: both must name the same rule, or the same commands.
 func TestBundleDifferentialChaos(t *testing.T) {
-	each := 8
-	if os.Getenv("ARL_CHAOS") != "" {
-		each = 400
-	}
+	each := budget.Budget{Short: 1, Usual: 8, Chaos: 400}.Now()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 )
 
 // hasty is a policy whose coordinator and approvers have less than a second.
@@ -144,10 +145,7 @@ func (m *machine) allConducted(reported map[entry.Ref]int) {
 // What anybody was shown before a crash stands in the log after it, and in the
 // end every incident got each decision once. ARL_CHAOS=1 does it 100 times.
 func TestChaosConductSurvivesKill(t *testing.T) {
-	kills := 12
-	if os.Getenv("ARL_CHAOS") != "" {
-		kills = 100
-	}
+	kills := budget.Budget{Short: 3, Usual: 12, Chaos: 100}.Now()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -23,6 +23,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -36,10 +37,7 @@ type acknowledged struct {
 // acknowledged is lost, receipts from before still verify, and there is one
 // history. ARL_CHAOS=1 does it 200 times.
 func TestChaosKill(t *testing.T) {
-	cycles := 10
-	if os.Getenv("ARL_CHAOS") != "" {
-		cycles = 200
-	}
+	cycles := budget.Budget{Short: 3, Usual: 10, Chaos: 200}.Now()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

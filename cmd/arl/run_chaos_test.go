@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // chaosAgent has three effects, each declared, and under the key that it gets for
@@ -178,10 +179,7 @@ func (c *chaos) finish(number int) (fault string) {
 // it may not be retried; no effect happens twice; claims add up as TSK-1 says, and
 // the log audits clean. ARL_CHAOS=1 makes it 200 faults.
 func TestRunSurvivesFaultsChaos(t *testing.T) {
-	count, seed := 10, uint64(time.Now().UnixNano())
-	if os.Getenv("ARL_CHAOS") != "" {
-		count = 200
-	}
+	count, seed := budget.Budget{Short: 3, Usual: 10, Chaos: 200}.Now(), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // fuse ends the life of an agent at the n-th thing that it does, and the next at
@@ -131,10 +131,8 @@ func TestCrashAnywhere(t *testing.T) {
 // TestCrashTwiceChaos crashes the worker again while it recovers: at every pair
 // of places, or at some of them.
 func TestCrashTwiceChaos(t *testing.T) {
-	rng, states, pairs := rand.New(rand.NewPCG(1, 2)), 0, 60
-	if os.Getenv("ARL_CHAOS") != "" {
-		pairs = 6000
-	}
+	rng, states := rand.New(rand.NewPCG(1, 2)), 0
+	pairs := budget.Budget{Short: 20, Usual: 60, Chaos: 6000}.Now()
 	d := newDamage(t).ahead()
 	for range pairs {
 		blow := []int{1 + rng.IntN(90), 1 + rng.IntN(25), 1 + rng.IntN(25)}

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -165,10 +166,7 @@ func appendLine(path, line string) error {
 func TestChaosKill(t *testing.T) {
 	for _, k := range []kit{probing, bare} {
 		t.Run(string(k), func(t *testing.T) {
-			kills := 25
-			if os.Getenv("ARL_CHAOS") != "" {
-				kills = 2000
-			}
+			kills := budget.Budget{Short: 5, Usual: 25, Chaos: 2000}.Now()
 			s := newSlaughter(t, k)
 			killed := 0
 			for killed < kills {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -208,12 +209,11 @@ func TestLiveHTTPConnections(t *testing.T) {
 // The client of Go repeats a request with an idempotency key when a connection
 // that was used before breaks; ours does not.
 func TestLiveSendsOnce(t *testing.T) {
-	first := true
+	var answered atomic.Bool
 	e := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if !first {
+		if answered.Swap(true) {
 			panic(http.ErrAbortHandler)
 		}
-		first = false
 		_, _ = io.WriteString(w, "{}")
 	})
 	l := newLive(t, Config{Tools: map[string]Tool{"tool": {Call: Call{URL: e.URL}}}, Models: map[string]Endpoint{"m": {BaseURL: e.URL}}, DefaultModel: "m"})
@@ -221,7 +221,7 @@ func TestLiveSendsOnce(t *testing.T) {
 	if got := told(try(t, l, toolStep(`1`), scenario.Variation{})); got != "failed transient.unavailable unknown unknown no_response" || e.count() != 2 {
 		t.Errorf("%s after %d requests", got, e.count())
 	}
-	first = true
+	answered.Store(false)
 	try(t, l, modelStep(`"x"`), scenario.Variation{})
 	if got := told(try(t, l, modelStep(`"x"`), scenario.Variation{})); got != "failed transient.unavailable none safe no_response" || e.count() != 4 {
 		t.Errorf("model: %s after %d requests", got, e.count())

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"recoveryledger/testdata/budget"
 )
 
 // root is the repository, seen from this package.
@@ -21,8 +23,8 @@ const root = "../../../.."
 // huntMax is how many seeds are run at most to find a bug.
 const huntMax = 5000
 
-// often are the bugs that are looked for in every run of the tests: each costs a
-// build.
+// often are the bugs that are looked for in every run of the tests that is not
+// short: each costs a build.
 var often = []string{"ancestors-undone", "fence-not-kept"}
 
 // TestChaosBugs plants each of the bugs in testdata/bugs, in a copy of the one
@@ -36,7 +38,7 @@ func TestChaosBugs(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(patch), ".patch")
 		t.Run(name, func(t *testing.T) {
 			overlay := plant(t, patch)
-			if os.Getenv("ARL_CHAOS") == "" && !slices.Contains(often, name) {
+			if !budget.Large() && (testing.Short() || !slices.Contains(often, name)) {
 				return // that it still applies is all that is asked
 			}
 			seed, found := hunt(t, overlay)

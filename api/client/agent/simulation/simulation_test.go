@@ -11,13 +11,7 @@ import (
 	"time"
 
 	"recoveryledger/coord"
-)
-
-// How many seeds are run. The second is for ARL_CHAOS, and for as long as the
-// tests may take.
-const (
-	seedsOften = 20_000
-	seedsChaos = 1_000_000
+	"recoveryledger/testdata/budget"
 )
 
 func newKeys(tb testing.TB) *keyring {
@@ -57,13 +51,10 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestChaosSimulation runs many seeds, from ARL_FIRST on, if that is set, and
-// ARL_SEEDS of them.
+// TestChaosSimulation runs many seeds, for as long as the tests may take: from
+// ARL_FIRST on, if that is set, and ARL_SEEDS of them.
 func TestChaosSimulation(t *testing.T) {
-	seeds := uint64(seedsOften)
-	if os.Getenv("ARL_CHAOS") != "" {
-		seeds = seedsChaos
-	}
+	seeds := uint64(budget.Budget{Short: 200, Usual: 20_000, Chaos: 1_000_000}.Now())
 	if n, ok := number("ARL_SEEDS"); ok {
 		seeds = n
 	}
