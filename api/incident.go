@@ -71,8 +71,8 @@ type Proposal struct {
 	Issuer    entry.Principal `json:"iss"`
 	ExpiresAt int64           `json:"expires_at" doc:"Unix milliseconds"`
 	AnswerAt  int64           `json:"answer_at" doc:"from when on silence denies, Unix milliseconds"`
-	Pin       entry.HeadRef   `json:"pin" doc:"state of the log that it was computed at"`
-	Scope     entry.HeadRef   `json:"scope" doc:"of the plan that it proposes"`
+	Pin       merkle.Head     `json:"pin" doc:"state of the log that it was computed at"`
+	Scope     merkle.Head     `json:"scope" doc:"of the plan that it proposes"`
 	Unfounded []uint64        `json:"unfounded" doc:"indexes of the signals that it leaves out"`
 	Approve   []Answer        `json:"approve" doc:"approvals that count"`
 	Refuse    []Answer        `json:"refuse" doc:"refusals that count"`
@@ -102,18 +102,18 @@ type InForce struct {
 
 // Plan is the answer of GET /v1/incidents/{id}/plan: what is to be undone.
 type Plan struct {
-	Incident     uint64        `json:"incident"`
-	Decision     uint64        `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
-	Members      []PlanMember  `json:"members" doc:"descending by index"`
-	Review       []entry.Ref   `json:"review" doc:"soft dependents: notified, not undone; with the first members only"`
-	Scope        entry.HeadRef `json:"scope" doc:"head of the tree over the members"`
-	Blast        entry.Blast   `json:"blast"`
-	Limits       entry.Limits  `json:"limits" doc:"that hold for the incident"`
-	CostMicroUSD int64         `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
-	Counters     []Counter     `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
-	NotFenced    string        `json:"not_fenced,omitempty" doc:"why a contain or a proposal could not fence the plan now; absent if it could, and in a plan in force"`
-	Asks         *Asks         `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
-	Next         string        `json:"next,omitempty" doc:"where the members go on, relative to the server; absent at their end"`
+	Incident     uint64       `json:"incident"`
+	Decision     uint64       `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
+	Members      []PlanMember `json:"members" doc:"descending by index"`
+	Review       []entry.Ref  `json:"review" doc:"soft dependents: notified, not undone; with the first members only"`
+	Scope        merkle.Head  `json:"scope" doc:"head of the tree over the members"`
+	Blast        entry.Blast  `json:"blast"`
+	Limits       entry.Limits `json:"limits" doc:"that hold for the incident"`
+	CostMicroUSD int64        `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
+	Counters     []Counter    `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
+	NotFenced    string       `json:"not_fenced,omitempty" doc:"why a contain or a proposal could not fence the plan now; absent if it could, and in a plan in force"`
+	Asks         *Asks        `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
+	Next         string       `json:"next,omitempty" doc:"where the members go on, relative to the server; absent at their end"`
 }
 
 // Counter is what counts against a cap, the plan included.

@@ -121,7 +121,7 @@ func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
 	if int64(len(d.Approvals)) < a.law.quorum.Approve {
 		return conflict("approvals", "%d approvals, %d are needed", len(d.Approvals), a.law.quorum.Approve).WithRemedy("wait for more approvals")
 	}
-	if *d.Pin != p.pin || *d.Basis != p.basis || !slices.Equal(a.unfounded, p.unfounded) || d.Scope.HeadRef != p.scope {
+	if *d.Pin != p.pin || *d.Basis != p.basis || !slices.Equal(a.unfounded, p.unfounded) || d.Scope.Head != p.scope {
 		return entry.Refuse(entry.ScopeMismatch, "scope", "not what entry %d proposes", p.index).
 			WithRemedy("carry out the proposal as it is, or propose again")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // reported returns a world with the pipeline and an incident about a#make.
@@ -45,12 +46,12 @@ func TestConvenientPin(t *testing.T) {
 	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
 	for _, c := range []struct {
 		field string
-		spoil func(pin *entry.HeadRef)
+		spoil func(pin *merkle.Head)
 	}{
-		{"pin.size", func(pin *entry.HeadRef) { *pin = before }}, // leaves out b's signal
-		{"pin.root", func(pin *entry.HeadRef) { pin.Root[0] ^= 1 }},
-		{"pin.size", func(pin *entry.HeadRef) { pin.Size++ }},
-		{"pin.size", func(pin *entry.HeadRef) { pin.Size, pin.Root = id, w.state.tree.root(id) }},
+		{"pin.size", func(pin *merkle.Head) { *pin = before }}, // leaves out b's signal
+		{"pin.root", func(pin *merkle.Head) { pin.Root[0] ^= 1 }},
+		{"pin.size", func(pin *merkle.Head) { pin.Size++ }},
+		{"pin.size", func(pin *merkle.Head) { pin.Size, pin.Root = id, w.state.tree.root(id) }},
 	} {
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
 		pin := *d.Pin
@@ -216,7 +217,7 @@ func TestQuorum(t *testing.T) {
 	authorize := func(approvals ...uint64) *entry.Entry {
 		inc := w.incident(id)
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-		*d.Pin, *d.Basis, d.Scope.HeadRef, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, approvals
+		*d.Pin, *d.Basis, d.Scope.Head, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, approvals
 		return w.sign(d)
 	}
 	w.refuse(authorize(second.Index), entry.StateConflict, "approvals") // one of two
@@ -247,14 +248,14 @@ func TestApprovalsAreUsedOnce(t *testing.T) {
 	approval := w.put(w.answer("p1", id, "approve"))
 	d := w.order("k", Order{Incident: second, Act: entry.ActAuthorize})
 	inc := w.incident(second)
-	*d.Pin, *d.Basis, d.Scope.HeadRef, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
+	*d.Pin, *d.Basis, d.Scope.Head, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
 	w.refuse(w.sign(d), entry.StateConflict, "approvals")
 	w.next()
 	w.is(id, Authorized)
 	w.decide("k", entry.ActEscalate, id) // a superset, that nobody has approved
 	amend := w.order("k", Order{Incident: id, Act: entry.ActAmend})
 	inc = w.incident(id)
-	*amend.Pin, *amend.Basis, amend.Scope.HeadRef, amend.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
+	*amend.Pin, *amend.Basis, amend.Scope.Head, amend.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
 	w.refuse(w.sign(amend), entry.StateConflict, "approvals")
 	w.checkAll()
 }

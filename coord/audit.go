@@ -7,13 +7,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// AuditEntry is an entry where it stands in the log.
-type AuditEntry struct {
-	*entry.Entry
-	Index uint64
-	At    int64 // registered_at, Unix milliseconds
-}
-
 // AuditReport is what an audit found.
 type AuditReport struct {
 	Size    uint64        // entries from the first on that rightly stand where they do
@@ -44,6 +37,6 @@ type AuditFinding struct {
 // were found to be right. A [Follower] does the same, and can go on later.
 //
 // That the leaves are those under a signed tree head is not checked here.
-func Audit(ctx context.Context, origin string, entries iter.Seq2[AuditEntry, error], progress func(size uint64)) (AuditReport, error) {
+func Audit(ctx context.Context, origin string, entries iter.Seq2[entry.Registered, error], progress func(size uint64)) (AuditReport, error) {
 	return NewFollower(origin).Follow(ctx, entries, progress)
 }

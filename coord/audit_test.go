@@ -14,7 +14,9 @@ import (
 
 // forge appends an entry that was never admitted, as whoever owns the ledger
 // could.
-func (w *world) forge(e *entry.Entry) { w.log = append(w.log, AuditEntry{e, uint64(len(w.log)), w.at}) }
+func (w *world) forge(e *entry.Entry) {
+	w.log = append(w.log, entry.Registered{Entry: e, Index: uint64(len(w.log)), RegisteredAt: w.at})
+}
 
 // TestAuditFindsTampering gives an audit logs of a ledger that lied. Each holds
 // one wrong entry, with good ones before and behind it.
@@ -95,7 +97,7 @@ func TestAuditFindsTampering(t *testing.T) {
 }
 
 // goneOn audits a log with a stop, behind which a restored follower goes on.
-func goneOn(t *testing.T, log []AuditEntry, stop int) AuditReport {
+func goneOn(t *testing.T, log []entry.Registered, stop int) AuditReport {
 	t.Helper()
 	before, after := NewFollower(origin), NewFollower(origin)
 	_, err := before.Follow(t.Context(), each(log[:stop]), nil)
@@ -138,14 +140,14 @@ func TestAuditReport(t *testing.T) {
 }
 
 // then yields the entries and an error behind them.
-func then(log []AuditEntry, err error) iter.Seq2[AuditEntry, error] {
-	return func(yield func(AuditEntry, error) bool) {
+func then(log []entry.Registered, err error) iter.Seq2[entry.Registered, error] {
+	return func(yield func(entry.Registered, error) bool) {
 		for e, err := range each(log) {
 			if !yield(e, err) {
 				return
 			}
 		}
-		yield(AuditEntry{}, err)
+		yield(entry.Registered{}, err)
 	}
 }
 
@@ -194,7 +196,7 @@ func TestAuditTellsEquivocation(t *testing.T) {
 	}{{"a", ": its issuer equivocated"}, {"b", "with another payload"}} {
 		e := w.sign(y)
 		e.Seal(e.KeyID, ed25519.Sign(private(c.signer), e.PAE()))
-		log := append(slices.Clone(w.log), AuditEntry{e, uint64(len(w.log)), w.at})
+		log := append(slices.Clone(w.log), entry.Registered{Entry: e, Index: uint64(len(w.log)), RegisteredAt: w.at})
 		report, err := Audit(t.Context(), origin, each(log), nil)
 		must(t, err)
 		if detail := report.Finding.Refusal.Detail; detail[len(detail)-len(c.want):] != c.want {

@@ -193,12 +193,12 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 	var records [][]byte
 	for _, e := range w.log {
-		records = append(records, e.AppendRecord(nil, e.At))
+		records = append(records, e.AppendStored(nil, e.RegisteredAt))
 	}
 	for b.Loop() {
 		s := NewState(origin)
 		for i, record := range records {
-			e, at, err := entry.DecodeRecord(record)
+			e, at, err := entry.DecodeStored(record)
 			must(b, err)
 			s.Apply(e, uint64(i), at)
 		}

@@ -32,7 +32,7 @@ func (w *world) bundles(seen map[string]int) *bundles {
 	signer, err := note.NewSigner(secret)
 	must(w.t, err)
 	first := w.log[0]
-	root := verify.Root{Origin: origin, LedgerKeys: []string{public}, Genesis: first.LeafHash(first.At)}
+	root := verify.Root{Origin: origin, LedgerKeys: []string{public}, Genesis: first.LeafHash()}
 	return &bundles{w, signer, root, map[entry.Principal]*verify.Accepted{}, seen}
 }
 
@@ -70,7 +70,7 @@ func (b *bundles) bundle(parts *BundleParts, incident uint64, a verify.Accepted)
 	shown = slices.Compact(shown)
 	for _, index := range shown {
 		e := b.log[index]
-		made.Entries = append(made.Entries, verify.Logged{Index: index, Leaf: e.AppendLeaf(nil, e.At)})
+		made.Entries = append(made.Entries, verify.Logged{Index: index, Leaf: e.AppendLeaf(nil)})
 	}
 	made.Inclusion, err = merkle.ProveInclusions(shown, head.Size, b.node)
 	must(b.t, err)

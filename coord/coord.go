@@ -43,14 +43,14 @@ type Coordinator struct {
 	view  atomic.Pointer[View]
 
 	// fresh is what was applied to state since Committed was called last.
-	fresh []AuditEntry
+	fresh []entry.Registered
 
 	leases *Leases
 	rules  Rules
 
 	// behind is what was committed and reader has not taken up yet.
 	queue  sync.Mutex
-	behind []AuditEntry
+	behind []entry.Registered
 
 	// reader follows state for those who read: it has committed entries only,
 	// and keeps nobody waiting in the order.
@@ -125,7 +125,7 @@ func (c *Coordinator) Committed(size uint64) {
 // follow makes the reader out of the state that admits, which is committed.
 func (c *Coordinator) follow() {
 	reader := c.state.clone()
-	c.state.feed = func(e AuditEntry) { c.fresh = append(c.fresh, e) }
+	c.state.feed = func(e entry.Registered) { c.fresh = append(c.fresh, e) }
 	c.reading.Lock()
 	c.reader = reader
 	c.reading.Unlock()
@@ -138,7 +138,7 @@ func (c *Coordinator) catchUp() {
 	c.behind = nil
 	c.queue.Unlock()
 	for _, e := range behind {
-		c.reader.Apply(e.Entry, e.Index, e.At)
+		c.reader.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 }
 

@@ -13,7 +13,7 @@ func coordinated(w *world, check func(entry.PublicKey, []byte, []byte) error) *C
 	c := New(origin, check)
 	fold := c.NewFold()
 	for _, e := range w.log {
-		fold.Apply(e.Entry, e.Index, e.At)
+		fold.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	c.Committed(fold.Size())
 	return c

@@ -100,11 +100,11 @@ func conducted(t *testing.T, at int, before bool) (written []string, crashed boo
 		must(t, err)
 		switch body := e.Body.(type) {
 		case *entry.Decision:
-			written = append(written, fmt.Sprintf("%d: %s of %d", e.At-start, body.Act, body.Incident))
+			written = append(written, fmt.Sprintf("%d: %s of %d", e.RegisteredAt-start, body.Act, body.Incident))
 		case *entry.Outcome:
-			written = append(written, fmt.Sprintf("%d: %s is %s", e.At-start, body.Exec, body.Result))
+			written = append(written, fmt.Sprintf("%d: %s is %s", e.RegisteredAt-start, body.Exec, body.Result))
 		case *entry.Record:
-			written = append(written, fmt.Sprintf("%d: record of %d, %s", e.At-start, body.Incident, body.State))
+			written = append(written, fmt.Sprintf("%d: record of %d, %s", e.RegisteredAt-start, body.Incident, body.State))
 		}
 	}
 	s.check()

@@ -305,7 +305,7 @@ func (s *State) setHold(d *decisionOf, h hold, c charge) {
 // void. It fences what a contain might, else what is fenced already.
 func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer uint32) {
 	d.inc.proposal = &proposal{
-		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, basis: *d.Basis, unfounded: a.unfounded, scope: d.Scope.HeadRef,
+		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, basis: *d.Basis, unfounded: a.unfounded, scope: d.Scope.Head,
 		members: execsOf(a.plan.Members), signalers: slices.Sorted(slices.Values(s.signalersOf(a.signals))),
 	}
 	s.touch(d.number, d.inc.proposal.members...)

@@ -5,6 +5,7 @@ import (
 
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // Order says what decision is wanted of whom.
@@ -109,7 +110,7 @@ func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64)
 	inc := s.incidents[number]
 	pin, without := s.pin(), slices.Clone(o.Unfounded)
 	if o.Pin != 0 {
-		pin = entry.HeadRef{Size: o.Pin, Root: s.tree.root(o.Pin)}
+		pin = merkle.Head{Size: o.Pin, Root: s.tree.root(o.Pin)}
 	}
 	if d.Act == entry.ActAuthorize || d.Act == entry.ActAmend {
 		if p, approvals := s.quorum(inc, now); p != nil {
@@ -126,7 +127,7 @@ func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64)
 	a := s.assess(number, pin.Size, unfoundedOf(d), now)
 	basis, blast := s.basisOf(a.signals), a.blast
 	d.Basis, d.Blast = &basis, &blast
-	d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: s.scopeOf(a.plan.Members)}
+	d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: s.scopeOf(a.plan.Members)}
 	return a
 }
 

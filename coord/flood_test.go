@@ -143,7 +143,7 @@ func (w *world) apply(body entry.Body) {
 	w.t.Helper()
 	e := w.sign(body)
 	w.state.Apply(e, w.state.Size(), w.at)
-	w.log = append(w.log, AuditEntry{e, uint64(len(w.log)), w.at})
+	w.log = append(w.log, entry.Registered{Entry: e, Index: uint64(len(w.log)), RegisteredAt: w.at})
 }
 
 // judge lets the coordinator write what it would, and an approver deny what is

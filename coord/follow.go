@@ -50,8 +50,8 @@ func NewFollower(origin string) *Follower {
 // Follow takes up the entries from [State.Size] on, as [Audit] does. The report
 // is about the whole log, from its first entry on. After a finding or an error
 // the follower has taken up the entries before it, and no others.
-func (f *Follower) Follow(ctx context.Context, entries iter.Seq2[AuditEntry, error], progress func(size uint64)) (AuditReport, error) {
-	batch := make([]AuditEntry, 0, auditBatch)
+func (f *Follower) Follow(ctx context.Context, entries iter.Seq2[entry.Registered, error], progress func(size uint64)) (AuditReport, error) {
+	batch := make([]entry.Registered, 0, auditBatch)
 	take := func(stopped error) error {
 		err := cmp.Or(f.take(batch), stopped, ctx.Err())
 		batch = batch[:0]
@@ -118,18 +118,18 @@ func (f *Follower) report(stopped error) (AuditReport, error) {
 }
 
 // take takes up entries, up to the first that should not be there.
-func (f *Follower) take(entries []AuditEntry) error {
+func (f *Follower) take(entries []entry.Registered) error {
 	f.checkSignatures(entries)
 	for i := range entries {
 		e := &entries[i]
 		if err := f.admit(e); err != nil {
 			return err
 		}
-		f.state.Apply(e.Entry, e.Index, e.At)
+		f.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 		_, _ = f.identities.Add(f.identity(e.Entry))
 		f.payloads.Add(digestOfPAE(e.Entry))
 		f.counts[e.Kind]++
-		f.last = e.At
+		f.last = e.RegisteredAt
 		if o, ok := e.Body.(*entry.Outcome); ok {
 			f.remember(o, e.Index)
 		}
@@ -146,15 +146,15 @@ func (f *Follower) remember(o *entry.Outcome, index uint64) {
 // checkSignatures does, on all processors, what needs no order: it hashes the
 // leaves, and checks the signatures by keys that are enrolled so far; the rest
 // is left to Admit.
-func (f *Follower) checkSignatures(entries []AuditEntry) {
+func (f *Follower) checkSignatures(entries []entry.Registered) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	workers := runtime.GOMAXPROCS(0)
 	for worker := range workers {
 		wait.Go(func() {
 			for i := worker; i < len(entries); i += workers {
-				e := entries[i].Entry
-				e.LeafHash(entries[i].At) // so that Apply need not
+				e := &entries[i]
+				e.LeafHash() // so that Apply need not
 				key, ok := f.state.chain.Key(e.KeyID)
 				if ok && !e.SignatureChecked && verify.Signature(key, e.PAE(), e.Sig) == nil {
 					e.SignatureChecked = true
@@ -164,16 +164,16 @@ func (f *Follower) checkSignatures(entries []AuditEntry) {
 	}
 }
 
-func (f *Follower) admit(e *AuditEntry) error {
-	if e.At < f.last {
-		return conflict("registered_at", "%d, but the entry before was registered at %d", e.At, f.last)
+func (f *Follower) admit(e *entry.Registered) error {
+	if e.RegisteredAt < f.last {
+		return conflict("registered_at", "%d, but the entry before was registered at %d", e.RegisteredAt, f.last)
 	}
 	if key := f.identity(e.Entry); key != nil { // REG-2
 		if first, there := f.identities.Find(key); there {
 			return f.again(e, first)
 		}
 	}
-	return f.state.Admit(e.Entry, e.Index, e.At)
+	return f.state.Admit(e.Entry, e.Index, e.RegisteredAt)
 }
 
 // identity returns the key of (iss, jti) in identities; nil if the issuer has
@@ -188,7 +188,7 @@ func (f *Follower) identity(e *entry.Entry) []byte {
 }
 
 // again refuses an entry under an identity that was used before.
-func (f *Follower) again(e *AuditEntry, first uint32) error {
+func (f *Follower) again(e *entry.Registered, first uint32) error {
 	what := "the same payload"
 	if *f.payloads.At(first) != digestOfPAE(e.Entry) {
 		what = "another payload"

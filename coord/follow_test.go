@@ -25,7 +25,7 @@ func rolledBack(tb testing.TB) *world {
 	return w
 }
 
-func followed(tb testing.TB, log []AuditEntry) *Follower {
+func followed(tb testing.TB, log []entry.Registered) *Follower {
 	tb.Helper()
 	f := NewFollower(origin)
 	report, err := f.Follow(tb.Context(), each(log), nil)
@@ -142,11 +142,10 @@ func TestNode(t *testing.T) {
 	}
 	var hashes []merkle.Hash
 	for _, e := range w.log {
-		hashes = append(hashes, e.LeafHash(e.At))
+		hashes = append(hashes, e.LeafHash())
 	}
 	size := uint64(len(hashes))
-	newest, err := merkle.HeadOf(hashes)
-	must(t, err)
+	newest := merkle.HeadOf(hashes)
 	for i, leaf := range hashes {
 		path, err := merkle.ProveInclusion(uint64(i), size, w.state.Node, nil)
 		must(t, err)
@@ -155,8 +154,8 @@ func TestNode(t *testing.T) {
 		must(t, err)
 		older, err := frontier.Head()
 		must(t, err)
-		if want, err := merkle.HeadOf(hashes[:i]); err != nil || older != want {
-			t.Fatalf("head of size %d: %v, want %v, %v", i, older, want, err)
+		if want := merkle.HeadOf(hashes[:i]); older != want {
+			t.Fatalf("head of size %d: %v, want %v", i, older, want)
 		}
 	}
 	for _, outside := range []struct {

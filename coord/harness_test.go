@@ -26,7 +26,7 @@ const (
 type world struct {
 	t     testing.TB
 	state *State
-	log   []AuditEntry
+	log   []entry.Registered
 	at    int64
 	jti   uint64
 	keys  map[entry.Principal]string // the seed that a principal signs with
@@ -210,7 +210,7 @@ func (w *world) admit(e *entry.Entry) error {
 	}
 	if err == nil {
 		w.state.Apply(e, index, w.at)
-		w.log = append(w.log, AuditEntry{e, index, w.at})
+		w.log = append(w.log, entry.Registered{Entry: e, Index: index, RegisteredAt: w.at})
 	}
 	return err
 }
@@ -257,12 +257,12 @@ func (w *world) checkAll() {
 	half := len(w.log) / 2
 	rebuilt := NewState(origin)
 	for _, e := range w.log[:half] {
-		rebuilt.Apply(e.Entry, e.Index, e.At)
+		rebuilt.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	then, frozen, twin := snapshot(w.t, rebuilt), rebuilt.frozen(), rebuilt.clone()
 	for _, s := range []*State{rebuilt, twin} {
 		for _, e := range w.log[half:] {
-			s.Apply(e.Entry, e.Index, e.At)
+			s.Apply(e.Entry, e.Index, e.RegisteredAt)
 		}
 	}
 	if !bytes.Equal(snapshot(w.t, rebuilt), want) {
@@ -288,7 +288,7 @@ func (w *world) checkAll() {
 func (w *world) checkFollower(stop int) {
 	w.t.Helper()
 	straight, before, after := NewFollower(origin), NewFollower(origin), NewFollower(origin)
-	follow := func(f *Follower, log []AuditEntry) AuditReport {
+	follow := func(f *Follower, log []entry.Registered) AuditReport {
 		w.t.Helper()
 		report, err := f.Follow(w.t.Context(), each(log), nil)
 		must(w.t, err)
@@ -320,11 +320,11 @@ func followerSnapshot(tb testing.TB, f *Follower) []byte {
 }
 
 // each yields the entries as a store would: decoded anew.
-func each(log []AuditEntry) iter.Seq2[AuditEntry, error] {
-	return func(yield func(AuditEntry, error) bool) {
+func each(log []entry.Registered) iter.Seq2[entry.Registered, error] {
+	return func(yield func(entry.Registered, error) bool) {
 		for _, e := range log {
-			decoded, at, err := entry.DecodeLeaf(e.AppendLeaf(nil, e.At))
-			if !yield(AuditEntry{decoded, e.Index, at}, err) {
+			decoded, at, err := entry.DecodeLeaf(e.AppendLeaf(nil))
+			if !yield(entry.Registered{Entry: decoded, Index: e.Index, RegisteredAt: at}, err) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // IncidentState is where an incident stands (protocol.md, section 6).
@@ -78,10 +79,10 @@ type proposal struct {
 	decided
 	issuer    uint32
 	at        int64
-	pin       entry.HeadRef
-	basis     entry.HeadRef
+	pin       merkle.Head
+	basis     merkle.Head
 	unfounded []uint64 // indexes of signals
-	scope     entry.HeadRef
+	scope     merkle.Head
 	members   []uint32 // ascending: who owns one does not count
 	signalers []uint32 // ascending: who signaled, as far as the proposal rests on it
 	approvals []approval

@@ -98,14 +98,14 @@ func (s *site) submit(taken int, problem entry.Problem, batch ...*entry.Entry) {
 }
 
 // entries yields the log as an audit wants it.
-func (s *site) entries() iter.Seq2[AuditEntry, error] {
-	return func(yield func(AuditEntry, error) bool) {
+func (s *site) entries() iter.Seq2[entry.Registered, error] {
+	return func(yield func(entry.Registered, error) bool) {
 		for e, err := range s.log.Entries(s.t.Context(), 0, s.log.Head().Size) {
 			if err != nil {
-				yield(AuditEntry{}, err)
+				yield(entry.Registered{}, err)
 				return
 			}
-			if !yield(AuditEntry(*e), nil) {
+			if !yield(entry.Registered(*e), nil) {
 				return
 			}
 		}
@@ -119,7 +119,7 @@ func (s *site) check() {
 	rebuilt := NewState(origin)
 	for e, err := range s.entries() {
 		must(s.t, err)
-		rebuilt.Apply(e.Entry, e.Index, e.At)
+		rebuilt.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	report, err := Audit(s.t.Context(), origin, s.entries(), nil)
 	must(s.t, err)

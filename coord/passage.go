@@ -3,7 +3,7 @@ package coord
 import (
 	"math"
 
-	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // passage is the parts of a snapshot that are described once, for both
@@ -56,7 +56,7 @@ func (p *passage) text(text *string, limit int) {
 }
 
 // head passes a tree head.
-func (p *passage) head(h *entry.HeadRef) {
+func (p *passage) head(h *merkle.Head) {
 	number(p, &h.Size, math.MaxInt64)
 	p.raw(h.Root[:])
 }

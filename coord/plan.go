@@ -184,44 +184,27 @@ func (s *State) planMember(exec uint32, method scope.Method, checkpoint uint32) 
 }
 
 // scopeOf is the scope of a plan: the head of the tree over its members.
-func (s *State) scopeOf(members []scope.Member) entry.HeadRef {
+func (s *State) scopeOf(members []scope.Member) merkle.Head {
 	leaves, buf := make([]merkle.Hash, len(members)), []byte(nil)
 	for i := range members {
 		m := s.planMember(members[i].Exec, members[i].Method, members[i].Checkpoint)
 		buf = m.AppendJSON(buf[:0])
 		leaves[i] = merkle.HashLeaf(buf)
 	}
-	return headOf(leaves)
+	return merkle.HeadOf(leaves)
 }
 
 // basisOf is the head of the tree over signals.
-func (s *State) basisOf(signals []uint32) entry.HeadRef {
+func (s *State) basisOf(signals []uint32) merkle.Head {
 	leaves := make([]merkle.Hash, len(signals))
 	for i, n := range signals {
 		leaves[i] = *s.tree.leaves.At(uint32(s.signals[n].index))
 	}
-	return headOf(leaves)
-}
-
-// headOf returns the head of the tree over leaves, in whose place it puts the
-// nodes above them, level by level: the last one of an odd number goes up as it
-// is.
-func headOf(leaves []merkle.Hash) entry.HeadRef {
-	head := entry.HeadRef{Size: uint64(len(leaves)), Root: merkle.EmptyHead().Root}
-	for n := len(leaves); n > 1; n = (n + 1) / 2 {
-		for i := range n / 2 {
-			leaves[i] = merkle.HashChildren(leaves[2*i], leaves[2*i+1])
-		}
-		leaves[n/2] = leaves[n-1] // behind the others if n is even
-	}
-	if len(leaves) > 0 {
-		head.Root = leaves[0]
-	}
-	return head
+	return merkle.HeadOf(leaves)
 }
 
 // pin is the state of the log as of now.
-func (s *State) pin() entry.HeadRef { return entry.HeadRef{Size: s.size, Root: s.tree.root(s.size)} }
+func (s *State) pin() merkle.Head { return merkle.Head{Size: s.size, Root: s.tree.root(s.size)} }
 
 // execsOf returns the executions of a plan, ascending.
 func execsOf(members []scope.Member) []uint32 {

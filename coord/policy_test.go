@@ -36,7 +36,7 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 		change(genesis)
 		check(genesis, true)
 		for _, e := range w.log {
-			c.state.Apply(e.Entry, e.Index, e.At)
+			c.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 		}
 		c.Committed(uint64(len(w.log)))
 		p := w.nextPolicy()

@@ -123,7 +123,7 @@ func (g generator) signal() *entry.Signal {
 	if g.chance("supersedes", 4) {
 		index := rapid.IntRange(0, len(g.w.log)-1).Draw(g.T, "superseded")
 		old := g.w.log[index]
-		s.Supersedes = &entry.LogRef{Index: uint64(index), LeafHash: merkle.HashLeaf(old.AppendLeaf(nil, old.At))}
+		s.Supersedes = &entry.LogRef{Index: uint64(index), LeafHash: merkle.HashLeaf(old.AppendLeaf(nil))}
 	}
 	return s
 }

@@ -79,7 +79,7 @@ func TestApprovalEndsWithItsGround(t *testing.T) {
 		w.put(r)
 		w.refuse(authorize(func(d *entry.Decision) {
 			p := w.incident(id).proposal
-			*d.Pin, *d.Basis, d.Scope.HeadRef = p.pin, p.basis, p.scope
+			*d.Pin, *d.Basis, d.Scope.Head = p.pin, p.basis, p.scope
 		}), entry.StateConflict, "approvals")
 		w.checkAll()
 	})

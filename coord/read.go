@@ -8,6 +8,7 @@ import (
 
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // IncidentView is an incident as it stands.
@@ -66,8 +67,8 @@ type ProposalView struct {
 	Issuer    entry.Principal
 	Exp       int64 // Unix milliseconds
 	AnswerAt  int64 // from when on silence denies, Unix milliseconds
-	Pin       entry.HeadRef
-	Scope     entry.HeadRef
+	Pin       merkle.Head
+	Scope     merkle.Head
 	Unfounded []uint64
 	Approve   []AnswerView // that count
 	Refuse    []AnswerView // that count
@@ -99,7 +100,7 @@ type DecisionView struct {
 type PlanView struct {
 	Members []MemberView // descending by index
 	Review  []entry.Ref  // soft dependents: notified, not undone
-	Scope   entry.HeadRef
+	Scope   merkle.Head
 	Blast   entry.Blast
 	Limits  entry.Limits // that hold for the incident
 	// Basis are the indexes of the signals that a decision would rest on, with

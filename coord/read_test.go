@@ -18,7 +18,7 @@ func TestViews(t *testing.T) {
 		t.Fatalf("preview %+v", plan)
 	}
 	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-	if d.Scope.HeadRef != plan.Scope || *d.Blast != plan.Blast {
+	if d.Scope.Head != plan.Scope || *d.Blast != plan.Blast {
 		t.Error("a preview of something else")
 	}
 	var chain []entry.Ref
@@ -110,7 +110,7 @@ func TestReadersFollow(t *testing.T) {
 	c := New(origin, nil)
 	fold := c.NewFold()
 	for _, e := range w.log {
-		fold.Apply(e.Entry, e.Index, e.At)
+		fold.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	c.Committed(fold.Size())
 	e, err := entry.New(w.exec("a", "x"))

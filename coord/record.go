@@ -105,7 +105,7 @@ func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
 }
 
 // unresolved is the head of the tree over the members that were not undone.
-func (s *State) unresolved(f *force) entry.HeadRef {
+func (s *State) unresolved(f *force) merkle.Head {
 	var leaves []merkle.Hash
 	for i := range f.members {
 		if m := &f.members[i]; !undone(m.result) {
@@ -113,7 +113,7 @@ func (s *State) unresolved(f *force) entry.HeadRef {
 			leaves = append(leaves, merkle.HashLeaf(planned.AppendJSON(nil)))
 		}
 	}
-	return headOf(leaves)
+	return merkle.HeadOf(leaves)
 }
 
 func (s *State) applyRecord(r *entry.Record, issuer uint32, index uint64) {

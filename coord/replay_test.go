@@ -62,7 +62,7 @@ func TestReplayInAnotherProcessChaos(t *testing.T) {
 		want[i], entries = s.snapshot(), entries+len(s.log)
 		var leaves bytes.Buffer
 		for _, e := range s.log {
-			leaves.Write(e.AppendLeaf(nil, e.At))
+			leaves.Write(e.AppendLeaf(nil))
 			leaves.WriteByte('\n')
 		}
 		name := filepath.Join(dir, fmt.Sprint(i))

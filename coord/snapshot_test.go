@@ -47,10 +47,10 @@ func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 	w := populated(t)
 	straight, resumed := NewState(origin), NewState(origin)
 	for _, e := range w.log {
-		straight.Apply(e.Entry, e.Index, e.At)
+		straight.Apply(e.Entry, e.Index, e.RegisteredAt)
 		resumed = restored(t, snapshot(t, resumed))
-		must(t, resumed.Admit(e.Entry, e.Index, e.At))
-		resumed.Apply(e.Entry, e.Index, e.At)
+		must(t, resumed.Admit(e.Entry, e.Index, e.RegisteredAt))
+		resumed.Apply(e.Entry, e.Index, e.RegisteredAt)
 		if !bytes.Equal(snapshot(t, straight), snapshot(t, resumed)) {
 			t.Fatalf("snapshots of %d entries differ", straight.Size())
 		}

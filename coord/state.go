@@ -51,7 +51,7 @@ type State struct {
 
 	assessed assessed
 	// feed, if set, is told of every entry that is applied.
-	feed func(AuditEntry)
+	feed func(entry.Registered)
 }
 
 // NewState returns the state of the empty log of that origin.
@@ -175,7 +175,7 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 	s.applyBody(e, issuer, index, at)
 	s.size++
 	if s.feed != nil {
-		s.feed(AuditEntry{e, index, at})
+		s.feed(entry.Registered{Entry: e, Index: index, RegisteredAt: at})
 	}
 }
 

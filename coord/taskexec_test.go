@@ -297,7 +297,7 @@ func TestAuditFindsTasks(t *testing.T) {
 			w.does("k", ref, entry.TaskAssign, "a")
 			e := w.sign(c.lie(w, ref))
 			size := w.state.Size()
-			log := slices.Concat(w.log, []AuditEntry{{e, size, w.at}})
+			log := slices.Concat(w.log, []entry.Registered{{Entry: e, Index: size, RegisteredAt: w.at}})
 			report, err := Audit(t.Context(), origin, each(log), nil)
 			must(t, err)
 			if report.Finding == nil || report.Size != size || report.Finding.Refusal.Problem != c.problem {

@@ -108,7 +108,7 @@ func (d *damagedLog) use(log *ledger.Log, sound bool) error {
 	if err != nil {
 		return err
 	}
-	leaves := append(slices.Clip(d.leaves), merkle.HashLeaf(added.AppendLeaf(nil, added.At)))
+	leaves := append(slices.Clip(d.leaves), merkle.HashLeaf(added.AppendLeaf(nil)))
 	if root := referenceRoot(leaves); root != answer.Head.Root {
 		return fmt.Errorf("signed root %s, history gives %s", answer.Head.Root, root)
 	}

@@ -6,19 +6,21 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
 )
 
 // chunk is consecutive entries, up to the first that cannot be read.
 type chunk struct {
-	entries []*Logged
+	entries []*entry.Registered
 	err     error
 }
 
 // bulkEntries reads entries as readEntries does, for who reads a log from end to
 // end: they are decoded and their leaves hashed ahead of the consumer, on all
 // processors.
-func bulkEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*Logged, error] {
-	return func(yield func(*Logged, error) bool) {
+func bulkEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var group sync.WaitGroup
 		defer group.Wait() // the store must not be closed under a reader
@@ -59,7 +61,7 @@ func readChunk(ctx context.Context, r pebble.Reader, from, to uint64) (c chunk) 
 			c.err = err
 			break
 		}
-		e.LeafHash(e.At) // which it remembers
+		e.LeafHash() // which it remembers
 		c.entries = append(c.entries, e)
 	}
 	return c

@@ -273,7 +273,7 @@ func (k *checker) checkEntry(key, record []byte, index uint64) error {
 	if err != nil {
 		return damaged(key, name("entry", index), "its leaf: %v", err)
 	}
-	if string(e.AppendRecord(nil, at)) != string(record) {
+	if string(e.AppendStored(nil, at)) != string(record) {
 		return damaged(key, name("entry", index), "not in the form it is written in")
 	}
 	if at < k.at {

@@ -227,7 +227,7 @@ func (k *checker) checkOwner(key []byte, what string, index uint64, owns func(*e
 	if err != nil {
 		return failed(what, err)
 	}
-	e, _, err := entry.DecodeRecord(record)
+	e, _, err := entry.DecodeStored(record)
 	if err != nil {
 		return failed(what, err)
 	}
@@ -315,7 +315,7 @@ func (k *checker) checkFold(ctx context.Context) error {
 		if err != nil {
 			return wrap("fold", err)
 		}
-		fold.Apply(e.Entry, e.Index, e.At)
+		fold.Apply(e.Entry, e.Index, e.RegisteredAt)
 		if len(k.snapshots) > 0 && k.snapshots[0].complete && k.snapshots[0].size == e.Index+1 {
 			if err := k.checkSnapshot(ctx, fold); err != nil {
 				return err

@@ -124,9 +124,9 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 	remove := func(key []byte) func(*pebble.DB) {
 		return func(db *pebble.DB) { must(t, db.Delete(key, pebble.Sync)) }
 	}
-	one, _, err := entry.DecodeRecord(value(ledger.EntryKey(1)))
+	one, _, err := entry.DecodeStored(value(ledger.EntryKey(1)))
 	must(t, err)
-	last, at, err := entry.DecodeRecord(value(ledger.EntryKey(599)))
+	last, at, err := entry.DecodeStored(value(ledger.EntryKey(599)))
 	must(t, err)
 	tag := one.Tags(1)[0] // of all entries, in postings of 100
 	firstPosting, nextPosting, lastPosting := ledger.TagKey(tag, 0), ledger.TagKey(tag, 100), ledger.TagKey(tag, 500)
@@ -163,8 +163,8 @@ func TestCheckNamesTheFirstBadKey(t *testing.T) {
 		}, []byte("e\x00\x00\x00\x00\x00\x00\x01"), "key of an entry"},
 		{"snapshot key is short", set([]byte("s\xff"), []byte{1}), []byte("s\xff"), "snapshot"},
 		{"entry is another", set(ledger.EntryKey(17), value(ledger.EntryKey(18))), ledger.TileKey(0, 0), "tile 0/0"},
-		{"right edge is another", set(ledger.EntryKey(599), last.AppendRecord(nil, at+1)), []byte("b"), "last batch"},
-		{"time falls", set(ledger.EntryKey(599), last.AppendRecord(nil, 1)), ledger.EntryKey(599), "entry 599"},
+		{"right edge is another", set(ledger.EntryKey(599), last.AppendStored(nil, at+1)), []byte("b"), "last batch"},
+		{"time falls", set(ledger.EntryKey(599), last.AppendStored(nil, 1)), ledger.EntryKey(599), "entry 599"},
 		{"tile is missing", remove(ledger.TileKey(0, 1)), ledger.TileKey(0, 1), "tile 0/1"},
 		{"tile is cut", set(ledger.TileKey(0, 1), value(ledger.TileKey(0, 1))[:32]), ledger.TileKey(0, 1), "tile 0/1"},
 		{"tile has a flipped bit", set(ledger.TileKey(0, 1), flipped(ledger.TileKey(0, 1), 8191)), ledger.TileKey(0, 1), "tile 0/1"},
@@ -371,7 +371,7 @@ func TestAStoredRecordThatBreaksTheRulesIsFound(t *testing.T) {
 	} {
 		t.Run(desc, func(t *testing.T) {
 			record := bytes.Replace(s.has[string(key)], []byte(c.old), []byte(c.new), 1)
-			e, at, err := entry.DecodeRecord(record)
+			e, at, err := entry.DecodeStored(record)
 			must(t, err)
 			if _, _, err := entry.DecodeLeaf(e.AppendLeaf(nil, at)); err == nil {
 				t.Fatal("it breaks no rule")

@@ -55,7 +55,7 @@ func (r *running) at() int64 {
 	index := r.add(1)[0]
 	logged, err := r.Entry(index)
 	must(r.t, err)
-	return logged.At
+	return logged.RegisteredAt
 }
 
 // notReady submits an entry and wants it refused because of the clock.

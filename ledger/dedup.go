@@ -32,7 +32,7 @@ func dedupKey(e *entry.Entry) (key dedupID) {
 // lookup finds an entry of the same issuer and jti in the committed log: where
 // it stands, nil if there is none, id-conflict if it says something else.
 // The store has at most beyond entries more than the view.
-func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID, beyond uint64) (*Registered, error) {
+func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID, beyond uint64) (*Registration, error) {
 	if l.known.denies(key) {
 		return nil, nil
 	}
@@ -71,7 +71,7 @@ func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 }
 
 // compare tells a duplicate of the entry at index from a conflict with it.
-func (l *Log) compare(e *entry.Entry, index uint64) (*Registered, error) {
+func (l *Log) compare(e *entry.Entry, index uint64) (*Registration, error) {
 	record, err := get(l.db, entryKey(index))
 	if errors.Is(err, pebble.ErrNotFound) {
 		err = fmt.Errorf("%w: its dedup key is there", ErrCorrupt)
@@ -79,14 +79,14 @@ func (l *Log) compare(e *entry.Entry, index uint64) (*Registered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
 	}
-	stored, at, err := entry.DecodeRecord(record)
+	stored, at, err := entry.DecodeStored(record)
 	if err != nil {
 		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
 	}
 	if string(stored.PAE()) != string(e.PAE()) {
 		return nil, conflict(e, index)
 	}
-	return &Registered{Index: index, At: at, Duplicate: true}, nil
+	return &Registration{Index: index, RegisteredAt: at, Duplicate: true}, nil
 }
 
 func conflict(e *entry.Entry, index uint64) *entry.Refusal {
@@ -96,7 +96,7 @@ func conflict(e *entry.Entry, index uint64) *entry.Refusal {
 
 // lookupOrdered is [Log.lookup] against everything that stands before e in the
 // order, the commit in the making included.
-func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedupID) (*Registered, error) {
+func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedupID) (*Registration, error) {
 	index, ok := l.order.recent.find(key)
 	switch {
 	case ok && index < p.first:
@@ -104,7 +104,7 @@ func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedu
 	case ok && string(p.entries[index-p.first].PAE()) != string(e.PAE()):
 		return nil, conflict(e, index)
 	case ok:
-		return &Registered{Index: index, At: p.at, Duplicate: true}, nil
+		return &Registration{Index: index, RegisteredAt: p.at, Duplicate: true}, nil
 	case s.seen < l.order.recent.since:
 		return l.lookup(context.Background(), e, key, 0)
 	}

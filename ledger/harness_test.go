@@ -270,7 +270,7 @@ func (r *running) leafHashes() (leaves []merkle.Hash) {
 	r.t.Helper()
 	for e, err := range r.Entries(r.t.Context(), 0, r.Head().Size) {
 		must(r.t, err)
-		leaves = append(leaves, merkle.HashLeaf(e.AppendLeaf(nil, e.At)))
+		leaves = append(leaves, merkle.HashLeaf(e.AppendLeaf(nil)))
 	}
 	return leaves
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 // publishInterval is the shortest time between two published heads.
@@ -62,7 +63,9 @@ func checkHead(origin string, keys []Key, last *Batch) error {
 }
 
 // signed returns the head that the view pictures.
-func (v *view) signed() Head { return Head{Head: v.head, Note: v.note, At: v.at} }
+func (v *view) signed() Head {
+	return Head{SignedHead: verify.SignedHead{Head: v.head, Note: v.note}, RegisteredAt: v.at}
+}
 
 // Head returns the newest tree head.
 func (l *Log) Head() Head { return l.view.Load().signed() }

@@ -275,7 +275,7 @@ func registeredAt(db *pebble.DB, index uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, at, err := entry.DecodeRecord(record)
+	_, at, err := entry.DecodeStored(record)
 	if err != nil {
 		err = fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
 	}
@@ -357,7 +357,7 @@ func (m *importer) put(leaf []byte) error {
 	if err != nil {
 		return err
 	}
-	record := e.AppendRecord(nil, at)
+	record := e.AppendStored(nil, at)
 	if again, err := entry.AppendRecordLeaf(nil, record); err != nil || !bytes.Equal(again, leaf) {
 		return errors.Join(errors.New("it is not in the form that it is written in"), err)
 	}

@@ -87,7 +87,7 @@ func (x *exportedLog) checkImported(disk vfs.FS) {
 		must(x.t, err)
 		_, at, err := entry.DecodeLeaf(leaf)
 		must(x.t, err)
-		if got := answer.Registered[0]; got != (ledger.Registered{Index: index, At: at, Duplicate: true}) {
+		if got := answer.Registered[0]; got != (ledger.Registration{Index: index, RegisteredAt: at, Duplicate: true}) {
 			x.t.Errorf("entry %d submitted again: %+v, registered at %d before", index, got, at)
 		}
 	}

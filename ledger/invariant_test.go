@@ -108,7 +108,7 @@ func TestI1I2NothingIsSeenBeforeItIsDurable(t *testing.T) {
 		}
 		path, err := answer.Proof(3)
 		must(t, err)
-		must(t, merkle.CheckInclusion(3, merkle.HashLeaf(e.AppendLeaf(nil, answer.Registered[0].At)), answer.Head.Head, path))
+		must(t, merkle.CheckInclusion(3, merkle.HashLeaf(e.AppendLeaf(nil, answer.Registered[0].RegisteredAt)), answer.Head.Head, path))
 	}
 }
 
@@ -129,7 +129,7 @@ func TestI2AnswersAreCovered(t *testing.T) {
 				for i, registered := range answer.Registered {
 					receipt, err := answer.Receipt(registered.Index)
 					must(t, err)
-					leaf := batch[i].AppendLeaf(nil, registered.At)
+					leaf := batch[i].AppendLeaf(nil, registered.RegisteredAt)
 					if string(receipt.Leaf) != string(leaf) || receipt.Head != answer.Head.Note {
 						t.Errorf("receipt of another entry or head")
 					}
@@ -218,18 +218,18 @@ func TestI4BytesNeverChange(t *testing.T) {
 			e := newEntry(t)
 			answer, err := r.Submit(t.Context(), e)
 			must(t, err)
-			want = append(want, e.AppendLeaf(nil, answer.Registered[0].At))
+			want = append(want, e.AppendLeaf(nil, answer.Registered[0].RegisteredAt))
 		}
 		r.bulk(500)
 		for range 500 {
 			logged, err := r.Entry(uint64(len(want)))
 			must(t, err)
-			want = append(want, logged.AppendLeaf(nil, logged.At))
+			want = append(want, logged.AppendLeaf(nil))
 		}
 		var got [][]byte
 		for logged, err := range r.Entries(t.Context(), 0, r.Head().Size) {
 			must(t, err)
-			got = append(got, logged.AppendLeaf(nil, logged.At))
+			got = append(got, logged.AppendLeaf(nil))
 		}
 		if !slices.EqualFunc(got, want, slices.Equal) {
 			t.Fatal("an entry has changed")

@@ -163,7 +163,7 @@ func TestSettle(t *testing.T) {
 		l.lanes.Refused(kind, 5)
 		s := &submission{all: c.entries, entries: c.entries[:c.checked]}
 		for range c.taken {
-			s.answer.Registered = append(s.answer.Registered, Registered{Duplicate: c.duplicate})
+			s.answer.Registered = append(s.answer.Registered, Registration{Duplicate: c.duplicate})
 		}
 		if c.problem != "" {
 			s.answer.Refused = entry.Refuse(c.problem, "", "by the test")

@@ -45,7 +45,7 @@ func TestTheSameEntryIsRegisteredOnce(t *testing.T) {
 	must(t, err)
 	again, err := r.Submit(t.Context(), e)
 	must(t, err)
-	want := ledger.Registered{Index: 0, At: first.Registered[0].At, Duplicate: true}
+	want := ledger.Registration{Index: 0, RegisteredAt: first.Registered[0].RegisteredAt, Duplicate: true}
 	if first.Registered[2] != want || again.Registered[0] != want {
 		t.Fatalf("registered %+v, then %+v", first.Registered, again.Registered)
 	}

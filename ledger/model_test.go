@@ -144,12 +144,12 @@ func (m *model) take(added []*entry.Entry) {
 	for _, e := range added {
 		logged, err := m.log.Entry(uint64(len(m.entries)))
 		m.must(err)
-		if string(logged.PAE()) != string(e.PAE()) || logged.At < m.at {
-			m.t.Fatalf("entry %d is another one, or registered at %d after %d", logged.Index, logged.At, m.at)
+		if string(logged.PAE()) != string(e.PAE()) || logged.RegisteredAt < m.at {
+			m.t.Fatalf("entry %d is another one, or registered at %d after %d", logged.Index, logged.RegisteredAt, m.at)
 		}
-		m.at = logged.At
+		m.at = logged.RegisteredAt
 		m.entries = append(m.entries, e)
-		m.leaves = append(m.leaves, merkle.HashLeaf(e.AppendLeaf(nil, logged.At)))
+		m.leaves = append(m.leaves, merkle.HashLeaf(e.AppendLeaf(nil, logged.RegisteredAt)))
 	}
 }
 
@@ -169,7 +169,7 @@ func (m *model) stepClock(rt *rapid.T) {
 // check compares the log with the model.
 func (m *model) check(*rapid.T) {
 	want := merkle.Head{Size: uint64(len(m.leaves)), Root: referenceRoot(m.leaves)}
-	if head := m.log.Head(); head.Head != want || head.At != m.at {
+	if head := m.log.Head(); head.Head != want || head.RegisteredAt != m.at {
 		m.t.Fatalf("head %+v, want %v at %d", head, want, m.at)
 	}
 	if want.Size == 0 {

@@ -14,12 +14,13 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
-// Registered says where an entry stands.
-type Registered struct {
-	Index uint64
-	At    int64 // registered_at, Unix milliseconds
+// Registration says where an entry stands.
+type Registration struct {
+	Index        uint64
+	RegisteredAt int64 // Unix milliseconds
 	// Duplicate is set if the entry was in the log before.
 	Duplicate bool
 }
@@ -27,7 +28,7 @@ type Registered struct {
 // Answer is what became of a submission: the entries of a prefix stand in the
 // log that Head covers; the entry behind the prefix, if any, was refused.
 type Answer struct {
-	Registered []Registered
+	Registered []Registration
 	Refused    *entry.Refusal
 	// Proven is set if the entry that was refused is signed by the key that it names.
 	Proven bool
@@ -37,23 +38,20 @@ type Answer struct {
 	view *view
 }
 
-// Head is a signed tree head.
+// Head is a signed tree head of the log.
 type Head struct {
-	merkle.Head
-	// Note is the head as a signed note (c2sp.org/tlog-checkpoint).
-	Note string
-	// At is the registered_at of the last entry it covers, in Unix milliseconds.
-	At int64
+	verify.SignedHead
+	RegisteredAt int64 // of the last entry that it covers, Unix milliseconds
 }
 
 // submission is an ordered prefix batch on its way through the order.
 type submission struct {
-	all     []*entry.Entry // as submitted
-	entries []*entry.Entry // those of them that were not refused before the order
-	keys    []dedupID      // of the entries
-	known   []*Registered  // where the look-up found them; nil for what seems new
-	refused *entry.Refusal // of the entry behind entries, found before the order
-	seen    uint64         // size of the log when the entries were looked up
+	all     []*entry.Entry  // as submitted
+	entries []*entry.Entry  // those of them that were not refused before the order
+	keys    []dedupID       // of the entries
+	known   []*Registration // where the look-up found them; nil for what seems new
+	refused *entry.Refusal  // of the entry behind entries, found before the order
+	seen    uint64          // size of the log when the entries were looked up
 	answer  Answer
 	done    chan struct{}      // closed when answer is complete
 	leave   func(refused bool) // gives back its room in a narrow lane; nil: it is in none
@@ -129,7 +127,7 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answ
 // duplicates (REG-2) and lets Config.Precheck look at the rest. It cuts
 // s.entries before the first refusal.
 func (l *Log) precheck(ctx context.Context, s *submission) error {
-	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registered, len(s.entries))
+	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registration, len(s.entries))
 	for i, e := range s.entries {
 		s.keys[i] = dedupKey(e)
 		found, err := l.lookup(ctx, e, &s.keys[i], maxCommit+MaxBatch)
@@ -267,7 +265,7 @@ func (o *order) check() error {
 // is refused.
 func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 	s.answer.Refused = s.refused
-	s.answer.Registered = make([]Registered, 0, len(s.entries))
+	s.answer.Registered = make([]Registration, 0, len(s.entries))
 	for i := range s.entries {
 		if s.known[i] != nil {
 			s.answer.Registered = append(s.answer.Registered, *s.known[i])
@@ -282,7 +280,7 @@ func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 	}
 }
 
-func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) (*Registered, *entry.Refusal) {
+func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) (*Registration, *entry.Refusal) {
 	o, e, key := &l.order, s.entries[i], &s.keys[i]
 	found, err := l.lookupOrdered(p, s, e, key)
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
@@ -308,13 +306,13 @@ func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) 
 	l.known.add(key)
 	p.entries = append(p.entries, e)
 	p.next++
-	return &Registered{Index: p.next - 1, At: p.at}, nil
+	return &Registration{Index: p.next - 1, RegisteredAt: p.at}, nil
 }
 
 // put writes an entry and the tiles it completes, and notes its index keys.
 func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 	o := &l.order
-	o.buf = e.AppendRecord(o.buf[:0], p.at)
+	o.buf = e.AppendStored(o.buf[:0], p.at)
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
 	p.index = append(p.index, indexKey{dedup[:], binary.BigEndian.AppendUint64(nil, p.next)})
 	for _, tag := range e.Tags(p.next) {

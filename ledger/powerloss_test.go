@@ -294,7 +294,7 @@ func (o outage) checkLog(log *ledger.Log, plan [][]*entry.Entry) error {
 		if string(e.PAE()) != string(entries[e.Index].PAE()) {
 			return fmt.Errorf("entry %d is another one", e.Index)
 		}
-		leaf = e.AppendLeaf(leaf[:0], e.At)
+		leaf = e.AppendLeaf(leaf[:0])
 		leaves = append(leaves, merkle.HashLeaf(leaf))
 	}
 	if root := referenceRoot(leaves); root != head.Root || uint64(len(leaves)) != head.Size {

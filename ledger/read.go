@@ -15,13 +15,6 @@ import (
 	"recoveryledger/verify"
 )
 
-// Logged is an entry where it stands.
-type Logged struct {
-	*entry.Entry
-	Index uint64
-	At    int64 // registered_at, Unix milliseconds
-}
-
 // Wait returns when the log has at least size entries, or with the error of
 // ctx.
 func (l *Log) Wait(ctx context.Context, size uint64) error {
@@ -40,7 +33,7 @@ func (l *Log) Wait(ctx context.Context, size uint64) error {
 
 // Entry returns the entry at index. The error is [ErrNotFound] at or above the
 // size.
-func (l *Log) Entry(index uint64) (*Logged, error) {
+func (l *Log) Entry(index uint64) (*entry.Registered, error) {
 	if size := l.view.Load().head.Size; index >= size {
 		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, size)
 	}
@@ -51,22 +44,22 @@ func (l *Log) Entry(index uint64) (*Logged, error) {
 	return decodeLogged(index, record)
 }
 
-func decodeLogged(index uint64, record []byte) (*Logged, error) {
-	e, at, err := entry.DecodeRecord(record)
+func decodeLogged(index uint64, record []byte) (*entry.Registered, error) {
+	e, at, err := entry.DecodeStored(record)
 	if err != nil {
 		return nil, fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
 	}
-	return &Logged{e, index, at}, nil
+	return &entry.Registered{Entry: e, Index: index, RegisteredAt: at}, nil
 }
 
 // Entries returns the entries from index from to below to, or to the size if
 // that is smaller.
-func (l *Log) Entries(ctx context.Context, from, to uint64) iter.Seq2[*Logged, error] {
+func (l *Log) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
 	return readEntries(ctx, l.db, from, min(to, l.view.Load().head.Size))
 }
 
-func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*Logged, error] {
-	return func(yield func(*Logged, error) bool) {
+func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
 		if from >= to {
 			return
 		}
@@ -77,7 +70,7 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 		}
 		next := from
 		for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
-			var logged *Logged
+			var logged *entry.Registered
 			if err = missing(entryOf(it.Key()), next); err == nil {
 				logged, err = decodeLogged(next, it.Value())
 			}
@@ -195,7 +188,7 @@ func (l *Log) FirstAt(at int64) (uint64, error) {
 			failed = err
 			return true
 		}
-		return logged.At >= at
+		return logged.RegisteredAt >= at
 	})
 	return uint64(index), failed
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -235,7 +236,7 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 		if err := takeUp(fold, e); err != nil {
 			return nil, err
 		}
-		if err := frontier.Append(e.LeafHash(e.At), nil); err != nil {
+		if err := frontier.Append(e.LeafHash(), nil); err != nil {
 			return nil, fmt.Errorf("%w: %v", ErrCorrupt, err)
 		}
 	}
@@ -253,13 +254,13 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 // takeUp applies an entry of the store. A fold may panic at one that never was
 // admitted: no state follows from such a log, which is no reason to go down
 // without a word.
-func takeUp(fold Fold, e *Logged) (err error) {
+func takeUp(fold Fold, e *entry.Registered) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: no state follows from entry %d, which an audit of the log will name: %v", ErrCorrupt, e.Index, v)
 		}
 	}()
-	fold.Apply(e.Entry, e.Index, e.At)
+	fold.Apply(e.Entry, e.Index, e.RegisteredAt)
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (tr *tree) grow(r *running) {
 	r.t.Helper()
 	for e, err := range r.Entries(r.t.Context(), uint64(len(tr.leaves)), r.Head().Size) {
 		must(r.t, err)
-		leaf := e.AppendLeaf(nil, e.At)
+		leaf := e.AppendLeaf(nil)
 		tr.leaves = append(tr.leaves, leaf)
 		tr.hashes = append(tr.hashes, merkle.HashLeaf(leaf))
 	}

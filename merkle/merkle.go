@@ -72,8 +72,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 
 // Head is the state of a tree: how many leaves it has and what they hash to.
 type Head struct {
-	Size uint64
-	Root Hash
+	Size uint64 `json:"size"`
+	Root Hash   `json:"root"`
 }
 
 // EmptyHead returns the head of the tree without leaves.

@@ -180,17 +180,3 @@ func (f *Frontier) Head() (Head, error) {
 	}
 	return Head{Size: f.edge.End(), Root: Hash(root)}, nil
 }
-
-// HeadOf returns the head of the tree over leaves, which are leaf hashes.
-func HeadOf(leaves []Hash) (Head, error) {
-	frontier, err := NewFrontier(0, nil)
-	if err != nil {
-		return Head{}, err
-	}
-	for _, leaf := range leaves {
-		if err := frontier.Append(leaf, func(uint, uint64, Hash) {}); err != nil {
-			return Head{}, err
-		}
-	}
-	return frontier.Head()
-}

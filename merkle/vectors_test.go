@@ -339,11 +339,10 @@ func run(v *vector, group string) (any, error) {
 		for i := range v.Head.Size {
 			leaves = append(leaves, merkle.HashLeaf(fmt.Append(nil, i)))
 		}
-		head, err := merkle.HeadOf(leaves)
-		if err == nil && head != merkle.Head(*v.Head) {
-			err = fmt.Errorf("head %v", head)
+		if head := merkle.HeadOf(leaves); head != merkle.Head(*v.Head) {
+			return nil, fmt.Errorf("head %v", head)
 		}
-		return nil, err
+		return nil, nil
 	case "inclusion":
 		return nil, merkle.CheckInclusion(*v.Index, *v.Leaf, merkle.Head(*v.Head), v.Proof)
 	case "consistency":

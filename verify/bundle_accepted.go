@@ -188,7 +188,7 @@ func (k *known) decode(logged Logged) (proven, error) {
 	if err != nil {
 		return proven{}, err
 	}
-	return proven{Entry: Entry{Entry: e, Index: logged.Index, RegisteredAt: at}, hash: e.LeafHash(at)}, nil
+	return proven{Entry: Entry{Registered: entry.Registered{Entry: e, Index: logged.Index, RegisteredAt: at}}, hash: e.LeafHash(at)}, nil
 }
 
 func findProven(list []proven, index uint64) (place int, ok bool) {
@@ -249,7 +249,7 @@ func (k *known) openLinks(links []Logged) error {
 		case i > 0 && links[i-1].Index >= link.Index || link.Index >= k.head.Size:
 			return malformed(acceptedName, "links[%d]: index %d does not ascend below the size of the head", i, link.Index)
 		}
-		k.links = append(k.links, proven{Entry: Entry{Entry: e, Index: link.Index, RegisteredAt: at, Signed: true}, hash: e.LeafHash(at)})
+		k.links = append(k.links, proven{Entry: Entry{Registered: entry.Registered{Entry: e, Index: link.Index, RegisteredAt: at}, Signed: true}, hash: e.LeafHash(at)})
 	}
 	return nil
 }

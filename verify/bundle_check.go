@@ -403,7 +403,7 @@ func (c *checking) accept() error {
 				next.Links, known = append(next.Links, known[0]), known[1:]
 				continue
 			}
-			next.Links = append(next.Links, Logged{link.Index, link.AppendLeaf(nil, link.RegisteredAt)})
+			next.Links = append(next.Links, Logged{link.Index, link.AppendLeaf(nil)})
 		}
 	}
 	next.opened = c.before.next(c.newest, c.links, next.Links, c.before.remember(c.entries))

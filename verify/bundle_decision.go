@@ -106,8 +106,7 @@ func (c *checking) basis() error {
 			}
 		}
 	}
-	head, err := merkle.HeadOf(leaves)
-	if err != nil || head.Size != d.Basis.Size || head.Root != d.Basis.Root {
+	if merkle.HeadOf(leaves) != *d.Basis {
 		return c.refuse("SCO-3", "its basis is not the %d signals given", len(leaves))
 	}
 	opening, ok := c.signal(d.Incident)

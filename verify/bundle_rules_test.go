@@ -114,7 +114,7 @@ func approvalCases() []bundleCase {
 		})(w)
 		both := func(body entry.Body) {
 			d, _ := body.(*entry.Decision)
-			basis := headRef(w.t, hashesOf(w, "signal", "second signal"))
+			basis := merkle.HeadOf(hashesOf(w, "signal", "second signal"))
 			d.Basis = &basis
 			d.Pin.Size = w.at["second signal"] + 1
 		}

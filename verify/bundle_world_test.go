@@ -149,14 +149,6 @@ func (w *world) member(ref string, method entry.Method, checkpoint string) {
 	slices.SortFunc(w.members, func(a, b entry.Member) int { return cmp.Compare(b.Index, a.Index) })
 }
 
-// headRef returns the head of a tree over leaf hashes.
-func headRef(tb testing.TB, leaves []merkle.Hash) entry.HeadRef {
-	tb.Helper()
-	head, err := merkle.HeadOf(leaves)
-	must(tb, err)
-	return entry.HeadRef{Size: head.Size, Root: head.Root}
-}
-
 func (w *world) scopeLeaves() (leaves []merkle.Hash) {
 	for i := range w.members {
 		leaves = append(leaves, merkle.HashLeaf(w.members[i].AppendJSON(nil)))
@@ -175,14 +167,14 @@ func (w *world) decision(who string, act entry.Act, epoch int64, signals ...stri
 	for _, name := range signals {
 		leaves = append(leaves, w.leafHash(w.at[name]))
 	}
-	basis, pin := headRef(w.t, leaves), headRef(w.t, w.leafHashes())
+	basis, pin := merkle.HeadOf(leaves), merkle.HeadOf(w.leafHashes())
 	agents := map[entry.Principal]bool{}
 	for i := range w.members {
 		agents[w.members[i].Agent] = true
 	}
 	d := &entry.Decision{Header: w.work(w.who[who].principal), Incident: w.at[signals[0]], Act: act, Policy: w.refTo("policy"), Epoch: epoch,
 		Exp: w.log.at/1000 + 1800, Reason: "as the rules say", Basis: &basis, Unfounded: []entry.Unfounded{}, Pin: &pin,
-		Scope: &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: headRef(w.t, w.scopeLeaves())},
+		Scope: &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: merkle.HeadOf(w.scopeLeaves())},
 		Blast: &entry.Blast{Members: int64(len(w.members)), Agents: int64(len(agents)), Domains: 1}}
 	if act == entry.ActAuthorize || act == entry.ActAmend {
 		d.DeadlineAt = w.log.at + hour

@@ -13,6 +13,12 @@ import (
 	"recoveryledger/merkle"
 )
 
+// SignedHead is a tree head with the note that signs it (c2sp.org/tlog-checkpoint).
+type SignedHead struct {
+	merkle.Head
+	Note string // empty: the head is not signed
+}
+
 // Head opens a signed tree head: it carries a signature of a pinned Ed25519
 // key, or of one that was retired behind it, every signature of such a key that
 // it carries verifies, and its text is a checkpoint of the pinned origin. The error is a [*StepError] of

@@ -214,7 +214,7 @@ func (v *run) entries(m Material) error {
 		if err := v.includes(r, hash); err != nil {
 			return &StepError{Step: StepInclusion, What: entryName(r.Index), Cause: err}
 		}
-		v.proven = append(v.proven, proven{Entry: Entry{Entry: e, Index: r.Index, RegisteredAt: at}, hash: hash, head: v.opened[r.Head]})
+		v.proven = append(v.proven, proven{Entry: Entry{Registered: entry.Registered{Entry: e, Index: r.Index, RegisteredAt: at}}, hash: hash, head: v.opened[r.Head]})
 	}
 	v.count[StepLeaf], v.count[StepInclusion] = len(v.proven), len(v.proven)
 	return nil

@@ -113,10 +113,8 @@ func (g Gap) String() string {
 
 // Entry is an entry that was proven to be in the log.
 type Entry struct {
-	*entry.Entry
-	Index        uint64
-	RegisteredAt int64 // Unix milliseconds; the ledger's word
-	Signed       bool  // whether steps 7 and 8 were done: key, right and signature
+	entry.Registered
+	Signed bool // whether steps 7 and 8 were done: key, right and signature
 }
 
 // StepError reports the step at which a verification failed.

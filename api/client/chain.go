@@ -75,7 +75,7 @@ func (c *Client) followKeys(next *verify.Chain) error {
 	if root.Since == c.Root().Since {
 		return nil
 	}
-	if _, err := root.Head([]byte(c.accepted.note)); err != nil {
+	if _, err := root.Head([]byte(c.accepted.Note)); err != nil {
 		c.fork = err
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *Client) checkSigner(ctx context.Context, e *verify.Entry) error {
 func (c *Client) signed(e *verify.Entry) error {
 	if e.Kind == entry.KindPolicy || e.Kind == entry.KindAgent {
 		i, ok := slices.BinarySearchFunc(c.chain.Links(), e.Index, func(l verify.Link, index uint64) int { return cmp.Compare(l.Index, index) })
-		if !ok || !bytes.Equal(c.chain.Links()[i].Leaf, e.AppendLeaf(nil, e.RegisteredAt)) {
+		if !ok || !bytes.Equal(c.chain.Links()[i].Leaf, e.AppendLeaf(nil)) {
 			return errors.New("it is not a link of the chain")
 		}
 		return nil

@@ -107,8 +107,8 @@ type Client struct {
 	// mu guards what the client has accepted; it is held while a new head is
 	// proven consistent.
 	mu       sync.Mutex
-	accepted head
-	cosigned head                   // the largest that the witnesses have cosigned whom the root names
+	accepted verify.SignedHead
+	cosigned verify.SignedHead      // the largest that the witnesses have cosigned whom the root names
 	known    map[string]merkle.Head // signed heads proven consistent, a few
 	fork     error                  // if not nil, nothing more is accepted
 
@@ -131,7 +131,7 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client: new: accepted tree head: %w", err)
 		}
-		client.accepted = head{opened, client.cfg.Accepted}
+		client.accepted = verify.SignedHead{Head: opened, Note: client.cfg.Accepted}
 	}
 	return client, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // An agent logs what it is about to do and holds the receipt before it acts.
 func ExampleClient_Submit() {
-	submit := func(ctx context.Context, root verify.Root, key *keys.Signer, x *entry.Execution) (*client.Registered, error) {
+	submit := func(ctx context.Context, root verify.Root, key *keys.Signer, x *entry.Execution) (*client.Registration, error) {
 		ledger, err := client.New("https://ledger.example", root, nil)
 		if err != nil {
 			return nil, err

@@ -12,36 +12,24 @@ import (
 	"recoveryledger/verify"
 )
 
-// head is a tree head that verified.
-type head struct {
-	merkle.Head
-	note string
-}
-
-// Head is a tree head that was accepted.
-type Head struct {
-	merkle.Head
-	Note string // signed
-}
-
 // Accepted returns the largest tree head that was accepted; its Note is empty
 // if none was. Whoever starts another client later passes it on as
 // [Config].Accepted: then the ledger cannot show it another log.
-func (c *Client) Accepted() Head {
+func (c *Client) Accepted() verify.SignedHead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Head{c.accepted.Head, c.accepted.note}
+	return c.accepted
 }
 
 // Head fetches the published tree head, with all its signatures, and accepts
 // it.
-func (c *Client) Head(ctx context.Context) (Head, error) {
+func (c *Client) Head(ctx context.Context) (verify.SignedHead, error) {
 	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, static: true})
 	if err != nil {
-		return Head{}, err
+		return verify.SignedHead{}, err
 	}
 	accepted, err := c.believe(ctx, string(r.body), nil)
-	return Head{accepted, string(r.body)}, err
+	return verify.SignedHead{Head: accepted, Note: string(r.body)}, err
 }
 
 // accept opens a signed head and proves it consistent with the largest one so
@@ -67,11 +55,11 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 	if err != nil {
 		return merkle.Head{}, err
 	}
-	older, newer := c.accepted, head{opened, note}
+	older, newer := c.accepted, verify.SignedHead{Head: opened, Note: note}
 	if newer.Size < older.Size {
 		older, newer = newer, older
 	}
-	if older.note != "" {
+	if older.Note != "" {
 		if err := c.consistent(ctx, older, newer, hint); err != nil {
 			return merkle.Head{}, err
 		}
@@ -85,18 +73,18 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 
 // consistent proves that older is a prefix of newer. That the ledger cannot is
 // final.
-func (c *Client) consistent(ctx context.Context, older, newer head, hint *api.HeadEvent) error {
+func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead, hint *api.HeadEvent) error {
 	if older.Head == newer.Head {
 		return nil
 	}
 	forked := func(format string, args ...any) error {
-		c.fork = &verify.ForkError{First: older.note, Second: newer.note, Detail: fmt.Sprintf(format, args...)}
+		c.fork = &verify.ForkError{First: older.Note, Second: newer.Note, Detail: fmt.Sprintf(format, args...)}
 		return c.fork
 	}
 	if older.Size == newer.Size {
 		return forked("two signed roots of size %d: %s and %s", older.Size, older.Root, newer.Root)
 	}
-	if hint != nil && hint.Previous == older.Size && hint.Head == newer.note &&
+	if hint != nil && hint.Previous == older.Size && hint.Head == newer.Note &&
 		merkle.CheckConsistency(older.Head, newer.Head, hint.Path) == nil {
 		return nil
 	}

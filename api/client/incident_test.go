@@ -45,7 +45,7 @@ func (n *node) state() *coord.State {
 	state := coord.NewState(origin)
 	for e, err := range n.log.Entries(n.t.Context(), 0, n.log.Head().Size) {
 		must(n.t, err)
-		state.Apply(e.Entry, e.Index, e.At)
+		state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	return state
 }
@@ -67,7 +67,7 @@ func (n *node) put(signer *keys.Signer, body entry.Body) entry.LogRef {
 	n.add(e)
 	logged, err := n.log.Entry(n.log.Head().Size - 1)
 	must(n.t, err)
-	return entry.LogRef{Index: logged.Index, LeafHash: e.LeafHash(logged.At)}
+	return entry.LogRef{Index: logged.Index, LeafHash: e.LeafHash(logged.RegisteredAt)}
 }
 
 // judged is a node whose authority's key has no other roles; so its judge gets a

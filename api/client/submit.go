@@ -15,8 +15,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Registered is an entry that the log has taken, with its receipt.
-type Registered struct {
+// Registration is an entry that the log has taken, with its receipt.
+type Registration struct {
 	verify.Receipt
 	RegisteredAt int64 // Unix milliseconds; the ledger's word
 	Duplicate    bool  // whether it was in the log before
@@ -25,7 +25,7 @@ type Registered struct {
 // Submit registers a signed entry and returns its receipt, verified. The error
 // is an [*api.Problem] if the ledger refuses it, and then nothing was
 // registered; after any other error it may have been: submit it again.
-func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registered, error) {
+func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registration, error) {
 	r, err := c.do(ctx, call{
 		method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaJSON, body: e.AppendEnvelope(nil), limit: verify.MaxReceipt,
 	})
@@ -36,7 +36,7 @@ func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registered, error
 	if err != nil {
 		return nil, err
 	}
-	registered, err := c.registered(ctx, []*entry.Entry{e}, []Registered{{Receipt: receipt, Duplicate: r.status == http.StatusOK}})
+	registered, err := c.registered(ctx, []*entry.Entry{e}, []Registration{{Receipt: receipt, Duplicate: r.status == http.StatusOK}})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registered, error
 
 // registered verifies receipts under one head, and that they are of the entries
 // that were sent.
-func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Registered) ([]Registered, error) {
+func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Registration) ([]Registration, error) {
 	receipts := make([]verify.Receipt, len(got))
 	for i := range got {
 		receipts[i] = got[i].Receipt
@@ -96,8 +96,8 @@ func (c *Client) include(ctx context.Context, receipts []verify.Receipt, accept 
 // ledger refused, whose [*api.Problem] is the error. After any other error more
 // may have been registered: submit the rest again. Any number of entries is
 // sent, in as many requests as that takes.
-func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Registered, error) {
-	all := make([]Registered, 0, len(entries))
+func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Registration, error) {
+	all := make([]Registration, 0, len(entries))
 	for attempt := 1; len(all) < len(entries); {
 		got, problem, err := c.batch(ctx, entries[len(all):])
 		all = append(all, got...)
@@ -119,7 +119,7 @@ func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Reg
 
 // batch sends as many entries as one request holds, and returns what was
 // registered and the problem that ended it.
-func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registered, *api.Problem, error) {
+func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registration, *api.Problem, error) {
 	var body []byte
 	count := 0
 	for count < min(len(entries), api.MaxBatchLines) {
@@ -149,7 +149,7 @@ func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registere
 }
 
 // readBatch takes the answer to a batch apart.
-func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry) (got []Registered, problem *api.Problem, err error) {
+func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry) (got []Registration, problem *api.Problem, err error) {
 	first, rest, _ := bytes.Cut(body, []byte("\n"))
 	var batch api.BatchHead
 	if err := json.Unmarshal(first, &batch); err != nil {
@@ -169,7 +169,7 @@ func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry
 		case len(got) == len(sent):
 			return nil, nil, malformed("more results than entries")
 		}
-		r := Registered{Duplicate: result.Duplicate, Receipt: verify.Receipt{
+		r := Registration{Duplicate: result.Duplicate, Receipt: verify.Receipt{
 			Leaf: sent[len(got)].AppendLeaf(nil, result.RegisteredAt), Index: result.Index, Proof: result.Proof, Head: batch.Head,
 		}}
 		// Another valid signature may have been registered before.

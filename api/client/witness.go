@@ -28,10 +28,10 @@ func (c *Client) believe(ctx context.Context, note string, hint *api.HeadEvent) 
 
 // Cosigned returns the largest tree head that was accepted and that the witnesses
 // have cosigned whom the root names; its Note is empty if there is none.
-func (c *Client) Cosigned() Head {
+func (c *Client) Cosigned() verify.SignedHead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Head{c.cosigned.Head, c.cosigned.note}
+	return c.cosigned
 }
 
 // watched reports nil if the witnesses have cosigned an accepted head, or another
@@ -81,7 +81,7 @@ func (c *Client) witness(accepted merkle.Head, note string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if accepted.Size >= c.cosigned.Size {
-		c.cosigned = head{accepted, note}
+		c.cosigned = verify.SignedHead{Head: accepted, Note: note}
 	}
 	return nil
 }

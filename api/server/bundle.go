@@ -10,7 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
-	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -124,7 +123,7 @@ func (s *Server) bundle(q *bundleQuery) (data []byte, next string, err error) {
 // anything that belongs into it came in between.
 func (s *Server) currentBundle(q *bundleQuery, limit int) (*making, error) {
 	for range bundleAttempts {
-		m := &making{Bundle: &verify.Bundle{Agent: q.agent, From: q.from}, server: s, query: q, logged: map[uint64]*ledger.Logged{}}
+		m := &making{Bundle: &verify.Bundle{Agent: q.agent, From: q.from}, server: s, query: q, logged: map[uint64]*entry.Registered{}}
 		if err := m.read(limit); err != nil {
 			return m, err
 		}

@@ -20,7 +20,7 @@ type making struct {
 	query  *bundleQuery
 
 	shown  []uint64 // indexes of its entries
-	logged map[uint64]*ledger.Logged
+	logged map[uint64]*entry.Registered
 	asOf   uint64 // size of the log that it follows from
 	size   uint64 // that its head covers
 	held   int    // how many of what limit counts it holds
@@ -135,7 +135,7 @@ func (m *making) principals() ([]entry.Principal, error) {
 	return slices.Collect(maps.Keys(found)), nil
 }
 
-func (m *making) entry(index uint64) (*ledger.Logged, error) {
+func (m *making) entry(index uint64) (*entry.Registered, error) {
 	if logged, ok := m.logged[index]; ok {
 		return logged, nil
 	}
@@ -172,7 +172,7 @@ func (m *making) prove() (err error) {
 		if err != nil {
 			return err
 		}
-		m.Entries = append(m.Entries, verify.Logged{Index: index, Leaf: logged.AppendLeaf(nil, logged.At)})
+		m.Entries = append(m.Entries, verify.Logged{Index: index, Leaf: logged.AppendLeaf(nil)})
 	}
 	if m.Inclusion, err = m.server.log.Inclusions(m.shown, m.size); err != nil || m.From == 0 || m.From == m.size {
 		return err
@@ -189,11 +189,11 @@ type scopes struct {
 
 type keptScope struct {
 	decision uint64
-	tree     *coord.ScopeTree
+	tree     *merkle.Tree
 }
 
 // tree returns the tree of the plan in force of an incident.
-func (k *scopes) tree(state *coord.State, incident, decision uint64) *coord.ScopeTree {
+func (k *scopes) tree(state *coord.State, incident, decision uint64) *merkle.Tree {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	i := slices.IndexFunc(k.trees, func(kept keptScope) bool { return kept.decision == decision })

@@ -147,7 +147,7 @@ func (s *Server) chunkOfKinds(q *listQuery, lo, hi uint64) ([]uint64, error) {
 
 // item returns an entry with its proof under head, checked: nothing damaged
 // leaves under a signature.
-func (s *Server) item(e *ledger.Logged, head merkle.Head) (*api.Item, error) {
+func (s *Server) item(e *entry.Registered, head merkle.Head) (*api.Item, error) {
 	proof, err := s.log.Inclusion(e.Index, head.Size)
 	if err != nil {
 		return nil, err
@@ -159,9 +159,9 @@ func (s *Server) item(e *ledger.Logged, head merkle.Head) (*api.Item, error) {
 	return item, nil
 }
 
-func entryOf(e *ledger.Logged) api.Entry {
+func entryOf(e *entry.Registered) api.Entry {
 	return api.Entry{
-		Index: e.Index, RegisteredAt: e.At, LeafHash: merkle.HashLeaf(e.AppendLeaf(nil, e.At)),
+		Index: e.Index, RegisteredAt: e.RegisteredAt, LeafHash: e.LeafHash(),
 		Envelope: api.NewEnvelope(e.Entry),
 	}
 }

@@ -197,7 +197,7 @@ func (s *Server) sendEntries(ctx context.Context, f *feed, head merkle.Head) err
 	return nil
 }
 
-func (s *Server) sendEntry(f *feed, logged *ledger.Logged, head merkle.Head) error {
+func (s *Server) sendEntry(f *feed, logged *entry.Registered, head merkle.Head) error {
 	item, err := s.item(logged, head)
 	if err != nil {
 		return err

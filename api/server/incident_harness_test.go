@@ -54,7 +54,7 @@ func (c *panel) put(body entry.Body) entry.LogRef {
 	r := c.receipt(c.post("application/json", e.AppendEnvelope(nil)), http.StatusCreated)
 	logged, err := c.log.Entry(r.Index)
 	must(c.t, err)
-	return entry.LogRef{Index: r.Index, LeafHash: logged.LeafHash(logged.At)}
+	return entry.LogRef{Index: r.Index, LeafHash: logged.LeafHash()}
 }
 
 // did registers an execution of an agent up to its confirmation.

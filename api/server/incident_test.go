@@ -305,7 +305,7 @@ func (c *panel) leaf(index uint64) merkle.Hash {
 	c.t.Helper()
 	logged, err := c.log.Entry(index)
 	must(c.t, err)
-	return logged.LeafHash(logged.At)
+	return logged.LeafHash()
 }
 
 // The graph of a workflow has its executions with their dependencies, in pages.

@@ -90,7 +90,7 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 		status = http.StatusOK
 	}
 	header := c.Response().Header()
-	header.Set(api.HeaderRegisteredAt, strconv.FormatInt(registered.At, 10))
+	header.Set(api.HeaderRegisteredAt, strconv.FormatInt(registered.RegisteredAt, 10))
 	header.Set(echo.HeaderLocation, entriesPath+"/"+strconv.FormatUint(registered.Index, 10))
 	if links {
 		return s.answerLinks(c, status, receipt)
@@ -100,7 +100,7 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 
 // receiptOf returns the receipt of e. The leaf of a duplicate is read: another
 // valid signature over the same bytes may stand there.
-func receiptOf(answer *ledger.Answer, registered ledger.Registered, e *entry.Entry) (*verify.Receipt, error) {
+func receiptOf(answer *ledger.Answer, registered ledger.Registration, e *entry.Entry) (*verify.Receipt, error) {
 	if registered.Duplicate {
 		return answer.Receipt(registered.Index)
 	}
@@ -108,7 +108,7 @@ func receiptOf(answer *ledger.Answer, registered ledger.Registered, e *entry.Ent
 	if err != nil {
 		return nil, err
 	}
-	return &verify.Receipt{Leaf: e.AppendLeaf(nil, registered.At), Index: registered.Index, Proof: proof, Head: answer.Head.Note}, nil
+	return &verify.Receipt{Leaf: e.AppendLeaf(nil, registered.RegisteredAt), Index: registered.Index, Proof: proof, Head: answer.Head.Note}, nil
 }
 
 // postBatch registers an ordered prefix of the lines (REG-10). If nothing was
@@ -158,7 +158,7 @@ func (s *Server) answerBatch(c echo.Context, answer *ledger.Answer, refused *ent
 			return err
 		}
 		out = appendBatchLine(out, &api.BatchLine{
-			Index: registered.Index, RegisteredAt: registered.At, Duplicate: registered.Duplicate, Proof: proof,
+			Index: registered.Index, RegisteredAt: registered.RegisteredAt, Duplicate: registered.Duplicate, Proof: proof,
 		})
 	}
 	if refused != nil {

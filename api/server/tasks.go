@@ -186,7 +186,7 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	}
 	t := &api.Task{
 		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
-		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.At, Changed: v.Changed,
+		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.RegisteredAt, Changed: v.Changed,
 		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v), Failures: v.Failures, Nobody: v.Nobody,
 	}
 	if b, ok := newest.Body.(*entry.Task); ok {

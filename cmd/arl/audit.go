@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -49,7 +48,7 @@ type auditReport struct {
 
 // auditedBefore is the part of a log that an audit went on from.
 type auditedBefore struct {
-	headInfo
+	merkle.Head
 	At int64 `json:"at"` // Unix milliseconds
 }
 
@@ -79,7 +78,7 @@ func (a *app) audit(ctx context.Context, l *openLog) error {
 	}
 	fields = append(fields, field{"checked", out.Checked})
 	if f.before != nil {
-		out.Before = &auditedBefore{headInfo(f.before.head.Head), f.before.at}
+		out.Before = &auditedBefore{f.before.head.Head, f.before.at}
 		fields = append(fields, field{"audited before", fmt.Sprintf("entries 0 to %d, on %s, under the head of size %d, root %s",
 			out.Before.Size-1, instant(out.Before.At), out.Before.Size, out.Before.Root)}, field{"audited now", entriesFrom(out.Before.Size, f.Size)})
 	}
@@ -96,11 +95,11 @@ func entriesFrom(from, size uint64) string {
 
 // auditEntries yields the entries of a log from an index on, and hashes their
 // leaves into tree. The first of the log must be the pinned genesis.
-func auditEntries(ctx context.Context, l *openLog, from, size uint64, tree *merkle.Frontier) iter.Seq2[coord.AuditEntry, error] {
-	return func(yield func(coord.AuditEntry, error) bool) {
+func auditEntries(ctx context.Context, l *openLog, from, size uint64, tree *merkle.Frontier) iter.Seq2[entry.Registered, error] {
+	return func(yield func(entry.Registered, error) bool) {
 		index := from
 		for leaf, err := range leaves(ctx, l, from, size) {
-			e := coord.AuditEntry{Index: index}
+			e := entry.Registered{Index: index}
 			if err == nil {
 				e, err = auditEntry(leaf, index, tree)
 			}
@@ -115,10 +114,10 @@ func auditEntries(ctx context.Context, l *openLog, from, size uint64, tree *merk
 	}
 }
 
-func auditEntry(leaf []byte, index uint64, tree *merkle.Frontier) (coord.AuditEntry, error) {
+func auditEntry(leaf []byte, index uint64, tree *merkle.Frontier) (entry.Registered, error) {
 	if err := tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {}); err != nil {
-		return coord.AuditEntry{}, err
+		return entry.Registered{}, err
 	}
 	e, at, err := entry.DecodeLeaf(leaf)
-	return coord.AuditEntry{Entry: e, Index: index, At: at}, err
+	return entry.Registered{Entry: e, Index: index, RegisteredAt: at}, err
 }

@@ -65,7 +65,7 @@ func corrupt(t *testing.T, l *commandLine) *hostile {
 	h.state = coord.NewState(h.node.origin)
 	for e, err := range h.log.Entries(ctx, 0, h.log.Head().Size) {
 		h.must(err)
-		h.state.Apply(e.Entry, e.Index, e.At)
+		h.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	owner, err := filepath.Glob(filepath.Join(l.home, "keys", "*", string(principalOperator)+".key"))
 	h.must(err)
@@ -101,7 +101,7 @@ func (h *hostile) put(iss entry.Principal, body entry.Body) entry.LogRef {
 	answer, err := h.log.Submit(h.t.Context(), e)
 	h.must(err)
 	at := answer.Registered[0]
-	return entry.LogRef{Index: at.Index, LeafHash: e.LeafHash(at.At)}
+	return entry.LogRef{Index: at.Index, LeafHash: e.LeafHash(at.RegisteredAt)}
 }
 
 // honest is put for what the rules allow.
@@ -110,8 +110,8 @@ func (h *hostile) honest(iss entry.Principal, body entry.Body) entry.LogRef {
 	ref := h.put(iss, body)
 	logged, err := h.log.Entry(ref.Index)
 	h.must(err)
-	h.must(h.state.Admit(logged.Entry, ref.Index, logged.At))
-	h.state.Apply(logged.Entry, ref.Index, logged.At)
+	h.must(h.state.Admit(logged.Entry, ref.Index, logged.RegisteredAt))
+	h.state.Apply(logged.Entry, ref.Index, logged.RegisteredAt)
 	return ref
 }
 

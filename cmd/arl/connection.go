@@ -28,7 +28,7 @@ type connection struct {
 	url     string
 	root    verify.Root
 	profile *profile     // nil: there is none on this machine
-	before  *headInfo    // accepted before this command; nil: none
+	before  *merkle.Head // accepted before this command; nil: none
 	clock   *serverClock // as the server's answers show it
 }
 
@@ -86,9 +86,9 @@ func (a *app) connect(ctx context.Context, t *target) (*connection, error) {
 		return nil, err
 	}
 	if known != nil {
-		c.before = &headInfo{known.Size, known.Root}
+		c.before = &known.Head
 	} else {
-		known = new(client.Head)
+		known = new(verify.SignedHead)
 	}
 	c.client, c.clock, err = t.client(c.url, c.root, &client.Config{Accepted: known.Note, Keep: a.keepRoot})
 	return c, err

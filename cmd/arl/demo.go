@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/cmd/arl/demo"
-	"recoveryledger/coord"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -97,7 +97,7 @@ func directoryError(err error) error {
 }
 
 // demoAudit is arl log audit on the demo's ledger.
-func (a *app) demoAudit(ctx context.Context, home string, see func(coord.AuditEntry)) (audited demo.Audited, err error) {
+func (a *app) demoAudit(ctx context.Context, home string, see func(entry.Registered)) (audited demo.Audited, err error) {
 	own := newApp(a.in, a.out, a.err)
 	own.settings.home, own.settings.output = home, outputTable
 	return audited, own.withLog(ctx, &logOptions{}, func(l *openLog) error {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"recoveryledger/api/client"
 	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 // folded is what follows from a whole log, derived here: every entry was held to
@@ -15,7 +16,7 @@ import (
 type folded struct {
 	coord.AuditReport
 	follower *coord.Follower
-	head     client.Head
+	head     verify.SignedHead
 	now      int64 // the ledger's clock as far as it is known, Unix milliseconds
 
 	// before is the fold that was kept, and gone on from; nil: the log was read
@@ -29,7 +30,7 @@ type folded struct {
 // in the fold which is kept. An entry that should not be there, and a log that is
 // not the one under its head, is an inconsistency. see, if not nil, is told of
 // every entry, which are all read then.
-func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.AuditEntry)) (*folded, error) {
+func (a *app) fold(ctx context.Context, l *openLog, name string, see func(entry.Registered)) (*folded, error) {
 	head, err := l.head(ctx)
 	if err != nil {
 		return nil, err
@@ -59,13 +60,13 @@ func (a *app) fold(ctx context.Context, l *openLog, name string, see func(coord.
 
 // follow reads what the fold has not taken up yet, and holds all of it to the
 // head.
-func (a *app) follow(ctx context.Context, l *openLog, f *folded, name string, see func(coord.AuditEntry)) error {
+func (a *app) follow(ctx context.Context, l *openLog, f *folded, name string, see func(entry.Registered)) error {
 	head, size := f.head, f.follower.State().Size()
 	tree, err := merkle.NewFrontier(size, f.follower.State().Node)
 	if err != nil {
 		return err
 	}
-	entries := func(yield func(coord.AuditEntry, error) bool) {
+	entries := func(yield func(entry.Registered, error) bool) {
 		for e, err := range auditEntries(ctx, l, size, head.Size, tree) {
 			if see != nil && err == nil {
 				see(e)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api/client"
 	"recoveryledger/ledger"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 func (a *app) logExportCommand(o *logOptions) *cobra.Command {
@@ -29,21 +29,21 @@ func (a *app) logExportCommand(o *logOptions) *cobra.Command {
 
 // exportReport is what arl log export prints.
 type exportReport struct {
-	Dir   string   `json:"dir"`
-	Older headInfo `json:"older"`
-	Newer headInfo `json:"newer"`
-	Files int      `json:"files"`
+	Dir   string      `json:"dir"`
+	Older merkle.Head `json:"older"`
+	Newer merkle.Head `json:"newer"`
+	Files int         `json:"files"`
 }
 
 // exportSource is what is exported: the log under one head.
 type exportSource struct {
-	head client.Head
+	head verify.SignedHead
 	tile func(merkle.Tile) ([]byte, error)
 }
 
 // Published implements [ledger.Source].
 func (s *exportSource) Published() (ledger.Head, error) {
-	return ledger.Head{Head: s.head.Head, Note: s.head.Note}, nil
+	return ledger.Head{SignedHead: s.head}, nil
 }
 
 // Tile implements [ledger.Source].
@@ -70,7 +70,7 @@ func (a *app) export(ctx context.Context, l *openLog, dir string) error {
 	if err != nil {
 		return err
 	}
-	r := exportReport{Dir: dir, Older: headInfo(done.Older), Newer: headInfo(done.Newer), Files: done.Files}
+	r := exportReport{Dir: dir, Older: done.Older, Newer: done.Newer, Files: done.Files}
 	return a.printObject(r, field{"directory", dir}, field{"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
 		field{"before", fmt.Sprintf("size %d", r.Older.Size)}, field{"files written", fmt.Sprint(r.Files)})
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"recoveryledger/api/client"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/verify"
 )
@@ -24,7 +23,7 @@ func (a *app) headFile(origin string) (string, error) {
 // loadHead returns the head that was accepted last, or the one that the pinned
 // root carries if that is larger; nil if there is neither. Two that cannot both be
 // of one log are a [*verify.ForkError].
-func (a *app) loadHead(root verify.Root) (*client.Head, error) {
+func (a *app) loadHead(root verify.Root) (*verify.SignedHead, error) {
 	kept, err := a.keptHead(root)
 	if err != nil || root.Seen == "" {
 		return kept, err
@@ -35,7 +34,7 @@ func (a *app) loadHead(root verify.Root) (*client.Head, error) {
 	}
 	switch {
 	case kept == nil || head.Size > kept.Size:
-		return &client.Head{Head: head, Note: root.Seen}, nil
+		return &verify.SignedHead{Head: head, Note: root.Seen}, nil
 	case head.Size == kept.Size && head.Root != kept.Root:
 		return nil, &verify.ForkError{First: kept.Note, Second: root.Seen,
 			Detail: fmt.Sprintf("the log of %d entries has the root %s as it was accepted here, and %s in the pinned root", head.Size, kept.Root, head.Root)}
@@ -43,7 +42,7 @@ func (a *app) loadHead(root verify.Root) (*client.Head, error) {
 	return kept, nil
 }
 
-func (a *app) keptHead(root verify.Root) (*client.Head, error) {
+func (a *app) keptHead(root verify.Root) (*verify.SignedHead, error) {
 	path, err := a.headFile(root.Origin)
 	if err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func (a *app) keptHead(root verify.Root) (*client.Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s, the tree head that was accepted last: %w", path, err)
 	}
-	return &client.Head{Head: head, Note: string(note)}, nil
+	return &verify.SignedHead{Head: head, Note: string(note)}, nil
 }
 
 func (a *app) saveHead(origin, note string) error {

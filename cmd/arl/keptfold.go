@@ -21,7 +21,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofrs/flock"
 
-	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -67,7 +66,7 @@ type foldHeader struct {
 // keptFold is a fold that was kept.
 type keptFold struct {
 	follower *coord.Follower
-	head     client.Head
+	head     verify.SignedHead
 	at       int64
 }
 
@@ -162,7 +161,7 @@ func (k keptIn) open(header *foldHeader, snapshot io.Reader) (*keptFold, error) 
 	if err != nil {
 		return nil, fmt.Errorf("its tree head: %w", err)
 	}
-	kept := &keptFold{coord.NewFollower(k.root.Origin), client.Head{Head: head, Note: header.Note}, header.At}
+	kept := &keptFold{coord.NewFollower(k.root.Origin), verify.SignedHead{Head: head, Note: header.Note}, header.At}
 	if err := kept.follower.Restore(snapshot); err != nil {
 		return nil, err
 	}
@@ -309,7 +308,7 @@ func (a *app) resume(ctx context.Context, l *openLog, f *folded) error {
 }
 
 // precededBy returns nil if the log had the head before it had that of the fold.
-func (k *keptFold) precededBy(head client.Head) error {
+func (k *keptFold) precededBy(head verify.SignedHead) error {
 	was, err := treeHead(k.follower.State(), head.Size)
 	if err == nil && was != head.Head {
 		err = &verify.ForkError{First: k.head.Note, Second: head.Note,

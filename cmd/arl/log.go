@@ -61,12 +61,12 @@ func (a *app) logCommand() *cobra.Command {
 
 // headReport is what arl log head prints.
 type headReport struct {
-	Origin   string      `json:"origin"`
-	Size     uint64      `json:"size"`
-	Root     merkle.Hash `json:"root"`
-	Note     string      `json:"note"`
-	Previous *headInfo   `json:"previous,omitempty"` // accepted before; a prefix of this one
-	Checked  string      `json:"checked"`
+	Origin   string       `json:"origin"`
+	Size     uint64       `json:"size"`
+	Root     merkle.Hash  `json:"root"`
+	Note     string       `json:"note"`
+	Previous *merkle.Head `json:"previous,omitempty"` // accepted before; a prefix of this one
+	Checked  string       `json:"checked"`
 }
 
 func (a *app) logHeadCommand(o *logOptions) *cobra.Command {
@@ -165,15 +165,15 @@ func (a *app) logFsckCommand(o *logOptions) *cobra.Command {
 
 // fsckReport is a [ledger.CheckReport] as it is printed.
 type fsckReport struct {
-	Data      string   `json:"data"`
-	Head      headInfo `json:"head"`
-	Anchor    headInfo `json:"anchor"`
-	Files     uint64   `json:"files"`
-	Entries   uint64   `json:"entries"`
-	Tiles     uint64   `json:"tiles"`
-	Dedup     uint64   `json:"dedup"`
-	Tags      uint64   `json:"tags"`
-	Snapshots uint64   `json:"snapshots"`
+	Data      string      `json:"data"`
+	Head      merkle.Head `json:"head"`
+	Anchor    merkle.Head `json:"anchor"`
+	Files     uint64      `json:"files"`
+	Entries   uint64      `json:"entries"`
+	Tiles     uint64      `json:"tiles"`
+	Dedup     uint64      `json:"dedup"`
+	Tags      uint64      `json:"tags"`
+	Snapshots uint64      `json:"snapshots"`
 }
 
 // damageEvidence is what fsck found wrong.
@@ -210,7 +210,7 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
 		return err
 	}
-	r := fsckReport{Data: o.data, Head: headInfo(found.Head), Anchor: headInfo(found.Anchor), Files: found.Files, Entries: found.Entries,
+	r := fsckReport{Data: o.data, Head: found.Head, Anchor: found.Anchor, Files: found.Files, Entries: found.Entries,
 		Tiles: found.Tiles, Dedup: found.Dedup, Tags: found.Tags, Snapshots: found.Snapshots}
 	return a.printObject(r,
 		field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},

@@ -43,10 +43,10 @@ func (a *app) logImportCommand(o *logOptions) *cobra.Command {
 
 // logImportReport is what arl log import prints.
 type logImportReport struct {
-	Data    string   `json:"data"`
-	Head    headInfo `json:"head"`
-	Resumed uint64   `json:"resumed"`
-	Already bool     `json:"already"`
+	Data    string      `json:"data"`
+	Head    merkle.Head `json:"head"`
+	Resumed uint64      `json:"resumed"`
+	Already bool        `json:"already"`
 }
 
 func (a *app) logImport(ctx context.Context, o *logOptions, export string, newest []string) error {
@@ -76,7 +76,7 @@ func (a *app) logImport(ctx context.Context, o *logOptions, export string, newes
 	if err != nil {
 		return n.importError(export, err)
 	}
-	r := logImportReport{Data: o.data, Head: headInfo(done.Head), Resumed: done.Resumed, Already: done.Already}
+	r := logImportReport{Data: o.data, Head: done.Head, Resumed: done.Resumed, Already: done.Already}
 	fields := []field{{"data", r.Data}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)}}
 	if r.Resumed > 0 {
 		fields = append(fields, field{"resumed", fmt.Sprintf("%d entries were there from an import before", r.Resumed)})

@@ -20,8 +20,8 @@ type headSource interface {
 	// head returns the newest tree head there is, and published the newest with
 	// all signatures. Both are signed by the pinned keys and continue the head
 	// that was accepted before.
-	head(ctx context.Context) (client.Head, error)
-	published(ctx context.Context) (client.Head, error)
+	head(ctx context.Context) (verify.SignedHead, error)
+	published(ctx context.Context) (verify.SignedHead, error)
 }
 
 // logSource is where a log is looked at: a server or a stopped ledger.
@@ -31,7 +31,7 @@ type logSource interface {
 	receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
 	// consistent returns nil if the log of the newer head is proven to continue
 	// that of the older one, and a [*verify.ForkError] if it is proven not to.
-	consistent(ctx context.Context, older, newer client.Head) error
+	consistent(ctx context.Context, older, newer verify.SignedHead) error
 	// tile returns bytes that count for nothing until they are hashed into a
 	// head.
 	tile(ctx context.Context, t merkle.Tile) ([]byte, error)
@@ -42,7 +42,7 @@ type openLog struct {
 	logSource
 	registry registry // of the same log
 	root     verify.Root
-	before   *headInfo // accepted before this command; nil: none
+	before   *merkle.Head // accepted before this command; nil: none
 	kept     keptUse
 }
 
@@ -73,7 +73,7 @@ func (a *app) withLog(ctx context.Context, o *logOptions, use func(*openLog) err
 	if err == nil {
 		l := &openLog{logSource: source, registry: n, root: source.root, kept: o.keptUse()}
 		if source.known != nil {
-			l.before = &headInfo{source.known.Size, source.known.Root}
+			l.before = &source.known.Head
 		}
 		err = use(l)
 	}
@@ -86,13 +86,13 @@ func (c *connection) openLog(o *logOptions) *openLog {
 
 // head is that of a new receipt where the published one, which is up to a second
 // behind, is older.
-func (c *connection) head(ctx context.Context) (client.Head, error) {
+func (c *connection) head(ctx context.Context) (verify.SignedHead, error) {
 	published, err := c.client.Head(ctx)
 	if err != nil {
-		return client.Head{}, err
+		return verify.SignedHead{}, err
 	}
 	if err := c.catchUp(ctx); err != nil {
-		return client.Head{}, err
+		return verify.SignedHead{}, err
 	}
 	if cosigned := c.client.Cosigned(); cosigned.Note != "" {
 		return cosigned, nil // which covers all that was shown
@@ -118,9 +118,9 @@ func (c *connection) catchUp(ctx context.Context) error {
 const publishWait = 2 * time.Second
 
 // published waits for what was registered when it was called.
-func (c *connection) published(ctx context.Context) (client.Head, error) {
+func (c *connection) published(ctx context.Context) (verify.SignedHead, error) {
 	if err := c.catchUp(ctx); err != nil {
-		return client.Head{}, err
+		return verify.SignedHead{}, err
 	}
 	registered := c.client.Accepted().Size
 	again := time.NewTicker(publishWait / 20)
@@ -133,7 +133,7 @@ func (c *connection) published(ctx context.Context) (client.Head, error) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return client.Head{}, ctx.Err()
+			return verify.SignedHead{}, ctx.Err()
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (c *connection) receipt(ctx context.Context, index uint64) (*verify.Receipt
 	return c.client.Receipt(ctx, index)
 }
 
-func (c *connection) consistent(ctx context.Context, older, newer client.Head) error {
+func (c *connection) consistent(ctx context.Context, older, newer verify.SignedHead) error {
 	_, err := c.client.Consistency(ctx, older.Note, newer.Note)
 	if step, ok := errors.AsType[*verify.StepError](err); ok && step.Step == verify.StepConsistency {
 		return discontinued(older, newer, err)
@@ -151,7 +151,7 @@ func (c *connection) consistent(ctx context.Context, older, newer client.Head) e
 }
 
 // discontinued is that a log does not continue one that was seen before.
-func discontinued(older, newer client.Head, cause error) error {
+func discontinued(older, newer verify.SignedHead, cause error) error {
 	return &verify.ForkError{First: older.Note, Second: newer.Note,
 		Detail: fmt.Sprintf("the log of %d entries here, root %s, does not continue that of %d, root %s, accepted before: %v",
 			newer.Size, newer.Root, older.Size, older.Root, cause)}
@@ -166,7 +166,7 @@ type nodeSource struct {
 	app   *app
 	node  *node
 	root  verify.Root
-	known *client.Head // accepted before; nil: none
+	known *verify.SignedHead // accepted before; nil: none
 }
 
 // nodeSource pins the root in a file, or what the directory itself says.
@@ -183,14 +183,14 @@ func (a *app) nodeSource(n *node, rootFile string) (*nodeSource, error) {
 	return s, err
 }
 
-func (s *nodeSource) head(ctx context.Context) (client.Head, error) { return s.published(ctx) }
+func (s *nodeSource) head(ctx context.Context) (verify.SignedHead, error) { return s.published(ctx) }
 
-func (s *nodeSource) published(ctx context.Context) (client.Head, error) {
+func (s *nodeSource) published(ctx context.Context) (verify.SignedHead, error) {
 	published, err := s.node.log.Published()
 	if err != nil {
-		return client.Head{}, err
+		return verify.SignedHead{}, err
 	}
-	head := client.Head{Head: published.Head, Note: published.Note}
+	head := published.SignedHead
 	if _, err := s.root.Witnessed(head.Note); err != nil {
 		return head, err
 	}
@@ -202,13 +202,13 @@ func (s *nodeSource) published(ctx context.Context) (client.Head, error) {
 	return head, s.app.saveHead(s.root.Origin, head.Note)
 }
 
-func (s *nodeSource) consistent(_ context.Context, older, newer client.Head) error {
+func (s *nodeSource) consistent(_ context.Context, older, newer verify.SignedHead) error {
 	return s.node.continues(older, newer)
 }
 
 // continues proves that the log of the newer head, which it has or had, continues
 // that of the older one. That it does not is evidence.
-func (n *node) continues(older, newer client.Head) error {
+func (n *node) continues(older, newer verify.SignedHead) error {
 	path, err := n.log.Consistency(older.Size, newer.Size)
 	if err == nil {
 		err = merkle.CheckConsistency(older.Head, newer.Head, path)

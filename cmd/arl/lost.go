@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"recoveryledger/api/client"
 	"recoveryledger/ledger"
 	"recoveryledger/verify"
 )
@@ -58,7 +57,7 @@ func (a *app) continuesKnown(n *node) error {
 	if errors.Is(err, fs.ErrNotExist) || n.log.Head().Size == 0 {
 		return nil
 	}
-	var known *client.Head
+	var known *verify.SignedHead
 	if err == nil {
 		known, err = a.loadHead(p.Root)
 	}
@@ -73,7 +72,7 @@ func (a *app) continuesKnown(n *node) error {
 		return fmt.Errorf("%w: the database has %d entries, but this machine has accepted a signed tree head of %d: %s",
 			ledger.ErrRolledBack, size, known.Size, ledger.LostRemedy)
 	}
-	err = n.continues(*known, client.Head{Head: n.log.Head().Head, Note: n.log.Head().Note})
+	err = n.continues(*known, n.log.Head().SignedHead)
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 		return fmt.Errorf("%w: %w", ledger.ErrRolledBack, fork)
 	}

@@ -179,7 +179,7 @@ func (a *app) predecessor(n *node, old []*keys.Ledger) (*entry.Predecessor, erro
 		link.LedgerKeys = append(link.LedgerKeys, k.VerifierKeys[:]...)
 	}
 	if head, err := ledger.Anchored(n.anchor, link.Origin); err == nil {
-		link.Head = &entry.HeadRef{Size: head.Size, Root: head.Root}
+		link.Head = &head
 	}
 	p, err := a.profileOf(link.Origin)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +191,7 @@ func (a *app) predecessor(n *node, old []*keys.Ledger) (*entry.Predecessor, erro
 	link.Genesis = &p.Root.Genesis
 	seen, err := a.loadHead(p.Root)
 	if err == nil && seen != nil && (link.Head == nil || seen.Size > link.Head.Size) {
-		link.Head = &entry.HeadRef{Size: seen.Size, Root: seen.Root}
+		link.Head = &seen.Head
 	}
 	return link, err
 }

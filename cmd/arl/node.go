@@ -406,7 +406,7 @@ func (n *node) root() (verify.Root, error) {
 	if err != nil {
 		return verify.Root{}, err
 	}
-	root := verify.Root{Origin: n.origin, LedgerKeys: n.keys[0].VerifierKeys[:], Genesis: merkle.HashLeaf(genesis.AppendLeaf(nil, genesis.At))}
+	root := verify.Root{Origin: n.origin, LedgerKeys: n.keys[0].VerifierKeys[:], Genesis: merkle.HashLeaf(genesis.AppendLeaf(nil))}
 	return root.Follow(n.coordinator.View().Chain), nil
 }
 

@@ -22,7 +22,7 @@ type verifyReport struct {
 	Verdict    string          `json:"verdict"`
 	Subject    string          `json:"subject"` // what the verdict is about
 	Entries    []verifiedEntry `json:"entries"`
-	Heads      []headInfo      `json:"heads"`
+	Heads      []merkle.Head   `json:"heads"`
 	Checked    []checkedStep   `json:"checked"`
 	Missing    []missingStep   `json:"missing"`
 	NotChecked []string        `json:"not_checked"`
@@ -36,12 +36,6 @@ type verifiedEntry struct {
 	Says         string          `json:"says"`
 	RegisteredAt int64           `json:"registered_at"`
 	Signed       bool            `json:"signed"`
-}
-
-// headInfo is a tree head as it is printed.
-type headInfo struct {
-	Size uint64      `json:"size"`
-	Root merkle.Hash `json:"root"`
 }
 
 type checkedStep struct {
@@ -69,7 +63,7 @@ func asked(m *verify.Material) (index uint64, ok bool) {
 }
 
 func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *verifyReport {
-	out := &verifyReport{Entries: []verifiedEntry{}, Heads: []headInfo{}, Checked: []checkedStep{}, Missing: []missingStep{},
+	out := &verifyReport{Entries: []verifiedEntry{}, Heads: []merkle.Head{}, Checked: []checkedStep{}, Missing: []missingStep{},
 		NotChecked: append([]string{}, r.NotChecked...), Warnings: append([]string{}, r.Warnings...)}
 	var subject *verifiedEntry
 	for _, e := range r.Entries {
@@ -81,7 +75,7 @@ func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *ve
 		}
 	}
 	for _, h := range r.Heads {
-		out.Heads = append(out.Heads, headInfo(h))
+		out.Heads = append(out.Heads, h)
 	}
 	for _, c := range r.Checked {
 		out.Checked = append(out.Checked, checkedStep{int(c.Step), c.Step.String(), c.Count, c.Detail})

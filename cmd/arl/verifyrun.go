@@ -32,7 +32,7 @@ type verifiedRun struct {
 	RunRoot        merkle.Hash `json:"run_root"`
 	ReportDigest   string      `json:"report_digest"`
 	Recommendation string      `json:"recommendation"`
-	Head           headInfo    `json:"head"`
+	Head           merkle.Head `json:"head"`
 	Missing        []string    `json:"missing"`
 	NotChecked     []string    `json:"not_checked"`
 }
@@ -87,7 +87,7 @@ func (a *app) verifyRun(t *target, dir string) error {
 		}}
 	for size, head := range p.heads {
 		if size >= v.Head.Size {
-			v.Head = headInfo(head)
+			v.Head = head
 		}
 	}
 	for _, gap := range p.missing {

@@ -77,12 +77,12 @@ func requireCanonical(t *rapid.T, text []byte) {
 // requireRoundTrip reads the entry back from each of its three forms.
 func requireRoundTrip(t *rapid.T, e *entry.Entry, at int64) {
 	t.Helper()
-	leaf, record := e.AppendLeaf(nil, at), e.AppendRecord(nil, at)
+	leaf, record := e.AppendLeaf(nil, at), e.AppendStored(nil, at)
 	fromEnvelope, err := entry.Decode(e.AppendEnvelope(nil))
 	requireSame(t, "envelope", e, fromEnvelope, err)
 	fromLeaf, leafAt, err := entry.DecodeLeaf(leaf)
 	requireSame(t, "leaf", e, fromLeaf, err)
-	fromRecord, recordAt, err := entry.DecodeRecord(record)
+	fromRecord, recordAt, err := entry.DecodeStored(record)
 	requireSame(t, "record", e, fromRecord, err)
 	rebuilt, err := entry.AppendRecordLeaf([]byte("x"), record)
 	if err != nil || string(rebuilt) != "x"+string(leaf) {

@@ -27,8 +27,8 @@ func ref(index uint64) entry.LogRef {
 	return entry.LogRef{Index: index, LeafHash: merkle.HashLeaf([]byte{byte(index)})}
 }
 
-func head(size uint64) entry.HeadRef {
-	return entry.HeadRef{Size: size, Root: merkle.HashLeaf([]byte{byte(size)})}
+func head(size uint64) merkle.Head {
+	return merkle.Head{Size: size, Root: merkle.HashLeaf([]byte{byte(size)})}
 }
 
 func publicKey(tb testing.TB, name string) entry.PublicKey {
@@ -117,7 +117,7 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		basis, pin := head(2), head(40)
 		b.Act, b.Epoch, b.Basis, b.Pin, b.DeadlineAt = entry.ActAuthorize, 3, &basis, &pin, 1_790_003_600_000
 		b.Unfounded = []entry.Unfounded{{Index: 8, Reason: "its own probe succeeded"}}
-		b.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: head(5)}
+		b.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: head(5)}
 		b.Blast = &entry.Blast{Members: 5, Agents: 2, Domains: 1, Irrevocable: 1, Undeclared: 0}
 		b.Approvals, b.Supersedes = []uint64{10, 11}, &target
 		b.Signals, b.Members = []entry.Disposition{{Index: 7, Disposition: entry.SelfReported}}, []entry.Ref{"agent-1@example.com#exec-1"}

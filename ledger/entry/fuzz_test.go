@@ -116,21 +116,21 @@ func FuzzDecodeLeaf(f *testing.F) {
 func FuzzDecodeRecord(f *testing.F) {
 	seeds(f, "leaf", func(_ *vector, input []byte) {
 		if e, at, err := entry.DecodeLeaf(input); err == nil {
-			f.Add(e.AppendRecord(nil, at))
+			f.Add(e.AppendStored(nil, at))
 		}
 	})
 	f.Add(append([]byte{0}, bytes.Repeat([]byte{0xff}, 300)...))
 	f.Add([]byte{0x80, 0})
 	f.Fuzz(func(t *testing.T, record []byte) {
 		leaf, leafErr := entry.AppendRecordLeaf(nil, record)
-		e, at, err := entry.DecodeRecord(record)
+		e, at, err := entry.DecodeStored(record)
 		if err != nil {
 			if !errors.Is(err, entry.ErrRecord) || e != nil {
 				t.Fatalf("entry %v, error %v", e, err)
 			}
 			return
 		}
-		if !bytes.Equal(e.AppendRecord(nil, at), record) {
+		if !bytes.Equal(e.AppendStored(nil, at), record) {
 			t.Fatalf("%x is not the record of its entry", record)
 		}
 		again, againAt, err := entry.DecodeLeaf(leaf)

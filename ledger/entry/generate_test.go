@@ -59,8 +59,8 @@ var (
 	genEntryRef = rapid.Custom(func(t *rapid.T) entry.LogRef {
 		return entry.LogRef{Index: genIndex.Draw(t, "index"), LeafHash: genHash.Draw(t, "leaf hash")}
 	})
-	genHeadRef = rapid.Custom(func(t *rapid.T) entry.HeadRef {
-		return entry.HeadRef{Size: genIndex.Draw(t, "size"), Root: genHash.Draw(t, "root")}
+	genHeadRef = rapid.Custom(func(t *rapid.T) merkle.Head {
+		return merkle.Head{Size: genIndex.Draw(t, "size"), Root: genHash.Draw(t, "root")}
 	})
 	genEvidence = rapid.Custom(func(t *rapid.T) entry.Evidence {
 		return entry.Evidence{Digest: genDigest.Draw(t, "digest"), URI: maybeText(t, "uri", genText)}
@@ -257,7 +257,7 @@ func drawDecision(t *rapid.T, h entry.Header) *entry.Decision {
 		}
 		basis, pin := genHeadRef.Draw(t, "basis"), genHeadRef.Draw(t, "pin")
 		d.Basis, d.Pin = &basis, &pin
-		d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, HeadRef: genHeadRef.Draw(t, "scope")}
+		d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: genHeadRef.Draw(t, "scope")}
 		d.Blast = &entry.Blast{Members: genCount.Draw(t, "m"), Agents: genCount.Draw(t, "a"), Domains: genCount.Draw(t, "d"),
 			Irrevocable: genCount.Draw(t, "i"), Undeclared: genCount.Draw(t, "u")}
 		d.Unfounded = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) entry.Unfounded {

@@ -81,13 +81,6 @@ type LogRef struct {
 	LeafHash merkle.Hash `json:"leaf_hash"`
 }
 
-// HeadRef is a tree head in a payload: a state of the log, or of the tree over
-// the signals of an incident.
-type HeadRef struct {
-	Size uint64      `json:"size"`
-	Root merkle.Hash `json:"root"`
-}
-
 // Evidence points at what supports a claim. The uri is never fetched.
 type Evidence struct {
 	Digest string `json:"digest"`

@@ -3,6 +3,8 @@ package entry
 import (
 	"maps"
 	"slices"
+
+	"recoveryledger/merkle"
 )
 
 // Act is what a decision does to an incident.
@@ -31,13 +33,13 @@ type Decision struct {
 	Reason   string `json:"reason"`
 
 	// With a scope: contain, escalate, authorize, amend.
-	Basis      *HeadRef    `json:"basis,omitempty"` // tree over the incident's signals
-	Unfounded  []Unfounded `json:"unfounded,omitzero"`
-	Pin        *HeadRef    `json:"pin,omitempty"` // state of the log the scope was computed at
-	Scope      *Scope      `json:"scope,omitempty"`
-	Blast      *Blast      `json:"blast,omitempty"`
-	NotFenced  string      `json:"not_fenced,omitempty"` // escalate that fences nothing: why not
-	DeadlineAt int64       `json:"deadline_at,omitzero"` // authorize, amend
+	Basis      *merkle.Head `json:"basis,omitempty"` // tree over the incident's signals
+	Unfounded  []Unfounded  `json:"unfounded,omitzero"`
+	Pin        *merkle.Head `json:"pin,omitempty"` // state of the log the scope was computed at
+	Scope      *Scope       `json:"scope,omitempty"`
+	Blast      *Blast       `json:"blast,omitempty"`
+	NotFenced  string       `json:"not_fenced,omitempty"` // escalate that fences nothing: why not
+	DeadlineAt int64        `json:"deadline_at,omitzero"` // authorize, amend
 
 	Approvals  []uint64      `json:"approvals,omitempty"`
 	Supersedes *LogRef       `json:"supersedes,omitempty"`
@@ -54,7 +56,7 @@ type Unfounded struct {
 // Scope commits to the members of a plan (SCO-5).
 type Scope struct {
 	Algorithm string `json:"algorithm"`
-	HeadRef
+	merkle.Head
 }
 
 // Blast counts what a scope touches.
@@ -240,7 +242,7 @@ type Record struct {
 	State      string           `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
 	Decision   LogRef           `json:"decision"`
 	Tally      map[Result]int64 `json:"tally"`
-	Unresolved HeadRef          `json:"unresolved"`
+	Unresolved merkle.Head      `json:"unresolved"`
 	Signals    []Disposition    `json:"signals"`
 	Review     int64            `json:"review"`
 }

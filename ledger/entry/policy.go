@@ -55,7 +55,7 @@ type Predecessor struct {
 	Origin     string       `json:"origin"`
 	LedgerKeys []string     `json:"ledger_keys"`       // verifier keys that its tree heads were signed with
 	Genesis    *merkle.Hash `json:"genesis,omitempty"` // leaf hash of its genesis policy; absent: not known
-	Head       *HeadRef     `json:"head,omitempty"`    // newest tree head that is known of it; absent: none is
+	Head       *merkle.Head `json:"head,omitempty"`    // newest tree head that is known of it; absent: none is
 }
 
 func (p *Predecessor) check() error {

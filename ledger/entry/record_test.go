@@ -10,10 +10,10 @@ import (
 // TestRecordDamaged cuts a record at every byte, flips every bit of its head, and
 // tries lengths that lie: an error, or a record that is good for another entry.
 func TestRecordDamaged(t *testing.T) {
-	record := signed(t).AppendRecord(nil, registeredAt)
+	record := signed(t).AppendStored(nil, registeredAt)
 	decode := func(record []byte) error {
-		e, at, err := entry.DecodeRecord(record)
-		if err == nil && string(e.AppendRecord(nil, at)) != string(record) {
+		e, at, err := entry.DecodeStored(record)
+		if err == nil && string(e.AppendStored(nil, at)) != string(record) {
 			t.Fatalf("%x is not the record of its entry", record)
 		}
 		if err != nil && !errors.Is(err, entry.ErrRecord) {
@@ -55,7 +55,7 @@ func TestRecordOfBadEntry(t *testing.T) {
 		"no key id":    func() { e.Seal("", []byte{1}) },
 	} {
 		seal()
-		if _, _, err := entry.DecodeRecord(e.AppendRecord(nil, 1)); !errors.Is(err, entry.ErrRecord) {
+		if _, _, err := entry.DecodeStored(e.AppendStored(nil, 1)); !errors.Is(err, entry.ErrRecord) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -36,7 +36,7 @@ type book struct {
 	tb      testing.TB
 	state   *coord.State
 	leaves  [][]byte
-	levels  [][]merkle.Hash // perfect subtrees
+	tree    merkle.Tree
 	signers []note.Signer
 	root    verify.Root
 	now     int64 // Unix milliseconds
@@ -55,9 +55,9 @@ func (b *book) clone() *book {
 	must(b.tb, b.state.Snapshot(&snapshot))
 	must(b.tb, c.state.Restore(&snapshot))
 	c.leaves, c.known = slices.Clone(b.leaves), maps.Clone(b.known)
-	c.levels = make([][]merkle.Hash, len(b.levels))
-	for i := range b.levels {
-		c.levels[i] = slices.Clone(b.levels[i])
+	c.tree = merkle.Tree{}
+	for _, leaf := range b.leaves {
+		c.tree.Append(merkle.HashLeaf(leaf))
 	}
 	return &c
 }
@@ -152,25 +152,8 @@ func (b *book) submit(e *entry.Entry) (entry.LogRef, error) {
 	if index == 0 {
 		b.root.Genesis = merkle.HashLeaf(leaf)
 	}
-	b.hash(merkle.HashLeaf(leaf))
+	b.tree.Append(merkle.HashLeaf(leaf))
 	return entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(leaf)}, nil
-}
-
-func (b *book) hash(h merkle.Hash) {
-	for level := 0; ; level++ {
-		if len(b.levels) == level {
-			b.levels = append(b.levels, nil)
-		}
-		b.levels[level] = append(b.levels[level], h)
-		if len(b.levels[level])%2 == 1 {
-			return
-		}
-		h = merkle.HashChildren(b.levels[level][len(b.levels[level])-2], h)
-	}
-}
-
-func (b *book) node(level uint, index uint64) (merkle.Hash, error) {
-	return b.levels[level][index], nil
 }
 
 func (b *book) size() uint64 { return uint64(len(b.leaves)) }
@@ -178,8 +161,7 @@ func (b *book) size() uint64 { return uint64(len(b.leaves)) }
 // head returns the signed head of so many entries.
 func (b *book) head(size uint64) string {
 	b.tb.Helper()
-	head, err := merkle.HeadOf(b.levels[0][:size])
-	must(b.tb, err)
+	head := b.tree.Head(size)
 	signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", origin, head.Size, head.Root)}, b.signers...)
 	must(b.tb, err)
 	return string(signed)
@@ -190,7 +172,7 @@ func (b *book) consistency(older, newer uint64) []merkle.Hash {
 	if older == 0 || older == newer {
 		return nil
 	}
-	path, err := merkle.ProveConsistency(older, newer, b.node)
+	path, err := merkle.ProveConsistency(older, newer, b.tree.Node)
 	must(b.tb, err)
 	return path
 }
@@ -233,7 +215,7 @@ func (b *book) bundle(agent entry.Principal, q agent.Query) (*verify.Bundle, uin
 		v.Entries = append(v.Entries, verify.Logged{Index: index, Leaf: b.leaves[index]})
 	}
 	var err error
-	v.Inclusion, err = merkle.ProveInclusions(shown, b.size(), b.node)
+	v.Inclusion, err = merkle.ProveInclusions(shown, b.size(), b.tree.Node)
 	must(b.tb, err)
 	if v.Decision != 0 {
 		tree := b.state.ScopeTree(q.Incident)
@@ -320,7 +302,7 @@ func (d *desk) Follow(_ context.Context, from uint64, accepted string) (*agent.P
 	for i := from; i < d.size(); i++ {
 		e, at, err := entry.DecodeLeaf(d.leaves[i])
 		must(d.tb, err)
-		p.Entries = append(p.Entries, verify.Entry{Entry: e, Index: i, RegisteredAt: at})
+		p.Entries = append(p.Entries, verify.Entry{Registered: entry.Registered{Entry: e, Index: i, RegisteredAt: at}})
 	}
 	return p, nil
 }

@@ -26,7 +26,7 @@ type follower struct {
 type unseen struct {
 	wait
 	index uint64
-	scope entry.HeadRef
+	scope merkle.Head
 	told  bool
 }
 
@@ -99,7 +99,7 @@ func (a *Agent) gapless(page *Page) error {
 
 // read takes up one entry of the log.
 func (a *Agent) read(e *verify.Entry) {
-	ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
+	ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash()}
 	switch body := e.Body.(type) {
 	case *entry.Policy, *entry.Agent:
 		if e.Index >= a.size {
@@ -125,7 +125,7 @@ func (a *Agent) decided(d *entry.Decision, ref entry.LogRef) {
 		if o := a.orders[d.Incident]; o != nil && o.verdict.Decision.Index >= ref.Index {
 			return
 		}
-		a.follow.unseen[d.Incident] = &unseen{index: ref.Index, scope: d.Scope.HeadRef}
+		a.follow.unseen[d.Incident] = &unseen{index: ref.Index, scope: d.Scope.Head}
 	}
 }
 
@@ -170,14 +170,14 @@ func (a *Agent) compare(ctx context.Context, incident uint64, u *unseen, now int
 			own = true
 		}
 	}
-	head, err := merkle.HeadOf(leaves)
+	head := merkle.HeadOf(leaves)
 	switch {
-	case err == nil && head == merkle.Head{Size: u.scope.Size, Root: u.scope.Root} && !own:
+	case head == u.scope && !own:
 		delete(a.follow.unseen, incident)
 		return nil
-	case err == nil && head != merkle.Head{Size: u.scope.Size, Root: u.scope.Root}:
+	case head != u.scope:
 		err = fmt.Errorf("the plan that the server shows is not that of the decision at entry %d", u.index)
-	case err == nil:
+	default:
 		err = fmt.Errorf("the decision at entry %d has open members of %s, and the server gives no command", u.index, a.cfg.Agent)
 		a.want(incident)
 	}

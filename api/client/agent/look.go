@@ -194,7 +194,7 @@ func (a *Agent) onlyNews(incident uint64, q *ask) error {
 // bundle tells. An override counts whatever became of its key: the log goes by it.
 func (a *Agent) stood(entries []verify.Entry) {
 	for _, e := range entries {
-		ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
+		ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash()}
 		switch body := e.Body.(type) {
 		case *entry.Outcome:
 			of := stand{body.Incident, body.Exec}
@@ -309,7 +309,7 @@ func (a *Agent) evidence(o *order, incident uint64) {
 			o.firsts[exec] = e.AppendEnvelope(nil)
 		}
 		for _, of := range results[e.Index] {
-			a.stands[stand{incident, of}] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash(e.RegisteredAt)}
+			a.stands[stand{incident, of}] = entry.LogRef{Index: e.Index, LeafHash: e.LeafHash()}
 		}
 		if e.Index == incident {
 			o.openedAt, o.wid = e.RegisteredAt, e.Header.Wid

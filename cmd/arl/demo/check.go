@@ -45,7 +45,7 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 	}
 	h.roots = append(h.roots, merkle.Hash{}) // nobody holds a receipt of nothing
 	var broken error
-	audited, err := c.cfg.Audit(ctx, c.dir.path("home"), func(e coord.AuditEntry) { broken = errors.Join(broken, h.take(e, tree)) })
+	audited, err := c.cfg.Audit(ctx, c.dir.path("home"), func(e entry.Registered) { broken = errors.Join(broken, h.take(e, tree)) })
 	if err := errors.Join(err, broken); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 }
 
 // take keeps what is needed of an entry.
-func (h *history) take(e coord.AuditEntry, tree *merkle.Frontier) error {
-	leaf := merkle.HashLeaf(e.AppendLeaf(nil, e.At))
+func (h *history) take(e entry.Registered, tree *merkle.Frontier) error {
+	leaf := merkle.HashLeaf(e.AppendLeaf(nil))
 	if err := tree.Append(leaf, func(uint, uint64, merkle.Hash) {}); err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func TestVerifiedIsShownAfterTheDecision(t *testing.T) {
 	}
 	d := &entry.Decision{Header: entry.Header{Iss: "coordinator"}, Incident: 7, Act: entry.ActAuthorize}
 	decision := &entry.Entry{Header: &d.Header, Kind: entry.KindDecision, Body: d}
-	err := c.logged(&client.Entry{Entry: verify.Entry{Entry: decision, Index: 9}})
+	err := c.logged(&client.Entry{Entry: verify.Entry{Registered: entry.Registered{Entry: decision, Index: 9}}})
 	if err == nil {
 		err = c.said(&child{name: "mailer"}, accepted)
 	}

@@ -39,6 +39,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -51,7 +52,7 @@ type Config struct {
 	JSON   bool      // one JSON object a line
 	// Audit reads the whole log of the ledger that home knows, tells see of every
 	// entry, and returns the signed head it is under and the state that follows.
-	Audit func(ctx context.Context, home string, see func(coord.AuditEntry)) (Audited, error)
+	Audit func(ctx context.Context, home string, see func(entry.Registered)) (Audited, error)
 }
 
 // Audited is what follows from a log whose every entry stands rightly under a

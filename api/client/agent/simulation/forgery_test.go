@@ -62,16 +62,17 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 		return // it cannot even be written
 	}
 	w.keys.sign(e, string(forged.Iss))
-	leaf := e.AppendLeaf(nil, logged.At)
-	var other tree
-	for index, hash := range w.ledger.tree[0] {
-		if uint64(index) == b.Decision {
+	leaf := e.AppendLeaf(nil, logged.RegisteredAt)
+	var other merkle.Tree
+	size := w.ledger.size()
+	for index := range size {
+		hash := w.ledger.leafHash(index)
+		if index == b.Decision {
 			hash = merkle.HashLeaf(leaf)
 		}
-		other.add(hash)
+		other.Append(hash)
 	}
-	size := w.ledger.size()
-	b.Head = signHead(w, other.head(size))
+	b.Head = signHead(w, other.Head(size))
 	dropped := w.dropped(body, &forged)
 	b.Entries = slices.DeleteFunc(b.Entries, func(logged verify.Logged) bool { return dropped[logged.Index] })
 	var shown []uint64
@@ -80,9 +81,9 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 			b.Entries[i].Leaf = leaf
 		}
 	}
-	b.Inclusion, err = merkle.ProveInclusions(shown, size, other.node)
+	b.Inclusion, err = merkle.ProveInclusions(shown, size, other.Node)
 	if err == nil && b.From > 0 {
-		b.Consistency, err = merkle.ProveConsistency(b.From, size, other.node)
+		b.Consistency, err = merkle.ProveConsistency(b.From, size, other.Node)
 	}
 	if err != nil {
 		w.fail("forgery: %v", err)

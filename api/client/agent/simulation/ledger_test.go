@@ -20,9 +20,9 @@ type ledger struct {
 	w      *world
 	coord  *coord.Coordinator
 	state  *coord.State
-	log    []coord.AuditEntry
+	log    []entry.Registered
 	leaves [][]byte // of the log
-	tree   tree
+	tree   merkle.Tree
 	ids    map[identity]uint64
 	heads  map[uint64]string
 	root   verify.Root
@@ -32,48 +32,6 @@ type ledger struct {
 type identity struct {
 	iss entry.Principal
 	jti string
-}
-
-// tree is the hashes of a log, by level.
-type tree [][]merkle.Hash
-
-func (t *tree) add(leaf merkle.Hash) {
-	for level := 0; ; level++ {
-		if level == len(*t) {
-			*t = append(*t, nil)
-		}
-		(*t)[level] = append((*t)[level], leaf)
-		n := len((*t)[level])
-		if n%2 == 1 {
-			return
-		}
-		leaf = merkle.HashChildren((*t)[level][n-2], (*t)[level][n-1])
-	}
-}
-
-func (t tree) node(level uint, index uint64) (merkle.Hash, error) {
-	if level >= uint(len(t)) || index >= uint64(len(t[level])) {
-		return merkle.Hash{}, fmt.Errorf("no node %d/%d", level, index)
-	}
-	return t[level][index], nil
-}
-
-func (t tree) head(size uint64) merkle.Head {
-	if size == 0 {
-		return merkle.EmptyHead()
-	}
-	head := merkle.Head{Size: size}
-	first, end := true, size // of the subtrees that the rest is made of, from right to left
-	for level := uint(0); end > 0; level, end = level+1, end/2 {
-		switch {
-		case end%2 == 0:
-		case first:
-			head.Root, first = t[level][end-1], false
-		default:
-			head.Root = merkle.HashChildren(t[level][end-1], head.Root)
-		}
-	}
-	return head
 }
 
 func newLedger(w *world) *ledger {
@@ -87,10 +45,13 @@ func (l *ledger) fold() {
 	l.coord = coord.New(origin, l.w.keys.check)
 	l.state = l.coord.NewFold()
 	for _, e := range l.log {
-		l.state.Apply(e.Entry, e.Index, e.At)
+		l.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
 	l.coord.Committed(l.size())
 }
+
+// leafHash returns the leaf hash of the entry at index.
+func (l *ledger) leafHash(index uint64) merkle.Hash { return l.log[index].LeafHash() }
 
 func (l *ledger) size() uint64 { return uint64(len(l.log)) }
 
@@ -119,8 +80,8 @@ func (l *ledger) submit(e *entry.Entry) (entry.LogRef, error) {
 func (l *ledger) append(e *entry.Entry, at int64) {
 	index := l.size()
 	e.SignatureChecked = true
-	l.tree.add(e.LeafHash(at))
-	l.log = append(l.log, coord.AuditEntry{Entry: e, Index: index, At: at})
+	l.tree.Append(e.LeafHash(at))
+	l.log = append(l.log, entry.Registered{Entry: e, Index: index, RegisteredAt: at})
 	l.leaves = append(l.leaves, e.AppendLeaf(nil, at))
 	l.ids[identity{e.Header.Iss, e.Header.JTI}] = index
 	l.last = at
@@ -129,7 +90,7 @@ func (l *ledger) append(e *entry.Entry, at int64) {
 }
 
 func (l *ledger) ref(index uint64) entry.LogRef {
-	return entry.LogRef{Index: index, LeafHash: l.tree[0][index]}
+	return entry.LogRef{Index: index, LeafHash: l.leafHash(index)}
 }
 
 // leaf returns the bytes of an entry in the log.
@@ -139,7 +100,7 @@ func (l *ledger) leaf(index uint64) []byte { return l.leaves[index] }
 func (l *ledger) head(size uint64) string {
 	head, ok := l.heads[size]
 	if !ok {
-		head = signHead(l.w, l.tree.head(size))
+		head = signHead(l.w, l.tree.Head(size))
 		l.heads[size] = head
 	}
 	return head
@@ -216,7 +177,7 @@ func (l *ledger) bundle(q query) (*verify.Bundle, uint64, error) {
 	return b, next, l.prove(b, shown)
 }
 
-func proveScope(b *verify.Bundle, tree *coord.ScopeTree) (err error) {
+func proveScope(b *verify.Bundle, tree *merkle.Tree) (err error) {
 	places := make([]uint64, len(b.Members))
 	for i := range b.Members {
 		places[i] = b.Members[i].Place
@@ -232,17 +193,17 @@ func (l *ledger) prove(b *verify.Bundle, shown []uint64) (err error) {
 	for _, index := range shown {
 		b.Entries = append(b.Entries, verify.Logged{Index: index, Leaf: l.leaf(index)})
 	}
-	if b.Inclusion, err = merkle.ProveInclusions(shown, l.size(), l.tree.node); err != nil || b.From == 0 {
+	if b.Inclusion, err = merkle.ProveInclusions(shown, l.size(), l.tree.Node); err != nil || b.From == 0 {
 		return err
 	}
-	b.Consistency, err = merkle.ProveConsistency(b.From, l.size(), l.tree.node)
+	b.Consistency, err = merkle.ProveConsistency(b.From, l.size(), l.tree.Node)
 	return err
 }
 
 // consistency proves that one signed head of this ledger follows another.
 func (l *ledger) consistency(older, newer uint64) (p verify.ConsistencyProof, err error) {
 	p = verify.ConsistencyProof{Older: l.head(older), Newer: l.head(newer)}
-	p.Path, err = merkle.ProveConsistency(older, newer, l.tree.node)
+	p.Path, err = merkle.ProveConsistency(older, newer, l.tree.Node)
 	return p, err
 }
 
@@ -251,7 +212,7 @@ const decodedEvery = 4
 
 // auditLog runs the rules again over the first so many entries.
 func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
-	entries := func(yield func(coord.AuditEntry, error) bool) {
+	entries := func(yield func(entry.Registered, error) bool) {
 		for index := range size {
 			if l.w.seed%decodedEvery != 0 {
 				if !yield(l.log[index], nil) {
@@ -264,7 +225,7 @@ func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
 				owner, known := l.state.Chain().Key(e.KeyID)
 				e.SignatureChecked = known && l.w.keys.check(owner, e.PAE(), e.Sig) == nil
 			}
-			if !yield(coord.AuditEntry{Entry: e, Index: index, At: at}, err) {
+			if !yield(entry.Registered{Entry: e, Index: index, RegisteredAt: at}, err) {
 				return
 			}
 		}

@@ -207,7 +207,7 @@ func (w *world) spoil(a *affair, d *entry.Decision) {
 	case 7:
 		if d.Pin != nil && d.Pin.Size > 0 {
 			d.Pin.Size--
-			d.Pin.Root = w.ledger.tree.head(d.Pin.Size).Root
+			d.Pin.Root = w.ledger.tree.Head(d.Pin.Size).Root
 		}
 	case 8:
 		if b := w.affair(); b != nil {

@@ -308,7 +308,7 @@ func (n *node) Follow(_ context.Context, from uint64, accepted string) (*agent.P
 	l := n.w.ledger
 	page := &agent.Page{}
 	for index := from; index < min(l.size(), from+16); index++ {
-		page.Entries = append(page.Entries, verify.Entry{Entry: l.log[index].Entry, Index: index, RegisteredAt: l.log[index].At, Signed: true})
+		page.Entries = append(page.Entries, verify.Entry{Registered: entry.Registered{Entry: l.log[index].Entry, Index: index, RegisteredAt: l.log[index].RegisteredAt}, Signed: true})
 	}
 	size, err := sizeOf(accepted)
 	if err == nil && size != l.size() {

@@ -298,8 +298,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 		now.members = append(now.members, view.Members[i].Member)
 		leaves = append(leaves, merkle.HashLeaf(view.Members[i].AppendJSON(nil)))
 	}
-	head, err := merkle.HeadOf(leaves)
-	if err != nil || head.Root != d.Scope.Root || head.Size != d.Scope.Size {
+	if merkle.HeadOf(leaves) != d.Scope.Head {
 		o.w.fail("decision %d: the plan in force is not the one that was signed", ref.Index)
 	}
 	before := a.decision

@@ -134,14 +134,13 @@ func (o *observer) seeds(d *decided) map[entry.Ref]bool {
 		if s.Index >= d.Pin.Size {
 			continue
 		}
-		leaves, d.basis = append(leaves, o.w.ledger.tree[0][s.Index]), append(d.basis, s.Index)
+		leaves, d.basis = append(leaves, o.w.ledger.leafHash(s.Index)), append(d.basis, s.Index)
 		if slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == s.Index }) {
 			continue
 		}
 		o.seed(found, s.Index)
 	}
-	head, err := merkle.HeadOf(leaves)
-	if err != nil || head.Root != d.Basis.Root || head.Size != d.Basis.Size {
+	if merkle.HeadOf(leaves) != *d.Basis {
 		o.w.fail("decision %d: its basis is not the signals of incident %d", d.ref.Index, d.Incident)
 	}
 	return found
@@ -156,7 +155,7 @@ func (o *observer) seed(found map[entry.Ref]bool, index uint64) {
 		return
 	}
 	first := o.execs[s.Since]
-	at := o.w.ledger.log[index].At
+	at := o.w.ledger.log[index].RegisteredAt
 	if first.comp || first.agent != subject.agent || first.wid != subject.wid || first.first > subject.first || at-first.at > o.policy.Windows.SinceMaxMS {
 		return
 	}

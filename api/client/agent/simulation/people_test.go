@@ -51,7 +51,7 @@ func (p *people) answer(who entry.Principal, d *entry.Decision, proposal entry.L
 	switch {
 	case !ok || w.chance(100): // silence
 		return
-	case plan.Scope != d.Scope.HeadRef || w.chance(60):
+	case plan.Scope != d.Scope.Head || w.chance(60):
 		verdict = "refuse"
 	}
 	a := &entry.Approval{Incident: d.Incident, Proposal: proposal, Verdict: verdict, Exp: w.now/1000 + 600, Reason: "recomputed"}

@@ -94,7 +94,7 @@ func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
 		}
 		if w.ledger != nil {
 			r.entries, r.steps = len(w.ledger.log), w.steps
-			head := w.ledger.tree.head(w.ledger.size())
+			head := w.ledger.tree.Head(w.ledger.size())
 			w.note("root %s", head.Root)
 			for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
 				if r.incidents == nil {
@@ -168,7 +168,7 @@ func (w *world) begin() {
 		w.observer.logged(e, w.ledger.size(), start)
 		w.ledger.append(e, start)
 	}
-	w.ledger.root = verify.Root{Origin: origin, LedgerKeys: []string{w.keys.vkey}, Genesis: w.ledger.tree[0][0], Signature: w.keys.check}
+	w.ledger.root = verify.Root{Origin: origin, LedgerKeys: []string{w.keys.vkey}, Genesis: w.ledger.leafHash(0), Signature: w.keys.check}
 	for i, name := range names {
 		n := newNode(w, name)
 		n.rogue = w.plan.rogueAgent && i == 0

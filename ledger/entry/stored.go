@@ -10,11 +10,11 @@ import (
 // ErrRecord reports a stored record that no entry could have made.
 var ErrRecord = errors.New("entry: damaged record")
 
-// AppendRecord appends the compact form of the entry's leaf to dst: what a leaf
-// says, without base64 and fixed text. [DecodeRecord] gives the entry back.
+// AppendStored appends the compact form of the entry's leaf to dst: what a leaf
+// says, without base64 and fixed text. [DecodeStored] gives the entry back.
 //
 //	uvarint registered_at ‖ u8 len ‖ kind ‖ u8 len ‖ keyid ‖ u8 len ‖ sig ‖ payload
-func (e *Entry) AppendRecord(dst []byte, registeredAt int64) []byte {
+func (e *Entry) AppendStored(dst []byte, registeredAt int64) []byte {
 	dst = binary.AppendUvarint(dst, uint64(registeredAt))
 	dst = append(dst, byte(len(e.Kind)))
 	dst = append(dst, e.Kind...)
@@ -25,11 +25,11 @@ func (e *Entry) AppendRecord(dst []byte, registeredAt int64) []byte {
 	return append(dst, e.payload...)
 }
 
-// DecodeRecord reads a record. The error is [ErrRecord]; it means damage, since
+// DecodeStored reads a record. The error is [ErrRecord]; it means damage, since
 // only well-formed entries are stored. The rules that an entry was held to when it
 // was registered are not checked again: that a record is what was registered shows
 // in its leaf hash, which stands in the tree.
-func DecodeRecord(record []byte) (e *Entry, registeredAt int64, err error) {
+func DecodeStored(record []byte) (e *Entry, registeredAt int64, err error) {
 	e, registeredAt, err = splitRecord(bytes.Clone(record))
 	if err != nil {
 		return nil, 0, err
