@@ -51,6 +51,7 @@ ledger/process ← coord/recovery/engine
 ledger/process ← coord/recovery/live
 api/client ← api/client/claim ← cmd/arl
 coord ← cmd/arl/demo
+coord ← coord/audit ← cmd/arl
 `
 
 // verifierForeignMax bounds the packages from outside that verify depends

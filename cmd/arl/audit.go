@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -78,7 +76,7 @@ func (a *app) audit(ctx context.Context, l *openLog) error {
 	}
 	fields = append(fields, field{"checked", out.Checked})
 	if f.before != nil {
-		out.Before = &auditedBefore{f.before.head.Head, f.before.at}
+		out.Before = &auditedBefore{f.before.Head.Head, f.before.At}
 		fields = append(fields, field{"audited before", fmt.Sprintf("entries 0 to %d, on %s, under the head of size %d, root %s",
 			out.Before.Size-1, instant(out.Before.At), out.Before.Size, out.Before.Root)}, field{"audited now", entriesFrom(out.Before.Size, f.Size)})
 	}
@@ -91,33 +89,4 @@ func entriesFrom(from, size uint64) string {
 		return "no entry: the log has not grown"
 	}
 	return fmt.Sprintf("entries %d to %d", from, size-1)
-}
-
-// auditEntries yields the entries of a log from an index on, and hashes their
-// leaves into tree. The first of the log must be the pinned genesis.
-func auditEntries(ctx context.Context, l *openLog, from, size uint64, tree *merkle.Frontier) iter.Seq2[entry.Registered, error] {
-	return func(yield func(entry.Registered, error) bool) {
-		index := from
-		for leaf, err := range leaves(ctx, l, from, size) {
-			e := entry.Registered{Index: index}
-			if err == nil {
-				e, err = auditEntry(leaf, index, tree)
-			}
-			if err == nil && index == 0 && merkle.HashLeaf(leaf) != l.root.Genesis {
-				err = entry.Refuse(entry.Malformed, "", "the first entry is not the pinned genesis policy (TRU-1)")
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-			index++
-		}
-	}
-}
-
-func auditEntry(leaf []byte, index uint64, tree *merkle.Frontier) (entry.Registered, error) {
-	if err := tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {}); err != nil {
-		return entry.Registered{}, err
-	}
-	e, at, err := entry.DecodeLeaf(leaf)
-	return entry.Registered{Entry: e, Index: index, RegisteredAt: at}, err
 }

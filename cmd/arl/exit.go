@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger"
@@ -125,7 +126,7 @@ func failedVerification(err error) bool {
 // systemCode is exitCode for errors that carry nothing but what they are.
 func systemCode(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
 		return exitInconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound

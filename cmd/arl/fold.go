@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -22,7 +22,7 @@ type folded struct {
 	// before is the fold that was kept, and gone on from; nil: the log was read
 	// from its first entry. passing says that what is kept is of a longer log, so
 	// that this fold does not take its place.
-	before  *keptFold
+	before  *audit.Kept
 	passing bool
 }
 
@@ -61,45 +61,26 @@ func (a *app) fold(ctx context.Context, l *openLog, name string, see func(entry.
 // follow reads what the fold has not taken up yet, and holds all of it to the
 // head.
 func (a *app) follow(ctx context.Context, l *openLog, f *folded, name string, see func(entry.Registered)) error {
-	head, size := f.head, f.follower.State().Size()
-	tree, err := merkle.NewFrontier(size, f.follower.State().Node)
-	if err != nil {
-		return err
-	}
-	entries := func(yield func(entry.Registered, error) bool) {
-		for e, err := range auditEntries(ctx, l, size, head.Size, tree) {
-			if see != nil && err == nil {
-				see(e)
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 	tell, end := a.progress(name)
-	f.AuditReport, err = f.follower.Follow(ctx, entries, func(done uint64) { tell(done, head.Size) })
+	var err error
+	f.follower, f.AuditReport, err = audit.Run(ctx, l, l.root, f.head, audit.Config{From: f.follower, See: see, Progress: tell})
 	end()
 	if err != nil {
-		return err
+		return accused(err)
 	}
 	f.now = max(time.Now().Add(l.skew()).UnixMilli(), f.follower.RegisteredAt())
-	computed, err := tree.Head()
-	if err != nil {
-		return err
-	}
-	if found := f.Finding; found != nil {
-		receipt, err := accuse(ctx, l, &head, found.Index, computed)
-		if err != nil {
-			return err
-		}
-		err = fmt.Errorf("entry %d should not be in the log: %w", found.Index, found.Refusal)
-		return &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, *receipt}, err}
-	}
-	if computed != head.Head {
-		err := fmt.Errorf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
-		return &inconsistency{"audit", forkEvidence{err.Error(), head.Note, ""}, err}
-	}
 	return nil
+}
+
+// accused adds the evidence to what an audit found against the ledger.
+func accused(err error) error {
+	if found, ok := errors.AsType[*audit.FindingError](err); ok {
+		return &inconsistency{"audit", auditEvidence{found.Index, string(found.Refusal.Problem), found.Refusal.Field, found.Refusal.Detail, found.Receipt}, err}
+	}
+	if other, ok := errors.AsType[*audit.RootError](err); ok {
+		return &inconsistency{"audit", forkEvidence{other.Detail, other.Head.Note, ""}, err}
+	}
+	return err
 }
 
 // skew is how far the clock of the log's server is ahead of this machine's.

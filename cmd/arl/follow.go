@@ -56,7 +56,7 @@ func (a *app) export(ctx context.Context, l *openLog, dir string) error {
 	}
 	tell, end := a.progress("export")
 	done, err := ledger.Export(ctx, dir, &ledger.ExportConfig{
-		Source:   &exportSource{head, func(t merkle.Tile) ([]byte, error) { return l.tile(ctx, t) }},
+		Source:   &exportSource{head, func(t merkle.Tile) ([]byte, error) { return l.Tile(ctx, t) }},
 		Open:     l.root.Head,
 		Progress: tell,
 	})

@@ -11,6 +11,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -94,7 +95,7 @@ func (f *folded) items(ctx context.Context, l *openLog, indexes []uint64) ([]api
 	items := []api.Item{}
 	for len(indexes) > 0 {
 		first := indexes[0] / merkle.TileWidth * merkle.TileWidth
-		found, err := entryBundle(ctx, l, first/merkle.TileWidth, f.Size)
+		found, err := audit.Bundle(ctx, l, first/merkle.TileWidth, f.Size)
 		if err != nil {
 			return nil, err
 		}

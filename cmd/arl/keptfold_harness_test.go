@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -31,6 +32,9 @@ type keeper struct {
 	mu      sync.Mutex
 	fetched []string // paths of requests
 }
+
+// foldMagic begins the file of a kept fold.
+const foldMagic = "arl fold 1\n"
 
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
@@ -98,7 +102,7 @@ func (k *keeper) says(args ...string) string {
 }
 
 // place is where the fold is kept.
-func (k *keeper) place() keptIn {
+func (k *keeper) place() audit.Place {
 	k.hostile.t.Helper()
 	var known struct{ Root verify.Root }
 	k.readProfile(&known)
@@ -112,7 +116,7 @@ func (k *keeper) place() keptIn {
 // kept returns the file of the fold.
 func (k *keeper) kept() []byte {
 	k.hostile.t.Helper()
-	content, err := os.ReadFile(k.place().path)
+	content, err := os.ReadFile(k.place().Path)
 	k.must(err)
 	return content
 }

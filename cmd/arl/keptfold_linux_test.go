@@ -22,8 +22,8 @@ func TestKilledWhileKeeping(t *testing.T) {
 	}
 	want := k.says("incident", "show", decimal(id), "--no-cache")
 	place := k.place()
-	pending := place.path + ".pending"
-	k.must(os.MkdirAll(filepath.Dir(place.path), 0o700))
+	pending := place.Path + ".pending"
+	k.must(os.MkdirAll(filepath.Dir(place.Path), 0o700))
 	for _, old := range []bool{false, true} { // whether a fold is kept already
 		for _, written := range []int{1, 100, 4000, 9000} {
 			k.must(syscall.Mkfifo(pending, 0o600))
@@ -46,21 +46,21 @@ func TestKilledWhileKeeping(t *testing.T) {
 			k.must(pipe.Close())
 			k.must(os.Remove(pending))
 			k.must(os.WriteFile(pending, append(part, make([]byte, written%3<<20)...), 0o600))
-			if _, err := os.Stat(place.path); os.IsNotExist(err) == old {
+			if _, err := os.Stat(place.Path); os.IsNotExist(err) == old {
 				t.Fatalf("killed after %d bytes: %v", written, err)
 			}
 			if out := k.says("incident", "show", decimal(id)); out != want {
 				t.Fatalf("killed after %d bytes, the next command says:\n%s", written, out)
 			}
-			kept, err := place.load()
-			if err != nil || kept.head.Head != k.log.Head().Head {
+			kept, err := place.Load()
+			if err != nil || kept.Head.Head != k.log.Head().Head {
 				t.Fatalf("killed after %d bytes: %v", written, err)
 			}
 			if _, err := os.Stat(pending); !os.IsNotExist(err) {
 				t.Errorf("killed after %d bytes: %s is left, %v", written, pending, err)
 			}
 			if !old {
-				k.must(os.Remove(place.path))
+				k.must(os.Remove(place.Path))
 			} else {
 				k.step(decimal(k.log.Head().Size)) // so that the next one writes
 				want = k.says("incident", "show", decimal(id), "--no-cache")

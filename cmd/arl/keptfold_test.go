@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofrs/flock"
 
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -143,12 +144,12 @@ func TestNoCacheTouchesNothing(t *testing.T) {
 			t.Errorf("arl %v: exit code %d, %s", command, code, told)
 		}
 	}
-	folds := filepath.Dir(k.place().path)
+	folds := filepath.Dir(k.place().Path)
 	if _, err := os.Stat(folds); !os.IsNotExist(err) {
 		t.Errorf("%s: %v", folds, err)
 	}
 	k.must(os.Mkdir(folds, 0o700))
-	k.must(os.WriteFile(k.place().path, []byte("not looked at"), 0o600))
+	k.must(os.WriteFile(k.place().Path, []byte("not looked at"), 0o600))
 	k.says("log", "audit", "--no-cache")
 	if got := k.kept(); string(got) != "not looked at" {
 		t.Errorf("written: %q", got)
@@ -164,24 +165,24 @@ func TestDamagedKeptFold(t *testing.T) {
 	id := k.incident()
 	want := k.says("incident", "show", decimal(id))
 	good, place := k.kept(), k.place()
-	kept, err := place.load()
-	if err != nil || kept.head.Head != k.log.Head().Head {
+	kept, err := place.Load()
+	if err != nil || kept.Head.Head != k.log.Head().Head {
 		t.Fatalf("loaded %+v, %v", kept, err)
 	}
 	try := func(what string, at int, bad []byte) {
 		t.Helper()
-		k.must(os.WriteFile(place.path, bad, 0o600))
-		if kept, err := place.load(); err == nil {
-			t.Fatalf("%s %d: loaded a fold of %d entries", what, at, kept.head.Size)
+		k.must(os.WriteFile(place.Path, bad, 0o600))
+		if kept, err := place.Load(); err == nil {
+			t.Fatalf("%s %d: loaded a fold of %d entries", what, at, kept.Head.Size)
 		}
 		if at%251 != 0 {
 			return
 		}
 		out, told, code := k.run("incident", "show", decimal(id))
-		if code != exitOK || out != want || !strings.Contains(told, "warning: the fold in "+place.path+" is not used") {
+		if code != exitOK || out != want || !strings.Contains(told, "warning: the fold in "+place.Path+" is not used") {
 			t.Fatalf("%s %d: exit code %d, %s\n%s", what, at, code, told, out)
 		}
-		if kept, err := place.load(); err != nil || kept.head.Head != k.log.Head().Head {
+		if kept, err := place.Load(); err != nil || kept.Head.Head != k.log.Head().Head {
 			t.Fatalf("%s %d: nothing sound was put in its place: %v", what, at, err)
 		}
 	}
@@ -215,13 +216,13 @@ func TestKeptFoldUnderARightDigest(t *testing.T) {
 	for i := range len(good) - sha256.Size {
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
-		k.must(os.WriteFile(place.path, sealed(bad), 0o600))
-		kept, err := place.load()
+		k.must(os.WriteFile(place.Path, sealed(bad), 0o600))
+		kept, err := place.Load()
 		if err != nil {
 			continue
 		}
 		loaded++
-		if computed, err := treeHead(kept.follower.State(), kept.head.Size); err != nil || computed != k.log.Head().Head {
+		if computed, err := audit.HeadAt(kept.Follower.State(), kept.Head.Size); err != nil || computed != k.log.Head().Head {
 			t.Fatalf("byte %d: loaded a fold of another log: %v, %v", i, computed, err)
 		}
 	}
@@ -242,7 +243,7 @@ func (k *keeper) rewrite(change func(h map[string]any)) {
 	content, err := json.Marshal(header)
 	k.must(err)
 	begin := append(binary.BigEndian.AppendUint32([]byte(foldMagic), uint32(len(content))), content...)
-	k.must(os.WriteFile(k.place().path, sealed(append(begin, good[start+length:]...)), 0o600))
+	k.must(os.WriteFile(k.place().Path, sealed(append(begin, good[start+length:]...)), 0o600))
 }
 
 // TestKeptFoldOfAnother gives folds that are whole but not of this log, not by
@@ -266,9 +267,9 @@ func TestKeptFoldOfAnother(t *testing.T) {
 		"stranger": {func(h map[string]any) { h["note"] = stranger.log.Head().Note }, "its tree head: "},
 		"note":     {func(h map[string]any) { h["note"] = "no note" }, "its tree head: "},
 		"member":   {func(h map[string]any) { h["more"] = 1 }, "its header: "},
-		"header":   {func(h map[string]any) { h["note"] = strings.Repeat("x", foldHeaderMax) }, "its header has"},
+		"header":   {func(h map[string]any) { h["note"] = strings.Repeat("x", 1<<20) }, "its header has"},
 	} {
-		k.must(os.WriteFile(k.place().path, good, 0o600))
+		k.must(os.WriteFile(k.place().Path, good, 0o600))
 		k.rewrite(c.change)
 		out, told, code := k.run("incident", "show", decimal(id))
 		if code != exitOK || out != want || !strings.Contains(told, c.want) {
@@ -279,7 +280,7 @@ func TestKeptFoldOfAnother(t *testing.T) {
 		}
 	}
 	stranger.says("incident", "list")
-	k.must(os.WriteFile(k.place().path, stranger.kept(), 0o600))
+	k.must(os.WriteFile(k.place().Path, stranger.kept(), 0o600))
 	if out, told, code := k.run("incident", "show", decimal(id)); code != exitOK || out != want || !strings.Contains(told, "it is of ") {
 		t.Errorf("the fold of another log: exit code %d, %s\n%s", code, told, out)
 	}
@@ -314,7 +315,7 @@ func TestKeptFoldOfAFork(t *testing.T) {
 		k.must(err)
 		k.must(json.Unmarshal(content, &shown))
 		for _, note := range []string{shown.First, shown.Second} {
-			if _, err := k.place().root.Head([]byte(note)); err != nil {
+			if _, err := k.place().Root.Head([]byte(note)); err != nil {
 				t.Errorf("fork %d: %v in\n%s", i, err, content)
 			}
 		}
@@ -362,7 +363,7 @@ func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
 	id := k.incident()
 	want := k.says("incident", "show", decimal(id))
 	place := k.place()
-	dir, base := filepath.Split(place.path)
+	dir, base := filepath.Split(place.Path)
 	k.must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		k.must(err)
 		info, err := d.Info()
@@ -373,21 +374,21 @@ func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
 		t.Errorf("%s: %v", path, info.Mode())
 		return nil
 	}))
-	kept, err := place.load()
+	kept, err := place.Load()
 	k.must(err)
-	for _, place.max = range []int64{0, 100, int64(len(k.kept()) - 1)} {
-		if err := place.save(kept); err == nil || !strings.Contains(err.Error(), "larger than a kept fold may be") {
-			t.Errorf("at most %d bytes: %v", place.max, err)
+	for _, place.Max = range []int64{1, 100, int64(len(k.kept()) - 1)} {
+		if err := place.Save(kept); err == nil || !strings.Contains(err.Error(), "larger than a kept fold may be") {
+			t.Errorf("at most %d bytes: %v", place.Max, err)
 		}
-		if _, err := place.load(); err == nil {
-			t.Errorf("at most %d bytes: loaded", place.max)
+		if _, err := place.Load(); err == nil {
+			t.Errorf("at most %d bytes: loaded", place.Max)
 		}
 	}
-	if left, err := filepath.Glob(place.path + ".pending"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(place.Path + ".pending"); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
-	place.max = int64(len(k.kept()))
-	k.must(place.save(kept))
+	place.Max = int64(len(k.kept()))
+	k.must(place.Save(kept))
 	k.must(os.RemoveAll(dir))
 	k.must(os.WriteFile(filepath.Clean(dir), nil, 0o600))
 	if out, told, code := k.run("incident", "show", decimal(id)); code != exitOK || out != want || !strings.Contains(told, "warning: the fold is not kept") {
@@ -402,13 +403,13 @@ func TestKeptFoldIsWrittenByOne(t *testing.T) {
 	defer k.end()
 	id := k.incident()
 	place := k.place()
-	k.must(os.MkdirAll(filepath.Dir(place.path), 0o700))
-	lock := flock.New(place.path + ".lock")
+	k.must(os.MkdirAll(filepath.Dir(place.Path), 0o700))
+	lock := flock.New(place.Path + ".lock")
 	if locked, err := lock.TryLock(); !locked || err != nil {
 		t.Fatal(locked, err)
 	}
 	want := k.says("incident", "show", decimal(id))
-	if _, err := os.Stat(place.path); !os.IsNotExist(err) {
+	if _, err := os.Stat(place.Path); !os.IsNotExist(err) {
 		t.Errorf("written beside another one that writes: %v", err)
 	}
 	k.must(lock.Unlock())
@@ -425,7 +426,7 @@ func TestKeptFoldIsWrittenByOne(t *testing.T) {
 			t.Errorf("%s\nwant:\n%s", got, want)
 		}
 	}
-	if kept, err := place.load(); err != nil || kept.head.Head != k.log.Head().Head {
+	if kept, err := place.Load(); err != nil || kept.Head.Head != k.log.Head().Head {
 		t.Errorf("kept: %v", err)
 	}
 }

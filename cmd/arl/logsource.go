@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"recoveryledger/api/client"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -32,9 +31,7 @@ type logSource interface {
 	// consistent returns nil if the log of the newer head is proven to continue
 	// that of the older one, and a [*verify.ForkError] if it is proven not to.
 	consistent(ctx context.Context, older, newer verify.SignedHead) error
-	// tile returns bytes that count for nothing until they are hashed into a
-	// head.
-	tile(ctx context.Context, t merkle.Tile) ([]byte, error)
+	audit.Source
 }
 
 // openLog is a log under what is pinned of it.
@@ -157,7 +154,7 @@ func discontinued(older, newer verify.SignedHead, cause error) error {
 			newer.Size, newer.Root, older.Size, older.Root, cause)}
 }
 
-func (c *connection) tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
+func (c *connection) Tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
 	return c.client.Tile(ctx, t)
 }
 
@@ -228,55 +225,6 @@ func (s *nodeSource) receipt(_ context.Context, index uint64) (*verify.Receipt, 
 	return receipt, err
 }
 
-func (s *nodeSource) tile(_ context.Context, t merkle.Tile) ([]byte, error) {
+func (s *nodeSource) Tile(_ context.Context, t merkle.Tile) ([]byte, error) {
 	return s.node.log.Tile(t)
-}
-
-// leaves reads the leaves of a log from its entry bundles, from an index on.
-func leaves(ctx context.Context, src logSource, from, size uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for tile := from / merkle.TileWidth; from < size && tile*merkle.TileWidth < size; tile++ {
-			found, err := entryBundle(ctx, src, tile, size)
-			first := tile * merkle.TileWidth
-			for _, leaf := range found[min(max(from, first)-first, uint64(len(found))):] {
-				if !yield(leaf, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-	}
-}
-
-// entryBundle reads the leaves of one entry bundle of a log of that size: with an
-// error, those before the place where it was found.
-func entryBundle(ctx context.Context, src logSource, index, size uint64) (found [][]byte, err error) {
-	tile := merkle.Tile{Entries: true, Index: index, Width: int(min(size-index*merkle.TileWidth, merkle.TileWidth))}
-	bundle, err := src.tile(ctx, tile)
-	for range tile.Width {
-		var leaf []byte
-		if err == nil {
-			leaf, bundle, err = cutLeaf(bundle)
-		}
-		if err != nil {
-			return found, err
-		}
-		found = append(found, leaf)
-	}
-	if len(bundle) > 0 {
-		return found, fmt.Errorf("%w: %s has %d bytes too many", ledger.ErrCorrupt, tile.Path(), len(bundle))
-	}
-	return found, nil
-}
-
-// cutLeaf cuts the first leaf off a bundle: its length in two bytes, then it.
-func cutLeaf(bundle []byte) (leaf, rest []byte, err error) {
-	if len(bundle) < 2 || len(bundle)-2 < int(binary.BigEndian.Uint16(bundle)) {
-		return nil, nil, fmt.Errorf("%w: an entry bundle ends too early", ledger.ErrCorrupt)
-	}
-	end := 2 + int(binary.BigEndian.Uint16(bundle))
-	return bundle[2:end], bundle[end:], nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/importer"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
@@ -150,7 +151,7 @@ func checkedLeaves(ctx context.Context, l *openLog, head merkle.Head, tell func(
 			return
 		}
 		done := uint64(0)
-		for leaf, err := range leaves(ctx, l, 0, head.Size) {
+		for leaf, err := range audit.Leaves(ctx, l, 0, head.Size) {
 			if err == nil {
 				err = tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {})
 			}

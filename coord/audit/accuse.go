@@ -1,0 +1,77 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// ErrDamaged reports an entry bundle that is not one (c2sp.org/tlog-tiles).
+var ErrDamaged = errors.New("audit: damaged entry bundle")
+
+// FindingError reports an entry that the rules of registration forbid, with the
+// receipt that proves that the ledger registered it.
+type FindingError struct {
+	Index   uint64
+	Refusal *entry.Refusal // why the entry should not be in the log
+	Receipt verify.Receipt
+}
+
+// Error implements error.
+func (e *FindingError) Error() string {
+	return fmt.Sprintf("entry %d should not be in the log: %v", e.Index, e.Refusal)
+}
+
+// Unwrap returns the refusal.
+func (e *FindingError) Unwrap() error { return e.Refusal }
+
+// RootError reports leaves that are not those under the signed tree head.
+type RootError struct {
+	Head   verify.SignedHead
+	Detail string
+}
+
+// Error implements error.
+func (e *RootError) Error() string { return e.Detail }
+
+func otherRoot(computed merkle.Head, head verify.SignedHead) string {
+	return fmt.Sprintf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
+}
+
+// accuse returns the [FindingError] with its receipt. Whoever served the entry may
+// have changed it on the way. The entry speaks against the ledger only if the
+// leaves as they were served, of which seen is the tree, are those under the
+// ledger's signature.
+func accuse(ctx context.Context, source Source, head verify.SignedHead, finding *coord.AuditFinding, seen merkle.Head) error {
+	var tree merkle.Tree
+	found := &FindingError{Index: finding.Index, Refusal: finding.Refusal, Receipt: verify.Receipt{Index: finding.Index, Head: head.Note}}
+	for leaf, err := range Leaves(ctx, source, 0, head.Size) {
+		if err != nil {
+			return err
+		}
+		if tree.Append(merkle.HashLeaf(leaf)); tree.Size() == finding.Index+1 {
+			found.Receipt.Leaf = leaf
+		}
+		if tree.Size() != seen.Size {
+			continue
+		}
+		if again := tree.Head(seen.Size); again != seen {
+			return &RootError{Head: head, Detail: fmt.Sprintf("the first %d entries of the log were served twice, with the roots %s and %s",
+				seen.Size, seen.Root, again.Root)}
+		}
+	}
+	if served := tree.Head(tree.Size()); served != head.Head {
+		return &RootError{Head: head, Detail: otherRoot(served, head)}
+	}
+	var err error
+	found.Receipt.Proof, err = merkle.ProveInclusion(finding.Index, head.Size, tree.Node, nil)
+	if err != nil {
+		return err
+	}
+	return found
+}

@@ -1,0 +1,177 @@
+// Package audit derives everything that a log says from its entries again, and
+// believes nothing else. [Run] reads the entry bundles of a log from a server, a
+// mirror or an export ([Dir]), runs the rules of registration (REG-1 to REG-9)
+// over the entries in their order, and holds all leaves to one signed tree head.
+// What contradicts the ledger's signature is an error with the evidence in it:
+// [FindingError] for an entry that the rules forbid, [RootError] for leaves that
+// are not those of the head.
+//
+// An audit can go on later from where it was: [Place] keeps a verified fold in a
+// file.
+package audit
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"iter"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Source is where the tiles of a log are read (c2sp.org/tlog-tiles). A client of a
+// server is a source. The bytes count for nothing until they are hashed into a
+// signed tree head.
+type Source interface {
+	Tile(ctx context.Context, tile merkle.Tile) ([]byte, error)
+}
+
+// Dir is the source of a log that was exported as static files.
+type Dir struct{ Files fs.FS }
+
+// Tile implements [Source].
+func (d Dir) Tile(_ context.Context, tile merkle.Tile) ([]byte, error) {
+	return fs.ReadFile(d.Files, tile.Path())
+}
+
+// Head returns the exported tree head, opened with the pinned root.
+func (d Dir) Head(root verify.Root) (verify.SignedHead, error) {
+	note, err := fs.ReadFile(d.Files, "checkpoint")
+	if err != nil {
+		return verify.SignedHead{}, err
+	}
+	head, err := root.Head(note)
+	return verify.SignedHead{Head: head, Note: string(note)}, err
+}
+
+// Config says how an audit is run. The zero Config audits from the first entry on.
+type Config struct {
+	// From is the fold of the beginning of the log, which was held to a head that
+	// the audited head continues; nil: of the empty log. The audit changes it.
+	From *coord.Follower
+	// See is told of every entry that is read; nil: nobody is.
+	See func(entry.Registered)
+	// Progress is told how many of the size entries were found to be right.
+	Progress func(done, size uint64)
+}
+
+// Run audits the log under a head that was opened with the root, and returns what
+// follows from it. The error is a [*FindingError] or a [*RootError] if the log
+// contradicts the ledger's signature, and [ErrDamaged] if a bundle is not one.
+func Run(ctx context.Context, source Source, root verify.Root, head verify.SignedHead, cfg Config) (*coord.Follower, coord.AuditReport, error) {
+	follower := cfg.From
+	if follower == nil {
+		follower = coord.NewFollower(root.Origin)
+	}
+	size := follower.State().Size()
+	tree, err := merkle.NewFrontier(size, follower.State().Node)
+	if err != nil {
+		return nil, coord.AuditReport{}, err
+	}
+	read := func(yield func(entry.Registered, error) bool) {
+		for e, err := range entries(ctx, source, root, size, head.Size, tree) {
+			if cfg.See != nil && err == nil {
+				cfg.See(e)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+	report, err := follower.Follow(ctx, read, func(done uint64) {
+		if cfg.Progress != nil {
+			cfg.Progress(done, head.Size)
+		}
+	})
+	if err != nil {
+		return nil, report, err
+	}
+	computed, err := tree.Head()
+	switch {
+	case err != nil:
+		return nil, report, err
+	case report.Finding != nil:
+		return nil, report, accuse(ctx, source, head, report.Finding, computed)
+	case computed != head.Head:
+		return nil, report, &RootError{Head: head, Detail: otherRoot(computed, head)}
+	}
+	return follower, report, nil
+}
+
+// entries yields the entries of a log from an index on, and hashes their leaves
+// into tree. The first of the log must be the pinned genesis.
+func entries(ctx context.Context, source Source, root verify.Root, from, size uint64, tree *merkle.Frontier) iter.Seq2[entry.Registered, error] {
+	return func(yield func(entry.Registered, error) bool) {
+		index := from
+		for leaf, err := range Leaves(ctx, source, from, size) {
+			e := entry.Registered{Index: index}
+			if err == nil {
+				err = tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {})
+			}
+			if err == nil {
+				e.Entry, e.RegisteredAt, err = entry.DecodeLeaf(leaf)
+			}
+			if err == nil && index == 0 && merkle.HashLeaf(leaf) != root.Genesis {
+				err = entry.Refuse(entry.Malformed, "", "the first entry is not the pinned genesis policy (TRU-1)")
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			index++
+		}
+	}
+}
+
+// Leaves reads the leaves of a log of that size from its entry bundles, from an
+// index on. The error is [ErrDamaged] if a bundle is not one.
+func Leaves(ctx context.Context, source Source, from, size uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for tile := from / merkle.TileWidth; from < size && tile*merkle.TileWidth < size; tile++ {
+			found, err := Bundle(ctx, source, tile, size)
+			first := tile * merkle.TileWidth
+			for _, leaf := range found[min(max(from, first)-first, uint64(len(found))):] {
+				if !yield(leaf, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// Bundle reads the leaves of one entry bundle of a log of that size. With an error
+// it returns the leaves before the place where the error was found.
+func Bundle(ctx context.Context, source Source, index, size uint64) (found [][]byte, err error) {
+	tile := merkle.Tile{Entries: true, Index: index, Width: int(min(size-index*merkle.TileWidth, merkle.TileWidth))}
+	bundle, err := source.Tile(ctx, tile)
+	for range tile.Width {
+		var leaf []byte
+		if err == nil {
+			leaf, bundle, err = cutLeaf(bundle)
+		}
+		if err != nil {
+			return found, err
+		}
+		found = append(found, leaf)
+	}
+	if len(bundle) > 0 {
+		return found, fmt.Errorf("%w: %s has %d bytes too many", ErrDamaged, tile.Path(), len(bundle))
+	}
+	return found, nil
+}
+
+// cutLeaf cuts the first leaf off a bundle: its length in two bytes, then it.
+func cutLeaf(bundle []byte) (leaf, rest []byte, err error) {
+	if len(bundle) < 2 || len(bundle)-2 < int(binary.BigEndian.Uint16(bundle)) {
+		return nil, nil, fmt.Errorf("%w: an entry bundle ends too early", ErrDamaged)
+	}
+	end := 2 + int(binary.BigEndian.Uint16(bundle))
+	return bundle[2:end], bundle[end:], nil
+}

@@ -1,0 +1,278 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofrs/flock"
+
+	"recoveryledger/coord"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// A kept fold spares the next audit of a log all entries but the new ones. The
+// file is
+//
+//	magic · length of the header, 4 bytes · header, JSON · the follower's snapshot
+//	SHA-256 of all of it
+//
+// The digest finds damage. It stops no attacker: who may write the file may
+// replace the pinned root that lies beside the file, too.
+
+const foldMagic = "arl fold 1\n"
+
+const (
+	// foldHeaderMax bounds the header of a kept fold, in bytes.
+	foldHeaderMax = verify.MaxNote + 1<<12
+	// foldMax bounds the file, in bytes, unless told otherwise.
+	foldMax = 4 << 30
+)
+
+// foldHeader says what a kept fold is of. The head's size and root are in its
+// note.
+type foldHeader struct {
+	Origin  string      `json:"origin"`
+	Genesis merkle.Hash `json:"genesis"`
+	Program string      `json:"program"` // that wrote it: see programID
+	Note    string      `json:"note"`    // signed head of the log that was folded
+	At      int64       `json:"at"`      // when, by this machine's clock, Unix milliseconds
+}
+
+// Kept is the fold of a log that was held to a signed head.
+type Kept struct {
+	Follower *coord.Follower
+	Head     verify.SignedHead
+	At       int64 // when it was kept, by this machine's clock, Unix milliseconds
+}
+
+// Place is where the fold of a log is kept: one file.
+type Place struct {
+	Path string
+	Root verify.Root // pinned; the file counts under no other
+	Max  int64       // bytes of the file; 0: 4 GiB
+}
+
+func (p Place) max() int64 { return cmp.Or(p.Max, foldMax) }
+
+// Load returns the fold that is kept; nil if there is none. A kept fold counts if
+// its digest is right, if this very program wrote it under this pinned root, if the
+// ledger signed the head of its log, and if the leaves in it give that head. The
+// error says why a file does not count; the log can then be read from its first
+// entry.
+func (p Place) Load() (*Kept, error) {
+	file, err := os.Open(p.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept, err := p.read(file)
+	_ = file.Close() // it was read only
+	return kept, err
+}
+
+func (p Place) read(file *os.File) (*Kept, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	body := info.Size() - sha256.Size
+	if !info.Mode().IsRegular() || body < 0 || info.Size() > p.max() {
+		return nil, fmt.Errorf("it is no file of %d to %d bytes", sha256.Size, p.max())
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, body)); err != nil {
+		return nil, err
+	}
+	var digest [sha256.Size]byte
+	if _, err := file.ReadAt(digest[:], body); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(sum.Sum(nil), digest[:]) {
+		return nil, errors.New("it is damaged: its SHA-256 is another")
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 1<<16)
+	header, err := readFoldHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	return p.open(header, r)
+}
+
+// readFoldHeader reads what stands before the snapshot.
+func readFoldHeader(r *bufio.Reader) (*foldHeader, error) {
+	var start [len(foldMagic) + 4]byte
+	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:len(foldMagic)]) != foldMagic {
+		return nil, fmt.Errorf("it does not begin with %q", foldMagic)
+	}
+	length := binary.BigEndian.Uint32(start[len(foldMagic):])
+	if length > foldHeaderMax {
+		return nil, fmt.Errorf("its header has %d bytes, the limit is %d", length, foldHeaderMax)
+	}
+	content := make([]byte, length)
+	if _, err := io.ReadFull(r, content); err != nil {
+		return nil, err
+	}
+	header := new(foldHeader)
+	if err := json.Unmarshal(content, header, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("its header: %w", err)
+	}
+	return header, nil
+}
+
+// open reads the snapshot, and holds it to the head that the ledger signed.
+func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
+	program, err := programID()
+	switch {
+	case err != nil:
+		return nil, err
+	case header.Origin != p.Root.Origin || header.Genesis != p.Root.Genesis:
+		return nil, fmt.Errorf("it is of %.140q with the genesis %s, pinned is %q with %s", header.Origin, header.Genesis, p.Root.Origin, p.Root.Genesis)
+	case header.Program != program:
+		return nil, errors.New("another version of arl wrote it")
+	}
+	head, err := p.Root.Head([]byte(header.Note))
+	if err != nil {
+		return nil, fmt.Errorf("its tree head: %w", err)
+	}
+	kept := &Kept{coord.NewFollower(p.Root.Origin), verify.SignedHead{Head: head, Note: header.Note}, header.At}
+	if err := kept.Follower.Restore(snapshot); err != nil {
+		return nil, err
+	}
+	computed, err := HeadAt(kept.Follower.State(), kept.Follower.State().Size())
+	if err == nil && computed != head {
+		err = fmt.Errorf("its %d entries have the root %s, its tree head of size %d has %s", computed.Size, computed.Root, head.Size, head.Root)
+	}
+	return kept, err
+}
+
+// HeadAt returns the head of the log of a state when the log had so many entries.
+func HeadAt(s *coord.State, size uint64) (merkle.Head, error) {
+	frontier, err := merkle.NewFrontier(size, s.Node)
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	return frontier.Head()
+}
+
+// programID tells programs apart that may fold alike or not: how this one was
+// built, and, since that does not always say it, size and time of its file.
+func programID() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	built := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		built = info.String()
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%d\n", built, file.Size(), file.ModTime().UnixNano()))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Save keeps a fold instead of the one before. A crash leaves one of them whole,
+// and at most one unfinished file, which the next Save overwrites. While another
+// process writes, Save does nothing.
+func (p Place) Save(kept *Kept) error {
+	if err := os.MkdirAll(filepath.Dir(p.Path), 0o700); err != nil {
+		return err
+	}
+	lock := flock.New(p.Path+".lock", flock.SetPermissions(0o600))
+	if locked, err := lock.TryLock(); !locked || err != nil {
+		return err
+	}
+	pending := p.Path + ".pending"
+	err := p.write(pending, kept)
+	if err == nil {
+		err = os.Rename(pending, p.Path)
+	}
+	if err != nil {
+		_ = os.Remove(pending) // it takes up space for nothing
+	}
+	return cmp.Or(err, lock.Unlock())
+}
+
+// Remove removes what is kept, and what a process that was killed left of it. The
+// lock file stays, since another process may hold it.
+func (p Place) Remove() error {
+	for _, path := range []string{p.Path, p.Path + ".pending"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Place) write(path string, kept *Kept) error {
+	program, err := programID()
+	if err != nil {
+		return err
+	}
+	header, err := json.Marshal(foldHeader{p.Root.Origin, p.Root.Genesis, program, kept.Head.Note, kept.At})
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	w := &foldWriter{to: file, sum: sha256.New(), left: p.max() - sha256.Size}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32([]byte(foldMagic), uint32(len(header))), header...))
+	if err == nil {
+		err = kept.Follower.Snapshot(w)
+	}
+	if err == nil {
+		_, err = file.Write(w.sum.Sum(nil))
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return cmp.Or(err, file.Close())
+}
+
+// foldWriter digests what it writes, up to a limit.
+type foldWriter struct {
+	to   io.Writer
+	sum  hash.Hash
+	left int64
+}
+
+// Write implements [io.Writer].
+func (w *foldWriter) Write(b []byte) (int, error) {
+	if w.left -= int64(len(b)); w.left < 0 {
+		return 0, errors.New("it would be larger than a kept fold may be")
+	}
+	_, _ = w.sum.Write(b) // a hash has no errors
+	return w.to.Write(b)
+}
+
+// PrecededBy returns nil if the log had the head before it had that of the fold;
+// else a [*verify.ForkError].
+func (k *Kept) PrecededBy(head verify.SignedHead) error {
+	was, err := HeadAt(k.Follower.State(), head.Size)
+	if err == nil && was != head.Head {
+		err = &verify.ForkError{First: k.Head.Note, Second: head.Note,
+			Detail: fmt.Sprintf("the log of %d entries, root %s, was folded before; that of %d, root %s, is no part of it: its root was %s",
+				k.Head.Size, k.Head.Root, head.Size, head.Root, was.Root)}
+	}
+	return err
+}
