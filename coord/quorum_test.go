@@ -62,7 +62,7 @@ func TestApprovedAmendRestsOnItsSignals(t *testing.T) {
 	w.put(w.answer("p1", older, "approve"))
 	w.decide("p2", entry.ActDeny, younger)
 	amend := w.order("k", Order{Incident: older, Act: entry.ActAmend})
-	if p := w.incident(older).proposal; amend.Scope.HeadRef != p.scope || *amend.Pin != p.pin || *amend.Basis == p.basis || len(amend.Approvals) != 1 {
+	if p := w.incident(older).proposal; amend.Scope.Head != p.scope || *amend.Pin != p.pin || *amend.Basis == p.basis || len(amend.Approvals) != 1 {
 		t.Fatalf("not the basis alone differs: %+v", amend)
 	}
 	w.refuse(w.sign(amend), entry.ScopeMismatch, "scope")
