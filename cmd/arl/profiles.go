@@ -264,7 +264,7 @@ func (a *app) forgetFold(p *profile, names []string) error {
 	if err != nil {
 		return err
 	}
-	return place.remove()
+	return place.Remove()
 }
 
 // namedProfile loads a profile that must be there.
