@@ -105,7 +105,7 @@ func (s *site) entries() iter.Seq2[entry.Registered, error] {
 				yield(entry.Registered{}, err)
 				return
 			}
-			if !yield(entry.Registered(*e), nil) {
+			if !yield(*e, nil) {
 				return
 			}
 		}

@@ -124,7 +124,7 @@ func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
 		}
 	}
 	head, err := tree.Head()
-	if err == nil && (plan.Incident != id || head != merkle.Head(plan.Scope)) {
+	if err == nil && (plan.Incident != id || head != plan.Scope) {
 		err = malformed("the plan of incident %d: its members give the scope %s of %d", id, head.Root, head.Size)
 	}
 	return plan, err

@@ -41,7 +41,7 @@ func (a *app) withConnection(ctx context.Context, t *target, use func(*connectio
 	}
 	err = use(c)
 	accepted := c.client.Accepted()
-	if accepted.Note == "" || c.before != nil && accepted.Head == merkle.Head(*c.before) {
+	if accepted.Note == "" || c.before != nil && accepted.Head == *c.before {
 		return err
 	}
 	return errors.Join(err, a.saveHead(c.root.Origin, accepted.Note))

@@ -74,9 +74,7 @@ func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *ve
 			subject = e
 		}
 	}
-	for _, h := range r.Heads {
-		out.Heads = append(out.Heads, h)
-	}
+	out.Heads = append(out.Heads, r.Heads...)
 	for _, c := range r.Checked {
 		out.Checked = append(out.Checked, checkedStep{int(c.Step), c.Step.String(), c.Count, c.Detail})
 	}

@@ -73,7 +73,7 @@ func Run(ctx context.Context, source Source, root verify.Root, head verify.Signe
 		return nil, coord.AuditReport{}, err
 	}
 	read := func(yield func(entry.Registered, error) bool) {
-		for e, err := range entries(ctx, source, root, size, head.Size, tree) {
+		for e, err := range entries(Leaves(ctx, source, size, head.Size), root, size, tree) {
 			if cfg.See != nil && err == nil {
 				cfg.See(e)
 			}
@@ -102,12 +102,11 @@ func Run(ctx context.Context, source Source, root verify.Root, head verify.Signe
 	return follower, report, nil
 }
 
-// entries yields the entries of a log from an index on, and hashes their leaves
-// into tree. The first of the log must be the pinned genesis.
-func entries(ctx context.Context, source Source, root verify.Root, from, size uint64, tree *merkle.Frontier) iter.Seq2[entry.Registered, error] {
+// entries yields the entries of the leaves from an index on, and hashes the leaves
+// into tree. The first entry of the log must be the pinned genesis.
+func entries(leaves iter.Seq2[[]byte, error], root verify.Root, index uint64, tree *merkle.Frontier) iter.Seq2[entry.Registered, error] {
 	return func(yield func(entry.Registered, error) bool) {
-		index := from
-		for leaf, err := range Leaves(ctx, source, from, size) {
+		for leaf, err := range leaves {
 			e := entry.Registered{Index: index}
 			if err == nil {
 				err = tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {})

@@ -126,7 +126,7 @@ func (s *site) fill(steps int, lying bool) error {
 type newest struct{ *ledger.Log }
 
 // Published implements [ledger.Source].
-func (n newest) Published() (ledger.Head, error) { return n.Log.Head(), nil }
+func (n newest) Published() (ledger.Head, error) { return n.Head(), nil }
 
 // publish exports the log.
 func (s *site) publish() (err error) {

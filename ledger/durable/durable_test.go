@@ -246,7 +246,7 @@ func ExampleWrite() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an example
+	defer os.RemoveAll(dir)
 	if err := durable.Write(filepath.Join(dir, "root.json"), []byte("{}\n"), 0o644); err != nil {
 		panic(err)
 	}
