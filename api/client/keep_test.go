@@ -11,7 +11,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/claim"
+	"recoveryledger/api/worker"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -55,11 +55,11 @@ func TestKeepOnLedger(t *testing.T) {
 			together <- struct{}{}
 		}
 	})
-	config := &claim.Config{Client: n.client(nil), Origin: origin, Agent: "agent-1", Signer: n.agent}
+	config := &worker.Config{Client: n.client(nil), Origin: origin, Agent: "agent-1", Signer: n.agent}
 	kept, end := context.WithCancelCause(t.Context())
 	gone := make(chan struct{})
 	for _, id := range tasks {
-		c, err := claim.Wait(t.Context(), config, entry.NewRef("olga", id), true)
+		c, err := worker.Wait(t.Context(), config, entry.NewRef("olga", id), true)
 		must(t, err)
 		go func() {
 			c.Keep(kept, end)

@@ -39,17 +39,16 @@ ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/e
 coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
-ledger/entry ← api/client/supervise ← api/client/claim
-ledger/redact ← api/client/supervise
+ledger/redact ← api/worker
 ledger/durable ← ledger
 ledger/durable ← ledger/keys
 ledger/durable ← api/client/agent
 ledger/durable ← coord/recovery/engine
-ledger/process ← api/client/supervise
+ledger/process ← api/worker
 ledger/process ← api/client/agent
 ledger/process ← coord/recovery/engine
 ledger/process ← coord/recovery/live
-api/client ← api/client/claim ← cmd/arl
+api/client ← api/worker ← cmd/arl
 coord ← cmd/arl/demo
 coord ← coord/audit ← cmd/arl
 `

@@ -18,8 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client/claim"
-	"recoveryledger/api/client/supervise"
+	"recoveryledger/api/worker"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
@@ -77,8 +76,8 @@ func (a *app) runCommand() *cobra.Command {
 // memoryMax is the most memory that a program may be given, in MiB.
 const memoryMax = 1 << 30
 
-// worker is a program as the holder of a task.
-type worker struct {
+// runner is a program as the holder of a task.
+type runner struct {
 	*app
 	*runOptions
 	c          *connection
@@ -87,7 +86,7 @@ type worker struct {
 	strategies []recovery.RecoveryStrategy
 	redact     *redact.Redactor
 	dir        string // of this claim
-	claim      *claim.Claim
+	claim      *worker.Claim
 	history    recovery.History
 	point      string // file of the task's newest checkpoint; empty: none
 	attempt    int
@@ -96,7 +95,7 @@ type worker struct {
 
 // runTask waits for the task and sees one claim of it to its end.
 func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []string, o *runOptions) error {
-	w := &worker{app: a, runOptions: o, c: c, argv: argv, redact: redact.New(secretValues(os.Environ()))}
+	w := &runner{app: a, runOptions: o, c: c, argv: argv, redact: redact.New(secretValues(os.Environ()))}
 	if err := w.prepare(ctx); err != nil {
 		return err
 	}
@@ -105,16 +104,16 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 		return err
 	}
 	config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, config, t) }
-	w.claim, err = claim.Wait(ctx, config, ref, o.once)
+	w.claim, err = worker.Wait(ctx, config, ref, o.once)
 	began, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what was given is handed back, not left
 	defer cancel()
 	if ctx.Err() != nil && err != nil {
-		if given, late := claim.Wait(began, config, ref, true); late == nil {
+		if given, late := worker.Wait(began, config, ref, true); late == nil {
 			w.claim, err = given, nil
 		}
 	}
 	switch {
-	case errors.Is(err, claim.ErrOver), errors.Is(err, claim.ErrNotOurs):
+	case errors.Is(err, worker.ErrOver), errors.Is(err, worker.ErrNotOurs):
 		return withExit(exitConflict, err)
 	case err != nil:
 		return err
@@ -124,7 +123,7 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	}
 	defer os.RemoveAll(w.dir) //nolint:errcheck // files of a claim that is over
 	switch err := w.claim.Start(began); {
-	case errors.Is(err, supervise.ErrLeaseLost): // or another process of this agent has started it
+	case errors.Is(err, worker.ErrLeaseLost): // or another process of this agent has started it
 		return withExit(exitConflict, err)
 	case err != nil:
 		return err
@@ -143,11 +142,11 @@ func secretValues(environ []string) (values []string) {
 }
 
 // prepare looks at what can be wrong before there is a claim.
-func (w *worker) prepare(ctx context.Context) error {
+func (w *runner) prepare(ctx context.Context) error {
 	if w.deadline < 0 || w.grace < 0 || w.memory < 0 || w.memory > memoryMax {
 		return usage("--deadline, --grace, --memory: want nothing negative, and at most %d MiB", memoryMax)
 	}
-	if w.memory > 0 && !supervise.LimitsMemory(runtime.GOOS) {
+	if w.memory > 0 && !worker.LimitsMemory(runtime.GOOS) {
 		return usage("--memory: this system (%s) has no limit on the memory of a program: leave --memory out", runtime.GOOS)
 	}
 	if argv := w.prober(); argv != nil {
@@ -167,7 +166,7 @@ const followTime = 5 * time.Second
 
 // follow takes up a policy that has come into force since. Where nobody answers,
 // the one that is known decides.
-func (w *worker) follow(ctx context.Context) error {
+func (w *runner) follow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	chain, err := w.c.chain(ctx)
@@ -179,7 +178,7 @@ func (w *worker) follow(ctx context.Context) error {
 }
 
 // obey goes by the policy in force, and by the strategies that it declares.
-func (w *worker) obey(chain *verify.Chain) (err error) {
+func (w *runner) obey(chain *verify.Chain) (err error) {
 	policy, _ := chain.Policy()
 	if w.policy, err = recovery.FromEntry(policy); err != nil {
 		return withExit(exitConfig, err)
@@ -188,7 +187,7 @@ func (w *worker) obey(chain *verify.Chain) (err error) {
 	return err
 }
 
-func (w *worker) config(ctx context.Context) (*claim.Config, error) {
+func (w *runner) config(ctx context.Context) (*worker.Config, error) {
 	signer, err := w.signer(ctx, w.c, signerFlags{key: w.key, principal: w.agent}, "")
 	if err != nil {
 		return nil, err
@@ -204,12 +203,12 @@ func (w *worker) config(ctx context.Context) (*claim.Config, error) {
 		}
 	}
 	secret, err := readSecret(w.secret)
-	return &claim.Config{Client: w.c.client, Origin: w.c.root.Origin, Agent: signer.principal, Signer: signer, Secret: secret, NewID: uuid.NewString,
+	return &worker.Config{Client: w.c.client, Origin: w.c.root.Origin, Agent: signer.principal, Signer: signer, Secret: secret, NewID: uuid.NewString,
 		Tell: w.tellRenewal}, err
 }
 
 // tellRenewal says that renewals fail, or that one has come through again.
-func (w *worker) tellRenewal(err error) {
+func (w *runner) tellRenewal(err error) {
 	if err == nil {
 		fmt.Fprintf(w.err, "arl: %s: the lease is renewed again\n", w.claim.Task.Task)
 		return
@@ -230,7 +229,7 @@ func telling(held context.Context) (ctx context.Context, cancel context.CancelFu
 }
 
 // work runs the program until it is done, or the claim is over.
-func (w *worker) work(ctx context.Context) error {
+func (w *runner) work(ctx context.Context) error {
 	held, lost := context.WithCancelCause(ctx)
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
 	defer stop()
@@ -241,11 +240,11 @@ func (w *worker) work(ctx context.Context) error {
 	for err == nil {
 		ending := w.run(held)
 		again := false
-		if err = context.Cause(held); !errors.Is(err, supervise.ErrLeaseLost) {
+		if err = context.Cause(held); !errors.Is(err, worker.ErrLeaseLost) {
 			again, err = w.end(told, held, &ending)
 		}
 		switch {
-		case errors.Is(err, supervise.ErrLeaseLost): // also if nobody had noticed before the program ended
+		case errors.Is(err, worker.ErrLeaseLost): // also if nobody had noticed before the program ended
 			return withExit(exitConflict, fmt.Errorf("%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task))
 		case !again:
 			return err
@@ -256,20 +255,20 @@ func (w *worker) work(ctx context.Context) error {
 
 // failedRecovery gives the task to a person when recovering it failed itself, so
 // that it does not hang. If even that fails, the lease runs out.
-func (w *worker) failedRecovery(ctx context.Context, err error) error {
-	e := supervise.Ending{Failure: supervise.Panicked, Started: time.Now(), Ended: time.Now()}
+func (w *runner) failedRecovery(ctx context.Context, err error) error {
+	e := worker.Ending{Failure: worker.Panicked, Started: time.Now(), Ended: time.Now()}
 	question := w.redact.Text("recovery failed: " + err.Error())
-	return errors.Join(err, w.claim.Block(ctx, question, w.claim.Snapshot(&e, supervise.Progress{Status: "recovery_failed"}, []byte(question))))
+	return errors.Join(err, w.claim.Block(ctx, question, w.claim.Snapshot(&e, worker.Progress{Status: "recovery_failed"}, []byte(question))))
 }
 
 // run runs the program once.
-func (w *worker) run(ctx context.Context) supervise.Ending {
+func (w *runner) run(ctx context.Context) worker.Ending {
 	w.attempt++
 	last := recovery.Rung{}
 	if n := len(w.history.Rungs); n > 0 {
 		last = w.history.Rungs[n-1]
 	}
-	return supervise.Command{
+	return worker.Command{
 		Argv: w.argv, Stdin: w.in, Stdout: w.out, Stderr: w.err, Deadline: w.deadline, Grace: max(w.grace, 1), Memory: w.memory << 20, Sole: true, Redact: w.redact,
 		Env: append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
 			"ARL_CHECKPOINT="+w.point, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.key),
@@ -277,7 +276,7 @@ func (w *worker) run(ctx context.Context) supervise.Ending {
 }
 
 // environment is what a program is told of a task that is the agent's.
-func (w *worker) environment(c *claim.Claim) []string {
+func (w *runner) environment(c *worker.Claim) []string {
 	program, _ := os.Executable()
 	return append(os.Environ(), "ARL_TASK="+string(c.Task.Task), "ARL_TASK_TYPE="+c.Task.Type, "ARL_WORKFLOW="+string(c.Task.Wid),
 		"ARL_EPOCH="+strconv.FormatInt(c.Task.Epoch, 10), "ARL_AGENT="+string(c.Agent), "ARL_RUN_URL="+w.c.url, "ARL_PROGRAM="+program)
@@ -285,7 +284,7 @@ func (w *worker) environment(c *claim.Claim) []string {
 
 // end says how a run of the program ended, and decides what comes next: again
 // here, or the end of the claim.
-func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool, err error) {
+func (w *runner) end(ctx, held context.Context, e *worker.Ending) (again bool, err error) {
 	steps, progress, err := readRunDir(w.dir)
 	doubt := steps.inDoubt()
 	if err == nil {
@@ -295,7 +294,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		if len(doubt) == 0 {
 			return false, w.claim.Complete(ctx, w.note("done"))
 		}
-		e.Failure, e.Text = supervise.Unfinished, w.redact.Text("exit code 0, and begun and not ended: "+doubt.names())
+		e.Failure, e.Text = worker.Unfinished, w.redact.Text("exit code 0, and begun and not ended: "+doubt.names())
 	}
 	fmt.Fprintf(w.err, "arl: %s: %s: %s\n", w.claim.Task.Task, e.Failure, e.Text)
 	if err == nil {
@@ -308,7 +307,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 	switch {
 	case err != nil:
 		return false, w.failedRecovery(ctx, err)
-	case e.Failure == supervise.Unfinished && doubt.confirmed():
+	case e.Failure == worker.Unfinished && doubt.confirmed():
 		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; %d effects that it left open took place, says the probe", len(doubt))))
 	}
 	progress.Status = w.redact.Text(progress.Status)
@@ -316,7 +315,7 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		progress.Status = statusUnanswered
 	}
 	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetryCount >= w.claim.Task.MaxRetries
-	if e.Failure == supervise.Interrupted {
+	if e.Failure == worker.Interrupted {
 		return false, w.handBack(ctx, s)
 	}
 	s.Attempts = int64(min(w.attempt, entry.MaxAttempts))
@@ -326,10 +325,10 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 		if w.again(held, &d) {
 			return true, nil
 		}
-		if cause := context.Cause(held); errors.Is(cause, supervise.ErrLeaseLost) {
+		if cause := context.Cause(held); errors.Is(cause, worker.ErrLeaseLost) {
 			return false, cause
 		}
-		s.Class, s.Code, s.Attempts = supervise.Interrupted.Class, supervise.Interrupted.Code, 0 // asked to end before it was tried again
+		s.Class, s.Code, s.Attempts = worker.Interrupted.Class, worker.Interrupted.Code, 0 // asked to end before it was tried again
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
 		if !spent && effects != entry.EffectsUnknown {
@@ -346,20 +345,20 @@ func (w *worker) end(ctx, held context.Context, e *supervise.Ending) (again bool
 }
 
 // handBack gives the task back at no cost, since somebody asked for that.
-func (w *worker) handBack(ctx context.Context, s *entry.Snapshot) error {
+func (w *runner) handBack(ctx context.Context, s *entry.Snapshot) error {
 	return errors.Join(w.claim.GiveUp(ctx, s), withExit(exitInterrupted, errors.New("interrupted: the task is handed back")))
 }
 
 // decide asks the policy, and what strategy it names. Where that is to reconcile
 // first, those who know are asked, and then the policy again: it says so once.
-func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt steps) (recovery.Decision, error) {
+func (w *runner) decide(ctx, held context.Context, e *worker.Ending, doubt steps) (recovery.Decision, error) {
 	h := &w.history
 	h.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: entry.EffectsUnknown, Evidence: true}
 	if len(doubt) == 0 {
 		h.Failure.Effects, h.Failure.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
 	}
 	h.Probe = ""
-	if e.Failure == supervise.Interrupted { // the policy has no say, and what is known helps whoever goes on
+	if e.Failure == worker.Interrupted { // the policy has no say, and what is known helps whoever goes on
 		return recovery.Decision{}, w.reconcile(ctx, w.claim, doubt)
 	}
 	if err := w.follow(held); err != nil {
@@ -380,7 +379,7 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 		}
 		fmt.Fprintf(w.err, "arl: %s: %s (%s)\n", w.claim.Task.Task, d.Action, d.Rule)
 		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, recovery.ResultOK))
-		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == supervise.Unfinished && doubt.confirmed() {
+		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == worker.Unfinished && doubt.confirmed() {
 			return d, err
 		}
 	}
@@ -388,7 +387,7 @@ func (w *worker) decide(ctx, held context.Context, e *supervise.Ending, doubt st
 
 // again waits for as long as was decided, and notes the rung. It reports false if
 // the claim ends meanwhile.
-func (w *worker) again(held context.Context, d *recovery.Decision) bool {
+func (w *runner) again(held context.Context, d *recovery.Decision) bool {
 	w.history.Rungs = append(w.history.Rungs, w.history.Past(d.Action, d.Rule, recovery.ResultFailed))
 	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
 	defer timer.Stop()
@@ -401,7 +400,7 @@ func (w *worker) again(held context.Context, d *recovery.Decision) bool {
 }
 
 // remember makes the history of what the log says of the task's past.
-func (w *worker) remember(ctx context.Context) error {
+func (w *runner) remember(ctx context.Context) error {
 	if err := w.follow(ctx); err != nil {
 		return err
 	}
@@ -413,15 +412,15 @@ func (w *worker) remember(ctx context.Context) error {
 
 // restorePoint looks for the newest checkpoint: a run of the program may have made
 // one.
-func (w *worker) restorePoint(ctx context.Context) (err error) {
-	err = claim.Insist(ctx, func() (err error) { w.point, err = w.checkpoint(ctx); return err })
+func (w *runner) restorePoint(ctx context.Context) (err error) {
+	err = worker.Insist(ctx, func() (err error) { w.point, err = w.checkpoint(ctx); return err })
 	w.history.Checkpoint = w.point != "" && w.claim.Task.ResumeCount < entry.MaxResumes
 	return err
 }
 
 // handOver gives the task to a person, where the policy leaves it to one while
 // there are retries: as FAILED, it could be claimed again.
-func (w *worker) handOver(ctx context.Context, e *supervise.Ending, s *entry.Snapshot, d *recovery.Decision) error {
+func (w *runner) handOver(ctx context.Context, e *worker.Ending, s *entry.Snapshot, d *recovery.Decision) error {
 	question := fmt.Sprintf("%s: %s (%s)", e.Failure, d.Action, d.Rule)
 	if help := w.policy.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {
 		question += ": " + help

@@ -15,15 +15,14 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/claim"
-	"recoveryledger/api/client/supervise"
+	"recoveryledger/api/worker"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
 
 // function is how a program in Go holds a task, as docs/tasks.md shows it.
-func function(ctx context.Context, config *claim.Config, task entry.Ref, f supervise.Function) error {
-	c, err := claim.Wait(ctx, config, task, false)
+func function(ctx context.Context, config *worker.Config, task entry.Ref, f worker.Function) error {
+	c, err := worker.Wait(ctx, config, task, false)
 	if err != nil {
 		return err
 	}
@@ -36,12 +35,12 @@ func function(ctx context.Context, config *claim.Config, task entry.Ref, f super
 	go c.Keep(kept, lost)
 	e := f.Run(held)
 	switch {
-	case errors.Is(context.Cause(held), supervise.ErrLeaseLost):
-		return supervise.ErrLeaseLost
+	case errors.Is(context.Cause(held), worker.ErrLeaseLost):
+		return worker.ErrLeaseLost
 	case e.OK():
 		return c.Complete(kept, "done")
 	}
-	return c.GiveUp(kept, c.Snapshot(&e, supervise.Progress{}, e.Output))
+	return c.GiveUp(kept, c.Snapshot(&e, worker.Progress{}, e.Output))
 }
 
 // TestFunctionIsAnAgent has functions of this process hold tasks of a real
@@ -55,7 +54,7 @@ func TestFunctionIsAnAgent(t *testing.T) {
 	m.must(err)
 	c, err := client.New(m.url, m.root(), nil)
 	m.must(err)
-	config := &claim.Config{Client: c, Origin: m.origin, Agent: "one", Signer: signer, Secret: []byte("a secret of one"), NewID: uuid.NewString}
+	config := &worker.Config{Client: c, Origin: m.origin, Agent: "one", Signer: signer, Secret: []byte("a secret of one"), NewID: uuid.NewString}
 	const words = "hunter2-of-a-function"
 	for id, one := range map[string]struct {
 		do   func(ctx context.Context) error
@@ -68,7 +67,7 @@ func TestFunctionIsAnAgent(t *testing.T) {
 		"overstays": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "transient.timeout"},
 	} {
 		ref, _ := m.given(id, "--max-retries", "0")
-		f := supervise.Function{Do: one.do}
+		f := worker.Function{Do: one.do}
 		if one.want == "transient.timeout" {
 			f.Deadline = 100 * time.Millisecond
 		}
@@ -84,7 +83,7 @@ func TestFunctionIsAnAgent(t *testing.T) {
 	// asked to end, it hands back at no cost
 	ref, _ := m.given("asked")
 	ctx, cancel := context.WithCancel(t.Context())
-	m.must(function(ctx, config, entry.Ref(ref), supervise.Function{Do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}))
+	m.must(function(ctx, config, entry.Ref(ref), worker.Function{Do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}))
 	if now := m.until(ref, func(t *api.Task) bool { return len(t.Failures) == 1 }); now.Failures[0].Code != "interrupted" || now.RetryCount != 0 {
 		t.Errorf("%+v", now)
 	}

@@ -12,8 +12,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/claim"
-	"recoveryledger/api/client/supervise"
+	"recoveryledger/api/worker"
 	"recoveryledger/ledger/entry"
 )
 
@@ -25,7 +24,7 @@ const (
 )
 
 // prober is the command line that is asked what became of a step; nil: none is.
-func (w *worker) prober() []string {
+func (w *runner) prober() []string {
 	if argv := strings.Fields(w.probe); len(argv) > 0 {
 		return argv
 	}
@@ -34,7 +33,7 @@ func (w *worker) prober() []string {
 
 // reconcile asks what became of steps in doubt, logs it where it is known, and
 // notes for the policy what is known of all of them together.
-func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) error {
+func (w *runner) reconcile(ctx context.Context, c *worker.Claim, doubt steps) error {
 	all := entry.EffectsNone
 	for i := range doubt {
 		said := w.ask(ctx, c, &doubt[i])
@@ -57,7 +56,7 @@ func (w *worker) reconcile(ctx context.Context, c *claim.Claim, doubt steps) err
 
 // settle logs what became of a step as its final entry, as arl work end does, and
 // returns what the log says of its effects by then.
-func (w *worker) settle(ctx context.Context, c *claim.Claim, s *step, said entry.Effects) (entry.Effects, error) {
+func (w *runner) settle(ctx context.Context, c *worker.Claim, s *step, said entry.Effects) (entry.Effects, error) {
 	fmt.Fprintf(w.err, "arl: %s: step %s: effects %s, says the probe\n", c.Task.Task, s.Name, said)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
@@ -80,7 +79,7 @@ func (w *worker) settle(ctx context.Context, c *claim.Claim, s *step, said entry
 
 // logged takes up what the log says of steps that seem to be in doubt, and
 // returns those that are: what ended a step may have reached the log alone.
-func (w *worker) logged(ctx context.Context, c *claim.Claim, doubt steps) (steps, error) {
+func (w *runner) logged(ctx context.Context, c *worker.Claim, doubt steps) (steps, error) {
 	if len(doubt) == 0 {
 		return nil, nil
 	}
@@ -94,7 +93,7 @@ func (w *worker) logged(ctx context.Context, c *claim.Claim, doubt steps) (steps
 }
 
 // keepStep notes a step for the program, if it is one of this claim.
-func (w *worker) keepStep(s *step) error {
+func (w *runner) keepStep(s *step) error {
 	if w.dir == "" {
 		return nil
 	}
@@ -102,13 +101,13 @@ func (w *worker) keepStep(s *step) error {
 }
 
 // ask asks the probe about one step. Whatever is no answer is none: nobody knows.
-func (w *worker) ask(ctx context.Context, c *claim.Claim, s *step) entry.Effects {
+func (w *runner) ask(ctx context.Context, c *worker.Claim, s *step) entry.Effects {
 	argv := w.prober()
 	if argv == nil {
 		return entry.EffectsUnknown
 	}
 	var said word
-	e := supervise.Command{
+	e := worker.Command{
 		Argv: argv, Stdout: &said, Stderr: w.err, Deadline: probeTime, Grace: probeGrace, Sole: true, Redact: w.redact,
 		Env: append(w.environment(c), "ARL_STEP="+s.Name, "ARL_EXEC="+string(s.Exec), "ARL_EFFECT="+string(s.Effect), "ARL_IDEMPOTENCY_KEY="+s.Key),
 	}.Run(ctx)
@@ -141,7 +140,7 @@ func (w *word) Write(p []byte) (int, error) {
 }
 
 // effects is what is known of the effects of the failure that was decided about.
-func (w *worker) effects() entry.Effects {
+func (w *runner) effects() entry.Effects {
 	h := &w.history
 	if h.Failure.Effects == entry.EffectsNone || h.Probe == "" {
 		return h.Failure.Effects
@@ -154,7 +153,7 @@ func (w *worker) effects() entry.Effects {
 const statusUnanswered = "strategy_failed"
 
 // note is a reason for the log, with what else is to be known of the claim.
-func (w *worker) note(reason string) string {
+func (w *runner) note(reason string) string {
 	if w.unanswered {
 		reason += "; a strategy did not answer, and the ladder decided"
 	}
@@ -165,8 +164,8 @@ func (w *worker) note(reason string) string {
 // in doubt, because its supervisor was killed: nobody gets the task before that.
 // Where it is still not known what became of them, or no retry is left, the agent
 // signals, as the supervisor would have (SIG-1).
-func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *api.Task) error {
-	c := &claim.Claim{Config: config, Task: *t}
+func (w *runner) reconcileEarlier(ctx context.Context, config *worker.Config, t *api.Task) error {
+	c := &worker.Claim{Config: config, Task: *t}
 	all, err := loggedSteps(ctx, c)
 	own := slices.DeleteFunc(all, func(s step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
 	if err != nil {
@@ -182,22 +181,22 @@ func (w *worker) reconcileEarlier(ctx context.Context, config *claim.Config, t *
 		effects = entry.EffectsUnknown
 	}
 	silent := false
-	err = claim.Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
+	err = worker.Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
 	if err != nil || !silent || effects == entry.EffectsNone && t.RetryCount < t.MaxRetries {
 		return err
 	}
-	fmt.Fprintf(w.err, "arl: %s: signals what its earlier claim could not: %s, effects %s\n", t.Task, supervise.Lost, effects)
+	fmt.Fprintf(w.err, "arl: %s: signals what its earlier claim could not: %s, effects %s\n", t.Task, worker.Lost, effects)
 	return c.Lost(ctx, effects)
 }
 
 // endedSilently finds the execution that stands for the newest claim of the agent,
 // and reports whether the log has no end of it.
-func endedSilently(ctx context.Context, c *claim.Claim) (bool, error) {
+func endedSilently(ctx context.Context, c *worker.Claim) (bool, error) {
 	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}
-		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && claim.Stands(x) {
+		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && worker.Stands(x) {
 			c.Exec = x.Ref()
 			return !x.Progress.Final(), nil
 		}

@@ -19,8 +19,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/claim"
-	"recoveryledger/api/client/supervise"
+	"recoveryledger/api/worker"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 )
@@ -92,12 +91,12 @@ func (s *step) agent() entry.Principal {
 
 // loggedSteps reads from the log the steps of a task, of all its claims: their
 // names stand in those of their executions, and their keys follow from the names.
-func loggedSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
-	err = claim.Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
+func loggedSteps(ctx context.Context, c *worker.Claim) (all steps, err error) {
+	err = worker.Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
 	return all, err
 }
 
-func readSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
+func readSteps(ctx context.Context, c *worker.Claim) (all steps, err error) {
 	of := map[entry.Ref]int{}
 	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}}) {
 		if err != nil {
@@ -127,7 +126,7 @@ func readSteps(ctx context.Context, c *claim.Claim) (all steps, err error) {
 
 // doneBefore finds a step with an effect that an earlier claim of the task has
 // done, if that was not undone since.
-func doneBefore(ctx context.Context, c *claim.Claim, name string) (done *step, err error) {
+func doneBefore(ctx context.Context, c *worker.Claim, name string) (done *step, err error) {
 	if c.Task.Epoch <= 1 {
 		return nil, nil
 	}
@@ -149,7 +148,7 @@ func doneBefore(ctx context.Context, c *claim.Claim, name string) (done *step, e
 
 // undone reports whether the newest outcome of a step says that its effect was
 // taken back.
-func (s *step) undone(ctx context.Context, c *claim.Claim) (bool, error) {
+func (s *step) undone(ctx context.Context, c *worker.Claim) (bool, error) {
 	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
 		if err != nil {
 			return false, err
@@ -162,7 +161,7 @@ func (s *step) undone(ctx context.Context, c *claim.Claim) (bool, error) {
 }
 
 // readRunDir reads what the program declared.
-func readRunDir(dir string) (all steps, p supervise.Progress, err error) {
+func readRunDir(dir string) (all steps, p worker.Progress, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "step-*.json"))
 	for _, path := range found {
 		var s step
@@ -175,7 +174,7 @@ func readRunDir(dir string) (all steps, p supervise.Progress, err error) {
 		err = readJSON(filepath.Join(dir, "progress.json"), &p)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		p, err = supervise.Progress{Status: "in_progress"}, nil
+		p, err = worker.Progress{Status: "in_progress"}, nil
 	}
 	return all, p, err
 }
@@ -200,7 +199,7 @@ func writeJSON(path string, value any) error {
 }
 
 // inside is the claim that the environment speaks of.
-func (a *app) inside(ctx context.Context, t *target, use func(*claim.Claim, string) error) error {
+func (a *app) inside(ctx context.Context, t *target, use func(*worker.Claim, string) error) error {
 	dir, task := os.Getenv("ARL_RUN_DIR"), entry.Ref(os.Getenv("ARL_TASK"))
 	epoch, err := strconv.ParseInt(os.Getenv("ARL_EPOCH"), 10, 64)
 	if dir == "" || task == "" || err != nil {
@@ -214,8 +213,8 @@ func (a *app) inside(ctx context.Context, t *target, use func(*claim.Claim, stri
 		if err != nil {
 			return err
 		}
-		config := &claim.Config{Client: c.client, Origin: c.root.Origin, Agent: signer.principal, Signer: signer, NewID: uuid.NewString}
-		return use(&claim.Claim{Config: config, Exec: entry.Ref(os.Getenv("ARL_EXEC")),
+		config := &worker.Config{Client: c.client, Origin: c.root.Origin, Agent: signer.principal, Signer: signer, NewID: uuid.NewString}
+		return use(&worker.Claim{Config: config, Exec: entry.Ref(os.Getenv("ARL_EXEC")),
 			Task: api.Task{Task: task, Wid: entry.WorkflowID(os.Getenv("ARL_WORKFLOW")), Epoch: epoch}}, dir)
 	})
 }
@@ -240,7 +239,7 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 		Example: "  arl work begin charge --effect compensable",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.inside(cmd.Context(), t, func(c *claim.Claim, dir string) error {
+			return a.inside(cmd.Context(), t, func(c *worker.Claim, dir string) error {
 				s, err := beginStep(cmd.Context(), c, dir, args[0], entry.Effect(effect))
 				if err != nil {
 					return err
@@ -256,7 +255,7 @@ func (a *app) workBeginCommand(t *target) *cobra.Command {
 // beginStep logs a step, unless it has an effect that took place already. One that
 // was begun and not ended is the same one still: a second execution would leave
 // the first in doubt.
-func beginStep(ctx context.Context, c *claim.Claim, dir, name string, effect entry.Effect) (*step, error) {
+func beginStep(ctx context.Context, c *worker.Claim, dir, name string, effect entry.Effect) (*step, error) {
 	file, err := stepFile(dir, name)
 	if err != nil {
 		return nil, err
@@ -307,7 +306,7 @@ func refused(err error) bool {
 }
 
 // dispatchAgain logs a step that may be in the log.
-func dispatchAgain(ctx context.Context, c *claim.Claim, s *step) error {
+func dispatchAgain(ctx context.Context, c *worker.Claim, s *step) error {
 	err := c.Submit(ctx, s.execution(c))
 	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.StateConflict && problem.Field == "progress" {
 		return nil // it is
@@ -316,7 +315,7 @@ func dispatchAgain(ctx context.Context, c *claim.Claim, s *step) error {
 }
 
 // stepKey is the idempotency key of a step of a task, whoever holds it.
-func stepKey(c *claim.Claim, name string) string {
+func stepKey(c *worker.Claim, name string) string {
 	key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + name))
 	return hex.EncodeToString(key[:])
 }
@@ -332,7 +331,7 @@ func stepName(x *entry.Execution) (name string, ok bool) {
 }
 
 // execution is the entry of a step as far as it is.
-func (s *step) execution(c *claim.Claim) *entry.Execution {
+func (s *step) execution(c *worker.Claim) *entry.Execution {
 	_, id := s.Exec.Split()
 	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: s.Run, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
 	if s.Effect != entry.EffectNone {
@@ -354,7 +353,7 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 		Example: "  arl work end charge",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.inside(cmd.Context(), t, func(c *claim.Claim, dir string) error {
+			return a.inside(cmd.Context(), t, func(c *worker.Claim, dir string) error {
 				file, err := stepFile(dir, args[0])
 				if err != nil {
 					return err
@@ -388,7 +387,7 @@ func (a *app) workEndCommand(t *target) *cobra.Command {
 // endStep logs how a step ended. Where the log has ended it, the step is as the log
 // says: what logged it may have been killed before it could note that, or another
 // process of the agent was faster.
-func endStep(ctx context.Context, c *claim.Claim, s *step) error {
+func endStep(ctx context.Context, c *worker.Claim, s *step) error {
 	err := c.Submit(ctx, s.execution(c))
 	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict {
 		return err
@@ -426,9 +425,9 @@ func (a *app) workCheckpointCommand(t *target) *cobra.Command {
 			if err != nil {
 				return withExit(exitIO, err)
 			}
-			return a.inside(cmd.Context(), t, func(c *claim.Claim, _ string) error {
+			return a.inside(cmd.Context(), t, func(c *worker.Claim, _ string) error {
 				var now *api.Task
-				err := claim.Insist(cmd.Context(), func() (err error) { now, err = c.Client.Task(cmd.Context(), c.Task.Task); return err })
+				err := worker.Insist(cmd.Context(), func() (err error) { now, err = c.Client.Task(cmd.Context(), c.Task.Task); return err })
 				switch {
 				case err != nil:
 					return err
@@ -453,7 +452,7 @@ func fileDigest(path string) (string, error) {
 
 // checkpoint returns the path of the newest checkpoint of the task whose file is
 // here as it was; empty if there is none.
-func (w *worker) checkpoint(ctx context.Context) (string, error) {
+func (w *runner) checkpoint(ctx context.Context) (string, error) {
 	prefix := entry.CheckpointName(w.claim.Task.Task)
 	for e, err := range w.c.client.Entries(ctx, client.Query{Workflow: w.claim.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
 		if err != nil {
@@ -472,7 +471,7 @@ func (w *worker) checkpoint(ctx context.Context) (string, error) {
 }
 
 func (a *app) workProgressCommand() *cobra.Command {
-	p := supervise.Progress{Status: "in_progress"}
+	p := worker.Progress{Status: "in_progress"}
 	cmd := &cobra.Command{
 		Use:     "progress",
 		Short:   "Note how far the work is, for the snapshot of a failure",

@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervise
+package worker
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package claim
+package worker
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client/supervise"
 	"recoveryledger/ledger/entry"
 )
 
@@ -70,13 +69,13 @@ func (c *Config) next(leases ...entry.Lease) (*entry.SignedRenewal, error) {
 	c.keeper.mu.Unlock()
 	signed, err := c.Signer.SignRenewal(r)
 	if err != nil {
-		return nil, fmt.Errorf("claim: sign renewal: %w", err)
+		return nil, fmt.Errorf("worker: sign renewal: %w", err)
 	}
 	return signed, nil
 }
 
 // Keep renews the lease until ctx ends, or calls lost with
-// [supervise.ErrLeaseLost] as the cause. [Config.Tell] is told once that renewals
+// [ErrLeaseLost] as the cause. [Config.Tell] is told once that renewals
 // fail, however many do.
 func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	one := c.keeper.join(c)
@@ -98,7 +97,7 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 			c.tell(err)
 		}
 		if final(err) || err != nil && !time.Now().Before(late) {
-			lost(supervise.ErrLeaseLost)
+			lost(ErrLeaseLost)
 			return
 		}
 	}
@@ -275,9 +274,9 @@ func (c *Claim) renew(ctx context.Context, over *entry.Snapshot) (*api.Lease, er
 			return nil, err
 		}
 		if t.Lease == nil || t.Epoch != c.Task.Epoch {
-			return nil, fmt.Errorf("claim: renew %s: %w", c.Task.Task, problem)
+			return nil, fmt.Errorf("worker: renew %s: %w", c.Task.Task, problem)
 		}
 		c.keeper.learn(t.Lease)
 	}
-	return nil, fmt.Errorf("claim: renew %s: the coordinator starts again and again", c.Task.Task)
+	return nil, fmt.Errorf("worker: renew %s: the coordinator starts again and again", c.Task.Task)
 }

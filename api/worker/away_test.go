@@ -1,4 +1,4 @@
-package claim_test
+package worker_test
 
 import (
 	"context"

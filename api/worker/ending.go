@@ -1,19 +1,4 @@
-// Package supervise runs an agent and tells how it ended: the outermost boundary,
-// behind which no failure goes unnoticed.
-//
-// [Call] runs a function of this process: it catches errors, panics,
-// runtime.Goexit, and a deadline that is over. What ends the whole process, such
-// as running out of memory or a concurrent write to a map, no function can catch;
-// [Command] runs a program in a process of its own, and tells its exit code, the
-// signal that ended it, and whether the system killed it for want of memory.
-// Failures of agents on other machines are noticed by the lease that they lose.
-//
-//	ending, err := supervise.Command{Argv: []string{"python3", "agent.py"}, Memory: 1 << 30}.Run(ctx)
-//	// ending.Failure is crash.oom, ending.How says by which counter that is known
-//
-// An [Ending] is in the words of the failure taxonomy, and nothing in it is a
-// secret: its text passed a redactor. [Snapshot] makes of it what a log may keep.
-package supervise
+package worker
 
 import (
 	"context"
@@ -79,7 +64,7 @@ func (e *Ending) OK() bool { return e.Failure == Failure{} }
 
 // ErrLeaseLost is the cause to cancel the context of a run with when the lease is
 // lost: the run is ended at once, and counts as lost, not as interrupted.
-var ErrLeaseLost = errors.New("supervise: the lease is lost")
+var ErrLeaseLost = errors.New("worker: the lease is lost")
 
 // stopped is the failure of a run whose context ended.
 func stopped(ctx context.Context) (Failure, string) {

@@ -1,4 +1,4 @@
-package supervise
+package worker
 
 import (
 	"crypto/rand"
@@ -89,7 +89,7 @@ func (g group) kills() (int64, error) {
 	}
 	n, ok := counter(text, counterName)
 	if !ok {
-		return 0, fmt.Errorf("supervise: read %s: no counter %s", g.file(), counterName)
+		return 0, fmt.Errorf("worker: read %s: no counter %s", g.file(), counterName)
 	}
 	return n, nil
 }
@@ -112,7 +112,7 @@ func counter(text, name string) (int64, bool) {
 func (g group) within(name string, limit int64) (group, error) {
 	own := group{filepath.Join(g.dir, name), g.version}
 	if err := os.Mkdir(own.dir, 0o755); err != nil {
-		return group{}, fmt.Errorf("supervise: make control group: %w", err)
+		return group{}, fmt.Errorf("worker: make control group: %w", err)
 	}
 	limits := map[string]string{"memory.max": strconv.FormatInt(limit, 10), "memory.swap.max": "0"}
 	needed := "memory.max"
@@ -123,7 +123,7 @@ func (g group) within(name string, limit int64) (group, error) {
 	for file, value := range limits {
 		err := os.WriteFile(filepath.Join(own.dir, file), []byte(value), 0)
 		if err != nil && (file == needed || !errors.Is(err, fs.ErrNotExist)) {
-			return group{}, errors.Join(fmt.Errorf("supervise: limit control group: %w", err), own.remove())
+			return group{}, errors.Join(fmt.Errorf("worker: limit control group: %w", err), own.remove())
 		}
 	}
 	return own, nil
@@ -172,7 +172,7 @@ func (g group) end() {
 // remove removes a group that no process is in any more.
 func (g group) remove() error {
 	if err := os.Remove(g.dir); err != nil {
-		return fmt.Errorf("supervise: remove control group: %w", err)
+		return fmt.Errorf("worker: remove control group: %w", err)
 	}
 	return nil
 }
@@ -181,13 +181,13 @@ func (g group) remove() error {
 func readSmall(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("supervise: %w", err)
+		return "", fmt.Errorf("worker: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	text := make([]byte, kernelMax)
 	n, err := f.Read(text)
 	if err != nil {
-		return "", fmt.Errorf("supervise: read %s: %w", path, err)
+		return "", fmt.Errorf("worker: read %s: %w", path, err)
 	}
 	return string(text[:n]), nil
 }

@@ -1,16 +1,30 @@
-// Package claim holds a task for an agent: it waits until the task is given to it,
-// starts it, renews the lease, and says how it ended. What the agent does in
-// between is not its business; api/client/supervise runs it.
+// Package worker holds tasks for an agent, runs the agent, and tells how it ended.
 //
-//	c, err := claim.Wait(ctx, &config, "operator#report-7")
+// A [Claim] is a task that the agent holds:
+//
+//	c, err := worker.Wait(ctx, &config, "operator#report-7")
 //	err = c.Start(ctx)             // IN_PROGRESS, with an execution of its own
-//	go c.Keep(ctx, lost)           // cancels with supervise.ErrLeaseLost
+//	go c.Keep(ctx, lost)           // renews the lease; cancels with worker.ErrLeaseLost
 //	err = c.Complete(ctx, "done")  // or GiveUp, with how it ended, or Block
 //
-// A claim that is over by the ledger's word, or whose term is over by this
-// machine's clock without an answer, is lost: whoever holds it must stop. What is
-// written after that is refused (stale-epoch).
-package claim
+// A claim is lost when the ledger says so, or when its term is over by the clock of
+// this machine without an answer. Whoever holds a lost claim must stop: the ledger
+// refuses what the agent writes after that (stale-epoch).
+//
+// No failure of the agent goes unnoticed. A [Function] is an agent in this process:
+// its errors, panics, calls of runtime.Goexit and missed deadlines are caught. No
+// function can catch what ends the whole process, such as running out of memory or a
+// concurrent write to a map. A [Command] is an agent in a process of its own: it tells
+// the exit code, the signal that ended the process, and whether the system killed the
+// process for want of memory. Failures of agents on other machines are noticed by the
+// lease that they lose.
+//
+//	ending, err := worker.Command{Argv: []string{"python3", "agent.py"}, Memory: 1 << 30}.Run(ctx)
+//	// ending.Failure is crash.oom, ending.How says by which counter that is known
+//
+// An [Ending] is in the words of the failure taxonomy. Nothing in an ending is a
+// secret: its text passed a redactor. [Snapshot] makes of it what a log may keep.
+package worker
 
 import (
 	"context"
@@ -23,7 +37,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/supervise"
 	"recoveryledger/ledger/entry"
 )
 
@@ -85,22 +98,22 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 		if err == nil && config.Stuck != nil && stuck(t) && t.Agent == config.Agent && t.Epoch > asked {
 			asked = t.Epoch
 			if err := config.Stuck(ctx, t); err != nil {
-				return nil, fmt.Errorf("claim: reconcile %s: %w", ref, err)
+				return nil, fmt.Errorf("worker: reconcile %s: %w", ref, err)
 			}
 		}
 		switch {
 		case err == nil && t.State.Over():
-			return nil, fmt.Errorf("claim: %s is %s: %w", ref, t.State, ErrOver)
+			return nil, fmt.Errorf("worker: %s is %s: %w", ref, t.State, ErrOver)
 		case err == nil && t.State == entry.TaskAssigned && t.Agent == config.Agent && t.Lease != nil:
 			config.keeper.learn(t.Lease)
 			return &Claim{Config: config, Task: *t}, nil
 		case err == nil && once:
-			return nil, fmt.Errorf("claim: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
+			return nil, fmt.Errorf("worker: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
 		case final(err), err != nil && once:
-			return nil, fmt.Errorf("claim: look at %s: %w", ref, err)
+			return nil, fmt.Errorf("worker: look at %s: %w", ref, err)
 		}
 		if err := pause(ctx, pollPause); err != nil {
-			return nil, fmt.Errorf("claim: wait for %s: %w", ref, err)
+			return nil, fmt.Errorf("worker: wait for %s: %w", ref, err)
 		}
 	}
 }
@@ -164,7 +177,7 @@ func (c *Claim) Block(ctx context.Context, question string, s *entry.Snapshot) e
 
 // GiveUp says how the claim ended, in the log and to the coordinator, which then
 // writes that the task failed, or was interrupted. It returns when the task is
-// not held at this epoch any more. The error wraps [supervise.ErrLeaseLost] if it
+// not held at this epoch any more. The error wraps [ErrLeaseLost] if it
 // was not before.
 func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 	progress := entry.Failed
@@ -176,7 +189,7 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 		return err
 	}
 	if problem, refused := errors.AsType[*api.Problem](told); refused && problem.Name() == entry.StaleEpoch {
-		return fmt.Errorf("claim: give up %s: %w: %w", c.Task.Task, supervise.ErrLeaseLost, problem)
+		return fmt.Errorf("worker: give up %s: %w: %w", c.Task.Task, ErrLeaseLost, problem)
 	}
 	for {
 		t, err := c.Client.Task(ctx, c.Task.Task)
@@ -187,19 +200,19 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 			lease, told = c.renew(ctx, s) // a coordinator that has started again has not heard of it
 		}
 		if err := pause(ctx, pollPause); err != nil {
-			return fmt.Errorf("claim: give up %s: %w", c.Task.Task, errors.Join(err, told))
+			return fmt.Errorf("worker: give up %s: %w", c.Task.Task, errors.Join(err, told))
 		}
 	}
 }
 
 // Snapshot makes the snapshot of how the claim ended.
-func (c *Claim) Snapshot(e *supervise.Ending, p supervise.Progress, text []byte) *entry.Snapshot {
+func (c *Claim) Snapshot(e *Ending, p Progress, text []byte) *entry.Snapshot {
 	p.Exec = c.Exec
-	return supervise.Snapshot(e, c.Agent, &p, c.Secret, text)
+	return Snapshot(e, c.Agent, &p, c.Secret, text)
 }
 
 // Signal reports the failure (SIG-1).
-func (c *Claim) Signal(ctx context.Context, e *supervise.Ending, s *entry.Snapshot, effects entry.Effects) error {
+func (c *Claim) Signal(ctx context.Context, e *Ending, s *entry.Snapshot, effects entry.Effects) error {
 	safety := entry.ReplayUnknown
 	if effects == entry.EffectsNone {
 		safety = entry.ReplaySafe
@@ -214,8 +227,8 @@ func (c *Claim) Signal(ctx context.Context, e *supervise.Ending, s *entry.Snapsh
 // same meanwhile.
 func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
 	now := time.Now()
-	e := &supervise.Ending{Failure: supervise.Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
-	if err := c.Signal(ctx, e, c.Snapshot(e, supervise.Progress{}, nil), effects); err != nil {
+	e := &Ending{Failure: Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
+	if err := c.Signal(ctx, e, c.Snapshot(e, Progress{}, nil), effects); err != nil {
 		return err
 	}
 	err := c.progress(ctx, entry.Failed)
@@ -236,11 +249,11 @@ func (c *Claim) move(ctx context.Context, op, reason string, s *entry.Snapshot) 
 	var t *api.Task
 	err := Insist(ctx, func() (err error) { t, err = c.Client.Task(ctx, c.Task.Task); return err })
 	if err != nil {
-		return fmt.Errorf("claim: %s %s: %w", op, c.Task.Task, err)
+		return fmt.Errorf("worker: %s %s: %w", op, c.Task.Task, err)
 	}
 	body, ok := t.Move(op, c.Agent, reason)
 	if !ok || t.Epoch != c.Task.Epoch {
-		return fmt.Errorf("claim: %s %s: it is %s at epoch %d, and was claimed at %d: %w", op, c.Task.Task, t.State, t.Epoch, c.Task.Epoch, supervise.ErrLeaseLost)
+		return fmt.Errorf("worker: %s %s: it is %s at epoch %d, and was claimed at %d: %w", op, c.Task.Task, t.State, t.Epoch, c.Task.Epoch, ErrLeaseLost)
 	}
 	body.Snapshot = s
 	return c.Submit(ctx, body)
@@ -253,13 +266,13 @@ func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
 	h.V, h.JTI, h.Iss, h.Aud, h.Iat, h.Wid = 1, c.NewID(), c.Agent, c.Origin, time.Now().Unix(), c.Task.Wid
 	e, err := entry.New(body)
 	if err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return fmt.Errorf("worker: %w", err)
 	}
 	if err := c.Signer.Sign(e); err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return fmt.Errorf("worker: %w", err)
 	}
 	if err := Insist(ctx, func() error { _, err := c.Client.Submit(ctx, e); return err }); err != nil {
-		return fmt.Errorf("claim: submit %s: %w", body.Kind(), err)
+		return fmt.Errorf("worker: submit %s: %w", body.Kind(), err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package claim_test
+package worker_test
 
 import (
 	"bytes"
@@ -20,8 +20,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/client/claim"
-	"recoveryledger/api/client/supervise"
+	"recoveryledger/api/worker"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -33,7 +32,7 @@ const origin = "ledger.example/test"
 // keeps claims on a real one.
 type office struct {
 	t      *testing.T
-	config *claim.Config
+	config *worker.Config
 	began  time.Time
 
 	mu      sync.Mutex
@@ -67,7 +66,7 @@ func newOffice(t *testing.T) *office {
 	o := &office{t: t, began: time.Now(), session: "first", tasks: map[entry.Ref]*held{}}
 	c, err := client.New("http://office", verify.Root{}, &client.Config{HTTP: &http.Client{Transport: o}})
 	must(t, err)
-	o.config = &claim.Config{Client: c, Origin: origin, Agent: "agent", Signer: signer}
+	o.config = &worker.Config{Client: c, Origin: origin, Agent: "agent", Signer: signer}
 	return o
 }
 
@@ -79,20 +78,20 @@ func must(tb testing.TB, err error) {
 }
 
 // give assigns a task to the agent, which takes it.
-func (o *office) give(id string, term time.Duration) *claim.Claim {
+func (o *office) give(id string, term time.Duration) *worker.Claim {
 	o.t.Helper()
 	ref := entry.NewRef("olga", id)
 	o.mu.Lock()
 	o.tasks[ref] = &held{epoch: 1, term: term, until: time.Now().Add(term)}
 	o.mu.Unlock()
-	c, err := claim.Wait(o.t.Context(), o.config, ref, true)
+	c, err := worker.Wait(o.t.Context(), o.config, ref, true)
 	must(o.t, err)
 	return c
 }
 
 // keep keeps a claim until the context that it returns ends, by end or because the
 // claim is lost. gone is closed when nothing is kept any more.
-func (o *office) keep(c *claim.Claim) (ctx context.Context, end context.CancelCauseFunc, gone chan struct{}) {
+func (o *office) keep(c *worker.Claim) (ctx context.Context, end context.CancelCauseFunc, gone chan struct{}) {
 	ctx, end = context.WithCancelCause(o.t.Context())
 	gone = make(chan struct{})
 	go func() {
@@ -357,7 +356,7 @@ func TestOneOfManyIsLost(t *testing.T) {
 		o.tasks["olga#one"].epoch++
 		o.mu.Unlock()
 		time.Sleep(16 * time.Second)
-		if <-oneGone; !errors.Is(context.Cause(one), supervise.ErrLeaseLost) || two.Err() != nil || three.Err() != nil {
+		if <-oneGone; !errors.Is(context.Cause(one), worker.ErrLeaseLost) || two.Err() != nil || three.Err() != nil {
 			t.Errorf("%v, %v, %v", context.Cause(one), context.Cause(two), context.Cause(three))
 		}
 		o.mu.Lock()
@@ -415,7 +414,7 @@ func TestNobodyAnswers(t *testing.T) {
 		two, _, twoGone := o.keep(o.give("two", term))
 		<-oneGone
 		<-twoGone
-		if !errors.Is(context.Cause(one), supervise.ErrLeaseLost) || !errors.Is(context.Cause(two), supervise.ErrLeaseLost) || time.Since(o.began) != term {
+		if !errors.Is(context.Cause(one), worker.ErrLeaseLost) || !errors.Is(context.Cause(two), worker.ErrLeaseLost) || time.Since(o.began) != term {
 			t.Errorf("%v, %v after %v", context.Cause(one), context.Cause(two), time.Since(o.began))
 		}
 	})
