@@ -38,8 +38,9 @@ type Clerk struct {
 	// Silent, if not nil, is told of decisions that nobody answered in time: the deny
 	// of an incident, and what goes on without an amend that was proposed.
 	Silent func(*entry.Decision)
-	// Refused, if not nil, is told of entries that were not admitted, such as
-	// those that another entry has overtaken.
+	// Refused, if not nil, is told of entries that were not admitted although the log
+	// had not grown since they were drafted. An entry that another one has overtaken
+	// is no news: the clerk looks again.
 	Refused func(entry.Body, *entry.Refusal)
 }
 
@@ -83,7 +84,7 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 			err := k.write(ctx, body, now)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && k.Refused != nil:
+			case refused && k.Refused != nil && k.Coordinator.View().Size == size:
 				k.Refused(body, refusal)
 			case !refused && err != nil:
 				return size, wake, err

@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"crypto/ed25519"
+	"strings"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -96,4 +97,48 @@ func TestClerk(t *testing.T) {
 	cancel()
 	must(t, <-done)
 	s.check()
+}
+
+// TestClerkOvertakesItself asks people about two incidents at once whose fences
+// together are beyond what their signaler may fence. Both proposals are drafted from
+// one state, in which each could be fenced: the first one makes the other untrue.
+// Nobody is told of that refusal, and the next draft says that it does not fence.
+func TestClerkOvertakesItself(t *testing.T) {
+	s := newSite(t)
+	p := s.genesis()
+	p.Limits.Signaler.FencedMS = 2 * hourMS // a fence takes answer_ms and decide_ms
+	s.submit(3, "", s.signed(p, s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "k", entry.RoleCoordinator))...)
+	var ids []uint64
+	for _, name := range []string{"one", "two"} {
+		x := s.exec("a", name)
+		x.Effect, x.IdempotencyKey = entry.EffectIrrevocable, someDigest(name)
+		s.submit(4, "", s.signed(x, s.step(x, entry.Dispatched), s.step(x, entry.Confirmed), s.signal("a", entry.StandingExecutor, x.Ref()))...)
+		ids = append(ids, s.log.Head().Size-1)
+	}
+	if _, _, err := s.clerk().Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.c.Read(func(state *State) {
+		for i, want := range []string{"", "ms of fences of signaler a, a fence may have 7200000 (limits.signaler.fenced_ms)"} {
+			v, _ := state.Incident(ids[i], start)
+			if v.State != Escalated || !strings.HasSuffix(v.NotFenced, want) || (want == "") != (v.NotFenced == "") {
+				t.Errorf("incident %d is %s, not fenced: %q, want %q", ids[i], v.State, v.NotFenced, want)
+			}
+		}
+	})
+	s.check()
+}
+
+// TestClerkTellsRefusals wants a refusal to be told that nothing overtook: the
+// clerk's principal is no coordinator.
+func TestClerkTellsRefusals(t *testing.T) {
+	s := newSite(t)
+	s.submit(3, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "k", entry.RoleOperator))...)
+	x := s.exec("a", "x")
+	s.submit(4, "", s.signed(x, s.step(x, entry.Dispatched), s.step(x, entry.Confirmed), s.signal("a", entry.StandingExecutor, "a#x"))...)
+	clerk, told := s.clerk(), 0
+	clerk.Refused = func(entry.Body, *entry.Refusal) { told++ }
+	if _, _, err := clerk.Step(t.Context()); err != nil || told != 1 {
+		t.Errorf("%d refusals told, want 1; %v", told, err)
+	}
 }
