@@ -36,6 +36,8 @@ coord/compact ← coord/scope ← coord ← api/server
 verify ← coord
 coord/recovery ← coord
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
+coord/recovery/engine ← coord/recovery/record ← cmd/arl
+verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/coord/recovery/record"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -50,7 +51,7 @@ func bundle(ctx context.Context, reg registry, root verify.Root, receipts []veri
 	}
 	sizes := slices.Sorted(maps.Keys(notes))
 	for i := 1; i < len(sizes); i++ {
-		proof, err := reg.consistency(ctx, notes[sizes[i-1]], notes[sizes[i]])
+		proof, err := reg.Consistency(ctx, notes[sizes[i-1]], notes[sizes[i]])
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +84,7 @@ func links(ctx context.Context, reg registry, receipts []verify.Receipt) ([]veri
 		}
 		needed[e.Header.Iss] = true
 	}
-	return linksOf(ctx, reg, slices.Collect(maps.Keys(needed))...)
+	return record.Links(ctx, reg, slices.Collect(maps.Keys(needed))...)
 }
 
 func (c *connection) bundle(ctx context.Context, receipts []verify.Receipt) ([]byte, error) {

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/record"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -120,7 +121,8 @@ func failedVerification(err error) bool {
 	_, step := errors.AsType[*verify.StepError](err)
 	_, format := errors.AsType[*verify.FormatError](err)
 	_, fork := errors.AsType[*verify.ForkError](err)
-	return step || format || fork
+	_, run := errors.AsType[*record.BrokenError](err)
+	return step || format || fork || run
 }
 
 // systemCode is exitCode for errors that carry nothing but what they are.
@@ -130,7 +132,7 @@ func systemCode(err error) int {
 		return exitInconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return exitNotFound
-	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed), errors.Is(err, record.ErrOther):
 		return exitConflict
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted

@@ -114,7 +114,7 @@ func (a *app) logConsistency(ctx context.Context, l *openLog, p *proofOptions) e
 	if to.Size > newest.Size {
 		return withExit(exitNotFound, fmt.Errorf("the log has %d entries here, fewer than the %d of --to: ask a server that has them", newest.Size, to.Size))
 	}
-	proof, err := l.registry.consistency(ctx, older, newer)
+	proof, err := l.registry.Consistency(ctx, older, newer)
 	if err != nil {
 		return err
 	}

@@ -1,25 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/record"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -31,18 +26,7 @@ import (
 type registry interface {
 	// chain returns the verified chain of policies and keys as of now.
 	chain(ctx context.Context) (*verify.Chain, error)
-	// register registers entries in order, or none behind the first refusal.
-	register(ctx context.Context, entries []*entry.Entry) error
-	// receipts yields the receipts of the entries under a value of an index, in
-	// the order of the log.
-	receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
-	headProver
-}
-
-// headProver shows that tree heads are of one log.
-type headProver interface {
-	// consistency proves that the head of one receipt continues that of another.
-	consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
+	record.Ledger
 	// cosigned returns the newest tree head that the witnesses have cosigned whom
 	// the root names; empty if there is none, or the root names none.
 	cosigned() string
@@ -92,12 +76,12 @@ func (a *app) useNode(n *node, use func(*openRegistry) error) error {
 	return use(&openRegistry{n, withCosigner(root), p})
 }
 
-func (c *connection) register(ctx context.Context, entries []*entry.Entry) error {
+func (c *connection) Register(ctx context.Context, entries []*entry.Entry) error {
 	_, err := c.client.SubmitBatch(ctx, entries)
 	return err
 }
 
-func (c *connection) receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error] {
+func (c *connection) Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error] {
 	q := client.Query{Page: api.MaxPage}
 	switch index {
 	case entry.ByKind:
@@ -118,13 +102,13 @@ func (c *connection) receipts(ctx context.Context, index entry.Index, value stri
 	}
 }
 
-func (c *connection) consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
+func (c *connection) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	return c.client.Consistency(ctx, older, newer)
 }
 
 func (n *node) chain(context.Context) (*verify.Chain, error) { return n.coordinator.View().Chain, nil }
 
-func (n *node) register(ctx context.Context, entries []*entry.Entry) error {
+func (n *node) Register(ctx context.Context, entries []*entry.Entry) error {
 	answer, err := n.log.Submit(ctx, entries...)
 	if err == nil && answer.Refused != nil {
 		err = answer.Refused
@@ -132,7 +116,7 @@ func (n *node) register(ctx context.Context, entries []*entry.Entry) error {
 	return err
 }
 
-func (n *node) receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error] {
+func (n *node) Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error] {
 	return func(yield func(*verify.Receipt, error) bool) {
 		found, err := n.log.Find(ledger.Query{Index: index, Value: value})
 		if err != nil {
@@ -150,7 +134,7 @@ func (n *node) receipts(ctx context.Context, index entry.Index, value string) it
 
 func (c *connection) cosigned() string { return c.client.Cosigned().Note }
 
-func (n *node) consistency(_ context.Context, older, newer string) (verify.ConsistencyProof, error) {
+func (n *node) Consistency(_ context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	p := verify.ConsistencyProof{Older: older, Newer: newer}
 	root, err := n.root()
 	if err != nil {
@@ -175,49 +159,17 @@ func (n *node) cosigned() string { return "" } // nobody cosigns in place
 // principalEngine signs runs and attempts, if nobody else is named.
 const principalEngine entry.Principal = "engine"
 
-// recorder implements [engine.Recorder].
-type recorder struct {
-	*openRegistry
-	signer  *signer
-	wid     entry.WorkflowID
-	known   map[string]string // of a resumed run: what the log has, by id
-	pending []*entry.Entry
-	open    bool // whether the run is not closed
-}
-
-// newRecorder finds or makes the engine's key. Of a run that is resumed it finds
-// out what was registered before.
-func (a *app) newRecorder(ctx context.Context, reg *openRegistry, o *recoverOptions, id string) (*recorder, error) {
+// newRecorder finds or makes the engine's key.
+func (a *app) newRecorder(ctx context.Context, reg *openRegistry, o *recoverOptions, id string) (*record.Recorder, error) {
 	signer, err := a.engineSigner(ctx, reg, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{openRegistry: reg, signer: signer, wid: entry.WorkflowID("run/" + id), known: map[string]string{}, open: true}
-	if !o.resume {
-		return r, nil
+	r := &record.Recorder{Ledger: reg, Root: reg.root, Sign: signer.Sign, Issuer: signer.principal, Run: id}
+	if o.resume {
+		err = r.Resume(ctx)
 	}
-	for receipt, err := range reg.receipts(ctx, entry.ByWorkflow, string(r.wid)) {
-		if err != nil {
-			return nil, err
-		}
-		e, _, err := entry.DecodeLeaf(receipt.Leaf)
-		if err != nil {
-			return nil, err
-		}
-		r.known[e.Header.JTI] = contentOf(e.Body)
-	}
-	return r, nil
-}
-
-// contentOf is what must be the same when an entry is made again.
-func contentOf(body entry.Body) string {
-	switch b := body.(type) {
-	case *entry.Attempt:
-		return b.TraceDigest
-	case *entry.Run:
-		return b.ConfigDigest + b.ScenarioDigest + b.RunRoot + b.ReportDigest
-	}
-	return ""
+	return r, err
 }
 
 // engineSigner is the key in --key, or the engine's own, which is made and
@@ -283,110 +235,5 @@ func (a *app) enrolEngine(ctx context.Context, reg *openRegistry, key *keys.Sign
 	if err := authority.Sign(e); err != nil {
 		return err
 	}
-	return reg.register(ctx, []*entry.Entry{e})
+	return reg.Register(ctx, []*entry.Entry{e})
 }
-
-// Begin implements [engine.Recorder].
-func (r *recorder) Begin(ctx context.Context, open *entry.Run) error {
-	open.Header = r.header(r.idOf("open"))
-	return errors.Join(r.add(ctx, open), r.Flush(ctx))
-}
-
-// Attempt implements [engine.Recorder].
-func (r *recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
-	a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
-	return r.add(ctx, a)
-}
-
-// End implements [engine.Recorder].
-func (r *recorder) End(ctx context.Context, closed *entry.Run) error {
-	closed.Header = r.header(r.idOf("close"))
-	err := errors.Join(r.add(ctx, closed), r.Flush(ctx))
-	r.open = err != nil
-	return err
-}
-
-func (r *recorder) header(jti string) entry.Header {
-	return entry.Header{V: 1, JTI: jti, Iss: r.signer.principal, Aud: r.root.Origin, Iat: time.Now().Unix(), Wid: r.wid}
-}
-
-// idOf derives the jti of an act on the run from the run, so that the same again
-// is the same entry.
-func (r *recorder) idOf(act string) string {
-	const version = 8 // RFC 9562: made as its maker likes
-	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(string(r.wid)+"|"+act), version).String()
-}
-
-// recordBatch is how many entries are registered at a time.
-const recordBatch = 512
-
-// add signs an entry that the log does not have, and registers it with others.
-func (r *recorder) add(ctx context.Context, body entry.Body) error {
-	e, err := entry.New(body)
-	if err != nil {
-		return err
-	}
-	if content, there := r.known[e.Header.JTI]; there {
-		if content != contentOf(e.Body) {
-			return withExit(exitConflict, fmt.Errorf("the ledger has %s of %s with another result: the run cannot go on as it was begun", e.Kind, r.wid))
-		}
-		return nil
-	}
-	if err := r.signer.Sign(e); err != nil {
-		return err
-	}
-	if r.pending = append(r.pending, e); len(r.pending) < recordBatch {
-		return nil
-	}
-	return r.Flush(ctx)
-}
-
-// Flush implements [engine.Recorder].
-func (r *recorder) Flush(ctx context.Context) error {
-	if len(r.pending) == 0 {
-		return nil
-	}
-	err := r.register(ctx, r.pending)
-	r.pending = r.pending[:0]
-	return err
-}
-
-// linksOf returns the receipts of all policies, and of the agent entries about
-// the given issuers, about the issuers of those, and so on.
-func linksOf(ctx context.Context, reg registry, issuers ...entry.Principal) ([]verify.Receipt, error) {
-	type link struct {
-		receipt *verify.Receipt
-		entry   *entry.Entry
-	}
-	var all []link
-	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
-		for receipt, err := range reg.receipts(ctx, entry.ByKind, string(kind)) {
-			if err != nil {
-				return nil, err
-			}
-			e, _, err := entry.DecodeLeaf(receipt.Leaf)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, link{receipt, e})
-		}
-	}
-	needed := map[entry.Principal]bool{}
-	for _, p := range issuers {
-		needed[p] = true
-	}
-	// Backwards: who enrols somebody was enrolled before.
-	slices.SortFunc(all, func(x, y link) int { return cmp.Compare(y.receipt.Index, x.receipt.Index) })
-	var links []verify.Receipt
-	for _, l := range all {
-		if agent, ok := l.entry.Body.(*entry.Agent); ok && !needed[agent.Principal] {
-			continue
-		}
-		needed[l.entry.Header.Iss] = true
-		links = append(links, *l.receipt)
-	}
-	slices.Reverse(links)
-	return links, nil
-}
-
-var _ engine.Recorder = (*recorder)(nil)

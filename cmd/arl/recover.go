@@ -98,7 +98,7 @@ func (a *app) makeLive(e *engineChoice, path string) error {
 	if err != nil {
 		return withExit(exitConfig, err)
 	}
-	e.mode, e.Runtime, e.Pause, e.live = engine.ModeLive, runtime, pause, digestOf(document)
+	e.mode, e.Runtime, e.Pause, e.live = engine.ModeLive, runtime, pause, scenario.Digest(string(document))
 	e.Instance = uuid.Must(uuid.NewV7()).String()
 	return nil
 }
@@ -194,10 +194,10 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 		}
 		r.Recorder = recorder
 		err = a.execute(ctx, r, o, reg.root.Origin)
-		if o.out == "" || recorder.open {
+		if o.out == "" || !recorder.Ended() {
 			return err
 		}
-		return errors.Join(recorder.export(ctx, o.out), err)
+		return errors.Join(recorder.Export(ctx, o.out), err)
 	})
 }
 
@@ -315,7 +315,7 @@ func (a *app) baseline(path string) (*engine.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewBaseline(report, digestOf(text)), nil
+	return engine.NewBaseline(report, scenario.Digest(string(text))), nil
 }
 
 // readReport reads a report.json, or that of a run's directory.
@@ -323,16 +323,13 @@ func (a *app) readReport(path string) (*engine.Report, []byte, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, engine.ReportFile)
 	}
-	text, err := a.readGiven(path, reportMax)
+	text, err := a.readGiven(path, engine.ReportBytesMax)
 	if err != nil {
 		return nil, nil, err
 	}
 	report, err := engine.DecodeReport(path, text)
 	return &report, text, err
 }
-
-// reportMax is the size of a report in bytes.
-const reportMax = 64 << 20
 
 // counts is what arl recover prints.
 type counts struct {

@@ -1,6 +1,8 @@
 package engine
 
 const (
+	// ReportBytesMax is the size of a report in bytes.
+	ReportBytesMax = 64 << 20
 	// modelBytesMax is the size of an outcome model in bytes, outcomesMax the
 	// number of its lines.
 	modelBytesMax = 1 << 20

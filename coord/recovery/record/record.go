@@ -1,0 +1,152 @@
+// Package record keeps runs of the engine in a ledger. A [Recorder] makes an entry of
+// each case and one of the beginning and the end of the run; it exports the receipts
+// of all of them beside the report. [Verify] checks such a directory offline: the
+// report follows from traces, each trace is the one in the entry of its case, and the
+// entries are in the log.
+package record
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// Ledger is where entries are registered.
+type Ledger interface {
+	// Register registers entries in order, or none behind the first refusal.
+	Register(ctx context.Context, entries []*entry.Entry) error
+	// Receipts yields the receipts of the entries under a value of an index, in
+	// the order of the log.
+	Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
+	// Consistency proves that the head of one receipt continues that of another.
+	Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
+}
+
+// Recorder implements [engine.Recorder].
+type Recorder struct {
+	// Ledger is where the run is recorded.
+	Ledger Ledger
+	// Root is the pinned root of the ledger.
+	Root verify.Root
+	// Sign signs entries in the name of Issuer, an engine.
+	Sign   func(*entry.Entry) error
+	Issuer entry.Principal
+	// Run is the id of the run.
+	Run string
+
+	known   map[string]string // of a resumed run: what the log has, by id
+	pending []*entry.Entry
+	ended   bool // the run is closed
+}
+
+var _ engine.Recorder = (*Recorder)(nil)
+
+// ErrOther reports that the ledger has an entry of the run with another result.
+var ErrOther = errors.New("record: the ledger has an entry of the run with another result")
+
+// Resume finds out which entries of the run were registered before.
+func (r *Recorder) Resume(ctx context.Context) error {
+	r.known = map[string]string{}
+	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
+		if err != nil {
+			return err
+		}
+		e, _, err := entry.DecodeLeaf(receipt.Leaf)
+		if err != nil {
+			return err
+		}
+		r.known[e.Header.JTI] = contentOf(e.Body)
+	}
+	return nil
+}
+
+// Ended reports whether the entry that closes the run was registered.
+func (r *Recorder) Ended() bool { return r.ended }
+
+// workflow is the workflow that the entries of the run share.
+func (r *Recorder) workflow() entry.WorkflowID { return entry.WorkflowID("run/" + r.Run) }
+
+// contentOf is what must be the same when an entry is made again.
+func contentOf(body entry.Body) string {
+	switch b := body.(type) {
+	case *entry.Attempt:
+		return b.TraceDigest
+	case *entry.Run:
+		return b.ConfigDigest + b.ScenarioDigest + b.RunRoot + b.ReportDigest
+	}
+	return ""
+}
+
+// Begin implements [engine.Recorder].
+func (r *Recorder) Begin(ctx context.Context, open *entry.Run) error {
+	open.Header = r.header(r.idOf("open"))
+	return errors.Join(r.add(ctx, open), r.Flush(ctx))
+}
+
+// Attempt implements [engine.Recorder].
+func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
+	a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
+	return r.add(ctx, a)
+}
+
+// End implements [engine.Recorder].
+func (r *Recorder) End(ctx context.Context, closed *entry.Run) error {
+	closed.Header = r.header(r.idOf("close"))
+	err := errors.Join(r.add(ctx, closed), r.Flush(ctx))
+	r.ended = err == nil
+	return err
+}
+
+func (r *Recorder) header(jti string) entry.Header {
+	return entry.Header{V: 1, JTI: jti, Iss: r.Issuer, Aud: r.Root.Origin, Iat: time.Now().Unix(), Wid: r.workflow()}
+}
+
+// idOf derives the jti of an act on the run from the run, so that the same again
+// is the same entry.
+func (r *Recorder) idOf(act string) string {
+	const version = 8 // RFC 9562: made as its maker likes
+	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(string(r.workflow())+"|"+act), version).String()
+}
+
+// batchMax is how many entries are registered at a time.
+const batchMax = 512
+
+// add signs an entry that the log does not have, and registers it with others.
+func (r *Recorder) add(ctx context.Context, body entry.Body) error {
+	e, err := entry.New(body)
+	if err != nil {
+		return err
+	}
+	if content, there := r.known[e.Header.JTI]; there {
+		if content != contentOf(e.Body) {
+			return fmt.Errorf("%w: %s of %s: the run cannot go on as it was begun", ErrOther, e.Kind, r.workflow())
+		}
+		return nil
+	}
+	if err := r.Sign(e); err != nil {
+		return err
+	}
+	if r.pending = append(r.pending, e); len(r.pending) < batchMax {
+		return nil
+	}
+	return r.Flush(ctx)
+}
+
+// Flush implements [engine.Recorder].
+func (r *Recorder) Flush(ctx context.Context) error {
+	if len(r.pending) == 0 {
+		return nil
+	}
+	err := r.Ledger.Register(ctx, r.pending)
+	r.pending = r.pending[:0]
+	return err
+}
