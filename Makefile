@@ -32,7 +32,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/arl, with the version in it
-	go build -trimpath -ldflags '-X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
+	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
 
 run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)

@@ -117,7 +117,6 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/sigstore":            {"ledger/keys"},
 		"github.com/spf13/cobra":         {"cmd/arl"},
 		"cel.dev/cel-go":                 {"coord/recovery"},
-		"github.com/openai/openai-go":    {"coord/recovery/live"},
 		"go.opentelemetry.io/collector":  {"coord/recovery/importer"},
 		"github.com/secure-systems-lab/": {"ledger/keys"},
 	}

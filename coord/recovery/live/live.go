@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/openai/openai-go/v3"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
@@ -51,7 +50,6 @@ type Runtime struct {
 type liveModel struct {
 	Endpoint
 	name   string
-	chat   openai.ChatCompletionService
 	places places
 }
 
@@ -104,7 +102,7 @@ func New(c *Config, prices []recovery.Model) (*Runtime, error) {
 		l.prices[m.Name] = m
 	}
 	for name, m := range c.Models {
-		l.models[name] = &liveModel{Endpoint: m, name: name, chat: newChat(m, l.client), places: newPlaces(m.Concurrency)}
+		l.models[name] = &liveModel{Endpoint: m, name: name, places: newPlaces(m.Concurrency)}
 	}
 	for name, t := range c.Tools {
 		l.tools[name] = &liveTool{Tool: t, name: name, places: newPlaces(t.Concurrency)}

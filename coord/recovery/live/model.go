@@ -1,54 +1,74 @@
 package live
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
-// newChat is the client of a model's endpoint. It makes no second attempts of
-// its own, and takes nothing from the environment that is not configured.
-func newChat(m Endpoint, client *http.Client) openai.ChatCompletionService {
-	return openai.NewChatCompletionService(
-		option.WithBaseURL(strings.TrimRight(m.BaseURL, "/")+"/"), option.WithHTTPClient(client), option.WithMaxRetries(0))
+// chatRequest is a chat completion in the form of OpenAI, by its members: those that
+// the engine does not know are sent as they stand in the input.
+type chatRequest map[string]jsontext.Value
+
+// chatMessage is what the engine looks at in a message.
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// chatTool is what the engine looks at in a tool that a request offers or that an
+// answer calls.
+type chatTool struct {
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// chatChoice is what the engine looks at in an answer.
+type chatChoice struct {
+	FinishReason string `json:"finish_reason"`
+	Message      struct {
+		Content   string     `json:"content"`
+		Refusal   string     `json:"refusal"`
+		ToolCalls []chatTool `json:"tool_calls"`
+	} `json:"message"`
 }
 
 // callModel asks a model. An error is that the run itself is to end, or that
 // the model cannot be asked as it is configured.
 func (l *Runtime) callModel(ctx context.Context, p *plan, q scenario.Request) (answer, error) {
 	m := p.model
-	params, err := chatParams(p.input)
+	request, err := newChatRequest(p.input)
 	if err != nil {
 		a := failure("invalid_request", "input_invalid", err.Error())
 		a.effects = entry.EffectsNone
 		return a, nil
 	}
-	params.Model = cmp.Or(m.Model, m.name)
-	p.ask.apply(&params, q.Step.Expect)
-	options := []option.RequestOption{}
+	request.set("model", cmp.Or(m.Model, m.name))
+	p.ask.apply(request, q.Step.Expect)
+	header := http.Header{"Content-Type": {"application/json"}}
 	if m.KeyEnv != "" {
 		key, ok := l.config.LookupEnv(m.KeyEnv)
 		if !ok {
 			return answer{}, fmt.Errorf("live: model %s: the environment has no %s", m.name, m.KeyEnv)
 		}
-		options = append(options, option.WithAPIKey(key))
+		header.Set("Authorization", "Bearer "+key)
 	}
 	if q.Key != "" {
-		options = append(options, option.WithHeader("Idempotency-Key", fmt.Sprintf("%s-%d", q.Key, q.Attempt)))
+		header.Set("Idempotency-Key", fmt.Sprintf("%s-%d", q.Key, q.Attempt))
 	}
 	if err := m.places.enter(ctx); err != nil {
 		return answer{}, err
@@ -57,17 +77,25 @@ func (l *Runtime) callModel(ctx context.Context, p *plan, q scenario.Request) (a
 	limit, budget := timeLimit(m.TimeoutMS, q.TimeLeftMS)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, errDeadline)
 	defer cancel()
-	var body []byte
-	_, err = m.chat.New(limited, params, append(options, option.WithResponseBodyInto(&body))...)
+	text, err := json.Marshal(request, json.Deterministic(true))
+	if err != nil {
+		return answer{}, fmt.Errorf("live: request to model %s: %w", m.name, err)
+	}
+	req, err := http.NewRequestWithContext(limited, http.MethodPost, strings.TrimRight(m.BaseURL, "/")+"/chat/completions", bytes.NewReader(text))
+	if err != nil {
+		return answer{}, fmt.Errorf("live: model %s: %w", m.name, err)
+	}
+	req.Header = header
+	body, _, refused := l.exchange(req)
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, ctx.Err()
-	case err != nil && errors.Is(context.Cause(limited), errDeadline):
+	case refused != nil && errors.Is(context.Cause(limited), errDeadline):
 		return named(timedOut(budget), m), nil
-	case err != nil:
-		return named(refusedByModel(err), m), nil
+	case refused != nil:
+		return named(*refused, m), nil
 	}
-	return named(l.completed(m, body, &params, q.Step.Expect), m), nil
+	return named(l.completed(m, body, request, q.Step.Expect), m), nil
 }
 
 func named(a answer, m *liveModel) answer {
@@ -75,64 +103,60 @@ func named(a answer, m *liveModel) answer {
 	return a
 }
 
-// chatParams reads the input of a model step: a text, or the parameters of a
-// chat completion.
-func chatParams(input jsontext.Value) (openai.ChatCompletionNewParams, error) {
-	var params openai.ChatCompletionNewParams
+// newChatRequest reads the input of a model step: a text, or the members of a chat
+// completion.
+func newChatRequest(input jsontext.Value) (chatRequest, error) {
+	request := chatRequest{}
 	switch input.Kind() {
 	case '"':
-		params.Messages = append(params.Messages, openai.UserMessage(scenario.ContentText(input)))
-		return params, nil
+		request.set("messages", []chatMessage{{"user", scenario.ContentText(input)}})
 	case '{':
-		if err := json.Unmarshal(input, &params); err != nil {
-			return params, err
+		if err := json.Unmarshal(input, &request); err != nil {
+			return nil, err
 		}
 	}
-	if len(params.Messages) == 0 {
-		return params, errors.New("the input of a step without a tool is a text, or an object with messages")
+	if len(request.messages()) == 0 {
+		return nil, errors.New("the input of a step without a tool is a text, or an object with messages")
 	}
-	return params, nil
+	return request, nil
 }
 
-// refusedByModel is the answer of a call that brought no completion. Of nested
-// errors the innermost with a typed cause counts.
-func refusedByModel(err error) answer {
-	if refused, ok := errors.AsType[*openai.Error](err); ok {
-		raw, _ := scenario.ErrorObject(refused.RawJSON())
-		raw.Text = cmp.Or(raw.Text, refused.Message)
-		if !(scenario.RawError{ProviderCode: raw.ProviderCode}).Typed() && (scenario.RawError{ProviderCode: refused.Type}).Typed() {
-			raw.ProviderCode = refused.Type
-		}
-		raw.HTTPStatus = refused.StatusCode
-		if refused.Response != nil {
-			raw.RetryAfterMS = scenario.RetryAfterMS(refused.Response.Header.Get("Retry-After"))
-		}
-		return answer{failed: true, raw: raw, reason: fmt.Sprintf("http_%d", refused.StatusCode), evidence: scenario.Digest(refused.RawJSON()),
-			effects: effectsOfRefusal(refused.StatusCode, []byte(refused.RawJSON()))}
+// messages are the messages of the request; none where the member is no list.
+func (r chatRequest) messages() (all []jsontext.Value) {
+	if json.Unmarshal(r["messages"], &all) != nil {
+		return nil
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return failure("malformed_output", "output_too_large", "")
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return failure("unavailable", "response_cut", err.Error())
-	}
-	return unsent(err)
+	return all
 }
 
-// completed reads a completion. The client's own decoder takes what was cut
-// off, so that the whole of it is checked first.
-func (l *Runtime) completed(m *liveModel, body []byte, params *openai.ChatCompletionNewParams, expect *scenario.Expect) answer {
-	var c openai.ChatCompletion
-	if !jsontext.Value(body).IsValid() || json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 {
+// set gives the request a member that can be encoded.
+func (r chatRequest) set(member string, value any) {
+	text, err := json.Marshal(value, json.Deterministic(true))
+	if err == nil {
+		r[member] = text
+	}
+}
+
+// completed reads a completion. Usage that cannot be read is not known.
+func (l *Runtime) completed(m *liveModel, body []byte, request chatRequest, expect *scenario.Expect) answer {
+	var c struct {
+		Choices []chatChoice   `json:"choices"`
+		Usage   jsontext.Value `json:"usage"`
+	}
+	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 {
 		a := failure("malformed_output", "truncated_json", "")
 		a.evidence = scenario.Digest(string(body))
 		return a
 	}
-	a := l.chosen(&c.Choices[0], params, expect)
-	if c.JSON.Usage.Valid() && c.Usage.PromptTokens >= 0 && c.Usage.CompletionTokens >= 0 {
-		a.tokensIn, a.tokensOut = &c.Usage.PromptTokens, &c.Usage.CompletionTokens
+	a := chosen(&c.Choices[0], request, expect)
+	var usage *struct {
+		In  int64 `json:"prompt_tokens"`
+		Out int64 `json:"completion_tokens"`
+	}
+	if json.Unmarshal(c.Usage, &usage) == nil && usage != nil && usage.In >= 0 && usage.Out >= 0 {
+		a.tokensIn, a.tokensOut = &usage.In, &usage.Out
 		if price, ok := l.prices[m.name]; ok {
-			a.cost = costOf(price, c.Usage.PromptTokens, c.Usage.CompletionTokens)
+			a.cost = costOf(price, usage.In, usage.Out)
 		}
 	}
 	if a.failed && a.evidence == "" {
@@ -142,7 +166,7 @@ func (l *Runtime) completed(m *liveModel, body []byte, params *openai.ChatComple
 }
 
 // chosen reads the message of a choice.
-func (l *Runtime) chosen(choice *openai.ChatCompletionChoice, params *openai.ChatCompletionNewParams, expect *scenario.Expect) answer {
+func chosen(choice *chatChoice, request chatRequest, expect *scenario.Expect) answer {
 	message := &choice.Message
 	switch {
 	case choice.FinishReason == "content_filter":
@@ -152,7 +176,7 @@ func (l *Runtime) chosen(choice *openai.ChatCompletionChoice, params *openai.Cha
 	case choice.FinishReason == "length":
 		return withoutOutput("malformed_output", "length")
 	case len(message.ToolCalls) > 0:
-		return calledTools(message.ToolCalls, params)
+		return calledTools(message.ToolCalls, request)
 	}
 	content := jsontext.Value(strings.TrimSpace(message.Content))
 	if kind := content.Kind(); (kind == '{' || kind == '[') && content.IsValid() {
@@ -179,15 +203,16 @@ func withoutOutput(code, reason string) answer {
 // calledTools is the output of an answer that calls tools: {tool_calls:
 // [{name, arguments}]}. A tool that was not offered was made up, and
 // arguments that are no object do not fit any.
-func calledTools(calls []openai.ChatCompletionMessageToolCallUnion, params *openai.ChatCompletionNewParams) answer {
+func calledTools(calls []chatTool, request chatRequest) answer {
 	type call struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
 	}
+	var tools []chatTool
 	offered := map[string]bool{}
-	for _, tool := range params.Tools {
-		if f := tool.GetFunction(); f != nil {
-			offered[f.Name] = true
+	if json.Unmarshal(request["tools"], &tools) == nil {
+		for _, tool := range tools {
+			offered[tool.Function.Name] = true
 		}
 	}
 	var out struct {
@@ -201,7 +226,7 @@ func calledTools(calls []openai.ChatCompletionMessageToolCallUnion, params *open
 		case !arguments.IsValid() || arguments.Kind() != '{':
 			return withoutOutput("tool_schema_violation", "arguments_invalid")
 		}
-		out.ToolCalls = append(out.ToolCalls, call{Name: c.Function.Name, Arguments: json.RawMessage(arguments)})
+		out.ToolCalls = append(out.ToolCalls, call{Name: c.Function.Name, Arguments: arguments})
 	}
 	text, err := json.Marshal(out)
 	if err != nil {

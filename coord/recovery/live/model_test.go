@@ -55,6 +55,7 @@ func TestLiveModel(t *testing.T) {
 		{"a spent quota", `429 {"error": {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}}`, "failed capacity.quota_exhausted none safe http_429", nil},
 		{"an overload", `529 {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}`, "failed capacity.overloaded none safe http_529", nil},
 		{"a long context", `400 {"error": {"message": "x", "type": "invalid_request_error", "code": "context_length_exceeded"}}`, "failed request.context_overflow none safe http_400", nil},
+		{"an unknown code of a known type", `429 {"error": {"message": "x", "type": "insufficient_quota", "code": "odd"}}`, "failed capacity.quota_exhausted none safe http_429", nil},
 		{"an unknown code", `400 {"error": {"message": "x", "type": "invalid_request_error", "code": "odd"}}`, "failed request.invalid none safe http_400", nil},
 		{"no JSON in an error", `502 <html>`, "failed transient.unavailable none safe http_502", nil},
 		{"a redirect", `302 {}`, "", nil},

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
@@ -78,37 +78,47 @@ func demands(e *scenario.Expect) string {
 }
 
 // apply changes a request.
-func (p prompt) apply(params *openai.ChatCompletionNewParams, expect *scenario.Expect) {
+func (p prompt) apply(request chatRequest, expect *scenario.Expect) {
+	messages := request.messages()
 	switch {
 	case p.fresh:
-		params.Messages = kept(params.Messages, 1)
+		messages = kept(messages, 1)
 	case p.compact:
-		params.Messages = kept(params.Messages, len(params.Messages)/2)
+		messages = kept(messages, len(messages)/2)
 	}
 	if p.more != "" {
-		params.Messages = append(params.Messages, openai.UserMessage(p.more))
+		if text, err := json.Marshal(chatMessage{"user", p.more}); err == nil {
+			messages = append(messages, text)
+		}
 	}
+	request.set("messages", messages)
 	if p.cold {
-		params.Temperature = openai.Float(0)
+		request.set("temperature", 0)
 	}
 	if p.schema && expect != nil {
-		params.ResponseFormat.OfText, params.ResponseFormat.OfJSONObject = nil, nil
-		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "answer", Strict: openai.Bool(true), Schema: expect.Schema},
-		}
+		request.set("response_format", map[string]any{
+			"type": "json_schema", "json_schema": map[string]any{"name": "answer", "strict": true, "schema": expect.Schema},
+		})
 	}
 }
 
 // kept are the instructions at the beginning, and of the rest the last so
 // many messages, from one of the user on: an answer of a tool without the
 // call would be refused.
-func kept(messages []openai.ChatCompletionMessageParamUnion, last int) []openai.ChatCompletionMessageParamUnion {
+func kept(messages []jsontext.Value, last int) []jsontext.Value {
+	role := func(i int) string {
+		var message struct {
+			Role string `json:"role"`
+		}
+		_ = json.Unmarshal(messages[i], &message) // what is no message has no role
+		return message.Role
+	}
 	head := 0
-	for head < len(messages) && (messages[head].OfSystem != nil || messages[head].OfDeveloper != nil) {
+	for head < len(messages) && (role(head) == "system" || role(head) == "developer") {
 		head++
 	}
 	from := max(head, len(messages)-last)
-	for from > head && messages[from].OfUser == nil {
+	for from > head && role(from) != "user" {
 		from--
 	}
 	return append(messages[:head:head], messages[from:]...)

@@ -130,21 +130,32 @@ func (l *Runtime) callHTTP(ctx context.Context, call *Call, r *callRequest, body
 		}
 		req.Header.Set(name, value)
 	}
+	text, mediaType, refused := l.exchange(req)
+	if refused != nil {
+		return *refused, nil
+	}
+	return plainOutput(text, strings.HasPrefix(mediaType, "application/json")), nil
+}
+
+// exchange sends a request and reads the answer, or says why there is none to be
+// used.
+func (l *Runtime) exchange(req *http.Request) (text []byte, mediaType string, refused *answer) {
+	fail := func(a answer) ([]byte, string, *answer) { return nil, "", &a }
 	res, err := l.client.Do(req)
 	if err != nil {
-		return unsent(err), nil
+		return fail(unsent(err))
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	text, err = io.ReadAll(res.Body)
 	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
 	case tooLarge:
-		return failure("malformed_output", "output_too_large", ""), nil
+		return fail(failure("malformed_output", "output_too_large", ""))
 	case err != nil:
-		return failure("unavailable", "response_cut", err.Error()), nil
+		return fail(failure("unavailable", "response_cut", err.Error()))
 	case res.StatusCode >= 300:
-		return refusal(res, text), nil
+		return fail(refusal(res, text))
 	}
-	return plainOutput(text, strings.HasPrefix(res.Header.Get("Content-Type"), "application/json")), nil
+	return text, res.Header.Get("Content-Type"), nil
 }
 
 // unsent is the answer of a request that got none. Without a connection there
@@ -173,9 +184,11 @@ func refusal(res *http.Response, body []byte) answer {
 // what its status does; empty: nothing is known. A tool and a model's endpoint
 // refuse alike.
 func effectsOfRefusal(status int, body []byte) entry.Effects {
-	if declared, ok := scenario.ValueAt(body, "/effects"); ok {
-		if known := knownEffects(scenario.ContentText(declared)); known != "" {
-			return known
+	for _, at := range []string{"/effects", "/error/effects"} {
+		if declared, ok := scenario.ValueAt(body, at); ok {
+			if known := knownEffects(scenario.ContentText(declared)); known != "" {
+				return known
+			}
 		}
 	}
 	if refusesBefore(status) {

@@ -82,18 +82,16 @@ func errorMember(m Member) (RawError, bool) {
 	case !strings.HasPrefix(m.Value, "{"):
 		return RawError{}, strings.EqualFold(m.Value, "true")
 	}
-	return ErrorObject(m.Value)
+	return errorWithin(m.Value, 1)
 }
 
-// ErrorObject reads the text of an error that is an object, with message, code and type, and the cause inside
-// of it, which tells more if it is typed: a wrapper has an error of its own. A
-// number as code is a status of HTTP or a code of JSON-RPC; the name of a
-// status is one of gRPC.
-func ErrorObject(text string) (RawError, bool) { return errorWithin(text, 1) }
-
-// errorWithin reads an error that is inside of so many others.
+// errorWithin reads the text of an error that is an object, with message, code and
+// type, and the cause inside of it, which tells more if it is typed: a wrapper has an
+// error of its own. A number as code is a status of HTTP or a code of JSON-RPC; the
+// name of a status is one of gRPC. Of a code and a type the typed one counts. The
+// depth counts the errors that this one is inside of, and itself.
 func errorWithin(text string, depth int) (RawError, bool) {
-	raw, cause, all := RawError{}, RawError{}, Members(text)
+	raw, cause, all, kind := RawError{}, RawError{}, Members(text), ""
 	for _, m := range all {
 		code, err := strconv.Atoi(m.Value)
 		switch {
@@ -105,8 +103,8 @@ func errorWithin(text string, depth int) (RawError, bool) {
 			raw.HTTPStatus = code
 		case m.Name == "status" && m.quoted && causes().grpc.of(m.Value) != UnknownLabel():
 			raw.GRPCCode = m.Value
-		case m.Name == "type" && raw.ProviderCode == "":
-			raw.ProviderCode = m.Value
+		case m.Name == "type":
+			kind = m.Value
 		case isCause(m) && depth < causesMax:
 			if inner, _ := errorWithin(m.Value, depth+1); inner.Typed() {
 				cause = inner
@@ -115,6 +113,9 @@ func errorWithin(text string, depth int) (RawError, bool) {
 	}
 	if cause.Typed() {
 		return cause, true
+	}
+	if raw.ProviderCode == "" || !(RawError{ProviderCode: raw.ProviderCode}).Typed() && (RawError{ProviderCode: kind}).Typed() {
+		raw.ProviderCode = kind
 	}
 	return raw, len(all) > 0
 }
