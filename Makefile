@@ -41,7 +41,7 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 	@bin/arl demo
 
 test: ## every test with its default budget; ends with a summary
-	@$(TEST) -timeout 5m $(TESTFLAGS) ./... ./.ci/testsummary
+	@$(TEST) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
 
 race: ## every test with its small budget under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -p 2 -timeout 10m $(TESTFLAGS) ./... ./.ci/testsummary

@@ -207,7 +207,7 @@ func BenchmarkRebuild(b *testing.B) {
 }
 
 // BenchmarkRoute looks at 10,000 tasks that failed and that the rules leave to
-// people: what each step of the clerk costs while they wait.
+// people: what each step of the coordinator costs while they wait.
 func BenchmarkRoute(b *testing.B) {
 	w := newWorld(b)
 	w.able("cook", "x", "y")

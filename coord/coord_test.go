@@ -9,7 +9,7 @@ import (
 )
 
 // coordinated returns a coordinator that has committed the world's log.
-func coordinated(w *world, check func(entry.PublicKey, []byte, []byte) error) *Coordinator {
+func coordinated(w *world, check func(entry.PublicKey, []byte, []byte) error) *Replica {
 	c := New(origin, check)
 	fold := c.NewFold()
 	for _, e := range w.log {

@@ -14,7 +14,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// errCrash ends a clerk as a crash does.
+// errCrash ends a coordinator as a crash does.
 var errCrash = errors.New("crash")
 
 // fragile is a log at whose n-th write the process dies: before it is sent, or
@@ -36,13 +36,13 @@ func (f *fragile) Submit(ctx context.Context, e *entry.Entry) error {
 	return err
 }
 
-// TestClerkResumesFromTheLogAlone runs incidents that go every way: authorized
+// TestCoordinatorResumesFromTheLogAlone runs incidents that go every way: authorized
 // and recorded, closed as unknown at their deadlines one member after the other,
 // contained, proposed, approved, denied for want of an answer, amended, merged.
 // The process dies at every write of the coordinator in turn, before it and after
 // it; what is not synced is lost. Whoever starts again with the disk alone writes
 // what was missing: nothing twice, nothing later than its deadline.
-func TestClerkResumesFromTheLogAlone(t *testing.T) {
+func TestCoordinatorResumesFromTheLogAlone(t *testing.T) {
 	want, _ := conducted(t, 0, false)
 	if len(want) < 15 {
 		t.Fatalf("%d entries of the coordinator: the test shows little\n%v", len(want), want)
@@ -66,19 +66,19 @@ func conducted(t *testing.T, at int, before bool) (written []string, crashed boo
 	s.open()
 	s.incidents()
 	log := &fragile{desk{s}, at, before}
-	clerk := s.clerk()
-	clerk.Log = log
-	clerk.Refused = nil // others overtake it where two incidents meet
+	coordinator := s.coordinator()
+	coordinator.Log = log
+	coordinator.Refused = nil // others overtake it where two incidents meet
 	for {
-		_, wake, err := clerk.Step(t.Context())
+		_, wake, err := coordinator.Step(t.Context())
 		if errors.Is(err, errCrash) {
 			crashed = true
 			disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(at), 0))})
 			s.stop()
 			s.fs = disk
 			s.open()
-			clerk = s.clerk()
-			clerk.Refused = nil
+			coordinator = s.coordinator()
+			coordinator.Refused = nil
 			continue
 		}
 		must(t, err)

@@ -63,7 +63,7 @@ func TestFalseSignals(t *testing.T) {
 }
 
 // TestFalseSignalsThroughTheLedgerChaos is the same through a real ledger and its
-// clerk, every signal signed and submitted: it creates a bounded number of
+// coordinator, every signal signed and submitted: it creates a bounded number of
 // incidents and fences, what was said of the signals shows in the history of
 // whoever sent them, and an audit of the log agrees. ARL_CHAOS=1 sends 100,000.
 func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
@@ -78,8 +78,8 @@ func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
 		victim := s.step(s.exec("a", fmt.Sprint("v", i)), entry.Confirmed)
 		s.submit(2, "", s.signed(victim, s.exec("liar", fmt.Sprint("l", i), victim.Ref()))...)
 	}
-	clerk, taken, fences := s.clerk(), 0, 0
-	clerk.Refused = nil // one contain uses up what the next was to have
+	coordinator, taken, fences := s.coordinator(), 0, 0
+	coordinator.Refused = nil // one contain uses up what the next was to have
 	for i := range tries {
 		answer, err := s.log.Submit(t.Context(), s.sign(s.signal("liar", entry.StandingDownstream, entry.NewRef("a", fmt.Sprint("v", i%subjects)))))
 		must(t, err)
@@ -89,7 +89,7 @@ func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
 		}
 		s.later.Add(5 * minuteMS)
 		s.at += 5 * minuteMS
-		_, _, err = clerk.Step(t.Context())
+		_, _, err = coordinator.Step(t.Context())
 		must(t, err)
 		fences = max(fences, s.dismiss())
 	}

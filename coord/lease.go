@@ -249,13 +249,13 @@ func (l *Leases) Counts() (held int, lost uint64) {
 }
 
 // Leases returns what is known of leases. It may be called at any time.
-func (c *Coordinator) Leases() *Leases { return c.leases }
+func (c *Replica) Leases() *Leases { return c.leases }
 
 // Renew takes up a renewal, and says of each lease that it names what became of
 // it: refused are not-found, no-standing, stale-epoch and state-conflict. The error
 // is a [*entry.Refusal] of the whole: wrong-audience, unknown-issuer,
 // unauthorized-role or bad-signature.
-func (c *Coordinator) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
+func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
 	if r.Aud != c.origin {
 		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
 			WithRemedy("sign the renewal for this ledger")

@@ -61,7 +61,7 @@ func (s *site) pass(at *clock, d time.Duration) {
 
 func (s *site) sweep() {
 	s.t.Helper()
-	if _, _, err := s.clerk().Step(s.t.Context()); err != nil {
+	if _, _, err := s.coordinator().Step(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -75,7 +75,7 @@ func (s *site) taskIs(want entry.TaskState) {
 	})
 }
 
-// TestLeaseIsLost renews a lease through a real ledger's clerk, lets it be lost,
+// TestLeaseIsLost renews a lease through a real ledger's coordinator, lets it be lost,
 // and sees the loss in the log; a step of the wall clock, and a restart, lose
 // nothing.
 func TestLeaseIsLost(t *testing.T) {

@@ -24,7 +24,7 @@ type site struct {
 	fs   vfs.FS
 	dir  string
 	log  *ledger.Log
-	c    *Coordinator
+	c    *Replica
 	stop func()
 	// later is how long after start it is, in milliseconds.
 	later atomic.Int64

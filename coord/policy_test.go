@@ -22,7 +22,7 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 		w := newWorld(t)
 		c := New(origin, nil)
 		c.NewFold()
-		c.Unread()
+		c.NoReaders()
 		check := func(p *entry.Policy, want bool) {
 			t.Helper()
 			e := w.sign(p)

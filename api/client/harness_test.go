@@ -95,7 +95,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	s, err := server.New(&server.Config{
-		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Coordinator: coordinator, Rate: -1,
+		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Replica: coordinator, Rate: -1,
 	})
 	must(tb, err)
 	n.log, n.handler = log, s.Handler()

@@ -33,7 +33,7 @@ const origin = "ledger.example/test"
 type node struct {
 	t       testing.TB
 	log     *ledger.Log
-	coord   *coord.Coordinator
+	coord   *coord.Replica
 	keys    *keys.Ledger
 	metrics *server.Metrics
 	disk    *disk
@@ -101,7 +101,7 @@ func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change 
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
-		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Coordinator: n.coord, Metrics: n.metrics,
+		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Replica: n.coord, Metrics: n.metrics,
 	}
 	if change != nil {
 		change(n.cfg)

@@ -134,23 +134,23 @@ func (c *panel) outcome(issuer entry.Principal, id uint64, exec entry.Ref, resul
 	return o
 }
 
-// clerk runs the coordinator's clerk until the test ends, as arl serve does.
-func (c *panel) clerk() {
+// coordinator runs the coordinator until the test ends, as arl serve does.
+func (c *panel) coordinator() {
 	c.t.Helper()
-	clerk := &coord.Clerk{Coordinator: c.coord, Log: clerkLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
+	coordinator := &coord.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
 		Refused: func(body entry.Body, refusal *entry.Refusal) { c.t.Logf("refused: %T: %v", body, refusal) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- clerk.Run(ctx) }()
+	go func() { done <- coordinator.Run(ctx) }()
 	c.t.Cleanup(func() {
 		cancel()
 		must(c.t, <-done)
 	})
 }
 
-type clerkLog struct{ *ledger.Log }
+type coordinatorLog struct{ *ledger.Log }
 
-func (l clerkLog) Submit(ctx context.Context, e *entry.Entry) error {
+func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 	answer, err := l.Log.Submit(ctx, e)
 	if err == nil && answer.Refused != nil {
 		return answer.Refused

@@ -17,12 +17,12 @@ import (
 	"recoveryledger/merkle"
 )
 
-// A signal over HTTP leads to an authorize, outcomes to the record: the clerk
+// A signal over HTTP leads to an authorize, outcomes to the record: the coordinator
 // writes both, and every step can be read.
 func TestIncidentRunsByItself(t *testing.T) {
 	c := newPanel(t, nil)
 	c.pipeline()
-	c.clerk()
+	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	path := fmt.Sprintf("/v1/incidents/%d", id)
 	c.until(id, coord.Authorized)
@@ -130,7 +130,7 @@ func checkScope(t *testing.T, p *api.Plan) {
 	}
 }
 
-// Where people must decide, the clerk proposes; their approvals make it
+// Where people must decide, the coordinator proposes; their approvals make it
 // authorize exactly what they approved.
 func TestIncidentWithPeople(t *testing.T) {
 	c := newPanel(t, nil)
@@ -138,7 +138,7 @@ func TestIncidentWithPeople(t *testing.T) {
 	p.Quorum.Approve = 2
 	c.register(sign(t, c.authority, p))
 	spent := c.did("agent-1", "spend", entry.EffectIrrevocable)
-	c.clerk()
+	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, spent)
 	path := fmt.Sprintf("/v1/incidents/%d", id)
 	c.until(id, coord.Escalated)
@@ -331,7 +331,7 @@ func TestWorkflowGraph(t *testing.T) {
 func TestIncidentEvents(t *testing.T) {
 	c := newPanel(t, nil)
 	c.pipeline()
-	c.clerk()
+	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	c.until(id, coord.Authorized)
 	request := c.request(http.MethodGet, fmt.Sprintf("/v1/events?incident=%d", id), "", nil)

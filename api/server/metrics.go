@@ -88,7 +88,7 @@ func NewMetrics() *Metrics {
 
 // watch shows what a coordinator knows of incidents, tasks and leases, when it is
 // asked; of two, the first. now is the ledger's clock.
-func (m *Metrics) watch(c *coord.Coordinator, now func() int64) {
+func (m *Metrics) watch(c *coord.Replica, now func() int64) {
 	if m.watching.Swap(true) {
 		return
 	}
@@ -130,7 +130,7 @@ func (m *Metrics) Opened(l *ledger.Log) {
 }
 
 // watchIncidents shows how incidents stand, when it is asked.
-func (m *Metrics) watchIncidents(c *coord.Coordinator) {
+func (m *Metrics) watchIncidents(c *coord.Replica) {
 	for state := coord.Reported; state <= coord.Failed; state++ {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "arl_incidents", Help: "Incidents by state.", ConstLabels: prometheus.Labels{"state": state.String()},

@@ -45,8 +45,8 @@ type Config struct {
 	// Log takes entries and has the answers. Mandatory. Its Run is not the
 	// server's.
 	Log *ledger.Log
-	// Coordinator knows the committed principals and keys. Mandatory.
-	Coordinator *coord.Coordinator
+	// Replica knows the committed principals and keys. Mandatory.
+	Replica *coord.Replica
 
 	// Evidence keeps objects that were validly signed under an id that is taken.
 	// Nil: they are only logged.
@@ -88,7 +88,7 @@ type Config struct {
 
 func (c *Config) withDefaults() (*Config, error) {
 	d := *c
-	if d.Origin == "" || len(d.VerifierKeys) == 0 || d.Log == nil || d.Coordinator == nil {
+	if d.Origin == "" || len(d.VerifierKeys) == 0 || d.Log == nil || d.Replica == nil {
 		return nil, errors.New("server: new: Origin, VerifierKeys, Log and Coordinator are mandatory")
 	}
 	if d.Logger == nil {
@@ -124,7 +124,7 @@ func (c *Config) withDefaults() (*Config, error) {
 type Server struct {
 	cfg     *Config
 	log     *ledger.Log
-	coord   *coord.Coordinator
+	coord   *coord.Replica
 	metrics *Metrics
 	router  *echo.Echo
 	handler http.Handler // router, and what is around it
@@ -154,7 +154,7 @@ func New(c *Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Log, coord: cfg.Coordinator, metrics: cfg.Metrics,
+		cfg: cfg, log: cfg.Log, coord: cfg.Replica, metrics: cfg.Metrics,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  newBudget(maxStreams, maxClientStreams),

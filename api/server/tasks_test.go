@@ -312,7 +312,7 @@ func envelope(t *testing.T, signer *keys.Signer, kind entry.Kind, payload string
 	return []byte(`{"payload":"` + base64.StdEncoding.EncodeToString([]byte(payload)) + `","payloadType":"` + kind.PayloadType() + `","signatures"` + seal)
 }
 
-// desk is a node's log as its clerk sees it.
+// desk is a node's log as its coordinator sees it.
 type desk struct{ *ledger.Log }
 
 func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
@@ -333,9 +333,9 @@ func TestLostLease(t *testing.T) {
 	held := c.task(ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	clerk := &coord.Clerk{Coordinator: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
+	coordinator := &coord.Coordinator{Replica: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
 	size := c.log.Head().Size
-	go func() { done <- clerk.Run(ctx) }()
+	go func() { done <- coordinator.Run(ctx) }()
 	must(t, c.log.Wait(t.Context(), size+1))
 	cancel()
 	must(t, <-done)

@@ -169,7 +169,7 @@ func TestAuditFindsDecisions(t *testing.T) {
 			index := h.put(principalCoordinator, d).Index
 			h.put("a", &entry.Execution{Header: entry.Header{Wid: "w"}, Exec: "y", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed})
 			want := fmt.Sprintf("entry %d should not be in the log: %s", index, lie.want)
-			s, err := server.New(&server.Config{Origin: h.node.origin, VerifierKeys: h.node.keys[0].VerifierKeys[:], Log: h.log, Coordinator: h.node.coordinator})
+			s, err := server.New(&server.Config{Origin: h.node.origin, VerifierKeys: h.node.keys[0].VerifierKeys[:], Log: h.log, Replica: h.node.replica})
 			h.must(err)
 			web := httptest.NewServer(s.Handler())
 			here.home = filepath.Join(t.TempDir(), "home") // so that no head of another copy is known

@@ -61,7 +61,7 @@ func (k *keeper) twin() *keeper {
 }
 
 func (k *keeper) serve() {
-	s, err := server.New(&server.Config{Origin: k.node.origin, VerifierKeys: k.node.keys[0].VerifierKeys[:], Log: k.log, Coordinator: k.node.coordinator})
+	s, err := server.New(&server.Config{Origin: k.node.origin, VerifierKeys: k.node.keys[0].VerifierKeys[:], Log: k.log, Replica: k.node.replica})
 	k.must(err)
 	k.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()

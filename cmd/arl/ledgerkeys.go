@@ -109,7 +109,7 @@ func (n *node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
 // could not obey: with one of its keys missing here, or, where the key that
 // others have pinned gives way for the first time, without that one.
 func (n *node) precheck(e *entry.Entry) error {
-	if err := n.coordinator.Precheck(e); err != nil {
+	if err := n.replica.Precheck(e); err != nil {
 		return err
 	}
 	policy, ok := e.Body.(*entry.Policy)
@@ -127,7 +127,7 @@ func (n *node) precheck(e *entry.Entry) error {
 		}
 	}
 	pinned := n.keys[0].VerifierKeys[0]
-	if len(n.coordinator.View().Chain.LedgerKeys()) == 0 && !slices.Contains(policy.LedgerKeys, pinned) {
+	if len(n.replica.View().Chain.LedgerKeys()) == 0 && !slices.Contains(policy.LedgerKeys, pinned) {
 		return entry.Refuse(entry.StateConflict, "ledger_keys", "%s, which others have pinned, is not in it", pinned).
 			WithRemedy("name old and new key first, and only later the new one alone")
 	}

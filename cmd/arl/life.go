@@ -36,7 +36,7 @@ func (l *life) opening(o *serveOptions, e *entrance) {
 // start tells which ledger was opened, and where it stands.
 func (l *life) start(n *node, e *entrance) {
 	l.opened.Store(n.log)
-	_, policy := n.coordinator.View().Chain.Policy()
+	_, policy := n.replica.View().Chain.Policy()
 	build, head := thisBuild(), n.log.Head()
 	attrs := []any{"version", build.Version, "revision", build.Revision, "origin", n.origin, "data", n.dir, "anchor", n.anchor,
 		"address", e.listener.Addr().String(), "size", head.Size, "root", base64.StdEncoding.EncodeToString(head.Root[:]),

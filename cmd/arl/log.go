@@ -203,8 +203,8 @@ func (a *app) fsck(ctx context.Context, o *logOptions) error {
 	if err != nil {
 		return n.damaged(err)
 	}
-	n.coordinator.Committed(found.Head.Size)
-	if err := n.checkLedgerKeys(n.coordinator.View().Chain); err != nil {
+	n.replica.Committed(found.Head.Size)
+	if err := n.checkLedgerKeys(n.replica.View().Chain); err != nil {
 		return err
 	}
 	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {

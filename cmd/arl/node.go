@@ -36,7 +36,7 @@ type node struct {
 	dir, anchor string
 	origin      string
 	keys        []*keys.Ledger // the oldest first
-	coordinator *coord.Coordinator
+	replica     *coord.Replica
 	signer      *keys.Signer // the coordinator's; nil where nothing decides
 	log         *ledger.Log
 	logger      *slog.Logger
@@ -107,7 +107,7 @@ func prepareNode(o nodeOptions) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.coordinator = coord.New(n.origin, verifier.Check)
+	n.replica = coord.New(n.origin, verifier.Check)
 	return n, nil
 }
 
@@ -161,11 +161,11 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Used:         !o.create || !n.keys[0].Unused,
 		Begun:        n.begun,
 		Signs:        n.signs,
-		NewFold:      func() ledger.Fold { return n.coordinator.NewFold() },
+		NewFold:      func() ledger.Fold { return n.replica.NewFold() },
 		Precheck:     n.precheck,
 		Observe:      o.observe,
-		Committed:    n.coordinator.Committed,
-		MaxStep:      n.coordinator.MaxStep,
+		Committed:    n.replica.Committed,
+		MaxStep:      n.replica.MaxStep,
 		Anchor:       n.anchor,
 		AcceptAnchor: o.acceptAnchor,
 		AcceptClock:  o.acceptClock,
@@ -174,12 +174,12 @@ func (n *node) ledgerConfig(o nodeOptions) *ledger.Config {
 		Logger:       o.logger,
 	}
 	if o.looks {
-		config.NewFold = func() ledger.Fold { return &wary{State: n.coordinator.NewFold()} }
+		config.NewFold = func() ledger.Fold { return &wary{State: n.replica.NewFold()} }
 	}
 	if o.serves {
-		config.Frozen = func() (ledger.Fold, uint64) { return n.coordinator.Frozen() }
+		config.Frozen = func() (ledger.Fold, uint64) { return n.replica.Frozen() }
 	} else {
-		n.coordinator.Unread() // and the snapshot is taken at the end
+		n.replica.NoReaders() // and the snapshot is taken at the end
 	}
 	return config
 }
@@ -358,7 +358,7 @@ func (n *node) coordinatorKey() string { return filepath.Join(n.keysDir(), "coor
 func (n *node) checkCoordinatorKey() (err error) {
 	n.signer, err = keys.Load(n.coordinatorKey(), n.passphrase)
 	if err == nil {
-		err = coordinatorCounts(n.coordinator.View().Chain, n.signer.Public().KeyID())
+		err = coordinatorCounts(n.replica.View().Chain, n.signer.Public().KeyID())
 	}
 	if err == nil || errors.Is(err, keys.ErrPassphrase) {
 		return unusableKey(err)
@@ -407,7 +407,7 @@ func (n *node) root() (verify.Root, error) {
 		return verify.Root{}, err
 	}
 	root := verify.Root{Origin: n.origin, LedgerKeys: n.keys[0].VerifierKeys[:], Genesis: merkle.HashLeaf(genesis.AppendLeaf(nil))}
-	return root.Follow(n.coordinator.View().Chain), nil
+	return root.Follow(n.replica.View().Chain), nil
 }
 
 // genesis writes the first entries of a new ledger as one batch: the policy,

@@ -106,7 +106,7 @@ func (c *connection) Consistency(ctx context.Context, older, newer string) (veri
 	return c.client.Consistency(ctx, older, newer)
 }
 
-func (n *node) chain(context.Context) (*verify.Chain, error) { return n.coordinator.View().Chain, nil }
+func (n *node) chain(context.Context) (*verify.Chain, error) { return n.replica.View().Chain, nil }
 
 func (n *node) Register(ctx context.Context, entries []*entry.Entry) error {
 	answer, err := n.log.Submit(ctx, entries...)

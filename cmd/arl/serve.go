@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
 	} else {
 		order.Go(func() error {
-			err := n.clerk().Run(serving)
+			err := n.coordinator().Run(serving)
 			end(cmp.Or(err, errEnded))
 			if errors.Is(err, ledger.ErrStopped) {
 				return nil // the order says why
@@ -159,7 +159,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 		}
 	}()
 	config := &server.Config{
-		Origin: n.origin, VerifierKeys: n.keys[0].VerifierKeys[:], Log: n.log, Coordinator: n.coordinator, TLS: e.tls,
+		Origin: n.origin, VerifierKeys: n.keys[0].VerifierKeys[:], Log: n.log, Replica: n.replica, TLS: e.tls,
 		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
 	}
 	if o.traces {
@@ -182,7 +182,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entran
 	if host, _, _ := net.SplitHostPort(e.listener.Addr().String()); e.tls == nil && !net.ParseIP(host).IsLoopback() {
 		n.logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
 	}
-	if policy, at := n.coordinator.View().Chain.Policy(); policy != nil {
+	if policy, at := n.replica.View().Chain.Policy(); policy != nil {
 		n.warnOfPolicy(policy, at.Index)
 	}
 	s, err := server.New(config)

@@ -110,14 +110,14 @@ func TestAnchorLiesBesideTheData(t *testing.T) {
 }
 
 // What the coordinator writes is always admitted; if not, the operator hears it.
-func TestClerkWarnsOfRefusals(t *testing.T) {
+func TestCoordinatorWarnsOfRefusals(t *testing.T) {
 	var out bytes.Buffer
 	signer, err := keys.Generate(filepath.Join(t.TempDir(), "coordinator.key"), keys.Ed25519, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{logger: slog.New(slog.NewTextHandler(&out, nil)), coordinator: coord.New("test.log", nil), signer: signer}
-	n.clerk().Refused(&entry.Decision{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "not enrolled"))
+	n := &node{logger: slog.New(slog.NewTextHandler(&out, nil)), replica: coord.New("test.log", nil), signer: signer}
+	n.coordinator().Refused(&entry.Decision{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "not enrolled"))
 	if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "problem=unknown-issuer") {
 		t.Errorf("logged: %s", out.String())
 	}

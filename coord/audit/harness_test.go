@@ -74,7 +74,7 @@ func open(steps int, lying bool) (*site, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
-	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: []string{vkey}, Log: log, Coordinator: c, Rate: -1})
+	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: []string{vkey}, Log: log, Replica: c, Rate: -1})
 	if err != nil {
 		cancel()
 		return nil, err

@@ -60,7 +60,7 @@ func overHTTP(ctx context.Context, b *bench, dir string, connections, perRequest
 	if err != nil {
 		return 0, err
 	}
-	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: t.keys.VerifierKeys[:], Log: t.Log, Coordinator: t.coordinator, Rate: -1})
+	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: t.keys.VerifierKeys[:], Log: t.Log, Replica: t.replica, Rate: -1})
 	if err != nil {
 		return 0, err
 	}

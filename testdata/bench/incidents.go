@@ -47,16 +47,16 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 	}
 	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: t.authority.Public()})
 	change(p)
-	_, inForce := t.coordinator.View().Chain.Policy()
+	_, inForce := t.replica.View().Chain.Policy()
 	p.Previous = &inForce
 	if err := c.put(ctx, "authority", "", p, &entry.Agent{Principal: "coordinator", Op: entry.Enrol, Key: coordinator.Public(),
 		Roles: []entry.Role{entry.RoleCoordinator}, Domain: "bench", Span: entry.SpanWorkflow}); err != nil {
 		return nil, err
 	}
-	clerk := &coord.Clerk{Coordinator: t.coordinator, Log: clerkLog{t.Log}, Principal: "coordinator", Seal: coordinator.Sign}
+	coordinator := &coord.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: coordinator.Sign}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- clerk.Run(running) }()
+	go func() { done <- coordinator.Run(running) }()
 	c.end = func() error {
 		cancel()
 		return errors.Join(<-done, t.stop())
@@ -64,10 +64,10 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 	return c, nil
 }
 
-type clerkLog struct{ *ledger.Log }
+type coordinatorLog struct{ *ledger.Log }
 
 // Submit implements [coord.Log].
-func (l clerkLog) Submit(ctx context.Context, e *entry.Entry) error {
+func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 	answer, err := l.Log.Submit(ctx, e)
 	if err == nil && answer.Refused != nil {
 		return answer.Refused
@@ -298,7 +298,7 @@ func falseSignals(ctx context.Context, b *bench) error {
 		}
 	}
 	incidents := 0
-	c.coordinator.Read(func(s *coord.State) { incidents = len(s.Incidents(0, 1<<20, c.Now())) })
+	c.replica.Read(func(s *coord.State) { incidents = len(s.Incidents(0, 1<<20, c.Now())) })
 	if err := errors.Join(stop(), c.end()); err != nil {
 		return err
 	}
@@ -333,7 +333,7 @@ func (c *court) lies(ctx context.Context, subjects, n int) ([][]byte, error) {
 
 // serve serves the ledger over HTTP and returns a client of so many connections.
 func (c *court) serve(ctx context.Context, connections int) (post func([]byte) error, stop func() error, err error) {
-	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: c.ledgerUnderTest.keys.VerifierKeys[:], Log: c.Log, Coordinator: c.coordinator, Rate: -1})
+	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: c.ledgerUnderTest.keys.VerifierKeys[:], Log: c.Log, Replica: c.replica, Rate: -1})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,18 +22,18 @@ import (
 	"recoveryledger/verify"
 )
 
-// node is a real ledger on a memory disk with a clerk that decides, behind a real
+// node is a real ledger on a memory disk with a coordinator that decides, behind a real
 // server.
 type node struct {
 	tb      testing.TB
 	log     *ledger.Log
-	coord   *coord.Coordinator
+	coord   *coord.Replica
 	url     string
 	root    verify.Root
 	signers map[entry.Principal]*keys.Signer
 }
 
-// nodeLog is what a clerk sees of a ledger.
+// nodeLog is what a coordinator sees of a ledger.
 type nodeLog struct{ *ledger.Log }
 
 // Submit implements [coord.Log].
@@ -60,7 +60,7 @@ func newNode(tb testing.TB) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- n.log.Run(ctx) }()
-	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: ledgerKeys.VerifierKeys[:], Log: n.log, Coordinator: n.coord, Rate: -1})
+	s, err := server.New(&server.Config{Origin: origin, VerifierKeys: ledgerKeys.VerifierKeys[:], Log: n.log, Replica: n.coord, Rate: -1})
 	must(tb, err)
 	web := httptest.NewServer(s.Handler())
 	n.url = web.URL
@@ -77,13 +77,13 @@ func newNode(tb testing.TB) *node {
 	first, err := n.log.Receipt(0)
 	must(tb, err)
 	n.root = verify.Root{Origin: origin, LedgerKeys: ledgerKeys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf), Signature: verifier.Check}
-	clerk := &coord.Clerk{Coordinator: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
-	clerkCtx, stopClerk := context.WithCancel(ctx)
-	go func() { done <- clerk.Run(clerkCtx) }()
+	coordinator := &coord.Coordinator{Replica: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
+	coordinatorCtx, stopCoordinator := context.WithCancel(ctx)
+	go func() { done <- coordinator.Run(coordinatorCtx) }()
 	tb.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
-		stopClerk()
+		stopCoordinator()
 		must(tb, <-done)
 		cancel()
 		must(tb, <-done)

@@ -18,7 +18,7 @@ import (
 // ledger is the log: the fold that admits, the tree and its signed heads.
 type ledger struct {
 	w      *world
-	coord  *coord.Coordinator
+	coord  *coord.Replica
 	state  *coord.State
 	log    []entry.Registered
 	leaves [][]byte // of the log

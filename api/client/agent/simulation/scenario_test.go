@@ -131,7 +131,7 @@ func (w *world) heal() {
 		}
 		n.poke(0)
 	}
-	w.clerk.wake(0)
+	w.coordinator.wake(0)
 	if w.plan.silent {
 		w.people.standIn()
 	}
@@ -159,7 +159,7 @@ func (w *world) begin() {
 	w.observer = newObserver(w)
 	w.ledger = newLedger(w)
 	w.people = &people{w: w}
-	w.clerk = newClerk(w)
+	w.coordinator = newCoordinator(w)
 	names := make([]entry.Principal, w.plan.agents)
 	for i := range names {
 		names[i] = entry.Principal("a" + strconv.Itoa(i))
@@ -179,7 +179,7 @@ func (w *world) begin() {
 	w.mischief()
 	w.change()
 	if w.plan.silent {
-		w.after(w.between(minute, w.plan.unsafe), "clerk falls silent", func() { w.clerk.gone = true })
+		w.after(w.between(minute, w.plan.unsafe), "coordinator falls silent", func() { w.coordinator.gone = true })
 	}
 }
 
@@ -255,7 +255,7 @@ func (w *world) seal(body entry.Body, key string) *entry.Entry {
 
 // tell spreads the word of an entry: whoever it may concern looks, some time.
 func (w *world) tell(e *entry.Entry) {
-	w.clerk.wake(w.between(1, 50))
+	w.coordinator.wake(w.between(1, 50))
 	switch e.Kind {
 	case entry.KindDecision, entry.KindOutcome, entry.KindPolicy, entry.KindAgent:
 		for _, n := range w.nodes {
@@ -267,36 +267,36 @@ func (w *world) tell(e *entry.Entry) {
 	w.people.hear(e)
 }
 
-// clerk is the coordinator.
-type clerk struct {
-	w     *world
-	clerk *coord.Clerk
-	at    int64 // when it is to wake; 0: it is not
-	down  bool
-	gone  bool // for ever
+// coordinator is the coordinator.
+type coordinator struct {
+	w           *world
+	coordinator *coord.Coordinator
+	at          int64 // when it is to wake; 0: it is not
+	down        bool
+	gone        bool // for ever
 }
 
-func newClerk(w *world) *clerk {
-	k := &clerk{w: w}
+func newCoordinator(w *world) *coordinator {
+	k := &coordinator{w: w}
 	k.start()
 	return k
 }
 
-// start makes a clerk that knows nothing but the log.
-func (k *clerk) start() {
+// start makes a coordinator that knows nothing but the log.
+func (k *coordinator) start() {
 	k.down = false
-	k.clerk = &coord.Clerk{Coordinator: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
+	k.coordinator = &coord.Coordinator{Replica: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
 		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, k.w.signer("k")); return nil }}
 	k.wake(0)
 }
 
-func (k *clerk) wake(delay int64) {
+func (k *coordinator) wake(delay int64) {
 	at := k.w.now + delay
 	if k.down || k.at != 0 && k.at <= at {
 		return
 	}
 	k.at = at
-	k.w.after(delay, "clerk", func() {
+	k.w.after(delay, "coordinator", func() {
 		if k.at == at {
 			k.at = 0
 			k.step()
@@ -304,15 +304,15 @@ func (k *clerk) wake(delay int64) {
 	})
 }
 
-func (k *clerk) step() {
+func (k *coordinator) step() {
 	if k.down || k.gone {
 		return
 	}
-	_, wake, err := k.clerk.Step(context.Background())
+	_, wake, err := k.coordinator.Step(context.Background())
 	if err != nil {
-		k.w.note("  clerk dies: %v", err)
+		k.w.note("  coordinator dies: %v", err)
 		k.down, k.at = true, 0
-		k.w.after(k.w.between(second, minute), "clerk starts", func() {
+		k.w.after(k.w.between(second, minute), "coordinator starts", func() {
 			k.w.ledger.fold()
 			k.start()
 		})
@@ -323,9 +323,9 @@ func (k *clerk) step() {
 	}
 }
 
-// Submit implements [coord.Log]: the clerk may die before an entry is registered,
+// Submit implements [coord.Log]: the coordinator may die before an entry is registered,
 // or after it.
-func (k *clerk) Submit(_ context.Context, e *entry.Entry) error {
+func (k *coordinator) Submit(_ context.Context, e *entry.Entry) error {
 	if k.w.fault(k.w.plan.crash / 2) {
 		return errLost
 	}
@@ -336,10 +336,10 @@ func (k *clerk) Submit(_ context.Context, e *entry.Entry) error {
 	return err
 }
 
-// Wait implements [coord.Log]. Nobody calls it: the clerk takes single steps.
-func (k *clerk) Wait(ctx context.Context, _ uint64) error { return ctx.Err() }
+// Wait implements [coord.Log]. Nobody calls it: the coordinator takes single steps.
+func (k *coordinator) Wait(ctx context.Context, _ uint64) error { return ctx.Err() }
 
 // Now implements [coord.Log].
-func (k *clerk) Now() int64 { return max(k.w.now, k.w.ledger.last) }
+func (k *coordinator) Now() int64 { return max(k.w.now, k.w.ledger.last) }
 
 var _ agent.Ledger = (*node)(nil)

@@ -41,11 +41,11 @@ type world struct {
 	faults  bool                       // the safety phase lasts
 	keys    *keyring
 
-	ledger   *ledger
-	clerk    *clerk
-	nodes    []*node
-	people   *people
-	observer *observer
+	ledger      *ledger
+	coordinator *coordinator
+	nodes       []*node
+	people      *people
+	observer    *observer
 }
 
 // violation is what a run found. It ends it.

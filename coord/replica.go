@@ -17,8 +17,9 @@
 //
 // REG-1 is [entry.Decode] and REG-2, the same entry again, is the ledger's.
 //
-// Beside the order stands the [Coordinator]: it checks signatures in parallel
-// before entries are ordered, and shows the committed state to readers.
+// Beside the order stands the [Replica]. The replica checks signatures in parallel
+// before entries are ordered, and shows the committed state to readers. The
+// [Coordinator] reads that state, and decides.
 package coord
 
 import (
@@ -30,10 +31,10 @@ import (
 	"recoveryledger/verify"
 )
 
-// Coordinator is what a ledger needs beside the fold, in the terms of its
+// Replica is what a ledger needs beside the fold, in the terms of its
 // configuration: NewFold, Frozen, Precheck, Committed and MaxStep. Frozen,
 // Precheck, View and MaxStep may be called at any time from anywhere.
-type Coordinator struct {
+type Replica struct {
 	origin string
 	check  signatureCheck
 
@@ -68,23 +69,23 @@ type View struct {
 // New returns the coordinator of a ledger of that origin. check tells whether
 // sig is the key's signature over message, concurrently; its verdict must be
 // that of [verify.Signature], which nil stands for.
-func New(origin string, check func(key entry.PublicKey, message, sig []byte) error) *Coordinator {
+func New(origin string, check func(key entry.PublicKey, message, sig []byte) error) *Replica {
 	if check == nil {
 		check = verify.Signature
 	}
-	c := &Coordinator{origin: origin, check: check, leases: newLeases()}
+	c := &Replica{origin: origin, check: check, leases: newLeases()}
 	c.view.Store(&View{Chain: verify.NewChain()})
 	return c
 }
 
-// Unread says that nobody will call Read or Frozen, so that no second state is
+// NoReaders says that nobody will call Read or Frozen, so that no second state is
 // kept. It must be called before Committed.
-func (c *Coordinator) Unread() { c.unread = true }
+func (c *Replica) NoReaders() { c.unread = true }
 
 // NewFold returns a state of the empty log. The first one is the state that
 // admits: the coordinator shows it to readers whenever Committed is called.
 // Later ones are on their own.
-func (c *Coordinator) NewFold() *State {
+func (c *Replica) NewFold() *State {
 	s := newState(c.origin, c.check)
 	if c.state == nil {
 		c.state = s
@@ -94,7 +95,7 @@ func (c *Coordinator) NewFold() *State {
 
 // Committed shows readers the state that admits, which is now durable. The
 // ledger calls it when it is open and after every commit.
-func (c *Coordinator) Committed(size uint64) {
+func (c *Replica) Committed(size uint64) {
 	next := &View{Size: size, Chain: c.view.Load().Chain}
 	if len(c.state.chain.Links()) != len(next.Chain.Links()) {
 		next.Chain = c.state.chain.Clone()
@@ -123,7 +124,7 @@ func (c *Coordinator) Committed(size uint64) {
 }
 
 // follow makes the reader out of the state that admits, which is committed.
-func (c *Coordinator) follow() {
+func (c *Replica) follow() {
 	reader := c.state.clone()
 	c.state.feed = func(e entry.Registered) { c.fresh = append(c.fresh, e) }
 	c.reading.Lock()
@@ -132,7 +133,7 @@ func (c *Coordinator) follow() {
 }
 
 // catchUp brings reader up to what is committed; the caller holds reading.
-func (c *Coordinator) catchUp() {
+func (c *Replica) catchUp() {
 	c.queue.Lock()
 	behind := c.behind
 	c.behind = nil
@@ -145,7 +146,7 @@ func (c *Coordinator) catchUp() {
 // Read calls f with the committed state, or a later one that is committed, too.
 // f must not change or keep it; long calls keep other readers waiting, but not
 // the order. It must not be called before Committed.
-func (c *Coordinator) Read(f func(s *State)) {
+func (c *Replica) Read(f func(s *State)) {
 	c.queue.Lock()
 	behind := len(c.behind) > 0
 	c.queue.Unlock()
@@ -162,7 +163,7 @@ func (c *Coordinator) Read(f func(s *State)) {
 // Frozen returns a copy of the committed state that nobody changes any more, and
 // the number of entries in it: what snapshots are taken from, and good for
 // nothing else. It must not be called before Committed.
-func (c *Coordinator) Frozen() (*State, uint64) {
+func (c *Replica) Frozen() (*State, uint64) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.catchUp()
@@ -170,14 +171,14 @@ func (c *Coordinator) Frozen() (*State, uint64) {
 }
 
 // Rules returns the compiled rules of recovery.
-func (c *Coordinator) Rules() *Rules { return &c.rules }
+func (c *Replica) Rules() *Rules { return &c.rules }
 
 // View returns the committed state as of the last call of Committed.
-func (c *Coordinator) View() *View { return c.view.Load() }
+func (c *Replica) View() *View { return c.view.Load() }
 
 // MaxStep returns the largest step of the wall clock that the policy in force
 // believes; one minute before the genesis.
-func (c *Coordinator) MaxStep() time.Duration {
+func (c *Replica) MaxStep() time.Duration {
 	if policy, _ := c.View().Chain.Policy(); policy != nil {
 		return time.Duration(policy.MaxStepMS) * time.Millisecond
 	}
@@ -189,7 +190,7 @@ func (c *Coordinator) MaxStep() time.Duration {
 // too, with the same answer. An unknown key is left to the order, since the entry
 // that enrols it may be on its way; so are the rights of who signs policies and
 // agents, since a policy may be.
-func (c *Coordinator) Precheck(e *entry.Entry) error {
+func (c *Replica) Precheck(e *entry.Entry) error {
 	if err := c.precheckSigned(e); err != nil {
 		return err
 	}
@@ -202,7 +203,7 @@ func (c *Coordinator) Precheck(e *entry.Entry) error {
 }
 
 // precheckSigned is REG-3 to REG-5 of Precheck.
-func (c *Coordinator) precheckSigned(e *entry.Entry) error {
+func (c *Replica) precheckSigned(e *entry.Entry) error {
 	if err := checkAudience(e, c.origin); err != nil { // REG-3
 		return err
 	}

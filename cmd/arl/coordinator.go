@@ -10,15 +10,15 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// clerk returns who writes what the coordinator decides, with the key that the
+// coordinator returns who writes what the coordinator decides, with the key that the
 // genesis enrolled for it. It knows nothing but the log: whatever a crash left
 // undone, the next start finds undone and does.
-func (n *node) clerk() *coord.Clerk {
-	return &coord.Clerk{
-		Coordinator: n.coordinator,
-		Log:         clerkLog{n.log},
-		Principal:   principalCoordinator,
-		Seal:        n.signer.Sign,
+func (n *node) coordinator() *coord.Coordinator {
+	return &coord.Coordinator{
+		Replica:   n.replica,
+		Log:       coordinatorLog{n.log},
+		Principal: principalCoordinator,
+		Seal:      n.signer.Sign,
 		Silent: func(d *entry.Decision) {
 			what, remedy := "an incident was dismissed: nobody answered in time, and nothing is undone", "arl escalation acknowledge %d"
 			if d.Act != entry.ActDeny {
@@ -43,11 +43,11 @@ func (n *node) warnOfPolicy(policy *entry.Policy, index uint64) {
 	}
 }
 
-// clerkLog is a ledger as the coordinator writes to it.
-type clerkLog struct{ *ledger.Log }
+// coordinatorLog is a ledger as the coordinator writes to it.
+type coordinatorLog struct{ *ledger.Log }
 
 // Submit implements [coord.Log].
-func (l clerkLog) Submit(ctx context.Context, e *entry.Entry) error {
+func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 	answer, err := l.Log.Submit(ctx, e)
 	if err == nil && answer.Refused != nil {
 		return answer.Refused

@@ -13,7 +13,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// stopwatch notes when the first entry of the clerk is durable.
+// stopwatch notes when the first entry of the coordinator is durable.
 type stopwatch struct {
 	desk
 	first time.Time
@@ -39,8 +39,8 @@ func BenchmarkAuthorize(b *testing.B) {
 		c.Members, c.FencedMS = entry.MaxInteger, entry.MaxInteger
 	}
 	s.submit(3, "", s.signed(policy, s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "k", entry.RoleCoordinator))...)
-	clerk, watch := s.clerk(), &stopwatch{desk: desk{s}}
-	clerk.Log = watch
+	coordinator, watch := s.coordinator(), &stopwatch{desk: desk{s}}
+	coordinator.Log = watch
 	var took []time.Duration
 	for b.Loop() {
 		b.StopTimer()
@@ -62,7 +62,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		watch.first = time.Time{}
 		began := time.Now()
 		s.submit(1, "", signal)
-		if _, _, err := clerk.Step(b.Context()); err != nil {
+		if _, _, err := coordinator.Step(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, watch.first.Sub(began))

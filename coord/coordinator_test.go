@@ -9,7 +9,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// desk is the ledger of a site as its clerk sees it.
+// desk is the ledger of a site as its coordinator sees it.
 type desk struct{ *site }
 
 func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
@@ -24,10 +24,10 @@ func (d desk) Wait(ctx context.Context, size uint64) error { return d.log.Wait(c
 
 func (d desk) Now() int64 { return start + d.later.Load() }
 
-// clerk returns the clerk of a site; refusals fail the test.
-func (s *site) clerk() *Clerk {
-	return &Clerk{
-		Coordinator: s.c, Log: desk{s}, Principal: "k",
+// coordinator returns the coordinator of a site; refusals fail the test.
+func (s *site) coordinator() *Coordinator {
+	return &Coordinator{
+		Replica: s.c, Log: desk{s}, Principal: "k",
 		Seal: func(e *entry.Entry) error {
 			e.Seal(public(s.t, "k").KeyID(), ed25519.Sign(private("k"), e.PAE()))
 			return nil
@@ -47,10 +47,10 @@ func (s *site) drafted(draft func(w *world) entry.Body) *entry.Entry {
 	return s.sign(body)
 }
 
-// TestClerk runs an incident through a real ledger: agents write, the clerk
+// TestCoordinator runs an incident through a real ledger: agents write, the coordinator
 // authorizes and records; the ledger is stopped and opened in between, and the
-// new clerk goes on from the log alone.
-func TestClerk(t *testing.T) {
+// new coordinator goes on from the log alone.
+func TestCoordinator(t *testing.T) {
 	s := newSite(t)
 	s.submit(4, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "b", entry.RoleAgent),
 		s.enrol("root", "k", entry.RoleCoordinator))...)
@@ -61,7 +61,7 @@ func TestClerk(t *testing.T) {
 	id := s.log.Head().Size - 1
 	step := func() {
 		t.Helper()
-		if _, _, err := s.clerk().Step(t.Context()); err != nil {
+		if _, _, err := s.coordinator().Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func TestClerk(t *testing.T) {
 	s.open()
 	step()
 	if s.log.Head().Size != size {
-		t.Fatal("the clerk wrote again what stands in the log")
+		t.Fatal("the coordinator wrote again what stands in the log")
 	}
 	s.submit(0, entry.FencedDependency, s.sign(s.exec("b", "use2", "a#pay")))
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("b", id, "b#use", entry.NotExecuted) }))
@@ -89,21 +89,21 @@ func TestClerk(t *testing.T) {
 	s.submit(3, "", append([]*entry.Entry{comp}, s.signed(s.step(x, entry.Dispatched), s.step(x, entry.Confirmed))...)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- s.clerk().Run(ctx) }() // wakes when the log grows
+	go func() { done <- s.coordinator().Run(ctx) }() // wakes when the log grows
 	size = s.log.Head().Size
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("a", id, "a#pay", entry.Compensated) }))
-	must(t, s.log.Wait(t.Context(), size+2)) // the outcome, and the clerk's record
+	must(t, s.log.Wait(t.Context(), size+2)) // the outcome, and the coordinator's record
 	is(Recovered)
 	cancel()
 	must(t, <-done)
 	s.check()
 }
 
-// TestClerkOvertakesItself asks people about two incidents at once whose fences
+// TestCoordinatorOvertakesItself asks people about two incidents at once whose fences
 // together are beyond what their signaler may fence. Both proposals are drafted from
 // one state, in which each could be fenced: the first one makes the other untrue.
 // Nobody is told of that refusal, and the next draft says that it does not fence.
-func TestClerkOvertakesItself(t *testing.T) {
+func TestCoordinatorOvertakesItself(t *testing.T) {
 	s := newSite(t)
 	p := s.genesis()
 	p.Limits.Signaler.FencedMS = 2 * hourMS // a fence takes answer_ms and decide_ms
@@ -115,7 +115,7 @@ func TestClerkOvertakesItself(t *testing.T) {
 		s.submit(4, "", s.signed(x, s.step(x, entry.Dispatched), s.step(x, entry.Confirmed), s.signal("a", entry.StandingExecutor, x.Ref()))...)
 		ids = append(ids, s.log.Head().Size-1)
 	}
-	if _, _, err := s.clerk().Step(t.Context()); err != nil {
+	if _, _, err := s.coordinator().Step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.c.Read(func(state *State) {
@@ -129,16 +129,16 @@ func TestClerkOvertakesItself(t *testing.T) {
 	s.check()
 }
 
-// TestClerkTellsRefusals wants a refusal to be told that nothing overtook: the
-// clerk's principal is no coordinator.
-func TestClerkTellsRefusals(t *testing.T) {
+// TestCoordinatorTellsRefusals wants a refusal to be told that nothing overtook: the
+// coordinator's principal is no coordinator.
+func TestCoordinatorTellsRefusals(t *testing.T) {
 	s := newSite(t)
 	s.submit(3, "", s.signed(s.genesis(), s.enrol("root", "a", entry.RoleAgent), s.enrol("root", "k", entry.RoleOperator))...)
 	x := s.exec("a", "x")
 	s.submit(4, "", s.signed(x, s.step(x, entry.Dispatched), s.step(x, entry.Confirmed), s.signal("a", entry.StandingExecutor, "a#x"))...)
-	clerk, told := s.clerk(), 0
-	clerk.Refused = func(entry.Body, *entry.Refusal) { told++ }
-	if _, _, err := clerk.Step(t.Context()); err != nil || told != 1 {
+	coordinator, told := s.coordinator(), 0
+	coordinator.Refused = func(entry.Body, *entry.Refusal) { told++ }
+	if _, _, err := coordinator.Step(t.Context()); err != nil || told != 1 {
 		t.Errorf("%d refusals told, want 1; %v", told, err)
 	}
 }

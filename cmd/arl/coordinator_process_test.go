@@ -36,11 +36,11 @@ func (m *machine) report(id string) error {
 	return err
 }
 
-// TestChaosClerk kills the server while its coordinator decides, again and
+// TestChaosCoordinator kills the server while its coordinator decides, again and
 // again. It remembers nothing but the log: after each restart every incident
 // that was reported is authorized once, without anybody asking. ARL_CHAOS=1 does
 // it 50 times.
-func TestChaosClerk(t *testing.T) {
+func TestChaosCoordinator(t *testing.T) {
 	cycles := budget.Budget{Short: 2, Usual: 5, Chaos: 50}.Now() // the limits of the genesis policy allow no more than 50
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -17,7 +17,7 @@ import (
 // Log is the ledger as the coordinator sees it when it writes.
 type Log interface {
 	// Submit registers an entry. The error is a [*entry.Refusal] if it is
-	// refused; any other ends the clerk.
+	// refused; any other ends the coordinator.
 	Submit(ctx context.Context, e *entry.Entry) error
 	// Wait returns when the log has at least size entries, or with the error of
 	// ctx.
@@ -26,36 +26,36 @@ type Log interface {
 	Now() int64
 }
 
-// Clerk writes what the coordinator decides: a loop that asks [State.Next],
-// [State.Route] and [Leases.Lost], signs and submits. It remembers nothing; after a restart it goes
-// on from the log alone.
-type Clerk struct {
-	Coordinator *Coordinator
-	Log         Log
-	Principal   entry.Principal          // whose entries these are: it has the role coordinator
-	Seal        func(*entry.Entry) error // signs an entry with a key of Principal
-	NewID       func() string            // a new UUID in lower case, for each entry; nil: random ones
+// Coordinator decides: a loop that asks [State.Next], [State.Route] and
+// [Leases.Lost] what to write, signs the entries and submits them. A coordinator
+// remembers nothing: after a restart it goes on from the log alone.
+type Coordinator struct {
+	Replica   *Replica
+	Log       Log
+	Principal entry.Principal          // whose entries these are: it has the role coordinator
+	Seal      func(*entry.Entry) error // signs an entry with a key of Principal
+	NewID     func() string            // a new UUID in lower case, for each entry; nil: random ones
 	// Silent, if not nil, is told of decisions that nobody answered in time: the deny
 	// of an incident, and what goes on without an amend that was proposed.
 	Silent func(*entry.Decision)
 	// Refused, if not nil, is told of entries that were not admitted although the log
 	// had not grown since they were drafted. An entry that another one has overtaken
-	// is no news: the clerk looks again.
+	// is no news: the coordinator looks again.
 	Refused func(entry.Body, *entry.Refusal)
 }
 
-// pauseMS is how long the clerk waits after a refusal if the log does not grow.
+// pauseMS is how long the coordinator waits after a refusal if the log does not grow.
 const pauseMS = 1_000
 
 // Run writes until ctx ends or the log fails.
-func (k *Clerk) Run(ctx context.Context) error {
+func (k *Coordinator) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		size, wake, err := k.Step(ctx)
 		if err == nil {
 			err = k.wait(ctx, size+1, wake)
 		}
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("coord: clerk: %w", err)
+			return fmt.Errorf("coord: coordinator: %w", err)
 		}
 	}
 	return nil
@@ -64,16 +64,16 @@ func (k *Clerk) Run(ctx context.Context) error {
 // Step writes all that is to be written now. It returns the size of the log that
 // it has seen, and when there may be more to write even if the log does not
 // grow, in Unix milliseconds.
-func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
+func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	for {
 		now, todo := k.Log.Now(), []entry.Body(nil)
-		lost, wait := k.Coordinator.leases.Lost()
-		k.Coordinator.Read(func(s *State) {
+		lost, wait := k.Replica.leases.Lost()
+		k.Replica.Read(func(s *State) {
 			size = s.Size()
 			var tasks []entry.Body
 			var due int64
 			todo, wake = s.Next(now)
-			tasks, due = s.Route(now, k.Coordinator.Rules())
+			tasks, due = s.Route(now, k.Replica.Rules())
 			todo, wake = slices.Concat(todo, tasks, s.losses(lost, now)), min(wake, due)
 		})
 		if wait >= 0 {
@@ -84,7 +84,7 @@ func (k *Clerk) Step(ctx context.Context) (size uint64, wake int64, err error) {
 			err := k.write(ctx, body, now)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && k.Refused != nil && k.Coordinator.View().Size == size:
+			case refused && k.Refused != nil && k.Replica.View().Size == size:
 				k.Refused(body, refusal)
 			case !refused && err != nil:
 				return size, wake, err
@@ -110,7 +110,7 @@ func fromSilence(body entry.Body) bool {
 }
 
 // write completes, signs and submits an entry.
-func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
+func (k *Coordinator) write(ctx context.Context, body entry.Body, now int64) error {
 	id, err := k.newID()
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (k *Clerk) write(ctx context.Context, body entry.Body, now int64) error {
 	return k.Log.Submit(ctx, e)
 }
 
-func (k *Clerk) newID() (string, error) {
+func (k *Coordinator) newID() (string, error) {
 	if k.NewID != nil {
 		return k.NewID(), nil
 	}
@@ -136,7 +136,7 @@ func (k *Clerk) newID() (string, error) {
 }
 
 // wait returns when the log has so many entries, or at the instant.
-func (k *Clerk) wait(ctx context.Context, size uint64, until int64) error {
+func (k *Coordinator) wait(ctx context.Context, size uint64, until int64) error {
 	timed, cancel := ctx, context.CancelFunc(func() {})
 	if until < math.MaxInt64 {
 		ms := min(max(1, until-k.Log.Now()), hourMS) // an instant can be so far off that it is no duration
