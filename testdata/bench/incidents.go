@@ -53,10 +53,10 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 		Roles: []entry.Role{entry.RoleCoordinator}, Domain: "bench", Span: entry.SpanWorkflow}); err != nil {
 		return nil, err
 	}
-	coordinator := &coord.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: coordinator.Sign}
+	decides := &coord.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: coordinator.Sign}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- coordinator.Run(running) }()
+	go func() { done <- decides.Run(running) }()
 	c.end = func() error {
 		cancel()
 		return errors.Join(<-done, t.stop())

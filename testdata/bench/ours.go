@@ -33,11 +33,11 @@ const (
 // ledgerUnderTest is a ledger as `arl serve` wires it, with enrolled agents.
 type ledgerUnderTest struct {
 	*ledger.Log
-	coordinator *coord.Coordinator
-	keys        *keys.Ledger
-	agents      []*keys.Signer
-	authority   *keys.Signer
-	stop        func() error
+	replica   *coord.Replica
+	keys      *keys.Ledger
+	agents    []*keys.Signer
+	authority *keys.Signer
+	stop      func() error
 }
 
 // openLedger makes a ledger in dir and enrols the agents.
@@ -102,28 +102,28 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 	if err != nil {
 		return nil, err
 	}
-	coordinator := coord.New(origin, verifier.Check)
+	replica := coord.New(origin, verifier.Check)
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		NewFold: func() ledger.Fold {
 			if with.rebuild {
-				return unread{coordinator.NewFold()}
+				return unread{replica.NewFold()}
 			}
-			return coordinator.NewFold()
+			return replica.NewFold()
 		},
-		Frozen: func() (ledger.Fold, uint64) { return coordinator.Frozen() },
+		Frozen: func() (ledger.Fold, uint64) { return replica.Frozen() },
 		Precheck: func(e *entry.Entry) error {
 			if e.SignatureChecked { // by [ledgerUnderTest.submitUnsigned]
 				return nil
 			}
-			return coordinator.Precheck(e)
+			return replica.Precheck(e)
 		},
-		Committed:     coordinator.Committed,
-		MaxStep:       coordinator.MaxStep,
+		Committed:     replica.Committed,
+		MaxStep:       replica.MaxStep,
 		SnapshotEvery: with.snapshotEvery,
 		Fatal:         func(err error) { log.Fatal(err) },
 	})
-	return &ledgerUnderTest{Log: l, coordinator: coordinator, keys: ledgerKeys}, err
+	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys}, err
 }
 
 // reopenLedger opens a ledger that openLedger made and stop closed, to be left
