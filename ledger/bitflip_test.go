@@ -359,12 +359,7 @@ func TestALostTailIsRefused(t *testing.T) {
 	must(t, err)
 	for size := 0; size < len(content)-32; size += 131 {
 		disk := snapshotOf(base)
-		file, err := disk.Create(path, vfs.WriteCategoryUnspecified)
-		must(t, err)
-		_, err = file.Write(content[:size])
-		must(t, err)
-		must(t, file.Sync())
-		must(t, file.Close())
+		write(t, disk, path, content[:size])
 		cfg := *d.cfg
 		cfg.FS = disk
 		_, err = ledger.Open("log", &cfg)

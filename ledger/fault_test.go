@@ -17,6 +17,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // faulty is a disk on which one write or sync fails: it is not done, or it is
@@ -111,12 +112,12 @@ func (f *faultyFile) do(what string, op func() error) error {
 // of a log's life, before and after it is done. Either the log does not open, or
 // it ends the process, or the storage engine gets over it; whatever it is, the
 // log opens again without what failed, and holds all that was acknowledged. Once
-// the write-ahead log has failed, nothing is acknowledged.
+// the write-ahead log has failed, nothing is acknowledged. In short it is every fifth n.
 func TestEveryFailedWriteOrSyncStops(t *testing.T) {
-	plan := newSmallPlan(t)
+	plan, every := newSmallPlan(t), budget.Budget{Short: 5, Usual: 1}.Now()
 	for _, persist := range []bool{false, true} {
 		outcomes := map[string]int{}
-		for n := 1; ; n++ {
+		for n := 1; ; n += every {
 			disk := &faulty{mem: vfs.NewCrashableMem(), persist: persist, left: n}
 			life := live(t, disk, plan)
 			if disk.what() == "" {

@@ -25,10 +25,7 @@ const demoLimit = 20 * time.Second
 // startDemo starts arl demo in a directory of its own.
 func startDemo(t *testing.T, args ...string) (cmd *exec.Cmd, dir string, said *bytes.Buffer) {
 	t.Helper()
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	dir = filepath.Join(t.TempDir(), "demo")
 	cmd = exec.Command(binary, append([]string{"demo", "--dir", dir}, args...)...)
 	said = new(bytes.Buffer)
@@ -221,10 +218,7 @@ func TestDemoEnds(t *testing.T) {
 // TestDemoElsewhere: where there is no directory for it, or another demo has it,
 // it says so and what to do, and starts nothing.
 func TestDemoElsewhere(t *testing.T) {
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	file := filepath.Join(t.TempDir(), "file")
 	used := t.TempDir()
 	for _, err := range []error{os.WriteFile(file, nil, 0o600), os.Mkdir(filepath.Join(used, "logs"), 0o700)} {

@@ -17,10 +17,7 @@ import (
 // Several first starts on one directory at once: one makes the ledger, the
 // others say that it is in use, in words of ours.
 func TestFirstStartsAtOnce(t *testing.T) {
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	for range 3 {
 		dir := t.TempDir()
 		type start struct {

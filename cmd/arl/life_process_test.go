@@ -33,10 +33,7 @@ type served struct {
 // serveLogged starts arl serve in a directory.
 func serveLogged(t *testing.T, dir string, flags ...string) *served {
 	t.Helper()
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	s := &served{t: t, process: exec.Command(binary, append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}, flags...)...)}
 	s.process.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"))
 	stderr, err := s.process.StderrPipe()
@@ -225,10 +222,7 @@ func TestHangupReadsCertificatesAgain(t *testing.T) {
 // Where the environment says of no directory for keys and profiles, what needs one
 // says how to name it, and what needs none works.
 func TestWithoutAHome(t *testing.T) {
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	run := func(args ...string) (int, string) {
 		cmd := exec.Command(binary, args...)
 		for _, variable := range os.Environ() {

@@ -7,13 +7,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,15 +23,17 @@ import (
 	"recoveryledger/verify"
 )
 
-// buildOnce builds the program that the process tests run.
-var buildOnce = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(os.TempDir(), "arl") // which [tidied] has made
-	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+// program finds arl as the process tests run it: the test binary, which [TestMain] has put on the
+// path under that name. So the race detector watches these processes, too, where it watches the
+// tests; a process that it finds a race in ends at once, with exit code 66.
+func program(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("arl")
 	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
+		tb.Fatal(err)
 	}
-	return binary, nil
-})
+	return path
+}
 
 // machine is a disk with a ledger on it, across starts of its process.
 type machine struct {
@@ -73,8 +73,7 @@ func (m *machine) startLimited() {
 // launch starts the program by a line of shell.
 func (m *machine) launch(shell string) {
 	m.t.Helper()
-	binary, err := buildOnce()
-	m.must(err)
+	binary := program(m.t)
 	args := append([]string{"-c", shell, binary, "serve", "--data", m.data, "--listen", "127.0.0.1:0", "--output", "json"}, m.args...)
 	m.process = exec.Command("sh", args...)
 	m.process.Env = append(os.Environ(), "ARL_HOME="+m.home)

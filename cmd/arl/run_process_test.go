@@ -59,8 +59,7 @@ func (m *machine) head() (head merkle.Head) {
 // command makes a command line, with further variables of the environment.
 func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	m.t.Helper()
-	binary, err := buildOnce()
-	m.must(err)
+	binary := program(m.t)
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(append(os.Environ(), "ARL_HOME="+m.home), env...)
 	said := new(bytes.Buffer)

@@ -44,7 +44,7 @@ func (t tidied) Run() int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = os.Setenv("TMPDIR", dir)
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 "+os.Getenv("GORACE"))) // see [program]
 	}
 	if err != nil {
 		panic(err)
@@ -79,6 +79,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("SCENARIO", scenario)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
 			env.Values[serverKey{}] = new(scriptServer)
 			return nil
@@ -103,7 +104,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	args = append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...)
 	s.process = exec.Command("arl", args...)
 	s.process.Dir = ts.MkAbs(".")
-	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), passphraseVariable + "=" + ts.Getenv(passphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), passphraseVariable + "=" + ts.Getenv(passphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE")}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
 	stdout, err := s.process.StdoutPipe()

@@ -119,7 +119,8 @@ func TestSchemaVerdict(t *testing.T) {
 			}
 		}))
 		t.Logf("%s: %d accepted, %d refused", kind, accepted, refused)
-		if accepted < 100 || refused < 100 {
+		// Each payload is accepted as it was drawn, which alone makes one verdict in 24.
+		if few := (accepted + refused) / 20; accepted <= few || refused <= few {
 			t.Errorf("%s: too few of one verdict to mean anything", kind)
 		}
 	}

@@ -15,9 +15,10 @@ import (
 // is submitted. It keeps the book's time by the clock of the bubble.
 type grudge struct {
 	*desk
-	lifted bool
-	asked  map[string]int // by jti
-	logged time.Time      // when the last outcome was taken
+	lifted  bool
+	asked   map[string]int // by jti
+	logged  time.Time      // when the last outcome was taken
+	changed chan struct{}  // orders what the test has changed before what the agent does next
 }
 
 func (g *grudge) Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, error) {
@@ -36,9 +37,14 @@ func (g *grudge) Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, erro
 
 // Wait lets the time pass: nothing is announced.
 func (g *grudge) Wait(ctx context.Context, limit time.Duration) error {
-	select {
-	case <-time.After(limit):
-	case <-ctx.Done():
+	for end := time.After(limit); end != nil; {
+		select {
+		case <-end:
+			end = nil
+		case <-ctx.Done():
+			end = nil
+		case <-g.changed:
+		}
 	}
 	g.now = time.Now().UnixMilli()
 	return nil
@@ -62,7 +68,7 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 				b := d.clone()
 				b.tb = t
 				worker := d.player(b, "worker", probing)
-				g := &grudge{desk: worker.desk, asked: map[string]int{}}
+				g := &grudge{desk: worker.desk, asked: map[string]int{}, changed: make(chan struct{})}
 				worker.change = func(cfg *agent.Config) { cfg.Ledger = g }
 				worker.open()
 				ctx, cancel := context.WithCancel(t.Context())
@@ -85,6 +91,7 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 					b.write("root", &entry.Agent{Principal: "audrey", Op: entry.Enrol, Key: b.public("audrey"), Roles: []entry.Role{entry.RoleApprover},
 						Domain: "d", Span: entry.SpanWorkflow})
 				}
+				g.changed <- struct{}{}
 				time.Sleep(c.within)
 				synctest.Wait()
 				if g.logged.IsZero() || !worker.agent.Idle() {
