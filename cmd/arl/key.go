@@ -107,3 +107,12 @@ func unusableKey(err error) error {
 	}
 	return err
 }
+
+// unusableLedgerKeys is unusableKey for the keys of a ledger, which lie in dir.
+func unusableLedgerKeys(dir string, err error) error {
+	if errors.Is(err, keys.ErrDamaged) {
+		return withExit(exitConfig, &remedyError{fmt.Sprintf("restore the file from a backup of %s: nobody continues this ledger without the keys "+
+			"that the policy in force names", dir), err})
+	}
+	return unusableKey(err)
+}

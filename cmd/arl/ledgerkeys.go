@@ -52,7 +52,7 @@ func (a *app) keyNext(data string) error {
 		return withExit(exitNotFound, fmt.Errorf("%s holds no ledger: pass the directory that arl serve --data was given", data))
 	}
 	if err != nil {
-		return unusableKey(err)
+		return unusableLedgerKeys(dir, err)
 	}
 	next, file, err := keys.GenerateNextLedger(dir, passphrase)
 	if errors.Is(err, fs.ErrExist) {

@@ -138,7 +138,7 @@ func (a *app) prepareNewOrigin(n *node, o *newOriginOptions) (*entry.Predecessor
 		return nil, withExit(exitNotFound, fmt.Errorf("%s has no keys of a ledger: arl serve --data %s begins a new one", n.dir, n.dir))
 	}
 	if err != nil {
-		return nil, unusableKey(err)
+		return nil, unusableLedgerKeys(n.keysDir(), err)
 	}
 	if old[0].Unused {
 		return nil, withExit(exitConflict, fmt.Errorf("the keys of %s have signed nothing, so that nothing is lost: arl serve --data %s begins the log", n.dir, n.dir))

@@ -256,7 +256,7 @@ func (n *node) loadKeys(o nodeOptions) (err error) {
 		err = o.refuseKnown(n.keys[0].Origin)
 	}
 	if err != nil {
-		return unusableKey(err)
+		return unusableLedgerKeys(n.keysDir(), err)
 	}
 	n.origin = n.keys[0].Origin
 	if o.origin != "" && o.origin != n.origin {

@@ -147,9 +147,13 @@ func newLedger(origin string, passphrase Passphrase) (*Ledger, []byte, error) {
 	return ledger, content, nil
 }
 
+// ErrDamaged reports a key file of a ledger that holds something else than what was
+// written to it. The remedy is a backup: nobody can compute a key again.
+var ErrDamaged = errors.New("damaged")
+
 // LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made
 // in dir, in the order in which they were made. The error is fs.ErrNotExist if
-// there is none, [ErrPassphrase], or says what is wrong with a file.
+// there is none, [ErrPassphrase], [ErrDamaged], or says what is wrong with a file.
 func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 	numbers, err := ledgerNumbers(dir)
 	if err == nil && len(numbers) == 0 {
@@ -166,6 +170,9 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 			return nil, fmt.Errorf("keys: load %s: %w", path, err)
 		}
 		ledger, err := decodeLedger(content, passphrase)
+		if err != nil && !errors.Is(err, ErrPassphrase) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		if err == nil && len(all) > 0 && ledger.Origin != all[0].Origin {
 			err = fmt.Errorf("of the ledger %q, but those before are of %q", ledger.Origin, all[0].Origin)
 		}
