@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -51,6 +52,18 @@ func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, er
 		return nil, err
 	}
 	return &receipt, nil
+}
+
+// CatchUp accepts the newest tree head of the log as registered, which the published
+// one may follow later: receipts carry it. Where a server has no receipts, as a mirror
+// of an export, or the log is empty, the published head is the newest.
+func (c *Client) CatchUp(ctx context.Context) error {
+	_, err := c.Receipt(ctx, 0)
+	problem, answered := errors.AsType[*api.Problem](err)
+	if answered && problem.Name() == entry.NotFound || errors.Is(err, ErrNotServed) {
+		return nil
+	}
+	return err
 }
 
 // Entry returns the entry at index.

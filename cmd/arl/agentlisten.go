@@ -308,10 +308,8 @@ func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o
 		return withExit(exitIO, err)
 	}
 	if _, err := os.Stat(o.secret); errors.Is(err, fs.ErrNotExist) && len(documents) == 0 {
-		secret := make([]byte, secretSize)
-		_, _ = rand.Read(secret) // never fails
-		if err := durable.Write(o.secret, []byte(hex.EncodeToString(secret)+"\n"), 0o600); err != nil {
-			return output(o.secret, err)
+		if err := makeSecret(o.secret); err != nil {
+			return err
 		}
 	}
 	if err := agent.Init(store, c.root, name, time.Now().UnixMilli()); err != nil {
@@ -323,6 +321,13 @@ func (a *app) agentInit(c *connection, store *agent.Dir, name entry.Principal, o
 		Secret string          `json:"secret"`
 	}{name, o.state, o.secret}
 	return a.printObject(made, field{"agent", string(name)}, field{"state", o.state}, field{"secret (keep it: it outlasts the state)", o.secret})
+}
+
+// makeSecret makes a secret and writes it to a file.
+func makeSecret(path string) error {
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // never fails
+	return output(path, durable.Write(path, []byte(hex.EncodeToString(secret)+"\n"), 0o600))
 }
 
 func readSecret(path string) ([]byte, error) {

@@ -42,6 +42,8 @@ coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/redact ← api/worker
+ledger/durable ← api/worker
+coord/recovery ← api/worker
 ledger/durable ← ledger
 ledger/durable ← ledger/keys
 ledger/durable ← api/client/agent

@@ -16,6 +16,8 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"recoveryledger/api/worker"
 )
 
 // configure completes the flags of cmd that the command line did not set, from
@@ -106,7 +108,7 @@ func environment(known []string) (koanf.Provider, error) {
 	}
 	var unknown error
 	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" || slices.Contains(runVariables(), name) {
+		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" || slices.Contains(worker.Variables(), name) {
 			return "", nil
 		}
 		if keyOf[name] == "" {

@@ -224,7 +224,7 @@ func (s *serverClock) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // chain returns the verified chain of policies and keys as of now.
 func (c *connection) chain(ctx context.Context) (*verify.Chain, error) {
-	if err := c.catchUp(ctx); err != nil {
+	if err := c.client.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	chain, err := c.client.Chain(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/worker"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/record"
@@ -90,6 +91,9 @@ func exitCode(err error) int {
 	if own, ok := errors.AsType[*exitError](err); ok {
 		return own.code
 	}
+	if own, ok := errors.AsType[*worker.Error](err); ok {
+		return workerCode(own.Reason)
+	}
 	if _, ok := errors.AsType[*inconsistency](err); ok {
 		return exitInconsistent
 	}
@@ -112,6 +116,25 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	return systemCode(err)
+}
+
+// workerCode is exitCode for the end of a worker, or of a step of its program.
+func workerCode(r worker.Reason) int {
+	switch r {
+	case worker.ReasonInvalid:
+		return exitUsage
+	case worker.ReasonConflict:
+		return exitConflict
+	case worker.ReasonRejected:
+		return exitRejected
+	case worker.ReasonInterrupted:
+		return exitInterrupted
+	case worker.ReasonFile:
+		return exitIO
+	case worker.ReasonPolicy:
+		return exitConfig
+	}
+	return exitInternal
 }
 
 // failedVerification reports whether something did not hold against the pinned

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"recoveryledger/api/client"
 	"recoveryledger/coord/audit"
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -88,7 +86,7 @@ func (c *connection) head(ctx context.Context) (verify.SignedHead, error) {
 	if err != nil {
 		return verify.SignedHead{}, err
 	}
-	if err := c.catchUp(ctx); err != nil {
+	if err := c.client.CatchUp(ctx); err != nil {
 		return verify.SignedHead{}, err
 	}
 	if cosigned := c.client.Cosigned(); cosigned.Note != "" {
@@ -100,23 +98,13 @@ func (c *connection) head(ctx context.Context) (verify.SignedHead, error) {
 	return published, nil
 }
 
-// catchUp accepts the newest tree head there is: receipts carry it. Where there
-// are none, in a mirror of an export, the published one is the newest.
-func (c *connection) catchUp(ctx context.Context) error {
-	_, err := c.client.Receipt(ctx, 0)
-	if problemName(err) == entry.NotFound || errors.Is(err, client.ErrNotServed) { // or the log is empty
-		return nil
-	}
-	return err
-}
-
 // publishWait is how long a ledger may take to publish what it has registered;
 // a mirror may take longer.
 const publishWait = 2 * time.Second
 
 // published waits for what was registered when it was called.
 func (c *connection) published(ctx context.Context) (verify.SignedHead, error) {
-	if err := c.catchUp(ctx); err != nil {
+	if err := c.client.CatchUp(ctx); err != nil {
 		return verify.SignedHead{}, err
 	}
 	registered := c.client.Accepted().Size

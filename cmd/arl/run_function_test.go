@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,50 @@ func TestFunctionIsAnAgent(t *testing.T) {
 	}
 	if text := m.arl("entry", "list", "--output", "json"); strings.Contains(text, words) {
 		t.Error("the log has its words")
+	}
+	m.arl("log", "audit")
+	m.stop()
+}
+
+// TestWorkerIsEmbedded has a program in Go run a worker, as arl run does, on a real
+// coordinator. What came of a claim is in the log, and in the reason of the error.
+func TestWorkerIsEmbedded(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.workers("one")
+	signer, err := keys.Load(filepath.Join(m.home, "one.key"), nil)
+	m.must(err)
+	c, err := client.New(m.url, m.root(), nil)
+	m.must(err)
+	for _, one := range []struct {
+		id, script string
+		reason     worker.Reason // 0: no error
+		state      entry.TaskState
+		said       string
+	}{
+		{"succeeds", `test "$ARL_TASK" = operator#succeeds`, 0, entry.TaskCompleted, ""},
+		{"fails", "echo no such customer >&2; exit 3", worker.ReasonRejected, entry.TaskFailed, "operator#fails: crash.panic: exit code 3: no such customer"},
+		{"succeeds", "exit 0", worker.ReasonConflict, entry.TaskCompleted, ""}, // it is over
+	} {
+		ref := "operator#" + one.id
+		if one.reason != worker.ReasonConflict {
+			ref, _ = m.given(one.id, "--max-retries", "0")
+		}
+		var said []string
+		w := worker.Worker{
+			Config:  &worker.Config{Client: c, Origin: m.origin, Agent: "one", Signer: signer, Secret: []byte("a secret of one"), NewID: uuid.NewString},
+			Command: worker.Command{Argv: []string{"sh", "-c", one.script}},
+			Say:     func(line string) { said = append(said, line) },
+		}
+		err := w.Run(t.Context(), entry.Ref(ref))
+		failed, typed := errors.AsType[*worker.Error](err)
+		if (err == nil) != (one.reason == 0) || typed && failed.Reason != one.reason || err != nil && !typed {
+			t.Errorf("%s: %v", one.id, err)
+		}
+		if one.said != "" && !slices.Contains(said, one.said) {
+			t.Errorf("%s: said %q, want a line %q", one.id, said, one.said)
+		}
+		m.until(ref, func(t *api.Task) bool { return t.State == one.state })
 	}
 	m.arl("log", "audit")
 	m.stop()

@@ -1,18 +1,16 @@
-package main
+package worker
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/api/worker"
 	"recoveryledger/ledger/entry"
 )
 
@@ -23,17 +21,9 @@ const (
 	answerMax  = 64              // bytes: a word
 )
 
-// prober is the command line that is asked what became of a step; nil: none is.
-func (w *runner) prober() []string {
-	if argv := strings.Fields(w.probe); len(argv) > 0 {
-		return argv
-	}
-	return nil
-}
-
 // reconcile asks what became of steps in doubt, logs it where it is known, and
 // notes for the policy what is known of all of them together.
-func (w *runner) reconcile(ctx context.Context, c *worker.Claim, doubt steps) error {
+func (w *Worker) reconcile(ctx context.Context, c *Claim, doubt steps) error {
 	all := entry.EffectsNone
 	for i := range doubt {
 		said := w.ask(ctx, c, &doubt[i])
@@ -56,8 +46,8 @@ func (w *runner) reconcile(ctx context.Context, c *worker.Claim, doubt steps) er
 
 // settle logs what became of a step as its final entry, as arl work end does, and
 // returns what the log says of its effects by then.
-func (w *runner) settle(ctx context.Context, c *worker.Claim, s *step, said entry.Effects) (entry.Effects, error) {
-	fmt.Fprintf(w.err, "arl: %s: step %s: effects %s, says the probe\n", c.Task.Task, s.Name, said)
+func (w *Worker) settle(ctx context.Context, c *Claim, s *Step, said entry.Effects) (entry.Effects, error) {
+	w.say("%s: step %s: effects %s, says the probe", c.Task.Task, s.Name, said)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	ended := *s
@@ -79,7 +69,7 @@ func (w *runner) settle(ctx context.Context, c *worker.Claim, s *step, said entr
 
 // logged takes up what the log says of steps that seem to be in doubt, and
 // returns those that are: what ended a step may have reached the log alone.
-func (w *runner) logged(ctx context.Context, c *worker.Claim, doubt steps) (steps, error) {
+func (w *Worker) logged(ctx context.Context, c *Claim, doubt steps) (steps, error) {
 	if len(doubt) == 0 {
 		return nil, nil
 	}
@@ -92,23 +82,22 @@ func (w *runner) logged(ctx context.Context, c *worker.Claim, doubt steps) (step
 	return doubt.inDoubt(), err
 }
 
-// keepStep notes a step for the program, if it is one of this claim.
-func (w *runner) keepStep(s *step) error {
+// keepStep notes a step for the program, if the step is one of this claim.
+func (w *Worker) keepStep(s *Step) error {
 	if w.dir == "" {
 		return nil
 	}
-	return writeJSON(filepath.Join(w.dir, "step-"+s.Name+".json"), s)
+	return s.keep(w.dir)
 }
 
 // ask asks the probe about one step. Whatever is no answer is none: nobody knows.
-func (w *runner) ask(ctx context.Context, c *worker.Claim, s *step) entry.Effects {
-	argv := w.prober()
-	if argv == nil {
+func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
+	if len(w.Probe) == 0 {
 		return entry.EffectsUnknown
 	}
 	var said word
-	e := worker.Command{
-		Argv: argv, Stdout: &said, Stderr: w.err, Deadline: probeTime, Grace: probeGrace, Sole: true, Redact: w.redact,
+	e := Command{
+		Argv: w.Probe, Stdout: &said, Stderr: w.Command.Stderr, Deadline: probeTime, Grace: probeGrace, Sole: w.Command.Sole, Redact: w.Command.Redact,
 		Env: append(w.environment(c), "ARL_STEP="+s.Name, "ARL_EXEC="+string(s.Exec), "ARL_EFFECT="+string(s.Effect), "ARL_IDEMPOTENCY_KEY="+s.Key),
 	}.Run(ctx)
 	answer := entry.Effects(strings.TrimSpace(said.text.String()))
@@ -120,9 +109,9 @@ func (w *runner) ask(ctx context.Context, c *worker.Claim, s *step) entry.Effect
 	case answer == entry.EffectsUnknown:
 		why = "it does not know"
 	default:
-		why = w.redact.Text(fmt.Sprintf("it answers %.20q, want none, complete or unknown", answer))
+		why = w.Command.Redact.Text(fmt.Sprintf("it answers %.20q, want none, complete or unknown", answer))
 	}
-	fmt.Fprintf(w.err, "arl: %s: step %s: nobody knows its effects: %s\n", c.Task.Task, s.Name, why)
+	w.say("%s: step %s: nobody knows its effects: %s", c.Task.Task, s.Name, why)
 	return entry.EffectsUnknown
 }
 
@@ -140,7 +129,7 @@ func (w *word) Write(p []byte) (int, error) {
 }
 
 // effects is what is known of the effects of the failure that was decided about.
-func (w *runner) effects() entry.Effects {
+func (w *Worker) effects() entry.Effects {
 	h := &w.history
 	if h.Failure.Effects == entry.EffectsNone || h.Probe == "" {
 		return h.Failure.Effects
@@ -153,7 +142,7 @@ func (w *runner) effects() entry.Effects {
 const statusUnanswered = "strategy_failed"
 
 // note is a reason for the log, with what else is to be known of the claim.
-func (w *runner) note(reason string) string {
+func (w *Worker) note(reason string) string {
 	if w.unanswered {
 		reason += "; a strategy did not answer, and the ladder decided"
 	}
@@ -164,15 +153,15 @@ func (w *runner) note(reason string) string {
 // in doubt, because its supervisor was killed: nobody gets the task before that.
 // Where it is still not known what became of them, or no retry is left, the agent
 // signals, as the supervisor would have (SIG-1).
-func (w *runner) reconcileEarlier(ctx context.Context, config *worker.Config, t *api.Task) error {
-	c := &worker.Claim{Config: config, Task: *t}
+func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Task) error {
+	c := &Claim{Config: config, Task: *t}
 	all, err := loggedSteps(ctx, c)
-	own := slices.DeleteFunc(all, func(s step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
+	own := slices.DeleteFunc(all, func(s Step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
 	if err != nil {
 		return err
 	}
 	doubt, effects := own.inDoubt(), entry.EffectsNone
-	if len(doubt) > 0 && w.prober() != nil {
+	if len(doubt) > 0 && len(w.Probe) > 0 {
 		if err := w.reconcile(ctx, c, doubt); err != nil {
 			return err
 		}
@@ -181,22 +170,22 @@ func (w *runner) reconcileEarlier(ctx context.Context, config *worker.Config, t 
 		effects = entry.EffectsUnknown
 	}
 	silent := false
-	err = worker.Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
+	err = Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
 	if err != nil || !silent || effects == entry.EffectsNone && t.RetryCount < t.MaxRetries {
 		return err
 	}
-	fmt.Fprintf(w.err, "arl: %s: signals what its earlier claim could not: %s, effects %s\n", t.Task, worker.Lost, effects)
+	w.say("%s: signals what its earlier claim could not: %s, effects %s", t.Task, Lost, effects)
 	return c.Lost(ctx, effects)
 }
 
 // endedSilently finds the execution that stands for the newest claim of the agent,
 // and reports whether the log has no end of it.
-func endedSilently(ctx context.Context, c *worker.Claim) (bool, error) {
+func endedSilently(ctx context.Context, c *Claim) (bool, error) {
 	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}
-		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && worker.Stands(x) {
+		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && Stands(x) {
 			c.Exec = x.Ref()
 			return !x.Progress.Final(), nil
 		}

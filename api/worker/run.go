@@ -1,0 +1,395 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
+)
+
+// Worker runs a program as the holder of a task: it waits until the task is given to
+// the agent, starts the task, runs the program, renews the lease, and logs how the
+// program ended. When the program fails, the rules of the policy in force decide:
+// another attempt here, or the end of the claim. Where nobody says which policy is in
+// force then, the policy known so far decides.
+//
+//	w := worker.Worker{
+//		Config:  &worker.Config{Client: c, Origin: origin, Agent: "ann", Signer: key, Secret: secret, NewID: uuid.NewString},
+//		Command: worker.Command{Argv: []string{"python3", "agent.py"}},
+//	}
+//	err := w.Run(ctx, "operator#report-7")
+//
+// A Worker runs once.
+type Worker struct {
+	// Config says who holds the task, of which ledger. The worker sets Tell and Stuck
+	// in it.
+	Config *Config
+	// Command is the program. The worker adds [Variables] to its environment. If
+	// Redact is nil, the worker takes the secrets in that environment out of texts.
+	Command Command
+	// Probe is the command line that is asked what became of a step that was begun
+	// and not ended; empty: nobody is asked.
+	Probe []string
+	// Strategies returns the strategies that implement those which the rules of a
+	// policy name; nil: none does, and the ladders decide.
+	Strategies func(p *recovery.Policy) ([]recovery.RecoveryStrategy, error)
+	// URL of the ledger, Key file of the agent and the path of Executable, which is
+	// arl, are told to the program.
+	URL, Key, Executable string
+	// Once does not wait for the task.
+	Once bool
+	// Say is told in a line what happens; nil: nobody is told.
+	Say func(line string)
+
+	policy     *recovery.Policy
+	strategies []recovery.RecoveryStrategy
+	dir        string // of this claim
+	claim      *Claim
+	history    recovery.History
+	point      string // file of the task's newest checkpoint; empty: none
+	attempt    int
+	unanswered bool // a strategy that the policy names did not answer
+}
+
+func (w *Worker) say(format string, args ...any) {
+	if w.Say != nil {
+		w.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// Run waits for the task and sees one claim of it to its end. It returns nil when the
+// task is completed. The error is an [*Error] where it is of the worker itself: its
+// reason says what came of the claim. Errors of the client and of Strategies
+// are returned as they are.
+func (w *Worker) Run(ctx context.Context, ref entry.Ref) error {
+	if w.Command.Env == nil {
+		w.Command.Env = os.Environ()
+	}
+	if w.Command.Redact == nil {
+		w.Command.Redact = redact.New(secretValues(w.Command.Env))
+	}
+	policy, err := w.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.obey(policy); err != nil {
+		return err
+	}
+	began, cancel, err := w.wait(ctx, ref)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	if w.dir, err = os.MkdirTemp("", "arl-run-"); err != nil {
+		return &Error{ReasonFile, err}
+	}
+	defer os.RemoveAll(w.dir) //nolint:errcheck // files of a claim that is over
+	switch err := w.claim.Start(began); {
+	case errors.Is(err, ErrLeaseLost): // or another process of this agent has started it
+		return &Error{ReasonConflict, err}
+	case err != nil:
+		return err
+	}
+	return w.work(ctx)
+}
+
+// wait waits for the task. A task that was given while ctx ended is claimed all the
+// same, to be handed back: began is the context in which the claim begins then.
+func (w *Worker) wait(ctx context.Context, ref entry.Ref) (began context.Context, cancel context.CancelFunc, err error) {
+	w.Config.Tell = w.tellRenewal
+	w.Config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, w.Config, t) }
+	w.claim, err = Wait(ctx, w.Config, ref, w.Once)
+	began, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	if ctx.Err() != nil && err != nil {
+		if given, late := Wait(began, w.Config, ref, true); late == nil {
+			w.claim, err = given, nil
+		}
+	}
+	if errors.Is(err, ErrOver) || errors.Is(err, ErrNotOurs) {
+		err = &Error{ReasonConflict, err}
+	}
+	return began, cancel, err
+}
+
+// secretValues are the values of variables that secrets have.
+func secretValues(environ []string) (values []string) {
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); redact.Sensitive(name) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// followTime is how long the policy in force is asked for, when one is known.
+const followTime = 5 * time.Second
+
+// follow takes up a policy that has come into force since. Where nobody answers,
+// the one that is known decides.
+func (w *Worker) follow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	policy, err := w.inForce(ctx)
+	if err != nil {
+		w.say("the policy known so far decides: %s", w.Command.Redact.Text(err.Error()))
+		return nil
+	}
+	return w.obey(policy)
+}
+
+// inForce returns the policy in force, as the verified chain of policies has it.
+func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
+	if err := w.Config.Client.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	chain, err := w.Config.Client.Chain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	policy, _ := chain.Policy()
+	if policy == nil {
+		return nil, failed(ReasonPolicy, "the ledger has no genesis policy yet")
+	}
+	return policy, nil
+}
+
+// obey goes by the policy in force, and by the strategies that it declares.
+func (w *Worker) obey(policy *entry.Policy) (err error) {
+	if w.policy, err = recovery.FromEntry(policy); err != nil {
+		return &Error{ReasonPolicy, err}
+	}
+	if w.Strategies != nil {
+		w.strategies, err = w.Strategies(w.policy)
+	}
+	return err
+}
+
+// tellRenewal says that renewals fail, or that one has come through again.
+func (w *Worker) tellRenewal(err error) {
+	if err == nil {
+		w.say("%s: the lease is renewed again", w.claim.Task.Task)
+		return
+	}
+	w.say("%v", err)
+}
+
+// endTime is how long it is tried to tell the end of a claim that is over, or is
+// to be handed back.
+const endTime = 30 * time.Second
+
+// telling is in what it is told how a claim ended: as long as it is held, since
+// the coordinator may be away, and a while longer.
+func telling(held context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(context.WithoutCancel(held))
+	context.AfterFunc(held, func() { time.AfterFunc(endTime, cancel) })
+	return ctx, cancel
+}
+
+// work runs the program until it is done, or the claim is over.
+func (w *Worker) work(ctx context.Context) error {
+	held, lost := context.WithCancelCause(ctx)
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
+	defer stop()
+	go w.claim.Keep(kept, lost)
+	told, cancel := telling(held)
+	defer cancel()
+	err := w.remember(told)
+	for err == nil {
+		ending := w.run(held)
+		again := false
+		if err = context.Cause(held); !errors.Is(err, ErrLeaseLost) {
+			again, err = w.end(told, held, &ending)
+		}
+		switch {
+		case errors.Is(err, ErrLeaseLost): // also if nobody had noticed before the program ended
+			return failed(ReasonConflict, "%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task)
+		case !again:
+			return err
+		}
+	}
+	return w.failedRecovery(told, err)
+}
+
+// failedRecovery gives the task to a person when recovering it failed itself, so
+// that it does not hang. If even that fails, the lease runs out.
+func (w *Worker) failedRecovery(ctx context.Context, err error) error {
+	e := Ending{Failure: Panicked, Started: time.Now(), Ended: time.Now()}
+	question := w.Command.Redact.Text("recovery failed: " + err.Error())
+	return errors.Join(err, w.claim.Block(ctx, question, w.claim.Snapshot(&e, Progress{Status: "recovery_failed"}, []byte(question))))
+}
+
+// run runs the program once.
+func (w *Worker) run(ctx context.Context) Ending {
+	w.attempt++
+	last := recovery.Rung{}
+	if n := len(w.history.Rungs); n > 0 {
+		last = w.history.Rungs[n-1]
+	}
+	c := w.Command
+	c.Env = append(w.environment(w.claim), "ARL_EXEC="+string(w.claim.Exec), "ARL_ATTEMPT="+strconv.Itoa(w.attempt), "ARL_RUN_DIR="+w.dir,
+		"ARL_CHECKPOINT="+w.point, "ARL_STRATEGY="+string(last.Strategy), "ARL_VARIANT="+string(last.Variant), "ARL_RUN_KEY="+w.Key)
+	return c.Run(ctx)
+}
+
+// environment is what a program is told of a task that is the agent's.
+func (w *Worker) environment(c *Claim) []string {
+	return append(slices.Clip(w.Command.Env), "ARL_TASK="+string(c.Task.Task), "ARL_TASK_TYPE="+c.Task.Type, "ARL_WORKFLOW="+string(c.Task.Wid),
+		"ARL_EPOCH="+strconv.FormatInt(c.Task.Epoch, 10), "ARL_AGENT="+string(c.Agent), "ARL_RUN_URL="+w.URL, "ARL_PROGRAM="+w.Executable)
+}
+
+// end says how a run of the program ended, and decides what comes next: again
+// here, or the end of the claim.
+func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err error) {
+	steps, progress, err := readRunDir(w.dir)
+	doubt := steps.inDoubt()
+	if err == nil {
+		doubt, err = w.logged(ctx, w.claim, doubt)
+	}
+	if e.OK() && err == nil {
+		if len(doubt) == 0 {
+			return false, w.claim.Complete(ctx, w.note("done"))
+		}
+		e.Failure, e.Text = Unfinished, w.Command.Redact.Text("exit code 0, and begun and not ended: "+doubt.names())
+	}
+	w.say("%s: %s: %s", w.claim.Task.Task, e.Failure, e.Text)
+	if err == nil {
+		err = w.restorePoint(ctx)
+	}
+	var d recovery.Decision
+	if err == nil {
+		d, err = w.decide(ctx, held, e, doubt)
+	}
+	switch {
+	case err != nil:
+		return false, w.failedRecovery(ctx, err)
+	case e.Failure == Unfinished && doubt.confirmed():
+		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; %d effects that it left open took place, says the probe", len(doubt))))
+	}
+	progress.Status = w.Command.Redact.Text(progress.Status)
+	if w.unanswered {
+		progress.Status = statusUnanswered
+	}
+	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetryCount >= w.claim.Task.MaxRetries
+	if e.Failure == Interrupted {
+		return false, w.handBack(ctx, s)
+	}
+	s.Attempts = int64(min(w.attempt, entry.MaxAttempts))
+	w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
+	switch d.Action.Strategy {
+	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
+		if w.again(held, &d) {
+			return true, nil
+		}
+		if cause := context.Cause(held); errors.Is(cause, ErrLeaseLost) {
+			return false, cause
+		}
+		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before it was tried again
+		return false, w.handBack(ctx, s)
+	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
+		if !spent && effects != entry.EffectsUnknown {
+			return false, w.handOver(ctx, e, s, &d)
+		}
+	default:
+	}
+	err = w.claim.GiveUp(ctx, s)
+	// Whoever hands back without a retry left, or with effects in doubt, signals (SIG-1).
+	if err == nil && (effects == entry.EffectsUnknown || spent) {
+		err = w.claim.Signal(ctx, e, s, effects)
+	}
+	return false, errors.Join(err, failed(ReasonRejected, "%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action))
+}
+
+// handBack gives the task back at no cost, since somebody asked for that.
+func (w *Worker) handBack(ctx context.Context, s *entry.Snapshot) error {
+	return errors.Join(w.claim.GiveUp(ctx, s), failed(ReasonInterrupted, "interrupted: the task is handed back"))
+}
+
+// decide asks the policy, and what strategy it names. Where that is to reconcile
+// first, those who know are asked, and then the policy again: it says so once.
+func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (recovery.Decision, error) {
+	h := &w.history
+	h.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: entry.EffectsUnknown, Evidence: true}
+	if len(doubt) == 0 {
+		h.Failure.Effects, h.Failure.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
+	}
+	h.Probe = ""
+	if e.Failure == Interrupted { // the policy has no say, and what is known helps whoever goes on
+		return recovery.Decision{}, w.reconcile(ctx, w.claim, doubt)
+	}
+	if err := w.follow(held); err != nil {
+		return recovery.Decision{}, err
+	}
+	for {
+		now := time.Now().UnixMilli()
+		if h.StartedAt == 0 {
+			h.StartedAt = now // the case begins with the first failure
+		}
+		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.policy, now, w.strategies)
+		if err == nil && d.Failed != nil {
+			w.unanswered = true
+			w.say("%s: %s: the ladder decides", w.claim.Task.Task, w.Command.Redact.Text(d.Failed.Error()))
+		}
+		if err != nil || d.Action.Strategy != recovery.Reconcile {
+			return d, err
+		}
+		w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
+		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, recovery.ResultOK))
+		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == Unfinished && doubt.confirmed() {
+			return d, err
+		}
+	}
+}
+
+// again waits for as long as was decided, and notes the rung. It reports false if
+// the claim ends meanwhile.
+func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
+	w.history.Rungs = append(w.history.Rungs, w.history.Past(d.Action, d.Rule, recovery.ResultFailed))
+	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-held.Done():
+		return false
+	}
+}
+
+// remember makes the history of what the log says of the task's past.
+func (w *Worker) remember(ctx context.Context) error {
+	if err := w.follow(ctx); err != nil {
+		return err
+	}
+	t := &w.claim.Task
+	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
+	w.history = *past.History(w.policy)
+	return w.restorePoint(ctx)
+}
+
+// restorePoint looks for the newest checkpoint: a run of the program may have made
+// one.
+func (w *Worker) restorePoint(ctx context.Context) (err error) {
+	err = Insist(ctx, func() (err error) { w.point, err = w.claim.checkpoint(ctx); return err })
+	w.history.Checkpoint = w.point != "" && w.claim.Task.ResumeCount < entry.MaxResumes
+	return err
+}
+
+// handOver gives the task to a person, where the policy leaves it to one while
+// there are retries: as FAILED, it could be claimed again.
+func (w *Worker) handOver(ctx context.Context, e *Ending, s *entry.Snapshot, d *recovery.Decision) error {
+	question := fmt.Sprintf("%s: %s (%s)", e.Failure, d.Action, d.Rule)
+	if help := w.policy.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {
+		question += ": " + help
+	}
+	question = strings.ToValidUTF8(question[:min(len(question), entry.MaxText)], "")
+	err := w.claim.Block(ctx, question, s)
+	return errors.Join(err, failed(ReasonRejected, "%s waits for a person: %s", w.claim.Task.Task, question))
+}

@@ -1,0 +1,308 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
+)
+
+// Step is a step of the work, as the directory of the run remembers it.
+type Step struct {
+	Name     string         `json:"step"`
+	Exec     entry.Ref      `json:"exec"`
+	Run      entry.Ref      `json:"run"` // the execution that stands for the claim
+	Effect   entry.Effect   `json:"effect"`
+	Progress entry.Progress `json:"progress"`
+	// Key is the idempotency key: the same for the same step of the same task,
+	// whoever holds the task.
+	Key string `json:"idempotency_key"`
+}
+
+// steps are the steps of a claim.
+type steps []Step
+
+// inDoubt returns the steps whose effects may have taken place without anybody
+// knowing.
+func (all steps) inDoubt() (doubt steps) {
+	for _, s := range all {
+		if s.Effect != entry.EffectNone && s.Progress == entry.Dispatched {
+			doubt = append(doubt, s)
+		}
+	}
+	return doubt
+}
+
+// confirmed reports whether the effects of all of them took place.
+func (all steps) confirmed() bool {
+	return !slices.ContainsFunc(all, func(s Step) bool { return s.Progress != entry.Confirmed })
+}
+
+// names lists them for people.
+func (all steps) names() string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// agent is whose step it is.
+func (s *Step) agent() entry.Principal {
+	agent, _ := s.Exec.Split()
+	return agent
+}
+
+// loggedSteps reads from the log the steps of a task, of all its claims: their
+// names stand in those of their executions, and their keys follow from the names.
+func loggedSteps(ctx context.Context, c *Claim) (all steps, err error) {
+	err = Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
+	return all, err
+}
+
+func readSteps(ctx context.Context, c *Claim) (all steps, err error) {
+	of := map[entry.Ref]int{}
+	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}}) {
+		if err != nil {
+			return nil, err
+		}
+		x, ok := e.Body.(*entry.Execution)
+		if !ok {
+			continue
+		}
+		at, known := of[x.Ref()]
+		if !known {
+			name, ok := stepName(x)
+			if !ok || len(x.Parents) != 1 {
+				continue // no step of arl work
+			}
+			s := Step{Name: name, Exec: x.Ref(), Run: x.Parents[0].Exec, Effect: x.Effect, Key: stepKey(c, name)}
+			if s.execution(c).IdempotencyKey != x.IdempotencyKey {
+				continue
+			}
+			at = len(all)
+			of[x.Ref()], all = at, append(all, s)
+		}
+		all[at].Progress = x.Progress
+	}
+	return all, nil
+}
+
+// doneBefore finds a step with an effect that an earlier claim of the task has
+// done, if that was not undone since.
+func doneBefore(ctx context.Context, c *Claim, name string) (done *Step, err error) {
+	if c.Task.Epoch <= 1 {
+		return nil, nil
+	}
+	all, err := loggedSteps(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		s := &all[i]
+		if s.Name != name || s.Effect == entry.EffectNone || s.Progress != entry.Confirmed {
+			continue
+		}
+		if undone, err := s.undone(ctx, c); err != nil || !undone {
+			return s, err
+		}
+	}
+	return nil, nil
+}
+
+// undone reports whether the newest outcome of a step says that its effect was
+// taken back.
+func (s *Step) undone(ctx context.Context, c *Claim) (bool, error) {
+	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
+		if err != nil {
+			return false, err
+		}
+		if o, ok := e.Body.(*entry.Outcome); ok && o.Exec == s.Exec {
+			return o.Result == entry.Restored || o.Result == entry.Compensated, nil
+		}
+	}
+	return false, nil
+}
+
+// readRunDir reads what the program declared.
+func readRunDir(dir string) (all steps, p Progress, err error) {
+	found, err := filepath.Glob(filepath.Join(dir, "step-*.json"))
+	for _, path := range found {
+		var s Step
+		if err := readJSON(path, &s); err != nil {
+			return nil, p, err
+		}
+		all = append(all, s)
+	}
+	if err == nil {
+		err = readJSON(filepath.Join(dir, "progress.json"), &p)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err = Progress{Status: "in_progress"}, nil
+	}
+	return all, p, err
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return failed(ReasonFile, "%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = durable.Write(path, text, 0o600)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return failed(ReasonFile, "write %s: there is no directory %s: make it first", path, filepath.Dir(path))
+	case err != nil:
+		return &Error{ReasonFile, err}
+	}
+	return nil
+}
+
+// stepFile is where a step is remembered.
+func stepFile(dir, name string) (string, error) {
+	if name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
+		return "", failed(ReasonInvalid, "step %.80q: want 1 to 64 letters, digits, _ . -", name)
+	}
+	return filepath.Join(dir, "step-"+name+".json"), nil
+}
+
+// beginStep logs a step, unless it has an effect that took place already. One that
+// was begun and not ended is the same one still: a second execution would leave
+// the first in doubt.
+func beginStep(ctx context.Context, c *Claim, dir, name string, effect entry.Effect) (*Step, error) {
+	file, err := stepFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	before := new(Step)
+	forget := func() error { return writeJSON(file, before) }
+	_, missing := os.Stat(file)
+	switch {
+	case missing == nil:
+		err = readJSON(file, before)
+	case effect != entry.EffectNone:
+		before, err = doneBefore(ctx, c, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if missing != nil {
+		forget = func() error { return os.Remove(file) }
+	}
+	switch {
+	case before != nil && before.Effect != entry.EffectNone && before.Progress == entry.Confirmed:
+		return before, writeJSON(file, before)
+	case before != nil && before.Progress == entry.Dispatched && before.Effect != effect:
+		return nil, failed(ReasonInvalid, "step %s was begun with effect %s, and is not ended", name, before.Effect)
+	case before != nil && before.Progress == entry.Dispatched:
+		return before, dispatchAgain(ctx, c, before)
+	}
+	s := &Step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Dispatched, stepKey(c, name)}
+	// Remembered first: what may be in the log is in doubt.
+	if err := writeJSON(file, s); err != nil {
+		return nil, err
+	}
+	if err := c.Submit(ctx, s.execution(c)); err != nil {
+		if refused(err) { // it is not in the log, and never will be
+			err = errors.Join(err, forget())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// refused reports whether an entry was answered with a refusal for good, by the
+// ledger or before it was sent.
+func refused(err error) bool {
+	problem, answered := errors.AsType[*api.Problem](err)
+	_, malformed := errors.AsType[*entry.Refusal](err)
+	return malformed || answered && !problem.Temporary()
+}
+
+// dispatchAgain logs a step that may be in the log.
+func dispatchAgain(ctx context.Context, c *Claim, s *Step) error {
+	err := c.Submit(ctx, s.execution(c))
+	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.StateConflict && problem.Field == "progress" {
+		return nil // it is
+	}
+	return err
+}
+
+// stepKey is the idempotency key of a step of a task, whoever holds it.
+func stepKey(c *Claim, name string) string {
+	key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + name))
+	return hex.EncodeToString(key[:])
+}
+
+// stepName is the name of a step in that of its execution, before its UUID.
+func stepName(x *entry.Execution) (name string, ok bool) {
+	at := len(x.Exec) - len("-01234567-0123-0123-0123-0123456789ab")
+	if at <= 0 {
+		return "", false
+	}
+	_, err := uuid.Parse(x.Exec[at+1:])
+	return x.Exec[:at], err == nil && x.Exec[at] == '-'
+}
+
+// execution is the entry of a step as far as it is.
+func (s *Step) execution(c *Claim) *entry.Execution {
+	_, id := s.Exec.Split()
+	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: s.Run, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
+	if s.Effect != entry.EffectNone {
+		sum := sha256.Sum256([]byte(s.Key))
+		x.IdempotencyKey = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return x
+}
+
+// endStep logs how a step ended. Where the log has ended it, the step is as the log
+// says: what logged it may have been killed before it could note that, or another
+// process of the agent was faster.
+func endStep(ctx context.Context, c *Claim, s *Step) error {
+	err := c.Submit(ctx, s.execution(c))
+	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict {
+		return err
+	}
+	all, unread := loggedSteps(ctx, c)
+	if unread == nil && s.endedIn(all) {
+		return nil
+	}
+	return errors.Join(err, unread)
+}
+
+// endedIn takes up how steps of the log have ended this one, if they have.
+func (s *Step) endedIn(all steps) bool {
+	at := slices.IndexFunc(all, func(other Step) bool { return other.Exec == s.Exec && other.Progress.Final() })
+	if at >= 0 {
+		s.Progress = all[at].Progress
+	}
+	return at >= 0
+}
+
+// keep remembers the step in the directory of a run.
+func (s *Step) keep(dir string) error {
+	return writeJSON(filepath.Join(dir, "step-"+s.Name+".json"), s)
+}
