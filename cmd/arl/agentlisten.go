@@ -155,7 +155,7 @@ func (a *app) agentListen(ctx context.Context, c *connection, t *target, o *list
 	runtime, err := agent.Open(config, time.Now().UnixMilli())
 	if err == nil {
 		if !runtime.Confirmed() {
-			fmt.Fprintln(a.err, "arl: first contact: "+o.contact(c.root))
+			a.tell("first contact: %s", o.contact(c.root))
 		}
 		err = agent.Run(ctx, runtime, server)
 	}

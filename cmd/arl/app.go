@@ -63,7 +63,7 @@ func (a *app) homeDir() (string, error) {
 
 // warn tells of what does not change the answer.
 func (a *app) warn(format string, args ...any) {
-	fmt.Fprintf(a.err, "arl: warning: "+format+"\n", args...)
+	a.tell("warning: "+format, args...)
 }
 
 // logger writes structured lines to stderr.

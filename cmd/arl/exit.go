@@ -285,12 +285,13 @@ func (a *app) printError(w io.Writer, err error) {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted {
 		err = withExit(exitInterrupted, errors.New("interrupted"))
 	}
-	fmt.Fprintf(w, "arl: %v\n", err)
+	say := func(format string, args ...any) { fmt.Fprint(w, fitted(w, fmt.Sprintf(format, args...))) }
+	say("arl: %v\n", err)
 	if do := remedy(err); do != "" {
-		fmt.Fprintf(w, "Remedy: %s\n", do)
+		say("Remedy: %s\n", do)
 	}
 	if name := problemName(err); name != "" {
-		fmt.Fprintf(w, "More: arl explain %s\n", name)
+		say("More: arl explain %s\n", name)
 	}
 	found, ok := contradiction(err)
 	if !ok {
@@ -298,10 +299,10 @@ func (a *app) printError(w io.Writer, err error) {
 	}
 	path, err := a.keepEvidence(found.kind, found.evidence)
 	if err != nil {
-		fmt.Fprintf(w, "The evidence could not be kept: %v\n", err)
+		say("The evidence could not be kept: %v\n", err)
 		return
 	}
-	fmt.Fprintf(w, "Evidence: %s\n", path)
+	say("Evidence: %s\n", path)
 }
 
 // problemName is the problem type of an error that has one. Nobody refused what

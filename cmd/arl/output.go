@@ -60,18 +60,31 @@ func (a *app) printText(text string) error {
 	return withExit(exitIO, err)
 }
 
-// printProse writes lines of words. On a terminal, a line that is wider goes on in
-// further lines, as far indented as its first word.
-func (a *app) printProse(text string) error {
-	width := terminalWidth(a.out)
+// printProse writes lines of words, no wider than the terminal.
+func (a *app) printProse(text string) error { return a.printText(fitted(a.out, text)) }
+
+// tell writes a message for people to standard error, no wider than the terminal.
+func (a *app) tell(format string, args ...any) {
+	fmt.Fprint(a.err, fitted(a.err, fmt.Sprintf("arl: "+format+"\n", args...)))
+}
+
+// fitted breaks lines of words that are wider than the stream they are for, between
+// words. Such a line goes on in further lines, as far indented as its first word.
+// Where no terminal tells its width, the text stays as it is.
+func fitted(stream any, text string) string {
+	width := terminalWidth(stream)
 	if width == 0 {
-		return a.printText(text)
+		return text
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(wrapIndented(strings.TrimSuffix(line, "\n"), width) + "\n")
+		whole, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(wrapIndented(whole, width))
+		if ended {
+			b.WriteByte('\n')
+		}
 	}
-	return a.printText(b.String())
+	return b.String()
 }
 
 func wrapIndented(line string, width int) string {

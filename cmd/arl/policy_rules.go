@@ -55,7 +55,7 @@ func (a *app) printProblem(p *recovery.Problem) error {
 	if a.settings.output == outputJSON {
 		return a.printJSON(p)
 	}
-	return a.printText(p.Error() + "\n")
+	return a.printProse(p.Error() + "\n")
 }
 
 // lintPolicy returns all mistakes in the rules of a file, and the first among

@@ -121,6 +121,6 @@ func (a *app) noteSeen(c *connection) error {
 	if err := a.saveProfile(&p); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "arl: the pinned root of profile %s carries the tree head of size %d now: give it to the agent's machine (arl root show --out FILE)\n", p.Name, accepted.Size)
+	a.tell("the pinned root of profile %s carries the tree head of size %d now: give it to the agent's machine (arl root show --out FILE)", p.Name, accepted.Size)
 	return nil
 }

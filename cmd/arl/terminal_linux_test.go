@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -61,5 +62,29 @@ func TestProgressShowsOnATerminal(t *testing.T) {
 	end()
 	if file.Len() > 0 {
 		t.Errorf("a file has %q", file.String())
+	}
+}
+
+// A long error is broken between words on a terminal, and stays one line in a file.
+func TestErrorsFitTheTerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	user, other := openTerminal(t)
+	long := &remedyError{strings.Repeat("do this ", 20) + "last.", errors.New(strings.Repeat("went wrong ", 20) + "at a/path#5")}
+	newApp(nil, nil, user).printError(user, long)
+	lines, shown := bufio.NewReader(other), ""
+	for !strings.Contains(shown, "last.") {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line = strings.TrimRight(line, "\r\n"); len(line) > 100 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+		shown += line + " "
+	}
+	var file bytes.Buffer
+	newApp(nil, nil, &file).printError(&file, long)
+	if want := strings.Fields(file.String()); strings.Count(file.String(), "\n") != 2 || strings.Join(strings.Fields(shown), " ") != strings.Join(want, " ") {
+		t.Errorf("the terminal shows %q, a file has %q", shown, file.String())
 	}
 }
