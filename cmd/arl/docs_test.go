@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 // markdown returns the documents of the repository by their path from its root.
@@ -120,6 +121,25 @@ func TestNamedTests(t *testing.T) {
 			}
 			if !strings.Contains(code.String(), "func "+match[1]+end) {
 				t.Errorf("%s: %s does not exist", name, match[1])
+			}
+		}
+	}
+}
+
+// TestMarkdownWidth holds prose to 100 columns. Tables and code cannot be broken.
+func TestMarkdownWidth(t *testing.T) {
+	const width = 100
+	for name, page := range markdown(t) {
+		code := false
+		number := 0
+		for line := range strings.Lines(page) {
+			number++
+			fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+			if fence {
+				code = !code
+			}
+			if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); !code && !fence && !strings.HasPrefix(line, "|") && columns > width {
+				t.Errorf("%s:%d has %d columns, want at most %d", name, number, columns, width)
 			}
 		}
 	}

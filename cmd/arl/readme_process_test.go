@@ -26,10 +26,7 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := program(t)
 	blocks := strings.Split(string(page), "```console\n$ ")
 	if len(blocks) != 3 {
 		t.Fatalf("README.md has %d blocks of commands, want 2", len(blocks)-1)
