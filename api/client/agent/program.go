@@ -56,7 +56,10 @@ type ProgramError struct {
 // Error implements error.
 func (e *ProgramError) Error() string {
 	const want = "the program must print one report and exit with 0"
-	if e.Exit < 0 {
+	switch {
+	case errors.Is(e.Cause, context.Canceled): // the program is not to blame
+		return fmt.Sprintf("agent: run %s: %v", e.Hook, e.Cause)
+	case e.Exit < 0:
 		return fmt.Sprintf("agent: run %s: %v (%s)", e.Hook, e.Cause, want)
 	}
 	return fmt.Sprintf("agent: run %s: exit code %d: %v (%s)", e.Hook, e.Exit, e.Cause, want)
