@@ -20,7 +20,7 @@ const (
 // Rules says which rules decided.
 type Rules struct {
 	Policy entry.LogRef `json:"policy" doc:"the policy in force"`
-	Digest string       `json:"digest" doc:"of its rules of recovery in canonical form; those built in where it has none"`
+	Digest entry.Digest `json:"digest" doc:"of its rules of recovery in canonical form; those built in where it has none"`
 }
 
 // Recovery is the answer of POST /v1/recoveries: what the rules in force decide

@@ -59,7 +59,7 @@ func (l *trip) write(iss entry.Principal, body entry.Body) uint64 {
 // do registers an execution from planned to confirmed.
 func (l *trip) do(iss entry.Principal, id string, effect entry.Effect, cost int64, parents ...entry.Parent) {
 	x := entry.Execution{Exec: id, Effect: effect, Progress: entry.Dispatched, Parents: append([]entry.Parent{}, parents...),
-		IdempotencyKey: "sha256:" + strings.Repeat("0", 64)}
+		IdempotencyKey: entry.Digest("sha256:" + strings.Repeat("0", 64))}
 	l.write(iss, &x)
 	done := x
 	done.Progress, done.CostMicroUSD = entry.Confirmed, &cost
@@ -80,7 +80,7 @@ func (l *trip) begin() {
 		_, public := key(p.name)
 		l.write("root", &entry.Agent{Principal: p.name, Op: entry.Enrol, Key: public, Roles: []entry.Role{p.role}, Domain: "travel", Span: entry.SpanWorkflow})
 	}
-	l.write("planner", &entry.Checkpoint{Checkpoint: "empty", Digest: "sha256:" + strings.Repeat("1", 64)})
+	l.write("planner", &entry.Checkpoint{Checkpoint: "empty", Digest: entry.Digest("sha256:" + strings.Repeat("1", 64))})
 	l.do("planner", "itinerary", entry.EffectReversible, 12_000)
 	l.do("booker", "hotel", entry.EffectCompensable, 900, on(entry.Hard, "planner#itinerary"))
 	l.do("booker", "flight", entry.EffectCompensable, 1_100, on(entry.Hard, "booker#hotel"))
@@ -128,7 +128,7 @@ func (l *trip) undo(incident uint64, exec entry.Ref, r entry.Result) {
 		l.write(agent, &done)
 		o.CompExec = entry.NewRef(agent, id+".cancel")
 	case entry.Restored:
-		o.PostDigest = "sha256:" + strings.Repeat("1", 64)
+		o.PostDigest = entry.Digest("sha256:" + strings.Repeat("1", 64))
 	default:
 		o.Residual = "the mail was sent"
 	}
@@ -140,7 +140,7 @@ func (l *trip) cancel(incident uint64, exec entry.Ref) entry.Execution {
 	agent, id := exec.Split()
 	view, _ := l.state.Incident(incident, l.now)
 	x := entry.Execution{Exec: id + ".cancel", Effect: entry.EffectIrrevocable, Progress: entry.Dispatched, Parents: []entry.Parent{},
-		IdempotencyKey: "sha256:" + strings.Repeat("2", 64),
+		IdempotencyKey: entry.Digest("sha256:" + strings.Repeat("2", 64)),
 		Compensates:    &entry.Compensates{Incident: incident, Decision: view.Decision.Ref, Exec: exec}}
 	l.write(agent, &x)
 	return x

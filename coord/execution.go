@@ -50,8 +50,8 @@ func progressOf(x *entry.Execution) scope.Progress {
 // and the hash. Zero is none.
 type digest [33]byte
 
-func digestOf(text string) (d digest) {
-	algorithm, value, _ := strings.Cut(text, ":")
+func digestOf(text entry.Digest) (d digest) {
+	algorithm, value, _ := strings.Cut(string(text), ":")
 	d[0] = 1
 	if strings.HasPrefix(algorithm, "hmac-") {
 		d[0] = 2

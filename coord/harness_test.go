@@ -171,15 +171,7 @@ func (w *world) nameBefore(s *entry.Signal) {
 	}
 }
 
-func someDigest(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	const digits = "0123456789abcdef"
-	text := []byte("sha256:")
-	for _, b := range sum {
-		text = append(text, digits[b>>4], digits[b&15])
-	}
-	return string(text)
-}
+func someDigest(content string) entry.Digest { return entry.DigestOf(content) }
 
 // sign returns the entry with that content, signed by its issuer.
 func (w *world) sign(body entry.Body) *entry.Entry {

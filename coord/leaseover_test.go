@@ -22,7 +22,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 			return x
 		}
 		s.submit(1, "", s.sign(run(entry.Dispatched)))
-		over := &entry.Snapshot{Exec: "a#run", Agent: "a", Status: "in_progress", StartedAt: 1, TakenAt: 2, Class: "crash", Code: code, ContextDigest: "hmac-sha256:" + strings.Repeat("0", 64)}
+		over := &entry.Snapshot{Exec: "a#run", Agent: "a", Status: "in_progress", StartedAt: 1, TakenAt: 2, Class: "crash", Code: code, ContextDigest: entry.Digest("hmac-sha256:" + strings.Repeat("0", 64))}
 		if code == "elsewhere" {
 			over.Exec = "a#other"
 		}

@@ -23,7 +23,7 @@ type runState struct {
 
 // configOf digests what a run is opened with and must be closed with.
 func configOf(r *entry.Run) (d digest) {
-	text := string(r.Wid) + "|" + r.ConfigDigest + "|" + r.ScenarioDigest + "|" + strconv.FormatInt(r.Seed, 10) + "|" + r.Engine
+	text := string(r.Wid) + "|" + string(r.ConfigDigest) + "|" + string(r.ScenarioDigest) + "|" + strconv.FormatInt(r.Seed, 10) + "|" + r.Engine
 	sum := sha256.Sum256([]byte(text))
 	copy(d[1:], sum[:])
 	return d

@@ -57,7 +57,7 @@ func TestParentsOfAnyWorkflow(t *testing.T) {
 	wide := w.exec("c", "wide")
 	for i := range entry.MaxParents {
 		id := "p" + string(rune('A'+i/16)) + string(rune('a'+i%16))
-		id = id[:1] + someDigest(id)[7:]
+		id = id[:1] + string(someDigest(id)[7:])
 		w.put(w.exec("a", id))
 		wide.Parents = append(wide.Parents, entry.Parent{Exec: entry.NewRef("a", id), Dep: entry.Hard})
 	}

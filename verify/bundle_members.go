@@ -19,7 +19,7 @@ type member struct {
 	line     lineKey   // that of evidence
 	step     *stepVerdict
 	point    *proven // checkpoint of a restore
-	digest   string
+	digest   entry.Digest
 	refused  *RuleError
 	outcome  *proven
 	result   entry.Result

@@ -69,7 +69,7 @@ type vectorCommand struct {
 func reportOf(v verify.Verdict) *vectorReport {
 	r := &vectorReport{Confirmed: v.Confirmed, Incident: v.Incident, ExpiresAt: v.ExpiresAt, Commands: []vectorCommand{}, Links: []uint64{}, Epochs: []verify.Epoch{}}
 	for _, c := range v.Commands {
-		command := vectorCommand{Exec: string(c.Exec), Method: string(c.Method), Digest: c.Digest, Released: c.Released, Result: string(c.Result)}
+		command := vectorCommand{Exec: string(c.Exec), Method: string(c.Method), Digest: string(c.Digest), Released: c.Released, Result: string(c.Result)}
 		for _, ref := range c.Standing {
 			command.Standing = append(command.Standing, string(ref))
 		}

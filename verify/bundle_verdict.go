@@ -44,8 +44,8 @@ type Command struct {
 	// Line is the workflow of the member's line, empty where that goes through all
 	// workflows of the agent (SCO-2).
 	Line   entry.WorkflowID
-	Digest string      // with restore: of the state to go back to
-	Chain  []ChainStep // from the seed to this member
+	Digest entry.Digest // with restore: of the state to go back to
+	Chain  []ChainStep  // from the seed to this member
 	// Standing are, with a restore that is released, the members of the line
 	// whose effects stand (AGT-5): the agent loads them before it works on.
 	// Ascending by index.

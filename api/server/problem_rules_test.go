@@ -8,7 +8,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-const someDigest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+const someDigest entry.Digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
 // later registers an execution of agent-1 that first has changed, and returns
 // a second entry of it that second has changed.
@@ -56,7 +56,7 @@ func executionProblems() []provocation {
 		{"key changes", later(func(x *entry.Execution) {
 			x.Effect, x.IdempotencyKey = entry.EffectCompensable, someDigest
 		}, func(x *entry.Execution) {
-			x.Progress, x.IdempotencyKey = entry.Dispatched, strings.Replace(someDigest, "0", "1", 1)
+			x.Progress, x.IdempotencyKey = entry.Dispatched, entry.Digest(strings.Replace(string(someDigest), "0", "1", 1))
 		}), entry.StateConflict, 409, "idempotency_key"},
 		{"parents are added", func(n *node) []byte {
 			parent := n.done(n.agent, "agent-1", "flow-1")

@@ -191,14 +191,14 @@ func stateProblems() []provocation {
 		}, entry.StateConflict, 409, "effect"},
 		{"checkpoint covers nothing known", by(agent, func(n *node) entry.Body {
 			after := entry.Ref("agent-1#x")
-			return &entry.Checkpoint{Header: n.header("agent-1", "flow-1"), Checkpoint: "c", After: &after, Digest: "sha256:" + strings.Repeat("0", 64)}
+			return &entry.Checkpoint{Header: n.header("agent-1", "flow-1"), Checkpoint: "c", After: &after, Digest: entry.Digest("sha256:" + strings.Repeat("0", 64))}
 		}), entry.UnknownSubject, 422, "after"},
 		{"checkpoint of what is not final", func(n *node) []byte {
 			x := n.execution()
 			n.register(sign(n.t, n.agent, x))
 			after := x.Ref()
 			return sign(n.t, n.agent, &entry.Checkpoint{Header: n.header("agent-1", "flow-1"), Checkpoint: "c", After: &after,
-				Digest: "sha256:" + strings.Repeat("0", 64)}).AppendEnvelope(nil)
+				Digest: entry.Digest("sha256:" + strings.Repeat("0", 64))}).AppendEnvelope(nil)
 		}, entry.StateConflict, 409, "after"},
 		{"signal about nothing known", by(agent, func(n *node) entry.Body { return n.signal("agent-1#x") }), entry.UnknownSubject, 422, "subject"},
 		{"signal without standing", func(n *node) []byte {

@@ -3,7 +3,6 @@ package worker
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"regexp"
 
 	"recoveryledger/ledger/entry"
@@ -34,7 +33,7 @@ func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []b
 	return &entry.Snapshot{
 		Exec: p.Exec, Agent: agent, Turns: count(p.Turns), MaxTurns: count(p.MaxTurns), CostMicroUSD: count(p.CostMicroUSD), Messages: count(p.Messages),
 		Status: status, StartedAt: max(e.Started.UnixMilli(), 1), TakenAt: max(e.Ended.UnixMilli(), 1),
-		Class: e.Failure.Class, Code: e.Failure.Code, ContextDigest: "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil)),
+		Class: e.Failure.Class, Code: e.Failure.Code, ContextDigest: entry.KeyedDigestFrom(mac.Sum(nil)),
 	}
 }
 

@@ -272,8 +272,7 @@ func (s *Step) execution(c *Claim) *entry.Execution {
 	_, id := s.Exec.Split()
 	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: s.Run, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
 	if s.Effect != entry.EffectNone {
-		sum := sha256.Sum256([]byte(s.Key))
-		x.IdempotencyKey = "sha256:" + hex.EncodeToString(sum[:])
+		x.IdempotencyKey = entry.DigestOf(s.Key)
 	}
 	return x
 }

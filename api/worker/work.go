@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -124,13 +122,12 @@ func (c *Claim) checkpoint(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func fileDigest(path string) (string, error) {
+func fileDigest(path string) (entry.Digest, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return entry.DigestOf(text), nil
 }
 
 // NoteProgress notes how far the work is in the directory of a run, for the snapshot

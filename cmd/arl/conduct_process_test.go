@@ -65,7 +65,7 @@ func (m *machine) begin(kind int, id string) entry.Ref {
 	if is.effect == entry.EffectNone {
 		steps = steps[1:]
 	} else {
-		x.IdempotencyKey = "sha256:" + strings.Repeat("0", 64)
+		x.IdempotencyKey = entry.Digest("sha256:" + strings.Repeat("0", 64))
 	}
 	for _, x.Progress = range steps {
 		x.Header = m.header(processAgent, wid)

@@ -20,7 +20,7 @@ import (
 func (m *machine) report(id string) error {
 	m.t.Helper()
 	x := &entry.Execution{Header: m.header(processAgent, "w"), Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectCompensable,
-		IdempotencyKey: "sha256:" + strings.Repeat("0", 64)}
+		IdempotencyKey: entry.Digest("sha256:" + strings.Repeat("0", 64))}
 	for _, x.Progress = range []entry.Progress{entry.Planned, entry.Dispatched, entry.Confirmed} {
 		x.Header = m.header(processAgent, "w")
 		if status, body, err := m.post(m.seal(m.agent, x)); err != nil || status != http.StatusCreated {

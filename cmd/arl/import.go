@@ -209,7 +209,7 @@ func (im *entryImport) file(ctx context.Context, path string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	stream := &importer.EntryBuilder{Origin: im.c.root.Origin, File: "sha256:" + hex.EncodeToString(digest.Sum(nil)), Instance: im.o.instance}
+	stream := &importer.EntryBuilder{Origin: im.c.root.Origin, File: string(entry.DigestFrom(digest.Sum(nil))), Instance: im.o.instance}
 	for found, err := range importer.Import(importer.Format(im.o.format), filepath.ToSlash(name), &countedReader{f, &im.read}) {
 		var unreadable *scenario.Error
 		switch {

@@ -148,7 +148,7 @@ func (k *keeper) grow(r *rand.Rand, name string) {
 	switch r.IntN(6) {
 	case 0, 1:
 		x := &entry.Execution{Header: header, Exec: name, Parents: []entry.Parent{}, Effect: entry.EffectReversible, Progress: entry.Dispatched}
-		x.IdempotencyKey = fmt.Sprintf("sha256:%064x", r.Uint64())
+		x.IdempotencyKey = entry.Digest(fmt.Sprintf("sha256:%064x", r.Uint64()))
 		if views, _ := k.state.Workflow("w", 0, 5, k.log.Now()); len(views) > 0 {
 			x.Parents = append(x.Parents, entry.Parent{Exec: views[r.IntN(len(views))].Ref, Dep: entry.Hard})
 		}

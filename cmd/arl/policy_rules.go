@@ -112,9 +112,9 @@ func (a *app) policyHashCommand() *cobra.Command {
 			if a.settings.output == outputJSON {
 				return a.printJSON(struct {
 					Recovery string `json:"recovery"`
-				}{p.Hash()})
+				}{string(p.Hash())})
 			}
-			return a.printText(p.Hash() + "\n")
+			return a.printText(string(p.Hash()) + "\n")
 		},
 	}
 }

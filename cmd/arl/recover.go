@@ -18,6 +18,7 @@ import (
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/live"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // engineOptions are the flags that decide what the engine does.
@@ -44,8 +45,8 @@ type engineChoice struct {
 	engine.Config
 	mode     string
 	outcomes *engine.OutcomeModel
-	live     string   // digest of the live configuration
-	strategy []string // command line of an external strategy
+	live     entry.Digest // digest of the live configuration
+	strategy []string     // command line of an external strategy
 }
 
 func (a *app) engine(o *engineOptions) (engineChoice, error) {
@@ -98,7 +99,7 @@ func (a *app) makeLive(e *engineChoice, path string) error {
 	if err != nil {
 		return withExit(exitConfig, err)
 	}
-	e.mode, e.Runtime, e.Pause, e.live = engine.ModeLive, runtime, pause, scenario.Digest(string(document))
+	e.mode, e.Runtime, e.Pause, e.live = engine.ModeLive, runtime, pause, entry.DigestOf(document)
 	e.Instance = uuid.Must(uuid.NewV7()).String()
 	return nil
 }
@@ -315,7 +316,7 @@ func (a *app) baseline(path string) (*engine.Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewBaseline(report, scenario.Digest(string(text))), nil
+	return engine.NewBaseline(report, entry.DigestOf(text)), nil
 }
 
 // readReport reads a report.json, or that of a run's directory.

@@ -163,7 +163,7 @@ func (o *signalOptions) body() *entry.Signal {
 	}
 	for _, text := range o.evidence {
 		digest, uri, _ := strings.Cut(text, "=")
-		s.Evidence = append(s.Evidence, entry.Evidence{Digest: digest, URI: uri})
+		s.Evidence = append(s.Evidence, entry.Evidence{Digest: entry.Digest(digest), URI: uri})
 	}
 	return s
 }

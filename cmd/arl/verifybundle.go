@@ -147,7 +147,7 @@ type bundleCommand struct {
 	Exec       entry.Ref    `json:"exec"`
 	Method     entry.Method `json:"method"`
 	Checkpoint entry.Ref    `json:"checkpoint,omitempty"`
-	Digest     string       `json:"digest,omitempty"`
+	Digest     entry.Digest `json:"digest,omitempty"`
 	Chain      []string     `json:"chain"`
 	Standing   []entry.Ref  `json:"standing"`
 	Released   bool         `json:"released"`

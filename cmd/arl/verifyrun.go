@@ -5,22 +5,23 @@ import (
 	"strings"
 
 	"recoveryledger/coord/recovery/record"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
 // verifiedRun is what arl verify prints of a run's directory.
 type verifiedRun struct {
-	Verdict        string      `json:"verdict"`
-	Run            string      `json:"run"`
-	Issuer         string      `json:"iss"`
-	Cases          int64       `json:"cases"`
-	Entries        int64       `json:"entries"`
-	RunRoot        merkle.Hash `json:"run_root"`
-	ReportDigest   string      `json:"report_digest"`
-	Recommendation string      `json:"recommendation"`
-	Head           merkle.Head `json:"head"`
-	Missing        []string    `json:"missing"`
-	NotChecked     []string    `json:"not_checked"`
+	Verdict        string       `json:"verdict"`
+	Run            string       `json:"run"`
+	Issuer         string       `json:"iss"`
+	Cases          int64        `json:"cases"`
+	Entries        int64        `json:"entries"`
+	RunRoot        merkle.Hash  `json:"run_root"`
+	ReportDigest   entry.Digest `json:"report_digest"`
+	Recommendation string       `json:"recommendation"`
+	Head           merkle.Head  `json:"head"`
+	Missing        []string     `json:"missing"`
+	NotChecked     []string     `json:"not_checked"`
 }
 
 // verifyRun checks the directory of a run that was recorded in a ledger.

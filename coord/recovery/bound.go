@@ -1,8 +1,6 @@
 package recovery
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,8 +94,7 @@ func (p *Policy) Beside(b Bound, value int64) (other *Policy, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	sum := sha256.Sum256(text)
-	q.canonical, q.hash = text, "sha256:"+hex.EncodeToString(sum[:])
+	q.canonical, q.hash = text, entry.DigestOf(text)
 	return &q, true
 }
 

@@ -32,7 +32,7 @@ func TestPageIsComplete(t *testing.T) {
 			t.Errorf("docs/policy.md does not name %s", word)
 		}
 	}
-	if p := Default(); !strings.Contains(page, p.Hash()) {
+	if p := Default(); !strings.Contains(page, string(p.Hash())) {
 		t.Errorf("docs/policy.md has another digest of the default policy than %s", p.Hash())
 	}
 }

@@ -1,8 +1,6 @@
 package recovery
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,7 +16,7 @@ import (
 type Policy struct {
 	doc       document
 	canonical jsontext.Value
-	hash      string
+	hash      entry.Digest
 	guards    []guard
 	rules     []rule
 	facts     map[string]func(*decider) any
@@ -116,8 +114,7 @@ func load(name string, doc []byte) (*Policy, []Problem, error) {
 	if err := p.compile(src); err != nil {
 		return nil, nil, err
 	}
-	sum := sha256.Sum256(p.canonical)
-	p.hash = "sha256:" + hex.EncodeToString(sum[:])
+	p.hash = entry.DigestOf(p.canonical)
 	return p, src.sorted(), nil
 }
 
@@ -144,8 +141,8 @@ func (p *Policy) MarshalYAML() (any, error) { return p.doc, nil }
 // MarshalJSON returns what [Policy.JSON] does.
 func (p *Policy) MarshalJSON() ([]byte, error) { return p.JSON(), nil }
 
-// Hash returns the digest of [Policy.JSON], "sha256:" and hexadecimal digits.
-func (p *Policy) Hash() string { return p.hash }
+// Hash returns the digest of [Policy.JSON].
+func (p *Policy) Hash() entry.Digest { return p.hash }
 
 // Limits returns the hard caps of one case.
 func (p *Policy) Limits() Limits { return p.doc.Limits }

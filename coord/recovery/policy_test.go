@@ -2,7 +2,6 @@ package recovery_test
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func TestDefaultPolicy(t *testing.T) {
 		t.Errorf("not canonical: %v", err)
 	}
 	sum := sha256.Sum256(canonical)
-	if want := "sha256:" + hex.EncodeToString(sum[:]); p.Hash() != want {
+	if want := entry.DigestFrom(sum[:]); p.Hash() != want {
 		t.Errorf("hash %s, want %s", p.Hash(), want)
 	}
 	if len(p.JSON()) > entry.MaxEnvelope/2 {

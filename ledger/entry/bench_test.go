@@ -22,7 +22,7 @@ func sample(tb testing.TB) []byte {
 		tb.Fatal(err)
 	}
 	cost, latency := int64(1234), int64(250)
-	digest := "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	digest := entry.Digest("sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
 	body := &entry.Execution{
 		Header: entry.Header{V: 1, JTI: uuid.NewString(), Iss: "agent-1@example.com", Aud: "example.com/log", Iat: 1790000000, Wid: "wf-1"},
 		Exec:   "exec-000001", Parents: []entry.Parent{{Exec: "agent-2@example.com#exec-9", Dep: entry.Hard}},

@@ -99,20 +99,6 @@ func checkOneOf[T ~string](field string, value T, allowed ...T) error {
 	return malformed(field, "%.60q is none of %v", string(value), slices.Clone(allowed)) // the clone, so that allowed never escapes
 }
 
-// checkDigest accepts the digests of content: "sha256:" or, where the content
-// could be guessed, "hmac-sha256:", and 64 hexadecimal digits in lower case.
-func checkDigest(field, digest string) error {
-	text, ok := strings.CutPrefix(digest, "sha256:")
-	if !ok {
-		text, ok = strings.CutPrefix(digest, "hmac-sha256:")
-	}
-	if !ok || len(text) != 64 || !lowerHex(text) {
-		return malformed(field, "%.100q is not a digest", digest).
-			remedy("write sha256: or hmac-sha256: and 64 hexadecimal digits in lower case")
-	}
-	return nil
-}
-
 // lowerHex reports whether text is hexadecimal digits in lower case.
 //
 // Which of the two a digit is cannot be predicted, so that branches would cost

@@ -47,13 +47,13 @@ type Execution struct {
 	Parents        []Parent     `json:"parents"`
 	Effect         Effect       `json:"effect"`
 	Progress       Progress     `json:"progress"`
-	IdempotencyKey string       `json:"idempotency_key,omitempty"` // digest; compensable, irrevocable, undeclared
+	IdempotencyKey Digest       `json:"idempotency_key,omitempty"` // digest; compensable, irrevocable, undeclared
 	Task           Ref          `json:"task,omitempty"`
 	Checkpoint     Ref          `json:"checkpoint,omitempty"` // from which it started
-	Comp           string       `json:"comp,omitempty"`       // digest of the compensation handle
+	Comp           Digest       `json:"comp,omitempty"`       // digest of the compensation handle
 	Compensates    *Compensates `json:"compensates,omitempty"`
-	InpHash        string       `json:"inp_hash,omitempty"`
-	OutHash        string       `json:"out_hash,omitempty"`
+	InpHash        Digest       `json:"inp_hash,omitempty"`
+	OutHash        Digest       `json:"out_hash,omitempty"`
 	CostMicroUSD   *int64       `json:"cost_micro_usd,omitempty"`
 	LatencyMS      *int64       `json:"latency_ms,omitempty"`
 }
@@ -121,7 +121,7 @@ type Checkpoint struct {
 	Header
 	Checkpoint string `json:"checkpoint"`          // local id
 	After      *Ref   `json:"after"`               // last execution covered; null: none
-	Digest     string `json:"digest"`              // of the state
+	Digest     Digest `json:"digest"`              // of the state
 	ExpiresAt  int64  `json:"expires_at,omitzero"` // Unix milliseconds; 0: never
 	Loc        string `json:"loc,omitempty"`       // where the state lies; never fetched
 }

@@ -47,7 +47,7 @@ var (
 	genWord = rapid.OneOf(rapid.StringMatching(`[a-z0-9_.-]{1,10}`), rapid.Just(strings.Repeat("w", 64)))
 	genText = rapid.OneOf(rapid.StringMatching(`[ -~äß€𝄞"\\]{1,20}`), rapid.Just("\u0000\n\u2028é"),
 		rapid.Just(strings.Repeat("t", entry.MaxText)))
-	genDigest   = rapid.StringMatching(`(hmac-)?sha256:[0-9a-f]{64}`)
+	genDigest   = rapid.Map(rapid.StringMatching(`(hmac-)?sha256:[0-9a-f]{64}`), func(text string) entry.Digest { return entry.Digest(text) })
 	genUUID     = rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	genCount    = rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, entry.MaxInteger), rapid.Just[int64](entry.MaxInteger))
 	genPositive = rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, entry.MaxInteger))

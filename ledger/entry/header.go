@@ -83,6 +83,6 @@ type LogRef struct {
 
 // Evidence points at what supports a claim. The uri is never fetched.
 type Evidence struct {
-	Digest string `json:"digest"`
+	Digest Digest `json:"digest"`
 	URI    string `json:"uri,omitempty"`
 }

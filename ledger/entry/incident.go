@@ -212,7 +212,7 @@ type Outcome struct {
 	ObservedAt int64      `json:"observed_at"`
 	Residual   string     `json:"residual,omitempty"`    // what stays; mandatory unless fully undone
 	CompExec   Ref        `json:"comp_exec,omitempty"`   // mandatory if compensated
-	PostDigest string     `json:"post_digest,omitempty"` // mandatory if restored
+	PostDigest Digest     `json:"post_digest,omitempty"` // mandatory if restored
 	Evidence   []Evidence `json:"evidence,omitempty"`
 	Supersedes *LogRef    `json:"supersedes,omitempty"`
 }

@@ -17,7 +17,7 @@ func someRenewal() *entry.SignedRenewal {
 
 func someOver() *entry.Snapshot {
 	return &entry.Snapshot{Exec: "a#1", Agent: "a", Status: "in_progress", StartedAt: 1, TakenAt: 2, Class: "crash", Code: "oom",
-		ContextDigest: "hmac-sha256:" + strings.Repeat("0", 64)}
+		ContextDigest: entry.Digest("hmac-sha256:" + strings.Repeat("0", 64))}
 }
 
 // TestRenewalOver reads back the end of a claim, with the longest names.

@@ -281,7 +281,7 @@ var strangeValues = []any{
 	json.Number("-0"), json.Number("18446744073709551616"), []any{}, map[string]any{}, []any{nil}, []any{"x", "x"}, []any{"agent", "agent"},
 	[]any{"v"}, []any{"x-new"}, strings.Repeat("n", 128), strings.Repeat("n", 129), strings.Repeat("w", 64), strings.Repeat("w", 65),
 	strings.Repeat("t", 1024), strings.Repeat("t", 1025), strings.Repeat("é", 600), strings.Repeat("é", 100),
-	"sha256:" + strings.Repeat("0", 64), "sha256:" + strings.Repeat("F", 64), "md5:" + strings.Repeat("0", 32),
+	entry.Digest("sha256:" + strings.Repeat("0", 64)), entry.Digest("sha256:" + strings.Repeat("F", 64)), "md5:" + strings.Repeat("0", 32),
 	strings.Repeat("A", 43) + "=", strings.Repeat("A", 42) + "B=", "AAAA", "0190B9D4-7D3E-7CC0-9F11-6C0D8E6A5B21",
 	map[string]any{"index": 1, "leaf_hash": strings.Repeat("A", 43) + "="}, map[string]any{"index": 1},
 	map[string]any{"size": 1, "root": strings.Repeat("A", 43) + "="}, map[string]any{"agent": []any{"enroller"}},
@@ -289,7 +289,7 @@ var strangeValues = []any{
 	[]any{map[string]any{"index": 1, "disposition": "self_reported"}, map[string]any{"index": 1, "disposition": "unfounded"}},
 	"corroborated", "self_reported", []any{"a", "b"},
 	[]any{map[string]any{"exec": "a#b", "dep": "hard"}, map[string]any{"exec": "a#b", "dep": "soft"}},
-	[]any{map[string]any{"digest": "sha256:" + strings.Repeat("0", 64), "uri": ""}}, slices.Repeat([]any{"w"}, 256), slices.Repeat([]any{"w"}, 257),
+	[]any{map[string]any{"digest": entry.Digest("sha256:" + strings.Repeat("0", 64)), "uri": ""}}, slices.Repeat([]any{"w"}, 256), slices.Repeat([]any{"w"}, 257),
 	slices.Repeat([]any{0}, 256), slices.Repeat([]any{0}, 257), slices.Repeat([]any{"a#b"}, 257),
 	map[string]any{"a": map[string]any{"b": []any{nil, 1, "x"}}},
 }

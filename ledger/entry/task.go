@@ -6,6 +6,100 @@ import (
 	"slices"
 )
 
+// TaskState is a state of a task (protocol.md, section 9).
+type TaskState string
+
+// The states of a task.
+const (
+	TaskCreated     TaskState = "CREATED"
+	TaskAssigned    TaskState = "ASSIGNED"
+	TaskInProgress  TaskState = "IN_PROGRESS"
+	TaskInReview    TaskState = "IN_REVIEW"
+	TaskBlocked     TaskState = "BLOCKED"
+	TaskFailed      TaskState = "FAILED"
+	TaskInterrupted TaskState = "INTERRUPTED"
+	TaskCompleted   TaskState = "COMPLETED"
+	TaskCancelled   TaskState = "CANCELLED"
+)
+
+// TaskStates returns all states in the order of the protocol.
+func TaskStates() []TaskState {
+	return []TaskState{TaskCreated, TaskAssigned, TaskInProgress, TaskInReview, TaskBlocked, TaskFailed,
+		TaskInterrupted, TaskCompleted, TaskCancelled}
+}
+
+// Task is a transition of a task.
+type Task struct {
+	Header
+	Task        Ref       `json:"task"`
+	Op          string    `json:"op"`
+	From        TaskState `json:"from"` // CREATED with op create
+	To          TaskState `json:"to"`
+	Reason      string    `json:"reason"`
+	Epoch       int64     `json:"epoch"` // fencing token
+	RetryCount  int64     `json:"retry_count"`
+	ResumeCount int64     `json:"resume_count"`
+	Type        string    `json:"type,omitempty"`
+	MaxRetries  *int64    `json:"max_retries,omitempty"`
+	Agent       Principal `json:"agent,omitempty"`
+	LeaseMS     *int64    `json:"lease_ms,omitempty"`
+	Snapshot    *Snapshot `json:"snapshot,omitempty"`
+}
+
+// Snapshot is what is kept of a failed execution; never message contents (TSK-3).
+type Snapshot struct {
+	Exec          Ref       `json:"exec"`
+	Agent         Principal `json:"agent"`
+	Turns         int64     `json:"turns"`
+	MaxTurns      int64     `json:"max_turns"`
+	CostMicroUSD  int64     `json:"cost_micro_usd"`
+	Status        string    `json:"status"`
+	StartedAt     int64     `json:"started_at"`
+	TakenAt       int64     `json:"taken_at"`
+	Messages      int64     `json:"messages"` // their number
+	Class         string    `json:"class"`
+	Code          string    `json:"code"`
+	ContextDigest Digest    `json:"context_digest"` // keyed
+	// Attempts is how often the work was begun in the claim that ends, each time
+	// with a failure; 0: once, or nobody knows.
+	Attempts int64 `json:"attempts,omitzero"`
+}
+
+// Kind implements [Body].
+func (*Task) Kind() Kind { return KindTask }
+
+func (t *Task) check() error {
+	err := first(
+		checkRef("task", t.Task),
+		checkOneOf("op", t.Op, TaskCreate, TaskReassign, TaskCancel, TaskRelease, TaskStart, TaskReview, TaskComplete, TaskBlock,
+			TaskAssign, TaskFail, TaskInterrupt),
+		checkOneOf("from", t.From, TaskStates()...),
+		checkOneOf("to", t.To, TaskStates()...),
+		checkReason(t.Reason),
+		checkCount("epoch", t.Epoch),
+		checkCount("retry_count", t.RetryCount),
+		checkCount("resume_count", t.ResumeCount),
+		optional("type", t.Type, checkWord),
+		checkWithin("max_retries", t.MaxRetries, 0, MaxRetries),
+		optional("agent", string(t.Agent), checkName),
+		checkWithin("lease_ms", t.LeaseMS, MinLeaseMS, MaxLeaseMS))
+	if err == nil && t.Snapshot != nil {
+		return inside("snapshot", t.Snapshot.check())
+	}
+	return err
+}
+
+func (s *Snapshot) check() error {
+	return first(
+		checkRef("exec", s.Exec), checkName("agent", string(s.Agent)),
+		checkCount("turns", s.Turns), checkCount("max_turns", s.MaxTurns),
+		checkCount("cost_micro_usd", s.CostMicroUSD), checkWord("status", s.Status),
+		checkPositive("started_at", s.StartedAt), checkPositive("taken_at", s.TakenAt),
+		checkCount("messages", s.Messages), checkWord("class", s.Class),
+		checkWord("code", s.Code), checkDigest("context_digest", s.ContextDigest),
+		checkWithin("attempts", &s.Attempts, 0, MaxAttempts))
+}
+
 // The operations on a task (protocol.md, sections 3 and 9).
 const (
 	TaskCreate    = "create"    // by an operator

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, report Report, n
 func (a *Agent) compensation(w *work, progress entry.Progress, optional bool, now int64) error {
 	key := sha256.Sum256([]byte(a.key(w.Members[0].Exec, w.Attempt)))
 	return a.outbox(w, &entry.Execution{Header: entry.Header{Wid: w.Members[0].Wid}, Exec: w.CompExec, Parents: []entry.Parent{},
-		Effect: entry.EffectIrrevocable, Progress: progress, IdempotencyKey: "sha256:" + hex.EncodeToString(key[:]),
+		Effect: entry.EffectIrrevocable, Progress: progress, IdempotencyKey: entry.DigestFrom(key[:]),
 		Compensates: &entry.Compensates{Incident: w.Incident, Decision: w.Decision, Exec: w.Members[0].Exec}}, optional, now)
 }
 

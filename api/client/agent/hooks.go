@@ -71,7 +71,7 @@ type Call struct {
 	// else one.
 	Members    []CallMember `json:"members"`
 	Checkpoint entry.Ref    `json:"checkpoint,omitempty"` // with restore: where the line goes back to
-	Digest     string       `json:"digest,omitempty"`     // with restore: of the state there
+	Digest     entry.Digest `json:"digest,omitempty"`     // with restore: of the state there
 	Standing   []entry.Ref  `json:"standing"`             // with restore: executions of the line whose effects stand (AGT-5)
 	Attempt    int          `json:"attempt"`              // from 0; grows only when the one before had no effect
 	Key        string       `json:"key,omitempty"`        // with compensate: idempotency key of the attempt
@@ -106,7 +106,7 @@ type Report struct {
 	Status Status `json:"status"`
 	// Digest is, with restore and done, that of the state afterwards. Unless it
 	// is the call's the restore counts as failed.
-	Digest string `json:"digest,omitempty"`
+	Digest entry.Digest `json:"digest,omitempty"`
 	// Progress is, with drain and done, what the execution ended as, to be
 	// logged; empty if its final entry is in the log.
 	Progress entry.Progress   `json:"progress,omitempty"`

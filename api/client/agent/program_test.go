@@ -5,7 +5,6 @@ package agent_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -37,7 +36,7 @@ func TestRecipes(t *testing.T) {
 			sum := sha256.Sum256([]byte(`{"good":true}`))
 			p := &agent.Program{Argv: append(append([]string{path}, argv...), work)}
 			call := agent.Call{V: 1, Agent: "worker", Members: []agent.CallMember{{Exec: "worker#x"}}, Checkpoint: "worker#c0", Standing: []entry.Ref{"worker#y"},
-				Digest: "sha256:" + hex.EncodeToString(sum[:]), Key: strings.Repeat("a", 64), Keys: []string{strings.Repeat("a", 64)}}
+				Digest: entry.DigestFrom(sum[:]), Key: strings.Repeat("a", 64), Keys: []string{strings.Repeat("a", 64)}}
 			ask := func(hook, of agent.Hook) *agent.Report {
 				c := call
 				c.Hook, c.Of = hook, of
@@ -227,7 +226,7 @@ func TestBadReports(t *testing.T) {
 	worker, writer := d.player(b, "worker", bare), d.player(b, "writer", probing)
 	worker.change = func(c *agent.Config) {
 		c.Hooks.Restore = func(context.Context, *agent.Call) (*agent.Report, error) {
-			return &agent.Report{Status: agent.Done, Digest: "sha256:" + strings.Repeat("1", 64), Evidence: make([]entry.Evidence, 0, 1)}, nil
+			return &agent.Report{Status: agent.Done, Digest: entry.Digest("sha256:" + strings.Repeat("1", 64)), Evidence: make([]entry.Evidence, 0, 1)}, nil
 		}
 	}
 	worker.open()

@@ -43,7 +43,7 @@ type work struct {
 
 	Members    []CallMember   `json:"members"`
 	Checkpoint entry.Ref      `json:"checkpoint,omitempty"`
-	Digest     string         `json:"digest,omitempty"`
+	Digest     entry.Digest   `json:"digest,omitempty"`
 	Standing   []entry.Ref    `json:"standing,omitempty"`
 	CompExec   string         `json:"comp_exec,omitempty"` // local id
 	First      value          `json:"first,omitempty"`     // with drain: envelope of the execution's first entry

@@ -314,5 +314,5 @@ func (p *player) compare(in inputs) (*entry.Signal, error) {
 	}
 	return &entry.Signal{Subject: ref(researcher, "facts"), Class: "output", Code: "ungrounded", Standing: entry.StandingMonitor,
 		Effects: entry.EffectsComplete, ReplaySafety: entry.ReplayUnsafe,
-		Evidence: []entry.Evidence{{Digest: digest([]byte(sent[wrong].Text))}, {Digest: digest([]byte(text))}}}, nil
+		Evidence: []entry.Evidence{{Digest: entry.DigestOf([]byte(sent[wrong].Text))}, {Digest: entry.DigestOf([]byte(text))}}}, nil
 }

@@ -302,7 +302,7 @@ func (w *comparison) compensated(m *coord.MemberView) (string, error) {
 		return "", err
 	}
 	comp := w.log.executions[w.log.comps[m.Exec]]
-	if comp == nil || len(found) != 1 || digest([]byte(found[0])) != comp.IdempotencyKey {
+	if comp == nil || len(found) != 1 || entry.DigestOf([]byte(found[0])) != comp.IdempotencyKey {
 		return fmt.Sprintf("it was cancelled %d times, or under another key than was logged", len(found)), nil
 	}
 	return "", nil

@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 		w.must(write(d.path("agents", string(m.Agent), "secret"), []byte("00ff")))
 	}
 	w.log.comps[ref(booker, "hold")] = ref(booker, "undo")
-	w.log.executions[ref(booker, "undo")] = &entry.Execution{IdempotencyKey: digest([]byte(cancelKey))}
+	w.log.executions[ref(booker, "undo")] = &entry.Execution{IdempotencyKey: entry.DigestOf([]byte(cancelKey))}
 	for _, p := range []entry.Principal{writer, pricer} {
 		state, err := d.reversible(p).snapshot(offer)
 		w.must(err)
@@ -91,7 +91,7 @@ func TestCheckFindsDifferences(t *testing.T) {
 		"no checkpoint in the log":     {func(w *world) { delete(w.log.checkpoints, ref(writer, "before")) }, "writer#draft is restored, but"},
 		"cancelled twice":              {func(w *world) { w.must(w.dir.rows(booker).cancel("key-2", ref(booker, "hold"), "c")) }, "cancelled 2 times"},
 		"never cancelled":              {func(w *world) { w.must(os.Remove(string(w.dir.rows(booker)))) }, "cancelled 0 times"},
-		"cancelled by another key":     {func(w *world) { w.log.executions[ref(booker, "undo")].IdempotencyKey = digest([]byte("key-2")) }, "under another key"},
+		"cancelled by another key":     {func(w *world) { w.log.executions[ref(booker, "undo")].IdempotencyKey = entry.DigestOf([]byte("key-2")) }, "under another key"},
 		"no compensation in the log":   {func(w *world) { delete(w.log.comps, ref(booker, "hold")) }, "booker#hold is compensated, but"},
 		"sent twice":                   {func(w *world) { w.mail(ref(mailer, "send")) }, "2 mails of it"},
 		"never sent":                   {func(w *world) { w.must(os.WriteFile(w.dir.mails(), nil, 0o600)) }, "0 mails of it"},

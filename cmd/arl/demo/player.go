@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -248,7 +247,7 @@ func (p *player) do(ctx context.Context, s *step) error {
 		x.Parents = []entry.Parent{}
 	}
 	if s.effect != entry.EffectNone && s.effect != entry.EffectReversible {
-		x.IdempotencyKey = digest(p.mac("key " + s.id))
+		x.IdempotencyKey = entry.DigestOf(p.mac("key " + s.id))
 	}
 	var out any
 	switch {
@@ -334,12 +333,12 @@ func (p *player) submit(ctx context.Context, body entry.Body) error {
 }
 
 // hand puts what a step makes on the board, and returns its digest.
-func (p *player) hand(r entry.Ref, out any) (string, error) {
+func (p *player) hand(r entry.Ref, out any) (entry.Digest, error) {
 	text, err := json.Marshal(out, json.Deterministic(true))
 	if err != nil {
 		return "", err
 	}
-	return digest(text), write(p.dir.board(r), text)
+	return entry.DigestOf(text), write(p.dir.board(r), text)
 }
 
 // inputs takes from the board what the parents handed on: the bytes whose
@@ -352,7 +351,7 @@ func (p *player) inputs(parents []entry.Parent) (inputs, error) {
 		if err != nil {
 			return nil, err
 		}
-		if digest(text) != x.OutHash {
+		if entry.DigestOf(text) != x.OutHash {
 			return nil, fmt.Errorf("demo: %s handed on something else than it logged", parent.Exec)
 		}
 		in[parent.Exec] = text
@@ -376,12 +375,6 @@ func (p *player) feed(name string) (string, error) {
 	return string(text), err
 }
 
-// digest is for what nobody has to guess: it is in the same directory.
-func digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
 func (p *player) mac(text string) []byte { return mac(p.secret, text) }
 
 func mac(secret []byte, text string) []byte {
@@ -390,11 +383,11 @@ func mac(secret []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-func (p *player) stateDigest(state []byte) string { return stateDigest(p.secret, state) }
+func (p *player) stateDigest(state []byte) entry.Digest { return stateDigest(p.secret, state) }
 
 // stateDigest is keyed: a state can be guessed.
-func stateDigest(secret, state []byte) string {
-	return "hmac-sha256:" + hex.EncodeToString(mac(secret, "state "+string(state)))
+func stateDigest(secret, state []byte) entry.Digest {
+	return entry.KeyedDigestFrom(mac(secret, "state "+string(state)))
 }
 
 // message is what a child tells the conductor.

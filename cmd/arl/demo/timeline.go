@@ -136,7 +136,7 @@ func execution(dir directory, x *entry.Execution) string {
 		return "planned (" + string(x.Effect) + ")"
 	}
 	text, err := os.ReadFile(dir.board(x.Ref()))
-	if x.Progress != entry.Confirmed || err != nil || digest(text) != x.OutHash {
+	if x.Progress != entry.Confirmed || err != nil || entry.DigestOf(text) != x.OutHash {
 		return ""
 	}
 	var parents []string

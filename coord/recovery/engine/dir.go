@@ -50,18 +50,18 @@ type Snapshot struct {
 	Runtime      string         `json:"runtime"`
 	Seed         int64          `json:"seed"`
 	KeepGoing    bool           `json:"keep_going"`
-	Scenario     string         `json:"scenario_digest"`
-	PolicyDigest string         `json:"policy_digest"`
+	Scenario     entry.Digest   `json:"scenario_digest"`
+	PolicyDigest entry.Digest   `json:"policy_digest"`
 	Policy       jsontext.Value `json:"policy"`
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
-	LiveDigest   string         `json:"live_digest,omitzero"`
+	LiveDigest   entry.Digest   `json:"live_digest,omitzero"`
 	Strategy     []string       `json:"strategy,omitzero"` // command line of an external one
 	// Strategies are the command lines of those that the policy's rules name.
 	Strategies map[string][]string `json:"strategies,omitzero"`
 	Baseline   *Baseline           `json:"baseline,omitzero"`
 }
 
-func (r *Run) snapshot(of string) Snapshot {
+func (r *Run) snapshot(of entry.Digest) Snapshot {
 	return Snapshot{V: formatVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: of,
 		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy,
 		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
@@ -274,7 +274,7 @@ func (d *Dir) add(done *Result) error {
 }
 
 // recordDigest is the digest of all that was recorded.
-func (d *Dir) recordDigest() (string, error) {
+func (d *Dir) recordDigest() (entry.Digest, error) {
 	if err := d.also.Flush(); err != nil {
 		return "", fmt.Errorf("engine: write record: %w", err)
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ type Run struct {
 	// Strategy is the command line of an external strategy.
 	Strategy []string
 	// LiveDigest is the digest of the configuration of a live run.
-	LiveDigest string
+	LiveDigest entry.Digest
 	// Baseline is what the report is compared with, or nil.
 	Baseline *Baseline
 	// KeepGoing passes over lines that cannot be used; otherwise the first one
@@ -109,7 +108,7 @@ func (x *execution) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: scenario.Digest(string(config)), ScenarioDigest: of, Baseline: x.Baseline,
+	x.subject = Subject{Runtime: x.Mode, External: x.Strategy, Policy: x.Policy, Seed: x.Seed, ConfigDigest: entry.DigestOf(config), ScenarioDigest: of, Baseline: x.Baseline,
 		Missing: missing(x.Policy, x.Strategies)}
 	if x.tally, err = NewTally(x.Policy); err != nil {
 		return err
@@ -244,7 +243,7 @@ func (x *execution) cases(ctx context.Context) error {
 			x.Progress(in.read, x.size)
 		}
 	}
-	if got := "sha256:" + hex.EncodeToString(in.sum.Sum(nil)); got != x.subject.ScenarioDigest {
+	if got := entry.DigestFrom(in.sum.Sum(nil)); got != x.subject.ScenarioDigest {
 		return fmt.Errorf("engine: %s changed while it was read", x.Scenario)
 	}
 	return nil
@@ -310,7 +309,7 @@ func (x *execution) finish(ctx context.Context) (Report, error) {
 		return report, err
 	}
 	end := x.entry("close")
-	end.RunRoot, end.ReportDigest, end.Recommendation = rootText(report.RunRoot), scenario.Digest(string(text)), string(report.Recommendation)
+	end.RunRoot, end.ReportDigest, end.Recommendation = rootText(report.RunRoot), entry.DigestOf(text), string(report.Recommendation)
 	return report, x.Recorder.End(ctx, end)
 }
 
@@ -320,12 +319,12 @@ func (x *execution) entry(op string) *entry.Run {
 }
 
 // rootText is a run root as an entry holds it.
-func rootText(root merkle.Hash) string { return "sha256:" + hex.EncodeToString(root[:]) }
+func rootText(root merkle.Hash) entry.Digest { return entry.DigestFrom(root[:]) }
 
 // AttemptOf is the body of the entry about one case: the last rungs of its
 // trace, and the digest of all of it.
 func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
-	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: scenario.Digest(string(line)), Rungs: []entry.Rung{}}
+	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{}}
 	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
 		a.Rungs = append(a.Rungs, entry.Rung{
 			Attempt: r.Attempt, Class: r.Class, Code: r.Code, Rule: r.Rule, Strategy: r.Strategy, Model: r.Model,
@@ -336,7 +335,7 @@ func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
 }
 
 // digestFile reads a file once.
-func digestFile(path string) (digest string, size int64, err error) {
+func digestFile(path string) (digest entry.Digest, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", 0, fmt.Errorf("engine: %w", err)
@@ -347,5 +346,5 @@ func digestFile(path string) (digest string, size int64, err error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("engine: read %s: %w", path, err)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), size, nil
+	return entry.DigestFrom(sum.Sum(nil)), size, nil
 }

@@ -53,7 +53,7 @@ func TestInterruptAndResume(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		r := newTestRun(t, string(fixture(t)), dir)
 		r.Workers = 3
-		log := &memoryRecorder{attempts: map[string]string{}}
+		log := &memoryRecorder{attempts: map[string]entry.Digest{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		r.Recorder, log.cancel, log.after = log, cancel, after
 		report, err := r.Do(ctx)
@@ -91,7 +91,7 @@ func TestInterruptAndResume(t *testing.T) {
 // memoryRecorder is a ledger that takes the same entry twice, but not another
 // one in its place; it ends the run after some attempts.
 type memoryRecorder struct {
-	attempts map[string]string
+	attempts map[string]entry.Digest
 	ends     int
 	after    int
 	cancel   func()

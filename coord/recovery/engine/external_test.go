@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // chosen is an external strategy that is a function.
@@ -114,7 +115,7 @@ func TestExternalRunReplays(t *testing.T) {
 	// The record is what was answered: an edited one is another.
 	path := filepath.Join(dir, RecordFile)
 	text, err := os.ReadFile(path)
-	if err != nil || report.RecordDigest != scenario.Digest(string(text)) {
+	if err != nil || report.RecordDigest != entry.DigestOf(text) {
 		t.Fatalf("record digest %s, %v", report.RecordDigest, err)
 	}
 	if err := os.WriteFile(path, bytes.Replace(text, []byte(`"task_type":"`), []byte(`"task_type":"x`), 1), 0o600); err != nil {

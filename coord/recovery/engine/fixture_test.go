@@ -209,12 +209,12 @@ func TestCountsFollowTheRecord(t *testing.T) {
 		{"an attempt was not recorded", "patch-quota-other-account", func(c *scenario.Case) { c.Steps[1].Attempts = nil }, [4]int64{70, 94, 21, 24}},
 		{"a probe finds out", "refund-timeout-nobody-knows", func(c *scenario.Case) {
 			a := &c.Steps[2].Attempts[0]
-			a.Effects, a.OutputDigest = entry.EffectsComplete, scenario.Digest("refund")
+			a.Effects, a.OutputDigest = entry.EffectsComplete, entry.DigestOf("refund")
 			c.Steps[3].Outcome = scenario.OK
 		}, [4]int64{72, 94, 22, 22}},
 		{"a probe finds out, and nobody saw what came after", "refund-timeout-nobody-knows", func(c *scenario.Case) {
 			a := &c.Steps[2].Attempts[0]
-			a.Effects, a.OutputDigest = entry.EffectsComplete, scenario.Digest("refund")
+			a.Effects, a.OutputDigest = entry.EffectsComplete, entry.DigestOf("refund")
 		}, [4]int64{71, 94, 22, 23}},
 		{"a step did not fail", "triage-unknown-once", func(c *scenario.Case) {
 			c.Steps[0].Attempt, c.Steps[0].Attempts = scenario.Attempt{Outcome: scenario.OK}, nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"recoveryledger/ledger/entry"
 )
 
 // Engine names the engine and the version of what it decides: a change that can
@@ -58,7 +60,7 @@ type Gate struct {
 
 // Baseline is what a run is compared with.
 type Baseline struct {
-	Digest  string          `json:"digest"` // of the report
+	Digest  entry.Digest    `json:"digest"` // of the report
 	Classes []BaselineClass `json:"classes"`
 	// Missing are the strategies in whose place ladders decided in that run.
 	Missing []string `json:"missing_strategies,omitzero"`
@@ -72,7 +74,7 @@ type BaselineClass struct {
 }
 
 // NewBaseline takes from a report what others are compared with.
-func NewBaseline(r *Report, digest string) *Baseline {
+func NewBaseline(r *Report, digest entry.Digest) *Baseline {
 	b := &Baseline{Digest: digest, Classes: byClass(r.Classes)}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // verdicts gives what the gates of a report say.
@@ -23,7 +23,7 @@ func verdicts(r *Report) map[string]Verdict {
 // Each gate fails by itself, and the recommendation follows.
 func TestGates(t *testing.T) {
 	base := recoverAll(t, defaultBatch(), fixture(t))
-	better := NewBaseline(&base.report, scenario.Digest("baseline"))
+	better := NewBaseline(&base.report, entry.DigestOf("baseline"))
 	better.Classes[slices.IndexFunc(better.Classes, func(c BaselineClass) bool { return c.Class == "output" })].AutoRecovered += 3
 	for _, test := range []struct {
 		name     string
@@ -51,7 +51,7 @@ func TestGates(t *testing.T) {
 			name: "never asked", document: [2]string{"never_auto_recover: [safety.violation, access.denied]", "never_auto_recover: []"},
 			gate: "never_auto_recover", verdict: NotAsked, want: Promote,
 		},
-		{name: "baseline", baseline: NewBaseline(&base.report, scenario.Digest("baseline")), gate: "baseline", verdict: Pass, want: Promote},
+		{name: "baseline", baseline: NewBaseline(&base.report, entry.DigestOf("baseline")), gate: "baseline", verdict: Pass, want: Promote},
 		{name: "better baseline", baseline: better, gate: "baseline", verdict: Fail, want: Reject},
 		{
 			name: "tolerated", document: [2]string{"tolerance_ppm: 50000", "tolerance_ppm: 50000\n    class_tolerance_ppm: {output: 430000}"},

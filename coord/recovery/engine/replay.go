@@ -17,6 +17,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // Match is how a replay compares with the run.
@@ -95,8 +96,8 @@ type replay struct {
 	text     []byte // of the report
 	report   Report // as far as it can be read
 	policy   *recovery.Policy
-	scenario string // path
-	record   string // digest of what was recorded; empty: nothing was
+	scenario string       // path
+	record   entry.Digest // digest of what was recorded; empty: nothing was
 	tally    *Tally
 	subject  Subject
 	equal    int64
@@ -138,7 +139,7 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 	if p.tally, err = NewTally(p.policy); err != nil {
 		return Comparison{}, err
 	}
-	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: scenario.Digest(string(p.config)),
+	p.subject = Subject{Runtime: p.snapshot.Runtime, External: p.snapshot.Strategy, Policy: p.policy, Seed: p.snapshot.Seed, ConfigDigest: entry.DigestOf(p.config),
 		ScenarioDigest: p.snapshot.Scenario, RecordDigest: p.record, Partial: p.report.Partial, Baseline: p.snapshot.Baseline,
 		Missing: missing(p.policy, p.snapshot.registered())}
 	different, err := p.traces(ctx, bufio.NewReaderSize(traces, 64<<10), &countingReader{r: cases})

@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/go-json-experiment/json"
+	"recoveryledger/ledger/entry"
 
-	"recoveryledger/coord/recovery/scenario"
+	"github.com/go-json-experiment/json"
 )
 
 // load reads what the run left. A report that cannot be decoded was changed: what
@@ -30,7 +30,7 @@ func (p *replay) load() (reason string, err error) {
 	p.report, err = DecodeReport(p.file(ReportFile), p.text)
 	readable := err == nil
 	unreadable := json.Unmarshal(p.config, &p.snapshot, json.RejectUnknownMembers(true))
-	got := scenario.Digest(string(p.config))
+	got := entry.DigestOf(p.config)
 	switch {
 	case unreadable == nil && p.snapshot.Engine != Engine:
 		return fmt.Sprintf("the engine of the run is %s, this one is %s", p.snapshot.Engine, Engine), nil

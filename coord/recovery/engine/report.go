@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -29,12 +30,12 @@ type Report struct {
 	// Simulated is set where an outcome model took part in a result.
 	Simulated bool `json:"simulated"`
 
-	ConfigDigest   string      `json:"config_digest"` // of config.snapshot.json
-	PolicyDigest   string      `json:"policy_digest"`
-	ScenarioDigest string      `json:"scenario_digest"`
-	Seed           int64       `json:"seed"`
-	RecordDigest   string      `json:"record_digest,omitzero"` // of recorded.ndjson, where there is one
-	RunRoot        merkle.Hash `json:"run_root"`               // over the traces in scenario order
+	ConfigDigest   entry.Digest `json:"config_digest"` // of config.snapshot.json
+	PolicyDigest   entry.Digest `json:"policy_digest"`
+	ScenarioDigest entry.Digest `json:"scenario_digest"`
+	Seed           int64        `json:"seed"`
+	RecordDigest   entry.Digest `json:"record_digest,omitzero"` // of recorded.ndjson, where there is one
+	RunRoot        merkle.Hash  `json:"run_root"`               // over the traces in scenario order
 
 	Cases
 	// RecoveryRatePPM is how many failing cases recovered, rounded down.
@@ -163,9 +164,9 @@ type Subject struct {
 	External       []string
 	Policy         *recovery.Policy
 	Seed           int64
-	ConfigDigest   string
-	ScenarioDigest string
-	RecordDigest   string
+	ConfigDigest   entry.Digest
+	ScenarioDigest entry.Digest
+	RecordDigest   entry.Digest
 	Partial        string
 	Rejected       int64
 	Rejections     []Rejection

@@ -152,7 +152,7 @@ func TestSchemasFitWhatIsWritten(t *testing.T) {
 		}
 		all.report.Rejections = []Rejection{{Line: 3, Field: "/id", Problem: "malformed", Detail: "x"}}
 		all.report.Partial = "failed"
-		all.report.ConfigDigest, all.report.ScenarioDigest = scenario.Digest("c"), scenario.Digest("s")
+		all.report.ConfigDigest, all.report.ScenarioDigest = entry.DigestOf("c"), entry.DigestOf("s")
 		text, err := all.report.Encode()
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/process"
 )
 
@@ -157,7 +158,7 @@ func TestMissingStrategyIsNoPass(t *testing.T) {
 				t.Errorf("replay %+v, %v", compared, err)
 			}
 			if incomplete == nil {
-				incomplete = NewBaseline(&report, scenario.Digest("baseline"))
+				incomplete = NewBaseline(&report, entry.DigestOf("baseline"))
 			}
 		})
 	}

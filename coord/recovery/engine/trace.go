@@ -69,7 +69,7 @@ type Rung struct {
 	Effects       entry.Effects  `json:"effects,omitzero"` // that the failure left, or a reconcile found
 	LatencyMS     *int64         `json:"latency_ms,omitzero"`
 	Model         string         `json:"model,omitzero"`
-	OutputDigest  string         `json:"output_digest,omitzero"`
+	OutputDigest  entry.Digest   `json:"output_digest,omitzero"`
 	Reason        string         `json:"reason"`
 	Result        string         `json:"result"`
 	ResultReason  string         `json:"result_reason,omitzero"`

@@ -188,7 +188,7 @@ func (row *attemptRow) step(index int, rec record) (scenario.Step, *scenario.Err
 		step.Outcome, step.Checkpoint = scenario.OK, true
 	default:
 		step.Outcome = scenario.Failed
-		step.Failure = scenario.NewFailure(step.Effect, scenario.RawError{ProviderCode: scenario.Cut(row.Class, scenario.TextMax)}, scenario.Digest(string(rec.value)))
+		step.Failure = scenario.NewFailure(step.Effect, scenario.RawError{ProviderCode: scenario.Cut(row.Class, scenario.TextMax)}, entry.DigestOf(rec.value))
 		step.Failure.Effects, step.Failure.ReplaySafety = row.effects(), entry.ReplaySafe
 	}
 	return step, nil

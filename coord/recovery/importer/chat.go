@@ -95,7 +95,7 @@ func graded(rec record, outcome scenario.Outcome) *scenario.Failure {
 	if outcome != scenario.Failed {
 		return nil
 	}
-	return &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: scenario.Digest(string(rec.value))}
+	return &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: entry.DigestOf(rec.value)}
 }
 
 // id is the run's own id, or its task and trial, or its place in the file.
@@ -196,7 +196,7 @@ func (t *transcript) calls(calls []chatCall) *scenario.Error {
 		t.steps = append(t.steps, scenario.Step{
 			ID: strconv.Itoa(step), Agent: t.agent, Tool: call.Function.Name,
 			Parents: t.lineage.parents(step, arguments), Effect: toolEffect(call.Function.Name),
-			InputDigest: scenario.Digest(arguments), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
+			InputDigest: entry.DigestOf(arguments), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
 		})
 		t.retry(step, names)
 	}
@@ -232,7 +232,7 @@ func (t *transcript) answer(message chatMessage) *scenario.Error {
 	index, names := t.open[at].step, t.open[at].ids
 	t.open = append(t.open[:at], t.open[at+1:]...)
 	step, text := &t.steps[index], scenario.ContentText(message.Content)
-	step.OutputDigest = scenario.Digest(text)
+	step.OutputDigest = entry.DigestOf(text)
 	if raw, failed := scenario.FailureIn(text); failed {
 		step.Outcome, step.Failure = scenario.Failed, scenario.NewFailure(step.Effect, raw, step.OutputDigest)
 		t.failed[step.Tool] = failedCall{step: index, ids: names}

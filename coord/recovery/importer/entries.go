@@ -3,7 +3,6 @@ package importer
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ type EntryBuilder struct {
 // effect asks for one. A checkpoint's digest is over its line's executions so
 // far with their outputs, all that a source shows of a state.
 func (s *EntryBuilder) Entries(c scenario.Case) []entry.Body {
-	b := builder{EntryBuilder: s, c: c, wid: s.Workflow(c), agent: map[string]entry.Principal{}, state: map[entry.Principal]string{}}
+	b := builder{EntryBuilder: s, c: c, wid: s.Workflow(c), agent: map[string]entry.Principal{}, state: map[entry.Principal]entry.Digest{}}
 	var failed, last *scenario.Step
 	steps := loggedSteps(&c)
 	for i := range steps {
@@ -134,8 +133,8 @@ type builder struct {
 	*EntryBuilder
 	c     scenario.Case
 	wid   entry.WorkflowID
-	agent map[string]entry.Principal // by step
-	state map[entry.Principal]string // what checkpoints digest
+	agent map[string]entry.Principal       // by step
+	state map[entry.Principal]entry.Digest // what checkpoints digest
 	out   []entry.Body
 }
 
@@ -151,7 +150,7 @@ func (b *builder) exec(step string) string { return scenario.LocalID(string(b.wi
 
 func (b *builder) step(step *scenario.Step) {
 	b.agent[step.ID] = step.Agent
-	b.state[step.Agent] = scenario.Digest(b.state[step.Agent] + "|" + b.exec(step.ID) + "|" + step.OutputDigest)
+	b.state[step.Agent] = entry.DigestOf(string(b.state[step.Agent]) + "|" + b.exec(step.ID) + "|" + string(step.OutputDigest))
 	switch {
 	case step.Outcome == scenario.NotObserved:
 		b.execution(step, entry.Planned)
@@ -167,7 +166,7 @@ func (b *builder) step(step *scenario.Step) {
 	if step.Checkpoint {
 		after := entry.NewRef(step.Agent, b.exec(step.ID))
 		b.out = append(b.out, &entry.Checkpoint{Header: b.header(step, "checkpoint"), Checkpoint: b.exec(step.ID), After: &after,
-			Digest: b.keyed(step.Agent, b.state[step.Agent])})
+			Digest: b.keyed(step.Agent, string(b.state[step.Agent]))})
 	}
 }
 
@@ -185,12 +184,12 @@ func (b *builder) execution(step *scenario.Step, progress entry.Progress) {
 		x.IdempotencyKey = b.keyed(step.Agent, b.Origin+"|"+string(x.Ref())+"|0")
 	}
 	if step.InputDigest != "" {
-		x.InpHash = b.keyed(step.Agent, step.InputDigest)
+		x.InpHash = b.keyed(step.Agent, string(step.InputDigest))
 	}
 	if progress.Final() {
 		x.CostMicroUSD, x.LatencyMS = step.CostMicroUSD, step.LatencyMS
 		if step.OutputDigest != "" {
-			x.OutHash = b.keyed(step.Agent, step.OutputDigest)
+			x.OutHash = b.keyed(step.Agent, string(step.OutputDigest))
 		}
 	}
 	b.out = append(b.out, x)
@@ -202,15 +201,15 @@ func (b *builder) signal(step *scenario.Step) {
 		Header: b.header(step, "signal"), Subject: entry.NewRef(step.Agent, b.exec(step.ID)),
 		Class: f.Class, Code: f.Code, Standing: entry.StandingExecutor,
 		Effects: f.Effects, ReplaySafety: f.ReplaySafety,
-		Evidence: []entry.Evidence{{Digest: b.keyed(step.Agent, f.Evidence)}},
+		Evidence: []entry.Evidence{{Digest: b.keyed(step.Agent, string(f.Evidence))}},
 	}
 	s.ObservedAt = s.Iat * 1000
 	b.out = append(b.out, s)
 }
 
 // keyed is the digest of a text under the agent's secret.
-func (b *builder) keyed(agent entry.Principal, text string) string {
+func (b *builder) keyed(agent entry.Principal, text string) entry.Digest {
 	mac := hmac.New(sha256.New, b.Secret(agent))
 	mac.Write([]byte(text))
-	return "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+	return entry.KeyedDigestFrom(mac.Sum(nil))
 }

@@ -101,7 +101,7 @@ func (l *testLog) importSet(format Format, files []string) []scenario.Case {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		stream := testStream(scenario.Digest(string(content)))
+		stream := testStream(entry.DigestOf(content))
 		for c, err := range Import(format, file, strings.NewReader(string(content))) {
 			if err != nil {
 				l.t.Fatal(err)
@@ -115,8 +115,8 @@ func (l *testLog) importSet(format Format, files []string) []scenario.Case {
 	return cases
 }
 
-func testStream(file string) *EntryBuilder {
-	return &EntryBuilder{Origin: testOrigin, File: file,
+func testStream(file entry.Digest) *EntryBuilder {
+	return &EntryBuilder{Origin: testOrigin, File: string(file),
 		Secret: func(agent entry.Principal) []byte { return []byte("secret of " + agent) },
 		Iat:    func(string) int64 { return testNow },
 	}
@@ -207,7 +207,7 @@ func TestFailedRunsHaveASignal(t *testing.T) {
 	}
 	wrong := scenario.Step{ID: "wrong", Agent: "a", Effect: entry.EffectNone, Attempt: scenario.Attempt{Outcome: scenario.Failed,
 		Failure: &scenario.Failure{Label: scenario.Label{Class: "tool", Code: "error"}, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe}}}
-	gate := &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: scenario.Digest("0")}
+	gate := &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: entry.DigestOf("0")}
 	for _, c := range []struct {
 		desc    string
 		of      scenario.Case
@@ -276,7 +276,7 @@ func TestEntriesOfSamplesAreAdmitted(t *testing.T) {
 	for _, format := range []Format{OpenAIChat, Attempts, ToolBench, Galaxy} {
 		cases, _ := importAll(t, format, samples[format])
 		for _, instance := range []string{"", "again"} {
-			stream := testStream(scenario.Digest(samples[format]))
+			stream := testStream(entry.DigestOf(samples[format]))
 			stream.Instance = instance
 			for _, c := range cases {
 				for _, body := range stream.Entries(c) {
@@ -336,8 +336,8 @@ func TestEntriesAreDeterministic(t *testing.T) {
 // A checkpoint's digest follows from the line so far: it changes with an output
 // before it.
 func TestCheckpointDigestFollowsFromOutputs(t *testing.T) {
-	checkpoint := func(output string) string {
-		step := scenario.Step{ID: "1", Agent: "a", Effect: entry.EffectNone, Attempt: scenario.Attempt{Outcome: scenario.OK, OutputDigest: scenario.Digest(output)}}
+	checkpoint := func(output string) entry.Digest {
+		step := scenario.Step{ID: "1", Agent: "a", Effect: entry.EffectNone, Attempt: scenario.Attempt{Outcome: scenario.OK, OutputDigest: entry.DigestOf(output)}}
 		last := scenario.Step{ID: "2", Agent: "a", Effect: entry.EffectNone, Checkpoint: true, Attempt: scenario.Attempt{Outcome: scenario.OK}}
 		c := scenario.Case{ID: "c", Agent: "a", Workflow: "w", Outcome: scenario.OK, Steps: []scenario.Step{step, last}}
 		for _, body := range testStream("sha256:0").Entries(c) {

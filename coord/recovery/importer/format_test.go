@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // summary writes a case as lines: the case, then a step a line.
@@ -76,15 +77,15 @@ func TestImportChatLayouts(t *testing.T) {
 // Digests are over the raw arguments and answers.
 func TestImportDigests(t *testing.T) {
 	step := importText(t, OpenAIChat, chatSample)[0].Steps[1]
-	if step.InputDigest != scenario.Digest(`{"reservation_id":"ABC123"}`) || step.OutputDigest != scenario.Digest(`{"flights": ["HX017"]}`) {
+	if step.InputDigest != entry.DigestOf(`{"reservation_id":"ABC123"}`) || step.OutputDigest != entry.DigestOf(`{"flights": ["HX017"]}`) {
 		t.Errorf("digests %s, %s", step.InputDigest, step.OutputDigest)
 	}
 	failed := importText(t, OpenAIChat, chatSample)[0].Steps[3]
-	if failed.Failure.Evidence != failed.OutputDigest || failed.OutputDigest != scenario.Digest("Error: payment method not found") {
+	if failed.Failure.Evidence != failed.OutputDigest || failed.OutputDigest != entry.DigestOf("Error: payment method not found") {
 		t.Errorf("evidence %s of output %s", failed.Failure.Evidence, failed.OutputDigest)
 	}
 	row, _, _ := strings.Cut(attemptsSample, "\n")
-	if got := importText(t, Attempts, attemptsSample)[0].Steps[0].Failure.Evidence; got != scenario.Digest(row) {
+	if got := importText(t, Attempts, attemptsSample)[0].Steps[0].Failure.Evidence; got != entry.DigestOf(row) {
 		t.Errorf("evidence %s is not the row", got)
 	}
 }

@@ -88,7 +88,7 @@ func (g *galaxyStep) step(agent entry.Principal, id string, conditional bool) sc
 		step.Tool = g.ToolID
 	}
 	if state := scenario.ContentText(g.ToolState); state != "" {
-		step.InputDigest = scenario.Digest(state)
+		step.InputDigest = entry.DigestOf(state)
 	}
 	return step
 }

@@ -152,7 +152,7 @@ func checkStepForm(tb testing.TB, s scenario.Step) {
 	if (s.Failure != nil) != (s.Outcome == scenario.Failed) {
 		tb.Fatalf("step %s: outcome %s with failure %v", s.ID, s.Outcome, s.Failure)
 	}
-	digests := []string{s.InputDigest, s.OutputDigest}
+	digests := []entry.Digest{s.InputDigest, s.OutputDigest}
 	if f := s.Failure; f != nil {
 		if f.Class == "" || f.Code == "" || f.Effects == "" || f.ReplaySafety == "" || f.Evidence == "" || len(f.Raw.Text) > scenario.TextMax {
 			tb.Fatalf("step %s: failure %+v is incomplete", s.ID, f)
@@ -160,7 +160,7 @@ func checkStepForm(tb testing.TB, s scenario.Step) {
 		digests = append(digests, f.Evidence)
 	}
 	for _, d := range digests {
-		if !digestForm.MatchString(d) {
+		if !digestForm.MatchString(string(d)) {
 			tb.Fatalf("step %s: digest %q", s.ID, d)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 var writeConfusion = flag.Bool("update-confusion", false, "write the figures in docs/classifier.md anew; read the difference")
@@ -63,9 +64,9 @@ func readLabels(tb testing.TB, name string) map[string]string {
 // or of the row of an attempts file.
 func labelKey(s scenario.Step) string {
 	if s.OutputDigest == "" && s.Failure != nil {
-		return s.Failure.Evidence
+		return string(s.Failure.Evidence)
 	}
-	return scenario.Digest(s.Tool + "\n" + s.InputDigest + "\n" + s.OutputDigest)
+	return string(entry.DigestOf(s.Tool + "\n" + string(s.InputDigest) + "\n" + string(s.OutputDigest)))
 }
 
 // confusion counts pairs of a label made by hand and what the classifier said.

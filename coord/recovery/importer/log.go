@@ -75,7 +75,7 @@ type pastExec struct {
 	parents         []entry.Parent
 	effect          entry.Effect
 	progress        entry.Progress
-	inHash, outHash string
+	inHash, outHash entry.Digest
 	cost, latency   *int64
 }
 

@@ -56,7 +56,7 @@ func incidentLog(tb testing.TB) (l *testLog, failed *entry.Signal) {
 		for _, progress := range steps {
 			x := &entry.Execution{Header: header(exec+string(progress), agent), Exec: exec, Parents: append([]entry.Parent{}, parents...), Effect: effect, Progress: progress}
 			if effect == entry.EffectCompensable {
-				x.IdempotencyKey = "hmac-sha256:" + strings.Repeat("0", 64)
+				x.IdempotencyKey = entry.Digest("hmac-sha256:" + strings.Repeat("0", 64))
 			}
 			if progress.Final() {
 				cost, latency := int64(7), int64(30)
@@ -74,7 +74,7 @@ func incidentLog(tb testing.TB) (l *testLog, failed *entry.Signal) {
 	failed = &entry.Signal{
 		Header: header("signal", "writer"), Subject: "writer#book", Class: "transient", Code: "timeout", Standing: entry.StandingExecutor,
 		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: testNow * 1000, RetryAfterMS: &wait,
-		Evidence: []entry.Evidence{{Digest: "hmac-sha256:" + strings.Repeat("1", 64)}},
+		Evidence: []entry.Evidence{{Digest: entry.Digest("hmac-sha256:" + strings.Repeat("1", 64))}},
 	}
 	l.register(failed)
 	return l, failed

@@ -113,7 +113,7 @@ func TestVerdictKnowsWhatTookPlace(t *testing.T) {
 	step := func(id string, effect entry.Effect, outcome scenario.Outcome) scenario.Step {
 		return scenario.Step{ID: id, Agent: "a", Effect: effect, Attempt: scenario.Attempt{Outcome: outcome}}
 	}
-	c := scenario.Case{ID: "c", Agent: "a", Workflow: "w", Outcome: scenario.Failed, Verdict: &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Evidence: scenario.Digest("")},
+	c := scenario.Case{ID: "c", Agent: "a", Workflow: "w", Outcome: scenario.Failed, Verdict: &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Evidence: entry.DigestOf("")},
 		Steps: []scenario.Step{step("verdict", entry.EffectCompensable, scenario.OK), step("2", entry.EffectIrrevocable, scenario.NotObserved)}}
 	folded := foldAll(t, []scenario.Case{c})[0]
 	last := folded.Steps[2]

@@ -37,10 +37,10 @@ type span struct {
 
 	failed   bool
 	raw      scenario.RawError
-	evidence string // set where it failed
-	resent   bool   // this request repeats an earlier one
+	evidence entry.Digest // set where it failed
+	resent   bool         // this request repeats an earlier one
 
-	input, output       string // digests
+	input, output       entry.Digest
 	tokensIn, tokensOut *int64
 	cost                *int64
 }
@@ -171,14 +171,14 @@ func (p *span) takeContent(a *attributes) {
 		in, out = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 	}
 	if v, ok := a.Get(in); ok {
-		p.input = scenario.Digest(v.AsString())
+		p.input = entry.DigestOf(v.AsString())
 	}
 	v, ok := a.Get(out)
 	if !ok {
 		return
 	}
 	answer := v.AsString()
-	p.output = scenario.Digest(answer)
+	p.output = entry.DigestOf(answer)
 	if raw, failed := scenario.FailureIn(answer); failed && p.role == roleTool {
 		p.failed, p.raw, p.evidence = true, raw, p.output
 	}
@@ -234,14 +234,14 @@ func finishReason(a *attributes) string {
 }
 
 // spanDigest is the digest of the span as it was recorded.
-func spanDigest(s ptrace.Span) string {
+func spanDigest(s ptrace.Span) entry.Digest {
 	one := ptrace.NewTraces()
 	s.CopyTo(one.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty())
 	text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(one)
 	if err != nil { // a value that JSON cannot hold, such as a double that is no number
-		return scenario.Digest(s.TraceID().String() + s.SpanID().String())
+		return entry.DigestOf([]byte(s.TraceID().String() + s.SpanID().String()))
 	}
-	return scenario.Digest(string(text))
+	return entry.DigestOf(text)
 }
 
 // grpcCode is the name of a gRPC status other than OK.

@@ -77,7 +77,7 @@ func unanswered(rec record, outcome scenario.Outcome) *scenario.Failure {
 	if outcome != scenario.Failed {
 		return nil
 	}
-	return &scenario.Failure{Label: scenario.Label{Class: "progress", Code: "premature_end"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: scenario.Digest(string(rec.value))}
+	return &scenario.Failure{Label: scenario.Label{Class: "progress", Code: "premature_end"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: entry.DigestOf(rec.value)}
 }
 
 // method is the agent in the name of an answer file, such as 10_ChatGPT_DFS:
@@ -126,7 +126,7 @@ func (t *tree) walk(node *toolbenchNode, at spot) {
 func (t *tree) call(node *toolbenchNode, at spot) int {
 	step := scenario.Step{
 		ID: strconv.Itoa(len(t.steps)), Agent: t.agent, Tool: at.action, Effect: toolEffect(at.action),
-		InputDigest: scenario.Digest(node.Description), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
+		InputDigest: entry.DigestOf(node.Description), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
 	}
 	if at.step >= 0 {
 		step.Parents = []scenario.Parent{{Step: strconv.Itoa(at.step), Dep: entry.Hard}}
@@ -134,7 +134,7 @@ func (t *tree) call(node *toolbenchNode, at spot) int {
 		t.retry(&step, at.step)
 	}
 	if node.Observation != nil {
-		step.Outcome, step.OutputDigest = scenario.OK, scenario.Digest(*node.Observation)
+		step.Outcome, step.OutputDigest = scenario.OK, entry.DigestOf(*node.Observation)
 		if raw, failed := observed(*node.Observation); failed {
 			step.Outcome, step.Failure = scenario.Failed, scenario.NewFailure(step.Effect, raw, step.OutputDigest)
 		}

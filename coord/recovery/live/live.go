@@ -159,7 +159,7 @@ type answer struct {
 	failed   bool
 	effects  entry.Effects // what is known of the effect; empty: nothing
 	reason   string
-	evidence string // what the answer was
+	evidence entry.Digest // what the answer was
 
 	confidence          *int64
 	citations           []string
@@ -304,7 +304,7 @@ func (l *Runtime) conclude(ctx context.Context, q scenario.Request, p *plan, a a
 		TokensIn: a.tokensIn, TokensOut: a.tokensOut, CostMicroUSD: a.cost,
 	}
 	if len(a.output) > 0 {
-		out.OutputDigest = scenario.Digest(string(a.output))
+		out.OutputDigest = entry.DigestOf(a.output)
 	}
 	if !a.failed {
 		v, err := q.Step.Expect.Judge(a.output, func(c *scenario.Check, value jsontext.Value) (int64, error) {
@@ -329,7 +329,7 @@ func (l *Runtime) conclude(ctx context.Context, q scenario.Request, p *plan, a a
 		}
 	}
 	out.Outcome, out.Output = scenario.Failed, nil
-	out.Failure = scenario.NewFailure(q.Step.Effect, a.raw, cmp.Or(a.evidence, scenario.Digest(a.raw.Text)))
+	out.Failure = scenario.NewFailure(q.Step.Effect, a.raw, cmp.Or(a.evidence, entry.DigestOf(a.raw.Text)))
 	if f := out.Failure; q.Step.Effect != entry.EffectNone {
 		f.Effects = cmp.Or(a.effects, entry.EffectsUnknown)
 		f.ReplaySafety = q.Step.ReplaySafety(f.Effects)
@@ -380,7 +380,7 @@ func (l *Runtime) reconcile(ctx context.Context, q scenario.Request) (scenario.A
 		}
 	}
 	if output, ok := scenario.ValueAt(a.output, "/output"); ok && out.Effects == entry.EffectsComplete {
-		out.Output, out.OutputDigest = output, scenario.Digest(string(output))
+		out.Output, out.OutputDigest = output, entry.DigestOf(output)
 	}
 	elapsed := time.Since(began).Milliseconds()
 	out.LatencyMS = &elapsed

@@ -272,7 +272,7 @@ func TestLiveEnvelope(t *testing.T) {
 		if got := told(a); got != c.want {
 			t.Errorf("%s: %s, want %s", c.answer, got, c.want)
 		}
-		if a.Outcome == scenario.OK && (*a.ConfidencePPM != 900_000 || !slices.Equal(a.Citations, []string{"doc:1"}) || a.OutputDigest != scenario.Digest(`{"n": 1}`)) {
+		if a.Outcome == scenario.OK && (*a.ConfidencePPM != 900_000 || !slices.Equal(a.Citations, []string{"doc:1"}) || a.OutputDigest != entry.DigestOf(`{"n": 1}`)) {
 			t.Errorf("attempt %+v", a)
 		}
 	}

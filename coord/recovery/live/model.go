@@ -145,7 +145,7 @@ func (l *Runtime) completed(m *liveModel, body []byte, request chatRequest, expe
 	}
 	if json.Unmarshal(body, &c) != nil || len(c.Choices) == 0 {
 		a := failure("malformed_output", "truncated_json", "")
-		a.evidence = scenario.Digest(string(body))
+		a.evidence = entry.DigestOf(body)
 		return a
 	}
 	a := chosen(&c.Choices[0], request, expect)
@@ -160,7 +160,7 @@ func (l *Runtime) completed(m *liveModel, body []byte, request chatRequest, expe
 		}
 	}
 	if a.failed && a.evidence == "" {
-		a.evidence = scenario.Digest(string(body))
+		a.evidence = entry.DigestOf(body)
 	}
 	return a
 }

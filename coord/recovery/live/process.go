@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/process"
 )
 
@@ -46,7 +47,7 @@ func crashed(err error, stdout, stderr []byte) answer {
 		code, reason = exitCode(exit, stderr)
 	}
 	raw.ProviderCode, raw.Text = code, scenario.Cut(string(stderr), scenario.TextMax)
-	return answer{failed: true, raw: raw, reason: reason, evidence: scenario.Digest(err.Error() + "\n" + string(stdout) + "\n" + string(stderr))}
+	return answer{failed: true, raw: raw, reason: reason, evidence: entry.DigestOf(err.Error() + "\n" + string(stdout) + "\n" + string(stderr))}
 }
 
 // exitCode is the place in the taxonomy of how a process ended, and its

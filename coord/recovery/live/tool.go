@@ -176,7 +176,7 @@ func refusal(res *http.Response, body []byte) answer {
 	if res.StatusCode < 400 {
 		raw = scenario.RawError{ProviderCode: "invalid_request", Text: "redirects to " + res.Header.Get("Location")}
 	}
-	return answer{failed: true, raw: raw, evidence: scenario.Digest(string(body)), reason: fmt.Sprintf("http_%d", res.StatusCode),
+	return answer{failed: true, raw: raw, evidence: entry.DigestOf(body), reason: fmt.Sprintf("http_%d", res.StatusCode),
 		effects: effectsOfRefusal(res.StatusCode, body)}
 }
 
@@ -217,7 +217,7 @@ func plainOutput(text []byte, isJSON bool) answer {
 	trimmed := bytes.TrimSpace(text)
 	if value := jsontext.Value(trimmed); value.IsValid() {
 		if raw, failed := scenario.FailureIn(string(trimmed)); failed && value.Kind() == '{' {
-			a := answer{failed: true, raw: raw, evidence: scenario.Digest(string(trimmed)), reason: "reported"}
+			a := answer{failed: true, raw: raw, evidence: entry.DigestOf(trimmed), reason: "reported"}
 			if declared, ok := scenario.ValueAt(value, "/effects"); ok {
 				a.effects = knownEffects(scenario.ContentText(declared))
 			}
@@ -227,7 +227,7 @@ func plainOutput(text []byte, isJSON bool) answer {
 	}
 	if isJSON || len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		a := failure("malformed_output", "truncated_json", "")
-		a.evidence = scenario.Digest(string(text))
+		a.evidence = entry.DigestOf(text)
 		return a
 	}
 	quoted, err := jsontext.AppendQuote(nil, trimmed)
@@ -254,12 +254,12 @@ func opened(a answer) answer {
 	wrong := checkEnvelope(&e)
 	if err != nil || wrong != nil {
 		bad := failure("malformed_output", "envelope_violation", "")
-		bad.evidence = scenario.Digest(string(a.output))
+		bad.evidence = entry.DigestOf(a.output)
 		return bad
 	}
 	out := answer{output: e.Output, reason: e.Reason, effects: knownEffects(e.Effects), confidence: e.ConfidencePPM, citations: e.Citations}
 	if e.Status == string(scenario.Failed) {
-		out.failed, out.output, out.raw, out.evidence = true, nil, scenario.RawError{ProviderCode: e.Reason}, scenario.Digest(string(a.output))
+		out.failed, out.output, out.raw, out.evidence = true, nil, scenario.RawError{ProviderCode: e.Reason}, entry.DigestOf(a.output)
 		if out.raw.Typed() {
 			return out
 		}

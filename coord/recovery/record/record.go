@@ -43,7 +43,7 @@ type Recorder struct {
 	// Run is the id of the run.
 	Run string
 
-	known   map[string]string // of a resumed run: what the log has, by id
+	known   map[string]entry.Digest // of a resumed run: what the log has, by id
 	pending []*entry.Entry
 	ended   bool // the run is closed
 }
@@ -55,7 +55,7 @@ var ErrOther = errors.New("record: the ledger has an entry of the run with anoth
 
 // Resume finds out which entries of the run were registered before.
 func (r *Recorder) Resume(ctx context.Context) error {
-	r.known = map[string]string{}
+	r.known = map[string]entry.Digest{}
 	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func (r *Recorder) Ended() bool { return r.ended }
 func (r *Recorder) workflow() entry.WorkflowID { return entry.WorkflowID("run/" + r.Run) }
 
 // contentOf is what must be the same when an entry is made again.
-func contentOf(body entry.Body) string {
+func contentOf(body entry.Body) entry.Digest {
 	switch b := body.(type) {
 	case *entry.Attempt:
 		return b.TraceDigest

@@ -16,7 +16,6 @@ import (
 	"slices"
 
 	"recoveryledger/coord/recovery/engine"
-	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -29,7 +28,7 @@ type Verified struct {
 	// Cases counts the traces, Entries the entries of the run.
 	Cases, Entries int64
 	Report         *engine.Report
-	ReportDigest   string
+	ReportDigest   entry.Digest
 	Head           merkle.Head // the newest one that the receipts have
 	// Missing says why entries are not known to be signed, or to be of one log.
 	Missing []verify.Gap
@@ -277,12 +276,12 @@ func (p *runProof) read(name string) ([]byte, error) {
 
 // report compares the report with the entries that open and close the run. What
 // the entries do not vouch for is not even decoded.
-func (p *runProof) report() (*engine.Report, string, error) {
+func (p *runProof) report() (*engine.Report, entry.Digest, error) {
 	text, err := p.read(engine.ReportFile)
 	if err != nil {
 		return nil, "", err
 	}
-	o, c, digest := p.opened, p.closed, scenario.Digest(string(text))
+	o, c, digest := p.opened, p.closed, entry.DigestOf(text)
 	if digest != c.ReportDigest {
 		return nil, "", broken("%s: digest of %s is %s here and %s in the entry", p.dir, engine.ReportFile, digest, c.ReportDigest)
 	}
@@ -294,14 +293,14 @@ func (p *runProof) report() (*engine.Report, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	root := "sha256:" + hex.EncodeToString(report.RunRoot[:])
+	root := string(entry.DigestFrom(report.RunRoot[:]))
 	for _, same := range []struct{ what, here, there string }{
 		{"run", o.Run, c.Run},
-		{"run root", root, c.RunRoot},
+		{"run root", root, string(c.RunRoot)},
 		{"recommendation", string(report.Recommendation), c.Recommendation},
-		{"digest of " + engine.ConfigFile, scenario.Digest(string(config)), o.ConfigDigest},
-		{"configuration of the report", report.ConfigDigest, o.ConfigDigest},
-		{"scenario", report.ScenarioDigest, o.ScenarioDigest},
+		{"digest of " + engine.ConfigFile, string(entry.DigestOf(config)), string(o.ConfigDigest)},
+		{"configuration of the report", string(report.ConfigDigest), string(o.ConfigDigest)},
+		{"scenario", string(report.ScenarioDigest), string(o.ScenarioDigest)},
 		{"engine", report.Engine, o.Engine},
 	} {
 		if same.here != same.there {
@@ -333,7 +332,7 @@ func (p *runProof) follows(report *engine.Report) error {
 	if _, err := io.Copy(sum, f); err != nil {
 		return err
 	}
-	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != report.RecordDigest {
+	if got := entry.DigestFrom(sum.Sum(nil)); got != report.RecordDigest {
 		return broken("%s: digest of %s is %s here and %s in the report", p.dir, engine.RecordFile, got, report.RecordDigest)
 	}
 	return nil

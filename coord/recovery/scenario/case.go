@@ -41,7 +41,7 @@ type Case struct {
 	// Risk is what is at stake.
 	Risk Risk `json:"risk,omitzero"`
 	// ContextDigest is the digest of the context bundle the run began with.
-	ContextDigest string `json:"context_digest,omitzero"`
+	ContextDigest entry.Digest `json:"context_digest,omitzero"`
 	// Tags put the case into slices of the report; see [TagAdversarial].
 	Tags []string `json:"tags,omitzero"`
 	// Budget bounds what recovering this case may cost, beside the policy's
@@ -105,7 +105,7 @@ type Step struct {
 	// InputDigest is "sha256:<hex>" of the raw input, or empty. It is not
 	// keyed: the content can be guessed from it, so it is no member of a log
 	// entry.
-	InputDigest string `json:"input_digest,omitzero"`
+	InputDigest entry.Digest `json:"input_digest,omitzero"`
 	// Input is what a live run gives to the tool or model.
 	Input jsontext.Value `json:"input,omitzero"`
 	// Expect is what a live run demands of the output.
@@ -135,7 +135,7 @@ type Attempt struct {
 	Reason string `json:"reason,omitzero"`
 	// OutputDigest is "sha256:<hex>" of the raw output, or empty; not keyed,
 	// like InputDigest.
-	OutputDigest string `json:"output_digest,omitzero"`
+	OutputDigest entry.Digest `json:"output_digest,omitzero"`
 	// Verified says that a check of the output passed: tests, a grader, a look
 	// at its citations.
 	Verified bool `json:"verified,omitzero"`
@@ -200,7 +200,7 @@ type Failure struct {
 	ReplaySafety entry.ReplaySafety `json:"replay_safety"`
 	// Evidence is the digest of what shows the failure: the answer of the
 	// tool, or else the record.
-	Evidence string `json:"evidence,omitzero"`
+	Evidence entry.Digest `json:"evidence,omitzero"`
 }
 
 // Final is what came of the step in the end.

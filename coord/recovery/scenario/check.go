@@ -225,16 +225,9 @@ func CheckWord(field, word string) *Error {
 	return nil
 }
 
-func checkDigest(field, text string) *Error {
-	hex, ok := strings.CutPrefix(text, "sha256:")
-	if !ok {
-		hex, ok = strings.CutPrefix(text, "hmac-sha256:")
-	}
-	for i := 0; ok && i < len(hex); i++ {
-		ok = isDigit(hex[i]) || 'a' <= hex[i] && hex[i] <= 'f'
-	}
-	if !ok || len(hex) != 64 {
-		return Malformed(field, fmt.Sprintf("%.100q is no digest", text), "write sha256: or hmac-sha256: and 64 hexadecimal digits in lower case")
+func checkDigest(field string, d entry.Digest) *Error {
+	if err := d.Check(field); err != nil {
+		return Malformed(field, fmt.Sprintf("%.100q is not a digest", string(d)), "write sha256: or hmac-sha256: and 64 hexadecimal digits in lower case")
 	}
 	return nil
 }
@@ -276,7 +269,7 @@ func OneOf(allowed ...string) func(field, value string) *Error {
 }
 
 // Optional checks a member that is there.
-func Optional(field, value string, check func(field, value string) *Error) *Error {
+func Optional[T ~string](field string, value T, check func(field string, value T) *Error) *Error {
 	if value == "" {
 		return nil
 	}

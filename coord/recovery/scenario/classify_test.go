@@ -115,7 +115,7 @@ func TestFailureEffects(t *testing.T) {
 		{entry.EffectIrrevocable, RawError{Text: "reservation not found"}, "none safe"},
 		{entry.EffectUndeclared, RawError{Text: "No such function name: x"}, "none safe"},
 	} {
-		f := NewFailure(c.effect, c.raw, Digest(""))
+		f := NewFailure(c.effect, c.raw, entry.DigestOf(""))
 		if got := fmt.Sprintf("%s %s", f.Effects, f.ReplaySafety); got != c.want {
 			t.Errorf("%s %+v: %s, want %s", c.effect, c.raw, got, c.want)
 		}

@@ -176,7 +176,7 @@ func RetryAfterMS(text string) *int64 {
 // NewFailure describes the failure of a step with the given effect. What is
 // known of its effects: a step without effect has none, and a call that was
 // refused before it did anything has none; everything else is unknown.
-func NewFailure(effect entry.Effect, raw RawError, evidence string) *Failure {
+func NewFailure(effect entry.Effect, raw RawError, evidence entry.Digest) *Failure {
 	raw.Text, raw.ProviderCode = Cut(raw.Text, TextMax), Cut(raw.ProviderCode, CodeMax)
 	label, refused := classify(raw)
 	f := &Failure{Raw: raw, Label: label, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: evidence}

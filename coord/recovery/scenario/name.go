@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +20,7 @@ func LocalID(text string) string {
 	if fits == text && text != "" && len(text) <= entry.MaxName {
 		return text
 	}
-	tail := "-" + Digest(text)[len("sha256:"):][:16]
+	tail := "-" + string(entry.DigestOf(text)[len("sha256:"):][:16])
 	return fits[:min(len(fits), entry.MaxName-len(tail))] + tail
 }
 
@@ -31,9 +29,3 @@ func isAlnum(c byte) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// Digest is the unkeyed digest of raw content.
-func Digest(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/ledger/entry"
+
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -90,7 +92,7 @@ func TestScenarioMistakes(t *testing.T) {
 		{"no agent", with(`"agent":"x",`, ``), "/agent", "is missing", false},
 		{"intent with capitals", with(`"v":1`, `"v":1,"intent":"Refund"`), "/intent", "is no word", false},
 		{"risk", with(`"v":1`, `"v":1,"risk":{"level":"severe"}`), "/risk/level", `is "severe"`, false},
-		{"digest", with(`"v":1`, `"v":1,"context_digest":"sha256:12"`), "/context_digest", "is no digest", false},
+		{"digest", with(`"v":1`, `"v":1,"context_digest":"sha256:12"`), "/context_digest", "is not a digest", false},
 		{"tag twice", with(`"v":1`, `"v":1,"tags":["a","b","a"]`), "/tags/2", "stands here twice", false},
 		{"tags over the limit", with(`"v":1`, `"v":1,"tags":[`+many(33, `"a"`)+`]`), "/tags", "over the limit of 32", false},
 		{"budget", with(`"v":1`, `"v":1,"budget":{"tokens":-1}`), "/budget/tokens", "is -1", false},
@@ -130,7 +132,7 @@ func TestScenarioMistakes(t *testing.T) {
 		{"status beyond", step(`"outcome":"failed","failure":{"raw":{"http_status":600}}`), "/steps/0/failure/raw/http_status", "is 600", false},
 		{"text too long", step(`"outcome":"failed","failure":{"raw":{"text":"` + strings.Repeat("t", 4097) + `"}}`), "/steps/0/failure/raw/text", "over the limit of 4096", false},
 		{"text too long in bytes", step(`"outcome":"failed","failure":{"raw":{"text":"` + strings.Repeat("é", 2049) + `"}}`), "/steps/0/failure/raw/text", "over the limit of 4096", true},
-		{"evidence", step(`"outcome":"failed","failure":{"evidence":"` + strings.ToUpper(digest) + `"}`), "/steps/0/failure/evidence", "is no digest", false},
+		{"evidence", step(`"outcome":"failed","failure":{"evidence":"` + strings.ToUpper(digest) + `"}`), "/steps/0/failure/evidence", "is not a digest", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Decode([]byte(test.line))
@@ -281,7 +283,7 @@ func mutateJSON(t *rapid.T, value any) any {
 func mutantOf(t *rapid.T, _ any) any {
 	return rapid.SampledFrom([]any{
 		"", "a", "A b", "ok", "failed", "none", "unknown", "hard", "retry", "reconcile", strings.Repeat("x", 200), 0, 1, -1, 1e15, 1e17, 0.5, true,
-		nil, []any{}, map[string]any{}, "sha256:" + strings.Repeat("a", 64),
+		nil, []any{}, map[string]any{}, entry.Digest("sha256:" + strings.Repeat("a", 64)),
 	}).Draw(t, "value")
 }
 

@@ -31,10 +31,10 @@ type line struct {
 
 type restorePoint struct {
 	state  []entry.Ref
-	digest string
+	digest entry.Digest
 }
 
-func stateDigest(state []entry.Ref) string { return digest(fmt.Sprint(state)) }
+func stateDigest(state []entry.Ref) entry.Digest { return digest(fmt.Sprint(state)) }
 
 // job is an execution on its way.
 type job struct {
@@ -153,7 +153,7 @@ func (m *machine) hook(do func(c *agent.Call) *agent.Report) agent.Func {
 	}
 }
 
-func restoredDigest(c *agent.Call) string {
+func restoredDigest(c *agent.Call) entry.Digest {
 	if c.Hook == agent.Restore {
 		return c.Digest
 	}

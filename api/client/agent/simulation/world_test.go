@@ -2,9 +2,7 @@ package simulation
 
 import (
 	"container/heap"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash"
 	"io"
@@ -136,10 +134,7 @@ func (w *world) newID() string {
 	return id.String()
 }
 
-func digest(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func digest(content string) entry.Digest { return entry.DigestOf(content) }
 
 // header completes the header of a body that somebody signs at an instant.
 func (w *world) header(body entry.Body, iss entry.Principal, wid entry.WorkflowID, now int64) {

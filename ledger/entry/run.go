@@ -1,0 +1,29 @@
+package entry
+
+// Run opens or closes a run of the recovery engine.
+type Run struct {
+	Header
+	Run            string `json:"run"`
+	Op             string `json:"op"` // open, close
+	ConfigDigest   Digest `json:"config_digest"`
+	ScenarioDigest Digest `json:"scenario_digest"`
+	Seed           int64  `json:"seed"`
+	Engine         string `json:"engine"` // name and version
+	RunRoot        Digest `json:"run_root,omitempty"`
+	ReportDigest   Digest `json:"report_digest,omitempty"`
+	Recommendation string `json:"recommendation,omitempty"` // promote, reject, inconclusive
+}
+
+// Kind implements [Body].
+func (*Run) Kind() Kind { return KindRun }
+
+func (r *Run) check() error {
+	err := first(checkName("run", r.Run), checkOneOf("op", r.Op, "open", "close"),
+		checkDigest("config_digest", r.ConfigDigest), checkDigest("scenario_digest", r.ScenarioDigest),
+		checkName("engine", r.Engine))
+	if err != nil || r.Op == "open" {
+		return first(err, refuseIf(r.RunRoot != "" || r.ReportDigest != "" || r.Recommendation != "", "op", "an open run has no result yet"))
+	}
+	return first(checkDigest("run_root", r.RunRoot), checkDigest("report_digest", r.ReportDigest),
+		checkOneOf("recommendation", r.Recommendation, "promote", "reject", "inconclusive"))
+}
