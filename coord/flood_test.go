@@ -9,12 +9,12 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
-// TestFalseSignals lets one enrolled agent try 100,000 signals, or 10,000 in short, over executions
+// TestFalseSignals lets one enrolled agent try 100,000 signals, or 4,000 in short, over executions
 // of another, while the coordinator and an approver do their work: incidents
 // and fences stay few, the victim works on, and the history shows it.
 func TestFalseSignals(t *testing.T) {
 	const subjects = 500
-	tries := budget.Budget{Short: 10_000, Usual: 100_000}.Now()
+	tries := budget.Budget{Short: 4_000, Usual: 100_000}.Now()
 	w := newWorld(t)
 	p := w.nextPolicy()
 	p.Quotas.SignalsPerHour = 200
@@ -67,7 +67,7 @@ func TestFalseSignals(t *testing.T) {
 // incidents and fences, what was said of the signals shows in the history of
 // whoever sent them, and an audit of the log agrees. ARL_CHAOS=1 sends 100,000.
 func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
-	tries := budget.Budget{Short: 3_000, Usual: 3_000, Chaos: 100_000}.Now()
+	tries := budget.Budget{Short: 1_500, Usual: 3_000, Chaos: 100_000}.Now()
 	const subjects, hourly = 100, 200
 	s := newSite(t)
 	p := s.genesis()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // TestMergesAreBounded opens more incidents upstream of a plan in force than one
@@ -54,7 +55,7 @@ func TestMergesAreBounded(t *testing.T) {
 // TestAmendAmongMany amends an incident while thousands of others are open: it
 // costs about what it does alone, not a walk for each of them.
 func TestAmendAmongMany(t *testing.T) {
-	const many = 3000
+	many := budget.Budget{Short: 500, Usual: 3000}.Now()
 	w := newWorld(t)
 	w.done("b", "1", entry.EffectCompensable)
 	w.done("b", "2", entry.EffectCompensable, "b#1")

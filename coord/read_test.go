@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // TestViews reads an incident through its life.
@@ -177,7 +178,8 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 			c.Committed(fold.Size())
 		}
 	}
-	const block, executions = 1 << 10, 20 << 10
+	const block = 1 << 10
+	executions := budget.Budget{Short: 6 * block, Usual: 20 * block}.Now()
 	put(0, entry.Planned)
 	for i := 1; i < executions; i++ {
 		put(i, entry.Planned, entry.Ref(fmt.Sprint("a#x", i-1)))
@@ -190,7 +192,7 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 		if want := snapshot(t, alone); !bytes.Equal(snapshot(t, s), want) || !bytes.Equal(snapshot(t, fold), want) {
 			t.Error("the two states differ from one that is on its own")
 		}
-		for number, want := range map[uint32]bool{0: true, block: true, 2 * block: false, 3 * block: true, executions - 1: false} {
+		for number, want := range map[uint32]bool{0: true, block: true, 2 * block: false, 3 * block: true, uint32(executions - 1): false} {
 			if once := fold.graph.Node(number) == s.graph.Node(number); once != want {
 				t.Errorf("execution %d is there once: %t, want %t", number, once, want)
 			}

@@ -18,16 +18,17 @@ import (
 // TestPowerLossDuringImport takes the power away before operations on the disk,
 // with nothing, half and all of the unsynced data kept, during a first import and
 // during one that goes on where another was cut off. Whatever is left is no log, or
-// the whole one; another import makes it whole. In short it is every eighth of these.
+// the whole one; another import makes it whole. In short it is every sixteenth of these.
 func TestPowerLossDuringImport(t *testing.T) {
 	x := exportLog(t, 4200)
 	disk := vfs.NewCrashableMem()
 	copyTo(t, x.disk, disk, "log.anchor")
 	must(t, markUsed(disk)) // which syncs the directory
+	every := budget.Budget{Short: 16, Usual: 1}.Now()
 	for round := range 2 {
-		rng, operations := newRNG(uint64(round)), 0
-		var mu sync.Mutex // the storage engine writes in goroutines of its own, too
-		var left []*vfs.MemFS
+		rng, operations, states := newRNG(uint64(round)), 0, 0
+		var mu sync.Mutex     // the storage engine writes in goroutines of its own, too
+		var left []*vfs.MemFS // every so many of the states; a disk with an import on it is large
 		var cutOff *vfs.MemFS
 		power := errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -35,6 +36,9 @@ func TestPowerLossDuringImport(t *testing.T) {
 				defer mu.Unlock()
 				// Every operation at the end, where names change; some of the many before.
 				if operations++; operations%10 == 0 || op.Kind == errorfs.OpRename || op.Kind == errorfs.OpFileSync {
+					if states++; (states-1)%every != 0 {
+						return nil
+					}
 					left = append(left, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(3) * 50, RNG: rng}))
 				}
 			}
@@ -44,21 +48,18 @@ func TestPowerLossDuringImport(t *testing.T) {
 		must(t, err)
 		mu.Lock()
 		cutOff = left[len(left)/2].CrashClone(vfs.CrashCloneCfg{}) // what the next round goes on with
-		resumed, every := map[uint64]int{}, budget.Budget{Short: 8, Usual: 1}.Now()
+		resumed := map[uint64]int{}
 		for i, after := range left {
-			if i%every != 0 {
-				continue
-			}
 			report, err := x.checkCutOff(after)
 			if err != nil {
 				t.Fatalf("round %d, state %d: %v", round, i, err)
 			}
 			resumed[report.Resumed]++
-			left[i] = nil // a disk with an import on it is large
+			left[i] = nil
 		}
-		t.Logf("%d states after %d operations, resumed at %v", len(left), operations, resumed)
-		if round == 0 && (len(left) < 20 || resumed[0] == 0 || every == 1 && resumed[4096] == 0) {
-			t.Errorf("%d states, resumed at %v", len(left), resumed)
+		t.Logf("%d of %d states after %d operations, resumed at %v", len(left), states, operations, resumed)
+		if round == 0 && (states < 20 || resumed[0] == 0 || every == 1 && resumed[4096] == 0) {
+			t.Errorf("%d states, resumed at %v", states, resumed)
 		}
 		mu.Unlock()
 		disk = cutOff

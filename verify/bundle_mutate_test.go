@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -167,9 +168,10 @@ func (m *mutator) swap(name string, other *verify.Bundle) {
 	})
 }
 
-// TestBundleMutations changes every value of good bundles.
+// TestBundleMutations changes every value of good bundles; in short, of two of them.
 func TestBundleMutations(t *testing.T) {
 	some := []string{"good-automatic", "good-approved", "good-amended", "good-stopped", "good-whole-line", "good-by", "good-witnessed"}
+	some = some[:budget.Budget{Short: 2, Usual: len(some)}.Now()]
 	for _, c := range goodCases() {
 		if !slices.Contains(some, c.name) {
 			continue
