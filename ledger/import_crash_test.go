@@ -90,14 +90,16 @@ func (x *exportedLog) checkCutOff(disk *vfs.MemFS) (*ledger.ImportReport, error)
 	return report, err
 }
 
-// TestImportAtTheSecondLevel goes on behind the 256th tile.
+// TestImportAtTheSecondLevel goes on behind the 256th tile; in short, behind the second batch.
 func TestImportAtTheSecondLevel(t *testing.T) {
-	x := exportLog(t, 70_000)
+	const batch = 4096
+	batches := budget.Budget{Short: 2, Usual: 17}.Now()
+	x := exportLog(t, batches*batch+368)
 	disk := vfs.NewMem()
 	cfg := config(t, disk)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []merkle.Head{x.head}, Progress: func(done, total uint64) {
-		if done > 65_536 && done < total {
+		if done > uint64(batches-1)*batch && done < total {
 			cancel()
 		}
 	}})
@@ -106,7 +108,7 @@ func TestImportAtTheSecondLevel(t *testing.T) {
 	}
 	report, err := x.importTo(disk, x.head)
 	must(t, err)
-	if report.Resumed != 69_632 {
+	if report.Resumed != uint64(batches)*batch {
 		t.Errorf("%+v", report)
 	}
 	if found := fsck(t, "log", cfg); found.Head != x.head {
