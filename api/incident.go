@@ -34,6 +34,7 @@ type Incident struct {
 	Signals      []IncidentSignal `json:"signals"`
 	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
 	WaitsFor     string           `json:"waits_for,omitempty" doc:"in a few words; absent: nothing"`
+	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether it waits for approvals: it is escalated, or an amend of the decision in force is proposed"`
 	// StillFenced is of what is over.
 	StillFenced int       `json:"still_fenced,omitzero" doc:"members of an incident that is over on which nobody may build until an approver releases them"`
 	NotFenced   string    `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`

@@ -29,6 +29,7 @@ type Task struct {
 	Reason      string           `json:"reason" doc:"of its newest entry: untrusted; of a BLOCKED task the question"`
 	Executions  int              `json:"executions"`
 	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"whose entry it waits for; absent: its agent's, or it is over"`
+	GivenBy     string           `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives it to an agent: release answers for what holds it up; absent: an agent holds it, or it is over"`
 	Gate        string           `json:"gate,omitempty" doc:"why it must not be claimed again yet"`
 	// Failures are those since its creation or its newest release, oldest first.
 	Failures []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
@@ -36,7 +37,9 @@ type Task struct {
 	Nobody   bool                `json:"nobody,omitempty" doc:"no agent can be given it as it waits: none has its type among its capabilities, but for who must not have it again"`
 	// Candidates are told of one task, not in lists.
 	Candidates []Candidate `json:"candidates,omitempty" doc:"who may get it as it waits: agents with its type among their capabilities, those that hold the fewest first; not in lists"`
-	Lease      *Lease      `json:"lease,omitempty" doc:"while somebody holds it"`
+	// Reassign is told of one task, not in lists.
+	Reassign *Reassignment `json:"reassign,omitempty" doc:"whom an operator may give it to by reassign, where its state allows that; not in lists"`
+	Lease    *Lease        `json:"lease,omitempty" doc:"while somebody holds it"`
 }
 
 // Candidate is an agent that may get a task.
@@ -44,6 +47,21 @@ type Candidate struct {
 	Agent entry.Principal `json:"agent"`
 	Held  int64           `json:"held" doc:"how many tasks it holds"`
 }
+
+// Reassignment is whom an operator may give a task to that no agent holds.
+type Reassignment struct {
+	Agent    entry.Principal `json:"agent,omitempty" doc:"who gets it if the operator names nobody; absent: see obstacle"`
+	Except   entry.Principal `json:"except,omitempty" doc:"who must not get it: it failed at it just now, and the policy gives it to another"`
+	Obstacle string          `json:"obstacle,omitempty" enum:"untyped,nobody,release,busy" doc:"why no agent is chosen: the task has no type, no agent can be given it, it is to be released and not reassigned, or all its agents hold as many tasks as they may"`
+}
+
+// Why no agent is chosen for a task, as [Reassignment] has it.
+const (
+	ObstacleUntyped = "untyped"
+	ObstacleNobody  = "nobody"
+	ObstacleRelease = "release"
+	ObstacleBusy    = "busy"
+)
 
 // TaskRecovery is what the policy wants done about a task that failed or was
 // interrupted.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
@@ -29,6 +30,66 @@ func (s *State) waitsFor(inc *incident, now int64) string {
 		return fmt.Sprintf("%d of %d outcomes", open, len(inc.force.members))
 	}
 	return "its record"
+}
+
+// AsksPeople reports whether an open incident waits for approvals: it is escalated,
+// or an amend is proposed while the plan in force is carried out.
+func (v *IncidentView) AsksPeople() bool {
+	return v.State == Escalated || v.State.Open() && v.Proposal != nil
+}
+
+// Waits is whose entry a task waits for: an operator's where it is blocked, its
+// retries are spent, its effects are not known, it has no type or none that an agent
+// can do, or the policy leaves it to people. Empty: its agent's, or it is over. What
+// the rules want is to be filled in before, see [State.Recover].
+func (v *TaskView) Waits() string {
+	switch {
+	case v.State.Held() || v.State.Over():
+		return ""
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Nobody, v.Recovery != nil && v.Recovery.People:
+		return api.WaitsOperator
+	}
+	return api.WaitsCoordinator
+}
+
+// GivenBy is the operation by which an operator gives a task to an agent: release
+// where the operator answers for what holds the task up, else reassign. Empty: an
+// agent holds the task, or it is over.
+func (v *TaskView) GivenBy() string {
+	switch {
+	case v.State.Held() || v.State.Over():
+		return ""
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil:
+		return entry.TaskRelease
+	}
+	return entry.TaskReassign
+}
+
+// Reassign is whom an operator may give a task to by reassign; nil where the table of
+// tasks has no reassign. The table itself (protocol.md, section 9) has no rule about
+// the agent: whoever chooses the agent is bound by the policy, here as in
+// [State.Route]. What the rules want, and the candidates, are to be filled in before.
+func (v *TaskView) Reassign() *api.Reassignment {
+	if _, ok := v.Move(entry.TaskReassign, false); !ok {
+		return nil
+	}
+	r := &api.Reassignment{}
+	if v.another() {
+		r.Except = v.Agent
+	}
+	switch {
+	case len(v.Candidates) > 0:
+		r.Agent = v.Candidates[0].Agent
+	case v.Type == "":
+		r.Obstacle = api.ObstacleUntyped
+	case v.Nobody:
+		r.Obstacle = api.ObstacleNobody
+	case v.State != entry.TaskCreated && v.Recovery == nil: // no claim but a release
+		r.Obstacle = api.ObstacleRelease
+	default:
+		r.Obstacle = api.ObstacleBusy
+	}
+	return r
 }
 
 // open returns how many members have no outcome.

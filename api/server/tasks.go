@@ -63,22 +63,9 @@ func (q *taskQuery) matches(v *coord.TaskView) bool {
 	case q.state == stateClosed:
 		return v.State.Over()
 	case q.state == stateOperator:
-		return waitsFor(v) == api.WaitsOperator
+		return v.Waits() == api.WaitsOperator
 	}
 	return q.state == "" || string(v.State) == q.state
-}
-
-// waitsFor is whose entry a task waits for: an operator's where it is blocked, its
-// retries are spent, its effects are not known, it has no type or none that an agent
-// can do, or the policy leaves it to people.
-func waitsFor(v *coord.TaskView) string {
-	switch {
-	case v.State.Held() || v.State.Over():
-		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Nobody, v.Recovery != nil && v.Recovery.People:
-		return api.WaitsOperator
-	}
-	return api.WaitsCoordinator
 }
 
 func (q *taskQuery) next(last uint64) string {
@@ -155,7 +142,11 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 	if !ok {
 		return nil, noTask(ref)
 	}
-	return s.newTask(&view)
+	answer, err := s.newTask(&view)
+	if err == nil {
+		answer.Reassign = view.Reassign()
+	}
+	return answer, err
 }
 
 // task returns the path parameter that names a task, on a path without a query.
@@ -187,7 +178,7 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	t := &api.Task{
 		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
 		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.RegisteredAt, Changed: v.Changed,
-		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: waitsFor(v), Failures: v.Failures, Nobody: v.Nobody,
+		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: v.Waits(), GivenBy: v.GivenBy(), Failures: v.Failures, Nobody: v.Nobody,
 	}
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason = b.Reason

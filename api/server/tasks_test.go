@@ -387,8 +387,9 @@ func TestTaskRecovery(t *testing.T) {
 	}
 	listed := func(state string) int { return len(value[api.Tasks](c.node, "/v1/tasks?state="+state).Tasks) }
 	task := fail("agent-1", "x", entry.TaskAssign)
-	if !task.Nobody || task.Waits != api.WaitsOperator || listed("operator") != 1 {
-		t.Errorf("no agent can do it: %+v", task)
+	if !task.Nobody || task.Waits != api.WaitsOperator || listed("operator") != 1 || task.GivenBy != entry.TaskReassign ||
+		*task.Reassign != (api.Reassignment{Except: "agent-1", Obstacle: api.ObstacleNobody}) {
+		t.Errorf("no agent can do it: %+v, %+v", task, task.Reassign)
 	}
 	cook := c.enrolment("cook", newSigner(t), entry.RoleAgent)
 	cook.Capabilities = []string{"cook"}
@@ -397,6 +398,14 @@ func TestTaskRecovery(t *testing.T) {
 	if r := task.Recovery; r == nil || r.Strategy != "fail_reassign" || r.Rule != "kitchen[0]" || r.Reason != "ladder" || r.Due != task.ChangedAt+600_000 ||
 		r.Remediation != "ask the cook" || !r.Another || task.Nobody || len(task.Candidates) != 1 || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
 		t.Errorf("%+v, %+v", task, r)
+	}
+	if *task.Reassign != (api.Reassignment{Agent: "cook", Except: "agent-1"}) {
+		t.Errorf("%+v", task.Reassign)
+	}
+	for _, one := range value[api.Tasks](c.node, "/v1/tasks").Tasks {
+		if one.Reassign != nil {
+			t.Errorf("in a list: %+v", one.Reassign)
+		}
 	}
 	if len(task.Failures) != 1 || task.Failures[0].Class != "crash" || task.Failures[0].Code != "oom" || task.Failures[0].Checkpoint {
 		t.Errorf("failures %+v", task.Failures)

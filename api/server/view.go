@@ -14,7 +14,7 @@ func NewIncident(v *coord.IncidentView) *api.Incident {
 	i := &api.Incident{
 		ID: v.ID, Wid: v.Wid, State: v.State.String(), Epoch: v.Epoch, OpenedAt: v.OpenedAt, DecideAt: v.DecideAt,
 		MergedInto: v.Into, Recorded: v.Recorded, Silence: v.Silent, Acknowledged: v.Acknowledged, Signals: newSignals(v.Signals),
-		NotFenced: v.NotFenced, WaitsFor: v.WaitsFor, StillFenced: v.StillFenced,
+		NotFenced: v.NotFenced, WaitsFor: v.WaitsFor, AsksPeople: v.AsksPeople(), StillFenced: v.StillFenced,
 	}
 	if f := v.Fence; f != nil {
 		i.Fence = &api.Fence{Decision: f.Decision, EndsAt: f.Exp, Members: f.Members, Lines: f.Lines}

@@ -121,7 +121,7 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 // stuck reports whether nobody gets a task that nobody holds, without a word of
 // who held it, or of a person.
 func stuck(t *api.Task) bool {
-	return t.Gate != "" && !t.State.Held() || t.State == entry.TaskFailed && t.RetryCount >= t.MaxRetries
+	return t.GivenBy == entry.TaskRelease && t.State != entry.TaskBlocked
 }
 
 func pause(ctx context.Context, d time.Duration) error {

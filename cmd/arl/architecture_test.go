@@ -29,11 +29,10 @@ const module = "recoveryledger"
 // there.
 const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
-verify ← api ← api/server
+verify ← api ← coord ← api/server
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
 coord/compact ← coord/scope ← coord ← api/server
-verify ← coord
 coord/recovery ← coord
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/engine ← coord/recovery/record ← cmd/arl

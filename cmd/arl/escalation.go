@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -76,7 +76,7 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 		if err != nil {
 			return err
 		}
-		if !waitsForPeople(inc) {
+		if !inc.AsksPeople {
 			continue
 		}
 		if len(inc.Signals) == 0 {
@@ -118,12 +118,6 @@ func (a *app) escalationAcknowledgeCommand(o *logOptions) *cobra.Command {
 		})
 	cmd.Example = "  arl escalation acknowledge 17 --reason 'looked into it: the mail was right'"
 	return act.needsReason(cmd)
-}
-
-// waitsForPeople reports whether an open incident waits for approvals: it is
-// escalated, or an amend is proposed while the plan in force is carried out.
-func waitsForPeople(inc *api.Incident) bool {
-	return inc.State == coord.Escalated.String() || inc.Proposal != nil
 }
 
 // resolveOptions are the flags of arl escalation resolve.
@@ -190,15 +184,11 @@ func (a *app) escalationResolve(ctx context.Context, o *logOptions, what string,
 	})
 }
 
-// releaseOf is how an operator lets a task go on: by reassigning it where nothing
-// but a person was missing.
+// releaseOf is the operation by which an operator lets a task go on.
 func (c *connection) releaseOf(ctx context.Context, ref entry.Ref) (op string, err error) {
 	task, err := c.client.Task(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if task.State == entry.TaskBlocked || task.Gate != "" || task.State == entry.TaskFailed && task.RetryCount >= task.MaxRetries {
-		return entry.TaskRelease, nil
-	}
-	return entry.TaskReassign, nil
+	return cmp.Or(task.GivenBy, entry.TaskReassign), nil // what is held or over is refused as a reassign
 }

@@ -329,25 +329,27 @@ func (a *app) taskMove(ctx context.Context, c *connection, ref entry.Ref, op str
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
 }
 
-// reassignee is who gets a task that is reassigned: whom the operator names, else the
-// first candidate. Who just failed is refused where the policy wants another. The
-// table of tasks has no such rule (protocol.md, section 9): it is whoever chooses
-// that is bound by the policy, here as in [coord.State.Route].
+// reassignee is who gets a task that is reassigned: whom the operator names, else whom
+// the coordinator would choose. An agent that must not get the task is refused.
 func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
-	another := t.Recovery != nil && t.Recovery.Another
+	r := t.Reassign
 	switch {
-	case another && named == t.Agent:
+	case r == nil:
+		return "", fmt.Errorf("%w: task %s, which is %s, without whom it may be given to", client.ErrMalformed, t.Task, t.State)
+	case named != "" && named == r.Except && t.Recovery != nil:
 		return "", withExit(exitConflict, fmt.Errorf("%s: %s failed at it just now, and the policy gives it to another agent (%s): "+
 			"name another, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, recoveryOf(t.Recovery)))
 	case named != "":
 		return named, nil
-	case len(t.Candidates) > 0:
-		return t.Candidates[0].Agent, nil
-	case t.Type == "":
+	case r.Agent != "":
+		return r.Agent, nil
+	}
+	switch r.Obstacle {
+	case api.ObstacleUntyped:
 		return "", usage("%s has no type that an agent would be chosen by: name who is to hold it with --agent", t.Task)
-	case t.Nobody:
+	case api.ObstacleNobody:
 		return "", withExit(exitConflict, fmt.Errorf("%s: %s, or name one with --agent", t.Task, nobodyFor(t)))
-	case t.State != entry.TaskCreated && t.Recovery == nil: // no claim but a release
+	case api.ObstacleRelease:
 		why, _ := holdsUp(t)
 		return "", withExit(exitConflict, fmt.Errorf("%s: %s: arl task release answers for that", t.Task, why))
 	}
