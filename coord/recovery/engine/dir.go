@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -329,14 +330,14 @@ func (d *Dir) Info() (Info, error) {
 // countingReader counts and digests what is read through it.
 type countingReader struct {
 	r    io.Reader
-	read int64
+	read atomic.Int64 // which progress is told of while another goroutine reads on
 	sum  hash.Hash
 }
 
 // Read implements [io.Reader].
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.read += int64(n)
+	c.read.Add(int64(n))
 	if c.sum != nil {
 		c.sum.Write(p[:n])
 	}

@@ -240,7 +240,7 @@ func (x *execution) cases(ctx context.Context) error {
 			return err
 		}
 		if x.Progress != nil {
-			x.Progress(in.read, x.size)
+			x.Progress(in.read.Load(), x.size)
 		}
 	}
 	if got := entry.DigestFrom(in.sum.Sum(nil)); got != x.subject.ScenarioDigest {
