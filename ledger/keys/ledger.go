@@ -170,9 +170,6 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 			return nil, fmt.Errorf("keys: load %s: %w", path, err)
 		}
 		ledger, err := decodeLedger(content, passphrase)
-		if err != nil && !errors.Is(err, ErrPassphrase) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
 		if err == nil && len(all) > 0 && ledger.Origin != all[0].Origin {
 			err = fmt.Errorf("of the ledger %q, but those before are of %q", ledger.Origin, all[0].Origin)
 		}
@@ -223,14 +220,22 @@ func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 	if isEncrypted(content) {
 		block, rest := pem.Decode(content)
 		if block == nil || block.Type != ledgerPEMType || len(block.Headers) > 0 || len(rest) > 0 {
-			return nil, fmt.Errorf("want one PEM block of type %s and nothing else", ledgerPEMType)
+			return nil, fmt.Errorf("%w: want one PEM block of type %s and nothing else", ErrDamaged, ledgerPEMType)
 		}
 		var err error
 		if content, err = decrypt(block.Bytes, passphrase); err != nil {
 			return nil, err
 		}
 	}
-	lines := strings.Split(string(content), "\n")
+	l, err := parseLedger(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return l, nil
+}
+
+func parseLedger(content string) (*Ledger, error) {
+	lines := strings.Split(content, "\n")
 	if len(lines) != 3 || lines[2] != "" {
 		return nil, errors.New("want two lines, a key each")
 	}
