@@ -215,7 +215,8 @@ func CheckOrigin(origin string) error {
 
 func isEncrypted(content []byte) bool { return bytes.HasPrefix(content, []byte("-----BEGIN ")) }
 
-// decodeLedger accepts exactly what generateLedger writes.
+// decodeLedger accepts exactly what generateLedger writes. The error is [ErrDamaged], or
+// that of who was asked for the passphrase.
 func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 	if isEncrypted(content) {
 		block, rest := pem.Decode(content)
@@ -237,14 +238,14 @@ func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 func parseLedger(content string) (*Ledger, error) {
 	lines := strings.Split(content, "\n")
 	if len(lines) != 3 || lines[2] != "" {
-		return nil, errors.New("want two lines, a key each")
+		return nil, fmt.Errorf("%w: want two lines, a key each", ErrDamaged)
 	}
 	l := &Ledger{}
 	if err := l.setSigner(lines[0]); err != nil {
-		return nil, fmt.Errorf("line 1: %w", err)
+		return nil, fmt.Errorf("%w: line 1: %w", ErrDamaged, err)
 	}
 	if err := l.setCosigner(lines[1]); err != nil {
-		return nil, fmt.Errorf("line 2: %w", err)
+		return nil, fmt.Errorf("%w: line 2: %w", ErrDamaged, err)
 	}
 	return l, nil
 }
