@@ -228,11 +228,7 @@ func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 			return nil, err
 		}
 	}
-	l, err := parseLedger(string(content))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return l, nil
+	return parseLedger(string(content))
 }
 
 func parseLedger(content string) (*Ledger, error) {
