@@ -44,19 +44,10 @@ require (
 	golang.org/x/sys v0.48.0
 	golang.org/x/term v0.46.0
 	golang.org/x/time v0.15.0
-	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	github.com/bits-and-blooms/bitset v1.24.6 // indirect
-	github.com/dustin/go-humanize v1.0.1 // indirect
-	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	modernc.org/libc v1.77.1 // indirect
-	modernc.org/mathutil v1.7.1 // indirect
-	modernc.org/memory v1.12.1 // indirect
-)
+require github.com/bits-and-blooms/bitset v1.24.6 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -30,6 +30,9 @@ const (
 	MediaEvents  = "text/event-stream"
 	MediaNote    = "text/plain; charset=utf-8"
 	MediaTile    = "application/octet-stream"
+	MediaOpenAPI = "application/openapi+json"
+	// MediaDSSE is of an envelope by itself.
+	MediaDSSE = "application/vnd.dsse.envelope.v1+json"
 )
 
 // Headers of the interface.
@@ -40,6 +43,9 @@ const (
 	// HeaderRegisteredAt is the registered_at of a submitted entry in Unix
 	// milliseconds, beside its receipt.
 	HeaderRegisteredAt = "Registered-At"
+	// HeaderWitnessed says whether the quorum of witnesses has cosigned the tree head of a
+	// receipt: true or false. It is there where that was asked for.
+	HeaderWitnessed = "Witnessed"
 )
 
 // Limits of a request's body.
@@ -48,8 +54,6 @@ const (
 	MaxBatchLines = 4096
 	// MaxBatchBytes is the size of an NDJSON batch.
 	MaxBatchBytes = 64 << 20
-	// MaxPage is the number of entries in a page.
-	MaxPage = 1000
 )
 
 // Envelope is the DSSE envelope of an entry. Its JSON is the canonical one.
@@ -124,6 +128,39 @@ type Log struct {
 	Origin       string   `json:"origin" doc:"name of the log, aud of every entry"`
 	VerifierKeys []string `json:"verifier_keys" doc:"note verifier keys of the ledger, Ed25519 first"`
 	Size         uint64   `json:"size" doc:"number of entries"`
+	// Witnessed is nil where the policy in force names no witnesses.
+	Witnessed *Witnessing `json:"witnessed,omitempty" doc:"how far the witnesses have come that the policy in force names"`
+}
+
+// Witnessing is how far witnesses have come.
+type Witnessing struct {
+	Size      uint64         `json:"size" doc:"entries below the newest tree head that the quorum has cosigned; 0: none yet"`
+	Since     int64          `json:"since" doc:"the quorum's cosignatures on it are not older, Unix seconds"`
+	Witnesses []WitnessState `json:"witnesses" doc:"those of the policy in force, then those of policies before it, each in the order of their names"`
+	// Lacking is why agents obey nothing now; empty: the quorum's cosignatures are fresh.
+	Lacking string `json:"lacking,omitempty" doc:"which witnesses the quorum lacks for a fresh tree head, and why; agents obey no decision meanwhile"`
+}
+
+// Round is the answer of GET /v1/log/round.
+type Round struct {
+	Head string        `json:"head" doc:"the tree head to cosign, a signed note"`
+	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof from the size asked for; empty for size 0 and for the head's own"`
+}
+
+// Cosigned is the answer of POST /v1/cosignatures.
+type Cosigned struct {
+	Counted int `json:"counted" doc:"witnesses whose cosignature was taken"`
+}
+
+// WitnessState is how a witness answers.
+type WitnessState struct {
+	Name   string `json:"name" doc:"in the witness policy"`
+	URL    string `json:"url" doc:"submission prefix; empty: none is known, and the witness is not asked"`
+	Size   uint64 `json:"size" doc:"entries below the newest tree head that it cosigned"`
+	At     int64  `json:"at" doc:"when it cosigned that, Unix seconds; 0: not yet"`
+	TookMS int64  `json:"took_ms" doc:"round trip of its newest cosignature"`
+	Failed string `json:"failed,omitempty" doc:"why its newest answer is no cosignature"`
+	Former bool   `json:"former,omitzero" doc:"whether only a policy before the one in force names it, which agents may still be under"`
 }
 
 // Agents is the answer of GET /v1/agents.
@@ -208,4 +245,11 @@ func DecodeBatchLine(line []byte) (*BatchLine, *Problem, error) {
 		return nil, nil, err
 	}
 	return nil, problem, nil
+}
+
+// EvidencePage is the answer of GET /v1/evidence: what convicts agents, each with
+// all that a verifier needs beside the pinned root.
+type EvidencePage struct {
+	Evidence []verify.Evidence `json:"evidence" doc:"the oldest first"`
+	Next     string            `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -31,15 +32,47 @@ type Incident struct {
 	Silence    bool             `json:"silence,omitzero" doc:"whether it was dismissed because nobody answered in time"`
 	// Acknowledged ends the wait for somebody to take note of that.
 	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has taken note; absent: nobody has"`
+	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that nobody answered in time; absent: there is none"`
 	Signals      []IncidentSignal `json:"signals"`
 	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
 	WaitsFor     string           `json:"waits_for,omitempty" doc:"in a few words; absent: nothing"`
+	Cosignatures string           `json:"cosignatures,omitempty" doc:"of a running ledger: which witnesses the quorum lacks, so that no agent obeys the decision yet, and why; absent: none, or agents have nothing to obey"`
 	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether it waits for approvals: it is escalated, or an amend of the decision in force is proposed"`
 	// StillFenced is of what is over.
 	StillFenced int       `json:"still_fenced,omitzero" doc:"members of an incident that is over on which nobody may build until an approver releases them"`
 	NotFenced   string    `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
 	Proposal    *Proposal `json:"proposal,omitempty" doc:"that waits for answers"`
 	Decision    *InForce  `json:"decision,omitempty" doc:"in force"`
+}
+
+// Unacknowledged reports whether nobody has taken note that the incident, or an amend of
+// it, went unanswered.
+func (i *Incident) Unacknowledged() bool {
+	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
+}
+
+// NotedBy returns the index of the entry by which a person has taken note of the newest
+// silence about the incident or about an amend of it; 0: there is no such entry.
+func (i *Incident) NotedBy() uint64 {
+	if i.Lapsed != nil {
+		return i.Lapsed.Acknowledged
+	}
+	return i.Acknowledged
+}
+
+// Approved reports whether enough approvers approve the proposal.
+func (p *Proposal) Approved() bool { return int64(len(p.Approve)) >= p.Quorum }
+
+// Corrects reports whether an outcome at an index of the log is a correction: it stands
+// behind the record that closed the incident.
+func (i *Incident) Corrects(index uint64) bool { return i.Recorded != 0 && index > i.Recorded }
+
+// Lapse is an amend that was proposed and that nobody answered in time. The plan in
+// force goes on without it.
+type Lapse struct {
+	Proposal     uint64 `json:"proposal" doc:"index of the escalate"`
+	At           int64  `json:"at" doc:"when the time to answer it was over, Unix milliseconds"`
+	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has taken note; absent: nobody has"`
 }
 
 // IncidentSignal is a signal and what was found of it.
@@ -51,7 +84,7 @@ type IncidentSignal struct {
 	Subject     entry.Ref       `json:"subject"`
 	Standing    entry.Standing  `json:"standing"`
 	Evidence    bool            `json:"evidence" doc:"whether it names any"`
-	Disposition string          `json:"disposition,omitempty" doc:"corroborated, self_reported, unfounded or inconclusive; absent: none yet"`
+	Disposition string          `json:"disposition,omitempty" doc:"corroborated, self_reported, dismissed or inconclusive; absent: none yet"`
 	Domains     []string        `json:"domains,omitempty" doc:"of a corroborated one: of the principals that corroborate it"`
 	Independent bool            `json:"independent,omitzero" doc:"whether one of them is of another domain than the issuer, or has a role that the authority grants"`
 	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the record or deny that says so"`
@@ -68,16 +101,16 @@ type Fence struct {
 
 // Proposal is an escalate that waits for answers.
 type Proposal struct {
-	Ref       entry.LogRef    `json:"ref"`
-	Issuer    entry.Principal `json:"iss"`
-	ExpiresAt int64           `json:"expires_at" doc:"Unix milliseconds"`
-	AnswerAt  int64           `json:"answer_at" doc:"from when on silence denies, Unix milliseconds"`
-	Pin       merkle.Head     `json:"pin" doc:"state of the log that it was computed at"`
-	Scope     merkle.Head     `json:"scope" doc:"of the plan that it proposes"`
-	Unfounded []uint64        `json:"unfounded" doc:"indexes of the signals that it leaves out"`
-	Approve   []Answer        `json:"approve" doc:"approvals that count"`
-	Refuse    []Answer        `json:"refuse" doc:"refusals that count"`
-	Quorum    int64           `json:"quorum" doc:"approvals that it needs"`
+	Ref         entry.LogRef    `json:"ref"`
+	Issuer      entry.Principal `json:"iss"`
+	ExpiresAt   int64           `json:"expires_at" doc:"Unix milliseconds"`
+	AnswerAt    int64           `json:"answer_at" doc:"from when on silence denies, Unix milliseconds"`
+	Pin         merkle.Head     `json:"pin" doc:"state of the log that it was computed at"`
+	RollbackSet merkle.Head     `json:"rollback_set" doc:"of the plan that it proposes"`
+	Dismissed   []uint64        `json:"dismissed" doc:"indexes of the signals that it leaves out"`
+	Approve     []Answer        `json:"approve" doc:"approvals that count"`
+	Refuse      []Answer        `json:"refuse" doc:"refusals that count"`
+	Quorum      int64           `json:"quorum" doc:"approvals that it needs"`
 }
 
 // Answer is an approval or a refusal that counts.
@@ -107,8 +140,8 @@ type Plan struct {
 	Decision     uint64       `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
 	Members      []PlanMember `json:"members" doc:"descending by index"`
 	Review       []entry.Ref  `json:"review" doc:"soft dependents: notified, not undone; with the first members only"`
-	Scope        merkle.Head  `json:"scope" doc:"head of the tree over the members"`
-	Blast        entry.Blast  `json:"blast"`
+	RollbackSet  merkle.Head  `json:"rollback_set" doc:"head of the tree over the members"`
+	Impact       entry.Impact `json:"impact"`
 	Limits       entry.Limits `json:"limits" doc:"that hold for the incident"`
 	CostMicroUSD int64        `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
 	Counters     []Counter    `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
@@ -158,6 +191,20 @@ type PlanMember struct {
 	DueAt        int64           `json:"due_at,omitzero" doc:"when its time is over, Unix milliseconds"`
 }
 
+// Set returns the members as the leaves of the tree whose head RollbackSet is.
+func (p *Plan) Set() []entry.Member {
+	set := make([]entry.Member, len(p.Members))
+	for i := range p.Members {
+		set[i] = p.Members[i].Member()
+	}
+	return set
+}
+
+// Member returns the leaf of the member in the tree of the rollback set.
+func (m *PlanMember) Member() entry.Member {
+	return entry.Member{Agent: m.Agent, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method, Checkpoint: m.Checkpoint}
+}
+
 // History is the answer of GET /v1/agents/{id}/history: what the log says of a
 // principal, with the entries that say it.
 type History struct {
@@ -167,7 +214,7 @@ type History struct {
 	Corroborated int64            `json:"corroborated" doc:"of these: borne out by others"`
 	Independent  int64            `json:"independent" doc:"of the corroborated: by another domain, or a role that the authority grants; these alone count in its quota"`
 	SelfReported int64            `json:"self_reported" doc:"of the judged: believed, by its own word alone"`
-	Unfounded    int64            `json:"unfounded" doc:"of the judged: found false"`
+	Dismissed    int64            `json:"dismissed" doc:"of the judged: found false"`
 	Corrections  int64            `json:"corrections" doc:"outcomes that it corrected after the record"`
 	SignalLimit  int64            `json:"signal_limit" doc:"signals an hour that this leaves it"`
 	Signals      []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
@@ -258,4 +305,20 @@ type Command struct {
 	Members  int    `json:"members" doc:"of the agent, without an outcome"`
 	Released int    `json:"released" doc:"of those, whose undo may begin"`
 	Changed  uint64 `json:"changed" doc:"index of the newest entry by which the decision came into force, a member was released or one of the agent's got an outcome"`
+}
+
+// ErrOtherPlan reports that the plan differs from the plan that is proposed.
+var ErrOtherPlan = errors.New("the plan differs from the proposed plan now: wait for a new proposal, or make one with arl incident escalate")
+
+// Answer returns the answer to the incident's proposal, whose header has only the workflow;
+// exp is in Unix seconds. plan is the plan that the signer computed for the proposal's
+// signals: whoever approves, approves exactly that plan, else the error is [ErrOtherPlan].
+func (i *Incident) Answer(plan *Plan, refuse bool, reason string, exp int64) (*entry.Approval, error) {
+	verdict := "approve"
+	if refuse {
+		verdict = "refuse"
+	} else if plan.RollbackSet != i.Proposal.RollbackSet {
+		return nil, ErrOtherPlan
+	}
+	return &entry.Approval{Header: entry.Header{Wid: i.Wid}, Incident: i.ID, Proposal: i.Proposal.Ref, Verdict: verdict, Exp: exp, Reason: reason}, nil
 }

@@ -32,9 +32,9 @@ type Task struct {
 	GivenBy     string           `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives it to an agent: release answers for what holds it up; absent: an agent holds it, or it is over"`
 	Gate        string           `json:"gate,omitempty" doc:"why it must not be claimed again yet"`
 	// Failures are those since its creation or its newest release, oldest first.
-	Failures []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
-	Recovery *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
-	Nobody   bool                `json:"nobody,omitempty" doc:"no agent can be given it as it waits: none has its type among its capabilities, but for who must not have it again"`
+	Failures     []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
+	Recovery     *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
+	Unassignable bool                `json:"unassignable,omitempty" doc:"no agent can be given it as it waits: none has its type among its capabilities, but for who must not have it again"`
 	// Candidates are told of one task, not in lists.
 	Candidates []Candidate `json:"candidates,omitempty" doc:"who may get it as it waits: agents with its type among their capabilities, those that hold the fewest first; not in lists"`
 	// Reassign is told of one task, not in lists.
@@ -52,16 +52,29 @@ type Candidate struct {
 type Reassignment struct {
 	Agent    entry.Principal `json:"agent,omitempty" doc:"who gets it if the operator names nobody; absent: see obstacle"`
 	Except   entry.Principal `json:"except,omitempty" doc:"who must not get it: it failed at it just now, and the policy gives it to another"`
-	Obstacle string          `json:"obstacle,omitempty" enum:"untyped,nobody,release,busy" doc:"why no agent is chosen: the task has no type, no agent can be given it, it is to be released and not reassigned, or all its agents hold as many tasks as they may"`
+	Obstacle string          `json:"obstacle,omitempty" enum:"untyped,unassignable,release,busy" doc:"why no agent is chosen: the task has no type, no agent can be given it, it is to be released and not reassigned, or all its agents hold as many tasks as they may"`
 }
 
 // Why no agent is chosen for a task, as [Reassignment] has it.
 const (
-	ObstacleUntyped = "untyped"
-	ObstacleNobody  = "nobody"
-	ObstacleRelease = "release"
-	ObstacleBusy    = "busy"
+	ObstacleUntyped      = "untyped"
+	ObstacleUnassignable = "unassignable"
+	ObstacleRelease      = "release"
+	ObstacleBusy         = "busy"
+	ObstacleExcept       = "except" // the named agent must not get it; only [Reassignment.Choose] says so
 )
+
+// Choose returns the agent that gets the task: the named agent, or without a name the
+// agent that the coordinator would choose. The obstacle says why there is none.
+func (r *Reassignment) Choose(named entry.Principal) (agent entry.Principal, obstacle string) {
+	switch named {
+	case "":
+		return r.Agent, r.Obstacle
+	case r.Except:
+		return "", ObstacleExcept
+	}
+	return named, ""
+}
 
 // TaskRecovery is what the policy wants done about a task that failed or was
 // interrupted.
@@ -98,6 +111,27 @@ func (t *Task) Move(op string, agent entry.Principal, reason string) (b *entry.T
 		move.Agent = agent
 	}
 	return &move, true
+}
+
+// ReleaseOp returns the operation by which an operator gives the task to an agent. A
+// task that is held or over has none; its reassign says why.
+func (t *Task) ReleaseOp() string {
+	if t.GivenBy == "" {
+		return entry.TaskReassign
+	}
+	return t.GivenBy
+}
+
+// NextAt returns when the task changes by itself, in Unix milliseconds: its lease is
+// lost, or the policy lets the task continue. 0: it waits for an entry.
+func (t *Task) NextAt() int64 {
+	switch {
+	case t.Lease != nil:
+		return t.Lease.ExpiresAt
+	case t.Recovery != nil && t.Waits == WaitsCoordinator && t.Recovery.Due > t.ChangedAt:
+		return t.Recovery.Due
+	}
+	return 0
 }
 
 // Lease is a lease on a task, and the answer of POST /v1/tasks/{id}/lease. It is

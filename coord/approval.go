@@ -41,7 +41,7 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 	}
 	switch {
 	case !slices.Contains(key.Roles, entry.RoleApprover) || key.Revoked != 0:
-		return no("%s is no key of an approver", keyID)
+		return no("%s is not the key of an approver", keyID)
 	case key.Enrolled >= inc.opened:
 		return no("the key was enrolled at %d, after incident %d opened", key.Enrolled, inc.opened)
 	case !known:
@@ -53,7 +53,7 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 	case inc.proposal != nil && slices.Contains(inc.proposal.signalers, issuer):
 		return no("%s signaled what is proposed", s.principal(issuer))
 	case s.owns(inc, issuer):
-		return no("%s owns what is to be undone", s.principal(issuer))
+		return no("%s owns a member of the plan", s.principal(issuer))
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 // principal's.
 func (s *State) owns(inc *incident, principal uint32) bool {
 	is := func(exec uint32) bool { return s.graph.Node(exec).Agent == principal }
-	if inc.force != nil && slices.ContainsFunc(inc.force.members, func(m member) bool { return is(m.exec) }) {
+	if inc.current != nil && slices.ContainsFunc(inc.current.members, func(m member) bool { return is(m.exec) }) {
 		return true
 	}
 	if inc.proposal != nil && slices.ContainsFunc(inc.proposal.members, is) {
@@ -75,7 +75,7 @@ func (s *State) owns(inc *incident, principal uint32) bool {
 // ownsSome reports whether an execution that a subject stands for is a
 // principal's.
 func (s *State) ownsSome(principal, subject uint32) bool {
-	for exec := range s.about(subject) {
+	for exec := range s.executionsOf(subject) {
 		if s.graph.Node(exec).Agent == principal {
 			return true
 		}
@@ -118,29 +118,32 @@ func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
 	if p == nil {
 		return conflict("approvals", "no proposal of incident %d waits for answers", d.inc.opened)
 	}
-	if int64(len(d.Approvals)) < a.law.quorum.Approve {
-		return conflict("approvals", "%d approvals, %d are needed", len(d.Approvals), a.law.quorum.Approve).WithRemedy("wait for more approvals")
+	if int64(len(d.Approvals)) < a.policy.quorum.Approve {
+		return conflict("approvals", "%d of %d approvals", len(d.Approvals), a.policy.quorum.Approve).WithRemedy("wait for more approvals")
 	}
-	if *d.Pin != p.pin || *d.Basis != p.basis || !slices.Equal(a.unfounded, p.unfounded) || d.Scope.Head != p.scope {
-		return entry.Refuse(entry.ScopeMismatch, "scope", "not what entry %d proposes", p.index).
+	if *d.Pin != p.pin || *d.Signals != p.signals || !slices.Equal(a.dismissed, p.dismissed) || d.RollbackSet.Head != p.rollbackSet {
+		return entry.Refuse(entry.ScopeMismatch, "rollback_set", "not what entry %d proposes", p.index).
 			WithRemedy("carry out the proposal as it is, or propose again")
 	}
 	approve, _ := s.answersTo(d.inc, p, d.now)
 	for i, index := range d.Approvals {
 		counts := slices.ContainsFunc(approve, func(a approval) bool { return a.index == index })
 		if !counts || slices.Contains(d.Approvals[:i], index) {
-			return conflict("approvals", "entry %d is no approval of the proposal that counts", index)
+			return conflict("approvals", "entry %d is not a valid approval of the proposal", index)
 		}
 	}
 	return nil
 }
 
-// hopeless reports whether refusals make the quorum impossible.
-func (s *State) hopeless(inc *incident, now int64) bool {
+// quorumImpossible reports whether refusals make the quorum for an incident impossible.
+func (s *State) quorumImpossible(inc *incident, now int64) bool {
 	p := s.waiting(inc, now)
-	if p == nil {
-		return false
-	}
+	return p != nil && s.proposalRefused(inc, p, now)
+}
+
+// proposalRefused reports whether the refusals of a proposal make its quorum
+// impossible.
+func (s *State) proposalRefused(inc *incident, p *proposal, now int64) bool {
 	_, refuse := s.answersTo(inc, p, now)
 	if len(refuse) == 0 {
 		return false
@@ -158,35 +161,36 @@ func (s *State) hopeless(inc *incident, now int64) bool {
 			}
 		}
 	}
-	return possible < s.lawOf(inc).quorum.Approve
+	return possible < s.policyFor(inc).quorum.Approve
 }
 
-// admitDeny is who may dismiss, and that every signal gets its disposition.
+// admitDeny is who may dismiss, and that every signal gets its disposition. What is
+// decided already is not denied: there a deny acknowledges what nobody answered.
 func (s *State) admitDeny(d *decisionOf) error {
-	if d.inc.state == Dismissed {
+	if d.inc.state >= Authorized {
 		return s.admitAcknowledgement(d)
 	}
 	if d.Supersedes != nil {
-		return conflict("supersedes", "nothing was denied yet").WithRemedy("leave it out: it is for what silence has dismissed")
+		return conflict("supersedes", "nothing was denied yet").WithRemedy("leave it out: it is only for incidents that nobody answered")
 	}
 	if err := s.mayDeny(d); err != nil {
 		return err
 	}
-	if err := s.checkDispositions(d.inc, d.Signals); err != nil {
+	if err := s.checkDispositions(d.inc, d.Dispositions); err != nil {
 		return err
 	}
-	if d.inc.into == 0 && s.mayJudge(d) == nil {
+	if d.inc.mergedInto == 0 && s.mayJudge(d) == nil {
 		return s.checkVouched(d)
 	}
-	return s.checkUnjudged(d, "name it as inconclusive: only an approver judges who has no part in the incident, and of a merged one the older incident")
+	return s.checkUnjudged(d, "name it as inconclusive: only an approver who has no part in the incident judges its signals, and the older incident judges the signals of a merged one")
 }
 
 func (s *State) mayDeny(d *decisionOf) error {
 	switch {
-	case d.inc.into != 0, s.unanswered(d.inc, d.now), d.has(entry.RoleCoordinator) && s.hopeless(d.inc, d.now):
+	case d.inc.mergedInto != 0, s.unanswered(d.inc, d.now), d.has(entry.RoleCoordinator) && s.quorumImpossible(d.inc, d.now):
 		return nil
 	case !d.has(entry.RoleApprover):
-		return conflict("act", "the coordinator denies only after answer_ms, when refusals make a quorum impossible, or what was merged")
+		return conflict("act", "the coordinator denies only after answer_ms, when refusals make a quorum impossible, or when the incident was merged")
 	}
 	return s.mayJudge(d)
 }
@@ -199,7 +203,7 @@ func (s *State) mayJudge(d *decisionOf) error {
 		return err
 	}
 	if slices.Contains(s.assess(d.number, s.size, nil, d.now).plan.Agents, issuer) {
-		return entry.Refuse(entry.NoStanding, "iss", "%s owns what is to be undone", d.Iss).WithRemedy("let another approver decide")
+		return entry.Refuse(entry.NoStanding, "iss", "%s owns a member of the plan", d.Iss).WithRemedy("let another approver decide")
 	}
 	return nil
 }
@@ -209,26 +213,28 @@ func (s *State) checkDispositions(inc *incident, list []entry.Disposition) error
 	for _, n := range inc.signals {
 		index := s.signals[n].index
 		if !slices.ContainsFunc(list, func(d entry.Disposition) bool { return d.Index == index }) {
-			return conflict("signals", "the signal at %d is not disposed of", index).WithRemedy("name every signal of the incident")
+			return conflict("dispositions", "the signal at %d has no disposition", index).WithRemedy("name every signal of the incident")
 		}
 	}
 	if len(list) > len(inc.signals) {
-		return conflict("signals", "%d dispositions of %d signals", len(list), len(inc.signals))
+		return conflict("dispositions", "%d of %d signals have one", len(list), len(inc.signals))
 	}
 	return nil
 }
 
 func (s *State) applyDeny(d *decisionOf, index uint64) {
-	if d.inc.state == Dismissed {
-		d.inc.acknowledged = index
+	if d.inc.state >= Authorized {
+		s.applyAcknowledgement(d, index)
 		return
 	}
-	d.inc.silent = s.bySilence(d)
-	if d.inc.into == 0 {
-		s.dispose(d.Signals, index)
-		for _, one := range d.Signals {
-			if sig, ok := s.findSignal(one.Index); ok && one.Disposition == entry.NotFounded {
-				s.cooldowns[complaint{sig.issuer, sig.subject}] = d.now
+	if s.bySilence(d) {
+		d.inc.missed = missedAnswer{entry: index, at: d.now}
+	}
+	if d.inc.mergedInto == 0 {
+		s.dispose(d.Dispositions, index)
+		for _, one := range d.Dispositions {
+			if sig, ok := s.findSignal(one.Index); ok && one.Disposition == entry.Dismissed {
+				s.cooldowns[cooldownKey{sig.issuer, sig.subject}] = d.now
 			}
 		}
 	}
@@ -257,7 +263,7 @@ func (s *State) dispose(list []entry.Disposition, index uint64) {
 
 // admitOverride is who may stop an incident: an operator, or approvers together.
 func (s *State) admitOverride(d *decisionOf) error {
-	if d.inc.force.override != 0 {
+	if d.inc.current.override != 0 {
 		return conflict("act", "incident %d is overridden already", d.inc.opened)
 	}
 	if d.has(entry.RoleOperator) {
@@ -273,12 +279,13 @@ func (s *State) admitOverride(d *decisionOf) error {
 // applyOverride withholds every member without an outcome, once an operator or
 // enough approvers want it.
 func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
-	f := d.inc.force
+	f := d.inc.current
+	d.inc.missed = s.missedAnswerOf(d.inc, d.now)
 	d.inc.proposal = nil // it was made before somebody said stop, under an older epoch
 	key, _ := s.chain.KeyInfo(d.entry.KeyID)
 	if !slices.Contains(key.Roles, entry.RoleOperator) {
 		d.inc.overrides = append(d.inc.overrides, approval{decided{index, d.entry.KeyID, d.Exp * 1000}, issuer, false})
-		if int64(len(s.votes(d.inc))) < s.lawOf(d.inc).quorum.Override {
+		if int64(len(s.votes(d.inc))) < s.policyFor(d.inc).quorum.Override {
 			return
 		}
 	}
@@ -301,17 +308,17 @@ func (s *State) votes(inc *incident) []approval {
 // approver who owns none of them.
 func (s *State) admitRelease(d *decisionOf) error {
 	if !d.has(entry.RoleApprover) {
-		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no approver", d.Iss)
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s is not an approver", d.Iss)
 	}
 	for _, ref := range d.Members {
 		exec, known := s.resolve(s.executions.names, ref)
 		if !known {
 			return unknown("members", "no execution %s in the log", ref)
 		}
-		m, member := d.inc.force.find(exec)
+		m, member := d.inc.current.find(exec)
 		switch {
 		case !member:
-			return unknown("members", "%s is no member of incident %d", ref, d.inc.opened)
+			return unknown("members", "%s is not a member of incident %d", ref, d.inc.opened)
 		case s.agentOf(exec) == d.Iss:
 			return entry.Refuse(entry.NoStanding, "iss", "%s owns %s", d.Iss, ref).WithRemedy("let another approver decide")
 		case m.result == "":

@@ -51,7 +51,7 @@ func TestConvenientPin(t *testing.T) {
 		{"pin.size", func(pin *merkle.Head) { *pin = before }}, // leaves out b's signal
 		{"pin.root", func(pin *merkle.Head) { pin.Root[0] ^= 1 }},
 		{"pin.size", func(pin *merkle.Head) { pin.Size++ }},
-		{"pin.size", func(pin *merkle.Head) { pin.Size, pin.Root = id, w.state.tree.root(id) }},
+		{"pin.size", func(pin *merkle.Head) { pin.Size, pin.Root = id, w.state.tree.Root(id) }},
 	} {
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
 		pin := *d.Pin
@@ -62,16 +62,16 @@ func TestConvenientPin(t *testing.T) {
 	w.put(w.exec("c", "x"))
 	older := w.order("k", Order{Incident: id, Act: entry.ActContain})
 	older.Pin.Size--
-	older.Pin.Root = w.state.tree.root(older.Pin.Size)
+	older.Pin.Root = w.state.tree.Root(older.Pin.Size)
 	w.put(older) // entries that say nothing of the incident may come between
 	w.decide("k", entry.ActEscalate, id)
 	back := w.order("k", Order{Incident: id, Act: entry.ActContain})
-	back.Pin.Size, back.Pin.Root = id+2, w.state.tree.root(id+2)
+	back.Pin.Size, back.Pin.Root = id+2, w.state.tree.Root(id+2)
 	w.refuse(w.sign(back), entry.ScopeMismatch, "pin.size")
 	w.checkAll()
 }
 
-// TestInflatedSeeds and deflated ones: scope, blast and basis are those that
+// TestInflatedSeeds and deflated ones: rollback set, impact and signals are those that
 // the rules give, and only signals can be left out.
 func TestInflatedSeeds(t *testing.T) {
 	w, id := reported(t)
@@ -81,27 +81,27 @@ func TestInflatedSeeds(t *testing.T) {
 		field string
 		spoil func(d *entry.Decision)
 	}{
-		{"scope.size", func(d *entry.Decision) { d.Scope.Size++ }},
-		{"scope.size", func(d *entry.Decision) { d.Scope.Size-- }},
-		{"scope.root", func(d *entry.Decision) { d.Scope.Root[0] ^= 1 }},
-		{"blast", func(d *entry.Decision) { d.Blast.Irrevocable++ }},
-		{"basis", func(d *entry.Decision) { d.Basis.Size-- }},
-		{"basis", func(d *entry.Decision) { d.Basis.Root[31] ^= 1 }},
-		{"unfounded", func(d *entry.Decision) {
-			d.Unfounded = []entry.Unfounded{{Index: other.Index, Reason: "not of this incident"}}
+		{"rollback_set.size", func(d *entry.Decision) { d.RollbackSet.Size++ }},
+		{"rollback_set.size", func(d *entry.Decision) { d.RollbackSet.Size-- }},
+		{"rollback_set.root", func(d *entry.Decision) { d.RollbackSet.Root[0] ^= 1 }},
+		{"impact", func(d *entry.Decision) { d.Impact.Irrevocable++ }},
+		{"signals", func(d *entry.Decision) { d.Signals.Size-- }},
+		{"signals", func(d *entry.Decision) { d.Signals.Root[31] ^= 1 }},
+		{"dismissed", func(d *entry.Decision) {
+			d.Dismissed = []entry.Dismissal{{Index: other.Index, Reason: "not of this incident"}}
 		}},
-		{"unfounded", func(d *entry.Decision) {
-			d.Unfounded = []entry.Unfounded{{Index: id, Reason: "twice"}, {Index: id, Reason: "twice"}}
+		{"dismissed", func(d *entry.Decision) {
+			d.Dismissed = []entry.Dismissal{{Index: id, Reason: "twice"}, {Index: id, Reason: "twice"}}
 		}},
 	} {
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
 		c.spoil(d)
 		w.refuse(w.sign(d), entry.ScopeMismatch, c.field)
 	}
-	none := []entry.Unfounded{{Index: id, Reason: "no"}, {Index: id + 1, Reason: "no"}}
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Unfounded: none})), entry.StateConflict, "unfounded")
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Unfounded: none[:1]})), entry.ScopeExceedsPolicy, "act") // b alone
-	w.put(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Unfounded: none[1:]}))
+	none := []entry.Dismissal{{Index: id, Reason: "no"}, {Index: id + 1, Reason: "no"}}
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: none})), entry.StateConflict, "dismissed")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: none[:1]})), entry.ScopeExceedsPolicy, "act") // b alone
+	w.put(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: none[1:]}))
 	w.checkAll()
 }
 
@@ -158,7 +158,7 @@ func TestAmendPastLimits(t *testing.T) {
 	s := w.signal("b", entry.StandingExecutor, "b#pay")
 	s.Since = "b#up" // with everything after it
 	w.put(s)
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAmend})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAmend})), entry.ScopeExceedsPolicy, "rollback_set")
 	w.next()
 	if w.incident(id).proposal == nil {
 		t.Fatal("people are not asked")
@@ -217,7 +217,7 @@ func TestQuorum(t *testing.T) {
 	authorize := func(approvals ...uint64) *entry.Entry {
 		inc := w.incident(id)
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-		*d.Pin, *d.Basis, d.Scope.Head, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, approvals
+		*d.Pin, *d.Signals, d.RollbackSet.Head, d.Approvals = inc.proposal.pin, inc.proposal.signals, inc.proposal.rollbackSet, approvals
 		return w.sign(d)
 	}
 	w.refuse(authorize(second.Index), entry.StateConflict, "approvals") // one of two
@@ -248,14 +248,14 @@ func TestApprovalsAreUsedOnce(t *testing.T) {
 	approval := w.put(w.answer("p1", id, "approve"))
 	d := w.order("k", Order{Incident: second, Act: entry.ActAuthorize})
 	inc := w.incident(second)
-	*d.Pin, *d.Basis, d.Scope.Head, d.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
+	*d.Pin, *d.Signals, d.RollbackSet.Head, d.Approvals = inc.proposal.pin, inc.proposal.signals, inc.proposal.rollbackSet, []uint64{approval.Index}
 	w.refuse(w.sign(d), entry.StateConflict, "approvals")
 	w.next()
 	w.is(id, Authorized)
 	w.decide("k", entry.ActEscalate, id) // a superset, that nobody has approved
 	amend := w.order("k", Order{Incident: id, Act: entry.ActAmend})
 	inc = w.incident(id)
-	*amend.Pin, *amend.Basis, amend.Scope.Head, amend.Approvals = inc.proposal.pin, inc.proposal.basis, inc.proposal.scope, []uint64{approval.Index}
+	*amend.Pin, *amend.Signals, amend.RollbackSet.Head, amend.Approvals = inc.proposal.pin, inc.proposal.signals, inc.proposal.rollbackSet, []uint64{approval.Index}
 	w.refuse(w.sign(amend), entry.StateConflict, "approvals")
 	w.checkAll()
 }
@@ -295,12 +295,12 @@ func TestDenyDisposesOfAll(t *testing.T) {
 	w, id := escalated(t)
 	w.put(w.signal("b", entry.StandingExecutor, "b#pay"))
 	d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
-	all := d.Signals
-	d.Signals = all[:1]
-	w.refuse(w.sign(d), entry.StateConflict, "signals")
-	d.Signals = append(slices.Clone(all), entry.Disposition{Index: 1, Disposition: entry.Inconclusive})
-	w.refuse(w.sign(d), entry.StateConflict, "signals")
-	d.Signals = all
+	all := d.Dispositions
+	d.Dispositions = all[:1]
+	w.refuse(w.sign(d), entry.StateConflict, "dispositions")
+	d.Dispositions = append(slices.Clone(all), entry.Disposition{Index: 1, Disposition: entry.Inconclusive})
+	w.refuse(w.sign(d), entry.StateConflict, "dispositions")
+	d.Dispositions = all
 	w.put(d)
 	w.is(id, Dismissed)
 	w.checkAll()

@@ -21,24 +21,24 @@ func TestAuditFindsDecisions(t *testing.T) {
 	}{
 		{"a wrong scope", func(w *world, id uint64) entry.Body {
 			d := authorize(w, id)
-			d.Scope.Root[0] ^= 1
+			d.RollbackSet.Root[0] ^= 1
 			return d
-		}, entry.ScopeMismatch, "scope.root"},
+		}, entry.ScopeMismatch, "rollback_set.root"},
 		{"a member too few", func(w *world, id uint64) entry.Body {
 			d := authorize(w, id)
-			d.Scope.Size, d.Blast.Members = d.Scope.Size-1, d.Blast.Members-1
+			d.RollbackSet.Size, d.Impact.Members = d.RollbackSet.Size-1, d.Impact.Members-1
 			return d
-		}, entry.ScopeMismatch, "scope.size"},
-		{"a blast made small", func(w *world, id uint64) entry.Body {
+		}, entry.ScopeMismatch, "rollback_set.size"},
+		{"a impact made small", func(w *world, id uint64) entry.Body {
 			d := authorize(w, id)
-			d.Blast.Agents--
+			d.Impact.Agents--
 			return d
-		}, entry.ScopeMismatch, "blast"},
-		{"a basis of other signals", func(w *world, id uint64) entry.Body {
+		}, entry.ScopeMismatch, "impact"},
+		{"other signals", func(w *world, id uint64) entry.Body {
 			d := authorize(w, id)
-			d.Basis.Root[0] ^= 1
+			d.Signals.Root[0] ^= 1
 			return d
-		}, entry.ScopeMismatch, "basis"},
+		}, entry.ScopeMismatch, "signals"},
 		{"a pin of another log", func(w *world, id uint64) entry.Body {
 			d := authorize(w, id)
 			d.Pin.Root[0] ^= 1
@@ -100,9 +100,7 @@ func TestAuditFindsDecisions(t *testing.T) {
 			w.forge(w.sign(c.lie(w, id)))
 			wrong := uint64(len(w.log) - 1)
 			w.forge(w.sign(w.exec("b", "after")))
-			report, err := Audit(t.Context(), origin, each(w.log), nil)
-			must(t, err)
-			found := report.Finding
+			_, found := AuditLog(t, origin, w.log, 0)
 			if found == nil || found.Index != wrong || found.Refusal.Problem != c.problem || found.Refusal.Field != c.field {
 				t.Fatalf("finding %+v, want %s at %q of entry %d", found, c.problem, c.field, wrong)
 			}

@@ -10,23 +10,23 @@ import (
 // admitAuthorize is INC-2, or a quorum of approvals that waives it.
 func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 	if d.Supersedes != nil {
-		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave it out: the signal names an incident before")
+		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave it out: the signal names an earlier incident")
 	}
 	if err := s.checkTimes(d, a); err != nil {
 		return err
 	}
 	if other, overlap := s.overlap(d.number, a.plan); overlap {
-		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened).
+		return conflict("rollback_set", "incident %d is AUTHORIZED and has members in common", other.opened).
 			WithRemedy("amend the older incident with these signals")
 	}
 	if d.inc.state == Escalated {
 		return s.checkQuorum(d, a)
 	}
 	if !d.has(entry.RoleCoordinator) {
-		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may authorize only what a quorum has approved", d.Iss)
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may authorize only a plan that a quorum approved", d.Iss)
 	}
 	if len(d.Approvals) > 0 {
-		return conflict("approvals", "nothing was proposed that they could answer")
+		return conflict("approvals", "the incident has no proposal to answer")
 	}
 	return s.automatic(d.number, a, d.now)
 }
@@ -34,7 +34,7 @@ func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 // admitAmend is every guard of authorize on the new scope; that it is a
 // superset follows from how it is computed (SCO-5).
 func (s *State) admitAmend(d *decisionOf, a *assessment) error {
-	f := d.inc.force
+	f := d.inc.current
 	if d.Supersedes == nil || d.Supersedes.Index != f.index {
 		return conflict("supersedes", "not the decision in force, which is entry %d", f.index)
 	}
@@ -42,13 +42,13 @@ func (s *State) admitAmend(d *decisionOf, a *assessment) error {
 		return err
 	}
 	if other, overlap := s.overlap(d.number, a.plan); overlap {
-		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+		return conflict("rollback_set", "incident %d is AUTHORIZED and has members in common", other.opened)
 	}
 	if len(d.Approvals) > 0 {
 		return s.checkQuorum(d, a)
 	}
 	if !d.has(entry.RoleCoordinator) {
-		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may amend only as a quorum has approved", d.Iss)
+		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s may amend only by a plan that a quorum approved", d.Iss)
 	}
 	if s.pending(d.inc, d.now) != nil {
 		return conflict("act", "an amend is proposed and waits for answers").WithRemedy("wait for them")
@@ -61,8 +61,8 @@ func (s *State) checkTimes(d *decisionOf, a *assessment) error {
 	switch {
 	case d.DeadlineAt <= d.now:
 		return entry.Refuse(entry.Stale, "deadline_at", "%d has passed", d.DeadlineAt)
-	case d.DeadlineAt > d.now+a.law.windows.DeadlineMaxMS:
-		return entry.Refuse(entry.ScopeExceedsPolicy, "deadline_at", "%d ms from now, the policy allows %d", d.DeadlineAt-d.now, a.law.windows.DeadlineMaxMS)
+	case d.DeadlineAt > d.now+a.policy.windows.DeadlineMaxMS:
+		return entry.Refuse(entry.ScopeExceedsPolicy, "deadline_at", "%d ms from now, the policy allows %d", d.DeadlineAt-d.now, a.policy.windows.DeadlineMaxMS)
 	case d.Exp*1000 > d.DeadlineAt:
 		return conflict("exp", "%d lies behind deadline_at", d.Exp)
 	}
@@ -72,12 +72,12 @@ func (s *State) checkTimes(d *decisionOf, a *assessment) error {
 // overlap returns another incident in force that has a member of the plan.
 func (s *State) overlap(number uint32, p *scope.Plan) (*incident, bool) {
 	for i := range p.Members {
-		for _, other := range s.touched[p.Members[i].Exec] {
+		for _, other := range s.incidentsByExecution[p.Members[i].Exec] {
 			inc := s.incidents[other]
 			if other == number || inc.state != Authorized {
 				continue
 			}
-			if _, common := inc.force.find(p.Members[i].Exec); common {
+			if _, common := inc.current.find(p.Members[i].Exec); common {
 				return inc, true
 			}
 		}
@@ -88,18 +88,18 @@ func (s *State) overlap(number uint32, p *scope.Plan) (*incident, bool) {
 // automatic is INC-2: what the coordinator may authorize alone.
 func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	exceeds := func(format string, args ...any) error {
-		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: people may authorize what the coordinator may not")
+		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: approvers may authorize a plan that the coordinator may not")
 	}
-	founded, others := s.divide(a, func(about []uint32) bool { return s.believed(about, a.law.quorum.Signalers) && s.caused(about) })
+	founded, others := s.splitBySubject(a, func(about []uint32) bool { return s.believed(about, a.policy.quorum.Signalers) && s.hasCause(about) })
 	if len(founded) == 0 {
 		return exceeds("no executor, no monitor or operator with evidence, and no %d signalers over early edges speak for it, "+
-			"or what they signal has not failed", a.law.quorum.Signalers)
+			"or what they signal has not failed", a.policy.quorum.Signalers)
 	}
-	if exec, beyond := s.beyond(s.incidents[number], founded, others, now+a.law.windows.DeadlineMaxMS); beyond {
-		return exceeds("too few speak for %s, which does not follow from what the others signal", s.refOf(exec))
+	if exec, beyond := s.subjectOutside(s.incidents[number], founded, others, now+a.policy.windows.DeadlineMaxMS); beyond {
+		return exceeds("too few signalers speak for %s, which does not follow from the other signals", s.refOf(exec))
 	}
-	if domain, silent := s.silent(a); silent {
-		return exceeds("it touches %d domains, and no %d signalers of domain %q speak for it", a.blast.Domains, a.law.quorum.Signalers, domain)
+	if domain, silent := s.domainWithoutQuorum(a); silent {
+		return exceeds("it touches %d domains, and no %d signalers of domain %q speak for it", a.impact.Domains, a.policy.quorum.Signalers, domain)
 	}
 	for i := range a.plan.Members {
 		m := &a.plan.Members[i]
@@ -108,7 +108,7 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 		case m.Method == scope.Residual:
 			return exceeds("%s cannot be undone", s.refOf(m.Exec))
 		case !m.Direct && m.Method == scope.Compensate:
-			return exceeds("%s is %s and only in the plan because its line goes back", s.refOf(m.Exec), effects[effect])
+			return exceeds("%s is %s and is in the plan only because its line goes back", s.refOf(m.Exec), effects[effect])
 		}
 	}
 	if refusal := s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now), toUndo); refusal != nil {
@@ -117,20 +117,20 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	return nil
 }
 
-// divide tells the signals that are believed about subjects of which a rule
-// holds from the others. Each subject counts by itself: what somebody says of its
-// own work does not speak for its accusation of another.
-func (s *State) divide(a *assessment, holds func(about []uint32) bool) (yes, no []uint32) {
+// splitBySubject splits the believed signals into those about subjects for which a rule
+// holds and the others. Each subject counts by itself: a signal of an agent about its
+// own work is no support for its accusation of another agent.
+func (s *State) splitBySubject(a *assessment, holds func(about []uint32) bool) (yes, no []uint32) {
 	about := map[uint32][]uint32{}
 	for _, n := range a.signals {
-		if sig := &s.signals[n]; !slices.Contains(a.unfounded, sig.index) {
+		if sig := &s.signals[n]; !slices.Contains(a.dismissed, sig.index) {
 			about[sig.subject] = append(about[sig.subject], n)
 		}
 	}
 	for _, n := range a.signals {
 		sig := &s.signals[n]
 		switch {
-		case slices.Contains(a.unfounded, sig.index):
+		case slices.Contains(a.dismissed, sig.index):
 		case holds(about[sig.subject]):
 			yes = append(yes, n)
 		default:
@@ -140,15 +140,15 @@ func (s *State) divide(a *assessment, holds func(about []uint32) bool) (yes, no 
 	return yes, no
 }
 
-// beyond returns a subject of other signals to which those that are founded do
-// not lead anyway.
-func (s *State) beyond(inc *incident, founded, others []uint32, until int64) (exec uint32, beyond bool) {
+// subjectOutside returns a subject of the other signals that the founded signals do not
+// lead to.
+func (s *State) subjectOutside(inc *incident, founded, others []uint32, until int64) (exec uint32, beyond bool) {
 	if len(others) == 0 {
 		return 0, false
 	}
 	plan := s.graph.Plan(s.request(inc, founded, nil, until))
 	for _, n := range others {
-		for exec := range s.about(s.signals[n].subject) {
+		for exec := range s.executionsOf(s.signals[n].subject) {
 			if _, member := plan.Find(exec); !member && !s.graph.Node(exec).Undone {
 				return exec, true
 			}
@@ -164,8 +164,8 @@ func (s *State) believed(about []uint32, quorum int64) bool {
 	for _, n := range about {
 		sig := &s.signals[n]
 		switch {
-		case !sig.speaks():
-		case !sig.third():
+		case !sig.countsForAutomatic():
+		case !sig.byNeighbor():
 			return true
 		case !slices.Contains(third, sig.issuer):
 			third = append(third, sig.issuer)
@@ -174,15 +174,15 @@ func (s *State) believed(about []uint32, quorum int64) bool {
 	return int64(len(third)) >= quorum
 }
 
-// third reports whether the signaler has only an edge to the subject.
-func (sig *signal) third() bool {
+// byNeighbor reports whether the signaler has no standing but an edge to the subject.
+func (sig *signal) byNeighbor() bool {
 	return sig.standing == entry.StandingUpstream || sig.standing == entry.StandingDownstream
 }
 
-// speaks reports whether a signal speaks for an automatic decision, alone or
+// countsForAutomatic reports whether a signal speaks for an automatic decision, alone or
 // with others. An executor speaks for its own executions; what it says of a task,
 // which others may have worked on, is for people.
-func (sig *signal) speaks() bool {
+func (sig *signal) countsForAutomatic() bool {
 	switch sig.standing {
 	case entry.StandingExecutor:
 		return sig.subject&taskBit == 0
@@ -192,15 +192,15 @@ func (sig *signal) speaks() bool {
 	return sig.early
 }
 
-// silent returns a domain of a plan over several domains in which no quorum of
-// signalers speaks for it (INC-2): one domain cannot have the work of another
+// domainWithoutQuorum returns a domain in which no quorum of signalers supports a plan
+// that covers several domains (INC-2): one domain cannot have the work of another
 // undone.
-func (s *State) silent(a *assessment) (domain string, silent bool) {
-	if a.blast.Domains <= 1 {
+func (s *State) domainWithoutQuorum(a *assessment) (domain string, silent bool) {
+	if a.impact.Domains <= 1 {
 		return "", false
 	}
 	speakers := s.signalersOf(slices.DeleteFunc(slices.Clone(a.signals), func(n uint32) bool {
-		return slices.Contains(a.unfounded, s.signals[n].index) || !s.signals[n].speaks()
+		return slices.Contains(a.dismissed, s.signals[n].index) || !s.signals[n].countsForAutomatic()
 	}))
 	for _, domain := range s.domains(a.plan.Agents) {
 		own := int64(0)
@@ -209,18 +209,19 @@ func (s *State) silent(a *assessment) (domain string, silent bool) {
 				own++
 			}
 		}
-		if own < a.law.quorum.Signalers {
+		if own < a.policy.quorum.Signalers {
 			return domain, true
 		}
 	}
 	return "", false
 }
 
-// caused is what must have happened to a subject (INC-2): it is a task, or of
-// one, that has FAILED with its retries spent; it failed for good without a task
-// (SIG-1: its executor signals when retries are spent); its confirmed output is
-// bad; or a monitor or operator says so with evidence.
-func (s *State) caused(about []uint32) bool {
+// hasCause reports whether one of the signals gives a cause for which the coordinator
+// may authorize a plan (INC-2): the subject is a task, or belongs to one, that is
+// FAILED with its retries spent; or it failed for good without a task (SIG-1: its
+// executor signals when retries are spent); or its confirmed output is bad; or a
+// monitor or operator says so with evidence.
+func (s *State) hasCause(about []uint32) bool {
 	return slices.ContainsFunc(about, func(n uint32) bool {
 		sig := &s.signals[n]
 		switch sig.standing {
@@ -228,7 +229,7 @@ func (s *State) caused(about []uint32) bool {
 			return sig.evidence
 		}
 		if t, is := s.taskOf(sig.subject); is {
-			return t.State == entry.TaskFailed && t.spent()
+			return t.State == entry.TaskFailed && t.retriesSpent()
 		}
 		number, of := s.tasks.of[sig.subject]
 		switch progress := s.graph.Node(sig.subject).Progress; {
@@ -236,7 +237,7 @@ func (s *State) caused(about []uint32) bool {
 			return true
 		case of:
 			t := &s.tasks.list[number]
-			return t.State == entry.TaskFailed && t.spent()
+			return t.State == entry.TaskFailed && t.retriesSpent()
 		default:
 			return progress == scope.Failed && sig.standing == entry.StandingExecutor
 		}
@@ -246,10 +247,10 @@ func (s *State) caused(about []uint32) bool {
 // applyForce puts a plan in force. Members of the plan before keep what they
 // have, except those that are reopened.
 func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
-	old := d.inc.force
-	f := &force{
+	old := d.inc.current
+	f := &decisionInForce{
 		decided: as, epoch: d.Epoch, first: as.index, decisions: []uint64{as.index}, expMax: as.exp, deadline: d.DeadlineAt,
-		pin: d.Pin.Size, unfounded: a.unfounded, review: a.plan.Review, approvals: slices.Sorted(slices.Values(d.Approvals)),
+		pin: d.Pin.Size, dismissed: a.dismissed, review: a.plan.Review, approvals: slices.Sorted(slices.Values(d.Approvals)),
 	}
 	if old != nil {
 		f.consents = old.consents
@@ -269,17 +270,20 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	}
 	for i := range a.plan.Passed {
 		m := &a.plan.Passed[i]
-		f.passed = append(f.passed, passed{m.Exec, reasonOf(old, seeds, m)})
+		f.alreadyUndone = append(f.alreadyUndone, alreadyUndone{m.Exec, reasonOf(old, seeds, m)})
 	}
 	for _, other := range a.merges {
-		s.incidents[other].into = d.inc.opened
+		s.incidents[other].mergedInto = d.inc.opened
+	}
+	if d.inc.missed = s.missedAnswerOf(d.inc, d.now); f.proposal != 0 { // people have answered
+		d.inc.missed = missedAnswer{}
 	}
 	d.inc.signals = mergeSignals(d.inc.signals, a.signals)
 	d.inc.fencedMS = d.inc.fencedUntil(0, d.now)
-	d.inc.state, d.inc.force, d.inc.hold, d.inc.notFenced, d.inc.proposal = Authorized, f, hold{}, "", nil
+	d.inc.state, d.inc.current, d.inc.hold, d.inc.notFenced, d.inc.proposal = Authorized, f, hold{}, "", nil
 	d.inc.charge = s.chargeOf(execsOf(a.plan.Members), d.inc.fencedMS, d.now)
-	s.touch(d.number, execsOf(a.plan.Members)...)
-	s.touchLines(d.number, a.plan.Lines...)
+	s.indexExecutions(d.number, execsOf(a.plan.Members)...)
+	s.indexLines(d.number, a.plan.Lines...)
 	for _, v := range d.inc.charge.victims {
 		s.involve(v.agent, d.number)
 	}
@@ -296,10 +300,10 @@ func (s *State) named(a *assessment) map[uint32]uint32 {
 	seeds := map[uint32]uint32{}
 	for _, ranges := range []bool{false, true} {
 		for _, n := range a.signals {
-			if slices.Contains(a.unfounded, s.signals[n].index) {
+			if slices.Contains(a.dismissed, s.signals[n].index) {
 				continue
 			}
-			execs := slices.Collect(s.about(s.signals[n].subject))
+			execs := slices.Collect(s.executionsOf(s.signals[n].subject))
 			if ranges {
 				execs = s.seeds(nil, []uint32{n}, nil)
 			}
@@ -315,7 +319,7 @@ func (s *State) named(a *assessment) map[uint32]uint32 {
 
 // reasonOf returns why an execution is in a plan. What the plan before had, as
 // a member or on the way to one, keeps the signal that it had.
-func reasonOf(old *force, seeds map[uint32]uint32, planned *scope.Member) reason {
+func reasonOf(old *decisionInForce, seeds map[uint32]uint32, planned *scope.Member) reason {
 	why := reason{Why: planned.Why}
 	if planned.Why.Rule != scope.Seed {
 		return why
@@ -326,8 +330,8 @@ func reasonOf(old *force, seeds map[uint32]uint32, planned *scope.Member) reason
 	}
 	if was, ok := old.find(planned.Exec); ok {
 		why.signal = was.why.signal
-	} else if i, ok := old.findPassed(planned.Exec); ok {
-		why.signal = old.passed[i].why.signal
+	} else if i, ok := old.findAlreadyUndone(planned.Exec); ok {
+		why.signal = old.alreadyUndone[i].why.signal
 	}
 	return why
 }
@@ -340,7 +344,7 @@ func mergeSignals(one, two []uint32) []uint32 {
 }
 
 // memberOf makes a member of the plan in force.
-func (s *State) memberOf(old *force, planned *scope.Member, index uint64, now int64) member {
+func (s *State) memberOf(old *decisionInForce, planned *scope.Member, index uint64, now int64) member {
 	if old != nil {
 		if was, ok := old.find(planned.Exec); ok {
 			m := *was
@@ -356,6 +360,6 @@ func (s *State) memberOf(old *force, planned *scope.Member, index uint64, now in
 	x := s.graph.Node(planned.Exec)
 	return member{
 		exec: planned.Exec, method: planned.Method, checkpoint: planned.Checkpoint, direct: planned.Direct,
-		drain: x.Progress == scope.Dispatched, since: index, opened: index, openedAt: now,
+		drain: x.Progress == scope.Started, since: index, opened: index, openedAt: now,
 	}
 }

@@ -59,7 +59,7 @@ func (m *benchmark) entry(i int) *entry.Entry {
 		x.Parents = []entry.Parent{{Exec: entry.NewRef(m.agentOf(i-1), execID(i-1)), Dep: entry.Hard}}
 	}
 	if i%2 == 1 {
-		x.Effect, x.Progress, x.IdempotencyKey = entry.EffectIrrevocable, entry.Dispatched, someDigest(x.Exec)
+		x.Effect, x.Progress, x.IdempotencyKey = entry.EffectIrrevocable, entry.Started, someDigest(x.Exec)
 	}
 	return &entry.Entry{Kind: entry.KindExecution, Header: &x.Header, Body: x, KeyID: m.keyIDs[i/10%benchAgents], SignatureChecked: true}
 }
@@ -175,7 +175,7 @@ func BenchmarkRollback(b *testing.B) {
 	m.take(m.sign(s))
 	for b.Loop() {
 		plan := m.state.graph.Plan(m.state.request(m.state.incidents[0], []uint32{0}, nil, 0))
-		if scope := m.state.scopeOf(plan.Members); scope.Size != benchSize/rollbackParts {
+		if scope := m.state.rollbackSetHead(plan.Members); scope.Size != benchSize/rollbackParts {
 			b.Fatalf("%d members", scope.Size)
 		}
 	}

@@ -4,15 +4,16 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // bundles makes bundles of what a world has logged, as whoever has the ledger
@@ -21,7 +22,7 @@ type bundles struct {
 	*world
 	signer   note.Signer
 	root     verify.Root
-	accepted map[entry.Principal]*verify.Accepted
+	accepted map[entry.Principal]*bundle.Accepted
 	seen     map[string]int // what was told how often
 }
 
@@ -33,75 +34,45 @@ func (w *world) bundles(seen map[string]int) *bundles {
 	must(w.t, err)
 	first := w.log[0]
 	root := verify.Root{Origin: origin, LedgerKeys: []string{public}, Genesis: first.LeafHash()}
-	return &bundles{w, signer, root, map[entry.Principal]*verify.Accepted{}, seen}
+	return &bundles{w, signer, root, map[entry.Principal]*bundle.Accepted{}, seen}
 }
 
-// node reads the tree of the log.
-func (w *world) node(level uint, index uint64) (merkle.Hash, error) {
-	return w.state.tree.perfect(index<<level, 1<<level), nil
-}
-
-// bundle completes the parts of a bundle.
-func (b *bundles) bundle(parts *BundleParts, incident uint64, a verify.Accepted) *verify.Bundle {
+// View gives the state under a head of its own size.
+func (b *bundles) View(f func(s *State, head verify.SignedHead, chain *verify.Chain)) {
 	b.t.Helper()
-	from := a.Size()
-	made := &verify.Bundle{Agent: a.Agent, Decision: parts.Decision, From: from, Members: parts.Members, Steps: parts.Steps}
-	head := merkle.Head{Size: b.state.size, Root: b.state.tree.root(b.state.size)}
+	head := b.state.pin()
 	signed, err := note.Sign(&note.Note{Text: headText(head)}, b.signer)
 	must(b.t, err)
-	made.Head = string(signed)
-	if from > 0 && from < head.Size {
-		made.Consistency, err = merkle.ProveConsistency(from, head.Size, b.node)
-		must(b.t, err)
-	}
-	shown := slices.Clone(parts.Entries)
-	if from > 0 {
-		shown = append(shown, b.state.News(a.Agent, from)...)
-	}
-	about := map[entry.Principal]bool{}
-	for _, index := range shown {
-		about[b.log[index].Header.Iss] = true
-		if e, ok := b.log[index].Body.(*entry.Agent); ok {
-			about[e.Principal] = true
-		}
-	}
-	shown = append(shown, b.state.Links(slices.Collect(maps.Keys(about)), from)...)
-	slices.Sort(shown)
-	shown = slices.Compact(shown)
-	for _, index := range shown {
-		e := b.log[index]
-		made.Entries = append(made.Entries, verify.Logged{Index: index, Leaf: e.AppendLeaf(nil)})
-	}
-	made.Inclusion, err = merkle.ProveInclusions(shown, head.Size, b.node)
-	must(b.t, err)
-	if parts.Decision == 0 {
-		return made
-	}
-	tree := b.state.ScopeTree(incident)
-	var places []uint64
-	for i := range parts.Members {
-		places = append(places, parts.Members[i].Place)
-	}
-	made.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)
-	must(b.t, err)
-	return made
+	f(b.state, verify.SignedHead{Head: head, Note: string(signed)}, b.state.chain)
+}
+
+// Entry returns an entry of the log.
+func (b *bundles) Entry(index uint64) (*entry.Registered, error) { return &b.log[index], nil }
+
+// Inclusions proves entries.
+func (b *bundles) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
+	return merkle.ProveInclusions(indexes, size, b.state.Node)
+}
+
+// Consistency proves that the log grew.
+func (b *bundles) Consistency(older, newer uint64) ([]merkle.Hash, error) {
+	return merkle.ProveConsistency(older, newer, b.state.Node)
 }
 
 // told gets what an agent is told of an incident, page by page, and checks each
 // against what the agent accepted. Nothing may be refused that is not over.
-func (b *bundles) told(incident uint64, a *verify.Accepted, limit int) (commands []verify.Command) {
+func (b *bundles) told(incident uint64, a *bundle.Accepted, limit int) (commands []bundle.Command) {
 	b.t.Helper()
-	for after := 0; ; {
-		parts, err := b.state.Bundle(BundleRequest{Incident: incident, Agent: a.Agent, After: after, Limit: limit})
+	for after := uint64(0); ; {
+		made, next, err := MakeBundle(b, api.BundleQuery{Incident: incident, Agent: a.Agent, From: a.Size(), After: after, Limit: limit})
 		must(b.t, err)
-		made := b.bundle(parts, incident, *a)
 		data, err := made.Encode()
 		must(b.t, err)
-		made, err = verify.DecodeBundle(data)
+		made, err = bundle.Decode(data)
 		must(b.t, err)
 		v, err := made.Check(*a, b.at)
 		*a = v.Next
-		if rule, ok := errors.AsType[*verify.RuleError](err); ok && b.over(incident) && rule.Step == "AGT-2" {
+		if rule, ok := errors.AsType[*bundle.RuleError](err); ok && b.over(incident) && rule.Step == "AGT-2" {
 			return nil
 		}
 		if err != nil {
@@ -113,7 +84,7 @@ func (b *bundles) told(incident uint64, a *verify.Accepted, limit int) (commands
 			}
 		}
 		commands = append(commands, v.Commands...)
-		if after = parts.Next; after == 0 {
+		if after = next; after == 0 {
 			return commands
 		}
 	}
@@ -121,11 +92,11 @@ func (b *bundles) told(incident uint64, a *verify.Accepted, limit int) (commands
 
 // over reports whether a decision cannot be acted on by now.
 func (b *bundles) over(incident uint64) bool {
-	f := b.world.incident(incident).force
+	f := b.world.incident(incident).current
 	return f != nil && (b.at >= f.exp || b.at >= f.deadline)
 }
 
-func (b *bundles) describe(made *verify.Bundle) string {
+func (b *bundles) describe(made *bundle.Bundle) string {
 	text := ""
 	for _, e := range b.log {
 		text += fmt.Sprintf("%d %s %s\n", e.Index, e.Kind, e.Payload())
@@ -145,16 +116,16 @@ func (b *bundles) check() {
 
 func (b *bundles) checkAgent(inc *incident, agent entry.Principal) {
 	b.t.Helper()
-	a := verify.Accepted{Root: b.root, Agent: agent}
+	a := bundle.Accepted{Root: b.root, Agent: agent}
 	commands := b.told(inc.opened, &a, 100)
 	b.count(inc, commands)
 	if commands == nil {
 		return
 	}
-	drains := slices.ContainsFunc(inc.force.members, func(m member) bool { return b.state.draining(&m) })
+	drains := slices.ContainsFunc(inc.current.members, func(m member) bool { return b.state.draining(&m) })
 	number, _ := b.state.principals.Find([]byte(agent))
-	own := inc.force.byAgent[number]
-	told := map[entry.Ref]*verify.Command{}
+	own := inc.current.byAgent[number]
+	told := map[entry.Ref]*bundle.Command{}
 	for i := range commands {
 		told[commands[i].Exec] = &commands[i]
 	}
@@ -162,7 +133,7 @@ func (b *bundles) checkAgent(inc *incident, agent entry.Principal) {
 		b.t.Fatalf("incident %d: %d members of %s, told %d", inc.opened, len(own), agent, len(told))
 	}
 	for _, place := range own {
-		m := &inc.force.members[place]
+		m := &inc.current.members[place]
 		c := told[b.state.refOf(m.exec)]
 		result := m.result
 		if !m.reported() {
@@ -181,7 +152,7 @@ func headText(h merkle.Head) string {
 }
 
 // count notes what was told.
-func (b *bundles) count(inc *incident, commands []verify.Command) {
+func (b *bundles) count(inc *incident, commands []bundle.Command) {
 	for i := range commands {
 		c := &commands[i]
 		b.seen[string(c.Method)]++
@@ -190,12 +161,12 @@ func (b *bundles) count(inc *incident, commands []verify.Command) {
 			if step.By != 0 {
 				b.seen["by"]++
 			}
-			if step.Rule == verify.RuleLine && step.Checkpoint == 0 {
+			if step.Rule == bundle.RuleLine && step.Checkpoint == 0 {
 				b.seen["whole line"]++
 			}
 		}
 		for what, is := range map[string]bool{"waits": len(c.Waits) > 0, "standing": len(c.Standing) > 0, "outcome": c.Result != "",
-			"approved": len(inc.force.approvals) > 0, "amended": len(inc.force.decisions) > 1} {
+			"approved": len(inc.current.approvals) > 0, "amended": len(inc.current.decisions) > 1} {
 			if is {
 				b.seen[what]++
 			}
@@ -209,7 +180,7 @@ func (b *bundles) follow() {
 	for _, agent := range []entry.Principal{"a", "b", "c"} {
 		a := b.accepted[agent]
 		if a == nil {
-			a = &verify.Accepted{Root: b.root, Agent: agent}
+			a = &bundle.Accepted{Root: b.root, Agent: agent}
 			b.accepted[agent] = a
 		}
 		for _, inc := range b.state.incidents {
@@ -217,6 +188,9 @@ func (b *bundles) follow() {
 		}
 	}
 }
+
+// namedMax is how many of the compensations that come before one a bundle names.
+const namedMax = 16
 
 // A compensation names at most so many of those that come before it, and the
 // newest that is done; what it names waits for no other itself.
@@ -228,7 +202,7 @@ func TestBundleNamesWhoIsWaitedFor(t *testing.T) {
 	first := w.done("a", "first", entry.EffectCompensable)
 	between := w.done("b", "between", entry.EffectCompensable, first.Ref())
 	var last []entry.Ref
-	for i := range aheadMax + 2 {
+	for i := range namedMax + 2 {
 		last = append(last, w.done("b", fmt.Sprint("last", i), entry.EffectCompensable, between.Ref()).Ref())
 	}
 	id := w.put(w.signal("a", entry.StandingExecutor, first.Ref())).Index
@@ -236,15 +210,15 @@ func TestBundleNamesWhoIsWaitedFor(t *testing.T) {
 	b := w.bundles(map[string]int{})
 	waits := func() []entry.Ref {
 		t.Helper()
-		commands := b.told(id, &verify.Accepted{Root: b.root, Agent: "a"}, 10)
+		commands := b.told(id, &bundle.Accepted{Root: b.root, Agent: "a"}, 10)
 		return commands[0].Waits
 	}
-	if named := waits(); len(named) != aheadMax || slices.Contains(named, between.Ref()) {
-		t.Errorf("waits for %v, want %d that wait for nobody", named, aheadMax)
+	if named := waits(); len(named) != namedMax || slices.Contains(named, between.Ref()) {
+		t.Errorf("waits for %v, want %d that wait for nobody", named, namedMax)
 	}
 	for i, ref := range last {
 		w.compensate(id, ref)
-		if left := len(last) - i - 1; left > 0 && len(waits()) != min(left, aheadMax) {
+		if left := len(last) - i - 1; left > 0 && len(waits()) != min(left, namedMax) {
 			t.Errorf("waits for %v, want some of %d", waits(), left)
 		}
 	}
@@ -252,10 +226,10 @@ func TestBundleNamesWhoIsWaitedFor(t *testing.T) {
 		t.Errorf("waits for %v, want %s", named, between.Ref())
 	}
 	w.compensate(id, between.Ref())
-	parts, err := w.state.Bundle(BundleRequest{Incident: id, Agent: "a", Limit: 1})
+	made, _, err := MakeBundle(b, api.BundleQuery{Incident: id, Agent: "a", Limit: 1})
 	must(t, err)
-	if len(waits()) != 0 || len(parts.Members) != 2 || len(parts.Members[1].After) != 1 {
-		t.Errorf("members %+v, want the compensation that dates the release", parts.Members)
+	if len(waits()) != 0 || len(made.Members) != 2 || len(made.Members[1].After) != 1 {
+		t.Errorf("members %+v, want the compensation that dates the release", made.Members)
 	}
 }
 
@@ -278,8 +252,12 @@ func TestAmendAfterItsCheckpointIsVoid(t *testing.T) {
 		w.next()
 		agents.check()
 	}
-	if f := w.incident(id).force; len(f.decisions) != 2 || agents.seen["whole line"] == 0 {
+	if f := w.incident(id).current; len(f.decisions) != 2 || agents.seen["whole line"] == 0 {
 		t.Errorf("%d decisions, told %v", len(f.decisions), agents.seen)
 	}
 	w.checkAll()
 }
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -42,7 +42,7 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 		return nil
 	}
 	if covered := s.graph.Covered(line); final < covered {
-		return conflict("after", "covers less than the checkpoint before, which covers what was final at entry %d", covered)
+		return conflict("after", "covers less than the previous checkpoint, which covers executions that were final at entry %d", covered)
 	}
 	return nil
 }
@@ -56,19 +56,20 @@ func (s *State) admitAfter(c *entry.Checkpoint, exec uint32, after *scope.Node) 
 	case after.Final == 0:
 		return conflict("after", "%s is %s, not final", *c.After, steps[after.Progress]).
 			WithRemedy("log the final progress of the execution before the checkpoint that covers it")
-	case after.Undone || s.wentBehind(exec, after):
+	case after.Undone || s.lineWentBack(exec, after):
 		return conflict("after", "%s was undone, or its line went back behind it", *c.After).
-			WithRemedy("save the state as it is now, after the newest execution that is in it")
+			WithRemedy("save the present state, after the newest execution that it includes")
 	}
 	return nil
 }
 
-// wentBehind reports whether the line of an execution went back to a state before
-// it, even if its own effect stands. A checkpoint after it that comes only now was
-// made before, whoever kept it so long, and holds what was undone.
-func (s *State) wentBehind(exec uint32, x *scope.Node) bool {
-	for _, number := range s.touched[exec] {
-		f := s.incidents[number].force
+// lineWentBack reports whether the line of an execution was restored to a state before
+// the execution, even if the execution's own effect stands. A checkpoint after the
+// execution that is registered only now was made before the restore and holds what was
+// undone.
+func (s *State) lineWentBack(exec uint32, x *scope.Node) bool {
+	for _, number := range s.incidentsByExecution[exec] {
+		f := s.incidents[number].current
 		if f == nil {
 			continue
 		}

@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// clone returns a state with the same content, to be changed on its own. It is a
+// Clone returns a state with the same content, to be changed on its own. It is a
 // change of s as far as goroutines are concerned.
-func (s *State) clone() *State {
-	c := s.frozen()
+func (s *State) Clone() *State {
+	c := s.Frozen()
 	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
 	c.executions.names, c.executions.users = s.executions.names.Clone(), maps.Clone(s.executions.users)
 	c.checkpoints.names, c.runs.names, c.tasks.names = s.checkpoints.names.Clone(), s.runs.names.Clone(), s.tasks.names.Clone()
 	return c
 }
 
-// frozen returns a state with the same content for [State.Snapshot] alone:
+// Frozen returns a state with the same content for [State.Snapshot] alone:
 // nothing can be looked up in it by its name, nor who uses what. It is a change
 // of s as far as goroutines are concerned.
-func (s *State) frozen() *State {
+func (s *State) Frozen() *State {
 	c := *s
 	c.feed, c.assessed = nil, assessed{}
 	c.chain = s.chain.Clone()
-	c.policies, c.raised = slices.Clone(s.policies), slices.Clone(s.raised)
-	c.able = maps.Clone(s.able)
+	c.policies, c.privilegeGrants = slices.Clone(s.policies), slices.Clone(s.privilegeGrants)
+	c.agentsByCapability = maps.Clone(s.agentsByCapability)
 	c.principals, c.workflows = s.principals.Frozen(), s.workflows.Frozen()
 	c.usage = slices.Clone(s.usage)
 	for i := range c.usage {
 		u := &c.usage[i]
 		u.judged, u.incidents = slices.Clone(u.judged), slices.Clone(u.incidents)
 	}
-	c.tree, c.graph = s.tree.clone(), s.graph.Clone()
+	c.tree, c.graph = s.tree.Clone(), s.graph.Clone()
 	c.executions = s.executions.frozen()
 	c.checkpoints = checkpoints{s.checkpoints.names.Frozen(), s.checkpoints.digests.Clone()}
 	c.runs = runs{s.runs.names.Frozen(), slices.Clone(s.runs.list)}
@@ -41,7 +41,7 @@ func (s *State) frozen() *State {
 		c.incidents[i] = inc.clone()
 	}
 	c.open, c.cooldowns = maps.Clone(s.open), maps.Clone(s.cooldowns)
-	c.touched, c.touchedLines = cloneLists(s.touched), cloneLists(s.touchedLines)
+	c.incidentsByExecution, c.incidentsByLine = cloneLists(s.incidentsByExecution), cloneLists(s.incidentsByLine)
 	return &c
 }
 
@@ -77,11 +77,11 @@ func (inc *incident) clone() *incident {
 		p.approvals = slices.Clone(p.approvals)
 		c.proposal = &p
 	}
-	if inc.force != nil {
-		f := *inc.force
+	if inc.current != nil {
+		f := *inc.current
 		f.members = slices.Clone(f.members)
 		f.restores, f.waits, f.through = maps.Clone(f.restores), maps.Clone(f.waits), maps.Clone(f.through)
-		c.force = &f
+		c.current = &f
 	}
 	return &c
 }

@@ -19,7 +19,7 @@ func TestMergedIncidentTakesNoSignals(t *testing.T) {
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#later")).Index
 	w.decide("k", entry.ActAuthorize, id)
 	w.decide("k", entry.ActAmend, id)
-	if w.incident(lower).into != id {
+	if w.incident(lower).mergedInto != id {
 		t.Fatal("not merged: the test shows nothing")
 	}
 	late := w.put(w.signal("a", entry.StandingExecutor, "a#up")).Index
@@ -41,7 +41,7 @@ func TestMergedIncidentIsDeniedWithoutTheCoordinator(t *testing.T) {
 	w.decide("k", entry.ActAmend, older)
 	d := w.order("p1", Order{Incident: younger, Act: entry.ActDeny})
 	w.vouch("p1", d)
-	w.refuse(w.sign(d), entry.StateConflict, "signals")
+	w.refuse(w.sign(d), entry.StateConflict, "dispositions")
 	w.refuse(w.sign(w.order("o", Order{Incident: younger, Act: entry.ActDeny})), entry.UnauthorizedRole, "iss")
 	w.decide("p1", entry.ActDeny, younger)
 	w.is(younger, Dismissed)
@@ -67,9 +67,9 @@ func TestOwnersDoNotDismiss(t *testing.T) {
 // nothing about signals: neither the coordinator nor an approver with a part in
 // the incident makes a signaler wrong, or itself right.
 func TestSilenceJudgesNobody(t *testing.T) {
-	for _, disposition := range []string{entry.NotFounded, entry.Corroborated} {
+	for _, disposition := range []string{entry.Dismissed, entry.Corroborated} {
 		judge := func(w *world, who entry.Principal, d *entry.Decision) {
-			if d.Signals[0].Disposition = disposition; disposition == entry.Corroborated {
+			if d.Dispositions[0].Disposition = disposition; disposition == entry.Corroborated {
 				w.vouch(who, d)
 			}
 		}
@@ -82,7 +82,7 @@ func TestSilenceJudgesNobody(t *testing.T) {
 		for _, who := range []entry.Principal{"k", "both"} {
 			d := w.order(who, Order{Incident: id, Act: entry.ActDeny})
 			judge(w, who, d)
-			w.refuse(w.sign(d), entry.StateConflict, "signals")
+			w.refuse(w.sign(d), entry.StateConflict, "dispositions")
 			must(t, w.state.Admit(w.sign(w.order(who, Order{Incident: id, Act: entry.ActDeny})), w.state.Size(), w.at))
 		}
 		d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
@@ -103,17 +103,17 @@ func TestRecordJudgesAsTheDecision(t *testing.T) {
 		for _, wrong := range dispositions[1:] {
 			r, err := w.state.DraftRecord(id)
 			must(t, err)
-			if r.Signals[i].Disposition != verdict {
-				t.Fatalf("signal %d is %s", i, r.Signals[i].Disposition)
+			if r.Dispositions[i].Disposition != verdict {
+				t.Fatalf("signal %d is %s", i, r.Dispositions[i].Disposition)
 			}
 			if wrong == verdict {
 				continue
 			}
-			if r.Signals[i].Disposition = wrong; wrong == entry.Corroborated {
-				r.Signals[i].Domains = []string{"d"}
+			if r.Dispositions[i].Disposition = wrong; wrong == entry.Corroborated {
+				r.Dispositions[i].Domains = []string{"d"}
 			}
 			w.head("k", r)
-			w.refuse(w.sign(r), entry.StateConflict, "signals["+string(rune('0'+i))+"].disposition")
+			w.refuse(w.sign(r), entry.StateConflict, "dispositions["+string(rune('0'+i))+"].disposition")
 		}
 	}
 	w.next()
@@ -148,7 +148,7 @@ func TestNobodyKeepsAnIncidentOpen(t *testing.T) {
 		w.next()
 		w.is(id, Authorized)
 	}
-	w.at = w.incident(id).force.deadline
+	w.at = w.incident(id).current.deadline
 	w.next()
 	w.is(id, Recovered)
 	w.checkAll()
@@ -164,12 +164,13 @@ func TestLapsedAmendGoesOn(t *testing.T) {
 	w.decide("p1", entry.ActEscalate, id)
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAmend})), entry.StateConflict, "act")
 	w.at += hourMS
-	written := w.next()
-	if f := w.incident(id).force; f.epoch != 2 || len(f.decisions) != 2 {
+	told := w.silences()
+	w.next()
+	if f := w.incident(id).current; f.epoch != 2 || len(f.decisions) != 2 {
 		t.Fatalf("epoch %d after %d decisions", f.epoch, len(f.decisions))
 	}
-	if len(written) != 1 || !fromSilence(written[0]) {
-		t.Errorf("wrote %+v: the operator is not told that nobody answered", written)
+	if want := (Silence{id, "w", true}); len(told) != 1 || told[0] != want {
+		t.Errorf("told %+v, want %+v", told, want)
 	}
 	if written := w.next(); len(written) != 0 {
 		t.Fatal("and again")
@@ -201,9 +202,9 @@ func TestRefusedAmendIsNotWaitedFor(t *testing.T) {
 	for _, p := range []entry.Principal{"p1", "p2", "p3"} {
 		w.put(w.answer(p, id, "refuse"))
 	}
-	written := w.next()
-	if len(written) != 1 || fromSilence(written[0]) {
-		t.Errorf("wrote %+v: people have answered", written)
+	told := w.silences()
+	if written := w.next(); len(written) != 1 || len(told) != 0 {
+		t.Errorf("wrote %+v, told %+v: people have answered", written, told)
 	}
 }
 
@@ -268,11 +269,11 @@ func TestRevokedVotesDoNotOverride(t *testing.T) {
 		}
 		w.put(revoke)
 		w.decide("p2", entry.ActOverride, id)
-		if w.incident(id).force.override != 0 {
+		if w.incident(id).current.override != 0 {
 			t.Fatalf("stolen %t: the vote of a revoked key counts", stolen)
 		}
 		w.decide("p3", entry.ActOverride, id)
-		if w.incident(id).force.override == 0 {
+		if w.incident(id).current.override == 0 {
 			t.Fatalf("stolen %t: two votes do not count", stolen)
 		}
 		w.checkAll()
@@ -315,7 +316,7 @@ func TestBlockedAmendsEnd(t *testing.T) {
 		s := w.signal(agent, entry.StandingExecutor, entry.NewRef(agent, "1"))
 		s.Since = entry.NewRef(agent, "0")
 		w.put(s)
-		w.refuse(w.sign(w.order("k", Order{Incident: ids[agent], Act: entry.ActAmend})), entry.StateConflict, "scope")
+		w.refuse(w.sign(w.order("k", Order{Incident: ids[agent], Act: entry.ActAmend})), entry.StateConflict, "rollback_set")
 	}
 	w.compensate(ids["a"], "a#1") // b says nothing
 	_, wake := w.state.Next(w.at)
@@ -339,12 +340,12 @@ func TestVoidDecisionIsAmendedAfterALapsedProposal(t *testing.T) {
 	w.decide("k", entry.ActEscalate, id)
 	w.at += 3 * hourMS
 	revoke := w.enrol("root", "k", entry.RoleCoordinator)
-	revoke.Op, revoke.CompromisedSince = entry.Revoke, &entry.Compromised{Index: w.incident(id).force.index}
+	revoke.Op, revoke.CompromisedSince = entry.Revoke, &entry.Compromised{Index: w.incident(id).current.index}
 	w.put(revoke)
 	w.keys["k"] = "k's second key"
 	w.put(w.enrol("root", "k", entry.RoleCoordinator))
 	w.next()
-	if f := w.incident(id).force; w.state.void(&f.decided) {
+	if f := w.incident(id).current; w.state.void(&f.decided) {
 		t.Fatal("the decision in force is void")
 	}
 	w.compensate(id, "c#3")

@@ -88,7 +88,7 @@ func TestNotFencedIsSaid(t *testing.T) {
 	if v, _ := w.state.Preview(id, nil, w.at); v.NotFenced != why {
 		t.Errorf("preview: %q", v.NotFenced)
 	}
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActContain})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActContain})), entry.ScopeExceedsPolicy, "rollback_set")
 	silent := w.order("k", Order{Incident: id, Act: entry.ActEscalate})
 	if silent.NotFenced != why {
 		t.Errorf("drafted: %q", silent.NotFenced)
@@ -204,8 +204,8 @@ func TestContainedUntilTakenUp(t *testing.T) {
 	w.is(younger, Contained)
 	w.refuse(w.sign(w.exec("c", "x", "b#aside")), entry.FencedDependency, "parents[0].exec")
 	v, _ := w.state.Incident(younger, w.at)
-	if _, wake := w.state.Next(w.at); wake > v.Fence.Exp {
-		t.Errorf("the coordinator looks again at %d, the fence ends at %d", wake, v.Fence.Exp)
+	if _, wake := w.state.Next(w.at); wake > v.Fence.EndsAt {
+		t.Errorf("the coordinator looks again at %d, the fence ends at %d", wake, v.Fence.EndsAt)
 	}
 	w.checkAll()
 }

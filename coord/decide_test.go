@@ -71,7 +71,7 @@ func TestApprovedPlansRestOnTheirPin(t *testing.T) {
 	w.put(w.answer("p2", id, "approve"))
 	w.put(w.signal("m", entry.StandingMonitor, "a#make"))
 	w.decide("k", entry.ActAmend, id)
-	if f := w.incident(id).force; len(f.decisions) != 2 || f.proposal == 0 {
+	if f := w.incident(id).current; len(f.decisions) != 2 || f.proposal == 0 {
 		t.Fatalf("%+v", f)
 	}
 	w.checkAll()
@@ -147,7 +147,7 @@ func TestLimitsOfAgents(t *testing.T) {
 		return w, w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
 	}
 	w, id := world(func(l *entry.Limits) { l.Incident.Agents = 1 })
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 	w, id = world(func(l *entry.Limits) { l.Signaler.Members, l.Victim.Members = 3, 2 })
 	w.decide("k", entry.ActContain, id)
 	w.decide("k", entry.ActAuthorize, id)

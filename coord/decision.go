@@ -23,7 +23,7 @@ var acts = map[entry.Act][]IncidentState{
 	entry.ActContain:   {Reported, Contained, Escalated},
 	entry.ActAuthorize: {Reported, Contained, Escalated},
 	entry.ActEscalate:  {Reported, Contained, Escalated, Authorized},
-	entry.ActDeny:      {Reported, Contained, Escalated, Dismissed},
+	entry.ActDeny:      {Reported, Contained, Escalated, Authorized, Dismissed, Recovered, NoEffects, Partial, Failed}, // see admitDeny
 	entry.ActAmend:     {Authorized},
 	entry.ActOverride:  {Authorized},
 	entry.ActRelease:   {Authorized, Recovered, NoEffects, Partial, Failed},
@@ -60,11 +60,11 @@ func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verif
 	if err := s.checkPin(d); err != nil {
 		return err
 	}
-	signals, merges := s.basis(number, d.Pin.Size, now)
-	if err := s.checkBasis(d, signals); err != nil {
+	signals, merges := s.signalsBefore(number, d.Pin.Size, now)
+	if err := s.checkSignals(d, signals); err != nil {
 		return err
 	}
-	a := s.assessOn(number, &assessment{signals: signals, merges: merges, unfounded: unfoundedOf(d.Decision)}, now)
+	a := s.assessOn(number, &assessment{signals: signals, merges: merges, dismissed: dismissedOf(d.Decision)}, now)
 	if err := s.checkScope(d, a); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (s *State) checkDecisionForm(d *decisionOf) error {
 	if !slices.Contains(acts[d.Act], d.inc.state) {
 		return conflict("act", "%s of incident %d, which is %s", d.Act, d.inc.opened, d.inc.state)
 	}
-	if d.inc.into != 0 && d.Act != entry.ActDeny {
-		return conflict("incident", "incident %d was merged into %d", d.inc.opened, d.inc.into).WithRemedy("decide about the older incident")
+	if d.inc.mergedInto != 0 && d.Act != entry.ActDeny {
+		return conflict("incident", "incident %d was merged into %d", d.inc.opened, d.inc.mergedInto).WithRemedy("decide about the older incident")
 	}
 	if _, inForce := s.chain.Policy(); d.Policy != inForce {
 		return entry.Refuse(entry.PolicySuperseded, "policy", "entry %d is not the policy in force, which is entry %d", d.Policy.Index, inForce.Index).
@@ -120,7 +120,7 @@ func (s *State) checkDecisionForm(d *decisionOf) error {
 	}
 	if d.Epoch != want {
 		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the incident is at %d and %s makes it %d", d.Epoch, d.inc.epoch, d.Act, want).
-			WithRemedy("read what was decided meanwhile, and decide again")
+			WithRemedy("read the decisions made meanwhile, and decide again")
 	}
 	if d.Exp*1000 <= d.now {
 		return entry.Refuse(entry.Stale, "exp", "%d has passed", d.Exp)
@@ -128,15 +128,15 @@ func (s *State) checkDecisionForm(d *decisionOf) error {
 	return nil
 }
 
-func unfoundedOf(d *entry.Decision) (indexes []uint64) {
-	for i := range d.Unfounded {
-		indexes = append(indexes, d.Unfounded[i].Index)
+func dismissedOf(d *entry.Decision) (indexes []uint64) {
+	for i := range d.Dismissed {
+		indexes = append(indexes, d.Dismissed[i].Index)
 	}
 	return indexes
 }
 
 func mismatch(field, format string, args ...any) *entry.Refusal {
-	return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the log as it is")
+	return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the present log")
 }
 
 // checkPin checks that the pin is a state of this log, no older than it may be,
@@ -145,35 +145,35 @@ func (s *State) checkPin(d *decisionOf) error {
 	pin := *d.Pin
 	switch {
 	case pin.Size > s.size:
-		return mismatch("pin.size", "%d entries, the log has %d", pin.Size, s.size)
+		return mismatch("pin.size", "%d, the log has size %d", pin.Size, s.size)
 	case pin.Size <= d.inc.opened:
-		return mismatch("pin.size", "%d entries, before incident %d began", pin.Size, d.inc.opened)
+		return mismatch("pin.size", "%d, before incident %d began", pin.Size, d.inc.opened)
 	case pin.Size < d.inc.pinned && !s.answers(d):
-		return mismatch("pin.size", "%d entries, a decision before pinned %d", pin.Size, d.inc.pinned)
-	case pin.Root != s.tree.root(pin.Size):
-		return mismatch("pin.root", "not the root of the first %d entries", pin.Size)
+		return mismatch("pin.size", "%d, a decision before pinned %d", pin.Size, d.inc.pinned)
+	case pin.Root != s.tree.Root(pin.Size):
+		return mismatch("pin.root", "not the root of size %d", pin.Size)
 	}
 	if last := d.inc.signals[len(d.inc.signals)-1]; !s.answers(d) && s.signals[last].index >= pin.Size {
-		return mismatch("pin.size", "%d entries leave out the signal at %d", pin.Size, s.signals[last].index)
+		return mismatch("pin.size", "%d leaves out the signal at %d", pin.Size, s.signals[last].index)
 	}
 	return nil
 }
 
-// checkBasis checks that the basis is all signals before the pin, and that what
+// checkSignals checks that the signals are all those before the pin, and that what
 // is not believed is among them.
-func (s *State) checkBasis(d *decisionOf, signals []uint32) error {
-	if want := s.basisOf(signals); *d.Basis != want {
-		return mismatch("basis", "not the %d signals before the pin", want.Size)
+func (s *State) checkSignals(d *decisionOf, signals []uint32) error {
+	if want := s.signalsHead(signals); *d.Signals != want {
+		return mismatch("signals", "not all signals before the pin, %d in number", want.Size)
 	}
-	unfounded := unfoundedOf(d.Decision)
-	for i, index := range unfounded {
+	dismissed := dismissedOf(d.Decision)
+	for i, index := range dismissed {
 		in := slices.ContainsFunc(signals, func(n uint32) bool { return s.signals[n].index == index })
-		if !in || i > 0 && unfounded[i-1] >= index {
-			return mismatch("unfounded", "entry %d is no signal of the basis, or out of order", index)
+		if !in || i > 0 && dismissed[i-1] >= index {
+			return mismatch("dismissed", "entry %d is not a signal of the decision, or is out of order", index)
 		}
 	}
-	if len(unfounded) == len(signals) && d.inc.force == nil {
-		return conflict("unfounded", "no signal is left").WithRemedy("deny the incident")
+	if len(dismissed) == len(signals) && d.inc.current == nil {
+		return conflict("dismissed", "no signal is left").WithRemedy("deny the incident")
 	}
 	return nil
 }
@@ -187,14 +187,14 @@ func (s *State) answers(d *decisionOf) bool {
 
 // checkScope is SCO-5: the scope is the one computed here and now.
 func (s *State) checkScope(d *decisionOf, a *assessment) error {
-	want := s.scopeOf(a.plan.Members)
+	want := s.rollbackSetHead(a.plan.Members)
 	switch {
-	case d.Scope.Size != want.Size:
-		return mismatch("scope.size", "%d members, the rules give %d", d.Scope.Size, want.Size)
-	case d.Scope.Root != want.Root:
-		return mismatch("scope.root", "not the root over the %d members that the rules give", want.Size)
-	case *d.Blast != a.blast:
-		return mismatch("blast", "%+v, the plan's is %+v", *d.Blast, a.blast)
+	case d.RollbackSet.Size != want.Size:
+		return mismatch("rollback_set.size", "%d, the rules give %d", d.RollbackSet.Size, want.Size)
+	case d.RollbackSet.Root != want.Root:
+		return mismatch("rollback_set.root", "not the root over the rollback set of size %d that the rules give", want.Size)
+	case *d.Impact != a.impact:
+		return mismatch("impact", "%+v, the plan's is %+v", *d.Impact, a.impact)
 	}
 	return nil
 }
@@ -220,14 +220,14 @@ func (s *State) unfenceable(number uint32, a *assessment, exp, now int64) *entry
 // replaces its own proposal: silence would never deny it. A proposal that
 // cannot be fenced says so, so that whoever is asked knows that others may go on.
 func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
-	l := s.lawOf(d.inc)
+	l := s.policyFor(d.inc)
 	if !d.has(entry.RoleCoordinator) {
 		issuer, known := s.principals.Find([]byte(d.Iss))
 		switch {
 		case !d.has(entry.RoleApprover) && (!known || !s.signaled(d.inc, issuer)):
 			return entry.Refuse(entry.NoStanding, "iss", "%s did not signal incident %d", d.Iss, d.inc.opened)
 		case !d.has(entry.RoleApprover) && d.inc.state != Reported && d.inc.state != Contained:
-			return conflict("act", "incident %d is %s: its approvers have been asked", d.inc.opened, d.inc.state)
+			return conflict("act", "incident %d is %s: its approvers have a proposal already", d.inc.opened, d.inc.state)
 		case d.inc.state == Escalated && d.inc.proposal.issuer == issuer && known:
 			return conflict("act", "%s made the proposal in force, which waits for others", d.Iss).
 				WithRemedy("let another approver propose, or deny")
@@ -239,7 +239,7 @@ func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 		return conflict("exp", "%d leaves approvers less than %d ms to answer", d.Exp, l.windows.AnswerMS)
 	}
 	if d.inc.proposal != nil && d.Pin.Size <= d.inc.proposal.pin.Size {
-		return entry.Refuse(entry.ScopeMismatch, "pin.size", "%d entries, not newer than the %d of the proposal before", d.Pin.Size, d.inc.proposal.pin.Size)
+		return entry.Refuse(entry.ScopeMismatch, "pin.size", "%d, not newer than the %d of the proposal before", d.Pin.Size, d.inc.proposal.pin.Size)
 	}
 	switch refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); {
 	case refusal != nil && d.NotFenced == "":
@@ -260,7 +260,7 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 	var a *assessment
 	if scoped(d.Act) {
 		if a = s.assessed.a; s.assessed.entry != e || s.assessed.index != s.size {
-			a = s.assess(number, d.Pin.Size, unfoundedOf(body), now)
+			a = s.assess(number, d.Pin.Size, dismissedOf(body), now)
 		}
 		s.assessed = assessed{}
 		d.inc.pinned = d.Pin.Size
@@ -283,8 +283,8 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 		s.applyOverride(d, issuer, index)
 	case entry.ActRelease:
 		for _, ref := range d.Members {
-			if m, ok := d.inc.force.find(s.mustResolve(s.executions.names, ref)); ok {
-				s.change(d.inc.force, m, func(m *member) { m.released = true })
+			if m, ok := d.inc.current.find(s.mustResolve(s.executions.names, ref)); ok {
+				s.change(d.inc.current, m, func(m *member) { m.released = true })
 			}
 		}
 	}
@@ -294,8 +294,8 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 func (s *State) setHold(d *decisionOf, h hold, c charge) {
 	d.inc.fencedMS = c.fencedMS
 	d.inc.hold, d.inc.charge = h, c
-	s.touch(d.number, h.members...)
-	s.touchLines(d.number, h.lines...)
+	s.indexExecutions(d.number, h.members...)
+	s.indexLines(d.number, h.lines...)
 	for _, v := range c.victims {
 		s.involve(v.agent, d.number)
 	}
@@ -305,10 +305,11 @@ func (s *State) setHold(d *decisionOf, h hold, c charge) {
 // void. It fences what a contain might, else what is fenced already.
 func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer uint32) {
 	d.inc.proposal = &proposal{
-		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, basis: *d.Basis, unfounded: a.unfounded, scope: d.Scope.Head,
+		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, signals: *d.Signals, dismissed: a.dismissed, rollbackSet: d.RollbackSet.Head,
 		members: execsOf(a.plan.Members), signalers: slices.Sorted(slices.Values(s.signalersOf(a.signals))),
 	}
-	s.touch(d.number, d.inc.proposal.members...)
+	d.inc.missed = missedAnswer{} // people are asked again
+	s.indexExecutions(d.number, d.inc.proposal.members...)
 	if d.inc.state != Authorized {
 		d.inc.state = Escalated
 	}

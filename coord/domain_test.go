@@ -52,8 +52,8 @@ func TestEachDomainItsOwnQuorum(t *testing.T) {
 	w, _ := abroad(t)
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
 	w.decide("k", entry.ActContain, id)
-	authorize := func(unfounded ...entry.Unfounded) *entry.Entry {
-		return w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Unfounded: unfounded}))
+	authorize := func(dismissed ...entry.Dismissal) *entry.Entry {
+		return w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: dismissed}))
 	}
 	refused := func() { w.t.Helper(); w.refuse(authorize(), entry.ScopeExceedsPolicy, "act") }
 	w.put(w.proven("m", "a#1")) // two of d
@@ -65,7 +65,7 @@ func TestEachDomainItsOwnQuorum(t *testing.T) {
 	w.put(w.signal("w2", entry.StandingMonitor, "z#2"))    // no evidence
 	refused()
 	last := w.put(w.proven("w2", "z#2"))
-	w.refuse(authorize(entry.Unfounded{Index: last.Index, Reason: "not believed"}), entry.ScopeExceedsPolicy, "act")
+	w.refuse(authorize(entry.Dismissal{Index: last.Index, Reason: "not believed"}), entry.ScopeExceedsPolicy, "act")
 	w.next()
 	w.is(id, Authorized)
 	if got := w.members(id); len(got) < 3 {
@@ -106,7 +106,7 @@ func TestDomainsWithinTheLimit(t *testing.T) {
 	p = w.nextPolicy()
 	p.Limits.Incident.Domains = 1
 	w.put(p)
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 	w.checkAll()
 }
 

@@ -20,7 +20,7 @@ func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before u
 	if agent == "" {
 		found = newest(lists, limit)
 	} else if number, ok := s.principals.Find([]byte(agent)); ok {
-		found = newest([][]uint32{s.both(s.usage[number].incidents, lists, uint32(end))}, limit)
+		found = newest([][]uint32{s.intersect(s.usage[number].incidents, lists, uint32(end))}, limit)
 	}
 	for _, number := range found {
 		views = append(views, s.view(s.incidents[number], now))
@@ -43,8 +43,9 @@ func (s *State) incidentsIn(domain string, end uint32) (lists [][]uint32) {
 	return lists
 }
 
-// both returns what of a list below end is in any of the others.
-func (s *State) both(list []uint32, others [][]uint32, end uint32) (found []uint32) {
+// intersect returns the numbers of a list that are below end and in any of the other
+// lists.
+func (s *State) intersect(list []uint32, others [][]uint32, end uint32) (found []uint32) {
 	for _, number := range list {
 		in := func(other []uint32) bool { _, ok := slices.BinarySearch(other, number); return ok }
 		if number < end && slices.ContainsFunc(others, in) {

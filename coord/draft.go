@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"maps"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -15,8 +16,8 @@ type Order struct {
 	Reason    string
 	Exp       int64               // Unix seconds; 0: what suits the act
 	Pin       uint64              // size of the log, as of which a plan's signals are taken; 0: as of now
-	Unfounded []entry.Unfounded   // signals that a plan leaves out
-	Signals   []entry.Disposition // of a deny; nil: all inconclusive
+	Dismissed []entry.Dismissal   // signals that a plan leaves out
+	Signals   []entry.Disposition // of a deny, see Dispositions; nil: all inconclusive
 	Members   []entry.Ref         // of a release
 }
 
@@ -34,20 +35,20 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 	d := &entry.Decision{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
 		Incident: o.Incident, Act: o.Act, Policy: policy, Epoch: inc.epoch, Exp: o.Exp, Reason: o.Reason,
-		Signals: o.Signals, Members: o.Members,
+		Dispositions: o.Signals, Members: o.Members,
 	}
 	if o.Act == entry.ActEscalate || o.Act == entry.ActAmend || o.Act == entry.ActOverride {
 		d.Epoch++
 	}
-	if o.Act == entry.ActDeny && d.Signals == nil {
-		d.Signals = s.inconclusive(inc)
+	if o.Act == entry.ActDeny && d.Dispositions == nil {
+		d.Dispositions = s.judgements(inc, nil)
 	}
-	if o.Act == entry.ActDeny && inc.silent { // somebody takes note
-		ref := s.logRef(inc.recorded)
+	if l := s.missedAnswerOf(inc, now); o.Act == entry.ActDeny && l.entry != 0 { // somebody takes note
+		ref := s.logRef(l.entry)
 		d.Supersedes = &ref
 	}
-	if o.Act == entry.ActAmend && inc.force != nil {
-		ref := s.logRef(inc.force.index)
+	if o.Act == entry.ActAmend && inc.current != nil {
+		ref := s.logRef(inc.current.index)
 		d.Supersedes = &ref
 	}
 	var a *assessment
@@ -75,8 +76,8 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 // may propose could, with an agent that says nothing, put it off for ever. What
 // people approve has all the time there is, and so has what nobody could carry out.
 func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, now int64) int64 {
-	deadline := now + a.law.windows.DeadlineMaxMS
-	f := inc.force
+	deadline := now + a.policy.windows.DeadlineMaxMS
+	f := inc.current
 	if d.Act != entry.ActAmend || f == nil || f.over(now) || len(d.Approvals) > 0 || s.void(&f.decided) || !f.sameAs(a.plan) {
 		return deadline
 	}
@@ -86,7 +87,7 @@ func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, n
 // defaultExp is until when a decision without a deadline holds, in Unix
 // milliseconds.
 func (s *State) defaultExp(inc *incident, act entry.Act, now int64) int64 {
-	l := s.lawOf(inc)
+	l := s.policyFor(inc)
 	switch act {
 	case entry.ActEscalate:
 		return now + l.windows.AnswerMS + l.windows.DecideMS + 1000
@@ -97,9 +98,39 @@ func (s *State) defaultExp(inc *incident, act entry.Act, now int64) int64 {
 	return now + hourMS
 }
 
-func (s *State) inconclusive(inc *incident) (list []entry.Disposition) {
+// Dispositions returns what a deny by a principal says of each signal of an incident. The
+// principal's word corroborates some signals, and dismisses others, named by their
+// indexes; the rest are inconclusive. An index of no signal of the incident stands at
+// the end, where Admit refuses it.
+func (s *State) Dispositions(id uint64, by entry.Principal, corroborated, dismissed []uint64) []entry.Disposition {
+	said := map[uint64]entry.Disposition{}
+	signer, _ := s.chain.Agent(by) // Admit refuses a signer that the log does not know
+	for _, index := range corroborated {
+		said[index] = entry.Disposition{Index: index, Disposition: entry.Corroborated, Domains: []string{signer.Domain}, Independent: true}
+	}
+	for _, index := range dismissed {
+		said[index] = entry.Disposition{Index: index, Disposition: entry.Dismissed}
+	}
+	_, inc, ok := s.findIncident(id)
+	if !ok {
+		return nil
+	}
+	return s.judgements(inc, said)
+}
+
+// judgements lists what is said of each signal of an incident, by its index; a signal that
+// nothing is said of is inconclusive.
+func (s *State) judgements(inc *incident, said map[uint64]entry.Disposition) (list []entry.Disposition) {
 	for _, n := range inc.signals {
-		list = append(list, entry.Disposition{Index: s.signals[n].index, Disposition: dispositions[inconclusive]})
+		index := s.signals[n].index
+		one, judged := said[index]
+		if delete(said, index); !judged {
+			one = entry.Disposition{Index: index, Disposition: entry.Inconclusive}
+		}
+		list = append(list, one)
+	}
+	for _, index := range slices.Sorted(maps.Keys(said)) {
+		list = append(list, said[index])
 	}
 	return list
 }
@@ -108,26 +139,26 @@ func (s *State) inconclusive(inc *incident) (list []entry.Disposition) {
 // undoes.
 func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64) *assessment {
 	inc := s.incidents[number]
-	pin, without := s.pin(), slices.Clone(o.Unfounded)
+	pin, without := s.pin(), slices.Clone(o.Dismissed)
 	if o.Pin != 0 {
-		pin = merkle.Head{Size: o.Pin, Root: s.tree.root(o.Pin)}
+		pin = merkle.Head{Size: o.Pin, Root: s.tree.Root(o.Pin)}
 	}
 	if d.Act == entry.ActAuthorize || d.Act == entry.ActAmend {
 		if p, approvals := s.quorum(inc, now); p != nil {
 			pin, without, d.Approvals = p.pin, nil, approvals
-			for _, index := range p.unfounded {
-				without = append(without, entry.Unfounded{Index: index, Reason: "as proposed"})
+			for _, index := range p.dismissed {
+				without = append(without, entry.Dismissal{Index: index, Reason: "as proposed"})
 			}
 		}
 	}
 	if without == nil {
-		without = []entry.Unfounded{}
+		without = []entry.Dismissal{}
 	}
-	d.Pin, d.Unfounded = &pin, without
-	a := s.assess(number, pin.Size, unfoundedOf(d), now)
-	basis, blast := s.basisOf(a.signals), a.blast
-	d.Basis, d.Blast = &basis, &blast
-	d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: s.scopeOf(a.plan.Members)}
+	d.Pin, d.Dismissed = &pin, without
+	a := s.assess(number, pin.Size, dismissedOf(d), now)
+	signals, impact := s.signalsHead(a.signals), a.impact
+	d.Signals, d.Impact = &signals, &impact
+	d.RollbackSet = &entry.RollbackSet{Algorithm: entry.ScopeAlgorithm, Head: s.rollbackSetHead(a.plan.Members)}
 	return a
 }
 
@@ -139,7 +170,7 @@ func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 		return nil, nil
 	}
 	approve, _ := s.answersTo(inc, p, now)
-	if int64(len(approve)) < s.lawOf(inc).quorum.Approve {
+	if int64(len(approve)) < s.policyFor(inc).quorum.Approve {
 		return nil, nil
 	}
 	var indexes []uint64
@@ -152,21 +183,21 @@ func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 // DraftRecord returns the record of an incident all of whose members have an
 // outcome, as Draft does. What it says of the signals follows from the decision in
 // force: those that it rests on are corroborated or self-reported, those that it
-// leaves out unfounded, later ones inconclusive.
+// leaves out dismissed, later ones inconclusive.
 func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 	_, inc, ok := s.findIncident(id)
-	if !ok || inc.force == nil {
+	if !ok || inc.current == nil {
 		return nil, unknown("incident", "no incident %d in the log with a plan in force", id)
 	}
-	f := inc.force
+	f := inc.current
 	state, tally := f.verdict()
 	r := &entry.Record{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
 		Incident: id, State: state.String(), Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
-		Review: int64(len(f.review)), Signals: []entry.Disposition{},
+		Review: int64(len(f.review)), Dispositions: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {
-		r.Signals = append(r.Signals, s.judge(inc, n))
+		r.Dispositions = append(r.Dispositions, s.judge(inc, n))
 	}
 	return r, nil
 }
@@ -176,11 +207,11 @@ func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 // say nothing. ok is false if every member has one.
 func (s *State) DraftUnknown(id uint64, now int64) (o *entry.Outcome, ok bool) {
 	_, inc, ok := s.findIncident(id)
-	if !ok || inc.force == nil {
+	if !ok || inc.current == nil {
 		return nil, false
 	}
-	for i := range inc.force.members {
-		if m := &inc.force.members[i]; m.result == "" {
+	for i := range inc.current.members {
+		if m := &inc.current.members[i]; m.result == "" {
 			return s.draftUnknown(inc, m, now), true
 		}
 	}
@@ -191,17 +222,17 @@ func (s *State) DraftUnknown(id uint64, now int64) (o *entry.Outcome, ok bool) {
 func (s *State) draftUnknown(inc *incident, m *member, now int64) *entry.Outcome {
 	return &entry.Outcome{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
-		Incident: inc.opened, Decision: s.logRef(inc.force.index), Exec: s.refOf(m.exec), Result: entry.ResultUnknown,
+		Incident: inc.opened, Decision: s.logRef(inc.current.index), Exec: s.refOf(m.exec), Result: entry.ResultUnknown,
 		ObservedAt: now, Residual: "its agent reported no outcome in time",
 	}
 }
 
 // over reports whether no decision can hold until the deadline any more: exp is
 // in seconds.
-func (f *force) over(now int64) bool { return now/1000 >= f.deadline/1000 }
+func (f *decisionInForce) over(now int64) bool { return now/1000 >= f.deadline/1000 }
 
 // sameAs reports whether a plan is the one in force.
-func (f *force) sameAs(p *scope.Plan) bool {
+func (f *decisionInForce) sameAs(p *scope.Plan) bool {
 	return slices.EqualFunc(f.members, p.Members, func(m member, q scope.Member) bool {
 		return m.exec == q.Exec && m.method == q.Method && m.checkpoint == q.Checkpoint
 	})

@@ -145,7 +145,7 @@ func TestRollingWindow(t *testing.T) {
 			w.next()
 			w.is(first, Recovered)
 			second := verdict("z#2")
-			w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+			w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 			w.at += p.Limits.WindowMS
 			w.decide("k", entry.ActAuthorize, second)
 			w.checkAll()
@@ -179,13 +179,13 @@ func TestStricterOfEach(t *testing.T) {
 	b.Quorum = entry.Quorum{Approve: 2, Override: 1, Signalers: 2}
 	a.Windows = entry.Windows{DecideMS: 1, AnswerMS: 2, MemberMS: 1, DeadlineMaxMS: 2, CooldownMS: 1, SinceMaxMS: 2}
 	b.Windows = entry.Windows{DecideMS: 2, AnswerMS: 1, MemberMS: 2, DeadlineMaxMS: 1, CooldownMS: 2, SinceMaxMS: 1}
-	want := law{
+	want := effectivePolicy{
 		entry.Windows{DecideMS: 2, AnswerMS: 2, MemberMS: 2, DeadlineMaxMS: 1, CooldownMS: 2, SinceMaxMS: 1},
 		entry.Limits{Incident: low, Signaler: low, Victim: low, WindowMS: 9},
 		entry.FenceLimits{Incident: near, Signaler: near, Victim: near},
 		entry.Quorum{Approve: 2, Override: 2, Signalers: 2},
 	}
-	if one, other := stricter(a, &b), stricter(&b, a); one != want || other != want {
+	if one, other := stricterPolicy(a, &b), stricterPolicy(&b, a); one != want || other != want {
 		t.Errorf("%+v and %+v, want %+v", one, other, want)
 	}
 }

@@ -58,7 +58,7 @@ func (l *trip) write(iss entry.Principal, body entry.Body) uint64 {
 
 // do registers an execution from planned to confirmed.
 func (l *trip) do(iss entry.Principal, id string, effect entry.Effect, cost int64, parents ...entry.Parent) {
-	x := entry.Execution{Exec: id, Effect: effect, Progress: entry.Dispatched, Parents: append([]entry.Parent{}, parents...),
+	x := entry.Execution{Exec: id, Effect: effect, Progress: entry.Started, Parents: append([]entry.Parent{}, parents...),
 		IdempotencyKey: entry.Digest("sha256:" + strings.Repeat("0", 64))}
 	l.write(iss, &x)
 	done := x
@@ -96,7 +96,7 @@ func (l *trip) show(v *coord.PlanView) {
 		line := fmt.Sprintf("  %-18s %-12s %-11s %s", m.Exec, m.Method, m.Rule, m.Result)
 		_, _ = fmt.Fprintln(l.out, strings.TrimRight(line, " "))
 	}
-	b := v.Blast
+	b := v.Impact
 	_, _ = fmt.Fprintf(l.out, "  %d members of %d agents in %d domain, %d irrevocable; to review %v; to do it again %d micro-USD\n",
 		b.Members, b.Agents, b.Domains, b.Irrevocable, v.Review, v.CostMicroUSD)
 }
@@ -139,7 +139,7 @@ func (l *trip) undo(incident uint64, exec entry.Ref, r entry.Result) {
 func (l *trip) cancel(incident uint64, exec entry.Ref) entry.Execution {
 	agent, id := exec.Split()
 	view, _ := l.state.Incident(incident, l.now)
-	x := entry.Execution{Exec: id + ".cancel", Effect: entry.EffectIrrevocable, Progress: entry.Dispatched, Parents: []entry.Parent{},
+	x := entry.Execution{Exec: id + ".cancel", Effect: entry.EffectIrrevocable, Progress: entry.Started, Parents: []entry.Parent{},
 		IdempotencyKey: entry.Digest("sha256:" + strings.Repeat("2", 64)),
 		Compensates:    &entry.Compensates{Incident: incident, Decision: view.Decision.Ref, Exec: exec}}
 	l.write(agent, &x)
@@ -203,7 +203,7 @@ func ExampleState_Preview() {
 	// ann: approve
 	// coordinator: authorize, epoch 1: approved
 	// booker: cancels the hotel before the flight
-	// refused: state-conflict: compensates.exec: what depends on booker#hotel, or its own drain, comes first (wait until it is released)
+	// refused: state-conflict: compensates.exec: executions that depend on booker#hotel, or its own drain, come first (wait until the execution is released)
 	// everybody: in order
 	//   planner#other      restore      line        restored
 	//   writer#mail        residual     dependent   irrevocable
@@ -214,7 +214,7 @@ func ExampleState_Preview() {
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: record, PARTIAL, 2 restored, 2 compensated, 1 not executed, 1 irrevocable
 	// writer: goes on as before
-	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is over (PARTIAL) (do booker#flight again under a new id, with parents that stand, and depend on that; to use it all the same: arl incident release 21 --member booker#flight, by an approver who does not own it)
+	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is over (PARTIAL) (do booker#flight again under a new id, with parents that are not fenced, and depend on the new execution; to use it all the same: arl incident release 21 --member booker#flight, by an approver who does not own it)
 	// planner, booker, writer: again, under new ids
 }
 

@@ -45,5 +45,5 @@ func Example() {
 
 	// Output:
 	// <nil>
-	// unknown-issuer enrol the key, or sign with the one that is
+	// unknown-issuer enrol the key, or sign with an enrolled key
 }

@@ -16,7 +16,7 @@ type executions struct {
 	names *compact.Names         // issuer's number and local id
 	keyOf compact.List[uint32]   // 1 + the number of its idempotency key; 0: none
 	keys  compact.List[digest]   // idempotency keys
-	users map[use]uint64         // where an agent first named a parent of another agent
+	users map[childOf]uint64     // where an agent first named a parent of another agent
 	comps map[uint32]compensated // what compensations compensate
 	costs compact.List[int64]    // what each cost, as far as is logged, in micro-USD
 
@@ -26,9 +26,10 @@ type executions struct {
 	newest []uint32 // 1 + the newest of each workflow
 }
 
-// use is an agent's of an execution. A list of children could be long, and
-// whoever has no standing makes us read it.
-type use struct{ parent, agent uint32 }
+// childOf names an agent with an execution that depends on the parent. The list of the
+// parent's children could be long, and an agent without standing would make the fold
+// read it.
+type childOf struct{ parent, agent uint32 }
 
 // compensated is what a compensation is for (EXE-4).
 type compensated struct {
@@ -38,7 +39,7 @@ type compensated struct {
 
 var effects = []entry.Effect{entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable, entry.EffectUndeclared}
 
-var steps = []entry.Progress{entry.Planned, entry.Dispatched, entry.Confirmed, entry.Failed, entry.Cancelled}
+var steps = []entry.Progress{entry.Planned, entry.Started, entry.Confirmed, entry.Failed, entry.Cancelled}
 
 func effectOf(x *entry.Execution) scope.Effect { return scope.Effect(slices.Index(effects, x.Effect)) }
 
@@ -98,8 +99,8 @@ func (s *State) admitExecution(x *entry.Execution, at int64) error {
 		return err
 	}
 	if effectOf(x) != scope.None && progressOf(x) == scope.Confirmed { // EXE-2
-		return conflict("progress", "confirmed, but the effect is %s and dispatched was never logged", x.Effect).
-			WithRemedy("log dispatched, and hold its receipt before acting")
+		return conflict("progress", "confirmed, but the effect is %s and started was never logged", x.Effect).
+			WithRemedy("log started, and wait for its receipt before acting")
 	}
 	if x.Compensates != nil {
 		return s.admitCompensation(x, at)
@@ -125,10 +126,10 @@ func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node
 		return conflict("compensates", "not that of entry %d, and it never changes", old.First)
 	case !step.After(old.Progress):
 		return conflict("progress", "%s does not follow %s", x.Progress, steps[old.Progress]).
-			WithRemedy("progress goes from planned over dispatched to one final step, and never back")
-	case step == scope.Confirmed && old.Effect != scope.None && old.Progress != scope.Dispatched:
-		return conflict("progress", "confirmed, but the effect is %s and dispatched was never logged", x.Effect).
-			WithRemedy("log dispatched, and hold its receipt before acting")
+			WithRemedy("progress goes from planned over started to one final step, and never back")
+	case step == scope.Confirmed && old.Effect != scope.None && old.Progress != scope.Started:
+		return conflict("progress", "confirmed, but the effect is %s and started was never logged", x.Effect).
+			WithRemedy("log started, and wait for its receipt before acting")
 	}
 	i := 0
 	for parent := range s.graph.Parents(number) {
@@ -164,7 +165,7 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 			*s.executions.costs.Change(number) = *x.CostMicroUSD
 		}
 		s.graph.Advance(number, step, index)
-		s.heard(number, issuer, at)
+		s.noteActivity(number, issuer, at)
 		if step.Final() {
 			s.drained(number, index, at)
 		}
@@ -196,7 +197,7 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	}
 	if x.Task != "" && comp == nil {
 		s.addWork(number, s.mustResolve(s.tasks.names, x.Task))
-		s.heard(number, issuer, at)
+		s.noteActivity(number, issuer, at)
 	}
 }
 
@@ -223,8 +224,8 @@ func (s *State) addExecution(one scope.Node, parents []scope.Parent, key digest,
 		x.comps[exec] = *comp
 	}
 	for _, p := range parents {
-		if _, known := x.users[use{p.Exec, one.Agent}]; !known {
-			x.users[use{p.Exec, one.Agent}] = one.First
+		if _, known := x.users[childOf{p.Exec, one.Agent}]; !known {
+			x.users[childOf{p.Exec, one.Agent}] = one.First
 		}
 	}
 }

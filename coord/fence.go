@@ -18,7 +18,7 @@ func (s *State) holding(inc *incident, now int64) bool {
 func (s *State) notFenced(inc *incident, now int64) string {
 	holding := s.holding(inc, now)
 	switch {
-	case !inc.state.Open() || inc.force != nil && inc.proposal == nil:
+	case !inc.state.Open() || inc.current != nil && inc.proposal == nil:
 		return ""
 	case inc.notFenced != "" && holding:
 		return inc.notFenced + "; what was fenced before stays fenced"
@@ -57,10 +57,10 @@ type fence struct {
 // fencedBy returns what fences an execution (INC-4): an incident that is open
 // before one that is over, since that one waits for nothing.
 func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
-	for _, number := range s.touched[exec] {
+	for _, number := range s.incidentsByExecution[exec] {
 		inc := s.incidents[number]
-		if inc.force != nil {
-			if m, ok := inc.force.find(exec); ok && !m.released && (inc.state.Open() || !is) {
+		if inc.current != nil {
+			if m, ok := inc.current.find(exec); ok && !m.released && (inc.state.Open() || !is) {
 				if found, is = (fence{inc, []*member{m}}), true; inc.state.Open() {
 					return found, true
 				}
@@ -76,15 +76,15 @@ func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
 // lineFencedBy returns what fences a line: an incident whose plan takes it back,
 // until that is done. One that is open comes before one that is over.
 func (s *State) lineFencedBy(line uint32, now int64) (found fence, is bool) {
-	for _, number := range s.touchedLines[line] {
+	for _, number := range s.incidentsByLine[line] {
 		inc := s.incidents[number]
 		if _, held := slices.BinarySearch(inc.hold.lines, line); held && s.holding(inc, now) {
 			return fence{inc: inc}, true
 		}
-		if inc.force == nil || inc.force.restores[line] == 0 || is && !inc.state.Open() {
+		if inc.current == nil || inc.current.restores[line] == 0 || is && !inc.state.Open() {
 			continue
 		}
-		if found, is = (fence{inc, s.fencing(inc.force, line)}), true; inc.state.Open() {
+		if found, is = (fence{inc, s.fencing(inc.current, line)}), true; inc.state.Open() {
 			return found, true
 		}
 	}
@@ -92,7 +92,7 @@ func (s *State) lineFencedBy(line uint32, now int64) (found fence, is bool) {
 }
 
 // fencing returns the members that keep a line fenced.
-func (s *State) fencing(f *force, line uint32) (members []*member) {
+func (s *State) fencing(f *decisionInForce, line uint32) (members []*member) {
 	for i := range f.members {
 		if m := &f.members[i]; m.fencesLine() && s.graph.Node(m.exec).Line == line {
 			members = append(members, m)
@@ -107,7 +107,7 @@ func (m *member) fencesLine() bool {
 }
 
 // change changes a member, and counts again what fences its line.
-func (s *State) change(f *force, m *member, change func(m *member)) {
+func (s *State) change(f *decisionInForce, m *member, change func(m *member)) {
 	before := m.fencesLine()
 	change(m)
 	after, line := m.fencesLine(), s.graph.Node(m.exec).Line
@@ -122,7 +122,7 @@ func (s *State) change(f *force, m *member, change func(m *member)) {
 // admitFencedFirst is INC-4 for the first entry of an execution: it names no
 // fenced parent and joins no fenced line.
 func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
-	if len(s.touched) == 0 {
+	if len(s.incidentsByExecution) == 0 {
 		return nil
 	}
 	for i := range x.Parents {
@@ -146,11 +146,11 @@ func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
 	return nil
 }
 
-// admitFencedStep is INC-4 for a later entry: what was not dispatched may only
+// admitFencedStep is INC-4 for a later entry: what was not started may only
 // fail or be cancelled.
 func (s *State) admitFencedStep(x *entry.Execution, number uint32, old *scope.Node, now int64) error {
 	step := progressOf(x)
-	if len(s.touched) == 0 || old.Line == scope.NoLine || old.Progress != scope.Planned || step == scope.Failed || step == scope.Cancelled {
+	if len(s.incidentsByExecution) == 0 || old.Line == scope.NoLine || old.Progress != scope.Planned || step == scope.Failed || step == scope.Cancelled {
 		return nil
 	}
 	if by, is := s.fencedBy(number, now); is {

@@ -20,8 +20,8 @@ func TestFences(t *testing.T) {
 	soft.Parents[0].Dep = entry.Soft
 	w.refuse(w.sign(soft), entry.FencedDependency, "parents[0].exec")
 	w.refuse(w.sign(w.exec("a", "x")), entry.FencedDependency, "exec")
-	w.refuse(w.sign(w.step(waiting, entry.Dispatched)), entry.FencedDependency, "progress")
-	w.put(w.step(flying, entry.Confirmed)) // what was dispatched may end
+	w.refuse(w.sign(w.step(waiting, entry.Started)), entry.FencedDependency, "progress")
+	w.put(w.step(flying, entry.Confirmed)) // what was started may end
 	w.put(w.exec("b", "free"))             // its line goes nowhere
 	other := w.exec("a", "other workflow")
 	other.Exec, other.Wid = "elsewhere", "w2"
@@ -33,7 +33,7 @@ func TestFences(t *testing.T) {
 	w.refuse(w.sign(w.exec("a", "y")), entry.FencedDependency, "exec")
 	w.decide("p1", entry.ActDeny, id)
 	w.put(w.exec("a", "y"))
-	w.put(w.step(waiting, entry.Dispatched))
+	w.put(w.step(waiting, entry.Started))
 	w.checkAll()
 }
 
@@ -57,12 +57,12 @@ func TestCancelledBehindFence(t *testing.T) {
 // TestRaceOfDispatchAndPlan shows both orders of a dispatch and a plan: the log
 // has one of them, and the loser starts again from there.
 func TestRaceOfDispatchAndPlan(t *testing.T) {
-	t.Run("dispatched first", func(t *testing.T) {
+	t.Run("started first", func(t *testing.T) {
 		w, id := reported(t)
 		x := w.planned("b", "mail", entry.EffectCompensable, "a#make")
 		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-		w.put(w.step(x, entry.Dispatched))
-		w.refuse(w.sign(d), entry.ScopeMismatch, "scope.root")
+		w.put(w.step(x, entry.Started))
+		w.refuse(w.sign(d), entry.ScopeMismatch, "rollback_set.root")
 		w.decide("k", entry.ActAuthorize, id)
 		if got := w.members(id)["b#mail"]; got != entry.MethodCompensate {
 			t.Fatalf("method %s", got)
@@ -76,7 +76,7 @@ func TestRaceOfDispatchAndPlan(t *testing.T) {
 		w, id := reported(t)
 		x := w.planned("b", "mail", entry.EffectIrrevocable, "a#make")
 		w.decide("k", entry.ActAuthorize, id)
-		w.refuse(w.sign(w.step(x, entry.Dispatched)), entry.FencedDependency, "progress")
+		w.refuse(w.sign(w.step(x, entry.Started)), entry.FencedDependency, "progress")
 		if got := w.members(id)["b#mail"]; got != entry.MethodCancel {
 			t.Fatalf("method %s", got)
 		}
@@ -95,17 +95,17 @@ func TestFencedTime(t *testing.T) {
 	contain := func(seconds int64) *entry.Entry {
 		return w.sign(w.order("k", Order{Incident: id, Act: entry.ActContain, Exp: w.at/1000 + seconds}))
 	}
-	w.refuse(contain(3601), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(contain(3601), entry.ScopeExceedsPolicy, "rollback_set")
 	must(t, w.admit(contain(1800)))
 	w.at += 900_000
 	must(t, w.admit(contain(2700))) // 900 are used, 2,700 more make an hour
 	w.at += 60_000
-	w.refuse(contain(2641), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(contain(2641), entry.ScopeExceedsPolicy, "rollback_set")
 	must(t, w.admit(contain(60))) // giving time back is always right
 	w.at += 10 * minuteMS
 	must(t, w.admit(contain(2580)))
 	w.at += hourMS
-	w.refuse(contain(1), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(contain(1), entry.ScopeExceedsPolicy, "rollback_set")
 	w.checkAll()
 }
 
@@ -166,13 +166,13 @@ func TestCoalescing(t *testing.T) {
 	w.checkAll()
 }
 
-// TestCooldown refuses what was dismissed as unfounded, from the same principal
+// TestCooldown refuses what was dismissed as dismissed, from the same principal
 // about the same subject, for a while.
 func TestCooldown(t *testing.T) {
 	w, id := reported(t)
 	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
 	d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
-	d.Signals[0].Disposition = "unfounded"
+	d.Dispositions[0].Disposition = "dismissed"
 	w.put(d)
 	got := w.refused(w.sign(w.signal("a", entry.StandingExecutor, "a#make")), entry.RateLimited, "subject")
 	if got.RetryAfterMS != hourMS {
@@ -203,7 +203,7 @@ func TestRollingLimits(t *testing.T) {
 		}
 		must(t, w.admit(contain(1)))
 		must(t, w.admit(contain(2)))
-		got := w.refused(contain(3), entry.ScopeExceedsPolicy, "scope")
+		got := w.refused(contain(3), entry.ScopeExceedsPolicy, "rollback_set")
 		if want := "3 members of " + whose; len(got.Detail) < len(want) || got.Detail[:len(want)] != want {
 			t.Errorf("%s", got.Detail)
 		}

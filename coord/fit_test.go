@@ -63,7 +63,7 @@ func TestNotExecutedIsWhatNeverRan(t *testing.T) {
 		w.next()
 		w.put(w.outcome("b", id, "b#plan", entry.ResultUnknown))
 		w.put(w.order("p1", Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{"b#plan"}}))
-		for _, p := range []entry.Progress{entry.Dispatched, entry.Confirmed} {
+		for _, p := range []entry.Progress{entry.Started, entry.Confirmed} {
 			w.put(w.step(x, p))
 			w.refuse(w.sign(w.outcome("b", id, "b#plan", entry.NotExecuted)), entry.StateConflict, "result")
 		}
@@ -108,7 +108,7 @@ func TestAgentsAnswerForWhatIsInFlight(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#base")).Index
 	w.decide("k", entry.ActAuthorize, id)
 	look := func() entry.Result {
-		m, _ := w.incident(id).force.find(w.state.mustResolve(w.state.executions.names, "b#look"))
+		m, _ := w.incident(id).current.find(w.state.mustResolve(w.state.executions.names, "b#look"))
 		return m.result
 	}
 	if got := look(); got != "" {

@@ -11,7 +11,10 @@ import (
 func (w *world) checkDerived(other *State) {
 	w.t.Helper()
 	for i, inc := range w.state.incidents {
-		f, g := inc.force, other.incidents[i].force
+		if was := other.incidents[i].missed; inc.missed != was {
+			w.t.Fatalf("incident %d: missed answer %+v, restored %+v", inc.opened, inc.missed, was)
+		}
+		f, g := inc.current, other.incidents[i].current
 		if f == nil {
 			continue
 		}
@@ -43,7 +46,7 @@ func (w *world) done(iss entry.Principal, id string, effect entry.Effect, parent
 	w.t.Helper()
 	x := w.planned(iss, id, effect, parents...)
 	if effect != entry.EffectNone {
-		w.put(w.step(x, entry.Dispatched))
+		w.put(w.step(x, entry.Started))
 	}
 	w.put(w.step(x, entry.Confirmed))
 	return x
@@ -60,11 +63,11 @@ func (w *world) planned(iss entry.Principal, id string, effect entry.Effect, par
 	return x
 }
 
-// flying registers an execution up to dispatched.
+// flying registers an execution up to started.
 func (w *world) flying(iss entry.Principal, id string, effect entry.Effect, parents ...entry.Ref) *entry.Execution {
 	w.t.Helper()
 	x := w.planned(iss, id, effect, parents...)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	return x
 }
 
@@ -78,12 +81,6 @@ func (w *world) order(iss entry.Principal, o Order) *entry.Decision {
 	must(w.t, err)
 	w.head(iss, d)
 	return d
-}
-
-// head completes the header of a draft.
-func (w *world) head(iss entry.Principal, body entry.Body) {
-	h, next := entry.HeaderOf(body), w.header(iss)
-	h.JTI, h.Iss, h.Iat = next.JTI, iss, next.Iat
 }
 
 // decide registers a decision.
@@ -107,8 +104,8 @@ func (w *world) answer(iss entry.Principal, incident uint64, verdict string) *en
 func (w *world) vouch(iss entry.Principal, d *entry.Decision) {
 	w.t.Helper()
 	info, _ := w.state.Chain().Agent(iss)
-	for i := range d.Signals {
-		d.Signals[i].Disposition, d.Signals[i].Domains, d.Signals[i].Independent = entry.Corroborated, []string{info.Domain}, true
+	for i := range d.Dispositions {
+		d.Dispositions[i].Disposition, d.Dispositions[i].Domains, d.Dispositions[i].Independent = entry.Corroborated, []string{info.Domain}, true
 	}
 }
 
@@ -120,10 +117,10 @@ func (w *world) outcome(iss entry.Principal, incident uint64, exec entry.Ref, r 
 		Header: w.header(iss), Incident: incident, Exec: exec, Result: r, ObservedAt: w.at,
 		Decision: w.state.logRef(0),
 	}
-	if inc.force != nil {
-		o.Decision = w.state.logRef(inc.force.index)
+	if inc.current != nil {
+		o.Decision = w.state.logRef(inc.current.index)
 		if n, ok := w.state.resolve(w.state.executions.names, exec); ok {
-			if m, ok := inc.force.find(n); ok && m.result != "" {
+			if m, ok := inc.current.find(n); ok && m.result != "" {
 				ref := w.state.logRef(m.resultAt)
 				o.Supersedes = &ref
 			}
@@ -149,8 +146,8 @@ func (w *world) compensation(incident uint64, exec entry.Ref) *entry.Execution {
 	x := w.exec(agent, id+".undo")
 	x.Effect, x.IdempotencyKey, x.Progress = entry.EffectIrrevocable, someDigest(string(exec)+"|0"), entry.Planned
 	x.Compensates = &entry.Compensates{Incident: incident, Exec: exec}
-	if inc.force != nil {
-		x.Compensates.Decision = w.state.logRef(inc.force.index)
+	if inc.current != nil {
+		x.Compensates.Decision = w.state.logRef(inc.current.index)
 	}
 	return x
 }
@@ -160,7 +157,7 @@ func (w *world) compensate(incident uint64, exec entry.Ref) {
 	w.t.Helper()
 	x := w.compensation(incident, exec)
 	w.put(x)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	w.put(w.step(x, entry.Confirmed))
 	agent, _ := exec.Split()
 	w.put(w.outcome(agent, incident, exec, entry.Compensated))
@@ -178,6 +175,17 @@ func (w *world) next() (written []entry.Body) {
 		}
 	}
 	return written
+}
+
+// silences returns what nobody answered of what the coordinator would write now.
+func (w *world) silences() (all []Silence) {
+	todo, _ := w.state.Next(w.at)
+	for _, body := range todo {
+		if of, silent := w.state.SilenceOf(body, w.at); silent {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 func (w *world) incident(id uint64) *incident {
@@ -201,7 +209,7 @@ func (w *world) is(id uint64, want IncidentState) {
 func (w *world) members(id uint64) map[entry.Ref]entry.Method {
 	w.t.Helper()
 	found := map[entry.Ref]entry.Method{}
-	for _, m := range w.incident(id).force.members {
+	for _, m := range w.incident(id).current.members {
 		found[w.state.refOf(m.exec)] = methods[m.method]
 	}
 	return found
@@ -227,6 +235,6 @@ func (w *world) pipeline2() {
 	w.put(w.answer("p1", two, "approve"))
 	w.done("b", "idle", entry.EffectNone)
 	d := w.order("p3", Order{Incident: w.put(w.signal("b", entry.StandingExecutor, "b#idle")).Index, Act: entry.ActDeny})
-	d.Signals[0].Disposition = "unfounded"
+	d.Dispositions[0].Disposition = "dismissed"
 	w.put(d)
 }

@@ -2,22 +2,16 @@ package coord
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
-	"iter"
-	"slices"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 )
 
 const (
-	origin = "ledger.example/test"
+	origin = testlog.Origin
 	start  = int64(1_790_000_000_000) // registered_at of the first entry
 )
 
@@ -28,8 +22,9 @@ type world struct {
 	state *State
 	log   []entry.Registered
 	at    int64
-	jti   uint64
 	keys  map[entry.Principal]string // the seed that a principal signs with
+
+	author *testlog.Author
 }
 
 // newWorld returns a log with a genesis policy by "root" and these principals:
@@ -61,7 +56,9 @@ var compiled Rules
 
 func emptyWorld(tb testing.TB) *world {
 	tb.Helper()
-	return &world{t: tb, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}
+	w := &world{t: tb, state: NewState(origin), at: start, keys: map[entry.Principal]string{}}
+	w.author = &testlog.Author{TB: tb, Now: func() int64 { return w.at }, Seeds: w.keys}
+	return w
 }
 
 func must(tb testing.TB, err error) {
@@ -71,32 +68,32 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// private returns the key that a seed gives.
-func private(seed string) ed25519.PrivateKey {
-	sum := sha256.Sum256([]byte(seed))
-	return ed25519.NewKeyFromSeed(sum[:])
-}
-
 func public(tb testing.TB, seed string) entry.PublicKey {
 	tb.Helper()
-	key, err := entry.NewPublicKey(private(seed).Public())
-	must(tb, err)
-	return key
+	return testlog.Public(tb, seed)
 }
 
-// seed returns what a principal signs with: its own name unless it rotated.
-func (w *world) seed(p entry.Principal) string {
-	if seed, ok := w.keys[p]; ok {
-		return seed
-	}
-	return string(p)
+// The author's entries, under the names that the tests of this package have.
+
+func (w *world) seed(p entry.Principal) string             { return w.author.Seed(p) }
+func (w *world) header(iss entry.Principal) entry.Header   { return w.author.Header(iss) }
+func (w *world) head(iss entry.Principal, body entry.Body) { w.author.Complete(iss, body) }
+func (w *world) sign(body entry.Body) *entry.Entry         { return w.author.Sign(body) }
+
+func (w *world) enrol(iss, p entry.Principal, roles ...entry.Role) *entry.Agent {
+	return w.author.Enrol(iss, p, roles...)
 }
 
-// header returns the next header of an issuer, in workflow w.
-func (w *world) header(iss entry.Principal) entry.Header {
-	w.jti++
-	id := uuid.UUID(binary.BigEndian.AppendUint64(make([]byte, 8), w.jti))
-	return entry.Header{V: 1, JTI: id.String(), Iss: iss, Aud: origin, Iat: w.at / 1000, Wid: "w"}
+func (w *world) exec(iss entry.Principal, id string, parents ...entry.Ref) *entry.Execution {
+	return w.author.Exec(iss, id, parents...)
+}
+
+func (w *world) step(x *entry.Execution, progress entry.Progress) *entry.Execution {
+	return w.author.Step(x, progress)
+}
+
+func (w *world) checkpoint(iss entry.Principal, id string, after entry.Ref) *entry.Checkpoint {
+	return w.author.Checkpoint(iss, id, after)
 }
 
 func (w *world) genesis() *entry.Policy {
@@ -115,47 +112,8 @@ func (w *world) nextPolicy() *entry.Policy {
 	return &p
 }
 
-func (w *world) enrol(iss, p entry.Principal, roles ...entry.Role) *entry.Agent {
-	a := &entry.Agent{
-		Header: w.header(iss), Principal: p, Op: entry.Enrol, Key: public(w.t, w.seed(p)),
-		Roles: roles, Domain: "d", Span: entry.SpanWorkflow,
-	}
-	a.Wid = ""
-	return a
-}
-
-// exec returns a planned execution without parents and effect.
-func (w *world) exec(iss entry.Principal, id string, parents ...entry.Ref) *entry.Execution {
-	x := &entry.Execution{
-		Header: w.header(iss), Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Planned,
-	}
-	for _, p := range parents {
-		x.Parents = append(x.Parents, entry.Parent{Exec: p, Dep: entry.Hard})
-	}
-	return x
-}
-
-// step returns a later entry of an execution.
-func (w *world) step(x *entry.Execution, progress entry.Progress) *entry.Execution {
-	next := *x
-	next.Header = w.header(x.Iss)
-	next.Wid, next.Progress = x.Wid, progress
-	return &next
-}
-
-func (w *world) checkpoint(iss entry.Principal, id string, after entry.Ref) *entry.Checkpoint {
-	c := &entry.Checkpoint{Header: w.header(iss), Checkpoint: id, Digest: someDigest("state")}
-	if after != "" {
-		c.After = &after
-	}
-	return c
-}
-
 func (w *world) signal(iss entry.Principal, standing entry.Standing, subject entry.Ref) *entry.Signal {
-	s := &entry.Signal{
-		Header: w.header(iss), Subject: subject, Class: "tool", Code: "error", Standing: standing,
-		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: w.at,
-	}
+	s := w.author.Signal(iss, standing, subject)
 	w.nameBefore(s)
 	return s
 }
@@ -172,16 +130,6 @@ func (w *world) nameBefore(s *entry.Signal) {
 }
 
 func someDigest(content string) entry.Digest { return entry.DigestOf(content) }
-
-// sign returns the entry with that content, signed by its issuer.
-func (w *world) sign(body entry.Body) *entry.Entry {
-	w.t.Helper()
-	e, err := entry.New(body)
-	must(w.t, err)
-	seed := w.seed(e.Header.Iss)
-	e.Seal(public(w.t, seed).KeyID(), ed25519.Sign(private(seed), e.PAE()))
-	return e
-}
 
 // put registers an entry that must be admitted, and returns where it stands.
 func (w *world) put(body entry.Body) entry.LogRef {
@@ -251,7 +199,7 @@ func (w *world) checkAll() {
 	for _, e := range w.log[:half] {
 		rebuilt.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
-	then, frozen, twin := snapshot(w.t, rebuilt), rebuilt.frozen(), rebuilt.clone()
+	then, frozen, twin := snapshot(w.t, rebuilt), rebuilt.Frozen(), rebuilt.Clone()
 	for _, s := range []*State{rebuilt, twin} {
 		for _, e := range w.log[half:] {
 			s.Apply(e.Entry, e.Index, e.RegisteredAt)
@@ -272,53 +220,7 @@ func (w *world) checkAll() {
 	}
 	w.checkDerived(again)
 	w.checkDerived(twin)
-	w.checkFollower(half)
-}
-
-// checkFollower audits the log at one go, and with a stop after so many entries,
-// behind which a restored follower goes on: nothing is found, and all is alike.
-func (w *world) checkFollower(stop int) {
-	w.t.Helper()
-	straight, before, after := NewFollower(origin), NewFollower(origin), NewFollower(origin)
-	follow := func(f *Follower, log []entry.Registered) AuditReport {
-		w.t.Helper()
-		report, err := f.Follow(w.t.Context(), each(log), nil)
-		must(w.t, err)
-		if report.Finding != nil {
-			w.t.Fatalf("audit: %+v", report.Finding)
-		}
-		return report
-	}
-	want := follow(straight, w.log)
-	if want.Size != uint64(len(w.log)) {
-		w.t.Fatalf("audit of %d entries: %+v", len(w.log), want)
-	}
-	follow(before, w.log[:stop])
-	must(w.t, after.Restore(bytes.NewReader(followerSnapshot(w.t, before))))
-	got := follow(after, w.log[stop:])
-	if got.Size != want.Size || !slices.Equal(got.Kinds, want.Kinds) || after.RegisteredAt() != straight.RegisteredAt() {
-		w.t.Fatalf("an audit that went on after %d entries says %+v, one at one go %+v", stop, got, want)
-	}
-	if !bytes.Equal(followerSnapshot(w.t, after), followerSnapshot(w.t, straight)) {
-		w.t.Fatalf("an audit that went on after %d entries differs", stop)
-	}
-}
-
-func followerSnapshot(tb testing.TB, f *Follower) []byte {
-	tb.Helper()
-	var out bytes.Buffer
-	must(tb, f.Snapshot(&out))
-	return out.Bytes()
-}
-
-// each yields the entries as a store would: decoded anew.
-func each(log []entry.Registered) iter.Seq2[entry.Registered, error] {
-	return func(yield func(entry.Registered, error) bool) {
-		for _, e := range log {
-			decoded, at, err := entry.DecodeLeaf(e.AppendLeaf(nil))
-			if !yield(entry.Registered{Entry: decoded, Index: e.Index, RegisteredAt: at}, err) {
-				return
-			}
-		}
+	if size, found := AuditLog(w.t, origin, w.log, half); found != nil || size != uint64(len(w.log)) {
+		w.t.Fatalf("audit of %d entries: %d are right, %+v", len(w.log), size, found)
 	}
 }

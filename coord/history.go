@@ -4,39 +4,15 @@ import (
 	"cmp"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
-// History is what the log says of a principal, for those who decide whom to
-// trust. Every item names the entry that proves it.
-type History struct {
-	Principal entry.Principal
-	// Of its last 256 signals that were judged: those that others corroborate, of
-	// these the ones that count in its quota, those that it alone reports, and
-	// those that were found false.
-	Corroborated, Independent, SelfReported, Unfounded int64
-	Judged                                             int   // how many these are
-	Corrections                                        int64 // outcomes by which it corrected itself after the record
-	SignalLimit                                        int64 // signals an hour that this leaves it (section 8)
-	Signals                                            []SignalView
-	Memberships                                        []Membership
-}
-
-// Membership is an execution of the principal that was to be undone.
-type Membership struct {
-	Incident uint64
-	Decision uint64 // index of the one that made it a member
-	Exec     entry.Ref
-	Method   entry.Method
-	Result   entry.Result // empty: none yet
-	ResultAt uint64       // index of what says so
-	Own      bool         // whether the principal said so itself
-}
-
 // History returns what the log says of a principal, from its incident before
 // on, over up to limit incidents, the newest first; before 0 is the newest of
-// all. next is what to go on with; 0: that is all.
-func (s *State) History(p entry.Principal, before uint64, limit int) (h History, next uint64, ok bool) {
+// all. next is what to go on with; 0: that is all. The history has neither outcomes
+// nor entries nor a tree head, which the fold does not keep.
+func (s *State) History(p entry.Principal, before uint64, limit int) (h api.History, next uint64, ok bool) {
 	h, number, ok := s.judgement(p)
 	if !ok {
 		return h, 0, false
@@ -51,30 +27,31 @@ func (s *State) History(p entry.Principal, before uint64, limit int) (h History,
 		}
 		limit--
 		next = inc.opened
-		s.recall(&h, inc, number)
+		s.addToHistory(&h, inc, number)
 	}
 	return h, 0, true
 }
 
 // judgement begins the history of a principal with its counts.
-func (s *State) judgement(p entry.Principal) (h History, number uint32, ok bool) {
+func (s *State) judgement(p entry.Principal) (h api.History, number uint32, ok bool) {
 	if number, ok = s.principals.Find([]byte(p)); !ok {
 		return h, 0, false
 	}
 	u := &s.usage[number]
-	h = History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Unfounded: u.unfounded,
-		Judged: len(u.judged), Corrections: u.corrections}
+	h = api.History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Dismissed: u.dismissed,
+		Judged: len(u.judged), Corrections: u.corrections, Signals: []api.IncidentSignal{}, Memberships: []api.Membership{},
+		Outcomes: []api.HistoryOutcome{}, Entries: []api.Item{}}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
 	}
 	return h, number, true
 }
 
-// Changes is the part of a history that is newer than a reader's cursor.
+// Changes is the part of a history that is newer than a reader's cursor. Cursor is the
+// index of the newest change that is told, or what was asked for if none is.
 type Changes struct {
-	History
+	api.History
 	Incidents []uint64 // in which something changed, in the order of their newest change
-	Cursor    uint64   // index of the newest change that is told; what was asked for if none is
 	More      bool     // further changes lie behind the cursor
 }
 
@@ -90,18 +67,18 @@ func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Chan
 	type change struct {
 		at   uint64 // index of the newest entry that says something of it
 		inc  *incident
-		part History
+		part api.History
 	}
 	var changes []change
 	for _, of := range s.usage[number].incidents {
 		one := change{inc: s.incidents[of]}
-		s.recall(&one.part, one.inc, number)
-		if one.at = one.part.changed(one.inc.opened); one.at > after {
+		s.addToHistory(&one.part, one.inc, number)
+		if one.at = newestChange(&one.part, one.inc.opened); one.at > after {
 			changes = append(changes, one)
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.inc.opened, b.inc.opened)) })
-	c = Changes{History: h, Cursor: after}
+	c.History, c.Cursor = h, after
 	for i := range changes {
 		one := &changes[i]
 		if i >= limit && one.at > c.Cursor { // changes by one entry are told together
@@ -114,9 +91,9 @@ func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Chan
 	return c, true
 }
 
-// changed is the index of the newest entry that the history of one incident rests
+// newestChange is the index of the newest entry that the history of one incident rests
 // on, which is its opening at least.
-func (h *History) changed(opened uint64) uint64 {
+func newestChange(h *api.History, opened uint64) uint64 {
 	newest := opened
 	for i := range h.Signals {
 		newest = max(newest, h.Signals[i].Index, h.Signals[i].Disposed)
@@ -127,48 +104,38 @@ func (h *History) changed(opened uint64) uint64 {
 	return newest
 }
 
-// recall adds what a principal has to do with an incident.
-func (s *State) recall(h *History, inc *incident, principal uint32) {
+// addToHistory adds a principal's part in an incident to its history.
+func (s *State) addToHistory(h *api.History, inc *incident, principal uint32) {
 	for _, n := range slices.Backward(inc.signals) {
 		if sig := &s.signals[n]; sig.issuer == principal && s.incidents[sig.incident] == inc {
 			h.Signals = append(h.Signals, s.viewSignal(n))
 		}
 	}
-	if inc.force == nil {
+	if inc.current == nil {
 		return
 	}
-	for _, place := range inc.force.byAgent[principal] {
-		m := &inc.force.members[place]
-		h.Memberships = append(h.Memberships, Membership{inc.opened, m.since, s.refOf(m.exec), methods[m.method], m.result, m.resultAt, m.own})
+	for _, place := range inc.current.byAgent[principal] {
+		m := &inc.current.members[place]
+		h.Memberships = append(h.Memberships, api.Membership{Incident: inc.opened, Decision: m.since,
+			Exec: s.refOf(m.exec), Method: methods[m.method], Result: m.result, ResultAt: m.resultAt, Own: m.own})
 	}
-}
-
-// Command is what an agent has to do in an incident, once it has verified the
-// decision.
-type Command struct {
-	Incident uint64
-	Decision uint64 // index of the one in force
-	Members  int    // of the agent, without an outcome
-	Released int    // of those: whose undo may begin (INC-7)
-	// Changed is the index of the newest entry by which the decision came into
-	// force, a member was released or the agent's got an outcome.
-	Changed uint64
 }
 
 // Commands returns what an agent has to do, the oldest incident first.
-func (s *State) Commands(agent entry.Principal) (list []Command) {
+func (s *State) Commands(agent entry.Principal) (list []api.Command) {
 	number, ok := s.principals.Find([]byte(agent))
 	if !ok {
-		return nil
+		return []api.Command{}
 	}
+	list = []api.Command{}
 	for _, of := range s.usage[number].incidents {
 		inc := s.incidents[of]
-		if inc.state != Authorized || inc.force.override != 0 || s.void(&inc.force.decided) {
+		if inc.state != Authorized || inc.current.override != 0 || s.void(&inc.current.decided) {
 			continue
 		}
-		c := Command{Incident: inc.opened, Decision: inc.force.index, Changed: inc.force.index}
-		for _, place := range inc.force.byAgent[number] {
-			m := &inc.force.members[place]
+		c := api.Command{Incident: inc.opened, Decision: inc.current.index, Changed: inc.current.index}
+		for _, place := range inc.current.byAgent[number] {
+			m := &inc.current.members[place]
 			c.Changed = max(c.Changed, m.releasedBy, m.resultAt)
 			if m.result != "" {
 				continue
@@ -184,18 +151,10 @@ func (s *State) Commands(agent entry.Principal) (list []Command) {
 	return list
 }
 
-// ExecutionView is an execution as it stands.
+// ExecutionView is an execution as it stands, and its workflow.
 type ExecutionView struct {
-	Ref         entry.Ref
-	Wid         entry.WorkflowID
-	Index       uint64 // of its first entry
-	Final       uint64 // index of its final entry; 0: none yet
-	Effect      entry.Effect
-	Progress    entry.Progress
-	Parents     []entry.Parent
-	Undone      bool
-	FencedBy    uint64    // incident; 0: not fenced
-	Compensates entry.Ref // of a compensation
+	api.Execution
+	Wid entry.WorkflowID
 }
 
 // Workflow returns up to limit executions of a workflow, the newest first, from
@@ -224,10 +183,10 @@ func (s *State) Execution(ref entry.Ref, now int64) (view ExecutionView, ok bool
 
 func (s *State) viewExecution(exec uint32, now int64) ExecutionView {
 	x := s.graph.Node(exec)
-	v := ExecutionView{
-		Ref: s.refOf(exec), Wid: entry.WorkflowID(s.workflows.Text(x.Workflow)), Index: x.First, Final: x.Final,
+	v := ExecutionView{Wid: entry.WorkflowID(s.workflows.Text(x.Workflow)), Execution: api.Execution{
+		Exec: s.refOf(exec), Index: x.First, Final: x.Final,
 		Effect: effects[x.Effect], Progress: steps[x.Progress], Undone: x.Undone, Parents: []entry.Parent{},
-	}
+	}}
 	for p := range s.graph.Parents(exec) {
 		dep := entry.Hard
 		if p.Soft {

@@ -37,8 +37,8 @@ func TestOwnWordSpeaksForOwnWork(t *testing.T) {
 	}
 	w.put(w.signal("a", entry.StandingExecutor, "a#pay")) // now its executor says so, too
 	v, _ := w.state.Preview(id, nil, w.at)
-	if v.Refusal != nil {
-		t.Errorf("refused: %v", v.Refusal)
+	if v.Asks != nil {
+		t.Errorf("refused: %v", v.Asks)
 	}
 	w.checkAll()
 }
@@ -70,7 +70,7 @@ func TestSignalersOfDifferentSubjectsAreNoQuorum(t *testing.T) {
 	x := w.flying("a", "one", entry.EffectCompensable)
 	w.put(w.exec("b", "use", "a#one"))
 	y := w.planned("a", "two", entry.EffectCompensable, "a#one")
-	w.put(w.step(y, entry.Dispatched))
+	w.put(w.step(y, entry.Started))
 	w.put(w.exec("c", "use", "a#two"))
 	w.put(w.exec("d", "use", "a#two"))
 	w.put(w.step(x, entry.Confirmed))
@@ -79,11 +79,11 @@ func TestSignalersOfDifferentSubjectsAreNoQuorum(t *testing.T) {
 	w.put(w.order("k", Order{Incident: id, Act: entry.ActEscalate}))
 	w.put(w.signal("c", entry.StandingDownstream, "a#two"))
 	v, _ := w.state.Preview(id, nil, w.at)
-	if v.Refusal == nil {
+	if v.Asks == nil {
 		t.Fatal("two lone voices about two things are believed")
 	}
 	w.put(w.signal("d", entry.StandingDownstream, "a#two"))
-	if v, _ = w.state.Preview(id, nil, w.at); v.Refusal == nil {
+	if v, _ = w.state.Preview(id, nil, w.at); v.Asks == nil {
 		t.Fatal("a quorum about one thing speaks for another that leads to it")
 	}
 	w.checkAll()

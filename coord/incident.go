@@ -33,6 +33,10 @@ func (s IncidentState) String() string { return stateNames[s] }
 // Open reports whether the incident waits for something.
 func (s IncidentState) Open() bool { return s <= Authorized }
 
+// Decided reports whether a plan is in force, or the incident is over: a deny dismisses
+// nothing any more, and acknowledges a silence.
+func (s IncidentState) Decided() bool { return s >= Authorized }
+
 // incident is what rules need of an incident. Where it stands follows from the
 // entries that name it.
 type incident struct {
@@ -44,20 +48,19 @@ type incident struct {
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
 
-	hold      hold      // the fence of a contain or a proposal
-	notFenced string    // why the newest proposal fences nothing; empty: it does
-	fencedMS  int64     // for how long holds have fenced, or will have
-	pinned    uint64    // size of the newest pin of a decision
-	proposal  *proposal // the escalate that waits for answers
-	force     *force    // from the authorize on
+	hold      hold             // the fence of a contain or a proposal
+	notFenced string           // why the newest proposal fences nothing; empty: it does
+	fencedMS  int64            // for how long holds have fenced, or will have
+	pinned    uint64           // size of the newest pin of a decision
+	proposal  *proposal        // the escalate that waits for answers
+	current   *decisionInForce // from the authorize on
 
-	charge    charge     // against the limits of signalers and victims
-	into      uint64     // the older incident that took its signals; 0: none
-	overrides []approval // votes to stop it
-	recorded  uint64     // index of the record, or of the deny that is one
+	charge     charge     // against the limits of signalers and victims
+	mergedInto uint64     // the older incident that took its signals; 0: none
+	overrides  []approval // votes to stop it
+	recorded   uint64     // index of the record, or of the deny that is one
 
-	silent       bool   // it was dismissed because nobody had answered in time
-	acknowledged uint64 // index of the deny by which a person has taken note of that; 0: nobody has
+	missed missedAnswer // see missedAnswerOf
 }
 
 // decided is a decision as far as its being in force goes.
@@ -77,15 +80,15 @@ type hold struct {
 // proposal is an escalate in force and what was answered to it.
 type proposal struct {
 	decided
-	issuer    uint32
-	at        int64
-	pin       merkle.Head
-	basis     merkle.Head
-	unfounded []uint64 // indexes of signals
-	scope     merkle.Head
-	members   []uint32 // ascending: who owns one does not count
-	signalers []uint32 // ascending: who signaled, as far as the proposal rests on it
-	approvals []approval
+	issuer      uint32
+	at          int64
+	pin         merkle.Head
+	signals     merkle.Head
+	dismissed   []uint64 // indexes of signals
+	rollbackSet merkle.Head
+	members     []uint32 // ascending: who owns one does not count
+	signalers   []uint32 // ascending: who signaled, as far as the proposal rests on it
+	approvals   []approval
 }
 
 // approval is an answer to a proposal.
@@ -95,24 +98,24 @@ type approval struct {
 	refuse bool
 }
 
-// force is the decision in force of an authorized incident, and what became of
+// decisionInForce is the decision in force of an authorized incident, and what became of
 // its members.
-type force struct {
+type decisionInForce struct {
 	decided
-	epoch     int64
-	first     uint64   // index of the authorize
-	decisions []uint64 // it and the amends
-	expMax    int64    // the latest exp among them
-	deadline  int64
-	override  uint64   // index of what withheld what was left; 0: nothing did
-	proposal  uint64   // index of what people approved; 0: the coordinator decided alone
-	approvals []uint64 // indexes, ascending
-	consents  []consent
-	pin       uint64   // the decision rests on the signals before it
-	unfounded []uint64 // indexes of the signals it does not believe
-	review    []uint32 // soft dependents of members, ascending
-	members   []member // descending by exec, as in the plan
-	passed    []passed // undone before, that the walk went through: descending by exec
+	epoch         int64
+	first         uint64   // index of the authorize
+	decisions     []uint64 // it and the amends
+	expMax        int64    // the latest exp among them
+	deadline      int64
+	override      uint64   // index of what withheld what was left; 0: nothing did
+	proposal      uint64   // index of what people approved; 0: the coordinator decided alone
+	approvals     []uint64 // indexes, ascending
+	consents      []consent
+	pin           uint64          // the decision rests on the signals before it
+	dismissed     []uint64        // indexes of the signals it does not believe
+	review        []uint32        // soft dependents of members, ascending
+	members       []member        // descending by exec, as in the plan
+	alreadyUndone []alreadyUndone // undone before, that the walk went through: descending by exec
 
 	order
 }
@@ -130,8 +133,8 @@ type reason struct {
 	signal uint32 // of a seed: the number of the one that names it
 }
 
-// passed is an execution that was undone before and leads to members.
-type passed struct {
+// alreadyUndone is an execution that was undone before and leads to members.
+type alreadyUndone struct {
 	exec uint32
 	why  reason
 }
@@ -191,7 +194,7 @@ func (s *State) admitIncident(id uint64, h *entry.Header) (*incident, uint32, er
 }
 
 // find returns the member that an execution is.
-func (f *force) find(exec uint32) (*member, bool) {
+func (f *decisionInForce) find(exec uint32) (*member, bool) {
 	i, ok := f.place(exec)
 	if !ok {
 		return nil, false
@@ -200,13 +203,13 @@ func (f *force) find(exec uint32) (*member, bool) {
 }
 
 // place returns where the member stands in the plan that an execution is.
-func (f *force) place(exec uint32) (int, bool) {
+func (f *decisionInForce) place(exec uint32) (int, bool) {
 	return slices.BinarySearchFunc(f.members, exec, func(m member, exec uint32) int { return cmp.Compare(exec, m.exec) })
 }
 
-// findPassed returns where an execution stands that was undone before.
-func (f *force) findPassed(exec uint32) (int, bool) {
-	return slices.BinarySearchFunc(f.passed, exec, func(p passed, exec uint32) int { return cmp.Compare(exec, p.exec) })
+// findAlreadyUndone returns where an execution stands that was undone before.
+func (f *decisionInForce) findAlreadyUndone(exec uint32) (int, bool) {
+	return slices.BinarySearchFunc(f.alreadyUndone, exec, func(p alreadyUndone, exec uint32) int { return cmp.Compare(exec, p.exec) })
 }
 
 // concerns reports whether an execution or a task is a subject of the incident
@@ -217,8 +220,8 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 			return true
 		}
 	}
-	if inc.force != nil {
-		if _, ok := inc.force.find(exec); ok {
+	if inc.current != nil {
+		if _, ok := inc.current.find(exec); ok {
 			return true
 		}
 	}
@@ -236,13 +239,13 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 // the lowest that it concerns and that was not merged, since what joins that one
 // would be judged by nobody.
 func (s *State) joins(subject uint32) (number uint32, ok bool) {
-	lists := [][]uint32{s.touched[subject]}
+	lists := [][]uint32{s.incidentsByExecution[subject]}
 	if task, of := s.tasks.of[subject]; of {
-		lists = append(lists, s.touched[taskBit|task])
+		lists = append(lists, s.incidentsByExecution[taskBit|task])
 	}
 	for _, list := range lists {
 		for _, n := range list {
-			if inc := s.incidents[n]; inc.state.Open() && inc.into == 0 && s.concerns(inc, subject) {
+			if inc := s.incidents[n]; inc.state.Open() && inc.mergedInto == 0 && s.concerns(inc, subject) {
 				if !ok || n < number {
 					number, ok = n, true
 				}
@@ -253,23 +256,23 @@ func (s *State) joins(subject uint32) (number uint32, ok bool) {
 	return number, ok
 }
 
-// touch notes that an incident may concern executions. Nothing is ever taken
+// indexExecutions notes that an incident may concern executions. Nothing is ever taken
 // away: whoever asks looks at the incident.
-func (s *State) touch(number uint32, execs ...uint32) {
+func (s *State) indexExecutions(number uint32, execs ...uint32) {
 	for _, exec := range execs {
-		list := s.touched[exec]
+		list := s.incidentsByExecution[exec]
 		if i, there := slices.BinarySearch(list, number); !there {
-			s.touched[exec] = slices.Insert(list, i, number)
+			s.incidentsByExecution[exec] = slices.Insert(list, i, number)
 		}
 	}
 }
 
-// touchLines notes that an incident may fence lines.
-func (s *State) touchLines(number uint32, lines ...uint32) {
+// indexLines notes that an incident may fence lines.
+func (s *State) indexLines(number uint32, lines ...uint32) {
 	for _, line := range lines {
-		list := s.touchedLines[line]
+		list := s.incidentsByLine[line]
 		if i, there := slices.BinarySearch(list, number); !there {
-			s.touchedLines[line] = slices.Insert(list, i, number)
+			s.incidentsByLine[line] = slices.Insert(list, i, number)
 		}
 	}
 }
@@ -295,7 +298,7 @@ func (s *State) waiting(inc *incident, now int64) *proposal {
 // nobody can keep an incident open by proposing.
 func (s *State) pending(inc *incident, now int64) *proposal {
 	p := s.waiting(inc, now)
-	if p == nil || now >= s.answerUntil(inc, p) || s.hopeless(inc, now) {
+	if p == nil || now >= s.answerUntil(inc, p) || s.quorumImpossible(inc, now) {
 		return nil
 	}
 	return p
@@ -303,16 +306,16 @@ func (s *State) pending(inc *incident, now int64) *proposal {
 
 // answerUntil is when nobody has answered a proposal in time.
 func (s *State) answerUntil(inc *incident, p *proposal) int64 {
-	until := p.at + s.lawOf(inc).windows.AnswerMS
-	if key, _ := s.chain.KeyInfo(p.keyID); inc.force == nil || slices.Contains(key.Roles, entry.RoleCoordinator) {
+	until := p.at + s.policyFor(inc).windows.AnswerMS
+	if key, _ := s.chain.KeyInfo(p.keyID); inc.current == nil || slices.Contains(key.Roles, entry.RoleCoordinator) {
 		return until
 	}
-	return min(until, inc.force.deadline)
+	return min(until, inc.current.deadline)
 }
 
 // ref points at an entry of this log.
 func (s *State) logRef(index uint64) entry.LogRef {
-	return entry.LogRef{Index: index, LeafHash: *s.tree.leaves.At(uint32(index))}
+	return entry.LogRef{Index: index, LeafHash: s.tree.Leaf(uint32(index))}
 }
 
 // isRef reports whether a reference points at the entry at its index.

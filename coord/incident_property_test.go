@@ -56,7 +56,7 @@ func (w *world) checkIncidents() {
 		if inc.state != Authorized {
 			continue
 		}
-		for _, m := range inc.force.members {
+		for _, m := range inc.current.members {
 			if other, taken := owner[m.exec]; taken {
 				w.t.Fatalf("incidents %d and %d both undo %s", other, inc.opened, w.state.refOf(m.exec))
 			}
@@ -71,19 +71,19 @@ func (w *world) checkIncidents() {
 func (w *world) checkMeeting(inc *incident) {
 	w.t.Helper()
 	until := w.at + hourMS
-	var rivals, want []rival
+	var candidates, want []mergeCandidate
 	for _, number := range w.state.openIncidents() {
 		o := w.state.incidents[number]
-		if o.force != nil {
+		if o.current != nil {
 			continue
 		}
-		rivals = append(rivals, rival{number, o.signals})
-		if inc.force.meets(w.state.graph.Plan(w.state.request(o, o.signals, nil, until))) {
-			want = append(want, rivals[len(rivals)-1])
+		candidates = append(candidates, mergeCandidate{number, o.signals})
+		if inc.current.sharesMember(w.state.graph.Plan(w.state.request(o, o.signals, nil, until))) {
+			want = append(want, candidates[len(candidates)-1])
 		}
 	}
-	got := w.state.meeting(inc.force, rivals, until, mergesMax)
-	if !slices.EqualFunc(got, want, func(a, b rival) bool { return a.number == b.number }) {
+	got := w.state.overlapping(inc.current, candidates, until, mergesMax)
+	if !slices.EqualFunc(got, want, func(a, b mergeCandidate) bool { return a.number == b.number }) {
 		w.t.Fatalf("incident %d: meets %v, want %v", inc.opened, got, want)
 	}
 }
@@ -113,7 +113,7 @@ func (g generator) graph() {
 		}
 		g.try(x)
 		refs = append(refs, x.Ref())
-		for _, step := range []entry.Progress{entry.Dispatched, pick(g, "end", entry.Confirmed, entry.Confirmed, entry.Failed)} {
+		for _, step := range []entry.Progress{entry.Started, pick(g, "end", entry.Confirmed, entry.Confirmed, entry.Failed)} {
 			if g.chance("stop", 6) {
 				break
 			}
@@ -218,8 +218,8 @@ func (g generator) decision() {
 	}
 	o := Order{Incident: inc.opened, Reason: "random", Act: pick(g, "act", entry.ActContain, entry.ActEscalate, entry.ActEscalate, entry.ActAuthorize,
 		entry.ActAmend, entry.ActDeny, entry.ActOverride, entry.ActRelease)}
-	if g.chance("unfounded", 4) {
-		o.Unfounded = []entry.Unfounded{{Index: inc.opened, Reason: "random"}}
+	if g.chance("dismissed", 4) {
+		o.Dismissed = []entry.Dismissal{{Index: inc.opened, Reason: "random"}}
 	}
 	if o.Act == entry.ActDeny {
 		for _, n := range inc.signals {
@@ -230,8 +230,8 @@ func (g generator) decision() {
 			o.Signals = append(o.Signals, one)
 		}
 	}
-	if o.Act == entry.ActRelease && inc.force != nil && len(inc.force.members) > 0 {
-		o.Members = []entry.Ref{g.w.state.refOf(inc.force.members[0].exec)}
+	if o.Act == entry.ActRelease && inc.current != nil && len(inc.current.members) > 0 {
+		o.Members = []entry.Ref{g.w.state.refOf(inc.current.members[0].exec)}
 	}
 	if o.Act == entry.ActRelease && o.Members == nil {
 		o.Members = []entry.Ref{g.ref()}
@@ -240,7 +240,7 @@ func (g generator) decision() {
 	if g.chance("tamper", 6) {
 		g.tamper(d)
 	}
-	if len(d.Signals) > 0 || d.Act != entry.ActDeny {
+	if len(d.Dispositions) > 0 || d.Act != entry.ActDeny {
 		g.try(d)
 	}
 }
@@ -255,15 +255,15 @@ func (g generator) tamper(d *entry.Decision) {
 	case 'p':
 		if d.Pin != nil && d.Pin.Size > 0 {
 			d.Pin.Size = rapid.Uint64Range(0, d.Pin.Size).Draw(g.T, "pin")
-			d.Pin.Root = g.w.state.tree.root(d.Pin.Size)
+			d.Pin.Root = g.w.state.tree.Root(d.Pin.Size)
 		}
 	case 's':
-		if d.Scope != nil {
-			d.Scope.Root[0] ^= 1
+		if d.RollbackSet != nil {
+			d.RollbackSet.Root[0] ^= 1
 		}
 	case 'b':
-		if d.Blast != nil {
-			d.Blast.Members++
+		if d.Impact != nil {
+			d.Impact.Members++
 		}
 	}
 }
@@ -272,10 +272,10 @@ func (g generator) tamper(d *entry.Decision) {
 // wrong ones.
 func (g generator) outcomes() {
 	inc := g.incident()
-	if inc == nil || inc.force == nil || len(inc.force.members) == 0 {
+	if inc == nil || inc.current == nil || len(inc.current.members) == 0 {
 		return
 	}
-	g.outcome(inc, rapid.IntRange(0, len(inc.force.members)-1).Draw(g.T, "member"))
+	g.outcome(inc, rapid.IntRange(0, len(inc.current.members)-1).Draw(g.T, "member"))
 }
 
 // finish takes an incident from approval to record, as far as that goes.
@@ -289,7 +289,7 @@ func (g generator) finish() {
 		g.try(g.w.answer("p3", inc.opened, "approve"))
 		g.next()
 	}
-	for i := 0; inc.force != nil && i < len(inc.force.members); i++ { // what comes first, first
+	for i := 0; inc.current != nil && i < len(inc.current.members); i++ { // what comes first, first
 		g.outcome(inc, i)
 	}
 	g.next()
@@ -297,14 +297,14 @@ func (g generator) finish() {
 
 // outcome lets the agent of a member of an incident in force do its part.
 func (g generator) outcome(inc *incident, place int) {
-	m := inc.force.members[place]
+	m := inc.current.members[place]
 	exec := g.w.state.refOf(m.exec)
 	agent := g.w.state.agentOf(m.exec)
 	if methods[m.method] == entry.MethodCompensate {
 		x := g.w.compensation(inc.opened, exec)
 		x.Wid = entry.WorkflowID(g.w.state.workflows.Text(g.w.state.graph.Node(m.exec).Workflow))
 		g.try(x)
-		g.try(g.w.step(x, entry.Dispatched))
+		g.try(g.w.step(x, entry.Started))
 		g.try(g.w.step(x, pick(g, "end", entry.Confirmed, entry.Confirmed, entry.Failed)))
 	}
 	if first := g.w.first(exec); g.chance("drain", 2) {
@@ -341,8 +341,8 @@ func (g generator) rare() {
 		p.Windows.DeadlineMaxMS = pick[int64](g, "deadline", hourMS, dayMS)
 		g.try(p)
 	case 'l':
-		if inc := g.incident(); inc != nil && inc.force != nil {
-			if r, err := g.w.state.DraftRecord(inc.opened); err == nil && !slices.ContainsFunc(inc.force.members, func(m member) bool { return m.result == "" }) {
+		if inc := g.incident(); inc != nil && inc.current != nil {
+			if r, err := g.w.state.DraftRecord(inc.opened); err == nil && !slices.ContainsFunc(inc.current.members, func(m member) bool { return m.result == "" }) {
 				g.w.head(g.approver(), r)
 				g.try(r)
 			}

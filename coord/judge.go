@@ -8,15 +8,15 @@ import (
 )
 
 // judge is what becomes of a signal when its incident is recorded: what the
-// decision in force leaves out is unfounded, what came after it inconclusive. What
+// decision in force leaves out is dismissed, what came after it inconclusive. What
 // it rests on is corroborated where another bears it out, and else self-reported,
 // however well the rollback went: the signaler's own word confirms nothing.
 func (s *State) judge(inc *incident, n uint32) entry.Disposition {
 	one := entry.Disposition{Index: s.signals[n].index}
 	switch {
-	case slices.Contains(inc.force.unfounded, one.Index):
-		one.Disposition = entry.NotFounded
-	case one.Index >= inc.force.pin:
+	case slices.Contains(inc.current.dismissed, one.Index):
+		one.Disposition = entry.Dismissed
+	case one.Index >= inc.current.pin:
 		one.Disposition = entry.Inconclusive
 	default:
 		one.Disposition = entry.SelfReported
@@ -41,14 +41,14 @@ func (s *State) corroboration(inc *incident, n uint32) (domains []string, indepe
 	for _, other := range inc.signals {
 		o := &s.signals[other]
 		switch evident := s.evident(o); {
-		case o.issuer == sig.issuer && !evident, !o.speaks(), !s.sameSubject(o.subject, sig.subject):
-		case !inc.force.believes(o.index), s.void(&decided{index: o.index, keyID: o.keyID}):
+		case o.issuer == sig.issuer && !evident, !o.countsForAutomatic(), !s.sameSubject(o.subject, sig.subject):
+		case !inc.current.believes(o.index), s.void(&decided{index: o.index, keyID: o.keyID}):
 		default:
 			add(o.issuer, evident)
 		}
 	}
-	for i := range inc.force.consents {
-		a := &inc.force.consents[i]
+	for i := range inc.current.consents {
+		a := &inc.current.consents[i]
 		if _, in := slices.BinarySearch(a.signals, n); !in {
 			continue
 		}
@@ -81,8 +81,8 @@ func (s *State) sameSubject(a, b uint32) bool {
 }
 
 // believes reports whether the decision in force rests on the signal at an index.
-func (f *force) believes(index uint64) bool {
-	return index < f.pin && !slices.Contains(f.unfounded, index)
+func (f *decisionInForce) believes(index uint64) bool {
+	return index < f.pin && !slices.Contains(f.dismissed, index)
 }
 
 // domain returns the domain of a principal; empty if it was never enrolled.
@@ -95,7 +95,7 @@ func (s *State) domain(principal uint32) string {
 func (s *State) consentOf(p *proposal, indexes []uint64, a *assessment) consent {
 	one := consent{}
 	for _, n := range a.signals {
-		if !slices.Contains(a.unfounded, s.signals[n].index) {
+		if !slices.Contains(a.dismissed, s.signals[n].index) {
 			one.signals = append(one.signals, n)
 		}
 	}
@@ -134,14 +134,14 @@ func names(domains []string) string {
 // is the approver's word, so that it is the approver's domain that corroborates it.
 func (s *State) checkVouched(d *decisionOf) error {
 	info, _ := s.chain.Agent(d.Iss)
-	for i := range d.Signals {
-		switch one := &d.Signals[i]; {
+	for i := range d.Dispositions {
+		switch one := &d.Dispositions[i]; {
 		case one.Disposition == entry.SelfReported:
-			return conflict("signals", "the signal at %d is self_reported, which a deny does not find", one.Index).
+			return conflict("dispositions", "the signal at %d is self_reported, and a deny never gives that disposition", one.Index).
 				WithRemedy("name it as inconclusive, or as corroborated if it was true")
 		case one.Disposition == entry.Corroborated && (!slices.Equal(one.Domains, []string{info.Domain}) || !one.Independent):
-			return conflict("signals", "the signal at %d is corroborated by %s, whose domain is %s", one.Index, d.Iss, info.Domain).
-				WithRemedy("name that domain alone, and independent as true")
+			return conflict("dispositions", "the signal at %d is corroborated by %s, whose domain is %s", one.Index, d.Iss, info.Domain).
+				WithRemedy("name only that domain, and set independent to true")
 		}
 	}
 	return nil

@@ -2,10 +2,12 @@ package coord
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
@@ -24,10 +26,10 @@ func TestAnAgentAloneConfirmsNothing(t *testing.T) {
 	w.done("a", "used", entry.EffectNone, "b#made")
 	id := w.put(w.signal("a", entry.StandingDownstream, "b#made")).Index
 	d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
-	d.Signals[0].Disposition = entry.NotFounded
+	d.Dispositions[0].Disposition = entry.Dismissed
 	w.put(d)
 	h, _, _ := w.state.History("a", 0, 10)
-	if h.Judged != 6 || h.SelfReported != 5 || h.Corroborated != 0 || h.Independent != 0 || h.Unfounded != 1 {
+	if h.Judged != 6 || h.SelfReported != 5 || h.Corroborated != 0 || h.Independent != 0 || h.Dismissed != 1 {
 		t.Errorf("history %+v", h)
 	}
 	if policy, _ := w.state.Chain().Policy(); h.SignalLimit != policy.Quotas.Signals(0, 1) {
@@ -98,17 +100,17 @@ func TestWhoCorroborates(t *testing.T) {
 				w.settle()
 				want = Recovered
 			}
-			if amended := len(w.incident(id).force.decisions) > 1; amended != strings.HasSuffix(c.name, "amended since") {
+			if amended := len(w.incident(id).current.decisions) > 1; amended != strings.HasSuffix(c.name, "amended since") {
 				t.Errorf("amended: %t", amended)
 			}
 			if w.incident(id).state == Authorized { // its decision is void: nobody is asked again
 				r := w.recordBy("k", id)
-				w.checkDisposition(r.Signals[0], c.domains, c.independent)
+				w.checkDisposition(r.Dispositions[0], c.domains, c.independent)
 				return
 			}
 			w.is(id, want)
 			sig, _ := w.state.findSignal(id)
-			w.checkDisposition(w.state.viewSignal(sigNumber(w, sig)).Verdict, c.domains, c.independent)
+			w.checkDisposition(dispositionOf(w.state.viewSignal(sigNumber(w, sig))), c.domains, c.independent)
 			w.checkAll()
 		})
 	}
@@ -184,6 +186,11 @@ func (w *world) checkDisposition(got entry.Disposition, domains []string, indepe
 	}
 }
 
+// dispositionOf is what was found of a signal.
+func dispositionOf(s api.IncidentSignal) entry.Disposition {
+	return entry.Disposition{Index: s.Index, Disposition: s.Disposition, Domains: s.Domains, Independent: s.Independent}
+}
+
 // TestMonitorsBearThemselvesOut takes signals of others than the executor to their
 // records: a monitor's evidence bears out its own signal, a neighbour's word does
 // not, and a signal that was not believed corroborates nothing.
@@ -196,16 +203,16 @@ func TestMonitorsBearThemselvesOut(t *testing.T) {
 	w.settle()
 	w.is(id, NoEffects)
 	h, _, _ := w.state.History("m", 0, 1)
-	w.checkDisposition(h.Signals[0].Verdict, []string{"d"}, true)
+	w.checkDisposition(dispositionOf(h.Signals[0]), []string{"d"}, true)
 
 	w, id = corroborable(t)
 	lie := w.put(w.signal("far", entry.StandingDownstream, "a#x")).Index
-	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Unfounded: []entry.Unfounded{{Index: lie, Reason: "it saw nothing"}}})
+	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: []entry.Dismissal{{Index: lie, Reason: "it saw nothing"}}})
 	w.put(d)
 	w.next()
 	w.is(id, NoEffects)
 	h, _, _ = w.state.History("a", 0, 1)
-	w.checkDisposition(h.Signals[0].Verdict, nil, false)
+	w.checkDisposition(dispositionOf(h.Signals[0]), nil, false)
 	w.checkAll()
 }
 
@@ -247,8 +254,8 @@ func TestRecordSaysWhoCorroborates(t *testing.T) {
 		"independent": func(d *entry.Disposition) { d.Independent = false },
 	} {
 		r := w.recordBy("k", id)
-		spoil(&r.Signals[0])
-		w.refuse(w.sign(r), entry.StateConflict, "signals[0]."+field)
+		spoil(&r.Dispositions[0])
+		w.refuse(w.sign(r), entry.StateConflict, "dispositions[0]."+field)
 	}
 	w.put(w.recordBy("k", id))
 	w.is(id, NoEffects)
@@ -267,14 +274,14 @@ func TestDenyVouchesForItself(t *testing.T) {
 	} {
 		d := w.order("pe", Order{Incident: id, Act: entry.ActDeny})
 		wrong.Index = id
-		d.Signals[0] = wrong
-		w.refuse(w.sign(d), entry.StateConflict, "signals")
+		d.Dispositions[0] = wrong
+		w.refuse(w.sign(d), entry.StateConflict, "dispositions")
 	}
 	d := w.order("pe", Order{Incident: id, Act: entry.ActDeny})
 	w.vouch("pe", d)
 	w.put(d)
 	h, _, _ := w.state.History("a", 0, 1)
-	w.checkDisposition(h.Signals[0].Verdict, []string{"e"}, true)
+	w.checkDisposition(dispositionOf(h.Signals[0]), []string{"e"}, true)
 	if h.Independent != 1 {
 		t.Errorf("history %+v", h)
 	}
@@ -336,4 +343,28 @@ func TestStatesOfARecord(t *testing.T) {
 			w.checkAll()
 		})
 	}
+}
+
+// TestDispositions: a deny judges every signal of its incident, and Admit refuses what is
+// said of another entry.
+func TestDispositions(t *testing.T) {
+	w := newWorld(t)
+	w.done("a", "x", entry.EffectNone)
+	w.done("b", "y", entry.EffectNone, "a#x")
+	id := w.put(w.signal("a", entry.StandingExecutor, "a#x")).Index
+	lie := w.put(w.signal("b", entry.StandingDownstream, "a#x")).Index
+	later := w.put(w.signal("m", entry.StandingMonitor, "a#x")).Index
+	want := []entry.Disposition{
+		{Index: id, Disposition: entry.Corroborated, Domains: []string{"d"}, Independent: true},
+		{Index: lie, Disposition: entry.Dismissed},
+		{Index: later, Disposition: entry.Inconclusive},
+	}
+	got := w.state.Dispositions(id, "p1", []uint64{id}, []uint64{lie})
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	other := w.state.Dispositions(id, "p1", nil, []uint64{0})
+	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActDeny, Signals: other})), entry.StateConflict, "dispositions")
+	w.put(w.order("p1", Order{Incident: id, Act: entry.ActDeny, Signals: got}))
+	w.checkAll()
 }

@@ -16,12 +16,12 @@ func TestFencesEndAsWritten(t *testing.T) {
 		w.put(w.signal("b", entry.StandingExecutor, "b#pay"))
 		w.refuse(w.sign(w.exec("b", "x", "a#make")), entry.FencedDependency, "parents[0].exec")
 		w.refuse(w.sign(w.exec("a", "x")), entry.FencedDependency, "exec")
-		w.refuse(w.sign(w.step(waiting, entry.Dispatched)), entry.FencedDependency, "progress") // no member, but on the line
-		w.put(w.order("k", Order{Incident: id, Act: entry.ActContain, Unfounded: []entry.Unfounded{{Index: id, Reason: "no"}}}))
+		w.refuse(w.sign(w.step(waiting, entry.Started)), entry.FencedDependency, "progress") // no member, but on the line
+		w.put(w.order("k", Order{Incident: id, Act: entry.ActContain, Dismissed: []entry.Dismissal{{Index: id, Reason: "no"}}}))
 		w.refuse(w.sign(w.exec("b", "x", "b#pay")), entry.FencedDependency, "parents[0].exec")
 		w.put(w.exec("b", "x", "a#make"))
 		w.put(w.exec("a", "x"))
-		w.put(w.step(waiting, entry.Dispatched))
+		w.put(w.step(waiting, entry.Started))
 		w.checkAll()
 	})
 	t.Run("not executed after all", func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestRecordsSayWhatTheLogDoes(t *testing.T) {
 		{"unresolved", func(r *entry.Record) { r.Unresolved.Size = 1 }},
 		{"unresolved", func(r *entry.Record) { r.Unresolved.Root[0] ^= 1 }},
 		{"review", func(r *entry.Record) { r.Review = 0 }},
-		{"signals", func(r *entry.Record) { r.Signals = r.Signals[:0] }},
-		{"signals[0].disposition", func(r *entry.Record) { r.Signals[0].Disposition = "unfounded" }},
+		{"dispositions", func(r *entry.Record) { r.Dispositions = r.Dispositions[:0] }},
+		{"dispositions[0].disposition", func(r *entry.Record) { r.Dispositions[0].Disposition = "dismissed" }},
 	} {
 		w.refuse(record(c.spoil), entry.StateConflict, c.field)
 	}
@@ -121,7 +121,7 @@ func TestCompensationsAreOfThePlan(t *testing.T) {
 	x := w.compensation(id, "b#pay")
 	w.put(x)
 	w.put(w.signal("b", entry.StandingExecutor, "b#apart"))
-	x = w.step(x, entry.Dispatched)
+	x = w.step(x, entry.Started)
 	named := *x.Compensates
 	named.Incident = w.state.Size() - 1
 	x.Compensates = &named
@@ -198,7 +198,7 @@ func TestVoidForEver(t *testing.T) {
 		t.Helper()
 		id := w.put(w.signal("a", entry.StandingExecutor, subject)).Index
 		w.decide("k", entry.ActAuthorize, id)
-		m, _ := w.incident(id).force.find(w.state.mustResolve(w.state.executions.names, subject))
+		m, _ := w.incident(id).current.find(w.state.mustResolve(w.state.executions.names, subject))
 		if got := w.state.ref(w.state.checkpoints.names, m.checkpoint-1); got != "a#old" {
 			t.Errorf("%s goes back to %s", subject, got)
 		}

@@ -12,11 +12,6 @@ const (
 	// judgedMax is the number of verdicts on its signals by which a principal's
 	// quota is measured.
 	judgedMax = 256
-	// behindMax is the number of committed entries that readers may lag behind.
-	behindMax = 1 << 12
-	// auditBatch is the number of entries whose signatures an audit checks at
-	// once.
-	auditBatch = 1 << 10
 	// incidentSignalsMax is the number of signals that an incident takes.
 	incidentSignalsMax = 64
 	// principalSignalsMax is how many of them may be of one principal.
@@ -40,7 +35,4 @@ const (
 	candidatesMax = 16
 	// decidedMax is about how many tasks it is remembered what the rules want done.
 	decidedMax = 1 << 16
-	// aheadMax is how many of the compensations that come before one a bundle
-	// names, beside the newest that was done.
-	aheadMax = 16
 )

@@ -22,7 +22,7 @@ func TestMergesAreBounded(t *testing.T) {
 		up.Effect = entry.EffectCompensable
 		up.IdempotencyKey = someDigest(up.Exec)
 		w.put(up)
-		w.put(w.step(up, entry.Dispatched))
+		w.put(w.step(up, entry.Started))
 		w.put(w.step(up, entry.Confirmed))
 		ups = append(ups, up.Ref())
 	}
@@ -38,7 +38,7 @@ func TestMergesAreBounded(t *testing.T) {
 		t.Fatalf("%d signals after the first amend, want %d", got, 1+mergesMax)
 	}
 	w.is(ids[rivals-1], Reported)
-	if w.incident(ids[rivals-1]).into != 0 || w.incident(ids[rivals-2]).into != older {
+	if w.incident(ids[rivals-1]).mergedInto != 0 || w.incident(ids[rivals-2]).mergedInto != older {
 		t.Fatal("not the oldest are merged")
 	}
 	w.next()
@@ -68,21 +68,21 @@ func TestAmendAmongMany(t *testing.T) {
 	}
 	younger := w.put(w.signal("b", entry.StandingExecutor, "b#1")).Index
 	_, inc, _ := w.state.findIncident(id)
-	var rivals []rival
+	var rivals []mergeCandidate
 	for _, number := range w.state.openIncidents() {
 		if o := w.state.incidents[number]; o != inc {
-			rivals = append(rivals, rival{number, o.signals})
+			rivals = append(rivals, mergeCandidate{number, o.signals})
 		}
 	}
 	elsewhere := rivals[:many]
-	if allocations := testing.AllocsPerRun(3, func() { w.state.meeting(inc.force, elsewhere, w.at, mergesMax) }); allocations > 100 {
+	if allocations := testing.AllocsPerRun(3, func() { w.state.overlapping(inc.current, elsewhere, w.at, mergesMax) }); allocations > 100 {
 		t.Errorf("%d incidents elsewhere cost %g allocations", many, allocations)
 	}
-	if met := w.state.meeting(inc.force, rivals, w.at, mergesMax); len(met) != 1 || w.state.incidents[met[0].number].opened != younger {
+	if met := w.state.overlapping(inc.current, rivals, w.at, mergesMax); len(met) != 1 || w.state.incidents[met[0].number].opened != younger {
 		t.Fatalf("meets %v", met)
 	}
 	w.decide("k", entry.ActAmend, id)
-	if got := w.members(id); len(got) != 2 || w.incident(younger).into != id {
+	if got := w.members(id); len(got) != 2 || w.incident(younger).mergedInto != id {
 		t.Fatalf("members %v", got)
 	}
 }
@@ -100,7 +100,7 @@ func TestLateApprovalOfWhatHasChanged(t *testing.T) {
 	inForce := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
 	w.decide("k", entry.ActAuthorize, inForce)
 	w.decide("k", entry.ActEscalate, inForce)
-	w.at += w.state.lawOf(w.incident(inForce)).windows.AnswerMS - minuteMS
+	w.at += w.state.policyFor(w.incident(inForce)).windows.AnswerMS - minuteMS
 	w.put(w.answer("p1", inForce, "approve"))
 	w.put(w.step(ends, entry.Cancelled))
 	w.at += 2 * minuteMS

@@ -20,14 +20,14 @@ func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 	for _, number := range s.openIncidents() {
 		inc := s.incidents[number]
 		switch {
-		case inc.into != 0:
+		case inc.mergedInto != 0:
 			n.decide(number, Order{Act: entry.ActDeny, Reason: "merged into an older incident"})
 		case inc.state == Escalated:
 			n.escalated(number, inc)
 		case inc.state == Authorized:
 			n.authorized(number, inc)
 		default:
-			n.fresh(number, inc)
+			n.decideReported(number, inc)
 		}
 	}
 	return n.todo, n.wake
@@ -58,8 +58,8 @@ func (n *next) at(instant int64) bool {
 	return true
 }
 
-// fresh decides about an incident that was reported or contained.
-func (n *next) fresh(number uint32, inc *incident) {
+// decideReported decides about an incident that is REPORTED or CONTAINED.
+func (n *next) decideReported(number uint32, inc *incident) {
 	a := n.assess(number, n.size, nil, n.now)
 	if older, overlap := n.overlap(number, a.plan); overlap {
 		before := len(n.todo)
@@ -73,10 +73,10 @@ func (n *next) fresh(number uint32, inc *incident) {
 		n.decide(number, Order{Act: entry.ActAuthorize, Reason: "within what the coordinator may authorize"})
 		return
 	}
-	if inc.state == Reported && n.third(a) && len(a.plan.Members) > 1 && n.contain(number, inc, a, "a third party signals: "+why(refusal)) {
+	if inc.state == Reported && n.hasThirdParty(a) && len(a.plan.Members) > 1 && n.contain(number, inc, a, "a third party signals: "+why(refusal)) {
 		return
 	}
-	if inc.state == Reported || n.at(inc.openedAt+a.law.windows.DecideMS/2) {
+	if inc.state == Reported || n.at(inc.openedAt+a.policy.windows.DecideMS/2) {
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
 	}
 }
@@ -109,27 +109,28 @@ func why(err error) string {
 	return err.Error()
 }
 
-// third reports whether another than the executor speaks for a plan.
-func (n *next) third(a *assessment) bool {
+// hasThirdParty reports whether a principal other than the executor signaled something
+// that the plan rests on.
+func (n *next) hasThirdParty(a *assessment) bool {
 	return slices.ContainsFunc(a.signals, func(sig uint32) bool { return n.signals[sig].standing != entry.StandingExecutor })
 }
 
 // escalated carries out what people decided, and takes silence for no.
 func (n *next) escalated(number uint32, inc *incident) {
 	p := n.waiting(inc, n.now)
-	answer := n.lawOf(inc).windows.AnswerMS
+	answer := n.policyFor(inc).windows.AnswerMS
 	switch {
 	case p == nil && n.now < inc.proposal.at+answer: // its key is compromised
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: "the proposal before is void"})
 	case p == nil:
-		n.decide(number, Order{Act: entry.ActDeny, Reason: silence})
-	case n.hopeless(inc, n.now):
+		n.decide(number, Order{Act: entry.ActDeny, Reason: reasonUnanswered})
+	case n.quorumImpossible(inc, n.now):
 		n.decide(number, Order{Act: entry.ActDeny, Reason: "refusals make a quorum impossible"})
 	default:
 		if q, _ := n.quorum(inc, n.now); q != nil {
 			n.carryOut(number, inc, q)
 		} else if n.at(p.at + answer) {
-			n.decide(number, Order{Act: entry.ActDeny, Reason: silence})
+			n.decide(number, Order{Act: entry.ActDeny, Reason: reasonUnanswered})
 		} else if n.outdated(number, inc, p) {
 			n.propose(number, p)
 		}
@@ -142,13 +143,13 @@ func (n *next) escalated(number uint32, inc *incident) {
 // there are a few proposals, and then nobody has answered in time.
 func (n *next) outdated(number uint32, inc *incident, p *proposal) bool {
 	pause := n.pause(inc, inc.epoch)
-	return pause < n.lawOf(inc).windows.AnswerMS && n.at(p.at+pause) && n.scopeOf(n.assess(number, p.pin.Size, p.unfounded, n.now).plan.Members) != p.scope
+	return pause < n.policyFor(inc).windows.AnswerMS && n.at(p.at+pause) && n.rollbackSetHead(n.assess(number, p.pin.Size, p.dismissed, n.now).plan.Members) != p.rollbackSet
 }
 
 // pause is how long the coordinator waits before it asks people again, whom it
 // has asked so often: each time twice as long, until it is their time to answer.
 func (n *next) pause(inc *incident, asked int64) int64 {
-	w := n.lawOf(inc).windows
+	w := n.policyFor(inc).windows
 	pause := max(1, w.DecideMS/2)
 	for i := int64(1); i < asked && pause < w.AnswerMS; i++ {
 		pause *= 2
@@ -156,26 +157,26 @@ func (n *next) pause(inc *incident, asked int64) int64 {
 	return pause
 }
 
-// goesOn reports whether agents may act on the plan in force, and have something
+// mayContinue reports whether agents may act on the plan in force, and have something
 // to do, and have not yet had the pause that is theirs after people were asked in
 // vain: else whoever signals something new each time would stop them for ever.
-func (n *next) goesOn(inc *incident) bool {
-	f := inc.force
+func (n *next) mayContinue(inc *incident) bool {
+	f := inc.current
 	vain := inc.epoch - int64(len(f.decisions)-1)
 	if f.proposal != 0 {
 		vain--
 	}
-	return vain > 0 && inc.epoch == f.epoch && !n.void(&f.decided) && n.unsettled(inc) && !n.at(inc.charge.at+n.pause(inc, vain))
+	return vain > 0 && inc.epoch == f.epoch && !n.void(&f.decided) && n.hasOpenMember(inc) && !n.at(inc.charge.at+n.pause(inc, vain))
 }
 
 // propose asks again about what has changed since a proposal. Signals that it
 // did not believe are not believed now.
 func (n *next) propose(number uint32, p *proposal) {
-	o := Order{Act: entry.ActEscalate, Reason: "what was proposed has changed since"}
-	signals, _ := n.basis(number, n.size, n.now)
-	for _, index := range p.unfounded {
+	o := Order{Act: entry.ActEscalate, Reason: "the plan has changed since the proposal"}
+	signals, _ := n.signalsBefore(number, n.size, n.now)
+	for _, index := range p.dismissed {
 		if slices.ContainsFunc(signals, func(sig uint32) bool { return n.signals[sig].index == index }) {
-			o.Unfounded = append(o.Unfounded, entry.Unfounded{Index: index, Reason: "as proposed before"})
+			o.Dismissed = append(o.Dismissed, entry.Dismissal{Index: index, Reason: "as proposed before"})
 		}
 	}
 	n.decide(number, o)
@@ -184,12 +185,12 @@ func (n *next) propose(number uint32, p *proposal) {
 // carryOut authorizes what was approved, or proposes again what has changed
 // since.
 func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
-	a := n.assess(number, p.pin.Size, p.unfounded, n.now)
+	a := n.assess(number, p.pin.Size, p.dismissed, n.now)
 	if older, overlap := n.overlap(number, a.plan); overlap {
 		n.amend(n.mustIncident(older.opened), older, n.lastSignal(inc))
 		return
 	}
-	if n.scopeOf(a.plan.Members) != p.scope {
+	if n.rollbackSetHead(a.plan.Members) != p.rollbackSet {
 		n.propose(number, p)
 		return
 	}
@@ -202,7 +203,7 @@ func (n *next) authorized(number uint32, inc *incident) {
 	if q, _ := n.quorum(inc, n.now); q != nil && (n.amended[number] || n.amendApproved(number, q)) {
 		return
 	}
-	f, p, before, blocked := inc.force, n.pending(inc, n.now), len(n.todo), false
+	f, p, before, blocked := inc.current, n.pending(inc, n.now), len(n.todo), false
 	switch {
 	case p != nil:
 		if n.at(n.answerUntil(inc, p)); n.outdated(number, inc, p) {
@@ -222,7 +223,7 @@ func (n *next) authorized(number uint32, inc *incident) {
 // askedSince reports whether the coordinator has asked people about an incident
 // since the key of the decision in force was revoked.
 func (n *next) askedSince(inc *incident) bool {
-	key, _ := n.chain.KeyInfo(inc.force.keyID)
+	key, _ := n.chain.KeyInfo(inc.current.keyID)
 	return inc.proposal != nil && inc.proposal.index > key.Revoked && !n.void(&inc.proposal.decided)
 }
 
@@ -231,18 +232,18 @@ func (n *next) askedSince(inc *incident) bool {
 // third party says again of the same subject, so that whoever was not believed
 // cannot hold the incident up by saying it again.
 func (n *next) unbelieved(number uint32, inc *incident, pin uint64) []uint64 {
-	out, about := slices.Clone(inc.force.unfounded), map[complaint]bool{}
+	out, about := slices.Clone(inc.current.dismissed), map[cooldownKey]bool{}
 	for _, index := range out {
-		if sig, ok := n.findSignal(index); ok && sig.third() {
-			about[complaint{sig.issuer, sig.subject}] = true
+		if sig, ok := n.findSignal(index); ok && sig.byNeighbor() {
+			about[cooldownKey{sig.issuer, sig.subject}] = true
 		}
 	}
 	if len(about) == 0 {
 		return out
 	}
-	signals, _ := n.basis(number, pin, n.now)
+	signals, _ := n.signalsBefore(number, pin, n.now)
 	for _, of := range signals {
-		if sig := &n.signals[of]; sig.third() && about[complaint{sig.issuer, sig.subject}] {
+		if sig := &n.signals[of]; sig.byNeighbor() && about[cooldownKey{sig.issuer, sig.subject}] {
 			out = append(out, sig.index)
 		}
 	}
@@ -250,20 +251,20 @@ func (n *next) unbelieved(number uint32, inc *incident, pin uint64) []uint64 {
 	return slices.Compact(out)
 }
 
-// inVain returns unbelieved and the indexes of the signals, or of third parties'
+// askedInVain returns unbelieved and the indexes of the signals, or of third parties'
 // alone, that name something beyond the plan in force and that people were asked
 // about, and did not approve.
-func (n *next) inVain(number uint32, inc *incident, pin uint64, third bool) []uint64 {
-	out, f := n.unbelieved(number, inc, pin), inc.force
+func (n *next) askedInVain(number uint32, inc *incident, pin uint64, third bool) []uint64 {
+	out, f := n.unbelieved(number, inc, pin), inc.current
 	if inc.proposal == nil {
 		return out
 	}
 	beyond := func(exec uint32) bool { _, member := f.find(exec); return !member }
-	signals, _ := n.basis(number, pin, n.now)
+	signals, _ := n.signalsBefore(number, pin, n.now)
 	for _, of := range signals {
 		index := n.signals[of].index
 		rests := index < f.pin && slices.Contains(inc.signals, of)
-		if third && !n.signals[of].third() {
+		if third && !n.signals[of].byNeighbor() {
 			continue
 		}
 		if !rests && index < inc.proposal.pin.Size && slices.ContainsFunc(n.seeds(nil, []uint32{of}, nil), beyond) {
@@ -274,10 +275,10 @@ func (n *next) inVain(number uint32, inc *incident, pin uint64, third bool) []ui
 	return slices.Compact(out)
 }
 
-// leaveOut is the unfounded of a decision.
-func leaveOut(indexes []uint64, reason string) (list []entry.Unfounded) {
+// leaveOut is the dismissed of a decision.
+func leaveOut(indexes []uint64, reason string) (list []entry.Dismissal) {
 	for _, index := range indexes {
-		list = append(list, entry.Unfounded{Index: index, Reason: reason})
+		list = append(list, entry.Dismissal{Index: index, Reason: reason})
 	}
 	return list
 }
@@ -288,55 +289,56 @@ func leaveOut(indexes []uint64, reason string) (list []entry.Unfounded) {
 // than it must. What the coordinator may not decide alone, people are asked about
 // again, once. After the deadline nothing is decided again.
 func (n *next) renew(number uint32, inc *incident) bool {
-	f := inc.force
-	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.unsettled(inc) || f.over(n.now) {
+	f := inc.current
+	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.hasOpenMember(inc) || f.over(n.now) {
 		return false
 	}
 	pin := max(inc.pinned, n.lastSignal(inc)+1) // other incidents since then come later
-	for _, without := range [][]uint64{n.unbelieved(number, inc, pin), n.inVain(number, inc, pin, true), n.inVain(number, inc, pin, false)} {
+	for _, without := range [][]uint64{n.unbelieved(number, inc, pin), n.askedInVain(number, inc, pin, true), n.askedInVain(number, inc, pin, false)} {
 		a := n.assess(number, pin, without, n.now)
 		_, overlap := n.overlap(number, a.plan)
-		alone, same := n.automatic(number, a, n.now) == nil, f.sameAs(a.plan)
-		if overlap || !alone && !same {
+		automatic, same := n.automatic(number, a, n.now) == nil, f.sameAs(a.plan)
+		if overlap || !automatic && !same {
 			continue
 		}
-		asked := n.asked(inc, 0) && !n.void(&inc.proposal.decided) && inc.proposal.scope == n.scopeOf(a.plan.Members)
-		if n.amended[number] = alone || !asked; n.amended[number] {
-			n.again(number, pin, without, alone)
+		asked := n.asked(inc, 0) && !n.void(&inc.proposal.decided) && inc.proposal.rollbackSet == n.rollbackSetHead(a.plan.Members)
+		if n.amended[number] = automatic || !asked; n.amended[number] {
+			n.decideWithout(number, pin, without, automatic)
 		}
 		return n.amended[number]
 	}
 	return false
 }
 
-// again decides about an incident without some signals, or asks people to.
-func (n *next) again(number uint32, pin uint64, without []uint64, alone bool) {
-	why := "nobody approved what was proposed"
-	if !n.hopeless(n.incidents[number], n.now) { // people have not refused it
-		why = lapsed
+// decideWithout decides about an incident without some of its signals, or asks people
+// to decide.
+func (n *next) decideWithout(number uint32, pin uint64, without []uint64, automatic bool) {
+	why := "nobody approved the proposal"
+	if !n.quorumImpossible(n.incidents[number], n.now) { // people have not refused it
+		why = reasonAmendUnanswered
 	}
 	o := Order{Act: entry.ActAmend, Pin: pin, Reason: why + ": what stands without that goes on"}
-	if !alone {
+	if !automatic {
 		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), why+": is the plan in force to go on?"
 	}
-	o.Unfounded = leaveOut(without, "nobody approved what follows from it")
+	o.Dismissed = leaveOut(without, "nobody approved the executions that follow from it")
 	n.decide(number, o)
 }
 
-// unsettled reports whether a member has no outcome.
-func (n *next) unsettled(inc *incident) bool {
-	return slices.ContainsFunc(inc.force.members, func(m member) bool { return m.result == "" })
+// hasOpenMember reports whether a member has no outcome.
+func (n *next) hasOpenMember(inc *incident) bool {
+	return slices.ContainsFunc(inc.current.members, func(m member) bool { return m.result == "" })
 }
 
 // amendApproved amends an incident as people approved, or proposes again what
 // has changed since; not while another plan in force has members of it.
 func (n *next) amendApproved(number uint32, q *proposal) bool {
-	a := n.assess(number, q.pin.Size, q.unfounded, n.now)
+	a := n.assess(number, q.pin.Size, q.dismissed, n.now)
 	if _, overlap := n.overlap(number, a.plan); overlap {
 		return false // one of them must end first
 	}
 	n.amended[number] = true
-	if n.scopeOf(a.plan.Members) != q.scope || n.basisOf(a.signals) != q.basis {
+	if n.rollbackSetHead(a.plan.Members) != q.rollbackSet || n.signalsHead(a.signals) != q.signals {
 		n.propose(number, q)
 		return true
 	}
@@ -362,12 +364,12 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	if q, _ := n.quorum(inc, n.now); q != nil { // approved late: an amend drafted now carries that out
 		return !n.amendApproved(number, q)
 	}
-	if inc.force.over(n.now) {
+	if inc.current.over(n.now) {
 		return false
 	}
 	without := n.unbelieved(number, inc, n.size)
 	a := n.assess(number, n.size, without, n.now)
-	if inc.force.pin > signal && len(a.merges) == 0 {
+	if inc.current.pin > signal && len(a.merges) == 0 {
 		return false // nothing is new: the incident that asks meets it by its own windows only
 	}
 	if _, overlap := n.overlap(number, a.plan); overlap {
@@ -377,9 +379,9 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	out := leaveOut(without, "not believed before")
 	switch asked := n.asked(inc, signal); {
 	case refusal == nil:
-		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals", Unfounded: out})
-	case !asked && !n.goesOn(inc):
-		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal), Unfounded: out})
+		n.decide(number, Order{Act: entry.ActAmend, Reason: "more signals", Dismissed: out})
+	case !asked && !n.mayContinue(inc):
+		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal), Dismissed: out})
 	default:
 		return false
 	}
@@ -400,7 +402,7 @@ func (n *next) asked(inc *incident, signal uint64) bool {
 // overdue closes members whose time is over, and records an incident that is
 // settled; one whose amend is blocked waits for its deadline.
 func (n *next) overdue(inc *incident, blocked bool) {
-	f, waits := inc.force, false
+	f, waits := inc.current, false
 	for i := range f.members {
 		m := &f.members[i]
 		if m.result != "" {

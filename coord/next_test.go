@@ -17,8 +17,8 @@ func TestProposedAgain(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
 	wrong := w.put(w.signal("b", entry.StandingDownstream, "a#make")).Index
 	w.at += 11 * minuteMS
-	w.put(w.order("p3", Order{Incident: id, Act: entry.ActEscalate, Unfounded: []entry.Unfounded{{Index: wrong, Reason: "b is mistaken"}}}))
-	first := w.incident(id).proposal.scope
+	w.put(w.order("p3", Order{Incident: id, Act: entry.ActEscalate, Dismissed: []entry.Dismissal{{Index: wrong, Reason: "b is mistaken"}}}))
+	first := w.incident(id).proposal.rollbackSet
 	w.put(w.step(x, entry.Failed))
 	clean := w.signal("c", entry.StandingExecutor, x.Ref()) // it had no effect: nothing is left to undo
 	clean.Effects = entry.EffectsNone
@@ -31,7 +31,7 @@ func TestProposedAgain(t *testing.T) {
 		t.Fatalf("%d entries, want a proposal", len(written))
 	}
 	p := w.incident(id).proposal
-	if w.is(id, Escalated); p.scope == first || len(p.unfounded) != 1 || p.unfounded[0] != wrong || w.incident(id).epoch != 2 {
+	if w.is(id, Escalated); p.rollbackSet == first || len(p.dismissed) != 1 || p.dismissed[0] != wrong || w.incident(id).epoch != 2 {
 		t.Fatalf("proposal %+v", p)
 	}
 	if written := w.next(); len(written) != 0 {
@@ -73,7 +73,7 @@ func TestAmendProposedAgain(t *testing.T) {
 		}
 		w.next()
 		p := w.incident(id).proposal
-		if p == nil || p.scope == old.scope || len(p.approvals) != 0 {
+		if p == nil || p.rollbackSet == old.rollbackSet || len(p.approvals) != 0 {
 			t.Fatalf("approved %t: proposal %+v", approved, p)
 		}
 		w.put(w.answer("p1", id, "approve"))

@@ -18,12 +18,12 @@ type order struct {
 // link derives the order of a plan. A compensation waits until every other one
 // that can be reached forward from it has an outcome: counted along the edges,
 // so that each outcome costs what its own edges do.
-func (s *State) link(f *force) {
+func (s *State) link(f *decisionInForce) {
 	f.order = order{restores: map[uint32]int{}, waits: map[uint32]int{}, byLine: map[uint32][]int{},
 		byAgent: map[uint32][]int{}, through: map[uint32]int32{}}
 	open := map[uint32]bool{} // what is not clear
 	i, j := 0, 0
-	passed := f.passed
+	passed := f.alreadyUndone
 	for i < len(f.members) || j < len(passed) { // descending: children first
 		if j < len(passed) && (i == len(f.members) || passed[j].exec > f.members[i].exec) {
 			exec := passed[j].exec
@@ -49,7 +49,7 @@ func (s *State) openChildren(exec uint32, open map[uint32]bool) (count int32) {
 	return count
 }
 
-func (s *State) linkLine(f *force, place int) {
+func (s *State) linkLine(f *decisionInForce, place int) {
 	m := &f.members[place]
 	x := s.graph.Node(m.exec)
 	line := x.Line
@@ -72,7 +72,7 @@ func (s *State) linkLine(f *force, place int) {
 func (s *State) draining(m *member) bool { return m.drain && s.graph.Node(m.exec).Final == 0 }
 
 // begin releases what nothing comes before, as of a decision.
-func (s *State) begin(f *force, index uint64, now int64) {
+func (s *State) begin(f *decisionInForce, index uint64, now int64) {
 	for i := range f.members {
 		m := &f.members[i]
 		switch {
@@ -104,7 +104,7 @@ func (s *State) release(m *member, now int64) { m.releasedAt, m.releasedBy = now
 
 // tryLine releases the restores of a line whose drains and compensations are
 // done.
-func (s *State) tryLine(f *force, line uint32, now int64) {
+func (s *State) tryLine(f *decisionInForce, line uint32, now int64) {
 	if f.waits[line] > 0 {
 		return
 	}
@@ -124,7 +124,7 @@ type result struct {
 
 // setResult gives a member its result, with what follows: what was undone, what
 // may begin now, which checkpoints are void.
-func (s *State) setResult(f *force, m *member, r result, now int64) {
+func (s *State) setResult(f *decisionInForce, m *member, r result, now int64) {
 	first, was := m.result == "", undone(m.result)
 	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
 	line := s.graph.Node(m.exec).Line
@@ -143,12 +143,13 @@ func (s *State) setResult(f *force, m *member, r result, now int64) {
 	f.waits[line]--
 	s.tryLine(f, line, now)
 	if m.blocked == 0 {
-		s.clear(f, m.exec, now)
+		s.clearAncestors(f, m.exec, now)
 	}
 }
 
-// clear passes on that nothing open can be reached from an execution any more.
-func (s *State) clear(f *force, exec uint32, now int64) {
+// clearAncestors tells the ancestors of an execution that no open member can be reached
+// from it any more.
+func (s *State) clearAncestors(f *decisionInForce, exec uint32, now int64) {
 	for stack := []uint32{exec}; len(stack) > 0; {
 		exec, stack = stack[len(stack)-1], stack[:len(stack)-1]
 		for parent := range s.graph.Parents(exec) {
@@ -174,8 +175,8 @@ func (s *State) clear(f *force, exec uint32, now int64) {
 
 // drained takes up the final entry of an execution, wherever it is a member.
 func (s *State) drained(exec uint32, index uint64, now int64) {
-	for _, number := range s.touched[exec] {
-		f := s.incidents[number].force
+	for _, number := range s.incidentsByExecution[exec] {
+		f := s.incidents[number].current
 		if f == nil {
 			continue
 		}
@@ -196,12 +197,12 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 // due is when a member's time is over (INC-7): counted from its release, of a
 // drain from the decision, and capped by the deadline.
 func (s *State) due(inc *incident, m *member) int64 {
-	from, window := m.releasedAt, s.lawOf(inc).windows.MemberMS
+	from, window := m.releasedAt, s.policyFor(inc).windows.MemberMS
 	if s.draining(m) {
 		from = m.openedAt
 	}
 	if m.releasedAt == 0 && !s.draining(m) {
-		return inc.force.deadline
+		return inc.current.deadline
 	}
-	return min(from+window, inc.force.deadline)
+	return min(from+window, inc.current.deadline)
 }

@@ -26,14 +26,14 @@ func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int
 	if !known {
 		return unknown("exec", "no execution %s in the log", o.Exec)
 	}
-	if inc.force == nil || inc.state == Dismissed { // REG-9
+	if inc.current == nil || inc.state == Dismissed { // REG-9
 		return conflict("incident", "incident %d is %s: nothing is to be undone", inc.opened, inc.state)
 	}
-	m, member := inc.force.find(exec)
+	m, member := inc.current.find(exec)
 	if !member {
-		return unknown("exec", "%s is no member of incident %d", o.Exec, inc.opened)
+		return unknown("exec", "%s is not a member of incident %d", o.Exec, inc.opened)
 	}
-	if !slices.Contains(inc.force.decisions, o.Decision.Index) || o.Decision.Index < m.since || !s.isRef(o.Decision) {
+	if !slices.Contains(inc.current.decisions, o.Decision.Index) || o.Decision.Index < m.since || !s.isRef(o.Decision) {
 		return conflict("decision", "entry %d did not put %s into the plan of incident %d", o.Decision.Index, o.Exec, inc.opened)
 	}
 	own := s.principal(x.Agent) == o.Iss && slices.Contains(signerRoles, entry.RoleAgent)
@@ -52,7 +52,7 @@ func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int
 // a member (INC-7): when its time is over, and no decision can be acted on any
 // more by whatever clock.
 func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerRoles []entry.Role, now int64) error {
-	f := inc.force
+	f := inc.current
 	due := max(s.due(inc, m), f.expMax+skewMS)
 	coordinator := slices.Contains(signerRoles, entry.RoleCoordinator)
 	switch {
@@ -63,7 +63,7 @@ func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerR
 	case m.result != "":
 		return conflict("exec", "%s has an outcome", o.Exec)
 	case !coordinator && now <= f.deadline:
-		return conflict("iss", "approvers may say so after the deadline at %d", f.deadline)
+		return conflict("iss", "approvers may report this after the deadline at %d", f.deadline)
 	case now <= due:
 		return conflict("exec", "the agent of %s has until %d", o.Exec, due)
 	}
@@ -82,13 +82,13 @@ func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own
 		return nil
 	}
 	if o.Supersedes == nil || *o.Supersedes != s.logRef(m.resultAt) {
-		return conflict("supersedes", "the outcome of %s stands at entry %d", o.Exec, m.resultAt).WithRemedy("name it, to correct it")
+		return conflict("supersedes", "the outcome of %s stands at entry %d", o.Exec, m.resultAt).WithRemedy("name that entry to correct the outcome")
 	}
 	before, known := worse[m.result]
 	after, definite := worse[o.Result]
 	if !own || known && (!definite || after <= before) {
 		return conflict("result", "%s does not follow %s", o.Result, m.result).
-			WithRemedy("an outcome is corrected for the worse, unless nothing was known of it")
+			WithRemedy("a correction must be for the worse, unless the outcome was unknown")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *State) admitResult(o *entry.Outcome, m *member, x *scope.Node) error {
 		return nil
 	case entry.NotExecuted:
 		ended := x.Progress == scope.Cancelled || x.Progress == scope.Failed && x.Clean
-		if m.method == scope.Cancel && x.Progress != scope.Dispatched && x.Progress != scope.Confirmed || m.drain && ended {
+		if m.method == scope.Cancel && x.Progress != scope.Started && x.Progress != scope.Confirmed || m.drain && ended {
 			return nil
 		}
 	case entry.ResultIrrevocable:
@@ -140,7 +140,7 @@ func (s *State) admitCompensated(o *entry.Outcome, m *member) error {
 	case !is || of.exec != m.exec:
 		return conflict("comp_exec", "%s does not compensate %s", o.CompExec, o.Exec)
 	case m.releasedAt == 0:
-		return conflict("exec", "what depends on %s, or its own drain, comes first", o.Exec).WithRemedy("wait until it is released")
+		return conflict("exec", "executions that depend on %s, or its own drain, come first", o.Exec).WithRemedy("wait until the execution is released")
 	case x.Progress != scope.Confirmed:
 		return conflict("comp_exec", "%s is %s, not confirmed", o.CompExec, steps[x.Progress])
 	}
@@ -151,15 +151,15 @@ func (s *State) applyOutcome(o *entry.Outcome, issuer uint32, index uint64, now 
 	number := s.mustIncident(o.Incident)
 	inc := s.incidents[number]
 	exec := s.mustResolve(s.executions.names, o.Exec)
-	m, ok := inc.force.find(exec)
+	m, ok := inc.current.find(exec)
 	if !ok {
-		s.impossible("%s is no member", o.Exec)
+		s.impossible("%s is not a member", o.Exec)
 	}
 	if !inc.state.Open() {
 		s.usage[issuer].corrections++
 	}
 	s.involve(issuer, number)
-	s.setResult(inc.force, m, result{o.Result, index, s.graph.Node(exec).Agent == issuer}, now)
+	s.setResult(inc.current, m, result{o.Result, index, s.graph.Node(exec).Agent == issuer}, now)
 }
 
 // admitCompensation is EXE-4 for the first entry of a compensation.
@@ -173,7 +173,7 @@ func (s *State) admitCompensation(x *entry.Execution, now int64) error {
 	if !ok {
 		return unknown("compensates.exec", "no execution %s in the log", c.Exec)
 	}
-	f := inc.force
+	f := inc.current
 	switch {
 	case inc.state != Authorized || f.override != 0 || s.void(&f.decided):
 		return conflict("compensates", "no decision is in force for incident %d", inc.opened)
@@ -191,7 +191,7 @@ func (s *State) admitCompensation(x *entry.Execution, now int64) error {
 	case m.result != "":
 		return conflict("compensates.exec", "%s has an outcome", c.Exec)
 	case m.releasedAt == 0:
-		return conflict("compensates.exec", "what depends on %s, or its own drain, comes first", c.Exec).WithRemedy("wait until it is released")
+		return conflict("compensates.exec", "executions that depend on %s, or its own drain, come first", c.Exec).WithRemedy("wait until the execution is released")
 	}
 	return nil
 }

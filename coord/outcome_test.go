@@ -20,7 +20,7 @@ func TestUnknownReleasesTheNext(t *testing.T) {
 	w.put(w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Exp: exp / 1000}))
 	running := w.compensation(id, "c#3")
 	w.put(running)
-	w.put(w.step(running, entry.Dispatched))
+	w.put(w.step(running, entry.Started))
 	for _, exec := range []entry.Ref{"c#3", "b#2", "a#1"} { // each in its turn, after a time of its own
 		_, due := w.state.Next(w.at)
 		if least := exp/1000*1000 + skewMS; exec == "c#3" && due != least+1 || exec != "c#3" && due != w.at+15*minuteMS+1 {
@@ -40,7 +40,7 @@ func TestUnknownReleasesTheNext(t *testing.T) {
 	}
 	w.next()
 	w.is(id, Partial)
-	if _, tally := w.incident(id).force.verdict(); tally[entry.Compensated] != 1 || tally[entry.ResultUnknown] != 2 {
+	if _, tally := w.incident(id).current.verdict(); tally[entry.Compensated] != 1 || tally[entry.ResultUnknown] != 2 {
 		t.Errorf("%v", tally)
 	}
 	w.checkAll()
@@ -73,7 +73,7 @@ func TestAmendReopensARestore(t *testing.T) {
 	further.Since = "a#first"
 	w.put(further)
 	w.next()
-	if f := w.incident(id).force; len(f.decisions) != 2 || len(f.members) != 3 || f.members[1].result != "" {
+	if f := w.incident(id).current; len(f.decisions) != 2 || len(f.members) != 3 || f.members[1].result != "" {
 		t.Fatalf("not reopened: %+v", f.members)
 	}
 	w.refuse(w.sign(w.recordBy("k", id)), entry.StateConflict, "tally")
@@ -188,11 +188,11 @@ func TestEndWithoutEffect(t *testing.T) {
 			w.decide("o", entry.ActOverride, id)
 		default:
 			if c.by == "k" {
-				w.at = w.incident(id).force.deadline + 10*minuteMS
+				w.at = w.incident(id).current.deadline + 10*minuteMS
 			}
 			w.put(w.outcome(c.by, id, "a#busy", c.before))
 		}
-		result := func() entry.Result { return w.incident(id).force.members[0].result }
+		result := func() entry.Result { return w.incident(id).current.members[0].result }
 		if got := result(); got != c.before {
 			t.Fatalf("before it ends: %s, want %s", got, c.before)
 		}
@@ -218,7 +218,7 @@ func TestCorrectionsAreForTheWorse(t *testing.T) {
 			w.put(w.answer("p1", id, "approve"))
 			w.next()
 			w.put(w.outcome("a", id, "a#mail", before))
-			w.at = max(w.incident(id).force.deadline, w.incident(id).force.expMax+skewMS) + 1
+			w.at = max(w.incident(id).current.deadline, w.incident(id).current.expMax+skewMS) + 1
 			if err := w.admit(w.sign(w.outcome("k", id, "a#mail", after))); err == nil {
 				t.Errorf("the coordinator puts %s in the place of %s", after, before)
 			}

@@ -13,7 +13,7 @@ func TestVotesToOverrideAreUsedOnce(t *testing.T) {
 	vote := func(p entry.Principal, want bool) {
 		t.Helper()
 		w.decide(p, entry.ActOverride, id)
-		if got := w.incident(id).force.override != 0; got != want {
+		if got := w.incident(id).current.override != 0; got != want {
 			t.Fatalf("after the vote of %s: overridden %t", p, got)
 		}
 	}

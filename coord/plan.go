@@ -13,35 +13,35 @@ var methods = []entry.Method{entry.MethodNone, entry.MethodCancel, entry.MethodR
 
 // assessment is what is to be undone for an incident, as of now.
 type assessment struct {
-	law       law
-	signals   []uint32 // the basis
+	policy    effectivePolicy
+	signals   []uint32 // that the decision rests on
 	merges    []uint32 // younger incidents whose signals are among them
-	unfounded []uint64 // indexes of those that are not believed
+	dismissed []uint64 // indexes of those that are not believed
 	plan      *scope.Plan
-	blast     entry.Blast
+	impact    entry.Impact
 }
 
 // assess computes the plan for the signals of an incident that were registered
 // before the pin, without those that are not believed. For an incident in force
 // it is the plan of an amend.
-func (s *State) assess(number uint32, pin uint64, unfounded []uint64, now int64) *assessment {
-	signals, merges := s.basis(number, pin, now)
-	return s.assessOn(number, &assessment{signals: signals, merges: merges, unfounded: unfounded}, now)
+func (s *State) assess(number uint32, pin uint64, dismissed []uint64, now int64) *assessment {
+	signals, merges := s.signalsBefore(number, pin, now)
+	return s.assessOn(number, &assessment{signals: signals, merges: merges, dismissed: dismissed}, now)
 }
 
-// assessOn completes an assessment of which basis and unfounded are set.
+// assessOn completes an assessment of which signals and dismissed are set.
 func (s *State) assessOn(number uint32, a *assessment, now int64) *assessment {
 	inc := s.incidents[number]
-	a.law = s.lawOf(inc)
-	a.plan = s.graph.Plan(s.request(inc, a.signals, a.unfounded, now+a.law.windows.DeadlineMaxMS))
-	a.blast = s.blast(a.plan)
+	a.policy = s.policyFor(inc)
+	a.plan = s.graph.Plan(s.request(inc, a.signals, a.dismissed, now+a.policy.windows.DeadlineMaxMS))
+	a.impact = s.impact(a.plan)
 	return a
 }
 
-// basis returns the signals that a decision about an incident rests on:
+// signalsBefore returns the signals that a decision about an incident rests on:
 // its own before the pin, and, once it is authorized, those of the other open
 // incidents whose plans meet its own (INC-2), the oldest mergesMax of them.
-func (s *State) basis(number uint32, pin uint64, now int64) (signals, merges []uint32) {
+func (s *State) signalsBefore(number uint32, pin uint64, now int64) (signals, merges []uint32) {
 	inc := s.incidents[number]
 	before := func(list []uint32) (some []uint32) {
 		for _, n := range list {
@@ -52,55 +52,55 @@ func (s *State) basis(number uint32, pin uint64, now int64) (signals, merges []u
 		return some
 	}
 	signals = before(inc.signals)
-	if inc.force == nil {
+	if inc.current == nil {
 		return signals, nil
 	}
-	var others []rival
+	var others []mergeCandidate
 	for _, other := range s.openIncidents() {
 		o := s.incidents[other]
-		if theirs := before(o.signals); other != number && o.force == nil && o.into == 0 && len(theirs) > 0 {
-			others = append(others, rival{other, theirs})
+		if theirs := before(o.signals); other != number && o.current == nil && o.mergedInto == 0 && len(theirs) > 0 {
+			others = append(others, mergeCandidate{other, theirs})
 		}
 	}
-	for _, r := range s.meeting(inc.force, others, now+s.lawOf(inc).windows.DeadlineMaxMS, mergesMax) {
+	for _, r := range s.overlapping(inc.current, others, now+s.policyFor(inc).windows.DeadlineMaxMS, mergesMax) {
 		signals, merges = append(signals, r.signals...), append(merges, r.number)
 	}
 	slices.Sort(signals)
 	return signals, merges
 }
 
-// rival is an open incident whose plan may meet the one in force.
-type rival struct {
+// mergeCandidate is an open incident whose plan may overlap the plan in force.
+type mergeCandidate struct {
 	number  uint32
 	signals []uint32
 }
 
-// meeting returns the first most of the rivals whose plans meet the one in
-// force. It asks about all of them at once, and about halves of those that meet:
-// what signals lead to together contains what each leads to, so rivals that do
-// not meet together do not meet alone. A thousand incidents elsewhere cost one
+// overlapping returns up to most of the candidates whose plans overlap the plan in
+// force. It asks about all candidates at once, and then about halves of those that
+// overlap. The plan for many signals contains the plan for each, so candidates that do
+// not overlap together do not overlap alone. A thousand unrelated incidents cost one
 // walk.
-func (s *State) meeting(f *force, rivals []rival, until int64, most int) []rival {
-	if len(rivals) == 0 || most == 0 {
+func (s *State) overlapping(f *decisionInForce, candidates []mergeCandidate, until int64, most int) []mergeCandidate {
+	if len(candidates) == 0 || most == 0 {
 		return nil
 	}
 	r := scope.Request{UsableUntil: until}
-	for _, one := range rivals {
+	for _, one := range candidates {
 		r.Seeds = s.seeds(r.Seeds, one.signals, nil)
 	}
 	switch {
-	case !f.meets(s.graph.Plan(r)):
+	case !f.sharesMember(s.graph.Plan(r)):
 		return nil
-	case len(rivals) == 1:
-		return rivals
+	case len(candidates) == 1:
+		return candidates
 	}
-	half := len(rivals) / 2
-	found := s.meeting(f, rivals[:half], until, most)
-	return slices.Concat(found, s.meeting(f, rivals[half:], until, most-len(found)))
+	half := len(candidates) / 2
+	found := s.overlapping(f, candidates[:half], until, most)
+	return slices.Concat(found, s.overlapping(f, candidates[half:], until, most-len(found)))
 }
 
-// meets reports whether a plan has a member in common with the one in force.
-func (f *force) meets(p *scope.Plan) bool {
+// sharesMember reports whether a plan and the plan in force have a member in common.
+func (f *decisionInForce) sharesMember(p *scope.Plan) bool {
 	return slices.ContainsFunc(p.Members, func(m scope.Member) bool {
 		_, common := f.find(m.Exec)
 		return common
@@ -108,23 +108,23 @@ func (f *force) meets(p *scope.Plan) bool {
 }
 
 // request is SCO-3: subjects and since ranges of the signals that are believed.
-func (s *State) request(inc *incident, signals []uint32, unfounded []uint64, until int64) scope.Request {
-	r := scope.Request{Seeds: s.seeds(nil, signals, unfounded), UsableUntil: until}
-	if inc.force != nil {
-		r.Kept, r.Passed = inc.force.plan(), inc.force.before()
+func (s *State) request(inc *incident, signals []uint32, dismissed []uint64, until int64) scope.Request {
+	r := scope.Request{Seeds: s.seeds(nil, signals, dismissed), UsableUntil: until}
+	if inc.current != nil {
+		r.Kept, r.Passed = inc.current.plan(), inc.current.before()
 	}
 	return r
 }
 
 // seeds appends the seeds that signals give.
-func (s *State) seeds(to, signals []uint32, unfounded []uint64) []uint32 {
+func (s *State) seeds(to, signals []uint32, dismissed []uint64) []uint32 {
 	for _, n := range signals {
 		sig := &s.signals[n]
-		if slices.Contains(unfounded, sig.index) {
+		if slices.Contains(dismissed, sig.index) {
 			continue
 		}
 		if sig.since == 0 {
-			to = slices.AppendSeq(to, s.about(sig.subject))
+			to = slices.AppendSeq(to, s.executionsOf(sig.subject))
 			continue
 		}
 		for exec := range s.graph.Range(sig.since-1, sig.subject) {
@@ -135,7 +135,7 @@ func (s *State) seeds(to, signals []uint32, unfounded []uint64) []uint32 {
 }
 
 // plan returns the members as they stand.
-func (f *force) plan() []scope.Member {
+func (f *decisionInForce) plan() []scope.Member {
 	kept := make([]scope.Member, len(f.members))
 	for i := range f.members {
 		m := &f.members[i]
@@ -145,17 +145,17 @@ func (f *force) plan() []scope.Member {
 }
 
 // before returns what was undone before and leads to members.
-func (f *force) before() []scope.Member {
-	list := make([]scope.Member, len(f.passed))
-	for i := range f.passed {
-		list[i] = scope.Member{Exec: f.passed[i].exec, Why: f.passed[i].why.Why}
+func (f *decisionInForce) before() []scope.Member {
+	list := make([]scope.Member, len(f.alreadyUndone))
+	for i := range f.alreadyUndone {
+		list[i] = scope.Member{Exec: f.alreadyUndone[i].exec, Why: f.alreadyUndone[i].why.Why}
 	}
 	return list
 }
 
-// blast counts what a plan touches.
-func (s *State) blast(p *scope.Plan) entry.Blast {
-	return entry.Blast{
+// impact counts what a plan touches.
+func (s *State) impact(p *scope.Plan) entry.Impact {
+	return entry.Impact{
 		Members: int64(len(p.Members)), Agents: int64(len(p.Agents)), Domains: int64(len(s.domains(p.Agents))),
 		Irrevocable: int64(p.Irrevocable), Undeclared: int64(p.Undeclared),
 	}
@@ -176,15 +176,15 @@ func (s *State) domains(principals []uint32) (domains []string) {
 func (s *State) planMember(exec uint32, method scope.Method, checkpoint uint32) entry.Member {
 	x := s.graph.Node(exec)
 	m := entry.Member{Agent: s.principal(x.Agent), Exec: s.refOf(exec), Index: x.First,
-		LeafHash: *s.tree.leaves.At(uint32(x.First)), Method: methods[method]}
+		LeafHash: s.tree.Leaf(uint32(x.First)), Method: methods[method]}
 	if checkpoint != 0 {
 		m.Checkpoint = s.ref(s.checkpoints.names, checkpoint-1)
 	}
 	return m
 }
 
-// scopeOf is the scope of a plan: the head of the tree over its members.
-func (s *State) scopeOf(members []scope.Member) merkle.Head {
+// rollbackSetHead is the scope of a plan: the head of the tree over its members.
+func (s *State) rollbackSetHead(members []scope.Member) merkle.Head {
 	leaves, buf := make([]merkle.Hash, len(members)), []byte(nil)
 	for i := range members {
 		m := s.planMember(members[i].Exec, members[i].Method, members[i].Checkpoint)
@@ -194,17 +194,17 @@ func (s *State) scopeOf(members []scope.Member) merkle.Head {
 	return merkle.HeadOf(leaves)
 }
 
-// basisOf is the head of the tree over signals.
-func (s *State) basisOf(signals []uint32) merkle.Head {
+// signalsHead is the head of the tree over signals.
+func (s *State) signalsHead(signals []uint32) merkle.Head {
 	leaves := make([]merkle.Hash, len(signals))
 	for i, n := range signals {
-		leaves[i] = *s.tree.leaves.At(uint32(s.signals[n].index))
+		leaves[i] = s.tree.Leaf(uint32(s.signals[n].index))
 	}
 	return merkle.HeadOf(leaves)
 }
 
 // pin is the state of the log as of now.
-func (s *State) pin() merkle.Head { return merkle.Head{Size: s.size, Root: s.tree.root(s.size)} }
+func (s *State) pin() merkle.Head { return merkle.Head{Size: s.size, Root: s.tree.Root(s.size)} }
 
 // execsOf returns the executions of a plan, ascending.
 func execsOf(members []scope.Member) []uint32 {

@@ -1,6 +1,8 @@
 package coord
 
 import (
+	"strings"
+
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -14,20 +16,33 @@ func CheckPolicy(p *entry.Policy) *entry.Refusal {
 	refuse := func(field, format string, args ...any) *entry.Refusal {
 		return entry.Refuse(entry.Malformed, field, format, args...)
 	}
+	q, err := (verify.Root{}).Quorum(p.Witnesses)
+	if err != nil {
+		return refuse("witnesses", "%.800s", strings.TrimPrefix(err.Error(), "verify: ")).
+			WithRemedy("write a witness policy (c2sp.org/tlog-policy): agents refuse every bundle under one that they cannot read")
+	}
+	if q != nil && q.Emergency() != nil {
+		for _, w := range q.Witnesses() {
+			if q.Counts(w.Name) && q.Emergency().Counts(w.Name) {
+				return refuse("witnesses", "%.80q of group %s counts for quorum %.80q too, so that nothing would be waived", w.Name, verify.EmergencyGroup, q.Name()).
+					WithRemedy("leave the group out of the quorum (WIT-6)")
+			}
+		}
+	}
 	switch {
-	case p.Witnesses != "":
-		return refuse("witnesses", "nothing collects cosignatures of witnesses yet: every bundle would be refused for ever").
-			WithRemedy("leave witnesses out")
+	case p.IndexRequired():
+		return refuse("index.required", "true: this ledger does not put the index into bundles yet, so agents would refuse every bundle").
+			WithRemedy("leave index out, or write false")
 	case p.Windows.IatMS < secondMS:
-		return refuse("windows.iat_ms", "%d: iat is in seconds, so that entries would be stale as they are signed, a next policy among them", p.Windows.IatMS).
+		return refuse("windows.iat_ms", "%d: iat is in seconds, so every entry would be stale when it is signed, the next policy too", p.Windows.IatMS).
 			WithRemedy("write at least 1000")
 	case p.Windows.DeadlineMaxMS < secondMS:
-		return refuse("windows.deadline_max_ms", "%d: exp is in seconds, so that no rollback could be authorized", p.Windows.DeadlineMaxMS).
+		return refuse("windows.deadline_max_ms", "%d: exp is in seconds, so no rollback could be authorized", p.Windows.DeadlineMaxMS).
 			WithRemedy("write at least 1000")
 	case p.Recovery != nil:
 		if _, err := recovery.FromEntry(p); err != nil {
-			return refuse("recovery", "the rules that are built in would be taken instead: %.800v", err).
-				WithRemedy("correct it: arl policy lint names every mistake")
+			return refuse("recovery", "the built-in rules would apply instead: %.800v", err).
+				WithRemedy("correct the rules: arl policy lint names every mistake")
 		}
 	}
 	return verify.CheckLedgerKeys(p)

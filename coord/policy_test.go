@@ -2,11 +2,14 @@ package coord
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
+	"recoveryledger/verify"
 )
 
 // TestPolicyThatNobodyCanKeep refuses before the order what would hold a ledger up
@@ -14,19 +17,17 @@ import (
 // that a log which has it is still audited.
 func TestPolicyThatNobodyCanKeep(t *testing.T) {
 	for field, change := range map[string]func(p *entry.Policy){
-		"witnesses":               func(p *entry.Policy) { p.Witnesses = "quorum none" },
+		"witnesses":               func(p *entry.Policy) { p.Witnesses = "quorum nobody" },
 		"windows.iat_ms":          func(p *entry.Policy) { p.Windows.IatMS = 999 },
 		"windows.deadline_max_ms": func(p *entry.Policy) { p.Windows.DeadlineMaxMS = 999 },
 		"recovery":                func(p *entry.Policy) { p.Recovery = jsontext.Value(`{"rules":[]}`) },
 	} {
 		w := newWorld(t)
-		c := New(origin, nil)
-		c.NewFold()
-		c.NoReaders()
+		chain := verify.NewChain()
 		check := func(p *entry.Policy, want bool) {
 			t.Helper()
 			e := w.sign(p)
-			refusal, refused := errors.AsType[*entry.Refusal](c.Precheck(e))
+			refusal, refused := errors.AsType[*entry.Refusal](Precheck(chain, origin, verify.Signature, e))
 			if refused != want || refused && (refusal.Problem != entry.Malformed || refusal.Field != field || refusal.Remedy == "") {
 				t.Errorf("%s: %v", field, refusal)
 			}
@@ -35,10 +36,7 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 		check(genesis, false)
 		change(genesis)
 		check(genesis, true)
-		for _, e := range w.log {
-			c.state.Apply(e.Entry, e.Index, e.RegisteredAt)
-		}
-		c.Committed(uint64(len(w.log)))
+		chain = w.state.Chain().Clone()
 		p := w.nextPolicy()
 		check(p, false)
 		change(p)
@@ -65,5 +63,40 @@ func TestShortestDeadline(t *testing.T) {
 		w.at += part
 		w.decide("k", entry.ActAuthorize, w.put(w.signal("a", entry.StandingExecutor, "a#bad")).Index)
 		w.checkAll()
+	}
+}
+
+// TestTheEmergencyGroupStandsApart: a group that could waive the witnesses, and counts for
+// their quorum too, would waive nothing (WIT-6).
+func TestTheEmergencyGroupStandsApart(t *testing.T) {
+	_, w1 := testlog.WitnessKey("w1")
+	_, anna := testlog.WitnessKey("anna")
+	both := "witness w1 " + w1 + "\nwitness anna " + anna + "\ngroup emergency any anna\n"
+	for text, good := range map[string]bool{
+		both + "quorum w1\n":                               true,
+		both + "quorum none\n":                             true,
+		both + "quorum emergency\n":                        false,
+		both + "group g any w1 emergency\nquorum g\n":      false,
+		"witness emergency " + w1 + "\nquorum emergency\n": true, // no group
+	} {
+		p := Genesis(origin)
+		p.Witnesses = text
+		refusal := CheckPolicy(p)
+		if (refusal == nil) != good || !good && (refusal.Field != "witnesses" || !strings.Contains(refusal.Detail, `"anna" of group emergency`)) {
+			t.Errorf("%s%v", text, refusal)
+		}
+	}
+}
+
+// TestNoPolicyAsksForWhatNobodyMakes: agents would refuse every bundle under a policy that
+// wants the index in bundles, as long as no bundle has one.
+func TestNoPolicyAsksForWhatNobodyMakes(t *testing.T) {
+	for required, good := range map[bool]bool{false: true, true: false} {
+		p := Genesis(origin)
+		p.Index = &entry.IndexPolicy{Required: required}
+		refusal := CheckPolicy(p)
+		if (refusal == nil) != good || !good && refusal.Field != "index.required" {
+			t.Errorf("index.required %t: %v", required, refusal)
+		}
 	}
 }

@@ -203,9 +203,9 @@ func (w *world) referenceExecution(x *entry.Execution) entry.Problem {
 		}
 	}
 	allowed := map[entry.Progress][]entry.Progress{
-		"":               {entry.Planned, entry.Dispatched, entry.Failed, entry.Cancelled},
-		entry.Planned:    {entry.Dispatched, entry.Failed, entry.Cancelled},
-		entry.Dispatched: {entry.Confirmed, entry.Failed, entry.Cancelled},
+		"":            {entry.Planned, entry.Started, entry.Failed, entry.Cancelled},
+		entry.Planned: {entry.Started, entry.Failed, entry.Cancelled},
+		entry.Started: {entry.Confirmed, entry.Failed, entry.Cancelled},
 	}[before]
 	if x.Effect == entry.EffectNone && !before.Final() {
 		allowed = append(allowed, entry.Confirmed)

@@ -30,8 +30,8 @@ func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 	w.decide("k", entry.ActEscalate, id)
 	approval := w.put(w.answer("p1", id, "approve")).Index
 	unbelieved := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-	unbelieved.Unfounded = []entry.Unfounded{{Index: more, Reason: "nobody proposed that"}}
-	w.refuse(w.sign(unbelieved), entry.ScopeMismatch, "scope")
+	unbelieved.Dismissed = []entry.Dismissal{{Index: more, Reason: "nobody proposed that"}}
+	w.refuse(w.sign(unbelieved), entry.ScopeMismatch, "rollback_set")
 
 	later := func() *entry.Decision {
 		d := w.order("k", Order{Incident: id, Act: entry.ActEscalate})
@@ -40,9 +40,9 @@ func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 		d.Exp = d.DeadlineAt / 1000
 		return d
 	}
-	w.refuse(w.sign(later()), entry.ScopeMismatch, "scope") // another pin alone
+	w.refuse(w.sign(later()), entry.ScopeMismatch, "rollback_set") // another pin alone
 	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
-	w.refuse(w.sign(later()), entry.ScopeMismatch, "scope") // one more signal
+	w.refuse(w.sign(later()), entry.ScopeMismatch, "rollback_set") // one more signal
 	w.put(w.order("p2", Order{Incident: id, Act: entry.ActAuthorize}))
 	w.is(id, Authorized)
 	w.checkAll()
@@ -62,10 +62,10 @@ func TestApprovedAmendRestsOnItsSignals(t *testing.T) {
 	w.put(w.answer("p1", older, "approve"))
 	w.decide("p2", entry.ActDeny, younger)
 	amend := w.order("k", Order{Incident: older, Act: entry.ActAmend})
-	if p := w.incident(older).proposal; amend.Scope.Head != p.scope || *amend.Pin != p.pin || *amend.Basis == p.basis || len(amend.Approvals) != 1 {
-		t.Fatalf("not the basis alone differs: %+v", amend)
+	if p := w.incident(older).proposal; amend.RollbackSet.Head != p.rollbackSet || *amend.Pin != p.pin || *amend.Signals == p.signals || len(amend.Approvals) != 1 {
+		t.Fatalf("not the signals alone differ: %+v", amend)
 	}
-	w.refuse(w.sign(amend), entry.ScopeMismatch, "scope")
+	w.refuse(w.sign(amend), entry.ScopeMismatch, "rollback_set")
 	w.checkAll()
 }
 
@@ -79,7 +79,7 @@ func TestApprovalEndsWithItsGround(t *testing.T) {
 		w.put(r)
 		w.refuse(authorize(func(d *entry.Decision) {
 			p := w.incident(id).proposal
-			*d.Pin, *d.Basis, d.Scope.Head = p.pin, p.basis, p.scope
+			*d.Pin, *d.Signals, d.RollbackSet.Head = p.pin, p.signals, p.rollbackSet
 		}), entry.StateConflict, "approvals")
 		w.checkAll()
 	})

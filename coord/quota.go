@@ -29,7 +29,7 @@ type usage struct {
 
 // verdicts count what was found of signals. independent ones are among the
 // corroborated.
-type verdicts struct{ corroborated, independent, selfReported, unfounded int64 }
+type verdicts struct{ corroborated, independent, selfReported, dismissed int64 }
 
 // judge counts one more verdict.
 func (u *usage) judge(v verdict) {
@@ -48,8 +48,8 @@ func (u *verdicts) count(v verdict, n int64) {
 		}
 	case selfReported:
 		u.selfReported += n
-	case unfounded:
-		u.unfounded += n
+	case dismissed:
+		u.dismissed += n
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *ring) wait(minute, limit int64) int64 {
 func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	policy, _ := s.chain.Policy()
 	number, known := s.principals.Find([]byte(e.Header.Iss))
-	if policy == nil || !known {
+	if policy == nil || !known || e.Kind == entry.KindIndex {
 		return nil
 	}
 	u := &s.usage[number]
@@ -127,7 +127,7 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 // section 8): whoever cries wolf is heard less. Only what others than its own
 // people bear out makes up for that.
 func (u *usage) signalLimit(base int64) int64 {
-	return entry.Quotas{SignalsPerHour: base}.Signals(u.independent, u.unfounded)
+	return entry.Quotas{SignalsPerHour: base}.Signals(u.independent, u.dismissed)
 }
 
 // waitExecutor returns 0 if the issuer has written no signal about its own
@@ -149,6 +149,9 @@ func rateLimited(e *entry.Entry, what string, limit, waitMS int64) error {
 // applyQuota counts an entry of the principal.
 func (s *State) applyQuota(e *entry.Entry, principal uint32, at int64) {
 	u := &s.usage[principal]
+	if e.Kind == entry.KindIndex { // the ledger sets their pace, and decisions must not wait for them
+		return
+	}
 	u.entries.add(at / minuteMS)
 	if signal, ok := e.Body.(*entry.Signal); ok {
 		u.signals.add(at / minuteMS)

@@ -42,11 +42,11 @@ func TestQuota(t *testing.T) {
 
 // TestSignalLimit is the formula of protocol.md, section 8.
 func TestSignalLimit(t *testing.T) {
-	for _, c := range []struct{ base, independent, unfounded, want int64 }{
+	for _, c := range []struct{ base, independent, dismissed, want int64 }{
 		{60, 0, 0, 60}, {60, 10, 0, 60}, {60, 0, 1, 12}, {60, 0, 14, 1}, {60, 0, 15, 0}, {60, 1, 1, 20},
 		{60, 0, 256, 0}, {1, 256, 0, 1}, {entry.MaxInteger, 256, 0, entry.MaxInteger},
 	} {
-		u := usage{verdicts: verdicts{corroborated: 256, independent: c.independent, selfReported: 256, unfounded: c.unfounded}}
+		u := usage{verdicts: verdicts{corroborated: 256, independent: c.independent, selfReported: 256, dismissed: c.dismissed}}
 		if got := u.signalLimit(c.base); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}

@@ -6,153 +6,42 @@ import (
 	"iter"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
-// IncidentView is an incident as it stands.
+// IncidentView is an incident as it stands, in the words of the wire.
 type IncidentView struct {
-	ID       uint64 // index of its opening signal
-	Wid      entry.WorkflowID
-	State    IncidentState
-	Epoch    int64
-	OpenedAt int64  // Unix milliseconds
-	Into     uint64 // the older incident that took its signals; 0: none
-	Recorded uint64 // index of the record, or of the deny; 0: none yet
-	// Silent is whether it was dismissed because nobody had answered in time, and
-	// Acknowledged the index of the entry by which a person has taken note of that;
-	// 0: nobody has.
-	Silent       bool
-	Acknowledged uint64
-	Signals      []SignalView
-	Fence        *FenceView // of a contain or a proposal, while it lasts
-	WaitsFor     string     // in a few words; empty: nothing
-	// StillFenced is how many members of an incident that is over nobody may build
-	// on until an approver releases them.
-	StillFenced int
-	// NotFenced is why others may go on building on what may be undone, though
-	// nothing is decided; empty where all of it is fenced, and of what is over.
-	NotFenced string
-	Proposal  *ProposalView // that waits for answers
-	Decision  *DecisionView // in force
-	DecideAt  int64         // from when on others may escalate, Unix milliseconds
+	api.Incident
+	State IncidentState // which Incident.State names
 }
 
-// SignalView is a signal of an incident.
-type SignalView struct {
-	Index    uint64
-	Incident uint64
-	At       int64 // registered_at, Unix milliseconds
-	Issuer   entry.Principal
-	Subject  entry.Ref
-	Standing entry.Standing
-	Evidence bool
-	Verdict  entry.Disposition // what was found of it; zero: nothing yet
-	Disposed uint64            // index of the record or deny that says so
-	Silent   bool              // whether that is because nobody answered in time about its incident
-}
-
-// FenceView is what is fenced until it ends.
-type FenceView struct {
-	Decision uint64 // its index
-	Exp      int64  // Unix milliseconds
-	Members  int
-	Lines    int
-}
-
-// ProposalView is an escalate that waits for answers.
-type ProposalView struct {
-	Ref       entry.LogRef
-	Issuer    entry.Principal
-	Exp       int64 // Unix milliseconds
-	AnswerAt  int64 // from when on silence denies, Unix milliseconds
-	Pin       merkle.Head
-	Scope     merkle.Head
-	Unfounded []uint64
-	Approve   []AnswerView // that count
-	Refuse    []AnswerView // that count
-	Quorum    int64
-}
-
-// AnswerView is an approval or a refusal.
-type AnswerView struct {
-	Index     uint64
-	Principal entry.Principal
-	Exp       int64 // Unix milliseconds
-}
-
-// DecisionView is a decision in force.
-type DecisionView struct {
-	Ref        entry.LogRef
-	Epoch      int64
-	Exp        int64 // Unix milliseconds
-	Deadline   int64 // Unix milliseconds
-	Overridden bool
-	Void       bool // its key was compromised before it (TRU-4)
-	Members    int
-	Tally      map[entry.Result]int64
-	Review     int
-	Decisions  []uint64 // authorize and amends
-}
-
-// PlanView is a plan with all that people need to judge it.
+// PlanView is a plan with all that people need to judge it, in the words of the wire.
 type PlanView struct {
-	Members []MemberView // descending by index
-	Review  []entry.Ref  // soft dependents: notified, not undone
-	Scope   merkle.Head
-	Blast   entry.Blast
-	Limits  entry.Limits // that hold for the incident
-	// Basis are the indexes of the signals that a decision would rest on, with
+	api.Plan
+	// Considered are the indexes of the signals that a decision would rest on, with
 	// those that it leaves out; empty in a plan in force.
-	Basis []uint64
-	// CostMicroUSD is what the members cost when they were done, as far as that
-	// is logged: what doing them again would cost.
-	CostMicroUSD int64
-	// Counters are what a decision would count against which caps; empty in a
-	// plan in force.
-	Counters []CounterView
-	// NotFenced is why a contain or a proposal could not fence the plan now; empty
-	// if it could, and in a plan in force.
-	NotFenced string
-	// Refusal is why the coordinator may not authorize it alone; nil if it may,
-	// and in a plan in force.
-	Refusal *entry.Refusal
-}
-
-// CounterView is what counts against a cap, the plan included: of the incident,
-// or of a signaler or a victim over the rolling window.
-type CounterView struct {
-	Fence                              bool            // against what may be fenced, not against what may be undone
-	Whose                              string          // incident, signaler, victim
-	Principal                          entry.Principal // of the last two
-	Members, Agents, Domains, FencedMS int64
-	Limit                              entry.Cap
-}
-
-// MemberView is a member of a plan.
-type MemberView struct {
-	entry.Member
-	Effect   entry.Effect
-	Progress entry.Progress
-	Drain    bool // its agent has not made it final
-	Direct   bool // SCO-1 alone leads to it
-	Rule     string
-	From     entry.Ref // the execution that leads to it; itself for a seed
-	Cost     int64     // micro-USD
-	Fenced   bool
-	// Of a plan in force:
-	Result   entry.Result // empty: none yet
-	ResultAt uint64       // index of what says so
-	Released bool         // whether its undo may begin (INC-7)
-	Due      int64        // when its time is over, Unix milliseconds
+	Considered []uint64
 }
 
 var rules = []string{"seed", "dependent", "line"}
 
-// Unacknowledged reports whether silence has dismissed the incident, and nobody has
-// taken note of it.
-func (v *IncidentView) Unacknowledged() bool { return v.Silent && v.Acknowledged == 0 }
+// Matches reports whether a query asks for an incident of this workflow and state. Its
+// other members choose the incidents to look at.
+func (v *IncidentView) Matches(q *api.IncidentQuery) bool {
+	switch {
+	case q.Workflow != "" && v.Wid != q.Workflow:
+		return false
+	case q.State == api.StateOpen:
+		return v.State.Open()
+	case q.State == api.StateClosed:
+		return !v.State.Open()
+	case q.State == api.StateUnacknowledged:
+		return v.Unacknowledged()
+	}
+	return q.State == "" || v.Incident.State == q.State
+}
 
 // Incidents returns up to limit incidents from the id before on, the newest
 // first; before 0 is the newest of all.
@@ -192,52 +81,62 @@ func (s *State) Incident(id uint64, now int64) (view IncidentView, ok bool) {
 }
 
 func (s *State) view(inc *incident, now int64) IncidentView {
-	l := s.lawOf(inc)
-	v := IncidentView{
-		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state, Epoch: inc.epoch,
-		OpenedAt: inc.openedAt, Into: inc.into, Recorded: inc.recorded, Silent: inc.silent, Acknowledged: inc.acknowledged, DecideAt: inc.openedAt + l.windows.DecideMS,
+	l := s.policyFor(inc)
+	v := IncidentView{State: inc.state, Incident: api.Incident{
+		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state.String(), Epoch: inc.epoch,
+		OpenedAt: inc.openedAt, MergedInto: inc.mergedInto, Recorded: inc.recorded, DecideAt: inc.openedAt + l.windows.DecideMS,
+		Signals: make([]api.IncidentSignal, 0, len(inc.signals)),
+	}}
+	switch gone := s.missedAnswerOf(inc, now); {
+	case gone.entry == 0:
+	case inc.state == Dismissed:
+		v.Silence, v.Acknowledged = true, gone.acknowledged
+	default:
+		v.Lapsed = &api.Lapse{Proposal: gone.entry, At: gone.at, Acknowledged: gone.acknowledged}
 	}
 	for _, n := range inc.signals {
 		v.Signals = append(v.Signals, s.viewSignal(n))
 	}
 	if s.holding(inc, now) {
-		v.Fence = &FenceView{inc.hold.index, inc.hold.exp, len(inc.hold.members), len(inc.hold.lines)}
+		v.Fence = &api.Fence{Decision: inc.hold.index, EndsAt: inc.hold.exp, Members: len(inc.hold.members), Lines: len(inc.hold.lines)}
 	}
 	v.WaitsFor, v.StillFenced, v.NotFenced = s.waitsFor(inc, now), inc.stillFenced(), s.notFenced(inc, now)
 	if p := s.waiting(inc, now); p != nil {
 		approve, refuse := s.answersTo(inc, p, now)
-		v.Proposal = &ProposalView{
-			Ref: s.logRef(p.index), Issuer: s.principal(p.issuer), Exp: p.exp, AnswerAt: p.at + l.windows.AnswerMS, Pin: p.pin,
-			Scope: p.scope, Unfounded: p.unfounded, Approve: s.viewAnswers(approve), Refuse: s.viewAnswers(refuse), Quorum: l.quorum.Approve,
+		v.Proposal = &api.Proposal{
+			Ref: s.logRef(p.index), Issuer: s.principal(p.issuer), ExpiresAt: p.exp, AnswerAt: p.at + l.windows.AnswerMS, Pin: p.pin,
+			RollbackSet: p.rollbackSet, Dismissed: append([]uint64{}, p.dismissed...), Approve: s.viewAnswers(approve), Refuse: s.viewAnswers(refuse), Quorum: l.quorum.Approve,
 		}
 	}
-	if f := inc.force; f != nil {
+	if f := inc.current; f != nil {
 		_, tally := f.verdict()
 		delete(tally, "") // members without an outcome are no result
-		v.Decision = &DecisionView{
-			Ref: s.logRef(f.index), Epoch: f.epoch, Exp: f.exp, Deadline: f.deadline, Overridden: f.override != 0,
-			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: len(f.review), Decisions: f.decisions,
+		v.Decision = &api.InForce{
+			Ref: s.logRef(f.index), Epoch: f.epoch, ExpiresAt: f.exp, DeadlineAt: f.deadline, Overridden: f.override != 0,
+			Void: s.void(&f.decided), Members: len(f.members), Tally: tally, Review: len(f.review), Decisions: slices.Clone(f.decisions),
 		}
 	}
+	v.AsksPeople = asksPeople(&v)
 	return v
 }
 
-func (s *State) viewSignal(n uint32) SignalView {
+func (s *State) viewSignal(n uint32) api.IncidentSignal {
 	sig := &s.signals[n]
-	v := SignalView{
+	v := api.IncidentSignal{
 		Index: sig.index, Incident: s.incidents[sig.incident].opened, At: sig.at, Issuer: s.principal(sig.issuer), Subject: s.subjectRef(sig.subject),
 		Standing: sig.standing, Evidence: sig.evidence, Disposed: sig.disposed,
 	}
-	v.Silent = sig.disposed != 0 && s.incidents[sig.incident].silent
+	v.Silence = sig.disposed != 0 && s.incidents[sig.incident].dismissedBySilence()
 	if sig.verdict.disposition != undisposed {
-		v.Verdict = entry.Disposition{Index: sig.index, Disposition: dispositions[sig.verdict.disposition], Domains: sig.domains, Independent: sig.verdict.independent}
+		v.Disposition, v.Domains, v.Independent = dispositions[sig.verdict.disposition], sig.domains, sig.verdict.independent
 	}
 	return v
 }
 
-func (s *State) viewAnswers(list []approval) (views []AnswerView) {
+func (s *State) viewAnswers(list []approval) []api.Answer {
+	views := make([]api.Answer, 0, len(list))
 	for _, a := range list {
-		views = append(views, AnswerView{a.index, s.principal(a.issuer), a.exp})
+		views = append(views, api.Answer{Index: a.index, Principal: s.principal(a.issuer), ExpiresAt: a.exp})
 	}
 	return views
 }
@@ -245,7 +144,7 @@ func (s *State) viewAnswers(list []approval) (views []AnswerView) {
 // asks returns why the coordinator may not authorize a plan alone; nil if it may.
 func (s *State) asks(number uint32, a *assessment, now int64) *entry.Refusal {
 	if other, overlap := s.overlap(number, a.plan); overlap {
-		return conflict("scope", "incident %d is AUTHORIZED and has members in common", other.opened)
+		return conflict("rollback_set", "incident %d is AUTHORIZED and has members in common", other.opened)
 	}
 	refusal, _ := errors.AsType[*entry.Refusal](s.automatic(number, a, now))
 	return refusal
@@ -254,24 +153,26 @@ func (s *State) asks(number uint32, a *assessment, now int64) *entry.Refusal {
 // Preview returns the plan that a decision about an incident would have now,
 // without the signals at some indexes. For an incident in force it is that of
 // an amend.
-func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bool) {
+func (s *State) Preview(id uint64, dismissed []uint64, now int64) (*PlanView, bool) {
 	number, inc, ok := s.findIncident(id)
 	if !ok {
 		return nil, false
 	}
-	a := s.assess(number, s.size, unfounded, now)
-	v := s.viewPlan(a.plan, a.law.all(), a.blast)
+	a := s.assess(number, s.size, dismissed, now)
+	v := s.viewPlan(id, a.plan, a.policy.all(), a.impact)
 	for _, n := range a.signals {
-		v.Basis = append(v.Basis, s.signals[n].index)
+		v.Considered = append(v.Considered, s.signals[n].index)
 	}
 	for i := range v.Members {
 		_, v.Members[i].Fenced = s.fencedBy(a.plan.Members[i].Exec, now)
 	}
-	if decided := inc.force != nil && inc.force.sameAs(a.plan) && !s.void(&inc.force.decided); inc.state.Open() && !decided {
-		v.Refusal = s.asks(number, a, now)
+	if decided := inc.current != nil && inc.current.sameAs(a.plan) && !s.void(&inc.current.decided); inc.state.Open() && !decided {
+		if r := s.asks(number, a, now); r != nil {
+			v.Asks = &api.Asks{Problem: r.Problem, Field: r.Field, Detail: r.Detail}
+		}
 	}
 	s.addCounters(v, s.counts(number, a, s.chargeOf(execsOf(a.plan.Members), inc.fencedUntil(0, now), now), toUndo))
-	if inc.state.Open() && inc.force == nil {
+	if inc.state.Open() && inc.current == nil {
 		exp := s.defaultExp(inc, entry.ActEscalate, now)
 		_, c := s.holdFor(inc, a, decided{exp: exp}, now)
 		s.addCounters(v, s.counts(number, a, c, toFence))
@@ -282,9 +183,9 @@ func (s *State) Preview(id uint64, unfounded []uint64, now int64) (*PlanView, bo
 	return v, true
 }
 
-func (s *State) addCounters(v *PlanView, counts iter.Seq[counted]) {
+func (s *State) addCounters(v *PlanView, counts iter.Seq[cappedExtent]) {
 	for c := range counts {
-		counter := CounterView{Fence: c.of == toFence, Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)),
+		counter := api.Counter{For: c.of.String(), Whose: c.whose, Members: c.members, Agents: int64(len(c.agents)),
 			Domains: int64(len(s.domains(c.agents))), FencedMS: c.fencedMS, Limit: c.limit}
 		if c.whose != ofIncident {
 			counter.Principal = s.principal(c.who)
@@ -297,10 +198,10 @@ func (s *State) addCounters(v *PlanView, counts iter.Seq[counted]) {
 // them.
 func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
 	_, inc, ok := s.findIncident(id)
-	if !ok || inc.force == nil {
+	if !ok || inc.current == nil {
 		return nil, false
 	}
-	plan := &scope.Plan{Members: inc.force.plan(), Review: inc.force.review}
+	plan := &scope.Plan{Members: inc.current.plan(), Review: inc.current.review}
 	for _, m := range plan.Members {
 		switch effect := s.graph.Node(m.Exec).Effect; {
 		case m.Method == scope.Residual && effect == scope.Irrevocable:
@@ -312,27 +213,30 @@ func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
 			plan.Agents = append(plan.Agents, agent)
 		}
 	}
-	l := s.lawOf(inc)
-	v := s.viewPlan(plan, l.all(), s.blast(plan))
+	l := s.policyFor(inc)
+	v := s.viewPlan(id, plan, l.all(), s.impact(plan))
+	v.Decision = inc.current.index
 	for i := range v.Members {
-		m, view := &inc.force.members[i], &v.Members[i]
-		view.Result, view.ResultAt, view.Released, view.Due = m.result, m.resultAt, m.releasedAt != 0, s.due(inc, m)
+		m, view := &inc.current.members[i], &v.Members[i]
+		view.Result, view.ResultAt, view.Released, view.DueAt = m.result, m.resultAt, m.releasedAt != 0, s.due(inc, m)
 		_, view.Fenced = s.fencedBy(m.exec, now)
 		view.Drain = s.draining(m)
 	}
 	return v, true
 }
 
-func (s *State) viewPlan(p *scope.Plan, limits entry.Limits, blast entry.Blast) *PlanView {
-	v := &PlanView{Scope: s.scopeOf(p.Members), Blast: blast, Limits: limits}
+func (s *State) viewPlan(incident uint64, p *scope.Plan, limits entry.Limits, impact entry.Impact) *PlanView {
+	v := &PlanView{Plan: api.Plan{Incident: incident, RollbackSet: s.rollbackSetHead(p.Members), Impact: impact, Limits: limits,
+		Members: make([]api.PlanMember, 0, len(p.Members)), Review: []entry.Ref{}, Counters: []api.Counter{}}}
 	for i := range p.Members {
 		m := &p.Members[i]
 		x := s.graph.Node(m.Exec)
 		cost := *s.executions.costs.At(m.Exec)
 		v.CostMicroUSD += cost
-		v.Members = append(v.Members, MemberView{
-			Member: s.planMember(m.Exec, m.Method, m.Checkpoint), Effect: effects[x.Effect], Progress: steps[x.Progress],
-			Drain: x.Progress == scope.Dispatched, Direct: m.Direct, Rule: rules[m.Why.Rule], From: s.refOf(m.Why.From), Cost: cost,
+		of := s.planMember(m.Exec, m.Method, m.Checkpoint)
+		v.Members = append(v.Members, api.PlanMember{
+			Agent: of.Agent, Exec: of.Exec, Index: of.Index, LeafHash: of.LeafHash, Method: of.Method, Checkpoint: of.Checkpoint, Effect: effects[x.Effect], Progress: steps[x.Progress],
+			Drain: x.Progress == scope.Started, Direct: m.Direct, Rule: rules[m.Why.Rule], From: s.refOf(m.Why.From), CostMicroUSD: cost,
 		})
 	}
 	for _, exec := range p.Review {
@@ -343,7 +247,7 @@ func (s *State) viewPlan(p *scope.Plan, limits entry.Limits, blast entry.Blast) 
 
 // Why returns the chain of executions that leads from a seed to a member of the
 // plan that Preview shows (AGT-3), the seed first; nil if there is none.
-func (s *State) Why(id uint64, exec entry.Ref, now int64) (chain []MemberView) {
+func (s *State) Why(id uint64, exec entry.Ref, now int64) (chain []api.PlanMember) {
 	number, _, ok := s.findIncident(id)
 	member, known := s.resolve(s.executions.names, exec)
 	if !ok || !known {
@@ -351,5 +255,5 @@ func (s *State) Why(id uint64, exec entry.Ref, now int64) (chain []MemberView) {
 	}
 	a := s.assess(number, s.size, nil, now)
 	steps := &scope.Plan{Members: a.plan.Chain(member)}
-	return s.viewPlan(steps, a.law.all(), entry.Blast{}).Members
+	return s.viewPlan(id, steps, a.policy.all(), entry.Impact{}).Members
 }

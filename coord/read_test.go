@@ -2,11 +2,13 @@ package coord
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
@@ -14,11 +16,11 @@ import (
 func TestViews(t *testing.T) {
 	w, id := reported(t)
 	plan, ok := w.state.Preview(id, nil, w.at)
-	if !ok || plan.Refusal != nil || plan.Blast.Members != 3 || len(plan.Review) != 1 || plan.Members[0].Rule != "dependent" {
+	if !ok || plan.Asks != nil || plan.Impact.Members != 3 || len(plan.Review) != 1 || plan.Members[0].Rule != "dependent" {
 		t.Fatalf("preview %+v", plan)
 	}
 	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
-	if d.Scope.Head != plan.Scope || *d.Blast != plan.Blast {
+	if d.RollbackSet.Head != plan.RollbackSet || *d.Impact != plan.Impact {
 		t.Error("a preview of something else")
 	}
 	var chain []entry.Ref
@@ -31,7 +33,7 @@ func TestViews(t *testing.T) {
 	w.decide("k", entry.ActEscalate, id)
 	w.put(w.answer("p1", id, "approve"))
 	v, _ := w.state.Incident(id, w.at)
-	if v.State != Escalated || v.Fence == nil || v.Proposal == nil || len(v.Proposal.Approve) != 1 || v.Proposal.Scope != plan.Scope {
+	if v.State != Escalated || v.Fence == nil || v.Proposal == nil || len(v.Proposal.Approve) != 1 || v.Proposal.RollbackSet != plan.RollbackSet {
 		t.Errorf("view %+v", v)
 	}
 	w.next()
@@ -46,7 +48,7 @@ func TestViews(t *testing.T) {
 	}
 	w.next()
 	h, next, ok := w.state.History("a", 0, 10)
-	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Verdict.Disposition != entry.Corroborated || len(h.Memberships) != 1 || h.Independent != 1 || h.SelfReported != 0 {
+	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Disposition != entry.Corroborated || len(h.Memberships) != 1 || h.Independent != 1 || h.SelfReported != 0 {
 		t.Errorf("history %+v", h)
 	}
 	x, _ := w.state.Execution("a#make", w.at)
@@ -86,15 +88,15 @@ func TestPages(t *testing.T) {
 			break
 		}
 		for _, v := range page {
-			gotRefs, before = append(gotRefs, string(v.Ref)), v.Index
+			gotRefs, before = append(gotRefs, string(v.Exec)), v.Index
 		}
 	}
 	if !slices.Equal(gotIDs, ids) || !slices.Equal(gotRefs, refs) {
 		t.Errorf("incidents %v, executions %v", gotIDs, gotRefs)
 	}
-	var paged []SignalView
+	var paged []api.IncidentSignal
 	for next, more := uint64(0), true; more; more = next != 0 {
-		var h History
+		var h api.History
 		h, next, _ = w.state.History("a", next, 2)
 		paged = append(paged, h.Signals...)
 	}
@@ -103,48 +105,12 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestReadersFollow shows that readers see what is committed, however long
-// nobody read, and nothing else.
-func TestReadersFollow(t *testing.T) {
-	w := newWorld(t)
-	c := New(origin, nil)
-	fold := c.NewFold()
-	for _, e := range w.log {
-		fold.Apply(e.Entry, e.Index, e.RegisteredAt)
-	}
-	c.Committed(fold.Size())
-	e, err := entry.New(w.exec("a", "x"))
-	must(t, err)
-	for range 3 * behindMax / 2 {
-		fold.Apply(e, fold.Size(), w.at) // the same planned execution: only the size grows
-		c.Committed(fold.Size())
-	}
-	committed := snapshot(t, fold)
-	fold.Apply(e, fold.Size(), w.at)
-	c.Read(func(s *State) {
-		if !bytes.Equal(snapshot(t, s), committed) {
-			t.Error("readers see another state than the committed one")
-		}
-	})
-	frozen, size := c.Frozen()
-	c.Committed(fold.Size())
-	c.Read(func(s *State) {
-		if s.size != size+1 {
-			t.Errorf("readers see %d entries, want %d", s.size, size+1)
-		}
-	})
-	if !bytes.Equal(snapshot(t, frozen), committed) {
-		t.Error("what is frozen changes with what is committed")
-	}
-}
-
-// TestFoldsShareWhatIsOld shows that the state that admits and the one that is
-// read hold old executions once, and that nobody sees the other's changes while
+// TestFoldsShareWhatIsOld shows that a state and a clone that follows it hold old
+// executions once, and that nobody sees the other's changes while
 // both go on and snapshots are written.
 func TestFoldsShareWhatIsOld(t *testing.T) {
 	w := newWorld(t)
-	c := New(origin, nil)
-	fold, alone := c.NewFold(), c.NewFold()
+	fold, alone := NewState(origin), NewState(origin)
 	apply := func(e *entry.Entry) {
 		fold.Apply(e, fold.Size(), w.at)
 		alone.Apply(e, alone.Size(), w.at)
@@ -152,7 +118,16 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 	for _, e := range w.log {
 		apply(e.Entry)
 	}
-	c.Committed(fold.Size())
+	reader, behind, mu := fold.Clone(), []entry.Registered(nil), sync.Mutex{}
+	fold.Feed(func(e entry.Registered) { behind = append(behind, e) })
+	follow := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range behind {
+			reader.Apply(e.Entry, e.Index, e.RegisteredAt)
+		}
+		behind = behind[:0]
+	}
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -162,7 +137,9 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 				return
 			default:
 			}
-			frozen, size := c.Frozen()
+			mu.Lock()
+			frozen, size := reader.Frozen(), reader.Size()
+			mu.Unlock()
 			if got := restored(t, snapshot(t, frozen)); got.size != size {
 				t.Errorf("a snapshot of %d entries at %d", got.size, size)
 			}
@@ -174,7 +151,7 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 		e, err := entry.New(x)
 		must(t, err)
 		if apply(e); fold.Size()%100 == 0 {
-			c.Committed(fold.Size())
+			follow()
 		}
 	}
 	const block = 1 << 10
@@ -184,19 +161,17 @@ func TestFoldsShareWhatIsOld(t *testing.T) {
 		put(i, entry.Planned, entry.Ref(fmt.Sprint("a#x", i-1)))
 	}
 	put(2*block+block/2, entry.Cancelled, entry.Ref(fmt.Sprint("a#x", 2*block+block/2-1)))
-	c.Committed(fold.Size())
+	follow()
 	close(stop)
 	reading.Wait()
-	c.Read(func(s *State) {
-		if want := snapshot(t, alone); !bytes.Equal(snapshot(t, s), want) || !bytes.Equal(snapshot(t, fold), want) {
-			t.Error("the two states differ from one that is on its own")
+	if want := snapshot(t, alone); !bytes.Equal(snapshot(t, reader), want) || !bytes.Equal(snapshot(t, fold), want) {
+		t.Error("the two states differ from one that is on its own")
+	}
+	for number, want := range map[uint32]bool{0: true, block: true, 2 * block: false, 3 * block: true, uint32(executions - 1): false} {
+		if once := fold.graph.Node(number) == reader.graph.Node(number); once != want {
+			t.Errorf("execution %d is there once: %t, want %t", number, once, want)
 		}
-		for number, want := range map[uint32]bool{0: true, block: true, 2 * block: false, 3 * block: true, uint32(executions - 1): false} {
-			if once := fold.graph.Node(number) == s.graph.Node(number); once != want {
-				t.Errorf("execution %d is there once: %t, want %t", number, once, want)
-			}
-		}
-	})
+	}
 }
 
 // TestPreviewAsksOnlyWhileOpen says why people must decide, until they have.
@@ -205,20 +180,72 @@ func TestPreviewAsksOnlyWhileOpen(t *testing.T) {
 	w.done("b", "mail", entry.EffectIrrevocable)
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#mail")).Index
 	w.next()
-	asks := func(want bool) {
+	asks := func(want Decider) {
 		t.Helper()
-		v, ok := w.state.Preview(id, nil, w.at)
-		if !ok || (v.Refusal != nil) != want {
-			t.Errorf("%s: asks %v", w.incident(id).state, v.Refusal)
+		plan, ok := w.state.Preview(id, nil, w.at)
+		v, _ := w.state.Incident(id, w.at)
+		if got := w.state.DeciderOf(&v, &plan.Plan, w.at); !ok || got != want || (plan.Asks != nil) != (want == PeopleDecide) {
+			t.Errorf("%s: decider %d, want %d; asks %v", v.State, got, want, plan.Asks)
+		}
+		if v.Undecided() != (want == PeopleDecide) || v.State.LeftUndone() != (want == NothingToDecide) {
+			t.Errorf("%s: undecided %t, left undone %t", v.State, v.Undecided(), v.State.LeftUndone())
 		}
 	}
-	asks(true)
+	asks(PeopleDecide)
 	w.put(w.answer("p1", id, "approve"))
 	w.next()
 	w.is(id, Authorized)
-	asks(false)
+	asks(AlreadyDecided)
 	w.put(w.outcome("b", id, "b#mail", entry.ResultIrrevocable))
 	w.next()
 	w.is(id, Failed)
-	asks(false)
+	asks(NothingToDecide)
+}
+
+// TestAnswer: an approval is of exactly the plan that is proposed; a refusal is of any.
+func TestAnswer(t *testing.T) {
+	w, id := reported(t)
+	preview, _ := w.state.Preview(id, nil, w.at)
+	if v, _ := w.state.Incident(id, w.at); w.state.DeciderOf(&v, &preview.Plan, w.at) != CoordinatorDecides {
+		t.Error("the coordinator may not decide")
+	}
+	w.decide("k", entry.ActEscalate, id)
+	v, _ := w.state.Incident(id, w.at)
+	plan, _ := w.state.Preview(id, nil, w.at)
+	exp := w.at/1000 + 60
+	a, err := v.Answer(&plan.Plan, false, "checked", exp)
+	if err != nil || a.Proposal != v.Proposal.Ref || a.Verdict != "approve" || a.Exp != exp {
+		t.Fatalf("answer %+v, error %v", a, err)
+	}
+	wid := a.Wid
+	a.Header = w.header("p1")
+	a.Wid = wid
+	w.put(a)
+	other := plan.Plan
+	other.RollbackSet.Size++
+	if _, err := v.Answer(&other, false, "checked", exp); !errors.Is(err, api.ErrOtherPlan) {
+		t.Errorf("approval of another plan: error %v", err)
+	}
+	if a, err := v.Answer(&other, true, "wrong", exp); err != nil || a.Verdict != "refuse" {
+		t.Errorf("refusal %+v, error %v", a, err)
+	}
+}
+
+// TestFenceObstacle: before anything is decided about an incident, the obstacle is the one
+// that every decision meets.
+func TestFenceObstacle(t *testing.T) {
+	for _, c := range []struct {
+		state               IncidentState
+		incident, plan, why string
+	}{
+		{Reported, "", "too many", ""},
+		{Reported, "not yet", "", "not yet"},
+		{Reported, "not yet", "too many", "too many"},
+		{Escalated, "not yet", "too many", "not yet"},
+	} {
+		v := IncidentView{State: c.state, Incident: api.Incident{NotFenced: c.incident}}
+		if why := v.FenceObstacle(&api.Plan{NotFenced: c.plan}); why != c.why {
+			t.Errorf("%+v: obstacle %q", c, why)
+		}
+	}
 }

@@ -20,7 +20,7 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 	if inc.state != Authorized { // REG-9
 		return conflict("incident", "incident %d is %s, not AUTHORIZED", inc.opened, inc.state)
 	}
-	f := inc.force
+	f := inc.current
 	switch {
 	case !slices.Contains(roles, entry.RoleCoordinator) && now <= f.deadline:
 		return entry.Refuse(entry.UnauthorizedRole, "iss", "approvers may record after the deadline at %d", f.deadline)
@@ -32,7 +32,7 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 	if err := s.settled(inc, now); err != nil {
 		return err
 	}
-	if err := s.checkDispositions(inc, r.Signals); err != nil {
+	if err := s.checkDispositions(inc, r.Dispositions); err != nil {
 		return err
 	}
 	return s.checkRecord(r, inc)
@@ -41,13 +41,13 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 // settled reports that every member has an outcome. One that was withheld by an
 // override waits until nobody can have started it any more.
 func (s *State) settled(inc *incident, now int64) error {
-	for i := range inc.force.members {
-		m := &inc.force.members[i]
+	for i := range inc.current.members {
+		m := &inc.current.members[i]
 		if m.result == "" {
 			return conflict("tally", "%s has no outcome", s.refOf(m.exec))
 		}
-		if m.overridden() && now < inc.force.expMax {
-			return conflict("tally", "%s may have been started before the override, until %d", s.refOf(m.exec), inc.force.expMax)
+		if m.overridden() && now < inc.current.expMax {
+			return conflict("tally", "%s may have been started before the override, until %d", s.refOf(m.exec), inc.current.expMax)
 		}
 	}
 	return nil
@@ -55,9 +55,9 @@ func (s *State) settled(inc *incident, now int64) error {
 
 // checkRecord compares what the record says with what follows from the log.
 func (s *State) checkRecord(r *entry.Record, inc *incident) error {
-	state, tally := inc.force.verdict()
-	for i := range r.Signals {
-		if err := s.checkVerdict(inc, &r.Signals[i], fmt.Sprintf("signals[%d].", i)); err != nil {
+	state, tally := inc.current.verdict()
+	for i := range r.Dispositions {
+		if err := s.checkVerdict(inc, &r.Dispositions[i], fmt.Sprintf("dispositions[%d].", i)); err != nil {
 			return err
 		}
 	}
@@ -66,17 +66,17 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 		return conflict("state", "%s, but the outcomes make it %s", r.State, state)
 	case !maps.Equal(r.Tally, tally):
 		return conflict("tally", "%v, but the outcomes are %v", r.Tally, tally)
-	case r.Unresolved != s.unresolved(inc.force):
-		return conflict("unresolved", "not the head over the %d members that were not undone", s.unresolved(inc.force).Size)
-	case r.Review != int64(len(inc.force.review)):
-		return conflict("review", "%d, but %d executions are to be reviewed", r.Review, len(inc.force.review))
+	case r.Unresolved != s.unresolved(inc.current):
+		return conflict("unresolved", "not the head over the members that were not undone, %d in number", s.unresolved(inc.current).Size)
+	case r.Review != int64(len(inc.current.review)):
+		return conflict("review", "%d, but the executions to be reviewed are %d in number", r.Review, len(inc.current.review))
 	}
 	return nil
 }
 
 // verdict is what the outcomes of a plan amount to. Where nothing had to be
 // undone, nothing has recovered.
-func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
+func (f *decisionInForce) verdict() (state IncidentState, tally map[entry.Result]int64) {
 	tally = map[entry.Result]int64{}
 	undoneOnes, effective, effectiveUndone := 0, 0, 0
 	for i := range f.members {
@@ -105,7 +105,7 @@ func (f *force) verdict() (state IncidentState, tally map[entry.Result]int64) {
 }
 
 // unresolved is the head of the tree over the members that were not undone.
-func (s *State) unresolved(f *force) merkle.Head {
+func (s *State) unresolved(f *decisionInForce) merkle.Head {
 	var leaves []merkle.Hash
 	for i := range f.members {
 		if m := &f.members[i]; !undone(m.result) {
@@ -116,11 +116,12 @@ func (s *State) unresolved(f *force) merkle.Head {
 	return merkle.HeadOf(leaves)
 }
 
-func (s *State) applyRecord(r *entry.Record, issuer uint32, index uint64) {
+func (s *State) applyRecord(r *entry.Record, issuer uint32, index uint64, now int64) {
 	number := s.mustIncident(r.Incident)
 	inc := s.incidents[number]
-	state, _ := inc.force.verdict()
-	s.dispose(r.Signals, index)
+	state, _ := inc.current.verdict()
+	inc.missed = s.missedAnswerOf(inc, now)
+	s.dispose(r.Dispositions, index)
 	s.involve(issuer, number)
 	s.end(number, state, index)
 }

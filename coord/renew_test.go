@@ -59,8 +59,8 @@ func (w *world) goesOn(id, lie uint64, alone bool, plan int) {
 		w.next()
 	}
 	inc := w.incident(id)
-	if inc.force.epoch != inc.epoch || len(inc.force.members) != plan || len(inc.force.unfounded) != 1 || inc.force.unfounded[0] != lie {
-		w.t.Fatalf("alone %t: epoch %d, in force is %d with %d members without %v", alone, inc.epoch, inc.force.epoch, len(inc.force.members), inc.force.unfounded)
+	if inc.current.epoch != inc.epoch || len(inc.current.members) != plan || len(inc.current.dismissed) != 1 || inc.current.dismissed[0] != lie {
+		w.t.Fatalf("alone %t: epoch %d, in force is %d with %d members without %v", alone, inc.epoch, inc.current.epoch, len(inc.current.members), inc.current.dismissed)
 	}
 }
 
@@ -86,9 +86,9 @@ func TestRenewalLeavesOutNoMoreThanItMust(t *testing.T) {
 	}
 	w.at += 2 * hourMS
 	w.next()
-	f := w.incident(id).force
-	if len(f.members) != 2 || len(f.unfounded) != 1 || f.unfounded[0] != lie {
-		t.Fatalf("%d members without %v", len(f.members), f.unfounded)
+	f := w.incident(id).current
+	if len(f.members) != 2 || len(f.dismissed) != 1 || f.dismissed[0] != lie {
+		t.Fatalf("%d members without %v", len(f.members), f.dismissed)
 	}
 	w.checkAll()
 }
@@ -126,7 +126,7 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
 	w.next()
 	w.is(id, Authorized)
-	first := w.incident(id).force
+	first := w.incident(id).current
 	w.at += 11 * minuteMS
 	for w.at <= first.deadline+skewMS {
 		if inc := w.incident(id); w.state.pending(inc, w.at) == nil && inc.state.Open() {
@@ -137,7 +137,7 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 	}
 	w.next()
 	w.is(id, Failed)
-	if f := w.incident(id).force; f.deadline != first.deadline || f.expMax > first.deadline || len(f.decisions) < 20 {
+	if f := w.incident(id).current; f.deadline != first.deadline || f.expMax > first.deadline || len(f.decisions) < 20 {
 		t.Errorf("due at %d, at first %d, after %d decisions", f.deadline, first.deadline, len(f.decisions))
 	}
 	w.checkAll()
@@ -154,7 +154,7 @@ func TestExecutorCannotStallOthers(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
 	w.next()
 	w.is(id, Authorized)
-	deadline, open := w.incident(id).force.deadline, 0
+	deadline, open := w.incident(id).current.deadline, 0
 	for i := range 24 * 12 {
 		if w.at = start + int64(i)*5*minuteMS; w.at >= deadline {
 			break
@@ -165,14 +165,14 @@ func TestExecutorCannotStallOthers(t *testing.T) {
 		}
 		w.next()
 		w.next()
-		if inc := w.incident(id); inc.epoch == inc.force.epoch {
+		if inc := w.incident(id); inc.epoch == inc.current.epoch {
 			open += 5
 		}
 	}
 	if open < 10*60 {
 		t.Errorf("%d minutes of a day to act", open)
 	}
-	if f := w.incident(id).force; f.deadline != deadline {
+	if f := w.incident(id).current; f.deadline != deadline {
 		t.Errorf("due at %d, at first %d", f.deadline, deadline)
 	}
 	w.checkAll()
@@ -187,7 +187,7 @@ func TestNothingIsAskedAfterTheDeadline(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
 	w.next()
 	w.is(id, Authorized)
-	w.at = w.incident(id).force.deadline
+	w.at = w.incident(id).current.deadline
 	further := w.signal("a", entry.StandingExecutor, "a#pay")
 	further.Since = "a#mail"
 	w.put(further)

@@ -3,7 +3,7 @@ package coord
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,8 +54,7 @@ func TestReplayInAnotherProcessChaos(t *testing.T) {
 		return
 	}
 	streams := budget.Budget{Short: 10, Usual: 50, Chaos: 2000}.Now()
-	first, dir := int(rand.Uint32()), t.TempDir()
-	t.Logf("seeds from %d on", first)
+	first, dir := int(budget.Seed(t)&math.MaxUint32), t.TempDir()
 	want, entries := make([][]byte, streams), 0
 	for i := range streams {
 		s := randomStream(t, first+i)

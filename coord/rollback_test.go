@@ -30,7 +30,7 @@ func TestOrderOfCompensations(t *testing.T) {
 	w.refuse(w.sign(w.compensation(id, "a#1")), entry.StateConflict, "compensates.exec")
 	failed := w.compensation(id, "b#2")
 	w.put(failed)
-	w.put(w.step(failed, entry.Dispatched))
+	w.put(w.step(failed, entry.Started))
 	w.put(w.step(failed, entry.Failed))
 	w.refuse(w.sign(w.outcome("b", id, "b#2", entry.Compensated)), entry.StateConflict, "comp_exec")
 	w.put(w.outcome("b", id, "b#2", entry.ResultFailed)) // releases the next
@@ -55,7 +55,7 @@ func TestCompensationRules(t *testing.T) {
 	w.refuse(w.sign(x), entry.UnknownSubject, "compensates.incident")
 	x = w.compensation(id, "c#3")
 	w.put(x)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	other := w.step(x, entry.Confirmed)
 	other.Compensates = &entry.Compensates{Incident: id, Decision: x.Compensates.Decision, Exec: "b#2"}
 	w.refuse(w.sign(other), entry.StateConflict, "compensates")
@@ -74,7 +74,7 @@ func TestCompensationRules(t *testing.T) {
 // one member after the other, and the agent tell the truth later.
 func TestUnknownAfterTheDeadline(t *testing.T) {
 	w, id := chain(t)
-	deadline := w.incident(id).force.deadline
+	deadline := w.incident(id).current.deadline
 	if _, wake := w.state.Next(w.at); wake != deadline+skewMS+1 {
 		t.Fatalf("wakes at %d, want %d", wake-w.at, deadline+skewMS+1-w.at)
 	}
@@ -243,7 +243,7 @@ func TestRestore(t *testing.T) {
 	w.done("a", "edit2", entry.EffectReversible)
 	second := w.put(w.signal("a", entry.StandingExecutor, "a#edit2")).Index
 	w.decide("k", entry.ActAuthorize, second)
-	m := w.incident(second).force.members[0]
+	m := w.incident(second).current.members[0]
 	if got := w.state.ref(w.state.checkpoints.names, m.checkpoint-1); got != "a#fresh" {
 		t.Errorf("goes back to %s", got)
 	}
@@ -259,7 +259,7 @@ func TestAnotherLineGoesBackAlone(t *testing.T) {
 	mail := w.exec("a", "mail", "a#note")
 	mail.Wid, mail.Effect, mail.IdempotencyKey = "w2", entry.EffectIrrevocable, someDigest("mail")
 	w.put(mail)
-	w.put(w.step(mail, entry.Dispatched))
+	w.put(w.step(mail, entry.Started))
 	w.put(w.step(mail, entry.Confirmed))
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#note")).Index
 	w.decide("k", entry.ActEscalate, id)
@@ -282,15 +282,15 @@ func TestOverride(t *testing.T) {
 	w, id := chain(t)
 	x := w.compensation(id, "c#3")
 	w.put(x)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	w.decide("p1", entry.ActOverride, id)
-	if w.incident(id).force.override != 0 {
+	if w.incident(id).current.override != 0 {
 		t.Fatal("one approver overrides")
 	}
 	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "iss")
 	w.decide("p2", entry.ActOverride, id)
 	w.refuse(w.sign(w.order("o", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "act")
-	for _, m := range w.incident(id).force.members {
+	for _, m := range w.incident(id).current.members {
 		if m.result != entry.Withheld {
 			t.Fatalf("%s is %s", w.state.refOf(m.exec), m.result)
 		}
@@ -302,7 +302,7 @@ func TestOverride(t *testing.T) {
 	if written := w.next(); len(written) != 0 {
 		t.Fatal("recorded while others may have begun")
 	}
-	w.at = w.incident(id).force.expMax
+	w.at = w.incident(id).current.expMax
 	w.next()
 	w.is(id, Partial)
 	w.checkAll()
@@ -318,7 +318,7 @@ func TestMerge(t *testing.T) {
 	older := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index
 	w.decide("k", entry.ActAuthorize, older)
 	younger := w.put(w.signal("a", entry.StandingExecutor, "a#0")).Index
-	w.refuse(w.sign(w.order("k", Order{Incident: younger, Act: entry.ActAuthorize})), entry.StateConflict, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: younger, Act: entry.ActAuthorize})), entry.StateConflict, "rollback_set")
 	w.refuse(w.sign(w.order("k", Order{Incident: younger, Act: entry.ActDeny})), entry.StateConflict, "act")
 	w.next()
 	if got := w.members(older); len(got) != 3 {
@@ -328,8 +328,8 @@ func TestMerge(t *testing.T) {
 	must(t, w.state.Admit(w.sign(w.order("p1", Order{Incident: younger, Act: entry.ActDeny})), w.state.Size(), w.at)) // if the coordinator is silent
 	w.refuse(w.sign(w.order("k", Order{Incident: younger, Act: entry.ActContain})), entry.StateConflict, "incident")
 	judged := w.order("k", Order{Incident: younger, Act: entry.ActDeny})
-	judged.Signals[0].Disposition = "unfounded"
-	w.refuse(w.sign(judged), entry.StateConflict, "signals")
+	judged.Dispositions[0].Disposition = "dismissed"
+	w.refuse(w.sign(judged), entry.StateConflict, "dispositions")
 	w.next()
 	w.is(younger, Dismissed)
 	for _, exec := range []entry.Ref{"b#2", "a#1", "a#0"} {
@@ -352,7 +352,7 @@ func TestStricterOfTwoPolicies(t *testing.T) {
 	tight := w.nextPolicy()
 	tight.Limits.Incident.Members, tight.Quorum.Approve = 2, 2
 	w.put(tight)
-	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 	w.decide("k", entry.ActEscalate, id)
 	w.put(w.answer("p1", id, "approve"))
 	if written := w.next(); len(written) != 0 {
@@ -366,7 +366,7 @@ func TestStricterOfTwoPolicies(t *testing.T) {
 	loose.Limits.Incident.Members = 100
 	loose.Quorum.Approve = 1
 	w.put(loose)
-	w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "scope")
+	w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 	w.decide("k", entry.ActEscalate, second)
 	w.put(w.answer("p1", second, "approve"))
 	w.next()
@@ -407,12 +407,12 @@ func TestCompromisedKey(t *testing.T) {
 	}
 	t.Run("decision", func(t *testing.T) {
 		w, id := chain(t)
-		revoke(w, "k", w.incident(id).force.index, entry.RoleCoordinator)
+		revoke(w, "k", w.incident(id).current.index, entry.RoleCoordinator)
 		w.refuse(w.sign(w.compensation(id, "c#3")), entry.StateConflict, "compensates")
 		w.keys["k"] = "k's second key"
 		w.put(w.enrol("root", "k", entry.RoleCoordinator))
 		w.next()
-		if f := w.incident(id).force; len(f.decisions) != 2 || f.epoch != 1 {
+		if f := w.incident(id).current; len(f.decisions) != 2 || f.epoch != 1 {
 			t.Fatalf("%+v", f)
 		}
 		w.compensate(id, "c#3")
@@ -422,8 +422,8 @@ func TestCompromisedKey(t *testing.T) {
 		w, id := chain(t)
 		begun := w.compensation(id, "c#3")
 		w.put(begun)
-		revoke(w, "k", w.incident(id).force.index, entry.RoleCoordinator)
-		w.put(w.step(begun, entry.Dispatched))
+		revoke(w, "k", w.incident(id).current.index, entry.RoleCoordinator)
+		w.put(w.step(begun, entry.Started))
 		w.put(w.step(begun, entry.Confirmed))
 		w.put(w.outcome("c", id, "c#3", entry.Compensated))
 		w.refuse(w.sign(w.compensation(id, "b#2")), entry.StateConflict, "compensates")

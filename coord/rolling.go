@@ -59,8 +59,15 @@ const (
 	toFence purpose = true
 )
 
-// counted is what counts against a cap.
-type counted struct {
+func (p purpose) String() string {
+	if p == toFence {
+		return "fence"
+	}
+	return "rollback"
+}
+
+// cappedExtent is what counts against a cap.
+type cappedExtent struct {
 	extent
 	of    purpose
 	limit entry.Cap
@@ -69,7 +76,7 @@ type counted struct {
 }
 
 // capOf returns the cap of an incident, a signaler or a victim.
-func (l *law) capOf(whose string, of purpose) (limit entry.Cap) {
+func (l *effectivePolicy) capOf(whose string, of purpose) (limit entry.Cap) {
 	var reach entry.Reach
 	switch whose {
 	case ofIncident:
@@ -86,22 +93,22 @@ func (l *law) capOf(whose string, of purpose) (limit entry.Cap) {
 }
 
 // exceeds refuses what is beyond the cap.
-func (s *State) exceeds(c *counted) *entry.Refusal {
+func (s *State) exceeds(c *cappedExtent) *entry.Refusal {
 	over := func(what, member string, is, limit int64) *entry.Refusal {
 		whose := "the incident"
 		if c.whose != ofIncident {
 			whose = c.whose + " " + string(s.principal(c.who))
 		}
 		if c.of == toUndo {
-			return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, the limit is %d", is, what, whose, limit).
-				WithRemedy("escalate: people may authorize what the coordinator may not")
+			return entry.Refuse(entry.ScopeExceedsPolicy, "rollback_set", "%d %s of %s, the limit is %d", is, what, whose, limit).
+				WithRemedy("escalate: approvers may authorize a plan that the coordinator may not")
 		}
 		place := "limits.fence." + c.whose + "." + member
 		if member == "fenced_ms" {
 			place = "limits." + c.whose + "." + member
 		}
-		return entry.Refuse(entry.ScopeExceedsPolicy, "scope", "%d %s of %s, a fence may have %d (%s)", is, what, whose, limit, place).
-			WithRemedy("escalate: people may authorize what cannot be fenced; or apply a policy whose limits let it be fenced")
+		return entry.Refuse(entry.ScopeExceedsPolicy, "rollback_set", "%d %s of %s, a fence may have %d (%s)", is, what, whose, limit, place).
+			WithRemedy("escalate: approvers may authorize a plan that cannot be fenced; or apply a policy with higher fence limits")
 	}
 	switch domains := int64(len(s.domains(c.agents))); {
 	case c.members > c.limit.Members:
@@ -137,19 +144,19 @@ const (
 
 // counts yields all that an incident counts against, with what is there
 // already.
-func (s *State) counts(number uint32, a *assessment, c charge, of purpose) iter.Seq[counted] {
-	return func(yield func(counted) bool) {
+func (s *State) counts(number uint32, a *assessment, c charge, of purpose) iter.Seq[cappedExtent] {
+	return func(yield func(cappedExtent) bool) {
 		own := extent{fencedMS: c.fencedMS}
 		for _, v := range c.victims {
 			own.add(v.members, 0, v.agent)
 		}
 		count := func(x extent, whose string, who uint32) bool {
-			return yield(counted{x, of, a.law.capOf(whose, of), whose, who})
+			return yield(cappedExtent{x, of, a.policy.capOf(whose, of), whose, who})
 		}
 		if !count(own, ofIncident, 0) {
 			return
 		}
-		before := past{number, c.at - a.law.limits.WindowMS, of}
+		before := chargeFilter{number, c.at - a.policy.limits.WindowMS, of}
 		for _, signaler := range s.signalers(a) {
 			if !count(s.causedBy(signaler, own, before), ofSignaler, signaler) {
 				return
@@ -163,17 +170,17 @@ func (s *State) counts(number uint32, a *assessment, c charge, of purpose) iter.
 	}
 }
 
-// past says which charges count beside those of an incident: of others, since an
+// chargeFilter says which charges count beside those of an incident: of others, since an
 // instant.
-type past struct {
-	but   uint32 // the number of the incident
-	since int64
-	of    purpose
+type chargeFilter struct {
+	except uint32 // the number of the incident
+	since  int64
+	of     purpose
 }
 
 // causedBy is what a signaler causes, with an incident that has an extent of its
 // own.
-func (s *State) causedBy(signaler uint32, own extent, before past) extent {
+func (s *State) causedBy(signaler uint32, own extent, before chargeFilter) extent {
 	total := own
 	total.agents = slices.Clone(own.agents)
 	s.eachCharge(signaler, before, func(inc *incident) {
@@ -190,7 +197,7 @@ func (s *State) causedBy(signaler uint32, own extent, before past) extent {
 
 // sufferedBy is what an agent suffers, with an incident. The agents and domains
 // that count are those of who caused it.
-func (s *State) sufferedBy(v victim, a *assessment, c charge, before past) (total extent) {
+func (s *State) sufferedBy(v victim, a *assessment, c charge, before chargeFilter) (total extent) {
 	total.add(v.members, c.fencedMS, s.signalers(a)...)
 	s.eachCharge(v.agent, before, func(inc *incident) {
 		i, suffered := slices.BinarySearchFunc(inc.charge.victims, v.agent, func(v victim, agent uint32) int { return int(int64(v.agent) - int64(agent)) })
@@ -206,7 +213,7 @@ func (s *State) sufferedBy(v victim, a *assessment, c charge, before past) (tota
 
 // counts reports whether the members of an incident count for a purpose: what
 // was only fenced leaves rollbacks the room that they have.
-func (inc *incident) counts(of purpose) bool { return of == toFence || inc.force != nil }
+func (inc *incident) counts(of purpose) bool { return of == toFence || inc.current != nil }
 
 // victims returns who counts as a victim of an incident for a purpose.
 func (inc *incident) victims(of purpose) []victim {
@@ -218,9 +225,9 @@ func (inc *incident) victims(of purpose) []victim {
 
 // eachCharge calls f for the other incidents that a principal has to do with
 // and that were charged since.
-func (s *State) eachCharge(principal uint32, before past, f func(inc *incident)) {
+func (s *State) eachCharge(principal uint32, before chargeFilter, f func(inc *incident)) {
 	for _, number := range s.usage[principal].incidents {
-		if inc := s.incidents[number]; number != before.but && inc.charge.at != 0 && inc.charge.at > before.since {
+		if inc := s.incidents[number]; number != before.except && inc.charge.at != 0 && inc.charge.at > before.since {
 			f(inc)
 		}
 	}
@@ -229,7 +236,7 @@ func (s *State) eachCharge(principal uint32, before past, f func(inc *incident))
 // signalers returns who signaled what is believed, each once.
 func (s *State) signalers(a *assessment) []uint32 {
 	return s.signalersOf(slices.DeleteFunc(slices.Clone(a.signals), func(n uint32) bool {
-		return slices.Contains(a.unfounded, s.signals[n].index)
+		return slices.Contains(a.dismissed, s.signals[n].index)
 	}))
 }
 
@@ -260,10 +267,10 @@ func (s *State) involve(principal, number uint32) {
 // say supports just the edge they were sent over (section 8).
 func (s *State) holdFor(inc *incident, a *assessment, d decided, now int64) (hold, charge) {
 	h := hold{decided: d, members: execsOf(a.plan.Members), lines: a.plan.Lines}
-	strong, weak := s.divide(a, func(about []uint32) bool { return s.strong(about, a.law.quorum.Signalers) })
-	if until := now + a.law.windows.DeadlineMaxMS; len(strong) == 0 {
+	strong, weak := s.splitBySubject(a, func(about []uint32) bool { return s.strong(about, a.policy.quorum.Signalers) })
+	if until := now + a.policy.windows.DeadlineMaxMS; len(strong) == 0 {
 		h.members, h.lines = s.edgesOf(weak, a.plan), nil
-	} else if _, beyond := s.beyond(inc, strong, weak, until); beyond {
+	} else if _, beyond := s.subjectOutside(inc, strong, weak, until); beyond {
 		p := s.graph.Plan(s.request(inc, strong, nil, until))
 		h.members, h.lines = append(execsOf(p.Members), s.edgesOf(weak, a.plan)...), p.Lines
 		slices.Sort(h.members)
@@ -281,7 +288,7 @@ func (inc *incident) fencedUntil(exp, now int64) int64 {
 // strong reports whether more than upstream and downstream signals, or a quorum
 // of them, speak about a subject.
 func (s *State) strong(about []uint32, quorum int64) bool {
-	return slices.ContainsFunc(about, func(n uint32) bool { return !s.signals[n].third() }) || s.believed(about, quorum)
+	return slices.ContainsFunc(about, func(n uint32) bool { return !s.signals[n].byNeighbor() }) || s.believed(about, quorum)
 }
 
 // edgesOf returns the ends of the edges over which signals were sent that are
@@ -290,7 +297,7 @@ func (s *State) edgesOf(signals []uint32, p *scope.Plan) (execs []uint32) {
 	for _, n := range signals {
 		sig := &s.signals[n]
 		_, task := s.taskOf(sig.subject)
-		for exec := range s.about(sig.subject) {
+		for exec := range s.executionsOf(sig.subject) {
 			if task && !s.linked(sig.standing, exec, sig.issuer) {
 				continue
 			}

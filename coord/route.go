@@ -23,7 +23,7 @@ import (
 func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
 	r := router{State: s, now: now, rules: rules, held: maps.Clone(s.tasks.held), wake: math.MaxInt64}
 	for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
-		if t := &s.tasks.list[number]; t.kind != "" && len(s.able[t.kind]) > 0 {
+		if t := &s.tasks.list[number]; t.kind != "" && len(s.agentsByCapability[t.kind]) > 0 {
 			r.route(number, t)
 		}
 		if len(r.todo) == routeMax {
@@ -113,7 +113,7 @@ func (r *router) candidate(t *task, c *claim) entry.Principal {
 // it. Who was only interrupted has not failed at it.
 func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
-		for _, agent := range s.able[t.kind] {
+		for _, agent := range s.agentsByCapability[t.kind] {
 			if another && t.failedBy(agent) || held[agent] >= agentTasksMax {
 				continue
 			}
@@ -146,12 +146,12 @@ func (t *task) interruptedFrom(p entry.Principal) bool {
 // failedBy reports whether a principal failed at the task just now.
 func (t *task) failedBy(p entry.Principal) bool { return t.State == entry.TaskFailed && t.agent == p }
 
-// able are the agents by capability, in the order of their names: those with the
+// agentsByCapability are the agents by capability, in the order of their names: those with the
 // role agent, by a key that counts. Lists are replaced, never changed, so that
 // clones may share them.
-type able map[string][]entry.Principal
+type agentsByCapability map[string][]entry.Principal
 
-func (a able) add(info *verify.AgentInfo) {
+func (a agentsByCapability) add(info *verify.AgentInfo) {
 	if !slices.Contains(info.Roles, entry.RoleAgent) {
 		return
 	}
@@ -162,7 +162,7 @@ func (a able) add(info *verify.AgentInfo) {
 	}
 }
 
-func (a able) remove(info *verify.AgentInfo) {
+func (a agentsByCapability) remove(info *verify.AgentInfo) {
 	for _, capability := range info.Capabilities {
 		list := slices.DeleteFunc(slices.Clone(a[capability]), func(p entry.Principal) bool { return p == info.Principal })
 		if a[capability] = list; len(list) == 0 {

@@ -88,7 +88,7 @@ func (w *world) checkRoute() {
 		return said
 	}
 	want := text(w.state, &compiled)
-	for _, s := range []*State{w.state, w.state.clone(), restored(w.t, before)} {
+	for _, s := range []*State{w.state, w.state.Clone(), restored(w.t, before)} {
 		if got := text(s, &compiled); got != want {
 			w.t.Fatalf("routed %s, before %s", got, want)
 		}
@@ -240,7 +240,7 @@ func TestCheckpointsOfTasks(t *testing.T) {
 		{"void", func(w *world, ref entry.Ref) {
 			x := w.work("x", "step", ref, entry.EffectCompensable)
 			w.put(x)
-			w.put(w.step(x, entry.Dispatched))
+			w.put(w.step(x, entry.Started))
 			w.put(w.step(x, entry.Confirmed))
 			w.saved("x", ref)
 			id := w.put(w.signal("x", entry.StandingExecutor, "x#step")).Index
@@ -457,8 +457,8 @@ func TestNobody(t *testing.T) {
 		t.Helper()
 		view, _ := w.state.Task(ref)
 		w.state.Recover(&view, w.at, &compiled)
-		if view.Nobody != want {
-			t.Errorf("%s, which is %s: nobody %v, recovery %+v", ref, view.State, view.Nobody, view.Recovery)
+		if view.Unassignable != want {
+			t.Errorf("%s, which is %s: nobody %v, recovery %+v", ref, view.State, view.Unassignable, view.Recovery)
 		}
 	}
 	nobody(ref, true)

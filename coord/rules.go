@@ -17,11 +17,11 @@ type Rules struct {
 
 	// decided is what compiled wants done about tasks, by number: whoever waits
 	// for a person is looked at again and again.
-	decided map[uint32]taskDecided
+	decided map[uint32]cachedDecision
 }
 
-// taskDecided is a decision with all that it follows from, beside the rules.
-type taskDecided struct {
+// cachedDecision is a decision with the history of the task that it follows from.
+type cachedDecision struct {
 	past recovery.Task
 	d    recovery.TaskDecision
 }
@@ -42,7 +42,7 @@ func (r *Rules) compile(s *State) *recovery.Policy {
 		if err != nil {
 			compiled = recovery.Default()
 		}
-		r.of, r.compiled, r.decided = at, compiled, map[uint32]taskDecided{}
+		r.of, r.compiled, r.decided = at, compiled, map[uint32]cachedDecision{}
 	}
 	return r.compiled
 }
@@ -60,7 +60,7 @@ func (r *Rules) decide(s *State, number uint32, past recovery.Task) recovery.Tas
 	if len(r.decided) >= decidedMax {
 		clear(r.decided)
 	}
-	one := taskDecided{past, past.Decide(rules)}
+	one := cachedDecision{past, past.Decide(rules)}
 	r.decided[number] = one
 	return one.d
 }

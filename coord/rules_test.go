@@ -16,7 +16,7 @@ type refusal struct {
 
 // populate registers what the refusals refer to:
 //
-//	a#plan   planned, effect none            a#mail   dispatched, irrevocable
+//	a#plan   planned, effect none            a#mail   started, irrevocable
 //	a#done   confirmed, reversible           b#use    hard child of a#done
 //	a#other  confirmed, in workflow w2       c#one    confirmed; c#two confirmed, in w2
 //	checkpoint a#cp after a#done             signal of a about a#done
@@ -26,11 +26,11 @@ func populate(w *world) (signal entry.LogRef) {
 	mail := w.exec("a", "mail")
 	mail.Effect, mail.IdempotencyKey = entry.EffectIrrevocable, someDigest("mail")
 	w.put(mail)
-	w.put(w.step(mail, entry.Dispatched))
+	w.put(w.step(mail, entry.Started))
 	done := w.exec("a", "done")
 	done.Effect = entry.EffectReversible
 	w.put(done)
-	w.put(w.step(done, entry.Dispatched))
+	w.put(w.step(done, entry.Started))
 	w.put(w.step(done, entry.Confirmed))
 	w.put(w.exec("b", "use", "a#done"))
 	other := w.exec("a", "other")
@@ -55,7 +55,7 @@ func (w *world) mail(progress entry.Progress) *entry.Execution {
 // TestRefusals shows every rule an entry that breaks it alone, then that the
 // log goes on as if nothing had been asked.
 func TestRefusals(t *testing.T) {
-	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules, runRules} {
+	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules, runRules, indexRules} {
 		for _, c := range table {
 			t.Run(c.rule, func(t *testing.T) {
 				w := newWorld(t)
@@ -205,7 +205,7 @@ var executionRules = []refusal{
 	}, entry.StateConflict, "idempotency_key"},
 	{"EXE-1 key appears", func(w *world) *entry.Entry {
 		x := w.exec("a", "plan")
-		x.IdempotencyKey, x.Progress = someDigest("late"), entry.Dispatched
+		x.IdempotencyKey, x.Progress = someDigest("late"), entry.Started
 		return w.sign(x)
 	}, entry.StateConflict, "idempotency_key"},
 	{"EXE-1 parent appears", func(w *world) *entry.Entry {
@@ -228,7 +228,7 @@ var executionRules = []refusal{
 		x.Parents[0].Dep, x.Progress = entry.Soft, entry.Confirmed
 		return w.sign(x)
 	}, entry.StateConflict, "parents[0].exec"},
-	{"EXE-1 progress stays", func(w *world) *entry.Entry { return w.sign(w.mail(entry.Dispatched)) },
+	{"EXE-1 progress stays", func(w *world) *entry.Entry { return w.sign(w.mail(entry.Started)) },
 		entry.StateConflict, "progress"},
 	{"EXE-1 progress goes back", func(w *world) *entry.Entry { return w.sign(w.mail(entry.Planned)) },
 		entry.StateConflict, "progress"},
@@ -242,7 +242,7 @@ var executionRules = []refusal{
 		x.Effect, x.Progress = entry.EffectReversible, entry.Confirmed
 		return w.sign(x)
 	}, entry.StateConflict, "progress"},
-	{"EXE-2 confirmed without dispatched", func(w *world) *entry.Entry {
+	{"EXE-2 confirmed without started", func(w *world) *entry.Entry {
 		x := w.exec("a", "x")
 		x.Effect = entry.EffectReversible
 		w.put(x)

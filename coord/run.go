@@ -73,3 +73,16 @@ func (s *State) applyRun(r *entry.Run, issuer uint32) {
 	}
 	s.runs.list[number].closed = true
 }
+
+// admitIndex holds an index entry to what it covers (IDX-3). Whether the root is
+// that of the log up to there the fold does not know: package complete computes it,
+// for the ledger before the order and for whoever audits.
+func (s *State) admitIndex(x *entry.LogIndex) error {
+	switch {
+	case x.Size > s.size:
+		return conflict("size", "%d, and %d stand before it", x.Size, s.size).WithRemedy("cover no more entries than there are")
+	case x.Size <= s.indexed:
+		return conflict("size", "%d, and the index entry before covers %d", x.Size, s.indexed).WithRemedy("cover more, or leave it")
+	}
+	return nil
+}

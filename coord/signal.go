@@ -20,7 +20,7 @@ type signal struct {
 	incident uint32 // number of the one that it opened or joined
 	standing entry.Standing
 	evidence bool // whether it has any
-	murky    bool // whether it leaves effects partial or unknown
+	inDoubt  bool // whether it leaves effects partial or unknown
 	// early says of an upstream or downstream signaler that its edge was logged
 	// before the subject was final (INC-2).
 	early    bool
@@ -42,14 +42,14 @@ const (
 	undisposed disposition = iota
 	corroborated
 	selfReported
-	unfounded
+	dismissed
 	inconclusive
 )
 
-var dispositions = []string{"", entry.Corroborated, entry.SelfReported, entry.NotFounded, entry.Inconclusive}
+var dispositions = []string{"", entry.Corroborated, entry.SelfReported, entry.Dismissed, entry.Inconclusive}
 
-// complaint is a principal's about an execution or a task.
-type complaint struct{ issuer, subject uint32 }
+// cooldownKey is who signaled what: a principal, and an execution or a task.
+type cooldownKey struct{ issuer, subject uint32 }
 
 // admitSignal checks what a signal refers to, whether its issuer may speak, and
 // whether the incident it would join takes it. That the class asks for
@@ -89,7 +89,7 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 // checkSubject is that something of the subject can still be undone.
 func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Node) error {
 	if _, is := s.taskOf(subject); is {
-		for exec := range s.about(subject) {
+		for exec := range s.executionsOf(subject) {
 			if !s.graph.Node(exec).Undone && since == nil {
 				return nil
 			}
@@ -117,8 +117,8 @@ func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Nod
 func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error {
 	issuer, known := s.principals.Find([]byte(sig.Iss))
 	policy, _ := s.chain.Policy()
-	if dismissed, ok := s.cooldowns[complaint{issuer, subject}]; ok && known && at < dismissed+policy.Windows.CooldownMS {
-		refusal := entry.Refuse(entry.RateLimited, "subject", "a signal of %s about %s was dismissed as unfounded", sig.Iss, sig.Subject)
+	if dismissed, ok := s.cooldowns[cooldownKey{issuer, subject}]; ok && known && at < dismissed+policy.Windows.CooldownMS {
+		refusal := entry.Refuse(entry.RateLimited, "subject", "a signal of %s about %s was dismissed", sig.Iss, sig.Subject)
 		refusal.RetryAfterMS = dismissed + policy.Windows.CooldownMS - at
 		return refusal
 	}
@@ -156,7 +156,7 @@ func (s *State) admitOpening(sig *entry.Signal, subject uint32) error {
 // recordedOf returns the newest recorded incident that an execution was a member
 // of; of a task, any of its executions.
 func (s *State) recordedOf(subject uint32) (newest *incident, ok bool) {
-	for exec := range s.about(subject) {
+	for exec := range s.executionsOf(subject) {
 		if inc, recorded := s.recordedOne(exec); recorded && (newest == nil || inc.opened > newest.opened) {
 			newest = inc
 		}
@@ -165,12 +165,12 @@ func (s *State) recordedOf(subject uint32) (newest *incident, ok bool) {
 }
 
 func (s *State) recordedOne(exec uint32) (*incident, bool) {
-	for _, number := range slices.Backward(s.touched[exec]) {
+	for _, number := range slices.Backward(s.incidentsByExecution[exec]) {
 		inc := s.incidents[number]
-		if inc.state.Open() || inc.force == nil {
+		if inc.state.Open() || inc.current == nil {
 			continue
 		}
-		if _, member := inc.force.find(exec); member {
+		if _, member := inc.current.find(exec); member {
 			return inc, true
 		}
 	}
@@ -225,7 +225,7 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	if !ok {
 		return false
 	}
-	for exec := range s.about(subject) {
+	for exec := range s.executionsOf(subject) {
 		if s.linked(sig.Standing, exec, issuer) {
 			return true
 		}
@@ -239,7 +239,7 @@ func (s *State) linked(standing entry.Standing, exec, issuer uint32) (is bool) {
 	case entry.StandingExecutor:
 		is = s.graph.Node(exec).Agent == issuer
 	case entry.StandingDownstream:
-		_, is = s.executions.users[use{exec, issuer}]
+		_, is = s.executions.users[childOf{exec, issuer}]
 	case entry.StandingUpstream:
 		is = s.hasParentOf(exec, issuer)
 	}
@@ -251,9 +251,9 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 	one := signal{
 		index: index, at: at, issuer: issuer, keyID: s.sharedKeyID(e.KeyID), subject: s.mustSubject(sig.Subject),
 		standing: sig.Standing, evidence: len(sig.Evidence) > 0,
-		murky: sig.Effects == entry.EffectsPartial || sig.Effects == entry.EffectsUnknown,
+		inDoubt: sig.Effects == entry.EffectsPartial || sig.Effects == entry.EffectsUnknown,
 	}
-	for exec := range s.about(one.subject) {
+	for exec := range s.executionsOf(one.subject) {
 		switch x := s.graph.Node(exec); sig.Standing {
 		case entry.StandingExecutor:
 			if x.Agent == issuer {
@@ -262,7 +262,7 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 		case entry.StandingUpstream:
 			one.early = true // its edge stands in the subject's first entry
 		case entry.StandingDownstream:
-			used, ok := s.executions.users[use{exec, issuer}]
+			used, ok := s.executions.users[childOf{exec, issuer}]
 			one.early = one.early || ok && (x.Final == 0 || used < x.Final)
 		}
 	}
@@ -276,7 +276,7 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 	one.incident = number
 	s.incidents[number].signals = append(s.incidents[number].signals, uint32(len(s.signals)))
 	s.signals = append(s.signals, one)
-	s.touch(number, one.subject)
+	s.indexExecutions(number, one.subject)
 	s.involve(issuer, number)
 }
 

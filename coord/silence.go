@@ -2,64 +2,157 @@ package coord
 
 import "recoveryledger/ledger/entry"
 
-// silence is the reason for which the coordinator dismisses what nobody answered.
-const silence = "nobody answered in time"
+// reasonUnanswered is the reason that the coordinator gives when it dismisses an
+// incident that nobody answered.
+const reasonUnanswered = "nobody answered in time"
 
-// lapsed begins the reason for which the coordinator goes on without an amend that
-// nobody answered.
-const lapsed = silence + " what was proposed"
+// reasonAmendUnanswered begins the reason that the coordinator gives when it continues
+// without an amend that nobody answered.
+const reasonAmendUnanswered = reasonUnanswered + " what was proposed"
 
-// unanswered reports whether approvers have had all their time to answer what is
-// proposed about an incident that waits for them.
+// missedAnswer is a proposal that nobody answered in time. For a DISMISSED incident it
+// is the deny that the coordinator wrote because of that. For an incident with a plan
+// in force it is the newest amend that was proposed, if the plan continued without that
+// amend.
+type missedAnswer struct {
+	entry        uint64 // index of the deny, or of the escalate; 0: there is none
+	at           int64  // when the time to answer was over, Unix milliseconds
+	acknowledged uint64 // index of the deny by which a person has taken note; 0: nobody has
+}
+
+// isOpen reports whether a person has still to acknowledge it.
+func (l missedAnswer) isOpen() bool { return l.entry != 0 && l.acknowledged == 0 }
+
+// dismissedBySilence reports whether the incident was dismissed because nobody
+// answered.
+func (inc *incident) dismissedBySilence() bool {
+	return inc.state == Dismissed && inc.missed.entry != 0
+}
+
+// missedAnswerOf returns the proposal about an incident that nobody has answered in
+// time. No entry says that the time to answer an amend is over. So until an entry takes
+// the proposal away, the ledger's clock decides whether its answer was missed.
+func (s *State) missedAnswerOf(inc *incident, now int64) missedAnswer {
+	p := inc.proposal
+	if inc.current == nil || p == nil || p.index == inc.missed.entry {
+		return inc.missed
+	}
+	until := max(p.at, s.answerUntil(inc, p)) // an approver may propose after the deadline
+	if now < until || s.answered(inc, p) {
+		return inc.missed
+	}
+	return missedAnswer{entry: p.index, at: until}
+}
+
+// answered reports whether a proposal has its answer: a quorum of approvals, or
+// refusals that make the quorum impossible. Late answers count, and so do answers that
+// have expired since, because the people who gave them have seen the proposal. None had
+// expired when the proposal was made.
+func (s *State) answered(inc *incident, p *proposal) bool {
+	approve, _ := s.answersTo(inc, p, p.at)
+	return int64(len(approve)) >= s.policyFor(inc).quorum.Approve || s.proposalRefused(inc, p, p.at)
+}
+
+// unanswered reports whether the approvers' time to answer the proposal of an ESCALATED
+// incident is over.
 func (s *State) unanswered(inc *incident, now int64) bool {
-	return inc.state == Escalated && inc.proposal != nil && now >= inc.proposal.at+s.lawOf(inc).windows.AnswerMS
+	return inc.state == Escalated && inc.proposal != nil && now >= inc.proposal.at+s.policyFor(inc).windows.AnswerMS
 }
 
-// bySilence reports whether a deny that was admitted is nobody's decision: the time
-// to answer is over, refusals do not explain it, and who signs it judges nothing.
+// bySilence reports whether an admitted deny is no person's decision: the time to
+// answer is over, refusals do not explain the deny, and its signer may not judge
+// signals.
 func (s *State) bySilence(d *decisionOf) bool {
-	return d.inc.into == 0 && s.unanswered(d.inc, d.now) && !s.hopeless(d.inc, d.now) && s.mayJudge(d) != nil
+	return d.inc.mergedInto == 0 && s.unanswered(d.inc, d.now) && !s.quorumImpossible(d.inc, d.now) && s.mayJudge(d) != nil
 }
 
-// admitAcknowledgement is how a person takes note of what silence has dismissed: by
-// a deny that supersedes the one nobody decided. Whoever runs the coordinator is to
-// see that nobody watches, so that the coordinator cannot write it.
+// admitAcknowledgement admits the deny by which a person acknowledges that a proposal
+// went unanswered. The deny supersedes the coordinator's deny or the amend that was
+// proposed. The coordinator may not write it, because the operator of the coordinator
+// has to see that nobody watches.
 func (s *State) admitAcknowledgement(d *decisionOf) error {
-	switch inc := d.inc; {
-	case !inc.silent:
+	inc, l := d.inc, s.missedAnswerOf(d.inc, d.now)
+	what := "the proposal that nobody answered"
+	if inc.state == Dismissed {
+		what = "the deny that silence stands for"
+	}
+	switch {
+	case l.entry == 0 && inc.state == Dismissed:
 		return conflict("act", "deny of incident %d, which is DISMISSED by entry %d", inc.opened, inc.recorded)
-	case inc.acknowledged != 0:
-		return conflict("act", "entry %d has acknowledged that nobody answered about incident %d", inc.acknowledged, inc.opened)
-	case d.Supersedes == nil || d.Supersedes.Index != inc.recorded:
-		return conflict("supersedes", "not the deny that silence stands for, which is entry %d", inc.recorded).
-			WithRemedy("name it: arl escalation acknowledge does")
+	case l.entry == 0:
+		return conflict("act", "deny of incident %d, which is %s: no amend that was proposed has gone unanswered", inc.opened, inc.state)
+	case l.acknowledged != 0:
+		return conflict("act", "entry %d has acknowledged that nobody answered about incident %d", l.acknowledged, inc.opened)
+	case d.Supersedes == nil || d.Supersedes.Index != l.entry:
+		return conflict("supersedes", "not %s, which is entry %d", what, l.entry).
+			WithRemedy("name that entry, as arl escalation acknowledge does")
 	case !d.has(entry.RoleApprover) && !d.has(entry.RoleOperator):
 		return conflict("iss", "%s is neither an approver nor an operator", d.Iss).WithRemedy("let a person acknowledge it")
 	}
-	if err := s.checkDispositions(d.inc, d.Signals); err != nil {
+	if err := s.checkDispositions(d.inc, d.Dispositions); err != nil {
 		return err
 	}
-	return s.checkUnjudged(d, "name it as inconclusive: silence has judged nobody, and who takes note of it does not either")
+	return s.checkUnjudged(d, "name it as inconclusive: an acknowledgement judges no signal")
 }
 
-// checkUnjudged wants every signal to be inconclusive.
+// applyAcknowledgement applies that a person has acknowledged a missed answer.
+func (s *State) applyAcknowledgement(d *decisionOf, index uint64) {
+	d.inc.missed = s.missedAnswerOf(d.inc, d.now)
+	d.inc.missed.acknowledged = index
+}
+
+// checkUnjudged refuses a disposition that is not inconclusive.
 func (s *State) checkUnjudged(d *decisionOf, remedy string) error {
-	for i := range d.Signals {
-		if one := &d.Signals[i]; one.Disposition != entry.Inconclusive {
-			return conflict("signals", "%s does not judge the signal at %d", d.Iss, one.Index).WithRemedy(remedy)
+	for i := range d.Dispositions {
+		if one := &d.Dispositions[i]; one.Disposition != entry.Inconclusive {
+			return conflict("dispositions", "%s does not judge the signal at %d", d.Iss, one.Index).WithRemedy(remedy)
 		}
 	}
 	return nil
 }
 
-// IncidentCounts returns how many incidents there are in each state, and how many
-// of them silence has dismissed without anybody having taken note.
-func (s *State) IncidentCounts() (states map[IncidentState]int, unacknowledged int) {
+// IncidentCounts returns how many incidents there are in each state, and of how many
+// nobody has acknowledged that something went unanswered: the incident, or an amend
+// that was proposed. now is in Unix milliseconds.
+func (s *State) IncidentCounts(now int64) (states map[IncidentState]int, unacknowledged int) {
 	states = map[IncidentState]int{}
 	for _, inc := range s.incidents {
-		if states[inc.state]++; inc.silent && inc.acknowledged == 0 {
+		if states[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			unacknowledged++
 		}
 	}
 	return states, unacknowledged
+}
+
+// Silence is that the coordinator goes on because nobody answered in time.
+type Silence struct {
+	Incident uint64 // its id
+	Wid      entry.WorkflowID
+	// Amend is whether an amend was dropped, and the plan in force goes on; else the
+	// incident is dismissed.
+	Amend bool
+}
+
+// SilenceOf returns what nobody answered, if an entry that Next returned at now goes
+// on without the answer.
+func (s *State) SilenceOf(body entry.Body, now int64) (of Silence, ok bool) {
+	var id uint64
+	carriesOut := false
+	switch b := body.(type) {
+	case *entry.Decision:
+		id, carriesOut = b.Incident, len(b.Approvals) > 0
+	case *entry.Record:
+		id = b.Incident
+	}
+	_, inc, found := s.findIncident(id)
+	if !found || carriesOut {
+		return Silence{}, false
+	}
+	of = Silence{inc.opened, entry.WorkflowID(s.workflows.Text(inc.workflow)), inc.current != nil}
+	if of.Amend {
+		l := s.missedAnswerOf(inc, now)
+		return of, l.isOpen() && inc.proposal != nil && inc.proposal.index == l.entry
+	}
+	d, deny := body.(*entry.Decision)
+	return of, deny && d.Act == entry.ActDeny && inc.mergedInto == 0 && s.unanswered(inc, now) && !s.quorumImpossible(inc, now)
 }

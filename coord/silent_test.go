@@ -26,7 +26,7 @@ func TestSilentCoordinatorIsReplacedByAnApprover(t *testing.T) {
 		w.head("p3", o)
 		return w.sign(o)
 	}
-	deadline := w.incident(id).force.deadline
+	deadline := w.incident(id).current.deadline
 	w.at = deadline
 	w.refuse(unknown(), entry.StateConflict, "iss")
 	w.at = deadline + skewMS
@@ -86,7 +86,7 @@ func TestSilentCoordinatorThatWouldAmend(t *testing.T) {
 		t.Fatalf("the coordinator would write %+v", todo)
 	}
 	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActAmend})), entry.UnauthorizedRole, "iss")
-	w.at = max(w.incident(id).force.deadline, w.incident(id).force.expMax+skewMS) + 1
+	w.at = max(w.incident(id).current.deadline, w.incident(id).current.expMax+skewMS) + 1
 	for o, open := w.state.DraftUnknown(id, w.at); open; o, open = w.state.DraftUnknown(id, w.at) {
 		w.head("p1", o)
 		w.put(o)
@@ -113,7 +113,7 @@ func TestDrainsComeFirst(t *testing.T) {
 	told := func(drain, released bool) {
 		t.Helper()
 		plan, _ := w.state.PlanInForce(id, w.at)
-		if m := plan.Members[0]; m.Exec != "b#pay" || m.Drain != drain || m.Released != released || m.Due != w.at+15*minuteMS {
+		if m := plan.Members[0]; m.Exec != "b#pay" || m.Drain != drain || m.Released != released || m.DueAt != w.at+15*minuteMS {
 			t.Errorf("told %+v", m)
 		}
 	}
@@ -137,7 +137,7 @@ func TestFailedCompensationReleasesTheNext(t *testing.T) {
 	w, id := chain(t)
 	x := w.compensation(id, "c#3")
 	w.put(x)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	w.put(w.step(x, entry.Failed))
 	w.refuse(w.sign(w.compensation(id, "b#2")), entry.StateConflict, "compensates.exec")
 	w.put(w.outcome("c", id, "c#3", entry.ResultFailed))
@@ -166,7 +166,7 @@ func TestSecondFailureDuringARollback(t *testing.T) {
 	w.next()
 	w.is(second, Dismissed)
 	w.refuse(w.sign(w.compensation(id, "a#0")), entry.StateConflict, "compensates.exec")
-	w.put(w.step(running, entry.Dispatched)) // begun under the decision before
+	w.put(w.step(running, entry.Started)) // begun under the decision before
 	w.put(w.step(running, entry.Confirmed))
 	w.put(w.outcome("a", id, "a#1", entry.Compensated))
 	w.refuse(w.sign(w.compensation(id, "a#0")), entry.StateConflict, "compensates.exec")
@@ -174,7 +174,7 @@ func TestSecondFailureDuringARollback(t *testing.T) {
 	w.compensate(id, "a#0")
 	w.next()
 	w.is(id, Recovered)
-	if _, tally := w.incident(id).force.verdict(); tally[entry.Compensated] != 4 {
+	if _, tally := w.incident(id).current.verdict(); tally[entry.Compensated] != 4 {
 		t.Errorf("%v", tally)
 	}
 	w.checkAll()

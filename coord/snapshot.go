@@ -1,18 +1,21 @@
 package coord
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
+	"sync"
 
+	"recoveryledger/coord/codec"
+	"recoveryledger/coord/compact"
 	"recoveryledger/coord/scope"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 8\n"
+const snapshotMagic = "coord state 10\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -35,160 +38,238 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	    and of what, task, idempotency key, cost, parents
 //	checkpoints: agent, id, workflow, entries since the one before, covered,
 //	    expiry, whether void, task, digest
-//	signals, incidents, cooldowns: see incidents
+//	signals, incidents, cooldowns: see snapshotIncidents
 //	runs: engine, id, digest of its configuration, closed · attempts: run, case
+//	entries that the newest index entry covers
 func (s *State) Snapshot(w io.Writer) error {
-	e := &encoder{bufio.NewWriterSize(w, 1<<16)}
-	_, _ = e.w.WriteString(snapshotMagic)
-	e.text([]byte(s.origin))
-	e.number(s.size)
-	links := s.chain.Links()
-	e.number(uint64(len(links)))
-	for i := range links {
-		e.number(links[i].Index)
-		e.text(links[i].Leaf)
+	c := codec.NewWriter(w)
+	s.snapshot(c)
+	return c.Close()
+}
+
+// Restore replaces the state by one that Snapshot wrote. It accepts exactly
+// what Snapshot makes; on an error, which wraps [ErrSnapshot] or that of r, the
+// state is as before.
+func (s *State) Restore(r io.Reader) error {
+	c := codec.NewReader(r, ErrSnapshot)
+	fresh := NewCheckedState(s.origin, s.check)
+	fresh.snapshot(c)
+	if err := c.Close(); err != nil {
+		return err
 	}
-	e.number(uint64(s.principals.Size()))
-	for i := range s.usage {
-		e.text(s.principals.Text(uint32(i)))
-		e.usage(&s.usage[i])
-	}
-	e.number(uint64(s.workflows.Size()))
-	for i := range s.workflows.Size() {
-		e.text(s.workflows.Text(uint32(i)))
-	}
-	for i := range s.tree.leaves.Size() {
-		_, _ = e.w.Write(s.tree.leaves.At(i)[:])
-	}
-	(&passage{e: e}).tasks(s)
-	e.executions(s)
-	e.checkpoints(s)
-	(&passage{e: e}).incidents(s)
-	e.runs(&s.runs)
-	if err := e.w.Flush(); err != nil {
-		return fmt.Errorf("coord: write snapshot: %w", err)
-	}
+	*s = *fresh
 	return nil
 }
 
-// encoder writes the parts of a snapshot. The first error of the writer stays
-// until Flush tells it.
-type encoder struct {
-	w *bufio.Writer
-}
-
-func (e *encoder) number(n uint64) {
-	_, _ = e.w.Write(binary.AppendUvarint(e.w.AvailableBuffer(), n))
-}
-
-func (e *encoder) text(text []byte) {
-	e.number(uint64(len(text)))
-	_, _ = e.w.Write(text)
-}
-
-// local writes an issuer's number and a local id.
-func (e *encoder) local(key []byte) {
-	e.number(uint64(binary.BigEndian.Uint32(key)))
-	e.text(key[4:])
-}
-
-func (e *encoder) ring(r *ring) {
-	e.number(uint64(r.minute))
-	for _, count := range r.counts {
-		e.number(uint64(count))
+// snapshot passes the state: it writes it, or reads into it.
+func (s *State) snapshot(c *codec.Codec) {
+	c.Magic(snapshotMagic)
+	origin := s.origin
+	if c.Text(&origin, entry.MaxName); origin != s.origin {
+		c.Refuse("it is of %q", origin)
 	}
-}
-
-// usage writes what is known of a principal.
-func (e *encoder) usage(u *usage) {
-	e.ring(&u.entries)
-	e.ring(&u.signals)
-	p := &passage{e: e}
-	list(p, &u.judged, judgedMax, p.verdict)
-	e.number(uint64(u.corrections))
-	ascending(p, &u.incidents, math.MaxUint32)
-}
-
-func (e *encoder) executions(s *State) {
-	x, before, last := &s.executions, uint64(0), int64(0)
-	e.number(uint64(s.graph.Size()))
-	for i := range s.graph.Size() {
-		one := s.graph.Node(i)
-		e.local(x.names.Text(i))
-		e.number(uint64(one.Workflow))
-		e.number(one.First - before)
-		e.number(uint64(one.At - last))
-		before, last = one.First, one.At
-		_ = e.w.WriteByte(byte(one.Effect))
-		_ = e.w.WriteByte(byte(one.Progress))
-		if one.Progress != scope.Planned {
-			e.number(one.Started - one.First)
-		}
-		if one.Progress.Final() {
-			e.number(one.Final - one.First)
-		}
-		comp, compensates := x.comps[i]
-		e.flag(one.Clean)
-		e.flag(one.Undone)
-		if e.flag(compensates); compensates {
-			e.number(uint64(comp.incident))
-			e.number(uint64(comp.exec))
-		}
-		task, of := s.tasks.of[i]
-		if e.flag(of); of {
-			e.number(uint64(task))
-		}
-		if key := *x.keyOf.At(i); key == 0 {
-			e.text(nil)
-		} else {
-			e.text(x.keys.At(key - 1)[:])
-		}
-		e.number(uint64(*x.costs.At(i)))
-		e.number(uint64(s.graph.ParentsOf(i)))
-		for p := range s.graph.Parents(i) {
-			e.number(uint64(p.Exec))
-			e.flag(p.Soft)
-		}
+	codec.Number(c, &s.size, math.MaxInt64)
+	if c.Reading() {
+		s.readChain(c)
+	} else {
+		s.writeChain(c)
 	}
-}
-
-func (e *encoder) checkpoints(s *State) {
-	before := uint64(0)
-	e.number(uint64(s.graph.Checkpoints()))
-	for i := range s.graph.Checkpoints() {
-		c := s.graph.Checkpoint(i)
-		e.local(s.checkpoints.names.Text(i))
-		if workflow := s.graph.Line(c.Line).Workflow; workflow == scope.AllWorkflows {
-			e.number(0)
-		} else {
-			e.number(uint64(workflow))
+	snapshotNames(c, s.principals, s.size, func(number uint32) {
+		if c.Reading() {
+			s.usage = append(s.usage, usage{name: entry.Principal(s.principals.Text(number))})
 		}
-		e.number(c.Index - before)
-		before = c.Index
-		e.number(c.Covered)
-		e.number(uint64(c.ExpiresAt))
-		e.flag(c.Void)
-		task, of := s.tasks.pointOf[i]
-		if e.flag(of); of {
-			e.number(uint64(task))
-		}
-		_, _ = e.w.Write(s.checkpoints.digests.At(i)[:])
-	}
-}
-
-func (e *encoder) runs(r *runs) {
-	e.number(uint64(len(r.list)))
-	for i := range r.list {
-		e.local(r.names.Text(uint32(i)))
-		_, _ = e.w.Write(r.list[i].config[1:])
-		e.flag(r.list[i].closed)
-	}
-}
-
-func (e *encoder) flag(set bool) {
-	if set {
-		e.number(1)
+		s.usage[number].snapshot(c)
+	})
+	snapshotNames(c, s.workflows, s.size, func(uint32) {})
+	if s.snapshotLeaves(c); !c.OK() {
 		return
 	}
-	e.number(0)
+	var nodes sync.WaitGroup
+	if c.Reading() {
+		nodes.Go(s.tree.Grow) // which nothing up to the incidents asks for
+	}
+	if s.snapshotTasks(c); c.Reading() {
+		s.readExecutions(c)
+		s.readCheckpoints(c)
+	} else {
+		s.writeExecutions(c)
+		s.writeCheckpoints(c)
+	}
+	nodes.Wait()
+	if s.snapshotIncidents(c); c.Reading() && c.OK() {
+		s.derive(c)
+	}
+	s.snapshotRuns(c)
+	codec.Number(c, &s.indexed, max(1, s.size))
+}
+
+func (s *State) writeChain(c *codec.Codec) {
+	links := s.chain.Links()
+	c.Put(uint64(len(links)))
+	for i := range links {
+		c.Put(links[i].Index)
+		c.PutText(links[i].AppendLeaf(nil))
+	}
+}
+
+// snapshotNames passes texts that all differ, and what goes with each.
+func snapshotNames(c *codec.Codec, names *compact.Names, most uint64, with func(number uint32)) {
+	count := uint64(names.Size())
+	codec.Number(c, &count, most+1)
+	for number := range uint32(count) {
+		if c.Reading() {
+			addName(c, names, c.GetText(entry.MaxName))
+		} else {
+			c.PutText(names.Text(number))
+		}
+		if c.OK() {
+			with(number)
+		}
+		if !c.OK() {
+			return
+		}
+	}
+}
+
+// addName gives a text that is not there yet its number.
+func addName(c *codec.Codec, names *compact.Names, text []byte) {
+	if _, added := names.Add(text); !added {
+		c.Refuse("%q twice", text)
+	}
+}
+
+// snapshotLocal passes the issuer's number and the local id of what has a number
+// in the names, or gets the next one there.
+func (s *State) snapshotLocal(c *codec.Codec, names *compact.Names, number uint32) {
+	if c.Reading() {
+		addName(c, names, s.readLocal(c, make([]byte, 0, localKeyMax)))
+		return
+	}
+	writeLocal(c, names.Text(number))
+}
+
+func writeLocal(c *codec.Codec, key []byte) {
+	c.Put(uint64(binary.BigEndian.Uint32(key)))
+	c.PutText(key[4:])
+}
+
+// readLocal reads an issuer's number and a local id into buf: a key as localKey
+// makes it.
+func (s *State) readLocal(c *codec.Codec, buf []byte) []byte {
+	issuer := uint32(c.Get(uint64(s.principals.Size())))
+	return append(binary.BigEndian.AppendUint32(buf[:0], issuer), c.GetText(entry.MaxName)...)
+}
+
+// snapshotLeaves passes the leaf hashes of all entries.
+func (s *State) snapshotLeaves(c *codec.Codec) {
+	var leaf merkle.Hash // here once: the writer makes it escape
+	for i := range s.size {
+		if !c.Reading() {
+			leaf = s.tree.Leaf(uint32(i))
+		}
+		if c.Raw(leaf[:]); !c.OK() {
+			return
+		}
+		if c.Reading() {
+			s.tree.Append(leaf)
+		}
+	}
+}
+
+func (r *ring) snapshot(c *codec.Codec) {
+	codec.Number(c, &r.minute, entry.MaxInteger/minuteMS+1)
+	for i := range r.counts {
+		codec.Number(c, &r.counts[i], math.MaxUint32+1)
+	}
+}
+
+// snapshot passes what is known of a principal.
+func (u *usage) snapshot(c *codec.Codec) {
+	u.entries.snapshot(c)
+	u.signals.snapshot(c)
+	codec.List(c, &u.judged, judgedMax, func(v *verdict) { v.snapshot(c) })
+	if c.Reading() {
+		for _, v := range u.judged {
+			u.count(v, 1)
+		}
+	}
+	codec.Number(c, &u.corrections, math.MaxInt64)
+	codec.Ascending(c, &u.incidents, math.MaxUint32)
+}
+
+func (s *State) writeExecutions(c *codec.Codec) {
+	x, before, last := &s.executions, uint64(0), int64(0)
+	c.Put(uint64(s.graph.Size()))
+	for i := range s.graph.Size() {
+		one := s.graph.Node(i)
+		writeLocal(c, x.names.Text(i))
+		c.Put(uint64(one.Workflow))
+		c.Put(one.First - before)
+		c.Put(uint64(one.At - last))
+		before, last = one.First, one.At
+		c.Put(uint64(one.Effect))
+		c.Put(uint64(one.Progress))
+		if one.Progress != scope.Planned {
+			c.Put(one.Started - one.First)
+		}
+		if one.Progress.Final() {
+			c.Put(one.Final - one.First)
+		}
+		comp, compensates := x.comps[i]
+		c.PutFlag(one.Clean)
+		c.PutFlag(one.Undone)
+		if c.PutFlag(compensates); compensates {
+			c.Put(uint64(comp.incident))
+			c.Put(uint64(comp.exec))
+		}
+		task, of := s.tasks.of[i]
+		if c.PutFlag(of); of {
+			c.Put(uint64(task))
+		}
+		if key := *x.keyOf.At(i); key == 0 {
+			c.PutText(nil)
+		} else {
+			c.PutText(x.keys.At(key - 1)[:])
+		}
+		c.Put(uint64(*x.costs.At(i)))
+		c.Put(uint64(s.graph.ParentsOf(i)))
+		for p := range s.graph.Parents(i) {
+			c.Put(uint64(p.Exec))
+			c.PutFlag(p.Soft)
+		}
+	}
+}
+
+func (s *State) writeCheckpoints(c *codec.Codec) {
+	before := uint64(0)
+	c.Put(uint64(s.graph.Checkpoints()))
+	for i := range s.graph.Checkpoints() {
+		point := s.graph.Checkpoint(i)
+		writeLocal(c, s.checkpoints.names.Text(i))
+		if workflow := s.graph.Line(point.Line).Workflow; workflow == scope.AllWorkflows {
+			c.Put(0)
+		} else {
+			c.Put(uint64(workflow))
+		}
+		c.Put(point.Index - before)
+		before = point.Index
+		c.Put(point.Covered)
+		c.Put(uint64(point.ExpiresAt))
+		c.PutFlag(point.Void)
+		task, of := s.tasks.pointOf[i]
+		if c.PutFlag(of); of {
+			c.Put(uint64(task))
+		}
+		c.PutRaw(s.checkpoints.digests.At(i)[:])
+	}
+}
+
+func (s *State) snapshotRuns(c *codec.Codec) {
+	number := uint32(0)
+	codec.List(c, &s.runs.list, s.size, func(r *runState) {
+		s.snapshotLocal(c, s.runs.names, number)
+		c.Raw(r.config[1:])
+		c.Flag(&r.closed)
+		number++
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 	"recoveryledger/testdata/budget"
 )
 
@@ -29,7 +30,7 @@ func withTasks(w *world) {
 	w.saved("b", ref)
 	x := w.work("b", "work", ref, entry.EffectReversible)
 	w.put(x)
-	w.put(w.step(x, entry.Dispatched))
+	w.put(w.step(x, entry.Started))
 	w.fails(ref)
 	w.does("o", ref, entry.TaskRelease, "c")
 	w.put(w.work("c", "more", ref, entry.EffectNone))
@@ -61,16 +62,17 @@ func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses gives every prefix of a snapshot, every single byte
+// TestRestoreRefusesChaos gives every prefix of a snapshot, every single byte
 // changed, and bytes behind the end: a refusal, or a state whose snapshot is
 // exactly what was read. A refusal leaves the state as it was.
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRefusesChaos(t *testing.T) {
 	w, tasks := populated(t), newWorld(t)
 	w.pipeline2()
 	withTasks(tasks)
 	restoreRefuses(t, w.snapshot(), 0)
 	good, links := tasks.snapshot(), tasks.state.Chain().Links()
-	restoreRefuses(t, good, bytes.Index(good, links[len(links)-1].Leaf)+len(links[len(links)-1].Leaf))
+	last := links[len(links)-1].AppendLeaf(nil)
+	restoreRefuses(t, good, bytes.Index(good, last)+len(last))
 }
 
 // restoreRefuses tries what begins to be wrong from a place on; in short, at every 17th.
@@ -92,7 +94,7 @@ func restoreRefuses(t *testing.T, good []byte, from int) {
 			t.Fatalf("%s %d: restored", what, at)
 		}
 	}
-	every := budget.Budget{Short: 17, Usual: 1}.Now()
+	every := budget.Budget{Short: 17, Usual: 5, Chaos: 1}.Now()
 	for size := from; size < len(good); size += every {
 		try(good[:size], "prefix", size)
 	}
@@ -110,7 +112,7 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 	w := populated(t)
 	links := w.state.Chain().Links()
 	// Where the index of the second link stands: before its length and its leaf.
-	second := bytes.Index(w.snapshot(), links[1].Leaf) - 3
+	second := bytes.Index(w.snapshot(), links[1].AppendLeaf(nil)) - 3
 	spelled := func(index ...byte) []byte {
 		good := w.snapshot()
 		return slices.Concat(good[:second], index, good[second+1:])
@@ -140,8 +142,8 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		"a signal about no task":           spoilt(func(s *State) { s.signals[1].subject = taskBit | 9 }),
 		"an incident without a signal":     spoilt(func(s *State) { s.incidents[0].signals = nil }),
 		"an incident of no signal":         spoilt(func(s *State) { s.incidents[0].opened-- }),
-		"a plan in force of nothing":       spoilt(func(s *State) { s.incidents[0].force = &force{} }),
-		"entries without a policy":         spoilt(func(s *State) { *s = *NewState(origin); s.size = 1 }),
+		"a plan in force of nothing":       spoilt(func(s *State) { s.incidents[0].current = &decisionInForce{} }),
+		"entries without a policy":         spoilt(func(s *State) { *s = *NewState(origin); s.tree.Add(merkle.Hash{}); s.size = 1 }),
 	} {
 		if err := NewState(origin).Restore(bytes.NewReader(data)); !errors.Is(err, ErrSnapshot) {
 			t.Errorf("%s: error %v", what, err)

@@ -1,3 +1,24 @@
+// Package coord is the fold: what the entries of a log mean. [State] is a pure,
+// deterministic function of the log's prefix, and it decides which entry may
+// come next; two parties with the same prefix compute the same state, so that
+// package audit derives every verdict again. The package knows no storage and no
+// network.
+//
+// Registration asks the same of everyone, in this order; the first rule that
+// fails refuses the entry and nothing is appended:
+//
+//	REG-3  aud is this ledger
+//	REG-4  the key is enrolled for exactly this issuer, counts, and its role allows the kind
+//	REG-5  signature
+//	REG-6  iat within the window of now, which is registered_at
+//	REG-7  quota of the issuer over a rolling hour
+//	REG-8  references exist and are older
+//	REG-9  the state machine accepts
+//
+// REG-1 is [entry.Decode] and REG-2, the same entry again, is the ledger's.
+//
+// REG-3 to REG-5 are also checked before the order, by [Precheck]. Package
+// coordinator runs the fold beside a ledger.
 package coord
 
 import (
@@ -8,46 +29,48 @@ import (
 	"recoveryledger/coord/compact"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
-// signatureCheck tells whether sig is the key's signature over message; the
-// verdict is the standard library's.
-type signatureCheck func(key entry.PublicKey, message, sig []byte) error
+// SignatureCheck tells whether sig is the key's signature over message; its verdict
+// must be that of [verify.Signature].
+type SignatureCheck func(key entry.PublicKey, message, sig []byte) error
 
 // State is the fold: what the entries of a log mean, as of the last one
 // applied. It is not safe for concurrent use.
 type State struct {
 	origin string
-	check  signatureCheck
+	check  SignatureCheck
 
 	size  uint64        // entries applied
 	chain *verify.Chain // policy in force, keys and roles
 
-	policies []policyAt // of the chain
-	raised   []uint64   // indexes of agent entries about who is more than a plain agent
-	able     able       // who has which capability
+	policies           []policyAt         // of the chain
+	privilegeGrants    []uint64           // indexes of agent entries about who is more than a plain agent
+	agentsByCapability agentsByCapability // who has which capability
 
 	principals *compact.Names // issuers of entries
 	usage      []usage        // of the principals, by number
 	workflows  *compact.Names // of executions
 
-	tree        tree
+	tree        compact.Tree
 	graph       scope.Graph
 	executions  executions
 	checkpoints checkpoints
 	runs        runs
 	tasks       tasks
+	indexed     uint64 // entries that the newest index entry covers; 0: there is none
 
-	signals   []signal            // by index
-	incidents []*incident         // by the index of their opening signal
-	open      map[uint32]struct{} // incidents that wait for something, by number
-	cooldowns map[complaint]int64 // when a signal was dismissed as unfounded
+	signals   []signal              // by index
+	incidents []*incident           // by the index of their opening signal
+	open      map[uint32]struct{}   // incidents that wait for something, by number
+	cooldowns map[cooldownKey]int64 // when a signal was dismissed as dismissed
 
 	// Which incidents may concern an execution, a task or a line: ascending
 	// numbers. Whoever asks looks at the incidents.
-	touched      map[uint32][]uint32
-	touchedLines map[uint32][]uint32
+	incidentsByExecution map[uint32][]uint32
+	incidentsByLine      map[uint32][]uint32
 
 	assessed assessed
 	// feed, if set, is told of every entry that is applied.
@@ -55,18 +78,19 @@ type State struct {
 }
 
 // NewState returns the state of the empty log of that origin.
-func NewState(origin string) *State { return newState(origin, verify.Signature) }
+func NewState(origin string) *State { return NewCheckedState(origin, verify.Signature) }
 
-func newState(origin string, check signatureCheck) *State {
+// NewCheckedState is NewState with another check of signatures.
+func NewCheckedState(origin string, check SignatureCheck) *State {
 	return &State{
-		origin: origin, check: check, chain: verify.NewChain(), able: able{},
+		origin: origin, check: check, chain: verify.NewChain(), agentsByCapability: agentsByCapability{},
 		principals: compact.NewNames(0), workflows: compact.NewNames(0),
-		executions:  executions{names: compact.NewNames(0), users: map[use]uint64{}, comps: map[uint32]compensated{}},
+		executions:  executions{names: compact.NewNames(0), users: map[childOf]uint64{}, comps: map[uint32]compensated{}},
 		checkpoints: checkpoints{names: compact.NewNames(0)},
 		runs:        runs{names: compact.NewNames(0)},
 		tasks:       newTasks(),
-		open:        map[uint32]struct{}{}, cooldowns: map[complaint]int64{},
-		touched: map[uint32][]uint32{}, touchedLines: map[uint32][]uint32{},
+		open:        map[uint32]struct{}{}, cooldowns: map[cooldownKey]int64{},
+		incidentsByExecution: map[uint32][]uint32{}, incidentsByLine: map[uint32][]uint32{},
 	}
 }
 
@@ -77,13 +101,21 @@ func (s *State) Chain() *verify.Chain { return s.chain }
 // Size returns how many entries were applied.
 func (s *State) Size() uint64 { return s.size }
 
+// Node returns the root over the 2^level entries from index·2^level on. It
+// implements [merkle.NodeReader] for every tree that the log has been.
+func (s *State) Node(level uint, index uint64) (merkle.Hash, error) { return s.tree.Node(level, index) }
+
+// Feed tells f of every entry that is applied from now on, but not to a clone of the
+// state.
+func (s *State) Feed(f func(entry.Registered)) { s.feed = f }
+
 // Admit checks e as the entry at index, registered at the instant at (Unix
 // milliseconds), by the rules REG-3 to REG-9 in their order, and leaves the
 // state as it is. REG-1 is [entry.Decode], REG-2 is the ledger's. The error is
 // the [*entry.Refusal] of the first rule that fails.
 func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 	if index != s.size {
-		return fmt.Errorf("coord: admit entry %d: %d entries are applied", index, s.size)
+		return fmt.Errorf("coord: admit entry %d: the state is of size %d", index, s.size)
 	}
 	if err := checkAudience(e, s.origin); err != nil { // REG-3
 		return err
@@ -116,6 +148,8 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		return s.admitRun(body)
 	case *entry.Attempt:
 		return s.admitAttempt(body)
+	case *entry.LogIndex:
+		return s.admitIndex(body)
 	case *entry.Task:
 		return s.admitTask(body, at)
 	case *entry.Decision:
@@ -136,11 +170,11 @@ func checkAudience(e *entry.Entry, origin string) error {
 		return nil
 	}
 	return entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", e.Header.Aud, origin).
-		WithRemedy("sign the entry for this ledger, or send it to the one it names")
+		WithRemedy("sign the entry for this ledger, or send it to the ledger that aud names")
 }
 
 // checkSignature is REG-5.
-func checkSignature(check signatureCheck, key entry.PublicKey, e *entry.Entry) error {
+func checkSignature(check SignatureCheck, key entry.PublicKey, e *entry.Entry) error {
 	if check(key, e.PAE(), e.Sig) == nil {
 		return nil
 	}
@@ -171,7 +205,7 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 		s.usage = append(s.usage, usage{name: e.Header.Iss})
 	}
 	s.applyQuota(e, issuer, at)
-	s.tree.append(e.LeafHash(at))
+	s.tree.Add(e.LeafHash(at))
 	s.applyBody(e, issuer, index, at)
 	s.size++
 	if s.feed != nil {
@@ -196,9 +230,11 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 	case *entry.Outcome:
 		s.applyOutcome(body, issuer, index, at)
 	case *entry.Record:
-		s.applyRecord(body, issuer, index)
+		s.applyRecord(body, issuer, index, at)
 	case *entry.Run:
 		s.applyRun(body, issuer)
+	case *entry.LogIndex:
+		s.indexed = body.Size
 	case *entry.Task:
 		s.applyTask(body, issuer, index, at)
 	}
@@ -208,7 +244,7 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
 	if body, ok := e.Body.(*entry.Agent); ok {
 		old, _ := s.chain.Agent(body.Principal)
-		s.able.remove(&old)
+		s.agentsByCapability.remove(&old)
 	}
 	s.chain.Apply(e, index, at)
 	switch body := e.Body.(type) {
@@ -216,9 +252,9 @@ func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
 		s.policies = append(s.policies, policyAt{index, body})
 	case *entry.Agent:
 		info, _ := s.chain.Agent(body.Principal)
-		s.able.add(&info)
+		s.agentsByCapability.add(&info)
 		if slices.ContainsFunc(info.Keys, func(k verify.KeyInfo) bool { return len(k.Roles) != 1 || k.Roles[0] != entry.RoleAgent }) {
-			s.raised = append(s.raised, index)
+			s.privilegeGrants = append(s.privilegeGrants, index)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 func TestExecutionsAdvance(t *testing.T) {
 	w := newWorld(t)
 	paths := map[entry.Effect][][]entry.Progress{
-		entry.EffectNone: {{entry.Confirmed}, {entry.Planned, entry.Confirmed}, {entry.Dispatched, entry.Failed}},
+		entry.EffectNone: {{entry.Confirmed}, {entry.Planned, entry.Confirmed}, {entry.Started, entry.Failed}},
 	}
 	acting := [][]entry.Progress{
-		{entry.Planned, entry.Dispatched, entry.Confirmed}, {entry.Dispatched, entry.Confirmed},
-		{entry.Planned, entry.Cancelled}, {entry.Dispatched, entry.Cancelled},
+		{entry.Planned, entry.Started, entry.Confirmed}, {entry.Started, entry.Confirmed},
+		{entry.Planned, entry.Cancelled}, {entry.Started, entry.Cancelled},
 		{entry.Planned, entry.Failed}, {entry.Failed}, {entry.Cancelled},
 	}
 	for _, effect := range []entry.Effect{entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable, entry.EffectUndeclared} {

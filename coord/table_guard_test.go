@@ -30,7 +30,7 @@ var guardSteps = []step{
 func (w *world) recordBy(iss entry.Principal, id uint64) *entry.Record {
 	r, err := w.state.DraftRecord(id)
 	if err != nil {
-		r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Signals: []entry.Disposition{}}
+		r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Dispositions: []entry.Disposition{}}
 		r.V, r.Aud, r.Wid = 1, origin, "w"
 	}
 	delete(r.Tally, "")
@@ -73,6 +73,13 @@ var guardStates = []struct {
 	{"AUTHORIZED, amend approved", []func(*world, uint64){doing(entry.ActAuthorize), doing(entry.ActEscalate), answering("p1", "approve")},
 		"escalate by k; approve by p2; amend by k; amend by p3; override by o; override by p3; restored by a"},
 	{"AUTHORIZED, amend expired", []func(*world, uint64){doing(entry.ActAuthorize), doing(entry.ActEscalate), later(2 * hourMS)},
+		"escalate by k; escalate by p3; deny by p3; amend by k; override by o; override by p3; restored by a"},
+	{"AUTHORIZED, amend unanswered, not expired", []func(*world, uint64){doing(entry.ActAuthorize), doing(entry.ActEscalate), later(hourMS)},
+		"escalate by k; escalate by p3; approve by p2; deny by p3; amend by k; override by o; override by p3; restored by a"},
+	{"AUTHORIZED, amend approved late", []func(*world, uint64){doing(entry.ActAuthorize), doing(entry.ActEscalate), later(hourMS), answering("p1", "approve")},
+		"escalate by k; escalate by p3; approve by p2; amend by k; amend by p3; override by o; override by p3; restored by a"},
+	{"AUTHORIZED, amend refused by all, expired", []func(*world, uint64){doing(entry.ActAuthorize), doing(entry.ActEscalate),
+		answering("p1", "refuse"), answering("p2", "refuse"), answering("p3", "refuse"), later(2 * hourMS)},
 		"escalate by k; escalate by p3; amend by k; override by o; override by p3; restored by a"},
 	{"AUTHORIZED, p1 overrides", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.decide("p1", entry.ActOverride, id) }},
 		"escalate by k; amend by k; override by o; override by p3; restored by a"},

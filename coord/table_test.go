@@ -38,7 +38,7 @@ var tableSteps = []step{
 	{"record", func(w *world, id uint64) entry.Body {
 		r, err := w.state.DraftRecord(id)
 		if err != nil {
-			r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Signals: []entry.Disposition{}}
+			r = &entry.Record{Incident: id, State: "FAILED", Tally: map[entry.Result]int64{}, Dispositions: []entry.Disposition{}}
 			r.V, r.Aud, r.Wid = 1, origin, "w"
 		}
 		delete(r.Tally, "") // without an outcome
@@ -69,6 +69,11 @@ var tableStates = []struct {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.Restored)
 	}},
+	{"AUTHORIZED, amend unanswered", Authorized, amendUnanswered},
+	{"AUTHORIZED, amend unanswered, acknowledged", Authorized, func(w *world, id uint64) {
+		amendUnanswered(w, id)
+		w.decide("p3", entry.ActDeny, id)
+	}},
 	{"DISMISSED", Dismissed, func(w *world, id uint64) { w.decide("p1", entry.ActDeny, id) }},
 	{"DISMISSED by silence", Dismissed, dismissedBySilence},
 	{"DISMISSED by silence, acknowledged", Dismissed, func(w *world, id uint64) {
@@ -79,6 +84,11 @@ var tableStates = []struct {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.Restored)
 		w.next()
+	}},
+	{"RECOVERED, amend unanswered", Recovered, recoveredUnanswered},
+	{"RECOVERED, amend unanswered, acknowledged", Recovered, func(w *world, id uint64) {
+		recoveredUnanswered(w, id)
+		w.decide("p3", entry.ActDeny, id)
 	}},
 	{"PARTIAL", Partial, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
@@ -99,6 +109,20 @@ func dismissedBySilence(w *world, id uint64) {
 	w.next()
 }
 
+// amendUnanswered proposes an amend, which is dropped for want of an answer.
+func amendUnanswered(w *world, id uint64) {
+	w.decide("k", entry.ActAuthorize, id)
+	w.decide("k", entry.ActEscalate, id)
+	w.at += hourMS
+	w.next()
+}
+
+func recoveredUnanswered(w *world, id uint64) {
+	amendUnanswered(w, id)
+	w.finish(id, entry.Restored)
+	w.next()
+}
+
 // finish compensates b#pay and gives a#make a result.
 func (w *world) finish(id uint64, r entry.Result) {
 	w.t.Helper()
@@ -109,19 +133,23 @@ func (w *world) finish(id uint64, r entry.Result) {
 // tableWant is protocol.md, section 6, by state: the steps that are admitted, in
 // the order of tableSteps. Everything else is refused as state-conflict.
 var tableWant = map[string][]string{
-	"REPORTED":                           {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
-	"CONTAINED":                          {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
-	"ESCALATED":                          {"signal", "contain by k", "escalate by k", "approval", "deny by p3"},
-	"ESCALATED, approved":                {"signal", "contain by k", "authorize by k", "escalate by k", "approval", "deny by p3"},
-	"AUTHORIZED":                         {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
-	"AUTHORIZED, amend pending":          {"signal", "escalate by k", "approval", "outcome", "override by o"},
-	"AUTHORIZED, settled":                {"escalate by k", "amend by k", "outcome", "override by o", "release by p3", "record"},
-	"DISMISSED":                          {"signal"}, // opens another
-	"DISMISSED by silence":               {"signal", "deny by p3"},
-	"DISMISSED by silence, acknowledged": {"signal"},
-	"RECOVERED":                          {"outcome", "release by p3"},
-	"PARTIAL":                            {"signal", "release by p3"},
-	"FAILED":                             {"signal", "release by p3"},
+	"REPORTED":                     {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"CONTAINED":                    {"signal", "contain by k", "authorize by k", "escalate by k", "deny by p3"},
+	"ESCALATED":                    {"signal", "contain by k", "escalate by k", "approval", "deny by p3"},
+	"ESCALATED, approved":          {"signal", "contain by k", "authorize by k", "escalate by k", "approval", "deny by p3"},
+	"AUTHORIZED":                   {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
+	"AUTHORIZED, amend pending":    {"signal", "escalate by k", "approval", "outcome", "override by o"},
+	"AUTHORIZED, settled":          {"escalate by k", "amend by k", "outcome", "override by o", "release by p3", "record"},
+	"AUTHORIZED, amend unanswered": {"signal", "escalate by k", "deny by p3", "amend by k", "outcome", "override by o"},
+	"AUTHORIZED, amend unanswered, acknowledged": {"signal", "escalate by k", "amend by k", "outcome", "override by o"},
+	"DISMISSED":                                 {"signal"}, // opens another
+	"DISMISSED by silence":                      {"signal", "deny by p3"},
+	"DISMISSED by silence, acknowledged":        {"signal"},
+	"RECOVERED":                                 {"outcome", "release by p3"},
+	"RECOVERED, amend unanswered":               {"outcome", "deny by p3", "release by p3"},
+	"RECOVERED, amend unanswered, acknowledged": {"outcome", "release by p3"},
+	"PARTIAL":                                   {"signal", "release by p3"},
+	"FAILED":                                    {"signal", "release by p3"},
 }
 
 // TestTable tries every entry in every state.

@@ -47,8 +47,8 @@ type task struct {
 	points     []uint32 // its checkpoints, ascending
 }
 
-// spent reports whether no claim after a failure is left (TSK-1).
-func (t *task) spent() bool { return t.Epoch > 0 && t.RetryCount >= t.maxRetries }
+// retriesSpent reports whether a failed task has no retries left (TSK-1).
+func (t *task) retriesSpent() bool { return t.Epoch > 0 && t.RetryCount >= t.maxRetries }
 
 // heldBy reports whether a principal holds the task.
 func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.agent == p }
@@ -74,7 +74,7 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 		return unknown("task", "no task %s in the log", b.Task).WithRemedy("create the task first")
 	}
 	if b.Agent != "" && claims(b.Op) && !s.isAgent(b.Agent) {
-		return unknown("agent", "%s is enrolled as no agent whose key counts", b.Agent)
+		return unknown("agent", "%s is not an enrolled agent with a valid key", b.Agent)
 	}
 	resume := b.ResumeCount != t.ResumeCount
 	want, listed := t.Move(b.Op, resume)
@@ -87,7 +87,7 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 		return conflict("wid", "%s belongs to workflow %s", b.Task, s.workflows.Text(t.workflow))
 	case b.Epoch != epoch:
 		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the newest claim of %s is %d, and %s asks for %d", b.Epoch, b.Task, t.Epoch, b.Op, epoch).
-			WithRemedy("read where the task stands; an epoch that has passed gives no rights any more")
+			WithRemedy("read the state of the task; an earlier epoch gives no rights")
 	case ofHolder(b.Op) && b.Iss != t.agent:
 		return entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s at epoch %d", b.Iss, b.Task, t.Epoch)
 	case !listed:
@@ -126,15 +126,15 @@ func (s *State) admitCreate(b *entry.Task, known bool) error {
 	case issuer != b.Iss:
 		return conflict("task", "%s creates a task of %s", b.Iss, issuer).WithRemedy("an id belongs to its issuer: name it " + string(b.Iss) + "#…")
 	case known:
-		return conflict("task", "%s is there already", b.Task).WithRemedy("give every task a new id")
+		return conflict("task", "%s exists already", b.Task).WithRemedy("give every task a new id")
 	case b.From != entry.TaskCreated || b.To != entry.TaskCreated:
 		return conflict("to", "a new task goes from CREATED to CREATED")
 	case b.Epoch != 0:
 		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but nobody has claimed a new task", b.Epoch)
 	case b.RetryCount != 0 || b.ResumeCount != 0:
-		return conflict("retry_count", "a new task was tried never before")
+		return conflict("retry_count", "retry_count and resume_count must be 0 when a task is created")
 	case b.Agent != "" || b.Snapshot != nil:
-		return conflict("agent", "nobody has worked on a new task").WithRemedy("assign it with an entry of its own")
+		return conflict("agent", "a new task has no agent and no snapshot").WithRemedy("assign it with an entry of its own")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func checkMove(b *entry.Task, t *task, want *entry.Task) error {
 // admitClaim is TSK-1.
 func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	if b.Agent == "" {
-		return conflict("agent", "missing").WithRemedy("say who is to hold the task")
+		return conflict("agent", "missing").WithRemedy("name the agent that gets the task")
 	}
 	if b.Snapshot != nil {
 		return conflict("snapshot", "a claim has none")
@@ -168,14 +168,14 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	switch {
 	case t.State == entry.TaskCreated || t.State == entry.TaskBlocked:
 		return nil
-	case b.Op == entry.TaskRelease && gate == nil && (t.State != entry.TaskFailed || !t.spent()):
+	case b.Op == entry.TaskRelease && gate == nil && (t.State != entry.TaskFailed || !t.retriesSpent()):
 		return conflict("op", "nothing holds %s up: it is %s after %d of %d retries", b.Task, t.State, t.RetryCount, t.maxRetries).WithRemedy("reassign the task")
 	case b.Op == entry.TaskRelease:
 		return nil
-	case t.State == entry.TaskFailed && t.spent():
-		return conflict("retry_count", "the %d retries of %s are spent", t.maxRetries, b.Task).WithRemedy("an operator may release or cancel the task")
+	case t.State == entry.TaskFailed && t.retriesSpent():
+		return conflict("retry_count", "%s has spent its retries: %d of %d", b.Task, t.RetryCount, t.maxRetries).WithRemedy("an operator may release or cancel the task")
 	case resume && b.ResumeCount > entry.MaxResumes:
-		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("begin again: a retry")
+		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("start again, as a retry")
 	case gate != nil:
 		return gate
 	}
@@ -195,7 +195,7 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 		case !ok: // REG-8
 			return unknown("snapshot.exec", "no execution %s in the log", b.Snapshot.Exec)
 		case !of || s.taskRef(number) != b.Task || s.principal(x.Agent) != b.Snapshot.Agent:
-			return conflict("snapshot.exec", "%s is no execution of %s for %s", b.Snapshot.Exec, b.Snapshot.Agent, b.Task)
+			return conflict("snapshot.exec", "%s is not an execution of %s for %s", b.Snapshot.Exec, b.Snapshot.Agent, b.Task)
 		}
 		ended = b.Snapshot.Agent == t.agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled)
 	}
@@ -214,7 +214,7 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 func (s *State) effectGate(t *task) error {
 	closed := func(format string, args ...any) error {
 		return conflict("op", format, args...).
-			WithRemedy("its agent logs what became of it, or signals effects none or complete; or an operator looks and releases the task")
+			WithRemedy("let its agent log the final progress, or signal effects none or complete; or let an operator check and release the task")
 	}
 	for _, exec := range t.execs {
 		if inc, open := s.openOn(exec); open {
@@ -224,10 +224,10 @@ func (s *State) effectGate(t *task) error {
 		if x.First < t.answered || x.Effect == scope.None || x.Undone {
 			continue
 		}
-		if x.Progress == scope.Dispatched {
-			return closed("%s was dispatched, and nobody knows what became of its effect", s.refOf(exec))
+		if x.Progress == scope.Started {
+			return closed("%s was started, and its effect is unknown", s.refOf(exec))
 		}
-		if s.murky(exec) {
+		if s.effectsInDoubt(exec) {
 			return closed("the effects of %s are partial or unknown", s.refOf(exec))
 		}
 	}
@@ -243,12 +243,12 @@ func (s *State) openOn(exec uint32) (*incident, bool) {
 	return s.incidents[number], true
 }
 
-// murky reports whether the newest signal of an execution's agent about it, or
+// effectsInDoubt reports whether the newest signal of an execution's agent about it, or
 // about its task, leaves its effects partial or unknown.
-func (s *State) murky(exec uint32) bool {
+func (s *State) effectsInDoubt(exec uint32) bool {
 	newest := (*signal)(nil)
 	look := func(subject uint32) {
-		for _, number := range s.touched[subject] {
+		for _, number := range s.incidentsByExecution[subject] {
 			for _, n := range s.incidents[number].signals {
 				sig := &s.signals[n]
 				if sig.subject == subject && sig.standing == entry.StandingExecutor && sig.issuer == s.graph.Node(exec).Agent &&
@@ -262,7 +262,7 @@ func (s *State) murky(exec uint32) bool {
 	if number, of := s.tasks.of[exec]; of {
 		look(taskBit | number)
 	}
-	return newest != nil && newest.murky
+	return newest != nil && newest.inDoubt
 }
 
 // applyTask takes up an entry of a task.
@@ -287,7 +287,7 @@ func (s *State) applyTask(b *entry.Task, issuer uint32, index uint64, at int64) 
 	number := s.mustResolve(s.tasks.names, b.Task)
 	t := &s.tasks.list[number]
 	s.countTask(number, -1)
-	s.remember(t, b, at)
+	s.noteTaskPast(t, b, at)
 	t.TaskStanding = entry.TaskStanding{State: b.To, Epoch: b.Epoch, RetryCount: b.RetryCount, ResumeCount: b.ResumeCount}
 	t.changed, t.changedAt, t.heardAt = index, at, at
 	if b.To == entry.TaskAssigned {

@@ -375,7 +375,7 @@ func TestLeaseLossWaits(t *testing.T) {
 		w.put(w.work("a", "step", ref, entry.EffectNone))
 		w.at += term - 1
 		w.refuse(w.sign(w.move("k", ref, op, "")), entry.StateConflict, "op")
-		w.put(w.step(w.work("a", "step", ref, entry.EffectNone), entry.Dispatched))
+		w.put(w.step(w.work("a", "step", ref, entry.EffectNone), entry.Started))
 		w.put(w.exec("a", "unrelated"))
 		w.at += term
 		w.does("k", ref, op)

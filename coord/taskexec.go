@@ -13,7 +13,7 @@ import (
 const taskBit = 1 << 31
 
 // admitWork is that an execution names a task that is there, and that its agent
-// holds the task now: what a zombie begins is refused. What was dispatched may
+// holds the task now: what a zombie begins is refused. What was started may
 // always become final, since the log tells what happened.
 func (s *State) admitWork(x *entry.Execution) error {
 	if x.Task == "" || x.Compensates != nil {
@@ -37,9 +37,9 @@ func (s *State) admitWork(x *entry.Execution) error {
 func (s *State) admitOfClaim(x *entry.Execution, t *task) error {
 	for i := range x.Parents {
 		number, parent, _ := s.findExecution(x.Parents[i].Exec)
-		if parent.First < t.claimed && parent.Progress <= scope.Dispatched && s.principal(parent.Agent) == x.Iss && s.isWorkOf(number, t) {
+		if parent.First < t.claimed && parent.Progress <= scope.Started && s.principal(parent.Agent) == x.Iss && s.isWorkOf(number, t) {
 			return entry.Refuse(entry.StaleEpoch, parentField(i), "%s is of an earlier claim of %s on the task, and never ended", x.Parents[i].Exec, x.Iss).
-				WithRemedy("stop: the work goes on in the claim at epoch " + strconv.FormatInt(t.Epoch, 10))
+				WithRemedy("stop: the work continues in the claim at epoch " + strconv.FormatInt(t.Epoch, 10))
 		}
 	}
 	return nil
@@ -60,7 +60,7 @@ func (s *State) admitLaterWork(x *entry.Execution, first uint32, old *scope.Node
 			return conflict("task", "not that of entry %d, and it never changes", old.First)
 		}
 	}
-	if !of || progressOf(x) != scope.Dispatched {
+	if !of || progressOf(x) != scope.Started {
 		return nil
 	}
 	if t := &s.tasks.list[number]; !t.heldBy(x.Iss) || old.First < t.claimed {
@@ -71,7 +71,7 @@ func (s *State) admitLaterWork(x *entry.Execution, first uint32, old *scope.Node
 
 func staleClaim(x *entry.Execution, t *task) error {
 	return entry.Refuse(entry.StaleEpoch, "task", "the claim of %s on its task is over: it is %s at epoch %d", x.Iss, t.State, t.Epoch).
-		WithRemedy("stop: the work goes on elsewhere, or not at all")
+		WithRemedy("stop: another worker may now hold the task")
 }
 
 // worked reports whether a principal has executions of a task.
@@ -88,8 +88,9 @@ func (s *State) worked(t *task, p entry.Principal) bool {
 	return false
 }
 
-// heard notes that who holds a task was heard of, by an execution of its claim.
-func (s *State) heard(exec, issuer uint32, at int64) {
+// noteActivity records that the holder of a task is active: an execution of its claim
+// was registered.
+func (s *State) noteActivity(exec, issuer uint32, at int64) {
 	number, of := s.tasks.of[exec]
 	if !of {
 		return
@@ -132,9 +133,9 @@ func (s *State) taskOf(subject uint32) (t *task, is bool) {
 	return &s.tasks.list[subject&^taskBit], true
 }
 
-// about yields the executions that a subject stands for: itself, or all of a task
-// (SCO-3).
-func (s *State) about(subject uint32) iter.Seq[uint32] {
+// executionsOf yields the executions of a subject: the subject itself, or all
+// executions of a task (SCO-3).
+func (s *State) executionsOf(subject uint32) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		t, is := s.taskOf(subject)
 		if !is {

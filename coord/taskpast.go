@@ -7,10 +7,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// remember keeps of an entry of a task what its recovery goes by: how its claims
-// ended, since its creation or since somebody answered for it, and whether there
-// was a checkpoint to go on from when it was claimed again.
-func (s *State) remember(t *task, b *entry.Task, at int64) {
+// noteTaskPast keeps what the task's recovery needs of an entry: how its claims ended,
+// since its creation or since an operator last answered for it, and whether each later
+// claim could resume from a checkpoint.
+func (s *State) noteTaskPast(t *task, b *entry.Task, at int64) {
 	switch newest := len(t.failures) - 1; {
 	case b.Op == entry.TaskFail || b.Op == entry.TaskInterrupt:
 		f := entry.TaskFailure{Class: "crash", Code: "lost", At: at}
@@ -67,7 +67,7 @@ func (s *State) resumable(t *task, now int64) bool {
 // recovers reports whether the rules of recovery say how a task goes on: it failed
 // or was interrupted, and what stands before the rules does not hold it up.
 func (s *State) recovers(t *task) bool {
-	return (t.State == entry.TaskFailed && !t.spent() || t.State == entry.TaskInterrupted) && s.effectGate(t) == nil
+	return (t.State == entry.TaskFailed && !t.retriesSpent() || t.State == entry.TaskInterrupted) && s.effectGate(t) == nil
 }
 
 // recovery returns what rules want done about a task that recovers.

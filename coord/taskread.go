@@ -3,6 +3,7 @@ package coord
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 
 	"recoveryledger/coord/recovery"
@@ -35,7 +36,7 @@ type TaskView struct {
 	Recovery *TaskRecovery
 	// Nobody reports that no agent can be given it as it waits, however long: none
 	// has its type among its capabilities, unless who must not have it again.
-	Nobody bool
+	Unassignable bool
 	// Candidates are who may get it as it waits, see [State.Candidates].
 	Candidates []Candidate
 }
@@ -66,7 +67,7 @@ func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
 		c, given := claimFor(d.Action.Strategy)
 		v.Recovery = &TaskRecovery{TaskDecision: d, People: !given, Another: c.another && t.failedBy(t.agent)}
 	}
-	v.Nobody = v.given() && !slices.ContainsFunc(s.able[t.kind], func(p entry.Principal) bool { return !v.another() || !t.failedBy(p) })
+	v.Unassignable = v.given() && !slices.ContainsFunc(s.agentsByCapability[t.kind], func(p entry.Principal) bool { return !v.another() || !t.failedBy(p) })
 }
 
 // given reports whether a task waits for nothing but a claim by somebody who has its
@@ -124,7 +125,7 @@ func (s *State) viewTask(number uint32) TaskView {
 	v := TaskView{
 		TaskStanding: t.TaskStanding, Ref: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), Type: t.kind,
 		MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Agent: t.agent, Created: t.created, Claimed: t.claimed, Changed: t.changed,
-		ChangedAt: t.changedAt, HeardAt: t.heardAt, Executions: len(t.execs), Spent: t.State == entry.TaskFailed && t.spent(),
+		ChangedAt: t.changedAt, HeardAt: t.heardAt, Executions: len(t.execs), Spent: t.State == entry.TaskFailed && t.retriesSpent(),
 		Failures: slices.Clone(t.failures),
 	}
 	if t.State == entry.TaskFailed || t.State == entry.TaskInterrupted {
@@ -133,9 +134,17 @@ func (s *State) viewTask(number uint32) TaskView {
 	return v
 }
 
-// losses returns the entries that say that leases were lost, as far as the log
+// LostLease is a lease whose term is over.
+type LostLease struct {
+	Task  entry.Ref
+	Epoch int64
+	// Over is how who held it says that it has come to an end; nil: does not.
+	Over *entry.Snapshot
+}
+
+// Losses returns the entries that say that leases were lost, as far as the log
 // does not say already how the tasks went on.
-func (s *State) losses(lost []Lease, now int64) (todo []entry.Body) {
+func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 	for _, one := range lost {
 		_, t, ok := s.findTask(one.Task)
 		if !ok || t.Epoch != one.Epoch {
@@ -168,6 +177,53 @@ func (s *State) ended(over *entry.Snapshot, task entry.Ref) bool {
 	number, of := s.tasks.of[exec]
 	return ok && of && s.taskRef(number) == task && s.principal(x.Agent) == over.Agent &&
 		(x.Progress == scope.Failed || x.Progress == scope.Cancelled)
+}
+
+// Claim is the newest claim of a task.
+type Claim struct {
+	Task    entry.Ref
+	Agent   entry.Principal
+	Epoch   int64
+	LeaseMS int64 // term of its lease
+	Held    bool  // whether the task is held under it
+}
+
+// Claims yields the claims under which tasks are held.
+func (s *State) Claims() iter.Seq[Claim] {
+	return func(yield func(Claim) bool) {
+		for number := range s.tasks.list {
+			if c := s.claim(uint32(number)); c.Held && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// ClaimOf returns the claim that an applied entry is about: the newest one of the task
+// that the entry changes, or the one whose holder logs an execution under it.
+func (s *State) ClaimOf(e *entry.Entry) (c Claim, ok bool) {
+	number := uint32(0)
+	switch body := e.Body.(type) {
+	case *entry.Task:
+		number, _, ok = s.findTask(body.Task)
+	case *entry.Execution:
+		if len(s.tasks.of) == 0 {
+			return c, false
+		}
+		if exec, x, known := s.findExecution(body.Ref()); known {
+			number, ok = s.tasks.of[exec]
+			ok = ok && s.tasks.list[number].heldBy(body.Iss) && x.First > s.tasks.list[number].claimed
+		}
+	}
+	if ok {
+		c = s.claim(number)
+	}
+	return c, ok
+}
+
+func (s *State) claim(number uint32) Claim {
+	t := &s.tasks.list[number]
+	return Claim{s.taskRef(number), t.agent, t.Epoch, t.leaseMS, t.State.Held()}
 }
 
 // TaskOrder says what is to become of a task.

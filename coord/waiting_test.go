@@ -30,13 +30,13 @@ func TestTaskWaits(t *testing.T) {
 		"new":         {entry.TaskCreated, TaskView{Type: "cook", Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
 		"busy":        {entry.TaskCreated, TaskView{Type: "cook"}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
 		"untyped":     {entry.TaskCreated, TaskView{}, said{operator, entry.TaskReassign, none(api.ObstacleUntyped)}},
-		"nobody":      {entry.TaskCreated, TaskView{Type: "cook", Nobody: true}, said{operator, entry.TaskReassign, none(api.ObstacleNobody)}},
+		"nobody":      {entry.TaskCreated, TaskView{Type: "cook", Unassignable: true}, said{operator, entry.TaskReassign, none(api.ObstacleUnassignable)}},
 		"blocked":     {entry.TaskBlocked, TaskView{Type: "cook"}, said{operator, entry.TaskRelease, nil}},
 		"spent":       {entry.TaskFailed, TaskView{Type: "cook", Spent: true}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
 		"gate":        {entry.TaskInterrupted, TaskView{Type: "cook", Gate: gate}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
 		"people":      {entry.TaskFailed, TaskView{Type: "cook", Recovery: people, Candidates: candidates}, said{operator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
 		"another":     {entry.TaskFailed, TaskView{Type: "cook", Recovery: another, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob", Except: "ann"}}},
-		"only ann":    {entry.TaskFailed, TaskView{Type: "cook", Recovery: another, Nobody: true}, said{operator, entry.TaskReassign, &api.Reassignment{Except: "ann", Obstacle: api.ObstacleNobody}}},
+		"only ann":    {entry.TaskFailed, TaskView{Type: "cook", Recovery: another, Unassignable: true}, said{operator, entry.TaskReassign, &api.Reassignment{Except: "ann", Obstacle: api.ObstacleUnassignable}}},
 		"again":       {entry.TaskFailed, TaskView{Type: "cook", Recovery: rules, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
 		"interrupted": {entry.TaskInterrupted, TaskView{Type: "cook", Recovery: rules}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
 	} {
@@ -53,18 +53,18 @@ func TestTaskWaits(t *testing.T) {
 func TestAsksPeople(t *testing.T) {
 	for _, c := range []struct {
 		state    IncidentState
-		proposal *ProposalView
+		proposal *api.Proposal
 		want     bool
 	}{
 		{Reported, nil, false},
 		{Contained, nil, false},
-		{Escalated, &ProposalView{}, true},
+		{Escalated, &api.Proposal{}, true},
 		{Escalated, nil, true},
 		{Authorized, nil, false},
-		{Authorized, &ProposalView{}, true},
-		{Dismissed, &ProposalView{}, false},
+		{Authorized, &api.Proposal{}, true},
+		{Dismissed, &api.Proposal{}, false},
 	} {
-		if got := (&IncidentView{State: c.state, Proposal: c.proposal}).AsksPeople(); got != c.want {
+		if got := asksPeople(&IncidentView{State: c.state, Incident: api.Incident{Proposal: c.proposal}}); got != c.want {
 			t.Errorf("%s, proposal %v: %v", c.state, c.proposal != nil, got)
 		}
 	}

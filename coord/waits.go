@@ -10,31 +10,31 @@ import (
 )
 
 // waitsFor says in a few words what an incident waits for; nothing of one that is
-// over, unless silence has dismissed it and nobody has taken note of that.
+// over, unless nobody answered in time and nobody has taken note of that.
 func (s *State) waitsFor(inc *incident, now int64) string {
 	switch p := s.waiting(inc, now); {
-	case inc.silent && inc.acknowledged == 0:
+	case !inc.state.Open() && inc.missed.isOpen():
 		return "somebody to acknowledge it"
 	case !inc.state.Open():
 		return ""
-	case inc.into != 0:
-		return fmt.Sprintf("incident %d, which takes it up", inc.into)
+	case inc.mergedInto != 0:
+		return fmt.Sprintf("incident %d, which takes it up", inc.mergedInto)
 	case p != nil:
 		approve, _ := s.answersTo(inc, p, now)
-		return fmt.Sprintf("%d of %d approvals, until %s", len(approve), s.lawOf(inc).quorum.Approve,
+		return fmt.Sprintf("%d of %d approvals, until %s", len(approve), s.policyFor(inc).quorum.Approve,
 			time.UnixMilli(p.exp).UTC().Format("2006-01-02T15:04:05.000Z"))
-	case inc.force == nil:
+	case inc.current == nil:
 		return "the coordinator"
 	}
-	if open := inc.force.open(); open > 0 {
-		return fmt.Sprintf("%d of %d outcomes", open, len(inc.force.members))
+	if open := inc.current.open(); open > 0 {
+		return fmt.Sprintf("%d of %d outcomes", open, len(inc.current.members))
 	}
 	return "its record"
 }
 
-// AsksPeople reports whether an open incident waits for approvals: it is escalated,
+// asksPeople reports whether an open incident waits for approvals: it is escalated,
 // or an amend is proposed while the plan in force is carried out.
-func (v *IncidentView) AsksPeople() bool {
+func asksPeople(v *IncidentView) bool {
 	return v.State == Escalated || v.State.Open() && v.Proposal != nil
 }
 
@@ -46,7 +46,7 @@ func (v *TaskView) Waits() string {
 	switch {
 	case v.State.Held() || v.State.Over():
 		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Nobody, v.Recovery != nil && v.Recovery.People:
+	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Unassignable, v.Recovery != nil && v.Recovery.People:
 		return api.WaitsOperator
 	}
 	return api.WaitsCoordinator
@@ -82,8 +82,8 @@ func (v *TaskView) Reassign() *api.Reassignment {
 		r.Agent = v.Candidates[0].Agent
 	case v.Type == "":
 		r.Obstacle = api.ObstacleUntyped
-	case v.Nobody:
-		r.Obstacle = api.ObstacleNobody
+	case v.Unassignable:
+		r.Obstacle = api.ObstacleUnassignable
 	case v.State != entry.TaskCreated && v.Recovery == nil: // no claim but a release
 		r.Obstacle = api.ObstacleRelease
 	default:
@@ -93,7 +93,7 @@ func (v *TaskView) Reassign() *api.Reassignment {
 }
 
 // open returns how many members have no outcome.
-func (f *force) open() (count int) {
+func (f *decisionInForce) open() (count int) {
 	for i := range f.members {
 		if f.members[i].result == "" {
 			count++
@@ -105,20 +105,19 @@ func (f *force) open() (count int) {
 // stillFenced returns how many members of an incident that is over nobody may
 // build on until an approver releases them.
 func (inc *incident) stillFenced() (count int) {
-	if inc.state.Open() || inc.force == nil {
+	if inc.state.Open() || inc.current == nil {
 		return 0
 	}
-	for i := range inc.force.members {
-		if !inc.force.members[i].released {
+	for i := range inc.current.members {
+		if !inc.current.members[i].released {
 			count++
 		}
 	}
 	return count
 }
 
-// stands says of an incident in a refusal how it stands: what it waits for, or
-// that it is over.
-func (s *State) stands(inc *incident, now int64) string {
+// describeState says, for a refusal, what an incident waits for or that it is over.
+func (s *State) describeState(inc *incident, now int64) string {
 	if inc.state.Open() {
 		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waitsFor(inc, now))
 	}
@@ -130,9 +129,9 @@ func (s *State) stands(inc *incident, now int64) string {
 func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64) *entry.Refusal {
 	inc := by.inc
 	release := fmt.Sprintf("arl incident release %d --member %s, by an approver who does not own it", inc.opened, ref)
-	again := fmt.Sprintf("do %s again under a new id, with parents that stand, and depend on that; to use it all the same: %s", ref, release)
+	again := fmt.Sprintf("do %s again under a new id, with parents that are not fenced, and depend on the new execution; to use it all the same: %s", ref, release)
 	if field == "progress" {
-		again = fmt.Sprintf("do the step again under a new id, with parents that stand; to go on with this one all the same: %s", release)
+		again = fmt.Sprintf("do the step again under a new id, with parents that are not fenced; to continue this execution all the same: %s", release)
 	}
 	var result entry.Result
 	if len(by.members) > 0 {
@@ -140,18 +139,18 @@ func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64)
 	}
 	switch {
 	case undone(result):
-		return s.refuseFor(by, now, field, "%s was undone (%s) by incident %d, %s", ref, result, inc.opened, s.stands(inc, now)).WithRemedy(again)
+		return s.refuseFor(by, now, field, "%s was undone (%s) by incident %d, %s", ref, result, inc.opened, s.describeState(inc, now)).WithRemedy(again)
 	case !inc.state.Open():
-		return s.refuseFor(by, now, field, "%s could not be undone (%s) by incident %d, %s", ref, result, inc.opened, s.stands(inc, now)).WithRemedy(again)
+		return s.refuseFor(by, now, field, "%s could not be undone (%s) by incident %d, %s", ref, result, inc.opened, s.describeState(inc, now)).WithRemedy(again)
 	}
-	return s.refuseFor(by, now, field, "%s is fenced by incident %d, %s", ref, inc.opened, s.stands(inc, now)).WithRemedy(s.await(by, now))
+	return s.refuseFor(by, now, field, "%s is fenced by incident %d, %s", ref, inc.opened, s.describeState(inc, now)).WithRemedy(s.fenceRemedy(by, now))
 }
 
 // refuseOnLine refuses what joins a line that is fenced.
 func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now int64) *entry.Refusal {
 	inc := by.inc
 	if inc.state.Open() {
-		return s.refuseFor(by, now, field, "the line of %s is fenced by incident %d, %s", agent, inc.opened, s.stands(inc, now)).WithRemedy(s.await(by, now))
+		return s.refuseFor(by, now, field, "the line of %s is fenced by incident %d, %s", agent, inc.opened, s.describeState(inc, now)).WithRemedy(s.fenceRemedy(by, now))
 	}
 	var members, results []string
 	for _, m := range by.members {
@@ -161,8 +160,8 @@ func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now 
 			break
 		}
 	}
-	return s.refuseFor(by, now, field, "the line of %s was not restored by incident %d, %s: %s", agent, inc.opened, s.stands(inc, now), strings.Join(results, ", ")).
-		WithRemedy(fmt.Sprintf("put the agent's state right; then an approver who does not own them frees the line: arl incident release %d --member %s",
+	return s.refuseFor(by, now, field, "the line of %s was not restored by incident %d, %s: %s", agent, inc.opened, s.describeState(inc, now), strings.Join(results, ", ")).
+		WithRemedy(fmt.Sprintf("repair the agent's state; then an approver who does not own the members releases the line: arl incident release %d --member %s",
 			inc.opened, strings.Join(members, ",")))
 }
 
@@ -172,18 +171,21 @@ const releaseMax = 8
 // refuseFor is a refusal by a fence.
 func (s *State) refuseFor(by fence, now int64, field, format string, args ...any) *entry.Refusal {
 	refusal := entry.Refuse(entry.FencedDependency, field, format, args...)
-	refusal.Incident, refusal.WaitsFor = by.inc.opened, s.waitsFor(by.inc, now)
+	refusal.Incident = by.inc.opened
+	if by.inc.state.Open() { // what an incident that is over waits for lifts no fence
+		refusal.WaitsFor = s.waitsFor(by.inc, now)
+	}
 	return refusal
 }
 
-// await is what to do about a fence that stands.
-func (s *State) await(by fence, now int64) string {
+// fenceRemedy says what to do about a fence that stands.
+func (s *State) fenceRemedy(by fence, now int64) string {
 	id := by.inc.opened
 	switch {
 	case len(by.members) > 0:
-		return fmt.Sprintf("wait until incident %d is over (arl incident show %d), then do again under a new id what was undone", id, id)
+		return fmt.Sprintf("wait until incident %d is over (arl incident show %d), then repeat under new ids the executions that were undone", id, id)
 	case by.inc.state == Authorized:
-		return fmt.Sprintf("wait for the approvers, who are asked whether the plan is to grow: arl incident approve %d, or with --refuse", id)
+		return fmt.Sprintf("wait for the approvers, who must answer the amend: arl incident approve %d, or with --refuse", id)
 	case s.waiting(by.inc, now) != nil:
 		return fmt.Sprintf("wait for the approvers: arl incident approve %d, or arl incident deny %d, which lifts the fence", id, id)
 	}

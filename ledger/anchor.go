@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"recoveryledger/ledger/disk"
 	"recoveryledger/merkle"
 )
 
@@ -65,19 +66,19 @@ type anchorFile struct {
 // loadAnchor returns the anchor of the database, whose last batch is given. For
 // a new log, and where [Config.AcceptAnchor] says so, it is that batch.
 func loadAnchor(cfg *Config, last *Batch) (anchor, error) {
-	there, err := exists(cfg.FS, cfg.Anchor)
+	there, err := disk.Exists(cfg.FS, cfg.Anchor)
 	if err != nil {
 		return anchor{}, fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
 	if !there && last.Size > 0 {
-		err = fmt.Errorf("%w: %s is missing, but the log has %d entries: restore the anchor, or check the newest tree head "+
+		err = fmt.Errorf("%w: %s is missing, but the log has size %d: restore the anchor, or check the newest tree head "+
 			"with those who saw it (agents, witnesses, mirrors) and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
 	}
 	found := anchor{last.Seq, last.Head()}
 	if there {
 		found, err = readAnchor(cfg.FS, cfg.Anchor, cfg.Origin)
 	}
-	if errors.Is(err, ErrAnchor) && cfg.AcceptAnchor {
+	if errors.Is(err, ErrAnchor) && !absent(err) && cfg.AcceptAnchor {
 		return anchor{last.Seq, last.Head()}, nil
 	}
 	return found, err
@@ -102,6 +103,10 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(file, 2*anchorSlot))
 	if err = errors.Join(err, file.Close()); err != nil {
+		if absent(err) {
+			return newest, fmt.Errorf("%w: %w: move the directory away and restore the anchor, or check the newest tree head "+
+				"with those who saw it and pass --accept-anchor", ErrAnchor, err)
+		}
 		return newest, fmt.Errorf("ledger: anchor %s: %w", path, err)
 	}
 	found := false
@@ -145,14 +150,14 @@ func (l *Log) checkAnchor(last *Batch) error {
 
 func checkRolledBack(a anchor, last *Batch) error {
 	if last.Size < a.head.Size || last.Seq < a.seq {
-		return fmt.Errorf("%w: it has %d entries, but a tree head of %d was signed: %s",
+		return fmt.Errorf("%w: it has size %d, but a tree head of %d was signed: %s",
 			ErrRolledBack, last.Size, a.head.Size, LostRemedy)
 	}
 	return nil
 }
 
 func otherHistory(a anchor, found merkle.Head) error {
-	return fmt.Errorf("%w: the root of the first %d entries is %s, but %s was signed: this is another history",
+	return fmt.Errorf("%w: the root of size %d is %s, but %s was signed: this is another history",
 		ErrRolledBack, a.head.Size, found.Root, a.head.Root)
 }
 
@@ -176,7 +181,7 @@ func createAnchor(fs vfs.FS, path string, slot []byte) (file vfs.File, err error
 	if err := fs.Rename(path+".new", path); err != nil {
 		return file, err
 	}
-	return file, syncDir(fs, fs.PathDir(path))
+	return file, disk.SyncDir(fs, fs.PathDir(path))
 }
 
 // write takes the head of a committed batch; it waits while the one before is

@@ -174,8 +174,8 @@ func TestChaosFlippedBitInAFileIsFound(t *testing.T) {
 	d := newDamaged(t)
 	base := d.disk
 	want := dump(t, snapshotOf(base))
-	rng := newRNG(uint64(time.Now().UnixNano()))
-	flips := budget.Budget{Short: 5, Usual: 40, Chaos: 3000}.Now()
+	rng := newRNG(budget.Seed(t))
+	flips := budget.Budget{Short: 5, Usual: 20, Chaos: 3000}.Now()
 	for _, path := range append(files(t, base), "log.anchor") {
 		content, err := base.UnsafeGetFileDataBuffer(path)
 		must(t, err)
@@ -278,7 +278,7 @@ func TestAFlippedBitInTheFirstLogIsFound(t *testing.T) {
 	r.add(200)
 	d.head, d.leaves = r.Head().Head, r.leafHashes()
 	base := r.crash(d.disk)
-	rng := newRNG(uint64(time.Now().UnixNano()))
+	rng := newRNG(budget.Seed(t))
 	verdicts := map[string]int{}
 	path := liveLog(t, base)
 	flips := budget.Budget{Short: 15, Usual: 150}.Now()

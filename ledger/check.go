@@ -35,6 +35,9 @@ type DamageError struct {
 	Name string
 	// What is wrong with it.
 	What string
+	// Spare is set if no entry and no proof needs what is damaged: the next [Open] that
+	// writes removes it.
+	Spare bool
 }
 
 // Error implements error.
@@ -95,7 +98,7 @@ type checker struct {
 	last      *Batch
 	anchor    anchor
 	snapshots []storedSnapshot
-	tree      *builder
+	tree      *merkle.TileBuilder
 	anchored  merkle.Head   // over as many entries as the anchor knows
 	previous  merkle.Head   // over those before the last batch
 	at        int64         // registered_at of the newest entry read
@@ -221,7 +224,7 @@ func (k *checker) checkTable(ctx context.Context, path string) error {
 // checkEntries reads every entry, builds the tree over them, and compares the
 // tiles and keys that follow from them.
 func (k *checker) checkEntries(ctx context.Context) (err error) {
-	if k.tree, err = newBuilder(0, nil, k.checkTile); err != nil {
+	if k.tree, err = merkle.NewTileBuilder(0, nil, k.checkTile); err != nil {
 		return err
 	}
 	if err := k.notePrefix(0); err != nil {
@@ -280,7 +283,7 @@ func (k *checker) checkEntry(key, record []byte, index uint64) error {
 		return damaged(key, name("entry", index), "registered at %d, before the entry in front of it (%d)", at, k.at)
 	}
 	k.at = at
-	if err := k.tree.append(merkle.HashLeaf(leaf)); err != nil {
+	if err := k.tree.Append(merkle.HashLeaf(leaf)); err != nil {
 		return err
 	}
 	if err := k.notePrefix(index + 1); err != nil {
@@ -292,17 +295,17 @@ func (k *checker) checkEntry(key, record []byte, index uint64) error {
 // notePrefix keeps the heads of the first size entries that checkTree asks for.
 func (k *checker) notePrefix(size uint64) (err error) {
 	if size == k.anchor.head.Size {
-		k.anchored, err = k.tree.frontier.Head()
+		k.anchored, err = k.tree.Head()
 	}
 	if size == k.last.PreviousSize && err == nil {
-		k.previous, err = k.tree.frontier.Head()
+		k.previous, err = k.tree.Head()
 	}
 	return err
 }
 
 // checkTile compares a tile that the entries give with the stored one.
-func (k *checker) checkTile(id tileID, hashes []byte) error {
-	key, name := tileKey(id), fmt.Sprintf("tile %d/%d", id.level, id.index)
+func (k *checker) checkTile(t merkle.Tile, hashes []byte) error {
+	key, name := tileKey(t), fmt.Sprintf("tile %d/%d", t.Level, t.Index)
 	stored, err := get(k.db, key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
@@ -325,7 +328,7 @@ func (k *checker) checkTile(id tileID, hashes []byte) error {
 // checkTree compares the roots over all entries, and over those that the anchor
 // and the batch before knew, with the signed ones.
 func (k *checker) checkTree(context.Context) error {
-	head, err := k.tree.frontier.Head()
+	head, err := k.tree.Head()
 	if err != nil {
 		return err
 	}

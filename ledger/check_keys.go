@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 )
 
 // expectedKey is a key that must be there because of an entry.
@@ -135,7 +136,7 @@ func (k *checker) checkTiles(ctx context.Context) error {
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		key := it.Key()
-		if len(key) != 10 || indexOf(key) >= fullTiles(uint(key[1]), k.last.Size) {
+		if len(key) != 10 || indexOf(key) >= merkle.FullTiles(uint(key[1]), k.last.Size) {
 			err = damaged(key, "tile", "not in a tree of size %d", k.last.Size)
 		}
 	}
@@ -287,7 +288,7 @@ func (k *checker) readChunk(key, value []byte) error {
 	n := len(k.snapshots)
 	if n == 0 || k.snapshots[n-1].size != size {
 		if size == 0 || size > k.last.Size {
-			return damaged(key, what, "in a log of %d entries", k.last.Size)
+			return damaged(key, what, "in a log of size %d", k.last.Size)
 		}
 		k.snapshots = append(k.snapshots, storedSnapshot{size: size})
 		n++

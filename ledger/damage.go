@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger/disk"
 )
 
 // messageMax is the number of bytes of a message of the storage engine that is
@@ -41,15 +42,22 @@ func openError(dir string, err error) error {
 }
 
 // ofSystem reports whether an error is about the machine: the same bytes may be
-// read well another time. A file that is missing is none of these.
+// read well another time. A file that is missing, or that is a directory, is none of
+// these.
 func ofSystem(err error) bool {
-	number, ok := errors.AsType[syscall.Errno](err)
-	return ok && number != syscall.ENOENT || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok && !absent(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
+}
+
+// absent reports whether an error says that a file is not there: it is missing, a
+// directory is in its place, or a file in that of its directory.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // classed gives an error of the storage engine that means damage its class.
 func classed(err error) error {
-	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil || !pebble.IsCorruptionError(err) && !absent(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrCorrupt, firstLine(err))
@@ -69,8 +77,8 @@ func brief(text string) string {
 
 // hasTables reports whether there are tables of the storage engine in dir. A
 // database that is new has none before it has its marker.
-func hasTables(disk vfs.FS, dir string) (bool, error) {
-	names, err := disk.List(dir)
+func hasTables(fs vfs.FS, dir string) (bool, error) {
+	names, err := fs.List(dir)
 	if err != nil {
 		return false, err
 	}
@@ -96,15 +104,18 @@ func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
 			continue
 		}
 		path := cfg.FS.PathJoin(dir, name)
-		text, err := readFile(cfg.FS, path)
+		text, err := disk.ReadFile(cfg.FS, path)
 		if err != nil {
 			return openError(dir, err)
 		}
 		if err = options.CheckCompatibility(dir, string(text)); err == nil {
+			err = checkOptionsEnd(string(text), options.String())
+		}
+		if err == nil {
 			continue
 		}
 		if options.ReadOnly {
-			return damaged(nil, path, "%s", firstLine(err))
+			return &DamageError{Name: path, What: firstLine(err), Spare: true}
 		}
 		cfg.Logger.Warn("a damaged list of the storage engine's options is removed: nothing in it is needed", "path", path, "error", firstLine(err))
 		if err := cfg.FS.Remove(path); err != nil {
@@ -114,13 +125,22 @@ func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
 	return nil
 }
 
-func readFile(disk vfs.FS, path string) ([]byte, error) {
-	file, err := disk.Open(path)
-	if err != nil {
-		return nil, err
+// checkOptionsEnd checks that a list of options ends as the engine ends it: with a
+// whole line, and with the same option of the same section. The engine itself takes a
+// list that was cut off for one that says less.
+func checkOptionsEnd(text, want string) error {
+	if !strings.HasSuffix(text, "\n") || lastOption(text) != lastOption(want) {
+		return fmt.Errorf("the list of options ends at %d bytes, and not with %s: the rest is missing", len(text), lastOption(want))
 	}
-	text, err := io.ReadAll(file)
-	return text, errors.Join(err, file.Close())
+	return nil
+}
+
+// lastOption names the last option of a list, with its section.
+func lastOption(text string) string {
+	section := text[strings.LastIndex(text, "\n[")+1:]
+	title, _, _ := strings.Cut(section, "\n")
+	option, _, _ := strings.Cut(strings.TrimSpace(section[strings.LastIndex(strings.TrimSuffix(section, "\n"), "\n")+1:]), "=")
+	return option + " in " + title
 }
 
 // discardSnapshots takes the damaged snapshot out of the store. The engine is not

@@ -85,6 +85,45 @@ func replace(t *testing.T, disk *vfs.MemFS, old, key, value []byte) {
 	must(t, db.Close())
 }
 
+// TestACutListOfOptionsIsNamed cuts the storage engine's list of its options at every
+// byte. The engine takes a part for a list that says less; fsck names the file, as
+// something that nothing needs, and the next start replaces it.
+func TestACutListOfOptionsIsNamed(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	cfg := config(t, disk)
+	r := start(t, "log", cfg)
+	r.add(3)
+	r.stop()
+	_, err := ledger.Check(t.Context(), "log", cfg, nil)
+	must(t, err)
+	path := ""
+	for _, name := range files(t, disk) {
+		if strings.HasPrefix(name, "log/OPTIONS-") {
+			path = name
+		}
+	}
+	content, err := disk.UnsafeGetFileDataBuffer(path)
+	must(t, err)
+	content = bytes.Clone(content)
+	if len(content) < 500 {
+		t.Fatalf("%s: %d bytes", path, len(content))
+	}
+	on := *cfg
+	for size := range len(content) {
+		on.FS = snapshotOf(disk)
+		write(t, on.FS.(*vfs.MemFS), path, content[:size])
+		_, err := ledger.Check(t.Context(), "log", &on, nil)
+		if damage, ok := errors.AsType[*ledger.DamageError](err); !ok || damage.Name != path || !damage.Spare {
+			t.Fatalf("cut at %d of %d: %v", size, len(content), err)
+		}
+	}
+	log, err := ledger.Open("log", &on)
+	must(t, err)
+	must(t, log.Close())
+	_, err = ledger.Check(t.Context(), "log", &on, nil)
+	must(t, err)
+}
+
 // TestADamagedDedupKeyIsNamed damages the dedup key of one of three entries. Who
 // submits that entry again is told; the log is not ready, and ends before it takes
 // a new one.

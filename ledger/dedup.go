@@ -90,8 +90,10 @@ func (l *Log) compare(e *entry.Entry, index uint64) (*Registration, error) {
 }
 
 func conflict(e *entry.Entry, index uint64) *entry.Refusal {
-	return entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d, which says something else", e.Header.JTI, e.Header.Iss, index).
-		WithRemedy("give every new object a new jti")
+	r := entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d, which has other bytes", e.Header.JTI, e.Header.Iss, index).
+		WithRemedy("give every new entry a new jti")
+	r.Taken = index
+	return r
 }
 
 // lookupOrdered is [Log.lookup] against everything that stands before e in the

@@ -4,63 +4,38 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/bloom"
 )
 
-// filter is a Bloom filter over all dedup keys of the log. Nearly every entry
+// filter denies that a key is among all dedup keys of the log. Nearly every entry
 // submitted is new, and it spares those a look-up in the store. A key is added
 // before its commit, so that what it denies stands in no commit that readers
 // see; what it does not deny is looked up.
-//
-// Source: Bloom, "Space/time trade-offs in hash coding with allowable errors",
-// CACM 13(7), 1970. The keys are hashes already, so that their own bytes serve.
 type filter struct {
-	bits []atomic.Uint64 // a power of two of bits
+	keys *bloom.Filter
 
 	// ready is set when the keys of the entries from before Run are in, and
 	// sound. Until then nothing is denied.
 	ready atomic.Bool
 }
 
-// filterProbes is the number of bits of a key.
-const filterProbes = 4
-
 // newFilter makes room for 32 bits a key of the log as it is; when it grows
 // beyond, more keys are looked up for nothing.
 func newFilter(size uint64) *filter {
-	wanted := min(max(32*size, filterBitsMin), filterBitsMax)
-	return &filter{bits: make([]atomic.Uint64, 1<<bits.Len64(wanted-1)/64)}
+	return &filter{keys: bloom.New(min(max(32*size, filterBitsMin), filterBitsMax))}
 }
 
-func (f *filter) place(key *dedupID, probe int) (word *atomic.Uint64, bit uint64) {
-	at := binary.LittleEndian.Uint64(key[1+8*probe:])
-	return &f.bits[at/64&uint64(len(f.bits)-1)], 1 << (at % 64)
-}
-
-func (f *filter) add(key *dedupID) {
-	for probe := range filterProbes {
-		word, bit := f.place(key, probe)
-		word.Or(bit)
-	}
-}
+func (f *filter) add(key *dedupID) { f.keys.Add((*[sha256.Size]byte)(key[1:])) }
 
 // denies reports that the key stands in no commit that was visible when it was
 // called.
 func (f *filter) denies(key *dedupID) bool {
-	if !f.ready.Load() {
-		return false
-	}
-	for probe := range filterProbes {
-		if word, bit := f.place(key, probe); word.Load()&bit == 0 {
-			return true
-		}
-	}
-	return false
+	return f.ready.Load() && f.keys.Denies((*[sha256.Size]byte)(key[1:]))
 }
 
 // load adds the keys of a log of size entries, which are in the store, and holds
@@ -91,7 +66,7 @@ func (f *filter) load(ctx context.Context, r pebble.Reader, size uint64) error {
 		return fmt.Errorf("ledger: read dedup keys: %w", err)
 	}
 	if count != size {
-		return fmt.Errorf("ledger: read dedup keys: %w: there are %d, but %d entries", ErrCorrupt, count, size)
+		return fmt.Errorf("ledger: read dedup keys: %w: there are %d in a log of size %d", ErrCorrupt, count, size)
 	}
 	f.ready.Store(true)
 	return nil

@@ -24,6 +24,8 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
+	"recoveryledger/verify"
 )
 
 const origin = "ledger.example/test"
@@ -82,18 +84,9 @@ func (f *tally) Restore(r io.Reader) error {
 // keys are the log's, the same in every test.
 func keys(tb testing.TB) (note.Signer, note.Verifier) {
 	tb.Helper()
-	skey, vkey, err := note.GenerateKey(zeros{}, origin)
-	must(tb, err)
-	signer, err := note.NewSigner(skey)
-	must(tb, err)
-	verifier, err := note.NewVerifier(vkey)
-	must(tb, err)
+	signer, verifier, _ := testlog.NoteKey(origin)
 	return signer, verifier
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func must(tb testing.TB, err error) {
 	tb.Helper()
@@ -128,16 +121,16 @@ func following(cfg *ledger.Config) *ledger.Config {
 		}
 		return fold
 	}
-	c.Committed = func(n uint64) {
+	c.Committed = func(head verify.SignedHead) {
 		mu.Lock()
 		defer mu.Unlock()
 		state.Reset()
 		if err := admitting.Snapshot(&state); err != nil {
 			panic(err)
 		}
-		size = n
+		size = head.Size
 		if cfg.Committed != nil {
-			cfg.Committed(n)
+			cfg.Committed(head)
 		}
 	}
 	c.Frozen = func() (ledger.Fold, uint64) {
@@ -253,8 +246,9 @@ func (r *running) checkAll() {
 	if head.Size > 0 && openNote(r.t, head.Note) != head.Head {
 		r.t.Fatalf("head %v, signed is %s", head.Head, head.Note)
 	}
+	rng := newRNG(head.Size)
 	for range min(20, head.Size) {
-		index := rand.Uint64N(head.Size)
+		index := rng.Uint64N(head.Size)
 		receipt, err := r.Receipt(index)
 		must(r.t, err)
 		must(r.t, merkle.CheckInclusion(index, leaves[index], reference, receipt.Proof))
@@ -300,14 +294,7 @@ func openNote(tb testing.TB, signed string) merkle.Head {
 }
 
 func parseNote(signed string) (merkle.Head, error) {
-	_, vkey, err := note.GenerateKey(zeros{}, origin)
-	if err != nil {
-		return merkle.Head{}, err
-	}
-	verifier, err := note.NewVerifier(vkey)
-	if err != nil {
-		return merkle.Head{}, err
-	}
+	_, verifier, _ := testlog.NoteKey(origin)
 	opened, _, _, err := checkpoint.ParseCheckpoint([]byte(signed), origin, verifier)
 	if err != nil {
 		return merkle.Head{}, err

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,20 +75,64 @@ func (l *Log) Head() Head { return l.view.Load().signed() }
 // the ML-DSA-44 keys. It is at most a second behind [Log.Head].
 func (l *Log) Published() (Head, error) { return l.published.get() }
 
-// published keeps the head with both signatures. The second signature is made
-// off the commit path, when somebody asks, at most once in publishInterval.
+// Countersign returns a head of this log that the Ed25519 keys have signed with the
+// signatures of the ML-DSA-44 keys added. Cosignatures of others on the head stay.
+func (l *Log) Countersign(head verify.SignedHead) (string, error) {
+	return l.published.countersign(head)
+}
+
+// published keeps heads with both signatures. The second signature is made off the commit
+// path, when somebody asks: on the newest head at most once in publishInterval, on a head
+// of witnesses once.
 type published struct {
 	log *Log
 
 	mu   sync.Mutex
 	made time.Duration // uptime
 	head Head
+
+	given, countersigned string // the head that was countersigned last, before and after
+}
+
+func (p *published) countersign(head verify.SignedHead) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if head.Note == p.given {
+		return p.countersigned, nil
+	}
+	if p.log.isHalted() {
+		return "", ErrStopped
+	}
+	signed, err := signHead(p.log.cfg.Origin, head.Head, cosigners(p.log.view.Load().keys)...)
+	if err != nil {
+		return "", err
+	}
+	_, lines, _ := strings.Cut(signed, "\n\n")
+	p.given, p.countersigned = head.Note, head.Note+lines
+	return p.countersigned, nil
+}
+
+// wait returns when whoever is signing has done so, and what was countersigned last.
+func (p *published) wait() (given string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.given
+}
+
+// cosigners returns what signs the heads that are published, beside [classic].
+func cosigners(keys []Key) (signers []note.Signer) {
+	for _, key := range keys {
+		if key.Cosigner != nil {
+			signers = append(signers, key.Cosigner)
+		}
+	}
+	return signers
 }
 
 func (p *published) get() (Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.head.Size == p.log.Head().Size || p.log.cfg.Uptime()-p.made < publishInterval {
+	if p.head.Size == p.log.Head().Size || p.log.cfg.Uptime()-p.made < publishInterval || p.log.isHalted() {
 		return p.head, nil
 	}
 	err := p.make()
@@ -97,14 +142,8 @@ func (p *published) get() (Head, error) {
 // make signs the newest head. After a failure the one before stays.
 func (p *published) make() error {
 	v := p.log.view.Load()
-	signers := classic(v.keys)
-	for _, key := range v.keys {
-		if key.Cosigner != nil {
-			signers = append(signers, key.Cosigner)
-		}
-	}
 	head := v.signed()
-	signed, err := signHead(p.log.cfg.Origin, head.Head, signers...)
+	signed, err := signHead(p.log.cfg.Origin, head.Head, append(classic(v.keys), cosigners(v.keys)...)...)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // Precheck cuts a batch before the first entry that it refuses, and does not see
@@ -57,11 +58,11 @@ func TestHooksAreToldInOrder(t *testing.T) {
 	var sizes []uint64
 	var observed []*entry.Entry
 	var log *ledger.Log
-	cfg.Committed = func(size uint64) {
-		if log != nil && log.Head().Size != size {
-			t.Errorf("told of size %d, readers see %d", size, log.Head().Size)
+	cfg.Committed = func(head verify.SignedHead) {
+		if log != nil && log.Head().SignedHead != head {
+			t.Errorf("told of %+v, readers see %+v", head, log.Head())
 		}
-		sizes = append(sizes, size)
+		sizes = append(sizes, head.Size)
 	}
 	cfg.Observe = func(c ledger.Commit) {
 		observed = append(observed, c.Entries...)

@@ -11,13 +11,15 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
 )
 
 // ImportConfig says what is imported.
 type ImportConfig struct {
-	// Export is the directory of an export, as [Export] writes it. Mandatory.
+	// Export is the directory of an export, as [export.Write] writes it. Mandatory.
 	Export string
 	// Newest are tree heads that somebody vouches for as the newest ones that were
 	// signed. Where there is no anchor, one is mandatory: only then is it known that
@@ -60,10 +62,11 @@ const (
 // on where it was.
 //
 // The error is [os.ErrNotExist] if there is no export; [ErrOrigin] or [ErrKeys] if
-// it is of another log, or signed by none of the keys; [ErrCorrupt] if files are
-// damaged or missing; [ErrRolledBack] if a newer head was signed; [ErrAnchor] if
-// nothing says which head is the newest; [os.ErrExist] if dir holds something else;
-// [ErrInUse] while another import runs.
+// it is of another log, or signed by none of the keys; [export.ErrDamaged] if its
+// files are damaged or missing; [ErrCorrupt] if what was rebuilt is damaged;
+// [ErrRolledBack] if a newer head was signed; [ErrAnchor] if nothing says which head is
+// the newest; [os.ErrExist] if dir holds something else; [ErrInUse] while another
+// import runs.
 func Import(ctx context.Context, dir string, c *Config, i *ImportConfig) (*ImportReport, error) {
 	cfg, err := c.withDefaults(dir)
 	if err == nil {
@@ -72,26 +75,26 @@ func Import(ctx context.Context, dir string, c *Config, i *ImportConfig) (*Impor
 	if err != nil {
 		return nil, err
 	}
-	export, err := openExported(i.Export, cfg)
+	x, err := openExport(i.Export, cfg)
 	if err != nil {
 		return nil, err
 	}
-	report := &ImportReport{Head: export.head}
-	if report.Already, err = isImported(dir, cfg, export.head); err != nil {
+	report := &ImportReport{Head: x.Head}
+	if report.Already, err = isImported(dir, cfg, x.Head); err != nil {
 		return nil, err
 	}
-	if err := export.checkKnown(cfg, i); err != nil {
+	if err := checkKnown(x, cfg, i); err != nil {
 		return nil, err
 	}
 	if report.Already {
 		return report, nil
 	}
 	staging := dir + importSuffix
-	m := &importer{cfg: cfg, export: export, progress: i.Progress}
+	m := &importer{cfg: cfg, export: x, progress: i.Progress}
 	if report.Resumed, err = m.run(ctx, staging); err != nil {
 		return nil, err
 	}
-	if err := finishImport(staging, cfg, export.head, len(i.Newest) > 0); err != nil {
+	if err := finishImport(staging, cfg, x.Head, len(i.Newest) > 0); err != nil {
 		if errors.Is(err, ErrCorrupt) { // the next import begins again
 			err = errors.Join(err, cfg.FS.RemoveAll(staging))
 		}
@@ -102,7 +105,7 @@ func Import(ctx context.Context, dir string, c *Config, i *ImportConfig) (*Impor
 	if err := cfg.FS.Rename(staging, dir); err != nil {
 		return nil, fmt.Errorf("ledger: import: %w", err)
 	}
-	return report, wrapImport(syncDir(cfg.FS, cfg.FS.PathDir(dir)))
+	return report, wrapImport(disk.SyncDir(cfg.FS, cfg.FS.PathDir(dir)))
 }
 
 func wrapImport(err error) error {
@@ -115,7 +118,7 @@ func wrapImport(err error) error {
 // isImported reports whether dir is the database that an import would make. What
 // stands there otherwise is not touched.
 func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
-	there, err := exists(cfg.FS, dir)
+	there, err := disk.Exists(cfg.FS, dir)
 	if err != nil || !there {
 		return false, wrapImport(err)
 	}
@@ -140,7 +143,7 @@ func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
 		return false, err
 	}
 	if last.Head() != head || checkHead(cfg.Origin, cfg.Keys, last) != nil {
-		return false, fmt.Errorf("ledger: import: %s holds a database of %d entries, the export has %d: %w: arl serve goes on with it; "+
+		return false, fmt.Errorf("ledger: import: %s holds a database of size %d, the export has %d: %w: arl serve continues it; "+
 			"to rebuild the log all the same, move the database away", dir, last.Size, head.Size, os.ErrExist)
 	}
 	return true, nil
@@ -156,7 +159,7 @@ func finishImport(dir string, cfg *Config, head merkle.Head, named bool) error {
 		return err
 	}
 	if found := log.Head().Head; found != head {
-		return errors.Join(fmt.Errorf("%w: %s has %d entries, want %d", ErrCorrupt, dir, found.Size, head.Size), log.Close())
+		return errors.Join(fmt.Errorf("%w: %s has size %d, want %d", ErrCorrupt, dir, found.Size, head.Size), log.Close())
 	}
 	ended, end := context.WithCancel(context.Background())
 	end() // it takes nothing, but leaves a snapshot, so that the first start is a fast one
@@ -166,11 +169,11 @@ func finishImport(dir string, cfg *Config, head merkle.Head, named bool) error {
 // importer is one run of Import.
 type importer struct {
 	cfg      *Config
-	export   *exported
+	export   *export.Dir
 	progress func(done, total uint64)
 
 	db     *pebble.DB
-	tree   *builder
+	tree   *merkle.TileBuilder
 	batch  *pebble.Batch
 	tagged postings
 	next   uint64 // index of the next entry
@@ -227,13 +230,13 @@ func (m *importer) resume() (done bool, err error) {
 	whole := err == nil
 	if whole {
 		last, err := readLastBatch(m.db)
-		if err == nil && last.Head() == m.export.head && m.next == last.Size {
+		if err == nil && last.Head() == m.export.Head && m.next == last.Size {
 			return true, nil
 		}
 	} else if !errors.Is(err, pebble.ErrNotFound) {
 		return false, err
 	}
-	if whole || m.next%merkle.TileWidth != 0 || m.next > m.export.head.Size {
+	if whole || m.next%merkle.TileWidth != 0 || m.next > m.export.Head.Size {
 		return false, errOtherPart
 	}
 	if m.next == 0 {
@@ -250,7 +253,7 @@ func (m *importer) resume() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := m.export.headAt(m.next)
+	there, err := m.export.HeadAt(m.next)
 	if err == nil && here != there {
 		err = errOtherPart
 	}
@@ -288,11 +291,11 @@ func storedNodes(db *pebble.DB) merkle.NodeReader {
 	return func(level uint, index uint64) (merkle.Hash, error) {
 		roots := make([]merkle.Hash, 1<<(level-merkle.TileHeight)) // a whole tile has one at that height
 		for i := range roots {
-			t, err := readTile(db, tileID{0, index*uint64(len(roots)) + uint64(i)})
+			t, err := readTile(db, merkle.Tile{Index: index*uint64(len(roots)) + uint64(i), Width: merkle.TileWidth})
 			if err != nil {
 				return merkle.Hash{}, err
 			}
-			roots[i] = t.root()
+			roots[i] = t.Root()
 		}
 		for ; len(roots) > 1; roots = roots[:len(roots)/2] {
 			for i := range len(roots) / 2 {
@@ -305,10 +308,10 @@ func storedNodes(db *pebble.DB) merkle.NodeReader {
 
 // copy copies the entries from the next one on, and ends with the tree head.
 func (m *importer) copy(ctx context.Context) (err error) {
-	if m.tree, err = newBuilder(m.next, m.export.hashes, m.putTile); err != nil {
+	if m.tree, err = merkle.NewTileBuilder(m.next, m.export.Hashes, m.putTile); err != nil {
 		return err
 	}
-	for size := m.export.head.Size; ; {
+	for size := m.export.Head.Size; ; {
 		m.batch, m.tagged = m.db.NewBatch(), postings{}
 		for range importBundles {
 			if m.next == size {
@@ -334,16 +337,16 @@ func (m *importer) copyBundle(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := merkle.Tile{Entries: true, Index: m.next / merkle.TileWidth, Width: int(min(merkle.TileWidth, m.export.head.Size-m.next))}
-	leaves, err := m.export.leaves(t)
+	t := merkle.Tile{Entries: true, Index: m.next / merkle.TileWidth, Width: int(min(merkle.TileWidth, m.export.Head.Size-m.next))}
+	leaves, err := m.export.Leaves(t)
 	if err != nil {
 		return err
 	}
 	for _, leaf := range leaves {
 		if err := m.put(leaf); err != nil {
-			return fmt.Errorf("%w: %s: entry %d: %v", ErrCorrupt, m.export.path(t), m.next, err)
+			return fmt.Errorf("%w: %s: entry %d: %v", export.ErrDamaged, m.export.Path(t), m.next, err)
 		}
-		if err := m.tree.append(merkle.HashLeaf(leaf)); err != nil {
+		if err := m.tree.Append(merkle.HashLeaf(leaf)); err != nil {
 			return err
 		}
 		m.next++
@@ -374,17 +377,16 @@ func (m *importer) put(leaf []byte) error {
 }
 
 // putTile writes a full tile, which must be that of the export.
-func (m *importer) putTile(id tileID, hashes []byte) error {
-	if err := m.compare(id, hashes); err != nil {
+func (m *importer) putTile(t merkle.Tile, hashes []byte) error {
+	if err := m.compare(t, hashes); err != nil {
 		return err
 	}
-	return m.batch.Set(tileKey(id), hashes, nil)
+	return m.batch.Set(tileKey(t), hashes, nil)
 }
 
 // compare holds a tile that the entries give to that of the export.
-func (m *importer) compare(id tileID, hashes []byte) error {
-	t := merkle.Tile{Level: id.level, Index: id.index, Width: len(hashes) / merkle.HashSize}
-	exported, err := m.export.hashes(t)
+func (m *importer) compare(t merkle.Tile, hashes []byte) error {
+	exported, err := m.export.Hashes(t)
 	if err != nil {
 		return err
 	}
@@ -393,10 +395,10 @@ func (m *importer) compare(id tileID, hashes []byte) error {
 			continue
 		}
 		what := fmt.Sprintf("hash %d is not that of the tiles below it", i/merkle.HashSize)
-		if id.level == 0 {
-			what = fmt.Sprintf("its hash %d is not that of entry %d", i/merkle.HashSize, id.index*merkle.TileWidth+uint64(i/merkle.HashSize))
+		if t.Level == 0 {
+			what = fmt.Sprintf("its hash %d is not that of entry %d", i/merkle.HashSize, t.Index*merkle.TileWidth+uint64(i/merkle.HashSize))
 		}
-		return fmt.Errorf("%w: %s: %s: one of the two was changed", ErrCorrupt, m.export.path(t), what)
+		return fmt.Errorf("%w: %s: %s: one of the two was changed", export.ErrDamaged, m.export.Path(t), what)
 	}
 	return nil
 }
@@ -412,7 +414,7 @@ func (m *importer) commit() error {
 	for _, k := range keys {
 		err = errors.Join(err, m.batch.Set(k.key, k.value, nil))
 	}
-	if m.next == m.export.head.Size && err == nil {
+	if m.next == m.export.Head.Size && err == nil {
 		err = m.putHead()
 	}
 	if err == nil {
@@ -425,21 +427,19 @@ func (m *importer) commit() error {
 // committed the export does not say: they stand as one, under the largest number
 // that it can have had, so that no anchor of the past is beyond it.
 func (m *importer) putHead() error {
-	for level, hashes := range m.tree.edge {
-		if len(hashes) > 0 {
-			if err := m.compare(tileID{uint(level), merkle.TileSpan(uint(level), m.next) / merkle.TileWidth}, hashes); err != nil {
-				return err
-			}
+	for t, hashes := range m.tree.Partial() {
+		if err := m.compare(t, hashes); err != nil {
+			return err
 		}
 	}
-	head, err := m.tree.frontier.Head()
+	head, err := m.tree.Head()
 	if err != nil {
 		return err
 	}
-	if head != m.export.head {
-		return fmt.Errorf("%w: the entries of %s give root %s for size %d, signed is %s", ErrCorrupt, m.export.dir, head.Root, head.Size, m.export.head.Root)
+	if head != m.export.Head {
+		return fmt.Errorf("%w: the entries of %s give root %s for size %d, signed is %s", export.ErrDamaged, m.export.Name(), head.Root, head.Size, m.export.Head.Root)
 	}
-	last := &Batch{Seq: head.Size, PreviousRoot: merkle.EmptyHead().Root, Size: head.Size, Root: head.Root, At: m.at, Note: m.export.note}
+	last := &Batch{Seq: head.Size, PreviousRoot: merkle.EmptyHead().Root, Size: head.Size, Root: head.Root, At: m.at, Note: m.export.Note}
 	value, err := last.seal()
 	if err != nil {
 		return err

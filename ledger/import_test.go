@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
@@ -128,7 +129,7 @@ func TestImportRestoresALog(t *testing.T) {
 		if names, _ := disk.List(""); slices.Contains(names, "log.import") {
 			t.Errorf("left: %q", names)
 		}
-		if _, err := x.importTo(disk, x.head); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "arl serve goes on with it") {
+		if _, err := x.importTo(disk, x.head); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "arl serve continues it") {
 			t.Errorf("over a log that went on: %v", err)
 		}
 	}
@@ -275,7 +276,7 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 		"a person knows it":           {newest: x.head},
 		"a person knows an older one": {newest: prefix},
 		"both know it":                {anchor: x.disk, newest: x.head},
-		"the anchor knows more":       {anchor: newer, want: ledger.ErrRolledBack, text: "the export has 300 entries, but a tree head of 301 was signed: import a newer export"},
+		"the anchor knows more":       {anchor: newer, want: ledger.ErrRolledBack, text: "the export has size 300, but a tree head of 301 was signed: import a newer export"},
 		"not even then":               {anchor: newer, newest: x.head, want: ledger.ErrRolledBack},
 		"a person knows more":         {newest: next, want: ledger.ErrRolledBack, text: "arl ledger new-origin"},
 		"with an anchor too":          {anchor: x.disk, newest: next, want: ledger.ErrRolledBack},
@@ -318,12 +319,16 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 	}
 }
 
-// TestImportRefusesADamagedExport changes, cuts, lengthens and removes every file
-// of an export. None becomes a log, and the good one does afterwards.
-func TestImportRefusesADamagedExport(t *testing.T) {
-	x := exportLog(t, 9000)
-	disk := vfs.NewMem()
-	for _, name := range x.files() {
+// TestImportRefusesADamagedExportChaos changes, cuts and removes files of an export: every
+// fourth, in short every eighth, with ARL_CHAOS each. None becomes a log, and the good one
+// does afterwards.
+func TestImportRefusesADamagedExportChaos(t *testing.T) {
+	x := exportLog(t, budget.Budget{Short: 5000, Usual: 9000}.Now())
+	disk, every := vfs.NewMem(), budget.Budget{Short: 8, Usual: 4, Chaos: 1}.Now()
+	for i, name := range x.files() {
+		if i%every != 0 {
+			continue
+		}
 		path := filepath.Join(x.dir, filepath.FromSlash(name))
 		good, err := os.ReadFile(path)
 		must(t, err)
@@ -341,7 +346,7 @@ func TestImportRefusesADamagedExport(t *testing.T) {
 			must(t, change())
 			must(t, disk.RemoveAll("log.import")) // else nobody reads what was copied before
 			_, err := x.importTo(disk, x.head)
-			want := ledger.ErrCorrupt
+			want := export.ErrDamaged
 			if name == "checkpoint" && what == "missing" {
 				want = os.ErrNotExist
 			}
@@ -368,7 +373,7 @@ func TestImportRefusesOtherEntries(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(other.dir, "checkpoint"), x.read("checkpoint"), 0o600))
 	disk := vfs.NewMem()
 	prefix := merkle.Head{Root: merkle.EmptyHead().Root}
-	if _, err := other.importTo(disk, prefix); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "signed is "+x.head.Root.String()) {
+	if _, err := other.importTo(disk, prefix); !errors.Is(err, export.ErrDamaged) || !strings.Contains(err.Error(), "signed is "+x.head.Root.String()) {
 		t.Errorf("%v", err)
 	}
 	if there, _ := disk.Stat("log"); there != nil {
@@ -386,7 +391,7 @@ func TestImportRefusesAnotherLog(t *testing.T) {
 	verifier, err := note.NewVerifier(vkey)
 	must(t, err)
 	empty := newTarget(t)
-	empty.export(start(t, "log", atOnce(config(t, vfs.NewMem()))))
+	empty.export(start(t, "log", atOnce(config(t, vfs.NewMem()))).Log)
 	for name, test := range map[string]struct {
 		change func(cfg *ledger.Config)
 		dir    string
@@ -394,7 +399,7 @@ func TestImportRefusesAnotherLog(t *testing.T) {
 		text   string
 	}{
 		"another origin":   {func(cfg *ledger.Config) { cfg.Origin = "other.example/log" }, x.dir, ledger.ErrOrigin, "is an export of \"ledger.example/test\", the keys are those of other.example/log"},
-		"another key":      {func(cfg *ledger.Config) { cfg.Keys = []ledger.Key{{Signer: signer, Verifier: verifier}} }, x.dir, ledger.ErrKeys, "signed by none of the 1 keys"},
+		"another key":      {func(cfg *ledger.Config) { cfg.Keys = []ledger.Key{{Signer: signer, Verifier: verifier}} }, x.dir, ledger.ErrKeys, "signed by no key"},
 		"no export":        {func(*ledger.Config) {}, t.TempDir(), os.ErrNotExist, "pass a directory that arl log export wrote"},
 		"nothing":          {func(*ledger.Config) {}, x.dir + "/nowhere", os.ErrNotExist, "holds no export"},
 		"an empty log":     {func(*ledger.Config) {}, empty.dir, ledger.ErrNotFound, "without entries"},

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"log/slog"
 	"strings"
@@ -11,66 +12,33 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/fair"
 	"recoveryledger/merkle"
 )
 
 // What tests need of the inside, most of them to tamper with the store.
 
-// LaneWidth is how many submissions of a narrow lane are under way.
-const LaneWidth = laneWidth
-
-// MaxPerLane is how many submissions are in a narrow lane or wait for it.
-const MaxPerLane = maxPerKey
-
-// LaneDebt is how many refusals make a lane narrow.
-const LaneDebt = laneDebt
-
-// LaneState is what the lanes of a log are like.
-type LaneState struct {
-	Narrow int // how many are narrow
-	Inside int // submissions in them, those that wait included
-	Full   int // those of which not all room is free
-}
-
 // LanesOf returns what the lanes of the log are like.
-func LanesOf(l *Log) (state LaneState) {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	for _, on := range l.lanes.owed {
-		if on.debt < laneDebt {
-			continue
-		}
-		state.Narrow++
-		state.Inside += on.inside
-		if on.TryAcquire(laneWidth) {
-			on.Release(laneWidth)
-		} else {
-			state.Full++
-		}
-	}
-	return state
-}
+func LanesOf(l *Log) fair.LaneState { return l.lanes.State() }
 
 // HoldLanes lets the test release the rooms that refusals keep, instead of a timer.
-func HoldLanes(l *Log, hold func(release func())) { l.lanes.hold = hold }
+func HoldLanes(l *Log, hold func(release func())) { l.lanes.Hold = hold }
+
+// EnterLane waits for room in a narrow lane of the entry, as a submission of it does.
+func EnterLane(ctx context.Context, l *Log, e *entry.Entry) (leave func(refused bool), err error) {
+	return l.lanes.Enter(ctx, lanesOf(e)...)
+}
 
 // Queued is how many submissions wait for the order.
 func Queued(l *Log) int { return len(l.in) }
-
-// CrowdLanes counts n submissions more as waiting for each narrow lane.
-func CrowdLanes(l *Log, n int) {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	for _, on := range l.lanes.owed {
-		on.inside += n
-	}
-}
 
 // EntryKey is the key of the record at index.
 func EntryKey(index uint64) []byte { return entryKey(index) }
 
 // TileKey is the key of a full tile.
-func TileKey(level uint, index uint64) []byte { return tileKey(tileID{level, index}) }
+func TileKey(level uint, index uint64) []byte {
+	return tileKey(merkle.Tile{Level: level, Index: index})
+}
 
 // SnapshotKey is the key of a chunk of a fold snapshot.
 func SnapshotKey(size uint64, chunk uint32) []byte { return snapshotKey(size, chunk) }

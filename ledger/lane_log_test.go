@@ -12,13 +12,14 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/fair"
 )
 
-// ended submits entries and checks what became of them: how many were taken, and
-// the problem of the one behind.
+// ended submits copies of entries, as each request has its own, and checks what
+// became of them: how many were taken, and the problem of the one behind.
 func (r *running) ended(name string, taken int, problem entry.Problem, entries ...*entry.Entry) {
 	r.t.Helper()
-	answer, err := r.Submit(context.Background(), entries...)
+	answer, err := r.Submit(context.Background(), copies(entries)...)
 	must(r.t, err)
 	var refused entry.Problem
 	if answer.Refused != nil {
@@ -72,7 +73,7 @@ func TestANarrowLaneIsLeft(t *testing.T) {
 		{"limited behind what is there", 2, entry.RateLimited, []*entry.Entry{newUnsigned(t), known, limited(t)}},
 	} {
 		r.ended(test.name, test.taken, test.problem, test.entries...)
-		if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{Narrow: 1}) {
+		if lanes := ledger.LanesOf(r.Log); lanes != (fair.LaneState{Narrow: 1}) {
 			t.Errorf("%s: lanes %+v", test.name, lanes)
 		}
 	}
@@ -91,15 +92,34 @@ func TestANarrowLaneIsLeft(t *testing.T) {
 func TestACrowdedLane(t *testing.T) {
 	r := start(t, "log", config(t, vfs.NewMem()))
 	r.ended("limited", 0, entry.RateLimited, limited(t))
-	ledger.CrowdLanes(r.Log, ledger.MaxPerLane)
+	e, emptied := newEntry(t), make(chan struct{})
+	crowd := func(ctx context.Context) {
+		if leave, err := ledger.EnterLane(ctx, r.Log, e); err == nil {
+			<-emptied
+			leave(false)
+		}
+	}
+	var group sync.WaitGroup
+	for range fair.MaxPerKey - 1 {
+		group.Go(func() { crowd(t.Context()) })
+	}
+	untilInside(r, fair.MaxPerKey-1)
+	gone, cancel := context.WithCancel(t.Context())
+	group.Go(func() { crowd(gone) })
+	untilInside(r, fair.MaxPerKey)
 	_, err := r.Submit(t.Context(), newEntry(t), newUnsigned(t))
 	if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.RateLimited || refusal.RetryAfterMS <= 0 {
 		t.Errorf("into a full lane: %v", err)
 	}
 	r.ended("behind another key's", 2, entry.RateLimited, newUnsigned(t), newUnsigned(t), newEntry(t))
 	r.ended("of another key", 1, "", newUnsigned(t))
-	ledger.CrowdLanes(r.Log, -1)
-	r.ended("the last that may wait", 1, "", newEntry(t))
+	for cancel(); ledger.LanesOf(r.Log).Inside >= fair.MaxPerKey; {
+		runtime.Gosched() // until one has given up
+	}
+	group.Go(func() { r.ended("the last that may wait", 1, "", newEntry(t)) })
+	untilInside(r, fair.MaxPerKey)
+	close(emptied)
+	group.Wait()
 }
 
 // TestAFloodAtTheEnd ends a log while a commit is held, a narrow lane is full and
@@ -115,7 +135,7 @@ func TestAFloodAtTheEnd(t *testing.T) {
 	group.Go(func() { r.ended("the commit that is held", 1, "", newUnsigned(t)) })
 	<-disk.waiting
 	const waiting = 40
-	for range ledger.LaneWidth + waiting {
+	for range fair.LaneWidth + waiting {
 		group.Go(func() {
 			answer, err := r.Submit(context.Background(), newUnsigned(t), limited(t))
 			stopped := errors.Is(err, ledger.ErrStopped)
@@ -124,7 +144,7 @@ func TestAFloodAtTheEnd(t *testing.T) {
 			}
 		})
 	}
-	untilInside(r, ledger.LaneWidth+waiting)
+	untilInside(r, fair.LaneWidth+waiting)
 	gone, cancel := context.WithCancel(t.Context())
 	for range waiting {
 		impatient.Go(func() {
@@ -133,16 +153,16 @@ func TestAFloodAtTheEnd(t *testing.T) {
 			}
 		})
 	}
-	untilInside(r, ledger.LaneWidth+2*waiting)
+	untilInside(r, fair.LaneWidth+2*waiting)
 	cancel()
 	impatient.Wait()
-	if lanes := ledger.LanesOf(r.Log); lanes.Inside != ledger.LaneWidth+waiting {
+	if lanes := ledger.LanesOf(r.Log); lanes.Inside != fair.LaneWidth+waiting {
 		t.Errorf("lanes %+v after some gave up", lanes)
 	}
 	group.Go(r.end)
 	disk.open()
 	group.Wait()
-	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{Narrow: 1}) {
+	if lanes := ledger.LanesOf(r.Log); lanes != (fair.LaneState{Narrow: 1}) {
 		t.Errorf("lanes %+v when all is over", lanes)
 	}
 	if _, err := r.Submit(t.Context(), limited(t)); !errors.Is(err, ledger.ErrStopped) {
@@ -169,7 +189,7 @@ func TestARepeatedRefusalWaits(t *testing.T) {
 	r := start(t, "log", config(t, disk))
 	releaseAtOnce(r)
 	same := newExec(t, "refuse-me")
-	for range ledger.LaneDebt {
+	for range fair.LaneDebt {
 		r.ended("the flood begins", 0, entry.StateConflict, same)
 	}
 	disk.close()
@@ -182,15 +202,15 @@ func TestARepeatedRefusalWaits(t *testing.T) {
 	}
 	untilInside(r, flood)
 	group.Go(func() { r.ended("the honest client", 1, "", newUnsigned(t)) })
-	for ledger.Queued(r.Log) <= ledger.LaneWidth {
+	for ledger.Queued(r.Log) <= fair.LaneWidth {
 		runtime.Gosched() // until the honest client is behind all of the flood that is let in
 	}
-	if queued := ledger.Queued(r.Log); queued != ledger.LaneWidth+1 {
+	if queued := ledger.Queued(r.Log); queued != fair.LaneWidth+1 {
 		t.Errorf("%d submissions wait for the order", queued)
 	}
 	disk.open()
 	group.Wait()
-	for range 2 * ledger.LaneDebt {
+	for range 2 * fair.LaneDebt {
 		r.ended("in good order", 1, "", newEntry(t))
 	}
 	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 0 {
@@ -217,7 +237,7 @@ func TestAnHonestClientKeepsItsShare(t *testing.T) {
 	held := make(chan func(), 64)
 	ledger.HoldLanes(r.Log, func(release func()) { held <- release })
 	same := newExec(t, "refuse-me")
-	for range ledger.LaneDebt {
+	for range fair.LaneDebt {
 		r.ended("the flood begins", 0, entry.StateConflict, same)
 	}
 	refusals.Store(0)
@@ -227,14 +247,14 @@ func TestAnHonestClientKeepsItsShare(t *testing.T) {
 	}
 	var rooms []func()
 	for round := 1; round <= 16; round++ {
-		for len(rooms) < ledger.LaneWidth {
+		for len(rooms) < fair.LaneWidth {
 			rooms = append(rooms, <-held)
 		}
 		for range 20 {
 			r.ended("the honest client", 1, "", newUnsigned(t))
 		}
-		if got := refusals.Load(); got != int64(round*ledger.LaneWidth) {
-			t.Fatalf("the flood had %d entries looked at, and there was room for %d", got, round*ledger.LaneWidth)
+		if got := refusals.Load(); got != int64(round*fair.LaneWidth) {
+			t.Fatalf("the flood had %d entries looked at, and there was room for %d", got, round*fair.LaneWidth)
 		}
 		for _, release := range rooms {
 			release()
@@ -242,7 +262,7 @@ func TestAnHonestClientKeepsItsShare(t *testing.T) {
 		rooms = nil
 	}
 	group.Wait()
-	for range 2 * ledger.LaneDebt {
+	for range 2 * fair.LaneDebt {
 		r.ended("in good order", 1, "", newEntry(t))
 	}
 	if len(held) > 0 {
@@ -261,14 +281,14 @@ func TestAnHonestRetryIsNotStarved(t *testing.T) {
 	r := start(t, "log", cfg)
 	releaseAtOnce(r)
 	waits := newExec(t, "refuse-me")
-	for range 3 * ledger.LaneDebt {
+	for range 3 * fair.LaneDebt {
 		r.ended("behind the fence", 0, entry.StateConflict, waits)
 		r.ended("other work", 1, "", newEntry(t))
 	}
 	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 0 {
 		t.Errorf("lanes %+v though as many were taken", lanes)
 	}
-	for range 3 * ledger.LaneDebt {
+	for range 3 * fair.LaneDebt {
 		r.ended("behind the fence", 0, entry.StateConflict, waits)
 	}
 	if lanes := ledger.LanesOf(r.Log); lanes.Narrow != 1 {
@@ -300,10 +320,10 @@ func TestAForgedFloodCostsItsKeyNothing(t *testing.T) {
 		return entry.Refuse(entry.BadSignature, "", "refused by the test")
 	}
 	r := start(t, "log", cfg)
-	for range 3 * ledger.LaneDebt {
+	for range 3 * fair.LaneDebt {
 		r.ended("forged", 0, entry.BadSignature, newEntry(t))
 	}
-	if lanes := ledger.LanesOf(r.Log); lanes != (ledger.LaneState{}) {
+	if lanes := ledger.LanesOf(r.Log); lanes != (fair.LaneState{}) {
 		t.Errorf("lanes %+v", lanes)
 	}
 }

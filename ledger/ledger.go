@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,11 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/fair"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 var (
@@ -125,9 +130,9 @@ type Config struct {
 	// against committed state: it spares the order work, it grants nothing. It
 	// may set SignatureChecked. Nil: all is left to Admit.
 	Precheck func(e *entry.Entry) error
-	// Committed is called with the size when the log is open, and after every
+	// Committed is called with the newest head when the log is open, and after every
 	// commit, in order. Nil: nothing is called.
-	Committed func(size uint64)
+	Committed func(head verify.SignedHead)
 	// Observe is told of every commit that added entries, in order, for
 	// statistics. It is called by the goroutine that owns the order and must not
 	// wait. Nil: nobody is told.
@@ -174,7 +179,7 @@ type Config struct {
 func (c *Config) withDefaults(dir string) (*Config, error) {
 	d := *c
 	if d.Origin == "" || len(d.Keys) == 0 || d.NewFold == nil || slices.ContainsFunc(d.Keys, func(k Key) bool { return k.Verifier == nil }) {
-		return nil, errors.New("ledger: open: Origin, Keys with a Verifier each, and NewFold are mandatory")
+		return nil, errors.New("ledger: open: Origin, Keys with a Verifier each, and NewFold are required")
 	}
 	d.Keys = slices.Clone(d.Keys)
 	if d.Signs == nil {
@@ -187,7 +192,7 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 		d.Precheck = func(*entry.Entry) error { return nil }
 	}
 	if d.Committed == nil {
-		d.Committed = func(uint64) {}
+		d.Committed = func(verify.SignedHead) {}
 	}
 	if d.Observe == nil {
 		d.Observe = func(Commit) {}
@@ -223,10 +228,20 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 	return &d, nil
 }
 
+// canWrite is an error if a log cannot be written with this configuration.
+func (c *Config) canWrite() error {
+	if c.FS == vfs.Default {
+		if err := disk.CheckSystem(runtime.GOOS); err != nil {
+			return err
+		}
+	}
+	return c.canSign()
+}
+
 // canSign is an error unless a log can be written with the configuration.
 func (c *Config) canSign() error {
 	if c.Fatal == nil || slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Signer == nil }) {
-		return errors.New("ledger: open: Fatal, and a Signer of each key, are mandatory")
+		return errors.New("ledger: open: Fatal, and a Signer of each key, are required")
 	}
 	return nil
 }
@@ -237,15 +252,15 @@ type Log struct {
 	cfg   *Config
 	dir   string
 	db    *pebble.DB
-	gate  *gate
-	lanes *Lanes[laneID]
+	gate  *fair.Gate
+	lanes *fair.Lanes[laneID]
 	clock *clock
-	space *space
+	space *disk.Space
 
 	// What readers share. view is replaced after every commit and is itself
 	// immutable; tiles caches full tiles, which never change.
 	view  atomic.Pointer[view]
-	tiles *lru.Cache[tileID, *tile]
+	tiles *lru.Cache[merkle.Tile, *merkle.TileNodes]
 	known *filter // over dedup keys
 
 	damage error // of the stored snapshot; nil: none was found when the log was opened
@@ -254,6 +269,8 @@ type Log struct {
 	in      chan *submission
 	closing chan struct{} // closed: nothing more is taken
 	stopped chan struct{} // closed: Run has returned
+	halted  chan struct{} // closed: nothing is signed any more
+	running atomic.Bool   // whether Run was called
 	sound   chan struct{} // closed: Run takes what is submitted
 	chunks  chan snapshotChunk
 
@@ -281,16 +298,17 @@ func Open(dir string, c *Config) (*Log, error) {
 	}
 	l := &Log{
 		cfg: cfg, dir: dir, db: db,
-		gate:    newGate(),
-		lanes:   NewLanes[laneID](maxLanes),
-		space:   newSpace(cfg, dir),
+		gate:    fair.NewGate(),
+		lanes:   fair.NewLanes[laneID](maxLanes),
+		space:   disk.NewSpace(cfg.FS, dir, cfg.Reserve),
 		in:      make(chan *submission, maxPending),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
+		halted:  make(chan struct{}),
 		sound:   make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
 	}
-	if l.tiles, err = lru.New[tileID, *tile](tileCacheSize); err != nil {
+	if l.tiles, err = lru.New[merkle.Tile, *merkle.TileNodes](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
 	if err := l.load(); err != nil {
@@ -326,7 +344,7 @@ func (l *Log) load() error {
 		return err
 	}
 	if v.keys = l.cfg.Signs(fold, l.cfg.Keys); len(v.keys) == 0 {
-		return fmt.Errorf("%w: none of the %d keys is in force at size %d", ErrKeys, len(l.cfg.Keys), last.Size)
+		return fmt.Errorf("%w: no key is in force at size %d", ErrKeys, last.Size)
 	}
 	if err := checkHead(l.cfg.Origin, v.keys, last); err != nil { // not by a key that was replaced
 		return err
@@ -347,15 +365,15 @@ func (l *Log) load() error {
 		return err
 	}
 	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
-	l.cfg.Committed(last.Size)
+	l.cfg.Committed(l.Head().SignedHead)
 	return nil
 }
 
 // Close closes the database. Run must have returned.
 func (l *Log) Close() error {
 	anchorErr := l.order.anchor.close()
-	room := l.space.check() == nil
-	spaceErr := l.space.close()
+	room := l.space.Check() == nil
+	spaceErr := l.space.Close()
 	var flushErr error
 	if room { // without, a flush would be tried for ever
 		flushErr = l.db.Flush() // the write-ahead log is empty then: faster to open, smaller
@@ -369,6 +387,7 @@ func (l *Log) Close() error {
 // Run takes entries until ctx ends; what was accepted by then is committed and
 // answered before it returns.
 func (l *Log) Run(ctx context.Context) error {
+	l.running.Store(true)
 	defer close(l.stopped)
 	if err := l.prepare(ctx); err != nil {
 		close(l.closing)
@@ -382,13 +401,18 @@ func (l *Log) Run(ctx context.Context) error {
 	defer cancel()
 	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
 	go func() { snapshots <- l.runSnapshots(background, snapshot) }()
-	for {
+	for !l.isHalted() {
 		select {
 		case s := <-l.in:
 			l.gather()
-			l.commit(l.drain(s), nil)
+			if batch := l.drain(s); !l.isHalted() {
+				l.commit(batch, nil)
+			}
 		case chunk := <-l.chunks:
-			l.commit(l.drain(), &chunk)
+			if batch := l.drain(); !l.isHalted() {
+				l.commit(batch, &chunk)
+			}
+		case <-l.halted:
 		case err := <-snapshots:
 			if err != nil && ctx.Err() == nil {
 				return errors.Join(err, l.finish(nil))
@@ -397,6 +421,33 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return l.finish(snapshots)
 		}
+	}
+	close(l.closing)
+	cancel()
+	if snapshots != nil {
+		<-snapshots //nolint:errcheck // what is not written is made again
+	}
+	return nil
+}
+
+// Halt ends Run at once, and returns when nothing is signed any more: no entry, and no
+// tree head. What waits to be registered is answered [ErrStopped]; reads go on. It is for
+// a log that was found forked, or without entries that it once had: each head more would
+// be of a second history. It may be called once.
+func (l *Log) Halt() {
+	close(l.halted)
+	l.published.wait()
+	if l.running.Load() {
+		<-l.stopped
+	}
+}
+
+func (l *Log) isHalted() bool {
+	select {
+	case <-l.halted:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -419,6 +470,9 @@ func (l *Log) prepare(ctx context.Context) error {
 func (l *Log) finish(snapshots <-chan error) error {
 	close(l.closing)
 	for {
+		if l.isHalted() {
+			return nil
+		}
 		select {
 		case s := <-l.in:
 			l.commit(l.drain(s), nil)

@@ -1,29 +1,21 @@
 package ledger
 
-import "time"
-
 // Limits of the log.
 const (
 	// MaxBatch is the number of entries one submission may carry.
 	MaxBatch = 4096
 
-	maxPending    = 4096                   // submissions that wait for the order
-	maxWaiting    = 8192                   // signature checks that wait, over all keys
-	maxPerKey     = 2048                   // signature checks that wait for one key, or what waits for one narrow lane
-	laneWidth     = 4                      // submissions under way of a key in its narrow lane
-	laneDebt      = 16                     // refusals more than entries taken from which on a lane is narrow
-	laneDebtMax   = 32                     // and what is owed at most: who makes up for the difference has a wide lane again
-	laneHold      = 100 * time.Millisecond // for which a refusal keeps its room in a narrow lane: 40 refusals a second of one key
-	maxLanes      = 1 << 16                // keys whose refusals are remembered
-	maxCommit     = 1024                   // entries of one commit, if more than one submission shares it
-	tileCacheSize = 512                    // full tiles in memory, 16 KiB each
-	memTableSize  = 16 << 20               // bytes of recent writes in memory
-	blockCache    = 96 << 20               // bytes of stored blocks in memory, recent writes included
-	blockSize     = 16 << 10               // bytes of a stored block before compression; what a block costs to read and write hardly depends on it
-	recentSize    = 8192                   // dedup keys of one generation of recent entries
-	filterBitsMin = 1 << 25                // bits of the filter over dedup keys: 4 MiB
-	filterBitsMax = 1 << 28                // and at most: 32 MiB
-	bulkChunk     = 256                    // entries that are read in one go, ahead of who reads all
-	bulkAhead     = 8                      // chunks that wait for it: with few, processors sleep and have to be woken
-	chunkSize     = 64 << 10               // bytes of a snapshot that travel in one commit
+	maxPending    = 4096     // submissions that wait for the order
+	maxLanes      = 1 << 16  // keys whose refusals are remembered
+	maxCommit     = 1024     // entries of one commit, if more than one submission shares it
+	tileCacheSize = 512      // full tiles in memory, 16 KiB each
+	memTableSize  = 16 << 20 // bytes of recent writes in memory
+	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
+	blockSize     = 16 << 10 // bytes of a stored block before compression; what a block costs to read and write hardly depends on it
+	recentSize    = 8192     // dedup keys of one generation of recent entries
+	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
+	filterBitsMax = 1 << 28  // and at most: 32 MiB
+	bulkChunk     = 256      // entries that are read in one go, ahead of who reads all
+	bulkAhead     = 8        // chunks that wait for it: with few, processors sleep and have to be woken
+	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )

@@ -33,7 +33,7 @@ func (l *Log) Ready() error {
 	if _, refusal := l.clock.now(l.view.Load().at); refusal != nil {
 		return refusal
 	}
-	if refusal := l.space.check(); refusal != nil {
+	if refusal := l.space.Check(); refusal != nil {
 		return refusal
 	}
 	return nil
@@ -80,13 +80,27 @@ func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	return merkle.ProveInclusion(index, size, l.nodes(v), edge)
 }
 
+// HeadAt returns the head that the log had when it had size entries. The error is
+// [ErrNotFound] if the log is smaller.
+func (l *Log) HeadAt(size uint64) (merkle.Head, error) {
+	v := l.view.Load()
+	if size > v.head.Size {
+		return merkle.Head{}, fmt.Errorf("%w: the head of size %d in a log of %d", ErrNotFound, size, v.head.Size)
+	}
+	frontier, err := merkle.NewFrontier(size, l.nodes(v))
+	if err != nil {
+		return merkle.Head{}, err
+	}
+	return frontier.Head()
+}
+
 // Inclusions returns the joint proof that the entries at indexes, which strictly
 // ascend, stand in the tree of the first size entries: [merkle.ProveInclusions].
 // The error is [ErrNotFound] if the log is smaller, or if one is not below size.
 func (l *Log) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
 	v := l.view.Load()
 	if n := len(indexes); size > v.head.Size || n > 0 && indexes[n-1] >= size {
-		return nil, fmt.Errorf("%w: %d entries under size %d in a log of %d", ErrNotFound, n, size, v.head.Size)
+		return nil, fmt.Errorf("%w: %d under size %d in a log of size %d", ErrNotFound, n, size, v.head.Size)
 	}
 	return merkle.ProveInclusions(indexes, size, l.nodes(v))
 }

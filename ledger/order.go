@@ -72,7 +72,8 @@ type order struct {
 
 // Submit registers entries in order: the first refusal ends the prefix that is
 // taken. It returns when the prefix is durable and a signed tree head covers it.
-// Submitting the same entries again gives the same answer. The error is
+// Submitting the same entries again gives the same answer. Submit writes into the
+// entries; two calls at a time must not share one. The error is
 // [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
 // [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
 // entry stands in the answer.
@@ -157,10 +158,10 @@ func (l *Log) check(ctx context.Context, s *submission, e *entry.Entry) (err err
 			return err
 		}
 	}
-	if err := l.gate.acquire(ctx, e.KeyID); err != nil {
+	if err := l.gate.Acquire(ctx, e.KeyID); err != nil {
 		return err
 	}
-	defer l.gate.release()
+	defer l.gate.Release()
 	return l.cfg.Precheck(e)
 }
 
@@ -217,7 +218,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	o := &l.order
 	now, refusal := l.clock.now(o.last.At)
 	if refusal == nil {
-		refusal = l.space.check()
+		refusal = l.space.Check()
 	}
 	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, index: o.index[:0], tagged: postings{}}
 	l.must(o.check())
@@ -342,17 +343,18 @@ func (l *Log) putIndexes(p *pending) {
 // above completes the tile below it.
 func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
 	o := &l.order
-	id, height, i := locate(level, index)
-	if id.level == uint(len(o.edge)) {
-		o.edge = append(o.edge, edgeTile{id.index, new(tile)})
+	t, height, i := merkle.Locate(level, index)
+	if t.Level == uint(len(o.edge)) {
+		o.edge = append(o.edge, edgeTile{t.Index, new(merkle.TileNodes)})
 	}
-	if height == 0 && id.level > 0 {
-		below := &o.edge[id.level-1]
-		l.must(p.store.Set(tileKey(tileID{id.level - 1, below.index}), below.bytes(merkle.TileWidth), nil))
-		l.tiles.Add(tileID{id.level - 1, below.index}, below.tile)
-		*below = edgeTile{below.index + 1, new(tile)}
+	if height == 0 && t.Level > 0 {
+		below := &o.edge[t.Level-1]
+		full := merkle.Tile{Level: t.Level - 1, Index: below.index, Width: merkle.TileWidth}
+		l.must(p.store.Set(tileKey(full), below.Bytes(full.Width), nil))
+		l.tiles.Add(full, below.TileNodes)
+		*below = edgeTile{below.index + 1, new(merkle.TileNodes)}
 	}
-	*o.edge[id.level].at(height, i) = h
+	*o.edge[t.Level].At(height, i) = h
 }
 
 // sign makes the tree head of the commit.
@@ -361,7 +363,7 @@ func (l *Log) sign(p *pending) {
 	head, err := o.frontier.Head()
 	l.must(err)
 	if p.keys = l.cfg.Signs(o.fold, l.cfg.Keys); len(p.keys) == 0 {
-		l.must(fmt.Errorf("%w: none of the %d keys is in force at size %d", ErrKeys, len(l.cfg.Keys), head.Size))
+		l.must(fmt.Errorf("%w: no key is in force at size %d", ErrKeys, head.Size))
 	}
 	signed, err := signHead(l.cfg.Origin, head, classic(p.keys)...)
 	l.must(err)
@@ -409,7 +411,7 @@ func (l *Log) publish(p *pending) {
 	}
 	o.recent.turn(p.next)
 	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, keys: p.keys, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
-	l.cfg.Committed(p.next)
+	l.cfg.Committed(l.Head().SignedHead)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
 	o.anchor.write(o.last)

@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/fair"
 )
 
 // REG-2 across restarts: an old entry in one batch with new ones.
@@ -143,7 +144,7 @@ func TestConcurrentDuplicatesAreRegisteredOnce(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for _, e := range entries {
-				answer, err := r.Submit(t.Context(), e)
+				answer, err := r.Submit(t.Context(), copies([]*entry.Entry{e})...)
 				must(t, err)
 				mu.Lock()
 				if indexes[e] == nil {
@@ -380,15 +381,15 @@ func TestAFloodThatIsRefusedWaits(t *testing.T) {
 	}
 	group.Go(good)
 	until(&others, 2) // it is in a commit, which goes no further
-	for range 10 * ledger.LaneWidth {
+	for range 10 * fair.LaneWidth {
 		group.Go(flood)
 	}
-	until(&inside, ledger.LaneWidth)
+	until(&inside, fair.LaneWidth)
 	group.Go(good)
 	until(&others, 3)
 	disk.open()
 	group.Wait()
-	if most.Load() != ledger.LaneWidth || inside.Load() != 0 {
-		t.Errorf("%d at a time were on their way, %d still are; want at most %d", most.Load(), inside.Load(), ledger.LaneWidth)
+	if most.Load() != fair.LaneWidth || inside.Load() != 0 {
+		t.Errorf("%d at a time were on their way, %d still are; want at most %d", most.Load(), inside.Load(), fair.LaneWidth)
 	}
 }

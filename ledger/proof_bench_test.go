@@ -95,7 +95,7 @@ func fillTiles(b *testing.B, db *pebble.DB, cfg *Config) {
 	frontier, err := merkle.NewFrontier(0, nil)
 	check(b, err)
 	l := &Log{cfg: cfg, db: db}
-	l.tiles, err = lru.New[tileID, *tile](tileCacheSize)
+	l.tiles, err = lru.New[merkle.Tile, *merkle.TileNodes](tileCacheSize)
 	check(b, err)
 	l.order.frontier, l.order.last = frontier, &Batch{Root: merkle.EmptyHead().Root, PreviousRoot: merkle.EmptyHead().Root}
 	p := &pending{store: db.NewBatch()}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -30,6 +29,9 @@ func (l *Log) Wait(ctx context.Context, size uint64) error {
 		}
 	}
 }
+
+// Size returns the number of committed entries.
+func (l *Log) Size() uint64 { return l.view.Load().head.Size }
 
 // Entry returns the entry at index. The error is [ErrNotFound] at or above the
 // size.
@@ -154,11 +156,11 @@ func (l *Log) Tile(t merkle.Tile) ([]byte, error) {
 	if t.Entries {
 		return l.bundle(t)
 	}
-	found, err := l.tile(v, tileID{t.Level, t.Index})
+	found, err := l.tile(v, merkle.Tile{Level: t.Level, Index: t.Index, Width: merkle.TileWidth})
 	if err != nil {
 		return nil, err
 	}
-	return found.bytes(t.Width), nil
+	return found.Bytes(t.Width), nil
 }
 
 // bundle returns leaves, each with its length before it.
@@ -170,8 +172,7 @@ func (l *Log) bundle(t merkle.Tile) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = binary.BigEndian.AppendUint16(out, uint16(len(leaf)))
-		out = append(out, leaf...)
+		out = merkle.AppendLeaf(out, leaf)
 	}
 	return out, nil
 }

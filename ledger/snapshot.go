@@ -95,7 +95,7 @@ var errCutOff = errors.New("cut off")
 
 // handOver lets a chunk travel with the next commit, while there is room.
 func (l *Log) handOver(ctx context.Context, c snapshotChunk) error {
-	if !l.space.enough() {
+	if !l.space.Enough() {
 		return errCutOff
 	}
 	select {
@@ -110,7 +110,7 @@ func (l *Log) handOver(ctx context.Context, c snapshotChunk) error {
 // next to nothing to replay.
 func (l *Log) lastSnapshot() error {
 	o := &l.order
-	if !l.space.enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
+	if !l.space.Enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
 	return l.writeSnapshot(o.fold, o.last.Size, func(c snapshotChunk) error {
@@ -301,7 +301,7 @@ func findSnapshot(iter *pebble.Iterator, most uint64) (size uint64, err error) {
 		case !whole:
 			return 0, fmt.Errorf("%w: key %x is not the chunk of a snapshot that was written", ErrCorrupt, iter.Key())
 		case c.size > most:
-			return 0, fmt.Errorf("%w: a snapshot of %d entries in a log of %d", ErrCorrupt, c.size, most)
+			return 0, fmt.Errorf("%w: a snapshot of size %d in a log of size %d", ErrCorrupt, c.size, most)
 		case c.last:
 			return c.size, nil
 		}

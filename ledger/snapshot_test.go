@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // roll is a fold that remembers every entry's id: its snapshots take several
@@ -348,8 +349,8 @@ func TestASnapshotWithAGapIsNone(t *testing.T) {
 			newFold := sync.OnceValue(func() ledger.Fold { return admitting })
 			cfg.NewFold = func() ledger.Fold { return newFold() }
 			var committed atomic.Pointer[[]string]
-			cfg.Committed = func(size uint64) {
-				ids := admitting.ids[:size:size]
+			cfg.Committed = func(head verify.SignedHead) {
+				ids := admitting.ids[:head.Size:head.Size]
 				committed.Store(&ids)
 			}
 			over := make(chan struct{})

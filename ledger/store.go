@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -15,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/ledger/disk"
 	"recoveryledger/merkle"
 )
 
@@ -43,7 +43,7 @@ const (
 
 // storeFormat is the form of what is stored. A database of another format is
 // refused.
-const storeFormat = 4
+const storeFormat = 5
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
@@ -58,8 +58,8 @@ func entryOf(key []byte) uint64 {
 	return indexOf(key)
 }
 
-func tileKey(id tileID) []byte {
-	return binary.BigEndian.AppendUint64([]byte{keyTile, byte(id.level)}, id.index)
+func tileKey(t merkle.Tile) []byte {
+	return binary.BigEndian.AppendUint64([]byte{keyTile, byte(t.Level)}, t.Index)
 }
 
 func snapshotKey(size uint64, chunk uint32) []byte {
@@ -120,11 +120,11 @@ const LostRemedy = "restore the newest copy, or rebuild it from an export (arl l
 // openEngine opens the storage engine. Where there is an anchor, or keys that were
 // used, there was a database: a lost one is not replaced by an empty one.
 func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, error) {
-	anchored, err := exists(cfg.FS, cfg.Anchor)
+	anchored, err := disk.Exists(cfg.FS, cfg.Anchor)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	made, err := exists(cfg.FS, dir)
+	made, err := disk.Exists(cfg.FS, dir)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
@@ -179,7 +179,7 @@ func (m meta) check(dir, origin string) error {
 func storeOptions(cfg *Config) *pebble.Options {
 	logger := &storeLogger{cfg: cfg}
 	options := &pebble.Options{
-		FS:                          storeFS{cfg.FS, cfg.Fatal},
+		FS:                          disk.Guard(cfg.FS, cfg.Fatal),
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      logger,
 		CacheSize:                   blockCache,
@@ -315,7 +315,7 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 // hasDatabase reports whether dir holds a database of the storage engine. It makes
 // nothing, which an attempt to open one would.
 func hasDatabase(fs vfs.FS, dir string) (bool, error) {
-	there, err := exists(fs, dir)
+	there, err := disk.Exists(fs, dir)
 	if err != nil || !there {
 		return false, err
 	}
@@ -324,15 +324,6 @@ func hasDatabase(fs vfs.FS, dir string) (bool, error) {
 		return false, err
 	}
 	return found.Exists, nil
-}
-
-// exists reports whether the file system has a file of that name.
-func exists(fs vfs.FS, name string) (bool, error) {
-	_, err := fs.Stat(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // NotInUse is [ErrInUse] if a process has the database in dir open.

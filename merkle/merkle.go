@@ -70,7 +70,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Head is the state of a tree: how many leaves it has and what they hash to.
+// Head is the state of a tree: the number of its leaves and its root hash.
 type Head struct {
 	Size uint64 `json:"size"`
 	Root Hash   `json:"root"`

@@ -3,6 +3,8 @@ package merkle
 import (
 	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/transparency-dev/merkle/compact"
@@ -64,8 +66,8 @@ func CheckConsistency(older, newer Head, path []Hash) error {
 	return nil
 }
 
-// worded says what is wrong with a proof in one line: the library prints two
-// roots as decimal numbers over five.
+// worded describes the fault of a proof in one line: the library prints two roots as
+// decimal numbers over five lines.
 func worded(err error) error {
 	if roots, ok := errors.AsType[proof.RootMismatchError](err); ok {
 		return fmt.Errorf("it leads to root %s, and not to %s", Hash(roots.CalculatedRoot), Hash(roots.ExpectedRoot))
@@ -131,52 +133,71 @@ func rawPath(path []Hash) [][]byte {
 }
 
 // Frontier is the right edge of a growing tree: what is needed to append
-// leaves and to compute the root, and no more than 64 hashes.
+// leaves and to compute the root, and no more than 64 hashes. The zero Frontier is
+// that of the empty tree.
 type Frontier struct {
-	edge *compact.Range
+	size uint64
+	edge []Hash // roots of perfect subtrees, the largest first: one for each bit set in size
 }
 
 // NewFrontier returns the frontier of the tree of size leaves, whose perfect
 // subtrees from left to right (largest first) are read through nodes.
 func NewFrontier(size uint64, nodes NodeReader) (*Frontier, error) {
-	factory := compact.RangeFactory{Hash: hasher{}.HashChildren}
-	ids := compact.RangeNodes(0, size, nil)
-	hashes := make([][]byte, len(ids))
-	for i, id := range ids {
-		h, err := nodes(id.Level, id.Index)
-		if err != nil {
-			return nil, fmt.Errorf("merkle: read frontier node %d/%d: %w", id.Level, id.Index, err)
-		}
-		hashes[i] = h[:]
-	}
-	edge, err := factory.NewRange(0, size, hashes)
+	edge, err := readNodes(nil, compact.RangeNodes(0, size, nil), nodes)
 	if err != nil {
-		return nil, fmt.Errorf("merkle: frontier of %d leaves: %w", size, err)
+		return nil, err
 	}
-	return &Frontier{edge: edge}, nil
+	return &Frontier{size: size, edge: edge}, nil
 }
 
+// ResumeFrontier returns the frontier that had this edge at this size, which it takes
+// over. Whether the hashes are right only a known head can show. The error is
+// [ErrMalformed]: not one hash for each bit set in size.
+func ResumeFrontier(size uint64, edge []Hash) (*Frontier, error) {
+	if want := bits.OnesCount64(size); len(edge) != want {
+		return nil, fmt.Errorf("%w: frontier of %d leaves: %d hashes, want %d", ErrMalformed, size, len(edge), want)
+	}
+	return &Frontier{size: size, edge: edge}, nil
+}
+
+// Size returns the number of leaves.
+func (f *Frontier) Size() uint64 { return f.size }
+
+// Edge returns what [ResumeFrontier] takes, to be read until the next Append: the roots
+// of the perfect subtrees, the largest first.
+func (f *Frontier) Edge() []Hash { return f.edge }
+
 // Append adds a leaf and calls visit for every perfect subtree that it
-// completes, the leaf itself (level 0) first, unless visit is nil.
+// completes, the leaf itself (level 0) first, unless visit is nil. The error is
+// always nil.
 func (f *Frontier) Append(leaf Hash, visit func(level uint, index uint64, h Hash)) error {
-	var visitor compact.VisitFn
-	if visit != nil {
-		visitor = func(id compact.NodeID, h []byte) { visit(id.Level, id.Index, Hash(h)) }
+	h := leaf
+	for level := uint(0); ; level++ {
+		index := f.size >> level
+		if visit != nil {
+			visit(level, index, h)
+		}
+		if index%2 == 0 {
+			break
+		}
+		last := len(f.edge) - 1
+		h = HashChildren(f.edge[last], h)
+		f.edge = f.edge[:last]
 	}
-	if err := f.edge.Append(leaf[:], visitor); err != nil {
-		return fmt.Errorf("merkle: append leaf %d: %w", f.edge.End(), err)
-	}
+	f.edge = append(f.edge, h)
+	f.size++
 	return nil
 }
 
-// Head returns the size and root of the tree.
+// Head returns the size and root of the tree. The error is always nil.
 func (f *Frontier) Head() (Head, error) {
-	if f.edge.End() == 0 {
-		return EmptyHead(), nil
+	head := EmptyHead()
+	head.Size = f.size
+	for i, h := range slices.Backward(f.edge) {
+		if i < len(f.edge)-1 {
+			h = HashChildren(h, head.Root)
+		}
+		head.Root = h
 	}
-	root, err := f.edge.GetRootHash(nil)
-	if err != nil {
-		return Head{}, fmt.Errorf("merkle: root of %d leaves: %w", f.edge.End(), err)
-	}
-	return Head{Size: f.edge.End(), Root: Hash(root)}, nil
+	return head, nil
 }

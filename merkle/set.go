@@ -11,11 +11,11 @@ type Place struct {
 	Leaf  Hash
 }
 
-// ProveInclusions returns the joint proof of the leaves at indexes, which
-// strictly ascend, in the tree of size leaves: the hashes of the largest
-// subtrees that hold none of them, from left to right. For one index they are
-// those of its audit path in another order; for many they are far fewer than
-// those of all audit paths. Without any index it is the root.
+// ProveInclusions returns the joint proof of the leaves at indexes, which strictly
+// ascend, in the tree of size leaves: the hashes of the largest subtrees without any of
+// these leaves, from left to right. For one index these are the hashes of its audit
+// path in another order; for many indexes they are far fewer than in all audit paths.
+// Without any index it is the root.
 func ProveInclusions(indexes []uint64, size uint64, nodes NodeReader) ([]Hash, error) {
 	for i, index := range indexes {
 		if index >= size || i > 0 && indexes[i-1] >= index {

@@ -1,6 +1,7 @@
 package merkle
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
@@ -103,4 +104,34 @@ func TileSpan(level uint, size uint64) (hashes uint64) {
 		return 0
 	}
 	return size >> (level * TileHeight)
+}
+
+// FullTiles returns how many full tiles a tree of size leaves has at a tile level.
+func FullTiles(level uint, size uint64) uint64 { return TileSpan(level, size) / TileWidth }
+
+// Locate returns the full tile that holds a node of the tree, and the place of the
+// node in [TileNodes.At]. The level is that of a [NodeReader].
+func Locate(level uint, index uint64) (t Tile, height uint, i uint64) {
+	height = level % TileHeight
+	span := TileHeight - height
+	return Tile{Level: level / TileHeight, Index: index >> span, Width: TileWidth}, height, index & (1<<span - 1)
+}
+
+// MaxLeaf is the number of bytes of the largest leaf that an entry bundle can hold.
+const MaxLeaf = math.MaxUint16
+
+// AppendLeaf appends a leaf of at most [MaxLeaf] bytes to an entry bundle: its length
+// in two bytes, big-endian, and then the leaf.
+func AppendLeaf(bundle, leaf []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(bundle, uint16(len(leaf))), leaf...)
+}
+
+// CutLeaf cuts the first leaf off an entry bundle and returns the rest of the bundle.
+// The error is [ErrMalformed] if the bundle ends before its leaf does.
+func CutLeaf(bundle []byte) (leaf, rest []byte, err error) {
+	if len(bundle) < 2 || len(bundle)-2 < int(binary.BigEndian.Uint16(bundle)) {
+		return nil, nil, fmt.Errorf("%w: an entry bundle ends within a leaf", ErrMalformed)
+	}
+	end := 2 + int(binary.BigEndian.Uint16(bundle))
+	return bundle[2:end], bundle[end:], nil
 }

@@ -93,3 +93,31 @@ func FuzzParseHash(f *testing.F) {
 		}
 	})
 }
+
+// FuzzCutLeaf: what is cut off is what would have been appended.
+func FuzzCutLeaf(f *testing.F) {
+	for _, seed := range []string{"", "\x00", "\x00\x00", "\x00\x01", "\x00\x01a", "\x00\x01a\x00\x02bc", "\xff\xffa"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, bundle []byte) {
+		leaf, rest, err := merkle.CutLeaf(bundle)
+		if err != nil {
+			if !errors.Is(err, merkle.ErrMalformed) || leaf != nil || rest != nil {
+				t.Fatalf("%x, %x, %v", leaf, rest, err)
+			}
+			return
+		}
+		if again := append(merkle.AppendLeaf(nil, leaf), rest...); string(again) != string(bundle) {
+			t.Fatalf("%x is cut into %x and %x", bundle, leaf, rest)
+		}
+	})
+}
+
+// TestLargestLeaf appends it and cuts it off.
+func TestLargestLeaf(t *testing.T) {
+	want := strings.Repeat("x", merkle.MaxLeaf)
+	leaf, rest, err := merkle.CutLeaf(merkle.AppendLeaf(nil, []byte(want)))
+	if err != nil || string(leaf) != want || len(rest) > 0 {
+		t.Errorf("%d bytes, %d more, %v", len(leaf), len(rest), err)
+	}
+}

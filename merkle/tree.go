@@ -43,7 +43,8 @@ func (t *Tree) Node(level uint, index uint64) (Hash, error) {
 	return t.levels[level][index], nil
 }
 
-// Head returns the head of the first size leaves, of which there must be so many.
+// Head returns the head of the first size leaves. The tree must have at least size
+// leaves.
 func (t *Tree) Head(size uint64) Head {
 	head := EmptyHead()
 	head.Size = size

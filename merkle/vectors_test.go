@@ -25,18 +25,28 @@ const vectorsDir = "../testdata/vectors"
 
 // vector is one case, one file. Members that a case does not use are absent.
 type vector struct {
-	Desc    string        `json:"desc"`
-	Op      string        `json:"op,omitempty"`    // merkle: leaf, node, root, inclusion, consistency
-	Input   *string       `json:"input,omitempty"` // text of a path or a hash, data of a leaf
-	Left    *merkle.Hash  `json:"left,omitempty"`
-	Right   *merkle.Hash  `json:"right,omitempty"`
-	Index   *uint64       `json:"index,omitempty"`
-	Leaf    *merkle.Hash  `json:"leaf,omitempty"`
-	Older   *headOf       `json:"older,omitempty"`
-	Head    *headOf       `json:"head,omitempty"` // of the (newer) tree
-	Proof   []merkle.Hash `json:"proof,omitempty"`
-	WantErr string        `json:"wantErr"` // malformed, proof; empty: accepted
-	Want    any           `json:"want,omitempty"`
+	Desc  string        `json:"desc"`
+	Op    string        `json:"op,omitempty"`    // merkle: leaf, node, root, inclusion, consistency
+	Input *string       `json:"input,omitempty"` // text of a path or a hash, data of a leaf
+	Left  *merkle.Hash  `json:"left,omitempty"`
+	Right *merkle.Hash  `json:"right,omitempty"`
+	Index *uint64       `json:"index,omitempty"`
+	Leaf  *merkle.Hash  `json:"leaf,omitempty"`
+	Older *headOf       `json:"older,omitempty"`
+	Head  *headOf       `json:"head,omitempty"` // of the (newer) tree
+	Proof []merkle.Hash `json:"proof,omitempty"`
+
+	// Of the group prefix; their op is key, record, tree, prefix or run.
+	Subject *subjectOf          `json:"subject,omitempty"`
+	Rows    []merkle.Row        `json:"rows,omitempty"`
+	Leaves  []merkle.PrefixLeaf `json:"leaves,omitempty"`
+	Answers []answerOf          `json:"answers,omitempty"`
+	Root    *merkle.Hash        `json:"root,omitempty"`
+	From    *uint64             `json:"from,omitempty"`
+	Indexes []uint64            `json:"indexes,omitempty"`
+
+	WantErr string `json:"wantErr"` // malformed, proof; empty: accepted
+	Want    any    `json:"want,omitempty"`
 }
 
 type headOf struct {
@@ -64,6 +74,7 @@ func generateVectors() map[string]*vector {
 	addHashes(all)
 	addInclusions(all)
 	addConsistencies(all)
+	addPrefix(all)
 	return all
 }
 
@@ -271,7 +282,7 @@ func TestVectorFiles(t *testing.T) {
 func readVectorFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, group := range []string{"tile", "hash", "merkle"} {
+	for _, group := range []string{"tile", "hash", "merkle", "prefix"} {
 		list, err := os.ReadDir(filepath.Join(vectorsDir, group))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
@@ -328,6 +339,8 @@ func run(v *vector, group string) (any, error) {
 		return map[string]any{"entries": tile.Entries, "level": tile.Level, "index": strconv.FormatUint(tile.Index, 10), "width": tile.Width}, err
 	case "hash":
 		return merkle.ParseHash(*v.Input)
+	case "prefix":
+		return runPrefix(v)
 	}
 	switch v.Op {
 	case "leaf":

@@ -24,7 +24,7 @@ type Chain struct {
 	// may share them.
 	keys   map[string]KeyInfo
 	agents map[entry.Principal]agent
-	links  []Link
+	links  []entry.Registered
 	named  []namedKeys // of the ledger, where they changed
 }
 
@@ -55,26 +55,6 @@ type KeyInfo struct {
 	// CompromisedSince is the index from which on the key is not to be believed
 	// (TRU-4); nil if its revocation named none.
 	CompromisedSince *uint64
-}
-
-// AgentInfo is a principal that was enrolled, with all its keys.
-type AgentInfo struct {
-	Principal    entry.Principal
-	Domain       string
-	Span         entry.Span
-	Capabilities []string
-	Roles        []entry.Role // of its keys that count; empty if none does
-	Enrolled     uint64       // index of its first entry
-	Keys         []KeyInfo    // in the order of their enrolment
-}
-
-// Link is an entry of the chain as it stands in the log.
-type Link struct {
-	Index        uint64
-	RegisteredAt int64 // Unix milliseconds
-	Issuer       entry.Principal
-	About        entry.Principal // of an agent entry, whose key it is about; empty for a policy
-	Leaf         []byte
 }
 
 // NewChain returns the chain of the empty log.
@@ -153,41 +133,34 @@ func (c *Chain) admitRevocation(a *entry.Agent, index uint64) error {
 	case key.Principal != a.Principal:
 		return entry.Refuse(entry.StateConflict, "key", "%s is not a key of %s", a.Key.KeyID(), a.Principal)
 	case key.Revoked != 0:
-		return entry.Refuse(entry.StateConflict, "key", "%s does not count since index %d", a.Key.KeyID(), key.Revoked)
+		return entry.Refuse(entry.StateConflict, "key", "%s is not valid since index %d", a.Key.KeyID(), key.Revoked)
 	case a.CompromisedSince != nil && a.CompromisedSince.Index > index:
 		return entry.Refuse(entry.StateConflict, "compromised_since.index", "%d lies in the future", a.CompromisedSince.Index)
 	}
 	return nil
 }
 
-// privileged reports whether only the authority may speak about the principal:
-// it is raised, or of the authority itself. Otherwise who may enrol plain agents
-// could take the name of an approver.
+// privileged reports whether only the authority may write agent entries about the
+// principal: it holds a privilege, or belongs to the authority. Otherwise an enroller
+// of plain agents could take the principal over.
 func (c *Chain) privileged(p entry.Principal) bool {
-	return c.raised(p) || slices.ContainsFunc(c.policy.Authority, func(a entry.AuthorityKey) bool { return a.Principal == p })
+	return c.holdsPrivilege(p) || slices.ContainsFunc(c.policy.Authority, func(a entry.AuthorityKey) bool { return a.Principal == p })
 }
 
-// raised reports whether the principal has, or had, a role beyond plain agent.
-func (c *Chain) raised(p entry.Principal) bool {
+// holdsPrivilege reports whether the principal has, or had, a role beyond plain agent.
+func (c *Chain) holdsPrivilege(p entry.Principal) bool {
 	return slices.ContainsFunc(c.agents[p].keyIDs, func(id string) bool { return !plain(c.keys[id].Roles) })
 }
+
+// AuthorityOnly reports whether only the policy's authority may write an agent entry
+// with these roles (TRU-2). An enroller may write entries about plain agents.
+func AuthorityOnly(roles []entry.Role) bool { return !plain(roles) }
 
 func plain(roles []entry.Role) bool { return len(roles) == 1 && roles[0] == entry.RoleAgent }
 
 // Apply takes up a policy or agent entry that was admitted, now or when it was
 // logged, at (registered_at, Unix milliseconds). Other kinds change nothing.
 func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
-	if c.follow(e, index, at) {
-		link := Link{Index: index, RegisteredAt: at, Issuer: e.Header.Iss, Leaf: e.AppendLeaf(nil, at)}
-		if a, ok := e.Body.(*entry.Agent); ok {
-			link.About = a.Principal
-		}
-		c.links = append(c.links, link)
-	}
-}
-
-// follow is Apply without [Chain.Links]. It reports whether the entry is one.
-func (c *Chain) follow(e *entry.Entry, index uint64, at int64) bool {
 	switch body := e.Body.(type) {
 	case *entry.Policy:
 		c.applyPolicy(body, index)
@@ -195,9 +168,9 @@ func (c *Chain) follow(e *entry.Entry, index uint64, at int64) bool {
 	case *entry.Agent:
 		c.applyAgent(body, index)
 	default:
-		return false
+		return
 	}
-	return true
+	c.links = append(c.links, entry.Registered{Entry: e, Index: index, RegisteredAt: at})
 }
 
 func (c *Chain) applyPolicy(p *entry.Policy, index uint64) {
@@ -259,13 +232,13 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 	if c.policy == nil {
 		return genesisSigner(e)
 	}
-	key, ok := c.keys[e.KeyID]
+	key := c.keys[e.KeyID]
 	switch {
-	case !ok || key.Principal != e.Header.Iss:
+	case key.Principal != e.Header.Iss: // as is that of a key that nobody enrolled
 		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not enrolled for %s", e.KeyID, e.Header.Iss).
-			WithRemedy("enrol the key, or sign with the one that is")
+			WithRemedy("enrol the key, or sign with an enrolled key")
 	case key.Revoked != 0:
-		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s does not count since index %d", e.KeyID, key.Revoked).
+		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not valid since index %d", e.KeyID, key.Revoked).
 			WithRemedy("enrol a new key")
 	}
 	body, isAgent := e.Body.(*entry.Agent)
@@ -280,7 +253,7 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 		return key.Signer, nil
 	}
 	return Signer{}, entry.Refuse(entry.UnauthorizedRole, "iss", "%s may not sign %s; %s may",
-		e.Header.Iss, what(e.Body), names(allowed)).WithRemedy("ask the policy's authority for the role")
+		e.Header.Iss, rightsSubject(e.Body), names(allowed)).WithRemedy("ask the policy's authority for the role")
 }
 
 func genesisSigner(e *entry.Entry) (Signer, error) {
@@ -319,6 +292,8 @@ func rolesFor(body entry.Body) []entry.Role {
 		return rolesForTask(b.Op)
 	case *entry.Attempt, *entry.Run:
 		return []entry.Role{entry.RoleEngine}
+	case *entry.LogIndex:
+		return []entry.Role{entry.RoleCoordinator}
 	}
 	return nil
 }
@@ -338,7 +313,7 @@ func rolesForSignal(standing entry.Standing) []entry.Role {
 func rolesForDecision(d *entry.Decision) []entry.Role {
 	switch d.Act {
 	case entry.ActDeny:
-		if d.Supersedes != nil { // a person takes note of what silence has dismissed
+		if d.Supersedes != nil { // a person takes note of what nobody answered
 			return []entry.Role{entry.RoleCoordinator, entry.RoleApprover, entry.RoleOperator}
 		}
 	case entry.ActOverride:
@@ -359,8 +334,8 @@ func rolesForTask(op string) []entry.Role {
 	return []entry.Role{entry.RoleCoordinator} // assign, fail, interrupt
 }
 
-// what names the content of an entry as far as rights depend on it.
-func what(body entry.Body) string {
+// rightsSubject names the part of an entry on which its signer's rights depend.
+func rightsSubject(body entry.Body) string {
 	kind := string(body.Kind())
 	switch b := body.(type) {
 	case *entry.Agent:
@@ -431,6 +406,10 @@ func (c *Chain) Agent(p entry.Principal) (AgentInfo, bool) {
 	return info, true
 }
 
+// Span returns how far the lines of a principal reach (SCO-2); empty if it was
+// never enrolled.
+func (c *Chain) Span(p entry.Principal) entry.Span { return c.agents[p].span }
+
 // Agents returns every principal that was ever enrolled, sorted by name.
 func (c *Chain) Agents() []AgentInfo {
 	var all []AgentInfo
@@ -442,23 +421,24 @@ func (c *Chain) Agents() []AgentInfo {
 }
 
 // Links returns the entries applied so far, in order: all that it takes to
-// build the chain again, here or at somebody who trusts only the genesis.
-func (c *Chain) Links() []Link { return slices.Clip(c.links) }
+// build the chain again, here or at somebody who trusts only the genesis. They
+// are not to be changed.
+func (c *Chain) Links() []entry.Registered { return slices.Clip(c.links) }
 
 // LinksFor returns, in order, what shows by whom some principals were let in: all
 // policies, and the agent entries about them, about the issuers of those, and so
 // on. Receipts of these are all that step 7 of [Root.Verify] needs.
-func (c *Chain) LinksFor(principals ...entry.Principal) []Link {
+func (c *Chain) LinksFor(principals ...entry.Principal) []entry.Registered {
 	needed := map[entry.Principal]bool{}
 	for _, p := range principals {
 		needed[p] = true
 	}
-	var links []Link
+	var links []entry.Registered
 	for _, l := range slices.Backward(c.links) { // who enrols somebody was enrolled before
-		if l.About != "" && !needed[l.About] {
+		if a, ok := l.Body.(*entry.Agent); ok && !needed[a.Principal] {
 			continue
 		}
-		needed[l.Issuer] = true
+		needed[l.Header.Iss] = true
 		links = append(links, l)
 	}
 	slices.Reverse(links)

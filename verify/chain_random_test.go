@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -16,32 +17,32 @@ import (
 // but the authority granted more than plain agent.
 func TestRandomChainsKeepTheirPromises(t *testing.T) {
 	l, c := newCompany(t)
-	start := l.chain()
-	var pool []key
+	start := l.Chain()
+	var pool []testlog.Key
 	for i := range 6 {
-		pool = append(pool, newKey(t, "", fmt.Sprint("pool", i)))
+		pool = append(pool, testlog.NewKey(t, "", fmt.Sprint("pool", i)))
 	}
 	pool = append(pool, c.agent, c.approver, c.authority)
 	rapid.Check(t, func(rt *rapid.T) {
 		chain := start.Clone()
 		seen := map[string]verify.KeyInfo{}
 		for index := uint64(8); index < 40; index++ {
-			by := rapid.SampledFrom([]key{c.authority, c.enroller, c.agent, c.approver}).Draw(rt, "by")
+			by := rapid.SampledFrom([]testlog.Key{c.authority, c.enroller, c.agent, c.approver}).Draw(rt, "by")
 			about := rapid.SampledFrom(pool).Draw(rt, "key")
-			about.principal = rapid.SampledFrom([]entry.Principal{"agent", "approver", "authority", "a", "b"}).Draw(rt, "principal")
+			about.Principal = rapid.SampledFrom([]entry.Principal{"agent", "approver", "authority", "a", "b"}).Draw(rt, "principal")
 			op := rapid.SampledFrom([]entry.AgentOp{entry.Enrol, entry.Rotate, entry.Revoke}).Draw(rt, "op")
 			roles := rapid.SampledFrom([][]entry.Role{{entry.RoleAgent}, {entry.RoleApprover}, {entry.RoleAgent, entry.RoleMonitor}}).Draw(rt, "roles")
-			e := by.sign(t, l.agent(by, op, about, roles...))
+			e := by.Sign(t, l.Agent(by, op, about, roles...))
 			if chain.Admit(e, index) != nil {
 				continue
 			}
-			if plain := len(roles) == 1 && roles[0] == entry.RoleAgent; !plain && by.principal != "authority" {
-				rt.Fatalf("%s granted %v", by.principal, roles)
+			if plain := len(roles) == 1 && roles[0] == entry.RoleAgent; !plain && by.Principal != "authority" {
+				rt.Fatalf("%s granted %v", by.Principal, roles)
 			}
 			chain.Apply(e, index, 1)
 			for _, agent := range chain.Agents() {
 				for _, k := range agent.Keys {
-					if k.Key.Equal(c.authority.public) {
+					if k.Key.Equal(c.authority.Public) {
 						rt.Fatal("an authority key was enrolled")
 					}
 					before, ok := seen[k.Key.KeyID()]

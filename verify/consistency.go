@@ -18,7 +18,7 @@ type Consistency struct {
 // Encode returns the proof as JSON, in its one form. The error is a
 // [*FormatError].
 func (p Consistency) Encode() ([]byte, error) {
-	if err := checkProof(consistencyName, p.Path); err != nil {
+	if err := CheckLimits(consistencyName, p.Path); err != nil {
 		return nil, err
 	}
 	return encode(consistencyName, p)
@@ -31,7 +31,7 @@ func DecodeConsistency(data []byte) (Consistency, error) {
 	if err := decode(consistencyName, data, &p); err != nil {
 		return Consistency{}, err
 	}
-	if err := checkProof(consistencyName, p.Path); err != nil {
+	if err := CheckLimits(consistencyName, p.Path); err != nil {
 		return Consistency{}, err
 	}
 	return p, nil
@@ -47,41 +47,36 @@ type ConsistencyProof struct {
 }
 
 // Consistency checks both heads of a proof and the proof, and returns the
-// heads. The error is a [*StepError] of [StepHead] or [StepConsistency], or,
-// for two heads of one size, a [*ForkError].
+// heads. The error is that of [Opener.Consistency], or a [*FormatError] if the root
+// is malformed.
 func (r Root) Consistency(p ConsistencyProof) (older, newer merkle.Head, err error) {
-	o, err := newOpener(r)
+	o, err := NewOpener(r)
 	if err != nil {
 		return older, newer, err
 	}
-	a, b, err := o.consistent(p)
+	a, b, err := o.Consistency(p)
 	return a.Head, b.Head, err
 }
 
-func (o *opener) consistent(p ConsistencyProof) (older, newer head, err error) {
-	if older, err = o.open(p.Older); err != nil {
-		return head{}, head{}, err
+// Consistency checks both heads of a proof and the proof, and returns the heads.
+// The error is a [*StepError] of [StepHead] or [StepConsistency], or, for two heads
+// of one size, a [*ForkError].
+func (o *Opener) Consistency(p ConsistencyProof) (older, newer SignedHead, err error) {
+	if older, err = o.Open(p.Older); err != nil {
+		return SignedHead{}, SignedHead{}, err
 	}
-	if newer, err = o.open(p.Newer); err != nil {
-		return head{}, head{}, err
+	if newer, err = o.Open(p.Newer); err != nil {
+		return SignedHead{}, SignedHead{}, err
 	}
-	if err := checkFork(older, newer); err != nil {
-		return head{}, head{}, err
+	if err := older.CheckFork(newer); err != nil {
+		return SignedHead{}, SignedHead{}, err
 	}
 	return older, newer, checkConsistency(older, newer, p.Path)
 }
 
-func checkConsistency(older, newer head, path []merkle.Hash) error {
+func checkConsistency(older, newer SignedHead, path []merkle.Hash) error {
 	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
 		return &StepError{Step: StepConsistency, What: fmt.Sprintf("heads of size %d and %d", older.Size, newer.Size), Cause: err}
 	}
 	return nil
-}
-
-// checkFork compares two signed heads: one size has one root.
-func checkFork(a, b head) error {
-	if a.Size != b.Size || a.Root == b.Root {
-		return nil
-	}
-	return &ForkError{First: a.note, Second: b.note, Detail: fmt.Sprintf("two signed roots of size %d: %s and %s", a.Size, a.Root, b.Root)}
 }

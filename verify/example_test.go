@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -62,16 +63,16 @@ func Example() {
 
 // TestExampleFilesAreCurrent makes the files of the example again.
 func TestExampleFilesAreCurrent(t *testing.T) {
-	l, c := newLog(t), newCast(t)
-	l.add(c.authority.sign(t, l.policy(c.authority, c.authority)))
-	l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, c.enroller, entry.RoleEnroller)))
-	l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, c.agent, entry.RoleAgent)))
-	l.add(c.agent.sign(t, l.execution(c.agent)))
+	l, c := testlog.New(t), newCast(t)
+	l.Add(c.authority.Sign(t, l.Policy(c.authority, c.authority)))
+	l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Enrol, c.enroller, entry.RoleEnroller)))
+	l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Enrol, c.agent, entry.RoleAgent)))
+	l.Add(c.agent.Sign(t, l.Execution(c.agent)))
 	var receipts bytes.Buffer
-	for _, r := range l.all() {
+	for _, r := range l.All() {
 		receipts.WriteString(encoded(t, r) + "\n")
 	}
-	for name, want := range map[string]string{"root.json": encoded(t, l.root), "receipts.ndjson": receipts.String()} {
+	for name, want := range map[string]string{"root.json": encoded(t, l.Root), "receipts.ndjson": receipts.String()} {
 		path := filepath.Join("testdata", name)
 		if *update {
 			must(t, os.MkdirAll("testdata", 0o755))

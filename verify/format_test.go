@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -30,7 +31,7 @@ func tlogProof(tb testing.TB, r verify.Receipt) string {
 
 func TestAReceiptSurvivesItsJSON(t *testing.T) {
 	l, _ := working(t)
-	for _, r := range []verify.Receipt{l.receipt(9), l.receiptAt(0, 1)} { // the second has an empty proof
+	for _, r := range []verify.Receipt{l.Receipt(9), l.ReceiptAt(0, 1)} { // the second has an empty proof
 		again, err := verify.DecodeReceipt([]byte(encoded(t, r)))
 		must(t, err)
 		if diff := cmp.Diff(r, again); diff != "" {
@@ -42,7 +43,7 @@ func TestAReceiptSurvivesItsJSON(t *testing.T) {
 // TestReceiptJSONHasOneForm tries other spellings of a good receipt.
 func TestReceiptJSONHasOneForm(t *testing.T) {
 	l, _ := working(t)
-	good := encoded(t, l.receipt(9))
+	good := encoded(t, l.Receipt(9))
 	p := `,"proof":[`
 	untilProof, _, _ := strings.Cut(good, p)
 	untilHead, head, _ := strings.Cut(good, `,"head":`)
@@ -87,23 +88,23 @@ func TestReceiptJSONHasOneForm(t *testing.T) {
 
 func TestAConsistencyProofSurvivesItsJSON(t *testing.T) {
 	l, _ := working(t)
-	p := l.joining(7, 15).Consistency[0]
+	p := l.Joining(7, 15).Consistency[0]
 	again, err := verify.DecodeConsistency([]byte(encoded(t, p)))
 	must(t, err)
 	if diff := cmp.Diff(p, again); diff != "" {
 		t.Error(diff)
 	}
-	older, newer, err := l.root.Consistency(verify.ConsistencyProof{Older: l.signed(7), Newer: l.signed(15), Path: again.Path})
-	if err != nil || older != l.head(7) || newer != l.head(15) {
+	older, newer, err := l.Root.Consistency(verify.ConsistencyProof{Older: l.Signed(7), Newer: l.Signed(15), Path: again.Path})
+	if err != nil || older != l.Head(7) || newer != l.Head(15) {
 		t.Errorf("heads %v and %v, error %v", older, newer, err)
 	}
 }
 
 func TestConsistencyOfEveryPairOfSizes(t *testing.T) {
 	l, _ := working(t)
-	for newer := range len(l.leaves) + 1 {
+	for newer := range len(l.Leaves) + 1 {
 		for older := range newer + 1 {
-			if _, _, err := l.root.Consistency(l.consistency(older, newer)); err != nil {
+			if _, _, err := l.Root.Consistency(l.Consistency(older, newer)); err != nil {
 				t.Errorf("%d and %d: %v", older, newer, err)
 			}
 		}
@@ -122,18 +123,18 @@ func TestABadConsistencyProofIsRefused(t *testing.T) {
 		{"path dropped", func(p *verify.ConsistencyProof) { p.Path = nil }, verify.StepConsistency},
 		{"path shorter", func(p *verify.ConsistencyProof) { p.Path = p.Path[1:] }, verify.StepConsistency},
 		{"path longer", func(p *verify.ConsistencyProof) { p.Path = append(p.Path, merkle.Hash{}) }, verify.StepConsistency},
-		{"path of another pair", func(p *verify.ConsistencyProof) { p.Path = l.consistency(7, 14).Path }, verify.StepConsistency},
-		{"newer head of a fork", func(p *verify.ConsistencyProof) { p.Newer = fork.signed(15) }, verify.StepConsistency},
+		{"path of another pair", func(p *verify.ConsistencyProof) { p.Path = l.Consistency(7, 14).Path }, verify.StepConsistency},
+		{"newer head of a fork", func(p *verify.ConsistencyProof) { p.Newer = fork.Signed(15) }, verify.StepConsistency},
 		{"older head changed", func(p *verify.ConsistencyProof) { p.Older = strings.Replace(p.Older, "\n11\n", "\n10\n", 1) }, verify.StepHead},
 		{"newer head dropped", func(p *verify.ConsistencyProof) { p.Newer = "" }, verify.StepHead},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			p := l.consistency(11, 15)
+			p := l.Consistency(11, 15)
 			tc.do(&p)
-			_, _, err := l.root.Consistency(p)
+			_, _, err := l.Root.Consistency(p)
 			wantStep(t, err, tc.want)
-			_, err = l.root.Verify(verify.Material{Heads: []string{p.Older, p.Newer}, Consistency: []verify.Consistency{{Old: 11, New: 15, Path: p.Path}}})
+			_, err = l.Root.Verify(verify.Material{Heads: []string{p.Older, p.Newer}, Consistency: []verify.Consistency{{Old: 11, New: 15, Path: p.Path}}})
 			if tc.name != "heads swapped" { // the sizes say which is which
 				wantStep(t, err, tc.want)
 			}
@@ -143,8 +144,8 @@ func TestABadConsistencyProofIsRefused(t *testing.T) {
 
 func TestTLogProofHasOneForm(t *testing.T) {
 	l, _ := working(t)
-	good := tlogProof(t, l.receipt(9))
-	first := l.receipt(9).Proof[0].String()
+	good := tlogProof(t, l.Receipt(9))
+	first := l.Receipt(9).Proof[0].String()
 	noHead, _, _ := strings.Cut(good, "\n\n")
 	cases := map[string]string{
 		"another header":       strings.Replace(good, "@v1", "@v2", 1),
@@ -180,15 +181,15 @@ func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
 			var kind string
 			_, err := fmt.Sscanf(name, "%d.%s", &index, &kind)
 			must(t, err)
-			data := string(l.leaves[index]) + "\n"
+			data := string(l.Leaves[index]) + "\n"
 			if kind == "tlog-proof" {
-				data = tlogProof(t, l.receipt(uint64(index)))
+				data = tlogProof(t, l.Receipt(uint64(index)))
 			}
 			must(t, m.Add(name, []byte(data)))
 		}
 		return m
 	}
-	report, err := l.root.Verify(files("9.tlog-proof", "10.leaf", "9.leaf", "0.tlog-proof", "0.leaf"))
+	report, err := l.Root.Verify(files("9.tlog-proof", "10.leaf", "9.leaf", "0.tlog-proof", "0.leaf"))
 	must(t, err)
 	if got, want := counts(report), "head 1, leaf 2, inclusion 2, order 2, audience 2, signer 1, signature 1"; got != want {
 		t.Errorf("checked %s, want %s", got, want)
@@ -196,12 +197,12 @@ func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
 	if got := notChecked(report); len(got) != 2 || got[0] != "that leaf 1 of those given is in the log" {
 		t.Errorf("not checked %q", got)
 	}
-	report, err = l.root.Verify(files("9.tlog-proof"))
+	report, err = l.Root.Verify(files("9.tlog-proof"))
 	must(t, err)
 	if got := notChecked(report); len(got) != 1 || got[0] != "that the .tlog-proof of entry 9 proves anything" || counts(report) != "head 1" {
 		t.Errorf("without its leaf: checked %s, not checked %q", counts(report), got)
 	}
-	_, err = l.root.Verify(files("9.tlog-proof", "10.leaf"))
+	_, err = l.Root.Verify(files("9.tlog-proof", "10.leaf"))
 	wantStep(t, err, verify.StepInclusion)
 }
 
@@ -209,22 +210,22 @@ func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {
 // nothing.
 func TestFilesAreToldByTheirContent(t *testing.T) {
 	l, _ := working(t)
-	receipt, consistency := encoded(t, l.receipt(9)), encoded(t, l.joining(7, 15).Consistency[0])
+	receipt, consistency := encoded(t, l.Receipt(9)), encoded(t, l.Joining(7, 15).Consistency[0])
 	pretty := strings.NewReplacer(`","`, "\",\n  \"", `,"`, ",\n  \"", `":`, `": `).Replace(receipt) + "\n"
 	cases := []struct {
 		name, data string
 		want       verify.Material
 	}{
-		{"a receipt", receipt, verify.Material{Receipts: []verify.Receipt{l.receipt(9)}}},
-		{"a receipt for people", pretty, verify.Material{Receipts: []verify.Receipt{l.receipt(9)}}},
-		{"receipts, one a line", receipt + "\n" + encoded(t, l.receipt(3)) + "\n", verify.Material{Receipts: []verify.Receipt{l.receipt(9), l.receipt(3)}}},
-		{"a leaf", string(l.leaves[9]), verify.Material{Leaves: [][]byte{l.leaves[9]}}},
-		{"a consistency proof", consistency, verify.Material{Consistency: l.joining(7, 15).Consistency}},
-		{"all in one", receipt + consistency + string(l.leaves[9]), verify.Material{Receipts: []verify.Receipt{l.receipt(9)},
-			Consistency: l.joining(7, 15).Consistency, Leaves: [][]byte{l.leaves[9]}}},
+		{"a receipt", receipt, verify.Material{Receipts: []verify.Receipt{l.Receipt(9)}}},
+		{"a receipt for people", pretty, verify.Material{Receipts: []verify.Receipt{l.Receipt(9)}}},
+		{"receipts, one a line", receipt + "\n" + encoded(t, l.Receipt(3)) + "\n", verify.Material{Receipts: []verify.Receipt{l.Receipt(9), l.Receipt(3)}}},
+		{"a leaf", string(l.Leaves[9]), verify.Material{Leaves: [][]byte{l.Leaves[9]}}},
+		{"a consistency proof", consistency, verify.Material{Consistency: l.Joining(7, 15).Consistency}},
+		{"all in one", receipt + consistency + string(l.Leaves[9]), verify.Material{Receipts: []verify.Receipt{l.Receipt(9)},
+			Consistency: l.Joining(7, 15).Consistency, Leaves: [][]byte{l.Leaves[9]}}},
 		{"a tree head in JSON", fmt.Sprintf(`{"head":%q}`, "note\n"), verify.Material{Heads: []string{"note\n"}}},
-		{"a tree head", l.signed(15), verify.Material{Heads: []string{l.signed(15)}}},
-		{"a .tlog-proof", tlogProof(t, l.receipt(9)), verify.Material{Proofs: []verify.Receipt{{Index: 9, Proof: l.receipt(9).Proof, Head: l.signed(15)}}}},
+		{"a tree head", l.Signed(15), verify.Material{Heads: []string{l.Signed(15)}}},
+		{"a .tlog-proof", tlogProof(t, l.Receipt(9)), verify.Material{Proofs: []verify.Receipt{{Index: 9, Proof: l.Receipt(9).Proof, Head: l.Signed(15)}}}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -240,8 +241,8 @@ func TestFilesAreToldByTheirContent(t *testing.T) {
 // TestUnknownFilesAreRefusedWithARemedy adds what nothing can be proven of.
 func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 	l, c := working(t)
-	receipt := encoded(t, l.receipt(9))
-	envelope := string(c.agent.sign(t, l.execution(c.agent)).AppendEnvelope(nil))
+	receipt := encoded(t, l.Receipt(9))
+	envelope := string(c.agent.Sign(t, l.Execution(c.agent)).AppendEnvelope(nil))
 	cases := []struct {
 		name, data, detail string
 		remedy             bool
@@ -253,13 +254,13 @@ func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 		{"a page with another envelope", `{"head":"x","entries":[{"index":0,"registered_at":1,"envelope":{},"proof":[]}]}`, "page: entries[0]", false},
 		{"an entry out of a page", `{"index":0,"registered_at":1,"envelope":{},"proof":[]}`, "without the tree head", true},
 		{"a bare envelope", envelope, "a bare envelope", true},
-		{"a pinned root", encoded(t, l.root), "a pinned root", true},
+		{"a pinned root", encoded(t, l.Root), "a pinned root", true},
 		{"broken JSON", receipt[:100], "JSON", false},
 		{"a receipt and half of one", receipt + "\n" + receipt[:100], "JSON", false},
 		{"a receipt and prose", receipt + "\nhello", "JSON", false},
 		{"a receipt with another member", strings.Replace(receipt, `"index"`, `"x":1,"index"`, 1), "receipt", false},
 		{"a member twice", strings.Replace(receipt, `"index":9`, `"index":9,"index":9`, 1), "JSON", false},
-		{"half a .tlog-proof", tlogProof(t, l.receipt(9))[:60], "tlog-proof", false},
+		{"half a .tlog-proof", tlogProof(t, l.Receipt(9))[:60], "tlog-proof", false},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -278,24 +279,41 @@ func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 
 func TestARootSurvivesItsFile(t *testing.T) {
 	l, _ := working(t)
-	l.root.Witnesses = "log x\nquorum none\n"
-	again, err := verify.ParseRoot([]byte(encoded(t, l.root)))
+	l.Root.Witnesses = "log x\nquorum none\n"
+	again, err := verify.ParseRoot([]byte(encoded(t, l.Root)))
 	must(t, err)
-	if diff := cmp.Diff(l.root, again); diff != "" {
+	if diff := cmp.Diff(l.Root, again); diff != "" {
 		t.Error(diff)
 	}
-	report, err := again.Verify(verify.Material{Receipts: l.all()})
+	report, err := again.Verify(verify.Material{Receipts: l.All()})
 	must(t, err)
 	if !slices.Contains(report.NotChecked, "witnesses: the root names none, so that a fork shown to nobody else stays unseen") {
 		t.Errorf("not checked %q", report.NotChecked)
 	}
 }
 
+// TestARootBringsAHeadOfItsOwn: a head that the root's keys have not signed is refused with it.
+func TestARootBringsAHeadOfItsOwn(t *testing.T) {
+	l, _ := working(t)
+	l.Root.Seen = l.Signed(9)
+	again, err := verify.ParseRoot([]byte(encoded(t, l.Root)))
+	must(t, err)
+	if again.Seen != l.Root.Seen {
+		t.Errorf("head %q, want %q", again.Seen, l.Root.Seen)
+	}
+	l.Signer = testlog.OtherSigner(t)
+	l.Root.Seen = l.Signed(9)
+	_, err = l.Root.Encode()
+	if wantFormat(t, err); !strings.Contains(err.Error(), "leave the head out") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestABadRootIsRefused(t *testing.T) {
 	l, _ := working(t)
-	good := encoded(t, l.root)
-	vkey := l.root.LedgerKeys[0]
-	small, err := note.NewEd25519VerifierKey(origin, append([]byte{1}, make([]byte, 31)...)) // the identity point
+	good := encoded(t, l.Root)
+	vkey := l.Root.LedgerKeys[0]
+	small, err := note.NewEd25519VerifierKey(testlog.Origin, append([]byte{1}, make([]byte, 31)...)) // the identity point
 	must(t, err)
 	foreign, err := note.NewEd25519VerifierKey("ledger.example/other", bytes.Repeat([]byte{7}, 32))
 	must(t, err)
@@ -305,18 +323,18 @@ func TestABadRootIsRefused(t *testing.T) {
 		"nothing":                 "",
 		"a list":                  "[" + good + "]",
 		"an unknown member":       strings.Replace(good, `"origin"`, `"x":1,"origin"`, 1),
-		"a member twice":          strings.Replace(good, `"origin"`, `"origin":"`+origin+`","origin"`, 1),
-		"no origin":               strings.Replace(good, `"origin": "`+origin+`",`, "", 1),
+		"a member twice":          strings.Replace(good, `"origin"`, `"origin":"`+testlog.Origin+`","origin"`, 1),
+		"no origin":               strings.Replace(good, `"origin": "`+testlog.Origin+`",`, "", 1),
 		"no keys":                 strings.Replace(good, `"`+vkey+`"`, "", 1),
 		"no genesis":              noGenesis + "}",
-		"another origin":          strings.Replace(good, `"origin": "`+origin, `"origin": "ledger.example/other`, 1),
+		"another origin":          strings.Replace(good, `"origin": "`+testlog.Origin, `"origin": "ledger.example/other`, 1),
 		"an origin with a space":  strings.ReplaceAll(good, "ledger.example", "ledger example"),
-		"a short genesis":         strings.Replace(good, l.root.Genesis.String(), "AAAA", 1),
+		"a short genesis":         strings.Replace(good, l.Root.Genesis.String(), "AAAA", 1),
 		"a key twice":             strings.Replace(good, `"`+vkey+`"`, `"`+vkey+`","`+vkey+`"`, 1),
 		"a key of another name":   with(foreign),
 		"a key of small order":    with(small),
-		"a key with another hash": with(strings.Replace(vkey, vkey[len(origin)+1:len(origin)+9], "00000000", 1)),
-		"a key in capitals":       with(strings.Replace(vkey, vkey[len(origin)+1:len(origin)+9], strings.ToUpper(vkey[len(origin)+1:len(origin)+9]), 1)),
+		"a key with another hash": with(strings.Replace(vkey, vkey[len(testlog.Origin)+1:len(testlog.Origin)+9], "00000000", 1)),
+		"a key in capitals":       with(strings.Replace(vkey, vkey[len(testlog.Origin)+1:len(testlog.Origin)+9], strings.ToUpper(vkey[len(testlog.Origin)+1:len(testlog.Origin)+9]), 1)),
 		"a key of another type":   with("example.com/foo+530d903a+BOkyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"),
 		"a key that is none":      with("hello"),
 		"a private key":           with("PRIVATE+KEY+" + vkey),

@@ -9,24 +9,25 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
 // repeatable returns a log that is the same in every process, as the corpus
 // needs it: Ed25519 keys only.
-func repeatable(f *testing.F) *log {
+func repeatable(f *testing.F) *testlog.Log {
 	f.Helper()
 	l, c := newCompany(f)
 	for range 7 {
-		l.add(c.agent.sign(f, l.execution(c.agent)))
+		l.Add(c.agent.Sign(f, l.Execution(c.agent)))
 	}
 	return l
 }
 
-// heads returns the head of every size.
-func (l *log) heads() (list []merkle.Head) {
-	for size := range len(l.leaves) + 1 {
-		list = append(list, l.head(size))
+// headsOf returns the head of every size.
+func headsOf(l *testlog.Log) (list []merkle.Head) {
+	for size := range len(l.Leaves) + 1 {
+		list = append(list, l.Head(size))
 	}
 	return list
 }
@@ -35,8 +36,8 @@ func (l *log) heads() (list []merkle.Head) {
 // encodes to.
 func FuzzReceipt(f *testing.F) {
 	l := repeatable(f)
-	f.Add([]byte(encoded(f, l.receipt(9))))
-	f.Add([]byte(encoded(f, l.receiptAt(0, 1))))
+	f.Add([]byte(encoded(f, l.Receipt(9))))
+	f.Add([]byte(encoded(f, l.ReceiptAt(0, 1))))
 	f.Add([]byte(`{"leaf":"AA==","index":0,"proof":[],"head":"x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := verify.DecodeReceipt(data)
@@ -53,7 +54,7 @@ func FuzzReceipt(f *testing.F) {
 // FuzzConsistencyProof is FuzzReceipt for consistency proofs.
 func FuzzConsistencyProof(f *testing.F) {
 	l := repeatable(f)
-	f.Add([]byte(encoded(f, l.joining(7, 15).Consistency[0])))
+	f.Add([]byte(encoded(f, l.Joining(7, 15).Consistency[0])))
 	f.Add([]byte(`{"old":7,"new":15,"path":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := verify.DecodeConsistency(data)
@@ -70,8 +71,8 @@ func FuzzConsistencyProof(f *testing.F) {
 // FuzzTLogProof is FuzzReceipt for .tlog-proof files.
 func FuzzTLogProof(f *testing.F) {
 	l := repeatable(f)
-	f.Add([]byte(tlogProof(f, l.receipt(9))))
-	f.Add([]byte(tlogProof(f, l.receiptAt(0, 1))))
+	f.Add([]byte(tlogProof(f, l.Receipt(9))))
+	f.Add([]byte(tlogProof(f, l.ReceiptAt(0, 1))))
 	f.Add([]byte("c2sp.org/tlog-proof@v1\nindex 0\n\nx"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := verify.ParseTLogProof(data)
@@ -89,10 +90,10 @@ func FuzzTLogProof(f *testing.F) {
 // it was written.
 func FuzzRoot(f *testing.F) {
 	l := repeatable(f)
-	f.Add([]byte(encoded(f, l.root)))
-	followed := l.root
-	_, next := ledgerKey(f, origin, "next")
-	followed.Retired = []verify.RetiredKey{{Key: l.root.LedgerKeys[0], Size: 7}}
+	f.Add([]byte(encoded(f, l.Root)))
+	followed := l.Root
+	_, next := testlog.LedgerKey(f, testlog.Origin, "next")
+	followed.Retired = []verify.RetiredKey{{Key: l.Root.LedgerKeys[0], Size: 7}}
 	followed.LedgerKeys, followed.Since = []string{next}, 9
 	f.Add([]byte(encoded(f, followed)))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -114,26 +115,26 @@ func FuzzRoot(f *testing.F) {
 // text, and for texts that are read as a head but are another spelling of it.
 func FuzzHead(f *testing.F) {
 	l := repeatable(f)
-	heads := l.heads()
-	f.Add([]byte(l.signed(15)), false)
-	f.Add([]byte(l.signed(0)), false)
-	f.Add([]byte(text(l.head(15))), true)
-	f.Add([]byte(origin+"\n015\n"+merkle.EmptyHead().Root.String()+"\n"), true)
+	heads := headsOf(l)
+	f.Add([]byte(l.Signed(15)), false)
+	f.Add([]byte(l.Signed(0)), false)
+	f.Add([]byte(testlog.HeadText(l.Head(15))), true)
+	f.Add([]byte(testlog.Origin+"\n015\n"+merkle.EmptyHead().Root.String()+"\n"), true)
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
 		signed := data
 		if sign { // get past the signature, to the text
-			made, err := note.Sign(&note.Note{Text: string(data)}, l.signer)
+			made, err := note.Sign(&note.Note{Text: string(data)}, l.Signer)
 			if err != nil {
 				return
 			}
 			signed = made
 		}
-		head, err := l.root.Head(signed)
+		head, err := l.Root.Head(signed)
 		if err != nil {
 			wantStep(t, err, verify.StepHead)
 			return
 		}
-		if !bytes.HasPrefix(signed, []byte(text(head))) {
+		if !bytes.HasPrefix(signed, []byte(testlog.HeadText(head))) {
 			t.Fatalf("%q read as %v", signed, head)
 		}
 		if !sign && !slices.Contains(heads, head) {
@@ -146,16 +147,16 @@ func FuzzHead(f *testing.F) {
 // ways that are promised, or verify although nobody wrote them.
 func FuzzMaterial(f *testing.F) {
 	l := repeatable(f)
-	heads := l.heads()
-	f.Add([]byte(encoded(f, l.receipt(9))))
-	f.Add([]byte(encoded(f, l.receipt(0)) + "\n" + encoded(f, l.receipt(7)) + "\n" + encoded(f, l.receipt(9))))
-	f.Add([]byte(encoded(f, l.joining(7, 15).Consistency[0])))
-	f.Add([]byte(tlogProof(f, l.receipt(9))))
-	f.Add(l.leaves[9])
-	f.Add([]byte(l.signed(15)))
-	f.Add([]byte(l.page(f, 0, 7, 9)))
+	heads := headsOf(l)
+	f.Add([]byte(encoded(f, l.Receipt(9))))
+	f.Add([]byte(encoded(f, l.Receipt(0)) + "\n" + encoded(f, l.Receipt(7)) + "\n" + encoded(f, l.Receipt(9))))
+	f.Add([]byte(encoded(f, l.Joining(7, 15).Consistency[0])))
+	f.Add([]byte(tlogProof(f, l.Receipt(9))))
+	f.Add(l.Leaves[9])
+	f.Add([]byte(l.Signed(15)))
+	f.Add([]byte(pageOf(f, l, 0, 7, 9)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m := verify.Material{Leaves: [][]byte{l.leaves[9]}}
+		m := verify.Material{Leaves: [][]byte{l.Leaves[9]}}
 		if err := m.Add("file", data); err != nil {
 			wantFormat(t, err)
 			if !strings.HasPrefix(err.Error(), "verify: file: ") {
@@ -163,12 +164,12 @@ func FuzzMaterial(f *testing.F) {
 			}
 			return
 		}
-		report, err := l.root.Verify(m)
+		report, err := l.Root.Verify(m)
 		if err != nil {
 			return
 		}
 		for _, e := range report.Entries {
-			if e.Index >= 15 || !bytes.Equal(e.AppendLeaf(nil), l.leaves[e.Index]) {
+			if e.Index >= 15 || !bytes.Equal(e.AppendLeaf(nil), l.Leaves[e.Index]) {
 				t.Fatalf("entry %d is not of the log", e.Index)
 			}
 		}

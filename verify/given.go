@@ -51,10 +51,10 @@ func (g *given) gap(after, before uint64) (index uint64, ok bool) {
 	return g.gaps[i], true
 }
 
-// lacks reports whether a refusal may only mean that receipts of the chain are
-// missing. What a key may do follows from the one entry that enrolled it, for
-// ever; a policy decides only who its authority is and who enrols plain agents.
-func (j *judging) lacks(p proven, err error) bool {
+// mayLackReceipts reports whether a refusal may only mean that receipts of the chain
+// are missing. The one entry that enrolled a key decides for ever what the key may do.
+// A policy decides only which keys are its authority's and who may enrol plain agents.
+func (j *judging) mayLackReceipts(p proven, err error) bool {
 	refusal, ok := errors.AsType[*entry.Refusal](err)
 	if !ok || j.chain.policy == nil { // nothing can be missing before the genesis
 		return false
@@ -74,7 +74,7 @@ func (j *judging) lacks(p proven, err error) bool {
 		return aPolicy && key.Principal == p.Header.Iss && len(key.Roles) == 0 // the authority's, once
 	case entry.UnauthorizedRole:
 		agent, ok := p.Body.(*entry.Agent)
-		return ok && aPolicy && plain(agent.Roles) && !j.chain.raised(agent.Principal)
+		return ok && aPolicy && plain(agent.Roles) && !j.chain.holdsPrivilege(agent.Principal)
 	case entry.UnknownSubject:
 		return anything
 	}

@@ -7,6 +7,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -29,17 +30,17 @@ func wantNotChecked(t *testing.T, report verify.Report, want []string) {
 // the chain and looks that what hangs on them is named, not passed over.
 func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
 	l, c := working(t)
-	spare := newKey(t, "agent", "spare")
-	rotation := l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Rotate, spare, entry.RoleAgent)))
-	_, inForce := l.chain().Policy()
+	spare := testlog.NewKey(t, "agent", "spare")
+	rotation := l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Rotate, spare, entry.RoleAgent)))
+	_, inForce := l.Chain().Policy()
 	var policies []uint64
 	for range 2 {
-		p := l.policy(c.authority, c.authority)
+		p := l.Policy(c.authority, c.authority)
 		p.Previous = &inForce
-		policies = append(policies, l.add(c.authority.sign(t, p)))
-		_, inForce = l.chain().Policy()
+		policies = append(policies, l.Add(c.authority.Sign(t, p)))
+		_, inForce = l.Chain().Policy()
 	}
-	l.add(spare.sign(t, l.execution(spare)))
+	l.Add(spare.Sign(t, l.Execution(spare)))
 	cases := []struct {
 		name     string
 		drop     []uint64
@@ -60,8 +61,8 @@ func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
-			report, err := l.root.Verify(verify.Material{Receipts: receipts})
+			receipts := slices.DeleteFunc(l.All(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
+			report, err := l.Root.Verify(verify.Material{Receipts: receipts})
 			must(t, err)
 			wantNotChecked(t, report, tc.want)
 			unsigned := 0
@@ -84,15 +85,15 @@ func TestWithoutChainMaterialSignaturesAreReportedAsNotChecked(t *testing.T) {
 // what those given do not, nothing is known, and that is said; where no entry is
 // missing that could, the ledger has broken the rules.
 func TestAMissingPolicyIsNoFailure(t *testing.T) {
-	fresh := newKey(t, "fresh", "fresh")
-	second := newKey(t, "authority", "second authority")
+	fresh := testlog.NewKey(t, "fresh", "fresh")
+	second := testlog.NewKey(t, "authority", "second authority")
 	// follow logs a policy after the one in force.
-	follow := func(l *log, by key, change func(*entry.Policy), authority ...key) uint64 {
-		p := l.policy(by, authority...)
-		_, inForce := l.chain().Policy()
+	follow := func(l *testlog.Log, by testlog.Key, change func(*entry.Policy), authority ...testlog.Key) uint64 {
+		p := l.Policy(by, authority...)
+		_, inForce := l.Chain().Policy()
 		p.Previous = &inForce
 		change(p)
-		return l.add(by.sign(t, p))
+		return l.Add(by.Sign(t, p))
 	}
 	same := func(*entry.Policy) {}
 	letCoordinators := func(p *entry.Policy) {
@@ -100,44 +101,44 @@ func TestAMissingPolicyIsNoFailure(t *testing.T) {
 	}
 	cases := []struct {
 		name string
-		do   func(l *log, c cast) (missing uint64)
+		do   func(l *testlog.Log, c cast) (missing uint64)
 		want []string // not checked without the missing entry
 	}{
-		{"who may enrol was widened", func(l *log, c cast) uint64 {
+		{"who may enrol was widened", func(l *testlog.Log, c cast) uint64 {
 			missing := follow(l, c.authority, letCoordinators, c.authority)
-			l.add(c.coordinator.sign(t, l.agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
-			l.add(fresh.sign(t, l.execution(fresh)))
+			l.Add(c.coordinator.Sign(t, l.Agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
+			l.Add(fresh.Sign(t, l.Execution(fresh)))
 			return missing
 		}, []string{"entry 9 (agent)", "entry 10 (execution)"}},
-		{"the same, and a later policy tells of the missing one", func(l *log, c cast) uint64 {
+		{"the same, and a later policy tells of the missing one", func(l *testlog.Log, c cast) uint64 {
 			missing := follow(l, c.authority, letCoordinators, c.authority)
-			l.add(c.coordinator.sign(t, l.agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
+			l.Add(c.coordinator.Sign(t, l.Agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
 			follow(l, c.authority, same, c.authority)
-			l.add(c.agent.sign(t, l.execution(c.agent)))
+			l.Add(c.agent.Sign(t, l.Execution(c.agent)))
 			return missing
 		}, []string{"entry 9 (agent): its place in the chain, and with it what it lets in", "entry 10 (policy): its place in the chain, and with it what it lets in"}},
-		{"what the older policy would allow is not taken for allowed by the missing one", func(l *log, c cast) uint64 {
+		{"what the older policy would allow is not taken for allowed by the missing one", func(l *testlog.Log, c cast) uint64 {
 			missing := follow(l, c.authority, func(p *entry.Policy) { p.Roles[entry.RoleAgent] = nil }, c.authority)
-			l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, fresh, entry.RoleAgent)))
+			l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Enrol, fresh, entry.RoleAgent)))
 			follow(l, c.authority, same, c.authority)
 			return missing
 		}, []string{"entry 9 (agent)", "entry 10 (policy)"}},
-		{"the authority changed hands", func(l *log, c cast) uint64 {
+		{"the authority changed hands", func(l *testlog.Log, c cast) uint64 {
 			missing := follow(l, c.authority, same, second)
-			l.add(second.sign(t, l.agent(second, entry.Enrol, fresh, entry.RoleApprover)))
+			l.Add(second.Sign(t, l.Agent(second, entry.Enrol, fresh, entry.RoleApprover)))
 			return missing
 		}, []string{"entry 9 (agent)"}},
-		{"the authority came back", func(l *log, c cast) uint64 {
+		{"the authority came back", func(l *testlog.Log, c cast) uint64 {
 			follow(l, c.authority, same, second)
 			missing := follow(l, second, same, c.authority)
-			l.add(c.authority.sign(t, l.agent(c.authority, entry.Enrol, fresh, entry.RoleApprover)))
+			l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Enrol, fresh, entry.RoleApprover)))
 			return missing
 		}, []string{"entry 10 (agent)"}},
-		{"a principal left the authority", func(l *log, c cast) uint64 {
-			missing := follow(l, c.authority, same, newKey(t, "another", "another"))
+		{"a principal left the authority", func(l *testlog.Log, c cast) uint64 {
+			missing := follow(l, c.authority, same, testlog.NewKey(t, "another", "another"))
 			namesake := fresh
-			namesake.principal = "authority"
-			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
+			namesake.Principal = "authority"
+			l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
 			return missing
 		}, []string{"entry 9 (agent)"}},
 	}
@@ -145,14 +146,17 @@ func TestAMissingPolicyIsNoFailure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l, c := newCompany(t)
 			missing := tc.do(l, c)
-			report, err := l.root.Verify(verify.Material{Receipts: l.all()})
+			report, err := l.Root.Verify(verify.Material{Receipts: l.All()})
 			must(t, err)
 			if got := notChecked(report); len(got) > 0 {
 				t.Fatalf("with everything, not checked %q", got)
 			}
-			report, err = l.root.Verify(verify.Material{Receipts: slices.Delete(l.all(), int(missing), int(missing)+1)})
-			must(t, err)
-			wantNotChecked(t, report, tc.want)
+			left := slices.Delete(l.All(), int(missing), int(missing)+1)
+			for _, receipts := range [][]verify.Receipt{left, slices.Concat(left, left)} { // a second receipt makes up for none
+				report, err = l.Root.Verify(verify.Material{Receipts: receipts})
+				must(t, err)
+				wantNotChecked(t, report, tc.want)
+			}
 		})
 	}
 }
@@ -160,51 +164,91 @@ func TestAMissingPolicyIsNoFailure(t *testing.T) {
 // TestWhatNoMissingEntryCouldAllowIsAFailure leaves entries out that have
 // nothing to do with what the ledger did wrong.
 func TestWhatNoMissingEntryCouldAllowIsAFailure(t *testing.T) {
-	fresh := newKey(t, "fresh", "fresh")
+	fresh := testlog.NewKey(t, "fresh", "fresh")
 	cases := []struct {
 		name string
-		do   func(l *log, c cast)
+		do   func(l *testlog.Log, c cast)
 		drop []uint64
 	}{
-		{"a key never enrolled, in a whole log", func(l *log, _ cast) { l.add(fresh.sign(t, l.execution(fresh))) }, nil},
-		{"a revocation of a key never enrolled, in a whole log", func(l *log, c cast) {
-			l.add(c.authority.sign(t, l.agent(c.authority, entry.Revoke, fresh, entry.RoleAgent)))
+		{"a key never enrolled, in a whole log", func(l *testlog.Log, _ cast) { l.Add(fresh.Sign(t, l.Execution(fresh))) }, nil},
+		{"a revocation of a key never enrolled, in a whole log", func(l *testlog.Log, c cast) {
+			l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Revoke, fresh, entry.RoleAgent)))
 		}, nil},
-		{"a policy by another than its predecessor's authority", func(l *log, _ cast) {
-			p := l.policy(fresh, fresh)
-			_, inForce := l.chain().Policy()
+		{"a policy by another than its predecessor's authority", func(l *testlog.Log, _ cast) {
+			p := l.Policy(fresh, fresh)
+			_, inForce := l.Chain().Policy()
 			p.Previous = &inForce
-			l.add(fresh.sign(t, p))
+			l.Add(fresh.Sign(t, p))
 		}, []uint64{2, 3}},
-		{"a role that the key was not enrolled with", func(l *log, c cast) {
-			l.add(c.approver.sign(t, l.execution(c.approver)))
+		{"a role that the key was not enrolled with", func(l *testlog.Log, c cast) {
+			l.Add(c.approver.Sign(t, l.Execution(c.approver)))
 		}, []uint64{2, 3}},
-		{"a role that no policy lets an enroller grant", func(l *log, c cast) {
-			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, fresh, entry.RoleApprover)))
+		{"a role that no policy lets an enroller grant", func(l *testlog.Log, c cast) {
+			l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Enrol, fresh, entry.RoleApprover)))
 		}, []uint64{2, 3}},
-		{"a name that was raised", func(l *log, c cast) {
+		{"a name that was raised", func(l *testlog.Log, c cast) {
 			namesake := fresh
-			namesake.principal = "approver"
-			l.add(c.enroller.sign(t, l.agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
+			namesake.Principal = "approver"
+			l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Enrol, namesake, entry.RoleAgent)))
 		}, []uint64{2, 3}},
-		{"a predecessor that is later than the policy", func(l *log, c cast) {
-			p := l.policy(c.authority, c.authority)
+		{"an enrolment that the policy in force does not allow, with nothing missing since", func(l *testlog.Log, c cast) {
+			p := l.Policy(c.authority, c.authority)
+			_, inForce := l.Chain().Policy()
+			p.Previous = &inForce
+			l.Add(c.authority.Sign(t, p))
+			l.Add(c.coordinator.Sign(t, l.Agent(c.coordinator, entry.Enrol, fresh, entry.RoleAgent)))
+		}, []uint64{6}},
+		{"a predecessor that is later than the policy", func(l *testlog.Log, c cast) {
+			p := l.Policy(c.authority, c.authority)
 			p.Previous = &entry.LogRef{Index: 99}
-			l.add(c.authority.sign(t, p))
+			l.Add(c.authority.Sign(t, p))
 		}, []uint64{2, 3}},
-		{"a predecessor that is no policy", func(l *log, c cast) {
-			p := l.policy(c.authority, c.authority)
-			p.Previous = &entry.LogRef{Index: 4, LeafHash: merkle.HashLeaf(l.leaves[4])}
-			l.add(c.authority.sign(t, p))
+		{"a predecessor that is no policy", func(l *testlog.Log, c cast) {
+			p := l.Policy(c.authority, c.authority)
+			p.Previous = &entry.LogRef{Index: 4, LeafHash: merkle.HashLeaf(l.Leaves[4])}
+			l.Add(c.authority.Sign(t, p))
 		}, []uint64{2, 3}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			l, c := newCompany(t)
 			tc.do(l, c)
-			receipts := slices.DeleteFunc(l.all(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
-			_, err := l.root.Verify(verify.Material{Receipts: receipts})
+			receipts := slices.DeleteFunc(l.All(), func(r verify.Receipt) bool { return slices.Contains(tc.drop, r.Index) })
+			_, err := l.Root.Verify(verify.Material{Receipts: receipts})
 			wantStep(t, err, verify.StepSigner)
 		})
+	}
+}
+
+// TestAPolicyIsAskedForInItsPlace: of those that are missing the first, and none that
+// a policy says to follow though it came later.
+func TestAPolicyIsAskedForInItsPlace(t *testing.T) {
+	l, c := newCompany(t)
+	stranger := testlog.NewKey(t, "stranger", "stranger")
+	follow := func(by testlog.Key, index uint64) {
+		p := l.Policy(by, by)
+		p.Previous = &entry.LogRef{Index: index}
+		l.Add(by.Sign(t, p))
+	}
+	follow(c.authority, 5) // 8
+	follow(c.authority, 3) // 9
+	without := func(dropped ...uint64) verify.Report {
+		receipts := slices.DeleteFunc(l.All(), func(r verify.Receipt) bool { return slices.Contains(dropped, r.Index) })
+		report, err := l.Root.Verify(verify.Material{Receipts: receipts})
+		must(t, err)
+		return report
+	}
+	report := without(3, 5)
+	if first := report.Missing[0]; len(report.Missing) != 5 || !strings.HasPrefix(first.What, "entry 4 (agent)") || first.Give != "the receipt of the policy at 3" {
+		t.Errorf("missing %q", report.Missing)
+	}
+	l, c = newCompany(t)
+	follow(stranger, 10)                                                                                                   // 8: who that is, is not known
+	l.Add(c.agent.Sign(t, l.Execution(c.agent)))                                                                           // 9
+	l.Add(c.agent.Sign(t, l.Execution(c.agent)))                                                                           // 10
+	l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Enrol, testlog.NewKey(t, "fresh", "fresh"), entry.RoleApprover))) // 11
+	report = without(5, 10)
+	if len(report.Missing) != 1 || !strings.HasPrefix(report.Missing[0].What, "entry 8 (policy)") || !report.Entries[9].Signed {
+		t.Errorf("missing %q", report.Missing)
 	}
 }

@@ -19,12 +19,19 @@ type SignedHead struct {
 	Note string // empty: the head is not signed
 }
 
-// Head opens a signed tree head: it carries a signature of a pinned Ed25519
-// key, or of one that was retired behind it, every signature of such a key that
-// it carries verifies, and its text is a checkpoint of the pinned origin. The error is a [*StepError] of
-// [StepHead], or a [*FormatError] if the root is malformed.
+// CheckFork compares two heads that the ledger has signed: one size has one root.
+// The error is a [*ForkError].
+func (h SignedHead) CheckFork(other SignedHead) error {
+	if h.Size != other.Size || h.Root == other.Root {
+		return nil
+	}
+	return &ForkError{First: h.Note, Second: other.Note, Detail: fmt.Sprintf("two signed roots of size %d: %s and %s", h.Size, h.Root, other.Root)}
+}
+
+// Head opens a signed tree head by the root: see [Opener.Open]. The error is a
+// [*StepError] of [StepHead], or a [*FormatError] if the root is malformed.
 func (r Root) Head(signed []byte) (merkle.Head, error) {
-	o, err := newOpener(r)
+	o, err := NewOpener(r)
 	if err != nil {
 		return merkle.Head{}, err
 	}
@@ -32,35 +39,33 @@ func (r Root) Head(signed []byte) (merkle.Head, error) {
 	return head.Head, err
 }
 
-// opener opens tree heads against a root, each text once.
-type opener struct {
+// Opener opens the signed tree heads of a ledger. It has the keys of a [Root],
+// taken apart, and never changes: several goroutines may use it.
+type Opener struct {
 	root      Root
 	verifiers note.Verifiers
 	alg       map[uint32]byte   // of each pinned key, by its hash
 	until     map[uint32]uint64 // size of the last head of each retired key
-	opened    map[string]head
 }
 
 // head is an opened tree head.
 type head struct {
-	merkle.Head
-	note       string
+	SignedHead
 	second     bool // it carries a good ML-DSA-44 signature
 	unverified bool // it carries one that nothing was given to check with
 	extended   bool // it has extension lines, which are ignored
 }
 
-func newOpener(root Root) (*opener, error) {
+// NewOpener returns the opener of a root. The error is a [*FormatError] about the
+// root.
+func NewOpener(root Root) (*Opener, error) {
 	if err := root.check(); err != nil {
 		return nil, err
 	}
-	o := &opener{root: root, alg: map[uint32]byte{}, until: map[uint32]uint64{}, opened: map[string]head{}}
+	o := &Opener{root: root, alg: map[uint32]byte{}, until: map[uint32]uint64{}}
 	var list []note.Verifier
 	for i, text := range root.LedgerKeys {
-		key, err := parseVKey(text)
-		if err != nil {
-			return nil, malformed("root", "ledger_keys[%d]: %v", i, err)
-		}
+		key, err := parseVKey(text) // root.check has read it, and the next
 		o.alg[key.hash] = key.alg
 		var verifier note.Verifier
 		switch {
@@ -75,20 +80,28 @@ func newOpener(root Root) (*opener, error) {
 			err = errors.New("its verifier is of another key")
 		}
 		if err != nil {
-			return nil, malformed("root", "ledger_keys[%d]: %v", i, err)
+			return nil, Malformed("root", "ledger_keys[%d]: %v", i, err)
 		}
 		list = append(list, verifier)
 	}
-	for i, retired := range root.Retired {
-		key, err := parseVKey(retired.Key)
-		if err != nil {
-			return nil, malformed("root", "retired[%d]: %v", i, err)
-		}
+	for _, retired := range root.Retired {
+		key, _ := parseVKey(retired.Key)
 		o.until[key.hash] = retired.Size
 		list = append(list, &ledgerKey{key, root})
 	}
 	o.verifiers = note.VerifierList(list...)
 	return o, nil
+}
+
+// Root returns the root whose keys the opener has.
+func (o *Opener) Root() Root { return o.root }
+
+// OpensFor reports whether the opener of a root would open heads as this one does.
+// Of functions it can only tell whether the roots bring a Cosigner.
+func (o *Opener) OpensFor(root *Root) bool {
+	return o.root.Origin == root.Origin && slices.Equal(o.root.LedgerKeys, root.LedgerKeys) && o.root.Since == root.Since &&
+		slices.Equal(o.root.Retired, root.Retired) && o.root.Genesis == root.Genesis &&
+		o.root.Witnesses == root.Witnesses && (o.root.Cosigner == nil) == (root.Cosigner == nil)
 }
 
 // ledgerKey is a pinned Ed25519 key.
@@ -105,39 +118,39 @@ func (k *ledgerKey) KeyHash() uint32 { return k.hash }
 
 // Verify implements [note.Verifier].
 func (k *ledgerKey) Verify(text, sig []byte) bool {
-	return k.root.signature(k.public, text, sig) == nil
+	return k.root.CheckSignature(k.public, text, sig) == nil
 }
 
-// fresh returns an opener of the same root that knows one head.
-func (o *opener) fresh(h head) *opener {
-	return &opener{o.root, o.verifiers, o.alg, o.until, map[string]head{h.note: h}}
+// Open opens a signed tree head: it carries a signature of a pinned Ed25519 key, or
+// of one that was retired behind it, every signature of such a key that it carries
+// verifies, and its text is a checkpoint of the pinned origin. The error is a
+// [*StepError] of [StepHead].
+func (o *Opener) Open(signed string) (SignedHead, error) {
+	h, err := o.open(signed)
+	return h.SignedHead, err
 }
 
-func (o *opener) open(signed string) (head, error) {
-	if known, ok := o.opened[signed]; ok {
-		return known, nil
-	}
+func (o *Opener) open(signed string) (head, error) {
 	h, err := o.check(signed)
 	if err != nil {
 		return head{}, &StepError{Step: StepHead, What: "tree head", Cause: err}
 	}
-	o.opened[signed] = h
 	return h, nil
 }
 
-func (o *opener) check(signed string) (head, error) {
+func (o *Opener) check(signed string) (head, error) {
 	if len(signed) > MaxNote {
 		return head{}, fmt.Errorf("%d bytes, the limit is %d", len(signed), MaxNote)
 	}
 	opened, err := note.Open([]byte(signed), o.verifiers)
 	if _, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
-		return head{}, errors.New("no signature by a pinned key, nor by one that a policy named under a head that was accepted (TRU-5)")
+		return head{}, errors.New("not signed by any trusted ledger key (TRU-5)")
 	}
 	if err != nil {
 		return head{}, fmt.Errorf("not a signed note: %w", err)
 	}
-	h := head{note: signed}
-	if h.Head, h.extended, err = parseCheckpoint(opened.Text, o.root.Origin); err != nil {
+	h := head{SignedHead: SignedHead{Note: signed}}
+	if h.Head, h.extended, err = ParseCheckpoint(opened.Text, o.root.Origin); err != nil {
 		return head{}, err
 	}
 	classic := false
@@ -161,10 +174,10 @@ func (o *opener) check(signed string) (head, error) {
 	return h, nil
 }
 
-// parseCheckpoint reads the text of a tree head in its one spelling
-// (c2sp.org/tlog-checkpoint): origin, size, root, and extension lines, which
-// are not empty and mean nothing here.
-func parseCheckpoint(text, origin string) (h merkle.Head, extended bool, err error) {
+// ParseCheckpoint reads the text of a tree head of an origin in its one spelling
+// (c2sp.org/tlog-checkpoint): origin, size, root, and extension lines, which are not
+// empty and mean nothing here. Who has signed the text is for the caller.
+func ParseCheckpoint(text, origin string) (h merkle.Head, extended bool, err error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) < 3 {
 		return h, false, fmt.Errorf("%d lines, want origin, size and root", len(lines))

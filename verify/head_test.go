@@ -9,6 +9,7 @@ import (
 	fnote "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -16,30 +17,30 @@ import (
 // key, heads carry the signatures of both.
 func TestEitherPinnedKeyMakesAHeadGood(t *testing.T) {
 	l, _ := working(t)
-	skey, vkey, err := note.GenerateKey(nil, origin)
+	skey, vkey, err := note.GenerateKey(nil, testlog.Origin)
 	must(t, err)
 	next, err := note.NewSigner(skey)
 	must(t, err)
-	both := l.signText(text(l.head(15)), next)
-	onlyNext, err := note.Sign(&note.Note{Text: text(l.head(15))}, next)
+	both := l.SignText(testlog.HeadText(l.Head(15)), next)
+	onlyNext, err := note.Sign(&note.Note{Text: testlog.HeadText(l.Head(15))}, next)
 	must(t, err)
-	successor := l.root
+	successor := l.Root
 	successor.LedgerKeys = []string{vkey}
-	for name, root := range map[string]verify.Root{"old root": l.root, "new root": successor} {
-		if head, err := root.Head([]byte(both)); err != nil || head != l.head(15) {
+	for name, root := range map[string]verify.Root{"old root": l.Root, "new root": successor} {
+		if head, err := root.Head([]byte(both)); err != nil || head != l.Head(15) {
 			t.Errorf("%s: head %v, error %v", name, head, err)
 		}
 	}
-	_, err = l.root.Head(onlyNext)
+	_, err = l.Root.Head(onlyNext)
 	wantStep(t, err, verify.StepHead)
-	l.root.LedgerKeys = append(l.root.LedgerKeys, vkey)
-	if _, err := l.root.Head(onlyNext); err != nil {
+	l.Root.LedgerKeys = append(l.Root.LedgerKeys, vkey)
+	if _, err := l.Root.Head(onlyNext); err != nil {
 		t.Errorf("with both keys pinned: %v", err)
 	}
 	// A bad signature of a pinned key spoils the head, a good one beside it or not.
-	other, err := note.Sign(&note.Note{Text: text(l.head(14))}, next)
+	other, err := note.Sign(&note.Note{Text: testlog.HeadText(l.Head(14))}, next)
 	must(t, err)
-	_, err = l.root.Head([]byte(l.signed(15) + signatures(string(other))))
+	_, err = l.Root.Head([]byte(l.Signed(15) + signatures(string(other))))
 	wantStep(t, err, verify.StepHead)
 }
 
@@ -47,17 +48,17 @@ func TestEitherPinnedKeyMakesAHeadGood(t *testing.T) {
 // verifier for it.
 func TestMLDSASignatures(t *testing.T) {
 	l, _ := working(t)
-	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	skey, vkey, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
 	signer, err := fnote.NewMLDSASigner(skey)
 	must(t, err)
-	both := l.signText(text(l.head(15)), signer)
-	alone, err := note.Sign(&note.Note{Text: text(l.head(15))}, signer)
+	both := l.SignText(testlog.HeadText(l.Head(15)), signer)
+	alone, err := note.Sign(&note.Note{Text: testlog.HeadText(l.Head(15))}, signer)
 	must(t, err)
-	other, err := note.Sign(&note.Note{Text: text(l.head(12))}, signer)
+	other, err := note.Sign(&note.Note{Text: testlog.HeadText(l.Head(12))}, signer)
 	must(t, err)
-	swapped := l.signed(15) + signatures(string(other))
-	pinned := l.root
+	swapped := l.Signed(15) + signatures(string(other))
+	pinned := l.Root
 	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
 	checking := pinned
 	checking.Cosigner = fnote.NewVerifierForCosignatureV1
@@ -70,9 +71,9 @@ func TestMLDSASignatures(t *testing.T) {
 		notChecked string
 	}{
 		{"checked", checking, both, true, "1 of them by the pinned ML-DSA-44 key too", ""},
-		{"pinned, not checked", pinned, both, true, "", "the ML-DSA-44 signature on 1 tree heads"},
-		{"not pinned", l.root, both, true, "", ""},
-		{"pinned, and the head has none", checking, l.signed(15), true, "", "an ML-DSA-44 signature: 1 tree heads carry none"},
+		{"pinned, not checked", pinned, both, true, "", "the ML-DSA-44 signature on 1 tree head"},
+		{"not pinned", l.Root, both, true, "", ""},
+		{"pinned, and the head has none", checking, l.Signed(15), true, "", "an ML-DSA-44 signature: there is none on 1 tree head"},
 		{"without the Ed25519 signature", checking, string(alone), false, "", ""},
 		{"of another head", checking, swapped, false, "", ""},
 	}
@@ -93,7 +94,7 @@ func TestMLDSASignatures(t *testing.T) {
 		})
 	}
 	wrong := checking
-	wrong.Cosigner = func(string) (note.Verifier, error) { return note.NewVerifier(l.root.LedgerKeys[0]) }
+	wrong.Cosigner = func(string) (note.Verifier, error) { return note.NewVerifier(l.Root.LedgerKeys[0]) }
 	_, err = wrong.Head([]byte(both))
 	wantFormat(t, err)
 	wrong.Cosigner = func(string) (note.Verifier, error) { return nil, errors.New("no such library") }
@@ -105,16 +106,16 @@ func TestMLDSASignatures(t *testing.T) {
 // and takes no other line for one.
 func TestMLDSASignaturesInAnyPlace(t *testing.T) {
 	l, _ := working(t)
-	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	skey, vkey, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
 	signer, err := fnote.NewMLDSASigner(skey)
 	must(t, err)
-	pinned := l.root
+	pinned := l.Root
 	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
 	checking := pinned
 	checking.Cosigner = fnote.NewVerifierForCosignatureV1
 	by := func(size int, signers ...note.Signer) string {
-		signed, err := note.Sign(&note.Note{Text: text(l.head(size))}, signers...)
+		signed, err := note.Sign(&note.Note{Text: testlog.HeadText(l.Head(size))}, signers...)
 		must(t, err)
 		return string(signed)
 	}
@@ -123,17 +124,17 @@ func TestMLDSASignaturesInAnyPlace(t *testing.T) {
 		must(t, err)
 		return report.Checked[0].Detail, strings.Join(notChecked(report), "\n")
 	}
-	first, stranger := by(15, signer, l.signer), otherSigner(t)
+	first, stranger := by(15, signer, l.Signer), testlog.OtherSigner(t)
 	if got, _ := notChecked(checking, first); !strings.Contains(got, "ML-DSA-44") {
 		t.Errorf("the first of two: checked %q", got)
 	}
-	for name, head := range map[string]string{"the first of two": first, "before a stranger's": by(15, l.signer, signer, stranger)} {
-		if _, not := notChecked(pinned, head); !strings.HasPrefix(not, "the ML-DSA-44 signature on 1 tree heads") {
+	for name, head := range map[string]string{"the first of two": first, "before a stranger's": by(15, l.Signer, signer, stranger)} {
+		if _, not := notChecked(pinned, head); !strings.HasPrefix(not, "the ML-DSA-44 signature on 1 tree head") {
 			t.Errorf("%s: not checked %q", name, not)
 		}
 	}
-	renamed := l.signed(15) + strings.Replace(signatures(by(15, signer)), " "+origin+" ", " elsewhere.example ", 1)
-	if _, not := notChecked(pinned, renamed); !strings.HasPrefix(not, "an ML-DSA-44 signature: 1 tree heads carry none") {
+	renamed := l.Signed(15) + strings.Replace(signatures(by(15, signer)), " "+testlog.Origin+" ", " elsewhere.example ", 1)
+	if _, not := notChecked(pinned, renamed); !strings.HasPrefix(not, "an ML-DSA-44 signature: there is none on 1 tree head") {
 		t.Errorf("of another name: not checked %q", not)
 	}
 	_, err = checking.Head([]byte(by(0, signer))) // the empty log's head needs the Ed25519 key, too
@@ -159,21 +160,21 @@ func (misnamed) Name() string { return "elsewhere.example" }
 // would look for signatures under it; a root with such a key is refused.
 func TestAMLDSAKeyHasItsHash(t *testing.T) {
 	l, _ := working(t)
-	_, vkey, err := fnote.GenerateMLDSAKey(origin)
+	_, vkey, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
-	hash := vkey[len(origin)+1 : len(origin)+9]
-	l.root.Cosigner = fnote.NewVerifierForCosignatureV1
+	hash := vkey[len(testlog.Origin)+1 : len(testlog.Origin)+9]
+	l.Root.Cosigner = fnote.NewVerifierForCosignatureV1
 	for _, wrong := range []string{"00000000", strings.Map(func(r rune) rune { return '0' + ('f'-r)%10 }, hash), strings.ToUpper("ab" + hash[2:])} {
 		key := strings.Replace(vkey, "+"+hash+"+", "+"+wrong+"+", 1)
 		_, err := fnote.NewVerifierForCosignatureV1(key)
 		t.Logf("hash %s, right is %s; the library says %v", wrong, hash, err)
-		root := l.root
+		root := l.Root
 		root.LedgerKeys = append(slices.Clone(root.LedgerKeys), key)
-		_, err = root.Head([]byte(l.signed(15)))
+		_, err = root.Head([]byte(l.Signed(15)))
 		wantFormat(t, err)
 	}
-	l.root.LedgerKeys = append(l.root.LedgerKeys, vkey)
-	_, err = l.root.Head([]byte(l.signed(15)))
+	l.Root.LedgerKeys = append(l.Root.LedgerKeys, vkey)
+	_, err = l.Root.Head([]byte(l.Signed(15)))
 	must(t, err)
 }
 
@@ -185,9 +186,9 @@ func signatures(signed string) string {
 
 func TestExtensionLinesAreIgnoredAndReported(t *testing.T) {
 	l, _ := working(t)
-	report, err := l.root.Verify(verify.Material{Heads: []string{l.signText(text(l.head(15)) + "more\n")}})
+	report, err := l.Root.Verify(verify.Material{Heads: []string{l.SignText(testlog.HeadText(l.Head(15)) + "more\n")}})
 	must(t, err)
-	if got := notChecked(report); len(got) != 1 || got[0] != "extension lines on 1 tree heads" {
+	if got := notChecked(report); len(got) != 1 || got[0] != "extension lines on 1 tree head" {
 		t.Errorf("not checked %q", got)
 	}
 }
@@ -198,8 +199,8 @@ func TestUnknownSignaturesOnAHeadAreIgnored(t *testing.T) {
 	must(t, err)
 	witness, err := note.NewSigner(skey)
 	must(t, err)
-	head, err := l.root.Head([]byte(l.signText(text(l.head(15)), witness)))
-	if err != nil || head != l.head(15) {
+	head, err := l.Root.Head([]byte(l.SignText(testlog.HeadText(l.Head(15)), witness)))
+	if err != nil || head != l.Head(15) {
 		t.Errorf("head %v, error %v", head, err)
 	}
 }

@@ -62,7 +62,8 @@ func (r Root) Advance(other Root) Root {
 // policy may have changed them: it is time to [Root.Follow].
 func (r Root) Settled(signed string) bool {
 	signers := map[uint32]bool{}
-	for _, sig := range newCosigned(r, signed).sigs {
+	_, sigs := signaturesOn(signed)
+	for _, sig := range sigs {
 		if sig.Name == r.Origin && len(sig.Base64) == base64.StdEncoding.EncodedLen(4+ed25519.SignatureSize) {
 			signers[sig.Hash] = true
 		}
@@ -103,7 +104,7 @@ func (c *Chain) admitLedgerKeys(p *entry.Policy) error {
 	}
 	if len(inForce) > 0 && !slices.ContainsFunc(classic, func(key string) bool { return slices.Contains(inForce, key) }) {
 		return entry.Refuse(entry.StateConflict, "ledger_keys", "no Ed25519 key in it is one of those in force").
-			WithRemedy("name old and new key first, and only later the new one alone")
+			WithRemedy("first name the old and the new key, and later the new key alone")
 	}
 	return nil
 }
@@ -160,20 +161,20 @@ func parseLedgerKeys(keys []string, origin string) (classic []string, err error)
 // checkRetired checks the keys that the ledger had before.
 func (r Root) checkRetired() error {
 	if len(r.Retired) > MaxRetired {
-		return malformed("root", "%d retired keys, the limit is %d", len(r.Retired), MaxRetired)
+		return Malformed("root", "%d retired keys, the limit is %d", len(r.Retired), MaxRetired)
 	}
 	seen := slices.Clone(r.LedgerKeys)
 	for i, retired := range r.Retired {
 		key, err := parseVKey(retired.Key)
 		switch {
 		case err != nil:
-			return malformed("root", "retired[%d]: %v", i, err)
+			return Malformed("root", "retired[%d]: %v", i, err)
 		case key.name != r.Origin || key.alg != algEd25519:
-			return malformed("root", "retired[%d]: no Ed25519 key with the origin as its name", i)
+			return Malformed("root", "retired[%d]: no Ed25519 key with the origin as its name", i)
 		case slices.Contains(seen, retired.Key):
-			return malformed("root", "retired[%d]: the key stands here twice", i)
+			return Malformed("root", "retired[%d]: the key stands here twice", i)
 		case retired.Size == 0 || retired.Size > r.Since:
-			return malformed("root", "retired[%d]: size %d is not 1 to %d, which is since when others are in force", i, retired.Size, r.Since)
+			return Malformed("root", "retired[%d]: size %d is not 1 to %d, which is since when others are in force", i, retired.Size, r.Since)
 		}
 		seen = append(seen, retired.Key)
 	}

@@ -1,7 +1,6 @@
 package verify_test
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -11,22 +10,13 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
-// ledgerKey returns the ledger's key of a name that determines it.
-func ledgerKey(tb testing.TB, origin, name string) (note.Signer, string) {
-	tb.Helper()
-	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte(name), 32)), origin)
-	must(tb, err)
-	signer, err := note.NewSigner(skey)
-	must(tb, err)
-	return signer, vkey
-}
-
 // rotation is a log whose key is about to change.
 type rotation struct {
-	*log
+	*testlog.Log
 	cast
 	old, next       note.Signer
 	oldKey, nextKey string
@@ -35,23 +25,23 @@ type rotation struct {
 func newRotation(tb testing.TB) *rotation {
 	tb.Helper()
 	l, c := newCompany(tb)
-	next, nextKey := ledgerKey(tb, origin, "next")
-	return &rotation{log: l, cast: c, old: l.signer, next: next, oldKey: l.root.LedgerKeys[0], nextKey: nextKey}
+	next, nextKey := testlog.LedgerKey(tb, testlog.Origin, "next")
+	return &rotation{Log: l, cast: c, old: l.Signer, next: next, oldKey: l.Root.LedgerKeys[0], nextKey: nextKey}
 }
 
 // names logs a policy that names the ledger's keys, and returns its index.
 func (r *rotation) names(keys ...string) uint64 {
-	r.t.Helper()
-	_, inForce := r.chain().Policy()
-	p := r.policy(r.authority, r.authority)
+	r.TB.Helper()
+	_, inForce := r.Chain().Policy()
+	p := r.Policy(r.authority, r.authority)
 	p.Previous, p.LedgerKeys = &inForce, keys
-	return r.add(r.authority.sign(r.t, p))
+	return r.Add(r.authority.Sign(r.TB, p))
 }
 
 func (r *rotation) by(size int, signers ...note.Signer) string {
-	r.t.Helper()
-	signed, err := note.Sign(&note.Note{Text: text(r.head(size))}, signers...)
-	must(r.t, err)
+	r.TB.Helper()
+	signed, err := note.Sign(&note.Note{Text: testlog.HeadText(r.Head(size))}, signers...)
+	must(r.TB, err)
 	return string(signed)
 }
 
@@ -59,28 +49,28 @@ func (r *rotation) by(size int, signers ...note.Signer) string {
 // by the root as it is then if the keys in force at its size have signed it.
 func TestARootFollowsTheLedgersKeys(t *testing.T) {
 	r := newRotation(t)
-	before := len(r.leaves)
-	pinned := r.root
+	before := len(r.Leaves)
+	pinned := r.Root
 	first := r.names(r.oldKey, r.nextKey)
-	both := pinned.Follow(r.chain())
+	both := pinned.Follow(r.Chain())
 	if both.Since != first || len(both.Retired) != 0 || !slices.Equal(both.LedgerKeys, []string{r.oldKey, r.nextKey}) {
 		t.Fatalf("%+v", both)
 	}
 	r.names(r.oldKey, r.nextKey) // changes nothing
-	if again := both.Follow(r.chain()); again.Since != first {
+	if again := both.Follow(r.Chain()); again.Since != first {
 		t.Fatalf("%+v", again)
 	}
 	second := r.names(r.nextKey)
-	r.add(r.agent.sign(t, r.execution(r.agent)))
-	alone := pinned.Follow(r.chain())
+	r.Add(r.agent.Sign(t, r.Execution(r.agent)))
+	alone := pinned.Follow(r.Chain())
 	want := []verify.RetiredKey{{Key: r.oldKey, Size: second}}
 	if alone.Since != second || !slices.Equal(alone.Retired, want) || !slices.Equal(alone.LedgerKeys, []string{r.nextKey}) {
 		t.Fatalf("%+v", alone)
 	}
-	if steps := both.Follow(r.chain()); steps.Since != alone.Since || !slices.Equal(steps.Retired, alone.Retired) {
+	if steps := both.Follow(r.Chain()); steps.Since != alone.Since || !slices.Equal(steps.Retired, alone.Retired) {
 		t.Errorf("in steps %+v, at once %+v", steps, alone)
 	}
-	size := len(r.leaves)
+	size := len(r.Leaves)
 	for _, c := range []struct {
 		name string
 		root verify.Root
@@ -135,9 +125,9 @@ func TestARootFollowsTheLedgersKeys(t *testing.T) {
 // TestARootIsAdvancedByItsOwnLedgerAlone, and by what has followed further.
 func TestARootIsAdvancedByItsOwnLedgerAlone(t *testing.T) {
 	r := newRotation(t)
-	pinned := r.root
+	pinned := r.Root
 	r.names(r.oldKey, r.nextKey)
-	further := pinned.Follow(r.chain())
+	further := pinned.Follow(r.Chain())
 	further.Origin = "ledger.example/other"
 	if got := pinned.Advance(further); got.Since != 0 {
 		t.Errorf("to another origin's %+v", got)
@@ -152,23 +142,23 @@ func TestARootIsAdvancedByItsOwnLedgerAlone(t *testing.T) {
 // TestFollowKeepsWhatIsPinned has the genesis name fewer keys than are pinned, and
 // a policy take the place of a pinned ML-DSA-44 key, which is no key to retire.
 func TestFollowKeepsWhatIsPinned(t *testing.T) {
-	l, c := newLog(t), newCast(t)
-	oldKey := l.root.LedgerKeys[0]
-	_, nextKey := ledgerKey(t, origin, "next")
-	_, second, err := fnote.GenerateMLDSAKey(origin)
+	l, c := testlog.New(t), newCast(t)
+	oldKey := l.Root.LedgerKeys[0]
+	_, nextKey := testlog.LedgerKey(t, testlog.Origin, "next")
+	_, second, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
-	genesis := l.policy(c.authority, c.authority)
+	genesis := l.Policy(c.authority, c.authority)
 	genesis.LedgerKeys = []string{oldKey}
-	l.add(c.authority.sign(t, genesis))
-	l.root.LedgerKeys = []string{oldKey, nextKey, second}
-	if got := l.root.Follow(l.chain()); got.Since != 0 || len(got.Retired) != 0 || !slices.Equal(got.LedgerKeys, l.root.LedgerKeys) {
+	l.Add(c.authority.Sign(t, genesis))
+	l.Root.LedgerKeys = []string{oldKey, nextKey, second}
+	if got := l.Root.Follow(l.Chain()); got.Since != 0 || len(got.Retired) != 0 || !slices.Equal(got.LedgerKeys, l.Root.LedgerKeys) {
 		t.Errorf("by the genesis %+v", got)
 	}
-	next := l.policy(c.authority, c.authority)
-	_, inForce := l.chain().Policy()
+	next := l.Policy(c.authority, c.authority)
+	_, inForce := l.Chain().Policy()
 	next.Previous, next.LedgerKeys = &inForce, []string{oldKey, nextKey}
-	l.add(c.authority.sign(t, next))
-	if got := l.root.Follow(l.chain()); got.Since != 1 || len(got.Retired) != 0 {
+	l.Add(c.authority.Sign(t, next))
+	if got := l.Root.Follow(l.Chain()); got.Since != 1 || len(got.Retired) != 0 {
 		t.Errorf("by the next policy %+v", got)
 	}
 }
@@ -177,20 +167,20 @@ func TestFollowKeepsWhatIsPinned(t *testing.T) {
 // nothing of a change of keys.
 func TestOnlyTheLedgersOwnSignaturesUnsettle(t *testing.T) {
 	r := newRotation(t)
-	size := len(r.leaves)
-	skey, vkey, err := fnote.GenerateMLDSAKey(origin)
+	size := len(r.Leaves)
+	skey, vkey, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
 	second, err := fnote.NewMLDSASigner(skey)
 	must(t, err)
-	foreign, _ := ledgerKey(t, "witness.example", "witness")
-	pinned := r.root
+	foreign, _ := testlog.LedgerKey(t, "witness.example", "witness")
+	pinned := r.Root
 	pinned.LedgerKeys = append(slices.Clone(pinned.LedgerKeys), vkey)
 	for name, c := range map[string]struct {
 		root verify.Root
 		note string
 	}{
-		"a witness":                     {r.root, r.by(size, r.old, foreign)},
-		"an ML-DSA-44 key":              {r.root, r.by(size, r.old, second)},
+		"a witness":                     {r.Root, r.by(size, r.old, foreign)},
+		"an ML-DSA-44 key":              {r.Root, r.by(size, r.old, second)},
 		"a pinned ML-DSA-44 key":        {pinned, r.by(size, r.old, second)},
 		"a pinned ML-DSA-44 key is not": {pinned, r.by(size, r.old)},
 	} {
@@ -206,11 +196,11 @@ func TestALedgerKeyComesBack(t *testing.T) {
 	r.names(r.oldKey, r.nextKey)
 	r.names(r.nextKey)
 	back := r.names(r.nextKey, r.oldKey)
-	root := r.root.Follow(r.chain())
+	root := r.Root.Follow(r.Chain())
 	if root.Since != back || len(root.Retired) != 0 {
 		t.Fatalf("%+v", root)
 	}
-	_, err := root.Head([]byte(r.by(len(r.leaves), r.old)))
+	_, err := root.Head([]byte(r.by(len(r.Leaves), r.old)))
 	must(t, err)
 }
 
@@ -220,28 +210,28 @@ func TestReceiptsBehindARetiredKey(t *testing.T) {
 	r := newRotation(t)
 	r.names(r.oldKey, r.nextKey)
 	r.names(r.nextKey)
-	_, err := r.root.Verify(verify.Material{Receipts: r.all()}) // signed by the old key
+	_, err := r.Root.Verify(verify.Material{Receipts: r.All()}) // signed by the old key
 	wantStep(t, err, verify.StepHead)
 	if !strings.Contains(err.Error(), "TRU-5") {
 		t.Error(err)
 	}
-	receipts := r.all()
+	receipts := r.All()
 	for i := range receipts {
-		receipts[i].Head = r.by(len(r.leaves), r.old, r.next)
+		receipts[i].Head = r.by(len(r.Leaves), r.old, r.next)
 	}
-	_, err = r.root.Verify(verify.Material{Receipts: receipts})
+	_, err = r.Root.Verify(verify.Material{Receipts: receipts})
 	must(t, err)
 }
 
 // TestPoliciesNameLedgerKeys is what a policy may say of the ledger's keys.
 func TestPoliciesNameLedgerKeys(t *testing.T) {
-	_, foreign := ledgerKey(t, "ledger.example/other", "next")
-	_, third := ledgerKey(t, origin, "third")
-	_, mldsa, err := fnote.GenerateMLDSAKey(origin)
+	_, foreign := testlog.LedgerKey(t, "ledger.example/other", "next")
+	_, third := testlog.LedgerKey(t, testlog.Origin, "third")
+	_, mldsa, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
 	var many []string
 	for i := range verify.MaxKeys + 1 {
-		_, key := ledgerKey(t, origin, string(rune('a'+i)))
+		_, key := testlog.LedgerKey(t, testlog.Origin, string(rune('a'+i)))
 		many = append(many, key)
 	}
 	r := newRotation(t)
@@ -269,11 +259,11 @@ func TestPoliciesNameLedgerKeys(t *testing.T) {
 		if c.inForce != nil {
 			r.names(c.inForce...)
 		}
-		chain := r.chain()
+		chain := r.Chain()
 		_, inForce := chain.Policy()
-		p := r.policy(r.authority, r.authority)
+		p := r.Policy(r.authority, r.authority)
 		p.Previous, p.LedgerKeys = &inForce, c.keys
-		err := chain.Admit(r.authority.sign(t, p), uint64(len(r.leaves)))
+		err := chain.Admit(r.authority.Sign(t, p), uint64(len(r.Leaves)))
 		refusal, _ := errors.AsType[*entry.Refusal](err)
 		if c.problem == "" && err != nil || c.problem != "" && (refusal == nil || refusal.Problem != c.problem || !strings.HasPrefix(refusal.Field, "ledger_keys")) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.problem)
@@ -288,10 +278,10 @@ func TestPoliciesNameLedgerKeys(t *testing.T) {
 // TestRetiredKeysOfARoot is what a root may say of keys before its own.
 func TestRetiredKeysOfARoot(t *testing.T) {
 	r := newRotation(t)
-	_, mldsa, err := fnote.GenerateMLDSAKey(origin)
+	_, mldsa, err := fnote.GenerateMLDSAKey(testlog.Origin)
 	must(t, err)
-	_, foreign := ledgerKey(t, "ledger.example/other", "next")
-	good := r.root
+	_, foreign := testlog.LedgerKey(t, "ledger.example/other", "next")
+	good := r.Root
 	good.LedgerKeys, good.Since = []string{r.nextKey}, 9
 	for name, c := range map[string]struct {
 		retired []verify.RetiredKey
@@ -310,7 +300,7 @@ func TestRetiredKeysOfARoot(t *testing.T) {
 		root := good
 		root.Retired = c.retired
 		_, err := root.Encode()
-		_, headErr := root.Head([]byte(r.by(len(r.leaves), r.next)))
+		_, headErr := root.Head([]byte(r.by(len(r.Leaves), r.next)))
 		if (err == nil) != c.good || (headErr == nil) != c.good {
 			t.Errorf("%s: %v, %v", name, err, headErr)
 		}
@@ -321,22 +311,22 @@ func TestRetiredKeysOfARoot(t *testing.T) {
 func TestOnlySoManyKeysAreRetired(t *testing.T) {
 	r := newRotation(t)
 	key := r.oldKey
-	chain := r.chain()
+	chain := r.Chain()
 	for i := range verify.MaxRetired + 1 {
-		_, next := ledgerKey(t, origin, "key "+string(rune('A'+i)))
+		_, next := testlog.LedgerKey(t, testlog.Origin, "key "+string(rune('A'+i)))
 		for _, keys := range [][]string{{key, next}, {next}} {
 			_, inForce := chain.Policy()
-			p := r.policy(r.authority, r.authority)
+			p := r.Policy(r.authority, r.authority)
 			p.Previous, p.LedgerKeys = &inForce, keys
-			e := r.authority.sign(t, p)
-			index := uint64(len(r.leaves))
+			e := r.authority.Sign(t, p)
+			index := uint64(len(r.Leaves))
 			must(t, chain.Admit(e, index))
-			r.add(e)
-			chain.Apply(e, index, r.at)
+			r.Add(e)
+			chain.Apply(e, index, r.At)
 		}
 		key = next
 	}
-	root := r.root.Follow(chain)
+	root := r.Root.Follow(chain)
 	if len(root.Retired) != verify.MaxRetired || root.Retired[0].Key == r.oldKey {
 		t.Fatalf("%d retired, the first %+v", len(root.Retired), root.Retired[0])
 	}
@@ -353,10 +343,10 @@ func FuzzSettled(f *testing.F) {
 	r := newRotation(f)
 	f.Add(r.by(3, r.old))
 	f.Add(r.by(3, r.old, r.next))
-	f.Add(text(r.head(3)))
+	f.Add(testlog.HeadText(r.Head(3)))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, signed string) {
-		if r.root.Settled(signed) && !strings.Contains(signed, "\u2014 "+origin+" ") {
+		if r.Root.Settled(signed) && !strings.Contains(signed, "\u2014 "+testlog.Origin+" ") {
 			t.Fatalf("%q", signed)
 		}
 	})

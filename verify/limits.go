@@ -28,25 +28,8 @@ const (
 	// MaxLeaves is the number of leaves for .tlog-proof files in a [Material]:
 	// each is tried on each proof.
 	MaxLeaves = 256
-
-	// MaxBundle is the size of the JSON of a [Bundle] in bytes.
-	MaxBundle = 8 << 20
-	// MaxBundleEntries is the number of entries in a [Bundle], and of steps.
-	MaxBundleEntries = 8192
-	// MaxBundleMembers is the number of members in a [Bundle]. An agent that has
-	// more gets them in several.
-	MaxBundleMembers = 4096
-	// MaxBundleAfter is the number of compensations before one in a [Bundle].
-	MaxBundleAfter = 256
-	// MaxAccepted is the size of the JSON of an [Accepted] in bytes.
-	MaxAccepted = 32 << 20
-	// MaxLinks is the number of policies and agent entries in an [Accepted].
-	MaxLinks = 16384
-	// MaxIncidents is the number of incidents in an [Accepted].
-	MaxIncidents = 65536
-	// readMax is the number of entries that are remembered from one bundle to the
-	// next, unless one has more.
-	readMax = 1024
+	// MaxSubjects is the number of subjects in an [Indexed].
+	MaxSubjects = 1024
 	// MaxWitnesses is the number of witnesses in a witness policy, and of groups.
 	MaxWitnesses = 64
 )

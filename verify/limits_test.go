@@ -8,13 +8,14 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
 // TestLimits tries each limit at it and one past it.
 func TestLimits(t *testing.T) {
 	l, _ := working(t)
-	r := l.receipt(9)
+	r := l.Receipt(9)
 	pad := func(n int) string { return strings.Repeat("a", n) }
 	path := func(n int) []merkle.Hash { return make([]merkle.Hash, n) }
 	receipt := func(leaf, proof, head int) error {
@@ -32,14 +33,14 @@ func TestLimits(t *testing.T) {
 		{"MaxPath", func(past int) error { return receipt(1, verify.MaxPath+past, 1) }},
 		{"MaxNote", func(past int) error { return receipt(1, 1, verify.MaxNote+past) }},
 		{"MaxRoot", func(past int) error {
-			good := encoded(t, l.root)
+			good := encoded(t, l.Root)
 			_, err := verify.ParseRoot([]byte(good + strings.Repeat(" ", verify.MaxRoot-len(good)+past)))
 			return err
 		}},
 		{"MaxKeys", func(past int) error {
-			root := l.root
+			root := l.Root
 			for len(root.LedgerKeys) < verify.MaxKeys+past {
-				_, vkey, err := note.GenerateKey(nil, origin)
+				_, vkey, err := note.GenerateKey(nil, testlog.Origin)
 				must(t, err)
 				root.LedgerKeys = append(slices.Clone(root.LedgerKeys), vkey)
 			}
@@ -60,7 +61,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{"MaxLeaves", func(past int) error {
 			m := verify.Material{Leaves: make([][]byte, verify.MaxLeaves-1+past)}
-			return m.Add("file", l.leaves[0])
+			return m.Add("file", l.Leaves[0])
 		}},
 	}
 	for _, tc := range cases {
@@ -71,14 +72,14 @@ func TestLimits(t *testing.T) {
 	}
 	// A tree head that a signature unknown to us fills up.
 	for past := range 2 {
-		prefix := l.signed(15) + "\u2014 witness.example "
+		prefix := l.Signed(15) + "\u2014 witness.example "
 		size := verify.MaxNote + past - len(prefix) - 1
 		signed := prefix + strings.Repeat("A", size/4*4)
 		signed = strings.Replace(signed, "witness", "witness"+pad(size%4), 1) + "\n"
 		if len(signed) != verify.MaxNote+past {
 			t.Fatalf("%d bytes", len(signed))
 		}
-		_, err := l.root.Head([]byte(signed))
+		_, err := l.Root.Head([]byte(signed))
 		if past == 0 {
 			must(t, err)
 		} else {

@@ -20,16 +20,27 @@ type Material struct {
 	Leaves      [][]byte      // for the proofs
 	Consistency []Consistency // each with its two heads among the Heads, or those of receipts
 	Heads       []string      // signed notes
+	// Evidence is what was given as such. Its heads and receipts are among those
+	// above.
+	Evidence []Evidence
+	// Histories prove which entries there are. Questions are what they are to answer:
+	// each must be answered by one of them. A question of size 0 is about the size that
+	// the history is of.
+	Histories []*History
+	Questions []Question
+	// Witnessed says that tree heads without witnesses are too little: under a root that
+	// names none, what they lack is missing.
+	Witnessed bool
 }
 
 // Add reads a file and adds what it holds, told by its content: receipts, leaves,
-// pages of entries, consistency proofs, tree heads and evidence of an inconsistent
-// log as JSON, one or many, with any white space between; a .tlog-proof; a signed
+// pages of entries, histories, consistency proofs, tree heads and evidence of an
+// inconsistent log as JSON, one or many, with any white space between; a .tlog-proof; a signed
 // tree head. The name stands in errors only. The error is a [*FormatError], and
 // then nothing is added.
 func (m *Material) Add(name string, data []byte) error {
 	if len(data) > MaxFile {
-		return malformed(name, "%d bytes, the limit is %d", len(data), MaxFile)
+		return Malformed(name, "%d bytes, the limit is %d", len(data), MaxFile)
 	}
 	var add Material
 	var err error
@@ -43,11 +54,11 @@ func (m *Material) Add(name string, data []byte) error {
 	case bytes.Contains(data, []byte("\n\n\u2014 ")):
 		add.Heads = []string{string(data)}
 	default:
-		err = malformed("content", "neither a receipt, a leaf, a page of entries, a consistency proof, a .tlog-proof nor a tree head").
-			remedy("give receipts as `arl log proof` writes them")
+		err = Malformed("content", "neither a receipt, a leaf, a page of entries, a consistency proof, a .tlog-proof nor a tree head").
+			WithRemedy("give receipts as `arl log proof` writes them")
 	}
 	if err == nil && (m.items()+add.items() > MaxItems || len(m.Leaves)+len(add.Leaves) > MaxLeaves) {
-		err = malformed("content", "more than %d receipts, proofs and heads, or %d leaves", MaxItems, MaxLeaves).remedy("verify them in parts")
+		err = Malformed("content", "more than %d receipts, proofs and heads, or %d leaves", MaxItems, MaxLeaves).WithRemedy("verify them in parts")
 	}
 	if format, ok := errors.AsType[*FormatError](err); ok {
 		format.What = name + ": " + format.What
@@ -60,11 +71,17 @@ func (m *Material) Add(name string, data []byte) error {
 	m.Leaves = append(m.Leaves, add.Leaves...)
 	m.Consistency = append(m.Consistency, add.Consistency...)
 	m.Heads = append(m.Heads, add.Heads...)
+	m.Evidence = append(m.Evidence, add.Evidence...)
+	m.Histories = append(m.Histories, add.Histories...)
 	return nil
 }
 
 func (m *Material) items() int {
-	return len(m.Receipts) + len(m.Proofs) + len(m.Leaves) + len(m.Consistency) + len(m.Heads)
+	items := len(m.Receipts) + len(m.Proofs) + len(m.Leaves) + len(m.Consistency) + len(m.Heads)
+	for _, h := range m.Histories {
+		items += 1 + len(h.Entries)
+	}
+	return items
 }
 
 func (m *Material) addJSON(data []byte) error {
@@ -75,11 +92,11 @@ func (m *Material) addJSON(data []byte) error {
 			return nil
 		}
 		if err != nil {
-			return malformed("JSON", "%v", err)
+			return Malformed("JSON", "%v", err)
 		}
 		value := slices.Clone(raw)
 		if err := value.Compact(); err != nil {
-			return malformed("JSON", "%v", err)
+			return Malformed("JSON", "%v", err)
 		}
 		if err := m.addObject(value); err != nil {
 			return err
@@ -94,13 +111,17 @@ func (m *Material) addJSON(data []byte) error {
 func (m *Material) addObject(value jsontext.Value) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(value, &members); err != nil {
-		return malformed("JSON", "not an object: %v", err)
+		return Malformed("JSON", "not an object: %v", err)
 	}
 	has := func(name string) bool {
 		_, ok := members[name]
 		return ok
 	}
 	switch {
+	case has("prefix"):
+		history, err := DecodeHistory(value)
+		m.Histories = append(m.Histories, history)
+		return err
 	case has("leaf"):
 		receipt, err := DecodeReceipt(value)
 		m.Receipts = append(m.Receipts, receipt)
@@ -109,42 +130,51 @@ func (m *Material) addObject(value jsontext.Value) error {
 		proof, err := DecodeConsistency(value)
 		m.Consistency = append(m.Consistency, proof)
 		return err
-	case has("first") && has("second"):
-		return m.addHeads(members["first"], members["second"])
-	case has("receipt"): // of an entry that should not be in the log, as an audit has kept it
-		receipt, err := DecodeReceipt(members["receipt"])
-		m.Receipts = append(m.Receipts, receipt)
-		return err
+	case members["evidence"].Kind() == '"':
+		return m.addEvidence(value)
+	case has("evidence"): // a page of them
+		return m.addEvidencePage(members["evidence"])
 	case has("head") && len(members) == 1:
-		return m.addHeads(members["head"])
+		return m.addHead(members["head"])
 	case has("entries") && has("head"):
 		return m.addPage(value)
 	case has("envelope") && has("proof"):
-		return malformed("JSON", "an entry out of a page, without the tree head that its proof leads to").remedy("give the page as it was received")
+		return Malformed("JSON", "an entry out of a page, without the tree head that its proof leads to").WithRemedy("give the page as it was received")
 	case has("envelope"):
 		m.Leaves = append(m.Leaves, value)
 		return nil
 	case has("payload"):
-		return malformed("JSON", "a bare envelope, of which nothing can be proven").
-			remedy("give its receipt, or the leaf {envelope, registered_at} beside a .tlog-proof")
+		return Malformed("JSON", "a bare envelope, of which nothing can be proven").
+			WithRemedy("give its receipt, or the leaf {envelope, registered_at} beside a .tlog-proof")
 	case has("genesis"):
-		return malformed("JSON", "a pinned root, which is not something to be checked").remedy("give it as the root to check against")
+		return Malformed("JSON", "a pinned root, which is not something to be checked").WithRemedy("give it as the root to check against")
 	}
-	return malformed("JSON", "an object that is no receipt, leaf, page of entries or consistency proof").
-		remedy("give receipts as `arl log proof` writes them")
+	return Malformed("JSON", "an object that is no receipt, leaf, page of entries or consistency proof").
+		WithRemedy("give receipts as `arl log proof` writes them")
 }
 
-// addHeads takes tree heads in JSON: one, or the two that convict a ledger, as a
-// client has kept them, of which the second is empty where the client's own hashes
-// spoke.
-func (m *Material) addHeads(notes ...jsontext.Value) error {
-	for _, value := range notes {
-		var note string
-		if err := json.Unmarshal(value, &note); err != nil || len(note) > MaxNote {
-			return malformed("JSON", "a tree head that is no text of at most %d bytes", MaxNote)
+// addHead takes a tree head in JSON.
+func (m *Material) addHead(value jsontext.Value) error {
+	var note string
+	if err := json.Unmarshal(value, &note); err != nil || note == "" || len(note) > MaxNote {
+		return Malformed("JSON", "a tree head that is no text of 1 to %d bytes", MaxNote)
+	}
+	m.Heads = append(m.Heads, note)
+	return nil
+}
+
+// addEvidencePage takes the evidence of a page, as a server answers it.
+func (m *Material) addEvidencePage(list jsontext.Value) error {
+	var documents []jsontext.Value
+	if err := json.Unmarshal(list, &documents); err != nil {
+		return Malformed("page", "evidence: %v", err)
+	}
+	for _, value := range documents {
+		if err := m.addEvidence(value); err != nil {
+			return err
 		}
-		if note != "" {
-			m.Heads = append(m.Heads, note)
+		if m.items() > MaxItems {
+			return nil // refused by the caller
 		}
 	}
 	return nil
@@ -166,18 +196,18 @@ type page struct {
 func (m *Material) addPage(value jsontext.Value) error {
 	var p page
 	if err := json.Unmarshal(value, &p); err != nil {
-		return malformed("page", "%v", err)
+		return Malformed("page", "%v", err)
 	}
 	m.Heads = append(m.Heads, p.Head) // also of a page without entries
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		decoded, err := entry.Decode(e.Envelope)
 		if err != nil {
-			return malformed("page", "entries[%d]: %v", i, err)
+			return Malformed("page", "entries[%d]: %v", i, err)
 		}
 		r := Receipt{Leaf: decoded.AppendLeaf(nil, e.RegisteredAt), Index: e.Index, Proof: e.Proof, Head: p.Head}
 		if err := r.check(); err != nil {
-			return malformed("page", "entries[%d]: %v", i, err)
+			return Malformed("page", "entries[%d]: %v", i, err)
 		}
 		m.Receipts = append(m.Receipts, r)
 	}

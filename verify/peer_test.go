@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestTLogProofIsReadByOthers(t *testing.T) {
 	l, _ := working(t)
 	for index := range uint64(15) {
-		r := l.receipt(index)
+		r := l.Receipt(index)
 		ours := tlogProof(t, r)
 		var theirs proof.TLogProof
 		must(t, theirs.Unmarshal([]byte(ours)))
@@ -41,7 +42,7 @@ func TestTLogProofIsReadByOthers(t *testing.T) {
 // TestOthersProveTheSame has golang.org/x/mod/sumdb/tlog make and check the
 // proofs of logs of up to 40 leaves.
 func TestOthersProveTheSame(t *testing.T) {
-	l := newLog(t)
+	l := testlog.New(t)
 	var stored []tlog.Hash
 	read := tlog.HashReaderFunc(func(indexes []int64) (out []tlog.Hash, err error) {
 		for _, i := range indexes {
@@ -51,29 +52,29 @@ func TestOthersProveTheSame(t *testing.T) {
 	})
 	for size := 1; size <= 40; size++ {
 		leaf := fmt.Appendf(nil, "leaf %d", size)
-		l.addLeaf(leaf)
+		l.AddLeaf(leaf)
 		hashes, err := tlog.StoredHashes(int64(size-1), leaf, read)
 		must(t, err)
 		stored = append(stored, hashes...)
 		root, err := tlog.TreeHash(int64(size), read)
 		must(t, err)
-		head := l.head(size)
+		head := l.Head(size)
 		if merkle.Hash(root) != head.Root {
 			t.Fatalf("size %d: roots %v and %v", size, root, head.Root)
 		}
 		for i := range size {
 			theirs, err := tlog.ProveRecord(int64(size), int64(i), read)
 			must(t, err)
-			must(t, tlog.CheckRecord(theirProof(l.receiptAt(uint64(i), size).Proof), int64(size), root, int64(i), tlog.RecordHash(l.leaves[i])))
-			must(t, merkle.CheckInclusion(uint64(i), merkle.HashLeaf(l.leaves[i]), head, ourProof(theirs)))
+			must(t, tlog.CheckRecord(theirProof(l.ReceiptAt(uint64(i), size).Proof), int64(size), root, int64(i), tlog.RecordHash(l.Leaves[i])))
+			must(t, merkle.CheckInclusion(uint64(i), merkle.HashLeaf(l.Leaves[i]), head, ourProof(theirs)))
 
-			older := l.head(i + 1)
+			older := l.Head(i + 1)
 			path, err := tlog.ProveTree(int64(size), int64(i+1), read)
 			must(t, err)
-			ours := l.consistency(i+1, size)
+			ours := l.Consistency(i+1, size)
 			must(t, tlog.CheckTree(theirProof(ours.Path), int64(size), root, int64(i+1), tlog.Hash(older.Root)))
 			ours.Path = ourProof(path)
-			_, _, err = l.root.Consistency(ours)
+			_, _, err = l.Root.Consistency(ours)
 			must(t, err)
 		}
 	}
@@ -96,13 +97,13 @@ func ourProof[P ~[]tlog.Hash](path P) (out []merkle.Hash) {
 // TestOthersReadTheSameHead has transparency-dev/formats open our heads.
 func TestOthersReadTheSameHead(t *testing.T) {
 	l, _ := working(t)
-	verifier, err := note.NewVerifier(l.root.LedgerKeys[0])
+	verifier, err := note.NewVerifier(l.Root.LedgerKeys[0])
 	must(t, err)
-	for size := range len(l.leaves) + 1 {
-		signed := l.signed(size)
-		theirs, rest, _, err := flog.ParseCheckpoint([]byte(signed), origin, verifier)
+	for size := range len(l.Leaves) + 1 {
+		signed := l.Signed(size)
+		theirs, rest, _, err := flog.ParseCheckpoint([]byte(signed), testlog.Origin, verifier)
 		must(t, err)
-		ours, err := l.root.Head([]byte(signed))
+		ours, err := l.Root.Head([]byte(signed))
 		must(t, err)
 		if theirs.Size != ours.Size || merkle.Hash(theirs.Hash) != ours.Root || len(rest) > 0 {
 			t.Errorf("they read %+v, we %+v", theirs, ours)

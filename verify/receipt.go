@@ -41,18 +41,20 @@ func DecodeReceipt(data []byte) (Receipt, error) {
 
 func (r Receipt) check() error {
 	if len(r.Leaf) == 0 || len(r.Leaf) > MaxLeaf {
-		return malformed("receipt", "leaf of %d bytes, want 1 to %d", len(r.Leaf), MaxLeaf)
+		return Malformed("receipt", "leaf of %d bytes, want 1 to %d", len(r.Leaf), MaxLeaf)
 	}
-	return checkProof("receipt", r.Proof, r.Head)
+	return CheckLimits("receipt", r.Proof, r.Head)
 }
 
-func checkProof(what string, path []merkle.Hash, heads ...string) error {
+// CheckLimits holds a proof, and the signed heads that it is about, to [MaxPath] and
+// [MaxNote]. The error is a [*FormatError] about what.
+func CheckLimits(what string, path []merkle.Hash, heads ...string) error {
 	if len(path) > MaxPath {
-		return malformed(what, "a proof of %d hashes, the limit is %d", len(path), MaxPath)
+		return Malformed(what, "a proof of %d hashes, the limit is %d", len(path), MaxPath)
 	}
 	for _, head := range heads {
 		if len(head) == 0 || len(head) > MaxNote {
-			return malformed(what, "a tree head of %d bytes, want 1 to %d", len(head), MaxNote)
+			return Malformed(what, "a tree head of %d bytes, want 1 to %d", len(head), MaxNote)
 		}
 	}
 	return nil
@@ -62,7 +64,7 @@ func checkProof(what string, path []merkle.Hash, heads ...string) error {
 func encode(what string, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, malformed(what, "%v", err)
+		return nil, Malformed(what, "%v", err)
 	}
 	return data, nil
 }
@@ -70,18 +72,25 @@ func encode(what string, v any) ([]byte, error) {
 // decode reads JSON that encode made, and no other spelling.
 func decode(what string, data []byte, v any) error {
 	if len(data) > MaxReceipt {
-		return malformed(what, "%d bytes, the limit is %d", len(data), MaxReceipt)
+		return Malformed(what, "%d bytes, the limit is %d", len(data), MaxReceipt)
 	}
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
-		return malformed(what, "%v", err)
+		return Malformed(what, "%v", err)
 	}
+	return CheckForm(what, data, v)
+}
+
+// CheckForm reports nil if data is the JSON in which v is written: everything that
+// this package and [recoveryledger/verify/bundle] write as JSON has one form. The
+// error is a [*FormatError] about what.
+func CheckForm(what string, data []byte, v any) error {
 	again, err := encode(what, v)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(again, data) {
-		return malformed(what, "not in the one form it is written in, from byte %d", commonPrefix(again, data)).
-			remedy("pass it on as it was received")
+		return Malformed(what, "not in the one form it is written in, from byte %d", commonPrefix(again, data)).
+			WithRemedy("pass it on as it was received")
 	}
 	return nil
 }

@@ -29,17 +29,18 @@ func (v *run) rights(Material) error {
 	v.chain, v.out.Entries = all.chain, all.entries
 	maps.Copy(v.count, all.count)
 	v.out.Missing = append(v.out.Missing, all.missing...)
-	v.apart()
+	v.judgeUnconnected()
 	return nil
 }
 
-// apart adds the entries that stand only under heads which nothing connects with
-// the newest: all others have been judged.
-func (v *run) apart() {
+// judgeUnconnected judges the entries that are proven only under heads that nothing
+// connects with the newest head. All other entries have been judged before.
+func (v *run) judgeUnconnected() {
 	count := len(v.out.Entries)
-	for _, p := range v.proven {
-		there := func(e Entry) bool { return e.Index == p.Index }
-		if !slices.ContainsFunc(v.out.Entries, there) {
+	judged := v.out.Entries
+	for i, p := range v.proven { // by index
+		_, there := slices.BinarySearchFunc(judged, p.Index, byIndex)
+		if !there && (i == 0 || v.proven[i-1].Index != p.Index) {
 			v.out.Entries = append(v.out.Entries, p.Entry)
 		}
 	}
@@ -48,6 +49,8 @@ func (v *run) apart() {
 		v.missing(StepSigner, "the consistency proofs that are missing", "signer and signature of %s under tree heads that nothing connects with the newest", entriesOf(count))
 	}
 }
+
+func byIndex(e Entry, index uint64) int { return cmp.Compare(e.Index, index) }
 
 func entriesOf(count int) string {
 	if count == 1 {
@@ -95,7 +98,7 @@ func (v *run) judge(list []proven) (*judging, error) {
 	}
 	if len(list) > 0 && j.chain.policy == nil {
 		j.gap("the receipts of the genesis policy, entry 0, and of "+enrolments(j.entries),
-			"signer and signature of %s: no policy is given that says whose key counts", entriesOf(len(j.entries)))
+			"signer and signature of %s: no policy is given that says which keys are valid", entriesOf(len(j.entries)))
 	}
 	return j, nil
 }
@@ -122,7 +125,7 @@ func (j *judging) gap(give, format string, args ...any) {
 func checkOrder(a, b proven) error {
 	switch {
 	case a.Index == b.Index && a.hash != b.hash:
-		return &ForkError{First: a.head.note, Second: b.head.note, Detail: fmt.Sprintf("two leaves at index %d: %s and %s", a.Index, a.hash, b.hash)}
+		return &ForkError{First: a.head.Note, Second: b.head.Note, Detail: fmt.Sprintf("two leaves at index %d: %s and %s", a.Index, a.hash, b.hash)}
 	case a.RegisteredAt > b.RegisteredAt:
 		return &StepError{Step: StepOrder, What: entryName(b.Index),
 			Cause: fmt.Errorf("registered_at %d, earlier than %d of entry %d", b.RegisteredAt, a.RegisteredAt, a.Index)}
@@ -149,9 +152,9 @@ func (j *judging) right(p proven) (signed bool, err error) {
 		return false, nil
 	}
 	signer, err := j.chain.Signer(p.Entry.Entry)
-	if j.lacks(p, err) {
+	if j.mayLackReceipts(p, err) {
 		j.gap(fmt.Sprintf("the receipts of the policies and of the agent entry that let %s sign for %s", p.KeyID, p.Header.Iss),
-			"%s: signature of %s: by what is given, %s", name, p.KeyID, why(err))
+			"%s: signature of %s: by what is given, %s", name, p.KeyID, refusalText(err))
 		return false, nil
 	}
 	if err != nil {
@@ -162,8 +165,8 @@ func (j *judging) right(p proven) (signed bool, err error) {
 	}
 	if links {
 		err := j.chain.Admit(p.Entry.Entry, p.Index)
-		if j.lacks(p, err) {
-			j.gap("the receipts of the policies and agent entries before it", "%s: its place in the chain, and with it what it lets in: by what is given, %s", name, why(err))
+		if j.mayLackReceipts(p, err) {
+			j.gap("the receipts of the policies and agent entries before it", "%s: its place in the chain, and with it what it lets in: by what is given, %s", name, refusalText(err))
 			return false, nil
 		}
 		if err != nil {
@@ -176,8 +179,8 @@ func (j *judging) right(p proven) (signed bool, err error) {
 	return true, nil
 }
 
-// why is what a refusal says, without what its issuer could do about it.
-func why(err error) string {
+// refusalText is what a refusal says, without what its issuer could do about it.
+func refusalText(err error) string {
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusal.Detail
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 )
 
 // signedBy is the table of protocol.md, section 3, spelled out once more: an
@@ -50,6 +51,7 @@ task fail                coordinator
 task interrupt           coordinator
 attempt                  engine
 run                      engine
+index                    coordinator
 policy                   authority
 agent enrol agent        enroller authority
 agent rotate agent       enroller authority
@@ -62,26 +64,26 @@ agent enrol monitor      authority
 agent enrol engine       authority
 `
 
-// body returns content that does the act, well-formed only as far as rights
+// bodyOf returns content that does the act, well-formed only as far as rights
 // depend on it.
-func (l *log) body(t *testing.T, act string, by, about key) entry.Body {
+func bodyOf(t *testing.T, l *testlog.Log, act string, by, about testlog.Key) entry.Body {
 	t.Helper()
 	kind, what, _ := strings.Cut(act, " ")
-	h := l.work(by.principal)
+	h := l.Work(by.Principal)
 	switch entry.Kind(kind) {
 	case entry.KindPolicy:
-		return l.policy(by, by)
+		return l.Policy(by, by)
 	case entry.KindAgent:
 		op, role, _ := strings.Cut(what, " ")
-		return l.agent(by, entry.AgentOp(op), about, entry.Role(role))
+		return l.Agent(by, entry.AgentOp(op), about, entry.Role(role))
 	case entry.KindExecution:
-		return l.execution(by)
+		return l.Execution(by)
 	case entry.KindCheckpoint:
 		return &entry.Checkpoint{Header: h}
 	case entry.KindSignal:
 		return &entry.Signal{Header: h, Standing: entry.Standing(what)}
 	case entry.KindDecision:
-		if what == "deny-again" { // what silence has dismissed
+		if what == "deny-again" { // what nobody answered
 			return &entry.Decision{Header: h, Act: entry.ActDeny, Supersedes: &entry.LogRef{}}
 		}
 		return &entry.Decision{Header: h, Act: entry.Act(what)}
@@ -97,6 +99,8 @@ func (l *log) body(t *testing.T, act string, by, about key) entry.Body {
 		return &entry.Attempt{Header: h}
 	case entry.KindRun:
 		return &entry.Run{Header: h}
+	case entry.KindIndex:
+		return &entry.LogIndex{Header: h}
 	}
 	t.Fatalf("act %q has no kind", act)
 	return nil
@@ -105,8 +109,8 @@ func (l *log) body(t *testing.T, act string, by, about key) entry.Body {
 // TestEveryRoleOnEveryAct goes through all pairs of an act and a role.
 func TestEveryRoleOnEveryAct(t *testing.T) {
 	l, c := newCompany(t)
-	chain := l.chain()
-	fresh := newKey(t, "fresh", "fresh")
+	chain := l.Chain()
+	fresh := testlog.NewKey(t, "fresh", "fresh")
 	holders := c.holders()
 	holders["authority"] = c.authority
 	kinds := map[string]bool{}
@@ -114,8 +118,8 @@ func TestEveryRoleOnEveryAct(t *testing.T) {
 		act, roles := strings.TrimSpace(line[:25]), strings.Fields(line[25:])
 		kinds[strings.Fields(act)[0]] = true
 		for role, holder := range holders {
-			body := l.body(t, act, holder, fresh)
-			e := &entry.Entry{Kind: body.Kind(), Body: body, KeyID: holder.public.KeyID(), Header: &entry.Header{Iss: holder.principal}}
+			body := bodyOf(t, l, act, holder, fresh)
+			e := &entry.Entry{Kind: body.Kind(), Body: body, KeyID: holder.Public.KeyID(), Header: &entry.Header{Iss: holder.Principal}}
 			signer, err := chain.Signer(e)
 			want := entry.Problem("")
 			if !slices.Contains(roles, string(role)) {
@@ -124,7 +128,7 @@ func TestEveryRoleOnEveryAct(t *testing.T) {
 			if got := problem(t, err); got != want {
 				t.Errorf("%s by %s: problem %q, want %q", act, role, got, want)
 			}
-			if err == nil && (!signer.Key.Equal(holder.public) || signer.Principal != holder.principal || signer.Authority != (role == "authority")) {
+			if err == nil && (!signer.Key.Equal(holder.Public) || signer.Principal != holder.Principal || signer.Authority != (role == "authority")) {
 				t.Errorf("%s by %s: signer %+v", act, role, signer)
 			}
 		}

@@ -56,7 +56,9 @@ type Root struct {
 	Signature func(key entry.PublicKey, message, sig []byte) error `json:"-"`
 }
 
-func (r *Root) signature(key entry.PublicKey, message, sig []byte) error {
+// CheckSignature is [Signature], as far as the root does not bring its own. Several
+// goroutines may call it.
+func (r Root) CheckSignature(key entry.PublicKey, message, sig []byte) error {
 	if r.Signature != nil {
 		return r.Signature(key, message, sig)
 	}
@@ -76,10 +78,10 @@ const (
 func ParseRoot(data []byte) (Root, error) {
 	var r Root
 	if len(data) > MaxRoot {
-		return Root{}, malformed("root", "%d bytes, the limit is %d", len(data), MaxRoot)
+		return Root{}, Malformed("root", "%d bytes, the limit is %d", len(data), MaxRoot)
 	}
 	if err := json.Unmarshal(data, &r, json.RejectUnknownMembers(true)); err != nil {
-		return Root{}, malformed("root", "%v", err).remedy("a root is {origin, ledger_keys, since?, retired?, genesis, witnesses?, head?}")
+		return Root{}, Malformed("root", "%v", err).WithRemedy("a root is {origin, ledger_keys, since?, retired?, genesis, witnesses?, head?}")
 	}
 	if err := r.checkSeen(); err != nil {
 		return Root{}, err
@@ -94,7 +96,7 @@ func (r Root) checkSeen() error {
 	}
 	_, err := r.Head([]byte(r.Seen))
 	if step, ok := errors.AsType[*StepError](err); ok {
-		return malformed("root", "head: %v", step.Cause).remedy("leave the head out, or take one that the root's keys have signed")
+		return Malformed("root", "head: %v", step.Cause).WithRemedy("leave the head out, or take one that the root's keys have signed")
 	}
 	return err
 }
@@ -106,7 +108,7 @@ func (r Root) Encode() ([]byte, error) {
 	}
 	data, err := json.Marshal(r, jsontext.WithIndent("  "))
 	if err != nil {
-		return nil, malformed("root", "%v", err)
+		return nil, Malformed("root", "%v", err)
 	}
 	return append(data, '\n'), nil
 }
@@ -114,24 +116,17 @@ func (r Root) Encode() ([]byte, error) {
 func (r Root) check() error {
 	switch {
 	case r.Origin == "" || len(r.Origin) > entry.MaxName || strings.ContainsFunc(r.Origin, func(c rune) bool { return c <= ' ' || c == '+' || c > '~' }):
-		return malformed("root", "origin %.140q is not 1 to %d printable ASCII characters without space and +", r.Origin, entry.MaxName)
+		return Malformed("root", "origin %.140q is not 1 to %d printable ASCII characters without space and +", r.Origin, entry.MaxName)
 	case r.Genesis == merkle.Hash{}:
-		return malformed("root", "genesis is missing").remedy("pin the leaf hash of the policy at index 0")
+		return Malformed("root", "genesis is missing").WithRemedy("pin the leaf hash of the policy at index 0")
 	}
 	if _, err := parseLedgerKeys(r.LedgerKeys, r.Origin); err != nil {
-		return malformed("root", "%v", err).remedy("pin the verifier key that the ledger prints at start")
+		return Malformed("root", "%v", err).WithRemedy("pin the verifier key that the ledger prints at start")
 	}
-	if _, err := wantedQuorum(r.Witnesses); err != nil {
-		return malformed("root", "witnesses: %s", strings.TrimPrefix(err.Error(), "verify: ")).remedy("write a witness policy (c2sp.org/tlog-policy), or leave it out")
+	if _, err := r.Quorum(r.Witnesses); err != nil {
+		return Malformed("root", "witnesses: %s", strings.TrimPrefix(err.Error(), "verify: ")).WithRemedy("write a witness policy (c2sp.org/tlog-policy), or leave it out")
 	}
 	return r.checkRetired()
-}
-
-// same reports whether two roots check alike.
-func (r *Root) same(other *Root) bool {
-	return r.Origin == other.Origin && slices.Equal(r.LedgerKeys, other.LedgerKeys) && r.Since == other.Since &&
-		slices.Equal(r.Retired, other.Retired) && r.Genesis == other.Genesis &&
-		r.Witnesses == other.Witnesses && (r.Cosigner == nil) == (other.Cosigner == nil)
 }
 
 // vkey is a verifier key, taken apart.

@@ -16,12 +16,12 @@ import (
 // error is a [*StepError], a [*ForkError] or, if there is nothing to verify or
 // the root is malformed, a [*FormatError]; the report then is empty.
 func (r Root) Verify(m Material) (Report, error) {
-	o, err := newOpener(r)
+	o, err := NewOpener(r)
 	if err != nil {
 		return Report{}, err
 	}
-	v := &run{opener: o, count: map[Step]int{}}
-	for _, step := range []func(Material) error{v.heads, v.consistency, v.witnesses, v.entries, v.rights, v.ledgerKeys} {
+	v := &run{Opener: o, opened: map[string]head{}, count: map[Step]int{}}
+	for _, step := range []func(Material) error{v.heads, v.consistency, v.witnesses, v.entries, v.rights, v.ledgerKeys, v.histories, v.evidence} {
 		if err := step(m); err != nil {
 			return Report{}, err
 		}
@@ -31,10 +31,12 @@ func (r Root) Verify(m Material) (Report, error) {
 
 // run is one verification.
 type run struct {
-	*opener
+	*Opener
+	opened map[string]head // by its note
 	out    Report
 	count  map[Step]int
 	bySize map[uint64]head
+	seen   *head // the head that the root carries; nil: none
 	// joined are the sizes of the heads that proofs connect with the newest. What
 	// stands under another head may be of another history.
 	joined   map[uint64]bool
@@ -65,15 +67,31 @@ func (v *run) heads(m Material) error {
 	for _, r := range slices.Concat(m.Receipts, m.Proofs) {
 		notes = append(notes, r.Head)
 	}
+	for _, h := range m.Histories {
+		notes = append(notes, h.Head)
+	}
 	if len(notes) == 0 {
-		return malformed("material", "nothing to verify").remedy("give a receipt, a .tlog-proof with its leaf, a page of entries, or a tree head")
+		return Malformed("material", "nothing to verify").WithRemedy("give a receipt, a .tlog-proof with its leaf, a page of entries, or a tree head")
 	}
 	for _, signed := range notes {
-		if _, err := v.open(signed); err != nil {
+		if _, ok := v.opened[signed]; ok {
+			continue
+		}
+		h, err := v.open(signed)
+		if err != nil {
 			return err
 		}
+		v.opened[signed] = h
 	}
 	v.count[StepHead] = len(v.opened)
+	if v.root.Seen == "" {
+		return nil
+	}
+	seen, err := v.open(v.root.Seen)
+	if err != nil {
+		return fmt.Errorf("the tree head that was accepted before: %w", err)
+	}
+	v.seen = &seen
 	return nil
 }
 
@@ -89,9 +107,19 @@ func (v *run) consistency(m Material) error {
 			v.bySize[h.Size] = h
 			continue
 		}
-		if err := checkFork(same, h); err != nil {
+		if err := same.CheckFork(h.SignedHead); err != nil {
 			return err
 		}
+	}
+	if v.seen != nil {
+		if same, ok := v.bySize[v.seen.Size]; ok {
+			if err := v.seen.CheckFork(same.SignedHead); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.forks(&m); err != nil {
+		return err
 	}
 	v.older = map[uint64][]uint64{}
 	for _, p := range m.Consistency {
@@ -99,7 +127,7 @@ func (v *run) consistency(m Material) error {
 		if !ok {
 			continue
 		}
-		if err := checkConsistency(older, newer, p.Path); err != nil {
+		if err := checkConsistency(older.SignedHead, newer.SignedHead, p.Path); err != nil {
 			return err
 		}
 		v.older[p.New] = append(v.older[p.New], p.Old)
@@ -126,16 +154,34 @@ func (v *run) consistency(m Material) error {
 	return nil
 }
 
-// ends returns the heads that a proof is about, if both are given.
+// ends returns the heads that a proof is about, if both are given, or one by the root.
 func (v *run) ends(p Consistency) (older, newer head, ok bool) {
-	for _, size := range []uint64{p.Old, p.New} {
-		if _, there := v.bySize[size]; !there {
+	found := [2]head{}
+	for i, size := range []uint64{p.Old, p.New} {
+		h, there := v.bySize[size]
+		if !there && v.seen != nil && v.seen.Size == size {
+			h, there = *v.seen, true
+		}
+		if !there {
 			v.missing(StepConsistency, fmt.Sprintf("a tree head of size %d", size),
 				"that the proof from size %d to size %d is about this log", p.Old, p.New)
 			return older, newer, false
 		}
+		found[i] = h
 	}
-	return v.bySize[p.Old], v.bySize[p.New], true
+	return found[0], found[1], true
+}
+
+// continues says whether the heads are known to be of one log with the head that the
+// root carries: that it begins the newest, or the newest begins it.
+func (v *run) continues() {
+	if v.seen == nil {
+		return
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(v.bySize)))
+	if !v.joined[v.seen.Size] && !v.begins(v.seen.Size)[newest] {
+		v.notChecked("that the tree head of size %d is of one log with that of size %d, which was accepted before: a consistency proof between the two shows it", newest, v.seen.Size)
+	}
 }
 
 // begins returns the sizes whose heads are known to begin the log of a size.
@@ -154,14 +200,17 @@ func (v *run) begins(size uint64) map[uint64]bool {
 
 // witnesses holds the heads to the quorum that the root names: it has cosigned
 // each, or one that the head begins.
-func (v *run) witnesses(Material) error {
-	q, err := wantedQuorum(v.root.Witnesses)
+func (v *run) witnesses(m Material) error {
+	q, err := v.root.Quorum(v.root.Witnesses)
 	if q == nil {
+		if err == nil && m.Witnessed {
+			v.missing(StepHead, "a root that names witnesses", "that witnesses have cosigned a tree head: the root names none")
+		}
 		return err
 	}
 	seen, largest, since := map[uint64]bool{}, uint64(0), int64(0)
 	for note, h := range v.opened {
-		at, ok := q.since(v.root, note, math.MaxInt64)
+		at, ok := q.Since(note, math.MaxInt64)
 		if !ok {
 			continue
 		}
@@ -173,11 +222,11 @@ func (v *run) witnesses(Material) error {
 	for _, size := range slices.Sorted(maps.Keys(v.bySize)) {
 		if !seen[size] {
 			v.missing(StepHead, "that head with their cosignatures, or a larger one that has them, and the consistency proof between the two",
-				"that quorum %s, which the root names, has cosigned the tree head of size %d", q.root, size)
+				"that quorum %s, which the root names, has cosigned the tree head of size %d", q.name, size)
 		}
 	}
 	if seen[slices.Max(slices.Collect(maps.Keys(v.bySize)))] {
-		v.cosigned = fmt.Sprintf("; quorum %s has cosigned that of size %d, at %s", q.root, largest, time.Unix(since, 0).UTC().Format(time.RFC3339))
+		v.cosigned = fmt.Sprintf("; quorum %s has cosigned that of size %d, at %s", q.name, largest, time.Unix(since, 0).UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -216,6 +265,11 @@ func (v *run) entries(m Material) error {
 		}
 		v.proven = append(v.proven, proven{Entry: Entry{Registered: entry.Registered{Entry: e, Index: r.Index, RegisteredAt: at}}, hash: hash, head: v.opened[r.Head]})
 	}
+	for _, h := range m.Histories {
+		if err := v.historyEntries(h); err != nil {
+			return err
+		}
+	}
 	v.count[StepLeaf], v.count[StepInclusion] = len(v.proven), len(v.proven)
 	return nil
 }
@@ -233,7 +287,7 @@ func (v *run) ledgerKeys(Material) error {
 	if root.Since == v.root.Since {
 		return nil
 	}
-	o, err := newOpener(root)
+	o, err := NewOpener(root)
 	if err != nil {
 		return err
 	}
@@ -276,14 +330,21 @@ func (v *run) secondSignatures() {
 		v.out.Checked[0].Detail += fmt.Sprintf("; %d of them by the pinned ML-DSA-44 key too", good)
 	}
 	if none := len(v.opened) - good - unverified; none > 0 && slices.Contains(slices.Collect(maps.Values(v.alg)), algMLDSA44) {
-		v.notChecked("an ML-DSA-44 signature: %d tree heads carry none", none)
+		v.notChecked("an ML-DSA-44 signature: there is none on %s", headsOf(none))
 	}
 	if unverified > 0 {
-		v.notChecked("the ML-DSA-44 signature on %d tree heads: no verifier for it was given", unverified)
+		v.notChecked("the ML-DSA-44 signature on %s: no verifier for it was given", headsOf(unverified))
 	}
 	if extended > 0 {
-		v.notChecked("extension lines on %d tree heads", extended)
+		v.notChecked("extension lines on %s", headsOf(extended))
 	}
+}
+
+func headsOf(count int) string {
+	if count == 1 {
+		return "1 tree head"
+	}
+	return fmt.Sprintf("%d tree heads", count)
 }
 
 // warn looks for what the chain says against what was checked.
@@ -309,11 +370,12 @@ func (v *run) warn() {
 
 // absences says what no receipt can show.
 func (v *run) absences() {
+	v.continues()
 	if !v.root.Watched() {
 		v.notChecked("witnesses: the root names none, so that a fork shown to nobody else stays unseen")
 	}
 	if len(v.out.Entries) > 0 {
-		v.notChecked("absences: a revocation, a policy or any other entry that was not given")
+		v.notChecked("%s", v.absent())
 		v.notChecked("the state machine: references, windows and quotas need the whole log (arl log audit)")
 		v.notChecked("registered_at: it is the ledger's word")
 	}

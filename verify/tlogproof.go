@@ -16,7 +16,7 @@ const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
 // authenticated nor read by every parser at this length. The error is a
 // [*FormatError].
 func (r Receipt) TLogProof() ([]byte, error) {
-	if err := checkProof("tlog-proof", r.Proof, r.Head); err != nil {
+	if err := CheckLimits("tlog-proof", r.Proof, r.Head); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
@@ -35,7 +35,7 @@ func (r Receipt) TLogProof() ([]byte, error) {
 // [*FormatError].
 func ParseTLogProof(data []byte) (Receipt, error) {
 	refuse := func(format string, args ...any) (Receipt, error) {
-		return Receipt{}, malformed("tlog-proof", format, args...)
+		return Receipt{}, Malformed("tlog-proof", format, args...)
 	}
 	if len(data) > MaxReceipt {
 		return refuse("%d bytes, the limit is %d", len(data), MaxReceipt)
@@ -50,8 +50,8 @@ func ParseTLogProof(data []byte) (Receipt, error) {
 	}
 	lines := strings.Split(proof, "\n")
 	if strings.HasPrefix(lines[0], "extra ") {
-		return Receipt{}, malformed("tlog-proof", "an extra line, which nothing authenticates").
-			remedy("take the line out, and put the leaf beside the proof")
+		return Receipt{}, Malformed("tlog-proof", "an extra line, which nothing authenticates").
+			WithRemedy("take the line out, and put the leaf beside the proof")
 	}
 	number, ok := strings.CutPrefix(lines[0], "index ")
 	index, err := strconv.ParseUint(number, 10, 64)
@@ -66,5 +66,5 @@ func ParseTLogProof(data []byte) (Receipt, error) {
 		}
 		r.Proof = append(r.Proof, h)
 	}
-	return r, checkProof("tlog-proof", r.Proof, r.Head)
+	return r, CheckLimits("tlog-proof", r.Proof, r.Head)
 }

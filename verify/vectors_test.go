@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -135,16 +136,16 @@ func TestCCTV(t *testing.T) {
 }
 
 func TestSignatureRefusesWhatIsNone(t *testing.T) {
-	ed, p256 := newKey(t, "p", "ed"), newP256(t, "p")
-	for _, k := range []key{ed, p256} {
-		e := k.sign(t, new(ids).execution(k))
-		must(t, verify.Signature(k.public, e.PAE(), e.Sig))
+	ed, p256 := testlog.NewKey(t, "p", "ed"), testlog.NewP256(t, "p")
+	for _, k := range []testlog.Key{ed, p256} {
+		e := k.Sign(t, new(testlog.IDs).Execution(k))
+		must(t, verify.Signature(k.Public, e.PAE(), e.Sig))
 		for name, err := range map[string]error{
-			"no signature":       verify.Signature(k.public, e.PAE(), nil),
-			"a signature cut":    verify.Signature(k.public, e.PAE(), e.Sig[:len(e.Sig)-1]),
-			"a signature longer": verify.Signature(k.public, e.PAE(), append(slices.Clone(e.Sig), 0)),
-			"another message":    verify.Signature(k.public, e.Payload(), e.Sig),
-			"another key":        verify.Signature(newKey(t, "p", "other").public, e.PAE(), e.Sig),
+			"no signature":       verify.Signature(k.Public, e.PAE(), nil),
+			"a signature cut":    verify.Signature(k.Public, e.PAE(), e.Sig[:len(e.Sig)-1]),
+			"a signature longer": verify.Signature(k.Public, e.PAE(), append(slices.Clone(e.Sig), 0)),
+			"another message":    verify.Signature(k.Public, e.Payload(), e.Sig),
+			"another key":        verify.Signature(testlog.NewKey(t, "p", "other").Public, e.PAE(), e.Sig),
 			"no key":             verify.Signature(entry.PublicKey{}, e.PAE(), e.Sig),
 		} {
 			if problem(t, err) != entry.BadSignature {

@@ -13,6 +13,21 @@
 //	7 signer       the key counts at that index, by a chain from the pinned genesis (TRU-1, TRU-2), and may sign this
 //	8 signature    of that key over the entry's PAE
 //
+// and of each [History]:
+//
+//	 9 index       an entry of kind index, by a coordinator, over no more entries than stand before it
+//	10 record      the key of each subject, and the hash of its rows
+//	11 prefix      the records, or that there is none, in the tree of the index
+//	12 list        indexes ascend below the size of the index, and are those of the record
+//	13 reach       the lists go from the first entry asked for to the last
+//	14 content     each entry listed is given, and is what it is listed as
+//	15 tail        each entry behind the index is given
+//
+// Then [Report.Answers] says: these entries and no others, or none.
+//
+// A head that the root carries ([Root.Seen]) is one more head of step 2. It counts for
+// no claim: without a proof between it and the newest head, [Report.NotChecked] says so.
+//
 // Inclusion is never authority: steps 7 and 8 need the receipts of the policy
 // and agent entries that let the key in. A step counts only what a proof, a
 // signature or an equality has shown: an entry under a head that nothing connects
@@ -22,8 +37,8 @@
 // fails is a [*StepError]; two signed heads that cannot both be true are a
 // [*ForkError], and evidence.
 //
-// What an agent must see before it undoes anything is a [Bundle], checked by
-// [Bundle.Check] against what it has [Accepted]: AGT-1 to AGT-3 of the protocol.
+// What an agent must see before it undoes anything is checked by
+// recoveryledger/verify/bundle.
 //
 // Sources: c2sp.org/signed-note, c2sp.org/tlog-checkpoint, c2sp.org/tlog-proof,
 // RFC 6962.
@@ -49,6 +64,13 @@ const (
 	StepAudience
 	StepSigner
 	StepSignature
+	StepIndex
+	StepRecord
+	StepPrefix
+	StepList
+	StepReach
+	StepContent
+	StepTail
 )
 
 // steps are all of them in order, with what each has shown when it is through.
@@ -62,12 +84,20 @@ func steps() []Checked {
 		{Step: StepAudience, Detail: "made for the pinned origin"},
 		{Step: StepSigner, Detail: "key let in by a chain from the pinned genesis, role allows the entry"},
 		{Step: StepSignature, Detail: "of that key over the entry's PAE"},
+		{Step: StepIndex, Detail: "by a key of a coordinator, over no more entries than stand before it"},
+		{Step: StepRecord, Detail: "of the subject asked for, by its key"},
+		{Step: StepPrefix, Detail: "in the tree of the index, or proven not to be there"},
+		{Step: StepList, Detail: "of the record, indexes ascend below the size of the index"},
+		{Step: StepReach, Detail: "from the first entry asked for to the last that the index covers"},
+		{Step: StepContent, Detail: "given, and under subject and label by its own content"},
+		{Step: StepTail, Detail: "given, and counted by its content: the index does not cover it"},
 	}
 }
 
 // String returns the step's name.
 func (s Step) String() string {
-	return [...]string{"head", "consistency", "leaf", "inclusion", "order", "audience", "signer", "signature"}[s-1]
+	return [...]string{"head", "consistency", "leaf", "inclusion", "order", "audience", "signer", "signature",
+		"index", "record", "prefix", "list", "reach", "content", "tail"}[s-1]
 }
 
 // Checked is a step that passed.
@@ -86,6 +116,12 @@ func (c Checked) String() string {
 type Report struct {
 	Entries []Entry       // those proven to be in the log, by index
 	Heads   []merkle.Head // by size, each once
+	// Answers are those to [Material.Questions] or, if there is no question, to what
+	// the histories can answer.
+	Answers []Answer
+
+	// Equivocations are proven of principals, by evidence.
+	Equivocations []Equivocation
 
 	Checked []Checked // the steps that had something to check
 	// Missing are claims of the material that nothing given proves. With any of
@@ -137,6 +173,11 @@ func (e *StepError) Unwrap() error { return e.Cause }
 type ForkError struct {
 	First, Second string // signed notes
 	Detail        string
+	// Root and Path convict where the second head is the larger one: by them the
+	// tree of the second says with which root it began, at the size of the first.
+	// They are absent where nobody asked for its tiles, or did not get them.
+	Root *merkle.Hash
+	Path []merkle.Hash
 }
 
 // Error implements error.
@@ -158,11 +199,13 @@ func (e *FormatError) Error() string {
 	return text
 }
 
-func malformed(what, format string, args ...any) *FormatError {
+// Malformed returns a format error about what.
+func Malformed(what, format string, args ...any) *FormatError {
 	return &FormatError{What: what, Detail: fmt.Sprintf(format, args...)}
 }
 
-func (e *FormatError) remedy(text string) *FormatError {
+// WithRemedy sets the remedy, and returns the error.
+func (e *FormatError) WithRemedy(text string) *FormatError {
 	e.Remedy = text
 	return e
 }

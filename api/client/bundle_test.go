@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client"
 )
 
@@ -13,7 +14,7 @@ import (
 // it was asked; and a page that goes on where it should.
 func TestBundleShape(t *testing.T) {
 	n := start(t)
-	q := client.BundleQuery{Agent: "agent-1"}
+	q := api.BundleQuery{Agent: "agent-1"}
 	page, err := n.client(nil).Bundle(t.Context(), q)
 	must(t, err)
 	if page.Next != 0 || page.Decision != 0 || len(page.Entries) == 0 {
@@ -48,7 +49,7 @@ func TestBundleShape(t *testing.T) {
 	}
 	n.pass(n.handler.ServeHTTP)
 	n.tamper("/v1/agents", func([]byte) []byte { return []byte(`{"agent":"agent-2","size":3,"news":0,"commands":[]}`) })
-	if c, err := n.client(nil).Commands(t.Context(), "agent-1", client.CommandsQuery{}); !errors.Is(err, client.ErrMalformed) {
+	if c, err := n.client(nil).Commands(t.Context(), "agent-1", api.CommandsQuery{}); !errors.Is(err, client.ErrMalformed) {
 		t.Errorf("commands of another: %+v, %v", c, err)
 	}
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -47,7 +47,7 @@ func (c *Client) follow(ctx context.Context) error {
 	}
 	var links []*Entry
 	for _, kind := range []entry.Kind{entry.KindPolicy, entry.KindAgent} {
-		for e, err := range c.items(ctx, Query{Kinds: []entry.Kind{kind}, From: c.chain.size, Before: newest.Size}) {
+		for e, err := range c.items(ctx, api.ListQuery{Kinds: []entry.Kind{kind}, From: c.chain.size, Before: &newest.Size}) {
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (c *Client) link(next *verify.Chain, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := c.signature(signer.Key, &e.Entry); err != nil {
+	if err := c.Root().CheckSignature(signer.Key, e.PAE(), e.Sig); err != nil {
 		return err
 	}
 	if err := next.Admit(e.Entry.Entry, e.Index); err != nil {
@@ -143,8 +143,9 @@ func (c *Client) checkSigner(ctx context.Context, e *verify.Entry) error {
 
 func (c *Client) signed(e *verify.Entry) error {
 	if e.Kind == entry.KindPolicy || e.Kind == entry.KindAgent {
-		i, ok := slices.BinarySearchFunc(c.chain.Links(), e.Index, func(l verify.Link, index uint64) int { return cmp.Compare(l.Index, index) })
-		if !ok || !bytes.Equal(c.chain.Links()[i].Leaf, e.AppendLeaf(nil)) {
+		links := c.chain.Links()
+		i, ok := slices.BinarySearchFunc(links, e.Index, func(l entry.Registered, index uint64) int { return cmp.Compare(l.Index, index) })
+		if !ok || links[i].LeafHash() != e.LeafHash() {
 			return errors.New("it is not a link of the chain")
 		}
 		return nil
@@ -152,17 +153,8 @@ func (c *Client) signed(e *verify.Entry) error {
 	info, _ := c.chain.Agent(e.Header.Iss)
 	for _, key := range info.Keys {
 		if key.Key.KeyID() == e.KeyID && key.Enrolled < e.Index && (key.Revoked == 0 || e.Index < key.Revoked) {
-			return c.signature(key.Key, e)
+			return c.Root().CheckSignature(key.Key, e.PAE(), e.Sig)
 		}
 	}
 	return fmt.Errorf("%s was not enrolled for %s then", e.KeyID, e.Header.Iss)
-}
-
-// signature checks an entry's signature by what the root brings for that, if
-// anything.
-func (c *Client) signature(key entry.PublicKey, e *verify.Entry) error {
-	if check := c.Root().Signature; check != nil {
-		return check(key, e.PAE(), e.Sig)
-	}
-	return verify.Signature(key, e.PAE(), e.Sig)
 }

@@ -113,6 +113,8 @@ type Client struct {
 	fork     error                  // if not nil, nothing more is accepted
 
 	chain chain
+
+	maxEvidence int // documents in a list of evidence
 }
 
 // New returns a client of the ledger at the URL. It makes no request.
@@ -124,7 +126,7 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: new: %q: %w", baseURL, err)
 	}
-	client := &Client{base: base, cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain()}
+	client := &Client{base: base, cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain(), maxEvidence: maxEvidence}
 	client.root.Store(&root)
 	if client.cfg.Accepted != "" {
 		opened, err := root.Head([]byte(client.cfg.Accepted))

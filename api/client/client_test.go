@@ -143,9 +143,9 @@ func TestEntries(t *testing.T) {
 	n := start(t)
 	c := n.client(nil)
 	n.add(n.goods(25)...)
-	for _, q := range []client.Query{{Page: 4}, {Page: 4, Newest: true}, {Kinds: []entry.Kind{entry.KindExecution}, Page: 7}, {Agent: "agent-1", From: 3, Before: 20},
+	for _, q := range []api.ListQuery{{Limit: 4}, {Limit: 4, Newest: true}, {Kinds: []entry.Kind{entry.KindExecution}, Limit: 7}, {Agent: "agent-1", From: 3, Before: new(uint64(20))},
 		{Workflow: "flow-1", Newest: true}, {Kinds: []entry.Kind{entry.KindRun}},
-		{Kinds: []entry.Kind{entry.KindAgent, entry.KindExecution}, Page: 3}, {Kinds: []entry.Kind{entry.KindPolicy, entry.KindExecution}, Newest: true, Page: 5},
+		{Kinds: []entry.Kind{entry.KindAgent, entry.KindExecution}, Limit: 3}, {Kinds: []entry.Kind{entry.KindPolicy, entry.KindExecution}, Newest: true, Limit: 5},
 		{Kinds: []entry.Kind{entry.KindPolicy, entry.KindAgent}, Agent: "agent-1"}} {
 		var got []uint64
 		for e, err := range c.Entries(t.Context(), q) {
@@ -159,7 +159,7 @@ func TestEntries(t *testing.T) {
 		for e, err := range n.log.Entries(t.Context(), q.From, 27) {
 			must(t, err)
 			matches := (len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) && (q.Agent == "" || e.Index > 0) && (q.Workflow == "" || e.Header.Wid == q.Workflow)
-			if matches && (q.Before == 0 || e.Index < q.Before) {
+			if matches && (q.Before == nil || e.Index < *q.Before) {
 				want = append(want, e.Index)
 			}
 		}
@@ -167,7 +167,7 @@ func TestEntries(t *testing.T) {
 			t.Fatalf("%+v: %v, want %v", q, got, want)
 		}
 	}
-	for e, err := range c.Entries(t.Context(), client.Query{Page: 2}) {
+	for e, err := range c.Entries(t.Context(), api.ListQuery{Limit: 2}) {
 		must(t, err)
 		if e.Index == 3 {
 			break // leaving early must be possible

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ func (s *eventStream) run(ctx context.Context) error {
 	defer cancel()
 	silence := time.AfterFunc(s.client.cfg.Timeout, cancel)
 	defer silence.Stop()
-	response, err := s.client.send(ctx, call{method: http.MethodGet, path: "/v1/events?from=" + strconv.FormatUint(s.next, 10), answer: api.MediaEvents})
+	response, err := s.client.send(ctx, call{method: http.MethodGet, path: api.URL(api.PathEvents, &api.EventsQuery{From: &s.next}), answer: api.MediaEvents})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -71,7 +72,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	tb.Helper()
 	verifier, err := keys.NewVerifier(0)
 	must(tb, err)
-	coordinator := coord.New(origin, verifier.Check)
+	replica := coordinator.New(origin, verifier.Check)
 	n := &node{t: tb, identity: id}
 	opened := time.Now()
 	cfg := &ledger.Config{
@@ -81,9 +82,9 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 		Uptime: func() time.Duration { return time.Since(opened) + time.Duration(n.clock.Load()) },
 	}
 	if fold == nil {
-		cfg.NewFold = func() ledger.Fold { return coordinator.NewFold() }
-		cfg.Frozen = func() (ledger.Fold, uint64) { return coordinator.Frozen() }
-		cfg.Precheck, cfg.Committed = coordinator.Precheck, coordinator.Committed
+		cfg.NewFold = func() ledger.Fold { return replica.NewFold() }
+		cfg.Frozen = func() (ledger.Fold, uint64) { return replica.Frozen() }
+		cfg.Precheck, cfg.Committed = replica.Precheck, replica.Committed
 	}
 	if id.next != nil {
 		cfg.Keys = append(cfg.Keys, ledger.Key{Signer: id.next.Signer, Verifier: id.next.Verifier, Cosigner: id.next.Cosigner})
@@ -95,7 +96,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	s, err := server.New(&server.Config{
-		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Replica: coordinator, Rate: -1,
+		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Replica: replica, Rate: -1,
 	})
 	must(tb, err)
 	n.log, n.handler = log, s.Handler()

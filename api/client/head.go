@@ -24,7 +24,7 @@ func (c *Client) Accepted() verify.SignedHead {
 // Head fetches the published tree head, with all its signatures, and accepts
 // it.
 func (c *Client) Head(ctx context.Context) (verify.SignedHead, error) {
-	r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, static: true})
+	r, err := c.do(ctx, call{method: http.MethodGet, path: api.PathCheckpoint, limit: verify.MaxNote, static: true})
 	if err != nil {
 		return verify.SignedHead{}, err
 	}
@@ -81,8 +81,9 @@ func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead,
 		c.fork = &verify.ForkError{First: older.Note, Second: newer.Note, Detail: fmt.Sprintf(format, args...)}
 		return c.fork
 	}
-	if older.Size == newer.Size {
-		return forked("two signed roots of size %d: %s and %s", older.Size, older.Root, newer.Root)
+	if err := older.CheckFork(newer); err != nil {
+		c.fork = err
+		return err
 	}
 	if hint != nil && hint.Previous == older.Size && hint.Head == newer.Note &&
 		merkle.CheckConsistency(older.Head, newer.Head, hint.Path) == nil {
@@ -90,21 +91,48 @@ func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead,
 	}
 	path, err := c.consistency(ctx, older.Size, newer.Size)
 	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.NotFound {
-		return forked("a log of %d entries was signed, root %s, and now there are fewer", newer.Size, newer.Root)
+		return forked("a log of size %d was signed, root %s, and now it is smaller", newer.Size, newer.Root)
 	}
 	if err != nil {
 		return err
 	}
 	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
-		return forked("the signed log of %d entries, root %s, is not proven to continue that of %d, root %s: %v", newer.Size, newer.Root, older.Size, older.Root, err)
+		fork := &verify.ForkError{First: older.Note, Second: newer.Note, Detail: fmt.Sprintf(
+			"the signed log of size %d, root %s, is not proven to continue that of size %d, root %s: %v", newer.Size, newer.Root, older.Size, older.Root, err)}
+		fork.Root, fork.Path = c.beginning(ctx, older.Head, newer.Head)
+		c.fork = fork
+		return fork
 	}
 	return nil
 }
 
+// beginning returns the root that the tree of newer had at the size of older, and
+// what proves that: with another root than that of older they convict the ledger. It
+// returns nothing if the tiles do not show that.
+func (c *Client) beginning(ctx context.Context, older, newer merkle.Head) (*merkle.Hash, []merkle.Hash) {
+	nodes := c.nodes(ctx, newer.Size)
+	frontier, err := merkle.NewFrontier(older.Size, nodes)
+	if err != nil {
+		return nil, nil
+	}
+	began, err := frontier.Head()
+	if err != nil || began == older {
+		return nil, nil
+	}
+	path, err := merkle.ProveConsistency(older.Size, newer.Size, nodes)
+	if err != nil || merkle.CheckConsistency(began, newer, path) != nil {
+		return nil, nil
+	}
+	return &began.Root, path
+}
+
 func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
-	proof, err := get[verify.Consistency](ctx, c, pathOf("v1", "consistency", older, newer), maxValue)
+	proof, err := get[verify.Consistency](ctx, c, api.URL(api.PathConsistency, nil, older, newer), maxValue)
 	if errors.Is(err, ErrNotServed) {
 		return merkle.ProveConsistency(older, newer, c.nodes(ctx, newer))
+	}
+	if err == nil && (proof.Old != older || proof.New != newer) {
+		err = malformed("a proof from %d to %d in the place of one from %d to %d", proof.Old, proof.New, older, newer)
 	}
 	if err != nil {
 		return nil, err

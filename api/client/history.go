@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"recoveryledger/api"
@@ -48,7 +47,7 @@ func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.H
 // incidents, and only the server's word here.
 func (c *Client) HistoryAfter(ctx context.Context, principal entry.Principal, after uint64) (*api.History, error) {
 	h := &history{entries: map[uint64]*verify.Entry{}, part: true}
-	path := pathOf("v1", "agents", principal, "history") + "?after=" + strconv.FormatUint(after, 10)
+	path := api.URL(api.PathHistory, &api.HistoryQuery{After: &after}, principal)
 	var err error
 	if h.History, err = get[api.History](ctx, c, path, maxAnswer); err == nil {
 		switch {
@@ -71,7 +70,7 @@ func (c *Client) HistoryAfter(ctx context.Context, principal entry.Principal, af
 
 // pastOf reads the pages of a history and proves their entries.
 func (c *Client) pastOf(ctx context.Context, principal entry.Principal) (*history, error) {
-	start := pathOf("v1", "agents", principal, "history")
+	start := api.URL(api.PathHistory, nil, principal)
 	h := &history{History: &api.History{}, entries: map[uint64]*verify.Entry{}}
 	for path := start; path != ""; {
 		page, err := get[api.History](ctx, c, path, maxAnswer)
@@ -121,7 +120,7 @@ func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	defer c.chain.mu.Unlock()
 	err := c.follow(ctx)
 	if policy, _ := c.chain.Policy(); err == nil && policy != nil {
-		h.SignalLimit = policy.Quotas.Signals(h.Independent, h.Unfounded)
+		h.SignalLimit = policy.Quotas.Signals(h.Independent, h.Dismissed)
 	}
 	return err
 }
@@ -175,8 +174,8 @@ func (h *history) checkCounts(verdicts []entry.Disposition) error {
 			}
 		case entry.SelfReported:
 			want.SelfReported++
-		case entry.NotFounded:
-			want.Unfounded++
+		case entry.Dismissed:
+			want.Dismissed++
 		}
 	}
 	for _, c := range []struct {
@@ -184,7 +183,7 @@ func (h *history) checkCounts(verdicts []entry.Disposition) error {
 		said, want int64
 	}{
 		{"judged", int64(h.Judged), int64(want.Judged)}, {"corroborated", h.Corroborated, want.Corroborated}, {"independent", h.Independent, want.Independent},
-		{"self_reported", h.SelfReported, want.SelfReported}, {"unfounded", h.Unfounded, want.Unfounded},
+		{"self_reported", h.SelfReported, want.SelfReported}, {"dismissed", h.Dismissed, want.Dismissed},
 	} {
 		if c.said != c.want {
 			return malformed("%s %d, the entries give %d", c.name, c.said, c.want)
@@ -222,9 +221,9 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 		var list []entry.Disposition
 		var incident uint64
 		if record, ok := bodyOf[*entry.Record](h, index); ok {
-			list, incident = record.Signals, record.Incident
+			list, incident = record.Dispositions, record.Incident
 		} else if deny, ok := bodyOf[*entry.Decision](h, index); ok && deny.Act == entry.ActDeny {
-			list, incident = deny.Signals, deny.Incident
+			list, incident = deny.Dispositions, deny.Incident
 		}
 		for _, one := range list {
 			if own[one.Index] {

@@ -36,7 +36,7 @@ func readings(n *node, c *client.Client) map[string]func(ctx context.Context) er
 	return map[string]func(ctx context.Context) error{
 		"/v1/entries/2/receipt": func(ctx context.Context) error { _, err := c.Receipt(ctx, 2); return err },
 		"/v1/entries": func(ctx context.Context) error {
-			return last(c.Entries(ctx, client.Query{Kinds: []entry.Kind{entry.KindExecution}, Page: 2}))
+			return last(c.Entries(ctx, api.ListQuery{Kinds: []entry.Kind{entry.KindExecution}, Limit: 2}))
 		},
 		"/checkpoint":     func(ctx context.Context) error { _, err := c.Head(ctx); return err },
 		"/v1/consistency": func(ctx context.Context) error { n.add(n.good()); _, err := c.Head(ctx); return err },
@@ -79,6 +79,23 @@ func TestTamperedAnswers(t *testing.T) {
 	}
 }
 
+// A proof that names other sizes than those asked for is refused, whatever it proves.
+func TestTamperedConsistency(t *testing.T) {
+	n := start(t)
+	n.add(n.goods(5)...)
+	older, err := n.log.Receipt(0)
+	must(t, err)
+	n.add(n.good())
+	newer, err := n.log.Receipt(0)
+	must(t, err)
+	for _, name := range []string{"old", "new"} {
+		n.tamper("/v1/consistency", func(body []byte) []byte { return bytes.Replace(body, []byte(name), []byte("not"), 1) })
+		if _, err := n.client(nil).Consistency(t.Context(), older.Head, newer.Head); !errors.Is(err, client.ErrMalformed) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
 // A receipt of another entry, however true, is not the one asked for.
 func TestSwappedAnswers(t *testing.T) {
 	n := start(t)
@@ -102,7 +119,7 @@ func TestSwappedAnswers(t *testing.T) {
 		}
 		n.handler.ServeHTTP(w, r)
 	})
-	for _, q := range []client.Query{{Kinds: []entry.Kind{entry.KindExecution}}, {From: 2}, {Before: 2}, {Newest: true}, {Agent: "agent-2"}, {Until: 1}} {
+	for _, q := range []api.ListQuery{{Kinds: []entry.Kind{entry.KindExecution}}, {From: 2}, {Before: new(uint64(2))}, {Newest: true}, {Agent: "agent-2"}, {Until: 1}} {
 		refused := false
 		for _, err := range c.Entries(t.Context(), q) {
 			refused = refused || err != nil
@@ -141,7 +158,7 @@ func TestEndlessLists(t *testing.T) {
 		"nowhere":            func(int) string { return "/v1/entries?from=x&before=y" },
 		"another list":       func(i int) string { return fmt.Sprintf("/v1/incidents?from=%d", i) },
 	} {
-		for _, q := range []client.Query{{}, {Newest: true}, {Since: 1}} {
+		for _, q := range []api.ListQuery{{}, {Newest: true}, {Since: 1}} {
 			serve(next)
 			var last error
 			for _, last = range n.client(&client.Config{Attempts: 1}).Entries(t.Context(), q) {
@@ -186,7 +203,7 @@ func TestFork(t *testing.T) {
 		"receipt": func(c *client.Client) error { _, err := c.Receipt(t.Context(), 0); return err },
 		"submit":  func(c *client.Client) error { _, err := c.Submit(t.Context(), two.good()); return err },
 		"list": func(c *client.Client) (err error) {
-			for _, err = range c.Entries(t.Context(), client.Query{}) {
+			for _, err = range c.Entries(t.Context(), api.ListQuery{}) {
 				break
 			}
 			return err
@@ -218,6 +235,43 @@ func TestFork(t *testing.T) {
 	one.pass(one.handler.ServeHTTP)
 	if _, err := c.Head(t.Context()); err == nil {
 		t.Error("after a fork the client believes again")
+	}
+}
+
+// TestForkOfTwoSizesConvicts: the tiles of the second log show that it began
+// otherwise, so that the evidence convicts by itself. Without them it does not.
+func TestForkOfTwoSizesConvicts(t *testing.T) {
+	for name, hide := range map[string]bool{"with tiles": false, "without": true} {
+		id := newIdentity(t)
+		one, two := id.start(t, nil), id.start(t, nil)
+		one.add(one.enrol("agent-1", id.agent))
+		two.add(two.enrol("agent-1", id.agent))
+		one.add(one.goods(300)...)
+		two.add(two.goods(600)...)
+		c := one.client(&client.Config{Attempts: 1})
+		_, err := c.Receipt(t.Context(), 0)
+		must(t, err)
+		one.pass(func(w http.ResponseWriter, r *http.Request) {
+			if hide && strings.HasPrefix(r.URL.Path, "/tile/") {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			two.handler.ServeHTTP(w, r)
+		})
+		two.clock.Store(int64(2 * time.Second))
+		_, err = c.Head(t.Context())
+		fork, ok := errors.AsType[*verify.ForkError](err)
+		if !ok || (fork.Root == nil) != hide {
+			t.Fatalf("%s: %+v, %v", name, fork, err)
+		}
+		var m verify.Material
+		must(t, m.AddEvidence(*fork.Evidence()))
+		report, err := one.root().Verify(m)
+		if again, convicted := errors.AsType[*verify.ForkError](err); convicted == hide {
+			t.Errorf("%s: %v, missing %q", name, err, report.Missing)
+		} else if convicted && (again.First != fork.First || again.Second != fork.Second || *again.Root != *fork.Root) {
+			t.Errorf("%s: another fork: %+v", name, again)
+		}
 	}
 }
 

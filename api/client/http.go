@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -79,12 +78,12 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 
 // ErrMalformed reports an answer that no ledger gives: something else stands at
 // the URL, or in between, or the server lies. It is not asked for again.
-var ErrMalformed = errors.New("not the answer of a ledger (check the URL, and what stands in between)")
+var ErrMalformed = errors.New("not the answer of a ledger (check the URL, and any proxy in between)")
 
 // ErrNotServed reports that what stands at the URL knows no such path: it is no
 // ledger, but may be a mirror that has a log's tree head and tiles alone. It is
 // an [ErrMalformed].
-var ErrNotServed = fmt.Errorf("%w: the server has nothing there", ErrMalformed)
+var ErrNotServed = fmt.Errorf("%w: the server has nothing at this path", ErrMalformed)
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
@@ -156,7 +155,7 @@ func problemOf(response *http.Response) error {
 		if !fromBetween(response.StatusCode) {
 			return malformed("status %s, %.200q", response.Status, body)
 		}
-		p = api.NewStatus(response.StatusCode, fmt.Sprintf("%.200q", body), "ask whoever runs what stands between here and the ledger")
+		p = api.NewStatus(response.StatusCode, fmt.Sprintf("%.200q", body), "ask the operator of the proxy between this machine and the ledger")
 	}
 	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil && p.RetryAfterMS == 0 {
 		p.RetryAfterMS = int64(seconds) * 1000
@@ -186,14 +185,4 @@ func get[T any](ctx context.Context, c *Client, path string, limit int64) (*T, e
 		return nil, fmt.Errorf("client: GET %s: %w", path, malformed("%v", err))
 	}
 	return v, nil
-}
-
-// pathOf puts numbers and names into a path.
-func pathOf(parts ...any) string {
-	var b strings.Builder
-	for _, part := range parts {
-		b.WriteByte('/')
-		b.WriteString(url.PathEscape(fmt.Sprint(part)))
-	}
-	return b.String()
 }

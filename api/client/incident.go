@@ -13,44 +13,14 @@ import (
 	"recoveryledger/merkle"
 )
 
-// IncidentQuery says which incidents are asked for. The zero value is all of
-// them.
-type IncidentQuery struct {
-	State    string           // a state, open or closed; empty: any
-	Agent    entry.Principal  // only those that it has to do with
-	Domain   string           // only those that a principal of this domain has to do with
-	Workflow entry.WorkflowID // only those whose opening signal is of it
-	Before   uint64           // only those below this id; 0: all
-	Page     int              // incidents fetched at once; 0: as many as the server likes
-}
-
-func (q *IncidentQuery) path() string {
-	v := url.Values{}
-	for name, value := range map[string]string{"state": q.State, "agent": string(q.Agent), "domain": q.Domain, "workflow": string(q.Workflow)} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if q.Before != 0 {
-		v.Set("before", strconv.FormatUint(q.Before, 10))
-	}
-	if q.Page != 0 {
-		v.Set("limit", strconv.Itoa(q.Page))
-	}
-	if len(v) == 0 {
-		return "/v1/incidents"
-	}
-	return "/v1/incidents?" + v.Encode()
-}
-
 // Incidents yields what the server says of incidents, the newest first. Nothing
 // proves it. An error is the last that is yielded.
-func (c *Client) Incidents(ctx context.Context, q IncidentQuery) iter.Seq2[*api.Incident, error] {
+func (c *Client) Incidents(ctx context.Context, q api.IncidentQuery) iter.Seq2[*api.Incident, error] {
 	return func(yield func(*api.Incident, error) bool) {
-		for path := q.path(); path != ""; {
+		for path := api.URL(api.PathIncidents, &q); path != ""; {
 			page, err := get[api.Incidents](ctx, c, path, maxAnswer)
 			if err == nil {
-				err = further(path, page.Next, "/v1/incidents?")
+				err = further(path, page.Next, api.PathIncidents+"?")
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("client: list incidents: %w", err))
@@ -96,7 +66,7 @@ func beginning(path string) uint64 {
 
 // Incident returns what the server says of an incident. Nothing proves it.
 func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error) {
-	found, err := get[api.Incident](ctx, c, pathOf("v1", "incidents", id), maxAnswer)
+	found, err := get[api.Incident](ctx, c, api.URL(api.PathIncident, nil, id), maxAnswer)
 	if err == nil && found.ID != id {
 		err = malformed("incident %d in the place of %d", found.ID, id)
 	}
@@ -105,29 +75,22 @@ func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error)
 
 // Plan returns what the server says is to be undone for an incident: the plan in
 // force, or if there is none, what a decision would have now. Its members give
-// the scope that it names, so that a verified decision with that scope proves
+// the rollback set that it names, so that a verified decision with that set proves
 // them; nothing proves the rest.
 func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
-	plan, err := c.planPages(ctx, pathOf("v1", "incidents", id, "plan"))
+	plan, err := c.planPages(ctx, api.URL(api.PathPlan, nil, id))
 	if err != nil {
 		return nil, err
 	}
-	tree, err := merkle.NewFrontier(0, nil)
-	if err != nil {
-		return nil, err
+	var leaves []merkle.Hash
+	for _, m := range plan.Set() {
+		leaves = append(leaves, merkle.HashLeaf(m.AppendJSON(nil)))
 	}
-	for i := range plan.Members {
-		m := &plan.Members[i]
-		leaf := entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method}
-		if err := tree.Append(merkle.HashLeaf(leaf.AppendJSON(nil)), func(uint, uint64, merkle.Hash) {}); err != nil {
-			return nil, err
-		}
+	head := merkle.HeadOf(leaves)
+	if plan.Incident != id || head != plan.RollbackSet {
+		return nil, malformed("the plan of incident %d: its members give the rollback set %s of %d", id, head.Root, head.Size)
 	}
-	head, err := tree.Head()
-	if err == nil && (plan.Incident != id || head != plan.Scope) {
-		err = malformed("the plan of incident %d: its members give the scope %s of %d", id, head.Root, head.Size)
-	}
-	return plan, err
+	return plan, nil
 }
 
 // planPages reads a plan with all its members.
@@ -145,10 +108,10 @@ func (c *Client) planPages(ctx context.Context, start string) (*api.Plan, error)
 		switch {
 		case err != nil:
 			return nil, err
-		case page.Scope != plan.Scope || page.Decision != plan.Decision:
-			return nil, malformed("the plan has changed while it was read")
-		case uint64(len(plan.Members)+len(page.Members)) > plan.Scope.Size:
-			return nil, malformed("the plan has more members than its scope")
+		case page.RollbackSet != plan.RollbackSet || page.Decision != plan.Decision:
+			return nil, malformed("the plan changed while it was read")
+		case uint64(len(plan.Members)+len(page.Members)) > plan.RollbackSet.Size:
+			return nil, malformed("the plan has more members than its rollback set")
 		}
 		plan.Members, plan.Next = append(plan.Members, page.Members...), page.Next
 	}
@@ -160,7 +123,7 @@ func (c *Client) planPages(ctx context.Context, start string) (*api.Plan, error)
 // is yielded.
 func (c *Client) Workflow(ctx context.Context, wid entry.WorkflowID) iter.Seq2[*api.Execution, error] {
 	return func(yield func(*api.Execution, error) bool) {
-		start := pathOf("v1", "workflows", wid, "graph")
+		start := api.URL(api.PathGraph, nil, wid)
 		for path := start; path != ""; {
 			page, err := get[api.Graph](ctx, c, path, maxAnswer)
 			if err == nil {

@@ -87,10 +87,10 @@ func judged(t *testing.T) *node {
 // What a server says of incidents is passed on, from page to page.
 func TestIncidents(t *testing.T) {
 	n := judged(t)
-	ids := []uint64{n.incident(entry.ActAuthorize, ""), n.incident(entry.ActDeny, "unfounded"), n.incident(entry.ActEscalate, "")}
+	ids := []uint64{n.incident(entry.ActAuthorize, ""), n.incident(entry.ActDeny, "dismissed"), n.incident(entry.ActEscalate, "")}
 	c := n.client(nil)
 	var got []uint64
-	for incident, err := range c.Incidents(t.Context(), client.IncidentQuery{Agent: "agent-1", Page: 1}) {
+	for incident, err := range c.Incidents(t.Context(), api.IncidentQuery{Agent: "agent-1", Limit: 1}) {
 		must(t, err)
 		got = append(got, incident.ID)
 	}
@@ -99,7 +99,7 @@ func TestIncidents(t *testing.T) {
 	}
 	for domain, want := range map[string]int{"test": 3, "none": 0} {
 		count := 0
-		for _, err := range c.Incidents(t.Context(), client.IncidentQuery{Domain: domain, Page: 2}) {
+		for _, err := range c.Incidents(t.Context(), api.IncidentQuery{Domain: domain, Limit: 2}) {
 			must(t, err)
 			count++
 		}
@@ -158,7 +158,7 @@ func TestListsEnd(t *testing.T) {
 	n.incident(entry.ActEscalate, "")
 	for prefix, read := range map[string]func(*client.Client) error{
 		"/v1/incidents": func(c *client.Client) (err error) {
-			for _, err = range c.Incidents(t.Context(), client.IncidentQuery{}) {
+			for _, err = range c.Incidents(t.Context(), api.IncidentQuery{}) {
 			}
 			return err
 		},
@@ -189,7 +189,7 @@ func (n *node) corrected() {
 	n.t.Helper()
 	paid := execution("agent-1")
 	paid.Effect, paid.IdempotencyKey = entry.EffectCompensable, "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-	for _, progress := range []entry.Progress{entry.Dispatched, entry.Confirmed} {
+	for _, progress := range []entry.Progress{entry.Started, entry.Confirmed} {
 		paid.Header, paid.Progress = header("agent-1", "flow-1"), progress
 		n.add(sign(n.t, n.agent, paid))
 	}
@@ -214,14 +214,14 @@ func (n *node) corrected() {
 // that is there twice.
 func TestHistory(t *testing.T) {
 	n := judged(t)
-	for _, verdict := range []string{entry.NotFounded, entry.Corroborated, entry.Inconclusive} {
+	for _, verdict := range []string{entry.Dismissed, entry.Corroborated, entry.Inconclusive} {
 		n.incident(entry.ActDeny, verdict)
 	}
 	n.incident(entry.ActAuthorize, "")
 	n.corrected()
 	h, err := n.client(nil).History(t.Context(), "agent-1")
 	must(t, err)
-	if h.Judged != 4 || h.Corroborated != 1 || h.Independent != 1 || h.SelfReported != 1 || h.Unfounded != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
+	if h.Judged != 4 || h.Corroborated != 1 || h.Independent != 1 || h.SelfReported != 1 || h.Dismissed != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
 		t.Fatalf("%+v", h)
 	}
 	for name, lie := range historyLies() {
@@ -257,7 +257,7 @@ func TestHistory(t *testing.T) {
 // the part before ended.
 func TestHistoryAfter(t *testing.T) {
 	n := judged(t)
-	n.incident(entry.ActDeny, entry.NotFounded)
+	n.incident(entry.ActDeny, entry.Dismissed)
 	c := n.client(nil)
 	first, err := c.HistoryAfter(t.Context(), "agent-1", 0)
 	must(t, err)
@@ -289,7 +289,7 @@ func TestHistoryAfter(t *testing.T) {
 
 // historyLies are what a server may say of agent-1, whose incidents are, the
 // newest first: closed and corrected, authorized, inconclusive,
-// corroborated, unfounded.
+// corroborated, dismissed.
 func historyLies() map[string]func(*api.History) {
 	return map[string]func(*api.History){
 		"one more corroborated":  func(h *api.History) { h.Corroborated++ },
@@ -298,7 +298,7 @@ func historyLies() map[string]func(*api.History) {
 		"its own word counted":   func(h *api.History) { h.SelfReported-- },
 		"other domains":          func(h *api.History) { h.Signals[3].Domains = []string{"elsewhere"} },
 		"dependent":              func(h *api.History) { h.Signals[3].Independent = false },
-		"one less unfounded":     func(h *api.History) { h.Unfounded-- },
+		"one less dismissed":     func(h *api.History) { h.Dismissed-- },
 		"one less judged":        func(h *api.History) { h.Judged-- },
 		"one more correction":    func(h *api.History) { h.Corrections++ },
 		"another's":              func(h *api.History) { h.Principal = "agent-2" },
@@ -353,14 +353,14 @@ func TestHistoryWhileTheLogGrows(t *testing.T) {
 				r.URL.RawQuery = q.Encode()
 			}
 			if pages++; pages == 2 {
-				n.decide(coord.Order{Incident: last, Act: entry.ActDeny, Reason: "test", Signals: []entry.Disposition{{Index: last, Disposition: "unfounded"}}})
+				n.decide(coord.Order{Incident: last, Act: entry.ActDeny, Reason: "test", Signals: []entry.Disposition{{Index: last, Disposition: "dismissed"}}})
 			}
 		}
 		n.handler.ServeHTTP(w, r)
 	})
 	h, err := n.client(nil).History(t.Context(), "agent-1")
 	must(t, err)
-	if pages != 4 || h.Judged != 2 || h.Unfounded != 1 {
+	if pages != 4 || h.Judged != 2 || h.Dismissed != 1 {
 		t.Fatalf("%d pages, %+v", pages, h)
 	}
 }

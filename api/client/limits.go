@@ -14,6 +14,9 @@ const (
 	maxTile    = 256 * (2 + verify.MaxLeaf)
 	maxKnown   = 256       // signed heads that are remembered
 	maxEvent   = 512 << 10 // bytes of a line of an event stream
+	// maxEvidence is the number of documents in a list of evidence. No ledger has as
+	// many: it keeps 64 MiB of objects, each with more than 512 bytes.
+	maxEvidence = 1 << 17
 
 	// scanMin is the number of entries that a server has looked at, at least, when
 	// it gives a page of a list without any and says that it goes on: servers look
@@ -23,8 +26,6 @@ const (
 	attemptsDefault = 5
 	timeoutDefault  = time.Minute
 	waitDefault     = 30 * time.Second
-
-	waitCommands = 25 * time.Second // what a server waits for commands at most
 
 	backoffMin = 100 * time.Millisecond
 	backoffMax = 5 * time.Second

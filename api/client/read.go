@@ -26,7 +26,7 @@ type Entry struct {
 
 // fetchReceipt fetches a receipt and checks no more than its form.
 func (c *Client) fetchReceipt(ctx context.Context, index uint64) (verify.Receipt, error) {
-	path := pathOf("v1", "entries", index, "receipt")
+	path := api.URL(api.PathReceipt, nil, index)
 	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: verify.MaxReceipt})
 	if err != nil {
 		return verify.Receipt{}, err
@@ -96,74 +96,19 @@ func (c *Client) entries(ctx context.Context, receipts []verify.Receipt) ([]Entr
 	return list, nil
 }
 
-// Query says which entries are asked for. The zero value is all of them.
-type Query struct {
-	Kinds    []entry.Kind     // only of these kinds; none: of any
-	Agent    entry.Principal  // only by this principal, or about it
-	Workflow entry.WorkflowID // only of this workflow
-	Incident *uint64          // only of this incident
-	Task     entry.Ref        // only of this task
-	Since    int64            // registered at this instant or later, Unix milliseconds; 0: any
-	Until    int64            // registered before this instant; 0: any
-	From     uint64           // lowest index
-	Before   uint64           // index behind the highest; 0: the end of the log
-	Newest   bool             // from the newest backwards
-	Page     int              // entries fetched at once; 0: as many as the server likes
-}
-
-// path returns the path that asks for the entries.
-func (q *Query) path() string {
-	v := url.Values{}
-	set := func(name, value, absent string) {
-		if value != absent {
-			v.Set(name, value)
-		}
-	}
-	var kinds []string
-	for _, kind := range q.Kinds {
-		kinds = append(kinds, string(kind))
-	}
-	set("kind", strings.Join(kinds, ","), "")
-	set("agent", string(q.Agent), "")
-	set("workflow", string(q.Workflow), "")
-	set("task", string(q.Task), "")
-	if q.Incident != nil {
-		v.Set("incident", strconv.FormatUint(*q.Incident, 10))
-	}
-	set("since", strconv.FormatInt(q.Since, 10), "0")
-	set("until", strconv.FormatInt(q.Until, 10), "0")
-	set("from", strconv.FormatUint(q.From, 10), "0")
-	set("before", strconv.FormatUint(q.Before, 10), "0")
-	set("newest", strconv.FormatBool(q.Newest), "false")
-	set("limit", strconv.Itoa(q.Page), "0")
-	if len(v) == 0 {
-		return "/v1/entries"
-	}
-	return "/v1/entries?" + v.Encode()
-}
-
-// tags returns what every entry found must be tagged with.
-func (q *Query) tags() []entry.Tag {
-	tags := []entry.Tag{{Index: entry.ByAgent, Value: string(q.Agent)}, {Index: entry.ByWorkflow, Value: string(q.Workflow)}, {Index: entry.ByTask, Value: string(q.Task)}}
-	if q.Incident != nil {
-		tags = append(tags, entry.Tag{Index: entry.ByIncident, Value: entry.IncidentValue(*q.Incident)})
-	}
-	return slices.DeleteFunc(tags, func(tag entry.Tag) bool { return tag.Value == "" })
-}
-
 // check reports whether an entry is one that was asked for, behind the one
 // before.
-func (q *Query) check(e *verify.Entry, previous *uint64) error {
-	before := q.Before
-	if before == 0 {
-		before = math.MaxUint64
+func check(q *api.ListQuery, e *verify.Entry, previous *uint64) error {
+	before := uint64(math.MaxUint64)
+	if q.Before != nil {
+		before = *q.Before
 	}
 	has := e.Tags(e.Index)
 	switch {
 	case e.Index < q.From || e.Index >= before,
 		len(q.Kinds) > 0 && !slices.Contains(q.Kinds, e.Kind),
 		e.RegisteredAt < q.Since || q.Until != 0 && e.RegisteredAt >= q.Until,
-		slices.ContainsFunc(q.tags(), func(tag entry.Tag) bool { return !slices.Contains(has, tag) }):
+		slices.ContainsFunc(q.Tags(), func(tag entry.Tag) bool { return !slices.Contains(has, tag) }):
 		return malformed("entry %d was not asked for", e.Index)
 	case previous != nil && (*previous < e.Index) == q.Newest, previous != nil && *previous == e.Index:
 		return malformed("entry %d behind %d", e.Index, *previous)
@@ -174,7 +119,7 @@ func (q *Query) check(e *verify.Entry, previous *uint64) error {
 // Entries yields the entries that a query finds, in the order of the log or, if
 // it says so, backwards. An error is the last that is yielded. That no entry was
 // left out is not proven.
-func (c *Client) Entries(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
+func (c *Client) Entries(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		for item, err := range c.items(ctx, q) {
 			if err != nil {
@@ -195,10 +140,10 @@ func (c *Client) Entries(ctx context.Context, q Query) iter.Seq2[*Entry, error] 
 
 // items yields the entries that a query finds, proven, their signatures
 // unchecked.
-func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
+func (c *Client) items(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		var previous *uint64
-		for path := q.path(); path != ""; {
+		for path := api.URL(api.PathEntries, &q); path != ""; {
 			page, err := c.page(ctx, path)
 			if err != nil {
 				yield(nil, fmt.Errorf("client: list entries: %w", err))
@@ -206,7 +151,7 @@ func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
 			}
 			for i := range page.entries {
 				e := &page.entries[i]
-				if err := q.check(&e.Entry, previous); err != nil {
+				if err := check(&q, &e.Entry, previous); err != nil {
 					yield(nil, fmt.Errorf("client: list entries: %w", err))
 					return
 				}
@@ -215,7 +160,7 @@ func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
 					return
 				}
 			}
-			if err := q.further(path, page, c.Accepted().Size); err != nil {
+			if err := furtherEntries(q.Newest, path, page, c.Accepted().Size); err != nil {
 				yield(nil, fmt.Errorf("client: list entries: %w", err))
 				return
 			}
@@ -224,15 +169,15 @@ func (c *Client) items(ctx context.Context, q Query) iter.Seq2[*Entry, error] {
 	}
 }
 
-// further checks where a list goes on: each page leaves fewer entries of the log
+// furtherEntries checks where a list goes on: each page leaves fewer entries of the log
 // to look at, one without any so many fewer that the list ends, however long a
 // server would make it.
-func (q *Query) further(path string, p *page, size uint64) error {
+func furtherEntries(newest bool, path string, p *page, size uint64) error {
 	looked := uint64(len(p.entries))
 	if looked == 0 {
 		looked = scanMin
 	}
-	if p.next == "" || strings.HasPrefix(p.next, "/v1/entries?") && q.left(p.next, size)+looked <= q.left(path, size) {
+	if p.next == "" || strings.HasPrefix(p.next, api.PathEntries+"?") && left(newest, p.next, size)+looked <= left(newest, path, size) {
 		return nil
 	}
 	return malformed("the list goes on at %.200q", p.next)
@@ -240,10 +185,10 @@ func (q *Query) further(path string, p *page, size uint64) error {
 
 // left is how many entries of a log of size entries a page, and those that it
 // goes on with, may have.
-func (q *Query) left(path string, size uint64) uint64 {
+func left(newest bool, path string, size uint64) uint64 {
 	_, query, _ := strings.Cut(path, "?")
 	v, _ := url.ParseQuery(query) // what is no number leaves all of them
-	if !q.Newest {
+	if !newest {
 		from, _ := strconv.ParseUint(v.Get("from"), 10, 64)
 		return size - min(from, size)
 	}
@@ -286,7 +231,7 @@ func (c *Client) page(ctx context.Context, path string) (*page, error) {
 // Log returns what the server says of the log. Its origin is the pinned one;
 // the keys are for people to compare.
 func (c *Client) Log(ctx context.Context) (*api.Log, error) {
-	log, err := get[api.Log](ctx, c, "/v1/log", maxValue)
+	log, err := get[api.Log](ctx, c, api.PathLog, maxValue)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +244,7 @@ func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 // Ready returns nil if the server takes entries, else the [*api.Problem] that
 // says why not. It is asked once.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.once(ctx, call{method: http.MethodGet, path: "/readyz", limit: maxValue})
+	_, err := c.once(ctx, call{method: http.MethodGet, path: api.PathReady, limit: maxValue})
 	return err
 }
 

@@ -27,7 +27,7 @@ type Registration struct {
 // registered; after any other error it may have been: submit it again.
 func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registration, error) {
 	r, err := c.do(ctx, call{
-		method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaJSON, body: e.AppendEnvelope(nil), limit: verify.MaxReceipt,
+		method: http.MethodPost, path: api.PathEntries, mediaType: api.MediaJSON, body: e.AppendEnvelope(nil), limit: verify.MaxReceipt,
 	})
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registrat
 		body = longer
 		count++
 	}
-	r, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/entries", mediaType: api.MediaNDJSON, body: body, limit: maxAnswer, answer: api.MediaNDJSON})
+	r, err := c.do(ctx, call{method: http.MethodPost, path: api.PathEntries, mediaType: api.MediaNDJSON, body: body, limit: maxAnswer, answer: api.MediaNDJSON})
 	if problem, ok := errors.AsType[*api.Problem](err); ok && !problem.Temporary() {
 		return nil, problem, nil
 	}

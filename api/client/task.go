@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 
@@ -14,39 +12,15 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// TaskQuery says which tasks are asked for. The zero value is all of them.
-type TaskQuery struct {
-	State    string           // a state, open, closed, or operator: those that wait for one; empty: any
-	Agent    entry.Principal  // only those whose newest claim is of it
-	Workflow entry.WorkflowID // only those of it
-	Page     int              // tasks fetched at once; 0: as many as the server likes
-}
-
-func (q *TaskQuery) path() string {
-	v := url.Values{}
-	for name, value := range map[string]string{"state": q.State, "agent": string(q.Agent), "workflow": string(q.Workflow)} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if q.Page != 0 {
-		v.Set("limit", strconv.Itoa(q.Page))
-	}
-	if len(v) == 0 {
-		return "/v1/tasks"
-	}
-	return "/v1/tasks?" + v.Encode()
-}
-
 // Tasks yields what the server says of tasks, the newest first. Nothing proves it
 // but the entries of each, and of its lease nothing does. An error is the last
 // that is yielded.
-func (c *Client) Tasks(ctx context.Context, q TaskQuery) iter.Seq2[*api.Task, error] {
+func (c *Client) Tasks(ctx context.Context, q api.TaskQuery) iter.Seq2[*api.Task, error] {
 	return func(yield func(*api.Task, error) bool) {
-		for path := q.path(); path != ""; {
+		for path := api.URL(api.PathTasks, &q); path != ""; {
 			page, err := get[api.Tasks](ctx, c, path, maxAnswer)
 			if err == nil {
-				err = further(path, page.Next, "/v1/tasks?")
+				err = further(path, page.Next, api.PathTasks+"?")
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("client: list tasks: %w", err))
@@ -64,7 +38,7 @@ func (c *Client) Tasks(ctx context.Context, q TaskQuery) iter.Seq2[*api.Task, er
 
 // Task returns what the server says of a task, and of its lease.
 func (c *Client) Task(ctx context.Context, ref entry.Ref) (*api.Task, error) {
-	task, err := get[api.Task](ctx, c, pathOf("v1", "tasks", ref), maxAnswer)
+	task, err := get[api.Task](ctx, c, api.URL(api.PathTask, nil, ref), maxAnswer)
 	if err == nil && task.Task != ref {
 		err = malformed("task %.280q in the place of %s", task.Task, ref)
 	}
@@ -79,7 +53,7 @@ func (c *Client) Renew(ctx context.Context, r *entry.SignedRenewal) (*api.Lease,
 		return nil, fmt.Errorf("client: renew: %d leases, want 1", len(r.Leases))
 	}
 	lease := new(api.Lease)
-	err := c.renew(ctx, pathOf("v1", "tasks", r.Leases[0].Task, "lease"), r, lease)
+	err := c.renew(ctx, api.URL(api.PathLease, nil, r.Leases[0].Task), r, lease)
 	if err == nil {
 		err = renewed(lease, r, 0)
 	}
@@ -94,8 +68,8 @@ func (c *Client) Renew(ctx context.Context, r *entry.SignedRenewal) (*api.Lease,
 // not count at all.
 func (c *Client) RenewAll(ctx context.Context, r *entry.SignedRenewal) ([]api.RenewedLease, error) {
 	var all api.Renewed
-	if err := c.renew(ctx, "/v1/leases", r, &all); err != nil {
-		return nil, fmt.Errorf("client: renew %d leases: %w", len(r.Leases), err)
+	if err := c.renew(ctx, api.PathLeases, r, &all); err != nil {
+		return nil, fmt.Errorf("client: renew leases, %d in number: %w", len(r.Leases), err)
 	}
 	if len(all.Leases) != len(r.Leases) {
 		return nil, fmt.Errorf("client: renew: %w", malformed("%d leases in the place of %d", len(all.Leases), len(r.Leases)))

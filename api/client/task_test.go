@@ -22,7 +22,7 @@ func TestTasks(t *testing.T) {
 	}
 	c := n.client(nil)
 	var refs []string
-	for task, err := range c.Tasks(t.Context(), client.TaskQuery{State: "CREATED", Workflow: "flow-1", Page: 2}) {
+	for task, err := range c.Tasks(t.Context(), api.TaskQuery{State: "CREATED", Workflow: "flow-1", Limit: 2}) {
 		must(t, err)
 		refs = append(refs, string(task.Task))
 	}

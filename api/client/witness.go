@@ -23,7 +23,7 @@ func (c *Client) believe(ctx context.Context, note string, hint *api.HeadEvent) 
 	if err != nil || !c.Root().Watched() {
 		return head, err
 	}
-	return head, c.watched(ctx, head, note)
+	return head, c.checkWitnessed(ctx, head, note)
 }
 
 // Cosigned returns the largest tree head that was accepted and that the witnesses
@@ -34,22 +34,22 @@ func (c *Client) Cosigned() verify.SignedHead {
 	return c.cosigned
 }
 
-// watched reports nil if the witnesses have cosigned an accepted head, or another
+// checkWitnessed reports nil if the witnesses have cosigned an accepted head, or another
 // one that covers it: all accepted heads are of one log. Receipts carry heads that
 // no witness has seen yet, so that the published head is asked for until it covers
 // them.
-func (c *Client) watched(ctx context.Context, wanted merkle.Head, note string) error {
+func (c *Client) checkWitnessed(ctx context.Context, wanted merkle.Head, note string) error {
 	if c.Cosigned().Size >= wanted.Size && c.Cosigned().Note != "" {
 		return nil
 	}
-	lacking := c.witness(wanted, note)
+	lacking := c.noteWitnessed(wanted, note)
 	if lacking == nil {
 		return nil
 	}
 	again := time.NewTicker(witnessAgain)
 	defer again.Stop()
 	for deadline := time.Now().Add(witnessWait); ; {
-		r, err := c.do(ctx, call{method: http.MethodGet, path: "/checkpoint", limit: verify.MaxNote, static: true})
+		r, err := c.do(ctx, call{method: http.MethodGet, path: api.PathCheckpoint, limit: verify.MaxNote, static: true})
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (c *Client) watched(ctx context.Context, wanted merkle.Head, note string) e
 			return err
 		}
 		covers := published.Size >= wanted.Size
-		if c.witness(published, string(r.body)) == nil && covers {
+		if c.noteWitnessed(published, string(r.body)) == nil && covers {
 			return nil
 		}
 		if covers || time.Now().After(deadline) {
@@ -72,9 +72,9 @@ func (c *Client) watched(ctx context.Context, wanted merkle.Head, note string) e
 	}
 }
 
-// witness notes a head that the witnesses have cosigned; else the error says that
+// noteWitnessed remembers a head that the witnesses have cosigned; the error says that
 // they have not.
-func (c *Client) witness(accepted merkle.Head, note string) error {
+func (c *Client) noteWitnessed(accepted merkle.Head, note string) error {
 	if _, err := c.Root().Witnessed(note); err != nil {
 		return err
 	}
@@ -84,4 +84,24 @@ func (c *Client) witness(accepted merkle.Head, note string) error {
 		c.cosigned = verify.SignedHead{Head: accepted, Note: note}
 	}
 	return nil
+}
+
+// roundWait is how long a ledger may wait for a larger head to cosign.
+const roundWait = 20 * time.Second
+
+// Round returns the head that the ledger wants cosigned by witnesses that push, and the
+// consistency proof from the size of the head that was cosigned last; 0: none. It waits a
+// while for a larger head. Nothing is checked: that is for the witness.
+func (c *Client) Round(ctx context.Context, from uint64) (signed string, path []merkle.Hash, err error) {
+	round, err := get[api.Round](ctx, c, api.URL(api.PathRound, &api.RoundQuery{From: from, Wait: roundWait}), maxValue)
+	if err != nil {
+		return "", nil, err
+	}
+	return round.Head, round.Path, nil
+}
+
+// Push gives the ledger a tree head with the cosignatures of a witness.
+func (c *Client) Push(ctx context.Context, signed string) error {
+	_, err := c.once(ctx, call{method: http.MethodPost, path: api.PathCosign, mediaType: api.MediaNote, body: []byte(signed), limit: maxValue})
+	return err
 }

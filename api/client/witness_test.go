@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -55,10 +56,10 @@ func reads(t *testing.T, c *client.Client) map[string]error {
 	_, errs["entry"] = c.Entry(t.Context(), 1)
 	_, errs["chain"] = c.Chain(t.Context())
 	_, errs["history"] = c.History(t.Context(), "agent-1")
-	for _, err := range c.Entries(t.Context(), client.Query{}) {
+	for _, err := range c.Entries(t.Context(), api.ListQuery{}) {
 		errs["entries"] = err
 	}
-	for _, err := range c.Entries(t.Context(), client.Query{Kinds: []entry.Kind{entry.KindSignal}}) {
+	for _, err := range c.Entries(t.Context(), api.ListQuery{Kinds: []entry.Kind{entry.KindSignal}}) {
 		errs["an empty list"] = err
 	}
 	for _, err := range c.Events(t.Context(), 0) {

@@ -50,7 +50,7 @@ func brokenBody(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, http.ErrBodyReadAfterClose):
 		return err // too slow; or the handler's own mistake
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return broken("the body ends before its end", whole)
+		return broken("the body ends too early", whole)
 	case network, errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return broken("the connection broke before the end of the body", whole) // whose error names addresses
 	}

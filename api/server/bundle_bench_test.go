@@ -11,7 +11,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // BenchmarkServedBundle measures what an agent with ten members in a plan of
@@ -41,7 +41,7 @@ func BenchmarkServedBundle(b *testing.B) {
 			x.Parents = append(x.Parents, entry.Parent{Exec: entry.NewRef(parent, of), Dep: entry.Hard})
 		}
 		if agent == "agent-2" {
-			x.Effect, x.Progress, x.IdempotencyKey = entry.EffectCompensable, entry.Dispatched, someDigest
+			x.Effect, x.Progress, x.IdempotencyKey = entry.EffectCompensable, entry.Started, someDigest
 		}
 		if batch = append(batch, c.by(x)); len(batch) == 1000 {
 			flush()
@@ -70,23 +70,23 @@ func BenchmarkServedBundle(b *testing.B) {
 		b.ReportMetric(float64(first.Milliseconds()), "ms-first")
 	})
 	b.Run("verify", func(b *testing.B) {
-		var bundle *verify.Bundle
+		var judged *bundle.Bundle
 		defer processor(b)()
 		for b.Loop() {
 			var err error
-			bundle, err = verify.DecodeBundle(data)
+			judged, err = bundle.Decode(data)
 			must(b, err)
-			v, err := bundle.Check(k.Accepted, c.log.Now())
+			v, err := judged.Check(k.Accepted, c.log.Now())
 			must(b, err)
 			if len(v.Commands) != 10 || v.Commands[0].Refused != nil {
 				b.Fatalf("%+v", v.Commands)
 			}
 		}
 		leaves := 0
-		for _, e := range bundle.Entries {
-			leaves += len(e.Leaf)
+		for _, e := range judged.Entries {
+			leaves += len(e.Bytes)
 		}
-		b.ReportMetric(float64(len(bundle.Entries)), "entries")
+		b.ReportMetric(float64(len(judged.Entries)), "entries")
 		b.ReportMetric(float64(len(data)-leaves)/1024, "KiB_beside_entries")
 	})
 }

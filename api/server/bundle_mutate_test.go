@@ -17,6 +17,7 @@ import (
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // changes are what to put in the place of a value of a bundle's JSON: bits that
@@ -63,7 +64,7 @@ func throughout(path string, value any, set func(any), drop func(), f func(path 
 // served is a bundle that an agent was given.
 type served struct {
 	*keeper
-	bundle *verify.Bundle
+	bundle *bundle.Bundle
 	rules  map[string]int // what refused how often
 }
 
@@ -72,13 +73,13 @@ func (k *keeper) served(path string) *served {
 	b, _ := k.fetch(path)
 	v, err := b.Check(k.Accepted, k.log.Now())
 	must(k.t, err)
-	if slices.ContainsFunc(v.Commands, func(c verify.Command) bool { return c.Refused != nil }) || len(v.Commands) == 0 {
+	if slices.ContainsFunc(v.Commands, func(c bundle.Command) bool { return c.Refused != nil }) || len(v.Commands) == 0 {
 		k.t.Fatalf("%+v", v.Commands)
 	}
 	return &served{k, b, map[string]int{}}
 }
 
-func (s *served) tree(b *verify.Bundle) (tree any) {
+func (s *served) tree(b *bundle.Bundle) (tree any) {
 	s.t.Helper()
 	data, err := b.Encode()
 	must(s.t, err)
@@ -91,7 +92,7 @@ func (s *served) refused(what string, tree any) {
 	s.t.Helper()
 	data, err := json.Marshal(tree, json.Deterministic(true))
 	must(s.t, err)
-	b := new(verify.Bundle)
+	b := new(bundle.Bundle)
 	if json.Unmarshal(data, b) != nil {
 		s.rules["form"]++
 		return
@@ -102,11 +103,11 @@ func (s *served) refused(what string, tree any) {
 		return
 	}
 	v, err := b.Check(s.Accepted, s.log.Now())
-	refused := slices.IndexFunc(v.Commands, func(c verify.Command) bool { return c.Refused != nil })
+	refused := slices.IndexFunc(v.Commands, func(c bundle.Command) bool { return c.Refused != nil })
 	if err == nil && refused >= 0 {
 		err = v.Commands[refused].Refused
 	}
-	rule, isRule := errors.AsType[*verify.RuleError](err)
+	rule, isRule := errors.AsType[*bundle.RuleError](err)
 	_, isForm := errors.AsType[*verify.FormatError](err)
 	switch {
 	case isRule:
@@ -143,7 +144,7 @@ func (s *served) mutate(rare int) {
 }
 
 // swap puts each value of another bundle in the place of ours, and all of it.
-func (s *served) swap(name string, other *verify.Bundle) {
+func (s *served) swap(name string, other *bundle.Bundle) {
 	s.t.Helper()
 	theirs := map[string]any{}
 	throughout("", s.tree(other), nil, nil, func(path string, value any, _ func(any), _ func()) { theirs[path] = value })
@@ -239,7 +240,7 @@ func TestServedFork(t *testing.T) {
 		other.Head, other.Links, other.Epochs = string(forked), nil, nil
 		b, _ := c.fetch(fmt.Sprintf("/v1/incidents/%d/bundle?agent=agent-2&from=%d&whole=true", one, size))
 		v, err := b.Check(other, c.log.Now())
-		rule, ok := errors.AsType[*verify.RuleError](err)
+		rule, ok := errors.AsType[*bundle.RuleError](err)
 		if !ok || rule.Step != "AGT-1" || len(rule.Heads) != 2 || rule.Heads[0] != other.Head || v.Next.Head != other.Head || len(v.Commands) > 0 {
 			t.Errorf("%s: %v, want both heads; accepted %q", name, err, v.Next.Head)
 		}

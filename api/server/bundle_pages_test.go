@@ -17,7 +17,7 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // TestRandomBundles takes random graphs of executions over HTTP to an
@@ -59,7 +59,7 @@ func TestRandomBundles(t *testing.T) {
 			for path := fmt.Sprintf("/v1/incidents/%d/bundle?agent=%s&limit=1", id, agent); path != ""; pages++ {
 				b, next := c.fetch(path)
 				path = next
-				if len(commands) > 0 && !slices.ContainsFunc(b.Members, func(m verify.PlanMember) bool { return m.Member.Agent == agent }) {
+				if len(commands) > 0 && !slices.ContainsFunc(b.Members, func(m bundle.PlanMember) bool { return m.Member.Agent == agent }) {
 					r.Fatalf("page %d has no member of %s", pages, agent)
 				}
 			}
@@ -83,9 +83,9 @@ func (c *panel) client() *client.Client {
 }
 
 // news takes up all news, page by page, through the client.
-func (c *panel) news(k *verify.Accepted, limit int) (pages int) {
+func (c *panel) news(k *bundle.Accepted, limit int) (pages int) {
 	c.t.Helper()
-	q := client.BundleQuery{Agent: k.Agent, From: k.Size(), Limit: limit}
+	q := api.BundleQuery{Agent: k.Agent, From: k.Size(), Limit: limit}
 	for {
 		page, err := c.client().Bundle(c.t.Context(), q)
 		must(c.t, err)
@@ -123,7 +123,7 @@ func TestBundleTooLarge(t *testing.T) {
 	if commands := k.told(id); len(commands) != 2 {
 		t.Fatalf("%+v", commands)
 	}
-	_, err := c.client().Bundle(t.Context(), client.BundleQuery{Incident: id, Agent: "agent-2", From: k.Size(), Whole: true})
+	_, err := c.client().Bundle(t.Context(), api.BundleQuery{Incident: id, Agent: "agent-2", From: k.Size(), Whole: true})
 	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.TooLarge {
 		t.Errorf("%v", err)
 	}
@@ -153,12 +153,12 @@ func TestNews(t *testing.T) {
 		t.Errorf("links %v, the newest are %d and %d", chain, size-2, size-1)
 	}
 	k.Links = nil
-	page, err := c.client().Bundle(t.Context(), client.BundleQuery{Agent: "agent-1", From: k.Size()})
+	page, err := c.client().Bundle(t.Context(), api.BundleQuery{Agent: "agent-1", From: k.Size()})
 	must(t, err)
 	if _, err := page.Check(k.Accepted, c.log.Now()); err != nil && len(page.Entries) > 0 {
 		t.Fatalf("nothing new: %v", err)
 	}
-	page, err = c.client().Bundle(t.Context(), client.BundleQuery{Agent: "agent-1", From: k.Size(), Whole: true})
+	page, err = c.client().Bundle(t.Context(), api.BundleQuery{Agent: "agent-1", From: k.Size(), Whole: true})
 	must(t, err)
 	v, err := page.Check(k.Accepted, c.log.Now())
 	must(t, err)
@@ -187,12 +187,12 @@ func TestCommands(t *testing.T) {
 	c := newPanel(t, nil)
 	c.pipeline()
 	cl := c.client()
-	first, err := cl.Commands(t.Context(), "agent-2", client.CommandsQuery{})
+	first, err := cl.Commands(t.Context(), "agent-2", api.CommandsQuery{})
 	must(t, err)
 	if first.Size != c.log.Head().Size || len(first.Commands) != 0 || first.News == 0 {
 		t.Fatalf("%+v", first)
 	}
-	idle, err := cl.Commands(t.Context(), "agent-2", client.CommandsQuery{From: first.Size, Wait: time.Millisecond})
+	idle, err := cl.Commands(t.Context(), "agent-2", api.CommandsQuery{From: first.Size, Wait: time.Millisecond})
 	must(t, err)
 	if len(idle.Commands) != 0 {
 		t.Fatalf("%+v", idle)
@@ -201,7 +201,7 @@ func TestCommands(t *testing.T) {
 		t.Helper()
 		answer := make(chan *api.Commands, 1)
 		go func() {
-			got, err := cl.Commands(t.Context(), "agent-2", client.CommandsQuery{From: from, Wait: time.Minute})
+			got, err := cl.Commands(t.Context(), "agent-2", api.CommandsQuery{From: from, Wait: time.Minute})
 			if err != nil {
 				t.Error(err)
 			}

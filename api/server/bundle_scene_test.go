@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // stages follows an incident: after each stage it fetches the bundles of every
@@ -18,12 +19,12 @@ type stages struct {
 	*panel
 	incident uint64
 	agents   []entry.Principal
-	kept     map[entry.Principal][]verify.Accepted
+	kept     map[entry.Principal][]bundle.Accepted
 	told     map[string]bool // what was told in the end: "exec method result"
 }
 
 func (c *panel) stages(incident uint64, agents ...entry.Principal) *stages {
-	return &stages{c, incident, agents, map[entry.Principal][]verify.Accepted{}, map[string]bool{}}
+	return &stages{c, incident, agents, map[entry.Principal][]bundle.Accepted{}, map[string]bool{}}
 }
 
 // stage is one stage; want is how many commands there are for all agents.
@@ -59,19 +60,19 @@ func (s *stages) stage(name string, want int) {
 
 // agree compares commands with the plan in force. A drain holds back what waits
 // for it, and no bundle shows that.
-func (s *stages) agree(name string, commands []verify.Command) {
+func (s *stages) agree(name string, commands []bundle.Command) {
 	s.t.Helper()
 	var plan *coord.PlanView
 	s.coord.Read(func(state *coord.State) { plan, _ = state.PlanInForce(s.incident, s.log.Now()) })
 	for i := range commands {
 		c := &commands[i]
-		at := slices.IndexFunc(plan.Members, func(m coord.MemberView) bool { return m.Exec == c.Exec })
+		at := slices.IndexFunc(plan.Members, func(m api.PlanMember) bool { return m.Exec == c.Exec })
 		if at < 0 {
 			s.t.Fatalf("%s: told %s, which is no member", name, c.Exec)
 		}
 		m := &plan.Members[at]
-		drains := slices.ContainsFunc(plan.Members, func(m coord.MemberView) bool { return m.Drain })
-		if c.Member != m.Member || c.Result != "" && c.Result != m.Result || m.Result == "" && c.Released != m.Released && !drains {
+		drains := slices.ContainsFunc(plan.Members, func(m api.PlanMember) bool { return m.Drain })
+		if c.Member != m.Member() || c.Result != "" && c.Result != m.Result || m.Result == "" && c.Released != m.Released && !drains {
 			s.t.Fatalf("%s: told %+v, the plan has %+v", name, c, m)
 		}
 	}
@@ -110,7 +111,7 @@ func in(wid entry.WorkflowID, x entry.Execution) entry.Execution {
 	return x
 }
 
-var whole = []entry.Progress{entry.Planned, entry.Dispatched, entry.Confirmed}
+var whole = []entry.Progress{entry.Planned, entry.Started, entry.Confirmed}
 
 // point registers a checkpoint of an agent in a workflow.
 func (c *panel) point(agent entry.Principal, wid entry.WorkflowID, id string, after entry.Ref) {
@@ -168,7 +169,7 @@ func TestBundleStages(t *testing.T) {
 	book := c.runs(in("flow-3", work("agent-4", "book", entry.EffectReversible, ship)), whole...)
 	c.runs(in("flow-4", work("agent-4", "note", entry.EffectReversible)), whole...)
 	mail := c.runs(work("agent-2", "mail", entry.EffectIrrevocable, pay), whole...)
-	slow := c.runs(work("agent-2", "slow", entry.EffectReversible, draft), entry.Planned, entry.Dispatched)
+	slow := c.runs(work("agent-2", "slow", entry.EffectReversible, draft), entry.Planned, entry.Started)
 	c.runs(work("agent-2", "later", entry.EffectNone, slow), entry.Planned)
 	id := c.signals("agent-1", entry.StandingExecutor, read)
 	s := c.stages(id, "agent-1", "agent-2", "agent-3", "agent-4")
@@ -232,7 +233,7 @@ func TestBundleAmended(t *testing.T) {
 	s.stage("partly restored", 3)
 	c.monitors(first, "")
 	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAmend,
-		Unfounded: []entry.Unfounded{{Index: id, Reason: "it was something before"}}}))
+		Dismissed: []entry.Dismissal{{Index: id, Reason: "it was something before"}}}))
 	s.stage("amended", 5)
 	for _, what := range []string{"agent-1#second restore ", "agent-1#first restore ", "agent-2#use compensate compensated"} {
 		if !s.told[what] {

@@ -10,29 +10,29 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // accepted is what an agent keeps, and by when it knows the log.
 type keeper struct {
 	*panel
-	verify.Accepted
+	bundle.Accepted
 }
 
 // keeps returns the state of an agent that has accepted nothing yet.
 func (c *panel) keeps(agent entry.Principal) *keeper {
 	c.t.Helper()
-	return &keeper{c, verify.Accepted{Root: c.root(), Agent: agent}}
+	return &keeper{c, bundle.Accepted{Root: c.root(), Agent: agent}}
 }
 
 // fetch gets a bundle and where it goes on.
-func (c *panel) fetch(path string) (*verify.Bundle, string) {
+func (c *panel) fetch(path string) (*bundle.Bundle, string) {
 	c.t.Helper()
 	a := c.get(path)
 	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != api.MediaJSON {
 		c.t.Fatalf("GET %s: %s: %s", path, a.Status, a.body)
 	}
-	b, err := verify.DecodeBundle(a.body)
+	b, err := bundle.Decode(a.body)
 	must(c.t, err)
 	next, _, _ := strings.Cut(strings.TrimPrefix(a.Header.Get("Link"), "<"), ">;")
 	return b, next
@@ -40,14 +40,14 @@ func (c *panel) fetch(path string) (*verify.Bundle, string) {
 
 // told gets all bundles of an incident, or all news, and takes them up. It wants
 // each to be accepted, with every member, and returns the commands.
-func (k *keeper) told(incident uint64) (commands []verify.Command) {
+func (k *keeper) told(incident uint64) (commands []bundle.Command) {
 	k.t.Helper()
 	path := fmt.Sprintf("/v1/incidents/%d/bundle?%s", incident, url.Values{"agent": {string(k.Agent)}, "from": {fmt.Sprint(k.Size())}}.Encode())
 	if incident == 0 {
 		path = fmt.Sprintf("/v1/agents/%s/news?from=%d", k.Agent, k.Size())
 	}
 	for path != "" {
-		var b *verify.Bundle
+		var b *bundle.Bundle
 		b, path = k.fetch(path)
 		v, err := b.Check(k.Accepted, k.log.Now())
 		k.Accepted = v.Next

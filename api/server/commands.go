@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"slices"
-	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
@@ -13,36 +12,32 @@ import (
 // getCommands is GET /v1/agents/{id}/commands: what an agent has to do, at once,
 // or when something concerns it that was registered since.
 func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, error) {
-	p := parseParams(r.query(), "from", "wait")
-	from, wait := p.number("from", 0, entry.MaxInteger), p.number("wait", 0, uint64(maxWait.Milliseconds()))
-	if err := p.err(); err != nil {
-		return nil, err
-	}
-	id, err := r.pathName("id")
+	q := queryOf[api.CommandsQuery](r)
+	id, err := r.name("id")
 	if err != nil {
 		return nil, err
 	}
 	client := clientOf(r.c)
-	if wait > 0 && !s.streams.take(client, 1) {
+	if q.Wait > 0 && !s.streams.take(client, 1) {
 		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and questions are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
-	} else if wait > 0 {
+	} else if q.Wait > 0 {
 		defer s.streams.give(client, 1)
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 	}
 	ctx, cancel := s.untilDrained(ctx)
 	defer cancel()
-	ctx, stop := context.WithTimeout(ctx, min(time.Duration(wait)*time.Millisecond, s.cfg.WriteTimeout/2))
+	ctx, stop := context.WithTimeout(ctx, min(q.Wait, s.cfg.WriteTimeout/2))
 	defer stop()
-	for waited := wait == 0; ; {
+	for waited := q.Wait == 0; ; {
 		c, newest := s.commands(entry.Principal(id))
 		switch {
 		case c == nil:
-			return nil, entry.Refuse(entry.NotFound, "id", "%.140q was never enrolled", id).WithRemedy("GET " + agentsPath + " lists the agents")
-		case from > c.Size:
-			return nil, entry.Refuse(entry.NotFound, "from", "the log has %d entries, not %d", c.Size, from).
-				WithRemedy("a log never shrinks: compare with the tree head accepted last")
-		case waited || newest >= from:
+			return nil, entry.Refuse(entry.NotFound, "id", "%.140q was never enrolled", id).WithRemedy("GET " + api.PathAgents + " lists the agents")
+		case q.From > c.Size:
+			return nil, entry.Refuse(entry.NotFound, "from", "the log has size %d, not %d", c.Size, q.From).
+				WithRemedy("a log never shrinks: compare it with the last accepted tree head")
+		case waited || newest >= q.From:
 			return c, nil
 		}
 		waited = s.log.Wait(ctx, c.Size+1) != nil
@@ -56,12 +51,11 @@ func (s *Server) commands(agent entry.Principal) (c *api.Commands, newest uint64
 		if _, enrolled := state.Chain().Agent(agent); !enrolled {
 			return
 		}
-		c = &api.Commands{Agent: agent, Size: state.Size(), Commands: []api.Command{}}
+		c = &api.Commands{Agent: agent, Size: state.Size(), Commands: state.Commands(agent)}
 		c.News = slices.Max(append(state.News(agent, 0), state.Overrides(agent, 0)...))
 		newest = c.News
-		for _, command := range state.Commands(agent) {
-			c.Commands = append(c.Commands, api.Command(command))
-			newest = max(newest, command.Changed)
+		for i := range c.Commands {
+			newest = max(newest, c.Commands[i].Changed)
 		}
 	})
 	return c, newest

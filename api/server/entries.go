@@ -21,21 +21,21 @@ import (
 
 // getEntries is GET /v1/entries.
 func (s *Server) getEntries(ctx context.Context, r *request) (*api.Page, error) {
-	q, err := parseListQuery(r.query())
-	if err != nil {
-		return nil, err
-	}
+	q := newListing(queryOf[api.ListQuery](r))
 	head := s.log.Head()
-	lo, hi := q.from, min(q.before, head.Size)
-	if q.since > 0 {
-		first, err := s.log.FirstAt(int64(q.since))
+	lo, hi := q.From, head.Size
+	if q.Before != nil {
+		hi = min(hi, *q.Before)
+	}
+	if q.Since > 0 {
+		first, err := s.log.FirstAt(q.Since)
 		if err != nil {
 			return nil, err
 		}
 		lo = max(lo, first)
 	}
-	if q.until > 0 {
-		first, err := s.log.FirstAt(int64(q.until))
+	if q.Until > 0 {
+		first, err := s.log.FirstAt(q.Until)
 		if err != nil {
 			return nil, err
 		}
@@ -43,11 +43,11 @@ func (s *Server) getEntries(ctx context.Context, r *request) (*api.Page, error) 
 	}
 	page := &api.Page{Head: head.Note, Entries: []api.Item{}}
 	scanned := 0
-	for index, err := range s.candidates(&q, lo, hi) {
+	for index, err := range s.candidates(q, lo, hi) {
 		if err != nil {
 			return nil, err
 		}
-		if len(page.Entries) == q.limit || scanned == maxScan || ctx.Err() != nil {
+		if len(page.Entries) == q.Limit || scanned == maxScan || ctx.Err() != nil {
 			page.Next = q.after(index, lo, hi)
 			break
 		}
@@ -70,21 +70,25 @@ func (s *Server) getEntries(ctx context.Context, r *request) (*api.Page, error) 
 
 // after returns the path of the page that begins at index. Bounds of time have
 // become bounds of the index.
-func (q *listQuery) after(index, lo, hi uint64) string {
-	next := *q
-	next.since, next.until, next.from, next.before = 0, 0, index, hi
-	if q.newest {
-		next.from, next.before = lo, index+1
+func (l *listing) after(index, lo, hi uint64) string {
+	next := *l.ListQuery
+	next.Since, next.Until, next.From, next.Before = 0, 0, index, &hi
+	switch {
+	case l.Newest:
+		end := index + 1
+		next.From, next.Before = lo, &end
+	case l.Before == nil && l.Until == 0:
+		next.Before = nil // open-ended: what comes meanwhile belongs to it
 	}
-	if !q.newest && q.before == math.MaxUint64 && q.until == 0 {
-		next.before = math.MaxUint64 // open-ended: what comes meanwhile belongs to it
+	if next.Limit == api.PageDefault {
+		next.Limit = 0
 	}
-	return next.path()
+	return api.URL(api.PathEntries, &next)
 }
 
 // candidates yields the indexes from lo to below hi that the query's rarest
 // filter finds, in its order.
-func (s *Server) candidates(q *listQuery, lo, hi uint64) iter.Seq2[uint64, error] {
+func (s *Server) candidates(q *listing, lo, hi uint64) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for lo < hi {
 			chunk, err := s.chunk(q, lo, hi)
@@ -100,7 +104,7 @@ func (s *Server) candidates(q *listQuery, lo, hi uint64) iter.Seq2[uint64, error
 			switch {
 			case len(chunk) < streamBlock:
 				return
-			case q.newest:
+			case q.Newest:
 				hi = chunk[len(chunk)-1]
 			default:
 				lo = chunk[len(chunk)-1] + 1
@@ -110,7 +114,7 @@ func (s *Server) candidates(q *listQuery, lo, hi uint64) iter.Seq2[uint64, error
 }
 
 // chunk returns the first candidates.
-func (s *Server) chunk(q *listQuery, lo, hi uint64) ([]uint64, error) {
+func (s *Server) chunk(q *listing, lo, hi uint64) ([]uint64, error) {
 	switch {
 	case len(q.tags) > 0:
 		return s.log.Find(q.find(q.tags[0], lo, hi, streamBlock))
@@ -119,7 +123,7 @@ func (s *Server) chunk(q *listQuery, lo, hi uint64) ([]uint64, error) {
 	}
 	chunk := make([]uint64, min(streamBlock, hi-lo))
 	for i := range chunk {
-		if chunk[i] = lo + uint64(i); q.newest {
+		if chunk[i] = lo + uint64(i); q.Newest {
 			chunk[i] = hi - 1 - uint64(i)
 		}
 	}
@@ -129,7 +133,7 @@ func (s *Server) chunk(q *listQuery, lo, hi uint64) ([]uint64, error) {
 // chunkOfKinds merges what the index has of each kind. What a kind has beyond
 // streamBlock entries lies behind that many of its own, so that the first
 // streamBlock of the union are complete.
-func (s *Server) chunkOfKinds(q *listQuery, lo, hi uint64) ([]uint64, error) {
+func (s *Server) chunkOfKinds(q *listing, lo, hi uint64) ([]uint64, error) {
 	var chunk []uint64
 	for _, kind := range q.kinds {
 		found, err := s.log.Find(q.find(kind, lo, hi, streamBlock))
@@ -139,7 +143,7 @@ func (s *Server) chunkOfKinds(q *listQuery, lo, hi uint64) ([]uint64, error) {
 		chunk = append(chunk, found...)
 	}
 	slices.Sort(chunk) // an entry has one kind: none is here twice
-	if q.newest {
+	if q.Newest {
 		slices.Reverse(chunk)
 	}
 	return chunk[:min(len(chunk), streamBlock)], nil
@@ -182,13 +186,8 @@ func (s *Server) getEntry(_ context.Context, r *request) (*api.Entry, error) {
 }
 
 // getReceipt is GET /v1/entries/{index}/receipt.
-func (s *Server) getReceipt(c echo.Context) error {
-	r := &request{c}
-	links, err := linksWanted(r.query())
-	if err != nil {
-		return err
-	}
-	index, err := r.pathNumber("index")
+func (s *Server) getReceipt(r *request) error {
+	index, err := r.number("index")
 	if err != nil {
 		return err
 	}
@@ -196,10 +195,13 @@ func (s *Server) getReceipt(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if links {
-		return s.answerLinks(c, http.StatusOK, receipt)
+	if receipt, err = s.upgrade(r.c.Request().Context(), r, receipt); err != nil {
+		return err
 	}
-	return s.answer(c, http.StatusOK, api.MediaJSON, appendReceipt(nil, receipt))
+	if queryOf[api.ReceiptQuery](r).Links {
+		return s.answerLinks(r.c, http.StatusOK, receipt)
+	}
+	return s.answer(r.c, http.StatusOK, api.MediaJSON, appendReceipt(nil, receipt))
 }
 
 // getConsistency is GET /v1/consistency/{old}/{new}.
@@ -224,37 +226,33 @@ func (s *Server) getConsistency(_ context.Context, r *request) (*verify.Consiste
 }
 
 // getLog is GET /v1/log.
-func (s *Server) getLog(_ context.Context, r *request) (*api.Log, error) {
-	if err := noParams(r.query()); err != nil {
-		return nil, err
-	}
+func (s *Server) getLog(context.Context, *request) (*api.Log, error) {
 	keys := s.coord.View().Chain.LedgerKeys()
 	if len(keys) == 0 {
 		keys = s.cfg.VerifierKeys
 	}
-	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size}, nil
+	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size, Witnessed: s.witnessing()}, nil
 }
 
 // request is what a handler sees of a request.
-type request struct{ c echo.Context }
+type request struct {
+	c     echo.Context
+	asked api.Query // of the type that the route names; nil: it has none
+}
 
-func (r *request) query() string { return r.c.Request().URL.RawQuery }
+// queryOf returns the query of a request, of the type that its route names.
+func queryOf[Q any](r *request) *Q {
+	q, _ := any(r.asked).(*Q)
+	return q
+}
 
 // header returns the header of the answer.
 func (r *request) header() http.Header { return r.c.Response().Header() }
 
-// number returns a path parameter that is a number, on a path without a query.
+// number returns a path parameter that is a number.
 func (r *request) number(name string) (uint64, error) {
-	if err := noParams(r.query()); err != nil {
-		return 0, err
-	}
-	return r.pathNumber(name)
-}
-
-// pathNumber is number on a path whose query is read elsewhere.
-func (r *request) pathNumber(name string) (uint64, error) {
 	text := r.c.Param(name)
-	value, err := parseNumber(text, math.MaxUint64)
+	value, err := api.ParseNumber(text, math.MaxUint64)
 	if err != nil {
 		return 0, entry.Refuse(entry.Malformed, name, "%s is not a number from 0 to %d", strconv.QuoteToASCII(text[:min(len(text), 40)]), uint64(math.MaxUint64)).
 			WithRemedy("write a decimal number without leading zeros")
@@ -262,8 +260,8 @@ func (r *request) pathNumber(name string) (uint64, error) {
 	return value, nil
 }
 
-// pathName returns a path parameter that is a name, percent-encoded.
-func (r *request) pathName(name string) (string, error) {
+// name returns a path parameter that is a name, percent-encoded.
+func (r *request) name(name string) (string, error) {
 	text, err := url.PathUnescape(r.c.Param(name))
 	if err != nil {
 		return "", entry.Refuse(entry.Malformed, name, "%v", err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -8,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
@@ -20,52 +20,46 @@ import (
 
 // getEvents is GET /v1/events: from an index on, every entry in order, or those
 // that the filters let through, for as long as the client stays.
-func (s *Server) getEvents(_ context.Context, r *request) (*huma.StreamResponse, error) {
-	p := parseParams(r.query(), "from", "kind", "agent", "workflow", "incident", "task")
-	q := new(listQuery)
-	p.filter(q)
-	next, err := s.firstEvent(r, p)
+func (s *Server) getEvents(r *request) error {
+	q := queryOf[api.EventsQuery](r)
+	next, err := s.firstEvent(r, q.From)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client := clientOf(r.c)
 	if !s.streams.take(client, 1) {
-		return nil, asFailure(entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client))
+		return entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 	}
-	return &huma.StreamResponse{Body: func(huma.Context) {
-		defer s.streams.give(client, 1)
-		s.metrics.streams.Inc()
-		defer s.metrics.streams.Dec()
-		s.stream(r.c, next, q)
-	}}, nil
+	defer s.streams.give(client, 1)
+	s.metrics.streams.Inc()
+	defer s.metrics.streams.Dec()
+	s.stream(r.c, next, newListing(&q.Only))
+	return nil
 }
 
 // firstEvent returns the index that the stream begins at: behind the last one
 // that the client has seen, which its header Last-Event-ID says when it comes
 // back with the query of the first time, else as asked, else with what is new.
-func (s *Server) firstEvent(r *request, p *params) (uint64, error) {
+func (s *Server) firstEvent(r *request, from *uint64) (uint64, error) {
 	size := s.log.Head().Size
-	field, next := "from", p.number("from", size, math.MaxUint64)
-	if err := p.err(); err != nil {
-		return 0, asFailure(err)
-	}
+	field, next := "from", *cmp.Or(from, &size)
 	if last := r.c.Request().Header.Get("Last-Event-ID"); last != "" {
-		index, err := parseNumber(last, math.MaxUint64-1)
+		index, err := api.ParseNumber(last, math.MaxUint64-1)
 		if err != nil {
-			return 0, asFailure(entry.Refuse(entry.Malformed, "Last-Event-ID", "%.40q is not an index", last))
+			return 0, entry.Refuse(entry.Malformed, "Last-Event-ID", "%.40q is not an index", last)
 		}
 		field, next = "Last-Event-ID", index+1
 	}
 	if next > size {
-		return 0, asFailure(entry.Refuse(entry.NotFound, field, "the log has %d entries, none at %d", size, next).
-			WithRemedy("a log never shrinks: compare with the tree head accepted last"))
+		return 0, entry.Refuse(entry.NotFound, field, "the log has size %d, and no entry at %d", size, next).
+			WithRemedy("a log never shrinks: compare it with the last accepted tree head")
 	}
 	return next, nil
 }
 
 // stream writes events until the client leaves, does not read, or the server
 // ends. Errors of writing have nobody left to be told to.
-func (s *Server) stream(c echo.Context, next uint64, q *listQuery) {
+func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 	ctx, cancel := s.untilDrained(c.Request().Context())
 	defer cancel()
 	c.Response().Header().Set(echo.HeaderContentType, api.MediaEvents)
@@ -118,7 +112,7 @@ func (s *Server) untilDrained(ctx context.Context) (context.Context, context.Can
 // feed is an event stream on its way.
 type feed struct {
 	*eventWriter
-	query    *listQuery
+	query    *listing
 	next     uint64 // index behind the last entry that was looked at
 	previous uint64 // size of the head that was announced last
 }

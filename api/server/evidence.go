@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,16 +25,25 @@ import (
 
 // Evidence is a file of objects that convict their issuers: validly signed
 // under an id that the log has with other bytes (REG-2). It stands outside the
-// log and its state. Each line is JSON: {"detail": where the other object
-// stands, "envelope": the object}. What is kept is on stable storage.
+// log and its state. Each line is JSON, an [equivocation]. What is kept is on stable
+// storage. GET /v1/evidence serves each with the receipts that make it a
+// [verify.Evidence].
 type Evidence struct {
-	mu   sync.Mutex
-	file *os.File
-	size int64 // of whole lines
-	max  int64
+	mu    sync.Mutex
+	file  *os.File
+	size  int64   // of whole lines
+	lines []int64 // where each begins that counts
+	max   int64
 
 	kept map[[sha256.Size]byte]bool // by hash of the PAE, which has iss and jti in it
 	from map[entry.Principal]int    // objects kept, by issuer
+}
+
+// equivocation is a line of the file.
+type equivocation struct {
+	Detail   string       `json:"detail"`
+	Index    uint64       `json:"index"` // of the entry that has the id
+	Envelope api.Envelope `json:"envelope"`
 }
 
 // OpenEvidence opens the file, or makes it, and cuts off a line that a crash
@@ -75,34 +85,53 @@ func (e *Evidence) load(r io.Reader) error {
 		if err != nil {
 			return err
 		}
+		if _, object, err := readEquivocation(line); err == nil {
+			e.note(object, e.size)
+		}
 		e.size += int64(len(line))
-		var record struct {
-			Envelope jsontext.Value `json:"envelope"`
-		}
-		if json.Unmarshal(line, &record) != nil {
-			continue
-		}
-		if object, err := entry.Decode(record.Envelope); err == nil {
-			e.note(object)
-		}
 	}
 }
 
-// note remembers an object that is in the file.
-func (e *Evidence) note(object *entry.Entry) {
-	e.kept[sha256.Sum256(object.PAE())] = true
-	e.from[object.Header.Iss]++
+func readEquivocation(line []byte) (*equivocation, *entry.Entry, error) {
+	var record struct {
+		equivocation
+		Envelope jsontext.Value `json:"envelope"`
+	}
+	if err := json.Unmarshal(line, &record); err != nil {
+		return nil, nil, err
+	}
+	object, err := entry.Decode(record.Envelope)
+	return &record.equivocation, object, err
 }
 
-// keep appends an object. It reports false if the object is there already, or
-// has no room.
-func (e *Evidence) keep(object *entry.Entry, detail string) (bool, error) {
-	var line bytes.Buffer
-	err := json.MarshalWrite(&line, struct {
-		Detail   string       `json:"detail"`
-		Envelope api.Envelope `json:"envelope"`
-	}{detail, api.NewEnvelope(object)})
+// note remembers an object that is in the file.
+func (e *Evidence) note(object *entry.Entry, at int64) {
+	e.kept[sha256.Sum256(object.PAE())] = true
+	e.from[object.Header.Iss]++
+	e.lines = append(e.lines, at)
+}
+
+// read returns a line that counts, and the object in it; io.EOF behind the last.
+func (e *Evidence) read(number uint64) (*equivocation, *entry.Entry, error) {
+	e.mu.Lock()
+	if number >= uint64(len(e.lines)) {
+		e.mu.Unlock()
+		return nil, nil, io.EOF
+	}
+	at, end := e.lines[number], e.size
+	e.mu.Unlock()
+	line, err := bufio.NewReader(io.NewSectionReader(e.file, at, end-at)).ReadBytes('\n')
 	if err != nil {
+		return nil, nil, err
+	}
+	return readEquivocation(line)
+}
+
+// keep appends an object whose id the entry at an index has. It reports false if
+// the object is there already, or has no room.
+func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (bool, error) {
+	var line bytes.Buffer
+	if err := json.MarshalWrite(&line, equivocation{refused.Detail, refused.Taken, api.NewEnvelope(object)}); err != nil {
 		return false, err
 	}
 	line.WriteByte('\n')
@@ -111,15 +140,15 @@ func (e *Evidence) keep(object *entry.Entry, detail string) (bool, error) {
 	if e.kept[sha256.Sum256(object.PAE())] || e.from[object.Header.Iss] >= maxIssuerEvidence || e.size+int64(line.Len()) > e.max {
 		return false, nil
 	}
-	_, err = e.file.WriteAt(line.Bytes(), e.size)
+	_, err := e.file.WriteAt(line.Bytes(), e.size)
 	if err == nil {
 		err = e.file.Sync()
 	}
 	if err != nil { // half a line would spoil the next one
 		return false, errors.Join(err, e.file.Truncate(e.size))
 	}
+	e.note(object, e.size)
 	e.size += int64(line.Len())
-	e.note(object)
 	return true, nil
 }
 
@@ -139,7 +168,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	kept := false
 	var err error
 	if s.cfg.Evidence != nil {
-		kept, err = s.cfg.Evidence.keep(e, refused.Detail)
+		kept, err = s.cfg.Evidence.keep(e, refused)
 	}
 	write, level := s.sampled, slog.LevelWarn
 	switch {
@@ -152,4 +181,53 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 		return []slog.Attr{slog.String("iss", string(e.Header.Iss)), slog.String("jti", e.Header.JTI),
 			slog.String("detail", clip(refused.Detail)), slog.Bool("kept", kept), slog.Any("error", err)}
 	})
+}
+
+// getEvidence is GET /v1/evidence.
+func (s *Server) getEvidence(ctx context.Context, r *request) (*api.EvidencePage, error) {
+	rest := *queryOf[api.EvidenceQuery](r)
+	page := &api.EvidencePage{Evidence: []verify.Evidence{}}
+	for s.cfg.Evidence != nil {
+		line, object, err := s.cfg.Evidence.read(rest.From)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Evidence) == rest.Limit {
+			page.Next = api.URL(api.PathEvidence, &rest)
+			break
+		}
+		found, err := s.convict(line, object)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			page.Evidence = append(page.Evidence, *found)
+		}
+		rest.From++
+	}
+	return page, nil
+}
+
+// convict makes a line and the log into evidence. It returns nil where the log has
+// no such entry: a loss of power took the entry before it was durable.
+func (s *Server) convict(line *equivocation, object *entry.Entry) (*verify.Evidence, error) {
+	if line.Index >= s.log.Head().Size {
+		return nil, nil
+	}
+	receipt, err := s.log.Receipt(line.Index)
+	if err != nil {
+		return nil, err
+	}
+	first, _, err := entry.DecodeLeaf(receipt.Leaf)
+	if err != nil || first.Header.Iss != object.Header.Iss || first.Header.JTI != object.Header.JTI {
+		return nil, err
+	}
+	receipts, err := s.withLinks(receipt)
+	if err != nil {
+		return nil, err
+	}
+	return &verify.Evidence{Kind: verify.EvidenceEquivocation, Detail: line.Detail, Receipts: receipts, Envelope: object.AppendEnvelope(nil)}, nil
 }

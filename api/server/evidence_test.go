@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -16,9 +17,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/api"
+	"recoveryledger/api/client"
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
 )
 
 // court is a node that keeps evidence in a file.
@@ -93,6 +96,7 @@ func (c *court) kept() (objects []*entry.Entry) {
 	for line := range bytes.Lines(content) {
 		var record struct {
 			Detail   string         `json:"detail"`
+			Index    uint64         `json:"index"`
 			Envelope jsontext.Value `json:"envelope"`
 		}
 		must(c.t, json.Unmarshal(line, &record, json.RejectUnknownMembers(true)))
@@ -230,5 +234,62 @@ func TestEvidenceTornTail(t *testing.T) {
 	c.restart()
 	if !c.conflict(other(t, c.agent, x, "other-1")) || len(c.kept()) != 1 {
 		t.Fatal("what was lost is not kept again")
+	}
+}
+
+// TestEvidenceIsServed with all that a verifier needs, in pages, also after a
+// restart; a line about an entry that a loss of power took is left out.
+func TestEvidenceIsServed(t *testing.T) {
+	c := newCourt(t)
+	const count = 23 // more than a page
+	for i := range count {
+		signer, name := newSigner(t), entry.Principal("agent-"+strconv.Itoa(i+2))
+		c.register(c.enrol(name, signer, entry.RoleAgent))
+		if !c.conflict(other(t, signer, c.taken(name, signer), "other")) {
+			t.Fatalf("object %d was not kept", i)
+		}
+	}
+	c.restart()
+	for _, path := range []string{"/v1/evidence", "/v1/evidence?limit=10"} {
+		var got []verify.Equivocation
+		for path != "" {
+			page := value[api.EvidencePage](c.node, path)
+			var m verify.Material
+			for _, e := range page.Evidence {
+				must(t, m.AddEvidence(e))
+			}
+			report, err := c.root().Verify(m)
+			must(t, err)
+			if len(report.Missing) > 0 {
+				t.Fatalf("missing %q", report.Missing)
+			}
+			got, path = append(got, report.Equivocations...), page.Next
+		}
+		if len(got) != count || got[0].Principal != "agent-2" || got[count-1].Principal != "agent-24" {
+			t.Errorf("%d pieces of evidence: %v", len(got), got)
+		}
+	}
+	reader, err := client.New(c.url, c.root(), nil)
+	must(t, err)
+	read := 0
+	for _, err := range reader.Evidence(t.Context()) {
+		must(t, err)
+		read++
+	}
+	if read != count {
+		t.Errorf("a client reads %d pieces of evidence", read)
+	}
+	must(t, c.evidence.Close())
+	content, err := os.ReadFile(c.path)
+	must(t, err)
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	lost := regexp.MustCompile(`"index":\d+`)
+	content = append(lost.ReplaceAll(lines[0], []byte(`"index":1`)), lost.ReplaceAll(lines[1], []byte(`"index":99999`))...) // another entry, none
+	must(t, os.WriteFile(c.path, append(content, lines[2]...), 0o600))
+	c.open()
+	address, _ := c.serve(func(cfg *server.Config) { cfg.Evidence = c.evidence })
+	c.url = "http://" + address
+	if page := value[api.EvidencePage](c.node, "/v1/evidence"); len(page.Evidence) != 1 {
+		t.Errorf("%d pieces of evidence, want one", len(page.Evidence))
 	}
 }

@@ -37,7 +37,7 @@ func TestFencedProblem(t *testing.T) {
 	fenced("agent-2#build", "1 of 4 outcomes", "was undone (not_executed)", "under a new id")
 	c.ends(id, "agent-2#pay", entry.Compensated)
 	c.put(c.drawnRecord(id))
-	fenced("agent-2#pay", "", "was undone (compensated)", "under a new id, with parents that stand")
+	fenced("agent-2#pay", "", "was undone (compensated)", "under a new id, with parents that are not fenced")
 	if got := incident().StillFenced; got != 4 {
 		t.Errorf("%d members stay fenced", got)
 	}

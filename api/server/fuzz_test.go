@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -18,58 +17,6 @@ import (
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
-
-// FuzzListQuery looks for queries that are understood in two ways: what is
-// accepted, written and read again is the same; what is refused is refused as
-// malformed, with a detail.
-func FuzzListQuery(f *testing.F) {
-	for _, seed := range []string{"", "kind=signal&newest=true", "agent=a%2Fb&workflow=w&task=a%23t&incident=7", "since=1&until=2&from=3&before=4&limit=5",
-		"limit=0", "knid=signal", "kind=signal&kind=signal", "kind=signal,decision", "kind=signal,", "kind=run,run", "%zz", "agent=%00", "from=18446744073709551615", "from=00", ";"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		q, err := parseListQuery(raw)
-		if err != nil {
-			if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
-				t.Fatalf("refused with %v", err)
-			}
-			return
-		}
-		_, query, _ := strings.Cut(q.path(), "?")
-		again, err := parseListQuery(query)
-		if err != nil || !reflect.DeepEqual(q, again) {
-			t.Fatalf("%q is %+v, written %q, read %+v, %v", raw, q, query, again, err)
-		}
-		for _, tag := range q.tags {
-			if strings.ContainsAny(tag.Value, "\x00\n") {
-				t.Fatalf("tag %q", tag.Value)
-			}
-		}
-	})
-}
-
-// FuzzIncidentQuery is FuzzListQuery for incidents: the next page asks for the
-// same, from another place on.
-func FuzzIncidentQuery(f *testing.F) {
-	for _, seed := range []string{"", "state=open&agent=a%2Fb&workflow=w&before=7&limit=5", "state=lost", "state=FAILED", "limit=0", "limit=1001", "before=-1",
-		"state=open&state=open", "%zz", "agent=%00", ";"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		q, err := parseIncidentQuery(raw)
-		if err != nil {
-			if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.Malformed || refusal.Detail == "" {
-				t.Fatalf("refused with %v", err)
-			}
-			return
-		}
-		_, query, _ := strings.Cut(q.next(17), "?")
-		again, err := parseIncidentQuery(query)
-		if q.before = 17; err != nil || q != again {
-			t.Fatalf("%q is %+v, written %q, read %+v, %v", raw, q, query, again, err)
-		}
-	})
-}
 
 // goodEnvelope is an envelope that is well-formed, and signed by nobody.
 const goodEnvelope = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
@@ -197,17 +144,6 @@ func TestClientOf(t *testing.T) {
 		r.RemoteAddr = address
 		if got := clientOf(echo.New().NewContext(r, httptest.NewRecorder())); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
-		}
-	}
-}
-
-// A misspelt name is met with the nearest one.
-func TestSuggest(t *testing.T) {
-	known := []string{"kind", "agent", "since", "until"}
-	for name, want := range map[string]string{"kinds": "did you mean kind?", "knd": "did you mean kind?", "agnet": "did you mean agent?",
-		"sice": "did you mean since?", "x": "use kind, agent, since, until", strings.Repeat("k", 1000): "use kind, agent, since, until"} {
-		if got := suggest(name, known); got != want {
-			t.Errorf("%.20s: %s, want %s", name, got, want)
 		}
 	}
 }

@@ -70,11 +70,11 @@ func hasLeft(c echo.Context, err error) bool {
 	return w.lost != nil && (cancelled || errors.Is(err, w.lost))
 }
 
-// left counts a request whose client has gone away, if it has. The line in the log
-// is for who wants to see all requests: clients can go as often as they like. An
-// event stream always ends so.
-func (s *Server) left(c echo.Context, w *watched) {
-	if w.lost == nil || c.Path() == eventsPath {
+// countGone counts a request whose client has gone away, if it has. The line in the log
+// is at the level that shows all requests, because clients can leave as often as they
+// like. The end of an event stream is no such case: a client ends it by leaving.
+func (s *Server) countGone(c echo.Context, w *watched) {
+	if w.lost == nil || c.Path() == api.PathEvents {
 		return
 	}
 	s.metrics.gone.Inc()

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -33,7 +34,7 @@ const origin = "ledger.example/test"
 type node struct {
 	t       testing.TB
 	log     *ledger.Log
-	coord   *coord.Replica
+	coord   *coordinator.Replica
 	keys    *keys.Ledger
 	metrics *server.Metrics
 	disk    *disk
@@ -118,7 +119,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	n.t.Helper()
 	verifier, err := keys.NewVerifier(0)
 	must(n.t, err)
-	n.coord = coord.New(origin, verifier.Check)
+	n.coord = coordinator.New(origin, verifier.Check)
 	n.keys, err = keys.GenerateLedger(n.t.TempDir(), origin, nil)
 	must(n.t, err)
 	n.log, err = ledger.Open(dir, &ledger.Config{

@@ -1,10 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"net/url"
 	"slices"
-	"strconv"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
@@ -14,27 +13,19 @@ import (
 // getHistory is GET /v1/agents/{id}/history: what the log says of a principal,
 // a few incidents at a time, with the entries that say it.
 func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error) {
-	p := parseParams(r.query(), "before", "after", "limit")
-	before, after, limit := p.number("before", 0, entry.MaxInteger), p.number("after", 0, entry.MaxInteger), p.page(historyDefault, maxHistory)
-	forward := p.values.Has("after")
-	if forward && p.values.Has("before") {
-		p.refuse("after", "a history is read backwards with before, or forward with after, not both")
-	}
-	if err := p.err(); err != nil {
-		return nil, err
-	}
-	id, err := r.pathName("id")
+	q := queryOf[api.HistoryQuery](r)
+	id, err := r.name("id")
 	if err != nil {
 		return nil, err
 	}
 	var past *past
-	if forward {
-		past = s.recallAfter(entry.Principal(id), after, limit)
+	if q.After != nil {
+		past = s.recallAfter(entry.Principal(id), *q.After, q.Limit)
 	} else {
-		past = s.recall(entry.Principal(id), before, limit)
+		past = s.recall(entry.Principal(id), *cmp.Or(q.Before, new(uint64)), q.Limit)
 	}
 	if past == nil {
-		return nil, entry.Refuse(entry.NotFound, "id", "%.140q has no entry in the log", id).WithRemedy("GET " + agentsPath + " lists the agents")
+		return nil, entry.Refuse(entry.NotFound, "id", "%.140q has no entry in the log", id).WithRemedy("GET " + api.PathAgents + " lists the agents")
 	}
 	for _, incident := range past.incidents {
 		if err := s.reported(past, incident); err != nil {
@@ -42,12 +33,11 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 		}
 	}
 	if past.next != 0 {
-		cursor := "before"
-		if forward {
-			cursor = "after"
+		next := api.HistoryQuery{Before: &past.next, Limit: q.Limit}
+		if q.After != nil {
+			next.Before, next.After = nil, &past.next
 		}
-		past.Next = agentsPath + "/" + url.PathEscape(id) + "/history?" +
-			url.Values{cursor: {strconv.FormatUint(past.next, 10)}, "limit": {strconv.Itoa(limit)}}.Encode()
+		past.Next = api.URL(api.PathHistory, &next, id)
 	}
 	return past.History, s.prove(past)
 }
@@ -78,7 +68,7 @@ func (s *Server) recall(principal entry.Principal, before uint64, limit int) (fo
 			return
 		}
 		incidents := state.IncidentsOf(principal, before, limit, now)
-		found = &past{NewHistory(&h), state.Size(), incidents, next}
+		found = &past{&h, state.Size(), incidents, next}
 	})
 	return found
 }
@@ -91,8 +81,7 @@ func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int)
 		if !ok {
 			return
 		}
-		found = &past{History: NewHistory(&c.History), size: state.Size()}
-		found.Cursor = c.Cursor
+		found = &past{History: &c.History, size: state.Size()}
 		if c.More {
 			found.next = c.Cursor
 		}
@@ -106,8 +95,8 @@ func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int)
 
 // reported adds the outcomes that the principal reported in an incident.
 func (s *Server) reported(past *past, incident coord.IncidentView) error {
-	q := listQuery{tags: []entry.Tag{{Index: entry.ByIncident, Value: entry.IncidentValue(incident.ID)}}}
-	for index, err := range s.candidates(&q, incident.ID, past.size) {
+	q := newListing(&api.ListQuery{Incident: &incident.ID})
+	for index, err := range s.candidates(q, incident.ID, past.size) {
 		if err != nil {
 			return err
 		}
@@ -117,7 +106,7 @@ func (s *Server) reported(past *past, incident coord.IncidentView) error {
 		}
 		if o, ok := logged.Body.(*entry.Outcome); ok && o.Iss == past.Principal {
 			past.Outcomes = append(past.Outcomes, api.HistoryOutcome{Index: index, Incident: incident.ID, Exec: o.Exec, Result: o.Result,
-				Correction: incident.Recorded != 0 && index > incident.Recorded})
+				Correction: incident.Corrects(index)})
 		}
 	}
 	return nil

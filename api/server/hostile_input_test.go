@@ -30,16 +30,16 @@ func hostileInput() []wrong {
 		{"a pin that leaves a signal out", func(c *panel, id uint64) []byte {
 			was := c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize})
 			c.signals("monitor-1", entry.StandingMonitor, "agent-1#make")
-			return deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Pin, d.Basis = was.Pin, was.Basis })(c, id)
+			return deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Pin, d.Signals = was.Pin, was.Signals })(c, id)
 		}, entry.ScopeMismatch, 422, "pin.size"},
-		{"a basis that leaves a signal out", func(c *panel, id uint64) []byte {
+		{"signals of which one is left out", func(c *panel, id uint64) []byte {
 			was := c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize})
 			c.signals("monitor-1", entry.StandingMonitor, "agent-1#make")
-			return deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Basis = was.Basis })(c, id)
-		}, entry.ScopeMismatch, 422, "basis"},
+			return deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Signals = was.Signals })(c, id)
+		}, entry.ScopeMismatch, 422, "signals"},
 		{"the only seed left out", deciding(entry.ActAuthorize, func(d *entry.Decision) {
-			d.Unfounded = []entry.Unfounded{{Index: d.Incident, Reason: "it does not suit"}}
-		}), entry.StateConflict, 409, "unfounded"},
+			d.Dismissed = []entry.Dismissal{{Index: d.Incident, Reason: "it does not suit"}}
+		}), entry.StateConflict, 409, "dismissed"},
 		{"a role that it gives itself", signed(func(c *panel, _ uint64) entry.Body {
 			a := c.enrolment("agent-2", newSigner(c.t), entry.RoleApprover)
 			a.Iss = "agent-2"

@@ -7,6 +7,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -67,7 +68,7 @@ func (c *panel) did(agent entry.Principal, id string, effect entry.Effect, paren
 	if effect != entry.EffectNone && effect != entry.EffectReversible {
 		x.IdempotencyKey = someDigest
 	}
-	for _, progress := range []entry.Progress{entry.Planned, entry.Dispatched, entry.Confirmed} {
+	for _, progress := range []entry.Progress{entry.Planned, entry.Started, entry.Confirmed} {
 		x.Header, x.Progress = c.header(agent, "flow-1"), progress
 		c.put(x)
 	}
@@ -137,7 +138,7 @@ func (c *panel) outcome(issuer entry.Principal, id uint64, exec entry.Ref, resul
 // coordinator runs the coordinator until the test ends, as arl serve does.
 func (c *panel) coordinator() {
 	c.t.Helper()
-	coordinator := &coord.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
+	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
 		Refused: func(body entry.Body, refusal *entry.Refusal) { c.t.Logf("refused: %T: %v", body, refusal) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

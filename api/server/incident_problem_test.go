@@ -75,13 +75,15 @@ func malformedDecisions() []wrong {
 		}
 	}
 	return []wrong{
-		{"a plan without its scope", bend(entry.ActAuthorize, func(m map[string]any) { delete(m, "scope") }), entry.Malformed, 400, "scope"},
-		{"another algorithm", bend(entry.ActAuthorize, func(m map[string]any) { m["scope"].(map[string]any)["algorithm"] = "scope/2" }), entry.Malformed, 400, "scope.algorithm"},
+		{"a plan without its scope", bend(entry.ActAuthorize, func(m map[string]any) { delete(m, "rollback_set") }), entry.Malformed, 400, "rollback_set"},
+		{"another algorithm", bend(entry.ActAuthorize, func(m map[string]any) { m["rollback_set"].(map[string]any)["algorithm"] = "scope/2" }), entry.Malformed, 400, "rollback_set.algorithm"},
 		{"an act that is none", bend(entry.ActAuthorize, func(m map[string]any) { m["act"] = "undo" }), entry.Malformed, 400, "act"},
 		{"no reason", bend(entry.ActAuthorize, func(m map[string]any) { m["reason"] = "" }), entry.Malformed, 400, "reason"},
 		{"a reason beyond its limit", bend(entry.ActAuthorize, func(m map[string]any) { m["reason"] = strings.Repeat("x", entry.MaxText+1) }), entry.Malformed, 400, "reason"},
-		{"a deny that disposes of nothing", bend(entry.ActDeny, func(m map[string]any) { m["signals"] = []any{} }), entry.Malformed, 400, "signals"},
-		{"a signal judged twice", bend(entry.ActDeny, func(m map[string]any) { m["signals"] = append(m["signals"].([]any), m["signals"].([]any)[0]) }), entry.Malformed, 400, "signals[1].index"},
+		{"a deny that disposes of nothing", bend(entry.ActDeny, func(m map[string]any) { m["dispositions"] = []any{} }), entry.Malformed, 400, "dispositions"},
+		{"a signal judged twice", bend(entry.ActDeny, func(m map[string]any) {
+			m["dispositions"] = append(m["dispositions"].([]any), m["dispositions"].([]any)[0])
+		}), entry.Malformed, 400, "dispositions[1].index"},
 		{"JSON without end", bend(entry.ActAuthorize, func(m map[string]any) {
 			deep := any(1)
 			for range entry.MaxDepth + 1 {
@@ -137,20 +139,20 @@ func wrongScopes() []wrong {
 		{"a convenient pin", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Pin.Size = d.Incident }), entry.ScopeMismatch, 422, "pin.size"},
 		{"a pin of another log", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Pin.Root[0] ^= 1 }), entry.ScopeMismatch, 422, "pin.root"},
 		{"a pin in the future", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Pin.Size += 2 }), entry.ScopeMismatch, 422, "pin.size"},
-		{"one member more", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Scope.Size++ }), entry.ScopeMismatch, 422, "scope.size"},
-		{"one member less", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Scope.Size-- }), entry.ScopeMismatch, 422, "scope.size"},
-		{"other members", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Scope.Root[5] ^= 1 }), entry.ScopeMismatch, 422, "scope.root"},
-		{"a smaller blast", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Blast.Agents-- }), entry.ScopeMismatch, 422, "blast"},
-		{"inflated seeds", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Basis.Size++ }), entry.ScopeMismatch, 422, "basis"},
+		{"one member more", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.RollbackSet.Size++ }), entry.ScopeMismatch, 422, "rollback_set.size"},
+		{"one member less", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.RollbackSet.Size-- }), entry.ScopeMismatch, 422, "rollback_set.size"},
+		{"other members", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.RollbackSet.Root[5] ^= 1 }), entry.ScopeMismatch, 422, "rollback_set.root"},
+		{"a smaller impact", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Impact.Agents-- }), entry.ScopeMismatch, 422, "impact"},
+		{"inflated seeds", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Signals.Size++ }), entry.ScopeMismatch, 422, "signals"},
 		{"deflated seeds", deciding(entry.ActAuthorize, func(d *entry.Decision) {
-			d.Unfounded = []entry.Unfounded{{Index: 3, Reason: "no signal of this incident"}}
-		}), entry.ScopeMismatch, 422, "unfounded"},
+			d.Dismissed = []entry.Dismissal{{Index: 3, Reason: "no signal of this incident"}}
+		}), entry.ScopeMismatch, 422, "dismissed"},
 		{"what cannot be undone", func(c *panel, _ uint64) []byte {
 			id := c.signals("agent-3", entry.StandingExecutor, c.did("agent-3", "spend", entry.EffectIrrevocable))
 			return deciding(entry.ActAuthorize, asItIs)(c, id)
 		}, entry.ScopeExceedsPolicy, 403, "act"},
 		{"a deadline beyond the policy's", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.DeadlineAt += 100_000_000 }), entry.ScopeExceedsPolicy, 403, "deadline_at"},
-		{"an amend past the limits", amendPastTheLimits, entry.ScopeExceedsPolicy, 403, "scope"},
+		{"an amend past the limits", amendPastTheLimits, entry.ScopeExceedsPolicy, 403, "rollback_set"},
 		{"another epoch", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Epoch++ }), entry.StaleEpoch, 409, "epoch"},
 		{"another policy", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Policy = entry.LogRef{Index: 0, LeafHash: merkle.Hash{1}} }), entry.PolicySuperseded, 409, "policy"},
 		{"an incident that is none", deciding(entry.ActAuthorize, func(d *entry.Decision) { d.Incident = 1 }), entry.UnknownSubject, 422, "incident"},
@@ -211,8 +213,8 @@ func wrongTurns() []wrong {
 			r.State = "RECOVERED"
 			return c.by(r).AppendEnvelope(nil)
 		}), entry.StateConflict, 409, "state"},
-		{"the same again after it was found unfounded", func(c *panel, id uint64) []byte {
-			d := c.draft("ann", coord.Order{Incident: id, Act: entry.ActDeny, Signals: []entry.Disposition{{Index: id, Disposition: "unfounded"}}})
+		{"the same again after it was found dismissed", func(c *panel, id uint64) []byte {
+			d := c.draft("ann", coord.Order{Incident: id, Act: entry.ActDeny, Signals: []entry.Disposition{{Index: id, Disposition: "dismissed"}}})
 			c.put(d)
 			return c.by(c.signal("agent-1#make")).AppendEnvelope(nil)
 		}, entry.RateLimited, 429, "subject"},

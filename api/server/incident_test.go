@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 		!plan.Members[1].Released || plan.Members[1].Result != "" || plan.Members[0].Result != entry.NotExecuted || plan.Members[0].Rule != "dependent" {
 		t.Fatalf("%+v", plan)
 	}
-	checkScope(t, plan)
+	checkSet(t, plan)
 	for _, target := range []string{path, path + "/plan", "/v1/workflows/flow-1/graph"} {
 		if a := c.refetch(target); a.StatusCode != http.StatusNotModified || len(a.body) > 0 {
 			t.Errorf("%s again: %s", target, a.Status)
@@ -64,6 +65,43 @@ func TestIncidentRunsByItself(t *testing.T) {
 	}
 }
 
+// An amend that nobody answered in time is in the view, the list and the metric, until
+// an operator takes note. The view is as it is described, and its entity tag changes.
+func TestUnansweredAmend(t *testing.T) {
+	c := newPanel(t, nil)
+	hasty := c.follower()
+	hasty.Windows.AnswerMS = 1
+	c.put(hasty)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
+	proposal := c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate})).Index
+	for c.view(id).Lapsed == nil { // a millisecond
+		runtime.Gosched()
+	}
+	path, d := fmt.Sprintf("/v1/incidents/%d", id), readDocument(t, c.node)
+	shows := func(acknowledged uint64, count string, listed int) string {
+		t.Helper()
+		a := c.get(path)
+		d.check("/v1/incidents/{id}", a)
+		if l := value[api.Incident](c.node, path).Lapsed; l == nil || l.Proposal != proposal || l.At == 0 || l.Acknowledged != acknowledged {
+			t.Errorf("%+v", l)
+		}
+		if got := c.metric("arl_incidents_unacknowledged"); got != count {
+			t.Errorf("%s are counted, want %s", got, count)
+		}
+		if list := value[api.Incidents](c.node, "/v1/incidents?state=unacknowledged").Incidents; len(list) != listed {
+			t.Errorf("%+v", list)
+		}
+		return a.Header.Get("ETag")
+	}
+	was := shows(0, "1", 1)
+	noted := c.put(c.draft("olga", coord.Order{Incident: id, Act: entry.ActDeny})).Index
+	if is := shows(noted, "0", 0); is == was {
+		t.Error("the tag is as before")
+	}
+}
+
 // The pages of a plan are its members, each once, whoever asks at the same time;
 // each page names the scope of all.
 func TestPlanPages(t *testing.T) {
@@ -79,7 +117,7 @@ func TestPlanPages(t *testing.T) {
 		paged := value[api.Plan](c.node, path+query)
 		for paged.Next != "" {
 			page := value[api.Plan](c.node, paged.Next)
-			if page.Scope != whole.Scope || len(page.Members) == 0 {
+			if page.RollbackSet != whole.RollbackSet || len(page.Members) == 0 {
 				t.Fatalf("%s: %+v", paged.Next, page)
 			}
 			paged.Members, paged.Next = append(paged.Members, page.Members...), page.Next
@@ -88,13 +126,13 @@ func TestPlanPages(t *testing.T) {
 			t.Errorf("%s: %d members", query, len(paged.Members))
 		}
 	}
-	left := value[api.Plan](c.node, fmt.Sprintf("%s?limit=1&preview=true&unfounded=%d", path, id))
+	left := value[api.Plan](c.node, fmt.Sprintf("%s?limit=1&preview=true&dismissed=%d", path, id))
 	if len(left.Members) != 0 || left.Next != "" {
 		t.Errorf("%+v", left)
 	}
 	for _, stranger := range []uint64{id - 1, id + 1, 99} {
-		p := c.problem(c.get(fmt.Sprintf("%s?preview=true&unfounded=%d,%d", path, id, stranger)), entry.Malformed, http.StatusBadRequest)
-		if p.Field != "unfounded" {
+		p := c.problem(c.get(fmt.Sprintf("%s?preview=true&dismissed=%d,%d", path, id, stranger)), entry.Malformed, http.StatusBadRequest)
+		if p.Field != "dismissed" {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -114,19 +152,15 @@ func TestPlanPages(t *testing.T) {
 	}
 }
 
-// checkScope computes the root over a plan's members, as anyone can.
-func checkScope(t *testing.T, p *api.Plan) {
+// checkSet computes the root over a plan's members, as anyone can.
+func checkSet(t *testing.T, p *api.Plan) {
 	t.Helper()
-	tree, err := merkle.NewFrontier(0, nil)
-	must(t, err)
-	for _, m := range p.Members {
-		leaf := (&entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method}).AppendJSON(nil)
-		must(t, tree.Append(merkle.HashLeaf(leaf), func(uint, uint64, merkle.Hash) {}))
+	var leaves []merkle.Hash
+	for _, m := range p.Set() {
+		leaves = append(leaves, merkle.HashLeaf(m.AppendJSON(nil)))
 	}
-	head, err := tree.Head()
-	must(t, err)
-	if head.Root != p.Scope.Root || head.Size != p.Scope.Size {
-		t.Fatalf("scope %+v, the members give %+v", p.Scope, head)
+	if head := merkle.HeadOf(leaves); head != p.RollbackSet {
+		t.Fatalf("rollback set %+v, the members give %+v", p.RollbackSet, head)
 	}
 }
 
@@ -147,12 +181,12 @@ func TestIncidentWithPeople(t *testing.T) {
 		preview.Counters[0].Whose != "incident" || preview.Counters[0].Members != 1 || preview.Counters[0].Limit.Members != 100 {
 		t.Fatalf("%+v", preview)
 	}
-	if left := value[api.Plan](c.node, fmt.Sprintf("%s/plan?preview=true&unfounded=%d", path, id)); len(left.Members) != 0 {
+	if left := value[api.Plan](c.node, fmt.Sprintf("%s/plan?preview=true&dismissed=%d", path, id)); len(left.Members) != 0 {
 		t.Fatalf("%+v", left)
 	}
 	c.put(c.approval("ann", id, "approve"))
 	waiting := value[api.Incident](c.node, path)
-	if waiting.State != "ESCALATED" || len(waiting.Proposal.Approve) != 1 || waiting.Proposal.Quorum != 2 || waiting.Proposal.Scope != preview.Scope {
+	if waiting.State != "ESCALATED" || len(waiting.Proposal.Approve) != 1 || waiting.Proposal.Quorum != 2 || waiting.Proposal.RollbackSet != preview.RollbackSet {
 		t.Fatalf("%+v", waiting)
 	}
 	c.put(c.approval("ben", id, "approve"))
@@ -205,8 +239,8 @@ func TestIncidentList(t *testing.T) {
 		c.problem(c.get("/v1/incidents"+query), entry.Malformed, http.StatusBadRequest)
 	}
 	for path, want := range map[string]entry.Problem{
-		"/v1/incidents/0": entry.NotFound, "/v1/incidents/-1": entry.Malformed, "/v1/incidents/3/plan?unfounded=3": entry.Malformed,
-		"/v1/incidents/3/plan?preview=true&unfounded=3,": entry.Malformed, "/v1/workflows/flow-7/graph": entry.NotFound,
+		"/v1/incidents/0": entry.NotFound, "/v1/incidents/-1": entry.Malformed, "/v1/incidents/3/plan?dismissed=3": entry.Malformed,
+		"/v1/incidents/3/plan?preview=true&dismissed=3,": entry.Malformed, "/v1/workflows/flow-7/graph": entry.NotFound,
 	} {
 		c.problem(c.get(path), want, map[entry.Problem]int{entry.NotFound: 404, entry.Malformed: 400}[want])
 	}

@@ -7,7 +7,7 @@ import "time"
 const DefaultConnections = 8192
 
 // Limits of everything that comes from outside; package api has those of a
-// body. [Config] has the defaults of those that can be set.
+// body and of a query. [Config] has the defaults of those that can be set.
 const (
 	maxHeaderBytes = 16 << 10
 	maxRequestID   = 64
@@ -24,9 +24,6 @@ const (
 	incidentBlock   = 128
 	// maxTaskScan is the number of tasks that one page looks at.
 	maxTaskScan = 16384
-	// maxHistory is the number of incidents that a page of a history covers: each
-	// has up to 64 signals and a plan, and every entry gets its proof.
-	maxHistory = 20
 	// maxStreams is the number of event streams at a time, maxClientStreams that
 	// of one client.
 	maxStreams       = 1024
@@ -35,18 +32,9 @@ const (
 	maxLanes = 4096
 	// streamBlock is the number of entries that an event stream reads at once.
 	streamBlock = 256
-	// bundleDefault is the number of an agent's members in an authorization bundle,
-	// maxBundles how many bundles are made at a time: each takes some ten times its
-	// size. bundleAttempts is how often one is begun while the log changes.
-	bundleDefault  = 256
-	maxBundles     = 4
-	bundleAttempts = 16
-	// maxScopes is the number of members whose plans' trees are kept, two hashes
-	// for each, maxScopeTrees that of trees.
-	maxScopes     = 1 << 20
-	maxScopeTrees = 64
-	// maxWait is how long a question for commands may wait for one.
-	maxWait = 25 * time.Second
+	// maxBundles is how many bundles are made at a time: each takes some ten times its
+	// size.
+	maxBundles = 4
 	// maxSamples is the number of sorts of refusals that the log tells apart in an
 	// interval, maxClientSamples those of one client: it has at most two records of
 	// each. maxLogged is what a client can write into a member of a record, in bytes.
@@ -58,13 +46,10 @@ const (
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 
-	// maxEvidence is the size of the evidence file; maxIssuerEvidence is the
+	// maxEvidence is the size of the evidence file in bytes; maxIssuerEvidence is the
 	// number of objects in it that one issuer signed: one convicts it.
 	maxEvidence       = 64 << 20
 	maxIssuerEvidence = 16
-
-	pageDefault    = 100
-	historyDefault = 10
 
 	rateDefault          = 5000 // requests a second from one address
 	headerTimeoutDefault = 5 * time.Second

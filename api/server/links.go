@@ -12,40 +12,44 @@ import (
 	"recoveryledger/verify"
 )
 
-// linksWanted reads the one parameter of what answers a receipt.
-func linksWanted(rawQuery string) (bool, error) {
-	if rawQuery == "" {
-		return false, nil
-	}
-	p := parseParams(rawQuery, "links")
-	return p.flag("links"), p.err()
-}
-
 // answerLinks writes a receipt and, each on a line, those of the policies and
-// agent entries that let its signer in, all under one tree head: saved as it is,
-// the answer is all that a verifier needs beside the root.
+// agent entries that let its signer in: saved as it is, the answer is all that a
+// verifier needs beside the root.
 func (s *Server) answerLinks(c echo.Context, status int, receipt *verify.Receipt) error {
-	e, _, err := entry.DecodeLeaf(receipt.Leaf)
+	receipts, err := s.withLinks(receipt)
 	if err != nil {
 		return err
+	}
+	var out []byte
+	for i := range receipts {
+		out = append(appendReceipt(out, &receipts[i]), '\n')
+	}
+	return s.answer(c, status, api.MediaNDJSON, out)
+}
+
+// withLinks returns a receipt with those of the policies and agent entries that let
+// its signer in, all under its tree head.
+func (s *Server) withLinks(receipt *verify.Receipt) ([]verify.Receipt, error) {
+	e, _, err := entry.DecodeLeaf(receipt.Leaf)
+	if err != nil {
+		return nil, err
 	}
 	size, err := sizeOf(receipt.Head)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := append(appendReceipt(nil, receipt), '\n')
+	all := []verify.Receipt{*receipt}
 	for _, link := range s.coord.View().Chain.LinksFor(e.Header.Iss) {
 		if link.Index >= size || link.Index == receipt.Index {
 			continue
 		}
 		proof, err := s.log.Inclusion(link.Index, size)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		out = appendReceipt(out, &verify.Receipt{Leaf: link.Leaf, Index: link.Index, Proof: proof, Head: receipt.Head})
-		out = append(out, '\n')
+		all = append(all, verify.Receipt{Leaf: link.AppendLeaf(nil), Index: link.Index, Proof: proof, Head: receipt.Head})
 	}
-	return s.answer(c, status, api.MediaNDJSON, out)
+	return all, nil
 }
 
 // sizeOf reads the size off a tree head that the ledger has signed.
@@ -53,5 +57,5 @@ func sizeOf(note string) (uint64, error) {
 	if lines := strings.SplitN(note, "\n", 3); len(lines) == 3 {
 		return strconv.ParseUint(lines[1], 10, 64)
 	}
-	return 0, fmt.Errorf("server: %.80q is no tree head", note)
+	return 0, fmt.Errorf("server: %.80q is not a tree head", note)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -72,7 +73,7 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
 		}),
 		rebuilt: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "arl_snapshots_damaged_total", Help: "Damaged snapshots of the state found since the start; the state was built again from the log.",
+			Name: "arl_snapshots_damaged_total", Help: "Damaged snapshots of the state since the start; the ledger rebuilt the state from the log.",
 		}),
 	}
 	kinds := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -88,7 +89,7 @@ func NewMetrics() *Metrics {
 
 // watch shows what a coordinator knows of incidents, tasks and leases, when it is
 // asked; of two, the first. now is the ledger's clock.
-func (m *Metrics) watch(c *coord.Replica, now func() int64) {
+func (m *Metrics) watch(c *coordinator.Replica, now func() int64) {
 	if m.watching.Swap(true) {
 		return
 	}
@@ -103,10 +104,10 @@ func (m *Metrics) watch(c *coord.Replica, now func() int64) {
 			Name: "arl_tasks", Help: "Tasks by state.", ConstLabels: prometheus.Labels{"state": string(state)},
 		}, states(state)))
 	}
-	m.watchIncidents(c)
+	m.watchIncidents(c, now)
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_incidents_not_fenced",
-			Help: "Incidents that wait for a decision while others may build on what may be undone."},
+			Help: "Incidents that wait for a decision without a fence."},
 			func() (n float64) {
 				c.Read(func(s *coord.State) { n = float64(s.NotFenced(now())) })
 				return n
@@ -130,19 +131,19 @@ func (m *Metrics) Opened(l *ledger.Log) {
 }
 
 // watchIncidents shows how incidents stand, when it is asked.
-func (m *Metrics) watchIncidents(c *coord.Replica) {
+func (m *Metrics) watchIncidents(c *coordinator.Replica, now func() int64) {
 	for state := coord.Reported; state <= coord.Failed; state++ {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "arl_incidents", Help: "Incidents by state.", ConstLabels: prometheus.Labels{"state": state.String()},
 		}, func() (n float64) {
-			c.Read(func(s *coord.State) { states, _ := s.IncidentCounts(); n = float64(states[state]) })
+			c.Read(func(s *coord.State) { states, _ := s.IncidentCounts(now()); n = float64(states[state]) })
 			return n
 		}))
 	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "arl_incidents_unacknowledged", Help: "Incidents dismissed because nobody answered in time, which nobody has acknowledged.",
+		Name: "arl_incidents_unacknowledged", Help: "Incidents with a proposal or amend that nobody answered in time and nobody acknowledged.",
 	}, func() (n float64) {
-		c.Read(func(s *coord.State) { _, count := s.IncidentCounts(); n = float64(count) })
+		c.Read(func(s *coord.State) { _, count := s.IncidentCounts(now()); n = float64(count) })
 		return n
 	}))
 }

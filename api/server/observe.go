@@ -31,7 +31,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if err := next(c); err != nil {
 			c.Error(err)
 		}
-		s.left(c, answer)
+		s.countGone(c, answer)
 		route, status, took := routeOf(c), c.Response().Status, time.Since(began)
 		s.metrics.request(c.Request().Method, route, status, took)
 		ctx := c.Request().Context()

@@ -174,6 +174,8 @@ func visits() []visit {
 		{"/v1/consistency/{old}/{new}", "/v1/consistency/1/2"}, {"/v1/consistency/{old}/{new}", "/v1/consistency/2/1"},
 		{"/v1/consistency/{old}/{new}", "/v1/consistency/2/99"},
 		{"/v1/log", "/v1/log"}, {"/v1/log", "/v1/log?x=1"},
+		{"/v1/complete/{type}", "/v1/complete/log"}, {"/v1/complete/{type}", "/v1/complete/log?x=1"},
+		{"/v1/evidence", "/v1/evidence"}, {"/v1/evidence", "/v1/evidence?limit=0"},
 		{"/v1/agents", "/v1/agents"}, {"/v1/agents", "/v1/agents?x=1"},
 		{"/v1/agents/{id}", "/v1/agents/agent-1"}, {"/v1/agents/{id}", "/v1/agents/agent-9"}, {"/v1/agents/{id}", "/v1/agents/agent-1?x=1"},
 		{"/v1/agents/{id}/history", "/v1/agents/monitor-1/history"}, {"/v1/agents/{id}/history", "/v1/agents/agent-9/history"},
@@ -223,9 +225,11 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
 		d.check(path, n.refetch(target))
 	}
+	d.complete()
 	d.submit(n)
 	d.recoveries(n)
 	d.tasks(n)
+	d.witnesses()
 	d.overload(n)
 	d.stream(n)
 	d.slow(n)
@@ -274,6 +278,18 @@ func (d *document) checkRoutes(n *node) {
 	}
 }
 
+// complete meets what a ledger with an index answers.
+func (d *document) complete() {
+	d.t.Helper()
+	n, index := startIndexed(d.t)
+	covered(d.t, n, index)
+	const path = "/v1/complete/{type}"
+	for _, subject := range []string{"agent?value=agent-1", "agent?value=nobody", "agent?value=agent-1&witnessed=true"} {
+		d.check(path, n.get("/v1/complete/"+subject))
+	}
+	d.check(path, n.refetch("/v1/complete/agent?value=agent-1&size=2"))
+}
+
 // submit meets what writing answers.
 func (d *document) submit(n *node) {
 	d.t.Helper()
@@ -314,6 +330,8 @@ func (d *document) overload(n *node) {
 	d.check("/v1/entries", n.post(api.MediaJSON, nil))
 	d.check(leasePath, n.renewRaw("/v1/tasks/a%23b/lease", api.MediaJSON, nil))
 	d.check(leasesPath, n.renewRaw(leasesPath, api.MediaJSON, nil))
+	d.check(api.PathRound, n.get(api.PathRound))
+	d.check(api.PathCosign, n.postTo(api.PathCosign, api.MediaNote, nil))
 	d.check("/v1/recoveries", n.recover("", api.MediaJSON, ""))
 	d.check("/v1/recoveries/batch", n.recover("/batch", api.MediaNDJSON, ""))
 }
@@ -339,7 +357,7 @@ func (d *document) stream(n *node) {
 func (d *document) slow(n *node) {
 	d.t.Helper()
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
-	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
+	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON, api.PathCosign: api.MediaNote, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
 		request := n.request(http.MethodPost, path, mediaType, nil)
 		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
 			"Content-Length: 9\r\n\r\n"), request)

@@ -9,8 +9,6 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
@@ -25,12 +23,6 @@ type failure struct {
 	*api.Problem
 	cause error
 }
-
-// GetStatus implements [huma.StatusError].
-func (f *failure) GetStatus() int { return f.Status }
-
-// ContentType implements [huma.ContentTypeFilter].
-func (f *failure) ContentType(string) string { return api.MediaProblem }
 
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.cause }
@@ -52,7 +44,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, ledger.ErrStopped):
 		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the server is shutting down"))}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request took too long to arrive", "send it faster, or less at once")}
+		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request took too long to arrive", "send the request faster, or send less at once")}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &failure{api.NewProblem(entry.Refuse(entry.NotReady, "", "the request ended before its answer")), err}
 	}
@@ -119,18 +111,6 @@ func (s *Server) answerError(err error, c echo.Context) {
 	if err != nil {
 		s.cfg.Logger.Debug("answer lost", slog.String("error", err.Error()))
 	}
-}
-
-// transform lets the problems that huma answers occur like all others.
-func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
-	f, ok := v.(*failure)
-	if !ok {
-		return v, nil
-	}
-	if c := humaecho.Unwrap(ctx); !hasLeft(c, f) {
-		s.occurred(c, f)
-	}
-	return f.Problem, nil
 }
 
 // answer writes a whole answer.

@@ -56,22 +56,22 @@ func executionProblems() []provocation {
 		{"key changes", later(func(x *entry.Execution) {
 			x.Effect, x.IdempotencyKey = entry.EffectCompensable, someDigest
 		}, func(x *entry.Execution) {
-			x.Progress, x.IdempotencyKey = entry.Dispatched, entry.Digest(strings.Replace(string(someDigest), "0", "1", 1))
+			x.Progress, x.IdempotencyKey = entry.Started, entry.Digest(strings.Replace(string(someDigest), "0", "1", 1))
 		}), entry.StateConflict, 409, "idempotency_key"},
 		{"parents are added", func(n *node) []byte {
 			parent := n.done(n.agent, "agent-1", "flow-1")
 			return later(same, func(x *entry.Execution) {
-				x.Progress, x.Parents = entry.Dispatched, []entry.Parent{{Exec: parent.Ref(), Dep: entry.Hard}}
+				x.Progress, x.Parents = entry.Started, []entry.Parent{{Exec: parent.Ref(), Dep: entry.Hard}}
 			})(n)
 		}, entry.StateConflict, 409, "parents"},
 		{"a parent is replaced", func(n *node) []byte {
 			parent, other := n.done(n.agent, "agent-1", "flow-1"), n.done(n.agent, "agent-1", "flow-1")
 			return later(func(x *entry.Execution) { x.Parents = []entry.Parent{{Exec: parent.Ref(), Dep: entry.Hard}} },
 				func(x *entry.Execution) {
-					x.Progress, x.Parents = entry.Dispatched, []entry.Parent{{Exec: other.Ref(), Dep: entry.Hard}}
+					x.Progress, x.Parents = entry.Started, []entry.Parent{{Exec: other.Ref(), Dep: entry.Hard}}
 				})(n)
 		}, entry.StateConflict, 409, "parents[0].exec"},
-		{"progress falls", later(func(x *entry.Execution) { x.Progress = entry.Dispatched }, func(x *entry.Execution) { x.Progress = entry.Planned }),
+		{"progress falls", later(func(x *entry.Execution) { x.Progress = entry.Started }, func(x *entry.Execution) { x.Progress = entry.Planned }),
 			entry.StateConflict, 409, "progress"},
 		{"progress after the end", later(func(x *entry.Execution) { x.Progress = entry.Failed }, func(x *entry.Execution) { x.Progress = entry.Confirmed }),
 			entry.StateConflict, 409, "progress"},

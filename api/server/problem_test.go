@@ -16,7 +16,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -180,13 +180,13 @@ func stateProblems() []provocation {
 		{"parent not in the log", changed(func(x *entry.Execution) { x.Parents = []entry.Parent{{Exec: "agent-1#x", Dep: entry.Hard}} }),
 			entry.UnknownSubject, 422, "parents[0].exec"},
 		{"task not in the log", changed(func(x *entry.Execution) { x.Task = "operator#t" }), entry.UnknownSubject, 422, "task"},
-		{"confirmed without dispatched", changed(func(x *entry.Execution) {
+		{"confirmed without started", changed(func(x *entry.Execution) {
 			x.Effect, x.Progress = entry.EffectReversible, entry.Confirmed
 		}), entry.StateConflict, 409, "progress"},
 		{"effect changes", func(n *node) []byte {
 			x := n.execution()
 			n.register(sign(n.t, n.agent, x))
-			x.Header, x.Effect, x.Progress = n.header("agent-1", "flow-1"), entry.EffectReversible, entry.Dispatched
+			x.Header, x.Effect, x.Progress = n.header("agent-1", "flow-1"), entry.EffectReversible, entry.Started
 			return sign(n.t, n.agent, x).AppendEnvelope(nil)
 		}, entry.StateConflict, 409, "effect"},
 		{"checkpoint covers nothing known", by(agent, func(n *node) entry.Body {
@@ -298,7 +298,7 @@ func TestReadyOnceTheLogIsSound(t *testing.T) {
 	n := start(t, nil)
 	idle, err := ledger.Open("idle", &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner}},
-		NewFold: func() ledger.Fold { return coord.New(origin, nil).NewFold() }, FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
+		NewFold: func() ledger.Fold { return coordinator.New(origin, nil).NewFold() }, FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
 	})
 	must(t, err)
 	cfg := *n.cfg

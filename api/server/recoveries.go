@@ -25,8 +25,6 @@ import (
 	"recoveryledger/merkle"
 )
 
-const recoveriesPath = "/v1/recoveries"
-
 // rules are the rules of recovery of a policy in force, compiled. They do not
 // change while a request is under way.
 type rules struct {
@@ -46,7 +44,7 @@ func (s *Server) rulesInForce() (*rules, error) {
 	compiled, err := recovery.FromEntry(policy)
 	if err != nil {
 		return nil, entry.Refuse(entry.StateConflict, "recovery", "the rules of the policy in force, entry %d, cannot be used: %v", ref.Index, err).
-			WithRemedy("apply a policy whose rules arl policy lint finds no mistake in")
+			WithRemedy("apply a policy that passes arl policy lint")
 	}
 	r := &rules{
 		Rules: api.Rules{Policy: ref, Digest: compiled.Hash()},
@@ -66,7 +64,8 @@ func (r *rules) line(ctx context.Context, line []byte) (*engine.Result, error) {
 }
 
 // postRecovery is POST /v1/recoveries: what is decided about one case.
-func (s *Server) postRecovery(c echo.Context) error {
+func (s *Server) postRecovery(asked *request) error {
+	c := asked.c
 	r, err := s.recoveryRules(c, api.MediaJSON)
 	if err != nil {
 		return err
@@ -94,12 +93,9 @@ func (s *Server) postRecovery(c echo.Context) error {
 // recoveryRules checks what is common to both requests, and returns the rules
 // that decide.
 func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error) {
-	if err := noParams(c.Request().URL.RawQuery); err != nil {
-		return nil, err
-	}
 	given, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)) // a malformed one is unsupported
-	remedy := "send one case as " + api.MediaJSON + " to " + recoveriesPath + ", or one on each line as " + api.MediaNDJSON + " to " +
-		recoveriesPath + "/batch, uncompressed"
+	remedy := "send one case as " + api.MediaJSON + " to " + api.PathRecoveries + ", or one on each line as " + api.MediaNDJSON + " to " +
+		api.PathBatch + ", uncompressed"
 	if encoding := c.Request().Header.Get(echo.HeaderContentEncoding); encoding != "" {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Encoding "+strconv.QuoteToASCII(encoding)+" is not taken here", remedy)}
 	}
@@ -111,7 +107,8 @@ func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error)
 
 // postRecoveries is POST /v1/recoveries/batch: a line is answered as soon as it
 // is read, so that a batch of any length takes little memory.
-func (s *Server) postRecoveries(c echo.Context) error {
+func (s *Server) postRecoveries(asked *request) error {
+	c := asked.c
 	r, err := s.recoveryRules(c, api.MediaNDJSON)
 	if err != nil {
 		return err

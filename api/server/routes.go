@@ -1,14 +1,13 @@
 package server
 
 import (
-	"context"
-	"io"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humaecho"
-	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -17,72 +16,105 @@ import (
 	"golang.org/x/time/rate"
 
 	"recoveryledger/api"
+	"recoveryledger/api/openapi"
 	"recoveryledger/ledger/entry"
 )
 
-const (
-	entriesPath = "/v1/entries"
-	agentsPath  = "/v1/agents"
-	eventsPath  = "/v1/events"
+// handler answers a request.
+type handler func(*request) error
 
-	incidentsPath = "/v1/incidents"
-)
+// handlers returns the handler of each route of [api.Routes] by its name.
+func (s *Server) handlers(document []byte) map[string]handler {
+	metrics, tag := s.metrics.handler(), tagOf(document)
+	return map[string]handler{
+		"submit":        s.postEntries,
+		"list":          plain(s, s.getEntries),
+		"entry":         plain(s, s.getEntry),
+		"receipt":       s.getReceipt,
+		"consistency":   plain(s, s.getConsistency),
+		"log":           plain(s, s.getLog),
+		"round":         plain(s, s.getRound),
+		"cosign":        s.postCosignatures,
+		"complete":      s.getComplete,
+		"evidence":      plain(s, s.getEvidence),
+		"events":        s.getEvents,
+		"checkpoint":    s.getCheckpoint,
+		"tile":          s.getTile,
+		"bundle":        s.getTile,
+		"agents":        taggedAs(s, s.getAgents, func(a api.Agents) any { a.Size = 0; return a }),
+		"agent":         tagged(s, s.getAgent),
+		"history":       taggedAs(s, s.getHistory, sameHistory),
+		"commands":      plain(s, s.getCommands),
+		"authorization": s.getBundle,
+		"news":          s.getNews,
+		"incidents":     plain(s, s.getIncidents),
+		"incident":      tagged(s, s.getIncident),
+		"plan":          tagged(s, s.getPlan),
+		"graph":         tagged(s, s.getGraph),
+		"tasks":         plain(s, s.getTasks),
+		"task":          tagged(s, s.getTask),
+		"lease":         s.postLease,
+		"leases":        s.postLeases,
+		"recover":       s.postRecovery,
+		"recoverBatch":  s.postRecoveries,
+		"health":        plain(s, s.getHealth),
+		"ready":         plain(s, s.getReady),
+		"metrics":       func(r *request) error { metrics.ServeHTTP(r.c.Response(), r.c.Request()); return nil },
+		"openapi":       func(r *request) error { return s.answerTagged(r.c, api.MediaOpenAPI, tag, document) },
+	}
+}
 
-// routes makes the handler of all paths, and the document that describes them.
+// routes makes the handler of all paths.
 func (s *Server) routes() error {
+	document, err := openapi.Document(s.cfg.Version)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
 	e := echo.New()
 	e.HTTPErrorHandler = s.answerError
 	e.IPExtractor = echo.ExtractIPDirect() // never what a header claims
 	s.middleware(e)
-
-	doc := humaecho.New(e, s.humaConfig())
-	get(doc, opList(), s.getEntries)
-	get(doc, opEntry(), s.getEntry)
-	get(doc, opConsistency(), s.getConsistency)
-	get(doc, opLog(), s.getLog)
-	get(doc, opCommands(doc), s.getCommands)
-	get(doc, opIncidents(), s.getIncidents)
-	get(doc, opTasks(), s.getTasks)
-	get(doc, opHealth(), s.getHealth)
-	get(doc, opReady(), s.getReady)
-	huma.Register(doc, *opEvents(doc), func(ctx context.Context, r *input) (*huma.StreamResponse, error) {
-		stream, err := s.getEvents(ctx, &r.request)
-		if err != nil {
-			return nil, asFailure(err)
-		}
-		return stream, nil
-	})
-
-	e.POST(entriesPath, s.postEntries)
-	e.POST(recoveriesPath, s.postRecovery)
-	e.POST(batchPath, s.postRecoveries)
-	e.GET(receiptRoute, s.getReceipt)
-	e.GET(tasksPath+"/:id", tagged(s, s.getTask))
-	e.POST(tasksPath+"/:id/lease", s.postLease)
-	e.POST(leasesPath, s.postLeases)
-	e.GET(incidentsPath+"/:id", tagged(s, s.getIncident))
-	e.GET(incidentsPath+"/:id/plan", tagged(s, s.getPlan))
-	e.GET(incidentsPath+"/:id/bundle", s.getBundle)
-	e.GET(agentsPath+"/:id/news", s.getNews)
-	e.GET("/v1/workflows/:wid/graph", tagged(s, s.getGraph))
-	e.GET(agentsPath, taggedAs(s, s.getAgents, func(a api.Agents) any { a.Size = 0; return a }))
-	e.GET(agentsPath+"/:id", tagged(s, s.getAgent))
-	e.GET(agentsPath+"/:id/history", taggedAs(s, s.getHistory, sameHistory))
-	e.GET(checkpointPath, s.getCheckpoint)
-	e.GET(tileRoute, s.getTile)
-	e.GET(entryTileRoute, s.getTile)
-	e.GET(metricsPath, echo.WrapHandler(s.metrics.handler()))
-	for _, op := range []*huma.Operation{opSubmit(doc), opRecover(doc), opRecoverBatch(doc), opReceipt(doc), opTask(doc), opLease(doc), opLeases(doc), opIncident(doc), opPlan(doc), opAuthorization(), opNews(), opGraph(doc), opAgents(doc), opAgent(doc), opHistory(doc),
-		opCheckpoint(), opTile(), opBundle(), opMetrics(), opDocument()} {
-		doc.OpenAPI().AddOperation(op)
-	}
-	document, err := encodeDocument(doc)
-	if err != nil {
-		return err
-	}
-	e.GET("/openapi.json", func(c echo.Context) error { return s.answerTagged(c, mediaOpenAPI, tagOf(document), document) })
 	s.router, s.handler = e, s.traced(withHead(e))
+	return bind(e, api.Routes(), s.handlers(document))
+}
+
+// bind gives every route its handler. A route without one is an error, and so is a
+// handler without a route.
+func bind(e *echo.Echo, routes []api.Route, handlers map[string]handler) error {
+	for i := range routes {
+		handle := handlers[routes[i].Name]
+		if handle == nil {
+			return fmt.Errorf("server: route %s has no handler", routes[i].Name)
+		}
+		delete(handlers, routes[i].Name)
+		e.Add(routes[i].Method, routerPath(routes[i].Path), parsed(&routes[i], handle))
+	}
+	if len(handlers) > 0 {
+		return fmt.Errorf("server: handlers without a route: %v", slices.Sorted(maps.Keys(handlers)))
+	}
 	return nil
+}
+
+// parsed reads the query of a request before its handler sees it.
+func parsed(route *api.Route, handle handler) echo.HandlerFunc {
+	takes := route.TakesQuery()
+	return func(c echo.Context) error {
+		r := &request{c: c}
+		if route.Query != nil {
+			r.asked = route.Query()
+		}
+		if takes {
+			if err := api.ParseQuery(r.asked, c.Request().URL.RawQuery); err != nil {
+				return err
+			}
+		}
+		return handle(r)
+	}
+}
+
+// routerPath is a path in the spelling of the router.
+func routerPath(path string) string {
+	return strings.NewReplacer("{path}", "*", "{", ":", "}", "").Replace(path)
 }
 
 // middleware is what every request passes, the outermost first.
@@ -99,9 +131,6 @@ func (s *Server) middleware(e *echo.Echo) {
 	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisableStackAll: true,
 		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
-			if hasLeft(c, err) { // huma panics when an answer cannot be written
-				return err
-			}
 			s.sampled(c, sample{message: "panic", level: slog.LevelError}, func() []slog.Attr {
 				return []slog.Attr{slog.String("error", clip(err.Error())), slog.String("stack", string(stack))}
 			})
@@ -130,47 +159,4 @@ func (s *Server) traced(next http.Handler) http.Handler {
 	}
 	return otelhttp.NewHandler(next, "http", otelhttp.WithTracerProvider(s.cfg.Tracer),
 		otelhttp.WithMeterProvider(noop.NewMeterProvider()), otelhttp.WithPropagators(propagation.TraceContext{}))
-}
-
-// input is what huma passes to a handler: the request. Parameters are read by
-// the handler, which refuses the unknown ones.
-type input struct{ request }
-
-// Resolve implements [huma.Resolver].
-func (i *input) Resolve(ctx huma.Context) []error {
-	i.c = humaecho.Unwrap(ctx)
-	return nil
-}
-
-type output[T any] struct{ Body *T }
-
-// get registers the handler of a JSON resource.
-func get[T any](doc huma.API, op *huma.Operation, handle func(context.Context, *request) (*T, error)) {
-	huma.Register(doc, *op, func(ctx context.Context, r *input) (*output[T], error) {
-		body, err := handle(ctx, &r.request)
-		if err != nil {
-			return nil, asFailure(err)
-		}
-		return &output[T]{body}, nil
-	})
-}
-
-// humaConfig keeps huma to JSON, to our problems and to no paths of its own.
-func (s *Server) humaConfig() huma.Config {
-	format := huma.Format{
-		Marshal: func(w io.Writer, v any) error {
-			body, err := json.Marshal(v)
-			if err == nil {
-				_, _ = w.Write(body) // huma would panic because a client is gone
-			}
-			return err
-		},
-		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
-	}
-	return huma.Config{
-		OpenAPI:       s.openAPI(),
-		Formats:       map[string]huma.Format{api.MediaJSON: format, "json": format},
-		DefaultFormat: api.MediaJSON,
-		Transformers:  []huma.Transformer{s.transform},
-	}
 }

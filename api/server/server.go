@@ -4,9 +4,9 @@
 //
 // A request passes, in this order: request id, log and metrics; security
 // headers; recovery from panics; the rate limit of its address; its route. The
-// write path, POST /v1/entries, is by hand, since the ledger is as fast as its
-// slowest step; everything else goes through huma, which also makes the OpenAPI
-// document.
+// routes are those of [api.Routes]; each has one handler, bound by its name. The
+// write path, POST /v1/entries, writes its answers by hand, since the ledger is as
+// fast as its slowest step.
 //
 // Writes carry their authority in the signature. A refused request appends
 // nothing; it is logged, counted and answered with problem details. Handlers
@@ -31,23 +31,36 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
 
-	"recoveryledger/coord"
+	"recoveryledger/api"
+	assemble "recoveryledger/coord/bundle"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/fair"
+	"recoveryledger/ledger/witness"
 )
 
 // Config says what a server serves and within which bounds. It is copied and
 // checked once.
 type Config struct {
 	// Origin and VerifierKeys are what GET /v1/log says of the ledger, the latter
-	// until a policy names keys (TRU-5). Mandatory.
+	// until a policy names keys (TRU-5). Required.
 	Origin       string
 	VerifierKeys []string
-	// Log takes entries and has the answers. Mandatory. Its Run is not the
+	// Log takes entries and has the answers. Required. Its Run is not the
 	// server's.
 	Log *ledger.Log
-	// Replica knows the committed principals and keys. Mandatory.
-	Replica *coord.Replica
+	// Replica knows the committed principals and keys. Required.
+	Replica *coordinator.Replica
 
+	// Witnesses collect cosignatures on tree heads. Their Run is not the server's. Nil:
+	// no witness is asked.
+	Witnesses *witness.Rounds
+	// Index answers complete histories. Its Run is not the server's. Nil: there are none.
+	Index *complete.Index
+	// WitnessWait is how long a bundle, or a receipt whose asker does not say, waits for a
+	// tree head that the witnesses have cosigned. 0: [api.WitnessedDefault].
+	WitnessWait time.Duration
 	// Evidence keeps objects that were validly signed under an id that is taken.
 	// Nil: they are only logged.
 	Evidence *Evidence
@@ -89,7 +102,7 @@ type Config struct {
 func (c *Config) withDefaults() (*Config, error) {
 	d := *c
 	if d.Origin == "" || len(d.VerifierKeys) == 0 || d.Log == nil || d.Replica == nil {
-		return nil, errors.New("server: new: Origin, VerifierKeys, Log and Coordinator are mandatory")
+		return nil, errors.New("server: new: Origin, VerifierKeys, Log and Coordinator are required")
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -111,7 +124,7 @@ func (c *Config) withDefaults() (*Config, error) {
 		fallback time.Duration
 	}{
 		{&d.HeaderTimeout, headerTimeoutDefault}, {&d.ReadTimeout, readTimeoutDefault}, {&d.WriteTimeout, writeTimeoutDefault},
-		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.Heartbeat, heartbeatDefault},
+		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.WitnessWait, api.WitnessedDefault}, {&d.Heartbeat, heartbeatDefault},
 	} {
 		if *bound.set == 0 {
 			*bound.set = bound.fallback
@@ -124,22 +137,22 @@ func (c *Config) withDefaults() (*Config, error) {
 type Server struct {
 	cfg     *Config
 	log     *ledger.Log
-	coord   *coord.Replica
+	coord   *coordinator.Replica
 	metrics *Metrics
 	router  *echo.Echo
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
 
-	batches *budget               // bytes of batches under way
-	streams *budget               // event streams under way
-	lanes   *ledger.Lanes[string] // of clients
+	batches *budget             // bytes of batches under way
+	streams *budget             // event streams under way
+	lanes   *fair.Lanes[string] // of clients
 	samples *sampler
 	rules   atomic.Pointer[rules]
 
 	plans chan *computed // holds the last plan; whoever computes one has it
 
 	bundles chan struct{} // filled while authorization bundles are made
-	scopes  scopes
+	maker   assemble.Maker
 
 	// draining is closed when the server is about to end: it is no longer
 	// ready, and event streams end.
@@ -158,7 +171,7 @@ func New(c *Config) (*Server, error) {
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
 		streams:  newBudget(maxStreams, maxClientStreams),
-		lanes:    ledger.NewLanes[string](maxLanes),
+		lanes:    fair.NewLanes[string](maxLanes),
 		samples:  newSampler(cfg.Logger),
 		draining: make(chan struct{}),
 		plans:    make(chan *computed, 1),
@@ -167,6 +180,12 @@ func New(c *Config) (*Server, error) {
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	s.metrics.watch(s.coord, s.log.Now)
+	if cfg.Index != nil {
+		s.metrics.watchIndex(cfg.Index)
+	}
+	if cfg.Witnesses != nil {
+		s.metrics.watchWitnesses(cfg.Witnesses, time.Now)
+	}
 	s.metrics.size.Set(float64(s.log.Head().Size))
 	return s, s.routes()
 }

@@ -18,15 +18,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// mediaDSSE is the media type of an envelope by itself.
-const mediaDSSE = "application/vnd.dsse.envelope.v1+json"
-
 // postEntries is POST /v1/entries: one envelope, or a batch of them.
-func (s *Server) postEntries(c echo.Context) error {
-	links, err := linksWanted(c.Request().URL.RawQuery)
-	if err != nil {
-		return err
-	}
+func (s *Server) postEntries(r *request) error {
+	c, q := r.c, queryOf[api.ReceiptQuery](r)
 	mediaType := c.Request().Header.Get(echo.HeaderContentType)
 	if mediaType != api.MediaJSON && mediaType != api.MediaNDJSON {
 		mediaType, _, _ = mime.ParseMediaType(mediaType) // a malformed one is unsupported
@@ -35,11 +29,14 @@ func (s *Server) postEntries(c echo.Context) error {
 	switch {
 	case encoding != "":
 		return unsupported("Content-Encoding", encoding)
-	case mediaType == api.MediaJSON, mediaType == mediaDSSE:
-		return s.postEntry(c, links)
-	case mediaType == api.MediaNDJSON && links:
+	case mediaType == api.MediaJSON, mediaType == api.MediaDSSE:
+		return s.postEntry(r)
+	case mediaType == api.MediaNDJSON && q.Witnessed:
+		return entry.Refuse(entry.Malformed, "witnessed", "a batch is answered under the ledger's own tree head").
+			WithRemedy("ask for the receipts of its entries, GET " + api.PathReceipt + "?witnessed=true")
+	case mediaType == api.MediaNDJSON && q.Links:
 		return entry.Refuse(entry.Malformed, "links", "a batch is answered without receipts").
-			WithRemedy("ask for the receipts of its entries, GET " + entriesPath + "/{index}/receipt?links=true")
+			WithRemedy("ask for the receipts of its entries, GET " + api.PathReceipt + "?links=true")
 	case mediaType == api.MediaNDJSON:
 		return s.postBatch(c)
 	}
@@ -53,7 +50,8 @@ func unsupported(header, content string) error {
 
 // postEntry registers one envelope and answers its receipt, or that with the
 // receipts of the policies and keys that it counts by.
-func (s *Server) postEntry(c echo.Context, links bool) error {
+func (s *Server) postEntry(r *request) error {
+	c := r.c
 	buf := s.buffer()
 	defer s.put(buf)
 	var err error
@@ -80,8 +78,12 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 		return answer.Refused
 	}
 	registered := answer.Registered[0]
+	turn.end() // who waits for witnesses keeps no other out
 	receipt, err := receiptOf(answer, registered, e)
 	if err != nil {
+		return err
+	}
+	if receipt, err = s.upgrade(c.Request().Context(), r, receipt); err != nil {
 		return err
 	}
 	*buf = appendReceipt((*buf)[:0], receipt)
@@ -91,8 +93,8 @@ func (s *Server) postEntry(c echo.Context, links bool) error {
 	}
 	header := c.Response().Header()
 	header.Set(api.HeaderRegisteredAt, strconv.FormatInt(registered.RegisteredAt, 10))
-	header.Set(echo.HeaderLocation, entriesPath+"/"+strconv.FormatUint(registered.Index, 10))
-	if links {
+	header.Set(echo.HeaderLocation, api.URL(api.PathEntry, nil, registered.Index))
+	if queryOf[api.ReceiptQuery](r).Links {
 		return s.answerLinks(c, status, receipt)
 	}
 	return s.answer(c, status, api.MediaJSON, *buf)

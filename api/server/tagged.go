@@ -5,28 +5,37 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
-	"reflect"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
 )
 
+// plain makes the handler of a JSON resource.
+func plain[T any](s *Server, handle func(context.Context, *request) (*T, error)) handler {
+	return func(r *request) error {
+		v, err := handle(r.c.Request().Context(), r)
+		if err != nil {
+			return err
+		}
+		return s.answerJSON(r.c, v)
+	}
+}
+
 // tagged makes the handler of a JSON resource with an entity tag: the hash of
 // the answer, so that whoever asks again is told whether anything has changed.
-func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)) echo.HandlerFunc {
+func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)) handler {
 	return taggedAs(s, handle, func(v T) any { return v })
 }
 
 // taggedAs is tagged for an answer of which a part changes whenever the log grows,
 // such as the tree head of its proofs. The tag is the hash of what is left, so that
 // an answer with the tag says the same, whatever head it is proven under.
-func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, error), left func(T) any) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		v, err := handle(c.Request().Context(), &request{c})
+func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, error), left func(T) any) handler {
+	return func(r *request) error {
+		v, err := handle(r.c.Request().Context(), r)
 		if err != nil {
 			return err
 		}
@@ -38,7 +47,7 @@ func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, erro
 		if err != nil {
 			return err
 		}
-		return s.answerTagged(c, api.MediaJSON, tagOf(same), body)
+		return s.answerTagged(r.c, api.MediaJSON, tagOf(same), body)
 	}
 }
 
@@ -70,17 +79,4 @@ func matches(header, tag string) bool {
 		}
 	}
 	return false
-}
-
-// answersTagged describes the answers of a tagged resource.
-func answersTagged[T any](doc huma.API, op *huma.Operation, description string) {
-	schema := doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-	respond(op, http.StatusOK, description, api.MediaJSON, schema)
-	answersTag(op)
-}
-
-// answersTag describes the entity tag of what op answers with 200.
-func answersTag(op *huma.Operation) {
-	op.Responses["200"].Headers = map[string]*huma.Param{"ETag": {Description: "hash of what the answer says", Schema: text()}}
-	op.Responses["304"] = &huma.Response{Description: "If-None-Match names what it still is"}
 }

@@ -3,91 +3,39 @@ package server
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger/entry"
 )
 
-const (
-	tasksPath  = "/v1/tasks"
-	leasesPath = "/v1/leases"
-)
-
-// taskQuery is the query of GET /v1/tasks.
-type taskQuery struct {
-	state  string
-	agent  entry.Principal
-	wid    entry.WorkflowID
-	before uint64
-	limit  int
-}
-
-// stateOperator stands for the tasks that wait for an operator.
-const stateOperator = "operator"
-
-func parseTaskQuery(rawQuery string) (taskQuery, error) {
-	p := parseParams(rawQuery, "state", "agent", "workflow", "before", "limit")
-	q := taskQuery{
-		state: p.values.Get("state"), agent: entry.Principal(p.name("agent")), wid: entry.WorkflowID(p.name("workflow")),
-		before: p.number("before", 0, entry.MaxInteger), limit: p.limit(),
-	}
-	if states := taskStates(); q.state != "" && !slices.Contains(states, q.state) {
-		p.refuse("state", "%.40q is none of %s", q.state, strings.Join(states, ", "))
-	}
-	return q, p.err()
-}
-
-// taskStates are the values of the parameter state.
-func taskStates() []string {
-	states := []string{stateOpen, stateClosed, stateOperator}
-	for _, s := range entry.TaskStates() {
-		states = append(states, string(s))
-	}
-	return states
-}
-
-func (q *taskQuery) matches(v *coord.TaskView) bool {
+// matchesTask reports whether a task is one that a query asks for.
+func matchesTask(q *api.TaskQuery, v *coord.TaskView) bool {
 	switch {
-	case q.wid != "" && v.Wid != q.wid, q.agent != "" && v.Agent != q.agent:
+	case q.Workflow != "" && v.Wid != q.Workflow, q.Agent != "" && v.Agent != q.Agent:
 		return false
-	case q.state == stateOpen:
+	case q.State == api.StateOpen:
 		return !v.State.Over()
-	case q.state == stateClosed:
+	case q.State == api.StateClosed:
 		return v.State.Over()
-	case q.state == stateOperator:
+	case q.State == api.StateOperator:
 		return v.Waits() == api.WaitsOperator
 	}
-	return q.state == "" || string(v.State) == q.state
-}
-
-func (q *taskQuery) next(last uint64) string {
-	v := url.Values{"before": {strconv.FormatUint(last, 10)}, "limit": {strconv.Itoa(q.limit)}}
-	for name, value := range map[string]string{"state": q.state, "agent": string(q.agent), "workflow": string(q.wid)} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	return tasksPath + "?" + v.Encode()
+	return q.State == "" || string(v.State) == q.State
 }
 
 // getTasks is GET /v1/tasks.
 func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
-	q, err := parseTaskQuery(r.query())
-	if err != nil {
-		return nil, err
-	}
+	q := queryOf[api.TaskQuery](r)
 	page, found := &api.Tasks{Tasks: []api.Task{}}, []coord.TaskView(nil)
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
-		found, page.Next = q.find(state, s.consult)
+		found, page.Next = s.findTasks(state, q)
 	})
 	for i := range found {
 		task, err := s.newTask(&found[i])
@@ -104,19 +52,19 @@ func (s *Server) consult(state *coord.State, v *coord.TaskView) {
 	state.Recover(v, s.log.Now(), s.coord.Rules())
 }
 
-// find returns a page of tasks, and where the list goes on.
-func (q *taskQuery) find(state *coord.State, consult func(*coord.State, *coord.TaskView)) (found []coord.TaskView, next string) {
-	before := q.before
+// findTasks returns a page of tasks, and where the list goes on.
+func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []coord.TaskView, next string) {
+	rest := *q
 	for scanned := 0; ; {
-		views := state.Tasks(before, incidentBlock)
+		views := state.Tasks(rest.Before, incidentBlock)
 		for i := range views {
-			if len(found) == q.limit || scanned == maxTaskScan {
-				return found, q.next(before)
+			if len(found) == q.Limit || scanned == maxTaskScan {
+				return found, api.URL(api.PathTasks, &rest)
 			}
 			scanned++
-			before = views[i].Created
-			consult(state, &views[i])
-			if q.matches(&views[i]) {
+			rest.Before = views[i].Created
+			s.consult(state, &views[i])
+			if matchesTask(q, &views[i]) {
 				found = append(found, views[i])
 			}
 		}
@@ -149,20 +97,17 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 	return answer, err
 }
 
-// task returns the path parameter that names a task, on a path without a query.
+// task returns the path parameter that names a task.
 func (r *request) task() (entry.Ref, error) {
-	if err := noParams(r.query()); err != nil {
-		return "", err
-	}
-	id, err := r.pathName("id")
-	if err == nil && !validName(id) {
-		err = entry.Refuse(entry.Malformed, "id", "%.140q is no reference", id).WithRemedy("write issuer%23id, percent-encoded")
+	id, err := r.name("id")
+	if err == nil && !api.ValidName(id) {
+		err = entry.Refuse(entry.Malformed, "id", "%.140q is not a reference", id).WithRemedy("write issuer%23id, percent-encoded")
 	}
 	return entry.Ref(id), err
 }
 
 func noTask(ref entry.Ref) error {
-	return entry.Refuse(entry.NotFound, "id", "no task %.280s in the log", ref).WithRemedy("GET " + tasksPath + " lists the tasks")
+	return entry.Refuse(entry.NotFound, "id", "no task %.280s in the log", ref).WithRemedy("GET " + api.PathTasks + " lists the tasks")
 }
 
 // newTask returns what is said of a task.
@@ -178,7 +123,7 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	t := &api.Task{
 		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
 		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.RegisteredAt, Changed: v.Changed,
-		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: v.Waits(), GivenBy: v.GivenBy(), Failures: v.Failures, Nobody: v.Nobody,
+		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: v.Waits(), GivenBy: v.GivenBy(), Failures: v.Failures, Unassignable: v.Unassignable,
 	}
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason = b.Reason
@@ -198,17 +143,14 @@ func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
 	return t, nil
 }
 
-func (s *Server) newLease(l *coord.Lease) *api.Lease {
+func (s *Server) newLease(l *coordinator.Lease) *api.Lease {
 	return &api.Lease{Task: l.Task, Agent: l.Agent, Epoch: l.Epoch, Session: l.Session, Seq: l.Seq, TermMS: l.Term.Milliseconds(),
 		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
 // postLeases is POST /v1/leases: an agent renews what it holds, by one signature.
-func (s *Server) postLeases(c echo.Context) error {
-	if err := noParams(c.Request().URL.RawQuery); err != nil {
-		return err
-	}
-	renewed, err := s.renew(c, "")
+func (s *Server) postLeases(r *request) error {
+	renewed, err := s.renew(r.c, "")
 	if err != nil {
 		return err
 	}
@@ -216,36 +158,36 @@ func (s *Server) postLeases(c echo.Context) error {
 	for i := range renewed {
 		if refused := renewed[i].Refused; refused != nil {
 			f := asFailure(refused)
-			s.occurred(c, f)
+			s.occurred(r.c, f)
 			answer.Leases[i].Problem = f.Problem
 			continue
 		}
 		answer.Leases[i].Lease = s.newLease(&renewed[i].Lease)
 	}
-	return s.answerJSON(c, &answer)
+	return s.answerJSON(r.c, &answer)
 }
 
 // postLease is POST /v1/tasks/{id}/lease: as postLeases for one, whose problem is
 // that of the request.
-func (s *Server) postLease(c echo.Context) error {
-	ref, err := (&request{c}).task()
+func (s *Server) postLease(r *request) error {
+	ref, err := r.task()
 	if err != nil {
 		return err
 	}
-	renewed, err := s.renew(c, ref)
+	renewed, err := s.renew(r.c, ref)
 	if err != nil {
 		return err
 	}
 	if refused := renewed[0].Refused; refused != nil {
 		return refused
 	}
-	return s.answerJSON(c, s.newLease(&renewed[0].Lease))
+	return s.answerJSON(r.c, s.newLease(&renewed[0].Lease))
 }
 
 // renew renews what the body says, of one task alone unless only is empty. A
 // renewal that is refused as a whole counts against the client, one that is not for
 // it.
-func (s *Server) renew(c echo.Context, only entry.Ref) ([]coord.Renewed, error) {
+func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
 			"send the renewal as "+api.MediaJSON)}
@@ -271,7 +213,7 @@ func (s *Server) renew(c echo.Context, only entry.Ref) ([]coord.Renewed, error) 
 }
 
 // renewAll is renew behind the body.
-func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coord.Renewed, error) {
+func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coordinator.Renewed, error) {
 	r, err := entry.DecodeRenewal(body)
 	if err != nil {
 		return nil, err
@@ -279,7 +221,7 @@ func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coord.
 	s.setKey(c, r.KeyID)
 	if only != "" && (len(r.Leases) != 1 || r.Leases[0].Task != only) {
 		return nil, entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, only).
-			WithRemedy("send to " + leasesPath + " what names several tasks")
+			WithRemedy("send to " + api.PathLeases + " what names several tasks")
 	}
 	return s.coord.Renew(r)
 }

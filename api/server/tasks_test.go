@@ -13,7 +13,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -333,7 +333,7 @@ func TestLostLease(t *testing.T) {
 	held := c.task(ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	coordinator := &coord.Coordinator{Replica: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
+	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
 	size := c.log.Head().Size
 	go func() { done <- coordinator.Run(ctx) }()
 	must(t, c.log.Wait(t.Context(), size+1))
@@ -387,8 +387,8 @@ func TestTaskRecovery(t *testing.T) {
 	}
 	listed := func(state string) int { return len(value[api.Tasks](c.node, "/v1/tasks?state="+state).Tasks) }
 	task := fail("agent-1", "x", entry.TaskAssign)
-	if !task.Nobody || task.Waits != api.WaitsOperator || listed("operator") != 1 || task.GivenBy != entry.TaskReassign ||
-		*task.Reassign != (api.Reassignment{Except: "agent-1", Obstacle: api.ObstacleNobody}) {
+	if !task.Unassignable || task.Waits != api.WaitsOperator || listed("operator") != 1 || task.GivenBy != entry.TaskReassign ||
+		*task.Reassign != (api.Reassignment{Except: "agent-1", Obstacle: api.ObstacleUnassignable}) {
 		t.Errorf("no agent can do it: %+v, %+v", task, task.Reassign)
 	}
 	cook := c.enrolment("cook", newSigner(t), entry.RoleAgent)
@@ -396,7 +396,7 @@ func TestTaskRecovery(t *testing.T) {
 	c.register(sign(t, c.authority, cook))
 	task = c.task(ref)
 	if r := task.Recovery; r == nil || r.Strategy != "fail_reassign" || r.Rule != "kitchen[0]" || r.Reason != "ladder" || r.Due != task.ChangedAt+600_000 ||
-		r.Remediation != "ask the cook" || !r.Another || task.Nobody || len(task.Candidates) != 1 || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
+		r.Remediation != "ask the cook" || !r.Another || task.Unassignable || len(task.Candidates) != 1 || task.Waits != api.WaitsCoordinator || listed("operator") != 0 {
 		t.Errorf("%+v, %+v", task, r)
 	}
 	if *task.Reassign != (api.Reassignment{Agent: "cook", Except: "agent-1"}) {

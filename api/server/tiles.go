@@ -13,15 +13,13 @@ import (
 )
 
 // getCheckpoint is GET /checkpoint (c2sp.org/tlog-tiles).
-func (s *Server) getCheckpoint(c echo.Context) error {
-	if err := noParams(c.Request().URL.RawQuery); err != nil {
-		return err
-	}
-	head, err := s.log.Published()
+func (s *Server) getCheckpoint(r *request) error {
+	c := r.c
+	head, err := s.checkpoint()
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(head.Note))
+	sum := sha256.Sum256([]byte(head))
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
 	header := c.Response().Header()
 	header.Set(echo.HeaderCacheControl, cacheMoment)
@@ -29,17 +27,14 @@ func (s *Server) getCheckpoint(c echo.Context) error {
 	if matches(c.Request().Header.Get("If-None-Match"), tag) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return s.answer(c, http.StatusOK, api.MediaNote, []byte(head.Note))
+	return s.answer(c, http.StatusOK, api.MediaNote, []byte(head))
 }
 
 // getTile is GET /tile/… (c2sp.org/tlog-tiles). What the log does not have, or
 // could never have, is not-found, as in a directory of files: clients take
 // any other status for a failure.
-func (s *Server) getTile(c echo.Context) error {
-	if err := noParams(c.Request().URL.RawQuery); err != nil {
-		return err
-	}
-	tile, err := merkle.ParseTilePath(c.Request().URL.Path[1:])
+func (s *Server) getTile(r *request) error {
+	tile, err := merkle.ParseTilePath(r.c.Request().URL.Path[1:])
 	if err != nil {
 		return entry.Refuse(entry.NotFound, "", "%v", err).WithRemedy("spell tile paths as c2sp.org/tlog-tiles does")
 	}
@@ -47,6 +42,6 @@ func (s *Server) getTile(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, cacheForever)
-	return s.answer(c, http.StatusOK, api.MediaTile, content)
+	r.header().Set(echo.HeaderCacheControl, cacheForever)
+	return s.answer(r.c, http.StatusOK, api.MediaTile, content)
 }

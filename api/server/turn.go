@@ -28,6 +28,7 @@ func (s *Server) enter(c echo.Context) (*turn, error) {
 func (t *turn) end() {
 	if t.leave != nil {
 		t.leave(t.blamed)
+		t.leave = nil
 	}
 }
 
@@ -43,6 +44,11 @@ func (t *turn) refused(n int) {
 // submit submits entries. What is refused under no key that is proven counts
 // against the client: anybody can claim a key.
 func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, error) {
+	for _, e := range entries {
+		if err := t.server.tryWitnesses(c.Request().Context(), e); err != nil {
+			return nil, err
+		}
+	}
 	answer, err := t.server.log.Submit(c.Request().Context(), entries...)
 	if err != nil {
 		return nil, err

@@ -10,16 +10,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
-)
 
-const (
-	receiptRoute     = entriesPath + "/:index/receipt"
-	consistencyRoute = "/v1/consistency/:old/:new"
-	checkpointPath   = "/checkpoint"
-	tileRoute        = "/tile/*"
-	entryTileRoute   = "/tile/entries/*"
-	metricsPath      = "/metrics"
-	batchPath        = recoveriesPath + "/batch"
+	"recoveryledger/api"
 )
 
 // compressed compresses answers of compressMin bytes and more for who takes gzip:
@@ -28,7 +20,7 @@ const (
 // the metrics are compressed by their own handler.
 func compressed() echo.MiddlewareFunc {
 	compress := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: compressMin, Level: gzip.BestSpeed})
-	never := []string{eventsPath, batchPath, tileRoute, checkpointPath, metricsPath}
+	never := pathsWith(func(r *api.Route) bool { return r.Plain })
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		with := compress(next)
 		return func(c echo.Context) error {
@@ -62,10 +54,20 @@ func takesGzip(header http.Header) bool {
 	return takes
 }
 
+// pathsWith returns the paths, in the spelling of the router, of some routes.
+func pathsWith(wanted func(*api.Route) bool) (paths []string) {
+	for _, route := range api.Routes() {
+		if wanted(&route) {
+			paths = append(paths, routerPath(route.Path))
+		}
+	}
+	return paths
+}
+
 // shared lets pages of any origin read what is public and proves itself: tree
 // heads, tiles, receipts and consistency proofs. No other path answers a preflight.
 func shared(next echo.HandlerFunc) echo.HandlerFunc {
-	public := []string{checkpointPath, tileRoute, entryTileRoute, receiptRoute, consistencyRoute}
+	public := pathsWith(func(r *api.Route) bool { return r.Public })
 	return func(c echo.Context) error {
 		if !slices.Contains(public, c.Path()) {
 			return next(c)

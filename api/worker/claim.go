@@ -135,12 +135,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// standsFor is what the name of an execution begins with that stands for a claim.
-const standsFor = "run-"
+// claimPrefix begins the name of every execution that stands for a claim.
+const claimPrefix = "run-"
 
-// Stands reports whether an execution stands for a claim, as Start makes it.
-func Stands(x *entry.Execution) bool {
-	return len(x.Parents) == 0 && strings.HasPrefix(x.Exec, standsFor)
+// StandsForClaim reports whether an execution stands for a claim, as [Claim.Start]
+// makes it.
+func StandsForClaim(x *entry.Execution) bool {
+	return len(x.Parents) == 0 && strings.HasPrefix(x.Exec, claimPrefix)
 }
 
 // Start says that the work begins, and makes the execution that stands for it.
@@ -148,9 +149,9 @@ func (c *Claim) Start(ctx context.Context) error {
 	if err := c.move(ctx, entry.TaskStart, "begins", nil); err != nil {
 		return err
 	}
-	id := standsFor + c.NewID()
+	id := claimPrefix + c.NewID()
 	c.Exec = entry.NewRef(c.Agent, id)
-	return c.progress(ctx, entry.Dispatched)
+	return c.progress(ctx, entry.Started)
 }
 
 func (c *Claim) tell(err error) {
@@ -282,7 +283,7 @@ func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
 func Insist(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
-		if !away(err) {
+		if !unanswered(err) {
 			return err
 		}
 		if waited := pause(ctx, pollPause); waited != nil {
@@ -291,8 +292,8 @@ func Insist(ctx context.Context, ask func() error) error {
 	}
 }
 
-// away reports whether an error is that nobody has answered.
-func away(err error) bool {
+// unanswered reports whether an error means that no server has answered.
+func unanswered(err error) bool {
 	if _, ok := errors.AsType[*api.Problem](err); ok {
 		return !final(err)
 	}

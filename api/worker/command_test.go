@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,15 +127,15 @@ func TestCommandLeavesNothingBehind(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := os.ReadFile(pipe)
-		ended <- err
-	}()
-	if e := script("sleep 600 > " + pipe + " & exit 4").Run(t.Context()); e.Exit != 4 {
+	end, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0) // waits for nobody who writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end.Close()
+	if e := script("exec 3> " + pipe + "; sleep 600 & exit 4").Run(t.Context()); e.Exit != 4 {
 		t.Errorf("ending %+v", e)
 	}
-	if err := <-ended; err != nil { // comes when the last writer is gone
+	if _, err := io.ReadAll(end); err != nil { // ends when the last writer is gone
 		t.Error(err)
 	}
 }

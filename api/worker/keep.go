@@ -26,28 +26,28 @@ type keeper struct {
 	mu      sync.Mutex
 	session string // of the coordinator
 	seq     int64  // of the newest renewal
-	kept    []*kept
+	leases  []*heldLease
 }
 
-// kept is a claim while its lease is renewed.
-type kept struct {
+// heldLease is a claim while its lease is renewed.
+type heldLease struct {
 	claim       *Claim
 	term, every time.Duration
 	news        chan struct{} // says that due is sooner
 
 	// The keeper's mutex guards these.
-	how   how
-	heard time.Time // when the newest renewal was sent that counts
-	due   time.Time // when it is renewed next
+	mode      renewalMode
+	renewedAt time.Time // when the newest renewal was sent that counts
+	due       time.Time // when it is renewed next
 }
 
-// how is how a claim is renewed next.
-type how int
+// renewalMode is how a claim is renewed next.
+type renewalMode int
 
 const (
-	together how = iota // it takes others along, or is taken along
-	taken               // a request of another is under way for it
-	alone               // by itself, until that is answered well
+	renewTogether renewalMode = iota // it takes others along, or is taken along
+	inBatch                          // a request of another is under way for it
+	renewAlone                       // by itself, until that is answered well
 )
 
 // patience is which part of its period a lease waits for a request that renews it
@@ -88,7 +88,7 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 		timed, cancel := context.WithDeadline(ctx, late) // an answer after that is too late
 		sent, err := c.renewWith(timed, one, others)
 		cancel()
-		late = c.keeper.heard(one, sent, err)
+		late = c.keeper.recordRenewal(one, sent, err)
 		if err != nil && ctx.Err() != nil {
 			return
 		}
@@ -110,31 +110,31 @@ func final(err error) bool {
 	return ok && !problem.Temporary() && problem.Status < http.StatusInternalServerError
 }
 
-func (k *keeper) join(c *Claim) *kept {
+func (k *keeper) join(c *Claim) *heldLease {
 	now, lease := time.Now(), c.Task.Lease
-	one := &kept{claim: c, term: time.Duration(lease.TermMS) * time.Millisecond, every: time.Duration(lease.RenewMS) * time.Millisecond,
-		news: make(chan struct{}, 1), heard: now}
+	one := &heldLease{claim: c, term: time.Duration(lease.TermMS) * time.Millisecond, every: time.Duration(lease.RenewMS) * time.Millisecond,
+		news: make(chan struct{}, 1), renewedAt: now}
 	one.due = now.Add(one.every)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept = append(k.kept, one)
+	k.leases = append(k.leases, one)
 	return one
 }
 
-func (k *keeper) leave(one *kept) {
+func (k *keeper) leave(one *heldLease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept = slices.DeleteFunc(k.kept, func(other *kept) bool { return other == one })
+	k.leases = slices.DeleteFunc(k.leases, func(other *heldLease) bool { return other == one })
 }
 
 // turn waits until a lease is to be renewed, and returns which others it takes
 // along, and when it is lost without an answer.
-func (k *keeper) turn(ctx context.Context, one *kept) (others []*kept, late time.Time, err error) {
+func (k *keeper) turn(ctx context.Context, one *heldLease) (others []*heldLease, late time.Time, err error) {
 	for {
 		k.mu.Lock()
 		wait := time.Until(one.due)
 		if wait <= 0 {
-			others, late = k.take(one), one.heard.Add(one.term)
+			others, late = k.take(one), one.renewedAt.Add(one.term)
 			k.mu.Unlock()
 			return others, late, nil
 		}
@@ -153,46 +153,46 @@ func (k *keeper) turn(ctx context.Context, one *kept) (others []*kept, late time
 }
 
 // take takes along what is due within half of its period.
-func (k *keeper) take(one *kept) (others []*kept) {
-	was, now := one.how, time.Now()
-	if one.how = alone; was != together {
+func (k *keeper) take(one *heldLease) (others []*heldLease) {
+	was, now := one.mode, time.Now()
+	if one.mode = renewAlone; was != renewTogether {
 		return nil
 	}
-	for _, other := range k.kept {
-		if other.how == together && other.due.Sub(now) <= other.every/2 && len(others) < entry.MaxLeases-1 {
-			other.how, other.due = taken, now.Add(other.every/patience)
+	for _, other := range k.leases {
+		if other.mode == renewTogether && other.due.Sub(now) <= other.every/2 && len(others) < entry.MaxLeases-1 {
+			other.mode, other.due = inBatch, now.Add(other.every/patience)
 			others = append(others, other)
 		}
 	}
 	return others
 }
 
-// heard notes what came of a renewal, and returns when the lease is lost unless
+// recordRenewal notes what came of a renewal, and returns when the lease is lost unless
 // there is another.
-func (k *keeper) heard(one *kept, sent time.Time, err error) (late time.Time) {
+func (k *keeper) recordRenewal(one *heldLease, sent time.Time, err error) (late time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil {
 		one.renewed(sent)
 	}
-	late = one.heard.Add(one.term)
+	late = one.renewedAt.Add(one.term)
 	if err != nil {
 		one.due = time.Now().Add(min(pollPause, one.every/patience, time.Until(late)))
 	}
 	return late
 }
 
-// heardWith notes what came of a lease that was taken along, unless it waits no
+// recordBatchRenewal notes what came of a lease that was taken along, unless it waits no
 // longer.
-func (k *keeper) heardWith(one *kept, sent time.Time, ok bool) {
+func (k *keeper) recordBatchRenewal(one *heldLease, sent time.Time, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case one.how != taken:
+	case one.mode != inBatch:
 	case ok:
 		one.renewed(sent)
 	default:
-		one.how, one.due = alone, time.Now()
+		one.mode, one.due = renewAlone, time.Now()
 		select {
 		case one.news <- struct{}{}:
 		default: // it is told already
@@ -202,19 +202,19 @@ func (k *keeper) heardWith(one *kept, sent time.Time, ok bool) {
 
 // renewed notes that a renewal counts, which may not be the newest that does: each
 // begins a term when it was sent, however late its answer.
-func (one *kept) renewed(sent time.Time) {
-	if sent.After(one.heard) {
-		one.heard = sent
+func (one *heldLease) renewed(sent time.Time) {
+	if sent.After(one.renewedAt) {
+		one.renewedAt = sent
 	}
-	one.how, one.due = together, one.heard.Add(one.every)
+	one.mode, one.due = renewTogether, one.renewedAt.Add(one.every)
 	if time.Since(sent) > one.every/patience {
-		one.how = alone
+		one.mode = renewAlone
 	}
 }
 
 // renewWith renews the lease, and others with it, and returns when it was said to
 // the coordinator.
-func (c *Claim) renewWith(ctx context.Context, one *kept, others []*kept) (sent time.Time, err error) {
+func (c *Claim) renewWith(ctx context.Context, one *heldLease, others []*heldLease) (sent time.Time, err error) {
 	sent = time.Now()
 	if len(others) > 0 {
 		if c.renewAll(ctx, one, others) {
@@ -232,7 +232,7 @@ func (c *Claim) renewWith(ctx context.Context, one *kept, others []*kept) (sent 
 
 // renewAll reports whether the lease is renewed; what became of the others, they are
 // told.
-func (c *Claim) renewAll(ctx context.Context, one *kept, others []*kept) bool {
+func (c *Claim) renewAll(ctx context.Context, one *heldLease, others []*heldLease) bool {
 	ctx, cancel := context.WithTimeout(ctx, one.every/patience)
 	defer cancel()
 	leases := []entry.Lease{c.lease(nil)}
@@ -246,7 +246,7 @@ func (c *Claim) renewAll(ctx context.Context, one *kept, others []*kept) bool {
 		all, err = c.Client.RenewAll(ctx, signed)
 	}
 	for i, other := range others {
-		c.keeper.heardWith(other, sent, err == nil && all[1+i].Problem == nil)
+		c.keeper.recordBatchRenewal(other, sent, err == nil && all[1+i].Problem == nil)
 	}
 	return err == nil && all[0].Problem == nil
 }

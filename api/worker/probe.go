@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
 )
 
@@ -95,7 +94,7 @@ func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
 	if len(w.Probe) == 0 {
 		return entry.EffectsUnknown
 	}
-	var said word
+	var said probeAnswer
 	e := Command{
 		Argv: w.Probe, Stdout: &said, Stderr: w.Command.Stderr, Deadline: probeTime, Grace: probeGrace, Sole: w.Command.Sole, Redact: w.Command.Redact,
 		Env: append(w.environment(c), "ARL_STEP="+s.Name, "ARL_EXEC="+string(s.Exec), "ARL_EFFECT="+string(s.Effect), "ARL_IDEMPOTENCY_KEY="+s.Key),
@@ -115,13 +114,14 @@ func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
 	return entry.EffectsUnknown
 }
 
-// word takes what may be an answer. More than that ends the program.
-type word struct{ text bytes.Buffer }
+// probeAnswer collects the output of a probe. Output longer than any answer ends the
+// probe.
+type probeAnswer struct{ text bytes.Buffer }
 
 var errLong = errors.New("more than a word")
 
 // Write implements [io.Writer].
-func (w *word) Write(p []byte) (int, error) {
+func (w *probeAnswer) Write(p []byte) (int, error) {
 	if w.text.Len()+len(p) > answerMax {
 		return 0, errLong
 	}
@@ -181,11 +181,11 @@ func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Ta
 // endedSilently finds the execution that stands for the newest claim of the agent,
 // and reports whether the log has no end of it.
 func endedSilently(ctx context.Context, c *Claim) (bool, error) {
-	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
+	for e, err := range c.Client.Entries(ctx, api.ListQuery{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}
-		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && Stands(x) {
+		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && StandsForClaim(x) {
 			c.Exec = x.Ref()
 			return !x.Progress.Final(), nil
 		}

@@ -186,9 +186,9 @@ func (w *Worker) tellRenewal(err error) {
 // to be handed back.
 const endTime = 30 * time.Second
 
-// telling is in what it is told how a claim ended: as long as it is held, since
-// the coordinator may be away, and a while longer.
-func telling(held context.Context) (ctx context.Context, cancel context.CancelFunc) {
+// reportContext returns the context for reporting how a claim ended. It lasts as long
+// as the claim is held, since the coordinator may be away, and endTime longer.
+func reportContext(held context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, cancel = context.WithCancel(context.WithoutCancel(held))
 	context.AfterFunc(held, func() { time.AfterFunc(endTime, cancel) })
 	return ctx, cancel
@@ -200,7 +200,7 @@ func (w *Worker) work(ctx context.Context) error {
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
 	defer stop()
 	go w.claim.Keep(kept, lost)
-	told, cancel := telling(held)
+	told, cancel := reportContext(held)
 	defer cancel()
 	err := w.remember(told)
 	for err == nil {
@@ -211,7 +211,7 @@ func (w *Worker) work(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, ErrLeaseLost): // also if nobody had noticed before the program ended
-			return failed(ReasonConflict, "%s: the lease is lost: the work goes on elsewhere, or not at all", w.claim.Task.Task)
+			return failed(ReasonConflict, "%s: the lease is lost: another worker may now hold the task", w.claim.Task.Task)
 		case !again:
 			return err
 		}
@@ -272,7 +272,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	case err != nil:
 		return false, w.failedRecovery(ctx, err)
 	case e.Failure == Unfinished && doubt.confirmed():
-		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; %d effects that it left open took place, says the probe", len(doubt))))
+		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; of the steps that it left open %d took place, says the probe", len(doubt))))
 	}
 	progress.Status = w.Command.Redact.Text(progress.Status)
 	if w.unanswered {
@@ -342,7 +342,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 			return d, err
 		}
 		w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
-		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, recovery.ResultOK))
+		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, recovery.ResultOK))
 		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == Unfinished && doubt.confirmed() {
 			return d, err
 		}
@@ -352,7 +352,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 // again waits for as long as was decided, and notes the rung. It reports false if
 // the claim ends meanwhile.
 func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
-	w.history.Rungs = append(w.history.Rungs, w.history.Past(d.Action, d.Rule, recovery.ResultFailed))
+	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
 	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
 	defer timer.Stop()
 	select {

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 )
@@ -39,7 +38,7 @@ type steps []Step
 // knowing.
 func (all steps) inDoubt() (doubt steps) {
 	for _, s := range all {
-		if s.Effect != entry.EffectNone && s.Progress == entry.Dispatched {
+		if s.Effect != entry.EffectNone && s.Progress == entry.Started {
 			doubt = append(doubt, s)
 		}
 	}
@@ -75,7 +74,7 @@ func loggedSteps(ctx context.Context, c *Claim) (all steps, err error) {
 
 func readSteps(ctx context.Context, c *Claim) (all steps, err error) {
 	of := map[entry.Ref]int{}
-	for e, err := range c.Client.Entries(ctx, client.Query{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}}) {
+	for e, err := range c.Client.Entries(ctx, api.ListQuery{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}}) {
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +125,7 @@ func doneBefore(ctx context.Context, c *Claim, name string) (done *Step, err err
 // undone reports whether the newest outcome of a step says that its effect was
 // taken back.
 func (s *Step) undone(ctx context.Context, c *Claim) (bool, error) {
-	for e, err := range c.Client.Entries(ctx, client.Query{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
+	for e, err := range c.Client.Entries(ctx, api.ListQuery{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
 		if err != nil {
 			return false, err
 		}
@@ -215,12 +214,12 @@ func beginStep(ctx context.Context, c *Claim, dir, name string, effect entry.Eff
 	switch {
 	case before != nil && before.Effect != entry.EffectNone && before.Progress == entry.Confirmed:
 		return before, writeJSON(file, before)
-	case before != nil && before.Progress == entry.Dispatched && before.Effect != effect:
+	case before != nil && before.Progress == entry.Started && before.Effect != effect:
 		return nil, failed(ReasonInvalid, "step %s was begun with effect %s, and is not ended", name, before.Effect)
-	case before != nil && before.Progress == entry.Dispatched:
+	case before != nil && before.Progress == entry.Started:
 		return before, dispatchAgain(ctx, c, before)
 	}
-	s := &Step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Dispatched, stepKey(c, name)}
+	s := &Step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Started, stepKey(c, name)}
 	// Remembered first: what may be in the log is in doubt.
 	if err := writeJSON(file, s); err != nil {
 		return nil, err

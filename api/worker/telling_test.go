@@ -12,7 +12,7 @@ import (
 func TestTelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held, lost := context.WithCancel(t.Context())
-		told, cancel := telling(held)
+		told, cancel := reportContext(held)
 		defer cancel()
 		for _, step := range []struct {
 			after time.Duration

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
 )
 
@@ -73,7 +72,7 @@ func (w *Work) End(ctx context.Context, name string, unsuccessful bool) error {
 		return err
 	}
 	if s.Progress != progress {
-		err = failed(ReasonConflict, "step %s: the log has ended it as %s, and it never goes on from there", s.Name, s.Progress)
+		err = failed(ReasonConflict, "step %s: its final progress in the log is %s, which never changes", s.Name, s.Progress)
 	}
 	return errors.Join(err, writeJSON(file, &s))
 }
@@ -97,7 +96,7 @@ func (w *Work) Checkpoint(ctx context.Context, file string) error {
 	case err != nil:
 		return err
 	case now.Epoch != c.Task.Epoch: // a checkpoint names no epoch
-		return failed(ReasonConflict, "%s is at epoch %d, and this claim was %d: the work goes on elsewhere, or not at all", c.Task.Task, now.Epoch, c.Task.Epoch)
+		return failed(ReasonConflict, "%s is at epoch %d, and this claim was %d: another worker may now hold the task", c.Task.Task, now.Epoch, c.Task.Epoch)
 	}
 	return c.Submit(ctx, &entry.Checkpoint{Checkpoint: entry.CheckpointName(c.Task.Task) + c.NewID(), Digest: digest, Loc: "file://" + path})
 }
@@ -106,7 +105,7 @@ func (w *Work) Checkpoint(ctx context.Context, file string) error {
 // here, unchanged; empty if there is none.
 func (c *Claim) checkpoint(ctx context.Context) (string, error) {
 	prefix := entry.CheckpointName(c.Task.Task)
-	for e, err := range c.Client.Entries(ctx, client.Query{Workflow: c.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
+	for e, err := range c.Client.Entries(ctx, api.ListQuery{Workflow: c.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
 		if err != nil {
 			return "", err
 		}

@@ -10,18 +10,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/glossary"
+	"recoveryledger/cmd/arl/node"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
 func (a *app) agentCommand() *cobra.Command {
-	var t target
+	var t access.Target
 	cmd := &cobra.Command{
 		Use:     "agent",
 		Short:   "Enrol, rotate, revoke and list the keys of principals",
 		Example: "  arl agent list",
 	}
-	t.register(cmd.PersistentFlags())
+	t.Register(cmd.PersistentFlags())
 	cmd.AddCommand(a.agentEnrolCommand(&t), a.agentRotateCommand(&t), a.agentRevokeCommand(&t), a.agentListCommand(&t), a.agentHistoryCommand(&t), a.agentListenCommand(&t))
 	return cmd
 }
@@ -44,8 +49,8 @@ type agentOptions struct {
 }
 
 func (o *agentOptions) registerKey(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.principal, "principal", "", "whose key it is (mandatory)")
-	cmd.Flags().StringVar(&o.key, "key", "", "key file; only its public half is sent")
+	cmd.Flags().StringVar(&o.principal, "principal", "", "principal that the key belongs to (required)")
+	cmd.Flags().StringVar(&o.key, "key", "", "key file; only the public half is sent")
 	cmd.Flags().StringVar(&o.publicKey, "public-key", "", "public key in base64, as arl key show prints it")
 	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
 	cmd.MarkFlagsMutuallyExclusive("key", "public-key")
@@ -53,25 +58,25 @@ func (o *agentOptions) registerKey(cmd *cobra.Command) {
 	_ = cmd.MarkFlagRequired("principal") // the flag exists
 }
 
-func (a *app) agentEnrolCommand(t *target) *cobra.Command {
+func (a *app) agentEnrolCommand(t *access.Target) *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
 		Use:   "enrol",
-		Short: "Let a key speak for a principal",
-		Long: "Let a key speak for a principal. Plain agents are enrolled by the profile's operator, every other role is\n" +
-			"granted by its authority. The pinned root of the profile then carries the tree head that has the enrolment: arl root\n" +
-			"show prints it for the agent's machine, where arl agent listen begins with that head.",
+		Short: "Enrol a key for a principal",
+		Long: "Enrol a key for a principal. The profile's operator enrols plain agents, and the profile's authority grants\n" +
+			"every other role. The command writes the tree head that covers the enrolment into the profile's pinned root. arl\n" +
+			"root show prints that root for the agent's machine, and arl agent listen begins with its head.",
 		Example: "  arl agent enrol --principal planner --key planner.key --domain my-team",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentEnrol(cmd.Context(), c, &o) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.agentEnrol(cmd.Context(), c, &o) })
 		},
 	}
 	o.registerKey(cmd)
 	cmd.Flags().StringSliceVar(&o.roles, "roles", []string{string(entry.RoleAgent)}, "roles of the key: "+roleNames())
-	cmd.Flags().StringVar(&o.domain, "domain", "", "who answers for the principal, such as a team (mandatory)")
-	cmd.Flags().StringVar(&o.span, "span", string(entry.SpanWorkflow), "what its checkpoints reach over: workflow|agent; never changes")
-	cmd.Flags().StringSliceVar(&o.capabilities, "capabilities", nil, "what it can do, in words of its own")
+	cmd.Flags().StringVar(&o.domain, "domain", "", "domain that answers for the principal, such as a team (required)")
+	cmd.Flags().StringVar(&o.span, "span", string(entry.SpanWorkflow), "reach of the checkpoints: workflow|agent; never changes")
+	cmd.Flags().StringSliceVar(&o.capabilities, "capabilities", nil, "capabilities of the principal, in words of your choice")
 	_ = cmd.MarkFlagRequired("domain") // the flag exists
 	return cmd
 }
@@ -84,7 +89,7 @@ func roleNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) error {
+func (a *app) agentEnrol(ctx context.Context, c *access.Connection, o *agentOptions) error {
 	public, err := a.publicKey(o)
 	if err != nil {
 		return err
@@ -100,32 +105,32 @@ func (a *app) agentEnrol(ctx context.Context, c *connection, o *agentOptions) er
 	return a.noteSeen(c)
 }
 
-func (a *app) agentRotateCommand(t *target) *cobra.Command {
+func (a *app) agentRotateCommand(t *access.Target) *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
 		Use:   "rotate",
-		Short: "Replace all keys of a principal by a new one",
-		Long: "Replace all keys of a principal by a new one. Roles, domain and span stay what they are.\n\n" +
-			"With --overlap the old keys count beside the new one for that long: the new key is enrolled, and this command stays\n" +
-			"until it has revoked the old ones. The log knows no date on which a key ends. If the command is ended before, the\n" +
-			"old keys go on counting, and it says how to revoke them.",
+		Short: "Replace all keys of a principal with a new key",
+		Long: "Replace all keys of a principal with a new key. Roles, domain and span stay the same.\n\n" +
+			"With --overlap the old keys stay valid for that time: the command enrols the new key, waits, and then revokes\n" +
+			"the old keys. The log has no expiry dates for keys. If the command is ended early, the old keys stay valid, and\n" +
+			"the command prints how to revoke them.",
 		Example: "  arl agent rotate --principal planner --key new.key --overlap 1h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentRotate(cmd.Context(), c, &o) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.agentRotate(cmd.Context(), c, &o) })
 		},
 	}
 	o.registerKey(cmd)
-	cmd.Flags().DurationVar(&o.overlap, "overlap", 0, "for how long the old keys count beside the new one")
+	cmd.Flags().DurationVar(&o.overlap, "overlap", 0, "time for which the old keys stay valid beside the new key")
 	return cmd
 }
 
-func (a *app) agentRotate(ctx context.Context, c *connection, o *agentOptions) error {
+func (a *app) agentRotate(ctx context.Context, c *access.Connection, o *agentOptions) error {
 	public, err := a.publicKey(o)
 	if err != nil {
 		return err
 	}
-	known, err := c.agent(ctx, o.principal)
+	known, err := c.Agent(ctx, o.principal)
 	if err != nil {
 		return err
 	}
@@ -133,40 +138,41 @@ func (a *app) agentRotate(ctx context.Context, c *connection, o *agentOptions) e
 		Span: known.Span, Capabilities: known.Capabilities}
 	switch {
 	case len(body.Roles) == 0:
-		return withExit(exitConflict, fmt.Errorf("%s has no key that counts: use arl agent enrol", known.Principal))
+		return exit.With(exit.Conflict, fmt.Errorf("%s has no valid key: use arl agent enrol", known.Principal))
 	case o.overlap < 0:
-		return usage("--overlap %s: want 0s or more", o.overlap)
+		return exit.Usagef("--overlap %s: want 0s or more", o.overlap)
 	case o.overlap > 0:
 		return a.rotateSlowly(ctx, c, body, o)
 	}
 	return a.submitAgent(ctx, c, body, o)
 }
 
-func (a *app) agentRevokeCommand(t *target) *cobra.Command {
+func (a *app) agentRevokeCommand(t *access.Target) *cobra.Command {
 	var o agentOptions
 	cmd := &cobra.Command{
 		Use:   "revoke",
-		Short: "End a key",
-		Long: "End a key: it can sign nothing more and is never enrolled again. What it signed stays; with\n" +
-			"--compromised-since, readers are warned of what it signed from that index on, which is listed before the command asks.",
+		Short: "Revoke a key",
+		Long: "Revoke a key. The key can sign nothing more and is never enrolled again. Entries that it signed stay. With\n" +
+			"--compromised-since, readers are warned of the entries that the key signed from that index on. The command lists\n" +
+			"these entries before it asks for confirmation.",
 		Example: "  arl agent revoke --principal planner --reason 'laptop stolen' --compromised-since 1200",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentRevoke(cmd.Context(), c, &o) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.agentRevoke(cmd.Context(), c, &o) })
 		},
 	}
-	cmd.Flags().StringVar(&o.principal, "principal", "", "whose key it is (mandatory)")
-	cmd.Flags().StringVar(&o.keyID, "keyid", "", "fingerprint of the key (default: the only one that counts)")
+	cmd.Flags().StringVar(&o.principal, "principal", "", "principal that the key belongs to (required)")
+	cmd.Flags().StringVar(&o.keyID, "keyid", "", "fingerprint of the key (default: the only valid key)")
 	cmd.Flags().StringVar(&o.signer, "signer", "", "key file to sign with (default: the profile's operator, or authority for other roles)")
-	cmd.Flags().Var(&o.compromised, "compromised-since", "index from which on the key is not to be believed")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	cmd.Flags().Var(&o.compromised, "compromised-since", "index from which on the key is not trusted")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask for confirmation")
 	_ = cmd.MarkFlagRequired("principal") // the flag exists
 	needReason(cmd, &o.reason)
 	return cmd
 }
 
-func (a *app) agentRevoke(ctx context.Context, c *connection, o *agentOptions) error {
-	known, err := c.agent(ctx, o.principal)
+func (a *app) agentRevoke(ctx context.Context, c *access.Connection, o *agentOptions) error {
+	known, err := c.Agent(ctx, o.principal)
 	if err != nil {
 		return err
 	}
@@ -174,48 +180,39 @@ func (a *app) agentRevoke(ctx context.Context, c *connection, o *agentOptions) e
 	if err != nil {
 		return err
 	}
-	body := &entry.Agent{Principal: known.Principal, Op: entry.Revoke, Key: key.Key, Roles: key.Roles, Domain: known.Domain,
-		Span: known.Span, Capabilities: known.Capabilities}
-	if since := o.compromised.value; since != nil {
-		if uint64(*since) < key.Enrolled {
-			return usage("--compromised-since %d: the key was enrolled at entry %d and signed nothing before: pass that or later", *since, key.Enrolled)
-		}
-		body.CompromisedSince = &entry.Compromised{Index: uint64(*since)}
+	body, err := known.Revocation(key, o.compromised.index())
+	if err != nil {
+		return exit.Usagef("--compromised-since %d: %w", *o.compromised.value, err)
 	}
-	fmt.Fprintf(a.err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, joinRoles(key.Roles), key.Enrolled)
+	fmt.Fprintf(a.Err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, glossary.JoinRoles(key.Roles), key.Enrolled)
 	if err := a.listSuspects(ctx, c, known.Principal, key.Key.KeyID(), o.compromised.value); err != nil {
 		return err
 	}
-	if err := a.confirm("End this key?", o.yes); err != nil {
+	if err := a.Confirm("Revoke this key?", o.yes); err != nil {
 		return err
 	}
 	return a.submitAgent(ctx, c, body, o)
 }
 
-// keyToRevoke finds the key that is meant among those that count.
+// keyToRevoke finds the valid key that --keyid names; without it, the only one.
 func keyToRevoke(known *verify.AgentInfo, keyID string) (*verify.KeyInfo, error) {
-	var counting []*verify.KeyInfo
-	for i := range known.Keys {
-		if known.Keys[i].Revoked == 0 && (keyID == "" || known.Keys[i].Key.KeyID() == keyID) {
-			counting = append(counting, &known.Keys[i])
-		}
-	}
+	named := slices.DeleteFunc(known.Valid(), func(k *verify.KeyInfo) bool { return keyID != "" && k.Key.KeyID() != keyID })
 	switch {
-	case len(counting) == 0:
+	case len(named) == 0:
 		if keyID != "" {
 			keyID += " "
 		}
-		return nil, withExit(exitNotFound, fmt.Errorf("%s has no key %sthat counts (arl agent list shows those that it has)", known.Principal, keyID))
-	case len(counting) > 1:
-		return nil, usage("%s has %d keys that count: pass --keyid (arl agent list shows them)", known.Principal, len(counting))
+		return nil, exit.With(exit.NotFound, fmt.Errorf("%s has no valid key %s(arl agent list shows all keys)", known.Principal, keyID))
+	case len(named) > 1:
+		return nil, exit.Usagef("%s has %d valid keys: pass --keyid (arl agent list shows the keys)", known.Principal, len(named))
 	}
-	return counting[0], nil
+	return named[0], nil
 }
 
 // publicKey returns the key that is to be enrolled.
 func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 	if o.publicKey == "" {
-		signer, err := a.loadKey(o.key)
+		signer, err := a.machine().LoadKey(o.key)
 		if err != nil {
 			return entry.PublicKey{}, err
 		}
@@ -223,14 +220,14 @@ func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 	}
 	der, err := base64.StdEncoding.Strict().DecodeString(o.publicKey)
 	if err != nil {
-		return entry.PublicKey{}, usage("--public-key: %v", err)
+		return entry.PublicKey{}, exit.Usagef("--public-key: %v", err)
 	}
 	return entry.ParsePublicKey(der)
 }
 
 // submitAgent signs an agent entry with the key that may: whoever may speak
 // about plain agents, or the authority for everyone else.
-func (a *app) submitAgent(ctx context.Context, c *connection, body *entry.Agent, o *agentOptions) error {
+func (a *app) submitAgent(ctx context.Context, c *access.Connection, body *entry.Agent, o *agentOptions) error {
 	signer, err := a.agentSigner(ctx, c, body, o)
 	if err != nil {
 		return err
@@ -238,71 +235,64 @@ func (a *app) submitAgent(ctx context.Context, c *connection, body *entry.Agent,
 	return a.submitAgentBy(ctx, c, signer, body, o.reason)
 }
 
-// agentSigner returns who may say something about a key with the roles of a body.
-func (a *app) agentSigner(ctx context.Context, c *connection, body *entry.Agent, o *agentOptions) (*signer, error) {
-	principal := principalOperator
-	if !slices.Equal(body.Roles, []entry.Role{entry.RoleAgent}) {
-		principal = principalAuthority
+// agentSigner loads the key that may sign an agent entry with the roles of the body.
+func (a *app) agentSigner(ctx context.Context, c *access.Connection, body *entry.Agent, o *agentOptions) (*access.Signer, error) {
+	principal := node.Operator
+	if verify.AuthorityOnly(body.Roles) {
+		principal = node.Authority
 	}
-	return a.signer(ctx, c, signerFlags{key: o.signer}, principal)
+	return a.machine().Signer(ctx, c, access.SignerFlags{Key: o.signer}, principal)
 }
 
-func (a *app) submitAgentBy(ctx context.Context, c *connection, signer *signer, body *entry.Agent, reason string) error {
-	body.Header = newHeader(signer.principal, c.root.Origin)
+func (a *app) submitAgentBy(ctx context.Context, c *access.Connection, signer *access.Signer, body *entry.Agent, reason string) error {
+	body.Header = keys.NewHeader(signer.Principal, c.Root.Origin)
 	return a.submitWithReason(ctx, c, signer, body, reason)
 }
 
-func (a *app) agentListCommand(t *target) *cobra.Command {
+func (a *app) agentListCommand(t *access.Target) *cobra.Command {
 	var domain string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List principals, their roles and keys",
-		Long: "List every principal that was ever enrolled, as it follows from the verified policy and agent entries. Of a key that was\n" +
-			"compromised, it says since which entry, and how many the server has that it signed from there on (arl entry list marks them).",
+		Long: "List every principal that was ever enrolled, from the verified policy and agent entries. For a compromised key,\n" +
+			"the list shows the entry from which on the key is not trusted, and how many entries of the server the key signed\n" +
+			"from there on (arl entry list marks these entries).",
 		Example: "  arl agent list --domain my-team",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.agentList(cmd.Context(), c, domain) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.agentList(cmd.Context(), c, domain) })
 		},
 	}
 	cmd.Flags().StringVar(&domain, "domain", "", "only principals of this domain")
 	return cmd
 }
 
-func (a *app) agentList(ctx context.Context, c *connection, domain string) error {
-	chain, err := c.chain(ctx)
+func (a *app) agentList(ctx context.Context, c *access.Connection, domain string) error {
+	chain, err := c.Chain(ctx)
 	if err != nil {
 		return err
 	}
-	l := a.newList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE")
+	l := a.NewList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE")
 	for _, info := range chain.Agents() {
 		if domain != "" && info.Domain != domain {
 			continue
 		}
-		agent, err := c.listed(ctx, &info)
+		agent, err := c.Listed(ctx, &info)
 		if err != nil {
 			return err
 		}
-		if a.settings.output == outputJSON {
-			if err := a.printJSON(agent); err != nil {
+		if a.JSON() {
+			if err := a.PrintJSON(agent); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, key := range agent.Keys {
-			if err := l.add(nil, string(agent.Principal), joinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
-				decimal(key.Enrolled), agent.state(&key)); err != nil {
+			if err := l.Add(nil, string(agent.Principal), glossary.JoinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
+				decimal(key.Enrolled), agent.State(&key)); err != nil {
 				return err
 			}
 		}
 	}
-	return l.close()
-}
-
-func joinRoles(roles []entry.Role) string {
-	var names []string
-	for _, role := range roles {
-		names = append(names, string(role))
-	}
-	return strings.Join(names, ",")
+	return l.Close()
 }

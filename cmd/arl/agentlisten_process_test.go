@@ -20,6 +20,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // listen runs arl agent listen for the machine's agent.
@@ -33,7 +34,7 @@ func (m *machine) listen(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, said
 }
 
-// TestAgentListen has the recipes undo what was reported, under the real command
+// TestAgentListen has the program of docs/tutorial.md, and the recipe for Node, undo what was reported, under the real command
 // against a real server, to the record; the second life of an agent goes on with
 // the state of the first.
 func TestAgentListen(t *testing.T) {
@@ -78,7 +79,7 @@ func TestAgentListen(t *testing.T) {
 	}
 	local := strings.Replace(m.url, "127.0.0.1", "localhost", 1)
 	for _, itself := range []string{m.url, m.url + "/", m.url + "/checkpoint", m.url + "/checkpoint/", local, "HTTP" + strings.TrimPrefix(m.url, "http")} {
-		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "somebody else") {
+		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "is the ledger itself") {
 			t.Errorf("%s as the second source of itself: %s", itself, said)
 		}
 	}
@@ -87,18 +88,22 @@ func TestAgentListen(t *testing.T) {
 			t.Errorf("%s as a second source: %s", none, said)
 		}
 	}
-	for i, recipe := range [][]string{{"python3", "undo.py"}, {"node", "undo.mjs"}} {
+	for i, recipe := range [][]string{{"python3", fileOf(t, "tutorial.md", "undo.py")}, {"node", filepath.Join(root, "testdata", "recipes", "undo.mjs")}} {
 		interpreter, err := exec.LookPath(recipe[0])
 		if err != nil {
 			t.Logf("there is no %s on this machine", recipe[0])
 			continue
 		}
-		script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "recipes", recipe[1]))
+		script, err := filepath.Abs(recipe[1])
 		m.must(err)
-		work := t.TempDir()
+		work, order := t.TempDir(), fmt.Sprintf("x%d", i)
+		for _, dir := range []string{"orders", "cancelled"} {
+			m.must(os.Mkdir(filepath.Join(work, dir), 0o700))
+		}
+		m.must(os.WriteFile(filepath.Join(work, "orders", order+".json"), []byte("{}"), 0o600))
 		cmd, said := m.listen("--confirm", head, "--hooks", "restore,compensate,probe", "--exec", interpreter, "--", script, work)
 		m.must(cmd.Start())
-		m.must(m.report(fmt.Sprintf("x%d", i)))
+		m.must(m.report(order))
 		m.recorded(i+1, said)
 		if again, said := m.listen("--exec", "true"); exitOf(again.Run()) != 6 {
 			t.Errorf("a second process with the same state: %s", said)
@@ -107,10 +112,12 @@ func TestAgentListen(t *testing.T) {
 		if code := exitOf(cmd.Wait()); code != 0 || strings.Contains(said.String(), "signal received") {
 			t.Errorf("exit code %d: %s", code, said)
 		}
-		refunds, err := filepath.Glob(filepath.Join(work, "refunds", "*.json"))
+		left, err := filepath.Glob(filepath.Join(work, "orders", "*"))
 		m.must(err)
-		if len(refunds) != 1 {
-			t.Errorf("%s: refunds %v; %s", recipe[0], refunds, said)
+		cancelled, err := filepath.Glob(filepath.Join(work, "cancelled", "*.json"))
+		m.must(err)
+		if len(left) != 0 || len(cancelled) != 1 {
+			t.Errorf("%s: orders %v, cancelled %v; %s", recipe[0], left, cancelled, said)
 		}
 	}
 	m.explained()
@@ -147,7 +154,7 @@ func TestAgentListenBeginsWithThePinnedHead(t *testing.T) {
 	if code := exitOf(cmd.Wait()); code != 0 {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	for _, want := range []string{"the pinned root carries the tree head of size", "would add that others see the same log"} {
+	for _, want := range []string{"the pinned root carries the tree head of size", "would also show that others see the same log"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it says %q, want %q in it", said, want)
 		}
@@ -163,7 +170,7 @@ func (m *machine) explained() {
 	text, err := os.ReadFile(documents[0])
 	m.must(err)
 	_, content, _ := bytes.Cut(text, []byte("\n"))
-	accepted, err := verify.DecodeAccepted(content)
+	accepted, err := bundle.DecodeAccepted(content)
 	m.must(err)
 	var page api.Incidents
 	m.get("/v1/incidents", &page)
@@ -320,11 +327,11 @@ func newMonitor(t *testing.T) (url string, told chan [2]string) {
 	t.Helper()
 	told = make(chan [2]string, 8)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var fork struct{ Detail, First, Second string }
+		var fork verify.Evidence
 		if err := json.NewDecoder(r.Body).Decode(&fork); err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: %v", r.Method, r.Header.Get("Content-Type"), err)
 		}
-		told <- [2]string{fork.First, fork.Second}
+		told <- [2]string{fork.Older, fork.Newer}
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(server.Close)

@@ -8,40 +8,40 @@ import (
 	"path/filepath"
 	"slices"
 
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/cmd/arl/trust"
+
 	"github.com/spf13/pflag"
 )
 
 // app is what all commands share: the streams and the settings.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
+	terminal.Terminal
 	settings settings
 	reached  bool  // whether a command's own code was reached
 	helpErr  error // why help could not be shown: cobra has no way to return it
 }
 
-func newApp(in io.Reader, out, err io.Writer) *app { return &app{in: in, out: out, err: err} }
+func newApp(in io.Reader, out, err io.Writer) *app {
+	return &app{Terminal: terminal.Terminal{In: in, Out: out, Err: err}}
+}
 
-// settings are the flags that every command has.
+// settings are the flags that every command has, beside the form of output.
 type settings struct {
-	home   string // ARL_HOME
-	output string // table or json
+	home string // ARL_HOME
 }
 
-func (s *settings) register(flags *pflag.FlagSet) {
-	flags.StringVar(&s.home, "home", "", "directory of keys and profiles, ARL_HOME (default: arl in the user's configuration directory)")
-	flags.StringVarP(&s.output, "output", "o", outputTable, "output for people or programs: table|json")
+func (a *app) registerSettings(flags *pflag.FlagSet) {
+	flags.StringVar(&a.settings.home, "home", "", "directory of keys and profiles, ARL_HOME (default: arl in the user's configuration directory)")
+	flags.StringVarP(&a.Output, "output", "o", terminal.OutputTable, "output for people or programs: table|json")
 }
 
-// The forms of output. JSON is one object, or one a line for lists.
-const (
-	outputTable = "table"
-	outputJSON  = "json"
-)
-
-func (s *settings) check() error {
-	if !slices.Contains([]string{outputTable, outputJSON}, s.output) {
-		return usage("--output %s: want %s or %s", s.output, outputTable, outputJSON)
+func (a *app) checkOutput() error {
+	if !slices.Contains([]string{terminal.OutputTable, terminal.OutputJSON}, a.Output) {
+		return exit.Usagef("--output %s: want %s or %s", a.Output, terminal.OutputTable, terminal.OutputJSON)
 	}
 	return nil
 }
@@ -56,17 +56,24 @@ func (a *app) homeDir() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", withExit(exitConfig, fmt.Errorf("no directory for keys and profiles: %w: set ARL_HOME to one, or pass --home DIR", err))
+		return "", exit.With(exit.Config, fmt.Errorf("no directory for keys and profiles: %w: set ARL_HOME to a directory, or pass --home DIR", err))
 	}
 	return filepath.Join(dir, "arl"), nil
 }
 
-// warn tells of what does not change the answer.
-func (a *app) warn(format string, args ...any) {
-	a.tell("warning: "+format, args...)
+// trust is what this machine knows of ledgers.
+func (a *app) trust() *trust.Store { return &trust.Store{Home: a.homeDir} }
+
+// machine is how this command reaches a ledger.
+func (a *app) machine() *access.Machine {
+	return &access.Machine{Trust: a.trust(), Read: a.ReadInput, Passphrase: terminal.Once(a.Passphrase), NewPassphrase: a.ForNewKeys(terminal.PassphraseGiven()),
+		Warn: a.Warn, Progress: a.Progress, Fatal: func(err error) {
+			fmt.Fprintf(os.Stderr, "arl: %v\n", err)
+			os.Exit(exit.Code(node.Broken(err)))
+		}}
 }
 
 // logger writes structured lines to stderr.
 func (a *app) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 }

@@ -6,31 +6,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
 )
 
-func (a *app) logAuditCommand(o *logOptions) *cobra.Command {
+func (a *app) logAuditCommand(o *access.Where) *cobra.Command {
 	var fromStart bool
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Run the rules of registration again over the whole log",
-		Long: "Read every entry, check that together they are the log under the signed tree head, and run the rules of\n" +
-			"registration (REG-1 to REG-9) again from the first entry on. An entry that should not be there is exit code 10.\n" +
-			"An audit goes on from where this machine has audited the log before, and says so; --from-start begins anew.",
+		Short: "Check every entry of the log by the rules of registration",
+		Long: "Read every entry, check that the entries are the log under the signed tree head, and apply the rules of\n" +
+			"registration (REG-1 to REG-9) again from the first entry on. An entry that breaks a rule gives exit code 10. An\n" +
+			"audit continues where this machine's last audit of the log ended, and says so; --from-start audits everything\n" +
+			"again.",
 		Example: "  arl log audit --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLog(cmd.Context(), o, func(l *openLog) error {
-				if fromStart && l.kept == useKept {
-					l.kept = replaceKept
+			return a.machine().WithLog(cmd.Context(), o, func(l *access.Log) error {
+				if fromStart && l.Kept == access.UseKept {
+					l.Kept = access.ReplaceKept
 				}
 				return a.audit(cmd.Context(), l)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&fromStart, "from-start", false, "audit again what was audited before, and keep the new result")
-	o.registerKept(cmd.Flags())
+	cmd.Flags().BoolVar(&fromStart, "from-start", false, "audit from the first entry on, and keep the new result")
+	o.RegisterKept(cmd.Flags())
 	return cmd
 }
 
@@ -50,37 +52,27 @@ type auditedBefore struct {
 	At int64 `json:"at"` // Unix milliseconds
 }
 
-// auditEvidence is the first entry that should not be in the log, and what
-// proves that the ledger put it there.
-type auditEvidence struct {
-	Index   uint64         `json:"index"`
-	Problem string         `json:"problem"`
-	Field   string         `json:"field"`
-	Detail  string         `json:"detail"`
-	Receipt verify.Receipt `json:"receipt"`
-}
-
-func (a *app) audit(ctx context.Context, l *openLog) error {
-	f, err := a.fold(ctx, l, "audit", nil)
+func (a *app) audit(ctx context.Context, l *access.Log) error {
+	f, err := a.machine().Fold(ctx, l, "audit")
 	if err != nil {
 		return err
 	}
-	out := auditReport{Origin: l.root.Origin, Size: f.Size, Root: f.head.Root, Kinds: map[string]uint64{},
+	out := auditReport{Origin: l.Root.Origin, Size: f.Size, Root: f.Head.Root, Kinds: map[string]uint64{},
 		Checked: "every entry under the signed tree head, by REG-1 to REG-9 in log order"}
-	fields := []field{{"origin", out.Origin}, {"size", decimal(out.Size)}, {"root", out.Root.String()}}
+	fields := []terminal.Field{{"origin", out.Origin}, {"size", decimal(out.Size)}, {"root", out.Root.String()}}
 	for _, k := range f.Kinds {
 		if k.Count > 0 {
 			out.Kinds[string(k.Kind)] = k.Count
-			fields = append(fields, field{string(k.Kind), decimal(k.Count)})
+			fields = append(fields, terminal.Field{string(k.Kind), decimal(k.Count)})
 		}
 	}
-	fields = append(fields, field{"checked", out.Checked})
-	if f.before != nil {
-		out.Before = &auditedBefore{f.before.Head.Head, f.before.At}
-		fields = append(fields, field{"audited before", fmt.Sprintf("entries 0 to %d, on %s, under the head of size %d, root %s",
-			out.Before.Size-1, instant(out.Before.At), out.Before.Size, out.Before.Root)}, field{"audited now", entriesFrom(out.Before.Size, f.Size)})
+	fields = append(fields, terminal.Field{"checked", out.Checked})
+	if f.Before != nil {
+		out.Before = &auditedBefore{f.Before.Head.Head, f.Before.At}
+		fields = append(fields, terminal.Field{"audited before", fmt.Sprintf("entries 0 to %d, on %s, under the head of size %d, root %s",
+			out.Before.Size-1, instant(out.Before.At), out.Before.Size, out.Before.Root)}, terminal.Field{"audited now", entriesFrom(out.Before.Size, f.Size)})
 	}
-	return a.printObject(out, fields...)
+	return a.PrintObject(out, fields...)
 }
 
 // entriesFrom names the entries from an index on.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -24,7 +26,7 @@ import (
 // keys and admits what he likes.
 type hostile struct {
 	t     *testing.T
-	node  *node
+	node  *node.Node
 	log   *ledger.Log
 	state *coord.State // what honest folds make of it up to the lie
 	keys  map[entry.Principal]*keys.Signer
@@ -47,13 +49,13 @@ func corrupt(t *testing.T, l *commandLine) *hostile {
 	anchor, err := os.ReadFile(l.data + ".anchor")
 	h.must(err)
 	h.must(os.WriteFile(dir+".anchor", anchor, 0o600))
-	o := nodeOptions{dir: dir, fatal: func(err error) { panic(err) }}
-	h.node, err = prepareNode(o)
+	o := node.Options{Dir: dir, Fatal: func(err error) { panic(err) }}
+	h.node, err = node.Prepare(o)
 	h.must(err)
-	config := h.node.ledgerConfig(o)
+	config := h.node.LedgerConfig(o)
 	config.NewFold = func() ledger.Fold { return lawless{} }
 	config.Precheck, config.Committed = nil, nil
-	h.log, err = ledger.Open(h.node.database(), config)
+	h.log, err = ledger.Open(h.node.Database(), config)
 	h.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -62,16 +64,16 @@ func corrupt(t *testing.T, l *commandLine) *hostile {
 		cancel()
 		h.must(errors.Join(<-done, h.log.Close()))
 	}
-	h.state = coord.NewState(h.node.origin)
+	h.state = coord.NewState(h.node.Origin)
 	for e, err := range h.log.Entries(ctx, 0, h.log.Head().Size) {
 		h.must(err)
 		h.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
-	owner, err := filepath.Glob(filepath.Join(l.home, "keys", "*", string(principalOperator)+".key"))
+	owner, err := filepath.Glob(filepath.Join(l.home, "keys", "*", string(node.Operator)+".key"))
 	h.must(err)
-	h.keys[principalCoordinator], err = keys.Load(h.node.coordinatorKey(), nil)
+	h.keys[node.Coordinator], err = keys.Load(h.node.CoordinatorKey(), nil)
 	h.must(err)
-	h.keys[principalOperator], err = keys.Load(owner[0], nil)
+	h.keys[node.Operator], err = keys.Load(owner[0], nil)
 	h.must(err)
 	return h
 }
@@ -92,7 +94,7 @@ func copyTree(to, from string) error {
 // put appends an entry, whatever it says.
 func (h *hostile) put(iss entry.Principal, body entry.Body) entry.LogRef {
 	h.t.Helper()
-	header, complete := entry.HeaderOf(body), h.node.header(iss)
+	header, complete := entry.HeaderOf(body), h.node.Header(iss)
 	complete.Wid = header.Wid
 	*header = complete
 	e, err := entry.New(body)
@@ -122,7 +124,7 @@ func (h *hostile) incident() uint64 {
 	h.must(err)
 	h.keys["a"], err = keys.NewSigner(private)
 	h.must(err)
-	h.honest(principalOperator, &entry.Agent{Principal: "a", Op: entry.Enrol, Key: h.keys["a"].Public(), Roles: []entry.Role{entry.RoleAgent},
+	h.honest(node.Operator, &entry.Agent{Principal: "a", Op: entry.Enrol, Key: h.keys["a"].Public(), Roles: []entry.Role{entry.RoleAgent},
 		Domain: "d", Span: entry.SpanWorkflow})
 	x := &entry.Execution{Header: entry.Header{Wid: "w"}, Exec: "x", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
 	h.honest("a", x)
@@ -149,16 +151,16 @@ func TestAuditFindsDecisions(t *testing.T) {
 		tell func(h *hostile, d *entry.Decision)
 		want string
 	}{
-		{"scope", func(_ *hostile, d *entry.Decision) { d.Scope.Root[3] ^= 1 }, "scope-mismatch: scope.root"},
-		{"basis", func(_ *hostile, d *entry.Decision) { d.Basis.Root[3] ^= 1 }, "scope-mismatch: basis"},
+		{"rollback_set", func(_ *hostile, d *entry.Decision) { d.RollbackSet.Root[3] ^= 1 }, "scope-mismatch: rollback_set.root"},
+		{"signals", func(_ *hostile, d *entry.Decision) { d.Signals.Root[3] ^= 1 }, "scope-mismatch: signals"},
 		{"policy", func(_ *hostile, d *entry.Decision) { d.Policy.LeafHash[3] ^= 1 }, "policy-superseded: policy"},
 		{"approvals", func(_ *hostile, d *entry.Decision) { d.Approvals = []uint64{2} }, "state-conflict: approvals"},
 		{"epoch", func(_ *hostile, d *entry.Decision) { d.Epoch = 7 }, "stale-epoch: epoch"},
 		{"pin", func(_ *hostile, d *entry.Decision) { d.Pin.Root[3] ^= 1 }, "scope-mismatch: pin.root"},
-		{"blast", func(_ *hostile, d *entry.Decision) { d.Blast.Domains = 0 }, "scope-mismatch: blast"},
+		{"impact", func(_ *hostile, d *entry.Decision) { d.Impact.Domains = 0 }, "scope-mismatch: impact"},
 		{"seeds", func(_ *hostile, d *entry.Decision) {
-			d.Unfounded = []entry.Unfounded{{Index: d.Incident, Reason: "it does not suit"}}
-		}, "state-conflict: unfounded"},
+			d.Dismissed = []entry.Dismissal{{Index: d.Incident, Reason: "it does not suit"}}
+		}, "state-conflict: dismissed"},
 		{"incident", func(_ *hostile, d *entry.Decision) { d.Incident = 1 }, "unknown-subject: incident"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
@@ -166,31 +168,31 @@ func TestAuditFindsDecisions(t *testing.T) {
 			here.t = t
 			d := h.draft(h.incident(), entry.ActAuthorize)
 			lie.tell(h, d)
-			index := h.put(principalCoordinator, d).Index
+			index := h.put(node.Coordinator, d).Index
 			h.put("a", &entry.Execution{Header: entry.Header{Wid: "w"}, Exec: "y", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed})
 			want := fmt.Sprintf("entry %d should not be in the log: %s", index, lie.want)
-			s, err := server.New(&server.Config{Origin: h.node.origin, VerifierKeys: h.node.keys[0].VerifierKeys[:], Log: h.log, Replica: h.node.replica})
+			s, err := server.New(&server.Config{Origin: h.node.Origin, VerifierKeys: h.node.Keys[0].VerifierKeys[:], Log: h.log, Replica: h.node.Replica})
 			h.must(err)
 			web := httptest.NewServer(s.Handler())
 			here.home = filepath.Join(t.TempDir(), "home") // so that no head of another copy is known
 			h.must(copyTree(here.home, l.home))
-			if out := here.exits(exitInconsistent, "log", "audit", "--url", web.URL); !strings.Contains(out, want) {
+			if out := here.exits(exit.Inconsistent, "log", "audit", "--url", web.URL); !strings.Contains(out, want) {
 				t.Errorf("through tiles:\n%s", out)
 			}
-			if out := here.exits(exitInconsistent, "incident", "list", "--url", web.URL); !strings.Contains(out, want) {
+			if out := here.exits(exit.Inconsistent, "incident", "list", "--url", web.URL); !strings.Contains(out, want) {
 				t.Errorf("a fold says:\n%s", out)
 			}
-			if out := here.exits(exitInconsistent, "agent", "history", "a", "--url", web.URL); !strings.Contains(out, want) {
+			if out := here.exits(exit.Inconsistent, "agent", "history", "a", "--url", web.URL); !strings.Contains(out, want) {
 				t.Errorf("a history says:\n%s", out)
 			}
 			web.Close()
 			h.stop()
-			if out := here.exits(exitInconsistent, "log", "audit", "--data", h.node.dir); !strings.Contains(out, want) {
+			if out := here.exits(exit.Inconsistent, "log", "audit", "--data", h.node.Dir); !strings.Contains(out, want) {
 				t.Errorf("in place:\n%s", out)
 			}
 			if lie.name == "incident" { // which no state follows from: what is only looked at is not applied
-				here.exits(exitOK, "log", "head", "--data", h.node.dir)
-				here.exits(exitOK, "log", "fsck", "--data", h.node.dir)
+				here.exits(exit.OK, "log", "head", "--data", h.node.Dir)
+				here.exits(exit.OK, "log", "fsck", "--data", h.node.Dir)
 			}
 		})
 	}

@@ -21,10 +21,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 // lawless is a fold that admits everything: what a ledger without rules runs.
@@ -41,7 +45,7 @@ func TestAuditFindsWhatTheRulesForbid(t *testing.T) {
 	l := startCommandLine(t)
 	l.stop()
 	forge(t, l.data)
-	out := l.exits(exitInconsistent, "log", "audit", "--data", l.data)
+	out := l.exits(exit.Inconsistent, "log", "audit", "--data", l.data)
 	if !strings.Contains(out, "entry 3 should not be in the log: unknown-issuer") {
 		t.Errorf("audit says:\n%s", out)
 	}
@@ -53,17 +57,17 @@ func TestAuditFindsWhatTheRulesForbid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shown auditEvidence
-	var known profile
+	var shown verify.Evidence
+	var known trust.Profile
 	l.readProfile(&known)
-	if err := json.Unmarshal(content, &shown); err != nil || shown.Index != 3 || shown.Problem != "unknown-issuer" || shown.Receipt.Index != 3 {
+	if err := json.Unmarshal(content, &shown); err != nil || shown.Problem != entry.UnknownIssuer || len(shown.Receipts) != 1 || shown.Receipts[0].Index != 3 {
 		t.Fatalf("evidence %s, %v", content, err)
 	}
-	head, err := known.Root.Head([]byte(shown.Receipt.Head))
+	head, err := known.Root.Head([]byte(shown.Receipts[0].Head))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := merkle.CheckInclusion(3, merkle.HashLeaf(shown.Receipt.Leaf), head, shown.Receipt.Proof); err != nil {
+	if err := merkle.CheckInclusion(3, merkle.HashLeaf(shown.Receipts[0].Leaf), head, shown.Receipts[0].Proof); err != nil {
 		t.Errorf("the evidence does not show that the ledger signed it: %v", err)
 	}
 }
@@ -77,19 +81,19 @@ func forge(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	o := nodeOptions{dir: dir, fatal: func(err error) { panic(err) }}
-	n, err := prepareNode(o)
+	o := node.Options{Dir: dir, Fatal: func(err error) { panic(err) }}
+	n, err := node.Prepare(o)
 	fail(err)
-	config := n.ledgerConfig(o)
+	config := n.LedgerConfig(o)
 	config.NewFold = func() ledger.Fold { return lawless{} }
 	config.Precheck, config.Committed = nil, nil
-	log, err := ledger.Open(n.database(), config)
+	log, err := ledger.Open(n.Database(), config)
 	fail(err)
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	fail(err)
 	signer, err := keys.NewSigner(private)
 	fail(err)
-	header := newHeader("nobody", n.origin)
+	header := keys.NewHeader("nobody", n.Origin)
 	header.Wid = "w"
 	e, err := entry.New(&entry.Execution{Header: header, Exec: "1", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed})
 	fail(err)
@@ -112,16 +116,16 @@ func TestAuditOfAnExport(t *testing.T) {
 	l := startCommandLine(t)
 	l.stop()
 	public := filepath.Join(t.TempDir(), "public")
-	l.exits(exitOK, "log", "export", "--data", l.data, public)
+	l.exits(exit.OK, "log", "export", "--data", l.data, public)
 	mirror := httptest.NewServer(http.FileServer(http.Dir(public)))
 	defer mirror.Close()
 	audit := []string{"log", "audit", "--url", mirror.URL}
-	if out := l.exits(exitOK, audit...); !strings.Contains(out, "size") {
+	if out := l.exits(exit.OK, audit...); !strings.Contains(out, "size") {
 		t.Errorf("audit says:\n%s", out)
 	}
 	forge(t, l.data)
-	l.exits(exitOK, "log", "export", "--data", l.data, public)
-	if out := l.exits(exitInconsistent, audit...); !strings.Contains(out, "entry 3 should not be in the log: unknown-issuer") {
+	l.exits(exit.OK, "log", "export", "--data", l.data, public)
+	if out := l.exits(exit.Inconsistent, audit...); !strings.Contains(out, "entry 3 should not be in the log: unknown-issuer") {
 		t.Errorf("audit says:\n%s", out)
 	}
 }
@@ -177,11 +181,11 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 			}
 			mirror := httptest.NewServer(proxy)
 			defer mirror.Close()
-			want := exitInconsistent
+			want := exit.Inconsistent
 			if name == "nothing" {
-				want = exitOK
+				want = exit.OK
 			}
-			for _, command := range [][]string{{"log", "audit"}, {"agent", "history", string(principalOperator)}} {
+			for _, command := range [][]string{{"log", "audit"}, {"agent", "history", string(node.Operator)}} {
 				if err := os.RemoveAll(filepath.Join(l.home, "folds")); err != nil { // so that all is read
 					t.Fatal(err)
 				}

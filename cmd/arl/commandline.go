@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
 )
@@ -19,18 +21,18 @@ func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var known []string
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) { known = append(known, "--"+flag.Name) })
-		return usage("%w%s", err, suggest("--"+unknown.GetSpecifiedName(), known))
+		return exit.Usagef("%w%s", err, entry.Suggest("--"+unknown.GetSpecifiedName(), known))
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := invalid.GetFlag()
 		switch want, is := wanted(flag.Value.Type()); {
 		case is:
-			return usage("--%s %s: want %s", flag.Name, invalid.GetValue(), want)
+			return exit.Usagef("--%s %s: want %s", flag.Name, invalid.GetValue(), want)
 		default:
-			return usage("--%s %s: %w", flag.Name, invalid.GetValue(), invalid.Unwrap())
+			return exit.Usagef("--%s %s: %w", flag.Name, invalid.GetValue(), invalid.Unwrap())
 		}
 	}
-	return usage("%w", err)
+	return exit.Usagef("%w", err)
 }
 
 // wanted describes the values of a type of flags.
@@ -53,14 +55,14 @@ func wanted(kind string) (description string, known bool) {
 // argumentError completes what a command says of its arguments with the line
 // that it takes.
 func argumentError(cmd *cobra.Command, args []string, err error) error {
-	if _, own := errors.AsType[*exitError](err); own {
+	if _, own := errors.AsType[*exit.Error](err); own {
 		return err
 	}
 	line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 	if len(args) > 0 && !strings.ContainsAny(cmd.Use, " ") {
-		return usage("%s takes no argument, and got %q (for example:%s)", cmd.CommandPath(), args[0], strings.TrimPrefix(cmd.Example, " "))
+		return exit.Usagef("%s takes no argument, and got %q (for example:%s)", cmd.CommandPath(), args[0], strings.TrimPrefix(cmd.Example, " "))
 	}
-	return usage("%w: want %s (for example:%s)", err, line, strings.TrimPrefix(cmd.Example, " "))
+	return exit.Usagef("%w: want %s (for example:%s)", err, line, strings.TrimPrefix(cmd.Example, " "))
 }
 
 // optional is a flag for a whole number from 0 on that may be left out.
@@ -74,6 +76,15 @@ func (o *optional) Set(text string) error {
 	}
 	o.value = &value
 	return nil
+}
+
+// index returns the value as an index into the log; nil if it was left out.
+func (o *optional) index() *uint64 {
+	if o.value == nil {
+		return nil
+	}
+	at := uint64(*o.value)
+	return &at
 }
 
 // String implements [pflag.Value].
@@ -104,19 +115,19 @@ func (*redacted) Type() string { return "string" }
 
 // needReason adds the flag that says why, which must be given.
 func needReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().Var((*redacted)(reason), "reason", "why, kept in the entry, redacted: no content of prompts or messages (mandatory)")
+	cmd.Flags().Var((*redacted)(reason), "reason", "reason, kept in the entry, redacted: no content of prompts or messages (required)")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 
 // completeFlags lets the shell complete the values of flags that have few.
 func (a *app) completeFlags(cmd *cobra.Command) {
 	values := map[string]func(*cobra.Command) []string{
-		"profile": func(*cobra.Command) []string { names, _ := a.profileNames(); return names },
+		"profile": func(*cobra.Command) []string { names, _ := a.trust().Profiles(); return names },
 		"kind":    func(*cobra.Command) []string { return texts(entry.Kinds()) },
 		"roles":   func(*cobra.Command) []string { return texts(entry.Roles()) },
 		"class":   func(*cobra.Command) []string { return entry.Classes() },
 		"code":    func(cmd *cobra.Command) []string { return entry.Codes(cmd.Flag("class").Value.String()) },
-		"output":  func(*cobra.Command) []string { return []string{outputTable, outputJSON} },
+		"output":  func(*cobra.Command) []string { return []string{terminal.OutputTable, terminal.OutputJSON} },
 	}
 	complete := func(flag *pflag.Flag) {
 		if known := values[flag.Name]; known != nil {

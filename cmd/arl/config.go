@@ -18,6 +18,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"recoveryledger/api/worker"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord/policyfile"
+	"recoveryledger/ledger/entry"
 )
 
 // configure completes the flags of cmd that the command line did not set, from
@@ -30,7 +33,7 @@ import (
 // Keys are the flags that every command or many have, and those of serve; one
 // that is none of them is refused.
 func (a *app) configure(cmd *cobra.Command) error {
-	if err := a.settings.check(); err != nil {
+	if err := a.checkOutput(); err != nil {
 		return err
 	}
 	known := configKeys(cmd.Root())
@@ -44,7 +47,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	}
 	for _, key := range values.Keys() {
 		if !slices.Contains(known, key) {
-			return a.badConfig(fmt.Errorf("%s: unknown key %s%s", path, key, suggest(key, known)))
+			return a.badConfig(fmt.Errorf("%s: unknown key %s%s", path, key, entry.Suggest(key, known)))
 		}
 	}
 	fromEnvironment, err := environment(known)
@@ -64,13 +67,13 @@ func (a *app) configure(cmd *cobra.Command) error {
 			err = cmp.Or(err, fmt.Errorf("configuration key %s: %w", key, setErr))
 		}
 	})
-	return a.badConfig(cmp.Or(err, a.settings.check()))
+	return a.badConfig(cmp.Or(err, a.checkOutput()))
 }
 
 // badConfig is an error of the configuration, not of the command line.
 func (a *app) badConfig(err error) error {
 	a.reached = a.reached || err != nil
-	return withExit(exitConfig, err)
+	return exit.With(exit.Config, err)
 }
 
 // configKey is the key of a command's flag.
@@ -108,11 +111,11 @@ func environment(known []string) (koanf.Provider, error) {
 	}
 	var unknown error
 	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if value == "" || name == "ARL_HOME" || name == passphraseVariable || name == "ARL_CHAOS" || slices.Contains(worker.Variables(), name) {
+		if value == "" || name == "ARL_HOME" || name == exit.PassphraseVariable || name == "ARL_CHAOS" || slices.Contains(worker.Variables(), name) {
 			return "", nil
 		}
 		if keyOf[name] == "" {
-			unknown = fmt.Errorf("environment variable %s is no setting%s", name, suggest(name, slices.Sorted(maps.Keys(keyOf))))
+			unknown = fmt.Errorf("environment variable %s is no setting%s", name, entry.Suggest(name, slices.Sorted(maps.Keys(keyOf))))
 		}
 		return keyOf[name], value
 	}})
@@ -127,7 +130,7 @@ type yamlParser struct{ path string }
 func (p yamlParser) Unmarshal(data []byte) (map[string]any, error) {
 	values := map[string]any{}
 	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, yamlError(p.path, err, "write each key once, as KEY: VALUE; those of arl serve stand indented under serve:")
+		return nil, policyfile.YAMLError(p.path, err, "write each key once, as KEY: VALUE; indent the keys of arl serve under serve:")
 	}
 	return values, nil
 }

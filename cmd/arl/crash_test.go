@@ -37,9 +37,8 @@ type acknowledged struct {
 // acknowledged is lost, receipts from before still verify, and there is one
 // history. ARL_CHAOS=1 does it 200 times.
 func TestChaosKill(t *testing.T) {
-	cycles := budget.Budget{Short: 3, Usual: 10, Chaos: 200}.Now()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	cycles := budget.Budget{Short: 3, Usual: 6, Chaos: 200}.Now()
+	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	m := newMachine(t)
 	m.start()

@@ -98,7 +98,7 @@ func (m *machine) ready() {
 }
 
 // TestADamagedDatabaseIsNamed removes, cuts and changes each file of a stopped
-// ledger's database in turn. The ledger starts and stops as ever, or ends with the
+// ledger's database in turn, and puts a directory in its place. The ledger starts and stops as ever, or ends with the
 // exit code of a damaged log, and says in a few lines what is wrong and what to do.
 func TestADamagedDatabaseIsNamed(t *testing.T) {
 	m := newMachine(t)
@@ -124,11 +124,13 @@ func TestADamagedDatabaseIsNamed(t *testing.T) {
 	for _, path := range append(paths, "../data.anchor") {
 		path = filepath.Join(m.data, path)
 		for what, damage := range map[string]func(content []byte) []byte{
-			"removed": nil,
-			"cut":     func(content []byte) []byte { return content[:len(content)/2] },
-			"changed": func(content []byte) []byte { content[len(content)/2] ^= 4; return content },
+			"removed":     nil,
+			"a directory": nil,
+			"cut":         func(content []byte) []byte { return content[:len(content)/2] },
+			"changed":     func(content []byte) []byte { content[len(content)/2] ^= 4; return content },
 		} {
 			m.must(os.RemoveAll(database))
+			m.must(os.RemoveAll(m.data + ".anchor"))
 			m.must(os.CopyFS(database, os.DirFS(sound)))
 			m.must(os.WriteFile(m.data+".anchor", anchor, 0o600))
 			content, err := os.ReadFile(path)
@@ -136,6 +138,9 @@ func TestADamagedDatabaseIsNamed(t *testing.T) {
 			switch {
 			case damage == nil:
 				m.must(os.Remove(path))
+				if what == "a directory" {
+					m.must(os.Mkdir(path, 0o700))
+				}
 			case len(content) == 0:
 				continue // a marker is nothing but its name
 			default:

@@ -12,29 +12,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/cmd/arl/demo"
-	"recoveryledger/ledger"
-	"recoveryledger/ledger/entry"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger/disk"
 )
 
 func (a *app) demoCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See agents fail and be rolled back, for real",
+		Short: "Show real agents fail and be rolled back",
 		Long: "Start a ledger, seven agents, a monitor, a mail gateway and two approvers as processes on this machine. Two\n" +
-			"pipelines go wrong, and what can be undone is: files, SQL rows, a queue; an agent is killed in the middle of it.\n" +
-			"In the end every receipt is verified, the log audited, and what the agents did compared with what it says.",
+			"pipelines fail. The agents roll back files, bookings and a queue, and one agent is killed during the rollback.\n" +
+			"At the end the demo verifies every receipt, audits the log, and compares what the agents did with what the log\n" +
+			"says.",
 		Example: "  arl demo",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir) },
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory to make, for all that the demo writes (default: a temporary one, removed if the demo is interrupted)")
-	cmd.AddCommand(a.demoLedgerCommand(), a.demoAgentCommand(), a.demoSinkCommand())
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for the files of the demo (default: a temporary one, removed if the demo is interrupted)")
+	cmd.AddCommand(a.demoLedgerCommand(), a.demoAgentCommand())
 	return cmd
 }
 
 func (a *app) demo(ctx context.Context, dir string) error {
-	if err := ledger.CheckSystem(runtime.GOOS); err != nil {
+	if err := disk.CheckSystem(runtime.GOOS); err != nil {
 		return err
 	}
 	binary, err := os.Executable()
@@ -50,7 +51,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	if err != nil {
 		return directoryError(err)
 	}
-	err = demo.Run(ctx, &demo.Config{Dir: dir, Binary: binary, Out: a.out, JSON: a.settings.output == outputJSON, Audit: a.demoAudit})
+	err = demo.Run(ctx, &demo.Config{Dir: dir, Binary: binary, Out: a.Out, JSON: a.JSON()})
 	switch {
 	case err == nil:
 		return nil
@@ -60,11 +61,11 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		}
 		return err
 	case errors.Is(err, demo.ErrDiffers):
-		err = withExit(exitVerification, err)
+		err = exit.With(exit.Verification, err)
 	case errors.Is(err, demo.ErrTimeout):
-		err = withExit(exitUnavailable, err)
+		err = exit.With(exit.Unavailable, err)
 	}
-	fmt.Fprintf(a.err, "arl: all that it wrote is in %s\n", dir)
+	fmt.Fprintf(a.Err, "arl: the files of the demo are in %s\n", dir)
 	return err
 }
 
@@ -83,30 +84,17 @@ func newDirectory(dir string) (string, error) {
 		err = os.Mkdir(filepath.Join(dir, "logs"), 0o700)
 	}
 	if len(list) > 0 || errors.Is(err, fs.ErrExist) {
-		err = withExit(exitConflict, fmt.Errorf("%s is not empty: pass --dir with a directory that is, or that is not there yet", dir))
+		err = exit.With(exit.Conflict, fmt.Errorf("%s is not empty: pass --dir with an empty directory, or with one that does not exist", dir))
 	}
 	return dir, err
 }
 
 // directoryError says what to do if there is no directory to be had.
 func directoryError(err error) error {
-	if _, told := errors.AsType[*exitError](err); told {
+	if _, told := errors.AsType[*exit.Error](err); told {
 		return err
 	}
-	return withExit(exitIO, fmt.Errorf("%w: pass --dir with a directory that can be made and written to", err))
-}
-
-// demoAudit is arl log audit on the demo's ledger.
-func (a *app) demoAudit(ctx context.Context, home string, see func(entry.Registered)) (audited demo.Audited, err error) {
-	own := newApp(a.in, a.out, a.err)
-	own.settings.home, own.settings.output = home, outputTable
-	return audited, own.withLog(ctx, &logOptions{}, func(l *openLog) error {
-		f, err := own.fold(ctx, l, "audit", see)
-		if err == nil {
-			audited = demo.Audited{Head: f.head.Head, State: f.State, Now: f.now}
-		}
-		return err
-	})
+	return exit.With(exit.IO, fmt.Errorf("%w: pass --dir with a directory that can be made and written to", err))
 }
 
 // demoLedgerCommand is arl serve that ends with its input too: with the demo,
@@ -114,10 +102,10 @@ func (a *app) demoAudit(ctx context.Context, home string, see func(entry.Registe
 func (a *app) demoLedgerCommand() *cobra.Command {
 	cmd := a.serveCommand()
 	serve := cmd.RunE
-	cmd.Use, cmd.Short, cmd.Hidden = "ledger", "The ledger of the demo, which starts it", true
+	cmd.Use, cmd.Short, cmd.Hidden = "ledger", "Run the ledger of the demo (the demo starts it)", true
 	cmd.Example = "  arl demo ledger --data DIR"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := demo.Until(cmd.Context(), a.in)
+		ctx, cancel := demo.Until(cmd.Context(), a.In)
 		defer cancel()
 		cmd.SetContext(ctx)
 		return serve(cmd, args)
@@ -126,10 +114,10 @@ func (a *app) demoLedgerCommand() *cobra.Command {
 }
 
 func (a *app) demoAgentCommand() *cobra.Command {
-	cfg := demo.PlayerConfig{In: a.in, Out: a.out}
+	cfg := demo.PlayerConfig{In: a.In, Out: a.Out}
 	cmd := &cobra.Command{
 		Use:     "agent NAME",
-		Short:   "An agent of the demo, which starts it",
+		Short:   "Run an agent of the demo (the demo starts it)",
 		Example: "  arl demo agent booker --dir DIR",
 		Args:    cobra.ExactArgs(1),
 		Hidden:  true,
@@ -138,23 +126,8 @@ func (a *app) demoAgentCommand() *cobra.Command {
 			return demo.Play(cmd.Context(), &cfg)
 		},
 	}
-	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "the demo's directory (mandatory)")
-	cmd.Flags().StringVar(&cfg.Crash, "crash", "", "execution in whose compensation the process kills itself")
-	_ = cmd.MarkFlagRequired("dir") // the flag exists
-	return cmd
-}
-
-func (a *app) demoSinkCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:     "sink",
-		Short:   "The mail gateway of the demo, which starts it",
-		Example: "  arl demo sink --dir DIR",
-		Args:    cobra.NoArgs,
-		Hidden:  true,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return demo.Sink(cmd.Context(), dir, a.in, a.out) },
-	}
-	cmd.Flags().StringVar(&dir, "dir", "", "the demo's directory (mandatory)")
+	cmd.Flags().StringVar(&cfg.Dir, "dir", "", "the demo's directory (required)")
+	cmd.Flags().StringVar(&cfg.Crash, "crash", "", "execution during whose compensation the process kills itself")
 	_ = cmd.MarkFlagRequired("dir") // the flag exists
 	return cmd
 }

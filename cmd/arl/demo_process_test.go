@@ -19,9 +19,6 @@ import (
 	"time"
 )
 
-// demoLimit is how long the demo may take.
-const demoLimit = 20 * time.Second
-
 // startDemo starts arl demo in a directory of its own.
 func startDemo(t *testing.T, args ...string) (cmd *exec.Cmd, dir string, said *bytes.Buffer) {
 	t.Helper()
@@ -86,13 +83,10 @@ func plain(text string) []string {
 // TestDemo runs the demo as users do, and compares its output with docs/demo.md.
 func TestDemo(t *testing.T) {
 	cmd, dir, said := startDemo(t)
-	began := time.Now()
 	out, err := cmd.Output()
-	took := time.Since(began)
-	if err != nil || took > demoLimit {
-		t.Fatalf("after %s: %v\n%s%s", took, err, out, said)
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, said)
 	}
-	t.Logf("%s", took)
 	page, err := os.ReadFile("../../docs/demo.md")
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +153,7 @@ func TestDemoKilled(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	left := childrenOf(t, dir)
-	for end := time.Now().Add(demoLimit); len(left) > 0 && time.Now().Before(end); left = childrenOf(t, dir) {
+	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); left = childrenOf(t, dir) {
 		time.Sleep(10 * time.Millisecond) // they are nobody's children any more: nothing tells of their end
 	}
 	for name, pid := range left {

@@ -10,52 +10,58 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/glossary"
+	"recoveryledger/cmd/arl/manual"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
 func (a *app) entryCommand() *cobra.Command {
-	var t target
+	var t access.Target
 	cmd := &cobra.Command{
 		Use:     "entry",
 		Short:   "Write and read entries",
 		Example: "  arl entry list --newest",
 	}
-	t.register(cmd.PersistentFlags())
+	t.Register(cmd.PersistentFlags())
 	cmd.AddCommand(a.entrySubmitCommand(&t), a.entryTemplateCommand(), a.entryGetCommand(&t), a.entryListCommand(&t), a.entryImportCommand(&t))
 	return cmd
 }
 
 // submitOptions are the flags of arl entry submit.
 type submitOptions struct {
-	signerFlags
+	access.SignerFlags
 	kind, payload, out string
 	force              bool // take words that the taxonomy does not have
 }
 
-func (a *app) entrySubmitCommand(t *target) *cobra.Command {
+func (a *app) entrySubmitCommand(t *access.Target) *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
 		Use:   "submit [FILE|-]",
 		Short: "Submit signed envelopes, or sign a payload and submit it",
-		Long: "Submit a DSSE envelope, or several, one a line: they are taken in order, and the first refusal ends it.\n" +
-			"Submitting the same again is safe. With --kind and --payload, sign a payload first: v, jti, iss, aud and iat are\n" +
-			"filled in where it has none.",
+		Long: "Submit one DSSE envelope, or several, one a line. The ledger takes them in order and stops at the first refusal.\n" +
+			"Submitting the same envelope again is safe. With --kind and --payload, the command first signs the payload. It\n" +
+			"fills in v, jti, iss, aud and iat where the payload has none.",
 		Example: "  arl entry submit --kind execution --payload step.json --key agent.key --out receipt.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (o.payload != "") {
-				return usage("pass either a file of envelopes, or --kind and --payload")
+				return exit.Usagef("pass either a file of envelopes, or --kind and --payload")
 			}
-			return a.withConnection(cmd.Context(), t, func(c *connection) error {
-				if err := checkOut(o.out); err != nil {
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error {
+				if err := terminal.CheckOut(o.out); err != nil {
 					return err
 				}
 				if len(args) == 1 {
@@ -65,11 +71,11 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload (arl entry template shows one)")
-	nameValue(cmd.Flags(), "kind", "KIND")
+	cmd.Flags().StringVar(&o.kind, "kind", "", "kind of the payload (arl entry template writes an example)")
+	manual.NameValue(cmd.Flags(), "kind", "KIND")
 	cmd.Flags().StringVar(&o.payload, "payload", "", "file of the payload, - for standard input")
-	o.register(cmd.Flags())
-	cmd.Flags().StringVar(&o.out, "out", "", "file for the receipts, with those of the policies and keys that they count by")
+	o.Register(cmd.Flags())
+	cmd.Flags().StringVar(&o.out, "out", "", "write the receipts, and all that is needed to verify their signers, to FILE")
 	cmd.Flags().BoolVar(&o.force, "force", false, "sign a signal whose class or code is not in the taxonomy")
 	cmd.MarkFlagsRequiredTogether("kind", "payload")
 	return cmd
@@ -78,8 +84,8 @@ func (a *app) entrySubmitCommand(t *target) *cobra.Command {
 // inputMax is the size of a file of envelopes in bytes.
 const inputMax = 1 << 30
 
-func (a *app) submitEnvelopes(ctx context.Context, c *connection, file, out string) error {
-	data, err := a.readInput(file, inputMax)
+func (a *app) submitEnvelopes(ctx context.Context, c *access.Connection, file, out string) error {
+	data, err := a.ReadInput(file, inputMax)
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (a *app) submitEnvelopes(ctx context.Context, c *connection, file, out stri
 			break
 		}
 		if err != nil {
-			return usage("%s: envelope %d: %w", file, number, err)
+			return exit.Usagef("%s: envelope %d: %w", file, number, err)
 		}
 		e, err := entry.Decode(envelope)
 		if err != nil {
@@ -100,25 +106,25 @@ func (a *app) submitEnvelopes(ctx context.Context, c *connection, file, out stri
 		entries = append(entries, e)
 	}
 	if len(entries) == 0 {
-		return usage("%s: no envelope in it", file)
+		return exit.Usagef("%s: the input has no envelope", file)
 	}
 	return a.submit(ctx, c, entries, out)
 }
 
-func (a *app) submitPayload(ctx context.Context, c *connection, o *submitOptions) error {
+func (a *app) submitPayload(ctx context.Context, c *access.Connection, o *submitOptions) error {
 	kind, err := parseKind(o.kind)
 	if err != nil {
 		return err
 	}
-	payload, err := a.readInput(o.payload, entry.MaxEnvelope)
+	payload, err := a.ReadInput(o.payload, entry.MaxEnvelope)
 	if err != nil {
 		return err
 	}
-	signer, err := a.signer(ctx, c, o.signerFlags, principalOperator)
+	signer, err := a.machine().Signer(ctx, c, o.SignerFlags, node.Operator)
 	if err != nil {
 		return err
 	}
-	e, err := completePayload(kind, payload, newHeader(signer.principal, c.root.Origin))
+	e, err := entry.Complete(kind, payload, keys.NewHeader(signer.Principal, c.Root.Origin))
 	if err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (a *app) submitPayload(ctx context.Context, c *connection, o *submitOptions
 func (a *app) entryTemplateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "template KIND",
-		Short: "Write a payload of a kind, to be filled in",
+		Short: "Write an example payload of a kind",
 		Long: "Write an example of the payload of a kind. Replace its values, and submit it with arl entry submit --kind KIND\n" +
 			"--payload FILE, which adds v, jti, iss, aud and iat. docs/kinds.md says what each member means.",
 		Example:   "  arl entry template execution > step.json",
@@ -147,7 +153,7 @@ func (a *app) entryTemplateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printText(string(entry.Example(kind)))
+			return a.PrintText(string(entry.Example(kind)))
 		},
 	}
 }
@@ -160,33 +166,7 @@ func parseKind(text string) (entry.Kind, error) {
 		}
 		names = append(names, string(kind))
 	}
-	return "", usage("kind %q: want one of %s", text, strings.Join(names, ", "))
-}
-
-// completePayload adds the members of the header that a payload does not have.
-// What it has is signed as it is written.
-func completePayload(kind entry.Kind, payload []byte, header entry.Header) (*entry.Entry, error) {
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(payload, &members); err != nil {
-		return nil, entry.Refuse(entry.Malformed, "payload", "not a JSON object: %v", err)
-	}
-	completed, err := json.Marshal(header)
-	if err != nil {
-		return nil, err
-	}
-	var defaults map[string]jsontext.Value
-	if err := json.Unmarshal(completed, &defaults); err != nil {
-		return nil, err
-	}
-	for name, value := range defaults {
-		if _, there := members[name]; !there {
-			members[name] = value
-		}
-	}
-	if completed, err = json.Marshal(members, json.Deterministic(true)); err != nil {
-		return nil, err
-	}
-	return entry.NewRaw(kind, completed)
+	return "", exit.Usagef("kind %q: want one of %s", text, strings.Join(names, ", "))
 }
 
 // submitted is an entry that is in the log now.
@@ -200,9 +180,9 @@ type submitted struct {
 }
 
 // submit registers entries, prints where they stand, and keeps their receipts.
-func (a *app) submit(ctx context.Context, c *connection, entries []*entry.Entry, out string) error {
-	results, refused := c.client.SubmitBatch(ctx, entries)
-	l := a.newList("INDEX", "REGISTERED", "KIND", "ISSUER", "STATE")
+func (a *app) submit(ctx context.Context, c *access.Connection, entries []*entry.Entry, out string) error {
+	results, refused := c.Client.SubmitBatch(ctx, entries)
+	l := a.NewList("INDEX", "REGISTERED", "KIND", "ISSUER", "STATE")
 	var receipts []verify.Receipt
 	for i, r := range results {
 		e, state := entries[i], "new"
@@ -210,7 +190,7 @@ func (a *app) submit(ctx context.Context, c *connection, entries []*entry.Entry,
 			state = "was there"
 		}
 		s := submitted{r.Index, r.RegisteredAt, e.Kind, e.Header.Iss, e.Header.JTI, r.Duplicate}
-		if err := l.add(s, decimal(s.Index), instant(s.RegisteredAt), string(s.Kind), string(s.Issuer), state); err != nil {
+		if err := l.Add(s, decimal(s.Index), instant(s.RegisteredAt), string(s.Kind), string(s.Issuer), state); err != nil {
 			return err
 		}
 		receipts = append(receipts, r.Receipt)
@@ -218,33 +198,33 @@ func (a *app) submit(ctx context.Context, c *connection, entries []*entry.Entry,
 	if len(results) == 0 {
 		return refused
 	}
-	if err := l.close(); err != nil {
+	if err := l.Close(); err != nil {
 		return err
 	}
 	if out != "" {
-		if err := c.writeBundle(ctx, out, receipts); err != nil {
+		if err := c.WriteBundle(ctx, out, receipts); err != nil {
 			return err
 		}
 	}
 	return refused
 }
 
-func (a *app) entryGetCommand(t *target) *cobra.Command {
+func (a *app) entryGetCommand(t *access.Target) *cobra.Command {
 	var receipt bool
 	var out string
 	cmd := &cobra.Command{
 		Use:   "get INDEX",
 		Short: "Show an entry, or its receipt",
-		Long: "Show an entry that is proven to be in the log. With --receipt, its receipt and those of the policies and keys\n" +
-			"that it counts by, one a line, for arl verify.",
+		Long: "Show an entry, and verify that it is in the log. With --receipt, print the receipt of the entry and the receipts\n" +
+			"of the policies and keys that verify its signer, one a line, for arl verify.",
 		Example: "  arl entry get 0 --receipt --out genesis.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			index, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
-				return usage("%q is not an index", args[0])
+				return exit.Usagef("%q is not an index", args[0])
 			}
-			return a.withConnection(cmd.Context(), t, func(c *connection) error {
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error {
 				if receipt || out != "" {
 					return a.entryReceipt(cmd.Context(), c, index, out)
 				}
@@ -257,19 +237,19 @@ func (a *app) entryGetCommand(t *target) *cobra.Command {
 	return cmd
 }
 
-func (a *app) entryReceipt(ctx context.Context, c *connection, index uint64, out string) error {
-	receipt, err := c.client.Receipt(ctx, index)
+func (a *app) entryReceipt(ctx context.Context, c *access.Connection, index uint64, out string) error {
+	receipt, err := c.Client.Receipt(ctx, index)
 	if err != nil {
 		return err
 	}
 	if out != "" {
-		return c.writeBundle(ctx, out, []verify.Receipt{*receipt})
+		return c.WriteBundle(ctx, out, []verify.Receipt{*receipt})
 	}
-	content, err := c.bundle(ctx, []verify.Receipt{*receipt})
+	content, err := c.Bundle(ctx, []verify.Receipt{*receipt})
 	if err != nil {
 		return err
 	}
-	return a.printText(string(content))
+	return a.PrintText(string(content))
 }
 
 // shownEntry is an entry as it is printed.
@@ -282,35 +262,35 @@ type shownEntry struct {
 	Payload      jsontext.Value `json:"payload"`
 	Envelope     api.Envelope   `json:"envelope"`
 	// Compromised is there if somebody else may have signed the entry.
-	Compromised *compromise `json:"compromised,omitempty"`
+	Compromised *access.Compromise `json:"compromised,omitempty"`
 }
 
 // showEntry returns an entry with what the chain, which goes on behind it, says of
 // its key now.
 func showEntry(e *client.Entry, chain *verify.Chain) shownEntry {
 	return shownEntry{e.Index, e.RegisteredAt, merkle.HashLeaf(e.Receipt.Leaf), e.Kind, e.KeyID, e.Payload(), api.NewEnvelope(e.Entry.Entry),
-		compromiseOf(chain, e.KeyID, e.Index)}
+		access.CompromiseOf(chain, e.KeyID, e.Index)}
 }
 
-func (a *app) entryGet(ctx context.Context, c *connection, index uint64) error {
-	e, err := c.client.Entry(ctx, index)
+func (a *app) entryGet(ctx context.Context, c *access.Connection, index uint64) error {
+	e, err := c.Client.Entry(ctx, index)
 	if err != nil {
 		return err
 	}
-	chain, err := c.chain(ctx)
+	chain, err := c.Chain(ctx)
 	if err != nil {
 		return err
 	}
 	s := showEntry(e, chain)
-	if a.settings.output == outputJSON {
-		return a.printJSON(s)
+	if a.JSON() {
+		return a.PrintJSON(s)
 	}
 	payload := jsontext.Value(bytes.Clone(e.Payload()))
 	if err := payload.Indent(); err != nil {
 		return err
 	}
-	return a.printText(fmt.Sprintf("entry %d: %s by %s, registered %s\nkey %s%s\nleaf %s\n%s\n", index, e.Kind, e.Header.Iss,
-		instant(e.RegisteredAt), e.KeyID, s.Compromised.mark(), s.LeafHash, payload))
+	return a.PrintText(fmt.Sprintf("entry %d: %s by %s, registered %s\nkey %s%s\nleaf %s\n%s\n", index, e.Kind, e.Header.Iss,
+		instant(e.RegisteredAt), e.KeyID, s.Compromised.Mark(), s.LeafHash, payload))
 }
 
 // listOptions are the filters of arl entry list.
@@ -323,38 +303,41 @@ type listOptions struct {
 	newest                          bool
 }
 
-func (a *app) entryListCommand(t *target) *cobra.Command {
+func (a *app) entryListCommand(t *access.Target) *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List entries, filtered",
-		Long: "List entries in the order of the log. Each is proven to be in it. Filters narrow each other down. What a key signed\n" +
-			"since it was compromised is marked.",
+		Short: "List entries",
+		Long: "List entries in the order of the log. The command verifies that each entry is in the log. Several filters\n" +
+			"together select fewer entries. A mark shows entries that a key signed after it was compromised.",
 		Example: "  arl entry list --kind signal --since 2026-11-01T00:00:00Z",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), t, func(c *connection) error { return a.listEntries(cmd.Context(), c, &o) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.listEntries(cmd.Context(), c, &o) })
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.kinds, "kind", nil, "of these kinds")
-	flags.StringVar(&o.agent, "agent", "", "by or about this principal")
-	flags.StringVar(&o.workflow, "workflow", "", "of this workflow")
-	flags.StringVar(&o.incident, "incident", "", "of this incident")
-	flags.StringVar(&o.task, "task", "", "of this task")
-	flags.StringVar(&o.since, "since", "", "registered at or after this time (RFC 3339)")
-	flags.StringVar(&o.until, "until", "", "registered before this time (RFC 3339)")
-	flags.Uint64Var(&o.from, "from", 0, "from this index on")
-	flags.Uint64Var(&o.before, "before", 0, "below this index; 0: to the end")
-	flags.IntVar(&o.limit, "limit", 100, "at most so many; 0: all")
-	flags.BoolVar(&o.newest, "newest", false, "from the newest backwards")
+	flags.StringSliceVar(&o.kinds, "kind", nil, "only entries of these kinds")
+	flags.StringVar(&o.agent, "agent", "", "only entries by or about this principal")
+	flags.StringVar(&o.workflow, "workflow", "", "only entries of this workflow")
+	flags.StringVar(&o.incident, "incident", "", "only entries of this incident")
+	flags.StringVar(&o.task, "task", "", "only entries of this task")
+	flags.StringVar(&o.since, "since", "", "only entries registered at or after this time (RFC 3339)")
+	flags.StringVar(&o.until, "until", "", "only entries registered before this time (RFC 3339)")
+	flags.Uint64Var(&o.from, "from", 0, "only entries from this index on")
+	flags.Uint64Var(&o.before, "before", 0, "only entries below this index; 0: to the end")
+	flags.IntVar(&o.limit, "limit", 100, "greatest number of entries; 0: all")
+	flags.BoolVar(&o.newest, "newest", false, "newest first")
 	return cmd
 }
 
 // query returns what the filters ask for.
-func (o *listOptions) query() (client.Query, error) {
-	q := client.Query{Agent: entry.Principal(o.agent), Workflow: entry.WorkflowID(o.workflow),
-		Task: entry.Ref(o.task), From: o.from, Before: o.before, Newest: o.newest, Page: min(o.limit, api.MaxPage)}
+func (o *listOptions) query() (api.ListQuery, error) {
+	q := api.ListQuery{Agent: entry.Principal(o.agent), Workflow: entry.WorkflowID(o.workflow),
+		Task: entry.Ref(o.task), From: o.from, Newest: o.newest, Limit: min(o.limit, api.MaxPage)}
+	if o.before != 0 {
+		q.Before = &o.before
+	}
 	for _, name := range o.kinds {
 		kind, err := parseKind(name)
 		if err != nil {
@@ -372,31 +355,31 @@ func (o *listOptions) query() (client.Query, error) {
 	if o.incident != "" {
 		incident, err := strconv.ParseUint(o.incident, 10, 64)
 		if err != nil {
-			return q, usage("--incident %s: want the index of its opening signal", o.incident)
+			return q, exit.Usagef("--incident %s: want the index of its opening signal", o.incident)
 		}
 		q.Incident = &incident
 	}
 	return q, nil
 }
 
-func (a *app) listEntries(ctx context.Context, c *connection, o *listOptions) error {
+func (a *app) listEntries(ctx context.Context, c *access.Connection, o *listOptions) error {
 	q, err := o.query()
 	if err != nil {
 		return err
 	}
-	chain, err := c.chain(ctx)
+	chain, err := c.Chain(ctx)
 	if err != nil {
 		return err
 	}
-	l := a.newList("INDEX", "REGISTERED", "KIND", "ISSUER", "WORKFLOW", "WHAT")
+	l := a.NewList("INDEX", "REGISTERED", "KIND", "ISSUER", "WORKFLOW", "WHAT")
 	count := 0
-	for e, err := range c.client.Entries(ctx, q) {
+	for e, err := range c.Client.Entries(ctx, q) {
 		if err != nil {
 			return err
 		}
 		s := showEntry(e, chain)
-		err := l.add(s, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
-			string(e.Header.Wid), summary(e.Body)+s.Compromised.mark())
+		err := l.Add(s, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
+			string(e.Header.Wid), glossary.Summary(e.Body)+s.Compromised.Mark())
 		if err != nil {
 			return err
 		}
@@ -404,54 +387,7 @@ func (a *app) listEntries(ctx context.Context, c *connection, o *listOptions) er
 			break
 		}
 	}
-	return l.close()
-}
-
-// summary says in a few words what an entry says.
-func summary(body entry.Body) string {
-	switch b := body.(type) {
-	case *entry.Policy:
-		if b.Previous == nil {
-			return "genesis"
-		}
-		return fmt.Sprintf("replaces %d", b.Previous.Index)
-	case *entry.Agent:
-		return fmt.Sprintf("%s %s (%s)", b.Op, b.Principal, joinRoles(b.Roles))
-	case *entry.Execution:
-		return fmt.Sprintf("%s %s, effect %s", b.Exec, b.Progress, b.Effect)
-	case *entry.Checkpoint:
-		return b.Checkpoint
-	case *entry.Signal:
-		return fmt.Sprintf("%s.%s of %s", b.Class, b.Code, b.Subject)
-	case *entry.Decision:
-		text := fmt.Sprintf("%s incident %d: %s", b.Act, b.Incident, b.Reason)
-		if b.NotFenced != "" {
-			text += "; NOT FENCED: " + b.NotFenced
-		}
-		return text
-	case *entry.Approval:
-		return fmt.Sprintf("%s proposal %d of incident %d", b.Verdict, b.Proposal.Index, b.Incident)
-	case *entry.Outcome:
-		return fmt.Sprintf("%s is %s, incident %d", b.Exec, b.Result, b.Incident)
-	case *entry.Record:
-		return fmt.Sprintf("incident %d is %s", b.Incident, b.State)
-	case *entry.Task:
-		return summaryOfTask(b)
-	case *entry.Attempt:
-		return fmt.Sprintf("case %s of run %s: %s", b.Case, b.Run, b.Status)
-	case *entry.Run:
-		return strings.TrimSuffix(fmt.Sprintf("%s run %s: %s", b.Op, b.Run, b.Recommendation), ": ")
-	}
-	return ""
-}
-
-// summaryOfTask says where a task goes by an entry, whose it is then, and why.
-func summaryOfTask(b *entry.Task) string {
-	text := fmt.Sprintf("%s %s: %s", b.Op, b.Task, b.To)
-	if b.To == entry.TaskAssigned {
-		text += fmt.Sprintf(" to %s, epoch %d", b.Agent, b.Epoch)
-	}
-	return text + ": " + b.Reason
+	return l.Close()
 }
 
 // parseInstant reads a time for a filter.
@@ -461,7 +397,7 @@ func parseInstant(flag, text string) (int64, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, usage("--%s %s: want a time such as 2026-11-01T00:00:00Z", flag, text)
+		return 0, exit.Usagef("--%s %s: want a time such as 2026-11-01T00:00:00Z", flag, text)
 	}
 	return at.UnixMilli(), nil
 }

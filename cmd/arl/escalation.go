@@ -1,29 +1,32 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
 func (a *app) escalationCommand() *cobra.Command {
-	var o logOptions
+	var o access.Where
 	cmd := &cobra.Command{
 		Use:   "escalation",
-		Short: "Answer what waits for people",
-		Long: "Answer what waits for people: tasks that are blocked, have spent their retries, have effects that nobody knows, that\n" +
-			"no agent can be given, or that the policy leaves to people; incidents that are escalated; and those that were\n" +
-			"dismissed because nobody answered in time, until somebody acknowledges that.",
+		Short: "Answer tasks and incidents that wait for a person",
+		Long: "Answer tasks and incidents that wait for a person. A task waits for a person when it is blocked, has spent its\n" +
+			"retries, has unknown effects, is unassignable, or the policy leaves it to people. An incident waits when it is\n" +
+			"escalated. An incident or amend that nobody answered in time waits until a person acknowledges it.",
 		Example: "  arl escalation list",
 	}
-	o.register(cmd.PersistentFlags())
+	o.Register(cmd.PersistentFlags())
 	cmd.AddCommand(a.escalationListCommand(&o), a.escalationResolveCommand(&o), a.escalationAcknowledgeCommand(&o))
 	return cmd
 }
@@ -39,32 +42,32 @@ type escalation struct {
 	NotFenced string `json:"not_fenced,omitempty"`
 }
 
-func (a *app) escalationListCommand(o *logOptions) *cobra.Command {
+func (a *app) escalationListCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List what waits for people",
+		Short:   "List tasks and incidents that wait for a person",
 		Example: "  arl escalation list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withConnection(cmd.Context(), &o.target, func(c *connection) error { return a.escalationList(cmd.Context(), c) })
+			return a.machine().WithWatched(cmd.Context(), &o.Target, func(c *access.Connection) error { return a.escalationList(cmd.Context(), c) })
 		},
 	}
 }
 
-func (a *app) escalationList(ctx context.Context, c *connection) error {
-	l := a.newList("KIND", "ID", "SINCE", "STATE", "QUESTION")
+func (a *app) escalationList(ctx context.Context, c *access.Connection) error {
+	l := a.NewList("KIND", "ID", "SINCE", "STATE", "QUESTION")
 	add := func(e escalation) error {
 		question := e.Question
 		if e.NotFenced != "" {
 			question += " NOT FENCED: " + e.NotFenced
 		}
-		return l.add(e, e.Kind, e.ID, instant(e.Since), e.State, question)
+		return l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, question)
 	}
-	for task, err := range c.client.Tasks(ctx, client.TaskQuery{State: "operator"}) {
+	for task, err := range c.Client.Tasks(ctx, api.TaskQuery{State: "operator"}) {
 		if err != nil {
 			return err
 		}
-		question, found := holdsUp(task)
+		question, found := glossary.HoldsUpTask(task)
 		if !found {
 			question = task.Reason
 		}
@@ -72,7 +75,7 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 			return err
 		}
 	}
-	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: "open"}) {
+	for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: "open"}) {
 		if err != nil {
 			return err
 		}
@@ -87,32 +90,38 @@ func (a *app) escalationList(ctx context.Context, c *connection) error {
 			return err
 		}
 	}
-	for inc, err := range c.client.Incidents(ctx, client.IncidentQuery{State: "unacknowledged"}) {
+	for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: "unacknowledged"}) {
 		if err != nil {
 			return err
 		}
 		e := escalation{Kind: "incident", ID: decimal(inc.ID), Since: inc.OpenedAt, State: inc.State,
 			Question: "nobody answered in time, and nothing was undone: arl escalation acknowledge " + decimal(inc.ID)}
+		if l := inc.Lapsed; l != nil {
+			e.Since = l.At
+			e.Question = fmt.Sprintf("nobody answered the amend of entry %d in time, and the plan did not grow: arl escalation acknowledge %d", l.Proposal, inc.ID)
+		}
 		if err := add(e); err != nil {
 			return err
 		}
 	}
-	return l.close()
+	return l.Close()
 }
 
-// escalationAcknowledgeCommand takes note of what silence has dismissed.
-func (a *app) escalationAcknowledgeCommand(o *logOptions) *cobra.Command {
+// escalationAcknowledgeCommand takes note of what nobody answered.
+func (a *app) escalationAcknowledgeCommand(o *access.Where) *cobra.Command {
 	var act actOptions
-	cmd := a.actCommand(o, &act, verb{"acknowledge", "Take note of an incident that was dismissed because nobody answered",
-		"Take note of an incident that was dismissed because nobody answered in time. It is an entry, signed by an approver\n" +
-			"or an operator, and ends the incident's line in arl escalation list. Nothing else changes: nothing was undone, and\n" +
-			"whoever wants that signals again."},
-		func(ctx context.Context, i *atHand) error {
+	cmd := a.actCommand(o, &act, verb{"acknowledge", "Acknowledge an incident or amend that nobody answered in time",
+		"Acknowledge that nobody answered in time: the incident was dismissed, or its plan went on without a proposed\n" +
+			"amend. The acknowledgement is an entry, signed by an approver or an operator. It ends the incident's line in arl\n" +
+			"escalation list, and changes nothing else. To have something undone after all, signal again, or propose the\n" +
+			"amend again."},
+		func(ctx context.Context, i *incidentContext) error {
+			noted := i.v.NotedBy()
 			switch {
-			case !i.v.Silent:
-				return withExit(exitConflict, fmt.Errorf("incident %d, which is %s, was not dismissed because nobody answered", i.v.ID, i.v.State))
-			case i.v.Acknowledged != 0:
-				return withExit(exitConflict, fmt.Errorf("entry %d has acknowledged incident %d already", i.v.Acknowledged, i.v.ID))
+			case noted != 0:
+				return exit.With(exit.Conflict, fmt.Errorf("entry %d has acknowledged incident %d already", noted, i.v.ID))
+			case !i.v.Unacknowledged():
+				return exit.With(exit.Conflict, fmt.Errorf("incident %d is %s: it has nothing to acknowledge, since neither it nor an amend of it went unanswered", i.v.ID, i.v.State))
 			}
 			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny})
 		})
@@ -127,13 +136,14 @@ type resolveOptions struct {
 	hours          int64
 }
 
-func (a *app) escalationResolveCommand(o *logOptions) *cobra.Command {
+func (a *app) escalationResolveCommand(o *access.Where) *cobra.Command {
 	var r resolveOptions
 	cmd := &cobra.Command{
 		Use:   "resolve TASK|INCIDENT",
-		Short: "Answer what waits for people",
-		Long: "Answer what waits for people. A task is given to --agent, or with --cancel ends; of an incident exactly the plan\n" +
-			"that is proposed is approved, or with --refuse refused, as by arl incident approve.",
+		Short: "Answer a task or an incident that waits for a person",
+		Long: "Answer a task or an incident that waits for a person. For a task, --agent gives the task to an agent, and\n" +
+			"--cancel ends the task. For an incident, the command approves exactly the proposed plan, or with --refuse\n" +
+			"refuses it, as arl incident approve does.",
 		Example: "  arl escalation resolve operator#report-7 --agent researcher --reason 'the invoice was not sent: go on'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -141,54 +151,47 @@ func (a *app) escalationResolveCommand(o *logOptions) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	o.registerKept(flags)
-	flags.StringVar(&r.agent, "agent", "", "who is to hold the task")
+	o.RegisterKept(flags)
+	flags.StringVar(&r.agent, "agent", "", "agent to give the task to")
 	flags.BoolVar(&r.cancel, "cancel", false, "end the task")
 	flags.BoolVar(&r.refuse, "refuse", false, "refuse the plan of the incident")
-	flags.Int64Var(&r.hours, "hours", 24, "for how long the answer to an incident counts")
+	flags.Int64Var(&r.hours, "hours", 24, "time for which the answer to an incident is valid")
 	needReason(cmd, &r.reason)
-	r.register(flags)
-	flags.BoolVar(&r.yes, "yes", false, "do not ask")
-	flags.StringVar(&r.out, "out", "", "file for the receipt, with those of the policies and keys that it counts by")
+	r.Register(flags)
+	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
+	flags.StringVar(&r.out, "out", "", "write the receipt, and all that is needed to verify its signer, to FILE")
 	return cmd
 }
 
-func (a *app) escalationResolve(ctx context.Context, o *logOptions, what string, r *resolveOptions) error {
+func (a *app) escalationResolve(ctx context.Context, o *access.Where, what string, r *resolveOptions) error {
 	if !strings.Contains(what, "#") {
 		if r.agent != "" || r.cancel {
-			return usage("--agent and --cancel are about tasks, and %s is an incident", what)
+			return exit.Usagef("--agent and --cancel apply to tasks, and %s is an incident", what)
 		}
-		act := actOptions{signerFlags: r.signerFlags, reason: r.reason, yes: r.yes, out: r.out, refuse: r.refuse}
-		return a.withIncident(ctx, o, what, func(i *atHand) error { return a.approve(ctx, i, &act, r.hours) })
+		act := actOptions{SignerFlags: r.SignerFlags, reason: r.reason, yes: r.yes, out: r.out, refuse: r.refuse}
+		return a.withIncident(ctx, o, what, func(i *incidentContext) error { return a.approve(ctx, i, &act, r.hours) })
 	}
 	ref, err := parseTask(what)
 	switch {
 	case err != nil:
 		return err
 	case r.refuse:
-		return usage("--refuse is about incidents, and %s is a task: --cancel ends it", what)
+		return exit.Usagef("--refuse applies to incidents, and %s is a task: pass --cancel to end the task", what)
 	case (r.agent == "") == !r.cancel:
-		return usage("say what is to become of %s: --agent releases it, --cancel ends it", what)
+		return exit.Usagef("%s is a task: pass --agent to release the task, or --cancel to end it", what)
 	}
 	op := entry.TaskRelease
 	if r.cancel {
 		op = entry.TaskCancel
 	}
-	return a.withConnection(ctx, &o.target, func(c *connection) error {
+	return a.machine().WithConnection(ctx, &o.Target, func(c *access.Connection) error {
 		if op == entry.TaskRelease {
-			if op, err = c.releaseOf(ctx, ref); err != nil {
+			task, err := c.Client.Task(ctx, ref)
+			if err != nil {
 				return err
 			}
+			op = task.ReleaseOp()
 		}
 		return a.taskMove(ctx, c, ref, op, &r.moveOptions)
 	})
-}
-
-// releaseOf is the operation by which an operator lets a task go on.
-func (c *connection) releaseOf(ctx context.Context, ref entry.Ref) (op string, err error) {
-	task, err := c.client.Task(ctx, ref)
-	if err != nil {
-		return "", err
-	}
-	return cmp.Or(task.GivenBy, entry.TaskReassign), nil // what is held or over is refused as a reassign
 }

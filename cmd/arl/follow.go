@@ -8,21 +8,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/ledger"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/glossary"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
-func (a *app) logExportCommand(o *logOptions) *cobra.Command {
+func (a *app) logExportCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write the log as static files for any web server",
-		Long: "Write the log as the static files of c2sp.org/tlog-tiles, for any web server or CDN. Exporting to the same\n" +
-			"directory again adds what is new; readers see the older or the newer log, never half of one.",
+		Long: "Write the log as the static files of c2sp.org/tlog-tiles, for any web server or CDN. Another export to the same\n" +
+			"directory adds the new entries. Readers see either the older or the newer log, never a mix.",
 		Example: "  arl log export ./public",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLog(cmd.Context(), o, func(l *openLog) error { return a.export(cmd.Context(), l, args[0]) })
+			return a.machine().WithLog(cmd.Context(), o, func(l *access.Log) error { return a.export(cmd.Context(), l, args[0]) })
 		},
 	}
 }
@@ -41,38 +45,36 @@ type exportSource struct {
 	tile func(merkle.Tile) ([]byte, error)
 }
 
-// Published implements [ledger.Source].
-func (s *exportSource) Published() (ledger.Head, error) {
-	return ledger.Head{SignedHead: s.head}, nil
-}
+// Published implements [export.Source].
+func (s *exportSource) Published() (verify.SignedHead, error) { return s.head, nil }
 
-// Tile implements [ledger.Source].
+// Tile implements [export.Source].
 func (s *exportSource) Tile(t merkle.Tile) ([]byte, error) { return s.tile(t) }
 
-func (a *app) export(ctx context.Context, l *openLog, dir string) error {
-	head, err := l.published(ctx)
+func (a *app) export(ctx context.Context, l *access.Log, dir string) error {
+	head, err := l.Published(ctx)
 	if err != nil {
 		return err
 	}
-	tell, end := a.progress("export")
-	done, err := ledger.Export(ctx, dir, &ledger.ExportConfig{
+	tell, end := a.Progress("export")
+	done, err := export.Write(ctx, dir, &export.Config{
 		Source:   &exportSource{head, func(t merkle.Tile) ([]byte, error) { return l.Tile(ctx, t) }},
-		Open:     l.root.Head,
+		Open:     l.Root.Head,
 		Progress: tell,
 	})
 	end()
-	if errors.Is(err, ledger.ErrInconsistent) {
-		return &inconsistency{"export", forkEvidence{Detail: err.Error(), Second: head.Note}, err}
+	if errors.Is(err, export.ErrInconsistent) {
+		return exit.Contradicts("export", verify.NewForkEvidence(err.Error(), "", head.Note), err)
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return withExit(exitIO, err)
+		return exit.With(exit.IO, err)
 	}
 	if err != nil {
 		return err
 	}
 	r := exportReport{Dir: dir, Older: done.Older, Newer: done.Newer, Files: done.Files}
-	return a.printObject(r, field{"directory", dir}, field{"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
-		field{"before", fmt.Sprintf("size %d", r.Older.Size)}, field{"files written", fmt.Sprint(r.Files)})
+	return a.PrintObject(r, terminal.Field{"directory", dir}, terminal.Field{"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
+		terminal.Field{"before", fmt.Sprintf("size %d", r.Older.Size)}, terminal.Field{"files written", fmt.Sprint(r.Files)})
 }
 
 // tailOptions are the flags of arl log tail.
@@ -81,51 +83,51 @@ type tailOptions struct {
 	limit int
 }
 
-func (a *app) logTailCommand(o *logOptions) *cobra.Command {
+func (a *app) logTailCommand(o *access.Where) *cobra.Command {
 	var tail tailOptions
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the log as it grows",
-		Long: "Follow the log as it grows, until interrupted. Every entry is proven to be in the log, and every tree head to\n" +
-			"continue the one before.",
+		Long: "Follow the log as it grows, until interrupted. The command verifies that every entry is in the log, and that\n" +
+			"every tree head continues the head before it.",
 		Example: "  arl log tail --from 0 --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.data != "" {
-				return usage("a stopped ledger does not grow: arl log audit --data reads it")
+			if o.Data != "" {
+				return exit.Usagef("a stopped ledger does not grow: arl log audit --data reads it")
 			}
-			return a.withConnection(cmd.Context(), &o.target, func(c *connection) error { return a.tail(cmd.Context(), c, &tail) })
+			return a.machine().WithConnection(cmd.Context(), &o.Target, func(c *access.Connection) error { return a.tail(cmd.Context(), c, &tail) })
 		},
 	}
-	cmd.Flags().Var(&tail.from, "from", "index to begin at (default: what comes next)")
-	cmd.Flags().IntVar(&tail.limit, "limit", 0, "end after so many entries; 0: never")
+	cmd.Flags().Var(&tail.from, "from", "index to begin at (default: the next entry)")
+	cmd.Flags().IntVar(&tail.limit, "limit", 0, "end after this number of entries; 0: never")
 	return cmd
 }
 
-func (a *app) tail(ctx context.Context, c *connection, o *tailOptions) error {
+func (a *app) tail(ctx context.Context, c *access.Connection, o *tailOptions) error {
 	var from uint64
 	if o.from.value != nil {
 		from = uint64(*o.from.value)
 	} else {
-		head, err := c.head(ctx)
+		head, err := c.Head(ctx)
 		if err != nil {
 			return err
 		}
 		from = head.Size
 	}
-	chain, err := c.chain(ctx) // as of now: what comes later is signed by keys that count
+	chain, err := c.Chain(ctx) // as of now: what comes later is signed by keys that count
 	if err != nil {
 		return err
 	}
 	count := 0
-	for e, err := range c.client.Events(ctx, from) {
+	for e, err := range c.Client.Events(ctx, from) {
 		if err != nil {
 			return err
 		}
-		if s := showEntry(e, chain); a.settings.output == outputJSON {
-			err = a.printJSON(s)
+		if s := showEntry(e, chain); a.JSON() {
+			err = a.PrintJSON(s)
 		} else {
-			err = a.printText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, summary(e.Body), s.Compromised.mark()))
+			err = a.PrintText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, glossary.Summary(e.Body), s.Compromised.Mark()))
 		}
 		if err != nil {
 			return err
@@ -134,5 +136,5 @@ func (a *app) tail(ctx context.Context, c *connection, o *tailOptions) error {
 			return nil
 		}
 	}
-	return withExit(exitInterrupted, errors.New("interrupted"))
+	return exit.With(exit.Interrupted, errors.New("interrupted"))
 }

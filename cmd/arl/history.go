@@ -9,39 +9,39 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
-	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
-	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
-func (a *app) agentHistoryCommand(t *target) *cobra.Command {
-	var o logOptions
+func (a *app) agentHistoryCommand(t *access.Target) *cobra.Command {
+	var o access.Where
 	var after optional
 	cmd := &cobra.Command{
 		Use:   "history PRINCIPAL",
-		Short: "Show what the log says of a principal",
-		Long: "Show what the log says of a principal: its signals with what was found of them, its executions that were to be\n" +
-			"undone, and the outcomes that it reported. All is counted here, from the entries of the log, which are held to the\n" +
-			"signed tree head and to the rules of registration; each line names the entry that says it (arl entry get), and\n" +
-			"--output json has these entries with their proofs. With --after, only the incidents in which something changed\n" +
-			"behind that index; cursor in the output is what to pass next.",
+		Short: "Show the record of a principal",
+		Long: "Show the record of a principal: its signals and their dispositions, its executions in rollback sets, and the\n" +
+			"outcomes that it reported. The command counts everything from the entries of the log, which it verifies against\n" +
+			"the signed tree head and the rules of registration. Each line names its entry (arl entry get), and --output json\n" +
+			"has these entries with their proofs. With --after, the command shows only the incidents that changed after that\n" +
+			"index. Pass the cursor of the output as the next --after.",
 		Example: "  arl agent history planner",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.target = *t
-			return a.withLog(cmd.Context(), &o, func(l *openLog) error { return a.agentHistory(cmd.Context(), l, entry.Principal(args[0]), after) })
+			o.Target = *t
+			return a.machine().WithLog(cmd.Context(), &o, func(l *access.Log) error { return a.agentHistory(cmd.Context(), l, entry.Principal(args[0]), after) })
 		},
 	}
-	o.registerInPlace(cmd.Flags())
-	o.registerKept(cmd.Flags())
-	cmd.Flags().Var(&after, "after", "only incidents in which something changed behind this index; 0: all, the oldest change first")
+	o.RegisterInPlace(cmd.Flags())
+	o.RegisterKept(cmd.Flags())
+	cmd.Flags().Var(&after, "after", "only incidents that changed after this index; 0: all, oldest change first")
 	return cmd
 }
 
-func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Principal, after optional) error {
-	f, err := a.fold(ctx, l, "read the log", nil)
+func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.Principal, after optional) error {
+	f, err := a.machine().Fold(ctx, l, "read the log")
 	if err != nil {
 		return err
 	}
@@ -53,83 +53,31 @@ func (a *app) agentHistory(ctx context.Context, l *openLog, principal entry.Prin
 		changes, ok = f.State.HistoryAfter(principal, uint64(*after.value), int(f.Size))
 	}
 	if _, enrolled := f.State.Chain().Agent(principal); !ok && !enrolled {
-		return withExit(exitNotFound, fmt.Errorf("%s was never enrolled", principal))
+		return exit.With(exit.NotFound, fmt.Errorf("%s was never enrolled", principal))
 	}
 	changes.Principal = principal
-	h := server.NewHistory(&changes.History)
-	h.Cursor = changes.Cursor
-	for _, o := range f.follower.OutcomesBy(principal) {
+	h := &changes.History
+	for _, o := range f.Follower.OutcomesBy(principal) {
 		if after.value != nil && !slices.Contains(changes.Incidents, o.Incident) {
 			continue
 		}
-		incident, _ := f.State.Incident(o.Incident, f.now) // it was admitted
+		incident, _ := f.State.Incident(o.Incident, f.Now) // it was admitted
 		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
-			Correction: incident.Recorded != 0 && o.Index > incident.Recorded})
+			Correction: incident.Corrects(o.Index)})
 	}
-	if a.settings.output != outputJSON {
+	if !a.JSON() {
 		return a.printHistory(f, h)
 	}
-	h.Head = f.head.Note
-	if h.Entries, err = f.items(ctx, l, f.proof(h)); err != nil {
+	h.Head = f.Head.Note
+	if h.Entries, err = f.Items(ctx, l, f.Proof(h)); err != nil {
 		return err
 	}
-	return a.printJSON(h)
-}
-
-// proof returns the indexes of the entries that prove a history: those that it
-// names, and those that closed its incidents.
-func (f *folded) proof(h *api.History) []uint64 {
-	named := h.Named()
-	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.now) {
-		if incident.Recorded != 0 {
-			named = append(named, incident.Recorded)
-		}
-	}
-	slices.Sort(named)
-	return slices.Compact(named)
-}
-
-// items reads entries of the folded log, in the order of the log, and proves them
-// under its head.
-func (f *folded) items(ctx context.Context, l *openLog, indexes []uint64) ([]api.Item, error) {
-	items := []api.Item{}
-	for len(indexes) > 0 {
-		first := indexes[0] / merkle.TileWidth * merkle.TileWidth
-		found, err := audit.Bundle(ctx, l, first/merkle.TileWidth, f.Size)
-		if err != nil {
-			return nil, err
-		}
-		for ; len(indexes) > 0 && indexes[0] < first+merkle.TileWidth; indexes = indexes[1:] {
-			item, err := f.item(indexes[0], found[indexes[0]-first])
-			if err != nil {
-				return nil, err
-			}
-			items = append(items, *item)
-		}
-	}
-	return items, nil
-}
-
-func (f *folded) item(index uint64, leaf []byte) (*api.Item, error) {
-	hash, err := f.State.Node(0, index)
-	if err != nil {
-		return nil, err
-	}
-	if hash != merkle.HashLeaf(leaf) {
-		err := fmt.Errorf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))
-		return nil, &inconsistency{"audit", forkEvidence{err.Error(), f.head.Note, ""}, err}
-	}
-	e, at, err := entry.DecodeLeaf(leaf)
-	if err != nil {
-		return nil, err
-	}
-	path, err := merkle.ProveInclusion(index, f.Size, f.State.Node, nil)
-	return &api.Item{Proof: path, Entry: api.Entry{Index: index, RegisteredAt: at, LeafHash: hash, Envelope: api.NewEnvelope(e)}}, err
+	return a.PrintJSON(h)
 }
 
 // judgedText tells what others bear out from what the principal alone reports.
 func judgedText(h *api.History) string {
-	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d unfounded", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Unfounded)
+	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d dismissed", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Dismissed)
 }
 
 // foundOf is what was found of a signal, and which domains corroborate it.
@@ -145,20 +93,20 @@ func foundOf(s *api.IncidentSignal) string {
 	return s.Disposition + " by its own domain " + strings.Join(s.Domains, ", ")
 }
 
-func (a *app) printHistory(f *folded, h *api.History) error {
-	fields := []field{{"principal", string(h.Principal)},
+func (a *app) printHistory(f *access.Fold, h *api.History) error {
+	fields := []terminal.Field{{"principal", string(h.Principal)},
 		{"signals judged", judgedText(h)},
-		{"signals an hour", fmt.Sprintf("%d, as the policy leaves it with %d independent and %d unfounded", h.SignalLimit, h.Independent, h.Unfounded)},
+		{"signals an hour", fmt.Sprintf("%d, by the policy for %d independent and %d dismissed", h.SignalLimit, h.Independent, h.Dismissed)},
 		{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
-		{"checked", fmt.Sprintf("counted from the %d entries under the signed root %s", f.Size, f.head.Root)},
+		{"checked", fmt.Sprintf("counted from %s under the signed root %s", terminal.Counted(f.Size, "entry"), f.Head.Root)},
 	}
 	if h.Cursor != 0 {
-		fields = append(fields, field{"cursor", decimal(h.Cursor) + ": pass it as --after to see what changes next"})
+		fields = append(fields, terminal.Field{"cursor", decimal(h.Cursor) + ": pass it as --after to see what changes next"})
 	}
-	if err := a.printObject(nil, fields...); err != nil {
+	if err := a.PrintObject(nil, fields...); err != nil {
 		return err
 	}
-	l := a.newList("INCIDENT", "ENTRY", "WHAT", "ABOUT", "CAME TO", "SAID BY")
+	l := a.NewList("INCIDENT", "ENTRY", "WHAT", "ABOUT", "CAME TO", "SAID BY")
 	said := func(index uint64) string {
 		if index == 0 {
 			return ""
@@ -166,12 +114,12 @@ func (a *app) printHistory(f *folded, h *api.History) error {
 		return "entry " + decimal(index)
 	}
 	for _, s := range h.Signals {
-		if err := l.add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), foundOf(&s), said(s.Disposed)); err != nil {
+		if err := l.Add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), foundOf(&s), said(s.Disposed)); err != nil {
 			return err
 		}
 	}
 	for _, m := range h.Memberships {
-		if err := l.add(m, decimal(m.Incident), decimal(m.Decision), "to "+string(m.Method), string(m.Exec), string(m.Result), said(m.ResultAt)); err != nil {
+		if err := l.Add(m, decimal(m.Incident), decimal(m.Decision), "to "+string(m.Method), string(m.Exec), string(m.Result), said(m.ResultAt)); err != nil {
 			return err
 		}
 	}
@@ -180,15 +128,15 @@ func (a *app) printHistory(f *folded, h *api.History) error {
 		if o.Correction {
 			what = "correction"
 		}
-		if err := l.add(o, decimal(o.Incident), decimal(o.Index), what, string(o.Exec), string(o.Result), said(o.Index)); err != nil {
+		if err := l.Add(o, decimal(o.Incident), decimal(o.Index), what, string(o.Exec), string(o.Result), said(o.Index)); err != nil {
 			return err
 		}
 	}
 	if len(h.Signals)+len(h.Memberships)+len(h.Outcomes) == 0 {
 		return nil
 	}
-	if err := a.printText("\n"); err != nil {
+	if err := a.PrintText("\n"); err != nil {
 		return err
 	}
-	return l.close()
+	return l.Close()
 }

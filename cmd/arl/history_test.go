@@ -7,6 +7,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -19,22 +22,22 @@ func TestAgentHistoryIsProven(t *testing.T) {
 	l.stop()
 	h := corrupt(t, l)
 	id := h.incident()
-	h.honest(principalCoordinator, h.draft(id, entry.ActAuthorize))
+	h.honest(node.Coordinator, h.draft(id, entry.ActAuthorize))
 	r, err := h.state.DraftRecord(id)
 	h.must(err)
-	h.honest(principalCoordinator, r)
+	h.honest(node.Coordinator, r)
 	h.stop()
 
-	out := l.exits(exitOK, "agent", "history", "a", "--data", h.node.dir, "--output", "json")
+	out := l.exits(exit.OK, "agent", "history", "a", "--data", h.node.Dir, "--output", "json")
 	var got api.History
 	_, object, _ := strings.Cut(out, "{")
 	h.must(json.Unmarshal([]byte("{"+object), &got))
 	if got.Judged != 1 || got.SelfReported != 1 || len(got.Signals) != 1 || len(got.Memberships) != 1 || got.Memberships[0].Result != entry.NotExecuted {
 		t.Errorf("%+v", got)
 	}
-	var known profile
+	var known trust.Profile
 	l.readProfile(&known)
-	head, err := withCosigner(known.Root).Head([]byte(got.Head))
+	head, err := trust.WithCosigner(known.Root).Head([]byte(got.Head))
 	h.must(err)
 	proven := map[uint64]entry.Kind{}
 	for _, item := range got.Entries {

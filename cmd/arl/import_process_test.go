@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -22,8 +23,7 @@ import (
 // nobody takes the part for a log. Afterwards everything acknowledged is there, under
 // the receipts of then, and nothing is registered twice.
 func TestKilledImportsGoOn(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	m := newMachine(t)
 	m.start()

@@ -9,24 +9,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
-	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
 func (a *app) incidentCommand() *cobra.Command {
-	var o logOptions
+	var o access.Where
 	cmd := &cobra.Command{
 		Use:   "incident",
-		Short: "Look at incidents, and decide about them",
-		Long: "Look at incidents, and decide about them. What is shown, and what is signed, is derived here from the entries of\n" +
-			"the log, all of them held to the signed tree head and to the rules of registration: no server's word is taken.",
+		Short: "Show incidents, and decide about them",
+		Long: "Show incidents, and decide about them. The commands derive what they show and sign from the entries of the log.\n" +
+			"They verify these entries against the signed tree head and the rules of registration, and take no server's word.",
 		Example: "  arl incident list",
 	}
 	flags := cmd.PersistentFlags()
-	o.register(flags)
-	o.registerInPlace(flags)
-	o.registerKept(flags)
+	o.Register(flags)
+	o.RegisterInPlace(flags)
+	o.RegisterKept(flags)
 	cmd.AddCommand(a.incidentListCommand(&o), a.incidentShowCommand(&o), a.incidentPreviewCommand(&o), a.incidentBundleCommand(&o), a.incidentApproveCommand(&o),
 		a.incidentEscalateCommand(&o), a.incidentAuthorizeCommand(&o), a.incidentAmendCommand(&o), a.incidentDenyCommand(&o),
 		a.incidentOverrideCommand(&o), a.incidentReleaseCommand(&o), a.incidentRecordCommand(&o))
@@ -37,112 +40,81 @@ func (a *app) incidentCommand() *cobra.Command {
 func parseIncident(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, usage("%q is no incident: its id is the index of its opening signal (arl incident list)", text)
+		return 0, exit.Usagef("%q is not an incident: want the index of the opening signal (arl incident list)", text)
 	}
 	return id, nil
 }
 
-// incident returns an incident as it stands.
-func (f *folded) incident(id uint64) (*coord.IncidentView, error) {
-	view, ok := f.State.Incident(id, f.now)
-	if !ok {
-		return nil, withExit(exitNotFound, fmt.Errorf("entry %d did not open an incident: arl incident list shows those there are", id))
-	}
-	return &view, nil
-}
-
-// incidentFilter are the filters of arl incident list.
-type incidentFilter struct {
-	state, agent, domain, workflow string
-	limit                          int
-}
-
-func (a *app) incidentListCommand(o *logOptions) *cobra.Command {
-	var filter incidentFilter
+func (a *app) incidentListCommand(o *access.Where) *cobra.Command {
+	var q api.IncidentQuery
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List incidents, the newest first",
+		Short:   "List incidents, newest first",
 		Example: "  arl incident list --state open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := filter.check(); err != nil {
+			var err error
+			if q.State, err = incidentState(q.State); err != nil {
 				return err
 			}
-			return a.withFold(cmd.Context(), o, func(_ *openLog, f *folded) error { return a.incidentList(f, &filter) })
+			return a.machine().WithFold(cmd.Context(), o, func(_ *access.Log, f *access.Fold) error { return a.incidentList(f, &q) })
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&filter.state, "state", "", "only in this state, such as ESCALATED, or open|closed|unacknowledged")
-	flags.StringVar(&filter.agent, "agent", "", "only those that this principal has to do with")
-	flags.StringVar(&filter.domain, "domain", "", "only those that a principal of this domain has to do with")
-	flags.StringVar(&filter.workflow, "workflow", "", "only those whose opening signal is of this workflow")
-	flags.IntVar(&filter.limit, "limit", 100, "at most so many; 0: all")
+	flags.StringVar(&q.State, "state", "", "only incidents in this state, such as ESCALATED, or open|closed|unacknowledged")
+	flags.StringVar((*string)(&q.Agent), "agent", "", "only incidents that involve this principal")
+	flags.StringVar(&q.Domain, "domain", "", "only incidents that involve a principal of this domain")
+	flags.StringVar((*string)(&q.Workflow), "workflow", "", "only incidents whose opening signal is of this workflow")
+	flags.IntVar(&q.Limit, "limit", 100, "greatest number of incidents; 0: all")
 	return cmd
 }
 
-func (o *incidentFilter) check() error {
-	known := []string{"", "open", "closed", "unacknowledged"}
-	for s := coord.Reported; s <= coord.Failed; s++ {
-		known = append(known, s.String())
-	}
+// incidentState returns the state that --state means, in the words of the wire.
+func incidentState(text string) (string, error) {
+	known := append([]string{"", api.StateOpen, api.StateClosed, api.StateUnacknowledged}, api.IncidentStates()...)
 	for _, state := range known {
-		if strings.EqualFold(state, o.state) {
-			o.state = state
-			return nil
+		if strings.EqualFold(state, text) {
+			return state, nil
 		}
 	}
-	return usage("--state %s: want one of %s", o.state, strings.Join(known[1:], ", "))
+	return "", exit.Usagef("--state %s: want one of %s", text, strings.Join(known[1:], ", "))
 }
 
-func (o *incidentFilter) matches(v *coord.IncidentView) bool {
+func (a *app) incidentList(f *access.Fold, q *api.IncidentQuery) error {
+	views := f.State.Incidents(0, int(f.Size), f.Now)
 	switch {
-	case o.workflow != "" && string(v.Wid) != o.workflow:
-		return false
-	case o.state == "unacknowledged":
-		return v.Unacknowledged()
-	case o.state == "open" || o.state == "closed":
-		return v.State.Open() == (o.state == "open")
+	case q.Domain != "":
+		views = f.State.IncidentsOfDomain(q.Domain, q.Agent, 0, int(f.Size), f.Now)
+	case q.Agent != "":
+		views = f.State.IncidentsOf(q.Agent, 0, int(f.Size), f.Now)
 	}
-	return o.state == "" || o.state == v.State.String()
-}
-
-func (a *app) incidentList(f *folded, o *incidentFilter) error {
-	views := f.State.Incidents(0, int(f.Size), f.now)
-	switch {
-	case o.domain != "":
-		views = f.State.IncidentsOfDomain(o.domain, entry.Principal(o.agent), 0, int(f.Size), f.now)
-	case o.agent != "":
-		views = f.State.IncidentsOf(entry.Principal(o.agent), 0, int(f.Size), f.now)
-	}
-	l := a.newList("INCIDENT", "OPENED", "STATE", "WORKFLOW", "SIGNALS", "ABOUT", "WAITS FOR")
+	l := a.NewList("INCIDENT", "OPENED", "STATE", "WORKFLOW", "SIGNALS", "ABOUT", "WAITS FOR")
 	count := 0
 	for i := range views {
 		v := &views[i]
-		if !o.matches(v) {
+		if !v.Matches(q) {
 			continue
 		}
-		err := l.add(server.NewIncident(v), decimal(v.ID), instant(v.OpenedAt), stateOf(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
+		err := l.Add(&v.Incident, decimal(v.ID), instant(v.OpenedAt), stateOf(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
 			string(v.Signals[0].Subject), waitsFor(v))
 		if err != nil {
 			return err
 		}
-		if count++; count == o.limit {
+		if count++; count == q.Limit {
 			break
 		}
 	}
-	return l.close()
+	return l.Close()
 }
 
 // waitsFor says in a few words what an incident waits for, and which fence stands
 // though it waits for nothing.
 func waitsFor(v *coord.IncidentView) string {
-	switch {
-	case v.WaitsFor != "":
-		return v.WaitsFor + unfenced(v)
-	case v.StillFenced > 0:
-		return fmt.Sprintf("nothing; members still fenced: %d", v.StillFenced)
+	waits := v.WaitsFor + unfenced(v)
+	if v.StillFenced > 0 {
+		return fmt.Sprintf("%s; members still fenced: %d", orNothing(waits), v.StillFenced)
 	}
-	return ""
+	return waits
 }
 
 // unfenced marks what waits while others may build on it.
@@ -153,12 +125,12 @@ func unfenced(v *coord.IncidentView) string {
 	return "; NOT FENCED"
 }
 
-func (a *app) incidentShowCommand(o *logOptions) *cobra.Command {
+func (a *app) incidentShowCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show INCIDENT",
 		Short: "Show an incident and the plan in force",
-		Long: "Show an incident as it stands: signals and what was found of them, fence, proposal and answers, and of the plan in\n" +
-			"force what became of each member. Exit code 11 if it ended without everything being undone.",
+		Long: "Show an incident: its signals and their dispositions, its fence, the proposal and the answers, and the state of\n" +
+			"each member of the plan in force. The exit code is 11 if the incident ended without everything being undone.",
 		Example: "  arl incident show 17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -166,7 +138,9 @@ func (a *app) incidentShowCommand(o *logOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withFold(cmd.Context(), o, func(_ *openLog, f *folded) error { return a.incidentShow(f, id) })
+			return a.machine().WithFold(cmd.Context(), o, func(l *access.Log, f *access.Fold) error {
+				return a.incidentShow(cmd.Context(), l, f, id)
+			})
 		},
 	}
 }
@@ -177,19 +151,26 @@ type shownIncident struct {
 	Plan *api.Plan `json:"plan,omitempty"`
 }
 
-func (a *app) incidentShow(f *folded, id uint64) error {
-	v, err := f.incident(id)
+func (a *app) incidentShow(ctx context.Context, l *access.Log, f *access.Fold, id uint64) error {
+	v, err := f.Incident(id)
 	if err != nil {
 		return err
 	}
-	shown := shownIncident{Incident: server.NewIncident(v)}
-	if plan, ok := f.State.PlanInForce(id, f.now); ok {
-		shown.Plan = server.NewPlan(id, v.Decision.Ref.Index, plan)
+	if c, running := l.Registry.(*access.Connection); running && v.Decision != nil {
+		served, err := c.Client.Incident(ctx, id)
+		if err != nil {
+			return err
+		}
+		v.Cosignatures = served.Cosignatures
 	}
-	if err := a.printObject(shown, incidentFields(v)...); err != nil {
+	shown := shownIncident{Incident: &v.Incident}
+	if plan, ok := f.State.PlanInForce(id, f.Now); ok {
+		shown.Plan = &plan.Plan
+	}
+	if err := a.PrintObject(shown, incidentFields(v)...); err != nil {
 		return err
 	}
-	if shown.Plan != nil && a.settings.output == outputTable {
+	if shown.Plan != nil && !a.JSON() {
 		if err := a.printInForce(shown.Plan); err != nil {
 			return err
 		}
@@ -200,69 +181,88 @@ func (a *app) incidentShow(f *folded, id uint64) error {
 // incomplete is the end of a command about an incident that ended without
 // everything being undone.
 func incomplete(state coord.IncidentState) error {
-	if state == coord.Partial || state == coord.Failed {
-		return withExit(exitIncomplete, fmt.Errorf("the incident is %s: not everything could be undone", state))
+	if state.LeftUndone() {
+		return exit.With(exit.Incomplete, fmt.Errorf("the incident is %s: not everything could be undone", state))
 	}
 	return nil
 }
 
-func incidentFields(v *coord.IncidentView) []field {
-	fields := []field{
+func incidentFields(v *coord.IncidentView) []terminal.Field {
+	fields := []terminal.Field{
 		{"incident", decimal(v.ID)}, {"state", stateOf(v)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
 		{"epoch", fmt.Sprint(v.Epoch)},
 	}
-	for _, s := range server.NewIncident(v).Signals {
+	for _, s := range v.Signals {
 		text := fmt.Sprintf("entry %d by %s as %s, about %s", s.Index, s.Issuer, s.Standing, s.Subject)
 		if s.Disposition != "" {
 			text += fmt.Sprintf(": %s, says entry %d", foundOf(&s), s.Disposed)
 		}
-		fields = append(fields, field{"signal", text})
+		fields = append(fields, terminal.Field{"signal", text})
 	}
 	if x := v.Fence; x != nil {
-		fields = append(fields, field{"fence", fmt.Sprintf("%d members and %d lines until %s, by entry %d", x.Members, x.Lines, instant(x.Exp), x.Decision)})
+		fields = append(fields, terminal.Field{"fence", fmt.Sprintf("%s and %s until %s, by entry %d", terminal.Counted(x.Members, "member"), terminal.Counted(x.Lines, "line"), instant(x.EndsAt), x.Decision)})
 	}
 	if v.NotFenced != "" {
-		fields = append(fields, field{"fence", "NOT FENCED: " + v.NotFenced})
+		fields = append(fields, terminal.Field{"fence", "NOT FENCED: " + v.NotFenced})
 	}
 	if v.StillFenced > 0 {
-		fields = append(fields, field{"fence", fmt.Sprintf("members still fenced, though it is over: %d; do again under new ids what needs them,", v.StillFenced)},
-			field{"", fmt.Sprintf("or let an approver free one that may be used as it is: arl incident release %d --member EXECUTION", v.ID)})
+		fields = append(fields, terminal.Field{"fence", fmt.Sprintf("members still fenced, although the incident is over: %d; repeat under new ids what needs them,", v.StillFenced)},
+			terminal.Field{"", fmt.Sprintf("or let an approver release a member that may be used as it is: arl incident release %d --member EXECUTION", v.ID)})
 	}
 	if p := v.Proposal; p != nil {
-		fields = append(fields, field{"proposal", fmt.Sprintf("entry %d by %s, until %s", p.Ref.Index, p.Issuer, instant(p.Exp))},
-			field{"answers", fmt.Sprintf("%d of %d approvals, %d refusals", len(p.Approve), p.Quorum, len(p.Refuse))})
+		fields = append(fields, terminal.Field{"proposal", fmt.Sprintf("entry %d by %s, until %s", p.Ref.Index, p.Issuer, instant(p.ExpiresAt))},
+			terminal.Field{"answers", fmt.Sprintf("%d of %d approvals, %s", len(p.Approve), p.Quorum, terminal.Counted(len(p.Refuse), "refusal"))})
+	}
+	if l := v.Lapsed; l != nil {
+		fields = append(fields, terminal.Field{"lapsed", lapsed(v.ID, l)})
 	}
 	if d := v.Decision; d != nil {
-		text := fmt.Sprintf("entry %d, %d members, deadline %s", d.Ref.Index, d.Members, instant(d.Deadline))
+		text := fmt.Sprintf("entry %d, %s, deadline %s", d.Ref.Index, terminal.Counted(d.Members, "member"), instant(d.DeadlineAt))
 		if d.Overridden {
 			text += ", overridden"
 		}
 		if d.Void {
 			text += ", VOID: its key was compromised"
 		}
-		fields = append(fields, field{"decision", text}, field{"outcomes", tally(d.Tally)})
+		fields = append(fields, terminal.Field{"decision", text}, terminal.Field{"outcomes", tally(d.Tally)})
 	}
 	if v.Recorded != 0 {
-		fields = append(fields, field{"closed", closedBy(v)})
+		fields = append(fields, terminal.Field{"closed", closedBy(v)})
 	}
-	return append(fields, field{"waits for", orNothing(waitsFor(v))})
+	fields = append(fields, terminal.Field{"waits for", orNothing(waitsFor(v))})
+	if v.Cosignatures != "" {
+		fields = append(fields, terminal.Field{"agents wait for", "cosignatures, by the server's word: " + v.Cosignatures})
+	}
+	return fields
 }
 
 // stateOf is the state of an incident, with what a state does not tell.
 func stateOf(v *coord.IncidentView) string {
-	if v.Silent {
+	switch {
+	case v.Silence:
 		return v.State.String() + " (nobody answered in time)"
+	case v.Unacknowledged():
+		return v.State.String() + " (nobody answered an amend)"
 	}
 	return v.State.String()
+}
+
+// lapsed says what became of an amend that nobody answered.
+func lapsed(incident uint64, l *api.Lapse) string {
+	text := fmt.Sprintf("the amend of entry %d, which nobody had answered by %s", l.Proposal, instant(l.At))
+	if l.Acknowledged == 0 {
+		return text + ": arl escalation acknowledge " + decimal(incident)
+	}
+	return text + "; acknowledged by entry " + decimal(l.Acknowledged)
 }
 
 // closedBy says what closed an incident, and who has taken note if nobody decided.
 func closedBy(v *coord.IncidentView) string {
 	text := "by entry " + decimal(v.Recorded)
 	switch {
-	case v.Unacknowledged():
+	case v.Silence && v.Acknowledged == 0:
 		text += fmt.Sprintf(", since nobody answered in time: arl escalation acknowledge %d", v.ID)
-	case v.Silent:
+	case v.Silence:
 		text += ", since nobody answered in time; acknowledged by entry " + decimal(v.Acknowledged)
 	}
 	return text
@@ -291,7 +291,7 @@ func tally(counts map[entry.Result]int64) string {
 }
 
 func (a *app) printInForce(p *api.Plan) error {
-	l := a.newList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "RESULT", "SAID BY", "DUE")
+	l := a.NewList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "RESULT", "SAID BY", "DUE")
 	for i := range p.Members {
 		m := &p.Members[i]
 		result, by, due := string(m.Result), "", ""
@@ -303,47 +303,47 @@ func (a *app) printInForce(p *api.Plan) error {
 		default:
 			by = "entry " + decimal(m.ResultAt)
 		}
-		if err := l.add(m, string(m.Exec), string(m.Agent), string(m.Method), string(m.Checkpoint), result, by, due); err != nil {
+		if err := l.Add(m, string(m.Exec), string(m.Agent), string(m.Method), string(m.Checkpoint), result, by, due); err != nil {
 			return err
 		}
 	}
-	return l.close()
+	return l.Close()
 }
 
-// atHand is an incident that is to be decided about.
-type atHand struct {
-	c      *connection
-	f      *folded
+// incidentContext is an incident that is to be decided about.
+type incidentContext struct {
+	c      *access.Connection
+	f      *access.Fold
 	v      *coord.IncidentView
-	signer *signer // once somebody has asked for it
+	signer *access.Signer // once somebody has asked for it
 }
 
 // signedBy returns who signs. A passphrase is asked for once.
-func (a *app) signedBy(ctx context.Context, i *atHand, flags signerFlags) (_ *signer, err error) {
+func (a *app) signedBy(ctx context.Context, i *incidentContext, flags access.SignerFlags) (_ *access.Signer, err error) {
 	if i.signer == nil {
-		i.signer, err = a.signer(ctx, i.c, flags, principalOperator)
+		i.signer, err = a.machine().Signer(ctx, i.c, flags, node.Operator)
 	}
 	return i.signer, err
 }
 
 // withIncident folds the log of a running ledger and finds an incident in it.
-func (a *app) withIncident(ctx context.Context, o *logOptions, arg string, use func(*atHand) error) error {
+func (a *app) withIncident(ctx context.Context, o *access.Where, arg string, use func(*incidentContext) error) error {
 	id, err := parseIncident(arg)
 	if err != nil {
 		return err
 	}
-	if o.data != "" {
-		return usage("a stopped ledger takes no entries: start it, and pass --url")
+	if o.Data != "" {
+		return exit.Usagef("a stopped ledger takes no entries: start it, and pass --url")
 	}
-	return a.withConnection(ctx, &o.target, func(c *connection) error {
-		f, err := a.fold(ctx, c.openLog(o), "read the log", nil)
+	return a.machine().WithConnection(ctx, &o.Target, func(c *access.Connection) error {
+		f, err := a.machine().Fold(ctx, c.OpenLog(o), "read the log")
 		if err != nil {
 			return err
 		}
-		v, err := f.incident(id)
+		v, err := f.Incident(id)
 		if err != nil {
 			return err
 		}
-		return use(&atHand{c: c, f: f, v: v})
+		return use(&incidentContext{c: c, f: f, v: v})
 	})
 }

@@ -10,24 +10,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
-	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
 // previewOptions are the flags of arl incident preview.
 type previewOptions struct {
-	unfounded []uint
+	dismissed []uint
 	dot       bool
 }
 
-func (a *app) incidentPreviewCommand(o *logOptions) *cobra.Command {
+func (a *app) incidentPreviewCommand(o *access.Where) *cobra.Command {
 	var preview previewOptions
 	cmd := &cobra.Command{
 		Use:   "preview INCIDENT",
-		Short: "Show the plan that a decision would have now",
-		Long: "Show what would be undone if it were decided now, before anything happens: members and why they are, methods and\n" +
-			"checkpoints, what cannot be undone, what counts against which limits, what it cost to do. Nothing is written.",
+		Short: "Show the plan of a decision before it is made",
+		Long: "Show what a decision would undo now, before anything happens: members and the reasons why they are included,\n" +
+			"methods and checkpoints, effects that cannot be undone, counts against the limits, and the cost of the work. The\n" +
+			"command writes nothing.",
 		Example: "  arl incident preview 17 --dot > plan.dot",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,38 +38,35 @@ func (a *app) incidentPreviewCommand(o *logOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withFold(cmd.Context(), o, func(_ *openLog, f *folded) error { return a.incidentPreview(f, id, &preview) })
+			return a.machine().WithFold(cmd.Context(), o, func(_ *access.Log, f *access.Fold) error { return a.incidentPreview(f, id, &preview) })
 		},
 	}
-	cmd.Flags().UintSliceVar(&preview.unfounded, "unfounded", nil, "indexes of signals to leave out")
-	cmd.Flags().BoolVar(&preview.dot, "dot", false, "as a graph in the DOT language")
+	cmd.Flags().UintSliceVar(&preview.dismissed, "dismiss", nil, "indexes of signals to dismiss")
+	cmd.Flags().BoolVar(&preview.dot, "dot", false, "print the plan as a graph in the DOT language")
 	return cmd
 }
 
-func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
-	if o.dot && a.settings.output == outputJSON {
-		return usage("--dot and --output json are two forms of the plan: pass one of them")
+func (a *app) incidentPreview(f *access.Fold, id uint64, o *previewOptions) error {
+	if o.dot && a.JSON() {
+		return exit.Usagef("--dot and --output json are two forms of the plan: pass one of them")
 	}
-	v, err := f.incident(id)
+	v, err := f.Incident(id)
 	if err != nil {
 		return err
 	}
-	var without []uint64
-	for _, index := range o.unfounded {
-		without = append(without, uint64(index))
-	}
-	view, _ := f.State.Preview(id, without, f.now) // the incident is there
+	without := indexes(o.dismissed)
+	view, _ := f.State.Preview(id, without, f.Now) // the incident is there
 	for _, index := range without {
-		if !slices.Contains(view.Basis, index) { // the preview would not be what was meant
-			return usage("--unfounded %d: no signal that a decision about incident %d rests on (arl incident show %d)", index, id, id)
+		if !slices.Contains(view.Considered, index) { // the preview would not be what was meant
+			return exit.Usagef("--dismiss %d: not a signal that a decision about incident %d rests on (arl incident show %d)", index, id, id)
 		}
 	}
-	plan := server.NewPlan(id, 0, view)
+	plan := &view.Plan
 	switch {
 	case o.dot:
-		return a.printText(planGraph(f, v, plan))
-	case a.settings.output == outputJSON:
-		return a.printJSON(plan)
+		return a.PrintText(planGraph(f, v, plan))
+	case a.JSON():
+		return a.PrintJSON(plan)
 	}
 	return a.printPlan(f, v, plan)
 }
@@ -74,35 +74,35 @@ func (a *app) incidentPreview(f *folded, id uint64, o *previewOptions) error {
 // forPeople returns an app that writes tables to w, whatever --output says.
 func (a *app) forPeople(w io.Writer) *app {
 	other := *a
-	other.out, other.settings.output = w, outputTable
+	other.Out, other.Output = w, terminal.OutputTable
 	return &other
 }
 
 // printPlan writes a plan for people.
-func (a *app) printPlan(f *folded, v *coord.IncidentView, p *api.Plan) error {
+func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %d members, scope %s\n", p.Incident, v.State, v.Wid, len(p.Members), p.Scope.Root)
+	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %s, rollback set %s\n", p.Incident, v.State, v.Wid, terminal.Counted(len(p.Members), "member"), p.RollbackSet.Root)
 	for _, line := range planSummary(f, v, p) {
 		b.WriteString(line + "\n")
 	}
 	if len(p.Review) > 0 {
 		fmt.Fprintf(&b, "to review (soft dependents, not undone): %s\n", joinRefs(p.Review))
 	}
-	if err := a.printText(b.String() + "\n"); err != nil {
+	if err := a.PrintText(b.String() + "\n"); err != nil {
 		return err
 	}
-	t := a.newList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "EFFECT", "PROGRESS", "WHY", "COST")
+	t := a.NewList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "EFFECT", "PROGRESS", "WHY", "COST")
 	for i := range p.Members {
 		m := &p.Members[i]
 		method := string(m.Method)
 		if m.Drain {
 			method = "drain, " + method
 		}
-		if err := t.add(m, string(m.Exec), string(m.Agent), method, string(m.Checkpoint), string(m.Effect), string(m.Progress), why(m), dollars(m.CostMicroUSD)); err != nil {
+		if err := t.Add(m, string(m.Exec), string(m.Agent), method, string(m.Checkpoint), string(m.Effect), string(m.Progress), ruleText(m), dollars(m.CostMicroUSD)); err != nil {
 			return err
 		}
 	}
-	if err := t.close(); err != nil {
+	if err := t.Close(); err != nil {
 		return err
 	}
 	return a.printCounters(p)
@@ -110,24 +110,20 @@ func (a *app) printPlan(f *folded, v *coord.IncidentView, p *api.Plan) error {
 
 // planSummary says of a plan as a whole who decides, what cannot be undone, and
 // what it cost.
-func planSummary(f *folded, v *coord.IncidentView, p *api.Plan) []string {
+func planSummary(f *access.Fold, v *coord.IncidentView, p *api.Plan) []string {
 	lines := []string{whoDecides(f, v, p)}
-	if v.State.Open() && v.Decision == nil {
+	if v.Undecided() {
 		lines = append(lines, fenceOf(v, p))
 	}
 	return append(lines,
-		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Blast.Irrevocable, p.Blast.Undeclared),
+		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Impact.Irrevocable, p.Impact.Undeclared),
 		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)))
 }
 
 // fenceOf says how far others are kept from building on a plan while it waits for
 // a decision.
 func fenceOf(v *coord.IncidentView, p *api.Plan) string {
-	if v.NotFenced != "" {
-		why := v.NotFenced
-		if v.State == coord.Reported && p.NotFenced != "" {
-			why = p.NotFenced // what every decision will meet
-		}
+	if why := v.FenceObstacle(p); why != "" {
 		return "NOT FENCED: " + why
 	}
 	fenced := 0
@@ -139,15 +135,14 @@ func fenceOf(v *coord.IncidentView, p *api.Plan) string {
 	return fmt.Sprintf("fenced: %d of %d members", fenced, len(p.Members))
 }
 
-// whoDecides says who may put a plan in force, or that it is.
-func whoDecides(f *folded, v *coord.IncidentView, p *api.Plan) string {
-	inForce, decided := f.State.PlanInForce(v.ID, f.now)
-	switch {
-	case p.Asks != nil:
+// whoDecides says in words who may put a plan in force.
+func whoDecides(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
+	switch f.State.DeciderOf(v, p, f.Now) {
+	case coord.PeopleDecide:
 		return "people must decide: " + p.Asks.Detail
-	case !v.State.Open():
+	case coord.NothingToDecide:
 		return "nothing is left to decide: the incident is over"
-	case decided && inForce.Scope == p.Scope:
+	case coord.AlreadyDecided:
 		return fmt.Sprintf("it is decided: entry %d", v.Decision.Ref.Index)
 	}
 	return "the coordinator may authorize it alone"
@@ -165,16 +160,16 @@ func capped(c *api.Counter) []string {
 }
 
 func (a *app) printCounters(p *api.Plan) error {
-	if err := a.printText("\n"); err != nil {
+	if err := a.PrintText("\n"); err != nil {
 		return err
 	}
-	t := a.newList("COUNTS AGAINST", "MEMBERS", "AGENTS", "DOMAINS", "FENCED MS")
+	t := a.NewList("COUNTS AGAINST", "MEMBERS", "AGENTS", "DOMAINS", "FENCED MS")
 	for i := range p.Counters {
-		if err := t.add(p.Counters[i], capped(&p.Counters[i])...); err != nil {
+		if err := t.Add(p.Counters[i], capped(&p.Counters[i])...); err != nil {
 			return err
 		}
 	}
-	return t.close()
+	return t.Close()
 }
 
 func residuals(p *api.Plan) (count int) {
@@ -186,8 +181,8 @@ func residuals(p *api.Plan) (count int) {
 	return count
 }
 
-// why says what leads to a member.
-func why(m *api.PlanMember) string {
+// ruleText says what leads to a member.
+func ruleText(m *api.PlanMember) string {
 	if m.From == m.Exec {
 		return m.Rule
 	}
@@ -207,8 +202,8 @@ func joinRefs(refs []entry.Ref) string {
 
 // planLabel is what stands below the graph of a plan: what its nodes do not
 // show.
-func planLabel(f *folded, v *coord.IncidentView, p *api.Plan) string {
-	lines := append([]string{fmt.Sprintf("incident %d: %d members", p.Incident, len(p.Members))}, planSummary(f, v, p)...)
+func planLabel(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
+	lines := append([]string{fmt.Sprintf("incident %d: %s", p.Incident, terminal.Counted(len(p.Members), "member"))}, planSummary(f, v, p)...)
 	for i := range p.Counters {
 		c := capped(&p.Counters[i])
 		lines = append(lines, fmt.Sprintf("%s: members %s, agents %s, domains %s, fenced ms %s", c[0], c[1], c[2], c[3], c[4]))
@@ -218,7 +213,7 @@ func planLabel(f *folded, v *coord.IncidentView, p *api.Plan) string {
 
 // planGraph draws a plan: its members by agent with what each cost, the
 // dependencies between them, and dashed what is to be reviewed.
-func planGraph(f *folded, v *coord.IncidentView, p *api.Plan) string {
+func planGraph(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
 	g := dot.NewGraph(dot.Directed)
 	g.Attr("rankdir", "LR")
 	g.Attr("label", planLabel(f, v, p))
@@ -248,7 +243,7 @@ func planGraph(f *folded, v *coord.IncidentView, p *api.Plan) string {
 		nodes[ref] = g.Node(string(ref)).Label(string(ref)+"\nreview").Attr("style", "dashed")
 	}
 	drawn := func(ref entry.Ref) {
-		x, _ := f.State.Execution(ref, f.now) // a member is there
+		x, _ := f.State.Execution(ref, f.Now) // a member is there
 		for _, parent := range x.Parents {
 			from, there := nodes[parent.Exec]
 			if !there {

@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/coord"
 	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
@@ -41,7 +44,7 @@ func newKeeper(t *testing.T) *keeper {
 	l := startCommandLine(t)
 	l.stop()
 	k := &keeper{hostile: corrupt(t, l)}
-	k.commandLine = commandLine{t: t, home: filepath.Join(t.TempDir(), "home"), data: k.node.dir}
+	k.commandLine = commandLine{t: t, home: filepath.Join(t.TempDir(), "home"), data: k.node.Dir}
 	k.must(copyTree(k.home, l.home))
 	k.serve()
 	return k
@@ -52,16 +55,16 @@ func (k *keeper) twin() *keeper {
 	k.hostile.t.Helper()
 	k.end()
 	other := &keeper{hostile: corrupt(k.hostile.t, &k.commandLine)}
-	other.commandLine = commandLine{t: k.hostile.t, home: k.home, data: other.node.dir}
+	other.commandLine = commandLine{t: k.hostile.t, home: k.home, data: other.node.Dir}
 	*k.hostile = *corrupt(k.hostile.t, &commandLine{home: k.home, data: k.data})
-	k.data = k.node.dir
+	k.data = k.node.Dir
 	k.serve()
 	other.serve()
 	return other
 }
 
 func (k *keeper) serve() {
-	s, err := server.New(&server.Config{Origin: k.node.origin, VerifierKeys: k.node.keys[0].VerifierKeys[:], Log: k.log, Replica: k.node.replica})
+	s, err := server.New(&server.Config{Origin: k.node.Origin, VerifierKeys: k.node.Keys[0].VerifierKeys[:], Log: k.log, Replica: k.node.Replica})
 	k.must(err)
 	k.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
@@ -88,14 +91,14 @@ func (k *keeper) run(args ...string) (out, told string, code int) {
 	if err != nil {
 		stderr.WriteString(err.Error())
 	}
-	return stdout.String(), stderr.String(), exitCode(err)
+	return stdout.String(), stderr.String(), exit.Code(err)
 }
 
 // says runs a command that must succeed without a word on stderr.
 func (k *keeper) says(args ...string) string {
 	k.hostile.t.Helper()
 	out, told, code := k.run(args...)
-	if code != exitOK || told != "" {
+	if code != exit.OK || told != "" {
 		k.hostile.t.Fatalf("arl %s: exit code %d\n%s", strings.Join(args, " "), code, told)
 	}
 	return out
@@ -108,7 +111,7 @@ func (k *keeper) place() audit.Place {
 	k.readProfile(&known)
 	a := newApp(nil, nil, nil)
 	a.settings.home = k.home
-	place, err := a.keptIn(withCosigner(known.Root))
+	place, err := a.trust().Fold(trust.WithCosigner(known.Root))
 	k.must(err)
 	return place
 }
@@ -134,7 +137,7 @@ func (k *keeper) enrol(agent entry.Principal) {
 	key, err := keys.NewSigner(private)
 	k.must(err)
 	k.keys[agent] = key
-	k.honest(principalOperator, &entry.Agent{Principal: agent, Op: entry.Enrol, Key: key.Public(), Roles: []entry.Role{entry.RoleAgent},
+	k.honest(node.Operator, &entry.Agent{Principal: agent, Op: entry.Enrol, Key: key.Public(), Roles: []entry.Role{entry.RoleAgent},
 		Domain: "d", Span: entry.SpanWorkflow})
 }
 
@@ -147,27 +150,27 @@ func (k *keeper) grow(r *rand.Rand, name string) {
 	v := incidents[r.IntN(len(incidents))]
 	switch r.IntN(6) {
 	case 0, 1:
-		x := &entry.Execution{Header: header, Exec: name, Parents: []entry.Parent{}, Effect: entry.EffectReversible, Progress: entry.Dispatched}
+		x := &entry.Execution{Header: header, Exec: name, Parents: []entry.Parent{}, Effect: entry.EffectReversible, Progress: entry.Started}
 		x.IdempotencyKey = entry.Digest(fmt.Sprintf("sha256:%064x", r.Uint64()))
 		if views, _ := k.state.Workflow("w", 0, 5, k.log.Now()); len(views) > 0 {
-			x.Parents = append(x.Parents, entry.Parent{Exec: views[r.IntN(len(views))].Ref, Dep: entry.Hard})
+			x.Parents = append(x.Parents, entry.Parent{Exec: views[r.IntN(len(views))].Exec, Dep: entry.Hard})
 		}
 		k.try(agent, x)
 	case 2:
 		views, _ := k.state.Workflow("w", 0, 20, k.log.Now())
-		subject := views[r.IntN(len(views))].Ref
+		subject := views[r.IntN(len(views))].Exec
 		of, _ := subject.Split()
 		k.try(of, &entry.Signal{Header: header, Subject: subject, Class: "tool", Code: "error", Standing: entry.StandingExecutor,
 			Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: k.log.Now()})
 	case 3, 4:
 		for _, act := range []entry.Act{entry.ActAuthorize, entry.ActContain} {
 			d, err := k.state.Draft(coord.Order{Incident: v.ID, Act: act, Reason: "because"}, k.log.Now())
-			if err == nil && k.try(principalCoordinator, d) {
+			if err == nil && k.try(node.Coordinator, d) {
 				return
 			}
 		}
 		if record, err := k.state.DraftRecord(v.ID); err == nil {
-			k.try(principalCoordinator, record)
+			k.try(node.Coordinator, record)
 		}
 	case 5:
 		plan, ok := k.state.PlanInForce(v.ID, k.log.Now())
@@ -186,7 +189,7 @@ func (k *keeper) grow(r *rand.Rand, name string) {
 // try registers an entry if the rules allow it.
 func (k *keeper) try(iss entry.Principal, body entry.Body) bool {
 	k.hostile.t.Helper()
-	header, complete := entry.HeaderOf(body), k.node.header(iss)
+	header, complete := entry.HeaderOf(body), k.node.Header(iss)
 	complete.Wid = header.Wid
 	*header = complete
 	e, err := entry.New(body)

@@ -17,9 +17,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofrs/flock"
 
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
+	"recoveryledger/verify"
 )
 
 // foldCommands are commands that fold the log, as programs read their answers.
@@ -45,8 +48,7 @@ func TestKeptFoldGivesTheSameAnswers(t *testing.T) {
 	defer k.end()
 	id := k.incident()
 	k.enrol("b")
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := budget.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for round := range 16 {
 		for range r.IntN(5) {
@@ -55,7 +57,7 @@ func TestKeptFoldGivesTheSameAnswers(t *testing.T) {
 		for _, command := range foldCommands(id) {
 			with, told, code := k.run(command...)
 			without, _, want := k.run(append(command, "--no-cache")...)
-			if code != want || told != "" && code == exitOK || alike(with) != alike(without) {
+			if code != want || told != "" && code == exit.OK || alike(with) != alike(without) {
 				t.Fatalf("round %d, arl %s: exit code %d and %d, %s\n%s\nwithout what is kept:\n%s", round, strings.Join(command, " "), code, want, told, with, without)
 			}
 		}
@@ -140,7 +142,7 @@ func TestNoCacheTouchesNothing(t *testing.T) {
 	defer k.end()
 	id := k.incident()
 	for _, command := range foldCommands(id) {
-		if _, told, code := k.run(append(command, "--no-cache")...); code != exitOK && command[2] != "b" || strings.Contains(told, "warning") {
+		if _, told, code := k.run(append(command, "--no-cache")...); code != exit.OK && command[2] != "b" || strings.Contains(told, "warning") {
 			t.Errorf("arl %v: exit code %d, %s", command, code, told)
 		}
 	}
@@ -179,7 +181,7 @@ func TestDamagedKeptFold(t *testing.T) {
 			return
 		}
 		out, told, code := k.run("incident", "show", decimal(id))
-		if code != exitOK || out != want || !strings.Contains(told, "warning: the fold in "+place.Path+" is not used") {
+		if code != exit.OK || out != want || !strings.Contains(told, "warning: the fold in "+place.Path+" is not used") {
 			t.Fatalf("%s %d: exit code %d, %s\n%s", what, at, code, told, out)
 		}
 		if kept, err := place.Load(); err != nil || kept.Head.Head != k.log.Head().Head {
@@ -260,7 +262,7 @@ func TestKeptFoldOfAnother(t *testing.T) {
 		change func(h map[string]any)
 		want   string
 	}{
-		"origin":   {func(h map[string]any) { h["origin"] = stranger.node.origin }, "it is of " + fmt.Sprintf("%q", stranger.node.origin)},
+		"origin":   {func(h map[string]any) { h["origin"] = stranger.node.Origin }, "it belongs to the ledger " + fmt.Sprintf("%q", stranger.node.Origin)},
 		"genesis":  {func(h map[string]any) { h["genesis"] = merkle.HashLeaf(nil) }, "pinned is"},
 		"version":  {func(h map[string]any) { h["program"] = "older" }, "another version of arl wrote it"},
 		"head":     {func(h map[string]any) { h["note"] = older }, "its tree head of size"},
@@ -272,7 +274,7 @@ func TestKeptFoldOfAnother(t *testing.T) {
 		k.must(os.WriteFile(k.place().Path, good, 0o600))
 		k.rewrite(c.change)
 		out, told, code := k.run("incident", "show", decimal(id))
-		if code != exitOK || out != want || !strings.Contains(told, c.want) {
+		if code != exit.OK || out != want || !strings.Contains(told, c.want) {
 			t.Errorf("%s: exit code %d, %s\n%s", name, code, told, out)
 		}
 		if k.says("incident", "show", decimal(id)) != want {
@@ -281,7 +283,7 @@ func TestKeptFoldOfAnother(t *testing.T) {
 	}
 	stranger.says("incident", "list")
 	k.must(os.WriteFile(k.place().Path, stranger.kept(), 0o600))
-	if out, told, code := k.run("incident", "show", decimal(id)); code != exitOK || out != want || !strings.Contains(told, "it is of ") {
+	if out, told, code := k.run("incident", "show", decimal(id)); code != exit.OK || out != want || !strings.Contains(told, "it belongs to the ledger ") {
 		t.Errorf("the fold of another log: exit code %d, %s\n%s", code, told, out)
 	}
 }
@@ -305,16 +307,16 @@ func TestKeptFoldOfAFork(t *testing.T) {
 		other.enrol(name)
 		k.must(os.RemoveAll(filepath.Join(k.home, "heads")))
 		k.must(os.RemoveAll(filepath.Join(k.home, "evidence")))
-		out := other.exits(exitInconsistent, "incident", "list", "--url", other.web.URL)
+		out := other.exits(exit.Inconsistent, "incident", "list", "--url", other.web.URL)
 		evidence, err := filepath.Glob(filepath.Join(k.home, "evidence", "fork-*.json"))
 		if err != nil || len(evidence) != 1 {
 			t.Fatalf("fork %d: evidence %v, %v\n%s", i, evidence, err, out)
 		}
-		var shown forkEvidence
+		var shown verify.Evidence
 		content, err := os.ReadFile(evidence[0])
 		k.must(err)
 		k.must(json.Unmarshal(content, &shown))
-		for _, note := range []string{shown.First, shown.Second} {
+		for _, note := range []string{shown.Older, shown.Newer} {
 			if _, err := k.place().Root.Head([]byte(note)); err != nil {
 				t.Errorf("fork %d: %v in\n%s", i, err, content)
 			}
@@ -391,7 +393,7 @@ func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
 	k.must(place.Save(kept))
 	k.must(os.RemoveAll(dir))
 	k.must(os.WriteFile(filepath.Clean(dir), nil, 0o600))
-	if out, told, code := k.run("incident", "show", decimal(id)); code != exitOK || out != want || !strings.Contains(told, "warning: the fold is not kept") {
+	if out, told, code := k.run("incident", "show", decimal(id)); code != exit.OK || out != want || !strings.Contains(told, "warning: the fold is not kept") {
 		t.Errorf("no place to keep it: exit code %d, %s\n%s", code, told, out)
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"io/fs"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -36,17 +39,17 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Make a private key in a new file",
-		Long: "Make a private key in a new file that only its owner can read; a file that exists is never touched.\n" +
-			"With --passphrase, or where " + passphraseVariable + " is set, it is encrypted (--passphrase=false: never).",
+		Long: "Make a private key in a new file that only its owner can read. The command never changes an existing file.\n" +
+			"With --passphrase, or where " + exit.PassphraseVariable + " is set, the key is encrypted (--passphrase=false: never).",
 		Example: "  arl key generate --out agent.key",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			signer, err := keys.Generate(out, keys.Algorithm(algorithm), a.forNewKeys(encrypt))
+			signer, err := keys.Generate(out, keys.Algorithm(algorithm), a.ForNewKeys(encrypt))
 			if errors.Is(err, fs.ErrExist) {
-				return withExit(exitConflict, fmt.Errorf("%s exists: choose another name", out))
+				return exit.With(exit.Conflict, fmt.Errorf("%s exists: choose another name", out))
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return output(out, err)
+				return exit.Output(out, err)
 			}
 			if err != nil {
 				return err
@@ -54,7 +57,7 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 			return a.printKey(out, signer.Public())
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "file to make (mandatory)")
+	cmd.Flags().StringVar(&out, "out", "", "new key file (required)")
 	cmd.Flags().StringVar(&algorithm, "algorithm", string(keys.Ed25519), fmt.Sprintf("kind of the key: %s|%s", keys.Ed25519, keys.ECDSAP256))
 	encryptFlag(cmd.Flags(), &encrypt, "the file")
 	_ = cmd.MarkFlagRequired("out") // the flag exists
@@ -68,7 +71,7 @@ func (a *app) keyShowCommand() *cobra.Command {
 		Example: "  arl key show agent.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			signer, err := a.loadKey(args[0])
+			signer, err := a.machine().LoadKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -79,8 +82,8 @@ func (a *app) keyShowCommand() *cobra.Command {
 
 func (a *app) printKey(file string, public entry.PublicKey) error {
 	info := keyInfo{File: file, Algorithm: algorithmOf(public), KeyID: public.KeyID(), PublicKey: public}
-	return a.printObject(info, field{"file", file}, field{"algorithm", string(info.Algorithm)},
-		field{"keyid", info.KeyID}, field{"public key", public.String()})
+	return a.PrintObject(info, terminal.Field{"file", file}, terminal.Field{"algorithm", string(info.Algorithm)},
+		terminal.Field{"keyid", info.KeyID}, terminal.Field{"public key", public.String()})
 }
 
 func algorithmOf(public entry.PublicKey) keys.Algorithm {
@@ -90,29 +93,8 @@ func algorithmOf(public entry.PublicKey) keys.Algorithm {
 	return keys.Ed25519
 }
 
-// loadKey reads a key file.
-func (a *app) loadKey(path string) (*keys.Signer, error) {
-	signer, err := keys.Load(path, a.passphrase)
-	return signer, unusableKey(err)
-}
-
-// unusableKey is the error of a key file. One that cannot be used as it is is a
-// matter of configuration.
-func unusableKey(err error) error {
-	switch {
-	case errors.Is(err, keys.ErrPassphrase):
-		return fmt.Errorf("%w (pass the one that the file was made with, typed or in %s)", err, passphraseVariable)
-	case err != nil && exitCode(err) == exitInternal:
-		return withExit(exitConfig, err)
-	}
-	return err
-}
-
-// unusableLedgerKeys is unusableKey for the keys of a ledger, which lie in dir.
-func unusableLedgerKeys(dir string, err error) error {
-	if errors.Is(err, keys.ErrDamaged) {
-		return withExit(exitConfig, &remedyError{fmt.Sprintf("restore the file from a backup of %s: nobody continues this ledger without the keys "+
-			"that the policy in force names", dir), err})
-	}
-	return unusableKey(err)
+// encryptFlag is a command's say in whether key files that it makes are
+// encrypted: by default where the environment has a passphrase.
+func encryptFlag(flags *pflag.FlagSet, encrypt *bool, what string) {
+	flags.BoolVar(encrypt, "passphrase", terminal.PassphraseGiven(), "encrypt "+what+" with a passphrase, asked for or from "+exit.PassphraseVariable)
 }

@@ -209,7 +209,7 @@ func TestHangupReadsCertificatesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	if told := s.until("reload: the certificates before stay in use"); told["level"] != "ERROR" || told["error"] == "" {
+	if told := s.until("reload: the previous certificates stay in use"); told["level"] != "ERROR" || told["error"] == "" {
 		t.Errorf("reload %v", told)
 	}
 	dial(18)

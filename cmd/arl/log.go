@@ -4,58 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"recoveryledger/api"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/durable"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
-// logOptions are the flags of all verbs of log.
-type logOptions struct {
-	target
-	data   string // directory of a stopped ledger
-	anchor string
-	// noCache is that the fold which is kept is neither read nor written.
-	noCache bool
-}
-
-// registerInPlace is for what can be asked of a stopped ledger too.
-func (o *logOptions) registerInPlace(flags *pflag.FlagSet) {
-	flags.StringVar(&o.data, "data", "", "data directory of a stopped ledger, instead of a server")
-	flags.StringVar(&o.anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
-}
-
-// registerKept is for what folds the log.
-func (o *logOptions) registerKept(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.noCache, "no-cache", false, "read the whole log, and neither use nor keep its fold in ARL_HOME")
-}
-
-func (o *logOptions) keptUse() keptUse {
-	if o.noCache {
-		return ignoreKept
-	}
-	return useKept
-}
-
 func (a *app) logCommand() *cobra.Command {
-	var o logOptions
+	var o access.Where
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Look at the log as a whole",
-		Long: "Look at the log as a whole: of a running ledger, or with --data of a stopped one, in place. Everything that a\n" +
-			"server says is checked against the pinned root before it is shown.",
+		Short: "Show and check the log",
+		Long: "Show and check the log of a running ledger, or with --data of a stopped ledger in place. The commands check\n" +
+			"everything that a server says against the pinned root before they show it.",
 		Example: "  arl log head",
 	}
 	flags := cmd.PersistentFlags()
-	o.register(flags)
-	o.registerInPlace(flags)
+	o.Register(flags)
+	o.RegisterInPlace(flags)
 	cmd.AddCommand(a.logHeadCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
-		a.logExportCommand(&o), a.logImportCommand(&o), a.logTailCommand(&o))
+		a.logEvidenceCommand(&o), a.logExportCommand(&o), a.logImportCommand(&o), a.logTailCommand(&o))
 	return cmd
 }
 
@@ -67,41 +42,73 @@ type headReport struct {
 	Note     string       `json:"note"`
 	Previous *merkle.Head `json:"previous,omitempty"` // accepted before; a prefix of this one
 	Checked  string       `json:"checked"`
+	// Witnesses are what the server says of the witnesses; nothing proves that.
+	Witnesses *api.Witnessing `json:"witnesses,omitempty"`
 }
 
-func (a *app) logHeadCommand(o *logOptions) *cobra.Command {
+func (a *app) logHeadCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:   "head",
 		Short: "Show the tree head, verified",
-		Long: "Show the newest signed tree head. It is checked to be signed by the pinned keys and to continue the head\n" +
-			"that was accepted before on this machine.",
+		Long: "Show the newest signed tree head. The command checks that pinned keys signed the head, and that it continues the\n" +
+			"head that this machine accepted before.",
 		Example: "  arl log head",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLog(cmd.Context(), o, func(l *openLog) error { return a.logHead(cmd.Context(), l) })
+			return a.machine().WithLog(cmd.Context(), o, func(l *access.Log) error { return a.logHead(cmd.Context(), l) })
 		},
 	}
 }
 
-func (a *app) logHead(ctx context.Context, l *openLog) error {
-	head, err := l.head(ctx)
+func (a *app) logHead(ctx context.Context, l *access.Log) error {
+	head, err := l.Head(ctx)
 	if err != nil {
 		return err
 	}
-	report, err := l.root.Verify(verify.Material{Heads: []string{head.Note}})
+	report, err := l.Root.Verify(verify.Material{Heads: []string{head.Note}})
 	if err != nil {
 		return err
 	}
 	if err := inconclusive(report.Missing); err != nil {
 		return err
 	}
-	r := headReport{Origin: l.root.Origin, Size: head.Size, Root: head.Root, Note: head.Note, Previous: l.before, Checked: report.Checked[0].Detail}
+	r := headReport{Origin: l.Root.Origin, Size: head.Size, Root: head.Root, Note: head.Note, Previous: l.Before, Checked: report.Checked[0].Detail}
 	history := "none was accepted before on this machine"
-	if l.before != nil {
-		history = fmt.Sprintf("continues size %d, accepted before", l.before.Size)
+	if l.Before != nil {
+		history = fmt.Sprintf("continues size %d, accepted before", l.Before.Size)
 	}
-	return a.printObject(r, field{"origin", r.Origin}, field{"size", decimal(r.Size)}, field{"root", r.Root.String()},
-		field{"checked", r.Checked}, field{"history", history})
+	fields := []terminal.Field{{"origin", r.Origin}, {"size", decimal(r.Size)}, {"root", r.Root.String()}, {"checked", r.Checked}, {"history", history}}
+	if c, ok := l.Registry.(*access.Connection); ok {
+		info, err := c.Client.Log(ctx)
+		if err != nil {
+			return err
+		}
+		r.Witnesses = info.Witnessed
+	}
+	return a.PrintObject(r, append(fields, witnessFields(r.Witnesses)...)...)
+}
+
+// witnessFields are lines about witnesses, by the word of the server.
+func witnessFields(w *api.Witnessing) (fields []terminal.Field) {
+	if w == nil {
+		return nil
+	}
+	state := fmt.Sprintf("by the server's word, the quorum has cosigned size %d", w.Size)
+	if w.Lacking != "" {
+		state = "by the server's word, " + w.Lacking
+	}
+	fields = append(fields, terminal.Field{"witnesses", state})
+	for _, one := range w.Witnesses {
+		said := fmt.Sprintf("cosigned size %d", one.Size)
+		if one.Failed != "" {
+			said += ", now " + one.Failed
+		}
+		if one.Former {
+			said += " (of a policy before)"
+		}
+		fields = append(fields, terminal.Field{one.Name, said})
+	}
+	return fields
 }
 
 func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
@@ -110,53 +117,25 @@ func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
 		return err
 	}
 	if out != "" {
-		if err := writeFile(out+".leaf", receipt.Leaf); err != nil {
+		if err := terminal.WriteFile(out+".leaf", receipt.Leaf); err != nil {
 			return err
 		}
 	}
-	return a.writeOut(out, content)
+	return a.WriteOut(out, content)
 }
 
-// writeOut writes a file, or standard output if there is no name.
-func (a *app) writeOut(path string, content []byte) error {
-	if path == "" {
-		return a.printText(string(content))
-	}
-	return writeFile(path, content)
-}
-
-// checkOut finds out whether a file can be written, before something is done
-// whose result it is for. No name is no file.
-func checkOut(path string) error {
-	if path == "" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return withExit(exitIO, fmt.Errorf("write %s: it is a directory: name a file", path))
-	}
-	f, err := durable.Begin("", path, 0o644)
-	if err != nil {
-		return output(path, err)
-	}
-	return output(path, f.Discard())
-}
-
-// writeFile writes a file that others may read, whole or not at all.
-func writeFile(path string, content []byte) error {
-	return output(path, durable.Write(path, content, 0o644))
-}
-
-func (a *app) logFsckCommand(o *logOptions) *cobra.Command {
+func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fsck",
-		Short: "Compute everything in a stopped ledger again and compare",
-		Long: "Compute everything in a stopped ledger again from its entries and compare: files, leaves, tiles, indexes, dedup\n" +
-			"keys, snapshots, tree head, anchor. Nothing is changed. The first difference ends it, with exit code 10.",
+		Short: "Recompute everything in a stopped ledger and compare",
+		Long: "Recompute everything in a stopped ledger from its entries and compare: files, leaves, tiles, indexes, dedup\n" +
+			"keys, snapshots, tree head, anchor. The command changes nothing. It stops at the first difference, with exit\n" +
+			"code 10.",
 		Example: "  arl log fsck --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.data == "" {
-				return usage("fsck works on a stopped ledger: pass --data DIR (arl log audit checks a running one)")
+			if o.Data == "" {
+				return exit.Usagef("fsck works on a stopped ledger: pass --data DIR (arl log audit checks a running one)")
 			}
 			return a.fsck(cmd.Context(), o)
 		},
@@ -184,47 +163,22 @@ type damageEvidence struct {
 	What string `json:"what"`
 }
 
-func (a *app) fsck(ctx context.Context, o *logOptions) error {
-	options := a.inPlace(o)
-	options.looks = true
-	n, err := prepareNode(options)
-	if err != nil {
-		return err
-	}
-	tell, end := a.progress("fsck")
-	found, err := ledger.Check(ctx, n.database(), n.ledgerConfig(options), tell)
+func (a *app) fsck(ctx context.Context, o *access.Where) error {
+	tell, end := a.Progress("fsck")
+	found, err := node.Check(ctx, a.machine().InPlace(o), tell)
 	end()
-	if errors.Is(err, ledger.ErrLost) {
-		return n.without(err)
-	}
 	if damage, ok := errors.AsType[*ledger.DamageError](err); ok {
-		return &inconsistency{"fsck", damageEvidence{o.data, damage.Name, damage.Key, damage.What}, n.damaged(err)}
+		return exit.Contradicts("fsck", damageEvidence{o.Data, damage.Name, damage.Key, damage.What}, err)
 	}
 	if err != nil {
-		return n.damaged(err)
-	}
-	n.replica.Committed(found.Head.Size)
-	if err := n.checkLedgerKeys(n.replica.View().Chain); err != nil {
 		return err
 	}
-	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
-		return err
-	}
-	r := fsckReport{Data: o.data, Head: found.Head, Anchor: found.Anchor, Files: found.Files, Entries: found.Entries,
+	r := fsckReport{Data: o.Data, Head: found.Head, Anchor: found.Anchor, Files: found.Files, Entries: found.Entries,
 		Tiles: found.Tiles, Dedup: found.Dedup, Tags: found.Tags, Snapshots: found.Snapshots}
-	return a.printObject(r,
-		field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
-		field{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)},
-		field{"entries", decimal(r.Entries)}, field{"full tiles", decimal(r.Tiles)}, field{"dedup keys", decimal(r.Dedup)},
-		field{"indexed", decimal(r.Tags)}, field{"snapshots", decimal(r.Snapshots)}, field{"files", decimal(r.Files)},
-		field{"verdict", "sound"})
-}
-
-// inPlace opens the data directory as it is: a log that is only read is closed
-// before anything could fail to be written.
-func (a *app) inPlace(o *logOptions) nodeOptions {
-	return nodeOptions{dir: o.data, anchor: o.anchor, passphrase: once(a.passphrase), fatal: func(err error) {
-		fmt.Fprintf(os.Stderr, "arl: %v\n", err)
-		os.Exit(exitCode(brokenLog(err)))
-	}}
+	return a.PrintObject(r,
+		terminal.Field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
+		terminal.Field{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)},
+		terminal.Field{"entries", decimal(r.Entries)}, terminal.Field{"full tiles", decimal(r.Tiles)}, terminal.Field{"dedup keys", decimal(r.Dedup)},
+		terminal.Field{"indexed", decimal(r.Tags)}, terminal.Field{"snapshots", decimal(r.Snapshots)}, terminal.Field{"files", decimal(r.Files)},
+		terminal.Field{"verdict", "sound"})
 }

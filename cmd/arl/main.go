@@ -2,7 +2,7 @@
 // who operate, use and audit it.
 //
 // Machine output goes to stdout, everything else to stderr. The exit code says
-// how it ended; see [exitCode].
+// how it ended; see [exit.Code].
 package main
 
 import (
@@ -12,6 +12,12 @@ import (
 	"strings"
 	"syscall"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/manual"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/entry"
+
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 )
 
@@ -35,17 +41,17 @@ func execute() int {
 		err = a.helpErr
 	}
 	if err != nil {
-		a.printError(a.err, err)
+		a.printError(a.Err, err)
 	}
 	switch {
 	case err == nil:
-		return exitOK
+		return exit.OK
 	case !a.reached:
-		return exitUsage // nothing but the command line was looked at
-	case ctx.Err() != nil && exitCode(err) == exitInternal:
-		return exitInterrupted
+		return exit.Usage // nothing but the command line was looked at
+	case ctx.Err() != nil && exit.Code(err) == exit.Internal:
+		return exit.Interrupted
 	}
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 // rootCommand assembles the commands, one noun a file.
@@ -62,12 +68,12 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceErrors:     true,
 	}
 	root.SetHelpFunc(a.showHelp)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	a.settings.register(root.PersistentFlags())
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	a.registerSettings(root.PersistentFlags())
 	root.AddCommand(
-		a.serveCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
+		a.serveCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
 		a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
 		a.runCommand(), a.workCommand(), a.logCommand(), a.ledgerCommand(), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.explainCommand(), a.manCommand(), a.versionCommand(),
 	)
@@ -133,14 +139,14 @@ func (a *app) missingVerb(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
 		return cmd.Help()
 	}
-	writeHelp(a.err, cmd)
-	return usage("%s needs a command: %s", cmd.CommandPath(), strings.Join(verbNames(cmd), ", "))
+	_, _ = lipgloss.Fprint(a.Err, manual.Help(cmd, terminal.WidthDefault)+"\n") // the error behind it is what counts
+	return exit.Usagef("%s needs a command: %s", cmd.CommandPath(), strings.Join(verbNames(cmd), ", "))
 }
 
 // unknownVerb refuses a word that is no command, and names what may have been
 // meant.
 func unknownVerb(cmd *cobra.Command, args []string) error {
-	return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggest(args[0], verbNames(cmd)))
+	return exit.Usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), entry.Suggest(args[0], verbNames(cmd)))
 }
 
 func verbNames(cmd *cobra.Command) (names []string) {
@@ -150,4 +156,31 @@ func verbNames(cmd *cobra.Command) (names []string) {
 		}
 	}
 	return names
+}
+
+// showHelp implements the help of cobra. Help about a command that does not
+// exist is an error, which execute reports: cobra passes it over.
+func (a *app) showHelp(cmd *cobra.Command, _ []string) {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		a.helpErr = unknownVerb(cmd, words)
+		return
+	}
+	width := terminal.Width(a.Out)
+	if width == 0 {
+		width = terminal.WidthDefault
+	}
+	if _, err := lipgloss.Fprint(a.Out, manual.Help(cmd, min(width, terminal.WidthHelp))); err != nil {
+		a.helpErr = exit.With(exit.IO, err)
+	}
+}
+
+func (a *app) manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man",
+		Short:   "Write the manual page",
+		Long:    "Write the manual page of all commands, for man.",
+		Example: "  arl man > arl.1",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.PrintText(manual.Page(cmd.Root(), version)) },
+	}
 }

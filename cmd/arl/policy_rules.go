@@ -5,16 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"recoveryledger/coord"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/engine"
 )
 
 func (a *app) policyLintCommand() *cobra.Command {
@@ -22,9 +22,9 @@ func (a *app) policyLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Look for mistakes in policy files",
-		Long: "Look for mistakes in policy files: each is printed with file, line, column, and what to do. A file may have the\n" +
-			"member recovery alone. A rule that names a strategy which --strategies does not have is a mistake, too, as it is\n" +
-			"for arl recover. The exit code is 78 if there is a mistake.",
+		Long: "Look for mistakes in policy files. The command prints each mistake with file, line and column, and how to fix\n" +
+			"it. A file may have the member recovery alone. A rule that names a strategy which --strategies does not have is\n" +
+			"a mistake too, as it is for arl recover. The exit code is 78 if there is a mistake.",
 		Example: "  arl policy lint policy.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -42,7 +42,7 @@ func (a *app) policyLintCommand() *cobra.Command {
 				}
 			}
 			if count > 0 {
-				return withExit(exitConfig, fmt.Errorf("mistakes: %d", count))
+				return exit.With(exit.Config, fmt.Errorf("mistakes: %d", count))
 			}
 			return nil
 		},
@@ -52,56 +52,27 @@ func (a *app) policyLintCommand() *cobra.Command {
 }
 
 func (a *app) printProblem(p *recovery.Problem) error {
-	if a.settings.output == outputJSON {
-		return a.printJSON(p)
+	if a.JSON() {
+		return a.PrintJSON(p)
 	}
-	return a.printProse(p.Error() + "\n")
+	return a.PrintProse(p.Error() + "\n")
 }
 
-// lintPolicy returns all mistakes in the rules of a file, and the first among
-// the members that are the ledger's.
+// lintPolicy returns the mistakes in a policy file.
 func (a *app) lintPolicy(file string, o *strategyOptions) ([]recovery.Problem, error) {
-	data, err := a.readInput(file, policyMax)
+	data, err := a.ReadInput(file, policyMax)
 	if err != nil {
 		return nil, err
 	}
-	rules, ledger := policyParts(data)
-	var problems []recovery.Problem
-	if rules || !ledger {
-		problems = recovery.Lint(file, data)
-		if len(problems) == 0 {
-			if problems, err = a.lintStrategies(file, data, o); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if !ledger {
-		return problems, nil
-	}
-	policy, err := parseMembers(file, data)
-	if err == nil {
-		err = obeyable(file, data, policy)
-	}
-	wrong, ok := errors.AsType[*recovery.Error](err)
-	if !ok {
-		return problems, err
-	}
-	for _, p := range wrong.Problems {
-		found := slices.ContainsFunc(problems, func(other recovery.Problem) bool { return other.Line == p.Line && other.Column == p.Column })
-		if !found {
-			problems = append(problems, p)
-		}
-	}
-	slices.SortStableFunc(problems, func(a, b recovery.Problem) int { return a.Line - b.Line })
-	return problems, nil
+	return policyfile.Lint(file, data, func() ([]recovery.Problem, error) { return a.lintStrategies(file, data, o) })
 }
 
 func (a *app) policyHashCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "hash [FILE]",
 		Short: "Print the digest of a policy's rules of recovery",
-		Long: "Print the digest of the rules of recovery: SHA-256 over their canonical JSON (RFC 8785). Runs and reports name the\n" +
-			"rules by it. Without a file, that of the rules built in.",
+		Long: "Print the digest of the rules of recovery: SHA-256 over their canonical JSON (RFC 8785). Runs and reports name\n" +
+			"the rules by this digest. Without a file, print the digest of the built-in rules.",
 		Example: "  arl policy hash policy.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -109,12 +80,12 @@ func (a *app) policyHashCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.settings.output == outputJSON {
-				return a.printJSON(struct {
+			if a.JSON() {
+				return a.PrintJSON(struct {
 					Recovery string `json:"recovery"`
 				}{string(p.Hash())})
 			}
-			return a.printText(string(p.Hash()) + "\n")
+			return a.PrintText(string(p.Hash()) + "\n")
 		},
 	}
 }
@@ -123,8 +94,8 @@ func (a *app) policyDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff [OLDER] NEWER",
 		Short: "Show what changes from one policy file to another",
-		Long: "Show what changes from one policy file to another, whatever their comments and spelling. With one file, what it\n" +
-			"changes of the default. Nothing is printed if they say the same.",
+		Long: "Show what changes from one policy file to another. Comments and spelling do not count. With one file, show what\n" +
+			"the file changes in the default. The command prints nothing if both say the same.",
 		Example: "  arl policy diff policy.yaml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, files []string) error {
@@ -139,61 +110,35 @@ func (a *app) policyDiffCommand() *cobra.Command {
 				older = files[0]
 				was, _, err = a.plainPolicy(older)
 			} else {
-				was, err = plainDefault(whole)
+				was, err = policyfile.PlainDefault(whole)
 			}
 			if err != nil {
 				return err
 			}
-			if a.settings.output == outputJSON {
+			if a.JSON() {
 				return a.printPolicyChanges(was, is)
 			}
-			return a.printText(string(diff.Diff(older, was, newer, is)))
+			return a.PrintText(string(diff.Diff(older, was, newer, is)))
 		},
 	}
 }
 
-// plainPolicy returns a policy file without comments, in one order and spelling,
-// and whether it has more than the rules of recovery.
+// plainPolicy reads a policy file as plainText writes it.
 func (a *app) plainPolicy(file string) (text []byte, whole bool, err error) {
-	data, err := a.readInput(file, policyMax)
+	data, err := a.ReadInput(file, policyMax)
 	if err != nil {
 		return nil, false, err
 	}
-	if _, whole = policyParts(data); whole {
-		policy, err := parsePolicy(file, data)
-		if err != nil {
-			return nil, true, withExit(exitConfig, err)
-		}
-		text, err = formatPolicy(policy)
-		return text, true, err
-	}
-	p, err := recovery.Load(file, data)
-	if err != nil {
-		return nil, false, withExit(exitConfig, err)
-	}
-	text, err = plainRules(p)
-	return text, false, err
+	text, whole, err = policyfile.Plain(file, data)
+	return text, whole, exit.With(exit.Config, err)
 }
 
-func plainRules(p *recovery.Policy) ([]byte, error) {
-	return yaml.MarshalWithOptions(yaml.MapSlice{{Key: "recovery", Value: p}}, yaml.IndentSequence(true))
-}
-
-// plainDefault is the default policy as plainPolicy writes it.
-func plainDefault(whole bool) ([]byte, error) {
-	rules, err := plainRules(recovery.Default())
-	if err != nil || !whole {
-		return rules, err
+func (a *app) printPolicyChanges(was, is []byte) error {
+	changes, err := policyfile.Changes(was, is)
+	for _, change := range changes {
+		err = errors.Join(err, a.PrintJSON(change))
 	}
-	members, err := formatPolicy(coord.Genesis(""))
-	return slices.Concat(members, rules), err
-}
-
-// defaultPolicyFile is the file of the policy that applies where no other is given:
-// what a ledger begins with, and the rules that are built in.
-func defaultPolicyFile() ([]byte, error) {
-	members, err := formatPolicy(coord.Genesis(""))
-	return slices.Concat(members, []byte("\n"), recovery.DefaultDocument()), err
+	return err
 }
 
 func (a *app) policyExplainCommand() *cobra.Command {
@@ -203,7 +148,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		Use:   "explain",
 		Short: "Show the reasoning behind every decision on a case",
 		Long: "Show the reasoning behind every decision on a case, step by step: effect gate, guards, rule, position on the\n" +
-			"ladder, limits, result. The case is a line of a scenario; its recorded results are the answers.",
+			"ladder, limits, result. The case is one line of a scenario. Its recorded results answer the decisions.",
 		Example: "  arl policy explain --case case.json --policy policy.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -211,10 +156,10 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.explainCase(cmd.Context(), &e, file)
+			return a.explainCase(cmd.Context(), e, file)
 		},
 	}
-	cmd.Flags().StringVar(&file, "case", "", "file with one case; - for standard input (mandatory)")
+	cmd.Flags().StringVar(&file, "case", "", "file with one case; - for standard input (required)")
 	o.register(cmd.Flags())
 	_ = cmd.MarkFlagRequired("case") // the flag exists
 	return cmd
@@ -228,7 +173,7 @@ type explainedDecision struct {
 	Outcome   string          `json:"outcome,omitzero"` // of the action; none where it ends the case
 }
 
-func (a *app) explainCase(ctx context.Context, e *engineChoice, file string) error {
+func (a *app) explainCase(ctx context.Context, e *engine.Setup, file string) error {
 	c, err := a.readCase(e, file)
 	if err != nil {
 		return err
@@ -249,18 +194,18 @@ func (a *app) explainCase(ctx context.Context, e *engineChoice, file string) err
 			return err
 		}
 	}
-	if a.settings.output == outputJSON {
+	if a.JSON() {
 		return nil
 	}
 	if hint := done.Trace.Hint(); hint != "" {
-		fmt.Fprintf(a.err, "%s\n", hint)
+		fmt.Fprintf(a.Err, "%s\n", hint)
 	}
-	return a.printText(fmt.Sprintf("%s: %s\n", done.Trace.Case, words(string(done.Trace.Status), done.Trace.Reason)))
+	return a.PrintText(fmt.Sprintf("%s: %s\n", done.Trace.Case, words(string(done.Trace.Status), done.Trace.Reason)))
 }
 
 func (a *app) printDecision(d *explainedDecision) error {
-	if a.settings.output == outputJSON {
-		return a.printJSON(d)
+	if a.JSON() {
+		return a.PrintJSON(d)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "decision %s, step %s\n", strconv.Itoa(d.Decision), d.Step)
@@ -275,5 +220,5 @@ func (a *app) printDecision(d *explainedDecision) error {
 		fmt.Fprintf(&b, "  %-7s  %-*s  %s\n", "outcome", wide, "", d.Outcome)
 	}
 	b.WriteByte('\n')
-	return a.printText(b.String())
+	return a.PrintText(b.String())
 }

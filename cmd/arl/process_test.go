@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +36,32 @@ func program(tb testing.TB) string {
 	return path
 }
 
+// spoken is what a process has said so far, also while it runs.
+type spoken struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+// Write implements [io.Writer].
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// String implements [fmt.Stringer].
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func (s *spoken) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
+
 // machine is a disk with a ledger on it, across starts of its process.
 type machine struct {
 	t          testing.TB
@@ -42,7 +69,7 @@ type machine struct {
 	args       []string // of arl serve, beside the usual ones
 
 	process *exec.Cmd
-	stderr  bytes.Buffer
+	stderr  spoken
 	url     string
 	origin  string
 	agent   *keys.Signer
@@ -77,7 +104,7 @@ func (m *machine) launch(shell string) {
 	args := append([]string{"-c", shell, binary, "serve", "--data", m.data, "--listen", "127.0.0.1:0", "--output", "json"}, m.args...)
 	m.process = exec.Command("sh", args...)
 	m.process.Env = append(os.Environ(), "ARL_HOME="+m.home)
-	m.stderr.Reset()
+	m.stderr.reset()
 	m.process.Stderr = &m.stderr
 	stdout, err := m.process.StdoutPipe()
 	m.must(err)

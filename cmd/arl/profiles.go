@@ -5,32 +5,33 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/ledger/durable"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/verify"
 )
 
 // The profiles of this machine, and the roots that they pin.
 
 func (a *app) rootShowCommand() *cobra.Command {
-	var t target
+	var t access.Target
 	var out string
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the pinned root of a ledger, for other machines",
-		Long: "Show the pinned root of a ledger: its origin, its keys, and the leaf hash of its genesis policy. Whoever verifies\n" +
-			"elsewhere needs it, and should get it from somebody who is trusted, not from the ledger. Give it to others as it is:\n" +
-			"arl verify --root FILE, arl profile add --root FILE.",
+		Long: "Show the pinned root of a ledger: its origin, its keys, and the leaf hash of its genesis policy. A verifier on\n" +
+			"another machine needs this root, and should get it from a trusted person, not from the ledger. Pass the file on\n" +
+			"unchanged: arl verify --root FILE, arl profile add --root FILE.",
 		Example: "  arl root show --out root.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			root, err := a.pinnedRoot(&t)
+			root, err := a.machine().PinnedRoot(&t)
 			if err != nil {
 				return err
 			}
@@ -38,16 +39,16 @@ func (a *app) rootShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.writeOut(out, content)
+			return a.WriteOut(out, content)
 		},
 	}
-	t.registerRoot(cmd.Flags())
+	t.RegisterRoot(cmd.Flags())
 	cmd.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
 	return cmd
 }
 
 func (a *app) rootCommandOf() *cobra.Command {
-	cmd := &cobra.Command{Use: "root", Short: "Show what is pinned of a ledger", Example: "  arl root show"}
+	cmd := &cobra.Command{Use: "root", Short: "Show the pinned root of a ledger", Example: "  arl root show"}
 	cmd.AddCommand(a.rootShowCommand())
 	return cmd
 }
@@ -56,8 +57,8 @@ func (a *app) profileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
 		Short: "List, add, choose and remove the ledgers that this machine knows",
-		Long: "A profile is a ledger as this machine knows it: its URL, what is pinned of it, and the keys of the user there. The\n" +
-			"first start of a ledger makes one on its machine; elsewhere arl profile add does.",
+		Long: "A profile is a ledger as this machine knows it: its URL, its pinned root, and the user's keys for it. The first\n" +
+			"start of a ledger makes a profile on its machine. On other machines arl profile add makes one.",
 		Example: "  arl profile list",
 	}
 	cmd.AddCommand(a.profileListCommand(), a.profileAddCommand(), a.profileUseCommand(), a.profileRemoveCommand())
@@ -66,18 +67,18 @@ func (a *app) profileCommand() *cobra.Command {
 
 // listedProfile is a profile as it is printed.
 type listedProfile struct {
-	Name   string     `json:"name"`
-	URL    string     `json:"url"`
-	Origin string     `json:"origin"`
-	Keys   []namedKey `json:"keys"`
-	Chosen bool       `json:"chosen"` // whether commands without --profile are about it
+	Name   string           `json:"name"`
+	URL    string           `json:"url"`
+	Origin string           `json:"origin"`
+	Keys   []trust.NamedKey `json:"keys"`
+	Chosen bool             `json:"chosen"` // whether commands without --profile are about it
 }
 
 func (a *app) profileListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the ledgers that this machine knows",
-		Long:    "List the ledgers that this machine knows. Commands without --profile are about the one with a star.",
+		Long:    "List the ledgers that this machine knows. Commands without --profile use the ledger with a star.",
 		Example: "  arl profile list",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.profileList() },
@@ -85,21 +86,21 @@ func (a *app) profileListCommand() *cobra.Command {
 }
 
 func (a *app) profileList() error {
-	names, err := a.profileNames()
+	names, err := a.trust().Profiles()
 	if err != nil {
 		return err
 	}
-	chosen, err := a.chosenProfile(names)
+	chosen, err := a.trust().Chosen(names)
 	if err != nil {
 		return err
 	}
-	l := a.newList("", "PROFILE", "URL", "ORIGIN", "KEYS OF")
+	l := a.NewList("CHOSEN", "PROFILE", "URL", "ORIGIN", "KEYS OF")
 	for _, name := range names {
-		p, err := a.loadProfile(name)
+		p, err := a.trust().Profile(name)
 		if err != nil {
 			return err
 		}
-		shown, star := listedProfile{p.Name, p.URL, p.Root.Origin, append([]namedKey{}, p.Keys...), name == chosen}, ""
+		shown, star := listedProfile{p.Name, p.URL, p.Root.Origin, append([]trust.NamedKey{}, p.Keys...), name == chosen}, ""
 		if shown.Chosen {
 			star = "*"
 		}
@@ -107,21 +108,21 @@ func (a *app) profileList() error {
 		for _, key := range p.Keys {
 			owners = append(owners, string(key.Principal))
 		}
-		if err := l.add(shown, star, p.Name, p.URL, p.Root.Origin, strings.Join(owners, ",")); err != nil {
+		if err := l.Add(shown, star, p.Name, p.URL, p.Root.Origin, strings.Join(owners, ",")); err != nil {
 			return err
 		}
 	}
-	return l.close()
+	return l.Close()
 }
 
 func (a *app) profileAddCommand() *cobra.Command {
-	var p profile
+	var p trust.Profile
 	var rootFile string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Make a ledger known to this machine",
-		Long: "Make a ledger known to this machine, under a name of its own: where it is, and the pinned root that everything it\n" +
-			"says is checked against. The root comes from somebody who is trusted: arl root show prints it where it is known.",
+		Short: "Add a ledger to the profiles of this machine",
+		Long: "Add a ledger to the profiles of this machine, under a name of your choice: its URL, and the pinned root that\n" +
+			"commands check everything against. Get the root from a trusted person, who prints it with arl root show.",
 		Example: "  arl profile add production --url https://ledger.example --root root.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -129,69 +130,57 @@ func (a *app) profileAddCommand() *cobra.Command {
 			return a.profileAdd(&p, rootFile)
 		},
 	}
-	cmd.Flags().StringVar(&p.URL, "url", "", "the ledger's URL (mandatory)")
-	cmd.Flags().StringVar(&rootFile, "root", "", "file of the pinned root (mandatory)")
-	cmd.Flags().StringVar(&p.TLSCA, "tls-ca", "", "file of the CA to check the server's certificate with (default: the system's)")
+	cmd.Flags().StringVar(&p.URL, "url", "", "the ledger's URL (required)")
+	cmd.Flags().StringVar(&rootFile, "root", "", "file of the pinned root (required)")
+	cmd.Flags().StringVar(&p.TLSCA, "tls-ca", "", "file of the CA that signed the server's certificate (default: the system's CAs)")
 	_ = cmd.MarkFlagRequired("url") // the flags exist
 	_ = cmd.MarkFlagRequired("root")
 	return cmd
 }
 
-func (a *app) profileAdd(p *profile, rootFile string) error {
-	if err := checkProfileName(p.Name); err != nil {
+func (a *app) profileAdd(p *trust.Profile, rootFile string) error {
+	if err := trust.CheckName(p.Name); err != nil {
 		return err
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return usage("--url %s: want http://host or https://host", p.URL)
+		return exit.Usagef("--url %s: want http://host or https://host", p.URL)
 	}
-	if _, err := a.loadProfile(p.Name); !errors.Is(err, fs.ErrNotExist) {
-		return withExit(exitConflict, errors.Join(err, fmt.Errorf("there is a profile %s: remove it first (arl profile remove %[1]s), or take another name", p.Name)))
+	if _, err := a.trust().Profile(p.Name); !errors.Is(err, fs.ErrNotExist) {
+		return exit.With(exit.Conflict, errors.Join(err, fmt.Errorf("profile %s exists: remove it first (arl profile remove %[1]s), or take another name", p.Name)))
 	}
-	data, err := a.readInput(rootFile, verify.MaxRoot)
+	data, err := a.ReadInput(rootFile, verify.MaxRoot)
 	if err != nil {
 		return err
 	}
 	if p.Root, err = verify.ParseRoot(data); err != nil {
-		return withExit(exitConfig, fmt.Errorf("%s: %w", rootFile, err))
+		return exit.With(exit.Config, fmt.Errorf("%s: %w", rootFile, err))
 	}
 	if p.TLSCA != "" {
 		if p.TLSCA, err = filepath.Abs(p.TLSCA); err != nil {
 			return err
 		}
 	}
-	p.Keys = []namedKey{}
-	if err := a.saveProfile(p); err != nil {
+	p.Keys = []trust.NamedKey{}
+	if err := a.trust().Save(p); err != nil {
 		return err
 	}
-	return a.printObject(listedProfile{Name: p.Name, URL: p.URL, Origin: p.Root.Origin, Keys: p.Keys},
-		field{"profile", p.Name}, field{"URL", p.URL}, field{"origin", p.Root.Origin}, field{"genesis", p.Root.Genesis.String()})
-}
-
-// checkProfileName refuses what is no name of a file on every system.
-func checkProfileName(name string) error {
-	if name == "" || len(name) > 100 || strings.HasPrefix(name, ".") || name != profileName(name) || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return usage("profile %.100q: want 1 to 100 printable ASCII characters without space, +, :, / and \\, not beginning with a dot", name)
-	}
-	return nil
+	return a.PrintObject(listedProfile{Name: p.Name, URL: p.URL, Origin: p.Root.Origin, Keys: p.Keys},
+		terminal.Field{"profile", p.Name}, terminal.Field{"URL", p.URL}, terminal.Field{"origin", p.Root.Origin}, terminal.Field{"genesis", p.Root.Genesis.String()})
 }
 
 func (a *app) profileUseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "use NAME",
-		Short: "Choose the ledger that commands without --profile are about",
-		Long: "Choose the ledger that commands without --profile are about. The flag, ARL_PROFILE and the configuration file go\n" +
-			"before that choice.",
+		Short: "Choose the ledger for commands without --profile",
+		Long: "Choose the ledger for commands without --profile. The flag, ARL_PROFILE and the configuration file override this\n" +
+			"choice.",
 		Example: "  arl profile use production",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if _, err := a.namedProfile(args[0]); err != nil {
 				return err
 			}
-			path, err := a.choiceFile()
-			if err != nil {
-				return err
-			}
-			return withExit(exitIO, durable.Write(path, []byte(args[0]+"\n"), 0o600))
+			return a.trust().Choose(args[0])
 		},
 	}
 }
@@ -201,9 +190,9 @@ func (a *app) profileRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Forget a ledger",
-		Long: "Forget a ledger: its URL, what is pinned of it and, unless another profile is of the same ledger, the fold that is\n" +
-			"kept of its log. Key files stay where they are, and so does the tree head that was accepted last: a ledger of that\n" +
-			"origin is still held to it.",
+		Long: "Forget a ledger: its URL, its pinned root and, unless another profile has the same ledger, the fold that is kept\n" +
+			"of its log. Key files stay. The tree head that was accepted last stays too: a ledger of that origin must still\n" +
+			"continue it.",
 		Example: "  arl profile remove staging",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -211,104 +200,21 @@ func (a *app) profileRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "remove profile %s: %s at %s, genesis %s\n", p.Name, p.Root.Origin, p.URL, p.Root.Genesis)
-			if err := a.confirm("Forget this ledger?", yes); err != nil {
+			fmt.Fprintf(a.Err, "remove profile %s: %s at %s, genesis %s\n", p.Name, p.Root.Origin, p.URL, p.Root.Genesis)
+			if err := a.Confirm("Forget this ledger?", yes); err != nil {
 				return err
 			}
-			return a.removeProfile(p)
+			return a.trust().Remove(p)
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
-func (a *app) removeProfile(p *profile) error {
-	name := p.Name
-	names, err := a.profileNames()
-	if err != nil {
-		return err
-	}
-	if err := a.forgetFold(p, names); err != nil {
-		return withExit(exitIO, err)
-	}
-	choice, err := a.readChoice()
-	if err != nil {
-		return err
-	}
-	if choice == name && len(names) > 1 {
-		path, err := a.choiceFile()
-		if err == nil {
-			err = os.Remove(path)
-		}
-		if err != nil {
-			return withExit(exitIO, err)
-		}
-	}
-	home, err := a.homeDir()
-	if err != nil {
-		return err
-	}
-	return withExit(exitIO, os.Remove(filepath.Join(home, "profiles", name+".json")))
-}
-
-// forgetFold removes what is kept of the log of a profile, unless another profile
-// is of the same log, or cannot be read: it could only take up space.
-func (a *app) forgetFold(p *profile, names []string) error {
-	if slices.ContainsFunc(names, func(name string) bool {
-		other, err := a.loadProfile(name)
-		return name != p.Name && (err != nil || other.Root.Origin == p.Root.Origin)
-	}) {
-		return nil
-	}
-	place, err := a.keptIn(p.Root)
-	if err != nil {
-		return err
-	}
-	return place.Remove()
-}
-
 // namedProfile loads a profile that must be there.
-func (a *app) namedProfile(name string) (*profile, error) {
-	if err := checkProfileName(name); err != nil {
+func (a *app) namedProfile(name string) (*trust.Profile, error) {
+	if err := trust.CheckName(name); err != nil {
 		return nil, err
 	}
-	p, err := a.loadProfile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		names, _ := a.profileNames()
-		return nil, withExit(exitNotFound, fmt.Errorf("no profile %s%s", name, among(name, names)))
-	}
-	return p, err
-}
-
-// choiceFile is where this machine keeps which profile was chosen.
-func (a *app) choiceFile() (string, error) {
-	home, err := a.homeDir()
-	return filepath.Join(home, "profiles", "chosen"), err
-}
-
-func (a *app) readChoice() (string, error) {
-	path, err := a.choiceFile()
-	if err != nil {
-		return "", err
-	}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return strings.TrimSpace(string(content)), err
-}
-
-// chosenProfile returns which of the profiles commands without --profile are
-// about: the chosen one, or the only one; empty if there is neither.
-func (a *app) chosenProfile(names []string) (string, error) {
-	choice, err := a.readChoice()
-	switch {
-	case err != nil:
-		return "", err
-	case slices.Contains(names, choice):
-		return choice, nil
-	case len(names) == 1:
-		return names[0], nil
-	}
-	return "", nil
+	return a.trust().Named(name)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/recovery/engine"
 )
 
@@ -63,8 +64,8 @@ func TestRecoverIsInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	o := recoverOptions{scenario: manyCases(t, 20_000), out: dir, workers: 1}
 	err := newApp(nil, &out, user).recover(ctx, &o)
-	if exitCode(err) != exitInterrupted {
-		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
+	if exit.Code(err) != exit.Interrupted {
+		t.Fatalf("ended with %v, exit code %d", err, exit.Code(err))
 	}
 	var said strings.Builder
 	if newApp(nil, nil, nil).printError(&said, err); said.String() != "arl: interrupted\n" {
@@ -106,7 +107,7 @@ func TestRecoverStopsWaitingForInput(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	err = newApp(in, io.Discard, io.Discard).recover(ctx, &recoverOptions{scenario: "-", workers: 1})
-	if exitCode(err) != exitInterrupted {
+	if exit.Code(err) != exit.Interrupted {
 		t.Errorf("ended with %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func (a *app) reportShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show DIR|FILE",
 		Short:   "Show a report",
-		Long:    "Show a report for people, in Markdown, or with --output json as it stands in report.json.",
+		Long:    "Show a report for people, in Markdown, or with --output json as in report.json.",
 		Example: "  arl report show ./run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -31,10 +31,10 @@ func (a *app) reportShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.settings.output == outputJSON {
-				return a.printJSON(report)
+			if a.JSON() {
+				return a.PrintJSON(report)
 			}
-			return a.printText(report.Summary())
+			return a.PrintText(report.Summary())
 		},
 	}
 }
@@ -68,10 +68,10 @@ func (a *app) reportDiffCommand() *cobra.Command {
 }
 
 func (a *app) printDiff(d engine.ReportDiff) error {
-	if a.settings.output == outputJSON {
-		return a.printJSON(d)
+	if a.JSON() {
+		return a.PrintJSON(d)
 	}
-	l := a.newList("CLASS", "BEFORE", "AFTER", "CHANGE", "COST PER CASE")
+	l := a.NewList("CLASS", "BEFORE", "AFTER", "CHANGE", "COST PER CASE")
 	for _, c := range d.Classes {
 		rate, cost := "–", "–"
 		if c.ChangePPM != nil {
@@ -80,19 +80,19 @@ func (a *app) printDiff(d engine.ReportDiff) error {
 		if c.CostPerCaseChange != nil {
 			cost = engine.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
 		}
-		err := l.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
+		err := l.Add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)
 		if err != nil {
 			return err
 		}
 	}
-	if err := l.close(); err != nil {
+	if err := l.Close(); err != nil {
 		return err
 	}
 	same := strings.Join(d.Same, ", ")
 	if same == "" {
 		same = "nothing"
 	}
-	return a.printText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same) +
+	return a.PrintText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same) +
 		inPlaceOf(d.MissingBefore, " in the first run") + inPlaceOf(d.MissingAfter, " in the second run"))
 }

@@ -131,8 +131,8 @@ func TestReassignObeysPolicy(t *testing.T) {
 			t.Errorf("%s %v was refused, and the task is %+v", task, flags, now)
 		}
 	}
-	m.arl("task", "create", "untyped", "--lease-ms", "1000", "--reason", "for a person")
-	reassign("operator#untyped", 2, "name who is to hold it with --agent")
+	m.arl("task", "create", "untyped", "--lease-ms", "3000", "--reason", "for a person")
+	reassign("operator#untyped", 2, "name the agent with --agent")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "one")
 	m.arl("task", "create", "strange", "--type", "dance", "--reason", "nobody can")
 	reassign("operator#strange", 6, "no agent has the capability dance")
@@ -141,7 +141,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 	reassign("operator#untyped", 6, "one failed at it just now", "--agent", "one")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "two")
 
-	charges, _ := m.given("charges", "--lease-ms", "1000")
+	charges, _ := m.given("charges", "--lease-ms", "3000")
 	lost := m.loses(charges, failed)
 	reassign(charges, 6, "(later[0])", "--agent", string(lost.Agent))
 	if now := m.stands(charges); len(now.Candidates) != 2 || now.Candidates[0].Agent == lost.Agent || now.Candidates[1].Agent == lost.Agent {
@@ -160,7 +160,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 		t.Errorf("%s, want %s", list, lonely)
 	}
 
-	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", "1000", "--reason", "to be lost")
+	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", "3000", "--reason", "to be lost")
 	lost = m.loses("operator#stubborn", failed)
 	reassign("operator#stubborn", 0, "  new\n", "--agent", string(lost.Agent))
 	m.arl("log", "audit")

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api/worker"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/listen"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -30,15 +33,16 @@ type runOptions struct {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	var t target
+	var t access.Target
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run --task T --key FILE -- COMMAND…",
 		Short: "Run any program as the agent that holds a task",
-		Long: "Run any program as the agent that holds a task: wait until the task is given to the agent, start it, renew its\n" +
-			"lease, and say how it ended. The program finds the task and the newest checkpoint in its environment (ARL_TASK,\n" +
-			"ARL_EPOCH, ARL_CHECKPOINT …) and declares its steps with arl work. If it crashes, the coordinator is told with a\n" +
-			"snapshot, and the policy decides: again here, or by another agent. SIGTERM hands the task back, at no cost.",
+		Long: "Run any program as the agent that holds a task. The command waits until the agent gets the task, starts the\n" +
+			"task, renews its lease, and reports how the task ended. The program finds the task and the newest checkpoint in\n" +
+			"its environment (ARL_TASK, ARL_EPOCH, ARL_CHECKPOINT …) and declares its steps with arl work. If the program\n" +
+			"crashes, the command sends the coordinator a snapshot, and the policy decides who tries again: this agent or\n" +
+			"another. SIGTERM hands the task back, at no cost.",
 		Example: "  arl run --task operator#report-7 --key worker.key -- python3 agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,20 +50,20 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withConnection(cmd.Context(), &t, func(c *connection) error { return a.runTask(cmd.Context(), c, ref, args, &o) })
+			return a.machine().WithConnection(cmd.Context(), &t, func(c *access.Connection) error { return a.runTask(cmd.Context(), c, ref, args, &o) })
 		},
 	}
-	t.register(cmd.Flags())
+	t.Register(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&o.task, "task", "", "the task, issuer#id (mandatory)")
-	flags.StringVar(&o.key, "key", "", "key file of the agent (mandatory)")
-	flags.StringVar(&o.agent, "agent", "", "principal (default: whom the key is enrolled for)")
-	flags.StringVar(&o.secret, "secret", "", "file of the secret that digests are keyed with, made if it is not there (default: that of --key with .secret behind)")
-	flags.StringVar(&o.strategies, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
-	flags.StringVar(&o.probe, "probe", "", "command that is asked what became of a step that was begun and not ended: prints none, complete or unknown (docs/tasks.md)")
+	flags.StringVar(&o.task, "task", "", "task, issuer#id (required)")
+	flags.StringVar(&o.key, "key", "", "key file of the agent (required)")
+	flags.StringVar(&o.agent, "agent", "", "principal (default: the principal that the key is enrolled for)")
+	flags.StringVar(&o.secret, "secret", "", "file of the secret for keyed digests, made if missing (default: the file of --key with suffix .secret)")
+	flags.StringVar(&o.strategies, "strategies", "", "file that names the program of each strategy of the policy (docs/policy.md)")
+	flags.StringVar(&o.probe, "probe", "", "command that prints the effects of an unfinished step: none, complete or unknown (docs/tasks.md)")
 	flags.DurationVar(&o.deadline, "deadline", 0, "time after which the program is ended (default: none)")
-	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long the program may take to end after SIGTERM")
-	flags.Int64Var(&o.memory, "memory", 0, "MiB of memory it may have (default: no limit)")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time that the program has to end after SIGTERM")
+	flags.Int64Var(&o.memory, "memory", 0, "memory limit of the program in MiB (default: no limit)")
 	flags.BoolVar(&o.once, "once", false, "do not wait for the task: end with exit code 6 if it is not given to this agent")
 	for _, name := range []string{"task", "key"} {
 		_ = cmd.MarkFlagRequired(name) // the flag exists
@@ -71,12 +75,12 @@ func (a *app) runCommand() *cobra.Command {
 const memoryMax = 1 << 30
 
 // runTask runs a program as the holder of a task.
-func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []string, o *runOptions) error {
+func (a *app) runTask(ctx context.Context, c *access.Connection, ref entry.Ref, argv []string, o *runOptions) error {
 	probe, err := o.check()
 	if err != nil {
 		return err
 	}
-	if _, err := c.chain(ctx); err != nil {
+	if _, err := c.Chain(ctx); err != nil {
 		return err
 	}
 	config, err := a.workerConfig(ctx, c, o)
@@ -85,10 +89,10 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 	}
 	program, _ := os.Executable()
 	w := worker.Worker{
-		Config: config, Probe: probe, URL: c.url, Key: o.key, Executable: program, Once: o.once,
-		Command:    worker.Command{Argv: argv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Deadline: o.deadline, Grace: max(o.grace, 1), Memory: o.memory << 20, Sole: true},
+		Config: config, Probe: probe, URL: c.URL, Key: o.key, Executable: program, Once: o.once,
+		Command:    worker.Command{Argv: argv, Stdin: a.In, Stdout: a.Out, Stderr: a.Err, Deadline: o.deadline, Grace: max(o.grace, 1), Memory: o.memory << 20, Sole: true},
 		Strategies: func(p *recovery.Policy) ([]recovery.RecoveryStrategy, error) { return a.registeredIn(o.strategies, p) },
-		Say:        func(line string) { fmt.Fprintf(a.err, "arl: %s\n", line) },
+		Say:        func(line string) { fmt.Fprintf(a.Err, "arl: %s\n", line) },
 	}
 	return w.Run(ctx, ref)
 }
@@ -97,15 +101,15 @@ func (a *app) runTask(ctx context.Context, c *connection, ref entry.Ref, argv []
 // the probe; nil: there is none.
 func (o *runOptions) check() (probe []string, err error) {
 	if o.deadline < 0 || o.grace < 0 || o.memory < 0 || o.memory > memoryMax {
-		return nil, usage("--deadline, --grace, --memory: want nothing negative, and at most %d MiB", memoryMax)
+		return nil, exit.Usagef("--deadline, --grace, --memory: want 0 or more, and at most %d MiB", memoryMax)
 	}
 	if o.memory > 0 && !worker.LimitsMemory(runtime.GOOS) {
-		return nil, usage("--memory: this system (%s) has no limit on the memory of a program: leave --memory out", runtime.GOOS)
+		return nil, exit.Usagef("--memory: this system (%s) has no limit on the memory of a program: leave --memory out", runtime.GOOS)
 	}
 	probe = strings.Fields(o.probe)
 	if len(probe) > 0 {
 		if _, err := exec.LookPath(probe[0]); err != nil {
-			return nil, usage("--probe: %w", err)
+			return nil, exit.Usagef("--probe: %w", err)
 		}
 	}
 	return probe, nil
@@ -113,17 +117,17 @@ func (o *runOptions) check() (probe []string, err error) {
 
 // workerConfig reads the keys that a worker holds tasks with. It makes the secret if
 // there is none.
-func (a *app) workerConfig(ctx context.Context, c *connection, o *runOptions) (*worker.Config, error) {
-	signer, err := a.signer(ctx, c, signerFlags{key: o.key, principal: o.agent}, "")
+func (a *app) workerConfig(ctx context.Context, c *access.Connection, o *runOptions) (*worker.Config, error) {
+	signer, err := a.machine().Signer(ctx, c, access.SignerFlags{Key: o.key, Principal: o.agent}, "")
 	if err != nil {
 		return nil, err
 	}
 	path := cmp.Or(o.secret, o.key+".secret")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := makeSecret(path); err != nil {
+		if err := listen.MakeSecret(path); err != nil {
 			return nil, err
 		}
 	}
-	secret, err := readSecret(path)
-	return &worker.Config{Client: c.client, Origin: c.root.Origin, Agent: signer.principal, Signer: signer, Secret: secret, NewID: uuid.NewString}, err
+	secret, err := listen.ReadSecret(path)
+	return &worker.Config{Client: c.Client, Origin: c.Root.Origin, Agent: signer.Principal, Signer: signer, Secret: secret, NewID: uuid.NewString}, err
 }

@@ -301,7 +301,7 @@ func TestRunLeavesAZombie(t *testing.T) {
         - { strategy: retry }
         - { strategy: escalate }`)
 	m.workers("one")
-	task, _ := m.given("haunted", "--lease-ms", "1000", "--max-retries", "5")
+	task, _ := m.given("haunted", "--lease-ms", "3000", "--max-retries", "5")
 	dir := t.TempDir()
 	zombie, said := m.scripted("one", task, `cd "`+dir+`"; kill -9 $PPID; while ! test -e go; do sleep 0.05; done
 "$ARL_PROGRAM" work begin late --effect irrevocable 2>> words; echo "begin $?" >> words

@@ -107,24 +107,6 @@ func (m *machine) charged(work string) {
 	}
 }
 
-// isShown checks what docs/tasks.md shows of a task: what was really said.
-func (m *machine) isShown(task string, said *bytes.Buffer, want int) {
-	m.t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
-	m.must(err)
-	shown := 0
-	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "arl: "+task) {
-			if shown++; !strings.Contains(said.String(), line) {
-				m.t.Errorf("docs/tasks.md shows %q, it said %s", line, said)
-			}
-		}
-	}
-	if shown != want {
-		m.t.Errorf("docs/tasks.md shows %d lines of %s, want %d", shown, task, want)
-	}
-}
-
 // TestRunIsTakenOver kills an agent in Python with SIGKILL, and has its task
 // finished by another one in Node, from the checkpoint; the log proves it, and has
 // none of what the first one said.
@@ -139,7 +121,6 @@ func TestRunIsTakenOver(t *testing.T) {
 	if code := exitOf(first.Run()); code != 7 {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
-	m.isShown("operator#charges", said, 3)
 	if m.until("operator#charges", func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Agent == "two" }, said); time.Since(began) > 15*time.Second {
 		t.Errorf("handed over only after %v: the lease had run out", time.Since(began))
 	}
@@ -203,7 +184,7 @@ func TestRunRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"--task", "operator#nowhere"}, 3, "no task operator#nowhere"},
-		{[]string{"--task", "nowhere"}, 2, "is no task"},
+		{[]string{"--task", "nowhere"}, 2, "is not a task"},
 		{[]string{"--task", "operator#by-hand", "--once"}, 6, "not assigned to this agent"},
 		{[]string{"--task", "operator#by-hand", "--probe", "/not/there"}, 2, "--probe: "},
 		{[]string{"--task", "operator#by-hand", "--strategies", "/not/there"}, 3, "/not/there"},

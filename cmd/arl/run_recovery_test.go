@@ -108,7 +108,7 @@ func TestRunStrategyFails(t *testing.T) {
 		{"crashes", `echo no luck with password=hunter2hunter2 >&2; exit 3`, "exit status 3: no luck with password=[secret]: the ladder decides"},
 		{"hangs", `sleep 600`, "no answer within 500ms"},
 		{"answers no action", `echo '{"strategy":"pray"}'`, `is "pray"`},
-		{"is incapable", `echo '{"strategy":"quarantine"}'`, "chose what is not among its capabilities"},
+		{"is incapable", `echo '{"strategy":"quarantine"}'`, "chose an action outside its capabilities"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m.t = t
@@ -239,7 +239,7 @@ func TestRunFindsStepsDone(t *testing.T) {
 	task, holder := m.given("pay")
 	const script = `"$ARL_PROGRAM" work begin pay --effect irrevocable --output json; "$ARL_PROGRAM" work end pay; exit $((2 - ARL_EPOCH))`
 	first, said := m.scripted(holder, task, script)
-	if code := exitOf(first.Run()); code != 7 || !strings.Contains(said.String(), `"progress":"dispatched"`) {
+	if code := exitOf(first.Run()); code != 7 || !strings.Contains(said.String(), `"progress":"started"`) {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	other := m.until(task, func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Epoch == 2 }, said).Agent

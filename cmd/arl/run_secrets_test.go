@@ -116,7 +116,7 @@ func TestRunKeepsSecrets(t *testing.T) {
 	spans.mu.Lock()
 	defer spans.mu.Unlock()
 	if !bytes.Contains(spans.sent.Bytes(), []byte("POST /v1/entries")) || !strings.Contains(log.String(), "path=/v1/entries ") {
-		t.Errorf("%d bytes of traces and %d of a log do not tell of requests: %.2000s", spans.sent.Len(), log.Len(), log)
+		t.Errorf("%d bytes of traces and %d of a log do not tell of requests: %.2000s", spans.sent.Len(), len(log.String()), log)
 	}
 	for where, secret := range planted {
 		if bytes.Contains(spans.sent.Bytes(), []byte(secret)) {

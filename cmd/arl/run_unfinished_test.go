@@ -32,9 +32,9 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 		progress          entry.Progress
 		reason            string
 	}{
-		{"unasked", "", begins, 7, "progress.premature_end: exit code 0, and begun and not ended: pay", entry.TaskFailed, entry.Dispatched, "its agent reported progress.premature_end"},
-		{"unknown", "echo unknown", begins, 7, "nobody knows its effects: it does not know", entry.TaskFailed, entry.Dispatched, "its agent reported progress.premature_end"},
-		{"paid", "echo complete", begins, 0, "step pay: effects complete, says the probe", entry.TaskCompleted, entry.Confirmed, "done; 1 effects that it left open took place, says the probe"},
+		{"unasked", "", begins, 7, "progress.premature_end: exit code 0, and begun and not ended: pay", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
+		{"unknown", "echo unknown", begins, 7, "nobody knows its effects: it does not know", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
+		{"paid", "echo complete", begins, 0, "step pay: effects complete, says the probe", entry.TaskCompleted, entry.Confirmed, "done; of the steps that it left open 1 took place, says the probe"},
 		{
 			"unpaid", "echo none", begins + `if test "$ARL_ATTEMPT" = 2; then "$ARL_PROGRAM" work end pay; fi`, 0,
 			"retry_altered(reflect): ladder", entry.TaskCompleted, entry.Confirmed, "done",
@@ -91,9 +91,7 @@ func TestWorkBeginsUndoneStepAnew(t *testing.T) {
 	if cmd, said := m.listen("--key", key, "--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatal(said)
 	}
-	script, err := filepath.Abs(filepath.Join("..", "..", "testdata", "recipes", "undo.py"))
-	m.must(err)
-	listener, heard := m.listen("--key", key, "--confirm", head, "--hooks", "compensate,probe", "--exec", "python3", "--", script, work)
+	listener, heard := m.listen("--key", key, "--confirm", head, "--hooks", "compensate", "--exec", "sh", "--", "-c", `echo '{"status":"done"}'`)
 	m.must(listener.Start())
 	m.arl("task", "create", "back", "--max-retries", "0", "--reason", "one charge")
 	m.arl("task", "reassign", "operator#back", "--agent", "one", "--reason", "begin", "--yes")
@@ -116,7 +114,7 @@ func TestWorkBeginsUndoneStepAnew(t *testing.T) {
 		m.must(json.Unmarshal(text, &s))
 		steps = append(steps, s)
 	}
-	if s := steps; s[1].Exec == s[0].Exec || s[1].Progress != entry.Dispatched || s[1].Key != s[0].Key || s[2].Exec != s[1].Exec || s[2].Progress != entry.Confirmed {
+	if s := steps; s[1].Exec == s[0].Exec || s[1].Progress != entry.Started || s[1].Key != s[0].Key || s[2].Exec != s[1].Exec || s[2].Progress != entry.Confirmed {
 		t.Errorf("%+v", steps)
 	}
 	m.must(listener.Process.Signal(syscall.SIGTERM))
@@ -152,7 +150,7 @@ func TestRunSignalsForLostClaim(t *testing.T) {
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			m.t = t
-			m.arl("task", "create", c.id, "--lease-ms", "1000", "--max-retries", "0", "--reason", "one charge")
+			m.arl("task", "create", c.id, "--lease-ms", "3000", "--max-retries", "0", "--reason", "one charge")
 			task := "operator#" + c.id
 			m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
 			killed, said := m.scripted("one", task, c.script+"; kill -9 $PPID; kill -9 $$")
@@ -196,7 +194,7 @@ func TestRunTwiceAfterLostClaim(t *testing.T) {
 	m.start()
 	m.workers("one")
 	const task = "operator#twice"
-	m.arl("task", "create", "twice", "--lease-ms", "1000", "--max-retries", "0", "--reason", "one charge")
+	m.arl("task", "create", "twice", "--lease-ms", "3000", "--max-retries", "0", "--reason", "one charge")
 	m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
 	killed, said := m.scripted("one", task, `"$ARL_PROGRAM" work begin pay --effect irrevocable; kill -9 $PPID; kill -9 $$`)
 	if code := exitOf(killed.Run()); code != -1 {

@@ -23,6 +23,9 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/testdata/budget"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -58,6 +61,8 @@ func (t tidied) Run() int {
 //	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
 //	shutdown              ends it with SIGTERM and wants exit code 0
 //	crash                 ends it with SIGKILL
+//	witness NAME          starts arl witness for the ledger, or again after unwitness; sets NAME to its line of a witness policy
+//	unwitness NAME        ends it with SIGKILL
 //	stranger DIR          serves the files of a directory by HTTP, as no ledger does, and sets URL
 //	exits CODE arl …      wants an exact exit code
 //	field NAME MEMBER     sets NAME to a member of the JSON object on the first line of stdout
@@ -67,10 +72,23 @@ func (t tidied) Run() int {
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
 // SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
-// the default policy.
+// the default policy, DRAFT that of the worked example of the Internet-Draft.
+//
+// With go test -short every fourth script runs.
 func TestScripts(t *testing.T) {
+	all, err := filepath.Glob(filepath.FromSlash("../../testdata/scripts/*.txtar"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d scripts, %v", len(all), err)
+	}
+	every := budget.Budget{Short: 4, Usual: 1}.Now()
+	var scripts []string
+	for i, script := range all {
+		if i%every == 0 {
+			scripts = append(scripts, script)
+		}
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:           filepath.FromSlash("../../testdata/scripts"),
+		Files:         scripts,
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ARL_HOME", filepath.Join(env.WorkDir, "home"))
@@ -80,31 +98,64 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("SCENARIO", scenario)
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("DRAFT", filepath.Join(filepath.Dir(scenario), "..", "docs", "draft", "example"))
 			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
 			env.Values[serverKey{}] = new(scriptServer)
+			env.Values[witnessesKey{}] = map[string]*scriptServer{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
-			"replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
+			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip,
 		},
 	})
 }
 
-type serverKey struct{}
+type (
+	serverKey    struct{}
+	witnessesKey struct{}
+)
 
 // scriptServer is the server of a script; nil: none runs.
 type scriptServer struct {
 	process *exec.Cmd
 	stderr  strings.Builder
+	listen  string // address of a witness
 }
 
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
-	args = append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...)
+	var st started
+	s.start(ts, &st, append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...))
+	ts.Setenv("URL", st.URL)
+	ts.Setenv("ORIGIN", st.Origin)
+	ts.Setenv("GENESIS", st.Genesis)
+	ts.Setenv("VERIFIER_KEY", st.VerifierKeys[0])
+}
+
+func scriptWitness(ts *testscript.TestScript, _ bool, args []string) {
+	all, _ := ts.Value(witnessesKey{}).(map[string]*scriptServer)
+	name := args[0]
+	if all[name] == nil {
+		all[name] = &scriptServer{listen: "127.0.0.1:0"}
+	}
+	var st startedWitness
+	all[name].start(ts, &st, append([]string{"witness", "--state", name, "--name", name + ".example", "--log", ts.Getenv("VERIFIER_KEY"),
+		"--listen", all[name].listen, "--output", "json"}, args[1:]...))
+	all[name].listen = strings.TrimPrefix(st.URL, "http://")
+	ts.Setenv(name, st.Policy[0])
+}
+
+func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {
+	all, _ := ts.Value(witnessesKey{}).(map[string]*scriptServer)
+	all[args[0]].kill()
+}
+
+// start starts arl, and reads what it prints when it takes requests.
+func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []string) {
 	s.process = exec.Command("arl", args...)
 	s.process.Dir = ts.MkAbs(".")
-	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), passphraseVariable + "=" + ts.Getenv(passphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE")}
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE")}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
 	stdout, err := s.process.StdoutPipe()
@@ -114,13 +165,9 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		s.kill()
-		ts.Fatalf("serve: %v\n%s", err, s.stderr.String())
+		ts.Fatalf("%s: %v\n%s", args[0], err, s.stderr.String())
 	}
-	var st started
-	ts.Check(json.Unmarshal(line, &st))
-	ts.Setenv("URL", st.URL)
-	ts.Setenv("ORIGIN", st.Origin)
-	ts.Setenv("GENESIS", st.Genesis)
+	ts.Check(json.Unmarshal(line, printed))
 }
 
 func (s *scriptServer) kill() {

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,12 +16,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/trace"
-	"golang.org/x/sync/errgroup"
 
 	"recoveryledger/api/server"
-	"recoveryledger/ledger"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
+	"recoveryledger/ledger/witness"
 	"recoveryledger/verify"
 )
 
@@ -36,6 +37,10 @@ type serveOptions struct {
 	traces                               bool
 	rate                                 float64
 	reserve                              uint64
+	index                                bool
+	witnesses                            []string // NAME=URL
+	witnessBoot                          string
+	witnessing                           node.Witnessing
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -45,27 +50,31 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Run the ledger",
 		Long: "Run the ledger of a data directory. The first start makes its keys, the genesis policy, and an operator's\n" +
 			"key with a profile, so that later commands on this machine need no flags. With --passphrase, or where\n" +
-			passphraseVariable + " is set, these keys are encrypted, and every later start asks for the passphrase.",
+			exit.PassphraseVariable + " is set, these keys are encrypted, and every later start asks for the passphrase.",
 		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.data, "data", "", "data directory (mandatory)")
+	flags.StringVar(&o.data, "data", "", "data directory (required)")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
 	flags.StringVar(&o.anchor, "anchor", "", "anchor file (default: the data directory's name with .anchor)")
 	flags.BoolVar(&o.acceptAnchor, "accept-anchor", false, "trust the database without its anchor")
 	flags.BoolVar(&o.acceptClock, "accept-clock", false, "trust a wall clock that is behind the last entry")
-	flags.BoolVar(&o.acceptNoCoordinator, "accept-no-coordinator", false, "start without a coordinator's key that counts, to enrol one: nothing is decided")
+	flags.BoolVar(&o.acceptNoCoordinator, "accept-no-coordinator", false, "start without a valid coordinator key, to enrol one; nothing is decided")
 	encryptFlag(flags, &o.encrypt, "the keys that the first start makes")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
-	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: ask clients for certificates of it (mTLS)")
+	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: require client certificates of this CA (mTLS)")
 	flags.BoolVar(&o.traces, "traces", false, "send OpenTelemetry traces over OTLP/HTTP (OTEL_EXPORTER_OTLP_* say where)")
 	flags.Float64Var(&o.rate, "rate", 5000, "requests a second from one address; negative: no limit")
-	flags.Uint64Var(&o.reserve, "reserve", 256<<20, "free disk space in bytes below which entries are refused; 0: none is kept free")
+	flags.BoolVar(&o.index, "index", false, "keep an index of the log: complete histories, and proof of absence")
+	flags.StringArrayVar(&o.witnesses, "witness", nil, "where to ask a witness of the policy, instead of the URL there; once for each")
+	flags.DurationVar(&o.witnessing.Every, "witness-every", time.Second, "shortest time between two rounds of cosignatures that nobody waits for")
+	flags.StringVar(&o.witnessBoot, "witness-boot", bootTry, "whether to start without the answers of a quorum of witnesses: try|require")
+	flags.Uint64Var(&o.reserve, "reserve", 256<<20, "free disk space in bytes below which entries are refused; 0: no reserve")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "log requests too")
 	_ = cmd.MarkFlagRequired("data") // the flag exists
 	return cmd
@@ -85,175 +94,140 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		level = slog.LevelDebug
 	}
 	logger := a.logger(level)
-	e.alive = &life{logger: logger, remedy: damageRemedy(o.data, cmp.Or(o.anchor, o.data+".anchor")), began: time.Now()}
-	ctx, release := e.alive.hangup(ctx, e.tls)
+	e.alive = &node.Life{Logger: logger, Version: version, Revision: thisBuild().Revision, Data: o.data, Anchor: o.anchor,
+		Address: e.listener.Addr().String(), Began: time.Now()}
+	ctx, release := e.alive.Hangup(ctx, e.tls)
 	defer release()
-	e.alive.opening(o, e)
+	e.alive.Opening()
 	metrics := server.NewMetrics()
-	n, err := openNode(nodeOptions{
-		dir: o.data, origin: o.origin, create: true, serves: true, decides: !o.acceptNoCoordinator, anchor: o.anchor,
-		acceptAnchor: o.acceptAnchor, acceptClock: o.acceptClock,
-		reserve: o.reserveBytes(), logger: logger, observe: metrics.Commit, known: a.refuseKnown,
-		passphrase: once(a.passphrase), newPassphrase: once(a.forNewKeys(o.encrypt)),
-		fatal: e.alive.fatal,
+	n, err := node.Open(node.Options{
+		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
+		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
+		Reserve: o.reserveBytes(), Logger: logger, Observe: metrics.Commit, Machine: a.trust(),
+		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
+		Fatal: e.alive.Fatal,
 	})
 	if err == nil {
-		if err = a.continuesKnown(n); err != nil {
-			err = errors.Join(err, n.log.Close())
+		if err = n.ContinuesKnown(); err != nil {
+			err = errors.Join(err, n.Log.Close())
 		}
 	}
 	if err != nil {
 		return errors.Join(err, e.listener.Close())
 	}
-	metrics.Opened(n.log)
-	e.alive.start(n, e)
-	defer tuneRuntime()()
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	serving, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var order errgroup.Group
-	order.Go(func() error {
-		err := n.log.Run(running)
-		if err != nil {
-			logger.Error("the order ended: nothing more is registered", "error", err.Error())
+	var rounds *witness.Rounds
+	if n.Log.Head().Size > 0 { // before it signs anything
+		if rounds, err = n.Rounds(ctx, o.witnessing); err != nil {
+			return errors.Join(err, n.Log.Close(), e.listener.Close())
 		}
-		end(cmp.Or(err, errEnded)) // without the order there is nothing to serve
-		return n.damaged(brokenLog(err))
-	})
+	}
+	metrics.Opened(n.Log)
+	e.alive.Start(n)
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
-	} else {
-		order.Go(func() error {
-			err := n.coordinator().Run(serving)
-			end(cmp.Or(err, errEnded))
-			if errors.Is(err, ledger.ErrStopped) {
-				return nil // the order says why
-			}
-			return n.damaged(brokenLog(err))
-		})
 	}
-	err = a.serveNode(serving, o, n, e, metrics)
-	why := cmp.Or(context.Cause(serving), err)
-	stop() // only now: the server has answered what it accepted
-	err = errors.Join(err, order.Wait(), n.damaged(brokenLog(n.log.Close())))
-	e.alive.stop(n, why, err)
-	return err
-}
-
-// brokenLog is an error of the log under a running server: what is no damage is
-// the disk.
-func brokenLog(err error) error {
-	if err != nil && exitCode(err) == exitInternal {
-		return withExit(exitIO, err)
-	}
+	why, err := n.Run(ctx, !o.acceptNoCoordinator, func(ctx context.Context) error {
+		return a.serveNode(ctx, o, n, e, &server.Config{Metrics: metrics, Witnesses: rounds})
+	})
+	e.alive.Stop(n, why, err)
 	return err
 }
 
 // serveNode serves until ctx ends.
-func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node, e *entrance, metrics *server.Metrics) (err error) {
+func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *serveSetup, config *server.Config) (err error) {
 	served := false
 	defer func() {
 		if !served {
 			err = errors.Join(err, e.listener.Close())
 		}
 	}()
-	config := &server.Config{
-		Origin: n.origin, VerifierKeys: n.keys[0].VerifierKeys[:], Log: n.log, Replica: n.replica, TLS: e.tls,
-		Logger: n.logger, Metrics: metrics, Version: version, Rate: o.rate, Connections: connections(),
-	}
+	config.Origin, config.VerifierKeys, config.Log, config.Index, config.Replica, config.TLS = n.Origin, n.Keys[0].VerifierKeys[:], n.Log, n.Index, n.Replica, e.tls
+	config.Logger, config.Version, config.Rate, config.Connections = n.Logger, version, o.rate, connections()
 	if o.traces {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
-			return withExit(exitConfig, err)
+			return exit.With(exit.Config, err)
 		}
 		provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
 		defer func() { err = errors.Join(err, provider.Shutdown(context.WithoutCancel(ctx))) }()
 		config.Tracer = provider
 	}
-	if config.Evidence, err = server.OpenEvidence(filepath.Join(n.dir, "evidence.ndjson")); err != nil {
+	if config.Evidence, err = server.OpenEvidence(filepath.Join(n.Dir, "evidence.ndjson")); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, config.Evidence.Close()) }()
-	root, err := a.introduce(ctx, n, e)
-	if err != nil {
+	p := &trust.Profile{URL: e.url, TLSCA: e.certificate}
+	if err := n.Introduce(ctx, p, func() (*entry.Policy, error) { return e.policy, e.policyErr }); err != nil {
 		return err
 	}
 	if host, _, _ := net.SplitHostPort(e.listener.Addr().String()); e.tls == nil && !net.ParseIP(host).IsLoopback() {
-		n.logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
+		n.Logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: anyone on the network reads what agents write; pass --tls-cert and --tls-key")
 	}
-	if policy, at := n.replica.View().Chain.Policy(); policy != nil {
-		n.warnOfPolicy(policy, at.Index)
+	if policy, at := n.Replica.View().Chain.Policy(); policy != nil {
+		n.WarnOfPolicy(policy, at.Index)
+	}
+	if config.Witnesses == nil { // there was no policy yet
+		if config.Witnesses, err = n.Rounds(ctx, o.witnessing); err != nil {
+			return err
+		}
 	}
 	s, err := server.New(config)
 	if err != nil {
 		return err
 	}
-	if err := a.printStarted(n, e, root); err != nil {
+	if err := a.printStarted(n, e, p.Root); err != nil {
 		return err
 	}
 	served = true
-	telling, over := context.WithCancel(ctx)
-	var told sync.WaitGroup
-	told.Go(func() { e.alive.ready(telling, n, e) })
-	defer func() { over(); told.Wait() }()
-	return s.Run(ctx, e.listener)
+	ctx, fail := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
+	var conflict error
+	beside.Go(func() {
+		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
+			fail(conflict)
+		}
+	})
+	err = s.Run(ctx, e.listener)
+	fail(nil)
+	beside.Wait()
+	return errors.Join(conflict, err)
+}
+
+// How a ledger starts whose witnesses do not answer.
+const (
+	bootTry     = "try"
+	bootRequire = "require"
+)
+
+// readWitnesses reads the flags about witnesses.
+func (o *serveOptions) readWitnesses() error {
+	if o.witnessing.Every < 0 {
+		return exit.Usagef("--witness-every %v: want a duration from 0 on", o.witnessing.Every)
+	}
+	if o.witnessBoot != bootTry && o.witnessBoot != bootRequire {
+		return exit.Usagef("--witness-boot %s: want %s or %s", o.witnessBoot, bootTry, bootRequire)
+	}
+	o.witnessing.Require = o.witnessBoot == bootRequire
+	o.witnessing.URLs = map[string]string{}
+	for _, text := range o.witnesses {
+		name, address, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return exit.Usagef("--witness %s: want NAME=URL, with the name of a witness in the policy", text)
+		}
+		prefix, err := witness.ParseURL(address)
+		if err != nil {
+			return exit.Usagef("--witness %s: %w", text, err)
+		}
+		o.witnessing.URLs[name] = prefix
+	}
+	return nil
 }
 
 // connections is how many the server may hold: the default, or half of the files
 // that the process may open, since the database needs some.
 func connections() int {
 	return min(openFiles()/2, server.DefaultConnections)
-}
-
-// introduce makes the ledger known to this machine: on the first start it
-// writes the genesis and the operator's keys, and always it brings the profile
-// up to date. A crash in between is made good by the next start.
-func (a *app) introduce(ctx context.Context, n *node, e *entrance) (verify.Root, error) {
-	home, err := a.homeDir()
-	if err != nil {
-		return verify.Root{}, err
-	}
-	name := profileName(n.origin)
-	dir := filepath.Join(home, "keys", name)
-	p := &profile{Name: name, URL: e.url, TLSCA: e.certificate}
-	owners := map[entry.Principal]*keys.Signer{}
-	founding := n.log.Head().Size == 0
-	for _, principal := range []entry.Principal{principalAuthority, principalOperator} {
-		path := filepath.Join(dir, string(principal)+".key")
-		if founding {
-			if owners[principal], err = n.ownerKey(path); err != nil {
-				return verify.Root{}, err
-			}
-		} else if _, err := os.Stat(path); err != nil {
-			continue // a ledger from elsewhere: its operator's keys are not here
-		}
-		p.Keys = append(p.Keys, namedKey{principal, path})
-	}
-	if founding {
-		if e.policyErr != nil {
-			return verify.Root{}, e.policyErr
-		}
-		if err := n.genesis(ctx, e.policy, owners[principalAuthority], owners[principalOperator]); err != nil {
-			return verify.Root{}, err
-		}
-	}
-	if p.Root, err = n.root(); err != nil {
-		return verify.Root{}, err
-	}
-	return p.Root, a.saveProfile(p)
-}
-
-// ownerKey loads a key of those who own a new ledger, or makes it.
-func (n *node) ownerKey(path string) (*keys.Signer, error) {
-	signer, err := keys.Load(path, n.passphrase)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, err
-		}
-		signer, err = keys.Generate(path, keys.Ed25519, n.newPassphrase)
-	}
-	return signer, unusableKey(err)
 }
 
 // started is what arl serve prints when the ledger takes entries.
@@ -265,21 +239,21 @@ type started struct {
 	Data         string   `json:"data"`
 }
 
-func (a *app) printStarted(n *node, e *entrance, root verify.Root) error {
-	s := started{URL: e.url, Origin: n.origin, VerifierKeys: root.LedgerKeys, Genesis: root.Genesis.String(), Data: n.dir}
-	if a.settings.output == "json" {
+func (a *app) printStarted(n *node.Node, e *serveSetup, root verify.Root) error {
+	s := started{URL: e.url, Origin: n.Origin, VerifierKeys: root.LedgerKeys, Genesis: root.Genesis.String(), Data: n.Dir}
+	if a.JSON() {
 		line, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "%s\n", line)
+		_, err = fmt.Fprintf(a.Out, "%s\n", line)
 		return err
 	}
 	shown := ""
 	if e.asksClients {
 		shown = " --tls-cert CLIENT.pem --tls-key CLIENT.key"
 	}
-	_, err := fmt.Fprintf(a.out, `URL           %[2]s
+	_, err := fmt.Fprintf(a.Out, `URL           %[2]s
 origin        %[3]s
 verifier key  %[4]s
 genesis       %[5]s
@@ -294,7 +268,7 @@ JSON
   %[1]s verify receipt.json
 `, os.Args[0], s.URL, s.Origin, s.VerifierKeys[0], s.Genesis, shown)
 	if err == nil && e.tls != nil {
-		_, err = fmt.Fprintf(a.out, "\nThe profile here trusts %s; elsewhere pass --tls-ca with the CA of that certificate.\n", e.certificate)
+		_, err = fmt.Fprintf(a.Out, "\nThe profile here trusts %s; elsewhere pass --tls-ca with the CA of that certificate.\n", e.certificate)
 	}
 	return err
 }

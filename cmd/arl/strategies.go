@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 )
@@ -25,23 +26,20 @@ type strategyOptions struct {
 const flagAllowMissing = "allow-missing-strategies"
 
 func (o *strategyOptions) register(flags *pflag.FlagSet) {
-	flags.StringVar(&o.file, "strategies", "", "file that says which program is which strategy that the policy declares (docs/policy.md)")
-	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide in place of a strategy that is not registered")
+	flags.StringVar(&o.file, "strategies", "", "file that names the program of each strategy of the policy (docs/policy.md)")
+	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide where a strategy is not registered")
 }
 
 // strategies reads which programs the policy's strategies are. A strategy that a
 // rule names and nothing implements is a mistake of the configuration: the ladder
 // would decide in its place, and the gates would judge another policy.
-func (a *app) strategies(o *engineOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
-	if o.strategy != "" && p.Names() {
-		return nil, usage("--strategy: the policy's rules name strategies of their own; pass --strategies, which says what programs they are")
-	}
-	registered, err := a.registeredIn(o.registered.file, p)
+func (a *app) strategies(o *strategyOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
+	registered, err := a.registeredIn(o.file, p)
 	if err != nil {
 		return nil, err
 	}
-	if missing := p.Missing(registered); len(missing) > 0 && !o.registered.allowMissing {
-		return nil, withExit(exitConfig, &recovery.Error{Problems: o.registered.problems(missing)})
+	if missing := p.Missing(registered); len(missing) > 0 && !o.allowMissing {
+		return nil, exit.With(exit.Config, &recovery.Error{Problems: o.problems(missing)})
 	}
 	return registered, nil
 }
@@ -51,12 +49,12 @@ func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.Recovery
 	if path == "" {
 		return nil, nil
 	}
-	document, err := a.readGiven(path, policyMax)
+	document, err := a.ReadGiven(path, policyMax)
 	if err != nil {
 		return nil, err
 	}
 	all, err := engine.DecodeStrategies(path, document, p, filepath.Dir(path))
-	return all, withExit(exitConfig, err)
+	return all, exit.With(exit.Config, err)
 }
 
 // problems gives rules that name what is not registered with their remedy.

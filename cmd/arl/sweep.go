@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/engine"
 )
 
@@ -24,16 +26,16 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Vary one number of the policy and show where outcomes flip",
-		Long: "Take a scenario through the policy with each value of one of its numbers, and show what comes of each, and\n" +
+		Long: "Take a scenario through the policy with each value of one of its numbers, and show the result of each, and\n" +
 			"between which values cases or gates flip. A range is NAME=FIRST..LAST or NAME=FIRST..LAST/STEP; NAME is a path\n" +
 			"such as limits.attempts, thresholds.recovery_rate_min_ppm or rules[transient.timeout].ladder[0].max.",
 		Example: "  arl sweep --scenario testdata/tool_chain_failures.ndjson --param limits.attempts=1..6",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sweep(cmd.Context(), &o) },
 	}
-	cmd.Flags().StringVar(&o.scenario, "scenario", "", "file of cases, one a line; - for standard input (mandatory)")
-	cmd.Flags().StringVar(&o.param, "param", "", "number and range (mandatory)")
-	cmd.Flags().IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "cases at work at a time")
+	cmd.Flags().StringVar(&o.scenario, "scenario", "", "file of cases, one a line; - for standard input (required)")
+	cmd.Flags().StringVar(&o.param, "param", "", "number and range (required)")
+	cmd.Flags().IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "number of cases at a time")
 	o.register(cmd.Flags())
 	_ = cmd.MarkFlagRequired("scenario") // the flags exist
 	_ = cmd.MarkFlagRequired("param")
@@ -43,10 +45,10 @@ func (a *app) sweepCommand() *cobra.Command {
 func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	param, values, err := engine.ParseRange(o.param)
 	if err != nil {
-		return withExit(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	if o.live != "" || o.strategy != "" || o.registered.file != "" {
-		return usage("--live, --strategy, --strategies: a sweep takes every case many times, so that nothing is really done and nobody asked")
+		return exit.Usagef("--live, --strategy, --strategies: a sweep takes every case many times, so it does nothing for real and asks no strategy")
 	}
 	o.registered.asksNobody = true
 	e, err := a.engine(&o.engineOptions)
@@ -55,13 +57,13 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	}
 	s, err := engine.NewSweep(e.Config, param, values)
 	if err != nil {
-		return withExit(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	s.Workers = o.workers
-	if _, err := regularInput(o.scenario); err != nil {
+	if _, err := terminal.RegularInput(o.scenario); err != nil {
 		return err
 	}
-	in := a.in
+	in := a.In
 	if o.scenario != "-" {
 		f, err := os.Open(o.scenario)
 		if err != nil {
@@ -74,38 +76,38 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.settings.output == outputJSON {
-		return a.printJSON(report)
+	if a.JSON() {
+		return a.PrintJSON(report)
 	}
 	return a.printSweep(&report)
 }
 
 func (a *app) printSweep(r *engine.SweepReport) error {
-	points := a.newList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
+	points := a.NewList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
 	for i := range r.Points {
 		p := &r.Points[i]
 		value := engine.Figure(r.Param, p.Value)
 		if p.Value == r.Pinned {
 			value += " *"
 		}
-		err := points.add(p, value, fmt.Sprintf("%d/%d", p.AutoRecovered, p.Failing), fmt.Sprint(p.FallbackModelRecoveries),
+		err := points.Add(p, value, fmt.Sprintf("%d/%d", p.AutoRecovered, p.Failing), fmt.Sprint(p.FallbackModelRecoveries),
 			fmt.Sprint(p.Escalated), string(p.Recommendation))
 		if err != nil {
 			return err
 		}
 	}
-	if err := points.close(); err != nil {
+	if err := points.Close(); err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "* %s in the policy: %s\n", r.Param, engine.Figure(r.Param, r.Pinned))
 	b.WriteString(inPlaceOf(r.MissingStrategies, ""))
 	if r.Simulated {
-		b.WriteString("simulated: an outcome model drew attempts that nobody made\n")
+		b.WriteString("simulated: an outcome model drew attempts; none was really made\n")
 	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), counted(f.Count, "case"))
+		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), terminal.Counted(f.Count, "case"))
 		for _, c := range f.Cases {
 			why := ""
 			if c.NotObserved {
@@ -123,5 +125,5 @@ func (a *app) printSweep(r *engine.SweepReport) error {
 	if r.Near {
 		fmt.Fprintf(&b, "\nwarning: %s is pinned at %s, one step from a flip\n", r.Param, engine.Figure(r.Param, r.Pinned))
 	}
-	return a.printText(b.String())
+	return a.PrintText(b.String())
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"recoveryledger/cmd/arl/exit"
 )
 
 // openTerminal opens a pseudo-terminal of 100 columns: what is written to the
@@ -42,7 +44,7 @@ func openTerminal(t *testing.T) (user, other *os.File) {
 // Progress shows on a terminal, and nowhere else.
 func TestProgressShowsOnATerminal(t *testing.T) {
 	user, other := openTerminal(t)
-	tell, end := newApp(nil, nil, user).progress("counting")
+	tell, end := newApp(nil, nil, user).Progress("counting")
 	tell(1, 3)
 	lines := bufio.NewReader(other)
 	for shown := ""; !strings.Contains(shown, "1 of 3"); {
@@ -57,7 +59,7 @@ func TestProgressShowsOnATerminal(t *testing.T) {
 	end()
 
 	var file bytes.Buffer
-	tell, end = newApp(nil, nil, &file).progress("counting")
+	tell, end = newApp(nil, nil, &file).Progress("counting")
 	tell(1, 3)
 	end()
 	if file.Len() > 0 {
@@ -69,7 +71,7 @@ func TestProgressShowsOnATerminal(t *testing.T) {
 func TestErrorsFitTheTerminal(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	user, other := openTerminal(t)
-	long := &remedyError{strings.Repeat("do this ", 20) + "last.", errors.New(strings.Repeat("went wrong ", 20) + "at a/path#5")}
+	long := exit.Remedied(strings.Repeat("do this ", 20)+"last.", errors.New(strings.Repeat("went wrong ", 20)+"at a/path#5"))
 	newApp(nil, nil, user).printError(user, long)
 	lines, shown := bufio.NewReader(other), ""
 	for !strings.Contains(shown, "last.") {

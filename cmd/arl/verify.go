@@ -2,58 +2,72 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	cosign "github.com/transparency-dev/formats/note"
 
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/verify"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var t target
+	var t access.Target
 	var b bundleFlags
+	var q access.Questions
+	var witnessed bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE…",
 		Short: "Check receipts and proofs offline",
-		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs and tree heads offline, against a\n" +
-			"pinned root: that of a profile, or of --root. The first line is the verdict; then comes what was checked, and what\n" +
-			"was not. Where something needed was not given, the exit code is 14, and what to give is named. - is standard input.\n" +
-			"The directory of a run that was recorded in a ledger is checked as a whole: report, traces, entries, tree head.\n" +
-			"So is an authorization bundle: what it tells its agent to undo, and by which rules.",
+		Long: "Check receipts, .tlog-proof files with their leaves, consistency proofs, tree heads and evidence offline,\n" +
+			"against a pinned root: the root of a profile, or of --root. The first line is the verdict. The next lines say\n" +
+			"what was checked, and what was not. If an input is missing, the exit code is 14, and the command names the\n" +
+			"input. - is standard input.\n" +
+			"For the directory of a run that was recorded in a ledger, the command checks report, traces, entries and tree\n" +
+			"head as a whole. For an authorization bundle, the command shows what the agent must undo, and by which rules.\n" +
+			"A history proves which entries there are, or that there are none: --expect says what you want to know.",
 		Example: "  arl verify receipt.json",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.verify(&t, b, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			questions, err := q.All()
+			if err != nil {
+				return err
+			}
+			return a.verify(&t, b, &verify.Material{Witnessed: witnessed, Questions: questions}, args)
+		},
 	}
-	t.registerRoot(cmd.Flags())
+	t.RegisterRoot(cmd.Flags())
 	cmd.Flags().StringVar(&b.accepted, "accepted", "", "file with what the agent has accepted before, for a bundle (default: nothing)")
-	cmd.Flags().StringVar(&b.at, "at", "", "time at which the agent looks at a bundle, such as 2026-11-21T09:30:00Z (default: now)")
+	cmd.Flags().StringVar(&b.at, "at", "", "time to check a bundle at, such as 2026-11-21T09:30:00Z (default: now)")
+	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "fail with exit code 14 also where the pinned root names no witnesses")
+	q.Register(cmd.Flags())
 	return cmd
 }
 
-func (a *app) verify(t *target, b bundleFlags, files []string) error {
+func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files []string) error {
 	if info, err := os.Stat(files[0]); err == nil && info.IsDir() {
 		if len(files) > 1 {
-			return usage("%s is the directory of a run: pass it alone", files[0])
+			return exit.Usagef("%s is the directory of a run: pass it alone", files[0])
 		}
 		return a.verifyRun(t, files[0])
 	}
-	root, err := a.pinnedRoot(t)
+	root, err := a.rootWithHead(t)
 	if err != nil {
 		return err
 	}
-	var m verify.Material
 	for _, name := range files {
-		data, err := a.readInput(name, verify.MaxFile)
+		data, err := a.ReadInput(name, verify.MaxFile)
 		if err != nil {
 			return err
 		}
 		if bundle, is := asBundle(data); is {
 			if len(files) > 1 {
-				return usage("%s: an authorization bundle is verified alone: pass one file", name)
+				return exit.Usagef("%s: an authorization bundle is verified alone: pass one file", name)
+			}
+			if len(m.Questions) > 0 {
+				return exit.Usagef("%s: an authorization bundle is no history: leave out --expect", name)
 			}
 			return a.verifyBundle(root, b, name, bundle)
 		}
@@ -61,21 +75,35 @@ func (a *app) verify(t *target, b bundleFlags, files []string) error {
 			return err
 		}
 	}
-	report, err := root.Verify(m)
+	report, err := root.Verify(*m)
 	if err != nil {
 		return err
 	}
-	index, ok := asked(&m)
+	index, ok := asked(m)
 	out := newVerifyReport(&report, index, ok, root.Origin)
-	if a.settings.output == outputJSON {
-		err = a.printJSON(out)
+	if a.JSON() {
+		err = a.PrintJSON(out)
 	} else {
-		err = a.printProse(out.text(&report))
+		err = a.PrintProse(out.text(&report))
 	}
 	if err != nil {
 		return err
 	}
 	return inconclusive(report.Missing)
+}
+
+// rootWithHead returns the pinned root with the newest tree head that it carries or that
+// this machine has accepted: no material may contradict that head.
+func (a *app) rootWithHead(t *access.Target) (verify.Root, error) {
+	root, err := a.machine().PinnedRoot(t)
+	if err != nil {
+		return verify.Root{}, err
+	}
+	head, err := a.machine().Trust.Head(root)
+	if head != nil {
+		root.Seen = head.Note
+	}
+	return root, err
 }
 
 // inconclusive is the error of a verification that found nothing false, and not
@@ -88,34 +116,7 @@ func inconclusive(missing []verify.Gap) error {
 	if n := len(missing) - 1; n > 0 {
 		more = fmt.Sprintf("; and %d more", n)
 	}
-	return withExit(exitInconclusive, fmt.Errorf("inconclusive: nothing false was found, but not everything could be checked: %s%s", missing[0], more))
-}
-
-// withCosigner adds what checks the ledger's ML-DSA-44 signatures.
-func withCosigner(root verify.Root) verify.Root {
-	root.Cosigner = cosign.NewVerifierForCosignatureV1
-	return root
-}
-
-// readInput reads a file, or standard input for "-", up to a limit in bytes.
-func (a *app) readInput(name string, limit int64) ([]byte, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close() //nolint:errcheck // only read
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err != nil {
-		return nil, withExit(exitIO, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, usage("%s: larger than %d bytes", name, limit)
-	}
-	return data, nil
+	return exit.With(exit.Inconclusive, fmt.Errorf("inconclusive: nothing false was found, but not everything could be checked: %s%s", missing[0], more))
 }
 
 // instant is a registered_at for people.

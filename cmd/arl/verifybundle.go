@@ -11,8 +11,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/api/client/agent"
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // bundleFlags say whose eyes an authorization bundle is looked at with.
@@ -37,24 +39,24 @@ func asBundle(data []byte) (bundle []byte, is bool) {
 // verifyBundle explains what the authorization bundle in a file tells its agent to
 // do, and by which rules.
 func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, data []byte) error {
-	b, err := verify.DecodeBundle(data)
+	b, err := bundle.Decode(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	accepted := verify.Accepted{Root: root}
+	accepted := bundle.Accepted{Root: root}
 	if flags.accepted != "" {
 		if accepted, err = a.readAccepted(flags.accepted); err != nil {
 			return err
 		}
 		if accepted.Root.Origin != root.Origin || accepted.Root.Genesis != root.Genesis {
-			return withExit(exitVerification, fmt.Errorf("%s: of another ledger than the one that is pinned", flags.accepted))
+			return exit.With(exit.Verification, fmt.Errorf("%s: from another ledger than the pinned one", flags.accepted))
 		}
 		accepted.Root = root
 	}
 	now := time.Now()
 	if flags.at != "" {
 		if now, err = time.Parse(time.RFC3339, flags.at); err != nil {
-			return usage("--at %s: want a time such as 2026-11-21T09:30:00Z", flags.at)
+			return exit.Usagef("--at %s: want a time such as 2026-11-21T09:30:00Z", flags.at)
 		}
 	}
 	v, err := b.Check(accepted, now.UnixMilli())
@@ -69,29 +71,29 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 
 // readAccepted reads what an agent has accepted: JSON alone, or the document of its
 // state.
-func (a *app) readAccepted(path string) (accepted verify.Accepted, err error) {
-	text, err := a.readInput(path, agent.MaxDocument)
+func (a *app) readAccepted(path string) (accepted bundle.Accepted, err error) {
+	text, err := a.ReadInput(path, agent.MaxDocument)
 	if err != nil {
-		return verify.Accepted{}, err
+		return bundle.Accepted{}, err
 	}
 	if bytes.HasPrefix(text, []byte("{")) {
-		accepted, err = verify.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n")))
+		accepted, err = bundle.DecodeAccepted(bytes.TrimSuffix(text, []byte("\n")))
 	} else {
 		accepted, _, err = agent.DecodeAccepted(text)
 	}
 	if damage, ok := errors.AsType[*agent.DamageError](err); ok { // of a copy, maybe: no word of what an agent does about its own
-		return verify.Accepted{}, withExit(exitVerification, fmt.Errorf("%s: the document is damaged: %s", path, damage.Cause))
+		return bundle.Accepted{}, exit.With(exit.Verification, fmt.Errorf("%s: the document is damaged: %s", path, damage.Cause))
 	}
 	if err != nil {
-		return verify.Accepted{}, fmt.Errorf("%s: %w", path, err)
+		return bundle.Accepted{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return accepted, nil
 }
 
 // refusedMembers is the error of a bundle that holds, but not for every member.
 // Where evidence is missing, another bundle may have it.
-func refusedMembers(commands []verify.Command) error {
-	var first *verify.Command
+func refusedMembers(commands []bundle.Command) error {
+	var first *bundle.Command
 	count, then := 0, "the agent answers them `refused`, and undoes the others"
 	for i := range commands {
 		c := &commands[i]
@@ -101,7 +103,7 @@ func refusedMembers(commands []verify.Command) error {
 		if count++; first == nil {
 			first = c
 		}
-		if errors.Is(c.Refused, verify.ErrMissing) {
+		if errors.Is(c.Refused, bundle.ErrMissing) {
 			then = "evidence is missing: fetch the bundle again, or elsewhere"
 		}
 	}
@@ -114,18 +116,18 @@ func refusedMembers(commands []verify.Command) error {
 // bundleError gives a broken rule its exit code, and keeps heads that nothing
 // reconciles as evidence.
 func bundleError(err error) error {
-	rule, ok := errors.AsType[*verify.RuleError](err)
+	rule, ok := errors.AsType[*bundle.RuleError](err)
 	_, fork := errors.AsType[*verify.ForkError](err)
 	switch {
 	case !ok || fork: // which keeps its own evidence
 		return err
 	case len(rule.Heads) == 2:
-		return &inconsistency{"heads", forkEvidence{rule.Cause.Error(), rule.Heads[0], rule.Heads[1]}, err}
+		return exit.Contradicts("heads", verify.NewForkEvidence(rule.Cause.Error(), rule.Heads[0], rule.Heads[1]), err)
 	}
-	return withExit(exitVerification, err)
+	return exit.With(exit.Verification, err)
 }
 
-// verifiedBundle is a [verify.Verdict] as it is printed.
+// verifiedBundle is a [bundle.Verdict] as it is printed.
 type verifiedBundle struct {
 	Verdict    string          `json:"verdict"` // verified, or REFUSED: all of it, or some of its members
 	Agent      entry.Principal `json:"agent"`
@@ -137,7 +139,7 @@ type verifiedBundle struct {
 	DeadlineAt int64           `json:"deadline_at,omitzero"`
 	Confirmed  bool            `json:"confirmed"`
 	Commands   []bundleCommand `json:"commands"`
-	Checked    []bundleRule    `json:"checked"`
+	Checked    []bundle.Passed `json:"checked"`
 	NotChecked []string        `json:"not_checked"`
 	Warnings   []string        `json:"warnings"`
 	Refused    string          `json:"refused,omitempty"` // why all of it is
@@ -156,16 +158,9 @@ type bundleCommand struct {
 	Refused    string       `json:"refused,omitempty"`
 }
 
-type bundleRule struct {
-	Step   string `json:"step"`
-	Rule   string `json:"rule"`
-	Count  int    `json:"count"`
-	Detail string `json:"detail"`
-}
-
-func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) error {
+func (a *app) printBundle(b *bundle.Bundle, v *bundle.Verdict, refused error) error {
 	out := verifiedBundle{Agent: b.Agent, Incident: v.Incident, Act: v.Act, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
-		Confirmed: v.Confirmed, Commands: []bundleCommand{}, Checked: []bundleRule{},
+		Confirmed: v.Confirmed, Commands: []bundleCommand{}, Checked: append([]bundle.Passed{}, v.Checked...),
 		NotChecked: append([]string{}, v.NotChecked...), Warnings: append([]string{}, v.Warnings...)}
 	if v.Decision != (entry.LogRef{}) {
 		out.Decision = &v.Decision
@@ -180,16 +175,13 @@ func (a *app) printBundle(b *verify.Bundle, v *verify.Verdict, refused error) er
 	for i := range v.Commands {
 		out.Commands = append(out.Commands, showCommand(&v.Commands[i]))
 	}
-	for _, p := range v.Checked {
-		out.Checked = append(out.Checked, bundleRule(p))
+	if a.JSON() {
+		return a.PrintJSON(out)
 	}
-	if a.settings.output == outputJSON {
-		return a.printJSON(out)
-	}
-	return a.printProse(out.text(v))
+	return a.PrintProse(out.text(v))
 }
 
-func countRefused(commands []verify.Command) (count int) {
+func countRefused(commands []bundle.Command) (count int) {
 	for i := range commands {
 		if commands[i].Refused != nil {
 			count++
@@ -198,7 +190,7 @@ func countRefused(commands []verify.Command) (count int) {
 	return count
 }
 
-func showCommand(c *verify.Command) bundleCommand {
+func showCommand(c *bundle.Command) bundleCommand {
 	shown := bundleCommand{Exec: c.Exec, Method: c.Method, Checkpoint: c.Checkpoint, Digest: c.Digest, Chain: []string{},
 		Standing: append([]entry.Ref{}, c.Standing...), Released: c.Released, Waits: append([]entry.Ref{}, c.Waits...), Result: c.Result}
 	for _, s := range c.Chain {
@@ -210,7 +202,7 @@ func showCommand(c *verify.Command) bundleCommand {
 	return shown
 }
 
-func (out *verifiedBundle) text(v *verify.Verdict) string {
+func (out *verifiedBundle) text(v *bundle.Verdict) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: bundle for %s", out.Verdict, out.Agent)
 	if out.Decision != nil {

@@ -13,7 +13,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"recoveryledger/verify"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/verify/bundle"
 )
 
 // bundleFiles writes the case of a bundle vector as the files that a user has.
@@ -29,8 +30,8 @@ func bundleFiles(t *testing.T, name string) (now string) {
 	}
 	var vector struct {
 		Case struct {
-			Accepted verify.Accepted `json:"accepted"`
-			Bundle   verify.Bundle   `json:"bundle"`
+			Accepted bundle.Accepted `json:"accepted"`
+			Bundle   bundle.Bundle   `json:"bundle"`
 		} `json:"case"`
 	}
 	if err := jsonv2.Unmarshal(compact.Bytes(), &vector); err != nil {
@@ -63,7 +64,7 @@ func runARL(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	if err != nil {
 		a.printError(&messages, err)
 	}
-	return out.String(), messages.String(), exitCode(err)
+	return out.String(), messages.String(), exit.Code(err)
 }
 
 // TestVerifyBundle reads what arl verify says of bundles.
@@ -71,7 +72,7 @@ func TestVerifyBundle(t *testing.T) {
 	at := bundleFiles(t, "good-approved")
 	line := []string{"verify", "bundle.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at}
 	stdout, stderr, code := runARL(t, line...)
-	if code != exitOK || stderr != "" {
+	if code != exit.OK || stderr != "" {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	for _, want := range []string{
@@ -93,19 +94,19 @@ func TestVerifyBundle(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	stdout, stderr, code = runARL(t, append(line[:len(line)-1], "2026-09-21T15:00:00Z")...)
-	if code != exitVerification || !strings.Contains(stderr, "AGT-2: decision 29: exp") || !strings.Contains(stdout, "AGT-2 TRU-3 (1)") || strings.Contains(stdout, "not checked\n") {
+	if code != exit.Verification || !strings.Contains(stderr, "AGT-2: decision 29: exp") || !strings.Contains(stdout, "AGT-2 TRU-3 (1)") || strings.Contains(stdout, "not checked\n") {
 		t.Errorf("late: exit %d: %s\n%s", code, stderr, stdout)
 	}
-	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--at", at); code != exitVerification || !strings.Contains(stderr, "no head was accepted before") {
+	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--at", at); code != exit.Verification || !strings.Contains(stderr, "no head was accepted before") {
 		t.Errorf("nothing accepted: exit %d: %s", code, stderr)
 	}
-	if _, _, code = runARL(t, append(line[:len(line)-1], "noon")...); code != exitUsage {
+	if _, _, code = runARL(t, append(line[:len(line)-1], "noon")...); code != exit.Usage {
 		t.Errorf("no time: exit %d", code)
 	}
-	if _, _, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "missing.json"); code != exitNotFound {
+	if _, _, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "missing.json"); code != exit.NotFound {
 		t.Errorf("no state: exit %d", code)
 	}
-	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "root.json"); code != exitVerification || !strings.Contains(stderr, "root.json") {
+	if _, stderr, code = runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "root.json"); code != exit.Verification || !strings.Contains(stderr, "root.json") {
 		t.Errorf("another state: exit %d: %s", code, stderr)
 	}
 }
@@ -123,13 +124,13 @@ func TestVerifyBundleOfAgent(t *testing.T) {
 	if err := os.WriteFile("accepted.doc", document, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := runARL(t, append(line, "accepted.doc")...); code != exitOK {
+	if _, stderr, code := runARL(t, append(line, "accepted.doc")...); code != exit.OK {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if err := os.WriteFile("damaged.doc", append(document, ' '), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := runARL(t, append(line, "damaged.doc")...); code != exitVerification || !strings.Contains(stderr, "damaged.doc: the document is damaged") {
+	if _, stderr, code := runARL(t, append(line, "damaged.doc")...); code != exit.Verification || !strings.Contains(stderr, "damaged.doc: the document is damaged") {
 		t.Errorf("damaged: exit %d: %s", code, stderr)
 	}
 }
@@ -149,7 +150,7 @@ func TestVerifyBundleFirst(t *testing.T) {
 	if err := os.WriteFile("spaced.json", spaced.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := runARL(t, "verify", "spaced.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at); code != exitOK {
+	if _, stderr, code := runARL(t, "verify", "spaced.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at); code != exit.OK {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	cut := bytes.Replace(text, []byte(`"consistency":["`), []byte(`"consistency":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","`), 1)
@@ -157,7 +158,7 @@ func TestVerifyBundleFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := runARL(t, "verify", "fork.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at)
-	if code != exitInconsistent || !strings.Contains(stderr, "Evidence: ") {
+	if code != exit.Inconsistent || !strings.Contains(stderr, "Evidence: ") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -167,13 +168,13 @@ func TestVerifyBundleFirst(t *testing.T) {
 func TestVerifyBundleAlone(t *testing.T) {
 	bundleFiles(t, "good-automatic")
 	_, messages, code := runARL(t, "verify", "bundle.json", "bundle.json", "--root", "root.json")
-	if code != exitUsage || !strings.Contains(messages, "verified alone") {
+	if code != exit.Usage || !strings.Contains(messages, "verified alone") {
 		t.Errorf("exit code %d: %s", code, messages)
 	}
 	if err := os.WriteFile("bad.json", []byte(`{"inclusion":1,"steps":2}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, messages, code = runARL(t, "verify", "bad.json", "--root", "root.json"); code != exitVerification || !strings.Contains(messages, "bad.json: ") {
+	if _, messages, code = runARL(t, "verify", "bad.json", "--root", "root.json"); code != exit.Verification || !strings.Contains(messages, "bad.json: ") {
 		t.Errorf("no bundle: exit code %d: %s", code, messages)
 	}
 }
@@ -181,9 +182,9 @@ func TestVerifyBundleAlone(t *testing.T) {
 // TestVerifyBundleWithRefusedMembers: a bundle that does not hold for a member
 // does not look fine, though its agent undoes the others.
 func TestVerifyBundleWithRefusedMembers(t *testing.T) {
-	for want, spoil := range map[string]func(*verify.Bundle){
-		"the agent answers them `refused`, and undoes the others": func(b *verify.Bundle) { b.Steps[3].From = 12 },
-		"evidence is missing: fetch the bundle again":             func(b *verify.Bundle) { b.Steps = slices.Delete(b.Steps, 3, 4) },
+	for want, spoil := range map[string]func(*bundle.Bundle){
+		"the agent answers them `refused`, and undoes the others": func(b *bundle.Bundle) { b.Steps[3].From = 12 },
+		"evidence is missing: fetch the bundle again":             func(b *bundle.Bundle) { b.Steps = slices.Delete(b.Steps, 3, 4) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			at := bundleFiles(t, "good-automatic")
@@ -191,7 +192,7 @@ func TestVerifyBundleWithRefusedMembers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := verify.DecodeBundle(text)
+			b, err := bundle.Decode(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +205,7 @@ func TestVerifyBundleWithRefusedMembers(t *testing.T) {
 			}
 			line := []string{"verify", "bundle.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at}
 			stdout, stderr, code := runARL(t, line...)
-			if code != exitVerification || !strings.Contains(stdout, "REFUSED: ") || !strings.Contains(stdout, ", released") ||
+			if code != exit.Verification || !strings.Contains(stdout, "REFUSED: ") || !strings.Contains(stdout, ", released") ||
 				!strings.Contains(stderr, want) || !strings.Contains(stderr, "members refused, first worker#") {
 				t.Errorf("exit %d: %s\n%s", code, stderr, stdout)
 			}
@@ -213,7 +214,7 @@ func TestVerifyBundleWithRefusedMembers(t *testing.T) {
 			if err := jsonv2.Unmarshal([]byte(stdout), &out); err != nil {
 				t.Fatal(err)
 			}
-			if code != exitVerification || out.Refused != "" || !slices.ContainsFunc(out.Commands, func(c bundleCommand) bool { return c.Refused != "" }) {
+			if code != exit.Verification || out.Refused != "" || !slices.ContainsFunc(out.Commands, func(c bundleCommand) bool { return c.Refused != "" }) {
 				t.Errorf("exit %d: %+v", code, out)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -19,14 +20,18 @@ const (
 
 // verifyReport is a [verify.Report] as it is printed.
 type verifyReport struct {
-	Verdict    string          `json:"verdict"`
-	Subject    string          `json:"subject"` // what the verdict is about
-	Entries    []verifiedEntry `json:"entries"`
-	Heads      []merkle.Head   `json:"heads"`
-	Checked    []checkedStep   `json:"checked"`
-	Missing    []missingStep   `json:"missing"`
-	NotChecked []string        `json:"not_checked"`
-	Warnings   []string        `json:"warnings"`
+	Verdict string          `json:"verdict"`
+	Subject string          `json:"subject"` // what the verdict is about
+	Entries []verifiedEntry `json:"entries"`
+	// Answers are those of histories: these entries and no others, or none.
+	Answers []verify.Answer `json:"answers,omitempty"`
+	// Equivocations are proven by evidence.
+	Equivocations []verify.Equivocation `json:"equivocations,omitempty"`
+	Heads         []merkle.Head         `json:"heads"`
+	Checked       []checkedStep         `json:"checked"`
+	Missing       []missingStep         `json:"missing"`
+	NotChecked    []string              `json:"not_checked"`
+	Warnings      []string              `json:"warnings"`
 }
 
 type verifiedEntry struct {
@@ -67,7 +72,7 @@ func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *ve
 		NotChecked: append([]string{}, r.NotChecked...), Warnings: append([]string{}, r.Warnings...)}
 	var subject *verifiedEntry
 	for _, e := range r.Entries {
-		out.Entries = append(out.Entries, verifiedEntry{e.Index, e.Kind, e.Header.Iss, summary(e.Body), e.RegisteredAt, e.Signed})
+		out.Entries = append(out.Entries, verifiedEntry{e.Index, e.Kind, e.Header.Iss, glossary.Summary(e.Body), e.RegisteredAt, e.Signed})
 	}
 	for i := range out.Entries {
 		if e := &out.Entries[i]; ok && e.Index == index {
@@ -81,6 +86,7 @@ func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *ve
 	for _, g := range r.Missing {
 		out.Missing = append(out.Missing, missingStep{int(g.Step), g.Step.String(), g.What, g.Give})
 	}
+	out.Answers, out.Equivocations = r.Answers, r.Equivocations
 	out.judge(subject, origin)
 	return out
 }
@@ -96,6 +102,16 @@ func (out *verifyReport) judge(subject *verifiedEntry, origin string) {
 		out.Verdict = verdictVerified
 	}
 	switch newest := out.Heads[len(out.Heads)-1]; {
+	case len(out.Equivocations) > 0:
+		out.Subject = out.Equivocations[0].String()
+		if n := len(out.Equivocations) - 1; n > 0 {
+			out.Subject += fmt.Sprintf(" (and %s)", others(n, "equivocation", "equivocations"))
+		}
+	case len(out.Answers) > 0:
+		out.Subject = out.Answers[0].String()
+		if n := len(out.Answers) - 1; n > 0 {
+			out.Subject += fmt.Sprintf(" (and %s)", others(n, "answer", "answers"))
+		}
 	case subject != nil:
 		out.Subject = subject.String()
 		if n := len(out.Entries) - 1; n > 0 {
@@ -116,6 +132,23 @@ func others(n int, one, many string) string {
 	return fmt.Sprintf("%d other %s", n, many)
 }
 
+// among lists the first entries of an answer.
+func among(indexes []uint64) string {
+	const most = 12
+	var texts []string
+	for i, index := range indexes {
+		if i == most {
+			texts = append(texts, "…")
+			break
+		}
+		texts = append(texts, decimal(index))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(texts, ", ")
+}
+
 // String says what an entry is and says.
 func (e *verifiedEntry) String() string {
 	text := fmt.Sprintf("entry %d, %s by %s", e.Index, e.Kind, e.Issuer)
@@ -132,6 +165,9 @@ func (out *verifyReport) text(r *verify.Report) string {
 		fmt.Fprintf(&b, "WARNING: %s\n", text)
 	}
 	b.WriteString("\n")
+	for i := range out.Answers {
+		fmt.Fprintf(&b, "%s%s\n", &out.Answers[i], among(out.Answers[i].Entries))
+	}
 	for _, e := range out.Entries {
 		signed := "signature checked"
 		if !e.Signed {

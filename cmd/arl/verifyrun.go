@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/record"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -25,8 +27,8 @@ type verifiedRun struct {
 }
 
 // verifyRun checks the directory of a run that was recorded in a ledger.
-func (a *app) verifyRun(t *target, dir string) error {
-	root, err := a.pinnedRoot(t)
+func (a *app) verifyRun(t *access.Target, dir string) error {
+	root, err := a.machine().PinnedRoot(t)
 	if err != nil {
 		return err
 	}
@@ -38,15 +40,15 @@ func (a *app) verifyRun(t *target, dir string) error {
 		RunRoot: p.Report.RunRoot, ReportDigest: p.ReportDigest, Head: p.Head, Recommendation: string(p.Report.Recommendation), NotChecked: []string{
 			"that the traces follow from scenario and policy: arl replay decides every case again",
 			"that the record of the cases is true: entries say what the engine saw",
-			"run.json: when and where the run ran, on which nothing stands",
+			"run.json: when and where the run ran; nothing depends on it",
 		}}
 	for _, gap := range p.Missing {
 		v.Verdict, v.Missing = verdictInconclusive, append(v.Missing, gap.String())
 	}
-	if a.settings.output == outputJSON {
-		err = a.printJSON(v)
+	if a.JSON() {
+		err = a.PrintJSON(v)
 	} else {
-		err = a.printProse(v.text(p.Files))
+		err = a.PrintProse(v.text(p.Files))
 	}
 	if err != nil {
 		return err
@@ -60,8 +62,8 @@ func (v *verifiedRun) text(said []string) string {
 		signed = ""
 	}
 	text := fmt.Sprintf("%s: run %s by %s: %s\n\nchecked\n", v.Verdict, v.Run, v.Issuer, v.Recommendation) +
-		fmt.Sprintf("  %d entries: %sin the log of tree head %d, root %s\n", v.Entries, signed, v.Head.Size, v.Head.Root) +
-		fmt.Sprintf("  %s: each is the one in the entry of its case\n", counted(v.Cases, "trace")) +
+		fmt.Sprintf("  %s: %sin the log of tree head %d, root %s\n", terminal.Counted(v.Entries, "entry"), signed, v.Head.Size, v.Head.Root) +
+		fmt.Sprintf("  %s: each is the one in the entry of its case\n", terminal.Counted(v.Cases, "trace")) +
 		fmt.Sprintf("  run root %s: over the traces, in the report and in the closing entry\n", v.RunRoot) +
 		fmt.Sprintf("  report %s: in the closing entry, with configuration and scenario of the opening one\n", v.ReportDigest) +
 		fmt.Sprintf("  %s: what the report says\n", strings.Join(said, ", "))

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"recoveryledger/cmd/arl/terminal"
+
 	"github.com/spf13/cobra"
 )
 
@@ -24,8 +26,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := thisBuild()
-			return a.printObject(v, field{"version", v.Version},
-				field{"revision", cmp.Or(v.Revision, "unknown: built without make, and without version control")}, field{"go", v.Go}, field{"platform", v.Platform})
+			return a.PrintObject(v, terminal.Field{"version", v.Version},
+				terminal.Field{"revision", cmp.Or(v.Revision, "unknown: built without make, and without version control")}, terminal.Field{"go", v.Go}, terminal.Field{"platform", v.Platform})
 		},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -30,7 +29,14 @@ func (e *FindingError) Error() string {
 // Unwrap returns the refusal.
 func (e *FindingError) Unwrap() error { return e.Refusal }
 
-// RootError reports leaves that are not those under the signed tree head.
+// Evidence returns the proof that others can check offline: that the ledger put the
+// entry into its log.
+func (e *FindingError) Evidence() *verify.Evidence {
+	return &verify.Evidence{Kind: verify.EvidenceEntry, Detail: e.Refusal.Detail, Problem: e.Refusal.Problem, Field: e.Refusal.Field,
+		Receipts: []verify.Receipt{e.Receipt}}
+}
+
+// RootError reports leaves that differ from the leaves under the signed tree head.
 type RootError struct {
 	Head   verify.SignedHead
 	Detail string
@@ -43,11 +49,10 @@ func otherRoot(computed merkle.Head, head verify.SignedHead) string {
 	return fmt.Sprintf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
 }
 
-// accuse returns the [FindingError] with its receipt. Whoever served the entry may
-// have changed it on the way. The entry speaks against the ledger only if the
-// leaves as they were served, of which seen is the tree, are those under the
-// ledger's signature.
-func accuse(ctx context.Context, source Source, head verify.SignedHead, finding *coord.AuditFinding, seen merkle.Head) error {
+// accuse returns the [FindingError] with its receipt. The server may have changed the
+// entry on the way. The entry speaks against the ledger only if the served leaves,
+// whose tree is seen, are the leaves under the ledger's signature.
+func accuse(ctx context.Context, source Source, head verify.SignedHead, finding *Finding, seen merkle.Head) error {
 	var tree merkle.Tree
 	found := &FindingError{Index: finding.Index, Refusal: finding.Refusal, Receipt: verify.Receipt{Index: finding.Index, Head: head.Note}}
 	for leaf, err := range Leaves(ctx, source, 0, head.Size) {
@@ -61,7 +66,7 @@ func accuse(ctx context.Context, source Source, head verify.SignedHead, finding 
 			continue
 		}
 		if again := tree.Head(seen.Size); again != seen {
-			return &RootError{Head: head, Detail: fmt.Sprintf("the first %d entries of the log were served twice, with the roots %s and %s",
+			return &RootError{Head: head, Detail: fmt.Sprintf("the log of size %d was served twice, with the roots %s and %s",
 				seen.Size, seen.Root, again.Root)}
 		}
 	}

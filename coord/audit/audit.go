@@ -12,12 +12,10 @@ package audit
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"iter"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -52,25 +50,25 @@ func (d Dir) Head(root verify.Root) (verify.SignedHead, error) {
 type Config struct {
 	// From is the fold of the beginning of the log, which was held to a head that
 	// the audited head continues; nil: of the empty log. The audit changes it.
-	From *coord.Follower
+	From *Follower
 	// See is told of every entry that is read; nil: nobody is.
 	See func(entry.Registered)
 	// Progress is told how many of the size entries were found to be right.
 	Progress func(done, size uint64)
 }
 
-// Run audits the log under a head that was opened with the root, and returns what
-// follows from it. The error is a [*FindingError] or a [*RootError] if the log
-// contradicts the ledger's signature, and [ErrDamaged] if a bundle is not one.
-func Run(ctx context.Context, source Source, root verify.Root, head verify.SignedHead, cfg Config) (*coord.Follower, coord.AuditReport, error) {
+// Run audits the log under a head that was opened with the root, and returns the
+// report. The error is a [*FindingError] or a [*RootError] if the log contradicts the
+// ledger's signature, and [ErrDamaged] if an entry bundle is damaged.
+func Run(ctx context.Context, source Source, root verify.Root, head verify.SignedHead, cfg Config) (*Follower, Report, error) {
 	follower := cfg.From
 	if follower == nil {
-		follower = coord.NewFollower(root.Origin)
+		follower = NewFollower(root.Origin)
 	}
 	size := follower.State().Size()
 	tree, err := merkle.NewFrontier(size, follower.State().Node)
 	if err != nil {
-		return nil, coord.AuditReport{}, err
+		return nil, Report{}, err
 	}
 	read := func(yield func(entry.Registered, error) bool) {
 		for e, err := range entries(Leaves(ctx, source, size, head.Size), root, size, tree) {
@@ -153,7 +151,9 @@ func Bundle(ctx context.Context, source Source, index, size uint64) (found [][]b
 	for range tile.Width {
 		var leaf []byte
 		if err == nil {
-			leaf, bundle, err = cutLeaf(bundle)
+			if leaf, bundle, err = merkle.CutLeaf(bundle); err != nil {
+				err = fmt.Errorf("%w: %s: %v", ErrDamaged, tile.Path(), err)
+			}
 		}
 		if err != nil {
 			return found, err
@@ -164,13 +164,4 @@ func Bundle(ctx context.Context, source Source, index, size uint64) (found [][]b
 		return found, fmt.Errorf("%w: %s has %d bytes too many", ErrDamaged, tile.Path(), len(bundle))
 	}
 	return found, nil
-}
-
-// cutLeaf cuts the first leaf off a bundle: its length in two bytes, then it.
-func cutLeaf(bundle []byte) (leaf, rest []byte, err error) {
-	if len(bundle) < 2 || len(bundle)-2 < int(binary.BigEndian.Uint16(bundle)) {
-		return nil, nil, fmt.Errorf("%w: an entry bundle ends too early", ErrDamaged)
-	}
-	end := 2 + int(binary.BigEndian.Uint16(bundle))
-	return bundle[2:end], bundle[end:], nil
 }

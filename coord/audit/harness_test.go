@@ -18,8 +18,10 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/export"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
@@ -59,7 +61,7 @@ func open(steps int, lying bool) (*site, error) {
 		return nil, err
 	}
 	var ticks atomic.Int64
-	c := coord.New(origin, nil)
+	c := coordinator.New(origin, nil)
 	cfg := &ledger.Config{Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: verifier}}, FS: vfs.NewMem(),
 		NewFold: func() ledger.Fold { return c.NewFold() }, Precheck: c.Precheck, Committed: c.Committed,
 		Uptime: func() time.Duration { return time.Duration(ticks.Add(1)) * time.Second }, // every head is published anew
@@ -125,15 +127,15 @@ func (s *site) fill(steps int, lying bool) error {
 // newest publishes every head at once.
 type newest struct{ *ledger.Log }
 
-// Published implements [ledger.Source].
-func (n newest) Published() (ledger.Head, error) { return n.Head(), nil }
+// Published implements [export.Source].
+func (n newest) Published() (verify.SignedHead, error) { return n.Head().SignedHead, nil }
 
 // publish exports the log.
 func (s *site) publish() (err error) {
 	if s.export, err = os.MkdirTemp("", "arl-audit-"); err != nil {
 		return err
 	}
-	_, err = ledger.Export(context.Background(), s.export, &ledger.ExportConfig{Source: newest{s.log}, Open: s.root.Head})
+	_, err = export.Write(context.Background(), s.export, &export.Config{Source: newest{s.log}, Open: s.root.Head})
 	return err
 }
 

@@ -42,7 +42,7 @@ const (
 	foldMax = 4 << 30
 )
 
-// foldHeader says what a kept fold is of. The head's size and root are in its
+// foldHeader names the log of a kept fold. The size and root of its head are in the
 // note.
 type foldHeader struct {
 	Origin  string      `json:"origin"`
@@ -54,7 +54,7 @@ type foldHeader struct {
 
 // Kept is the fold of a log that was held to a signed head.
 type Kept struct {
-	Follower *coord.Follower
+	Follower *Follower
 	Head     verify.SignedHead
 	At       int64 // when it was kept, by this machine's clock, Unix milliseconds
 }
@@ -93,7 +93,7 @@ func (p Place) read(file *os.File) (*Kept, error) {
 	}
 	body := info.Size() - sha256.Size
 	if !info.Mode().IsRegular() || body < 0 || info.Size() > p.max() {
-		return nil, fmt.Errorf("it is no file of %d to %d bytes", sha256.Size, p.max())
+		return nil, fmt.Errorf("it is not a file of %d to %d bytes", sha256.Size, p.max())
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, body)); err != nil {
@@ -104,7 +104,7 @@ func (p Place) read(file *os.File) (*Kept, error) {
 		return nil, err
 	}
 	if !bytes.Equal(sum.Sum(nil), digest[:]) {
-		return nil, errors.New("it is damaged: its SHA-256 is another")
+		return nil, errors.New("it is damaged: its SHA-256 does not match")
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 1<<16)
 	header, err := readFoldHeader(r)
@@ -114,7 +114,7 @@ func (p Place) read(file *os.File) (*Kept, error) {
 	return p.open(header, r)
 }
 
-// readFoldHeader reads what stands before the snapshot.
+// readFoldHeader reads the header before the snapshot.
 func readFoldHeader(r *bufio.Reader) (*foldHeader, error) {
 	var start [len(foldMagic) + 4]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:len(foldMagic)]) != foldMagic {
@@ -142,7 +142,7 @@ func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
 	case err != nil:
 		return nil, err
 	case header.Origin != p.Root.Origin || header.Genesis != p.Root.Genesis:
-		return nil, fmt.Errorf("it is of %.140q with the genesis %s, pinned is %q with %s", header.Origin, header.Genesis, p.Root.Origin, p.Root.Genesis)
+		return nil, fmt.Errorf("it belongs to the ledger %.140q with the genesis %s; pinned is %q with %s", header.Origin, header.Genesis, p.Root.Origin, p.Root.Genesis)
 	case header.Program != program:
 		return nil, errors.New("another version of arl wrote it")
 	}
@@ -150,13 +150,13 @@ func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its tree head: %w", err)
 	}
-	kept := &Kept{coord.NewFollower(p.Root.Origin), verify.SignedHead{Head: head, Note: header.Note}, header.At}
+	kept := &Kept{NewFollower(p.Root.Origin), verify.SignedHead{Head: head, Note: header.Note}, header.At}
 	if err := kept.Follower.Restore(snapshot); err != nil {
 		return nil, err
 	}
 	computed, err := HeadAt(kept.Follower.State(), kept.Follower.State().Size())
 	if err == nil && computed != head {
-		err = fmt.Errorf("its %d entries have the root %s, its tree head of size %d has %s", computed.Size, computed.Root, head.Size, head.Root)
+		err = fmt.Errorf("size %d has the root %s, its tree head of size %d has %s", computed.Size, computed.Root, head.Size, head.Root)
 	}
 	return kept, err
 }
@@ -211,8 +211,8 @@ func (p Place) Save(kept *Kept) error {
 	return cmp.Or(err, lock.Unlock())
 }
 
-// Remove removes what is kept, and what a process that was killed left of it. The
-// lock file stays, since another process may hold it.
+// Remove removes the kept fold, and the remains of a process that was killed. The lock
+// file stays, since another process may hold it.
 func (p Place) Remove() error {
 	for _, path := range []string{p.Path, p.Path + ".pending"} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +249,7 @@ func (p Place) write(path string, kept *Kept) error {
 	return cmp.Or(err, file.Close())
 }
 
-// foldWriter digests what it writes, up to a limit.
+// foldWriter digests the bytes that it writes, up to a limit.
 type foldWriter struct {
 	to   io.Writer
 	sum  hash.Hash
@@ -271,7 +271,7 @@ func (k *Kept) PrecededBy(head verify.SignedHead) error {
 	was, err := HeadAt(k.Follower.State(), head.Size)
 	if err == nil && was != head.Head {
 		err = &verify.ForkError{First: k.Head.Note, Second: head.Note,
-			Detail: fmt.Sprintf("the log of %d entries, root %s, was folded before; that of %d, root %s, is no part of it: its root was %s",
+			Detail: fmt.Sprintf("the log of size %d, root %s, was folded before; that of size %d, root %s, is no part of it: its root was %s",
 				k.Head.Size, k.Head.Root, head.Size, head.Root, was.Root)}
 	}
 	return err

@@ -1,6 +1,6 @@
 // Package compact holds millions of small things in few allocations: [Names]
-// gives texts numbers, [List] grows without copying, and clones of either share
-// what they have alike. The garbage collector has next to nothing to walk,
+// gives texts numbers, [List] grows without copying, [Tree] is a Merkle tree, and
+// clones of each share what they have alike. The garbage collector has next to nothing to walk,
 // however long a log they stand for.
 package compact
 

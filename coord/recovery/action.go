@@ -6,7 +6,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Action is what to do next. Members that the strategy has no use for are zero.
+// Action is the next step that a policy or strategy decides. Members that the strategy
+// does not use are zero.
 type Action struct {
 	Strategy Strategy `json:"strategy"`
 	Variant  Variant  `json:"variant,omitzero"` // of retry_altered
@@ -76,7 +77,7 @@ func (a Action) String() string {
 	return text + ": " + string(a.Reason)
 }
 
-// describe names a strategy with what it alters.
+// describe names a strategy together with its variant or scope.
 func describe(s Strategy, v Variant, scope Scope) string {
 	if v == "" && scope == "" {
 		return string(s)

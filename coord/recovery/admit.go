@@ -15,9 +15,9 @@ const (
 	ReasonStrategyMissing Reason = "strategy_missing"
 )
 
-// Settled returns the action that stands whatever a strategy would choose: what
-// was not observed, the effect gate, and what follows a quarantine, an abort or
-// a rollback. Otherwise a strategy may choose, and [Admit] judges what it chose.
+// Settled returns the action that no strategy may change: for an action that was not
+// observed, for the effect gate, and after a quarantine, an abort or a rollback.
+// Otherwise a strategy may choose, and [Admit] judges its choice.
 func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 	d := newDecider(h, p, now)
 	c, settled := d.runtime()
@@ -31,16 +31,16 @@ func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 			c.action.Severity = severityOf(d.used.last.Strategy, "")
 		}
 	}
-	if raised, guarded := d.guards(); settled && guarded && raised.action.gravity() > c.action.gravity() {
-		c = raised
+	if guard, guarded := d.guards(); settled && guarded && guard.action.gravity() > c.action.gravity() {
+		c = guard
 	}
 	return c.action, c.rule, settled
 }
 
-// Admit returns the action that an external strategy chose, as the policy lets
-// it pass: what stands against a rung stands against it, limits hold, guards
-// may raise it, and where the first matching rule wants success to be verified
-// it is. What may not be done is an escalation.
+// Admit returns the action that an external strategy chose, as far as the policy admits
+// it: an obstacle to a rung is an obstacle to the choice, limits hold, guards may raise
+// its severity, and its success is verified if the first matching rule wants that. A
+// choice that is not allowed becomes an escalation.
 func Admit(h *History, p *Policy, now int64, chosen Action) (Action, Rule) {
 	return admitted(h, p, now, RuleExternal, chosen)
 }
@@ -51,12 +51,12 @@ func (p *Policy) chose(r Rule) bool {
 		slices.ContainsFunc(p.doc.Strategies, func(s About) bool { return s.Name == r.ID }))
 }
 
-// admitted is [Admit] with the name of who chose.
+// admitted is [Admit] with the name of the party that chose.
 func admitted(h *History, p *Policy, now int64, who string, chosen Action) (Action, Rule) {
 	d := newDecider(h, p, now)
 	c := d.admit(who, chosen)
-	if raised, guarded := d.guards(); guarded && raised.action.gravity() > c.action.gravity() {
-		c = raised
+	if guard, guarded := d.guards(); guarded && guard.action.gravity() > c.action.gravity() {
+		c = guard
 	}
 	return c.action, c.rule
 }
@@ -98,7 +98,7 @@ func (d *decider) chosenModel(r *rung, name string) *Model {
 	if name == "" {
 		return d.nextModel(r)
 	}
-	if m := model(d.p.doc.Models, name); m != nil && d.suits(r, m) {
+	if m := model(d.p.doc.Models, name); m != nil && d.modelSuits(r, m) {
 		return m
 	}
 	return nil

@@ -23,7 +23,7 @@ func failedStep(class, code string, change func(*recovery.History)) *recovery.Hi
 
 // after is a history behind an action of an external strategy.
 func after(h *recovery.History, a recovery.Action, result recovery.Result) *recovery.History {
-	h.Rungs = append(h.Rungs, h.Past(a, recovery.Rule{ID: recovery.RuleExternal, Rung: -1}, result))
+	h.Rungs = append(h.Rungs, h.RungOf(a, recovery.Rule{ID: recovery.RuleExternal, Rung: -1}, result))
 	return h
 }
 

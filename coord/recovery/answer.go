@@ -8,7 +8,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// AnswerError says what is no action in an answer, and what to do about it.
+// AnswerError names the member of an answer that makes it no action, and the remedy.
 type AnswerError struct {
 	Field  string // a JSON pointer: /variant
 	Detail string
@@ -20,10 +20,9 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("recovery: check action: field %s: %s; %s", e.Field, e.Detail, e.Remedy)
 }
 
-// Check refuses what is no action, whoever answers it, a program or a strategy in
-// Go: a word that this package does not have, a variant without retry_altered or
-// the reverse, and a scope likewise without state_reset. The error is an
-// [*AnswerError].
+// Check refuses an invalid action, whether a program or a strategy in Go chose it: a
+// word that this package does not have, a variant without retry_altered or the reverse,
+// and a scope without state_reset or the reverse. The error is an [*AnswerError].
 func (a *Action) Check() error {
 	severities := []entry.Severity{entry.SeverityInfo, entry.SeverityWarning, entry.SeverityError, entry.SeverityCritical}
 	wrong := func(field, remedy, format string, args ...any) error {
@@ -39,9 +38,9 @@ func (a *Action) Check() error {
 	case a.Severity != "" && !slices.Contains(severities, a.Severity):
 		return wrong("/severity", oneOf(string(a.Severity), words(severities)), "is %.60q", a.Severity)
 	case !isWord(a.Model, entry.MaxName, "._:/@-"):
-		return wrong("/model", fmt.Sprintf("write at most %d of the characters A–Z a–z 0–9 . _ : / @ -", entry.MaxName), "%.140q is no model", a.Model)
+		return wrong("/model", fmt.Sprintf("write at most %d of the characters A–Z a–z 0–9 . _ : / @ -", entry.MaxName), "%.140q is not the name of a model", a.Model)
 	case !isWord(string(a.Reason), reasonMax, "_.-") || strings.ToLower(string(a.Reason)) != string(a.Reason):
-		return wrong("/reason", fmt.Sprintf("write at most %d of the characters a–z 0–9 _ . -", reasonMax), "%.80q is no word", a.Reason)
+		return wrong("/reason", fmt.Sprintf("write at most %d of the characters a–z 0–9 _ . -", reasonMax), "%.80q is not a word", a.Reason)
 	case a.WaitMS < 0 || a.WaitMS > entry.MaxInteger:
 		return wrong("/wait_ms", "write an integer from 0 to 2^53−1, or leave it out", "is %d", a.WaitMS)
 	case (a.Variant != "") != (a.Strategy == RetryAltered):

@@ -14,7 +14,7 @@ func BenchmarkDecide(b *testing.B) {
 	late := plain("capacity", "rate_limited")
 	for range 4 {
 		a, r := recovery.Decide(&late, p, 1)
-		late.Rungs = append(late.Rungs, late.Past(a, r, recovery.ResultFailed))
+		late.Rungs = append(late.Rungs, late.RungOf(a, r, recovery.ResultFailed))
 	}
 	for _, c := range []struct {
 		name string

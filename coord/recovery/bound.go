@@ -8,8 +8,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Bound is a number of the rules that ends what a case may take: a limit, or the
-// max of a rung.
+// Bound is a number of the rules that limits a case: a limit, or the max of a rung.
 type Bound struct {
 	Path  string // see [Policy.Int]
 	Value int64

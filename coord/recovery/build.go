@@ -9,8 +9,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// compile compiles conditions, fills in defaults and reports what the schema
-// cannot say.
+// compile compiles conditions, fills in defaults and reports the mistakes that the
+// schema cannot express.
 func (p *Policy) compile(src *source) error {
 	c, err := newCompiler()
 	if err != nil {
@@ -61,8 +61,8 @@ func (b *builder) guards() {
 	}
 }
 
-// severityOf is how urgent an end is: as the policy says, or by itself. What ends
-// nothing is not urgent.
+// severityOf returns the severity of an action that ends the case: the policy's, or the
+// strategy's own. An action that does not end the case has no severity.
 func severityOf(s Strategy, said entry.Severity) entry.Severity {
 	switch {
 	case said != "" || !s.ends():
@@ -117,7 +117,7 @@ func (b *builder) strategies() {
 		at := element("/recovery/strategies", i) + "/capabilities"
 		for j, can := range b.policy.doc.Strategies[i].Capabilities {
 			if slices.Contains(b.policy.doc.Strategies[i].Capabilities[:j], can) {
-				b.wrong(element(at, j), string(can)+" stands twice", "remove one of the two")
+				b.wrong(element(at, j), string(can)+" is listed twice", "remove one of the two")
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func (b *builder) checkNames() {
 	seen := []string{RuleGate, RuleLimits, RuleRuntime}
 	check := func(at, id string) {
 		if id != "" && slices.Contains(seen, id) {
-			b.wrong(at, fmt.Sprintf("%q stands twice, or is built in", id), "choose another")
+			b.wrong(at, fmt.Sprintf("%q is used twice, or is a built-in name", id), "choose another name")
 		}
 		seen = append(seen, id)
 	}

@@ -17,8 +17,8 @@ type builtIn struct {
 const builtInVersion = "1"
 
 // BuiltIn returns the strategies that need no registration, one for each of
-// [Strategies]: what it is named for, as often as the task lets it, then
-// fail_reassign where that helps, then escalate.
+// [Strategies]. Each takes its own action as often as the task allows, then
+// fail_reassign if that helps, then escalate.
 func BuiltIn() []RecoveryStrategy {
 	all := make([]RecoveryStrategy, 0, len(Strategies()))
 	for _, s := range Strategies() {
@@ -68,7 +68,7 @@ func failReassign(h *History) Action {
 	if h.MaxRetries != nil {
 		most = *h.MaxRetries
 	}
-	if interrupted(h.Effective()) || h.taken(FailReassign) < most {
+	if interrupted(h.Effective()) || h.timesUsed(FailReassign) < most {
 		return Action{Strategy: FailReassign}
 	}
 	return gaveUp()
@@ -77,15 +77,15 @@ func failReassign(h *History) Action {
 // checkpointResume goes on from the newest checkpoint, twice at most, and gives
 // the step to another agent where there is none.
 func checkpointResume(h *History) Action {
-	if h.Checkpoint && (interrupted(h.Effective()) || h.taken(CheckpointResume) < resumesMax) {
+	if h.Checkpoint && (interrupted(h.Effective()) || h.timesUsed(CheckpointResume) < resumesMax) {
 		return Action{Strategy: CheckpointResume}
 	}
 	return failReassign(h)
 }
 
-// once does what a strategy is named for, and escalates when that did not help.
+// once takes the strategy's own action, and escalates if that did not help.
 func once(h *History, s Strategy) Action {
-	if h.taken(s) > 0 {
+	if h.timesUsed(s) > 0 {
 		return gaveUp()
 	}
 	a := Action{Strategy: s}
@@ -115,9 +115,9 @@ const waitDefault = 1000
 
 func gaveUp() Action { return Action{Strategy: Escalate, Reason: ReasonLadderExhausted} }
 
-// taken is how often the step was dealt with by a strategy. What answered an
-// interruption does not count.
-func (h *History) taken(s Strategy) (n int64) {
+// timesUsed returns how often a strategy was used for the step. Answers to an
+// interruption do not count.
+func (h *History) timesUsed(s Strategy) (n int64) {
 	for i := range h.Rungs {
 		if r := &h.Rungs[i]; r.Step == h.Step && r.Strategy == s && !interrupted(r.Class, r.Code) {
 			n++

@@ -15,7 +15,7 @@ import (
 // topMembers are the members of a policy file. All but recovery are the
 // ledger's, and are checked where the file becomes an entry.
 func topMembers() []string {
-	return []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms", "witnesses", "ledger_keys", recoveryMember}
+	return []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms", "witnesses", "index", "ledger_keys", recoveryMember}
 }
 
 const recoveryMember = "recovery"
@@ -117,7 +117,7 @@ func (s *source) reportSchema(schema *jsonschema.Schema, e *jsonschema.Validatio
 	case *kind.MaxItems:
 		s.wrong(at, fmt.Sprintf("%d elements", k.Got), fmt.Sprintf("at most %d", k.Want))
 	case *kind.MinLength:
-		s.wrong(at, "is empty", "write something")
+		s.wrong(at, "is empty", "write a value")
 	case *kind.MaxLength:
 		s.wrong(at, fmt.Sprintf("%d characters", k.Got), fmt.Sprintf("at most %d", k.Want))
 	case *kind.Pattern:
@@ -136,7 +136,7 @@ func (s *source) wrongEnum(at string, k *kind.Enum) {
 	}
 	got, ok := k.Got.(string)
 	if !ok {
-		s.wrong(at, "is no text", oneOf("", known))
+		s.wrong(at, "is not a text", oneOf("", known))
 		return
 	}
 	what := fmt.Sprintf("%.80q is unknown", got)

@@ -33,7 +33,7 @@ func newCompiler() (*compiler, error) {
 	return c, nil
 }
 
-// fault is what is wrong with a condition.
+// fault is a mistake in a condition.
 type fault struct{ what, fix string }
 
 // compile compiles one condition. Never says that it is never true.
@@ -66,12 +66,12 @@ func (c *compiler) compile(source string) (compiled *condition, never bool, faul
 	}
 	value, _, err := compiled.program.Eval(cel.NoVars())
 	if err != nil {
-		return nil, false, []fault{{"fails always: " + err.Error(), "compare with what varies"}}
+		return nil, false, []fault{{"always fails: " + err.Error(), "compare a variable with a value"}}
 	}
 	return &condition{always: value == types.True}, value != types.True, nil
 }
 
-// never reports whether what c says of class and code cannot be.
+// never reports whether the conditions of c on class and code can never hold.
 func (c *condition) never() bool {
 	return c.classes != nil && len(c.classes) == 0 || c.codes != nil && len(c.codes) == 0
 }
@@ -93,9 +93,8 @@ func (c *compiler) syntaxFault(e *cel.Error) fault {
 	return fault{what, "see the conditions in docs/policy.md"}
 }
 
-// vet finds what CEL allows and a policy must not have: fractions, and words
-// that a variable can never be. The expression holds for these classes only, nil
-// being all.
+// vet finds CEL that a policy must not have: fractions, and words that a variable never
+// has. The expression is evaluated for these classes only; nil means all.
 func (c *compiler) vet(expr ast.Expr, classes []string) (faults []fault) {
 	ast.PreOrderVisit(expr, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
@@ -197,8 +196,8 @@ func comparison(e ast.Expr) (name string, words []string) {
 	return left.AsIdent(), words
 }
 
-// narrow takes from the parts of a conjunction what they say about class and
-// code, and reports whether they say no more than that.
+// narrow takes the conditions on class and code out of a conjunction, and reports
+// whether the conjunction has no others.
 func (c *condition) narrow(e ast.Expr) bool {
 	if e.Kind() == ast.LiteralKind && e.AsLiteral() == types.False {
 		c.classes = []string{}
@@ -228,7 +227,7 @@ func (c *condition) narrow(e ast.Expr) bool {
 	return true
 }
 
-// both returns what is in two sets, of which the first may be everything: nil.
+// both returns the intersection of two sets; a nil first set contains everything.
 func both(set, further []string) []string {
 	if set == nil {
 		return further

@@ -102,8 +102,7 @@ func known(s entry.ReplaySafety) string {
 	return string(s)
 }
 
-// declared is what a step does to the world, as far as anything automatic may
-// assume (EXE-3).
+// declared is the effect that every automatic decision assumes of a step (EXE-3).
 func declared(e entry.Effect) entry.Effect {
 	if e == "" {
 		return entry.EffectUndeclared

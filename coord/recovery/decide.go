@@ -8,13 +8,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Decide says what to do about the failure that a history ends with: one
-// action, and the place in the policy it comes from. Now is Unix milliseconds.
+// Decide returns the action for the failure with which a history ends, and the place in
+// the policy that it comes from. now is in Unix milliseconds.
 //
-// It is called after every failure, and again after everything that is not an
-// attempt (wait, reconcile, rollback, quarantine, abort), each time with what
-// was done appended to the history's rungs, see [History.Past]. Repeated so, it
-// comes to escalate after a number of calls that the policy bounds.
+// Call it after every failure, and after every action that is not an attempt (wait,
+// reconcile, rollback, quarantine, abort), each time with that action appended to the
+// history's rungs, see [History.RungOf]. Repeated like this, it escalates after a
+// number of calls that the policy bounds.
 func Decide(h *History, p *Policy, now int64) (Action, Rule) {
 	d := newDecider(h, p, now)
 	c := d.decide()
@@ -57,7 +57,7 @@ type decider struct {
 	steps *[]Step // nil: nobody asks for the reasoning
 }
 
-// used is what the past of a case has used up.
+// used is what a case has used up so far.
 type used struct {
 	attempts    int64 // that count against limits.attempts
 	repeats     int64 // of this very failure in a row, the first included
@@ -85,9 +85,9 @@ func newDecider(h *History, p *Policy, now int64) *decider {
 	return d
 }
 
-// knownEffects is what is known of the last attempt's effects: what its failure
-// reported, and where that leaves a doubt, what a probe found out since. An
-// attempt that succeeded without being verified has had its effect.
+// knownEffects returns the known effects of the last attempt: those that its failure
+// reported, and, if they are in doubt, the result of a later probe. An attempt that
+// succeeded without being verified has had its effect.
 func knownEffects(h *History, last *Rung) entry.Effects {
 	if last != nil && last.Result == ResultUnverified && h.Effect != entry.EffectNone {
 		return entry.EffectsComplete
@@ -158,12 +158,12 @@ func (d *decider) decide() choice {
 	if !settled {
 		best, settled = d.gate()
 	}
-	raised, guarded := d.guards()
+	guard, guarded := d.guards()
 	if !settled {
 		best = d.rules()
 	}
-	if guarded && raised.action.gravity() > best.action.gravity() {
-		best = raised
+	if guarded && guard.action.gravity() > best.action.gravity() {
+		best = guard
 	}
 	return best
 }
@@ -173,7 +173,7 @@ func (d *decider) runtime() (choice, bool) {
 	if d.used.last == nil || d.used.last.Result != ResultNotObserved {
 		return choice{}, false
 	}
-	d.note("runtime", string(d.used.last.Strategy), "was not observed: nobody knows what it would have done")
+	d.note("runtime", string(d.used.last.Strategy), "was not observed: its result is unknown")
 	return escalation(RuleRuntime, ReasonNotObserved), true
 }
 
@@ -195,8 +195,8 @@ func (d *decider) gate() (choice, bool) {
 	return choice{Action{Strategy: Reconcile, Reason: ReasonEffectsUncertain}, Rule{RuleGate, -1}}, true
 }
 
-// guards evaluates all guards and returns the most severe action among those
-// that hold.
+// guards evaluates all guards and returns the most severe action of the guards that
+// hold.
 func (d *decider) guards() (worst choice, some bool) {
 	for i := range d.p.guards {
 		g := &d.p.guards[i]
@@ -246,7 +246,8 @@ func escalation(rule string, reason Reason) choice {
 	return choice{Action{Strategy: Escalate, Severity: entry.SeverityError, Reason: reason}, Rule{rule, -1}}
 }
 
-// gravity orders actions: what goes on, then what stops, by severity.
+// gravity orders actions: first those that continue the case, then those that end it,
+// by severity.
 func (a *Action) gravity() int {
 	severity := slices.Index(severities(), a.Severity)
 	switch a.Strategy {
@@ -280,5 +281,9 @@ func (d *decider) describeFailure() string {
 	if d.class != d.h.Failure.Class || d.code != d.h.Failure.Code {
 		text = "reported as " + d.h.Failure.Class + "." + d.h.Failure.Code + "; " + text
 	}
-	return text + "; " + strconv.FormatInt(d.used.attempts, 10) + " attempts used"
+	used := " attempts used"
+	if d.used.attempts == 1 {
+		used = " attempt used"
+	}
+	return text + "; " + strconv.FormatInt(d.used.attempts, 10) + used
 }

@@ -245,7 +245,7 @@ func TestStepsOfOneCase(t *testing.T) {
 			if a.Strategy != recovery.Retry {
 				t.Fatalf("step %s: %v by %v", step, a, r)
 			}
-			h.Rungs = append(h.Rungs, h.Past(a, r, recovery.ResultFailed))
+			h.Rungs = append(h.Rungs, h.RungOf(a, r, recovery.ResultFailed))
 		}
 	}
 	h.Step, h.Budget.Attempts = "c", new(int64(4))
@@ -266,7 +266,7 @@ func TestAnotherFailureAnotherLadder(t *testing.T) {
 		h.Budget.Attempts = new(int64(6))
 		a, r := recovery.Decide(&h, p, 1)
 		got = append(got, a)
-		h.Rungs = append(h.Rungs, h.Past(a, r, recovery.ResultFailed))
+		h.Rungs = append(h.Rungs, h.RungOf(a, r, recovery.ResultFailed))
 	}
 	const want = "retry retry_altered:stricter_schema retry fallback_model:alternate retry_altered:stricter_schema " +
 		"fallback_model:long-context escalate:ladder_exhausted"

@@ -15,8 +15,8 @@ var schemaText string
 // DefaultDocument returns the file of the default policy, verbatim.
 func DefaultDocument() []byte { return []byte(defaultDocument) }
 
-// Schema returns the JSON Schema (2020-12) of a policy file's member recovery.
-// What no schema can say is checked beside it: see [Lint].
+// Schema returns the JSON Schema (2020-12) of a policy file's member recovery. [Lint]
+// also finds the mistakes that a schema cannot express.
 func Schema() []byte { return []byte(schemaText) }
 
 // document is the rules as they are written.

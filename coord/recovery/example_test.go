@@ -20,7 +20,7 @@ func ExampleDecide() {
 			return
 		}
 		// Here the action would be carried out. It fails as before.
-		history.Rungs = append(history.Rungs, history.Past(action, rule, recovery.ResultFailed))
+		history.Rungs = append(history.Rungs, history.RungOf(action, rule, recovery.ResultFailed))
 	}
 	// Output:
 	// transient.timeout[0]: retry on primary after 610 ms: ladder

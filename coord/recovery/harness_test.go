@@ -107,7 +107,7 @@ func walkRules(tb rapid.TB, h recovery.History, p *recovery.Policy, w world) []d
 		if a.Strategy.Attempts() {
 			result = w.result
 		}
-		h.Rungs = append(h.Rungs, h.Past(a, r, result))
+		h.Rungs = append(h.Rungs, h.RungOf(a, r, result))
 		switch {
 		case a.Strategy == recovery.Reconcile:
 			h.Probe = w.probe

@@ -2,9 +2,9 @@ package recovery
 
 import "recoveryledger/ledger/entry"
 
-// History is all that is known of a case when a decision is due: its facts, the
-// failure now, and what was done before. Members that nothing is known of are
-// zero. A case may have several steps; a history is about the one that failed.
+// History is everything known of a case when a decision is due: its facts, its current
+// failure, and its past actions. Unknown members are zero. A case may have several
+// steps; a history is about the step that failed.
 type History struct {
 	// Case is the id of the case; Seed and Epoch, with it, give jitter.
 	Case  string `json:"case"`
@@ -66,8 +66,7 @@ type Budget struct {
 	DeadlineMS   *int64 `json:"deadline_ms,omitzero"` // from StartedAt on
 }
 
-// Rung is one action of the past: what was decided, for which failure, and what
-// came of it.
+// Rung is a past action: the decision, the failure that it answered, and its result.
 type Rung struct {
 	Step     string   `json:"step,omitzero"` // of the case
 	Class    string   `json:"class"`         // of the failure it answered, as it was effective
@@ -80,9 +79,9 @@ type Rung struct {
 	Result   Result   `json:"result"`
 }
 
-// Past returns the rung that an action becomes once its result is known. Class
-// and code are those of the failure that h has, so call it before h changes.
-func (h *History) Past(a Action, r Rule, result Result) Rung {
+// RungOf returns the rung that records an action once its result is known. The rung
+// takes its class and code from the failure in h, so call RungOf before h changes.
+func (h *History) RungOf(a Action, r Rule, result Result) Rung {
 	class, code := h.Effective()
 	return Rung{Step: h.Step, Class: class, Code: code, Rule: r, Strategy: a.Strategy, Variant: a.Variant, Scope: a.Scope,
 		Model: a.Model, Result: result}

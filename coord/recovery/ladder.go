@@ -82,8 +82,8 @@ type obstacle struct {
 	err    error  // of a condition
 }
 
-// obstacle returns what stands against a rung, whatever its parameters; nil if
-// nothing does.
+// obstacle returns the obstacle to a rung whatever its parameters; nil if there is
+// none.
 func (d *decider) obstacle(r *rung) *obstacle {
 	switch {
 	case r.Enabled != nil && !*r.Enabled:
@@ -113,9 +113,9 @@ func (d *decider) obstacle(r *rung) *obstacle {
 // needsCheckpoint reports whether a reset of that scope restores a checkpoint.
 func (s Scope) needsCheckpoint() bool { return s == ScopeProgress || s == ScopeVerified }
 
-// repeatsEffect says what stands against a rung where an effect took place, or
-// may have: what is irrevocable bars the way back, and executing again would add
-// a second effect.
+// repeatsEffect returns the obstacle to a rung if an effect took place or may have
+// taken place: an irrevocable effect cannot be taken back, and another execution would
+// add a second effect.
 func (d *decider) repeatsEffect(r *rung) string {
 	if d.effects == entry.EffectsNone {
 		return ""
@@ -208,15 +208,15 @@ func (d *decider) retryAfter() int64 {
 // that the rung asks for; after a budget failure never a dearer one.
 func (d *decider) nextModel(r *rung) *Model {
 	for i := range d.p.doc.Models {
-		if m := &d.p.doc.Models[i]; d.suits(r, m) {
+		if m := &d.p.doc.Models[i]; d.modelSuits(r, m) {
 			return m
 		}
 	}
 	return nil
 }
 
-// suits reports whether the step may go to a model.
-func (d *decider) suits(r *rung, m *Model) bool {
+// modelSuits reports whether the step may go to a model.
+func (d *decider) modelSuits(r *rung, m *Model) bool {
 	current := model(d.p.doc.Models, d.used.model)
 	switch {
 	case d.ranOn(m.Name),

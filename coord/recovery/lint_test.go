@@ -68,7 +68,7 @@ func mistakes() []mistake {
 		condition = `class == "transient" && code == "timeout"`
 		retry     = "{ strategy: retry, max: 2, backoff: { base_ms: 10, factor: 2, max_ms: 100 } }"
 		floats    = " is a floating-point number (use integers: milliseconds, micro-USD, parts per million)"
-		tags      = "anchors, aliases, merge keys and tags are not read (write the value out; quote a text that begins with !, & or *)"
+		tags      = "anchors, aliases, merge keys and tags are not allowed (write the value out; quote a text that begins with !, & or *)"
 		example   = " (add it; arl policy show has an example)"
 		ladder    = "recovery.rules[0].ladder"
 	)
@@ -89,8 +89,8 @@ func mistakes() []mistake {
 		{"unknown member", "deadline_ms: 1000", "¶deadline_mz: 1000", "recovery.limits.deadline_mz: unknown member (did you mean deadline_ms?)"},
 		{"unknown member far from any", "deadline_ms: 1000", "deadline_ms: 1000\n    ¶bananas: 1", "recovery.limits.bananas: unknown member (choose attempts, cost_micro_usd, deadline_ms, tokens)"},
 		{"unknown member of a rung", "scope: verified }", "scope: verified, ¶maxx: 2 }", ladder + "[2].maxx: unknown member (did you mean max?)"},
-		{"repeated member", "tokens: 1000\n", "tokens: 1000\n    ¶tokens: 1\n", "recovery.limits.tokens: stands here twice, first in line 6 (remove one of the two)"},
-		{"repeated member of a rung", "scope: verified }", "scope: verified, ¶scope: context }", ladder + "[2].scope: stands here twice, first in line 21 (remove one of the two)"},
+		{"repeated member", "tokens: 1000\n", "tokens: 1000\n    ¶tokens: 1\n", "recovery.limits.tokens: is listed twice, first in line 6 (remove one of the two)"},
+		{"repeated member of a rung", "scope: verified }", "scope: verified, ¶scope: context }", ladder + "[2].scope: is listed twice, first in line 21 (remove one of the two)"},
 		{"missing member", "    ¶attempts: 6\n    cost_micro_usd: 1000\n    tokens: 1000\n", "    ¶attempts: 6\n    tokens: 1000\n", "recovery.limits.cost_micro_usd: missing" + example},
 		{"missing rules", "  rules:\n", "  rules_of_old:\n", "recovery.rules: missing" + example},
 
@@ -115,7 +115,7 @@ func mistakes() []mistake {
 		{"unknown strategy", retry, "{ strategy: ¶retyr }", ladder + `[0].strategy: unknown strategy "retyr" (did you mean retry?)`},
 		{"unknown strategy far from any", retry, "{ strategy: ¶pray }", ladder + `[0].strategy: unknown strategy "pray" (choose retry, retry_altered, fallback_model, state_reset, fail_reassign, checkpoint_resume, reconcile, wait, rollback, quarantine, escalate, abort)`},
 		{"unknown variant", "variant: reflect", "variant: ¶reflekt", ladder + `[1].variant: "reflekt" is unknown (did you mean reflect?)`},
-		{"strategy that is a number", retry, "{ strategy: ¶7 }", ladder + "[0].strategy: is no text (choose retry,"},
+		{"strategy that is a number", retry, "{ strategy: ¶7 }", ladder + "[0].strategy: is not a text (choose retry,"},
 		{"a guard that retries", "then: escalate", "then: ¶retry", `recovery.guards[0].then: "retry" is unknown (choose escalate, abort, quarantine)`},
 		{"variant missing", "{ strategy: retry_altered, variant: reflect,", "¶{ strategy: retry_altered,", ladder + "[1].variant: missing: retry_altered needs it" + example},
 		{"scope missing", "{ strategy: state_reset, scope: verified }", "¶{ strategy: state_reset }", ladder + "[2].scope: missing: state_reset needs it" + example},
@@ -132,10 +132,10 @@ func mistakes() []mistake {
 		{"a misspelt strategy of a rule", "  rules:\n    - id: first\n", strategies("triage", "retry") + "  rules:\n    - id: first\n      strategy: ¶traige\n", `recovery.rules[0].strategy: unknown strategy "traige" (did you mean triage?)`},
 		{"a misspelt built-in strategy of a rule", "id: first\n", "id: first\n      strategy: ¶checkpoint_resum\n", `recovery.rules[0].strategy: unknown strategy "checkpoint_resum" (did you mean checkpoint_resume?)`},
 		{"a strategy that nobody declared", "id: first\n", "id: first\n      strategy: ¶oracle\n", `recovery.rules[0].strategy: unknown strategy "oracle" (choose retry, retry_altered,`},
-		{"a declared strategy that is built in", "  rules:\n", strategies("¶retry", "retry") + "  rules:\n", `recovery.strategies[0].name: "retry" stands twice, or is built in (choose another)`},
-		{"a declared strategy with the name of a rule", "  rules:\n", strategies("¶second", "retry") + "  rules:\n", `recovery.strategies[0].name: "second" stands twice, or is built in (choose another)`},
+		{"a declared strategy that is built in", "  rules:\n", strategies("¶retry", "retry") + "  rules:\n", `recovery.strategies[0].name: "retry" is used twice, or is a built-in name (choose another name)`},
+		{"a declared strategy with the name of a rule", "  rules:\n", strategies("¶second", "retry") + "  rules:\n", `recovery.strategies[0].name: "second" is used twice, or is a built-in name (choose another name)`},
 		{"a misspelt capability", "  rules:\n", strategies("triage", "¶retri") + "  rules:\n", `recovery.strategies[0].capabilities[0]: "retri" is unknown (did you mean retry?)`},
-		{"a capability twice", "  rules:\n", strategies("triage", "retry, ¶retry") + "  rules:\n", `recovery.strategies[0].capabilities[1]: retry stands twice (remove one of the two)`},
+		{"a capability twice", "  rules:\n", strategies("triage", "retry, ¶retry") + "  rules:\n", `recovery.strategies[0].capabilities[1]: retry is listed twice (remove one of the two)`},
 		{"a strategy that can do nothing", "  rules:\n", "  strategies:\n    - { name: triage, version: \"1\", capabilities: ¶[] }\n  rules:\n", `recovery.strategies[0].capabilities: 0 elements (at least 1)`},
 		{"a strategy without version", "  rules:\n", "  strategies:\n    - ¶{ name: triage, capabilities: [retry] }\n  rules:\n", `recovery.strategies[0].version: missing` + example},
 		{"the longest time for an answer", "  rules:\n", strings.Replace(strategies("triage", "retry"), " }", ", timeout_ms: 600000 }", 1) + "  rules:\n", ""},
@@ -167,9 +167,9 @@ func mistakes() []mistake {
 
 		{"behind a rule for everything", condition, `"true"`, "recovery.rules[1].when: unreachable rule: first in line 17 matches first (move it up, or remove it)"},
 		{"the last rule matches not always", `"true"`, `¶class == "unknown"`, `recovery.rules[2].when: the last rule must match always, so that no failure is without a rule (add a rule with when: "true")`},
-		{"an id that stands twice", "id: second", "id: ¶first", `recovery.rules[1].id: "first" stands twice, or is built in (choose another)`},
-		{"an id of a guard", "id: second", "id: ¶guard", `recovery.rules[1].id: "guard" stands twice, or is built in (choose another)`},
-		{"an id that is built in", "id: second", "id: ¶gate", `recovery.rules[1].id: "gate" stands twice, or is built in (choose another)`},
+		{"an id that stands twice", "id: second", "id: ¶first", `recovery.rules[1].id: "first" is used twice, or is a built-in name (choose another name)`},
+		{"an id of a guard", "id: second", "id: ¶guard", `recovery.rules[1].id: "guard" is used twice, or is a built-in name (choose another name)`},
+		{"an id that is built in", "id: second", "id: ¶gate", `recovery.rules[1].id: "gate" is used twice, or is a built-in name (choose another name)`},
 		{"an id of other characters", "id: second", "id: ¶Second", `recovery.rules[1].id: "Second" has characters that are not allowed, or too many (match ^[a-z0-9_.-]{1,64}$)`},
 
 		// conditions
@@ -190,9 +190,9 @@ func mistakes() []mistake {
 		when("types that do not compare", "attempts == class", "character 10: found no matching overload for '_==_' applied to '(int, string)' (see the conditions in docs/policy.md)"),
 		when("fraction in a condition", "double(attempts) > double(3)", "double() makes a floating-point number (use integers)"),
 		when("fraction alone", "attempts > int(1.5)", "1.5 is a floating-point number (use integers)"),
-		when("fails always", "1 / 0 > 1", "fails always: division by zero (compare with what varies)"),
+		when("fails always", "1 / 0 > 1", "always fails: division by zero (compare a variable with a value)"),
 		when("a boolean without quotes", "true", `is a boolean, want a string (put it in quotes: "true")`),
-		when("empty", `""`, "is empty (write something)"),
+		when("empty", `""`, "is empty (write a value)"),
 		when("nested comprehensions", "tags.exists(a, tags.exists(b, a == b))", "character 27: comprehension exceeds nesting limit"),
 		when("pattern that is none", `'tool.matches("(")'`, "character 14: invalid matches argument"),
 		when("the longest condition", `'attempts == `+strings.Repeat(" ", 1010)+`1'`, ""),
@@ -201,12 +201,12 @@ func mistakes() []mistake {
 		{"a guard that always holds", "when: safety_critical", `when: "true"`, ""},
 
 		// models and thresholds
-		{"a model twice", "name: two", "name: ¶one", `recovery.models[1].name: "one" stands twice, or is built in (choose another)`},
+		{"a model twice", "name: two", "name: ¶one", `recovery.models[1].name: "one" is used twice, or is a built-in name (choose another name)`},
 		{"no models to fall back to", "  models:\n", "  models: []\n  models_of_old:\n", ladder + "[4]: falls back, but the policy has no models (list them in models)"},
 		{"threshold of an unknown class", "[safety]", "[¶savety.violation]", `recovery.thresholds.never_auto_recover[0]: unknown class "savety" (did you mean safety?)`},
 		{"threshold of a misspelt code", "[safety]", "[safety, ¶access.deniet]", `recovery.thresholds.never_auto_recover[1]: code "deniet" looks misspelt (write "denied", or choose a code that is not so near to it)`},
 		{"tolerance of an unknown class", "    tolerance_ppm: 1\n", "    class_tolerance_ppm: { verify: 1, outputs: ¶2 }\n    tolerance_ppm: 1\n", `recovery.thresholds.class_tolerance_ppm.outputs: unknown class "outputs" (did you mean output?)`},
-		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" stands twice, or is built in (choose another)`},
+		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" is used twice, or is a built-in name (choose another name)`},
 	}
 }
 

@@ -20,8 +20,8 @@ type RecoveryStrategy interface {
 	Recover(ctx context.Context, c Case) (Action, error)
 }
 
-// About is what a strategy says of itself, and a policy of one that its rules
-// name.
+// About is a strategy's description of itself, or a policy's description of a strategy
+// that its rules name.
 type About struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -35,7 +35,7 @@ type About struct {
 // AnswerMS is how long a strategy may take that says nothing about it.
 const AnswerMS = 30_000
 
-// Case is what a strategy is asked about: the failure that the history ends with.
+// Case is the question to a strategy: the failure with which the history ends.
 type Case struct {
 	History *History `json:"history"`
 	// ElapsedMS is the time since the case began, as it counts for limits.
@@ -51,14 +51,14 @@ var (
 	// ErrNotRegistered: nothing on this machine implements it.
 	ErrNotRegistered = errors.New("no strategy of that name is registered here")
 	// ErrIncapable: it chose what it does not declare.
-	ErrIncapable = errors.New("chose what is not among its capabilities")
+	ErrIncapable = errors.New("chose an action outside its capabilities")
 	// ErrTooOften: it was asked again and again about one step.
 	ErrTooOften = errors.New("was asked too often about one step")
 	// ErrPanicked: it panicked.
 	ErrPanicked = errors.New("panicked")
 )
 
-// Decision is an action with what it came from.
+// Decision is an action with its origin.
 type Decision struct {
 	Action Action
 	Rule   Rule
@@ -93,8 +93,8 @@ func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []Rec
 	return d, nil
 }
 
-// Choose decides like [Recover], and asks nobody: it is as pure as [Decide].
-// Where a rule names a strategy that is not built in, the rule's ladder decides.
+// Choose decides like [Recover] without asking a strategy: it is as pure as [Decide].
+// If a rule names a strategy that is not built in, the rule's ladder decides.
 func Choose(h *History, p *Policy, now int64) Decision {
 	about := p.Asks(h, now)
 	if about == nil || !slices.Contains(Strategies(), Strategy(about.Name)) {
@@ -117,8 +117,8 @@ func (p *Policy) Asks(h *History, now int64) *About {
 	return nil
 }
 
-// RemediationFor returns what people can do against the failure that a history
-// ends with, as the first matching rule says; empty if it says nothing.
+// RemediationFor returns the first matching rule's advice to people about the failure
+// with which a history ends; empty if the rule gives none.
 func (p *Policy) RemediationFor(h *History, now int64) string {
 	if r := p.ruleOf(h, now); r != nil {
 		return r.Remediation
@@ -152,10 +152,10 @@ type Unregistered struct {
 	Problem
 }
 
-// Missing returns the rules, in their order, that name a strategy which is
-// neither built in nor among the registered ones. The ladders of these rules
-// decide in place of the strategies, so that what comes of a scenario tells
-// nothing about the policy with them.
+// Missing returns the rules, in their order, that name a strategy which is neither
+// built in nor registered. The ladders of these rules decide in place of the
+// strategies, so the result of a scenario says nothing about the policy with its
+// strategies.
 func (p *Policy) Missing(registered []RecoveryStrategy) []Unregistered {
 	var all []Unregistered
 	for i := range p.rules {
@@ -212,7 +212,8 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 	return a, nil
 }
 
-// answer asks a strategy. One that panics has not answered, and takes nobody along.
+// answer asks a strategy. A strategy that panics has not answered, and does not end the
+// process.
 func answer(ctx context.Context, s RecoveryStrategy, c Case) (a Action, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -222,8 +223,8 @@ func answer(ctx context.Context, s RecoveryStrategy, c Case) (a Action, err erro
 	return s.Recover(ctx, c)
 }
 
-// Answered fills in action and rule after a strategy was asked: what it chose as
-// the policy admits it, or, if it failed, what the ladder says.
+// Answered fills in action and rule after a strategy was asked: the choice as the
+// policy admits it, or the ladder's action if the strategy failed.
 func (d *Decision) Answered(h *History, p *Policy, now int64) {
 	if d.Failed == nil {
 		d.Action, d.Rule = admitted(h, p, now, d.Asked, d.Answer)

@@ -172,7 +172,7 @@ func TestBuiltInStrategies(t *testing.T) {
 			if a.Final() {
 				break
 			}
-			h.Rungs = append(h.Rungs, h.Past(a, recovery.Rule{ID: c.name, Rung: -1}, recovery.ResultFailed))
+			h.Rungs = append(h.Rungs, h.RungOf(a, recovery.Rule{ID: c.name, Rung: -1}, recovery.ResultFailed))
 		}
 		if got := strings.Join(chosen, " "); got != c.want {
 			t.Errorf("%s after crash.%s: %s, want %s", c.name, c.code, got, c.want)

@@ -131,7 +131,7 @@ func canonical(doc *document) (jsontext.Value, error) {
 	return v, nil
 }
 
-// JSON returns the rules as RFC 8785 JSON: what a policy entry has as recovery.
+// JSON returns the rules as RFC 8785 JSON: the member recovery of a policy entry.
 func (p *Policy) JSON() []byte { return slices.Clone(p.canonical) }
 
 // MarshalYAML makes YAML of the rules, in the order of docs/policy.md; comments of
@@ -158,8 +158,8 @@ func (p *Policy) Thresholds() Thresholds {
 	return t
 }
 
-// Remediation returns what people can do against a failure, as the first rule
-// says that is for its class and code whatever else is known; empty if none.
+// Remediation returns the advice to people of the first rule that matches a class and
+// code whatever else is known; empty if there is none.
 func (p *Policy) Remediation(class, code string) string {
 	for i := range p.rules {
 		r := &p.rules[i]

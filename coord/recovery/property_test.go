@@ -133,7 +133,7 @@ func TestPropertyWalks(t *testing.T) {
 			if limit := p.Limits().Attempts; attempts > limit || h.Budget.Attempts != nil && attempts > *h.Budget.Attempts {
 				t.Fatalf("%d attempts", attempts)
 			}
-			h.Rungs = append(h.Rungs, h.Past(a, r, result))
+			h.Rungs = append(h.Rungs, h.RungOf(a, r, result))
 			now += a.WaitMS + rapid.Int64Range(0, 1000).Draw(t, "effort")
 			switch {
 			case a.Strategy == recovery.Reconcile:

@@ -144,7 +144,7 @@ func (s *source) value(pointer string, node ast.Node, depth int) any {
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		s.report(at, pointer, node.String()+" is a floating-point number", "use integers: milliseconds, micro-USD, parts per million")
 	default:
-		s.report(at, pointer, "anchors, aliases, merge keys and tags are not read", "write the value out; quote a text that begins with !, & or *")
+		s.report(at, pointer, "anchors, aliases, merge keys and tags are not allowed", "write the value out; quote a text that begins with !, & or *")
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s *source) object(pointer string, values []*ast.MappingValueNode, depth in
 		}
 		inside := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
 		if first, twice := s.members[inside]; twice {
-			s.report(place(key.Token), inside, fmt.Sprintf("stands here twice, first in line %d", first.line), "remove one of the two")
+			s.report(place(key.Token), inside, fmt.Sprintf("is listed twice, first in line %d", first.line), "remove one of the two")
 			continue
 		}
 		s.members[inside] = place(key.Token)

@@ -48,12 +48,12 @@ func (s Strategy) Attempts() bool {
 	return false
 }
 
-// stays reports whether who has failed executes the step again.
+// stays reports whether the agent that failed executes the step again.
 func (s Strategy) stays() bool {
 	return s.Attempts() && s != FailReassign && s != CheckpointResume
 }
 
-// Variant is what a retry_altered changes.
+// Variant is the change that a retry_altered makes.
 type Variant string
 
 // The variants.
@@ -76,7 +76,7 @@ func Variants() []Variant {
 		FreshContext, RefreshCredential, Reread}
 }
 
-// Scope is what a state_reset takes back.
+// Scope is the part of the state that a state_reset takes back.
 type Scope string
 
 // The scopes. All but the first two need a usable checkpoint.
@@ -92,7 +92,7 @@ func Scopes() []Scope {
 	return []Scope{ScopeContext, ScopeStart, ScopeProgress, ScopeVerified}
 }
 
-// Result is what came of an action.
+// Result is the result of an action.
 type Result string
 
 // The results that [Decide] tells apart; any other word is a failure.

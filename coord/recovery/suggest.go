@@ -7,7 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// oneOf is the remedy for a word that is none of those known.
+// oneOf is the remedy for an unknown word: the list of the known words.
 func oneOf(word string, known []string) string {
 	if near := entry.Nearest(word, known); near != "" {
 		return "did you mean " + near + "?"

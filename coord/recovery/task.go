@@ -6,8 +6,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Task is what a log says of a task, as far as its recovery goes by it. The
-// coordinator and who holds the task make the same history of it.
+// Task is the part of a task's log that its recovery depends on. The coordinator and
+// the holder of the task derive the same history from it.
 type Task struct {
 	Ref        entry.Ref
 	Type       string
@@ -41,21 +41,22 @@ func (t *Task) History(p *Policy) *History {
 		if !d.Action.Strategy.Attempts() {
 			d.Action, d.Rule = Action{Strategy: FailReassign}, Rule{rulePerson, -1}
 		}
-		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultFailed))
+		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, ResultFailed))
 	}
 	h.Epoch, h.Checkpoint = t.Epoch, false
 	return h
 }
 
-// TaskDecision is what a policy wants done about a task that failed.
+// TaskDecision is the policy's decision about a task that failed.
 type TaskDecision struct {
 	Decision           // its action is no wait
 	Due         int64  // from when on, Unix milliseconds
 	Remediation string // what people can do; empty: the policy does not say
 }
 
-// Decide says what the policy wants done about the newest failure of a task, of
-// which there is one, as of when it failed. Nobody is asked, see [Choose].
+// Decide returns the policy's decision about the newest failure of a task, as of the
+// time of that failure. The task must have a failure. No strategy is asked, see
+// [Choose].
 func (t *Task) Decide(p *Policy) (d TaskDecision) {
 	newest := len(t.Failures) - 1
 	before := *t
@@ -80,12 +81,11 @@ func (t *Task) fail(h *History, p *Policy, i int, epoch int64) {
 		if !d.Action.Strategy.stays() {
 			return // those were failures of other classes, or the policy was another
 		}
-		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultFailed))
+		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, ResultFailed))
 	}
 }
 
-// settle decides, and has the pauses pass that come before what is done in the
-// end.
+// settle decides, and lets the pauses before the final action pass.
 func (h *History) settle(p *Policy, at int64) (d Decision, due int64) {
 	for {
 		d = Choose(h, p, at)
@@ -93,6 +93,6 @@ func (h *History) settle(p *Policy, at int64) (d Decision, due int64) {
 		if d.Action.Strategy != Wait {
 			return d, at
 		}
-		h.Rungs = append(h.Rungs, h.Past(d.Action, d.Rule, ResultOK))
+		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, ResultOK))
 	}
 }

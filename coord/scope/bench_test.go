@@ -27,7 +27,7 @@ func benchGraph() *Graph {
 			parents = append(parents, Parent{p, len(parents) > 0 && r.IntN(10) == 0})
 		}
 		agent, workflow := r.Uint32N(10), i/10_000*benchParts+i%benchParts
-		one := Node{First: index, Agent: agent, Workflow: workflow, Effect: Effect(r.IntN(3)), Progress: Dispatched, Started: index}
+		one := Node{First: index, Agent: agent, Workflow: workflow, Effect: Effect(r.IntN(3)), Progress: Started, Started: index}
 		one.Line = g.AddLine(agent, workflow, false)
 		g.Add(one, parents)
 		g.Advance(i, Confirmed, index+1)

@@ -65,7 +65,7 @@ func historyOf(c scenario.Case, agents int, r *rand.Rand) *history {
 		number[step.ID] = uint32(i)
 		h.size++
 		if r.IntN(20) > 0 {
-			e.progress, e.started = Dispatched, h.size
+			e.progress, e.started = Started, h.size
 			h.size++
 			if r.IntN(20) > 0 {
 				e.progress, e.final = Confirmed, h.size

@@ -36,7 +36,7 @@ type Progress uint8
 // The steps of progress; the last three are final.
 const (
 	Planned Progress = iota
-	Dispatched
+	Started
 	Confirmed
 	Failed
 	Cancelled
@@ -45,7 +45,7 @@ const (
 // Final reports whether no further progress is possible.
 func (p Progress) Final() bool { return p >= Confirmed }
 
-// After reports whether p is an advance over q (EXE-1): planned < dispatched <
+// After reports whether p is an advance over q (EXE-1): planned < started <
 // final.
 func (p Progress) After(q Progress) bool { return !q.Final() && p > q }
 

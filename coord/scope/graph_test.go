@@ -34,7 +34,7 @@ func TestClonesAreApart(t *testing.T) {
 		{"one of two unfinished", func() { g.Advance(2, Confirmed, size+3) }},
 		{"an older neighbour", func() { g.Advance(1024, Failed, size+3) }},
 		{"a newer neighbour", func() { g.Advance(1022, Failed, size+3) }},
-		{"not final", func() { g.Advance(8, Dispatched, size+3) }},
+		{"not final", func() { g.Advance(8, Started, size+3) }},
 		{"of no line", func() { g.Advance(size-5, Confirmed, size+3) }},
 		{"without effects", func() { g.SetClean(9, true) }},
 		{"undone", func() { g.Undo(10, size+4) }},

@@ -33,7 +33,7 @@ func TestLawOfOthers(t *testing.T) {
 		t.Helper()
 		seeds := h.randomSeeds(r)
 		before := h.graph().Plan(request(seeds))
-		in, other := set(before), execution{agent: 99, effect: Effect(r.IntN(5)), progress: Dispatched, first: h.size, started: h.size}
+		in, other := set(before), execution{agent: 99, effect: Effect(r.IntN(5)), progress: Started, first: h.size, started: h.size}
 		members := map[int]bool{}
 		for x := range in {
 			members[int(x)] = true

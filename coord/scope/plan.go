@@ -158,17 +158,17 @@ func (w *walk) kept(members []Member, direct bool) {
 	}
 }
 
-// abreast is how many executions close follows side by side.
-const abreast = 64
+// followedAtOnce is the number of executions whose edges close follows in turns.
+const followedAtOnce = 64
 
 // close is SCO-1 for what was reached from a place in order on. It returns how
 // many that leaves. The edges of an execution lie anywhere in memory, each behind
 // the one before: those of many are followed in turns, so that the processor
 // waits for many at once.
 func (w *walk) close(from int) int {
-	var edges [abreast]uint32
+	var edges [followedAtOnce]uint32
 	for from < len(w.order) {
-		side := w.order[from:min(from+abreast, len(w.order))]
+		side := w.order[from:min(from+followedAtOnce, len(w.order))]
 		for i, to := range side {
 			edges[i] = w.g.nodes.At(to.exec).children
 		}
@@ -366,7 +366,7 @@ func (w *walk) keep(p *Plan, r Request) {
 			p.Members = append(p.Members, Member{Exec: old.Exec})
 			m = &p.Members[len(p.Members)-1]
 		}
-		m.Method, m.Checkpoint, m.Direct, m.Why = old.Method, old.Checkpoint, old.Direct, w.further(old)
+		m.Method, m.Checkpoint, m.Direct, m.Why = old.Method, old.Checkpoint, old.Direct, w.whyFurther(old)
 		if old.Method == Restore {
 			w.reopen(m, w.g.nodes.At(old.Exec))
 		}
@@ -386,9 +386,9 @@ func (w *walk) keep(p *Plan, r Request) {
 	}
 }
 
-// further returns why a member was in the plan in force, by the checkpoint that
-// its line goes back to now, if that is further.
-func (w *walk) further(old Member) Why {
+// whyFurther returns why a member was in the plan in force. If its line goes back
+// further now, the checkpoint is the one that the line goes back to now.
+func (w *walk) whyFurther(old Member) Why {
 	x := w.g.nodes.At(old.Exec)
 	if r := w.lines[x.Line]; old.Why.Rule == Rollback && r != nil && r.by != 0 && (r.next != 0 || !x.Undone) {
 		old.Why.Checkpoint = min(old.Why.Checkpoint, r.next)

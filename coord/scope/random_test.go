@@ -23,7 +23,7 @@ func (h *history) graph() *Graph {
 				one.Line = g.AddLine(one.Agent, one.Workflow, h.spans[e.agent])
 			}
 			if e.started == e.first {
-				one.Started, one.Progress = e.started, Dispatched
+				one.Started, one.Progress = e.started, Started
 			}
 			if e.final == e.first {
 				one.Final, one.Progress = e.final, e.progress
@@ -31,7 +31,7 @@ func (h *history) graph() *Graph {
 			g.Add(one, e.parents)
 		})
 		if e.started > e.first && e.started != e.final {
-			at(e.started, func() { g.Advance(uint32(i), Dispatched, e.started) })
+			at(e.started, func() { g.Advance(uint32(i), Started, e.started) })
 		}
 		if e.final > e.first {
 			at(e.final, func() { g.Advance(uint32(i), e.progress, e.final) })
@@ -106,7 +106,7 @@ func (h *history) randomExecution(r *rand.Rand, index uint64, agents, workflows 
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		e.progress, e.started = Dispatched, index
+		e.progress, e.started = Started, index
 	case 2:
 		e.progress, e.started, e.final = Failed, index, index
 	case 3:
@@ -122,9 +122,9 @@ func (h *history) randomProgress(r *rand.Rand, index uint64) {
 		return
 	}
 	e := &h.executions[r.IntN(len(h.executions))]
-	to := []Progress{Dispatched, Confirmed, Confirmed, Failed, Cancelled}[r.IntN(5)]
+	to := []Progress{Started, Confirmed, Confirmed, Failed, Cancelled}[r.IntN(5)]
 	if to == Confirmed && e.effect != None && e.progress == Planned {
-		to = Dispatched
+		to = Started
 	}
 	if !to.After(e.progress) {
 		return

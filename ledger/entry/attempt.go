@@ -1,9 +1,7 @@
 package entry
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 )
 
 // Attempt records how the recovery engine dealt with one case of a run.
@@ -34,9 +32,7 @@ type Rung struct {
 // of version 8 (RFC 9562) made of both. It makes the attempt of a case one entry,
 // however often an engine registers it (REG-2).
 func AttemptJTI(run, id string) string {
-	sum := sha256.Sum256(append(binary.BigEndian.AppendUint16([]byte("attempt"), uint16(len(run))), run+id...))
-	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	return derivedJTI(append(binary.BigEndian.AppendUint16([]byte("attempt"), uint16(len(run))), run+id...))
 }
 
 // Kind implements [Body].

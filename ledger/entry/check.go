@@ -39,7 +39,7 @@ func distinct[T any, K comparable](list string, elements []T, member string, val
 		k := value(element)
 		twice := seen[k]
 		seen[k] = true
-		return refuseIf(twice, member, "%.140q stands here twice", fmt.Sprint(k))
+		return refuseIf(twice, member, "%.140q is listed twice", fmt.Sprint(k))
 	})
 }
 

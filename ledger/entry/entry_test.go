@@ -16,7 +16,7 @@ func TestRefusalText(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
 		{strings.Replace(base, `"v":1,`, "", 1), "malformed: v: missing"},
 		{strings.Replace(base, `"iat":1790000000`, `"iat":1.5`, 1), "malformed: iat: 1.5 is not an integer that may stand here"},
-		{strings.Replace(base, `"exec":"exec-1"`, `"exec":7`, 1), "malformed: exec: a JSON number is not what stands here"},
+		{strings.Replace(base, `"exec":"exec-1"`, `"exec":7`, 1), "malformed: exec: a JSON number is the wrong type here"},
 		{strings.Replace(base, `"exec":"exec-1"`, `"exec":"a b"`, 1), `malformed: exec: "a b" has a character outside A–Z a–z 0–9 . _ : / @ -`},
 		{strings.Replace(base, `"effect":"none"`, `"effect":"some"`, 1),
 			`malformed: effect: "some" is none of [none reversible compensable irrevocable undeclared]`},
@@ -128,7 +128,7 @@ func TestRefSplit(t *testing.T) {
 
 func TestProgressFinal(t *testing.T) {
 	for progress, want := range map[entry.Progress]bool{
-		entry.Planned: false, entry.Dispatched: false, entry.Confirmed: true, entry.Failed: true, entry.Cancelled: true,
+		entry.Planned: false, entry.Started: false, entry.Confirmed: true, entry.Failed: true, entry.Cancelled: true,
 	} {
 		if progress.Final() != want {
 			t.Errorf("%s is final: %v", progress, !want)
@@ -165,7 +165,6 @@ func TestSignalEffective(t *testing.T) {
 
 // TestTags finds the full fixture of each kind under what it is about.
 func TestTags(t *testing.T) {
-	const self = "agent-1@example.com"
 	for kind, want := range map[entry.Kind][]entry.Tag{
 		entry.KindPolicy:     {},
 		entry.KindAgent:      {},
@@ -179,6 +178,7 @@ func TestTags(t *testing.T) {
 		entry.KindTask:       {{Index: entry.ByTask, Value: "operator@example.com#task-1"}},
 		entry.KindAttempt:    {},
 		entry.KindRun:        {},
+		entry.KindIndex:      {},
 	} {
 		e, err := entry.New(full(t, kind))
 		must(t, err)

@@ -28,11 +28,11 @@ type Progress string
 
 // The steps of progress; the last three are final.
 const (
-	Planned    Progress = "planned"
-	Dispatched Progress = "dispatched"
-	Confirmed  Progress = "confirmed"
-	Failed     Progress = "failed"
-	Cancelled  Progress = "cancelled"
+	Planned   Progress = "planned"
+	Started   Progress = "started"
+	Confirmed Progress = "confirmed"
+	Failed    Progress = "failed"
+	Cancelled Progress = "cancelled"
 )
 
 // Final reports whether no further progress is possible.
@@ -82,7 +82,7 @@ func (x *Execution) check() error {
 		checkName("exec", x.Exec),
 		checkLen("parents", len(x.Parents), 0, MaxParents),
 		checkOneOf("effect", x.Effect, EffectNone, EffectReversible, EffectCompensable, EffectIrrevocable, EffectUndeclared),
-		checkOneOf("progress", x.Progress, Planned, Dispatched, Confirmed, Failed, Cancelled),
+		checkOneOf("progress", x.Progress, Planned, Started, Confirmed, Failed, Cancelled),
 		x.checkIdempotencyKey(),
 		optional("task", x.Task, checkRef),
 		optional("checkpoint", x.Checkpoint, checkRef),

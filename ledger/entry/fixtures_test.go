@@ -17,7 +17,7 @@ const (
 
 func header(kind entry.Kind) entry.Header {
 	h := entry.Header{V: 1, JTI: "0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21", Iss: "agent-1@example.com", Aud: "example.com/log", Iat: 1790000000}
-	if kind != entry.KindPolicy && kind != entry.KindAgent {
+	if kind != entry.KindPolicy && kind != entry.KindAgent && kind != entry.KindIndex {
 		h.Wid = "wf-1"
 	}
 	return h
@@ -75,6 +75,8 @@ func minimal(tb testing.TB, kind entry.Kind) entry.Body {
 		return &entry.Attempt{Header: h, Run: "run-1", Case: "case-1", Status: "no_failure", TraceDigest: digestA}
 	case entry.KindRun:
 		return &entry.Run{Header: h, Run: "run-1", Op: "open", ConfigDigest: digestA, ScenarioDigest: digestA, Seed: 42, Engine: "arl/1.0"}
+	case entry.KindIndex:
+		return &entry.LogIndex{Header: h, Algorithm: entry.IndexAlgorithm, Size: 40, Root: head(40).Root, Subjects: 12}
 	}
 	tb.Fatalf("no fixture for %s", kind)
 	return nil
@@ -95,6 +97,7 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.LedgerKeys = []string{"example.com/log+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"}
 		b.Recovery = jsontext.Value(`{"rules":[{"ladder":["retry"],"when":"true"}]}`)
 		b.Previous = &target
+		b.Index = &entry.IndexPolicy{Required: true}
 		b.Predecessor = &entry.Predecessor{Origin: "example.com/lost", LedgerKeys: b.LedgerKeys, Genesis: new(target.LeafHash), Head: new(head(90))}
 		b.Crit = []string{"windows"}
 	case *entry.Agent:
@@ -114,20 +117,20 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.Evidence = []entry.Evidence{{Digest: digestA, URI: "https://example.com/trace/1"}, {Digest: digestB}}
 		b.RetryAfterMS, b.Attempt, b.Supersedes = count(5000), count(3), &target
 	case *entry.Decision:
-		basis, pin := head(2), head(40)
-		b.Act, b.Epoch, b.Basis, b.Pin, b.DeadlineAt = entry.ActAuthorize, 3, &basis, &pin, 1_790_003_600_000
-		b.Unfounded = []entry.Unfounded{{Index: 8, Reason: "its own probe succeeded"}}
-		b.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: head(5)}
-		b.Blast = &entry.Blast{Members: 5, Agents: 2, Domains: 1, Irrevocable: 1, Undeclared: 0}
+		signals, pin := head(2), head(40)
+		b.Act, b.Epoch, b.Signals, b.Pin, b.DeadlineAt = entry.ActAuthorize, 3, &signals, &pin, 1_790_003_600_000
+		b.Dismissed = []entry.Dismissal{{Index: 8, Reason: "its own probe succeeded"}}
+		b.RollbackSet = &entry.RollbackSet{Algorithm: entry.ScopeAlgorithm, Head: head(5)}
+		b.Impact = &entry.Impact{Members: 5, Agents: 2, Domains: 1, Irrevocable: 1, Undeclared: 0}
 		b.Approvals, b.Supersedes = []uint64{10, 11}, &target
-		b.Signals, b.Members = []entry.Disposition{{Index: 7, Disposition: entry.SelfReported}}, []entry.Ref{"agent-1@example.com#exec-1"}
+		b.Dispositions, b.Members = []entry.Disposition{{Index: 7, Disposition: entry.SelfReported}}, []entry.Ref{"agent-1@example.com#exec-1"}
 	case *entry.Outcome:
 		b.Result, b.CompExec, b.PostDigest, b.Residual = entry.Compensated, "agent-1@example.com#comp-1", digestA, "fee of 0.30"
 		b.Evidence, b.Supersedes = []entry.Evidence{{Digest: digestA}}, &target
 	case *entry.Record:
 		b.State, b.Unresolved, b.Review = "PARTIAL", head(1), 2
 		b.Tally = map[entry.Result]int64{entry.Restored: 3, entry.ResultFailed: 1}
-		b.Signals = []entry.Disposition{
+		b.Dispositions = []entry.Disposition{
 			{Index: 7, Disposition: entry.Corroborated, Domains: []string{"example.com", "example.org"}, Independent: true},
 			{Index: 8, Disposition: entry.Inconclusive}}
 	case *entry.Task:
@@ -142,6 +145,8 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 			{Attempt: 2, Class: "transient", Code: "timeout", Rule: "r1", Strategy: "fallback_model", Model: "vendor/m-2", Result: "recovered",
 				CostMicroUSD: count(900), LatencyMS: count(1200)},
 		}
+	case *entry.LogIndex:
+		b.Crit = []string{"root"}
 	case *entry.Run:
 		b.Op, b.RunRoot, b.ReportDigest, b.Recommendation = "close", digestA, digestA, "promote"
 	}

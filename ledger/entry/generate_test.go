@@ -67,7 +67,7 @@ var (
 	})
 	genDisposition = rapid.Custom(func(t *rapid.T) entry.Disposition {
 		d := entry.Disposition{Index: genIndex.Draw(t, "index"), Disposition: oneOf(t, "disposition",
-			entry.Corroborated, entry.SelfReported, entry.NotFounded, entry.Inconclusive)}
+			entry.Corroborated, entry.SelfReported, entry.Dismissed, entry.Inconclusive)}
 		if d.Disposition == entry.Corroborated {
 			d.Domains = rapid.SliceOfNDistinct(genName, 1, 3, rapid.ID[string]).Draw(t, "domains")
 			d.Independent = rapid.Bool().Draw(t, "independent")
@@ -109,7 +109,7 @@ func distinctList[T any, K comparable](t *rapid.T, label string, g *rapid.Genera
 func drawHeader(t *rapid.T, kind entry.Kind) entry.Header {
 	h := entry.Header{V: 1, JTI: genUUID.Draw(t, "jti"), Iss: entry.Principal(genName.Draw(t, "iss")),
 		Aud: oneOf(t, "aud", "example.com/log", "ä", strings.Repeat("a", entry.MaxName)), Iat: genPositive.Draw(t, "iat")}
-	if kind != entry.KindPolicy && kind != entry.KindAgent {
+	if kind != entry.KindPolicy && kind != entry.KindAgent && kind != entry.KindIndex {
 		h.Wid = entry.WorkflowID(genName.Draw(t, "wid"))
 	}
 	h.Crit = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"v", "jti", "iss", "aud", "iat", "crit"}), 0, 2, rapid.ID[string]).Draw(t, "crit")
@@ -141,8 +141,8 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 	case entry.KindRecord:
 		return &entry.Record{Header: h, Incident: genIndex.Draw(t, "incident"), State: oneOf(t, "state", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"),
 			Decision: genEntryRef.Draw(t, "decision"), Unresolved: genHeadRef.Draw(t, "unresolved"), Review: genCount.Draw(t, "review"),
-			Tally:   rapid.MapOfN(rapid.SampledFrom(allResults), genCount, 0, 3).Draw(t, "tally"),
-			Signals: distinctList(t, "signals", genDisposition, func(d entry.Disposition) uint64 { return d.Index })}
+			Tally:        rapid.MapOfN(rapid.SampledFrom(allResults), genCount, 0, 3).Draw(t, "tally"),
+			Dispositions: distinctList(t, "dispositions", genDisposition, func(d entry.Disposition) uint64 { return d.Index })}
 	case entry.KindTask:
 		return drawTask(t, h)
 	case entry.KindAttempt:
@@ -150,6 +150,9 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 			Status: oneOf(t, "status", "auto_recovered", "escalated", "no_failure"), TraceDigest: genDigest.Draw(t, "trace_digest")}
 	case entry.KindRun:
 		return drawRun(t, h)
+	case entry.KindIndex:
+		return &entry.LogIndex{Header: h, Algorithm: entry.IndexAlgorithm, Size: uint64(genPositive.Draw(t, "size")),
+			Root: genHash.Draw(t, "root"), Subjects: uint64(genCount.Draw(t, "subjects"))}
 	}
 	panic("no generator for " + kind)
 }
@@ -181,6 +184,9 @@ func drawPolicy(t *rapid.T, h entry.Header) *entry.Policy {
 		}
 		p.Limits.Fence = &entry.FenceLimits{Incident: reach("fence of incident"), Signaler: reach("fence of signaler"), Victim: reach("fence of victim")}
 	}
+	if rapid.Bool().Draw(t, "index") {
+		p.Index = &entry.IndexPolicy{Required: rapid.Bool().Draw(t, "required")}
+	}
 	if rapid.Bool().Draw(t, "predecessor") {
 		p.Predecessor = &entry.Predecessor{Origin: genName.Draw(t, "origin"), LedgerKeys: append(list(t, "keys", genText, 0), "key"),
 			Genesis: maybe(t, "genesis", genHash), Head: maybe(t, "head", genHeadRef)}
@@ -209,7 +215,7 @@ func drawExecution(t *rapid.T, h entry.Header) *entry.Execution {
 	x := &entry.Execution{Header: h, Exec: genName.Draw(t, "exec"),
 		Effect: oneOf(t, "effect", entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable,
 			entry.EffectUndeclared),
-		Progress:       oneOf(t, "progress", entry.Planned, entry.Dispatched, entry.Confirmed, entry.Failed, entry.Cancelled),
+		Progress:       oneOf(t, "progress", entry.Planned, entry.Started, entry.Confirmed, entry.Failed, entry.Cancelled),
 		IdempotencyKey: genDigest.Draw(t, "key"), Task: maybeText(t, "task", genRef), Checkpoint: maybeText(t, "checkpoint", genRef),
 		Comp: maybeText(t, "comp", genDigest), InpHash: maybeText(t, "inp", genDigest), OutHash: maybeText(t, "out", genDigest),
 		CostMicroUSD: maybe(t, "cost", genCount), LatencyMS: maybe(t, "latency", genCount)}
@@ -245,7 +251,7 @@ func drawDecision(t *rapid.T, h entry.Header) *entry.Decision {
 		Reason: genText.Draw(t, "reason"), Approvals: list(t, "approvals", genIndex, 0), Supersedes: maybe(t, "supersedes", genEntryRef)}
 	switch d.Act {
 	case entry.ActDeny:
-		d.Signals = distinctList(t, "signals", genDisposition, func(d entry.Disposition) uint64 { return d.Index })
+		d.Dispositions = distinctList(t, "dispositions", genDisposition, func(d entry.Disposition) uint64 { return d.Index })
 	case entry.ActRelease:
 		d.Members = list(t, "members", genRef, 1)
 	case entry.ActAuthorize, entry.ActAmend:
@@ -255,16 +261,16 @@ func drawDecision(t *rapid.T, h entry.Header) *entry.Decision {
 		if d.Act == entry.ActEscalate {
 			d.NotFenced = maybeText(t, "not_fenced", genText)
 		}
-		basis, pin := genHeadRef.Draw(t, "basis"), genHeadRef.Draw(t, "pin")
-		d.Basis, d.Pin = &basis, &pin
-		d.Scope = &entry.Scope{Algorithm: entry.ScopeAlgorithm, Head: genHeadRef.Draw(t, "scope")}
-		d.Blast = &entry.Blast{Members: genCount.Draw(t, "m"), Agents: genCount.Draw(t, "a"), Domains: genCount.Draw(t, "d"),
+		signals, pin := genHeadRef.Draw(t, "signals"), genHeadRef.Draw(t, "pin")
+		d.Signals, d.Pin = &signals, &pin
+		d.RollbackSet = &entry.RollbackSet{Algorithm: entry.ScopeAlgorithm, Head: genHeadRef.Draw(t, "scope")}
+		d.Impact = &entry.Impact{Members: genCount.Draw(t, "m"), Agents: genCount.Draw(t, "a"), Domains: genCount.Draw(t, "d"),
 			Irrevocable: genCount.Draw(t, "i"), Undeclared: genCount.Draw(t, "u")}
-		d.Unfounded = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) entry.Unfounded {
-			return entry.Unfounded{Index: genIndex.Draw(t, "index"), Reason: genText.Draw(t, "reason")}
-		}), 0, 3).Draw(t, "unfounded")
-		if d.Unfounded == nil {
-			d.Unfounded = []entry.Unfounded{}
+		d.Dismissed = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) entry.Dismissal {
+			return entry.Dismissal{Index: genIndex.Draw(t, "index"), Reason: genText.Draw(t, "reason")}
+		}), 0, 3).Draw(t, "dismissed")
+		if d.Dismissed == nil {
+			d.Dismissed = []entry.Dismissal{}
 		}
 	case entry.ActOverride:
 	}

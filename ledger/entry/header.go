@@ -33,7 +33,7 @@ type Header struct {
 	Iss Principal  `json:"iss"`           // who signs
 	Aud string     `json:"aud"`           // origin of the ledger it is for
 	Iat int64      `json:"iat"`           // when it was issued, Unix seconds
-	Wid WorkflowID `json:"wid,omitempty"` // workflow; absent on policy and agent
+	Wid WorkflowID `json:"wid,omitempty"` // workflow; absent on policy, agent and index
 	// Crit lists members that the reader must understand or refuse.
 	Crit []string `json:"crit,omitempty"`
 }

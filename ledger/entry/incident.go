@@ -32,35 +32,35 @@ type Decision struct {
 	Exp      int64  `json:"exp"` // Unix seconds
 	Reason   string `json:"reason"`
 
-	// With a scope: contain, escalate, authorize, amend.
-	Basis      *merkle.Head `json:"basis,omitempty"` // tree over the incident's signals
-	Unfounded  []Unfounded  `json:"unfounded,omitzero"`
-	Pin        *merkle.Head `json:"pin,omitempty"` // state of the log the scope was computed at
-	Scope      *Scope       `json:"scope,omitempty"`
-	Blast      *Blast       `json:"blast,omitempty"`
-	NotFenced  string       `json:"not_fenced,omitempty"` // escalate that fences nothing: why not
-	DeadlineAt int64        `json:"deadline_at,omitzero"` // authorize, amend
+	// With a rollback set: contain, escalate, authorize, amend.
+	Signals     *merkle.Head `json:"signals,omitempty"` // tree over the incident's signals
+	Dismissed   []Dismissal  `json:"dismissed,omitzero"`
+	Pin         *merkle.Head `json:"pin,omitempty"` // state of the log that the rollback set was computed at
+	RollbackSet *RollbackSet `json:"rollback_set,omitempty"`
+	Impact      *Impact      `json:"impact,omitempty"`
+	NotFenced   string       `json:"not_fenced,omitempty"` // escalate that fences nothing: why not
+	DeadlineAt  int64        `json:"deadline_at,omitzero"` // authorize, amend
 
-	Approvals  []uint64      `json:"approvals,omitempty"`
-	Supersedes *LogRef       `json:"supersedes,omitempty"`
-	Signals    []Disposition `json:"signals,omitempty"` // deny
-	Members    []Ref         `json:"members,omitempty"` // release
+	Approvals    []uint64      `json:"approvals,omitempty"`
+	Supersedes   *LogRef       `json:"supersedes,omitempty"`
+	Dispositions []Disposition `json:"dispositions,omitempty"` // deny
+	Members      []Ref         `json:"members,omitempty"`      // release
 }
 
-// Unfounded takes a signal out of a scope's seeds, with the reason.
-type Unfounded struct {
+// Dismissal takes a signal out of the seeds of a rollback set, with the reason.
+type Dismissal struct {
 	Index  uint64 `json:"index"`
 	Reason string `json:"reason"`
 }
 
-// Scope commits to the members of a plan (SCO-5).
-type Scope struct {
+// RollbackSet commits to the members of a plan (SCO-5).
+type RollbackSet struct {
 	Algorithm string `json:"algorithm"`
 	merkle.Head
 }
 
-// Blast counts what a scope touches.
-type Blast struct {
+// Impact counts what a rollback set touches.
+type Impact struct {
 	Members     int64 `json:"members"`
 	Agents      int64 `json:"agents"`
 	Domains     int64 `json:"domains"`
@@ -87,7 +87,7 @@ type Disposition struct {
 const (
 	Corroborated = "corroborated"
 	SelfReported = "self_reported"
-	NotFounded   = "unfounded"
+	Dismissed    = "dismissed"
 	Inconclusive = "inconclusive"
 )
 
@@ -103,64 +103,64 @@ func (d *Decision) check() error {
 		checkCount("epoch", d.Epoch),
 		checkPositive("exp", d.Exp),
 		checkReason(d.Reason),
-		checkLen("unfounded", len(d.Unfounded), 0, MaxList),
+		checkLen("dismissed", len(d.Dismissed), 0, MaxList),
 		checkLen("approvals", len(d.Approvals), 0, MaxList),
 		checkLen("members", len(d.Members), 0, MaxList),
 		checkText("not_fenced", d.NotFenced),
-		refuseIf(d.NotFenced != "" && d.Act != ActEscalate, "not_fenced", "stands in an escalate only"))
+		refuseIf(d.NotFenced != "" && d.Act != ActEscalate, "not_fenced", "only an escalate may have it"))
 	if err != nil {
 		return err
 	}
 	return first(
 		each("members", d.Members, func(member *Ref) error { return checkRef("", *member) }),
-		each("unfounded", d.Unfounded, func(u *Unfounded) error { return checkReason(u.Reason) }),
-		d.checkScope(), checkDispositions(d.Signals),
-		refuseIf(d.Act == ActDeny && len(d.Signals) == 0, "signals", "missing in a deny"),
+		each("dismissed", d.Dismissed, func(u *Dismissal) error { return checkReason(u.Reason) }),
+		d.checkRollbackSet(), checkDispositions(d.Dispositions),
+		refuseIf(d.Act == ActDeny && len(d.Dispositions) == 0, "dispositions", "missing in a deny"),
 		refuseIf(d.Act == ActRelease && len(d.Members) == 0, "members", "missing in a release"))
 }
 
-func (d *Decision) checkScope() error {
+func (d *Decision) checkRollbackSet() error {
 	timed := d.Act == ActAuthorize || d.Act == ActAmend
-	scoped := timed || d.Act == ActContain || d.Act == ActEscalate
+	withSet := timed || d.Act == ActContain || d.Act == ActEscalate
 	missing := func(field string, absent bool) error {
-		return refuseIf(scoped && absent, field, "missing in a decision with a scope")
+		return refuseIf(withSet && absent, field, "missing in a decision with a rollback set")
 	}
 	err := first(
-		missing("basis", d.Basis == nil),
-		missing("unfounded", d.Unfounded == nil),
+		missing("signals", d.Signals == nil),
+		missing("dismissed", d.Dismissed == nil),
 		missing("pin", d.Pin == nil),
-		missing("scope", d.Scope == nil),
-		missing("blast", d.Blast == nil),
+		missing("rollback_set", d.RollbackSet == nil),
+		missing("impact", d.Impact == nil),
 		missing("deadline_at", timed && d.DeadlineAt == 0),
 		checkCount("deadline_at", d.DeadlineAt))
-	if err == nil && d.Scope != nil {
-		err = checkOneOf("scope.algorithm", d.Scope.Algorithm, ScopeAlgorithm)
+	if err == nil && d.RollbackSet != nil {
+		err = checkOneOf("rollback_set.algorithm", d.RollbackSet.Algorithm, ScopeAlgorithm)
 	}
-	if err == nil && d.Blast != nil {
-		err = inside("blast", d.Blast.check())
+	if err == nil && d.Impact != nil {
+		err = inside("impact", d.Impact.check())
 	}
 	return err
 }
 
-func (b *Blast) check() error {
+func (b *Impact) check() error {
 	return first(checkCount("members", b.Members), checkCount("agents", b.Agents), checkCount("domains", b.Domains),
 		checkCount("irrevocable", b.Irrevocable), checkCount("undeclared", b.Undeclared))
 }
 
 func checkDispositions(list []Disposition) error {
 	return first(
-		checkLen("signals", len(list), 0, MaxList),
-		each("signals", list, (*Disposition).check),
-		distinct("signals", list, "index", func(s *Disposition) uint64 { return s.Index }))
+		checkLen("dispositions", len(list), 0, MaxList),
+		each("dispositions", list, (*Disposition).check),
+		distinct("dispositions", list, "index", func(s *Disposition) uint64 { return s.Index }))
 }
 
 func (d *Disposition) check() error {
 	corroborated := d.Disposition == Corroborated
 	return first(
-		checkOneOf("disposition", d.Disposition, Corroborated, SelfReported, NotFounded, Inconclusive),
+		checkOneOf("disposition", d.Disposition, Corroborated, SelfReported, Dismissed, Inconclusive),
 		refuseIf(corroborated && len(d.Domains) == 0, "domains", "missing: say which domains corroborate the signal"),
-		refuseIf(!corroborated && len(d.Domains) > 0, "domains", "of a signal that is %s", d.Disposition),
-		refuseIf(!corroborated && d.Independent, "independent", "of a signal that is %s", d.Disposition),
+		refuseIf(!corroborated && len(d.Domains) > 0, "domains", "the signal is %s; only a corroborated one has this member", d.Disposition),
+		refuseIf(!corroborated && d.Independent, "independent", "the signal is %s; only a corroborated one has this member", d.Disposition),
 		checkLen("domains", len(d.Domains), 0, MaxList),
 		each("domains", d.Domains, func(domain *string) error { return checkName("", *domain) }),
 		distinct("domains", d.Domains, "", func(domain *string) string { return *domain }))
@@ -198,7 +198,8 @@ const (
 	ResultUnknown     Result = "unknown"
 )
 
-func results() []Result {
+// Results returns all results in the order of the protocol.
+func Results() []Result {
 	return []Result{Restored, Compensated, NotExecuted, ResultIrrevocable, ResultFailed, Refused, Withheld, ResultUnknown}
 }
 
@@ -210,9 +211,9 @@ type Outcome struct {
 	Exec       Ref        `json:"exec"`
 	Result     Result     `json:"result"`
 	ObservedAt int64      `json:"observed_at"`
-	Residual   string     `json:"residual,omitempty"`    // what stays; mandatory unless fully undone
-	CompExec   Ref        `json:"comp_exec,omitempty"`   // mandatory if compensated
-	PostDigest Digest     `json:"post_digest,omitempty"` // mandatory if restored
+	Residual   string     `json:"residual,omitempty"`    // what stays; required unless fully undone
+	CompExec   Ref        `json:"comp_exec,omitempty"`   // required if compensated
+	PostDigest Digest     `json:"post_digest,omitempty"` // required if restored
 	Evidence   []Evidence `json:"evidence,omitempty"`
 	Supersedes *LogRef    `json:"supersedes,omitempty"`
 }
@@ -224,9 +225,9 @@ func (o *Outcome) check() error {
 	undone := o.Result == Restored || o.Result == Compensated || o.Result == NotExecuted
 	return first(
 		checkRef("exec", o.Exec),
-		checkOneOf("result", o.Result, results()...),
+		checkOneOf("result", o.Result, Results()...),
 		checkPositive("observed_at", o.ObservedAt),
-		refuseIf(!undone && o.Residual == "", "residual", "missing: say what stays, or what may"),
+		refuseIf(!undone && o.Residual == "", "residual", "missing: name the effects that stay or may stay"),
 		checkText("residual", o.Residual),
 		refuseIf(o.Result == Compensated && o.CompExec == "", "comp_exec", "missing"),
 		optional("comp_exec", o.CompExec, checkRef),
@@ -238,13 +239,13 @@ func (o *Outcome) check() error {
 // Record closes an incident.
 type Record struct {
 	Header
-	Incident   uint64           `json:"incident"`
-	State      string           `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
-	Decision   LogRef           `json:"decision"`
-	Tally      map[Result]int64 `json:"tally"`
-	Unresolved merkle.Head      `json:"unresolved"`
-	Signals    []Disposition    `json:"signals"`
-	Review     int64            `json:"review"`
+	Incident     uint64           `json:"incident"`
+	State        string           `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
+	Decision     LogRef           `json:"decision"`
+	Tally        map[Result]int64 `json:"tally"`
+	Unresolved   merkle.Head      `json:"unresolved"`
+	Dispositions []Disposition    `json:"dispositions"`
+	Review       int64            `json:"review"`
 }
 
 // Kind implements [Body].
@@ -252,9 +253,9 @@ func (*Record) Kind() Kind { return KindRecord }
 
 func (r *Record) check() error {
 	err := first(checkOneOf("state", r.State, "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"), checkCount("review", r.Review),
-		checkDispositions(r.Signals))
+		checkDispositions(r.Dispositions))
 	for _, result := range slices.Sorted(maps.Keys(r.Tally)) { // so that the refusal is the same every time
-		err = first(err, checkOneOf("tally", result, results()...), checkCount("tally."+string(result), r.Tally[result]))
+		err = first(err, checkOneOf("tally", result, Results()...), checkCount("tally."+string(result), r.Tally[result]))
 	}
 	return err
 }

@@ -19,12 +19,13 @@ const (
 	KindTask       Kind = "task"
 	KindAttempt    Kind = "attempt"
 	KindRun        Kind = "run"
+	KindIndex      Kind = "index"
 )
 
 // Kinds returns all kinds in the order of the protocol.
 func Kinds() []Kind {
 	return []Kind{KindPolicy, KindAgent, KindExecution, KindCheckpoint, KindSignal, KindDecision,
-		KindApproval, KindOutcome, KindRecord, KindTask, KindAttempt, KindRun}
+		KindApproval, KindOutcome, KindRecord, KindTask, KindAttempt, KindRun, KindIndex}
 }
 
 // PayloadType returns the DSSE payload type of the kind.
@@ -37,7 +38,7 @@ func (k Kind) known() bool {
 
 // Body is the content of an entry: one of *Policy, *Agent, *Execution,
 // *Checkpoint, *Signal, *Decision, *Approval, *Outcome, *Record, *Task,
-// *Attempt and *Run.
+// *Attempt, *Run and *LogIndex.
 type Body interface {
 	// Kind returns the kind whose content this is.
 	Kind() Kind
@@ -72,6 +73,8 @@ func newBody(kind Kind) Body {
 		return new(Attempt)
 	case KindRun:
 		return new(Run)
+	case KindIndex:
+		return new(LogIndex)
 	}
 	panic("entry: kind " + string(kind) + " has no body")
 }
@@ -118,7 +121,7 @@ func withHeader(wid bool, r rule) *rule {
 var kinds = map[Kind]*rule{
 	KindPolicy: withHeader(false, rule{
 		required: []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms"},
-		optional: []string{"witnesses", "ledger_keys", "recovery", "previous", "predecessor"},
+		optional: []string{"witnesses", "index", "ledger_keys", "recovery", "previous", "predecessor"},
 		inner: map[string]*rule{
 			"authority": {required: []string{"principal", "key"}},
 			"roles":     {anyName: true},
@@ -134,6 +137,7 @@ var kinds = map[Kind]*rule{
 			},
 			"quotas":   {required: []string{"entries_per_hour", "signals_per_hour"}},
 			"quorum":   {required: []string{"approve", "override", "signalers"}},
+			"index":    {required: []string{"required"}},
 			"recovery": nil,
 			"previous": entryRef,
 			"predecessor": {required: []string{"origin", "ledger_keys"}, optional: []string{"genesis", "head"},
@@ -170,13 +174,13 @@ var kinds = map[Kind]*rule{
 	}),
 	KindDecision: withHeader(true, rule{
 		required: []string{"incident", "act", "policy", "epoch", "exp", "reason"},
-		optional: []string{"basis", "unfounded", "pin", "scope", "blast", "not_fenced", "deadline_at", "approvals", "supersedes",
-			"signals", "members"},
+		optional: []string{"signals", "dismissed", "pin", "rollback_set", "impact", "not_fenced", "deadline_at", "approvals", "supersedes",
+			"dispositions", "members"},
 		inner: map[string]*rule{
-			"policy": entryRef, "basis": headRef, "pin": headRef, "supersedes": entryRef, "signals": disposition,
-			"unfounded": {required: []string{"index", "reason"}},
-			"scope":     {required: []string{"algorithm", "size", "root"}},
-			"blast":     {required: []string{"members", "agents", "domains", "irrevocable", "undeclared"}},
+			"policy": entryRef, "signals": headRef, "pin": headRef, "supersedes": entryRef, "dispositions": disposition,
+			"dismissed":    {required: []string{"index", "reason"}},
+			"rollback_set": {required: []string{"algorithm", "size", "root"}},
+			"impact":       {required: []string{"members", "agents", "domains", "irrevocable", "undeclared"}},
 		},
 	}),
 	KindApproval: withHeader(true, rule{
@@ -189,9 +193,9 @@ var kinds = map[Kind]*rule{
 		inner:    map[string]*rule{"decision": entryRef, "evidence": evidence, "supersedes": entryRef},
 	}),
 	KindRecord: withHeader(true, rule{
-		required: []string{"incident", "state", "decision", "tally", "unresolved", "signals", "review"},
+		required: []string{"incident", "state", "decision", "tally", "unresolved", "dispositions", "review"},
 		inner: map[string]*rule{
-			"decision": entryRef, "tally": {anyName: true}, "unresolved": headRef, "signals": disposition,
+			"decision": entryRef, "tally": {anyName: true}, "unresolved": headRef, "dispositions": disposition,
 		},
 	}),
 	KindTask: withHeader(true, rule{
@@ -211,6 +215,7 @@ var kinds = map[Kind]*rule{
 		required: []string{"run", "op", "config_digest", "scenario_digest", "seed", "engine"},
 		optional: []string{"run_root", "report_digest", "recommendation"},
 	}),
+	KindIndex: withHeader(false, rule{required: []string{"algorithm", "size", "root", "subjects"}}),
 }
 
 // HeaderOf returns the header of an entry's content, to be filled in before

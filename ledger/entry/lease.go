@@ -109,10 +109,10 @@ func (r *SignedRenewal) check() error {
 
 func (l *Lease) check(holder Principal) error {
 	err := first(
-		refuseIf(l.Epoch < 1 || l.Epoch > MaxInteger, "epoch", "%d, want that of a claim", l.Epoch),
+		refuseIf(l.Epoch < 1 || l.Epoch > MaxInteger, "epoch", "%d, want the epoch of a claim", l.Epoch),
 		checkRef("task", l.Task))
 	if err != nil || l.Over == nil {
 		return err
 	}
-	return inside("over", first(l.Over.check(), refuseIf(l.Over.Agent != holder, "agent", "%s speaks of %s", holder, l.Over.Agent)))
+	return inside("over", first(l.Over.check(), refuseIf(l.Over.Agent != holder, "agent", "the holder is %s, and the entry names %s", holder, l.Over.Agent)))
 }

@@ -1,5 +1,7 @@
 package entry
 
+import "strings"
+
 // Nearest returns the known word that is nearest to a mistyped one, for a
 // remedy to suggest; empty if none is near.
 func Nearest(mistyped string, known []string) string {
@@ -13,6 +15,25 @@ func Nearest(mistyped string, known []string) string {
 		}
 	}
 	return best
+}
+
+// Suggest returns " (did you mean WORD?)" with the known word that is nearest to
+// a mistyped one, for the end of an error; empty if none is near.
+func Suggest(mistyped string, known []string) string {
+	near := Nearest(mistyped, known)
+	if near == "" {
+		return ""
+	}
+	return " (did you mean " + near + "?)"
+}
+
+// Among is [Suggest] that lists the known words where none is near.
+func Among(mistyped string, known []string) string {
+	near := Suggest(mistyped, known)
+	if near == "" && len(known) > 0 {
+		near = " (there are " + strings.Join(known, ", ") + ")"
+	}
+	return near
 }
 
 // editDistance is the number of bytes to insert, delete, replace, or swap with

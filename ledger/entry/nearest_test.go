@@ -22,3 +22,16 @@ func TestNearest(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// A word is suggested if it is near, and no other.
+func TestSuggest(t *testing.T) {
+	known := []string{"listen", "origin", "policy"}
+	for mistyped, want := range map[string]string{
+		"lisen": " (did you mean listen?)", "Origin": " (did you mean origin?)", "polic": " (did you mean policy?)",
+		"bananas": "", "": "",
+	} {
+		if got := entry.Suggest(mistyped, known); got != want {
+			t.Errorf("suggest %q: %q, want %q", mistyped, got, want)
+		}
+	}
+}

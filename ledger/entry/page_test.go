@@ -84,11 +84,11 @@ func kindsPage(t *testing.T) string {
 	must(t, json.Unmarshal(entry.Schema("defs"), &w.defs))
 	w.WriteString("# Kinds and members\n\n" +
 		"This page is made from the JSON Schemas of the payloads, which `GET /openapi.json` serves too.\n" +
-		"`arl entry template KIND` writes an example of a kind. A member is mandatory where it has a ●.\n" +
+		"`arl entry template KIND` writes an example of a kind. A member is required where it has a ●.\n" +
 		"Words such as *name* or *digest* are explained [at the end](#types).\n\n" +
 		"Members of every kind:\n\n")
 	w.members("", w.defs.Defs["header"])
-	w.WriteString("\nMembers of every kind but policy and agent:\n\n")
+	w.WriteString("\nMembers of every kind but policy, agent and index:\n\n")
 	w.members("", w.defs.Defs["workflow"])
 	for _, kind := range entry.Kinds() {
 		w.own = schemaNode{}

@@ -19,7 +19,7 @@ const (
 	MethodResidual   Method = "residual"   // cannot be undone; people are told
 )
 
-// Member is a member of a plan: what a decision's scope is the Merkle tree
+// Member is a member of a plan: what a decision's rollback set is the Merkle tree
 // over, strictly descending by Index (SCO-5).
 type Member struct {
 	Agent      Principal   `json:"agent"`
@@ -31,7 +31,7 @@ type Member struct {
 }
 
 // AppendJSON appends the canonical form (RFC 8785) of the member to dst: a leaf
-// of the scope's tree. The member's texts are those of admitted entries, which
+// of that tree. The member's texts are those of admitted entries, which
 // need no escape.
 func (m *Member) AppendJSON(dst []byte) []byte {
 	dst = append(append(dst, `{"agent":"`...), m.Agent...)

@@ -41,6 +41,7 @@ type Policy struct {
 	Quorum     Quorum          `json:"quorum"`      // how many principals must agree
 	MaxStepMS  int64           `json:"max_step_ms"` // largest step of the wall clock that is believed
 	Witnesses  string          `json:"witnesses,omitempty"`
+	Index      *IndexPolicy    `json:"index,omitempty"`
 	LedgerKeys []string        `json:"ledger_keys,omitempty"` // verifier keys of the ledger from here on
 	Recovery   jsontext.Value  `json:"recovery,omitzero"`     // rules of the recovery engine
 	Previous   *LogRef         `json:"previous,omitempty"`    // the policy this one replaces; absent in the genesis
@@ -48,6 +49,17 @@ type Policy struct {
 	// lost entries goes on under a new origin (TRU-5).
 	Predecessor *Predecessor `json:"predecessor,omitempty"`
 }
+
+// IndexPolicy says what the index of the log (IDX-3) is for.
+type IndexPolicy struct {
+	// Required says that agents obey only bundles that prove that they leave nothing
+	// out (ABS-1 to ABS-4).
+	Required bool `json:"required"`
+}
+
+// IndexRequired reports whether the policy wants bundles to prove that they leave
+// nothing out.
+func (p *Policy) IndexRequired() bool { return p.Index != nil && p.Index.Required }
 
 // Predecessor is a ledger that goes on under a new origin. It is the word of the new
 // one's authority: nothing in the new log follows from it.
@@ -77,7 +89,7 @@ type Windows struct {
 	AnswerMS       int64 `json:"answer_ms"`         // that approvers have to answer
 	MemberMS       int64 `json:"member_ms"`         // that a member has for its undo
 	DeadlineMaxMS  int64 `json:"deadline_max_ms"`   // longest deadline of an incident
-	CooldownMS     int64 `json:"cooldown_ms"`       // after an unfounded signal
+	CooldownMS     int64 `json:"cooldown_ms"`       // after an dismissed signal
 	SinceMaxMS     int64 `json:"since_max_ms"`      // how far back `since` may reach
 	BundleMaxAgeMS int64 `json:"bundle_max_age_ms"` // age of a witnessed head in a bundle
 	IatMS          int64 `json:"iat_ms"`            // distance of `iat` from the ledger's now
@@ -141,9 +153,9 @@ type Quotas struct {
 }
 
 // Signals returns the signals an hour of an issuer of whose last verdicts so many
-// were confirmed and unfounded (protocol.md, section 8).
-func (q Quotas) Signals(confirmed, unfounded int64) int64 {
-	return q.SignalsPerHour * (1 + confirmed) / (1 + confirmed + 4*unfounded)
+// were confirmed and dismissed (protocol.md, section 8).
+func (q Quotas) Signals(confirmed, dismissed int64) int64 {
+	return q.SignalsPerHour * (1 + confirmed) / (1 + confirmed + 4*dismissed)
 }
 
 // Quorum is how many distinct principals are needed.

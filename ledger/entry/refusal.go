@@ -53,6 +53,8 @@ type Refusal struct {
 	// but an approver's release.
 	Incident uint64
 	WaitsFor string
+	// Taken is, of an id-conflict, the index of the entry that has the id.
+	Taken uint64
 }
 
 // Error implements error.
@@ -154,7 +156,7 @@ func jsonCause(err error) string {
 		if semantic.Err != nil {
 			return semantic.Err.Error()
 		}
-		return fmt.Sprintf("a JSON %s is not what stands here", semantic.JSONKind)
+		return fmt.Sprintf("a JSON %s is the wrong type here", semantic.JSONKind)
 	}
 	return err.Error()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// scan checks what the typed decoder does not: mandatory members are there, at
+// scan checks what the typed decoder does not: required members are there, at
 // every level, and null stands only where it has a meaning; numbers are integers
 // within ±(2^53 − 1) written without fraction, exponent or negative zero, and
 // nesting ends at [MaxDepth], in unknown members too. The payload is JSON that
@@ -59,7 +59,7 @@ func (s *scanner) object(r *rule) error {
 		return err
 	}
 	members := 0
-	seen := uint64(0) // bit i: the i-th mandatory member
+	seen := uint64(0) // bit i: the i-th required member
 	for ; s.peek() != '}'; members++ {
 		quoted := s.quoted()
 		name := quoted[1 : len(quoted)-1]

@@ -32,7 +32,7 @@ var beyondSchema = []struct{ what, detail string }{
 	{"a text within its length in characters, not in bytes", "bytes, the limit is"},
 	{"a text within its length in characters, not in bytes", "bytes, want the ledger's origin"},
 	{"a key that is no DER, or of another algorithm, or weak", "key"},
-	{"two elements of a list differ, but not in what identifies them", "stands here twice"},
+	{"two elements of a list differ, but not in what identifies them", "is listed twice"},
 }
 
 // beyond returns the line of the list that a refusal falls under, or -1.
@@ -270,7 +270,7 @@ func placesIn(value any, set func(any)) []place {
 }
 
 var memberNames = []string{"x", "wid", "crit", "after", "compensates", "compromised_since", "evidence", "retry_after_ms", "detail",
-	"unfounded", "signals", "domains", "independent", "members", "deadline_at", "residual", "comp_exec", "post_digest", "snapshot", "recovery", "previous",
+	"dismissed", "dispositions", "domains", "independent", "members", "deadline_at", "residual", "comp_exec", "post_digest", "snapshot", "recovery", "previous",
 	"run_root", "loc", "uri", "model", "agent", "restored", "Iss", "é", ""}
 
 // strangeValues are what a member is replaced with: near misses of every form.
@@ -286,7 +286,7 @@ var strangeValues = []any{
 	map[string]any{"index": 1, "leaf_hash": strings.Repeat("A", 43) + "="}, map[string]any{"index": 1},
 	map[string]any{"size": 1, "root": strings.Repeat("A", 43) + "="}, map[string]any{"agent": []any{"enroller"}},
 	map[string]any{"operator": []any{}}, map[string]any{"failed": 3, "restored": 0}, map[string]any{"failed": nil},
-	[]any{map[string]any{"index": 1, "disposition": "self_reported"}, map[string]any{"index": 1, "disposition": "unfounded"}},
+	[]any{map[string]any{"index": 1, "disposition": "self_reported"}, map[string]any{"index": 1, "disposition": "dismissed"}},
 	"corroborated", "self_reported", []any{"a", "b"},
 	[]any{map[string]any{"exec": "a#b", "dep": "hard"}, map[string]any{"exec": "a#b", "dep": "soft"}},
 	[]any{map[string]any{"digest": entry.Digest("sha256:" + strings.Repeat("0", 64)), "uri": ""}}, slices.Repeat([]any{"w"}, 256), slices.Repeat([]any{"w"}, 257),

@@ -95,3 +95,12 @@ func (s *Signal) Effective() (class, code string) {
 func checkSeverity(field string, s Severity) error {
 	return checkOneOf(field, s, SeverityInfo, SeverityWarning, SeverityError, SeverityCritical)
 }
+
+// StandingOf returns the standing that an issuer has without more being known: an agent
+// is the executor of its own executions, and a monitor of the others.
+func StandingOf(issuer Principal, subject Ref) Standing {
+	if owner, _ := subject.Split(); owner == issuer {
+		return StandingExecutor
+	}
+	return StandingMonitor
+}

@@ -168,10 +168,10 @@ type TaskFailure struct {
 	At    int64  `json:"at" doc:"when that was registered, Unix milliseconds"`
 	// Attempts is how often the work was begun in the claim; 0: once, or nobody
 	// knows.
-	Attempts int64 `json:"attempts,omitzero" doc:"how often the work was begun in the claim; absent: once, or nobody knows"`
+	Attempts int64 `json:"attempts,omitzero" doc:"number of attempts in the claim; absent: one, or unknown"`
 	// Checkpoint reports whether the task had a usable checkpoint when it was
 	// claimed again, or, of its newest failure, now.
-	Checkpoint bool `json:"checkpoint" doc:"whether there was a checkpoint to go on from when the task was claimed again"`
+	Checkpoint bool `json:"checkpoint" doc:"whether the next claim could resume from a checkpoint"`
 }
 
 // Move returns the members of the entry that moves a task on by an operation: op,

@@ -1,5 +1,10 @@
 package entry
 
+import (
+	"fmt"
+	"slices"
+)
+
 // ClassUnknown is the class of a failure that fits none of the taxonomy's, and
 // the code of every class without a more exact one.
 const ClassUnknown = "unknown"
@@ -14,65 +19,65 @@ type failure struct {
 // failures is the failure taxonomy: its classes, a closed set, and the codes
 // that each is known to have. Further codes may be used.
 var failures = []failure{
-	{"transient", "The cause may be gone by itself a moment later.", []failure{
-		{"unavailable", "The service answered that it cannot serve now, or not at all.", nil},
+	{"transient", "The cause may disappear by itself in a moment.", []failure{
+		{"unavailable", "The service answered that it cannot serve now, or did not answer.", nil},
 		{"timeout", "No answer came in time. Whether the request had an effect is not known.", nil},
 	}},
 	{"capacity", "The service refuses more work for now.", []failure{
-		{"rate_limited", "Too many requests in a while; the service may say when to come back.", nil},
-		{"overloaded", "The service has more work than it can do, whoever asks.", nil},
-		{"quota_exhausted", "The account has used up what was granted or paid for.", nil},
+		{"rate_limited", "Too many requests in a period; the service may say when to retry.", nil},
+		{"overloaded", "The service is overloaded for all its callers.", nil},
+		{"quota_exhausted", "The account has used up its quota or its credit.", nil},
 	}},
 	{"request", "The request cannot succeed as it is.", []failure{
 		{"context_overflow", "The input is longer than the model takes.", nil},
 		{"invalid", "The request is wrong in itself: a fault of the program or its configuration.", nil},
 	}},
 	{"output", "The model answered, and the answer cannot be used.", []failure{
-		{"malformed", "The answer is not of the form that was asked for, such as JSON of a schema.", nil},
+		{"malformed", "The answer does not have the requested form, such as JSON that fits a schema.", nil},
 		{"hallucinated_tool", "The answer calls a tool that does not exist.", nil},
-		{"bad_arguments", "The answer calls a tool with arguments that do not fit the tool, each other, or what exists.", nil},
-		{"ungrounded", "The answer states what its sources do not say.", nil},
+		{"bad_arguments", "The answer calls a tool with arguments that fit neither the tool, nor each other, nor existing objects.", nil},
+		{"ungrounded", "The answer states something that its sources do not support.", nil},
 		{"refused", "The model declined to answer.", nil},
 	}},
-	{"progress", "The work does not come to its end.", []failure{
+	{"progress", "The work does not reach its end.", []failure{
 		{"no_progress", "The agent repeats itself without any change.", nil},
 		{"step_limit", "The agent used up its turns.", nil},
 		{"premature_end", "The agent stopped before the declared results exist.", nil},
-		{"off_task", "The agent does something else than what was asked.", nil},
+		{"off_task", "The agent does something other than its task.", nil},
 	}},
 	{"verify", "A check of the result failed.", []failure{
 		{"gate_failed", "Tests or a grader refused the result; the evidence names the criteria.", nil},
 	}},
 	{"tool", "A tool failed.", []failure{
 		{"error", "The tool answered with an error.", nil},
-		{"effect_uncertain", "Nobody knows whether the effect of the tool took place.", nil},
+		{"effect_uncertain", "It is unknown whether the effect of the tool took place.", nil},
 	}},
 	{"access", "The agent may not do this.", []failure{
 		{"unauthenticated", "The credential is missing, wrong or expired.", nil},
 		{"denied", "The credential is known and does not permit this.", nil},
 	}},
-	{"safety", "A rule of safety stands against the work.", []failure{
+	{"safety", "A safety rule forbids the work.", []failure{
 		{"content_filtered", "A content filter stopped input or output.", nil},
-		{"violation", "A guardrail found that the agent did what it must not, or an injection.", nil},
+		{"violation", "A guardrail found a forbidden action or an injection.", nil},
 	}},
 	{"budget", "A limit of cost, tokens, time or tries is used up.", []failure{
 		{"exceeded", "The budget of the task, or of the case, is spent.", nil},
 	}},
 	{"state", "The state that the agent works on is wrong.", []failure{
 		{"corrupt", "The state does not fit its digest or its schema.", nil},
-		{"conflict", "Somebody else changed the state meanwhile.", nil},
+		{"conflict", "Another party changed the state in the meantime.", nil},
 	}},
 	{"coord", "Agents failed to work together.", []failure{
 		{"dependency_failed", "An execution that this one builds on failed.", nil},
-		{"delegation_failed", "Work that was handed over was not taken, or came back with a question.", nil},
+		{"delegation_failed", "Another agent did not accept the work, or returned it with a question.", nil},
 	}},
 	{"crash", "The process of the agent ended before its work did.", []failure{
-		{"lost", "Its lease ran out: nothing was heard of it.", nil},
-		{"oom", "It was killed for want of memory.", nil},
-		{"panic", "It ended by a fault of its own program.", nil},
-		{"interrupted", "It was asked to end, and handed its work back. That costs no retry.", nil},
+		{"lost", "The lease ran out: the process sent no renewal.", nil},
+		{"oom", "The system killed it because memory ran out.", nil},
+		{"panic", "A fault of its own program ended it.", nil},
+		{"interrupted", "It was asked to end and handed its work back. This costs no retry.", nil},
 	}},
-	{ClassUnknown, "Nothing shows what failed. A word that the taxonomy does not have counts as this one.", nil},
+	{ClassUnknown, "Nothing shows the cause. A word outside the taxonomy counts as unknown.", nil},
 }
 
 // Classes returns the classes of failure in the taxonomy's order, unknown last.
@@ -147,4 +152,17 @@ func NeedsEvidence(class, code string) bool {
 		return code == "gate_failed"
 	}
 	return false
+}
+
+// CheckTaxonomy refuses a class or code that the taxonomy does not have: readers act on
+// such a word as unknown (SIG-2), and the log keeps it for ever. A class without codes
+// takes any code.
+func CheckTaxonomy(class, code string) error {
+	if classes := Classes(); !slices.Contains(classes, class) {
+		return fmt.Errorf("class %q is not in the taxonomy%s", class, Among(class, classes))
+	}
+	if codes := Codes(class); len(codes) > 0 && code != ClassUnknown && !slices.Contains(codes, code) {
+		return fmt.Errorf("code %q is not in the taxonomy for class %s%s", code, class, Among(code, codes))
+	}
+	return nil
 }

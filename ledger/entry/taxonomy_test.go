@@ -53,3 +53,35 @@ func TestTaxonomyIsAPartition(t *testing.T) {
 		t.Error("an unknown class has codes")
 	}
 }
+
+// TestCheckTaxonomy names the word that is missing, and the one that is near.
+func TestCheckTaxonomy(t *testing.T) {
+	for _, c := range []struct{ class, code, want string }{
+		{"tool", "error", ""},
+		{"tool", entry.ClassUnknown, ""},
+		{entry.ClassUnknown, "whatever", ""},
+		{"tol", "error", `class "tol" is not in the taxonomy (did you mean tool?)`},
+		{"tool", "eror", `code "eror" is not in the taxonomy for class tool (did you mean error?)`},
+	} {
+		err := entry.CheckTaxonomy(c.class, c.code)
+		if got := errorText(err); got != c.want {
+			t.Errorf("%s.%s: %q, want %q", c.class, c.code, got, c.want)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestStandingOf: an agent is the executor of its own executions, and else a monitor.
+func TestStandingOf(t *testing.T) {
+	for subject, want := range map[entry.Ref]entry.Standing{"a#x": entry.StandingExecutor, "b#x": entry.StandingMonitor} {
+		if got := entry.StandingOf("a", subject); got != want {
+			t.Errorf("%s: %s, want %s", subject, got, want)
+		}
+	}
+}

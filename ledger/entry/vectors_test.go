@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -31,30 +32,32 @@ const vectorsDir = "../../testdata/vectors"
 
 // vectorGroups are the groups that this package generates; package merkle
 // generates the others.
-var vectorGroups = []string{"payload", "envelope", "leaf", "key", "note"}
+var vectorGroups = []string{"payload", "envelope", "leaf", "key", "note", "subjects"}
 
 // vector is one case, one file. Members that a group does not use are absent.
 type vector struct {
-	Desc         string `json:"desc"`
-	Kind         string `json:"kind,omitempty"`          // payload: of the entry
-	Input        any    `json:"input"`                   // text, or parts to be joined
-	Key          string `json:"key,omitempty"`           // the signer's, base64 of the DER
-	Sig          string `json:"sig,omitempty"`           // payload: base64, over the PAE
-	RegisteredAt *int64 `json:"registered_at,omitempty"` // of the leaf
-	WantErr      string `json:"wantErr"`                 // problem type; empty: accepted
-	Field        string `json:"field,omitempty"`         // the member at fault
-	Want         *want  `json:"want,omitempty"`          // of what is accepted
+	Desc         string  `json:"desc"`
+	Kind         string  `json:"kind,omitempty"`          // payload: of the entry
+	Input        any     `json:"input"`                   // text, or parts to be joined
+	Key          string  `json:"key,omitempty"`           // the signer's, base64 of the DER
+	Sig          string  `json:"sig,omitempty"`           // payload: base64, over the PAE
+	RegisteredAt *int64  `json:"registered_at,omitempty"` // of the leaf
+	Index        *uint64 `json:"index,omitempty"`         // subjects: of the entry
+	WantErr      string  `json:"wantErr"`                 // problem type; empty: accepted
+	Field        string  `json:"field,omitempty"`         // the member at fault
+	Want         *want   `json:"want,omitempty"`          // of what is accepted
 }
 
 // want is what an accepted input leads to.
 type want struct {
-	PAE       string `json:"pae_sha256,omitempty"`
-	Envelope  string `json:"envelope_sha256,omitempty"` // of the canonical form
-	LeafHash  string `json:"leaf_hash,omitempty"`
-	KeyID     string `json:"keyid,omitempty"`
-	Signature *bool  `json:"signature_valid,omitempty"`
-	Algorithm string `json:"algorithm,omitempty"` // key: of what kind
-	Note      string `json:"note,omitempty"`      // note: signed with the key
+	PAE       string          `json:"pae_sha256,omitempty"`
+	Envelope  string          `json:"envelope_sha256,omitempty"` // of the canonical form
+	LeafHash  string          `json:"leaf_hash,omitempty"`
+	KeyID     string          `json:"keyid,omitempty"`
+	Signature *bool           `json:"signature_valid,omitempty"`
+	Algorithm string          `json:"algorithm,omitempty"` // key: of what kind
+	Note      string          `json:"note,omitempty"`      // note: signed with the key
+	Subjects  []entry.Listing `json:"subjects,omitempty"`  // subjects: where the entry is listed
 }
 
 // inputBytes joins the parts of an input:
@@ -134,6 +137,7 @@ func generateVectors(tb testing.TB) map[string]*vector {
 	s.addLeaves()
 	s.addKeys()
 	s.addNotes()
+	s.addSubjects()
 	return s.files
 }
 
@@ -270,7 +274,7 @@ func requireWant(t *testing.T, v *vector, e *entry.Entry) {
 		t.Errorf("signature valid: %v, want %v", *got.Signature, *v.Want.Signature)
 	}
 	got.Signature = v.Want.Signature
-	if *got != *v.Want {
+	if !reflect.DeepEqual(got, v.Want) {
 		t.Errorf("%s: got %+v, want %+v", v.Desc, got, v.Want)
 	}
 }

@@ -42,14 +42,14 @@ func readFile(path string) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	if mode := info.Mode(); OthersMay(mode, runtime.GOOS) {
-		return nil, fmt.Errorf("mode %04o lets others at the private key (chmod 600 %s)", mode.Perm(), path)
+		return nil, fmt.Errorf("mode %04o lets other users read or write the private key: run chmod 600 %s", mode.Perm(), path)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(content) > maxFile {
-		return nil, fmt.Errorf("larger than a key file, which has at most %d bytes", maxFile)
+		return nil, fmt.Errorf("the file is larger than a key file may be, which is %d bytes", maxFile)
 	}
 	return content, nil
 }

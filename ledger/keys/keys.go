@@ -140,7 +140,7 @@ func decode(content []byte, passphrase Passphrase) (*Signer, error) {
 		return nil, errors.New("want one PEM block and nothing else")
 	}
 	if len(block.Headers) > 0 {
-		return nil, errors.New("a PEM block with headers (convert it: openssl pkcs8 -topk8 -nocrypt)")
+		return nil, errors.New("the PEM block has headers: convert the key with openssl pkcs8 -topk8 -nocrypt")
 	}
 	switch cryptoutils.PEMType(block.Type) {
 	case cryptoutils.PrivateKeyPEMType:
@@ -151,7 +151,7 @@ func decode(content []byte, passphrase Passphrase) (*Signer, error) {
 		}
 		block.Bytes = der
 	default:
-		return nil, fmt.Errorf("a PEM block of type %.60q (convert it: openssl pkcs8 -topk8 -nocrypt)", block.Type)
+		return nil, fmt.Errorf("the PEM block has type %.60q: convert the key with openssl pkcs8 -topk8 -nocrypt", block.Type)
 	}
 	private, err := cryptoutils.UnmarshalPEMToPrivateKey(cryptoutils.PEMEncode(cryptoutils.PrivateKeyPEMType, block.Bytes), nil)
 	if err != nil {

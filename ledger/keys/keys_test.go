@@ -209,8 +209,8 @@ func TestMalformedKeyFilesAreRefused(t *testing.T) {
 		{"text behind", string(good) + "my key\n", "one PEM block"},
 		{"two keys", string(good) + string(good), "one PEM block"},
 		{"cut short", string(good[:len(good)-10]), "one PEM block"},
-		{"headers", block("PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED"}, parsed.Bytes), "headers (convert it:"},
-		{"SEC 1", block("EC PRIVATE KEY", nil, parsed.Bytes), `"EC PRIVATE KEY" (convert it:`},
+		{"headers", block("PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED"}, parsed.Bytes), "headers: convert the key with openssl"},
+		{"SEC 1", block("EC PRIVATE KEY", nil, parsed.Bytes), `"EC PRIVATE KEY": convert the key with openssl`},
 		{"public key", block("PUBLIC KEY", nil, parsed.Bytes), `"PUBLIC KEY"`},
 		{"no DER", block("PRIVATE KEY", nil, []byte("key")), "not a PKCS#8 private key"},
 		{"seed too short", block("PRIVATE KEY", nil, unknownPKCS8(t, asn1.ObjectIdentifier{1, 3, 101, 112}, nil)), "not a PKCS#8 private key"},
@@ -231,7 +231,7 @@ func TestErrorsNameFileAndRemedy(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		want := fmt.Sprintf("keys: load %s: mode %04o lets others at the private key (chmod 600 %s)", path, mode, path)
+		want := fmt.Sprintf("keys: load %s: mode %04o lets other users read or write the private key: run chmod 600 %s", path, mode, path)
 		if _, err := Load(path, nil); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

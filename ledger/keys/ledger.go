@@ -171,7 +171,7 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 		}
 		ledger, err := decodeLedger(content, passphrase)
 		if err == nil && len(all) > 0 && ledger.Origin != all[0].Origin {
-			err = fmt.Errorf("of the ledger %q, but those before are of %q", ledger.Origin, all[0].Origin)
+			err = fmt.Errorf("the key is of ledger %q, and the keys before it are of %q: remove the file, or put the right key in its place", ledger.Origin, all[0].Origin)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("keys: load %s: %w", path, err)
@@ -218,17 +218,23 @@ func isEncrypted(content []byte) bool { return bytes.HasPrefix(content, []byte("
 // decodeLedger accepts exactly what generateLedger writes. The error is [ErrDamaged], or
 // that of who was asked for the passphrase.
 func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
-	if isEncrypted(content) {
-		block, rest := pem.Decode(content)
-		if block == nil || block.Type != ledgerPEMType || len(block.Headers) > 0 || len(rest) > 0 {
-			return nil, fmt.Errorf("%w: want one PEM block of type %s and nothing else", ErrDamaged, ledgerPEMType)
-		}
-		var err error
-		if content, err = decrypt(block.Bytes, passphrase); err != nil {
-			return nil, err
-		}
+	content, err := openLedgerFile(content, passphrase)
+	if err != nil {
+		return nil, err
 	}
 	return parseLedger(string(content))
+}
+
+// openLedgerFile returns what a key file holds, decrypted if it is encrypted.
+func openLedgerFile(content []byte, passphrase Passphrase) ([]byte, error) {
+	if !isEncrypted(content) {
+		return content, nil
+	}
+	block, rest := pem.Decode(content)
+	if block == nil || block.Type != ledgerPEMType || len(block.Headers) > 0 || len(rest) > 0 {
+		return nil, fmt.Errorf("%w: want one PEM block of type %s and nothing else", ErrDamaged, ledgerPEMType)
+	}
+	return decrypt(block.Bytes, passphrase)
 }
 
 func parseLedger(content string) (*Ledger, error) {

@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -37,11 +38,11 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 	if err != nil {
 		return nil, err
 	}
-	coordinator, err := newSigner()
+	key, err := newSigner()
 	if err != nil {
 		return nil, err
 	}
-	c := &court{t, map[entry.Principal]*keys.Signer{"authority": t.authority, "coordinator": coordinator}, nil}
+	c := &court{t, map[entry.Principal]*keys.Signer{"authority": t.authority, "coordinator": key}, nil}
 	for i, agent := range t.agents {
 		c.keys[agentName(i)] = agent
 	}
@@ -49,11 +50,11 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 	change(p)
 	_, inForce := t.replica.View().Chain.Policy()
 	p.Previous = &inForce
-	if err := c.put(ctx, "authority", "", p, &entry.Agent{Principal: "coordinator", Op: entry.Enrol, Key: coordinator.Public(),
+	if err := c.put(ctx, "authority", "", p, &entry.Agent{Principal: "coordinator", Op: entry.Enrol, Key: key.Public(),
 		Roles: []entry.Role{entry.RoleCoordinator}, Domain: "bench", Span: entry.SpanWorkflow}); err != nil {
 		return nil, err
 	}
-	decides := &coord.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: coordinator.Sign}
+	decides := &coordinator.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: key.Sign}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- decides.Run(running) }()
@@ -66,7 +67,7 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 
 type coordinatorLog struct{ *ledger.Log }
 
-// Submit implements [coord.Log].
+// Submit implements [coordinator.Log].
 func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 	answer, err := l.Log.Submit(ctx, e)
 	if err == nil && answer.Refused != nil {
@@ -181,7 +182,7 @@ func (c *court) authorize(ctx context.Context, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if d, ok := decision.Body.(*entry.Decision); !ok || d.Act != entry.ActAuthorize || d.Scope.Size != 100 {
+	if d, ok := decision.Body.(*entry.Decision); !ok || d.Act != entry.ActAuthorize || d.RollbackSet.Size != 100 {
 		return 0, fmt.Errorf("entry %d is not the authorize of 100 members", index+1)
 	}
 	return elapsed, c.Wait(ctx, index+3) // its record

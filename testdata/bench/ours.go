@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -33,7 +34,7 @@ const (
 // ledgerUnderTest is a ledger as `arl serve` wires it, with enrolled agents.
 type ledgerUnderTest struct {
 	*ledger.Log
-	replica   *coord.Replica
+	replica   *coordinator.Replica
 	keys      *keys.Ledger
 	agents    []*keys.Signer
 	authority *keys.Signer
@@ -102,7 +103,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 	if err != nil {
 		return nil, err
 	}
-	replica := coord.New(origin, verifier.Check)
+	replica := coordinator.New(origin, verifier.Check)
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		NewFold: func() ledger.Fold {

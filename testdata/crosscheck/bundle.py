@@ -45,8 +45,18 @@ BUNDLE = {
         "after?": [int],
         "by?": int,
     }],
-    "scope": ["hash"],
+    "membership": ["hash"],
     "steps": [{"exec": int, "rule": str, "from": int, "by?": int, "checkpoint?": int}],
+    "index?": int,
+    "subjects?": [{
+        "type": str,
+        "value": str,
+        "rows?": [{"label": str, "count": int, "root": "hash"}],
+        "lists?": [{"label": str, "from": int, "indexes": [int], "path": ["hash"]}],
+        "depth": int,
+        "other?": {"key": "hash", "record": "hash"},
+    }],
+    "prefix?": ["sibling"],
 }
 
 
@@ -57,6 +67,8 @@ def formed(shape, value):
         return True
     if shape == "hash":
         return isinstance(value, str) and len(value) == 44 and len(strict_base64(value)) == 32
+    if shape == "sibling":
+        return value == "" or formed("hash", value) and strict_base64(value) != check.NOTHING
     if isinstance(shape, list):
         return isinstance(value, list) and all(formed(shape[0], element) for element in value)
     if isinstance(shape, dict):
@@ -83,17 +95,36 @@ def check_form(b):
     need(ok, "form")
     entries, members, steps = b["entries"], b["members"], b["steps"]
     need(len(entries) <= MAX_ENTRIES and len(members) <= MAX_MEMBERS and len(steps) <= MAX_ENTRIES, "form")
-    need(len(b["inclusion"]) <= MAX_PATH * (len(entries) + 1) and len(b["scope"]) <= MAX_PATH * len(members), "form")
+    need(len(b["inclusion"]) <= MAX_PATH * (len(entries) + 1) and len(b["membership"]) <= MAX_PATH * len(members), "form")
     need("decision" in b or not members and not steps, "form")
     need("decision" not in b or members, "form")
     need(ascends([e["index"] for e in entries]) and ascends([m["place"] for m in members]) and ascends([s["exec"] for s in steps]), "form")
     need(all(len(dump(e["leaf"])) <= MAX_LEAF for e in entries), "form")
+    check_subjects_form(b)
     for m in members:
         after = m.get("after", [])
         need(len(after) <= MAX_AFTER and ascends(after) and all(place < m["place"] for place in after), "form")
         need(all(plain(m["member"].get(name, "")) for name in ("agent", "exec", "checkpoint", "method")), "form")
     for s in steps:
         need(s["rule"] in ("SCO-1", "SCO-2", "SCO-3") and (s["rule"] == "SCO-2" or not ("by" in s or "checkpoint" in s)), "form")
+
+
+def subject_key(s):
+    return sha256(f"arl index/1\n{s['type']}\n{s['value']}".encode())
+
+
+def check_subjects_form(b):
+    subjects = b.get("subjects", [])
+    need(("index" in b) == ("subjects" in b) and ("index" in b or "prefix" not in b) and ("decision" in b or "index" not in b), "form")
+    need(len(subjects) <= 1024 and len(b.get("prefix", [])) <= 256 * (len(subjects) + 1), "form")
+    need(ascends([subject_key(s) for s in subjects]), "form")
+    for s in subjects:
+        need(s["type"] in ("workflow", "incident", "task", "agent", "log") and s["depth"] <= 256, "form")
+        need(not ("rows" in s and "other" in s), "form")
+        counts = {row["label"]: row["count"] for row in s.get("rows", [])}
+        need(ascends([run["label"] for run in s.get("lists", [])]), "form")
+        for run in s.get("lists", []):
+            need(run["indexes"] and run["from"] + len(run["indexes"]) <= counts.get(run["label"], 0) and len(run["path"]) <= 2 * MAX_PATH, "form")
 
 
 def dump(value):
@@ -242,14 +273,14 @@ def open_head(root, note):
     return size, digest, note
 
 
-def quorum_time(policy, note, latest):
+def quorum_time(policy, note, latest, emergency=False):
     """The time that the quorum's cosignatures are not older than, None without
-    one, 0 if none is asked for."""
+    one, 0 if none is asked for. With emergency, of the group of that name."""
     text, lines = note_lines(note)
-    nodes, root = {}, None
+    nodes, root, groups = {}, None, set()
     for line in policy.split("\n"):
         fields = line.split()
-        if not fields or line.startswith("#") or fields[0] == "log":
+        if not fields or fields[0].startswith("#") or fields[0] == "log":
             continue
         if fields[0] == "witness":
             name, keyhash, key = parse_vkey(fields[2], 4)
@@ -264,8 +295,12 @@ def quorum_time(policy, note, latest):
             count = {"any": 1, "all": len(fields) - 3}.get(fields[2]) or int(fields[2])
             times = sorted((nodes[m] for m in fields[3:] if nodes[m] is not None), reverse=True)
             nodes[fields[1]] = times[count - 1] if len(times) >= count else None
+            groups.add(fields[1])
         elif fields[0] == "quorum":
             root = fields[1]
+    if emergency:
+        return nodes["emergency"] if "emergency" in groups else None
+    need(root == "none" or root in nodes, "AGT-1")  # a policy that names no quorum is none
     return 0 if root == "none" else nodes[root]
 
 
@@ -273,7 +308,7 @@ def quorum_time(policy, note, latest):
 
 ROLES = {
     "execution": ["agent"], "checkpoint": ["agent"], "approval": ["approver"], "record": ["coordinator", "approver"],
-    "attempt": ["engine"], "run": ["engine"],
+    "attempt": ["engine"], "run": ["engine"], "index": ["coordinator"],
 }
 
 
@@ -481,14 +516,23 @@ class Check:
             policy = e.body if e.kind == "policy" else policy
         first = self.b["entries"][:1]
         if policy is None and first and check.text(hash_leaf(dump(first[0]["leaf"]))) == self.root["genesis"]:
-            policy = Logged(self.schemas, 0, first[0]["leaf"]).body
-        self.witnesses(policy)
+            try:
+                policy = Logged(self.schemas, 0, first[0]["leaf"]).body
+            except Refused:  # no entry is pinned
+                raise Broken("AGT-1") from None
+        self.waived = None
+        try:
+            self.witnesses(policy)
+        except Broken:  # WIT-6
+            need(policy and not self.root.get("witnesses"), "AGT-1")
+            self.witnesses(policy, emergency=True)
+            self.waived = policy["witnesses"]
 
-    def witnesses(self, policy):
+    def witnesses(self, policy, emergency=False):
         text = self.root.get("witnesses") or (policy or {}).get("witnesses")
         if not text:
             return
-        at = quorum_time(text, self.note, (self.now + SKEW_MS) // 1000)
+        at = quorum_time(text, self.note, (self.now + SKEW_MS) // 1000, emergency)
         if at == 0:
             return
         need(policy and at is not None and self.now - at * 1000 <= policy["windows"]["bundle_max_age_ms"], "AGT-1")
@@ -514,6 +558,7 @@ class Check:
     def rights(self):
         self.chain, self.then = Chain(), None
         known = {link["index"]: Logged(self.schemas, link["index"], link["leaf"]) for link in self.accepted["links"]}
+        self.links = known
         for e in known.values():
             e.trusted = True
         for index in sorted(known.keys() | self.by_index.keys()):
@@ -529,6 +574,7 @@ class Check:
             if e.kind in CHAIN_KINDS:
                 self.used.add(index)
                 self.chain.apply(e, signer)
+        need(self.waived is None or self.chain.policy.get("witnesses") != self.waived, "AGT-1")
         self.witnesses(self.chain.policy)
         self.confirmed = self.confirmed or self.witnessed
         before, self.root = self.root, follow(self.root, self.chain)
@@ -560,6 +606,7 @@ class Check:
 
     def decision_rules(self):
         d, at = self.d, self.decided.at
+        self.find_index()
         need(d["policy"] == self.then.in_force, "AGT-2", "TRU-3")
         need(not self.void(self.decided), "AGT-2", "TRU-4")
         opening, current = self.policy_before(d["incident"]), self.policy_before(self.decision_index)
@@ -568,11 +615,86 @@ class Check:
         self.deadline_max = self.law(min, "windows", "deadline_max_ms")
         need(d["exp"] * 1000 > self.now and d["deadline_at"] > self.now, "AGT-2")
         need(d["exp"] * 1000 <= d["deadline_at"] <= at + self.deadline_max, "AGT-2", "INC-7")
-        self.basis()
+        self.rests_on()
         self.supersedes()
-        need(d["blast"]["members"] == d["scope"]["size"], "AGT-2", "SCO-5")
+        need(d["impact"]["members"] == d["rollback_set"]["size"], "AGT-2", "SCO-5")
         self.approved() if d.get("approvals") else self.automatic()
         need(d["epoch"] >= self.epochs[d["incident"]] if not self.void(self.decided) else True, "AGT-2")
+        self.nothing_left_out()
+
+    # ABS-1 to ABS-4
+
+    def find_index(self):
+        self.index, self.tail = None, 2**64
+        if "index" not in self.b:
+            return
+        e = self.by_index.get(self.b["index"])
+        need(e and e.kind == "index" and e.body["algorithm"] == "index/1", "AGT-2", "ABS-1")
+        need(self.decision_index < e.body["size"] <= e.index and not self.void(e), "AGT-2", "ABS-1")
+        self.index, self.tail = e, e.body["size"]
+        self.used.add(e.index)
+
+    def nothing_left_out(self):
+        if self.index is None:
+            need(not self.chain.policy.get("index", {}).get("required"), "AGT-2", "ABS-1")
+            return
+        self.lists = {}
+        try:
+            self.check_lists()
+        except Refused:
+            raise Broken("AGT-2 ABS-1") from None
+        for index in range(self.tail, self.size):
+            need(index in self.by_index, "AGT-2", "ABS-1")
+            self.used.add(index)
+        incident = ("incident", str(self.d["incident"]))
+        self.answered(incident, ["decision/authorize", "decision/amend", "decision/override", "decision/escalate", "record"], "ABS-2")
+        rest = [e for e in self.list if e.kind in ("decision", "approval", "signal", "index") and e.index in self.used]
+        signers = {e.body["iss"] for e in rest if e.index <= self.decision_index or e is self.index}
+        for name in sorted(signers):
+            self.answered(("agent", name), ["agent/revoke", "agent/revoke<", "agent/rotate", "agent/rotate<"], "ABS-3")
+        self.answered(("log", ""), ["policy"], "ABS-4")
+        need(self.lists.keys() <= {incident, ("log", "")} | {("agent", name) for name in signers}, "AGT-2", "ABS-1")
+
+    def check_lists(self):
+        """Proves the lists by the root of the index, and keeps them by subject."""
+        answers = []
+        for s in self.b["subjects"]:
+            answer = {"key": check.text(subject_key(s)), "depth": s["depth"]}
+            if "rows" in s:
+                answer["leaf"] = {"key": answer["key"], "record": check.text(check.record(s["rows"]))}
+            elif "other" in s:
+                check.refuse_if(s["other"]["key"] == answer["key"])
+                answer["leaf"] = s["other"]
+            answers.append(answer)
+            self.lists[s["type"], s["value"]] = s
+        proof = [strict_base64(h) or check.NOTHING for h in self.b.get("prefix", [])]
+        check.check_prefix(answers, strict_base64(self.index.body["root"]), proof)
+        for s in self.b["subjects"]:
+            rows = {row["label"]: row for row in s.get("rows", [])}
+            for run in s.get("lists", []):
+                row = rows[run["label"]]
+                check.refuse_if(run["indexes"][-1] >= self.tail)
+                check.check_run(run["from"], run["indexes"], row["count"], strict_base64(row["root"]), [strict_base64(h) for h in run["path"]])
+
+    def answered(self, subject, labels, rule):
+        """Everything under a subject with one of the labels is known."""
+        need(subject in self.lists, "AGT-2", rule)
+        s = self.lists[subject]
+        shown = {run["label"]: run for run in s.get("lists", [])}
+        for label in labels:
+            want = [e.index for e in self.list if e.index >= self.tail and self.is_under(e, subject, label)]
+            if any(row["label"] == label for row in s.get("rows", [])):
+                run = shown.get(label)
+                count = next(row["count"] for row in s["rows"] if row["label"] == label)
+                need(run and run["from"] == 0 and len(run["indexes"]) == count, "AGT-2", rule)
+                want += run["indexes"]
+            for index in want:
+                e = self.by_index.get(index) or self.links.get(index)
+                need(e and self.is_under(e, subject, label), "AGT-2", rule)
+                self.used.add(index)
+
+    def is_under(self, e, subject, label):
+        return {"type": subject[0], "value": subject[1], "label": label} in check.listings(e.kind, e.body, e.index)
 
     def law(self, which, *path):
         values = list(self.pair)
@@ -580,18 +702,18 @@ class Check:
             values = [v[name] for v in values]
         return which(values)
 
-    def basis(self):
+    def rests_on(self):
         d = self.d
-        self.signals = {e.index: e for e in self.list if e.kind == "signal"}
+        self.signals = {e.index: e for e in self.list if e.kind == "signal" and e.index < self.tail}
         self.used |= self.signals.keys()
         need(all(index < d["pin"]["size"] for index in self.signals), "AGT-2", "SCO-3")
         hashes = [e.hash for e in self.signals.values()]
-        need(d["basis"] == {"size": len(hashes), "root": check.text(tree_head(hashes))}, "AGT-2", "SCO-3")
+        need(d["signals"] == {"size": len(hashes), "root": check.text(tree_head(hashes))}, "AGT-2", "SCO-3")
         need(d["incident"] in self.signals, "AGT-2", "SCO-3")
         need(self.signals[d["incident"]].body["wid"] == d["wid"], "AGT-2")
         need(d["pin"]["size"] <= self.decision_index, "AGT-2", "SCO-5")
-        unfounded = [u["index"] for u in d["unfounded"]]
-        need(ascends(unfounded) and all(index in self.signals for index in unfounded), "AGT-2", "SCO-3")
+        dismissed = [u["index"] for u in d["dismissed"]]
+        need(ascends(dismissed) and all(index in self.signals for index in dismissed), "AGT-2", "SCO-3")
 
     def supersedes(self):
         d = self.d
@@ -624,8 +746,8 @@ class Check:
         need(proposal and proposal.kind == "decision" and proposal.body["act"] == "escalate", *rule)
         need(proposal.ref() == first.body["proposal"] and proposal.index < self.decision_index, *rule)
         p = proposal.body
-        need(all(p[name] == d[name] for name in ("incident", "pin", "basis", "scope")), *rule)
-        need([u["index"] for u in p["unfounded"]] == [u["index"] for u in d["unfounded"]], *rule)
+        need(all(p[name] == d[name] for name in ("incident", "pin", "signals", "rollback_set")), *rule)
+        need([u["index"] for u in p["dismissed"]] == [u["index"] for u in d["dismissed"]], *rule)
         need(p["epoch"] + (d["act"] == "amend") == d["epoch"] and p["exp"] * 1000 > self.decided.at, *rule)
         voided_before = self.void(proposal) and self.chain.keys[proposal.keyid]["revoked"] < self.decided.index
         need(not voided_before, *rule)
@@ -646,15 +768,15 @@ class Check:
         need(len(d["approvals"]) >= self.law(max, "quorum", "approve"), *rule)
 
     def automatic(self):
-        blast, rule = self.d["blast"], ("AGT-2", "INC-2")
+        impact, rule = self.d["impact"], ("AGT-2", "INC-2")
         need("coordinator" in self.then.keys[self.decided.keyid]["roles"], *rule)
         for name in ("members", "agents", "domains"):
-            need(blast[name] <= self.law(min, "limits", "incident", name), *rule)
-        need(blast["irrevocable"] + blast["undeclared"] == 0, *rule)
+            need(impact[name] <= self.law(min, "limits", "incident", name), *rule)
+        need(impact["irrevocable"] + impact["undeclared"] == 0, *rule)
         quorum, alone, others, homes = self.law(max, "quorum", "signalers"), False, {}, {}
         for e in self.signals.values():
             s, standing = e.body, e.body["standing"]
-            if e.index in [u["index"] for u in self.d["unfounded"]]:
+            if e.index in [u["index"] for u in self.d["dismissed"]]:
                 continue
             if standing == "executor" and s["subject"].split("#")[0] != s["iss"]:
                 continue
@@ -664,9 +786,9 @@ class Check:
             others.setdefault(s["subject"], set()).add(s["iss"])
             homes.setdefault(self.then.agents.get(s["iss"], {}).get("domain", ""), set()).add(s["iss"])
         need(alone or any(len(own) >= quorum for own in others.values()), *rule)
-        if blast["domains"] > 1:
+        if impact["domains"] > 1:
             homes = [domain for domain, own in homes.items() if len(own) >= quorum]
-            need(len(homes) >= blast["domains"], *rule)
+            need(len(homes) >= impact["domains"], *rule)
             agent = self.then.agents.get(self.b["agent"])
             need(agent is None or agent["domain"] in homes, *rule)
 
@@ -678,8 +800,8 @@ class Check:
         need(all(a > b for a, b in zip(indexes, indexes[1:])), "AGT-3", "SCO-5")
         need(len({m["member"]["exec"] for m in members}) == len(members), "AGT-3", "SCO-5")
         leaves = {m["place"]: hash_leaf(check.canonical(m["member"]).encode()) for m in members}
-        proof = [strict_base64(h) for h in self.b["scope"]]
-        head = self.d["scope"]
+        proof = [strict_base64(h) for h in self.b["membership"]]
+        head = self.d["rollback_set"]
         need(included(leaves, head["size"], strict_base64(head["root"]), proof), "AGT-3", "SCO-5")
         need(any(m["member"]["agent"] == self.b["agent"] for m in members), "AGT-3")
 
@@ -700,6 +822,8 @@ class Check:
             if e.kind != "outcome":
                 continue
             o = e.body
+            if e.index >= self.tail and (o["incident"] != self.d["incident"] or o["exec"] not in methods):
+                continue
             need(o["incident"] == self.d["incident"] and o["exec"] in methods and o["exec"] not in self.results, *rule)
             need(o["iss"] == o["exec"].split("#")[0] or o["result"] == "unknown", *rule)
             by = o["decision"]
@@ -780,7 +904,7 @@ class Check:
         if method == "none":
             need(effect == "none" or x.outcome() in ("failed", "cancelled"), "AGT-3", "SCO-4")
         if method == "cancel":
-            need((x.started or x.first).body["progress"] not in ("dispatched", "confirmed"), "AGT-3", "SCO-4")
+            need((x.started or x.first).body["progress"] not in ("started", "confirmed"), "AGT-3", "SCO-4")
         need((method == "restore") == ("checkpoint" in m), "AGT-3", "SCO-4")
         if method == "restore":
             self.restore(m, x)
@@ -791,7 +915,7 @@ class Check:
 
     def restore(self, m, x):
         rule = ("AGT-3", "SCO-2")
-        point = next((e for e in self.list if e.kind == "checkpoint" and e.body["iss"] + "#" + e.body["checkpoint"] == m["checkpoint"]), None)
+        point = next((e for e in self.list if e.kind == "checkpoint" and e.index < self.tail and e.body["iss"] + "#" + e.body["checkpoint"] == m["checkpoint"]), None)
         need(point, *rule)
         self.used.add(point.index)
         need(self.same_line(point.body, x.body), *rule)
@@ -871,7 +995,7 @@ class Check:
         e = self.signals.get(index)
         need(e, *rule)
         believed = [self.d] + [a for a in self.amended() if index < a["pin"]["size"]]
-        need(any(index not in [u["index"] for u in d["unfounded"]] for d in believed), *rule)
+        need(any(index not in [u["index"] for u in d["dismissed"]] for d in believed), *rule)
         s = e.body
         if s["subject"] in (x.name, x.body.get("task")):
             return
@@ -898,7 +1022,7 @@ class Check:
             usable = self.decided.at + self.deadline_max
             before = origin.begun("SCO-2")
             for e in self.list:
-                shown = e.kind == "checkpoint" and e.index < before and self.same_line(e.body, origin.body) and not self.went_back(e)
+                shown = e.kind == "checkpoint" and e.index < min(before, self.tail) and self.same_line(e.body, origin.body) and not self.went_back(e)
                 need(not shown or 0 < e.body.get("expires_at", 0) <= usable, *rule)
             return
         point = self.by_index.get(s["checkpoint"])

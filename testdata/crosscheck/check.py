@@ -173,7 +173,7 @@ def check_payload(schemas, kind, payload):
         parse_public_key(strict_base64(key))
     distinct(keys)
     distinct([parent["exec"] for parent in body.get("parents", [])] if kind == "execution" else [])
-    distinct([signal["index"] for signal in body.get("signals", [])] if kind in ("decision", "record") else [])
+    distinct([signal["index"] for signal in body.get("dispositions", [])] if kind in ("decision", "record") else [])
 
 
 def distinct(values):
@@ -224,6 +224,48 @@ def run_payload(schemas, v):
         return None
     entry = Entry(schemas, seal(v["kind"], payload, keyid_of(parse_public_key(strict_base64(v["key"]))), v["sig"]))
     return entry.want(v["key"], v["registered_at"])
+
+
+def run_subjects(schemas, v):
+    """IDX-1, from the text of docs/index.md."""
+    payload = input_bytes(v["input"])
+    check_payload(schemas, v["kind"], payload)
+    return {"subjects": listings(v["kind"], strict_json(payload), v["index"])}
+
+
+def listings(kind, body, index):
+    """Where the entry at an index is listed."""
+    act = {"agent": "op", "decision": "act", "task": "op"}.get(kind)
+    label = kind + "/" + body[act] if act else kind
+    listed = []
+
+    def under(subject, value, mark=""):
+        listed.append({"type": subject, "value": value, "label": label + mark})
+
+    if "wid" in body:
+        under("workflow", body["wid"])
+    if kind == "signal":
+        under("incident", str(index))
+    elif kind == "execution" and "compensates" in body:
+        under("incident", str(body["compensates"]["incident"]))
+    elif "incident" in body:
+        under("incident", str(body["incident"]))
+    if kind in ("execution", "task") and "task" in body:
+        under("task", body["task"])
+    about = {
+        "agent": lambda: body["principal"],
+        "signal": lambda: body["subject"].split("#")[0],
+        "outcome": lambda: body["exec"].split("#")[0],
+        "task": lambda: body.get("agent", body["iss"]),
+    }.get(kind, lambda: body["iss"])()
+    if about == body["iss"]:
+        under("agent", about)
+    else:
+        under("agent", body["iss"], ">")
+        under("agent", about, "<")
+    if kind in ("policy", "agent", "decision", "record", "index"):
+        under("log", "")
+    return listed
 
 
 def run_envelope(schemas, v):
@@ -589,6 +631,99 @@ def run_merkle(_, v):
     return None
 
 
+# --- The index of subjects ------------------------------------------------------------
+
+
+def number(n):
+    return n.to_bytes(8, "big")
+
+
+def record(rows):
+    labels = [row["label"].encode() for row in rows]
+    refuse_if(not rows or labels != sorted(set(labels)) or not all(0 < len(label) < 256 for label in labels))
+    refuse_if(any(row["count"] < 1 for row in rows))
+    parts = [bytes([len(row["label"])]) + row["label"].encode() + number(row["count"]) + strict_base64(row["root"]) for row in rows]
+    return sha256(b"\4", *parts)
+
+
+def bits(key):
+    return "".join(f"{byte:08b}" for byte in key)
+
+
+def leaf_of(leaf):
+    return strict_base64(leaf["key"]), strict_base64(leaf["record"])
+
+
+NOTHING = bytes(32)
+
+
+def prefix_root(leaves, depth=0):
+    """leaves: pairs of a key's bits and a leaf hash."""
+    if len(leaves) < 2:
+        return leaves[0][1] if leaves else NOTHING
+    return sha256(b"\3", *(prefix_root([leaf for leaf in leaves if leaf[0][depth] == bit], depth + 1) for bit in "01"))
+
+
+def check_prefix(answers, root, proof):
+    """Puts what is known at its place in the tree, a string of bits, and hashes from the deepest on."""
+    keys = [strict_base64(a["key"]) for a in answers]
+    refuse_if(keys != sorted(set(keys)), "proof")
+    ends, inner = {}, set()
+    for key, a in zip(map(bits, keys), answers):
+        refuse_if(not 0 <= a["depth"] <= 256, "proof")
+        place, got = key[: a["depth"]], (NOTHING, 0)
+        if "leaf" in a:
+            leaf = leaf_of(a["leaf"])
+            refuse_if(not bits(leaf[0]).startswith(place), "proof")
+            got = (sha256(b"\2", *leaf), 1)
+        refuse_if(ends.setdefault(place, got) != got, "proof")
+        inner.update(place[:i] for i in range(len(place)))
+    refuse_if(inner & ends.keys(), "proof")
+    beside = sorted({above + bit for above in inner for bit in "01"} - inner - ends.keys()) if answers else [""]
+    refuse_if(len(beside) != len(proof), "proof")
+    known = dict(ends)  # place: hash, and how many leaves there are at least
+    known.update({place: (h, 0 if h == NOTHING else 1) for place, h in zip(beside, proof)})
+    certain = set(ends) | {place for place, h in zip(beside, proof) if h == NOTHING}  # no more leaves than that
+    for above in sorted(inner, key=len, reverse=True):
+        (left, l), (right, r) = known[above + "0"], known[above + "1"]
+        refuse_if(l + r < 2 and {above + "0", above + "1"} <= certain, "proof")
+        known[above] = (sha256(b"\3", left, right), 2)
+    refuse_if(known[""][0] != root, "proof")
+
+
+def check_run(first, indexes, size, root, proof):
+    """Joint proof of neighbours: the largest subtrees outside of the run, from left to right."""
+    refuse_if(indexes != sorted(set(indexes)) or first + len(indexes) > size, "proof")
+    ranks, rest = {first + i: hash_leaf(number(index)) for i, index in enumerate(indexes)}, list(proof)
+
+    def over(low, high):
+        if not any(low <= rank < high for rank in ranks):
+            refuse_if(not rest, "proof")
+            return rest.pop(0)
+        if high - low == 1:
+            return ranks[low]
+        middle = low + split(high - low)
+        left = over(low, middle)
+        return sha256(b"\1", left, over(middle, high))
+
+    refuse_if(over(0, size) != root or rest, "proof")
+
+
+def run_prefix(_, v):
+    if v["op"] == "key":
+        return text(sha256(f"arl index/1\n{v['subject']['type']}\n{v['subject']['value']}".encode()))
+    if v["op"] == "record":
+        return text(record(v.get("rows", [])))
+    if v["op"] == "tree":
+        return text(prefix_root([(bits(key), sha256(b"\2", key, rec)) for key, rec in map(leaf_of, v.get("leaves", []))]))
+    proof = [strict_base64(h) for h in v.get("proof", [])]
+    if v["op"] == "prefix":
+        check_prefix(v.get("answers", []), strict_base64(v["root"]), proof)
+    else:
+        check_run(v["from"], v["indexes"], v["head"]["size"], strict_base64(v["head"]["root"]), proof)
+    return None
+
+
 # --- Run ------------------------------------------------------------------------------
 
 GROUPS = {
@@ -600,6 +735,8 @@ GROUPS = {
     "tile": run_tile,
     "hash": run_hash,
     "merkle": run_merkle,
+    "prefix": run_prefix,
+    "subjects": run_subjects,
 }
 
 

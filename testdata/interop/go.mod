@@ -3,10 +3,12 @@ module recoveryledger/testdata/interop
 go 1.26.0
 
 require (
+	filippo.io/torchwood v0.9.0
 	github.com/google/uuid v1.6.0
-	github.com/transparency-dev/formats v0.1.1
-	github.com/transparency-dev/merkle v0.0.2
+	github.com/transparency-dev/formats v0.1.2-0.20260710124811-af9e607161b6
+	github.com/transparency-dev/merkle v0.0.3-0.20260707140218-77df88e508fa
 	github.com/transparency-dev/tessera v1.0.4
+	github.com/transparency-dev/witness v0.0.0-20260720115447-2e1c6971d19e
 	golang.org/x/mod v0.42.0
 	recoveryledger v0.0.0
 )
@@ -32,11 +34,12 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/term v0.46.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	k8s.io/klog/v2 v2.130.1 // indirect
+	k8s.io/klog/v2 v2.140.0 // indirect
 )
 
 replace recoveryledger => ../..

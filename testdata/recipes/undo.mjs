@@ -5,11 +5,13 @@
 //         --exec node -- undo.mjs WORK
 //
 // WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json),
-// what it was paid back (refunds/KEY.json), and after a restore what stands beside
-// the checkpoint (standing.json): executions that the agent loads before it works on.
+// the orders that stand (orders/ID.json) and those that were cancelled
+// (cancelled/KEY.json), and after a restore what stands beside the checkpoint
+// (standing.json): executions that the agent loads before it works on. The program in
+// Python is undo.py in docs/tutorial.md.
 
 import { createHash } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 const work = process.argv[2];
@@ -18,27 +20,32 @@ const standing = join(work, "standing.json");
 
 const digest = (path) => "sha256:" + createHash("sha256").update(readFileSync(path)).digest("hex");
 
-// write replaces a file, whole and on disk, or leaves it as it is.
-function write(path, content) {
-  mkdirSync(dirname(path), { recursive: true });
-  const file = openSync(path + ".new", "w");
-  writeSync(file, content);
-  fsyncSync(file);
-  closeSync(file);
-  renameSync(path + ".new", path);
-  const directory = openSync(dirname(path), "r");
+// move renames a file, and waits until the disk has the new name.
+function move(from, to) {
+  renameSync(from, to);
+  const directory = openSync(dirname(to), "r");
   fsyncSync(directory);
   closeSync(directory);
 }
 
-const refund = (key) => join(work, "refunds", key + ".json");
+// write replaces a file, whole and on disk, or leaves it as it is.
+function write(path, content) {
+  const file = openSync(path + ".new", "w");
+  writeSync(file, content);
+  fsyncSync(file);
+  closeSync(file);
+  move(path + ".new", path);
+}
+
+const nameOf = (ref) => ref.split("#").slice(1).join("#") + ".json";
+const cancelled = (key) => join(work, "cancelled", key + ".json");
 
 const hooks = {
   // Nothing of this agent is ever in flight: a step ends before the next begins.
   drain: () => ({ status: "done" }),
 
   restore(call) {
-    const saved = join(work, "checkpoints", call.checkpoint.split("#").slice(1).join("#") + ".json");
+    const saved = join(work, "checkpoints", nameOf(call.checkpoint));
     if (!existsSync(saved)) return { status: "failed", residual: "the checkpoint is gone" };
     // First what stands: where the state is back, nobody asks for it again.
     write(standing, JSON.stringify(call.standing));
@@ -48,7 +55,7 @@ const hooks = {
 
   // A real one passes the key on, as the idempotency key of the request.
   compensate(call) {
-    for (const member of call.members) write(refund(call.key), JSON.stringify({ refund: member.exec }));
+    move(join(work, "orders", nameOf(call.members[0].exec)), cancelled(call.key));
     return { status: "done" };
   },
 
@@ -56,7 +63,7 @@ const hooks = {
 
   // probe says what became of a call that was started and did not end.
   probe(call) {
-    if (call.of === "compensate") return { status: call.keys.some((key) => existsSync(refund(key))) ? "done" : "no_effect" };
+    if (call.of === "compensate") return { status: call.keys.some((key) => existsSync(cancelled(key))) ? "done" : "no_effect" };
     const back = call.of === "restore" && existsSync(state) && digest(state) === call.digest;
     if (back && existsSync(standing) && readFileSync(standing, "utf8") === JSON.stringify(call.standing)) return { status: "done", digest: call.digest };
     return { status: "no_effect" };

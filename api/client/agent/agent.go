@@ -19,7 +19,7 @@
 // A [Store] holds small documents, each replaced whole and durably:
 //
 //	agent     whose store it is, when it was made, what counts as lost
-//	accepted  [verify.Accepted]: head, policies and keys with revocations, epochs
+//	accepted  [bundle.Accepted]: head, policies and keys with revocations, epochs
 //	work-*    one undertaking each: members, method, checkpoint, how far it has come, the entries to be logged
 //	followed  how far the log was read
 //	fork      two heads that nothing reconciles: while it is there nothing is done
@@ -49,10 +49,11 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // Config says who the agent is and what it works with. It is copied; Root,
-// Agent, Ledger, Store, Sign, NewID and Secret are mandatory.
+// Agent, Ledger, Store, Sign, NewID and Secret are required.
 type Config struct {
 	Root  verify.Root
 	Agent entry.Principal
@@ -85,7 +86,7 @@ type Ledger interface {
 	// Bundle returns a page of the bundle of an incident for the agent, or news
 	// if incident is 0, from the size it accepted last. next is where the next
 	// page begins; 0: there is none.
-	Bundle(ctx context.Context, q Query) (page *verify.Bundle, next uint64, err error)
+	Bundle(ctx context.Context, q Query) (page *bundle.Bundle, next uint64, err error)
 	// Submit registers a signed entry, and returns when it holds a receipt for
 	// it. An [*entry.Refusal] says that the ledger did not take it; after any
 	// other error it may have, and the same bytes are submitted again.
@@ -157,11 +158,7 @@ var ErrStopped = errors.New("agent: stopped")
 
 // ForkError reports two signed heads of the ledger that nothing reconciles. They
 // are in the document fork of the store, and nothing is done while it is there.
-type ForkError struct {
-	First  string `json:"first"` // accepted
-	Second string `json:"second"`
-	Detail string `json:"detail"`
-}
+type ForkError struct{ verify.Evidence }
 
 // Error implements error.
 func (e *ForkError) Error() string {

@@ -7,7 +7,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // cutOff keeps everything of a player from the ledger once its line has gone
@@ -119,7 +119,7 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 // checkpoint that is old enough any more. That the effects stand would be wrong,
 // and that they are undone too; also where what is to be done now is refused.
 func TestLineThatWasToGoFurther(t *testing.T) {
-	wrongStep := func(v *verify.Bundle) {
+	wrongStep := func(v *bundle.Bundle) {
 		for _, m := range v.Members {
 			for i := range v.Steps {
 				if m.Member.Exec == "worker#draft" && v.Steps[i].Exec == m.Member.Index {
@@ -129,7 +129,7 @@ func TestLineThatWasToGoFurther(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		forge func(*verify.Bundle)
+		forge func(*bundle.Bundle)
 		lost  bool
 		want  entry.Result
 	}{

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // inForce returns the order about an incident if something may be started on it
@@ -81,7 +81,7 @@ func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 // stale asks again for what was checked against less than is known now.
 func (a *Agent) stale(incident uint64, o *order) {
 	if a.accepted.Confirmed && o.links != len(a.accepted.Links) {
-		a.want(incident)
+		a.wantBundle(incident)
 	}
 }
 
@@ -103,7 +103,7 @@ func overridden(at uint64) string {
 
 // withheld reports whether it is an override that gave a member its result: an
 // amend has not opened it again.
-func (a *Agent) withheld(incident uint64, c *verify.Command) bool {
+func (a *Agent) withheld(incident uint64, c *bundle.Command) bool {
 	return c.Result == entry.Withheld && slices.ContainsFunc(a.overrides[incident], func(at entry.LogRef) bool { return at.Index == c.Outcome })
 }
 
@@ -120,7 +120,7 @@ func (a *Agent) withhold(o *order, why string, now int64) (bool, error) {
 }
 
 // unstarted answers a member that will not be started.
-func (a *Agent) unstarted(o *order, c *verify.Command, why string, now int64) error {
+func (a *Agent) unstarted(o *order, c *bundle.Command, why string, now int64) error {
 	if a.lost(o.verdict.Incident, o.openedAt) {
 		return a.answer(o, c, entry.ResultUnknown, "whether it was started is not known: the store was lost", now)
 	}
@@ -217,11 +217,11 @@ func (a *Agent) prepare(w *work, now int64) error {
 	if err := a.compensation(w, entry.Planned, false, now); err != nil {
 		return err
 	}
-	return a.compensation(w, entry.Dispatched, false, now)
+	return a.compensation(w, entry.Started, false, now)
 }
 
 // command does the next thing about a member.
-func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now int64) (bool, error) {
+func (a *Agent) command(ctx context.Context, o *order, c *bundle.Command, now int64) (bool, error) {
 	switch {
 	case a.covering(o, c) != nil:
 		return false, nil
@@ -235,7 +235,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 	}
 	drain := a.find(o.verdict.Incident, c.Exec, Drain)
 	if c.Method != entry.MethodCancel && a.cfg.Hooks.Drain != nil && drain == nil {
-		return true, a.undertake(ctx, a.newWork(o, Drain, c), o, now)
+		return true, a.addWork(ctx, a.newWork(o, Drain, c), o, now)
 	}
 	if drain != nil && drain.Phase != closed {
 		return false, nil
@@ -246,7 +246,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 		if a.cfg.Hooks.Cancel == nil {
 			return true, a.answer(o, c, entry.NotExecuted, "", now)
 		}
-		return true, a.undertake(ctx, a.newWork(o, Cancel, c), o, now)
+		return true, a.addWork(ctx, a.newWork(o, Cancel, c), o, now)
 	case entry.MethodResidual:
 		if ended {
 			return true, a.answer(o, c, entry.NotExecuted, "", now)
@@ -261,7 +261,7 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 		case !c.Released:
 			return false, nil
 		}
-		return true, a.undertake(ctx, a.newWork(o, Compensate, c), o, now)
+		return true, a.addWork(ctx, a.newWork(o, Compensate, c), o, now)
 	case entry.MethodRestore:
 		return a.restore(ctx, o, c, now)
 	}
@@ -272,9 +272,9 @@ func (a *Agent) command(ctx context.Context, o *order, c *verify.Command, now in
 // something reversible went back before an amend found no checkpoint that is old
 // enough, it stands no more, and yet nothing is restored. Whether the line did, the
 // store knows, whatever is shown of its other members; one that is gone knew.
-func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
+func (a *Agent) residual(o *order, c *bundle.Command, now int64) (bool, error) {
 	if before := a.wentBack(o, c); before != nil {
-		return a.further(before, o, c, "was to go further", now)
+		return a.answerNotRestored(before, o, c, "was to go further", now)
 	}
 	if c.Effect == entry.EffectReversible && a.lost(o.verdict.Incident, o.openedAt) {
 		return true, a.answer(o, c, entry.ResultUnknown, "whether its line went back before is not known: the store was lost", now)
@@ -284,10 +284,10 @@ func (a *Agent) residual(o *order, c *verify.Command, now int64) (bool, error) {
 
 // refuse answers a command that does not hold. What was done by a decision before is
 // done all the same.
-func (a *Agent) refuse(o *order, c *verify.Command, now int64) (bool, error) {
+func (a *Agent) refuse(o *order, c *bundle.Command, now int64) (bool, error) {
 	why := c.Refused.Error()
 	if before := a.wentBack(o, c); before != nil {
-		return a.further(before, o, c, "what it is to do now is refused: "+why, now)
+		return a.answerNotRestored(before, o, c, "what it is to do now is refused: "+why, now)
 	}
 	if c.Method != entry.MethodNone && a.lost(o.verdict.Incident, o.openedAt) {
 		return true, a.answer(o, c, entry.ResultUnknown, "whether anything was done before is not known, the store was lost; it is refused now: "+why, now)
@@ -298,7 +298,7 @@ func (a *Agent) refuse(o *order, c *verify.Command, now int64) (bool, error) {
 // wentBack returns the newest restore of the incident that may have taken an
 // execution back, though it is not what its command asks for now; nil: there is
 // none.
-func (a *Agent) wentBack(o *order, c *verify.Command) *work {
+func (a *Agent) wentBack(o *order, c *bundle.Command) *work {
 	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
 		itself := slices.ContainsFunc(before.Members, func(m CallMember) bool { return m.Exec == c.Exec })
 		sameLine := c.Effect == entry.EffectReversible && (c.Line == "" || c.Line == before.Members[0].Wid)
@@ -309,9 +309,9 @@ func (a *Agent) wentBack(o *order, c *verify.Command) *work {
 	return nil
 }
 
-// further answers a member whose line went back, and nothing more is restored. What
-// the restore did is found out first.
-func (a *Agent) further(before *work, o *order, c *verify.Command, why string, now int64) (bool, error) {
+// answerNotRestored answers a member whose line went back already and for which nothing
+// more is restored. It first finds out what the earlier restore did.
+func (a *Agent) answerNotRestored(before *work, o *order, c *bundle.Command, why string, now int64) (bool, error) {
 	if before.Phase == started {
 		return false, nil
 	}
@@ -321,7 +321,7 @@ func (a *Agent) further(before *work, o *order, c *verify.Command, why string, n
 
 // restore takes a line back: all of its open members at once, after every drain
 // of the incident.
-func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now int64) (bool, error) {
+func (a *Agent) restore(ctx context.Context, o *order, c *bundle.Command, now int64) (bool, error) {
 	if a.cfg.Hooks.Restore == nil {
 		return true, a.answer(o, c, entry.Withheld, "not started: the agent cannot restore", now)
 	}
@@ -329,7 +329,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 		return false, nil
 	}
 	o.waiting[c.Checkpoint] = true
-	group := []*verify.Command{}
+	group := []*bundle.Command{}
 	for i := range o.commands {
 		other := &o.commands[i]
 		if drain := a.find(o.verdict.Incident, other.Exec, Drain); drain != nil {
@@ -344,7 +344,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 			case other.Result == "" && a.covering(o, other) == nil:
 				return false, nil // its turn comes
 			case other.Line == c.Line && !undone(other.Result): // what was withheld, say, may be in flight
-				return true, a.undertake(ctx, a.newWork(o, Drain, other), o, now)
+				return true, a.addWork(ctx, a.newWork(o, Drain, other), o, now)
 			}
 		}
 		if done := a.covering(o, other); other.Method == entry.MethodCompensate && other.Result == "" && (done == nil || done.Phase != closed) {
@@ -358,7 +358,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *verify.Command, now in
 		}
 		group = append(group, other)
 	}
-	return true, a.undertake(ctx, a.newWork(o, Restore, group...), o, now)
+	return true, a.addWork(ctx, a.newWork(o, Restore, group...), o, now)
 }
 
 // undone reports whether a result leaves nothing to undo.
@@ -366,9 +366,9 @@ func undone(r entry.Result) bool {
 	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
 }
 
-// undertake notes an undertaking, and starts it unless something has to be
-// logged before. What an earlier store may have started counts as started.
-func (a *Agent) undertake(ctx context.Context, w *work, o *order, now int64) error {
+// addWork records an undertaking and starts it, unless an entry has to be logged first.
+// What an earlier store may have started counts as started.
+func (a *Agent) addWork(ctx context.Context, w *work, o *order, now int64) error {
 	lost := a.lost(o.verdict.Incident, o.openedAt)
 	if w.Hook == Compensate {
 		for _, before := range a.about[w.Members[0].Exec] {
@@ -430,7 +430,7 @@ func (a *Agent) begun(w *work) *work {
 }
 
 // covering returns the undertaking that has seen to a member, or is about it.
-func (a *Agent) covering(o *order, c *verify.Command) *work {
+func (a *Agent) covering(o *order, c *bundle.Command) *work {
 	for _, w := range slices.Backward(a.about[c.Exec]) {
 		if w.Incident != o.verdict.Incident {
 			continue
@@ -447,7 +447,7 @@ func (a *Agent) covering(o *order, c *verify.Command) *work {
 }
 
 // does reports whether an undertaking is what a command asks for now.
-func (w *work) does(c *verify.Command) bool {
+func (w *work) does(c *bundle.Command) bool {
 	return w.Checkpoint == c.Checkpoint && slices.ContainsFunc(w.Members, func(m CallMember) bool { return m.Exec == c.Exec && m.Method == c.Method })
 }
 
@@ -462,7 +462,7 @@ func (a *Agent) find(incident uint64, exec entry.Ref, hook Hook) *work {
 }
 
 // newWork returns an undertaking about members.
-func (a *Agent) newWork(o *order, hook Hook, commands ...*verify.Command) *work {
+func (a *Agent) newWork(o *order, hook Hook, commands ...*bundle.Command) *work {
 	v, c := &o.verdict, commands[0]
 	w := &work{Hook: hook, Number: a.number + 1, Phase: noted, Incident: v.Incident, Wid: o.wid, Decision: v.Decision, Epoch: v.Epoch, ExpiresAt: v.ExpiresAt, DeadlineAt: v.DeadlineAt,
 		Checkpoint: c.Checkpoint, Digest: c.Digest}
@@ -482,7 +482,7 @@ func (a *Agent) newWork(o *order, hook Hook, commands ...*verify.Command) *work 
 }
 
 // answer notes what is to be said of a member without a hook.
-func (a *Agent) answer(o *order, c *verify.Command, result entry.Result, why string, now int64) error {
+func (a *Agent) answer(o *order, c *bundle.Command, result entry.Result, why string, now int64) error {
 	w := a.newWork(o, "", c)
 	w.Phase = done
 	if err := a.outcome(w, &w.Members[0], result, Report{Residual: why}, now); err != nil {

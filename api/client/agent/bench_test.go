@@ -69,7 +69,7 @@ func (n *node) hundred(i int) (incident uint64) {
 			x.Parents = append(x.Parents, entry.Parent{Exec: entry.NewRef("source", id(0)), Dep: entry.Hard})
 		}
 		if k >= 90 {
-			iss, x.Effect, x.Progress = "worker", entry.EffectReversible, entry.Dispatched
+			iss, x.Effect, x.Progress = "worker", entry.EffectReversible, entry.Started
 			put(iss, x)
 			x.Progress = entry.Confirmed
 		}

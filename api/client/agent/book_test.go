@@ -14,11 +14,14 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
+	assemble "recoveryledger/coord/bundle"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 const origin = "ledger.example/test"
@@ -178,58 +181,41 @@ func (b *book) consistency(older, newer uint64) []merkle.Hash {
 }
 
 // bundle makes a bundle as the server does.
-func (b *book) bundle(agent entry.Principal, q agent.Query) (*verify.Bundle, uint64, error) {
-	v := &verify.Bundle{Agent: agent, Head: b.head(b.size()), From: q.From, Consistency: b.consistency(q.From, b.size())}
-	from, next := q.From, uint64(0)
-	if q.Whole {
-		from = 0
-	}
-	shown := append(b.state.News(agent, from), b.state.Overrides(agent, from)...)
+func (b *book) bundle(agent entry.Principal, q agent.Query) (*bundle.Bundle, uint64, error) {
+	limit := bundle.MaxEntries
 	if q.Incident != 0 {
-		parts, err := b.state.Bundle(coord.BundleRequest{Incident: q.Incident, Agent: agent, After: int(q.After), Limit: cmp.Or(b.page, 4096)})
-		if err != nil {
-			return nil, 0, err
-		}
-		shown = parts.Entries
-		v.Decision, v.Members, v.Steps, next = parts.Decision, parts.Members, parts.Steps, uint64(parts.Next)
-		if from > 0 {
-			shown = append(shown, b.state.News(agent, from)...)
-		}
+		limit = cmp.Or(b.page, bundle.MaxMembers)
 	}
-	var signers []entry.Principal
-	for _, index := range shown {
-		e, _, err := entry.DecodeLeaf(b.leaves[index])
-		must(b.tb, err)
-		signers = append(signers, e.Header.Iss)
-		if a, ok := e.Body.(*entry.Agent); ok {
-			signers = append(signers, a.Principal)
-		}
+	made, err := new(assemble.Maker).Make(served{b}, nil, api.BundleQuery{Agent: agent, Incident: q.Incident, From: q.From, After: q.After, Whole: q.Whole, Limit: limit})
+	if err != nil {
+		return nil, 0, err
 	}
-	if q.Incident == 0 {
-		from = b.size()
-	}
-	shown = append(shown, b.state.Links(signers, from)...)
-	slices.Sort(shown)
-	shown = slices.Compact(shown)
-	for _, index := range shown {
-		v.Entries = append(v.Entries, verify.Logged{Index: index, Leaf: b.leaves[index]})
-	}
-	var err error
-	v.Inclusion, err = merkle.ProveInclusions(shown, b.size(), b.tree.Node)
-	must(b.tb, err)
-	if v.Decision != 0 {
-		tree := b.state.ScopeTree(q.Incident)
-		var places []uint64
-		for i := range v.Members {
-			places = append(places, v.Members[i].Place)
-		}
-		v.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)
-		must(b.tb, err)
-	}
-	data, err := v.Encode()
-	must(b.tb, err)
-	decoded, err := verify.DecodeBundle(data)
-	return decoded, next, err
+	decoded, err := bundle.Decode(made.Data)
+	return decoded, made.Next, err
+}
+
+// served is a book as bundles are made from it.
+type served struct{ *book }
+
+// View implements [assemble.Log].
+func (b served) View(f func(*coord.State, verify.SignedHead, *verify.Chain)) {
+	f(b.state, verify.SignedHead{Head: b.tree.Head(b.size()), Note: b.head(b.size())}, b.state.Chain())
+}
+
+// Entry implements [assemble.Log].
+func (b served) Entry(index uint64) (*entry.Registered, error) {
+	e, at, err := entry.DecodeLeaf(b.leaves[index])
+	return &entry.Registered{Entry: e, Index: index, RegisteredAt: at}, err
+}
+
+// Inclusions implements [assemble.Log].
+func (b served) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
+	return merkle.ProveInclusions(indexes, size, b.tree.Node)
+}
+
+// Consistency implements [assemble.Log].
+func (b served) Consistency(older, newer uint64) ([]merkle.Hash, error) {
+	return merkle.ProveConsistency(older, newer, b.tree.Node)
 }
 
 // desk is the book as one agent reaches it.
@@ -238,7 +224,7 @@ type desk struct {
 	agent entry.Principal
 	fault func(call string) error // before (name) and after (name with "!") each call; nil: none
 	hide  bool                    // the server keeps commands and bundles from the agent
-	forge func(*verify.Bundle)    // changes bundles on their way
+	forge func(*bundle.Bundle)    // changes bundles on their way
 }
 
 var errLost = errors.New("no answer")
@@ -266,7 +252,7 @@ func (d *desk) Commands(context.Context) (*agent.Hints, error) {
 	return h, nil
 }
 
-func (d *desk) Bundle(_ context.Context, q agent.Query) (*verify.Bundle, uint64, error) {
+func (d *desk) Bundle(_ context.Context, q agent.Query) (*bundle.Bundle, uint64, error) {
 	if err := d.at("bundle"); err != nil {
 		return nil, 0, err
 	}
@@ -312,11 +298,7 @@ func (d *desk) Plan(_ context.Context, incident uint64) ([]entry.Member, error) 
 	if !ok {
 		return nil, errLost
 	}
-	var members []entry.Member
-	for _, m := range view.Members {
-		members = append(members, entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method})
-	}
-	return members, nil
+	return view.Set(), nil
 }
 
 // Confirm is a second source that has seen the beginning of the log.

@@ -28,7 +28,7 @@ type DamageError struct {
 
 // Error implements error.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("agent: document %s of the store: %s (restore it from no backup: every member in work counts as started)", e.Name, e.Cause)
+	return fmt.Sprintf("agent: document %s of the store: %s (do not restore it from a backup: unfinished members are treated as started)", e.Name, e.Cause)
 }
 
 // magic begins every document, before its name and the digest of what follows.
@@ -53,7 +53,7 @@ func unseal(name string, data []byte) ([]byte, error) {
 		if version, _, _ := strings.Cut(text, " "); strings.HasPrefix(text, "arl-agent/") && version+" " != magic {
 			return damaged(fmt.Sprintf("of format %.40q, not %q", version, strings.TrimSpace(magic)))
 		}
-		return damaged("its first line is not that of its content")
+		return damaged("its first line does not match its content")
 	}
 	return content, nil
 }

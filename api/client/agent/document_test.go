@@ -177,7 +177,7 @@ func TestNoteFork(t *testing.T) {
 		"of this ledger": made(root), "empty": func(*Dir) error { return nil },
 		"damaged": func(d *Dir) error { return d.Save(docAgent, []byte("x")) },
 	} {
-		if fork := noted(prepare, "a", "later"); fork == nil || *fork != (ForkError{"a", "b", "two heads"}) {
+		if fork := noted(prepare, "a", "later"); fork == nil || fork.Older != "a" || fork.Newer != "b" || fork.Detail != "two heads" {
 			t.Errorf("%s: %v", name, fork)
 		}
 	}

@@ -27,7 +27,7 @@ func TestLateTruthWhereNothingIsInForce(t *testing.T) {
 				Span: entry.SpanWorkflow, CompromisedSince: &entry.Compromised{Index: view.Decision.Ref.Index}}
 			b.write("root", &key)
 			b.private["coordinator"] = ed25519.NewKeyFromSeed([]byte("another key of the coordinator's"))
-			b.now = view.Decision.Exp + 1000 // nobody amends it
+			b.now = view.Decision.ExpiresAt + 1000 // nobody amends it
 			other := entry.Agent{Principal: key.Principal, Op: entry.Enrol, Key: b.public("coordinator"), Roles: key.Roles, Domain: key.Domain, Span: key.Span}
 			b.write("root", &other)
 			givenUp()
@@ -54,7 +54,7 @@ func TestLateTruthWhereNothingIsInForce(t *testing.T) {
 			play(t, b, b.now+1000, nil, worker, writer)
 			view, _ := b.state.Incident(d.incident, b.now)
 			c.end(b, view, func() {
-				b.now = view.Decision.Exp + 301_000 // by any clock
+				b.now = view.Decision.ExpiresAt + 301_000 // by any clock
 				b.coordinate()
 			})
 			if got := b.results(d.incident)[c.of]; got != entry.ResultUnknown {

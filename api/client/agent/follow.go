@@ -26,7 +26,7 @@ type follower struct {
 type unseen struct {
 	wait
 	index uint64
-	scope merkle.Head
+	set   merkle.Head // of the rollback set
 	told  bool
 }
 
@@ -56,7 +56,7 @@ func (a *Agent) followLog(ctx context.Context, now int64) (bool, int64, error) {
 		err = a.gapless(page)
 	}
 	if err != nil {
-		return true, 0, a.unasked(&f.wait, 0, err, now)
+		return true, 0, a.postpone(&f.wait, 0, err, now)
 	}
 	if len(page.Entries) == 0 {
 		f.failed(now, 0)
@@ -103,7 +103,7 @@ func (a *Agent) read(e *verify.Entry) {
 	switch body := e.Body.(type) {
 	case *entry.Policy, *entry.Agent:
 		if e.Index >= a.size {
-			a.want(0)
+			a.wantBundle(0)
 		}
 	case *entry.Outcome:
 		if agent, _ := body.Exec.Split(); agent == a.cfg.Agent {
@@ -119,13 +119,13 @@ func (a *Agent) decided(d *entry.Decision, ref entry.LogRef) {
 	case entry.ActOverride:
 		a.override(d.Incident, ref)
 		if ref.Index >= a.size {
-			a.want(0)
+			a.wantBundle(0)
 		}
 	case entry.ActAuthorize, entry.ActAmend:
 		if o := a.orders[d.Incident]; o != nil && o.verdict.Decision.Index >= ref.Index {
 			return
 		}
-		a.follow.unseen[d.Incident] = &unseen{index: ref.Index, scope: d.Scope.Head}
+		a.follow.unseen[d.Incident] = &unseen{index: ref.Index, set: d.RollbackSet.Head}
 	}
 }
 
@@ -155,11 +155,11 @@ func (a *Agent) unannounced(ctx context.Context, now int64) (bool, int64, error)
 	return false, wake, nil
 }
 
-// compare computes the scope of a plan and looks for members of the agent.
+// compare computes the head of a plan's rollback set, and looks for members of the agent.
 func (a *Agent) compare(ctx context.Context, incident uint64, u *unseen, now int64) error {
 	plan, err := a.cfg.Log.Plan(ctx, incident)
 	if err != nil {
-		return a.unasked(&u.wait, incident, err, now)
+		return a.postpone(&u.wait, incident, err, now)
 	}
 	leaves := make([]merkle.Hash, len(plan))
 	own := false
@@ -172,14 +172,14 @@ func (a *Agent) compare(ctx context.Context, incident uint64, u *unseen, now int
 	}
 	head := merkle.HeadOf(leaves)
 	switch {
-	case head == u.scope && !own:
+	case head == u.set && !own:
 		delete(a.follow.unseen, incident)
 		return nil
-	case head != u.scope:
+	case head != u.set:
 		err = fmt.Errorf("the plan that the server shows is not that of the decision at entry %d", u.index)
 	default:
 		err = fmt.Errorf("the decision at entry %d has open members of %s, and the server gives no command", u.index, a.cfg.Agent)
-		a.want(incident)
+		a.wantBundle(incident)
 	}
 	if u.failed(now, 0); u.tries > 2 && !u.told { // what was amended meanwhile is read by then
 		u.told = true

@@ -20,7 +20,7 @@ const (
 )
 
 // Hooks are what the agent can do. A hook that is nil is not there: without
-// Drain what was dispatched counts as ended, without Cancel the fence alone keeps
+// Drain what was started counts as ended, without Cancel the fence alone keeps
 // planned work from starting, and what needs another one is withheld.
 //
 // A hook that returns an error may have done anything, or nothing: it is
@@ -110,6 +110,6 @@ type Report struct {
 	// Progress is, with drain and done, what the execution ended as, to be
 	// logged; empty if its final entry is in the log.
 	Progress entry.Progress   `json:"progress,omitempty"`
-	Residual string           `json:"residual,omitempty"` // what is left, at most 1 KiB; mandatory with failed
+	Residual string           `json:"residual,omitempty"` // what is left, at most 1 KiB; required with failed
 	Evidence []entry.Evidence `json:"evidence,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // Server is a ledger over HTTP, as an agent reaches it: a [Ledger], [Log] and
@@ -28,7 +29,7 @@ const followPage = 64
 
 // Wait implements [Waiter] by long poll.
 func (s *Server) Wait(ctx context.Context, limit time.Duration) error {
-	commands, err := s.Client.Commands(ctx, s.Agent, client.CommandsQuery{From: s.size, Wait: max(limit, time.Millisecond)})
+	commands, err := s.Client.Commands(ctx, s.Agent, api.CommandsQuery{From: s.size, Wait: max(limit, time.Millisecond)})
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Server) Commands(ctx context.Context) (*Hints, error) {
 	commands := s.heard
 	if s.heard = nil; commands == nil {
 		var err error
-		if commands, err = s.Client.Commands(ctx, s.Agent, client.CommandsQuery{}); err != nil {
+		if commands, err = s.Client.Commands(ctx, s.Agent, api.CommandsQuery{}); err != nil {
 			return nil, refusalOf(err)
 		}
 		s.size = commands.Size
@@ -54,8 +55,8 @@ func (s *Server) Commands(ctx context.Context) (*Hints, error) {
 }
 
 // Bundle implements [Ledger].
-func (s *Server) Bundle(ctx context.Context, q Query) (*verify.Bundle, uint64, error) {
-	page, err := s.Client.Bundle(ctx, client.BundleQuery{Incident: q.Incident, Agent: s.Agent, From: q.From, After: q.After, Whole: q.Whole})
+func (s *Server) Bundle(ctx context.Context, q Query) (*bundle.Bundle, uint64, error) {
+	page, err := s.Client.Bundle(ctx, api.BundleQuery{Incident: q.Incident, Agent: s.Agent, From: q.From, After: q.After, Whole: q.Whole})
 	if err != nil {
 		return nil, 0, refusalOf(err)
 	}
@@ -74,7 +75,7 @@ func (s *Server) Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, erro
 // Follow implements [Log].
 func (s *Server) Follow(ctx context.Context, from uint64, accepted string) (*Page, error) {
 	p := &Page{}
-	for e, err := range s.Client.Entries(ctx, client.Query{From: from, Page: followPage}) {
+	for e, err := range s.Client.Entries(ctx, api.ListQuery{From: from, Limit: followPage}) {
 		if err != nil {
 			return nil, refusalOf(err)
 		}
@@ -101,12 +102,7 @@ func (s *Server) Plan(ctx context.Context, incident uint64) ([]entry.Member, err
 	if err != nil {
 		return nil, refusalOf(err)
 	}
-	members := make([]entry.Member, len(plan.Members))
-	for i := range plan.Members {
-		m := &plan.Members[i]
-		members[i] = entry.Member{Agent: m.Agent, Checkpoint: m.Checkpoint, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method}
-	}
-	return members, nil
+	return plan.Set(), nil
 }
 
 // refusalOf turns a problem into the refusal that it tells of; others stay what

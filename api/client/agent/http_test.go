@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -27,7 +28,7 @@ import (
 type node struct {
 	tb      testing.TB
 	log     *ledger.Log
-	coord   *coord.Replica
+	coord   *coordinator.Replica
 	url     string
 	root    verify.Root
 	signers map[entry.Principal]*keys.Signer
@@ -36,7 +37,7 @@ type node struct {
 // nodeLog is what a coordinator sees of a ledger.
 type nodeLog struct{ *ledger.Log }
 
-// Submit implements [coord.Log].
+// Submit implements [coordinator.Log].
 func (l nodeLog) Submit(ctx context.Context, e *entry.Entry) error {
 	answer, err := l.Log.Submit(ctx, e)
 	if err == nil && answer.Refused != nil {
@@ -51,7 +52,7 @@ func newNode(tb testing.TB) *node {
 	must(tb, err)
 	verifier, err := keys.NewVerifier(0)
 	must(tb, err)
-	n := &node{tb: tb, coord: coord.New(origin, verifier.Check), signers: map[entry.Principal]*keys.Signer{}}
+	n := &node{tb: tb, coord: coordinator.New(origin, verifier.Check), signers: map[entry.Principal]*keys.Signer{}}
 	opened := time.Now()
 	n.log, err = ledger.Open("db", &ledger.Config{Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) }, Now: time.Now, Uptime: func() time.Duration { return time.Since(opened) },
@@ -77,7 +78,7 @@ func newNode(tb testing.TB) *node {
 	first, err := n.log.Receipt(0)
 	must(tb, err)
 	n.root = verify.Root{Origin: origin, LedgerKeys: ledgerKeys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf), Signature: verifier.Check}
-	coordinator := &coord.Coordinator{Replica: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
+	coordinator := &coordinator.Coordinator{Replica: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
 	coordinatorCtx, stopCoordinator := context.WithCancel(ctx)
 	go func() { done <- coordinator.Run(coordinatorCtx) }()
 	tb.Cleanup(func() {
@@ -131,7 +132,7 @@ func (n *node) write(iss entry.Principal, body entry.Body) uint64 {
 // returns the incident.
 func (n *node) fails(id string) uint64 {
 	n.tb.Helper()
-	for _, progress := range []entry.Progress{entry.Dispatched, entry.Confirmed} {
+	for _, progress := range []entry.Progress{entry.Started, entry.Confirmed} {
 		n.write("worker", &entry.Execution{Exec: id, Effect: entry.EffectCompensable, Progress: progress, Parents: []entry.Parent{}, IdempotencyKey: zero})
 	}
 	return n.write("worker", &entry.Signal{Subject: entry.NewRef("worker", id), Class: "tool", Code: "error", Standing: entry.StandingExecutor,

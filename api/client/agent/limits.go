@@ -1,12 +1,12 @@
 package agent
 
-import "recoveryledger/verify"
+import "recoveryledger/verify/bundle"
 
 // Limits of everything that is read from outside. Each is tested at the limit
 // and one past it.
 const (
 	// MaxDocument is the size of a document of the store in bytes.
-	MaxDocument = verify.MaxAccepted + 256
+	MaxDocument = bundle.MaxAccepted + 256
 	// MaxDocuments is the number of documents in a store.
 	MaxDocuments = 1 << 20
 	// MaxReport is the size of the JSON of a [Report] in bytes.
@@ -14,7 +14,7 @@ const (
 	// MaxEvidence is the number of pieces of evidence in a [Report].
 	MaxEvidence = 256
 	// MaxHints is the number of incidents in [Hints].
-	MaxHints = verify.MaxIncidents
+	MaxHints = bundle.MaxIncidents
 
 	secretMin = 16 // bytes
 )

@@ -9,22 +9,23 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // order is a decision that verified: what the agent may do about an incident.
 type order struct {
-	verdict  verify.Verdict   // without Next
+	verdict  bundle.Verdict   // without Next
 	openedAt int64            // Unix milliseconds, of the opening signal
 	wid      entry.WorkflowID // of that
 	size     uint64           // of the head that it was checked under
 	links    int              // policies and keys known then
 	complete bool             // all pages are there
-	commands []verify.Command
+	commands []bundle.Command
 	waiting  map[entry.Ref]bool  // checkpoints of lines that cannot go back yet, in this step
 	firsts   map[entry.Ref]value // envelopes of the first entries of the members
 }
 
-func (o *order) command(exec entry.Ref) *verify.Command {
+func (o *order) command(exec entry.Ref) *bundle.Command {
 	for i := range o.commands {
 		if o.commands[i].Exec == exec {
 			return &o.commands[i]
@@ -42,8 +43,8 @@ type ask struct {
 	order   *order // of the pages so far
 }
 
-// want asks for the bundle of an incident; 0: for news.
-func (a *Agent) want(incident uint64) {
+// wantBundle asks for the bundle of an incident; 0 asks for news.
+func (a *Agent) wantBundle(incident uint64) {
 	if a.asks[incident] == nil {
 		a.asks[incident] = &ask{}
 	}
@@ -59,19 +60,19 @@ func (a *Agent) look(ctx context.Context, now int64) (bool, int64, error) {
 		err = errors.New("agent: commands: more incidents than there may be")
 	}
 	if err != nil {
-		return true, 0, a.unasked(&a.looking, 0, err, now)
+		return true, 0, a.postpone(&a.looking, 0, err, now)
 	}
 	a.lookAt, a.looking = now+a.cfg.LookMS, wait{}
 	clear(a.hinted)
 	a.hintedAt = hints.Size
 	if a.stored == "" || hints.News != 0 && hints.News >= a.size {
-		a.want(0)
+		a.wantBundle(0)
 	}
 	for _, h := range hints.Commands {
 		a.hinted[h.Incident] = h.Decision
 		o := a.orders[h.Incident]
 		if o == nil || o.verdict.Decision.Index != h.Decision || o.links != len(a.accepted.Links) || h.Changed >= o.size && a.waits(o) {
-			a.want(h.Incident)
+			a.wantBundle(h.Incident)
 		}
 	}
 	return true, 0, nil
@@ -89,10 +90,11 @@ func (a *Agent) waits(o *order) bool {
 	return false
 }
 
-// unasked puts off what the ledger did not answer. Two logs end everything.
-func (a *Agent) unasked(w *wait, incident uint64, err error, now int64) error {
+// postpone delays a question that the ledger did not answer. Proof of two logs stops
+// the agent.
+func (a *Agent) postpone(w *wait, incident uint64, err error, now int64) error {
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
-		return a.forked(fork.First, fork.Second, fork.Detail)
+		return a.forked(fork.Evidence())
 	}
 	least := int64(0)
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
@@ -125,7 +127,7 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 			a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: err})
 			return nil
 		}
-		return a.unasked(&q.wait, incident, err, now)
+		return a.postpone(&q.wait, incident, err, now)
 	}
 	verdict, err := page.Check(a.accepted, now)
 	if keepErr := a.keep(verdict.Next); keepErr != nil { // first, on an error too
@@ -133,7 +135,7 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	}
 	stands := page.Head == a.accepted.Head // whatever the decision is worth, the entries stand in the log
 	if stands {
-		a.stood(verdict.Entries)
+		a.noteResults(verdict.Entries)
 	}
 	switch {
 	case err != nil && stands && next > q.after && verdict.ExpiresAt != 0 && now >= verdict.ExpiresAt:
@@ -160,11 +162,11 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 // what is accepted now, before every start.
 func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	q.after, q.order = 0, nil
-	rule, ok := errors.AsType[*verify.RuleError](err)
+	rule, ok := errors.AsType[*bundle.RuleError](err)
 	if ok && len(rule.Heads) == 2 {
 		_, proven := errors.AsType[*verify.ForkError](err)
 		if a.mistrust++; proven || a.mistrust >= proofsMax {
-			return a.forked(rule.Heads[0], rule.Heads[1], rule.Error())
+			return a.forked(verify.NewForkEvidence(rule.Error(), rule.Heads[0], rule.Heads[1]))
 		}
 	}
 	if ok && (rule.Rule == "TRU-2" || rule.Rule == "TRU-3") {
@@ -189,10 +191,11 @@ func (a *Agent) onlyNews(incident uint64, q *ask) error {
 	return nil
 }
 
-// stood takes up what gave members of the agent their results, such as that
-// nothing is known of them: where the decision's time is over it is all that a
-// bundle tells. An override counts whatever became of its key: the log goes by it.
-func (a *Agent) stood(entries []verify.Entry) {
+// noteResults takes up the entries that gave the agent's members their results, such as
+// an entry which says that the result is unknown. After a decision has expired, a
+// bundle tells no more than this. An override counts whatever became of its key,
+// because the log counts it.
+func (a *Agent) noteResults(entries []entry.Registered) {
 	for _, e := range entries {
 		ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash()}
 		switch body := e.Body.(type) {
@@ -228,19 +231,19 @@ func (a *Agent) overriddenAt(incident uint64) uint64 {
 }
 
 // takePage takes up a page of a bundle that verified.
-func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
+func (a *Agent) takePage(q *ask, v *bundle.Verdict, now int64) error {
 	incident, o := v.Incident, q.order
 	if o == nil || o.verdict.Decision != v.Decision {
 		o = &order{firsts: map[entry.Ref]value{}}
 		q.order = o
 	}
 	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), q.after == 0
-	o.verdict.Next = verify.Accepted{}
+	o.verdict.Next = bundle.Accepted{}
 	a.evidence(o, incident)
 	lacking := false
 	for i := range v.Commands {
 		c := &v.Commands[i]
-		lacking = lacking || c.Refused != nil && errors.Is(c.Refused, verify.ErrMissing)
+		lacking = lacking || c.Refused != nil && errors.Is(c.Refused, bundle.ErrMissing)
 		if old := o.command(c.Exec); old != nil {
 			*old = *c // it came on another page too
 		} else {
@@ -252,14 +255,14 @@ func (a *Agent) takePage(q *ask, v *verify.Verdict, now int64) error {
 		q.missing++
 		q.after, q.order = 0, nil
 		q.failed(now, 0)
-		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: verify.ErrMissing})
+		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: bundle.ErrMissing})
 		return nil
 	}
 	if q.after != 0 {
 		return nil
 	}
 	delete(a.asks, incident)
-	slices.SortFunc(o.commands, func(x, y verify.Command) int { return -compare(x.Index, y.Index) })
+	slices.SortFunc(o.commands, func(x, y bundle.Command) int { return -compare(x.Index, y.Index) })
 	a.orders[incident] = o
 	a.cfg.Tell(Event{Kind: EventAccepted, Incident: incident, Text: strings.Join(v.Warnings, "; ")})
 	return nil
@@ -332,7 +335,7 @@ func (a *Agent) confirmHead(ctx context.Context, now int64) (bool, int64, error)
 		next, err = a.accepted.Confirm(proof)
 	}
 	if err != nil {
-		return true, 0, a.unasked(&a.second, 0, err, now)
+		return true, 0, a.postpone(&a.second, 0, err, now)
 	}
 	return true, 0, a.keep(next)
 }

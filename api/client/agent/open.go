@@ -11,6 +11,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // identity is whose store it is, and what it cannot know.
@@ -33,7 +34,7 @@ type identity struct {
 type Agent struct {
 	cfg      *Config
 	identity identity
-	accepted verify.Accepted
+	accepted bundle.Accepted
 	stored   string                // the accepted state, as it is in the store
 	size     uint64                // of the accepted head
 	works    []*work               // not closed, by decision, then as they came
@@ -66,7 +67,7 @@ func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
 		return fmt.Errorf("agent: init: %w", err)
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("agent: init: the store has %d documents already, such as %s", len(names), names[0])
+		return fmt.Errorf("agent: init: the store has documents already, such as %s", names[0])
 	}
 	data, err := encode(docAgent, &identity{Origin: root.Origin, Genesis: root.Genesis, Agent: agent, MadeAt: now})
 	if err == nil {
@@ -100,7 +101,7 @@ func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
 			return nil
 		}
 	}
-	data, err := encode(docFork, &ForkError{First: fork.First, Second: fork.Second, Detail: fork.Detail})
+	data, err := encode(docFork, &ForkError{*fork.Evidence()})
 	if err == nil {
 		err = s.Save(docFork, data)
 	}
@@ -130,7 +131,7 @@ func Open(c *Config, now int64) (*Agent, error) {
 func (c *Config) complete() error {
 	switch {
 	case c.Agent == "" || c.Sign == nil || c.NewID == nil || c.Ledger == nil || c.Store == nil:
-		return errors.New("agent: open: Agent, Sign, NewID, Ledger and Store are mandatory")
+		return errors.New("agent: open: Agent, Sign, NewID, Ledger and Store are required")
 	case len(c.Secret) < secretMin:
 		return fmt.Errorf("agent: open: a secret of %d bytes, want %d or more", len(c.Secret), secretMin)
 	case c.LookMS < 0 || c.Attempts < 0:
@@ -175,7 +176,7 @@ func (a *Agent) load(now int64) error {
 func readFork(data []byte) error {
 	fork := new(ForkError)
 	if err := decode(docFork, data, fork); err != nil {
-		return errors.Join(err, &ForkError{Detail: "the evidence of it is damaged"})
+		return errors.Join(err, &ForkError{verify.Evidence{Detail: "the evidence of it is damaged"}})
 	}
 	return fork
 }
@@ -203,7 +204,7 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 	if len(damage) == 0 && (a.identity.Origin != fresh.Origin || a.identity.Genesis != fresh.Genesis || a.identity.Agent != fresh.Agent) {
 		return fmt.Errorf("agent: open: the store is of %s at %s, another agent or ledger (each needs its own)", a.identity.Agent, a.identity.Origin)
 	}
-	a.accepted = verify.Accepted{Root: a.cfg.Root, Agent: a.cfg.Agent}
+	a.accepted = bundle.Accepted{Root: a.cfg.Root, Agent: a.cfg.Agent}
 	if data, ok := found[docAccepted]; ok {
 		note(a.takeAccepted(data))
 	}
@@ -226,13 +227,13 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 			loaded = append(loaded, w)
 		}
 	}
-	note(a.numbered(loaded))
+	note(a.checkNumbers(loaded))
 	slices.SortStableFunc(loaded, func(x, y *work) int { return compare(x.Decision.Index, y.Decision.Index) })
 	for _, w := range loaded {
 		a.add(w)
 	}
 	if a.stored == "" && len(a.works)+len(broken) > 0 && found[docAccepted] == nil {
-		note(&DamageError{docAccepted, "not there, but undertakings that rest on it"})
+		note(&DamageError{docAccepted, "missing, although undertakings depend on it"})
 	}
 	if len(damage) == 0 {
 		return nil
@@ -241,12 +242,12 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 		a.cfg.Tell(Event{Kind: EventLost, Err: err})
 	}
 	fresh.Before = a.number
-	return a.mend(fresh, broken)
+	return a.repairStore(fresh, broken)
 }
 
-// numbered is that no undertaking is missing between others: who lost a document
-// does not know what was started.
-func (a *Agent) numbered(loaded []*work) error {
+// checkNumbers checks that no undertaking is missing between two others. An agent that
+// lost a document does not know what it had started.
+func (a *Agent) checkNumbers(loaded []*work) error {
 	numbers := map[int]bool{}
 	for _, w := range loaded {
 		numbers[w.Number] = true
@@ -255,7 +256,7 @@ func (a *Agent) numbered(loaded []*work) error {
 	a.number = max(a.number, a.identity.Before)
 	for n := a.identity.Before + 1; n < a.number; n++ {
 		if !numbers[n] {
-			return &DamageError{docWork, fmt.Sprintf("the undertaking of number %d is not there, but later ones", n)}
+			return &DamageError{docWork, fmt.Sprintf("undertaking %d is missing, although later undertakings exist", n)}
 		}
 	}
 	return nil
@@ -263,12 +264,12 @@ func (a *Agent) numbered(loaded []*work) error {
 
 // DecodeAccepted reads the document of a store in which an agent keeps what it has
 // accepted, and returns its content too. The error is a [*DamageError].
-func DecodeAccepted(document []byte) (accepted verify.Accepted, content []byte, err error) {
+func DecodeAccepted(document []byte) (accepted bundle.Accepted, content []byte, err error) {
 	if content, err = unseal(docAccepted, document); err != nil {
-		return verify.Accepted{}, nil, err
+		return bundle.Accepted{}, nil, err
 	}
-	if accepted, err = verify.DecodeAccepted(content); err != nil {
-		return verify.Accepted{}, nil, &DamageError{docAccepted, err.Error()}
+	if accepted, err = bundle.DecodeAccepted(content); err != nil {
+		return bundle.Accepted{}, nil, &DamageError{docAccepted, err.Error()}
 	}
 	return accepted, content, nil
 }
@@ -302,9 +303,9 @@ func takeWork(name string, data []byte) (*work, error) {
 	return w, w.check(name)
 }
 
-// mend makes the store count as lost, and then replaces what is damaged: after
+// repairStore makes the store count as lost, and then replaces what is damaged: after
 // a crash in between it still counts as lost.
-func (a *Agent) mend(fresh identity, broken []string) error {
+func (a *Agent) repairStore(fresh identity, broken []string) error {
 	a.identity = fresh
 	if err := a.save(docAgent, &fresh); err != nil {
 		return err
@@ -346,7 +347,7 @@ func (a *Agent) stop(err error) error {
 }
 
 // keep stores an accepted state, before anything that rests on it.
-func (a *Agent) keep(next verify.Accepted) error {
+func (a *Agent) keep(next bundle.Accepted) error {
 	if next.Head == "" {
 		return nil // nothing was ever accepted
 	}
@@ -384,8 +385,8 @@ func (a *Agent) lost(incident uint64, openedAt int64) bool {
 }
 
 // forked keeps two heads that nothing reconciles, and stops.
-func (a *Agent) forked(first, second, detail string) error {
-	fork := &ForkError{First: first, Second: second, Detail: detail}
+func (a *Agent) forked(evidence *verify.Evidence) error {
+	fork := &ForkError{*evidence}
 	a.cfg.Tell(Event{Kind: EventFork, Err: fork})
 	if err := a.save(docFork, fork); err != nil {
 		return err

@@ -19,10 +19,19 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// TestRecipes calls the scripts of docs/agent.md, for every hook, with the
-// interpreters of this machine.
+// TestRecipes calls the program of docs/tutorial.md, and the recipe for Node, for every
+// hook that they have, with the interpreters of this machine.
 func TestRecipes(t *testing.T) {
-	for name, argv := range map[string][]string{"python3": {"../../../testdata/recipes/undo.py"}, "node": {"../../../testdata/recipes/undo.mjs"}} {
+	page, err := os.ReadFile("../../../docs/tutorial.md")
+	must(t, err)
+	_, text, found := strings.Cut(string(page), "```python file=undo.py\n")
+	text, _, _ = strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/tutorial.md shows no undo.py")
+	}
+	tutorial := filepath.Join(t.TempDir(), "undo.py")
+	must(t, os.WriteFile(tutorial, []byte(text), 0o600))
+	for name, argv := range map[string][]string{"python3": {tutorial}, "node": {"../../../testdata/recipes/undo.mjs"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath(name)
@@ -30,7 +39,10 @@ func TestRecipes(t *testing.T) {
 				t.Skipf("there is no %s on this machine", name)
 			}
 			work := t.TempDir()
-			must(t, os.MkdirAll(filepath.Join(work, "checkpoints"), 0o700))
+			for _, dir := range []string{"checkpoints", "orders", "cancelled"} {
+				must(t, os.Mkdir(filepath.Join(work, dir), 0o700))
+			}
+			must(t, os.WriteFile(filepath.Join(work, "orders", "x.json"), []byte("{}"), 0o600))
 			must(t, os.WriteFile(filepath.Join(work, "checkpoints", "c0.json"), []byte(`{"good":true}`), 0o600))
 			must(t, os.WriteFile(filepath.Join(work, "state.json"), []byte(`{"good":false}`), 0o600))
 			sum := sha256.Sum256([]byte(`{"good":true}`))
@@ -60,8 +72,13 @@ func TestRecipes(t *testing.T) {
 			if r := ask(agent.Probe, agent.Restore); r.Status != agent.NoEffect {
 				t.Errorf("something else stands: %+v", r)
 			}
-			if a, b := ask(agent.Drain, ""), ask(agent.Cancel, ""); a.Status != agent.Done || b.Status != agent.Done {
-				t.Errorf("%+v, %+v", a, b)
+			if left, err := os.ReadDir(filepath.Join(work, "orders")); err != nil || len(left) > 0 {
+				t.Errorf("orders that stand: %v, %v", left, err)
+			}
+			if name == "node" { // the other one has no such hooks
+				if a, b := ask(agent.Drain, ""), ask(agent.Cancel, ""); a.Status != agent.Done || b.Status != agent.Done {
+					t.Errorf("%+v, %+v", a, b)
+				}
 			}
 			call.Checkpoint = "worker#gone"
 			if r := ask(agent.Restore, ""); r.Status != agent.Failed || r.Residual == "" {
@@ -157,7 +174,7 @@ func TestNotBegun(t *testing.T) {
 		if times > 20 {
 			play(t, b, b.now+1000, nil, worker)
 			view, _ := b.state.Incident(d.incident, b.now)
-			play(t, b, view.Decision.Exp+1000, nil, worker)
+			play(t, b, view.Decision.ExpiresAt+1000, nil, worker)
 			for exec := range want {
 				if exec != "writer#page" {
 					want[exec] = entry.Withheld

@@ -49,7 +49,7 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	report, begun := a.report(ctx, w, f, call)
 	switch {
 	case !begun && w.mem.fresh:
-		return a.unstart(w, now)
+		return a.startLater(w, now)
 	case !begun && now < w.ExpiresAt && now < w.DeadlineAt:
 		w.mem.probes-- // nothing was asked: what became of it is still to be found out
 		w.pause(now, 0)
@@ -74,9 +74,9 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	return a.finish(w, report, now)
 }
 
-// unstart has what was only to be started wait to be started again, for as long as
-// the decision stands.
-func (a *Agent) unstart(w *work, now int64) error {
+// startLater marks an undertaking that had no effect as to be started again, for as
+// long as the decision stands.
+func (a *Agent) startLater(w *work, now int64) error {
 	w.Phase, w.mem.pauses = noted, w.mem.vain
 	w.mem.vain++
 	w.pause(now, 0)
@@ -212,7 +212,7 @@ func unknownText(w *work, r *Report) string {
 	if r.Residual != "" {
 		return r.Residual
 	}
-	return fmt.Sprintf("%s was started and did not end: what it did is not known", w.Hook)
+	return fmt.Sprintf("%s was started and did not end: its effect is unknown", w.Hook)
 }
 
 // tryAgain has what had no effect begin again, as often as that is wanted; begin
@@ -248,7 +248,7 @@ func inVain(r *Report) string {
 // compensated notes how a compensation ended: its execution and the outcome.
 func (a *Agent) compensated(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
 	if w.Lost && r.Status == Done { // the log may lack what came before
-		for _, progress := range []entry.Progress{entry.Planned, entry.Dispatched} {
+		for _, progress := range []entry.Progress{entry.Planned, entry.Started} {
 			if err := a.compensation(w, progress, true, now); err != nil {
 				return err
 			}
@@ -268,12 +268,12 @@ func (a *Agent) compensated(w *work, r *Report, say func(entry.Result, string) e
 		}
 		return say(entry.ResultFailed, r.Residual)
 	}
-	return a.anew(w, r, say, now)
+	return a.attemptAgain(w, r, say, now)
 }
 
-// anew is another attempt to compensate, under the next key: authoritative state
-// shows that the one before had no effect (EXE-4).
-func (a *Agent) anew(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
+// attemptAgain prepares another attempt to compensate under the next key. Authoritative
+// state has shown that the attempt before had no effect (EXE-4).
+func (a *Agent) attemptAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
 	if !w.Lost { // by which executions there were attempts then, only the log knows
 		if err := a.compensation(w, entry.Failed, true, now); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // ends plays a worker and a writer to the end of an incident and compares what
@@ -134,7 +134,7 @@ func TestExpired(t *testing.T) {
 	writer.desk.hide = true
 	play(t, b, b.now+1000, nil, worker)
 	view, _ := b.state.Incident(d.incident, b.now)
-	play(t, b, view.Decision.Exp+1000, nil, worker)
+	play(t, b, view.Decision.ExpiresAt+1000, nil, worker)
 	for _, exec := range []entry.Ref{"worker#draft", "worker#charge", "worker#memo"} {
 		if got := b.results(d.incident)[exec]; got != entry.Withheld && got != entry.ResultUnknown {
 			t.Errorf("%s: %q; refused %v", exec, got, b.refused)
@@ -178,7 +178,7 @@ func TestFork(t *testing.T) {
 		one.now, two.now = one.now+1000, two.now+1000
 		_, err := worker.agent.Step(context.Background(), two.now)
 		if fork, ok := errors.AsType[*agent.ForkError](err); ok {
-			if fork.First == "" || fork.Second == "" || fork.First == fork.Second || !errors.Is(err, agent.ErrStopped) {
+			if fork.Older == "" || fork.Newer == "" || fork.Older == fork.Newer || !errors.Is(err, agent.ErrStopped) {
 				t.Fatalf("%+v", fork)
 			}
 			if err := worker.tryOpen(); !errors.Is(err, agent.ErrStopped) {
@@ -227,7 +227,7 @@ func TestMissing(t *testing.T) {
 		b := d.clone()
 		worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
 		left := times
-		worker.desk.forge = func(v *verify.Bundle) {
+		worker.desk.forge = func(v *bundle.Bundle) {
 			if v.Decision != 0 && left > 0 {
 				left--
 				b.dropSteps(v)
@@ -242,7 +242,7 @@ func TestMissing(t *testing.T) {
 }
 
 // dropSteps leaves the chain of some members out of a bundle.
-func (b *book) dropSteps(v *verify.Bundle) {
+func (b *book) dropSteps(v *bundle.Bundle) {
 	v.Steps = nil
 }
 
@@ -288,7 +288,7 @@ func TestLateTruth(t *testing.T) {
 	}
 	play(t, b, b.now+1000, nil, worker, writer)
 	view, _ := b.state.Incident(d.incident, b.now)
-	play(t, b, view.Decision.Exp+7_200_000, nil, worker, writer)
+	play(t, b, view.Decision.ExpiresAt+7_200_000, nil, worker, writer)
 	if got := b.results(d.incident)["worker#draft"]; got != entry.ResultUnknown {
 		t.Fatalf("draft: %q, refused %v", got, b.refused)
 	}
@@ -312,7 +312,7 @@ func TestLateTruthOnLaterPages(t *testing.T) {
 	reach := cutOff(worker)
 	play(t, b, b.now+1000, nil, worker, writer)
 	view, _ := b.state.Incident(d.incident, b.now)
-	play(t, b, view.Decision.Exp+7_200_000, nil, worker, writer)
+	play(t, b, view.Decision.ExpiresAt+7_200_000, nil, worker, writer)
 	for _, exec := range []entry.Ref{"worker#draft", "worker#memo", "worker#slow"} {
 		if got := b.results(d.incident)[exec]; got != entry.ResultUnknown {
 			t.Fatalf("%s: %q, refused %v", exec, got, b.refused)

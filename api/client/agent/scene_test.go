@@ -33,7 +33,7 @@ func (b *book) exec(ref string, effect entry.Effect, progress entry.Progress, pa
 func (b *book) did(ref string, effect entry.Effect, parents ...string) {
 	b.tb.Helper()
 	if effect != entry.EffectNone {
-		b.exec(ref, effect, entry.Dispatched, parents...)
+		b.exec(ref, effect, entry.Started, parents...)
 	}
 	b.exec(ref, effect, entry.Confirmed, parents...)
 }
@@ -48,7 +48,7 @@ func (b *book) pipeline() {
 	b.did("worker#memo", entry.EffectReversible)
 	b.did("worker#charge", entry.EffectCompensable, "worker#draft")
 	b.did("writer#page", entry.EffectCompensable, "worker#charge")
-	b.exec("worker#slow", entry.EffectReversible, entry.Dispatched, "worker#draft")
+	b.exec("worker#slow", entry.EffectReversible, entry.Started, "worker#draft")
 }
 
 // signal reports an execution by its agent, and returns the incident.

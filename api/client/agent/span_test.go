@@ -17,7 +17,7 @@ func TestLineOfAllWorkflows(t *testing.T) {
 		b.write("rover", &entry.Checkpoint{Checkpoint: "c0", Digest: zero})
 		b.did("source#read", entry.EffectNone)
 		for id, wid := range map[string]entry.WorkflowID{"here": "flow", "there": "elsewhere"} {
-			for _, progress := range []entry.Progress{entry.Dispatched, entry.Confirmed} {
+			for _, progress := range []entry.Progress{entry.Started, entry.Confirmed} {
 				b.write("rover", &entry.Execution{Header: entry.Header{Wid: wid}, Exec: id, Effect: entry.EffectReversible, Progress: progress,
 					Parents: []entry.Parent{{Exec: "source#read", Dep: entry.Hard}}})
 			}

@@ -7,6 +7,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // wait is a pause that grows with every failure.
@@ -28,7 +29,7 @@ func (a *Agent) Poke() { a.lookAt = 0 }
 func (a *Agent) Size() uint64 { return a.size }
 
 // Accepted returns the state that the agent has accepted and stored.
-func (a *Agent) Accepted() verify.Accepted { return a.accepted }
+func (a *Agent) Accepted() bundle.Accepted { return a.accepted }
 
 // Idle reports whether everything that was undertaken is in the log.
 func (a *Agent) Idle() bool {
@@ -139,7 +140,7 @@ func (a *Agent) sent(w *work) error {
 // nobody knows.
 func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
-		return a.forked(fork.First, fork.Second, fork.Detail)
+		return a.forked(fork.Evidence())
 	}
 	refusal, refused := errors.AsType[*entry.Refusal](err)
 	if !refused || temporary(refusal) {
@@ -169,7 +170,7 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 	w.mem.refusals++
 	w.mem.known = max(w.mem.known, a.learned(w))
 	w.pause(now, refusal.RetryAfterMS)
-	a.want(w.Incident)
+	a.wantBundle(w.Incident)
 	if o, ok := e.Body.(*entry.Outcome); ok {
 		return a.outcomeRefused(w, o, refusal, now)
 	}
@@ -180,7 +181,7 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 // about to announce: the store is an older copy, and counts as lost.
 func (a *Agent) older(w *work, now int64) error {
 	a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec, Err: &DamageError{w.Name, "the log is ahead of it: the store is an older copy"}})
-	if err := a.mend(a.fresh(now), nil); err != nil {
+	if err := a.repairStore(a.fresh(now), nil); err != nil {
 		return err
 	}
 	w.Lost, w.Phase, w.Outbox, w.mem = true, started, nil, memory{}
@@ -260,7 +261,7 @@ func (a *Agent) otherPlace(w *work, o *entry.Outcome, now int64) error {
 func (a *Agent) seek(since uint64) {
 	a.follow.rewind(since)
 	if a.cfg.Log == nil {
-		a.want(0)
+		a.wantBundle(0)
 		a.asks[0].whole = true
 	}
 }

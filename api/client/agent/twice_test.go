@@ -52,7 +52,7 @@ func TestCompensatedByTwoIncidents(t *testing.T) {
 			play(t, b, b.now+30_000, nil, worker)
 			view, _ := b.state.Incident(first, b.now)
 			if view.State.Open() {
-				play(t, b, view.Decision.Exp+7_200_000, nil, worker)
+				play(t, b, view.Decision.ExpiresAt+7_200_000, nil, worker)
 			}
 			if got := b.results(first)["worker#charge"]; got == entry.Compensated || got == "" {
 				t.Fatalf("the first time: %q, refused %v", got, b.refused)
@@ -103,7 +103,7 @@ func TestCompensatedByWhoKnows(t *testing.T) {
 		t.Fatalf("there was no second attempt: %v", worker.events)
 	}
 	view, _ := b.state.Incident(first, b.now)
-	b.now = view.Decision.Exp + 7_200_000 // it sleeps
+	b.now = view.Decision.ExpiresAt + 7_200_000 // it sleeps
 	b.coordinate()
 	b.coordinate() // unknown, and the record
 	second := b.signalAgain("worker#charge", first)

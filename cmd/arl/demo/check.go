@@ -5,141 +5,174 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"recoveryledger/api/client"
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
-// findings are what was checked, and the incidents that it was checked against.
+// findings count what was checked.
 type findings struct {
-	receipts, held, entries, effects, bundles int
-	size                                      uint64
-	at                                        int64 // when the bundles were judged, Unix milliseconds
+	receipts, held, effects, bundles int
+	at                               int64 // when the bundles were judged, Unix milliseconds
 }
 
-// history is the log as the audit has read it.
+// history is what the log says of executions and checkpoints.
 type history struct {
-	leaves      []merkle.Hash
-	roots       []merkle.Hash // of the tree, by size
 	executions  map[entry.Ref]*entry.Execution
-	comps       map[entry.Ref]entry.Ref // compensation by member, that was confirmed
+	comps       map[entry.Ref]*entry.Execution // compensation by member, that was confirmed
 	checkpoints map[entry.Ref]*entry.Checkpoint
 }
 
-// check verifies every receipt, audits the log, and compares what the agents did
-// with what follows from it. Nobody but the ledger runs any more.
-func (c *conductor) check(ctx context.Context) (*findings, error) {
-	h := &history{executions: map[entry.Ref]*entry.Execution{}, comps: map[entry.Ref]entry.Ref{}, checkpoints: map[entry.Ref]*entry.Checkpoint{}}
-	tree, err := merkle.NewFrontier(0, nil)
-	if err != nil {
-		return nil, err
-	}
-	h.roots = append(h.roots, merkle.Hash{}) // nobody holds a receipt of nothing
-	var broken error
-	audited, err := c.cfg.Audit(ctx, c.dir.path("home"), func(e entry.Registered) { broken = errors.Join(broken, h.take(e, tree)) })
-	if err := errors.Join(err, broken); err != nil {
-		return nil, err
-	}
-	found := &findings{size: audited.Head.Size, entries: len(h.leaves), at: audited.Now}
-	if found.receipts, err = c.saveReceipts(ctx, audited.Head); err != nil {
-		return nil, err
-	}
-	for _, name := range slices.Concat(agents(), []entry.Principal{publisher}) {
-		n, err := c.heldBy(name, h)
-		if err != nil {
-			return nil, err
-		}
-		found.held += n
-	}
-	w := &comparison{dir: c.dir, log: h}
-	for _, incident := range slices.Sorted(maps.Keys(c.records)) {
-		plan, ok := audited.State.PlanInForce(incident, audited.Now)
-		if !ok {
-			return nil, fmt.Errorf("%w: incident %d has a record and no plan", ErrDiffers, incident)
-		}
-		if err := w.plan(plan); err != nil {
-			return nil, err
-		}
-		n, err := c.saveBundles(ctx, incident, plan, found.at)
-		if err != nil {
-			return nil, err
-		}
-		found.bundles += n
-	}
-	found.effects = w.effects
-	return found, w.rest()
+func newHistory() history {
+	return history{map[entry.Ref]*entry.Execution{}, map[entry.Ref]*entry.Execution{}, map[entry.Ref]*entry.Checkpoint{}}
 }
 
 // take keeps what is needed of an entry.
-func (h *history) take(e entry.Registered, tree *merkle.Frontier) error {
-	leaf := merkle.HashLeaf(e.AppendLeaf(nil))
-	if err := tree.Append(leaf, func(uint, uint64, merkle.Hash) {}); err != nil {
-		return err
-	}
-	head, err := tree.Head()
-	h.leaves, h.roots = append(h.leaves, leaf), append(h.roots, head.Root)
-	switch body := e.Body.(type) {
+func (h history) take(body entry.Body) {
+	switch body := body.(type) {
 	case *entry.Execution:
 		h.executions[body.Ref()] = body
 		if body.Compensates != nil && body.Progress == entry.Confirmed {
-			h.comps[body.Compensates.Exec] = body.Ref()
+			h.comps[body.Compensates.Exec] = body
 		}
 	case *entry.Checkpoint:
 		h.checkpoints[entry.NewRef(body.Iss, body.Checkpoint)] = body
 	}
-	return err
 }
 
-// saveReceipts fetches the receipt of every entry, verifies them together against
-// the pinned root, and writes them to a file.
-func (c *conductor) saveReceipts(ctx context.Context, head merkle.Head) (int, error) {
+// check verifies every receipt and bundle, and compares what the agents did with the plans that
+// follow from the log. Nobody but the ledger runs any more.
+func (c *conductor) check(ctx context.Context) (*findings, error) {
+	found := &findings{at: time.Now().UnixMilli()}
+	if err := c.saveReceipts(ctx, found); err != nil {
+		return nil, err
+	}
+	w := &comparison{dir: c.dir, log: c.log}
+	for incident, r := range c.records {
+		var shown struct {
+			Plan struct {
+				Members []member `json:"members"`
+			} `json:"plan"`
+		}
+		text, err := c.troupe.run(ctx, exitOf(r), "incident", "show", fmt.Sprint(incident), "--output", "json")
+		if err == nil {
+			err = json.Unmarshal(text, &shown)
+		}
+		if err != nil {
+			return nil, err
+		}
+		n, err := c.saveBundles(ctx, incident, shown.Plan.Members, found.at)
+		if err != nil {
+			return nil, err
+		}
+		found.bundles += n
+		w.members = append(w.members, shown.Plan.Members...)
+	}
+	found.effects = len(w.members)
+	return found, w.compare()
+}
+
+// member is a member of a plan, as arl incident show derives it from the log.
+type member struct {
+	Exec       entry.Ref       `json:"exec"`
+	Agent      entry.Principal `json:"agent"`
+	Checkpoint entry.Ref       `json:"checkpoint"`
+	Result     entry.Result    `json:"result"`
+}
+
+// exitOf is the exit code of arl incident show: not everything could be undone, or all was.
+func exitOf(r *entry.Record) int {
+	if r.State == coord.Partial.String() || r.State == coord.Failed.String() {
+		return exitIncomplete
+	}
+	return 0
+}
+
+const exitIncomplete = 11
+
+// saveReceipts fetches the receipt of every entry, verifies them together with those that the agents
+// were given as they worked against the pinned root, and writes them to a file.
+func (c *conductor) saveReceipts(ctx context.Context, found *findings) error {
+	log, err := c.client.Log(ctx)
+	if err != nil {
+		return err
+	}
 	var all verify.Material
 	var file bytes.Buffer
-	for index := range head.Size {
+	for index := range log.Size {
 		r, err := c.client.Receipt(ctx, index)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		text, err := r.Encode()
 		if err != nil {
-			return 0, err
+			return err
 		}
 		file.Write(append(text, '\n'))
 		all.Receipts = append(all.Receipts, *r)
 	}
-	report, err := c.root.Verify(all)
+	found.receipts = len(all.Receipts)
+	for _, name := range slices.Concat(agents(), []entry.Principal{publisher}) {
+		text, err := os.ReadFile(c.dir.receipts(name))
+		if err == nil {
+			err = all.Add(c.dir.receipts(name), text)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	found.held = len(all.Receipts) - found.receipts
+	note := all.Receipts[found.receipts-1].Head
+	newest, err := c.stage.Root.Head([]byte(note))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if len(report.Missing) > 0 {
-		return 0, fmt.Errorf("%w: not everything could be checked: %s", ErrDiffers, report.Missing[0])
+	for _, r := range all.Receipts { // each is under a head of this log
+		older, err := c.stage.Root.Head([]byte(r.Head))
+		if err != nil {
+			return err
+		}
+		proof, err := c.client.Consistency(ctx, r.Head, note)
+		if err != nil {
+			return err
+		}
+		all.Consistency = append(all.Consistency, verify.Consistency{Old: older.Size, New: newest.Size, Path: proof.Path})
 	}
-	return len(report.Entries), write(c.dir.path("receipts.ndjson"), file.Bytes())
+	report, err := c.stage.Root.Verify(all)
+	if err == nil && len(report.Missing) > 0 {
+		err = fmt.Errorf("%w: not everything could be checked: %s", ErrDiffers, report.Missing[0])
+	}
+	return errors.Join(err, write(c.dir.path("receipts.ndjson"), file.Bytes()))
 }
 
-// saveBundles fetches what each agent of a plan was told to undo, verifies it as
-// somebody would who has nothing but the pinned root, and writes it to files.
-func (c *conductor) saveBundles(ctx context.Context, incident uint64, plan *coord.PlanView, now int64) (int, error) {
+// saveBundles fetches what each agent of a plan was told to undo, verifies it as somebody would who
+// has nothing but the pinned root, and writes it to files.
+func (c *conductor) saveBundles(ctx context.Context, incident uint64, plan []member, now int64) (int, error) {
 	members := map[entry.Principal]int{}
-	for i := range plan.Members {
-		members[plan.Members[i].Agent]++
+	for _, m := range plan {
+		members[m.Agent]++
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		page, err := c.client.Bundle(ctx, client.BundleQuery{Incident: incident, Agent: name})
+	for name, count := range members {
+		page, err := c.client.Bundle(ctx, api.BundleQuery{Incident: incident, Agent: name})
 		if err != nil {
 			return 0, err
 		}
-		if err := judge(page.Bundle, c.root, members[name], now); err != nil {
+		v, err := page.Check(bundle.Accepted{Root: c.stage.Root}, now)
+		if err != nil {
 			return 0, fmt.Errorf("%w: incident %d, %s: %w", ErrDiffers, incident, name, err)
+		}
+		if shown := slices.DeleteFunc(v.Commands, func(m bundle.Command) bool { return m.Refused != nil }); len(shown) != count {
+			return 0, fmt.Errorf("%w: incident %d: the bundle shows %s %d of %d members", ErrDiffers, incident, name, len(shown), count)
 		}
 		text, err := page.Encode()
 		if err == nil {
@@ -152,98 +185,33 @@ func (c *conductor) saveBundles(ctx context.Context, incident uint64, plan *coor
 	return len(members), nil
 }
 
-// judge wants a bundle to hold by AGT-1 to AGT-3, with all members of its agent.
-func judge(b *verify.Bundle, root verify.Root, members int, now int64) error {
-	v, err := b.Check(verify.Accepted{Root: root}, now)
-	if err != nil {
-		return err
-	}
-	for i := range v.Commands {
-		if v.Commands[i].Refused != nil {
-			return v.Commands[i].Refused
-		}
-	}
-	if len(v.Commands) != members {
-		return fmt.Errorf("the bundle shows %d members of %d", len(v.Commands), members)
-	}
-	return nil
-}
-
 func (d directory) bundle(incident uint64, p entry.Principal) string {
 	return d.path("bundles", fmt.Sprintf("%d-%s.json", incident, p))
 }
 
-// heldBy checks the receipts that an agent was given as it worked: each is of the
-// entry at its index, under a head that is one of this log.
-func (c *conductor) heldBy(name entry.Principal, h *history) (int, error) {
-	text, err := os.ReadFile(c.dir.receipts(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	count := 0
-	for line := range bytes.Lines(text) {
-		r, err := verify.DecodeReceipt(bytes.TrimSuffix(line, []byte("\n")))
-		if err != nil {
-			return 0, fmt.Errorf("demo: receipt %d of %s: %w", count, name, err)
-		}
-		if _, err := c.root.Verify(verify.Material{Receipts: []verify.Receipt{r}}); err != nil {
-			return 0, err
-		}
-		head, err := c.root.Head([]byte(r.Head))
-		if err != nil {
-			return 0, err
-		}
-		if head.Size >= uint64(len(h.roots)) || h.roots[head.Size] != head.Root || h.leaves[r.Index] != merkle.HashLeaf(r.Leaf) {
-			return 0, fmt.Errorf("%w: %s holds a receipt of entry %d that is of another log", ErrDiffers, name, r.Index)
-		}
-		count++
-	}
-	return count, nil
-}
-
 // comparison is of the world with the log.
 type comparison struct {
-	dir      directory
-	log      *history
-	members  map[entry.Ref]bool
-	effects  int // that were compared
-	mailed   map[entry.Ref]int
-	booked   map[string]int
-	keysOf   map[entry.Ref][]string
-	prepared bool
+	dir     directory
+	log     history
+	members []member // of all plans
+	mailed  map[entry.Ref]int
 }
 
-func (w *comparison) prepare() error {
-	if w.prepared {
-		return nil
-	}
-	w.prepared, w.members, w.mailed, w.keysOf = true, map[entry.Ref]bool{}, map[entry.Ref]int{}, map[entry.Ref][]string{}
-	text, err := os.ReadFile(w.dir.mails())
+// compare compares the outcome of each member with what is there, and looks for effects that no
+// entry tells of, and for what was done behind the fence.
+func (w *comparison) compare() error {
+	sent, err := w.dir.sent()
 	if err != nil {
 		return err
 	}
-	sent, err := readMails(text)
-	if err != nil {
-		return err
-	}
+	w.mailed = map[entry.Ref]int{}
 	for _, m := range sent {
-		w.mailed[m.Exec]++
+		if w.mailed[m.Exec]++; w.log.executions[m.Exec] == nil {
+			return fmt.Errorf("%w: a mail was sent by %s, which is not in the log", ErrDiffers, m.Exec)
+		}
 	}
-	w.booked, err = w.dir.rows(booker).booked()
-	return err
-}
-
-// plan compares the outcome of each member with what is there.
-func (w *comparison) plan(plan *coord.PlanView) error {
-	if err := w.prepare(); err != nil {
-		return err
-	}
-	for i := range plan.Members {
-		m := &plan.Members[i]
-		w.members[m.Exec] = true
+	for i := range w.members {
+		m := &w.members[i]
 		why, err := w.member(m)
 		if err != nil {
 			return err
@@ -251,142 +219,102 @@ func (w *comparison) plan(plan *coord.PlanView) error {
 		if why != "" {
 			return fmt.Errorf("%w: %s is %s, but %s", ErrDiffers, m.Exec, m.Result, why)
 		}
-		w.effects++
 	}
-	return nil
-}
-
-// member says what is not as the outcome of a member says; empty if all is.
-func (w *comparison) member(m *coord.MemberView) (string, error) {
-	switch m.Result {
-	case entry.Restored:
-		return w.restored(m)
-	case entry.Compensated:
-		return w.compensated(m)
-	case entry.ResultIrrevocable:
-		if w.mailed[m.Exec] != 1 {
-			return fmt.Sprintf("%d mails of it were sent, want 1", w.mailed[m.Exec]), nil
-		}
-		return "", nil
-	case entry.NotExecuted:
-		_, id, _ := strings.Cut(string(m.Exec), "#")
-		if _, err := os.Stat(w.dir.queued(id)); err == nil || w.mailed[m.Exec] != 0 {
-			return "its mail is in the queue, or was sent", nil
-		}
-		return "", nil
-	}
-	return "no such outcome was to be expected", nil
-}
-
-// restored compares the state of a line with the checkpoint in the log.
-func (w *comparison) restored(m *coord.MemberView) (string, error) {
-	secret, err := w.dir.secret(m.Agent)
-	if err != nil {
-		return "", err
-	}
-	state, err := w.dir.reversible(m.Agent).snapshot(w.log.executions[m.Exec].Wid)
-	if err != nil {
-		return "", err
-	}
-	if c := w.log.checkpoints[m.Checkpoint]; c == nil || stateDigest(secret, state) != c.Digest {
-		return "the state of its line is not that of the checkpoint " + string(m.Checkpoint), nil
-	}
-	return "", nil
-}
-
-// compensated wants one cancellation, under the key whose digest the compensation
-// has logged before it acted.
-func (w *comparison) compensated(m *coord.MemberView) (string, error) {
-	found, err := w.dir.rows(m.Agent).cancelled(m.Exec)
-	if err != nil {
-		return "", err
-	}
-	comp := w.log.executions[w.log.comps[m.Exec]]
-	if comp == nil || len(found) != 1 || entry.DigestOf([]byte(found[0])) != comp.IdempotencyKey {
-		return fmt.Sprintf("it was cancelled %d times, or under another key than was logged", len(found)), nil
-	}
-	return "", nil
-}
-
-// rest looks for effects that no entry tells of, and for what was done behind the
-// fence.
-func (w *comparison) rest() error {
-	for exec := range w.mailed {
-		if w.log.executions[exec] == nil {
-			return fmt.Errorf("%w: a mail was sent by %s, which is not in the log", ErrDiffers, exec)
+	booked, err := w.dir.bookings().booked()
+	for _, name := range booked {
+		if !slices.ContainsFunc(w.members, func(m member) bool { return fileName(m.Exec) == name }) {
+			return fmt.Errorf("%w: a booking of %s stands, which the log does not say", ErrDiffers, name)
 		}
 	}
-	for exec := range w.booked {
-		if w.log.executions[entry.Ref(exec)] == nil || !w.members[entry.Ref(exec)] {
-			return fmt.Errorf("%w: a booking of %s stands, which the log does not say", ErrDiffers, exec)
-		}
-	}
-	page, err := w.dir.files(publisher).read(offer)
-	if err == nil && len(page) > 0 {
-		err = fmt.Errorf("%w: the publisher has published what was fenced", ErrDiffers)
+	if page, failed := namesIn(string(w.dir.files(publisher, offer))); failed != nil || len(page) > 0 {
+		err = errors.Join(err, failed, fmt.Errorf("%w: the publisher published a fenced output", ErrDiffers))
 	}
 	return err
 }
 
-// show prints the records, what was checked, and the commands to check it with,
-// after running them.
-func (c *conductor) show(ctx context.Context, found *findings) error {
-	for _, incident := range slices.Sorted(maps.Keys(c.records)) {
-		r := c.records[incident]
-		c.shown.say(line{Who: "record", Kind: "record", Incident: incident, Text: record(r) + " (workflow " + string(c.incidents[incident]) + ")"})
+// member says what is not as the outcome of a member says; empty if all is.
+func (w *comparison) member(m *member) (why string, err error) {
+	switch m.Result {
+	case entry.Restored:
+		secret, err := w.dir.secret(m.Agent)
+		if err != nil {
+			return "", err
+		}
+		state, err := w.dir.files(m.Agent, w.log.executions[m.Exec].Wid).snapshot()
+		if c := w.log.checkpoints[m.Checkpoint]; c == nil || stateDigest(secret, state) != c.Digest {
+			why = "the state of its line is not that of the checkpoint " + string(m.Checkpoint)
+		}
+		return why, err
+	case entry.Compensated: // once, under the key whose digest the compensation has logged before it acted
+		found, err := w.dir.bookings().cancelled(m.Exec)
+		if comp := w.log.comps[m.Exec]; comp == nil || len(found) != 1 || entry.DigestOf([]byte(found[0])) != comp.IdempotencyKey {
+			why = fmt.Sprintf("it was cancelled %d times, or under another key than was logged", len(found))
+		}
+		return why, err
+	case entry.ResultIrrevocable:
+		if w.mailed[m.Exec] != 1 {
+			why = fmt.Sprintf("%d mails were sent for it, want 1", w.mailed[m.Exec])
+		}
+		return why, nil
+	case entry.NotExecuted:
+		if _, err := os.Stat(w.dir.queued(m.Exec)); err == nil || w.mailed[m.Exec] != 0 {
+			why = "its mail is in the queue, or was sent"
+		}
+		return why, nil
+	}
+	return "no such outcome was to be expected", nil
+}
+
+// prove runs the commands to check the demo with, and prints the records, what was checked, and the
+// commands. Nothing of the demo runs any more.
+func (c *conductor) prove(ctx context.Context, found *findings) error {
+	incidents := slices.Sorted(maps.Keys(c.records))
+	then := time.UnixMilli(found.at).UTC().Format(time.RFC3339) // the decision's time will be over
+	commands := [][]string{
+		{"verify", c.dir.path("receipts.ndjson")},
+		{"verify", c.dir.bundle(slices.Max(incidents), booker), "--at", then},
+		{"log", "audit", "--data", c.dir.path("ledger")},
+	}
+	for _, incident := range incidents {
+		commands = append(commands, []string{"incident", "show", fmt.Sprint(incident), "--data", c.dir.path("ledger")})
+	}
+	var tried []string
+	for i, args := range commands {
+		code, says := 0, ""
+		if i > 2 {
+			code = exitOf(c.records[incidents[i-3]])
+		}
+		if code != 0 {
+			says = fmt.Sprintf("   # exit code %d: not everything could be undone", code)
+		}
+		args = append(args, "--home", c.dir.path("home"))
+		if _, err := c.troupe.run(ctx, code, args...); err != nil {
+			return fmt.Errorf("%w: %w", ErrDiffers, err)
+		}
+		tried = append(tried, "arl "+shellLine(args)+says)
+	}
+	for _, incident := range incidents {
+		c.shown.say(line{Who: "record", Kind: "record", Incident: incident, Text: record(c.records[incident]) + " (workflow " + string(c.incidents[incident]) + ")"})
 	}
 	for _, text := range []string{
 		fmt.Sprintf("every receipt: %d of the log's entries, and %d that the agents were given as they worked", found.receipts, found.held),
-		fmt.Sprintf("every command: %d bundles that say what an agent has to undo and why, by AGT-1 to AGT-3", found.bundles),
-		fmt.Sprintf("the log: %d entries under the signed tree head of size %d, by REG-1 to REG-9", found.entries, found.size),
-		fmt.Sprintf("the world: files, SQL rows, queue and mail of %d undone executions are what the records say", found.effects),
+		fmt.Sprintf("every command: %d bundles that tell an agent what to undo and why, by AGT-1 to AGT-3", found.bundles),
+		fmt.Sprintf("the log: %d entries under the signed tree head, by REG-1 to REG-9", found.receipts),
+		fmt.Sprintf("the world: files, bookings, queue and mail of %d undone executions match the records", found.effects),
 	} {
 		c.shown.say(line{Who: "checked", Kind: "checked", Text: text})
 	}
-	home := c.dir.path("home")
-	for _, command := range c.commands(home, found.at) {
-		if err := c.troupe.run(ctx, strings.Join(command.args[:2], " "), command.exit, command.args...); err != nil {
-			return err
-		}
-		c.shown.say(line{Who: "try", Kind: "command", Text: "arl " + shellLine(command.args) + command.says})
+	for _, command := range tried {
+		c.shown.say(line{Who: "try", Kind: "command", Text: command})
 	}
 	return c.shown.err
 }
-
-// command is a command to check the demo with, and the exit code that it has.
-type command struct {
-	args []string
-	exit int
-	says string
-}
-
-func (c *conductor) commands(home string, at int64) []command {
-	then := time.UnixMilli(at).UTC().Format(time.RFC3339) // the decision's time will be over
-	list := []command{
-		{args: []string{"verify", c.dir.path("receipts.ndjson"), "--home", home}},
-		{args: []string{"verify", c.dir.bundle(slices.Max(slices.Collect(maps.Keys(c.records))), booker), "--home", home, "--at", then}},
-		{args: []string{"log", "audit", "--data", c.dir.path("ledger"), "--home", home}},
-	}
-	for _, incident := range slices.Sorted(maps.Keys(c.records)) {
-		shows := command{args: []string{"incident", "show", fmt.Sprint(incident), "--data", c.dir.path("ledger"), "--home", home}}
-		if state := c.records[incident].State; state != coord.Recovered.String() && state != coord.NoEffects.String() {
-			shows.exit, shows.says = exitIncomplete, fmt.Sprintf("   # exit code %d: not everything could be undone", exitIncomplete)
-		}
-		list = append(list, shows)
-	}
-	return list
-}
-
-// exitIncomplete is the exit code of arl incident show where something is left.
-const exitIncomplete = 11
 
 // shellLine writes arguments as a shell reads them.
 func shellLine(args []string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		if quoted[i] = arg; strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("-_./=,:@%+", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-		}) || arg == "" {
+		if quoted[i] = arg; strings.Trim(arg, "-_./=,:@%+abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" || arg == "" {
 			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 	}

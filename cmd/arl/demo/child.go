@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,64 +10,49 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
+	"recoveryledger/api/client"
 	"recoveryledger/ledger/process"
 )
 
 // child is a process that the conductor has started.
 type child struct {
-	name   string
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	args   []string
-	ending bool          // it was told to end, or ends by itself
-	done   chan struct{} // closed when it has ended
-	err    error         // how; after done
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	args  []string
+	done  chan struct{} // closed when it has ended
+	err   error         // how; after done
 }
 
-// heard is a line of a child, or its end.
+// heard is a line of a child, or its end; or an entry of the log, or why no more come.
 type heard struct {
-	from *child
-	line []byte // nil: it has ended
+	from  *child
+	line  []byte // nil: it has ended
+	entry *client.Entry
+	err   error
 }
 
-// troupe are the children. They are ended by their ids, in the order in which
-// nobody misses who went before.
+// troupe are the children, in the order in which they were started.
 type troupe struct {
 	dir      directory
 	binary   string
 	children []*child
-	ears     chan heard
-	quit     chan struct{} // closed when nobody listens any more
-	deafen   func()
+	ears     chan heard // has room for more than the children say, so that nobody waits for who has stopped to listen
 }
 
-func newTroupe(dir directory, binary string) *troupe {
-	t := &troupe{dir: dir, binary: binary, ears: make(chan heard), quit: make(chan struct{})}
-	t.deafen = sync.OnceFunc(func() { close(t.quit) })
-	return t
-}
-
-// environment is that of the children: the settings of whoever runs the demo do
-// not count in it.
+// environment is that of the children: the settings of whoever runs the demo do not count in it.
 func (t *troupe) environment() []string {
-	var kept []string
-	for _, setting := range os.Environ() {
-		if !strings.HasPrefix(setting, "ARL_") {
-			kept = append(kept, setting)
-		}
-	}
+	kept := slices.DeleteFunc(os.Environ(), func(setting string) bool { return strings.HasPrefix(setting, "ARL_") })
 	return append(kept, "ARL_HOME="+t.dir.path("home"))
 }
 
-// start starts a process of this program. It is in a process group of its own,
-// so that Ctrl-C ends it by way of the conductor.
+// start starts a process of this program. It is in a process group of its own, so that Ctrl-C ends
+// it by way of the conductor.
 func (t *troupe) start(name string, args ...string) (*child, error) {
 	c := &child{name: name, args: args, cmd: exec.CommandContext(context.Background(), t.binary, args...), done: make(chan struct{})}
 	c.cmd.Env = t.environment()
@@ -94,8 +80,8 @@ func (t *troupe) start(name string, args ...string) (*child, error) {
 
 func (d directory) log(name string) string { return d.path("logs", name+".log") }
 
-// Until returns ctx, that ends with an input too. What the demo starts ends by it
-// when the conductor is killed: nobody holds the other end of the pipe then.
+// Until returns ctx, that ends with an input too. What the demo starts ends by it when the conductor
+// is killed: nobody holds the other end of the pipe then.
 func Until(ctx context.Context, input io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -110,85 +96,50 @@ func (t *troupe) listen(c *child, stdout io.Reader) {
 	scanner := bufio.NewScanner(stdout)
 	scanner.Buffer(nil, MaxLine)
 	for scanner.Scan() {
-		t.hear(heard{c, append([]byte{}, scanner.Bytes()...)})
+		t.ears <- heard{from: c, line: append([]byte{}, scanner.Bytes()...)}
 	}
 	_, _ = io.Copy(io.Discard, stdout) // so that it is not held up by a line too long
 	c.err = c.cmd.Wait()
 	close(c.done)
-	t.hear(heard{from: c})
-}
-
-func (t *troupe) hear(h heard) {
-	select {
-	case t.ears <- h:
-	case <-t.quit:
-	}
+	t.ears <- heard{from: c}
 }
 
 // patience is how long a process may take to end by itself.
 const patience = 10 * time.Second
 
-// end ends children, all at once, and waits for them. What does not end by itself
-// is killed. From now on nobody is listened to.
-func (t *troupe) end(children ...*child) error {
-	t.deafen()
-	for _, c := range children {
-		c.ending = true
+// end ends all children but the first so many, the newest first, and waits for them. What does not
+// end by itself is killed.
+func (t *troupe) end(but int) (failed error) {
+	for _, c := range slices.Backward(t.children[min(but, len(t.children)):]) {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		_ = c.stdin.Close()
-	}
-	var failed error
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	for _, c := range children {
 		select {
 		case <-c.done:
-		case <-late.C:
+		case <-time.After(patience):
 			_ = c.cmd.Process.Kill() // it may just have ended
 			<-c.done
 			failed = errors.Join(failed, fmt.Errorf("demo: %s did not end within %s", c.name, patience))
 		}
 	}
+	t.children = t.children[:min(but, len(t.children))]
 	return failed
 }
 
-// running returns the children that have not ended, but for those given.
-func (t *troupe) running(but ...string) (list []*child) {
-	for _, c := range t.children {
-		select {
-		case <-c.done:
-			continue
-		default:
-		}
-		excepted := false
-		for _, name := range but {
-			excepted = excepted || name == c.name
-		}
-		if !excepted {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// close ends everybody: those who use the ledger first.
-func (t *troupe) close() error {
-	return errors.Join(t.end(t.running(serverName)...), t.end(t.running()...))
-}
-
-// run runs a command to its end and wants an exit code.
-func (t *troupe) run(ctx context.Context, name string, want int, args ...string) error {
+// run runs a command to its end, wants an exit code, and returns what the command prints.
+func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.binary, args...)
 	cmd.Env = t.environment()
 	process.Group(cmd)
-	said, err := cmd.CombinedOutput()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if cmd.ProcessState == nil || ctx.Err() != nil {
-		return cmp.Or(context.Cause(ctx), err)
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	if code := cmd.ProcessState.ExitCode(); code != want {
-		return fmt.Errorf("%w: %s: exit code %d, want %d: %s", ErrDied, name, code, want, lastLine(said))
+		return nil, fmt.Errorf("%w: arl %s: exit code %d, want %d: %s", ErrDied, strings.Join(args[:2], " "), code, want, lastLine(said.Bytes()))
 	}
-	return nil
+	return out, nil
 }
 
 // diedOf says how a child has ended that should not have.
@@ -208,32 +159,8 @@ func lastLine(text []byte) string {
 	return all[len(all)-1]
 }
 
-// expect returns the first line that a child prints, decoded.
-func (t *troupe) expect(ctx context.Context, c *child, into any) error {
-	for {
-		select {
-		case h := <-t.ears:
-			switch {
-			case h.line == nil && !h.from.ending:
-				return t.diedOf(h.from)
-			case h.from == c:
-				return json.Unmarshal(h.line, into)
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // killed reports whether the child was ended by SIGKILL; it has ended.
 func (c *child) killed() bool {
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
-}
-
-func readMessage(text []byte) (m message, err error) {
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("demo: %q is not a message: %w", text, err)
-	}
-	return m, nil
 }

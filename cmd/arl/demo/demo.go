@@ -1,17 +1,16 @@
-// Package demo is the tour of the ledger: a server, agents, a monitor, two
-// approvers and a mail gateway, each a process of its own, work, fail and roll
-// back on this machine. Nothing is acted: the agents write files and SQL rows and
-// send mail, they undo only what [recoveryledger/api/client/agent] has verified,
-// and in the end all that they did is compared with what the log says.
+// Package demo is the tour of the ledger: a server, agents, a monitor and two approvers, each a
+// process of its own, work, fail and roll back on this machine. Nothing is acted: the agents write
+// files and send mail, they undo only what [recoveryledger/api/client/agent] has verified, and in
+// the end all that they did is compared with what the log says.
 //
-//	arl demo                the conductor: starts and ends the others, shows what happens, checks it
+//	arl demo                the conductor: starts and ends the others, shows what happens, checks it;
+//	│                       a mail gateway: what it has taken cannot be called back
 //	├ arl demo ledger       arl serve: the ledger with its coordinator
-//	├ arl demo sink         a mail gateway: what it has taken cannot be called back
 //	├ arl demo agent NAME   an agent, or the monitor
 //	└ arl incident approve  an approver, twice
 //
-// The conductor decides nothing and undoes nothing. It gives everybody a key,
-// and learns what happens from the log and from lines that its children print.
+// The conductor decides nothing and undoes nothing. It has everybody enrolled, and learns what
+// happens from the log and from lines that its children print.
 //
 // All files are in one directory:
 //
@@ -20,14 +19,13 @@
 //	feeds/       what suppliers say: the truth that outputs are held to
 //	board/       what agents hand on, one JSON file an execution
 //	agents/NAME  key, secret, receipts, checkpoints, and the state of its runtime
-//	work/NAME    what the agent does: files, an SQLite database, a queue
-//	sink/        mail that was sent
+//	work/NAME    what the agent does: its files, bookings, a queue
+//	sent/        mail that was sent
 //	bundles/     what agents were told to undo, with all that proves it
 //	logs/        what the processes said on stderr
 package demo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,30 +35,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/durable"
-	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
-// Config says how the demo runs. All but JSON is mandatory.
+// Config says how the demo runs. All but JSON is required.
 type Config struct {
 	Dir    string    // empty, or to be made; it is kept
 	Binary string    // this program
 	Out    io.Writer // the timeline
 	JSON   bool      // one JSON object a line
-	// Audit reads the whole log of the ledger that home knows, tells see of every
-	// entry, and returns the signed head it is under and the state that follows.
-	Audit func(ctx context.Context, home string, see func(entry.Registered)) (Audited, error)
-}
-
-// Audited is what follows from a log whose every entry stands rightly under a
-// signed head.
-type Audited struct {
-	Head  merkle.Head
-	State *coord.State
-	Now   int64 // the ledger's clock, Unix milliseconds
 }
 
 // ErrDiffers reports that what the agents did is not what the log says.
@@ -78,10 +62,10 @@ const limit = 90 * time.Second
 
 // stage is what every process of the demo is told, in a file.
 type stage struct {
-	URL  string      `json:"url"`  // of the ledger
-	Sink string      `json:"sink"` // URL of the mail gateway
-	Head string      `json:"head"` // signed, as the conductor has seen it: the second source of a first contact
-	Root verify.Root `json:"root"`
+	URL     string      `json:"url"`     // of the ledger
+	Gateway string      `json:"gateway"` // URL of the mail gateway
+	Head    string      `json:"head"`    // signed, as the conductor has seen it: the second source of a first contact
+	Root    verify.Root `json:"root"`
 }
 
 // directory is where everything is.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	"recoveryledger/api/client/agent"
 )
@@ -28,14 +27,13 @@ func (p *player) hooks() agent.Hooks {
 // restore takes the line back to the checkpoint.
 func (p *player) restore(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	if len(c.Standing) > 0 { // the one checkpoint of a line comes before all that it does
-		return &agent.Report{Status: agent.Failed, Residual: "what stands beside the checkpoint cannot be loaded"}, nil
+		return &agent.Report{Status: agent.Failed, Residual: "the state beside the checkpoint cannot be loaded"}, nil
 	}
-	_, id, _ := strings.Cut(string(c.Checkpoint), "#")
-	state, err := os.ReadFile(p.dir.checkpoint(p.name, id))
+	state, err := os.ReadFile(p.checkpointFile(c.Members[0].Wid))
+	if err == nil {
+		err = p.dir.files(p.name, c.Members[0].Wid).restore(state)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := p.reversible().restore(c.Members[0].Wid, state); err != nil {
 		return nil, err
 	}
 	return p.restored(c)
@@ -43,21 +41,19 @@ func (p *player) restore(_ context.Context, c *agent.Call) (*agent.Report, error
 
 // restored reports the state that is there now.
 func (p *player) restored(c *agent.Call) (*agent.Report, error) {
-	now, err := p.reversible().snapshot(c.Members[0].Wid)
-	if err != nil {
-		return nil, err
-	}
-	return &agent.Report{Status: agent.Done, Digest: p.stateDigest(now)}, nil
+	now, err := p.dir.files(p.name, c.Members[0].Wid).snapshot()
+	return &agent.Report{Status: agent.Done, Digest: stateDigest(p.secret, now)}, err
 }
 
-// compensate cancels a booking. It is not idempotent, and where the process is
-// meant to crash, it is done and nobody has heard of it.
+// compensate cancels a booking. It is not idempotent, and where the process is meant to crash, it is
+// done and nobody has heard of it.
 func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	exec := c.Members[0].Exec
-	if err := p.rows().cancel(c.Key, exec, c.CompExec); err != nil {
+	if err := p.dir.bookings().cancel(c.Key, exec, c.CompExec); err != nil {
 		return nil, err
 	}
 	if exec == p.crash {
+		p.out.say(line{Kind: "crashed", Text: "killed by SIGKILL in the middle of its compensation; started again"})
 		self, err := os.FindProcess(os.Getpid())
 		if err == nil {
 			err = self.Kill()
@@ -72,8 +68,7 @@ func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, er
 
 // cancel takes out of the queue what was to be sent.
 func (p *player) cancel(_ context.Context, c *agent.Call) (*agent.Report, error) {
-	_, id, _ := strings.Cut(string(c.Members[0].Exec), "#")
-	if err := os.Remove(p.dir.queued(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(p.dir.queued(c.Members[0].Exec)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return &agent.Report{Status: agent.Done}, nil
@@ -83,14 +78,11 @@ func (p *player) cancel(_ context.Context, c *agent.Call) (*agent.Report, error)
 func (p *player) probe(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	switch c.Of {
 	case agent.Compensate:
-		keys, err := p.rows().cancelled(c.Members[0].Exec)
-		if err != nil {
-			return nil, err
-		}
+		keys, err := p.dir.bookings().cancelled(c.Members[0].Exec)
 		if slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(c.Keys, key) }) {
-			return &agent.Report{Status: agent.Done}, nil
+			return &agent.Report{Status: agent.Done}, err
 		}
-		return &agent.Report{Status: agent.NoEffect}, nil // a transaction that did not commit never will
+		return &agent.Report{Status: agent.NoEffect}, err // what is not there never will be
 	case agent.Restore:
 		if r, err := p.restored(c); err != nil || r.Digest == c.Digest {
 			return r, err

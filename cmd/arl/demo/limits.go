@@ -2,7 +2,6 @@ package demo
 
 // Limits on what comes from outside of a process, in bytes.
 const (
-	MaxMail  = 64 << 10 // a request to the mail gateway
-	MaxMails = 1 << 20  // what the gateway says was sent
-	MaxLine  = 64 << 10 // a line that a child prints
+	MaxMail = 64 << 10 // a request to the mail gateway
+	MaxLine = 64 << 10 // a line that a child prints
 )

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,17 +33,13 @@ type player struct {
 	signer *keys.Signer
 	secret []byte
 	crash  entry.Ref // in the compensation of which this process ends; empty: none
-	out    *lines
+	out    lines
 
-	seen seen
-}
-
-// seen is what an agent knows from the log.
-type seen struct {
+	// What the agent knows from the log.
 	executions map[entry.Ref]*entry.Execution // the newest entry of each
 	records    map[entry.WorkflowID]bool
-	signals    map[entry.WorkflowID]bool // own
-	refused    map[string]bool           // own steps that the ledger did not take
+	signaled   map[entry.WorkflowID]bool
+	over       map[string]bool // own steps that leave no execution: the ledger refused them, or the agent looked
 }
 
 // PlayerConfig says whose process this is.
@@ -55,9 +51,8 @@ type PlayerConfig struct {
 	Out   io.Writer // what happens, a JSON object a line
 }
 
-// Play is an agent: it works as its part says, and undoes what proven decisions
-// tell it to. It ends with ctx or with its input, so that it does not outlive the
-// conductor.
+// Play is an agent: it works as its part says, and undoes what proven decisions tell it to. It ends
+// with ctx or with its input, so that it does not outlive the conductor.
 func Play(ctx context.Context, cfg *PlayerConfig) error {
 	ctx, cancel := Until(ctx, cfg.In)
 	defer cancel()
@@ -66,20 +61,18 @@ func Play(ctx context.Context, cfg *PlayerConfig) error {
 		return err
 	}
 	var group errgroup.Group
-	ending := func(err error) error {
-		cancel()
-		return err
-	}
-	group.Go(func() error { return ending(p.work(ctx)) })
-	if p.name != monitor {
-		group.Go(func() error { return ending(p.obey(ctx)) })
+	for _, half := range []func(context.Context) error{p.work, p.obey} {
+		group.Go(func() error {
+			defer cancel() // the other half ends too
+			return half(ctx)
+		})
 	}
 	return group.Wait()
 }
 
 func newPlayer(cfg *PlayerConfig) (*player, error) {
-	p := &player{name: entry.Principal(cfg.Name), dir: directory(cfg.Dir), crash: entry.Ref(cfg.Crash), out: &lines{to: cfg.Out},
-		seen: seen{map[entry.Ref]*entry.Execution{}, map[entry.WorkflowID]bool{}, map[entry.WorkflowID]bool{}, map[string]bool{}}}
+	p := &player{name: entry.Principal(cfg.Name), dir: directory(cfg.Dir), crash: entry.Ref(cfg.Crash), out: lines{to: cfg.Out},
+		executions: map[entry.Ref]*entry.Execution{}, records: map[entry.WorkflowID]bool{}, signaled: map[entry.WorkflowID]bool{}, over: map[string]bool{}}
 	var err error
 	if p.stage, err = p.dir.stage(); err != nil {
 		return nil, err
@@ -94,9 +87,13 @@ func newPlayer(cfg *PlayerConfig) (*player, error) {
 	return p, err
 }
 
-// obey runs the agent's runtime.
+// obey runs the agent's runtime. The monitor has nothing to undo.
 func (p *player) obey(ctx context.Context) error {
-	store, err := agent.OpenDir(p.dir.state(p.name))
+	if p.name == monitor {
+		<-ctx.Done()
+		return nil
+	}
+	store, err := agent.OpenDir(p.dir.own(p.name, "state"))
 	if err != nil {
 		return err
 	}
@@ -148,11 +145,16 @@ func (p *player) keep(r verify.Receipt) error {
 
 // tell passes on what the runtime has to say.
 func (p *player) tell(e agent.Event) {
-	said := message{Kind: string(e.Kind), Incident: e.Incident, Exec: e.Exec, Text: e.Text}
-	if e.Err != nil {
-		said.Error = e.Err.Error()
+	switch e.Kind {
+	case agent.EventAccepted:
+		p.out.say(line{Kind: "verified", Incident: e.Incident, Text: fmt.Sprintf("has verified the decision about incident %d (AGT-1 to AGT-3)", e.Incident)})
+	case agent.EventEnded:
+		if found, probed := strings.CutPrefix(e.Text, string(agent.Probe)+" "); probed {
+			p.out.say(line{Kind: "probed", Exec: e.Exec, Text: "finds out whether it took effect before the crash: " + found})
+		}
+	case agent.EventRefused, agent.EventLost, agent.EventFork, agent.EventHidden:
+		p.out.say(line{Kind: "failed", Text: fmt.Sprint(e.Kind, " ", e.Text, " ", e.Err)})
 	}
-	p.out.say(said)
 }
 
 // work does the agent's part as the log shows that its turn has come.
@@ -165,7 +167,14 @@ func (p *player) work(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.note(e)
+		switch body := e.Body.(type) {
+		case *entry.Execution:
+			p.executions[body.Ref()] = body
+		case *entry.Record:
+			p.records[body.Wid] = true
+		case *entry.Signal:
+			p.signaled[body.Wid] = p.signaled[body.Wid] || body.Iss == p.name
+		}
 		if e.Index+1 < log.Size {
 			continue // what this agent did in an earlier life is in what follows
 		}
@@ -176,139 +185,117 @@ func (p *player) work(ctx context.Context) error {
 	return nil
 }
 
-// note takes up an entry.
-func (p *player) note(e *client.Entry) {
-	switch body := e.Body.(type) {
-	case *entry.Execution:
-		p.seen.executions[body.Ref()] = body
-	case *entry.Record:
-		p.seen.records[body.Wid] = true
-	case *entry.Signal:
-		if body.Iss == p.name {
-			p.seen.signals[body.Wid] = true
-		}
-	}
-}
-
 // turn does what can be done now.
 func (p *player) turn(ctx context.Context) error {
-	steps, looks := part(p.name)
-	for i := range steps {
-		if s := &steps[i]; p.ready(s) {
-			if err := p.do(ctx, s); err != nil {
-				return fmt.Errorf("%s: %w", s.id, err)
-			}
-		}
-	}
-	for i := range looks {
-		l := &looks[i]
-		if p.seen.signals[l.wid] || slices.ContainsFunc(l.after, func(r entry.Ref) bool { return !p.confirmed(r) }) {
+	for _, s := range part(p.name) {
+		if !p.ready(&s) {
 			continue
 		}
-		if err := p.look(ctx, l); err != nil {
-			return err
+		if err := p.do(ctx, &s); err != nil {
+			return fmt.Errorf("%s: %w", s.id, err)
 		}
 	}
 	return nil
 }
 
-func (p *player) confirmed(r entry.Ref) bool {
-	x := p.seen.executions[r]
-	return x != nil && x.Progress == entry.Confirmed
-}
-
 func (p *player) ready(s *step) bool {
-	switch {
-	case p.seen.executions[ref(p.name, s.id)] != nil, p.seen.refused[s.id], s.record != "" && !p.seen.records[s.record]:
-		return false
-	}
+	waits := p.over[s.id] || p.executions[entry.NewRef(p.name, s.id)] != nil || s.sees != nil && p.signaled[s.wid]
 	for _, parent := range s.parents {
-		if !p.confirmed(parent.Exec) {
-			return false
-		}
+		x := p.executions[parent.Exec]
+		waits = waits || x == nil || x.Progress != entry.Confirmed
 	}
-	return !slices.ContainsFunc(s.after, func(r entry.Ref) bool { return p.seen.executions[r] == nil })
+	return !waits && (s.after == "" || p.executions[s.after] != nil) && (s.record == "" || p.records[s.record])
 }
 
-// do does a step: the log has it before the world has (EXE-2). One that the
-// ledger refuses, for a fence, is not done.
+// do does a step: the log has it before the world has (EXE-2). One that the ledger refuses, for a
+// fence, is not done.
 func (p *player) do(ctx context.Context, s *step) error {
 	in, err := p.inputs(s.parents)
 	if err != nil {
 		return err
+	}
+	if s.sees != nil {
+		return p.look(ctx, s, in)
 	}
 	if s.effect == entry.EffectReversible {
 		if err := p.checkpoint(ctx, s.wid); err != nil {
 			return err
 		}
 	}
-	x := &entry.Execution{Header: entry.Header{Wid: s.wid}, Exec: s.id, Parents: s.parents, Effect: s.effect}
-	if x.Parents == nil {
-		x.Parents = []entry.Parent{}
+	x := &entry.Execution{Header: entry.Header{Wid: s.wid}, Exec: s.id, Parents: append([]entry.Parent{}, s.parents...), Effect: s.effect, Progress: entry.Started}
+	if s.effect == entry.EffectCompensable || s.effect == entry.EffectIrrevocable {
+		x.IdempotencyKey = entry.DigestOf(mac(p.secret, "key "+s.id))
 	}
-	if s.effect != entry.EffectNone && s.effect != entry.EffectReversible {
-		x.IdempotencyKey = entry.DigestOf(p.mac("key " + s.id))
-	}
-	var out any
-	switch {
-	case s.planned:
+	if s.planned {
 		x.Progress = entry.Planned
-		if err := p.submit(ctx, x); err != nil {
-			return err
-		}
-		_, err = s.do(p, in)
-		return err
-	case s.effect != entry.EffectNone:
-		x.Progress = entry.Dispatched
+	}
+	if s.effect != entry.EffectNone {
 		err := p.submit(ctx, x)
 		if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.FencedDependency {
-			p.seen.refused[s.id] = true
-			p.out.say(message{Kind: "fenced", Exec: ref(p.name, s.id), Text: string(problem.Name())})
+			p.over[s.id] = true
+			p.out.say(line{Kind: "fenced", Exec: entry.NewRef(p.name, s.id), Text: "the ledger refuses to build on a draft that is fenced: " + string(problem.Name())})
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if out, err = s.do(p, in); err != nil {
+	g, err := s.makes(p, in)
+	if err != nil {
 		return err
 	}
-	x.Progress = entry.Confirmed
-	if x.OutHash, err = p.hand(ref(p.name, s.id), out); err != nil {
+	text, err := json.Marshal(g, json.Deterministic(true))
+	if err == nil {
+		err = p.affect(s, g, text)
+	}
+	if err != nil || s.planned {
 		return err
 	}
+	x.Progress, x.OutHash = entry.Confirmed, entry.DigestOf(text)
 	return p.submit(ctx, x)
+}
+
+// affect is the effect of a step on the world, and puts on the board what the step hands on.
+func (p *player) affect(s *step, g goods, text []byte) error {
+	exec := entry.NewRef(p.name, s.id)
+	var err error
+	switch letter := (mail{Exec: exec, To: g.To, Text: g.Text}); {
+	case s.planned:
+		return writeJSON(p.dir.queued(exec), letter)
+	case s.effect == entry.EffectReversible:
+		err = p.dir.files(p.name, s.wid).set(s.id+".json", string(text))
+	case s.effect == entry.EffectCompensable:
+		err = p.dir.bookings().book(exec, g.Pieces)
+	case s.effect == entry.EffectIrrevocable:
+		err = p.post(letter)
+	}
+	return errors.Join(err, write(p.dir.board(exec), text))
 }
 
 // checkpoint logs where the agent's line can go back to, once in a workflow.
 func (p *player) checkpoint(ctx context.Context, wid entry.WorkflowID) error {
-	state, err := p.reversible().snapshot(wid)
+	state, err := p.dir.files(p.name, wid).snapshot()
+	if err == nil {
+		err = write(p.checkpointFile(wid), state)
+	}
 	if err != nil {
 		return err
 	}
-	c := &entry.Checkpoint{Header: entry.Header{Wid: wid}, Checkpoint: "before-" + string(wid), Digest: p.stateDigest(state)}
-	if err := write(p.dir.checkpoint(p.name, c.Checkpoint), state); err != nil {
-		return err
-	}
-	return p.submit(ctx, c)
+	return p.submit(ctx, &entry.Checkpoint{Header: entry.Header{Wid: wid}, Checkpoint: "before-" + string(wid), Digest: stateDigest(p.secret, state)})
 }
 
-func (p *player) look(ctx context.Context, l *look) error {
-	var parents []entry.Parent
-	for _, r := range l.after {
-		parents = append(parents, entry.Parent{Exec: r})
-	}
-	in, err := p.inputs(parents)
-	if err != nil {
+func (p *player) checkpointFile(wid entry.WorkflowID) string {
+	return p.dir.own(p.name, "checkpoints", string(wid)+".json")
+}
+
+func (p *player) look(ctx context.Context, s *step, in inputs) error {
+	p.over[s.id] = true
+	signal, err := s.sees(p, in)
+	if signal == nil || err != nil {
 		return err
 	}
-	s, err := l.see(p, in)
-	p.seen.signals[l.wid] = true // or nothing is wrong
-	if s == nil || err != nil {
-		return err
-	}
-	s.Wid, s.ObservedAt = l.wid, time.Now().UnixMilli()
-	return p.submit(ctx, s)
+	signal.Wid, signal.ObservedAt = s.wid, time.Now().UnixMilli()
+	return p.submit(ctx, signal)
 }
 
 // submit signs and registers an entry, and keeps its receipt.
@@ -327,47 +314,30 @@ func (p *player) submit(ctx context.Context, body entry.Body) error {
 		return err
 	}
 	if x, ok := e.Body.(*entry.Execution); ok {
-		p.seen.executions[x.Ref()] = x
+		p.executions[x.Ref()] = x
 	}
 	return p.keep(registered.Receipt)
 }
 
-// hand puts what a step makes on the board, and returns its digest.
-func (p *player) hand(r entry.Ref, out any) (entry.Digest, error) {
-	text, err := json.Marshal(out, json.Deterministic(true))
-	if err != nil {
-		return "", err
-	}
-	return entry.DigestOf(text), write(p.dir.board(r), text)
-}
-
-// inputs takes from the board what the parents handed on: the bytes whose
-// digests are in the log.
+// inputs takes from the board what parents handed on: the bytes whose digests are in the log.
 func (p *player) inputs(parents []entry.Parent) (inputs, error) {
 	in := inputs{}
 	for _, parent := range parents {
-		x := p.seen.executions[parent.Exec]
-		text, err := os.ReadFile(p.dir.board(parent.Exec))
+		r := parent.Exec
+		text, err := os.ReadFile(p.dir.board(r))
 		if err != nil {
 			return nil, err
 		}
-		if entry.DigestOf(text) != x.OutHash {
-			return nil, fmt.Errorf("demo: %s handed on something else than it logged", parent.Exec)
+		if entry.DigestOf(text) != p.executions[r].OutHash {
+			return nil, fmt.Errorf("demo: %s handed on something else than it logged", r)
 		}
-		in[parent.Exec] = text
+		var g goods
+		if err := json.Unmarshal(text, &g); err != nil {
+			return nil, fmt.Errorf("demo: read %s: %w", r, err)
+		}
+		in[r] = g
 	}
 	return in, nil
-}
-
-// read decodes inputs: pairs of an execution and where its output goes.
-func (in inputs) read(pairs ...any) error {
-	for i := 0; i < len(pairs); i += 2 {
-		from := pairs[i].(entry.Ref) //nolint:forcetypeassert // by its callers here
-		if err := json.Unmarshal(in[from], pairs[i+1]); err != nil {
-			return fmt.Errorf("demo: read %s: %w", from, err)
-		}
-	}
-	return nil
 }
 
 func (p *player) feed(name string) (string, error) {
@@ -375,42 +345,29 @@ func (p *player) feed(name string) (string, error) {
 	return string(text), err
 }
 
-func (p *player) mac(text string) []byte { return mac(p.secret, text) }
-
 func mac(secret []byte, text string) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte(text))
 	return m.Sum(nil)
 }
 
-func (p *player) stateDigest(state []byte) entry.Digest { return stateDigest(p.secret, state) }
-
 // stateDigest is keyed: a state can be guessed.
 func stateDigest(secret, state []byte) entry.Digest {
 	return entry.KeyedDigestFrom(mac(secret, "state "+string(state)))
 }
 
-// message is what a child tells the conductor.
-type message struct {
-	Kind     string    `json:"kind"`
-	Incident uint64    `json:"incident,omitzero"`
-	Exec     entry.Ref `json:"exec,omitempty"`
-	Text     string    `json:"text,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-// lines writes messages, one at a time.
+// lines writes lines of the timeline, one at a time, to the conductor.
 type lines struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-func (l *lines) say(m message) {
+func (l *lines) say(what line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line, err := json.Marshal(m)
+	text, err := json.Marshal(what)
 	if err == nil {
-		_, err = l.to.Write(append(line, '\n'))
+		_, err = l.to.Write(append(text, '\n'))
 	}
 	_ = err // nobody listens: the process ends with its input
 }

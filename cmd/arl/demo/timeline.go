@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api/client"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
 )
 
@@ -34,7 +36,7 @@ type timeline struct {
 	json  bool
 	began time.Time
 	said  map[string]bool
-	err   error // the first of writing
+	err   error // of writing
 }
 
 // say shows a line.
@@ -42,10 +44,8 @@ func (t *timeline) say(l line) {
 	l.AtMS = time.Since(t.began).Milliseconds()
 	if t.json {
 		text, err := json.Marshal(l)
-		if err == nil {
-			_, err = t.out.Write(append(text, '\n'))
-		}
-		t.keep(err)
+		_, failed := t.out.Write(append(text, '\n'))
+		t.err = errors.Join(t.err, err, failed)
 		return
 	}
 	index := ""
@@ -57,19 +57,8 @@ func (t *timeline) say(l line) {
 		text = string(l.Exec) + ": " + text
 	}
 	faint := lipgloss.NewStyle().Faint(true)
-	t.print(fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text))
-}
-
-// print writes text for people, in color where that is wanted.
-func (t *timeline) print(text string) {
-	_, err := lipgloss.Fprint(t.out, text)
-	t.keep(err)
-}
-
-func (t *timeline) keep(err error) {
-	if t.err == nil {
-		t.err = err
-	}
+	_, err := lipgloss.Fprint(t.out, fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text)) // in color where that is wanted
+	t.err = errors.Join(t.err, err)
 }
 
 // style tells apart what goes wrong, what is decided and what is undone.
@@ -112,7 +101,7 @@ func (t *timeline) entry(dir directory, e *client.Entry) {
 	case *entry.Signal:
 		l.Exec, l.Text = body.Subject, fmt.Sprintf("signals %s/%s as its %s: incident %d", body.Class, body.Code, body.Standing, e.Index)
 		if l.Incident = e.Index; body.Standing == entry.StandingMonitor {
-			l.Text = fmt.Sprintf("signals %s/%s, with %d pieces of evidence: incident %d", body.Class, body.Code, len(body.Evidence), e.Index)
+			l.Text = fmt.Sprintf("signals %s/%s, with %s: incident %d", body.Class, body.Code, terminal.Counted(len(body.Evidence), "piece")+" of evidence", e.Index)
 		}
 	case *entry.Decision:
 		l.Incident, l.Text = body.Incident, decision(body)
@@ -163,11 +152,11 @@ func effect(e entry.Effect) string {
 
 func decision(d *entry.Decision) string {
 	text := fmt.Sprintf("%s incident %d", d.Act, d.Incident)
-	if d.Blast != nil {
-		text += fmt.Sprintf(", %d members of %d agents", d.Blast.Members, d.Blast.Agents)
+	if d.Impact != nil {
+		text += fmt.Sprintf(", %s of %s", terminal.Counted(d.Impact.Members, "member"), terminal.Counted(d.Impact.Agents, "agent"))
 	}
 	if len(d.Approvals) > 0 {
-		text += fmt.Sprintf(", %d approvals", len(d.Approvals))
+		text += ", " + terminal.Counted(len(d.Approvals), "approval")
 	}
 	if d.NotFenced != "" {
 		text += ", NOT FENCED: " + d.NotFenced

@@ -163,7 +163,7 @@ func CreateDir(path string) (*Dir, error) {
 	}
 	for _, name := range []string{ConfigFile, TracesFile, ReportFile, SummaryFile, RecordFile, "receipts.ndjson"} {
 		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
-			used := fmt.Errorf("%w: %s has %s; go on with it by --resume, or choose another directory", ErrUsed, path, name)
+			used := fmt.Errorf("%w: %s has %s; continue the run with --resume, or choose another directory", ErrUsed, path, name)
 			return nil, errors.Join(used, d.Close())
 		}
 	}
@@ -187,7 +187,7 @@ func (d *Dir) configure(config []byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = durable.Write(d.file(ConfigFile), config, 0o644)
 	case err == nil && !bytes.Equal(before, config):
-		return fmt.Errorf("%w: %s was begun with another scenario, policy, seed, runtime or baseline; pass those it was begun with", ErrUsed, d.path)
+		return fmt.Errorf("%w: %s has a run that began with another scenario, policy, seed, runtime or baseline; pass the same ones again", ErrUsed, d.path)
 	}
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
@@ -321,8 +321,8 @@ func (d *Dir) Info() (Info, error) {
 		return info, fmt.Errorf("engine: %w", err)
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
-		return info, &scenario.Error{Problem: entry.Malformed, File: d.file(InfoFile), Detail: "is not what a run writes there: " + scenario.Cut(err.Error(), scenario.ToolMax),
-			Remedy: "nothing but the id of the run and the path of its scenario is lost: begin the run anew in another directory"}
+		return info, &scenario.Error{Problem: entry.Malformed, File: d.file(InfoFile), Detail: "is not the run.json of a run: " + scenario.Cut(err.Error(), scenario.ToolMax),
+			Remedy: "start the run again in another directory; only the id of the run and the path of its scenario are lost"}
 	}
 	return info, nil
 }

@@ -312,12 +312,12 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 		if action.Strategy.Attempts() {
 			r.count++
 		}
-		if a, err = r.attempt(ctx, wayOf(action)); err != nil {
+		if a, err = r.attempt(ctx, variationOf(action)); err != nil {
 			return false, err
 		}
 		result = resultOf(action, &a)
 	}
-	rung := r.h.Past(action, rule, result)
+	rung := r.h.RungOf(action, rule, result)
 	r.note(&rung, action, &a)
 	r.h.Rungs = append(r.h.Rungs, rung)
 	if a.Outcome == scenario.OK || a.Outcome == scenario.Failed {

@@ -287,7 +287,7 @@ func TestOutcomeModelMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "holds 0 outcomes",
 		"outcomes: []": "line 1: field /outcomes: holds 0 outcomes",
-		"outcomes:\n- {class: unknown}\n- success: 1":           "line 3: field /outcomes/1/success: is no member of an outcome model",
+		"outcomes:\n- {class: unknown}\n- success: 1":           "line 3: field /outcomes/1/success: is not a member of an outcome model",
 		"outcomes:\n-\n  class: tool\n  success_ppm: 0.5":       "line 4: field /outcomes/0/success_ppm: holds 0.5 and not an integer",
 		"outcomes: [{success_ppm: -1}]":                         "line 1: field /outcomes/0/success_ppm: is -1",
 		"outcomes: [{success_ppm: 1000001}]":                    "is 1000001",

@@ -68,6 +68,9 @@ const (
 // Do runs to the end and returns the report. With an error there is a report
 // too, if the run began, and it says in Partial that it is not whole.
 func (r *Run) Do(ctx context.Context) (Report, error) {
+	if r.Mode == ModeLive {
+		r.Instance = r.ID // a run that is resumed has the same keys, so that it repeats no effect
+	}
 	x := execution{Run: r}
 	if err := x.begin(ctx); err != nil {
 		return Report{}, err
@@ -215,7 +218,7 @@ func (x *execution) edited(number int, done *Result) error {
 		of = "case " + done.ID
 	}
 	return &scenario.Error{Problem: entry.Malformed, File: x.Dir.file(TracesFile), Line: number, Detail: "is not the trace of " + of,
-		Remedy: "traces are not edited: begin the run anew in another directory"}
+		Remedy: "traces must not be edited: start the run again in another directory"}
 }
 
 // cases deals with all cases.

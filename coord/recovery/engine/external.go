@@ -65,7 +65,7 @@ func decodeAnswer(text []byte) (recovery.Action, error) {
 		wrong = scenario.CheckAction(&a)
 	}
 	if wrong != nil {
-		return recovery.Action{}, fmt.Errorf("engine: strategy answers no action: %w", wrong)
+		return recovery.Action{}, fmt.Errorf("engine: the answer of the strategy is not an action: %w", wrong)
 	}
 	return a, nil
 }

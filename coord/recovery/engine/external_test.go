@@ -122,14 +122,14 @@ func TestExternalRunReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err = Replay(t.Context(), dir, ReplayOptions{})
-	if err != nil || c.Match != NotComparable || !strings.Contains(c.Reason, "recorded.ndjson changed: the run was made of sha256:") {
+	if err != nil || c.Match != NotComparable || !strings.Contains(c.Reason, "recorded.ndjson changed: the run used sha256:") {
 		t.Errorf("replay of an edited record: %+v, %v", c, err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	c, err = Replay(t.Context(), dir, ReplayOptions{})
-	if err != nil || c.Match != NotComparable || !strings.HasSuffix(c.Reason, "recorded.ndjson is no longer there") {
+	if err != nil || c.Match != NotComparable || !strings.HasSuffix(c.Reason, "recorded.ndjson is missing") {
 		t.Errorf("replay without a record: %+v, %v", c, err)
 	}
 }
@@ -140,13 +140,13 @@ func TestExternalCommand(t *testing.T) {
 	q := recovery.Case{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
 	for _, test := range []struct{ script, want string }{
 		{`grep -q '"case":"c".*"class":"tool".*' && echo '{"strategy":"retry_altered","variant":"reflect","reason":"told"}'`, ""},
-		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `no action: field /strategy: is "pray"`},
-		{`echo '{"strategy":"retry","reason":"x"} and more'`, "no action"},
-		{`echo '{"strategy":"retry","extra":1}'`, "is no member"},
+		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `not an action: field /strategy: is "pray"`},
+		{`echo '{"strategy":"retry","reason":"x"} and more'`, "not an action"},
+		{`echo '{"strategy":"retry","extra":1}'`, "is not a member"},
 		{`echo '{"strategy":"retry","variant":"reflect"}'`, "write it with retry_altered"},
 		{`echo '{"strategy":"state_reset"}'`, "write it with state_reset"},
 		{`echo '{"strategy":"wait","wait_ms":1.5}'`, "not an integer"},
-		{``, "no action"},
+		{``, "not an action"},
 		{`echo out of luck >&2; exit 3`, "exit status 3: out of luck"},
 		{`sleep 100`, "no answer within 1s"},
 		{`yes`, "past 65536 bytes"},

@@ -17,13 +17,13 @@ import (
 func (p *replay) load() (reason string, err error) {
 	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
 		if _, there := os.Stat(p.file(ReportFile)); there == nil && errors.Is(err, fs.ErrNotExist) {
-			return fmt.Sprintf("%s is no longer there: nothing else has the policy of the run", p.file(ConfigFile)), nil
+			return fmt.Sprintf("%s is missing: nothing else has the policy of the run", p.file(ConfigFile)), nil
 		}
 		return "", fmt.Errorf("engine: %w", err)
 	}
 	switch p.text, err = os.ReadFile(p.file(ReportFile)); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("%s is not there: the run did not come to its end (arl recover --resume goes on), or somebody removed it", p.file(ReportFile)), nil
+		return fmt.Sprintf("%s is missing: the run did not end (arl recover --resume continues it), or the file was removed", p.file(ReportFile)), nil
 	case err != nil:
 		return "", fmt.Errorf("engine: %w", err)
 	}
@@ -35,7 +35,7 @@ func (p *replay) load() (reason string, err error) {
 	case unreadable == nil && p.snapshot.Engine != Engine:
 		return fmt.Sprintf("the engine of the run is %s, this one is %s", p.snapshot.Engine, Engine), nil
 	case readable && got != p.report.ConfigDigest:
-		return fmt.Sprintf("%s changed: the report was made with %s, it is %s", ConfigFile, p.report.ConfigDigest, got), nil
+		return fmt.Sprintf("%s changed: the report names the digest %s, the file has %s", ConfigFile, p.report.ConfigDigest, got), nil
 	case unreadable != nil:
 		return fmt.Sprintf("%s changed, or is of another version: %v", ConfigFile, unreadable), nil
 	}
@@ -51,7 +51,7 @@ func (p *replay) incomparable() (reason string, err error) {
 		}
 	}
 	if got := p.policy.Hash(); got != p.snapshot.PolicyDigest {
-		return fmt.Sprintf("the policy changed: the run was made with %s, it is %s", p.snapshot.PolicyDigest, got), nil
+		return fmt.Sprintf("the policy changed: the run used %s, this policy is %s", p.snapshot.PolicyDigest, got), nil
 	}
 	return "", nil
 }
@@ -65,7 +65,7 @@ func (p *replay) input() (reason string, err error) {
 	} else if p.scenario = p.o.Scenario; p.scenario == "" {
 		info, err := (&Dir{path: p.dir}).Info()
 		if err != nil {
-			return fmt.Sprintf("%s does not say where the scenario lies (%v); pass --scenario", p.file(InfoFile), err), nil
+			return fmt.Sprintf("%s does not name the scenario (%v); pass --scenario", p.file(InfoFile), err), nil
 		}
 		p.scenario = info.Scenario
 	}
@@ -79,11 +79,11 @@ func (p *replay) input() (reason string, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("%s %s is no longer there%s", what, p.scenario, remedy), nil
+		return fmt.Sprintf("%s %s is missing%s", what, p.scenario, remedy), nil
 	case err != nil:
 		return fmt.Sprintf("%s cannot be read (%v)%s", what, err, remedy), nil
 	case got != want:
-		return fmt.Sprintf("%s %s changed: the run was made of %s, it is %s", what, p.scenario, want, got), nil
+		return fmt.Sprintf("%s %s changed: the run used %s, the file is %s", what, p.scenario, want, got), nil
 	}
 	return "", nil
 }

@@ -238,7 +238,7 @@ func (t *Tally) warn(r *Report, s Subject) {
 		add("partial: the run was ended before the end of its scenario (%s)", r.Partial)
 	}
 	if r.Simulated {
-		add("simulated: an outcome model drew %s that nobody made", counted(r.Observed.AttemptsSimulated, "attempt"))
+		add("simulated: an outcome model drew %s; none was really made", counted(r.Observed.AttemptsSimulated, "attempt"))
 	}
 	if len(r.MissingStrategies) > 0 {
 		add("not registered: %s; the ladder decided in their place in %s", strings.Join(r.MissingStrategies, ", "), counted(t.stoodCount, "case"))

@@ -70,8 +70,8 @@ func goesAlike(a *scenario.Attempt, w scenario.Variation) bool {
 	return a.Strategy == w.Strategy && (a.Variant == "" || a.Variant == w.Variant) && (a.Model == "" || w.Model == "" || a.Model == w.Model)
 }
 
-// wayOf is how an attempt under an action differs from the first one.
-func wayOf(a recovery.Action) scenario.Variation {
+// variationOf returns how an attempt under an action differs from the first attempt.
+func variationOf(a recovery.Action) scenario.Variation {
 	w := scenario.Variation{Strategy: string(a.Strategy), Variant: string(a.Variant), Model: a.Model}
 	if a.Strategy == recovery.StateReset {
 		w.Variant = string(a.Scope)

@@ -63,11 +63,11 @@ func (c *Command) declare(name string, declared []recovery.About, where string) 
 	case len(c.Argv) == 0:
 		return scenario.Malformed(field, "has no program", "write a list: [program, argument]")
 	case slices.ContainsFunc(c.Argv, func(argument string) bool { return strings.ContainsRune(argument, 0) }):
-		return scenario.Malformed(field, "has an argument that is no text", "remove the byte 0")
+		return scenario.Malformed(field, "has an argument that is not a text", "remove the byte 0")
 	}
 	program := process.Program(c.Argv[0], where)
 	if _, err := exec.LookPath(program); err != nil {
-		return scenario.Malformed(field, fmt.Sprintf("%.60q is no program", c.Argv[0]), "name a program that is installed, or its path from this file's directory")
+		return scenario.Malformed(field, fmt.Sprintf("%.60q is not a program", c.Argv[0]), "name a program that is installed, or its path from this file's directory")
 	}
 	c.Is, c.Argv[0] = declared[at], program
 	return nil

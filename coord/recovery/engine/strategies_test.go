@@ -226,7 +226,7 @@ func TestDecodeStrategiesRefuses(t *testing.T) {
 		{"# mine\ntraige: [sh]\n", `s.yaml: line 2: field /traige: "traige" is no strategy that the policy declares (malformed); did you mean triage?`},
 		{"oracle: [sh]\n", "declare it in the policy"},
 		{"triage: []\n", "line 1: field /triage: has no program"},
-		{"triage: [./not-there]\n", `"./not-there" is no program`},
+		{"triage: [./not-there]\n", `"./not-there" is not a program`},
 		{"triage: sh\n", "line 1: field /triage: holds a string and not an array"},
 		{"triage: [sh]\ntriage: [sh]\n", `line 2: is not a list of strategies in YAML: mapping key "triage" already defined`},
 		{"triage: [sh, 7]\n", "line 1: field /triage/1: holds a number and not a string"},

@@ -83,7 +83,7 @@ func ParseRange(text string) (param string, values []int64, err error) {
 	param, span, ok := strings.Cut(text, "=")
 	first, rest, ranged := strings.Cut(span, "..")
 	if !ok || param == "" || !ranged {
-		return wrong("is no range")
+		return wrong("is not a range")
 	}
 	last, step, stepped := strings.Cut(rest, "/")
 	if !stepped {
@@ -92,7 +92,7 @@ func ParseRange(text string) (param string, values []int64, err error) {
 	var numbers [3]int64
 	for i, part := range []string{first, last, step} {
 		if numbers[i], err = strconv.ParseInt(part, 10, 64); err != nil || numbers[i] < 0 || numbers[i] > entry.MaxInteger {
-			return wrong(fmt.Sprintf("%q is no number from 0 to %d", part, int64(entry.MaxInteger)))
+			return wrong(fmt.Sprintf("%q is not a number from 0 to %d", part, int64(entry.MaxInteger)))
 		}
 	}
 	from, to, by := numbers[0], numbers[1], numbers[2]

@@ -85,7 +85,7 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 			t.hint = "case " + trace.Case + ", " + trace.Hint()
 		}
 	}
-	if trace.stoodIn() {
+	if trace.ladderStoodIn() {
 		if t.stoodCount++; len(t.stoodIn) < idsMax {
 			t.stoodIn = append(t.stoodIn, trace.Case)
 		}
@@ -106,9 +106,9 @@ func (t *Tally) unsafeAutoRecovery(trace *Trace) bool {
 		slices.ContainsFunc(trace.Rungs, func(r Rung) bool { return t.thresholds.Never(r.Class, r.Code) }))
 }
 
-// stoodIn reports whether a ladder decided in place of a strategy that is not
+// ladderStoodIn reports whether a ladder decided in place of a strategy that is not
 // registered.
-func (t *Trace) stoodIn() bool {
+func (t *Trace) ladderStoodIn() bool {
 	return slices.ContainsFunc(t.Rungs, func(r Rung) bool { return r.Reason == string(recovery.ReasonStrategyMissing) })
 }
 

@@ -52,9 +52,9 @@ type attemptGroup struct {
 	broken bool
 }
 
-// wayOn is the way of a further attempt on a model: a fallback where the model
-// is named and none of the earlier attempts ran on it.
-func wayOn(model string, earlier []scenario.Step) scenario.Variation {
+// nextVariation is the variation of a further attempt on a model: a fallback if the
+// model is named and no earlier attempt ran on it.
+func nextVariation(model string, earlier []scenario.Step) scenario.Variation {
 	known := slices.ContainsFunc(earlier, func(s scenario.Step) bool { return s.Model == model || s.Model == "" })
 	if model == "" || known {
 		return scenario.Variation{Strategy: "retry", Model: model}
@@ -149,7 +149,7 @@ func (g *attemptGroup) add(row attemptRow, rec record) *scenario.Error {
 		return wrong
 	}
 	if next > g.first && g.c.Steps[next-1].Outcome != scenario.OK {
-		tryAgain(&step, &g.c.Steps[g.first], wayOn(step.Model, g.c.Steps[g.first:]))
+		tryAgain(&step, &g.c.Steps[g.first], nextVariation(step.Model, g.c.Steps[g.first:]))
 	} else {
 		g.first = next
 	}

@@ -35,7 +35,7 @@ type EntryBuilder struct {
 //
 //   - A step that was not observed is an execution that is planned.
 //   - A step without effect is an execution with its final progress.
-//   - Any other step is dispatched first (EXE-2), then final.
+//   - Any other step is started first (EXE-2), then final.
 //   - After a step where the source shows a restore point stands a checkpoint;
 //     not after one that was not observed (CHK-1).
 //   - A case that failed ends with a signal about the last step that failed, by
@@ -156,7 +156,7 @@ func (b *builder) step(step *scenario.Step) {
 		b.execution(step, entry.Planned)
 		return
 	case step.Effect != entry.EffectNone:
-		b.execution(step, entry.Dispatched)
+		b.execution(step, entry.Started)
 	}
 	if step.Outcome == scenario.Failed {
 		b.execution(step, entry.Failed)

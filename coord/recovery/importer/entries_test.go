@@ -133,12 +133,12 @@ func TestEntriesOfRealRunsAreAdmitted(t *testing.T) {
 		want     map[string]int
 	}{
 		{Attempts, "aider_swe_bench", ".ndjson",
-			map[string]int{"dispatched": 835, "confirmed": 223, "failed": 612, "checkpoint": 223, "signal": 85}},
+			map[string]int{"started": 835, "confirmed": 223, "failed": 612, "checkpoint": 223, "signal": 85}},
 		{ToolBench, "toolbench", ".json",
-			map[string]int{"dispatched": 107, "confirmed": 148, "failed": 180, "checkpoint": 118, "signal": 6}},
+			map[string]int{"started": 107, "confirmed": 148, "failed": 180, "checkpoint": 118, "signal": 6}},
 		{Galaxy, "galaxy_iwc", ".ga", map[string]int{"planned": 1668}},
 		{OpenAIChat, "tau_bench_airline", ".json",
-			map[string]int{"dispatched": 298, "confirmed": 1091, "failed": 73 + 14, "checkpoint": 518, "signal": 116}},
+			map[string]int{"started": 298, "confirmed": 1091, "failed": 73 + 14, "checkpoint": 518, "signal": 116}},
 	}
 	for _, set := range sets[:budget.Budget{Short: 2, Usual: len(sets)}.Now()] {
 		t.Run(set.set, func(t *testing.T) {
@@ -178,12 +178,12 @@ func TestEntriesOfACase(t *testing.T) {
 		}
 	}
 	want := []string{
-		"attempts/small#attempts/attempts/p-1/0 dispatched reversible",
+		"attempts/small#attempts/attempts/p-1/0 started reversible",
 		"attempts/small#attempts/attempts/p-1/0 failed reversible $500000",
-		"attempts/large#attempts/attempts/p-1/1 dispatched reversible soft attempts/small#attempts/attempts/p-1/0",
+		"attempts/large#attempts/attempts/p-1/1 started reversible soft attempts/small#attempts/attempts/p-1/0",
 		"attempts/large#attempts/attempts/p-1/1 failed reversible soft attempts/small#attempts/attempts/p-1/0",
 		"signal attempts/large#attempts/attempts/p-1/1 progress.premature_end executor none safe, 1 evidence",
-		"attempts/small#attempts/attempts/p-2/0 dispatched reversible",
+		"attempts/small#attempts/attempts/p-2/0 started reversible",
 		"attempts/small#attempts/attempts/p-2/0 confirmed reversible 7ms",
 		"checkpoint attempts/attempts/p-2/0 after attempts/small#attempts/attempts/p-2/0",
 	}

@@ -44,8 +44,8 @@ func (f *flattener) flatten(graph *galaxyGraph, at place) (flat, *scenario.Error
 	result := flat{nodes: map[int64]int{}, inner: map[int64]flat{}, exits: map[string]int{}}
 	if at.depth == graphsMax {
 		return result, &scenario.Error{
-			Problem: entry.TooLarge, Field: at.pointer, Detail: fmt.Sprintf("is a workflow inside of %d others", graphsMax),
-			Remedy: "put the inner workflows beside one another",
+			Problem: entry.TooLarge, Field: at.pointer, Detail: fmt.Sprintf("is nested inside %d workflows", graphsMax),
+			Remedy: "put the inner workflows side by side",
 		}
 	}
 	numbers, wrong := graph.numbered()

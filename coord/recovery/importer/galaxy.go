@@ -129,7 +129,7 @@ func (g *galaxyStep) connections() ([]galaxyConnection, *scenario.Error) {
 		return nil, &scenario.Error{
 			Problem: entry.TooLarge, Field: "/input_connections",
 			Detail: fmt.Sprintf("holds %d connections, over the limit of %d", len(all), scenario.ParentsMax),
-			Remedy: "collect the inputs in steps of their own",
+			Remedy: "collect the inputs in separate steps",
 		}
 	}
 	return all, nil

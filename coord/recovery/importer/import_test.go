@@ -48,7 +48,7 @@ func TestBadInput(t *testing.T) {
 		{"cut off array", OpenAIChat, "[" + chatOf("") + ",\n", "malformed 2 2 : is not JSON", 1},
 		{"open array", OpenAIChat, "[" + chatOf(""), "malformed 2 1 : is not JSON", 1},
 		{"broken array", OpenAIChat, "[" + chatOf("") + "\n}", "malformed 2 2 : is not JSON", 1},
-		{"after the array", OpenAIChat, "[" + chatOf("") + "]\n[]", "malformed 0 2 : holds more", 1},
+		{"after the array", OpenAIChat, "[" + chatOf("") + "]\n[]", "malformed 0 2 : has text after the end of its array", 1},
 		{"broken after the array", OpenAIChat, "[" + chatOf("") + "]\nx", "malformed 2 2 : is not JSON", 1},
 		{"broken line", OpenAIChat, chatOf("") + "\n" + chatOf(`{`) + "\n" + chatOf(""), "malformed 2 2 /messages/0: is not JSON", 1},
 		{"repeated member", Galaxy, `{"steps": {}, "steps": {}}`, "malformed 1 1 /steps: is not JSON", 0},

@@ -100,7 +100,7 @@ func (p *past) add(name string, index uint64, leaf []byte) error {
 	case *entry.Execution:
 		if len(p.execs) == executionsMax {
 			return &scenario.Error{Problem: entry.TooLarge, File: name, Record: int(index) + 1,
-				Detail: fmt.Sprintf("is one more than %d executions", executionsMax), Remedy: "import from a ledger that was begun anew"}
+				Detail: fmt.Sprintf("is over the limit of %d executions", executionsMax), Remedy: "import from a ledger that has fewer executions"}
 		}
 		p.execution(index, body)
 	case *entry.Signal:

@@ -49,7 +49,7 @@ func incidentLog(tb testing.TB) (l *testLog, failed *entry.Signal) {
 		return entry.Header{V: 1, JTI: testJTI(name), Iss: agent, Aud: testOrigin, Iat: testNow, Wid: "w"}
 	}
 	run := func(agent entry.Principal, exec string, effect entry.Effect, ends entry.Progress, parents ...entry.Parent) {
-		steps := []entry.Progress{entry.Dispatched, ends}
+		steps := []entry.Progress{entry.Started, ends}
 		if effect == entry.EffectNone {
 			steps = steps[1:]
 		}

@@ -94,7 +94,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 		return refuse(scenario.Malformed("", "is not OTLP/JSON: "+scenario.Cut(err.Error(), scenario.ToolMax), "export traces with the file exporter of a collector"))
 	}
 	if batch.ResourceSpans().Len() == 0 {
-		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "give traces; logs and metrics hold no runs"))
+		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "pass traces; logs and metrics contain no runs"))
 	}
 	for i, resource := range batch.ResourceSpans().All() {
 		service := (&attributes{Map: resource.Resource().Attributes()}).text("service.name")
@@ -140,7 +140,7 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string) *scenario.Er
 	}
 	one, wrong := newSpan(s, service)
 	if wrong == nil && len(t.spans) == spansMax {
-		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is one more than %d spans in a trace", spansMax), Remedy: "split the run into traces"}
+		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is over the limit of %d spans in a trace", spansMax), Remedy: "split the run into traces"}
 	}
 	if wrong != nil {
 		t.broken, t.spans = true, nil

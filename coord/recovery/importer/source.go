@@ -117,7 +117,7 @@ func (s *source) close() error {
 	if err != nil {
 		return s.broken(err)
 	}
-	e := scenario.Malformed("", "holds more after the end of its array", "write one array, or one value a line")
+	e := scenario.Malformed("", "has text after the end of its array", "write one array, or one value a line")
 	e.File, e.Line = s.file, line+1
 	return e
 }
@@ -128,7 +128,7 @@ func (s *source) end() error {
 	if s.number > 0 {
 		return nil
 	}
-	e := scenario.Malformed("", "holds no record", "check that the file is the one that was meant and was written to its end")
+	e := scenario.Malformed("", "holds no record", "check that this is the right file and that it is complete")
 	e.File = s.file
 	return e
 }

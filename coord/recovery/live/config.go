@@ -112,20 +112,20 @@ func DecodeConfig(name string, doc []byte) (*Config, error) {
 func (c *Config) check() *scenario.Error {
 	if c.DefaultModel != "" {
 		if _, ok := c.Models[c.DefaultModel]; !ok {
-			return scenario.Malformed("/default_model", fmt.Sprintf("%q is none of the models", c.DefaultModel), "name one of models")
+			return scenario.Malformed("/default_model", fmt.Sprintf("%q is not one of the models", c.DefaultModel), "name one of models")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		m, known := c.Models[name], func(other string) bool { _, ok := c.Models[other]; return ok }
 		wrong := scenario.FirstOf(scenario.CheckName("", name), checkURL("/base_url", m.BaseURL), scenario.CheckCount("/timeout_ms", &m.TimeoutMS), checkPlaces(m.Concurrency),
-			checkWays(m.Before, m.Instead, known))
+			checkVariations(m.Before, m.Instead, known))
 		if wrong != nil {
 			return scenario.Prefixed("/models/"+name, wrong)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		t, known := c.Tools[name], func(other string) bool { _, ok := c.Tools[other]; return ok }
-		wrong := scenario.FirstOf(scenario.CheckSize("", name, scenario.ToolMax), t.check(), checkPlaces(t.Concurrency), checkWays(t.Before, t.Instead, known))
+		wrong := scenario.FirstOf(scenario.CheckSize("", name, scenario.ToolMax), t.check(), checkPlaces(t.Concurrency), checkVariations(t.Before, t.Instead, known))
 		if t.Probe != nil {
 			wrong = scenario.FirstOf(wrong, scenario.Prefixed("/probe", t.Probe.check()))
 		}
@@ -136,28 +136,28 @@ func (c *Config) check() *scenario.Error {
 	return nil
 }
 
-// checkWays refuses ways that no policy takes.
-func checkWays(before map[string]Call, instead map[string]string, known func(string) bool) *scenario.Error {
+// checkVariations refuses names of variations that no policy uses.
+func checkVariations(before map[string]Call, instead map[string]string, known func(string) bool) *scenario.Error {
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		call := before[key]
-		if wrong := scenario.FirstOf(checkWay("/before/"+key, key), scenario.Prefixed("/before/"+key, call.check())); wrong != nil {
+		if wrong := scenario.FirstOf(checkVariation("/before/"+key, key), scenario.Prefixed("/before/"+key, call.check())); wrong != nil {
 			return wrong
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(instead)) {
-		if wrong := checkWay("/instead/"+key, key); wrong != nil {
+		if wrong := checkVariation("/instead/"+key, key); wrong != nil {
 			return wrong
 		}
 		if !known(instead[key]) {
-			return scenario.Malformed("/instead/"+key, fmt.Sprintf("names %.60q, which is not there", instead[key]), "name one that this file configures")
+			return scenario.Malformed("/instead/"+key, fmt.Sprintf("names %.60q, which this file does not configure", instead[key]), "name a tool or model of this file")
 		}
 	}
 	return nil
 }
 
-// checkWay refuses a name that is neither a variant nor a strategy that
-// executes a step again otherwise.
-func checkWay(field, key string) *scenario.Error {
+// checkVariation refuses a name that is neither a variant nor a strategy that executes
+// a step again in another way.
+func checkVariation(field, key string) *scenario.Error {
 	var names []string
 	for _, v := range recovery.Variants() {
 		names = append(names, string(v))
@@ -174,20 +174,20 @@ func (c *Call) check() *scenario.Error {
 	}
 	switch {
 	case (c.URL == "") == (len(c.Command) == 0):
-		return scenario.Malformed("", "has not one of url and command", "write where it is called")
+		return scenario.Malformed("", "needs either url or command", "write one of the two")
 	case c.URL != "":
 		if _, err := http.NewRequest(c.Method, "", nil); err != nil { //nolint:noctx // nothing is sent
-			return scenario.Malformed("/method", fmt.Sprintf("%.60q is no method", c.Method), "write one such as POST, or leave it out")
+			return scenario.Malformed("/method", fmt.Sprintf("%.60q is not a method", c.Method), "write a method such as POST, or leave it out")
 		}
 		return checkURL("/url", c.URL)
 	}
 	if c.Dir != "" {
 		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
-			return scenario.Malformed("/dir", fmt.Sprintf("%.100q is no directory", c.Dir), "name one that is there")
+			return scenario.Malformed("/dir", fmt.Sprintf("%.100q is not a directory", c.Dir), "name an existing directory")
 		}
 	}
 	if _, err := exec.LookPath(process.Program(c.Command[0], c.Dir)); err != nil {
-		return scenario.Malformed("/command", fmt.Sprintf("%.60q is no program: %v", c.Command[0], errors.Unwrap(err)), "name a program that is installed, or its path")
+		return scenario.Malformed("/command", fmt.Sprintf("%.60q is not a program: %v", c.Command[0], errors.Unwrap(err)), "name a program that is installed, or its path")
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (c *Call) check() *scenario.Error {
 func checkURL(field, text string) *scenario.Error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return scenario.Malformed(field, fmt.Sprintf("%.100q is no address", text), "write one that begins with https:// or http://")
+		return scenario.Malformed(field, fmt.Sprintf("%.100q is not an address", text), "write an address that begins with https:// or http://")
 	}
 	if u.User != nil {
 		return scenario.Malformed(field, "holds a password", "take it from the environment with header_env or key_env")
@@ -240,7 +240,7 @@ func (l *Runtime) checkEnvironment() *scenario.Error {
 	}
 	for _, field := range slices.Sorted(maps.Keys(variables)) {
 		if _, ok := l.config.LookupEnv(variables[field]); !ok {
-			return scenario.Malformed(field, fmt.Sprintf("the environment has no %.60s", variables[field]), "export it, or remove what nobody calls")
+			return scenario.Malformed(field, fmt.Sprintf("the environment has no %.60s", variables[field]), "export it, or remove the entry that names it")
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func TestLiveRunIsForeseen(t *testing.T) {
 		`{"v":1,"id":"b","agent":"x","steps":[{"id":"s","tool":"tool","expect":{"checks":[{"name":"n","min":1},{"name":"m","tool":"judge"}]}}]}`: {
 			"/steps/0/expect/checks/1/tool", `names the tool "judge"`},
 		`{"v":1,"id":"b"`: {"", "is not JSON"},
-		good:              {"/id", "already stands on line 1"},
+		good:              {"/id", "line 1 has the id"},
 	} {
 		e := serve(t, answers("{}"))
 		r := liveRun(t, good+"\n"+line+"\n", newLive(t, Config{Tools: map[string]Tool{"tool": {Call: Call{URL: e.URL}}}}))

@@ -127,11 +127,11 @@ func reference(value jsontext.Value) (outputOf, bool) {
 func (r outputOf) follow(outputs map[string]jsontext.Value) (jsontext.Value, *scenario.Error) {
 	output, ok := outputs[r.From]
 	if !ok {
-		return nil, scenario.Malformed("/$from", fmt.Sprintf("names step %.60q, which gave no output", r.From), "name an earlier step of the case that is run live")
+		return nil, scenario.Malformed("/$from", fmt.Sprintf("names step %.60q, which gave no output", r.From), "name an earlier step that runs live in this case")
 	}
 	value, ok := scenario.ValueAt(output, r.At)
 	if !ok || !jsontext.Pointer(r.At).IsValid() {
-		return nil, scenario.Malformed("/at", fmt.Sprintf("%.60q is not in the output of step %.60q", r.At, r.From), "write a JSON pointer to what is there")
+		return nil, scenario.Malformed("/at", fmt.Sprintf("%.60q is not in the output of step %.60q", r.At, r.From), "write a JSON pointer to a value in that output")
 	}
 	return value, nil
 }

@@ -250,7 +250,7 @@ func (l *Runtime) alter(ctx context.Context, q scenario.Request, p *plan, before
 	case recovery.FallbackModel:
 		return p, p.model != nil, nil // a tool runs on no model
 	}
-	key := wayKey(q.Variation)
+	key := variationKey(q.Variation)
 	if other, ok := instead[key]; ok {
 		if p.tool != nil {
 			p.tool = l.tools[other]
@@ -269,9 +269,9 @@ func (l *Runtime) alter(ctx context.Context, q scenario.Request, p *plan, before
 	return p, ok, nil
 }
 
-// wayKey is the name of a way in Before and Instead: the variant of
+// variationKey is the name of a variation in Before and Instead: the variant of
 // retry_altered, else the strategy.
-func wayKey(w scenario.Variation) string {
+func variationKey(w scenario.Variation) string {
 	if w.Strategy == string(recovery.RetryAltered) {
 		return w.Variant
 	}
@@ -281,7 +281,7 @@ func wayKey(w scenario.Variation) string {
 // prepare makes the call that stands before an attempt. Its answer may hold
 // another input.
 func (l *Runtime) prepare(ctx context.Context, q scenario.Request, p *plan, call *Call) (*plan, bool, error) {
-	a, err := l.callTool(ctx, &liveTool{name: wayKey(q.Variation)}, call, p.request(q))
+	a, err := l.callTool(ctx, &liveTool{name: variationKey(q.Variation)}, call, p.request(q))
 	if err != nil {
 		return nil, false, err
 	}

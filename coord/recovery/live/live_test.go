@@ -378,19 +378,19 @@ func TestLiveProbe(t *testing.T) {
 // A configuration that cannot be used is refused.
 func TestLiveMisconfigured(t *testing.T) {
 	for doc, want := range map[string]string{
-		"models: {m: {base_url: nowhere}}":                                      "live.yaml: line 1: field /models/m/base_url: \"nowhere\" is no address",
+		"models: {m: {base_url: nowhere}}":                                      "live.yaml: line 1: field /models/m/base_url: \"nowhere\" is not an address",
 		"models: {m: {base_url: \"http://a:b@c\"}}":                             "/models/m/base_url: holds a password",
-		"default_model: m":                                                      "/default_model: \"m\" is none of the models",
-		"tools: {t: {}}":                                                        "/tools/t: has not one of url and command",
-		"tools: {t: {command: [no-such-program-here]}}":                         "/tools/t/command: \"no-such-program-here\" is no program",
-		"tools: {t: {command: [./no-such-program], dir: .}}":                    "/tools/t/command: \"./no-such-program\" is no program",
-		"tools: {t: {command: [sh], dir: nowhere}}":                             "/tools/t/dir: \"nowhere\" is no directory",
-		"tools: {t: {url: \"http://a\", method: \"A B\"}}":                      "/tools/t/method: \"A B\" is no method",
+		"default_model: m":                                                      "/default_model: \"m\" is not one of the models",
+		"tools: {t: {}}":                                                        "/tools/t: needs either url or command",
+		"tools: {t: {command: [no-such-program-here]}}":                         "/tools/t/command: \"no-such-program-here\" is not a program",
+		"tools: {t: {command: [./no-such-program], dir: .}}":                    "/tools/t/command: \"./no-such-program\" is not a program",
+		"tools: {t: {command: [sh], dir: nowhere}}":                             "/tools/t/dir: \"nowhere\" is not a directory",
+		"tools: {t: {url: \"http://a\", method: \"A B\"}}":                      "/tools/t/method: \"A B\" is not a method",
 		"tools: {t: {url: \"http://a\", instead: {alternate_tool: u}}}":         "/tools/t/instead/alternate_tool: names \"u\"",
 		"tools: {t: {url: \"http://a\", before: {retry: {url: \"http://a\"}}}}": "/tools/t/before/retry: is \"retry\"",
 		"tools: {t: {url: \"http://a\", concurrency: 10001}}":                   "/tools/t/concurrency: is 10001",
 		"tools: {t: {url: \"http://a\", timeout_ms: -1}}":                       "/tools/t/timeout_ms: is -1",
-		"tools:\n  t:\n    urll: http://a":                                      "line 3: field /tools/t/urll: is no member of a live configuration",
+		"tools:\n  t:\n    urll: http://a":                                      "line 3: field /tools/t/urll: is not a member of a live configuration",
 		"tools: {t: {url: \"http://a\"}}\ntools: {}":                            "line 2: is not a live configuration in YAML: ",
 		"# " + strings.Repeat("x", configBytesMax):                              "has more than 1048576 bytes",
 	} {

@@ -60,7 +60,7 @@ func timeLimit(ownMS, leftMS int64) (limit time.Duration, budget bool) {
 }
 
 // errDeadline is the cause of a context that a time limit ended.
-var errDeadline = errors.New("live: the time of the call is over")
+var errDeadline = errors.New("live: the call reached its time limit")
 
 // callTool makes one call. An error is that the run itself is to end, or that
 // the call cannot be made as it is configured.

@@ -128,7 +128,7 @@ func (r *Recorder) add(ctx context.Context, body entry.Body) error {
 	}
 	if content, there := r.known[e.Header.JTI]; there {
 		if content != contentOf(e.Body) {
-			return fmt.Errorf("%w: %s of %s: the run cannot go on as it was begun", ErrOther, e.Kind, r.workflow())
+			return fmt.Errorf("%w: %s of %s: the run cannot continue", ErrOther, e.Kind, r.workflow())
 		}
 		return nil
 	}

@@ -317,7 +317,7 @@ func (p *runProof) follows(report *engine.Report) error {
 		return err
 	}
 	if string(summary) != report.Summary() {
-		return broken("%s: %s is not what %s says: arl report show prints that", p.dir, engine.SummaryFile, engine.ReportFile)
+		return broken("%s: %s does not match %s: arl report show prints the right text", p.dir, engine.SummaryFile, engine.ReportFile)
 	}
 	if p.said = append(p.said, engine.SummaryFile); report.RecordDigest == "" {
 		return nil

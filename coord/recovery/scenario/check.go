@@ -25,7 +25,7 @@ func (c *Case) check() *Error {
 	}
 	for i, tag := range c.Tags {
 		if wrong := CheckWord("", tag); wrong != nil || slices.Contains(c.Tags[:i], tag) {
-			return Below("/tags", i, FirstOf(wrong, Malformed("", fmt.Sprintf("%q stands here twice", tag), "name each tag once")))
+			return Below("/tags", i, FirstOf(wrong, Malformed("", fmt.Sprintf("%q is listed twice", tag), "name each tag once")))
 		}
 	}
 	for i := range c.Answers {
@@ -73,9 +73,9 @@ func (c *Case) wrongParent(child int, parent string, index map[string]int) *Erro
 	at, known := index[parent]
 	switch {
 	case !known:
-		return Malformed("/step", fmt.Sprintf("%q is no step of the case", parent), "name a step of the same case by its id")
+		return Malformed("/step", fmt.Sprintf("%q is not a step of the case", parent), "name a step of the same case by its id")
 	case at < child:
-		return Malformed("/step", fmt.Sprintf("%q stands here twice", parent), "name each parent once")
+		return Malformed("/step", fmt.Sprintf("%q is listed twice", parent), "name each parent once")
 	}
 	if path := c.pathTo(c.Steps[child].ID, at, index, map[int]bool{}); path != nil {
 		return Malformed("/step", "makes a cycle: "+strings.Join(append([]string{c.Steps[child].ID}, path...), " depends on "),
@@ -114,7 +114,7 @@ func (s *Step) check() *Error {
 		return wrong
 	}
 	if s.Strategy != "" || s.Variant != "" {
-		return Malformed("/strategy", "stands with the first attempt", "write later attempts into attempts")
+		return Malformed("/strategy", "belongs to the first attempt here", "write later attempts into attempts")
 	}
 	if len(s.Attempts) > 0 && s.Outcome != Failed {
 		return Malformed("/attempts", "follow a first attempt that did not fail", `write the outcome "failed" and the failure of the first attempt`)
@@ -155,15 +155,15 @@ func (a *Attempt) Check() *Error {
 		}
 	}
 	if a.Effects != "" && (a.Strategy != string(recovery.Reconcile) || a.Outcome != OK) {
-		return Malformed("/effects", "stands with another attempt than a reconcile that ended ok", "write the effects of a failure into the failure")
+		return Malformed("/effects", "is allowed only in a reconcile that ended ok", "write the effects of a failure into the failure")
 	}
 	switch {
 	case a.Failure == nil && a.Outcome == Failed:
-		return Malformed("/failure", "is missing", `describe the failure; {} is one of which nothing is known`)
+		return Malformed("/failure", "is missing", `describe the failure; {} is a failure of which nothing is known`)
 	case a.Failure == nil:
 		return nil
 	case a.Outcome != Failed:
-		return Malformed("/failure", "stands with an attempt that did not fail", `write the outcome "failed", or remove the failure`)
+		return Malformed("/failure", "is allowed only in an attempt that failed", `write the outcome "failed", or remove the failure`)
 	}
 	return Prefixed("/failure", a.Failure.check())
 }
@@ -175,7 +175,7 @@ func (f *Failure) check() *Error {
 		CheckSize("/raw/text", f.Raw.Text, TextMax), CheckSize("/raw/grpc_code", f.Raw.GRPCCode, CodeMax),
 		CheckSize("/raw/provider_code", f.Raw.ProviderCode, CodeMax), CheckCount("/raw/retry_after_ms", f.Raw.RetryAfterMS))
 	if status := f.Raw.HTTPStatus; wrong == nil && status != 0 && (status < 100 || status > 599) {
-		return Malformed("/raw/http_status", fmt.Sprintf("is %d", status), "write a status of HTTP, 100 to 599")
+		return Malformed("/raw/http_status", fmt.Sprintf("is %d", status), "write an HTTP status, 100 to 599")
 	}
 	return wrong
 }
@@ -207,7 +207,7 @@ func CheckName(field, name string) *Error {
 		fits = isAlnum(name[i]) || strings.IndexByte("._:/@-", name[i]) >= 0
 	}
 	if !fits {
-		return Malformed(field, fmt.Sprintf("%.140q is no id", name), "write 1 to 128 of the characters A–Z a–z 0–9 . _ : / @ -")
+		return Malformed(field, fmt.Sprintf("%.140q is not an id", name), "write 1 to 128 of the characters A–Z a–z 0–9 . _ : / @ -")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func CheckWord(field, word string) *Error {
 		fits = 'a' <= c && c <= 'z' || isDigit(c) || strings.IndexByte("_.-", c) >= 0
 	}
 	if !fits {
-		return Malformed(field, fmt.Sprintf("%.80q is no word", word), fmt.Sprintf("write 1 to %d of the characters a–z 0–9 _ . -", CodeMax))
+		return Malformed(field, fmt.Sprintf("%.80q is not a word", word), fmt.Sprintf("write 1 to %d of the characters a–z 0–9 _ . -", CodeMax))
 	}
 	return nil
 }

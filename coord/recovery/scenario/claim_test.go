@@ -46,8 +46,8 @@ func TestBadLinesClaimNoID(t *testing.T) {
 		if !slices.Equal(done, want) {
 			t.Errorf("%d workers: lines %d are done, want %d", workers, done, want)
 		}
-		wanted := map[int]string{5: `"a" already stands on line 4`, 6: `"b" already stands on line 2`, 7: `"b" already stands on line 2`,
-			8: `"a" already stands on line 4`, 11 + jobLines: fmt.Sprintf(`"d" already stands on line %d`, 10+jobLines)}
+		wanted := map[int]string{5: `line 4 has the id "a" already`, 6: `line 2 has the id "b" already`, 7: `line 2 has the id "b" already`,
+			8: `line 4 has the id "a" already`, 11 + jobLines: fmt.Sprintf(`line %d has the id "d" already`, 10+jobLines)}
 		if fmt.Sprint(conflicts) != fmt.Sprint(wanted) {
 			t.Errorf("%d workers: conflicts %v, want %v", workers, conflicts, wanted)
 		}

@@ -42,7 +42,7 @@ func (d Document) DecodeJSON(text []byte, into any) *Error {
 		return Malformed(string(syntax.JSONPointer), "is not JSON: "+syntax.Err.Error(),
 			"write one JSON object a line, in UTF-8, with each member named once")
 	case errors.As(err, &wrong) && errors.Is(err, json.ErrUnknownName):
-		return Malformed(string(wrong.JSONPointer), "is no member of "+d.What, "remove it, or correct its name; "+d.Help)
+		return Malformed(string(wrong.JSONPointer), "is not a member of "+d.What, "remove it, or correct its name; "+d.Help)
 	case wrong == nil || wrong.GoType == nil:
 		return Malformed("", err.Error(), "write "+d.What+" as JSON; "+d.Help)
 	case wrong.JSONKind == '0' && strings.ContainsAny(string(wrong.JSONValue), ".eE"):

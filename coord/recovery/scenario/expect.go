@@ -89,7 +89,7 @@ func (c *Check) check() *Error {
 		return Malformed("/weight", fmt.Sprintf("is %d", c.Weight), fmt.Sprintf("write at most %d", weightMax))
 	}
 	if _, err := regexp.Compile(c.Matches); err != nil {
-		return Malformed("/matches", "is no regular expression: "+err.Error(), "write one in the syntax of RE2")
+		return Malformed("/matches", "is not a regular expression: "+err.Error(), "write one in the syntax of RE2")
 	}
 	looks := 0
 	for _, there := range []bool{len(c.Equals) > 0, c.Contains != "", c.Matches != "", c.Min != nil || c.Max != nil, c.Tool != ""} {
@@ -98,14 +98,14 @@ func (c *Check) check() *Error {
 		}
 	}
 	if looks != 1 {
-		return Malformed("", fmt.Sprintf("looks at the output in %d ways", looks), "write one of equals, contains, matches, min and max, tool")
+		return Malformed("", fmt.Sprintf("has %d ways to look at the output", looks), "write one of equals, contains, matches, min and max, tool")
 	}
 	return nil
 }
 
 func checkPointer(field, pointer string) *Error {
 	if !jsontext.Pointer(pointer).IsValid() || len(pointer) > TextMax {
-		return Malformed(field, fmt.Sprintf("%.60q is no JSON pointer", pointer), "write one such as /items/0/price")
+		return Malformed(field, fmt.Sprintf("%.60q is not a JSON pointer", pointer), "write a pointer such as /items/0/price")
 	}
 	return nil
 }
@@ -123,11 +123,11 @@ func (e *Expect) compile() (*jsonschema.Schema, *Error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is fetched
 	if err := compiler.AddResource(url, doc); err != nil {
-		return nil, Malformed("/schema", "is no schema: "+err.Error(), "write a JSON Schema")
+		return nil, Malformed("/schema", "is not a schema: "+err.Error(), "write a JSON Schema")
 	}
 	schema, err := compiler.Compile(url)
 	if err != nil {
-		return nil, Malformed("/schema", "is no schema: "+Cut(err.Error(), ToolMax), "write a JSON Schema (2020-12) that refers to nothing outside of itself")
+		return nil, Malformed("/schema", "is not a schema: "+Cut(err.Error(), ToolMax), "write a JSON Schema (2020-12) without references outside of itself")
 	}
 	return schema, nil
 }

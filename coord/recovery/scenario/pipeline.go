@@ -119,7 +119,7 @@ func (s *Pipeline[T]) read(ctx context.Context, lines *lineReader) {
 		s.end = end
 	case lines.number == 1:
 		s.end = &Error{Problem: entry.Malformed, File: lines.file, Detail: "holds no case",
-			Remedy: "check that the file is the one that was meant and was written to its end"}
+			Remedy: "check that this is the right file and that it is complete"}
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *Pipeline[T]) claim(ctx context.Context, j *job[T], i int) error {
 	}
 	if owner != 0 {
 		l.wrong = &Error{Problem: entry.IDConflict, File: j.file, Line: l.number, Field: "/id", Remedy: "give each case its own id",
-			Detail: fmt.Sprintf("%.140q already stands on line %d", idOf(j.text[l.start:l.end]), owner)}
+			Detail: fmt.Sprintf("line %[2]d has the id %[1]q already", idOf(j.text[l.start:l.end]), owner)}
 		return nil
 	}
 	err := s.one(ctx, j, i)

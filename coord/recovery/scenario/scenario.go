@@ -76,11 +76,11 @@ func ReadCase(name string, r io.Reader, check func(*Case) *Error) (Case, error) 
 	case len(text) > CaseBytesMax:
 		return fail(1, &Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is longer than %d bytes", CaseBytesMax), Remedy: "split the case"})
 	case len(bytes.TrimSpace(text)) == 0:
-		return fail(0, Malformed("", "holds no case", "check that the file is the one that was meant and was written to its end"))
+		return fail(0, Malformed("", "holds no case", "check that this is the right file and that it is complete"))
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if dec.SkipValue() == nil && len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
-		return fail(lineAt(text, dec.InputOffset()), Malformed("", "holds more after its case", "give one case; arl recover --scenario takes a file of many"))
+		return fail(lineAt(text, dec.InputOffset()), Malformed("", "has text after its case", "pass a file with one case; arl recover --scenario takes many cases"))
 	}
 	of, wrong := decode(text)
 	if wrong == nil && check != nil {

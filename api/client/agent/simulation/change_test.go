@@ -141,7 +141,7 @@ func (o *observer) judgeDomains(a *affair, d *decided) {
 	speak := map[string]map[entry.Principal]bool{}
 	view, _ := o.w.ledger.state.Incident(d.Incident, o.w.now)
 	for _, s := range view.Signals {
-		if s.Index >= d.Pin.Size || slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == s.Index }) {
+		if s.Index >= d.Pin.Size || slices.ContainsFunc(d.Dismissed, func(u entry.Dismissal) bool { return u.Index == s.Index }) {
 			continue
 		}
 		domain := o.domains[s.Issuer]

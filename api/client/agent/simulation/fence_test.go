@@ -71,7 +71,7 @@ func (o *observer) holding(a *affair, at int64) *hold {
 // judgeExecution is the fence of what is authorized, and of what may be (INC-4).
 func (o *observer) judgeExecution(x *entry.Execution, at int64) {
 	old := o.execs[x.Ref()]
-	if x.Compensates != nil || old != nil && x.Progress != entry.Dispatched {
+	if x.Compensates != nil || old != nil && x.Progress != entry.Started {
 		return
 	}
 	builds := func(on entry.Ref) bool {

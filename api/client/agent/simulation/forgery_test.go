@@ -5,12 +5,12 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // mutate changes a bundle, as a hostile server could that has the ledger's key
 // and the coordinator's.
-func (w *world) mutate(n *node, honest *verify.Bundle) *verify.Bundle {
+func (w *world) mutate(n *node, honest *bundle.Bundle) *bundle.Bundle {
 	b := *honest
 	b.Entries, b.Members, b.Steps = slices.Clone(b.Entries), slices.Clone(b.Members), slices.Clone(b.Steps)
 	kind := w.rng.IntN(8)
@@ -18,14 +18,13 @@ func (w *world) mutate(n *node, honest *verify.Bundle) *verify.Bundle {
 	switch {
 	case kind == 0 && len(b.Entries) > 0: // something is left out
 		at := w.rng.IntN(len(b.Entries))
+		b.Entries = slices.Delete(b.Entries, at, at+1)
 		var shown []uint64
-		for i, logged := range b.Entries {
-			if i != at {
-				shown = append(shown, logged.Index)
-			}
+		for _, leaf := range b.Entries {
+			shown = append(shown, leaf.Index)
 		}
-		b.Entries = nil
-		if err := w.ledger.prove(&b, shown); err != nil {
+		var err error
+		if b.Inclusion, err = merkle.ProveInclusions(shown, w.ledger.size(), w.ledger.tree.Node); err != nil {
 			w.fail("forgery: %v", err)
 		}
 	case kind == 1: // for somebody else
@@ -48,14 +47,14 @@ func (w *world) mutate(n *node, honest *verify.Bundle) *verify.Bundle {
 
 // fork puts another decision in the place of one, in a log of its own that is
 // signed all the same.
-func (w *world) fork(n *node, b *verify.Bundle) {
+func (w *world) fork(n *node, b *bundle.Bundle) {
 	logged := &w.ledger.log[b.Decision]
 	body, ok := logged.Body.(*entry.Decision)
 	if !ok {
 		w.fail("entry %d is no decision", b.Decision)
 	}
-	forged, scope, blast := *body, *body.Scope, *body.Blast // what is in the log is not to change
-	forged.Scope, forged.Blast = &scope, &blast
+	forged, scope, impact := *body, *body.RollbackSet, *body.Impact // what is in the log is not to change
+	forged.RollbackSet, forged.Impact = &scope, &impact
 	w.forge(n, &forged)
 	e, err := entry.New(&forged)
 	if err != nil {
@@ -74,11 +73,11 @@ func (w *world) fork(n *node, b *verify.Bundle) {
 	}
 	b.Head = signHead(w, other.Head(size))
 	dropped := w.dropped(body, &forged)
-	b.Entries = slices.DeleteFunc(b.Entries, func(logged verify.Logged) bool { return dropped[logged.Index] })
+	b.Entries = slices.DeleteFunc(b.Entries, func(logged bundle.Leaf) bool { return dropped[logged.Index] })
 	var shown []uint64
 	for i := range b.Entries {
 		if shown = append(shown, b.Entries[i].Index); b.Entries[i].Index == b.Decision {
-			b.Entries[i].Leaf = leaf
+			b.Entries[i].Bytes = leaf
 		}
 	}
 	b.Inclusion, err = merkle.ProveInclusions(shown, size, other.Node)
@@ -132,7 +131,7 @@ func (w *world) forge(n *node, d *entry.Decision) {
 			quorum := int(w.observer.incidents[d.Incident].policy.Quorum.Approve)
 			d.Approvals = slices.Clone(d.Approvals[:min(count, quorum)-1])
 		} else {
-			d.Blast.Members = 1 << 20
+			d.Impact.Members = 1 << 20
 		}
 	case 5:
 		d.Act = entry.ActEscalate
@@ -140,6 +139,6 @@ func (w *world) forge(n *node, d *entry.Decision) {
 	case 6:
 		d.Policy.LeafHash[0] ^= 1
 	case 7:
-		d.Scope.Root[0] ^= 1
+		d.RollbackSet.Root[0] ^= 1
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client/agent"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // judgeDecision is what has to hold of a decision that the ledger takes.
@@ -42,6 +42,10 @@ func (o *observer) judgeDecision(e *entry.Entry, d *entry.Decision, at int64) {
 	case entry.ActAuthorize, entry.ActAmend:
 		o.judgeAuthority(e, d, a, at)
 	case entry.ActDeny:
+		if a.decision != nil {
+			o.judgeNote(e, d, a, at)
+			break
+		}
 		o.judgeDeny(e, d, a, index)
 	case entry.ActRelease:
 		if roles := o.roles[e.KeyID]; !slices.Contains(roles, entry.RoleApprover) && !slices.Contains(roles, entry.RoleCoordinator) {
@@ -58,7 +62,7 @@ func (o *observer) judgeDeny(e *entry.Entry, d *entry.Decision, a *affair, index
 	switch {
 	case !a.over && !approver && !coordinator, a.over && !approver && !operator:
 		o.w.fail("deny %d is by %s", index, d.Iss)
-	case a.over && (a.noted || d.Supersedes == nil || *d.Supersedes != a.denied || a.decision != nil):
+	case a.over && (a.noted || d.Supersedes == nil || *d.Supersedes != a.denied):
 		o.w.fail("deny %d of incident %d, which is over", index, a.id)
 	}
 }
@@ -70,13 +74,13 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 	index := w.ledger.size()
 	limit, quorum := o.law(a)
 	if len(d.Approvals) == 0 {
-		if !slices.Contains(o.roles[e.KeyID], entry.RoleCoordinator) || d.Blast.Members > limit.Members || d.Blast.Agents > limit.Agents ||
-			d.Blast.Irrevocable+d.Blast.Undeclared > 0 {
-			w.fail("%s %d: %s may not decide alone about %+v", d.Act, index, d.Iss, *d.Blast)
+		if !slices.Contains(o.roles[e.KeyID], entry.RoleCoordinator) || d.Impact.Members > limit.Members || d.Impact.Agents > limit.Agents ||
+			d.Impact.Irrevocable+d.Impact.Undeclared > 0 {
+			w.fail("%s %d: %s may not decide alone about %+v", d.Act, index, d.Iss, *d.Impact)
 		}
 		return
 	}
-	if a.proposal == nil || d.Scope.Head != a.proposal.Scope.Head || *d.Pin != *a.proposal.Pin {
+	if a.proposal == nil || d.RollbackSet.Head != a.proposal.RollbackSet.Head || *d.Pin != *a.proposal.Pin {
 		w.fail("%s %d is not what was proposed", d.Act, index)
 	}
 	view, _ := w.ledger.state.Incident(a.id, at)
@@ -90,7 +94,7 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 			w.fail("%s %d: the key of approval %d is void", d.Act, index, place)
 		case !slices.Contains(o.roles[p.keyID], entry.RoleApprover) || o.enrolled[p.keyID] >= a.id:
 			w.fail("%s %d: %s was no approver before the incident", d.Act, index, p.Iss)
-		case p.Iss == a.proposal.Iss || slices.ContainsFunc(view.Signals, func(s coord.SignalView) bool { return s.Issuer == p.Iss }):
+		case p.Iss == a.proposal.Iss || slices.ContainsFunc(view.Signals, func(s api.IncidentSignal) bool { return s.Issuer == p.Iss }):
 			w.fail("%s %d: %s has an interest", d.Act, index, p.Iss)
 		}
 		who[p.Iss] = true
@@ -154,7 +158,7 @@ func (o *observer) judgeRecord(r *entry.Record, at int64) {
 	case undone == 0, effects > 0 && gone == 0:
 		state = "FAILED"
 	}
-	for _, one := range r.Signals {
+	for _, one := range r.Dispositions {
 		o.judgeVerdict(a, r, one)
 	}
 	head := merkle.HeadOf(left)
@@ -237,14 +241,14 @@ func (o *observer) ordered(n *node, c *agent.Call, d *decided, x *record) {
 // told hears what a runtime says: an honest bundle is never refused, but for
 // what time changes.
 func (o *observer) told(n *node, e *agent.Event) {
-	rule, ok := errors.AsType[*verify.RuleError](e.Err)
+	rule, ok := errors.AsType[*bundle.RuleError](e.Err)
 	if e.Kind != agent.EventRefused || n.cheated {
 		return
 	}
 	if ok && !strings.Contains(rule.Error(), "has passed") && rule.Rule != "epoch" && n.w.plan.skew <= 5*minute {
 		o.w.fail("%s refuses an honest bundle: %v", n.name, rule)
 	}
-	if errors.Is(e.Err, verify.ErrMissing) {
+	if errors.Is(e.Err, bundle.ErrMissing) {
 		o.w.fail("%s misses something in an honest bundle", n.name)
 	}
 }
@@ -267,6 +271,9 @@ func (o *observer) end() {
 			o.endState(n)
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(o.incidents)) {
+		o.checkLapse(o.incidents[id], w.now)
+	}
 	o.audit(w.ledger.size())
 	if w.chance(100) {
 		o.audit(w.rng.Uint64N(w.ledger.size()))
@@ -274,7 +281,7 @@ func (o *observer) end() {
 	for iss, counts := range o.judged {
 		h, _, _ := w.ledger.state.History(iss, 0, 0)
 		if h.Corroborated != counts[entry.Corroborated] || h.Independent != counts["independent"] || h.SelfReported != counts[entry.SelfReported] ||
-			h.Unfounded != counts[entry.NotFounded] {
+			h.Dismissed != counts[entry.Dismissed] {
 			w.fail("the history of %s says %+v, the log %v", iss, h, counts)
 		}
 	}
@@ -364,4 +371,4 @@ func (o *observer) endMember(n *node, a *affair, m *entry.Member, x *record) boo
 }
 
 // serve sees an honest bundle before the agent does.
-func (o *observer) serve(*node, *verify.Bundle, uint64) {}
+func (o *observer) serve(*node, *bundle.Bundle, uint64) {}

@@ -4,25 +4,30 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
+	assemble "recoveryledger/coord/bundle"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // ledger is the log: the fold that admits, the tree and its signed heads.
 type ledger struct {
 	w      *world
-	coord  *coord.Replica
+	coord  *coordinator.Replica
 	state  *coord.State
 	log    []entry.Registered
 	leaves [][]byte // of the log
 	tree   merkle.Tree
+	maker  assemble.Maker
 	ids    map[identity]uint64
 	heads  map[uint64]string
 	root   verify.Root
@@ -42,12 +47,12 @@ func newLedger(w *world) *ledger {
 
 // fold makes the state anew, from the log alone.
 func (l *ledger) fold() {
-	l.coord = coord.New(origin, l.w.keys.check)
+	l.coord = coordinator.New(origin, l.w.keys.check)
 	l.state = l.coord.NewFold()
 	for _, e := range l.log {
 		l.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
-	l.coord.Committed(l.size())
+	l.coord.Committed(verify.SignedHead{Head: l.tree.Head(l.size())})
 }
 
 // leafHash returns the leaf hash of the entry at index.
@@ -86,7 +91,7 @@ func (l *ledger) append(e *entry.Entry, at int64) {
 	l.ids[identity{e.Header.Iss, e.Header.JTI}] = index
 	l.last = at
 	l.state.Apply(e, index, at)
-	l.coord.Committed(l.size())
+	l.coord.Committed(verify.SignedHead{Head: l.tree.Head(l.size())})
 }
 
 func (l *ledger) ref(index uint64) entry.LogRef {
@@ -127,77 +132,38 @@ type query struct {
 const pageMembers = 4 // small, so that agents see several pages
 
 // bundle makes a bundle, as the ledger's server does.
-func (l *ledger) bundle(q query) (*verify.Bundle, uint64, error) {
-	s := l.state
-	if q.from > s.Size() {
-		return nil, 0, entry.Refuse(entry.NotFound, "from", "the log has %d entries", s.Size())
-	}
-	if _, enrolled := s.Chain().Agent(q.agent); !enrolled {
-		return nil, 0, entry.Refuse(entry.NotFound, "agent", "%s was never enrolled", q.agent)
-	}
-	b := &verify.Bundle{Agent: q.agent, From: q.from, Head: l.head(s.Size()), Consistency: []merkle.Hash{}, Members: []verify.PlanMember{},
-		Scope: []merkle.Hash{}, Steps: []verify.ChainStep{}}
-	from := q.from
-	if q.whole {
-		from = 0
-	}
-	var shown []uint64
-	next := uint64(0)
-	policiesFrom := from
+func (l *ledger) bundle(q query) (*bundle.Bundle, uint64, error) {
+	limit := pageMembers
 	if q.incident == 0 {
-		if q.after != 0 {
-			from = q.after + 1
-		}
-		shown, policiesFrom = append(s.News(q.agent, from), s.Overrides(q.agent, from)...), s.Size()
-	} else {
-		if from > 0 {
-			shown = s.News(q.agent, from)
-		}
-		parts, err := s.Bundle(coord.BundleRequest{Incident: q.incident, Agent: q.agent, After: int(q.after), Limit: pageMembers})
-		if err != nil {
-			return nil, 0, err
-		}
-		shown = append(shown, parts.Entries...)
-		b.Decision, next = parts.Decision, uint64(parts.Next)
-		if b.Decision != 0 {
-			b.Members, b.Steps = parts.Members, append(b.Steps, parts.Steps...)
-			if err := proveScope(b, s.ScopeTree(q.incident)); err != nil {
-				return nil, 0, err
-			}
-		}
+		limit = bundle.MaxEntries
 	}
-	var of []entry.Principal
-	for _, index := range shown {
-		of = append(of, l.log[index].Header.Iss)
-		if a, ok := l.log[index].Body.(*entry.Agent); ok {
-			of = append(of, a.Principal)
-		}
+	made, err := l.maker.Make(served{l}, nil, api.BundleQuery{Agent: q.agent, Incident: q.incident, From: q.from, After: q.after, Whole: q.whole, Limit: limit})
+	if err != nil {
+		return nil, 0, err
 	}
-	shown = append(shown, s.Links(of, policiesFrom)...)
-	return b, next, l.prove(b, shown)
+	b, err := bundle.Decode(made.Data)
+	return b, made.Next, err
 }
 
-func proveScope(b *verify.Bundle, tree *merkle.Tree) (err error) {
-	places := make([]uint64, len(b.Members))
-	for i := range b.Members {
-		places[i] = b.Members[i].Place
-	}
-	b.Scope, err = merkle.ProveInclusions(places, tree.Size(), tree.Node)
-	return err
+// served is a ledger as bundles are made from it.
+type served struct{ *ledger }
+
+// View implements [assemble.Log].
+func (l served) View(f func(*coord.State, verify.SignedHead, *verify.Chain)) {
+	f(l.state, verify.SignedHead{Head: l.tree.Head(l.size()), Note: l.head(l.size())}, l.state.Chain())
 }
 
-// prove adds the leaves and the proofs to a bundle.
-func (l *ledger) prove(b *verify.Bundle, shown []uint64) (err error) {
-	slices.Sort(shown)
-	shown = slices.Compact(shown)
-	for _, index := range shown {
-		b.Entries = append(b.Entries, verify.Logged{Index: index, Leaf: l.leaf(index)})
-	}
-	if b.Inclusion, err = merkle.ProveInclusions(shown, l.size(), l.tree.Node); err != nil || b.From == 0 {
-		return err
-	}
-	b.Consistency, err = merkle.ProveConsistency(b.From, l.size(), l.tree.Node)
-	return err
+// Entry implements [assemble.Log].
+func (l served) Entry(index uint64) (*entry.Registered, error) { return &l.log[index], nil }
+
+// Inclusions implements [assemble.Log].
+func (l served) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
+	return merkle.ProveInclusions(indexes, size, l.tree.Node)
+}
+
+// Consistency implements [assemble.Log].
+func (l served) Consistency(older, newer uint64) ([]merkle.Hash, error) {
+	return merkle.ProveConsistency(older, newer, l.tree.Node)
 }
 
 // consistency proves that one signed head of this ledger follows another.
@@ -211,7 +177,7 @@ func (l *ledger) consistency(older, newer uint64) (p verify.ConsistencyProof, er
 const decodedEvery = 4
 
 // auditLog runs the rules again over the first so many entries.
-func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
+func (l *ledger) auditLog(size uint64) (audit.Report, error) {
 	entries := func(yield func(entry.Registered, error) bool) {
 		for index := range size {
 			if l.w.seed%decodedEvery != 0 {
@@ -230,7 +196,7 @@ func (l *ledger) auditLog(size uint64) (coord.AuditReport, error) {
 			}
 		}
 	}
-	return coord.Audit(context.Background(), origin, entries, nil)
+	return audit.NewFollower(origin).Follow(context.Background(), entries, nil)
 }
 
 // about says in words what an entry says.

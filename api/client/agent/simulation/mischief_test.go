@@ -98,7 +98,7 @@ func (w *world) rogueAgent() {
 		}
 	case 5: // it goes on with what is fenced
 		if x.agent == name && x.progress == entry.Planned && !x.comp {
-			w.try(&entry.Execution{Exec: string(x.ref[len(name)+1:]), Parents: x.parents, Effect: x.effect, Progress: entry.Dispatched}, name, x.wid, string(name))
+			w.try(&entry.Execution{Exec: string(x.ref[len(name)+1:]), Parents: x.parents, Effect: x.effect, Progress: entry.Started}, name, x.wid, string(name))
 		}
 	}
 }
@@ -189,20 +189,20 @@ func (w *world) spoil(a *affair, d *entry.Decision) {
 	case 2:
 		d.Policy.Index = 1
 	case 3:
-		if d.Scope != nil {
-			d.Scope.Root = other
+		if d.RollbackSet != nil {
+			d.RollbackSet.Root = other
 		}
 	case 4:
-		if d.Scope != nil {
-			d.Scope.Size++
+		if d.RollbackSet != nil {
+			d.RollbackSet.Size++
 		}
 	case 5:
-		if d.Basis != nil {
-			d.Basis.Root = other
+		if d.Signals != nil {
+			d.Signals.Root = other
 		}
 	case 6:
-		if d.Blast != nil {
-			d.Blast.Members, d.Blast.Irrevocable = 1, 0
+		if d.Impact != nil {
+			d.Impact.Members, d.Impact.Irrevocable = 1, 0
 		}
 	case 7:
 		if d.Pin != nil && d.Pin.Size > 0 {

@@ -12,6 +12,7 @@ import (
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 var (
@@ -38,7 +39,7 @@ type node struct {
 	cheated bool   // it was served what the ledger does not say
 	size    uint64 // of the log that it has accepted
 
-	stale     *verify.Bundle // an answer from before
+	stale     *bundle.Bundle // an answer from before
 	staleNext uint64         // what went with it
 }
 
@@ -271,7 +272,7 @@ func (n *node) Commands(context.Context) (*agent.Hints, error) {
 }
 
 // Bundle implements [agent.Ledger]. An answer may be one from before.
-func (n *node) Bundle(_ context.Context, q agent.Query) (*verify.Bundle, uint64, error) {
+func (n *node) Bundle(_ context.Context, q agent.Query) (*bundle.Bundle, uint64, error) {
 	n.cutOff()
 	f := n.fate()
 	if n.crashed || f == isLost || f == replyLost {
@@ -323,10 +324,7 @@ func (n *node) Plan(_ context.Context, incident uint64) (members []entry.Member,
 	if !ok {
 		return nil, entry.Refuse(entry.NotFound, "id", "no plan")
 	}
-	for i := range plan.Members {
-		members = append(members, plan.Members[i].Member)
-	}
-	return members, nil
+	return plan.Set(), nil
 }
 
 // Confirm implements [agent.Source]: a mirror of the ledger.

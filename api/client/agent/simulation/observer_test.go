@@ -63,7 +63,8 @@ type affair struct {
 	exp      int64    // the latest of its decisions with a plan, Unix milliseconds
 	decision *decided // in force
 	proposal *proposal
-	hold     *hold // of the newest contain or proposal that fences
+	asked    *asked // of an amend, until people approve it
+	hold     *hold  // of the newest contain or proposal that fences
 	override uint64
 	votes    []string // keys of the approvers who want an override
 	over     bool
@@ -79,7 +80,7 @@ type decided struct {
 	ref     entry.LogRef
 	keyID   string
 	members []entry.Member
-	basis   []uint64 // indexes of the signals that it rests on
+	restsOn []uint64 // indexes of signals
 	drains  map[entry.Ref]bool
 	// withheld are those that an override withheld before, and no agent spoke of.
 	withheld map[entry.Ref]bool
@@ -171,12 +172,17 @@ func (o *observer) logged(e *entry.Entry, index uint64, at int64) {
 		o.signal(body, index)
 	case *entry.Approval:
 		o.approvals[index] = &approval{body, e.KeyID, index}
+		if q := o.incidents[body.Incident].asked; q != nil && q.ref == body.Proposal {
+			q.answered = true
+		}
 	case *entry.Decision:
 		o.decision(e, body, index, at)
+		o.checkLapse(o.incidents[body.Incident], at)
 	case *entry.Outcome:
 		o.outcome(body, index)
 	case *entry.Record:
-		o.recorded(body)
+		o.recorded(body, at)
+		o.checkLapse(o.incidents[body.Incident], at)
 	}
 }
 
@@ -232,17 +238,28 @@ func (o *observer) decision(e *entry.Entry, d *entry.Decision, index uint64, at 
 		o.held(a, e, d, index)
 	case entry.ActEscalate:
 		a.proposal = &proposal{d, ref, at}
+		if a.decision != nil {
+			a.asked = &asked{ref: ref, keyID: e.KeyID, at: at}
+		}
 		o.held(a, e, d, index)
 	case entry.ActDeny:
-		if a.over { // somebody takes note that nobody answered
+		switch { // where it is not the first, somebody takes note that nobody answered
+		case a.decision != nil:
+			a.asked.noted, a.asked.over = index, true
+			return
+		case a.over:
 			a.noted = true
 			return
 		}
 		a.over, a.denied = true, ref
-		o.judge(d.Signals)
+		o.judge(d.Dispositions)
 	case entry.ActOverride:
+		o.dropped(a, at)
 		o.overridden(a, e, index)
 	case entry.ActAuthorize, entry.ActAmend:
+		if o.dropped(a, at); len(d.Approvals) > 0 {
+			a.asked = nil
+		}
 		a.proposal = nil
 		o.inForce(a, d, ref, e.KeyID)
 	}
@@ -292,13 +309,12 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 	if !ok {
 		o.w.fail("decision %d: no plan is in force", ref.Index)
 	}
-	now := &decided{Decision: d, ref: ref, keyID: keyID, drains: map[entry.Ref]bool{}, withheld: map[entry.Ref]bool{}}
+	now := &decided{Decision: d, ref: ref, keyID: keyID, members: view.Set(), drains: map[entry.Ref]bool{}, withheld: map[entry.Ref]bool{}}
 	var leaves []merkle.Hash
-	for i := range view.Members {
-		now.members = append(now.members, view.Members[i].Member)
-		leaves = append(leaves, merkle.HashLeaf(view.Members[i].AppendJSON(nil)))
+	for i := range now.members {
+		leaves = append(leaves, merkle.HashLeaf(now.members[i].AppendJSON(nil)))
 	}
-	if merkle.HeadOf(leaves) != d.Scope.Head {
+	if merkle.HeadOf(leaves) != d.RollbackSet.Head {
 		o.w.fail("decision %d: the plan in force is not the one that was signed", ref.Index)
 	}
 	before := a.decision
@@ -320,8 +336,8 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 				continue
 			}
 		}
-		now.drains[m.Exec] = x.progress == entry.Dispatched
-		if m.Method == entry.MethodNone && x.progress != entry.Dispatched {
+		now.drains[m.Exec] = x.progress == entry.Started
+		if m.Method == entry.MethodNone && x.progress != entry.Started {
 			o.result(a, m.Exec, entry.NotExecuted, ref.Index, false)
 		}
 	}
@@ -366,10 +382,11 @@ func (o *observer) point(ref entry.Ref) *point {
 	return nil
 }
 
-func (o *observer) recorded(r *entry.Record) {
+func (o *observer) recorded(r *entry.Record, at int64) {
 	a := o.incidents[r.Incident]
+	o.dropped(a, at)
 	a.over = true
-	o.judge(r.Signals)
+	o.judge(r.Dispositions)
 }
 
 // judge counts the verdicts on signals.

@@ -124,7 +124,7 @@ func (o *observer) method(x *record, members map[entry.Ref]bool, until int64) ve
 	return verdict{method: entry.MethodResidual}
 }
 
-// seeds is SCO-3: the subjects of the signals of the basis, and what their
+// seeds is SCO-3: the subjects of the signals of the decision, and what their
 // ranges reach over.
 func (o *observer) seeds(d *decided) map[entry.Ref]bool {
 	view, _ := o.w.ledger.state.Incident(d.Incident, o.w.now)
@@ -134,14 +134,14 @@ func (o *observer) seeds(d *decided) map[entry.Ref]bool {
 		if s.Index >= d.Pin.Size {
 			continue
 		}
-		leaves, d.basis = append(leaves, o.w.ledger.leafHash(s.Index)), append(d.basis, s.Index)
-		if slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == s.Index }) {
+		leaves, d.restsOn = append(leaves, o.w.ledger.leafHash(s.Index)), append(d.restsOn, s.Index)
+		if slices.ContainsFunc(d.Dismissed, func(u entry.Dismissal) bool { return u.Index == s.Index }) {
 			continue
 		}
 		o.seed(found, s.Index)
 	}
-	if merkle.HeadOf(leaves) != *d.Basis {
-		o.w.fail("decision %d: its basis is not the signals of incident %d", d.ref.Index, d.Incident)
+	if merkle.HeadOf(leaves) != *d.Signals {
+		o.w.fail("decision %d: it does not rest on the signals of incident %d", d.ref.Index, d.Incident)
 	}
 	return found
 }

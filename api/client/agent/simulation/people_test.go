@@ -12,11 +12,15 @@ import (
 type people struct{ w *world }
 
 func (p *people) hear(e *entry.Entry) {
+	if r, ok := e.Body.(*entry.Record); ok {
+		p.takeNote(r.Incident)
+	}
 	d, ok := e.Body.(*entry.Decision)
 	if !ok {
 		return
 	}
 	w := p.w
+	p.takeNote(d.Incident)
 	ref := w.ledger.ref(w.ledger.size() - 1)
 	switch d.Act {
 	case entry.ActEscalate:
@@ -39,19 +43,27 @@ func (p *people) hear(e *entry.Entry) {
 	}
 }
 
+// takeNote has the operator acknowledge, of every other incident, that nobody answered
+// an amend.
+func (p *people) takeNote(incident uint64) {
+	if v, ok := p.w.ledger.state.Incident(incident, p.w.now); ok && v.Lapsed != nil && v.Unacknowledged() && incident%2 == 0 {
+		p.w.after(minute/2, "o takes note of an amend", func() { p.decide("o", coord.Order{Incident: incident, Act: entry.ActDeny, Reason: "noted"}) })
+	}
+}
+
 // answer recomputes a plan and answers the proposal.
 func (p *people) answer(who entry.Principal, d *entry.Decision, proposal entry.LogRef) {
 	w := p.w
-	var unfounded []uint64
-	for i := range d.Unfounded {
-		unfounded = append(unfounded, d.Unfounded[i].Index)
+	var dismissed []uint64
+	for i := range d.Dismissed {
+		dismissed = append(dismissed, d.Dismissed[i].Index)
 	}
 	verdict := "approve"
-	plan, ok := w.ledger.state.Preview(d.Incident, unfounded, w.now)
+	plan, ok := w.ledger.state.Preview(d.Incident, dismissed, w.now)
 	switch {
 	case !ok || w.chance(100): // silence
 		return
-	case plan.Scope != d.Scope.Head || w.chance(60):
+	case plan.RollbackSet != d.RollbackSet.Head || w.chance(60):
 		verdict = "refuse"
 	}
 	a := &entry.Approval{Incident: d.Incident, Proposal: proposal, Verdict: verdict, Exp: w.now/1000 + 600, Reason: "recomputed"}
@@ -88,7 +100,7 @@ func (p *people) standIn() {
 		switch {
 		case v.State == coord.Reported, v.State == coord.Contained:
 			p.decide("p1", coord.Order{Incident: v.ID, Act: entry.ActEscalate, Reason: "the coordinator is silent"})
-		case v.State == coord.Authorized && v.Decision.Deadline < w.now:
+		case v.State == coord.Authorized && v.Decision.DeadlineAt < w.now:
 			p.conclude(v.ID)
 		}
 	}

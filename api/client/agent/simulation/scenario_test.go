@@ -11,6 +11,7 @@ import (
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -267,30 +268,30 @@ func (w *world) tell(e *entry.Entry) {
 	w.people.hear(e)
 }
 
-// coordinator is the coordinator.
-type coordinator struct {
+// coordinatorProcess runs the coordinator, which dies and starts again.
+type coordinatorProcess struct {
 	w           *world
-	coordinator *coord.Coordinator
+	coordinator *coordinator.Coordinator
 	at          int64 // when it is to wake; 0: it is not
 	down        bool
 	gone        bool // for ever
 }
 
-func newCoordinator(w *world) *coordinator {
-	k := &coordinator{w: w}
+func newCoordinator(w *world) *coordinatorProcess {
+	k := &coordinatorProcess{w: w}
 	k.start()
 	return k
 }
 
 // start makes a coordinator that knows nothing but the log.
-func (k *coordinator) start() {
+func (k *coordinatorProcess) start() {
 	k.down = false
-	k.coordinator = &coord.Coordinator{Replica: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
+	k.coordinator = &coordinator.Coordinator{Replica: k.w.ledger.coord, Log: k, Principal: "k", NewID: k.w.newID,
 		Seal: func(e *entry.Entry) error { k.w.keys.sign(e, k.w.signer("k")); return nil }}
 	k.wake(0)
 }
 
-func (k *coordinator) wake(delay int64) {
+func (k *coordinatorProcess) wake(delay int64) {
 	at := k.w.now + delay
 	if k.down || k.at != 0 && k.at <= at {
 		return
@@ -304,7 +305,7 @@ func (k *coordinator) wake(delay int64) {
 	})
 }
 
-func (k *coordinator) step() {
+func (k *coordinatorProcess) step() {
 	if k.down || k.gone {
 		return
 	}
@@ -323,9 +324,9 @@ func (k *coordinator) step() {
 	}
 }
 
-// Submit implements [coord.Log]: the coordinator may die before an entry is registered,
+// Submit implements [coordinator.Log]: the coordinator may die before an entry is registered,
 // or after it.
-func (k *coordinator) Submit(_ context.Context, e *entry.Entry) error {
+func (k *coordinatorProcess) Submit(_ context.Context, e *entry.Entry) error {
 	if k.w.fault(k.w.plan.crash / 2) {
 		return errLost
 	}
@@ -336,10 +337,10 @@ func (k *coordinator) Submit(_ context.Context, e *entry.Entry) error {
 	return err
 }
 
-// Wait implements [coord.Log]. Nobody calls it: the coordinator takes single steps.
-func (k *coordinator) Wait(ctx context.Context, _ uint64) error { return ctx.Err() }
+// Wait implements [coordinator.Log]. Nobody calls it: the coordinator takes single steps.
+func (k *coordinatorProcess) Wait(ctx context.Context, _ uint64) error { return ctx.Err() }
 
-// Now implements [coord.Log].
-func (k *coordinator) Now() int64 { return max(k.w.now, k.w.ledger.last) }
+// Now implements [coordinator.Log].
+func (k *coordinatorProcess) Now() int64 { return max(k.w.now, k.w.ledger.last) }
 
 var _ agent.Ledger = (*node)(nil)

@@ -13,11 +13,11 @@ func (o *observer) judgeVerdict(a *affair, r *entry.Record, one entry.Dispositio
 	s, own := o.signals[one.Index], o.domains[o.signals[one.Index].Iss]
 	switch {
 	case a.decision.without(one.Index):
-		want = entry.NotFounded
+		want = entry.Dismissed
 	case one.Index >= a.decision.Pin.Size:
 		want = entry.Inconclusive
 	default:
-		for _, other := range r.Signals {
+		for _, other := range r.Dispositions {
 			b := o.signals[other.Index]
 			granted := b.Standing == entry.StandingMonitor || b.Standing == entry.StandingOperator
 			believed := other.Index < a.decision.Pin.Size && !a.decision.without(other.Index) && !o.voided(o.signedBy[other.Index], other.Index, o.w.ledger.size())
@@ -26,7 +26,7 @@ func (o *observer) judgeVerdict(a *affair, r *entry.Record, one entry.Dispositio
 			}
 		}
 		for _, d := range o.plans {
-			if d.Incident != a.id || !slices.Contains(d.basis, one.Index) || d.without(one.Index) {
+			if d.Incident != a.id || !slices.Contains(d.restsOn, one.Index) || d.without(one.Index) {
 				continue
 			}
 			for _, place := range d.Approvals {
@@ -47,7 +47,7 @@ func (o *observer) judgeVerdict(a *affair, r *entry.Record, one entry.Dispositio
 
 // without reports whether a decision does not believe the signal at an index.
 func (d *decided) without(index uint64) bool {
-	return slices.ContainsFunc(d.Unfounded, func(u entry.Unfounded) bool { return u.Index == index })
+	return slices.ContainsFunc(d.Dismissed, func(u entry.Dismissal) bool { return u.Index == index })
 }
 
 // speaks reports whether a signal is worth something to others: of who did it, of

@@ -127,7 +127,7 @@ func (n *node) proceed(j *job, after entry.Progress) {
 	case after == entry.Planned && j.hangs && n.w.chance(300):
 		j.over = false // it stays planned
 	case after == entry.Planned && j.x.Effect != entry.EffectNone:
-		n.advance(j, entry.Dispatched)
+		n.advance(j, entry.Started)
 	case j.hangs:
 		if n.w.chance(500) {
 			n.machine.act(j)

@@ -40,7 +40,7 @@ type world struct {
 	keys    *keyring
 
 	ledger      *ledger
-	coordinator *coordinator
+	coordinator *coordinatorProcess
 	nodes       []*node
 	people      *people
 	observer    *observer

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// CompleteQuery says which complete history is asked for (docs/history.md).
+type CompleteQuery struct {
+	Type  entry.SubjectType // of the subject; the path names it
+	Value string            // of the subject; empty: that of the log
+
+	Labels []entry.Label // of the lists that are shown; none: all
+	Since  uint64        // first index that counts
+	Size   uint64        // entries of the log that count; 0: those under the tree head
+	Limit  int           // at most so many entries, the oldest; 0: as many as the server likes
+	// Witnessed asks for a tree head that the quorum of witnesses has cosigned, and Wait
+	// for how long the answer may wait for one, at most [MaxWait]; 0: [WitnessedDefault].
+	Witnessed bool
+	Wait      time.Duration
+}
+
+// Params implements [Query].
+func (q *CompleteQuery) Params() []Param {
+	return []Param{
+		named("value", &q.Value, "agent-1", "the subject: workflow, incident, reference of a task, or principal; nothing for the log"),
+		labels(&q.Labels, "only these lists, with commas between their labels, such as agent/revoke<,outcome"),
+		number("since", &q.Since, entry.MaxInteger, 0, "the first index that counts"),
+		number("size", &q.Size, entry.MaxInteger, 1000, "entries of the log that count, from 0 on; without it, all under the tree head"),
+		pageLimit(&q.Limit, MaxPage, MaxCompletePage, "entries, the oldest"),
+		flag("witnessed", &q.Witnessed, "true: under a tree head that the quorum of witnesses has cosigned"),
+		waiting(&q.Wait, fmt.Sprintf("with witnessed: how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+	}
+}
+
+func (q *CompleteQuery) check() *entry.Refusal {
+	if q.Wait > 0 && !q.Witnessed {
+		return refuseParam("wait", "is for a tree head of witnesses: add witnessed=true")
+	}
+	return nil
+}
+
+// completeRoutes read complete histories.
+func completeRoutes() []Route {
+	types := make([]string, 0, len(entry.SubjectTypes()))
+	for _, of := range entry.SubjectTypes() {
+		types = append(types, string(of))
+	}
+	of := inPath("type", `{"type":"string","enum":["`+strings.Join(types, `","`)+`"]}`, entry.SubjectAgent, "type of the subject")
+	return []Route{{
+		Name: "complete", Method: http.MethodGet, Path: PathComplete, Summary: "Read a complete history of a subject",
+		Doc: "The history file of IDX-4: the entries that stand under a subject of the index with the labels asked for, and the proof that there are no others, " +
+			"or none at all, up to its member size. With limit it may end before the size asked for: ask again with since at the size that it has. " +
+			"Nothing of it is to be believed before it was verified offline.",
+		Params: []Param{of}, Query: asked[CompleteQuery],
+		Answers:  tagged("the history, in the one form that verifiers read", Schema{JSON: schemaComplete}),
+		Problems: []entry.Problem{entry.Malformed, entry.NotFound, entry.NotReady},
+	}}
+}
+
+// URL returns the path that asks for the history.
+func (q *CompleteQuery) URL() string { return URL(PathComplete, q, q.Type) }
+
+// labelsMax is the length of a list of labels.
+const labelsMax = math.MaxUint8
+
+// labels is a parameter that lists labels of IDX-1. Whether a subject may have them its
+// type says.
+func labels(to *[]entry.Label, doc string) Param {
+	return Param{
+		Name: "labels", In: "query", Doc: doc, Schema: schemaText, Example: "execution",
+		parse: func(text string) string {
+			for label := range strings.SplitSeq(text, ",") {
+				if label == "" || len(label) > labelsMax || len(*to) == labelsMax {
+					return fmt.Sprintf("%.140q is no list of labels with commas between them", text)
+				}
+				*to = append(*to, entry.Label(label))
+			}
+			return ""
+		},
+		format: func() string {
+			texts := make([]string, len(*to))
+			for i, label := range *to {
+				texts[i] = string(label)
+			}
+			return strings.Join(texts, ",")
+		},
+	}
+}
+
+// schemaComplete is of a [verify.History], whose form is fixed to the byte.
+const schemaComplete = `{"type":"object","additionalProperties":false,
+"required":["entries","head","inclusion","index","prefix","size","subjects"],"properties":{
+"head":` + schemaText + `,"index":` + schemaNumber + `,"inclusion":` + schemaHashes + `,"size":` + schemaNumber + `,
+"prefix":{"type":"array","items":` + schemaText + `},
+"entries":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["index","leaf"],
+"properties":{"index":` + schemaNumber + `,"leaf":{"type":"object"}}}},
+"subjects":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["depth","type","value"],"properties":{
+"type":` + schemaText + `,"value":` + schemaText + `,"depth":` + schemaNumber + `,
+"rows":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["count","label","root"],
+"properties":{"label":` + schemaText + `,"count":` + schemaNumber + `,"root":` + schemaText + `}}},
+"lists":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["from","indexes","label","path"],
+"properties":{"label":` + schemaText + `,"from":` + schemaNumber + `,"indexes":{"type":"array","items":` + schemaNumber + `},"path":` + schemaHashes + `}}},
+"other":{"type":"object","additionalProperties":false,"required":["key","record"],"properties":{"key":` + schemaText + `,"record":` + schemaText + `}}}}}}}`

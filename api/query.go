@@ -1,0 +1,350 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify/bundle"
+)
+
+// Limits of what a request may ask for.
+const (
+	// MaxPage is the number of elements in a page, PageDefault if the query says nothing.
+	MaxPage     = 1000
+	PageDefault = 100
+	// MaxHistory is the number of incidents that a page of a history covers: each has up
+	// to 64 signals and a plan, and every entry gets its proof.
+	MaxHistory     = 20
+	HistoryDefault = 10
+	// MaxCompletePage is the number of entries of a complete history in one answer.
+	MaxCompletePage = 10_000
+	// MaxEvidence is the number of documents in a page of evidence, each with some
+	// receipts.
+	MaxEvidence = 20
+	// BundleDefault is the number of an agent's members in an authorization bundle.
+	BundleDefault = 256
+	// MaxWait is how long a question for commands may wait for one.
+	MaxWait = 25 * time.Second
+	// WitnessedDefault is how long a question for a witnessed tree head waits for one if
+	// it does not say.
+	WitnessedDefault = 5 * time.Second
+)
+
+// ListQuery says which entries are asked for. The zero value is all of them.
+type ListQuery struct {
+	Kinds    []entry.Kind     // only of these kinds; none: of any
+	Agent    entry.Principal  // only by this principal, or about it
+	Workflow entry.WorkflowID // only of this workflow
+	Incident *uint64          // only of this incident
+	Task     entry.Ref        // only of this task
+	Since    int64            // registered at this instant or later, Unix milliseconds; 0: any
+	Until    int64            // registered before this instant; 0: any
+	From     uint64           // lowest index
+	Before   *uint64          // index behind the highest; nil: the end of the log
+	Limit    int              // entries a page; 0: as many as the server likes
+	Newest   bool             // from the newest backwards
+}
+
+// filters are the parameters that an index answers.
+func (q *ListQuery) filters() []Param {
+	return []Param{
+		kinds(&q.Kinds, "only entries of these kinds, with commas between them"),
+		named("agent", &q.Agent, "agent-1", "only entries by this principal, or about it"),
+		named("workflow", &q.Workflow, "flow-1", "only entries of this workflow"),
+		optional("incident", &q.Incident, entry.MaxInteger, 4, "only entries of this incident; a signal is of the one it would open"),
+		named("task", &q.Task, "olga#book-room", "only entries of this task, issuer#id"),
+	}
+}
+
+// Params implements [Query].
+func (q *ListQuery) Params() []Param {
+	return append(q.filters(),
+		number("since", &q.Since, entry.MaxInteger, 1790000000000, "registered at this instant or later, Unix milliseconds"),
+		number("until", &q.Until, entry.MaxInteger, 1900000000000, "registered before this instant, Unix milliseconds"),
+		number("from", &q.From, math.MaxUint64, 0, "the lowest index"),
+		optional("before", &q.Before, math.MaxUint64, 1000, "the index behind the highest"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "entries a page"),
+		flag("newest", &q.Newest, "from the newest backwards"))
+}
+
+// Tags returns what every entry asked for is tagged with, beside its kind; the rarest
+// first, as a rule.
+func (q *ListQuery) Tags() []entry.Tag {
+	var tags []entry.Tag
+	if q.Incident != nil {
+		tags = append(tags, entry.Tag{Index: entry.ByIncident, Value: entry.IncidentValue(*q.Incident)})
+	}
+	return slices.DeleteFunc(append(tags, entry.Tag{Index: entry.ByTask, Value: string(q.Task)},
+		entry.Tag{Index: entry.ByWorkflow, Value: string(q.Workflow)}, entry.Tag{Index: entry.ByAgent, Value: string(q.Agent)}),
+		func(tag entry.Tag) bool { return tag.Value == "" })
+}
+
+// EventsQuery says which entries an event stream has.
+type EventsQuery struct {
+	From *uint64   // the first index; nil: what is new
+	Only ListQuery // its kinds, agent, workflow, incident and task alone count
+}
+
+// Params implements [Query].
+func (q *EventsQuery) Params() []Param {
+	return append(q.Only.filters(), optional("from", &q.From, math.MaxUint64, 0, "the first index; without it, what is new"))
+}
+
+// ReceiptQuery says what comes with a receipt.
+type ReceiptQuery struct {
+	Links bool // the receipts of the policies and agent entries that its signer counts by
+	// Witnessed asks for a tree head that the quorum of witnesses has cosigned, and Wait
+	// for how long the answer may wait for one, at most [MaxWait]; 0: [WitnessedDefault].
+	Witnessed bool
+	Wait      time.Duration
+}
+
+// Params implements [Query].
+func (q *ReceiptQuery) Params() []Param {
+	return []Param{
+		flag("links", &q.Links, "true: the receipt with those of the policies and agent entries that its signer counts by, a line each"),
+		flag("witnessed", &q.Witnessed, "true: under a tree head that the quorum of witnesses has cosigned, if one is there in time; "+
+			"else under the newest, with the header "+HeaderWitnessed+": false"),
+		waiting(&q.Wait, fmt.Sprintf("with witnessed: how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+	}
+}
+
+func (q *ReceiptQuery) check() *entry.Refusal {
+	if q.Wait > 0 && !q.Witnessed {
+		return refuseParam("wait", "is for a tree head of witnesses: add witnessed=true")
+	}
+	return nil
+}
+
+// RoundQuery says from where on, and how long, a tree head to cosign is waited for.
+type RoundQuery struct {
+	From uint64        // entries below the head that the witness cosigned last
+	Wait time.Duration // for one of more entries, at most [MaxWait]; 0: the answer comes at once
+}
+
+// Params implements [Query].
+func (q *RoundQuery) Params() []Param {
+	return []Param{
+		number("from", &q.From, math.MaxInt64, 0, "entries below the tree head that the witness cosigned last; 0: none"),
+		waiting(&q.Wait, fmt.Sprintf("how long to wait for a larger one, in milliseconds; at most %d", MaxWait.Milliseconds())),
+	}
+}
+
+// EvidenceQuery says which evidence is asked for.
+type EvidenceQuery struct {
+	From  uint64 // how many documents to leave out
+	Limit int    // documents a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *EvidenceQuery) Params() []Param {
+	return []Param{number("from", &q.From, math.MaxInt64, 0, "how many to leave out"),
+		pageLimit(&q.Limit, MaxEvidence, MaxEvidence, "elements a page")}
+}
+
+// AgentsQuery says which principals are asked for. The zero value is all of them.
+type AgentsQuery struct {
+	After  entry.Principal // only those behind it, in the order of their bytes
+	Domain string          // only those of this domain
+	Limit  int             // principals a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *AgentsQuery) Params() []Param {
+	return []Param{
+		named("after", &q.After, "a", "principals behind this one, in the order of their bytes"),
+		named("domain", &q.Domain, "test", "only principals of this domain"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "principals a page"),
+	}
+}
+
+// Words of the parameter state that stand for several states.
+const (
+	StateOpen   = "open"
+	StateClosed = "closed"
+	// StateUnacknowledged is of incidents that nobody answered in time, or an amend of
+	// which nobody did, and that nobody has taken note of.
+	StateUnacknowledged = "unacknowledged"
+	// StateOperator is of tasks that wait for an operator.
+	StateOperator = "operator"
+)
+
+// IncidentStates returns the states of an incident, in their order.
+func IncidentStates() []string {
+	return []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"}
+}
+
+// IncidentQuery says which incidents are asked for. The zero value is all of them.
+type IncidentQuery struct {
+	State    string           // a state, open, closed or unacknowledged; empty: any
+	Agent    entry.Principal  // only those that it has to do with
+	Domain   string           // only those that a principal of this domain has to do with
+	Workflow entry.WorkflowID // only those whose opening signal is of it
+	Before   uint64           // only those below this id; 0: all
+	Limit    int              // incidents a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *IncidentQuery) Params() []Param {
+	states := append([]string{StateOpen, StateClosed, StateUnacknowledged}, IncidentStates()...)
+	return []Param{
+		choice("state", &q.State, states, "open", "only in this state, or in any that is open or closed; unacknowledged: nobody answered it, or an amend of it, in time, and nobody has taken note"),
+		named("agent", &q.Agent, "agent-1", "only those that this principal has to do with, by entries of its own or as the agent of members"),
+		named("domain", &q.Domain, "test", "only those that a principal of this domain has to do with"),
+		named("workflow", &q.Workflow, "flow-1", "only those whose opening signal is of this workflow"),
+		number("before", &q.Before, entry.MaxInteger, 1000, "only those below this id"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
+	}
+}
+
+// TaskQuery says which tasks are asked for. The zero value is all of them.
+type TaskQuery struct {
+	State    string           // a state, open, closed, or operator: those that wait for one; empty: any
+	Agent    entry.Principal  // only those whose newest claim is of it
+	Workflow entry.WorkflowID // only those of it
+	Before   uint64           // only those whose first entry is below this index; 0: all
+	Limit    int              // tasks a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *TaskQuery) Params() []Param {
+	states := []string{StateOpen, StateClosed, StateOperator}
+	for _, state := range entry.TaskStates() {
+		states = append(states, string(state))
+	}
+	return []Param{
+		choice("state", &q.State, states, "open", "only in this state, in any that is open or closed, or those that wait for an operator"),
+		named("agent", &q.Agent, "agent-1", "only those whose newest claim is of this agent"),
+		named("workflow", &q.Workflow, "flow-1", "only those of this workflow"),
+		number("before", &q.Before, entry.MaxInteger, 1000, "only those whose first entry is below this index"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
+	}
+}
+
+// PlanQuery says which plan of an incident is asked for.
+type PlanQuery struct {
+	Preview   bool     // what a decision would have now, even if one is in force
+	Dismissed []uint64 // of a preview: indexes of signals to leave out
+	Before    uint64   // only members below this index; 0: all
+	Limit     int      // members a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *PlanQuery) Params() []Param {
+	return []Param{
+		flag("preview", &q.Preview, "what a decision would have now, even if one is in force"),
+		numbers("dismissed", &q.Dismissed, "4", "of a preview: indexes of signals to leave out, with commas between them"),
+		number("before", &q.Before, entry.MaxInteger, 1000, "only members below this index"),
+		pageLimit(&q.Limit, MaxPage, MaxPage, "elements a page"),
+	}
+}
+
+func (q *PlanQuery) check() *entry.Refusal {
+	if len(q.Dismissed) > 0 && !q.Preview {
+		return refuseParam("dismissed", "is only for a preview: add preview=true")
+	}
+	return nil
+}
+
+// BundleQuery says which authorization bundle is asked for.
+type BundleQuery struct {
+	Incident uint64          // index of its opening signal; 0: news alone
+	Agent    entry.Principal // whose members
+	// From is the size of the head that the agent accepted last: of its
+	// [bundle.Accepted]. 0: none.
+	From uint64
+	// After is where the page before ended. 0: the first page.
+	After uint64
+	// Whole asks for all policies and keys, whatever the agent accepted: some are
+	// missing (TRU-2, TRU-3).
+	Whole bool
+	// Limit is how many of the agent's members a page may have. 0: as many as the server
+	// likes.
+	Limit int
+}
+
+// Params implements [Query]: what the bundle of an incident is asked with.
+func (q *BundleQuery) Params() []Param {
+	agent := named("agent", &q.Agent, "agent-1", "whose members")
+	agent.Required = true
+	return append([]Param{agent}, (*NewsQuery)(q).Params()...)
+}
+
+// URL returns the path that asks for the bundle of an incident, or for news.
+func (q *BundleQuery) URL() string {
+	if q.Incident == 0 {
+		return URL(PathNews, (*NewsQuery)(q), q.Agent)
+	}
+	return URL(PathBundle, q, q.Incident)
+}
+
+// NewsQuery is a BundleQuery for news. The path names its agent.
+type NewsQuery BundleQuery
+
+// Params implements [Query].
+func (q *NewsQuery) Params() []Param {
+	return []Param{
+		number("from", &q.From, entry.MaxInteger, 0, "size of the tree head that the agent accepted last: policies, keys and the consistency proof begin there"),
+		number("after", &q.After, entry.MaxInteger, 0, "where the page before ended; take it from its Link"),
+		flag("whole", &q.Whole, "all policies and keys, because some are missing (TRU-2, TRU-3)"),
+		pageLimit(&q.Limit, BundleDefault, bundle.MaxMembers, "elements a page"),
+	}
+}
+
+// CommandsQuery says since when and how long is waited for commands.
+type CommandsQuery struct {
+	// From is the size that the answer before had: only what was registered since ends
+	// the waiting. 0: whatever there is.
+	From uint64
+	// Wait is how long the server may wait for something, at most [MaxWait]. 0: it
+	// answers at once.
+	Wait time.Duration
+}
+
+// Params implements [Query].
+func (q *CommandsQuery) Params() []Param {
+	return []Param{
+		number("from", &q.From, entry.MaxInteger, 0, "size that the answer before had: only what was registered since ends the waiting"),
+		waiting(&q.Wait, fmt.Sprintf("how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+	}
+}
+
+// HistoryQuery says which part of a history is asked for: backwards from its end, or
+// what changed behind an index.
+type HistoryQuery struct {
+	Before *uint64 // only incidents below this id; nil or 0: all
+	After  *uint64 // only incidents in which something changed behind this index; nil: read backwards
+	Limit  int     // incidents a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *HistoryQuery) Params() []Param {
+	return []Param{
+		optional("before", &q.Before, entry.MaxInteger, 1000, "only incidents below this id"),
+		optional("after", &q.After, entry.MaxInteger, 0, "instead: only incidents in which something changed behind this index, in the order of their newest change; "+
+			"go on from cursor to miss no change"),
+		pageLimit(&q.Limit, HistoryDefault, MaxHistory, "elements a page"),
+	}
+}
+
+func (q *HistoryQuery) check() *entry.Refusal {
+	if q.After != nil && q.Before != nil {
+		return refuseParam("after", "a history is read backwards with before, or forward with after, not both")
+	}
+	return nil
+}
+
+// GraphQuery says which executions of a workflow are asked for.
+type GraphQuery struct {
+	Before uint64 // only executions whose first entry is below this index; 0: all
+	Limit  int    // executions a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *GraphQuery) Params() []Param {
+	return []Param{number("before", &q.Before, entry.MaxInteger, 1000, "only executions whose first entry is below this index"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page")}
+}

@@ -1,0 +1,140 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/server"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/entry"
+)
+
+// indexed is the log as an index reads it.
+type indexed struct{ *ledger.Log }
+
+// IndexEntry implements [complete.Log].
+func (l indexed) IndexEntry(from uint64) (*entry.Registered, error) {
+	found, err := l.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), From: from, Limit: 1})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return l.Entry(found[0])
+}
+
+// startIndexed returns a node with an index, whose coordinator writes index entries.
+func startIndexed(t *testing.T) (*node, *complete.Index) {
+	t.Helper()
+	var index *complete.Index
+	var n *node
+	coordinator := newSigner(t)
+	n = start(t, func(c *server.Config) {
+		index = complete.New("index", complete.Config{Log: indexed{c.Log}, FS: vfs.NewMem(), Submit: func(ctx context.Context, x *entry.LogIndex) error {
+			own := *x
+			own.Header = n.header("coordinator", "")
+			own.JTI = entry.IndexJTI(origin, x.Size)
+			e, err := entry.New(&own)
+			if err == nil {
+				err = coordinator.Sign(e)
+			}
+			if err != nil {
+				return err
+			}
+			answer, err := c.Log.Submit(ctx, e)
+			if err == nil && answer.Refused != nil {
+				return answer.Refused
+			}
+			return err
+		}})
+		c.Index = index
+	})
+	n.register(n.enrol("coordinator", coordinator, entry.RoleCoordinator))
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- index.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-over)
+	})
+	return n, index
+}
+
+// covered waits until the newest entry of the log is an index entry, which follows at
+// once on an agent entry, and returns how many entries it covers.
+func covered(t *testing.T, n *node, index *complete.Index) uint64 {
+	t.Helper()
+	for {
+		size := n.log.Size()
+		newest, err := n.log.Entry(size - 1)
+		must(t, err)
+		if newest.Kind != entry.KindIndex {
+			must(t, n.log.Wait(t.Context(), size+1))
+		} else if s := index.Status(); s.Entry == newest.Index {
+			return s.Size
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestComplete asks the client for complete histories of subjects that are there and
+// of one that is not, whole and in pages.
+func TestComplete(t *testing.T) {
+	n, index := startIndexed(t)
+	for range 20 {
+		n.register(n.good())
+	}
+	n.register(n.enrol("late", newSigner(t), entry.RoleAgent)) // which is covered at once
+	size := covered(t, n, index)
+	c, err := client.New(n.url, n.root(), nil)
+	must(t, err)
+	var got []string
+	for _, q := range []api.CompleteQuery{
+		{Type: entry.SubjectAgent, Value: "agent-1", Labels: []entry.Label{"execution", "agent/revoke<"}},
+		{Type: entry.SubjectAgent, Value: "agent-1", Labels: []entry.Label{"execution"}, Limit: 7},
+		{Type: entry.SubjectAgent, Value: "nobody"},
+		{Type: entry.SubjectLog, Labels: []entry.Label{"policy"}},
+		{Type: entry.SubjectIncident, Value: "7"},
+	} {
+		q.Size = size
+		h, err := c.Complete(t.Context(), q)
+		must(t, err)
+		for i := range h.Report.Answers {
+			a := &h.Report.Answers[i]
+			got = append(got, fmt.Sprintf("%s: %d", a.Question.String(), len(a.Entries)))
+		}
+		if (h.History.Size < size) != (q.Limit == 7) {
+			t.Errorf("%+v: ends at %d of %d", q, h.History.Size, size)
+		}
+	}
+	want := []string{"execution of agent:agent-1: 20", "agent/revoke< of agent:agent-1: 0", "execution of agent:agent-1: 7",
+		"entries of agent:nobody: 0", "policy of log: 1", "entries of incident:7: 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("answers\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if _, err := c.Complete(t.Context(), api.CompleteQuery{Type: entry.SubjectAgent, Value: "agent-1"}); err != nil { // up to the head, with the tail
+		t.Error(err)
+	}
+}
+
+// TestCompleteRefuses asks for what no log answers, and a ledger without an index.
+func TestCompleteRefuses(t *testing.T) {
+	n, index := startIndexed(t)
+	covered(t, n, index)
+	for _, path := range []string{"/v1/complete/team?value=x", "/v1/complete/agent", "/v1/complete/log?value=x", "/v1/complete/incident?value=007",
+		"/v1/complete/agent?value=agent-1&labels=revoked", "/v1/complete/agent?value=agent-1&labels=,", "/v1/complete/agent?value=agent-1&size=1000",
+		"/v1/complete/agent?value=agent-1&since=9&size=4", "/v1/complete/agent?value=agent-1&wait=5"} {
+		n.problem(n.get(path), entry.Malformed, http.StatusBadRequest)
+	}
+	n.problem(n.get("/v1/complete/agent?value=agent-1&witnessed=true"), entry.NotReady, http.StatusServiceUnavailable)
+	without := start(t, nil)
+	without.problem(without.get("/v1/complete/log"), entry.NotFound, http.StatusNotFound)
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+)
+
+// A server whose handlers are not those of the routes does not start.
+func TestBind(t *testing.T) {
+	s := &Server{metrics: NewMetrics()}
+	want := s.handlers(nil)
+	if err := bind(echo.New(), api.Routes(), maps.Clone(want)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		lacking := maps.Clone(want)
+		delete(lacking, name)
+		if err := bind(echo.New(), api.Routes(), lacking); err == nil || !strings.Contains(err.Error(), "route "+name+" has no handler") {
+			t.Errorf("without the handler of %s: %v", name, err)
+		}
+	}
+	more := maps.Clone(want)
+	more["teapot"] = want["log"]
+	if err := bind(echo.New(), api.Routes(), more); err == nil || !strings.Contains(err.Error(), "teapot") {
+		t.Errorf("with a handler too many: %v", err)
+	}
+}
+
+// The words of the parameter state are the states that the fold knows.
+func TestIncidentStates(t *testing.T) {
+	var want []string
+	for s := coord.Reported; s <= coord.Failed; s++ {
+		want = append(want, s.String())
+	}
+	if got := api.IncidentStates(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

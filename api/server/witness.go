@@ -1,0 +1,268 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	assemble "recoveryledger/coord/bundle"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/witness"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// witnessed returns the newest head that the witnesses have cosigned. named reports
+// whether the policy in force names a quorum of witnesses; then Note may be empty.
+func (s *Server) witnessed() (head verify.SignedHead, named bool) {
+	if s.cfg.Witnesses == nil {
+		return verify.SignedHead{}, false
+	}
+	head, _, named = s.cfg.Witnesses.Witnessed()
+	return head, named
+}
+
+// checkpoint returns the head for GET /checkpoint: the newest that the witnesses have
+// cosigned, if the policy names any and they have; else the newest.
+func (s *Server) checkpoint() (string, error) {
+	if head, _ := s.witnessed(); head.Note != "" {
+		return s.log.Countersign(head)
+	}
+	head, err := s.log.Published()
+	return head.Note, err
+}
+
+// upgrade returns a receipt under a head that the witnesses have cosigned, or the
+// receipt itself if none is there in time: the entry is registered all the same.
+func (s *Server) upgrade(ctx context.Context, r *request, receipt *verify.Receipt) (*verify.Receipt, error) {
+	q := queryOf[api.ReceiptQuery](r)
+	if !q.Witnessed {
+		return receipt, nil
+	}
+	head, err := s.awaitWitnessed(ctx, witness.Want{Size: receipt.Index + 1}, cmp.Or(q.Wait, s.cfg.WitnessWait))
+	if err != nil {
+		r.header().Set(api.HeaderWitnessed, "false")
+		return receipt, ctx.Err()
+	}
+	proof, err := s.log.Inclusion(receipt.Index, head.Size)
+	if err != nil {
+		return nil, err
+	}
+	upgraded := *receipt
+	upgraded.Proof, upgraded.Head = proof, head.Note
+	if err := merkle.CheckInclusion(receipt.Index, merkle.HashLeaf(receipt.Leaf), head.Head, proof); err != nil {
+		return nil, fmt.Errorf("%w: entry %d: %v", ledger.ErrCorrupt, receipt.Index, err)
+	}
+	r.header().Set(api.HeaderWitnessed, "true")
+	return &upgraded, nil
+}
+
+// awaitWitnessed waits for a witnessed head.
+func (s *Server) awaitWitnessed(ctx context.Context, want witness.Want, wait time.Duration) (verify.SignedHead, error) {
+	if s.cfg.Witnesses == nil {
+		return verify.SignedHead{}, witness.ErrNoQuorum
+	}
+	ctx, over := context.WithTimeout(ctx, wait)
+	defer over()
+	ctx, drained := s.untilDrained(ctx) // the process is about to end
+	defer drained()
+	return s.cfg.Witnesses.Wait(ctx, want)
+}
+
+// underWitnessed has bundles for an agent that has accepted a head of from entries stand under
+// heads that the witnesses have cosigned whom the policies name, and waits for such a head
+// as long as Config.WitnessWait in all. Its caller holds room for making a bundle, and a
+// wait gives that to others.
+//
+// The head is taken before the view that the bundle is made of: one that is witnessed
+// meanwhile may be of a longer log than the view, however often the bundle is made anew.
+func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under {
+	if s.cfg.Witnesses == nil {
+		return nil
+	}
+	deadline := time.Now().Add(s.cfg.WitnessWait)
+	want := witness.Want{Agent: true, From: from}
+	taken, good, _ := s.cfg.Witnesses.Given(want)
+	return func(at verify.SignedHead, least uint64) (head verify.SignedHead, again bool, err error) {
+		want.Size = max(least, 1)
+		if _, _, named := s.cfg.Witnesses.Given(want); !named {
+			return at, false, nil
+		}
+		if good && taken.Size >= least && taken.Size <= at.Size {
+			return taken, false, nil
+		}
+		<-s.bundles
+		taken, err = s.awaitWitnessed(ctx, want, time.Until(deadline))
+		s.bundles <- struct{}{}
+		switch {
+		case ctx.Err() != nil:
+			return head, false, ctx.Err()
+		case err == nil, errors.Is(err, witness.ErrNoQuorum): // another policy came meanwhile
+			good = err == nil
+			return head, true, nil
+		}
+		return head, false, entry.Refuse(entry.NotReady, "", "no tree head of size %d is cosigned as agents want it: %s", least, s.cfg.Witnesses.Lacking(want)).
+			WithRemedy("ask again; entries and reads go on meanwhile")
+	}
+}
+
+// witnessing returns what GET /v1/log says of witnesses; nil: the policy names none.
+func (s *Server) witnessing() *api.Witnessing {
+	if s.cfg.Witnesses == nil {
+		return nil
+	}
+	head, since, named := s.cfg.Witnesses.Witnessed()
+	if !named {
+		return nil
+	}
+	w := &api.Witnessing{Size: head.Size, Since: since, Witnesses: []api.WitnessState{}, Lacking: s.lacking(1)}
+	for _, state := range s.cfg.Witnesses.States() {
+		w.Witnesses = append(w.Witnesses, api.WitnessState{Name: state.Name, URL: state.URL, Size: state.Size, At: state.At, Failed: state.Failed,
+			TookMS: state.Took.Milliseconds(), Former: state.Former})
+	}
+	return w
+}
+
+// lacking says whose cosignatures agents lack for a tree head of that size, in words;
+// empty if none.
+func (s *Server) lacking(size uint64) string {
+	if s.cfg.Witnesses == nil {
+		return ""
+	}
+	return s.cfg.Witnesses.Lacking(witness.Want{Size: size, Agent: true, From: math.MaxUint64})
+}
+
+// getRound is GET /v1/log/round.
+func (s *Server) getRound(ctx context.Context, r *request) (*api.Round, error) {
+	q := queryOf[api.RoundQuery](r)
+	none := entry.Refuse(entry.NotFound, "", "no tree head is to be cosigned: no policy names witnesses, or the first round is to come")
+	client := clientOf(r.c)
+	if s.cfg.Witnesses == nil {
+		return nil, none
+	}
+	if q.Wait > 0 && !s.streams.take(client, 1) {
+		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and questions are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+	} else if q.Wait > 0 {
+		defer s.streams.give(client, 1)
+	}
+	ctx, drained := s.untilDrained(ctx)
+	defer drained()
+	ctx, over := context.WithTimeout(ctx, min(q.Wait, s.cfg.WriteTimeout/2))
+	defer over()
+	head, err := s.cfg.Witnesses.Offer(ctx, q.From)
+	if err != nil {
+		return nil, none
+	}
+	if q.From > head.Size {
+		return nil, entry.Refuse(entry.NotFound, "from", "the tree head to cosign has %d entries, not %d", head.Size, q.From).
+			WithRemedy("a log never shrinks: compare it with the tree head cosigned last")
+	}
+	round := &api.Round{Head: head.Note, Path: []merkle.Hash{}}
+	if q.From > 0 && q.From < head.Size {
+		round.Path, err = s.log.Consistency(q.From, head.Size)
+	}
+	return round, err
+}
+
+// postCosignatures is POST /v1/cosignatures.
+func (s *Server) postCosignatures(r *request) error {
+	c := r.c
+	if mediaType, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)); mediaType != "text/plain" {
+		return unsupportedNote(mediaType)
+	}
+	body, err := readBody(c.Request(), nil, verify.MaxNote)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Witnesses == nil {
+		return entry.Refuse(entry.UnknownIssuer, "", "no policy names witnesses")
+	}
+	counted, err := s.cfg.Witnesses.Push(string(body))
+	if counted > 0 {
+		return s.answerJSON(c, api.Cosigned{Counted: counted})
+	}
+	if malformed, ok := errors.AsType[*verify.FormatError](err); ok {
+		return entry.Refuse(entry.Malformed, "", "%v", malformed)
+	}
+	if conflict, ok := errors.AsType[*witness.ConflictError](err); ok {
+		return entry.Refuse(entry.StateConflict, "", "%v", conflict).WithRemedy("keep both tree heads: they convict this ledger, or show that it lost entries")
+	}
+	switch {
+	case errors.Is(err, witness.ErrNotAsked):
+		return entry.Refuse(entry.UnknownIssuer, "", "%v", err).WithRemedy("name the witness in the policy: arl policy apply")
+	case errors.Is(err, witness.ErrNoRound):
+		return entry.Refuse(entry.Stale, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
+	}
+	return entry.Refuse(entry.BadSignature, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
+}
+
+func unsupportedNote(mediaType string) error {
+	return &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
+		"send a signed note as "+api.MediaNote)}
+}
+
+// tryTime is how long the witnesses of a policy have before it is in force.
+const tryTime = 5 * time.Second
+
+// tryWitnesses asks the witnesses once whom a new policy names, before the order: under a
+// policy whose quorum does not answer, agents would obey nothing. Only a policy that the
+// order would take has anybody asked.
+func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
+	policy, ok := e.Body.(*entry.Policy)
+	if !ok || s.cfg.Witnesses == nil {
+		return nil
+	}
+	view := s.coord.View()
+	inForce, _ := view.Chain.Policy()
+	if inForce == nil || policy.Witnesses == inForce.Witnesses || coord.CheckPolicy(policy) != nil {
+		return nil
+	}
+	signer, err := view.Chain.Signer(e)
+	if err != nil || view.Chain.Admit(e, view.Size) != nil || verify.Signature(signer.Key, e.PAE(), e.Sig) != nil {
+		return nil // the order says what is wrong
+	}
+	ctx, over := context.WithTimeout(ctx, tryTime)
+	defer over()
+	if err := s.cfg.Witnesses.Try(ctx, policy.Witnesses); err != nil {
+		return entry.Refuse(entry.StateConflict, "witnesses", "%.800v", err).
+			WithRemedy("give the origin and the verifier key of this ledger to the operators of the witnesses (arl log head prints them), and apply the policy when they answer")
+	}
+	return nil
+}
+
+// watchWitnesses shows how far the witnesses have come, when it is asked.
+func (m *Metrics) watchWitnesses(r *witness.Rounds, now func() time.Time) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnessed_size", Help: "Entries below the newest tree head that the quorum of witnesses has cosigned."},
+			func() float64 { head, _, _ := r.Witnessed(); return float64(head.Size) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnessed_age_seconds",
+			Help: "Age of the quorum's cosignatures on that head; 0 if the policy names no witnesses, the age of 1970 if they have cosigned nothing."},
+			func() float64 {
+				_, since, named := r.Witnessed()
+				if !named {
+					return 0
+				}
+				return now().Sub(time.Unix(since, 0)).Seconds()
+			}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnesses_failing", Help: "Witnesses of the policy in force whose newest answer is no cosignature."},
+			func() (n float64) {
+				for _, state := range r.States() {
+					if state.Failed != "" && !state.Former {
+						n++
+					}
+				}
+				return n
+			}))
+}

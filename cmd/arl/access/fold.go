@@ -1,0 +1,176 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Fold is what follows from a whole log, derived here: every entry was held to
+// the rules of registration, and all of them to the signed tree head.
+type Fold struct {
+	audit.Report
+	Follower *audit.Follower
+	Head     verify.SignedHead
+	Now      int64 // the ledger's clock as far as it is known, Unix milliseconds
+
+	// Before is the fold that was kept, and gone on from; nil: the log was read
+	// from its first entry. passing says that what is kept is of a longer log, so
+	// that this fold does not take its place.
+	Before  *audit.Kept
+	passing bool
+}
+
+// Fold derives the state of a log from its entries, from those on that are not
+// in the fold which is kept. An entry that should not be there, and a log that is
+// not the one under its head, is an inconsistency.
+func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) {
+	head, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fold{Head: head, Follower: audit.NewFollower(l.Root.Origin)}
+	if l.Kept == UseKept {
+		if err := m.resume(ctx, l, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.follow(ctx, l, f, name); err != nil {
+		return nil, err
+	}
+	if root := l.Root.Follow(f.State.Chain()); root.Since != l.Root.Since {
+		if _, err := root.Head([]byte(head.Note)); err != nil {
+			return nil, err
+		}
+		if err := m.Trust.KeepRoot(root); err != nil {
+			return nil, err
+		}
+	}
+	if l.Kept != ignoreKept {
+		m.keep(l, f)
+	}
+	return f, nil
+}
+
+// follow reads what the fold has not taken up yet, and holds all of it to the
+// head.
+func (m *Machine) follow(ctx context.Context, l *Log, f *Fold, name string) error {
+	tell, end := m.Progress(name)
+	var err error
+	f.Follower, f.Report, err = audit.Run(ctx, l, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
+	end()
+	if err != nil {
+		return accused(err)
+	}
+	f.Now = max(time.Now().Add(l.skew()).UnixMilli(), f.Follower.RegisteredAt())
+	return nil
+}
+
+// accused adds the evidence to what an audit found against the ledger.
+func accused(err error) error {
+	if found, ok := errors.AsType[*audit.FindingError](err); ok {
+		return exit.Contradicts("audit", found.Evidence(), err)
+	}
+	if other, ok := errors.AsType[*audit.RootError](err); ok {
+		return exit.Contradicts("audit", verify.NewForkEvidence(other.Detail, other.Head.Note, ""), err)
+	}
+	return err
+}
+
+// skew is how far the clock of the log's server is ahead of this machine's.
+func (l *Log) skew() time.Duration {
+	if c, ok := l.logSource.(*Connection); ok && c.Clock.Seen {
+		return c.Clock.Skew
+	}
+	return 0
+}
+
+// WithFold folds the log that the flags name, for as long as use takes.
+func (m *Machine) WithFold(ctx context.Context, w *Where, use func(l *Log, f *Fold) error) error {
+	return m.WithLog(ctx, w, func(l *Log) error {
+		f, err := m.Fold(ctx, l, "read the log")
+		if err != nil {
+			return err
+		}
+		return use(l, f)
+	})
+}
+
+// Incident returns an incident as it stands.
+func (f *Fold) Incident(id uint64) (*coord.IncidentView, error) {
+	view, ok := f.State.Incident(id, f.Now)
+	if !ok {
+		return nil, exit.With(exit.NotFound, fmt.Errorf("entry %d did not open an incident: arl incident list shows the incidents", id))
+	}
+	return &view, nil
+}
+
+// PlanAt computes the plan for the signals registered before size, without some.
+func (f *Fold) PlanAt(id uint64, without []uint64, size uint64) *coord.PlanView {
+	for index := size; index < f.Size; index++ {
+		without = append(without, index)
+	}
+	view, _ := f.State.Preview(id, without, f.Now) // whoever asks has found it
+	return view
+}
+
+// Proof returns the indexes of the entries that prove a history: those that it
+// names, and those that closed its incidents.
+func (f *Fold) Proof(h *api.History) []uint64 {
+	named := h.Named()
+	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.Now) {
+		if incident.Recorded != 0 {
+			named = append(named, incident.Recorded)
+		}
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+// Items reads entries of the folded log, in the order of the log, and proves them
+// under its head.
+func (f *Fold) Items(ctx context.Context, l *Log, indexes []uint64) ([]api.Item, error) {
+	items := []api.Item{}
+	for len(indexes) > 0 {
+		first := indexes[0] / merkle.TileWidth * merkle.TileWidth
+		found, err := audit.Bundle(ctx, l, first/merkle.TileWidth, f.Size)
+		if err != nil {
+			return nil, err
+		}
+		for ; len(indexes) > 0 && indexes[0] < first+merkle.TileWidth; indexes = indexes[1:] {
+			item, err := f.item(indexes[0], found[indexes[0]-first])
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, *item)
+		}
+	}
+	return items, nil
+}
+
+func (f *Fold) item(index uint64, leaf []byte) (*api.Item, error) {
+	hash, err := f.State.Node(0, index)
+	if err != nil {
+		return nil, err
+	}
+	if hash != merkle.HashLeaf(leaf) {
+		err := fmt.Errorf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))
+		return nil, exit.Contradicts("audit", verify.NewForkEvidence(err.Error(), f.Head.Note, ""), err)
+	}
+	e, at, err := entry.DecodeLeaf(leaf)
+	if err != nil {
+		return nil, err
+	}
+	path, err := merkle.ProveInclusion(index, f.Size, f.State.Node, nil)
+	return &api.Item{Proof: path, Entry: api.Entry{Index: index, RegisteredAt: at, LeafHash: hash, Envelope: api.NewEnvelope(e)}}, err
+}

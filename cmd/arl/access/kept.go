@@ -1,0 +1,59 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"recoveryledger/coord/audit"
+	"recoveryledger/verify"
+)
+
+// foldGrowth is by which part of itself a log must have grown for its fold to be
+// written again: entries are cheaper to fold again than all of it to write.
+const foldGrowth = 256
+
+// resume begins a fold with what is kept, if the log under the head continues
+// it. A log that contradicts what is kept is a fork.
+func (m *Machine) resume(ctx context.Context, l *Log, f *Fold) error {
+	place, err := m.Trust.Fold(l.Root)
+	if err != nil {
+		return err
+	}
+	kept, err := place.Load()
+	if err == nil && kept != nil && kept.Head.Size < f.Head.Size {
+		err = l.Consistent(ctx, kept.Head, f.Head)
+		if _, proven := errors.AsType[*verify.StepError](err); err != nil && !proven {
+			return err
+		}
+	}
+	if err != nil {
+		m.Warn("the fold in %s is not used, and the log is read from its first entry: %v", place.Path, err)
+		return nil
+	}
+	if kept == nil {
+		return nil
+	}
+	if kept.Head.Size >= f.Head.Size {
+		err = kept.PrecededBy(f.Head)
+	}
+	if f.passing = kept.Head.Size > f.Head.Size; !f.passing {
+		f.Before, f.Follower = kept, kept.Follower
+	}
+	return err
+}
+
+// keep keeps a fold that was verified, if it is by enough more than what is
+// kept. That it cannot be kept costs time, no answer.
+func (m *Machine) keep(l *Log, f *Fold) {
+	if f.passing || f.Size == 0 || f.Before != nil && f.Size-f.Before.Head.Size <= f.Before.Head.Size/foldGrowth {
+		return
+	}
+	place, err := m.Trust.Fold(l.Root)
+	if err == nil {
+		err = place.Save(&audit.Kept{Follower: f.Follower, Head: f.Head, At: time.Now().UnixMilli()})
+	}
+	if err != nil {
+		m.Warn("the fold is not kept, and the next command reads the log again: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+// Package access reaches a ledger under its pinned root: over HTTP, or in place where
+// it is stopped. It finds the profile that a command is about, holds every tree head
+// to the one that was accepted before, folds the log, and keeps heads and folds.
+package access
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// Machine is what reaches a ledger from here: what this machine knows, and how it asks.
+type Machine struct {
+	Trust *trust.Store
+	// Read reads a file that a user names, up to a limit in bytes.
+	Read          func(name string, limit int64) ([]byte, error)
+	Passphrase    keys.Passphrase // of key files that are encrypted
+	NewPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
+	Warn          func(format string, args ...any)
+	// Progress is told of a long step by its name. It returns a function that is told how
+	// far the step has come, and one that is called in the end.
+	Progress func(name string) (tell func(done, total uint64), end func())
+	Fatal    func(error) // ends the process where a log that is opened in place breaks
+}
+
+// Target says which ledger is meant. Without any of it, that is the ledger of the
+// chosen profile, or of the only one.
+type Target struct {
+	Profile string
+	URL     string
+	Root    string // file of a pinned root
+
+	TLSCA, TLSCert, TLSKey string // files in PEM
+}
+
+// Register adds the flags.
+func (t *Target) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&t.URL, "url", "", "the ledger's URL (default: the profile's)")
+	t.RegisterRoot(flags)
+	t.RegisterTLS(flags)
+}
+
+// RegisterTLS adds the flags of what a server may ask for.
+func (t *Target) RegisterTLS(flags *pflag.FlagSet) {
+	flags.StringVar(&t.TLSCA, "tls-ca", "", "file of the CA that signed the server's certificate (default: the system's CAs)")
+	flags.StringVar(&t.TLSCert, "tls-cert", "", "certificate file to present to the server")
+	flags.StringVar(&t.TLSKey, "tls-key", "", "key file of the certificate")
+}
+
+// RegisterRoot adds the flags that pin a root, for commands that ask no server.
+func (t *Target) RegisterRoot(flags *pflag.FlagSet) {
+	flags.StringVar(&t.Profile, "profile", "", "name of the ledger's profile in ARL_HOME (default: the chosen one, or the only one)")
+	flags.StringVar(&t.Root, "root", "", "file of the pinned root to check against (default: the profile's)")
+}
+
+// Where says which log is meant: that of a server, or of a stopped ledger.
+type Where struct {
+	Target
+	Data   string // directory of a stopped ledger
+	Anchor string // file; empty: beside the directory
+	// noCache is that the fold which is kept is neither read nor written.
+	noCache bool
+}
+
+// RegisterInPlace adds the flags of a stopped ledger, for what can be asked of it too.
+func (w *Where) RegisterInPlace(flags *pflag.FlagSet) {
+	flags.StringVar(&w.Data, "data", "", "data directory of a stopped ledger, instead of a server")
+	flags.StringVar(&w.Anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
+}
+
+// RegisterKept adds the flag of commands that fold the log.
+func (w *Where) RegisterKept(flags *pflag.FlagSet) {
+	flags.BoolVar(&w.noCache, "no-cache", false, "read the whole log, and neither use nor keep its fold in ARL_HOME")
+}
+
+func (w *Where) keptUse() keptUse {
+	if w.noCache {
+		return ignoreKept
+	}
+	return UseKept
+}
+
+// InPlace opens the data directory as it is: a log that is only read is closed
+// before anything could fail to be written.
+func (m *Machine) InPlace(w *Where) node.Options {
+	return node.Options{Dir: w.Data, Anchor: w.Anchor, Machine: m.Trust, Passphrase: m.Passphrase, Fatal: m.Fatal}
+}
+
+// PinnedRoot returns what everything is checked against.
+func (m *Machine) PinnedRoot(t *Target) (verify.Root, error) {
+	if t.Root != "" {
+		return m.ReadRoot(t.Root)
+	}
+	names, err := m.Trust.Profiles()
+	if err != nil {
+		return verify.Root{}, err
+	}
+	if t.Profile == "" && len(names) == 0 {
+		return verify.Root{}, exit.With(exit.Config, errors.New("no ledger is known on this machine, so nothing is pinned to check against: pass --root FILE, "+
+			"the pinned root of the ledger, from a trusted person (arl root show prints it on a machine that knows the ledger)"))
+	}
+	p, err := m.Trust.Select(t.Profile)
+	if err != nil {
+		return verify.Root{}, err
+	}
+	return trust.WithCosigner(p.Root), nil
+}
+
+// ReadRoot reads the file of a pinned root.
+func (m *Machine) ReadRoot(path string) (verify.Root, error) {
+	data, err := m.Read(path, verify.MaxRoot)
+	if err != nil {
+		return verify.Root{}, err
+	}
+	root, err := verify.ParseRoot(data)
+	if err != nil {
+		return verify.Root{}, exit.With(exit.Config, fmt.Errorf("%s: %w", path, err))
+	}
+	root, err = m.Trust.Followed(root)
+	return trust.WithCosigner(root), err
+}
+
+// LoadKey reads a key file.
+func (m *Machine) LoadKey(path string) (*keys.Signer, error) {
+	signer, err := keys.Load(path, m.Passphrase)
+	return signer, exit.KeyFile(err)
+}

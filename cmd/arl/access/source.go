@@ -1,0 +1,140 @@
+package access
+
+import (
+	"context"
+	"errors"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/coord/audit"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// headSource is where tree heads come from.
+type headSource interface {
+	// Head returns the newest tree head there is, and published the newest with
+	// all signatures. Both are signed by the pinned keys and continue the head
+	// that was accepted before.
+	Head(ctx context.Context) (verify.SignedHead, error)
+	Published(ctx context.Context) (verify.SignedHead, error)
+}
+
+// logSource is where a log is looked at: a server or a stopped ledger.
+type logSource interface {
+	headSource
+	// Receipt returns a verified receipt.
+	Receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
+	// Consistent returns nil if the log of the newer head is proven to continue
+	// that of the older one, and a [*verify.ForkError] if it is proven not to.
+	Consistent(ctx context.Context, older, newer verify.SignedHead) error
+	audit.Source
+}
+
+// Log is a log under what is pinned of it.
+type Log struct {
+	logSource
+	Registry registry // of the same log
+	Root     verify.Root
+	Before   *merkle.Head // accepted before this command; nil: none
+	Kept     keptUse
+}
+
+// keptUse is what a command does with the fold that is kept of a log.
+type keptUse int
+
+// What a command does with the kept fold.
+const (
+	UseKept     keptUse = iota // go on from it, and keep the new one
+	ReplaceKept                // derive it again, and keep it
+	ignoreKept                 // neither read nor write it
+)
+
+// WithLog opens the log that the flags name, for as long as use takes.
+func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) error {
+	if w.Data == "" {
+		return m.WithConnection(ctx, &w.Target, func(c *Connection) error { return use(c.OpenLog(w)) })
+	}
+	if w.URL != "" {
+		return exit.Usagef("--data and --url name two logs: pass one of them")
+	}
+	options := m.InPlace(w)
+	options.Looks = true
+	n, err := node.Open(options)
+	if err != nil {
+		return err
+	}
+	source, err := m.nodeSource(n, w.Root)
+	if err == nil {
+		l := &Log{logSource: source, Registry: n, Root: source.root, Kept: w.keptUse()}
+		if source.known != nil {
+			l.Before = &source.known.Head
+		}
+		err = use(l)
+	}
+	return errors.Join(err, n.Log.Close())
+}
+
+// OpenLog returns the log that the connection leads to.
+func (c *Connection) OpenLog(w *Where) *Log {
+	return &Log{c, c, c.Root, c.Before, w.keptUse()}
+}
+
+// nodeSource is a stopped ledger, opened in place.
+type nodeSource struct {
+	trust *trust.Store
+	node  *node.Node
+	root  verify.Root
+	known *verify.SignedHead // accepted before; nil: none
+}
+
+// nodeSource pins the root in a file, or what the directory itself says.
+func (m *Machine) nodeSource(n *node.Node, rootFile string) (*nodeSource, error) {
+	s := &nodeSource{trust: m.Trust, node: n}
+	root, err := n.Root()
+	s.root = trust.WithCosigner(root)
+	if err == nil && rootFile != "" {
+		s.root, err = m.ReadRoot(rootFile)
+	}
+	if err == nil {
+		s.known, err = m.Trust.Head(s.root)
+	}
+	return s, err
+}
+
+func (s *nodeSource) Head(ctx context.Context) (verify.SignedHead, error) { return s.Published(ctx) }
+
+func (s *nodeSource) Published(ctx context.Context) (verify.SignedHead, error) {
+	published, err := s.node.Log.Published()
+	if err != nil {
+		return verify.SignedHead{}, err
+	}
+	head := published.SignedHead
+	if _, err := s.root.Witnessed(head.Note); err != nil {
+		return head, err
+	}
+	if s.known != nil {
+		if err := s.Consistent(ctx, *s.known, head); err != nil {
+			return head, err
+		}
+	}
+	return head, s.trust.SaveHead(s.root.Origin, head.Note)
+}
+
+func (s *nodeSource) Consistent(_ context.Context, older, newer verify.SignedHead) error {
+	return s.node.Continues(older, newer)
+}
+
+func (s *nodeSource) Receipt(_ context.Context, index uint64) (*verify.Receipt, error) {
+	receipt, err := s.node.Log.Receipt(index)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.root.Verify(verify.Material{Receipts: []verify.Receipt{*receipt}})
+	return receipt, err
+}
+
+func (s *nodeSource) Tile(_ context.Context, t merkle.Tile) ([]byte, error) {
+	return s.node.Log.Tile(t)
+}

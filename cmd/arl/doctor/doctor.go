@@ -1,0 +1,322 @@
+// Package doctor checks what commands on a machine depend on: profile, keys and their
+// permissions, server, tree head, clock, disk space and the data directory of a ledger.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// Finding is what the doctor says of one thing.
+type Finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"` // ok, warn or fail
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+const (
+	stateOK   = "ok"
+	stateWarn = "warn"
+	stateFail = "fail"
+)
+
+// Examine makes every check that is possible, and tells of each. The verdict is an
+// error if one of them fails; err is the first that tell returned.
+func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell func(Finding) error) (verdict, err error) {
+	d := &diagnosis{machine: machine, tell: tell}
+	d.checkHome()
+	d.checkSpace("home", d.home)
+	if o.Data != "" {
+		d.checkData(o)
+	}
+	p := d.checkProfile(o)
+	d.checkServer(ctx, o)
+	if p != nil {
+		for _, key := range p.Keys {
+			d.checkKey(key)
+		}
+	}
+	if d.node != nil {
+		d.checkCoordinatorKey()
+		d.checkInForce()
+	}
+	return d.verdict(), d.broken
+}
+
+// diagnosis is one visit to the doctor.
+type diagnosis struct {
+	machine *access.Machine
+	tell    func(Finding) error
+	home    string
+	node    *node.Node    // of the data directory, not opened; nil: none was given
+	chain   *verify.Chain // of the server; nil: it did not tell
+	origin  string        // of the chain
+	failed  int
+	first   error // what the first failure came from
+	broken  error // of the output
+}
+
+func (d *diagnosis) say(check, state, detail, remedy string) {
+	if state == stateOK {
+		remedy = ""
+	}
+	d.broken = cmp.Or(d.broken, d.tell(Finding{check, state, detail, remedy}))
+}
+
+func (d *diagnosis) fail(check string, err error, remedy string) {
+	d.failed++
+	d.first = cmp.Or(d.first, err)
+	d.say(check, stateFail, err.Error(), remedy)
+}
+
+func (d *diagnosis) verdict() error {
+	if d.failed == 0 {
+		return nil
+	}
+	return exit.With(exit.Code(d.first), fmt.Errorf("%d of the checks failed", d.failed))
+}
+
+func (d *diagnosis) checkHome() {
+	var err error
+	if d.home, err = d.machine.Trust.Path(); err != nil {
+		d.fail("home", err, "set ARL_HOME")
+		return
+	}
+	info, err := os.Stat(filepath.Join(d.home, "keys"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.say("home", stateWarn, d.home+" has no keys", "arl serve makes an operator's key, arl key generate an agent's")
+	case err != nil:
+		d.fail("home", err, "let only the owner read the directory")
+	case keys.OthersMay(info.Mode(), runtime.GOOS):
+		d.say("home", stateWarn, fmt.Sprintf("other users may read %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
+	default:
+		d.say("home", stateOK, d.home, "")
+	}
+}
+
+// spaceMin is the free disk space in bytes below which the doctor warns.
+const spaceMin = 1 << 30
+
+func (d *diagnosis) checkSpace(name, dir string) {
+	for _, err := os.Lstat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Lstat(dir) {
+		dir = filepath.Dir(dir) // it is not there yet
+	}
+	free, err := disk.Free(dir)
+	if err != nil {
+		d.say("space for "+name, stateWarn, err.Error(), "check the free disk space: a ledger refuses entries below its reserve")
+		return
+	}
+	if free < spaceMin {
+		d.say("space for "+name, stateWarn, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "free disk space: a ledger refuses entries below its reserve")
+		return
+	}
+	d.say("space for "+name, stateOK, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "")
+}
+
+func (d *diagnosis) checkData(o *access.Where) {
+	d.checkSpace("data", o.Data)
+	n, err := node.Look(o.Data, o.Anchor)
+	switch {
+	case n == nil:
+		d.fail("anchor", err, "pass the file that arl serve was given")
+		return
+	case errors.Is(err, keys.ErrPassphrase):
+		d.say("ledger keys", stateOK, n.KeysDir()+", with a passphrase", "")
+	case err != nil:
+		d.fail("ledger keys", err, "pass the directory that arl serve --data was given")
+		return
+	default:
+		d.say("ledger keys", stateOK, n.KeysDir(), "")
+	}
+	d.node = n
+	if _, err := os.Stat(n.Anchor); err != nil {
+		d.fail("anchor", err, "find the file again; only if it is lost for good, start once with --accept-anchor")
+		return
+	}
+	d.say("anchor", stateOK, n.Anchor, "")
+}
+
+// checkCoordinatorKey is of the data directory: with a key that does not count
+// its ledger does not start.
+func (d *diagnosis) checkCoordinatorKey() {
+	const name = "coordinator's key"
+	path := d.node.CoordinatorKey()
+	signer, err := keys.Load(path, nil)
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		d.say(name, stateOK, path+", with a passphrase", "")
+	case err != nil:
+		d.fail(name, exit.With(exit.Config, err), d.node.CoordinatorRemedy())
+	case d.chain == nil || d.node.Origin != d.origin:
+		d.say(name, stateWarn, path+", not compared with the log", "ask while this ledger runs, or run arl log fsck --data "+d.node.Dir)
+	default:
+		if err := node.CoordinatorCounts(d.chain, signer.Public().KeyID()); err != nil {
+			d.fail(name, exit.With(exit.Config, fmt.Errorf("%s: %w", path, err)), d.node.CoordinatorRemedy())
+			return
+		}
+		d.say(name, stateOK, path+", "+signer.Public().KeyID(), "")
+	}
+}
+
+// checkInForce compares the ledger's keys with those that the policy in force
+// names (TRU-5): without one of them the ledger does not start.
+func (d *diagnosis) checkInForce() {
+	if len(d.node.Keys) == 0 || d.chain == nil || d.node.Origin != d.origin {
+		return
+	}
+	if err := d.node.CheckLedgerKeys(d.chain); err != nil {
+		d.fail("signing keys", err, "restore the keys before the next start")
+		return
+	}
+	signing := len(d.node.Keys) - d.node.InForce(d.chain)
+	d.say("signing keys", stateOK, fmt.Sprintf("%d of %d sign", signing, len(d.node.Keys)), "")
+}
+
+func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
+	if o.Root != "" {
+		if _, err := d.machine.ReadRoot(o.Root); err != nil {
+			d.fail("root", err, "get the root file again, from a trusted person")
+			return nil
+		}
+		d.say("root", stateOK, o.Root, "")
+		return nil
+	}
+	p, err := d.machine.Trust.Select(o.Profile)
+	if err != nil {
+		d.fail("profile", err, "start a ledger here with arl serve, or pass --url and --root")
+		return nil
+	}
+	d.say("profile", stateOK, p.Name+", origin "+p.Root.Origin, "")
+	return p
+}
+
+func (d *diagnosis) checkKey(key trust.NamedKey) {
+	name := "key of " + string(key.Principal)
+	signer, err := keys.Load(key.Path, nil)
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		d.say(name, stateOK, key.Path+", with a passphrase", "")
+	case err != nil:
+		d.fail(name, err, "restore the file from a backup, or enrol a new key; chmod 600 where others may read it")
+	default:
+		d.checkCounts(name, key, signer.Public().KeyID())
+	}
+}
+
+// checkCounts looks a key up in the log, where that can be asked.
+func (d *diagnosis) checkCounts(name string, key trust.NamedKey, keyID string) {
+	if d.chain != nil {
+		owner, counts := d.chain.Owner(keyID)
+		remedy := fmt.Sprintf("move the file away, make another key with arl key generate --out %s, and enrol it with arl agent enrol", key.Path)
+		switch {
+		case owner != key.Principal:
+			d.say(name, stateWarn, fmt.Sprintf("%s, %s, is not enrolled for %s", key.Path, keyID, key.Principal), remedy)
+			return
+		case !counts:
+			d.say(name, stateWarn, fmt.Sprintf("%s, %s, is no longer valid", key.Path, keyID), remedy)
+			return
+		}
+	}
+	d.say(name, stateOK, key.Path+", "+keyID, "")
+}
+
+func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
+	reached := false
+	err := d.machine.WithConnection(ctx, &o.Target, func(c *access.Connection) error {
+		info, err := c.Client.Log(ctx)
+		if err != nil {
+			return err
+		}
+		reached = true
+		d.say("server", stateOK, c.URL+", "+terminal.Counted(info.Size, "entry"), "")
+		d.checkReady(ctx, c)
+		d.checkClock(c)
+		d.checkHead(ctx, c)
+		d.checkWitnesses(info.Witnessed)
+		if d.chain, err = c.Chain(ctx); err != nil {
+			d.fail("policy chain", err, "do not trust this server: keep what it said, and ask its operator")
+		}
+		d.origin = c.Root.Origin
+		return nil
+	})
+	switch {
+	case err != nil && reached:
+		d.fail("accepted head", err, "let only the owner write to ARL_HOME")
+	case err != nil:
+		d.fail("server", err, "start it with arl serve, or pass --profile, or --url and --root")
+	}
+}
+
+func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
+	if err := c.Client.Ready(ctx); err != nil {
+		d.fail("ready", err, "entries are refused now; reading goes on")
+		return
+	}
+	d.say("ready", stateOK, "takes entries", "")
+}
+
+// skewMax is a difference of the clocks that is worth a warning: REG-6 refuses
+// entries beyond 300 s by default.
+const skewMax = time.Minute
+
+func (d *diagnosis) checkClock(c *access.Connection) {
+	skew := c.Clock.Skew.Round(time.Second)
+	switch {
+	case !c.Clock.Seen:
+		d.say("clock", stateWarn, "the server's answers have no date", "compare the clocks by hand")
+	case skew.Abs() > skewMax:
+		d.say("clock", stateWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "set the clocks right: entries too far off are refused (REG-6)")
+	default:
+		d.say("clock", stateOK, fmt.Sprintf("differs from the server's clock by less than %v", skewMax), "")
+	}
+}
+
+func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
+	head, err := c.Head(ctx)
+	if err != nil {
+		d.fail("tree head", err, "do not trust this server: keep what it said, and ask its operator")
+		return
+	}
+	detail := fmt.Sprintf("size %d, signed by the pinned keys", head.Size)
+	if c.Before != nil {
+		detail += fmt.Sprintf(", continues size %d", c.Before.Size)
+	}
+	d.say("tree head", stateOK, detail, "")
+}
+
+// checkWitnesses shows what the server says of the witnesses that the policy names.
+func (d *diagnosis) checkWitnesses(w *api.Witnessing) {
+	if w == nil {
+		return
+	}
+	const remedy = "see docs/witness.md: agents obey no decision while no quorum has cosigned lately"
+	if w.Lacking != "" {
+		d.say("witnesses", stateWarn, w.Lacking, remedy)
+	} else {
+		d.say("witnesses", stateOK, fmt.Sprintf("the quorum has cosigned size %d", w.Size), "")
+	}
+	for _, one := range w.Witnesses {
+		if one.Failed != "" && !one.Former {
+			d.say("witness "+one.Name, stateWarn, one.Failed, "ask its operator; "+one.URL)
+		}
+	}
+}

@@ -1,0 +1,360 @@
+// Package exit says how a command ends: it maps an error to its exit code
+// (docs/cli.md) and to the remedy that is printed with it.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/worker"
+	"recoveryledger/coord/audit"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/record"
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/export"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// The exit codes (docs/cli.md). Scripts depend on them.
+const (
+	OK           = 0
+	Internal     = 1
+	Usage        = 2
+	NotFound     = 3
+	Denied       = 4
+	Verification = 5
+	Conflict     = 6
+	Rejected     = 7
+	Quorum       = 8
+	Unavailable  = 9
+	Inconsistent = 10
+	Incomplete   = 11
+	RateLimited  = 12
+	Incomparable = 13
+	Inconclusive = 14
+	IO           = 74 // EX_IOERR of sysexits.h
+	Config       = 78 // EX_CONFIG of sysexits.h
+	Interrupted  = 130
+)
+
+// PassphraseVariable is the environment variable that answers for a passphrase
+// instead of a person.
+const PassphraseVariable = "ARL_PASSPHRASE"
+
+// Error is an error that knows its exit code.
+type Error struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *Error) Unwrap() error { return e.err }
+
+// With gives err an exit code; nil stays nil.
+func With(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{code, err}
+}
+
+// remedyError is an error that knows what to do about it.
+type remedyError struct {
+	remedy string
+	err    error
+}
+
+// Error implements error.
+func (e *remedyError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *remedyError) Unwrap() error { return e.err }
+
+// Usagef is an error of the command line itself.
+func Usagef(format string, args ...any) error {
+	return &Error{Usage, fmt.Errorf(format, args...)}
+}
+
+// Code returns the exit code for the end of a command.
+func Code(err error) int {
+	if err == nil {
+		return OK
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own.code
+	}
+	if own, ok := errors.AsType[*worker.Error](err); ok {
+		return workerCode(own.Reason)
+	}
+	if _, ok := errors.AsType[*Contradiction](err); ok {
+		return Inconsistent
+	}
+	_, fork := errors.AsType[*verify.ForkError](err)
+	_, root := errors.AsType[*audit.RootError](err)
+	if fork || root {
+		return Inconsistent
+	}
+	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
+		return Inconclusive
+	}
+	if failedVerification(err) {
+		return Verification
+	}
+	if problem, ok := errors.AsType[*api.Problem](err); ok {
+		return problemCode(problem)
+	}
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return refusalCode(refusal.Problem)
+	}
+	if _, ok := errors.AsType[*scenario.Error](err); ok {
+		return Usage
+	}
+	return SystemCode(err)
+}
+
+// workerCode is exitCode for the end of a worker, or of a step of its program.
+func workerCode(r worker.Reason) int {
+	switch r {
+	case worker.ReasonInvalid:
+		return Usage
+	case worker.ReasonConflict:
+		return Conflict
+	case worker.ReasonRejected:
+		return Rejected
+	case worker.ReasonInterrupted:
+		return Interrupted
+	case worker.ReasonFile:
+		return IO
+	case worker.ReasonPolicy:
+		return Config
+	}
+	return Internal
+}
+
+// failedVerification reports whether something did not hold against the pinned
+// root. What it broke on may be a refusal, such as an entry that is malformed;
+// what counts is where it was found.
+func failedVerification(err error) bool {
+	_, step := errors.AsType[*verify.StepError](err)
+	_, format := errors.AsType[*verify.FormatError](err)
+	_, fork := errors.AsType[*verify.ForkError](err)
+	_, run := errors.AsType[*record.BrokenError](err)
+	return step || format || fork || run
+}
+
+// SystemCode is exitCode for errors that carry nothing but what they are.
+func SystemCode(err error) int {
+	switch {
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
+		return Inconsistent
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return NotFound
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, export.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed), errors.Is(err, record.ErrOther):
+		return Conflict
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case fromNetwork(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrStopped):
+		return Unavailable
+	case errors.Is(err, disk.ErrSystem):
+		return Config
+	case errors.Is(err, keys.ErrPassphrase), errors.Is(err, fs.ErrPermission), errors.Is(err, record.ErrKey):
+		return Denied
+	case errors.Is(err, errFull), errors.Is(err, errFullOther), errors.Is(err, errDevice):
+		return IO
+	case errors.Is(err, client.ErrMalformed):
+		return Verification
+	}
+	return Internal
+}
+
+// Output gives an error of writing to path the exit code of input/output, and
+// a remedy where there is a plain one.
+func Output(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFolder) {
+		return With(IO, fmt.Errorf("write %s: there is no directory %s: make it first", path, filepath.Dir(path)))
+	}
+	return With(IO, err)
+}
+
+// fromNetwork reports whether an error is of a connection. An error number of
+// the system alone is none, although it has the methods of one.
+func fromNetwork(err error) bool {
+	_, operation := errors.AsType[*net.OpError](err)
+	_, request := errors.AsType[*url.Error](err)
+	return operation || request
+}
+
+// Remedy says what to do about an error that knows it, or that the system words.
+func Remedy(err error) string {
+	if own, ok := errors.AsType[*remedyError](err); ok {
+		return own.remedy
+	}
+	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
+		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if no witness cosigns"
+	}
+	switch {
+	case errors.Is(err, errRefused):
+		return "no server listens there: start one with arl serve, or pass --url"
+	case errors.Is(err, errAddress):
+		return "another process listens there: end it, or pass --listen with another port"
+	case errors.Is(err, errFiles), errors.Is(err, errAllFiles):
+		return "let the process open more files (ulimit -n)"
+	}
+	return ""
+}
+
+func problemCode(p *api.Problem) int {
+	if p.Name() != "" {
+		return refusalCode(p.Name())
+	}
+	switch {
+	case p.Status == http.StatusNotFound:
+		return NotFound
+	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden:
+		return Denied
+	case p.Status == http.StatusTooManyRequests:
+		return RateLimited
+	case p.Status >= http.StatusInternalServerError:
+		return Unavailable
+	}
+	return Usage
+}
+
+func refusalCode(problem entry.Problem) int {
+	switch problem {
+	case entry.Malformed, entry.UnsupportedAlg, entry.TooLarge:
+		return Usage
+	case entry.NotFound, entry.UnknownSubject:
+		return NotFound
+	case entry.BadSignature:
+		return Verification
+	case entry.IDConflict, entry.StateConflict, entry.PolicySuperseded, entry.FencedDependency, entry.StaleEpoch, entry.ScopeMismatch, entry.Stale:
+		return Conflict
+	case entry.RateLimited:
+		return RateLimited
+	case entry.NotReady, entry.InsufficientStorage:
+		return Unavailable
+	}
+	return Denied
+}
+
+// Remedied adds what to do about it to an error.
+func Remedied(remedy string, err error) error { return &remedyError{remedy, err} }
+
+// Contradicts is an error of a log that contradicts itself. The kind of the
+// evidence is a word for the name of the file that keeps it.
+func Contradicts(kind string, evidence any, err error) error {
+	return &Contradiction{kind, evidence, err}
+}
+
+// Contradiction is a log that contradicts itself, and what shows it.
+type Contradiction struct {
+	Kind     string // of evidence, a word for the file's name
+	Evidence any
+	err      error
+}
+
+// Error implements error.
+func (e *Contradiction) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath.
+func (e *Contradiction) Unwrap() error { return e.err }
+
+// Contradicted returns the inconsistency that an error is about.
+func Contradicted(err error) (found *Contradiction, ok bool) {
+	if found, ok = errors.AsType[*Contradiction](err); ok {
+		return found, true
+	}
+	fork, ok := errors.AsType[*verify.ForkError](err)
+	if !ok {
+		return nil, false
+	}
+	return &Contradiction{"fork", fork.Evidence(), err}, true
+}
+
+// Problem is the problem type of an error that has one. Nobody refused what
+// failed verification.
+func Problem(err error) entry.Problem {
+	if failedVerification(err) {
+		return ""
+	}
+	if problem, ok := errors.AsType[*api.Problem](err); ok {
+		return problem.Name()
+	}
+	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
+		return refusal.Problem
+	}
+	return ""
+}
+
+// Meaning is what an exit code says.
+type Meaning struct {
+	Code        int
+	Title, Text string
+}
+
+// Meanings returns what each exit code says, in the order of the codes.
+func Meanings() []Meaning {
+	return []Meaning{
+		{OK, "success", "The command did what was asked, and every check passed."},
+		{Internal, "internal error", "An internal error. The message on stderr says what failed; please report it."},
+		{Usage, "usage", "The command line or the content of a given file is wrong; nothing was sent or changed. --help shows one example."},
+		{NotFound, "not found", "A named file, entry, agent, profile or ledger does not exist."},
+		{Denied, "denied", "The key may not do this (unknown-issuer, unauthorized-role), a passphrase is wrong, or the operating system refuses access."},
+		{Verification, "verification failed", "A signature, proof or receipt does not hold against the pinned root. Do not act on what it claims."},
+		{Conflict, "conflict", "The state does not allow it: an id is taken, another policy is in force, a file exists, another process has the ledger open."},
+		{Rejected, "rejected", "A gate of the policy failed. The report of the run names the gate, its value and its limit."},
+		{Quorum, "quorum incomplete", "Fewer approvals than the policy asks for answer the proposal: arl incident show says how many are missing."},
+		{Unavailable, "timeout, unavailable", "The ledger cannot be reached, or takes no entries now. Sending the same bytes again is safe."},
+		{Inconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
+			"do not allow. The message names the file with the evidence; keep it. Of arl replay: a trace or the report does not follow " +
+			"from scenario and policy."},
+		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names them, with the reports of their agents."},
+		{RateLimited, "rate limited", "Too many requests, or the issuer has used its hourly quota. Retry later with the same bytes."},
+		{Incomparable, "not comparable", "The replay cannot be compared: engine, policy, configuration or scenario differs from the run."},
+		{Inconclusive, "inconclusive", "Nothing false was found, and something needed was not checked. Of arl verify: the signer, or that two tree heads are of one log; the message says " +
+			"what to give. Of a report: it can neither promote nor reject, with too few failing cases, or a gate about what was not observed."},
+		{IO, "input/output", "Writing or syncing failed. A ledger then stops at once: the entries that it acknowledged are on disk."},
+		{Config, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},
+		{Interrupted, "interrupted", "A signal ended the command, or it was not confirmed."},
+	}
+}
+
+// KeyFile is the error of a key file. One that cannot be used as it is is a
+// matter of configuration.
+func KeyFile(err error) error {
+	switch {
+	case errors.Is(err, keys.ErrPassphrase):
+		return fmt.Errorf("%w (type the passphrase of the file, or set it in %s)", err, PassphraseVariable)
+	case err != nil && Code(err) == Internal:
+		return With(Config, err)
+	}
+	return err
+}
+
+// LedgerKeys is unusableKey for the keys of a ledger, which lie in dir.
+func LedgerKeys(dir string, err error) error {
+	if errors.Is(err, keys.ErrDamaged) {
+		return With(Config, Remedied(fmt.Sprintf("restore the file from a backup of %s: nobody continues this ledger without the keys "+
+			"that the policy in force names", dir), err))
+	}
+	return KeyFile(err)
+}

@@ -1,0 +1,59 @@
+package exit
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"testing"
+
+	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// What fails verification ends with the code for that, whatever rule of entries
+// it broke: a tampered leaf is no mistake of whoever checks it.
+func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
+	refused := entry.Refuse(entry.Malformed, "payload", "not canonical")
+	for name, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"step":   {&verify.StepError{Step: verify.StepLeaf, What: "entry 4", Cause: refused}, Verification},
+		"format": {fmt.Errorf("%w: %w", &verify.FormatError{What: "receipt"}, refused), Verification},
+		"fork":   {fmt.Errorf("%w: %w", &verify.ForkError{Detail: "two heads"}, refused), Inconsistent},
+	} {
+		if got := Code(c.err); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, got, c.code)
+		}
+		if got := Problem(c.err); got != "" {
+			t.Errorf("%s: names the problem %s", name, got)
+		}
+	}
+	if got := Code(refused); got != Usage || Problem(refused) != entry.Malformed {
+		t.Errorf("a refusal alone: exit code %d, problem %s", got, Problem(refused))
+	}
+}
+
+// A system without a ledger is a matter of where arl runs: configuration.
+func TestASystemWithoutALedger(t *testing.T) {
+	if got := Code(fmt.Errorf("serve: %w", disk.CheckSystem("windows"))); got != Config {
+		t.Errorf("exit code %d, want %d", got, Config)
+	}
+}
+
+// An error number of the system has the methods of a network error, and is
+// none: what a disk refuses is not an unavailable ledger.
+func TestErrorNumbersAreNoNetwork(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errRefused)}
+	if got := Code(fmt.Errorf("get: %w", refused)); got != Unavailable || Remedy(refused) == "" {
+		t.Errorf("connection refused: exit code %d, remedy %q", got, Remedy(refused))
+	}
+	if got := Code(&fs.PathError{Op: "open", Path: "x", Err: errNoFolder}); got == Unavailable {
+		t.Errorf("not a directory: exit code %d", got)
+	}
+	if got := Code(Output("no/x", &fs.PathError{Op: "open", Path: "no/x", Err: fs.ErrNotExist})); got != IO {
+		t.Errorf("an output without a directory: exit code %d", got)
+	}
+}

@@ -1,0 +1,66 @@
+package glossary
+
+import (
+	"fmt"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+// TaskRetries says how often a task was tried again, and how often it may be.
+func TaskRetries(t *api.Task) string { return fmt.Sprintf("%d of %d", t.RetryCount, t.MaxRetries) }
+
+// TaskWaitsFor says in a few words what a task waits for.
+func TaskWaitsFor(t *api.Task) string {
+	switch {
+	case t.State.Over():
+		return ""
+	case t.Waits == "":
+		return "its agent"
+	case t.State == entry.TaskBlocked:
+		return "operator: " + t.Reason
+	}
+	if why, found := HoldsUpTask(t); found {
+		return t.Waits + ": " + why
+	}
+	return t.Waits
+}
+
+// HoldsUpTask says what holds up a task that is not blocked.
+func HoldsUpTask(t *api.Task) (why string, found bool) {
+	switch {
+	case t.Gate != "":
+		return t.Gate, true
+	case t.Unassignable && t.Recovery != nil:
+		return TaskRecovery(t.Recovery) + "; " + NobodyFor(t), true
+	case t.Unassignable:
+		return NobodyFor(t), true
+	case t.Recovery != nil:
+		return TaskRecovery(t.Recovery), true
+	case t.State == entry.TaskFailed && t.Epoch > 0 && t.RetryCount >= t.MaxRetries:
+		return TaskRetries(t) + " retries used: " + t.Reason, true
+	}
+	return "", false
+}
+
+// TaskRecovery says what the policy wants done about a task, where that stands, and
+// what people can do.
+func TaskRecovery(r *api.TaskRecovery) string {
+	if r == nil {
+		return "the policy says nothing"
+	}
+	text := fmt.Sprintf("%s: %s (%s)", r.Strategy, r.Reason, r.Rule)
+	if r.Remediation != "" {
+		text += ": " + r.Remediation
+	}
+	return text
+}
+
+// NobodyFor says that no agent can be given a task.
+func NobodyFor(t *api.Task) string {
+	who := "no agent"
+	if t.Recovery != nil && t.Recovery.Another {
+		who += " but " + string(t.Agent) + ", which failed at it just now,"
+	}
+	return fmt.Sprintf("%s has the capability %s: enrol one (arl agent enrol)", who, t.Type)
+}

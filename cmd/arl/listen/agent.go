@@ -1,0 +1,190 @@
+// Package listen is what arl agent listen puts around an agent: the second source of a
+// first contact, the secret, the lock that its program inherits, and who is told of a fork.
+package listen
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"recoveryledger/api/client"
+	"recoveryledger/api/client/agent"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger/durable"
+	"recoveryledger/verify"
+)
+
+// Contact says what the first contact rests on, and what would add to it.
+func Contact(confirm string, root verify.Root) string {
+	head, err := root.Head([]byte(root.Seen))
+	switch {
+	case confirm != "" && !strings.Contains(confirm, "://"):
+		return "the file of --confirm is a second source only if another party than this ledger gave it; " +
+			"a file fetched from the ledger's URL confirms nothing, and arl cannot tell the difference"
+	case confirm != "":
+		return "nothing is undone before the second source (--confirm) has confirmed the tree head"
+	case root.Seen != "" && err == nil:
+		return fmt.Sprintf("the pinned root carries the tree head of size %d, which the ledger must continue. "+
+			"A second source (--confirm) would also show that others see the same log since then", head.Size)
+	}
+	return "nothing is undone before another source than this ledger confirms its tree head: a pinned root with a tree head " +
+		"(arl agent enrol writes it, arl root show prints it: --root FILE), a second source (--confirm), or a quorum of witnesses. " +
+		"The ledger's own URL is no second source, nor is a file fetched from it"
+}
+
+// SecondSource returns who confirms the first contact beside the ledger: whom
+// --confirm names, else the pinned root; nil if neither can.
+func SecondSource(machine *access.Machine, c *access.Connection, t *access.Target, confirm string) (agent.Source, error) {
+	if confirm == "" {
+		seen := c.Root.Seen
+		if seen == "" {
+			return nil, nil
+		}
+		return &agent.Mirror{Client: c.Client, Head: func(context.Context) (string, error) { return seen, nil }}, nil
+	}
+	head, err := secondHead(machine, c, t, confirm)
+	if err != nil {
+		return nil, fmt.Errorf("--confirm: %w", err)
+	}
+	return &agent.Mirror{Client: c.Client, Head: head}, nil
+}
+
+// NoteFork stops the agent for good where the connection has seen two logs before
+// there was an agent. Whose key it is the ledger says, which is not believed any
+// more: without a state, all agents here that follow the ledger are stopped.
+func NoteFork(machine *access.Machine, state string, root verify.Root, fork *verify.ForkError) error {
+	states := []string{state}
+	if state == "" {
+		all, err := machine.Trust.Path("agents", "*")
+		if err == nil {
+			states, err = filepath.Glob(all)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var failed error
+	for _, path := range states {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // an agent that never ran here has nothing that is to stop
+		}
+		store, err := agent.OpenDir(path)
+		if errors.Is(err, agent.ErrLocked) {
+			continue // whoever has it sees for itself
+		}
+		if err == nil {
+			err = errors.Join(agent.NoteFork(store, root, fork), store.Close())
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// HoldProgram locks a file that the program inherits: it stays locked as long as
+// anything of it runs, even if this process is killed. Who comes after it must
+// not ask Probe before. On Windows the program does not inherit the file, and the
+// lock tells of this process alone.
+func HoldProgram(state string) (*os.File, error) {
+	path := filepath.Join(state, ".program")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, exit.Output(path, err)
+	}
+	held, err := durable.Lock(f)
+	if held {
+		return f, nil
+	}
+	if err == nil {
+		err = exit.With(exit.Conflict, fmt.Errorf("%s: a program that an earlier arl agent listen started still runs: wait for it, or end it (fuser names its process)", path))
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// secretSize is the length of a secret that is made, in bytes.
+const secretSize = 32
+
+// MakeSecret makes a secret and writes it to a file.
+func MakeSecret(path string) error {
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // never fails
+	return exit.Output(path, durable.Write(path, []byte(hex.EncodeToString(secret)+"\n"), 0o600))
+}
+
+// ReadSecret reads a secret from a file.
+func ReadSecret(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.With(exit.Config, fmt.Errorf("%s: the secret is missing: restore it from a backup; for a new agent, arl agent listen --init makes it", path))
+	}
+	if err != nil {
+		return nil, exit.With(exit.IO, err)
+	}
+	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(secret) < secretSize {
+		return nil, exit.With(exit.Config, fmt.Errorf("%s: want %d bytes or more in hexadecimal", path, secretSize))
+	}
+	return secret, nil
+}
+
+// secondHead returns what gives the head of the second source: a file, which is
+// read at once, since what is wrong with it stays so; or another server, which is
+// asked when the head is needed, since it may be away.
+func secondHead(machine *access.Machine, c *access.Connection, t *access.Target, source string) (func(ctx context.Context) (string, error), error) {
+	if !strings.Contains(source, "://") {
+		note, err := machine.Read(source, verify.MaxNote)
+		if err == nil {
+			_, err = c.Client.Root().Head(note)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w; want a file with a signed tree head of %s, as GET /checkpoint gives it", err, c.Root.Origin)
+		}
+		return func(context.Context) (string, error) { return string(note), nil }, nil
+	}
+	base := strings.TrimSuffix(strings.TrimRight(source, "/"), "/checkpoint")
+	if _, _, err := t.Client(base, c.Client.Root(), new(client.Config)); err != nil {
+		return nil, exit.Usagef("%s", err)
+	}
+	if sameServer(base, c.URL) {
+		return nil, exit.Usagef("%s is the ledger itself; the ledger, or a file fetched from it, is no second source: pass a mirror, or --root with a pinned root that carries a tree head", source)
+	}
+	return func(ctx context.Context) (string, error) {
+		other, _, err := t.Client(base, c.Client.Root(), new(client.Config))
+		if err != nil {
+			return "", err
+		}
+		head, err := other.Head(ctx)
+		return head.Note, err
+	}, nil
+}
+
+// sameServer reports whether two URLs are two spellings of one: case, a dot behind the
+// host, the port of the scheme, zeros before a port, slashes and dots in the path, and the
+// names of this machine make no other one.
+func sameServer(one, other string) bool {
+	spell := func(text string) (host, port, under string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return text, "", ""
+		}
+		host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+		if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+			host = "localhost"
+		}
+		scheme := map[string]string{"http": "80", "https": "443"}
+		return host, cmp.Or(strings.TrimLeft(u.Port(), "0"), scheme[u.Scheme]), path.Clean("/" + u.Path)
+	}
+	oneHost, onePort, onePath := spell(one)
+	otherHost, otherPort, otherPath := spell(other)
+	return oneHost == otherHost && onePort == otherPort && onePath == otherPath
+}

@@ -1,0 +1,70 @@
+package listen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"recoveryledger/cmd/arl/exit"
+
+	"github.com/go-json-experiment/json"
+)
+
+// monitorTime is how long a monitor may take to answer.
+const monitorTime = 10 * time.Second
+
+// Monitors are URLs of those who are told of a fork (AGT-1).
+type Monitors []string
+
+// Check refuses what is no URL of a monitor.
+func (m Monitors) Check() error {
+	for _, monitor := range m {
+		if u, err := url.Parse(monitor); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return exit.Usagef("--monitor %s: want a URL that begins with http:// or https://", monitor)
+		}
+	}
+	return nil
+}
+
+// Tell posts to each monitor what shows that a log contradicts itself, if err
+// does: the same JSON that is kept as evidence. The error names who did not take
+// it.
+func (m Monitors) Tell(ctx context.Context, err error) error {
+	found, ok := exit.Contradicted(err)
+	if !ok || len(m) == 0 {
+		return nil
+	}
+	evidence, failed := json.Marshal(found.Evidence, json.Deterministic(true))
+	if failed != nil {
+		return failed
+	}
+	for _, monitor := range m {
+		if err := post(ctx, monitor, evidence); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("--monitor %s did not get the evidence: %w", monitor, err))
+		}
+	}
+	return failed
+}
+
+func post(ctx context.Context, to string, evidence []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(evidence))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("it answers %s", answer.Status)
+	}
+	return nil
+}

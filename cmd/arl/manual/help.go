@@ -1,0 +1,144 @@
+// Package manual writes what commands say of themselves: the help of a command, and the
+// manual page of all of them.
+package manual
+
+import (
+	"strings"
+
+	"recoveryledger/cmd/arl/terminal"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Help returns the help of a command, no line wider than width unless one word is.
+func Help(cmd *cobra.Command, width int) string {
+	var b strings.Builder
+	long := cmd.Long
+	if long == "" {
+		long = cmd.Short + "."
+	}
+	b.WriteString(terminal.WrapText(long, width) + "\n")
+	section := func(title string, rows [][2]string) {
+		if len(rows) > 0 {
+			b.WriteString("\n" + lipgloss.NewStyle().Bold(true).Render(title) + "\n")
+			terminal.WriteRows(&b, rows, width)
+		}
+	}
+	section("Usage:", [][2]string{{usageLine(cmd), ""}})
+	if cmd.Example != "" {
+		section("Example:", [][2]string{{terminal.WrapCommand(strings.TrimSpace(cmd.Example), width), ""}})
+	}
+	var verbs [][2]string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			verbs = append(verbs, [2]string{sub.Name(), sub.Short})
+		}
+	}
+	section("Commands:", verbs)
+	section("Flags:", flagRows(commandFlags(cmd), cmd.Root().PersistentFlags()))
+	section("Flags of every command:", flagRows(cmd.Root().PersistentFlags(), nil))
+	return b.String()
+}
+
+// usageLine is the form of a command line. Flags stand before two dashes.
+func usageLine(cmd *cobra.Command) string {
+	line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	if before, after, ok := strings.Cut(line, " -- "); ok {
+		return before + " [flags] -- " + after
+	}
+	return line + " [flags]"
+}
+
+// commandFlags are the flags of a command and of the nouns above it.
+func commandFlags(cmd *cobra.Command) *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.AddFlagSet(cmd.LocalFlags())
+	all.AddFlagSet(cmd.InheritedFlags())
+	return all
+}
+
+// flagRows describes flags that are not among those to leave out.
+func flagRows(flags, without *pflag.FlagSet) (rows [][2]string) {
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden || without != nil && without.Lookup(flag.Name) != nil {
+			return
+		}
+		name := "    --" + flag.Name
+		if flag.Shorthand != "" {
+			name = "-" + flag.Shorthand + ", --" + flag.Name
+		}
+		if value := Placeholder(flag); value != "" {
+			name += " " + value
+		}
+		rows = append(rows, [2]string{name, FlagUsage(flag)})
+	})
+	return rows
+}
+
+// FlagUsage returns what a flag is for, with its default once.
+func FlagUsage(flag *pflag.Flag) string {
+	text := flag.Usage
+	value := strings.Trim(flag.DefValue, "[]")
+	if strings.Contains(text, "default") || value == "" || value == "0" || value == "0s" || value == "false" {
+		return text
+	}
+	return text + " (default " + value + ")"
+}
+
+// Placeholder returns what stands for the value of a flag in help: what kind of thing it
+// is. It is empty for a flag that takes none.
+func Placeholder(flag *pflag.Flag) string {
+	if kind := flag.Value.Type(); kind == strings.ToUpper(kind) { // a type of its own, which says so
+		return kind
+	}
+	if named := flag.Annotations[valueAnnotation]; len(named) == 1 {
+		return named[0]
+	}
+	if known, ok := Placeholders[flag.Name]; ok && flag.Value.Type() != "bool" {
+		return known
+	}
+	switch kind := flag.Value.Type(); {
+	case kind == "bool":
+		return ""
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "N"
+	case kind == "float64":
+		return "NUMBER"
+	case kind == "duration":
+		return "DURATION"
+	}
+	return ""
+}
+
+// valueAnnotation is the annotation of a flag that has what [NameValue] says.
+const valueAnnotation = "arl_value"
+
+// NameValue says what kind of value a flag of one command takes, where flags of
+// its name take another kind in other commands.
+func NameValue(flags *pflag.FlagSet, flag, value string) {
+	_ = flags.SetAnnotation(flag, valueAnnotation, []string{value}) // the flag exists
+}
+
+// Placeholders names the value of each flag that takes text. A flag means the
+// same kind of thing in every command, but for those of [NameValue].
+var Placeholders = map[string]string{
+	"accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
+	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
+	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
+	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
+	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "format": "FORMAT", "from": "INDEX",
+	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
+	"instance": "NAME", "key": "FILE", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
+	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD",
+	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
+	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",
+	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE",
+	"scenario": "FILE", "secret": "FILE", "severity": "WORD", "signer": "FILE", "simulate": "FILE",
+	"since": "WHEN", "span": "SPAN", "standing": "STANDING", "state": "STATE", "status": "WORD",
+	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX",
+	"tag": "TAG", "task": "TASK", "tls-ca": "FILE", "tls-cert": "FILE", "tls-client-ca": "FILE",
+	"tls-key": "FILE", "type": "CAPABILITY", "dismiss": "INDEX,…", "until": "TIME", "url": "URL",
+	"witness": "NAME=URL", "witness-boot": "WORD", "workflow": "ID",
+}

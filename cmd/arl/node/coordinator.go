@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// coordinator returns who writes what the coordinator decides, with the key that the
+// genesis enrolled for it. It knows nothing but the log: whatever a crash left
+// undone, the next start finds undone and does.
+func (n *Node) coordinator() *coordinator.Coordinator {
+	return &coordinator.Coordinator{
+		Replica:   n.Replica,
+		Log:       coordinatorLog{n.Log},
+		Principal: Coordinator,
+		Seal:      n.signer.Sign,
+		Silent: func(of coord.Silence) {
+			what := "an incident was dismissed: nobody answered in time, and nothing is undone"
+			if of.Amend {
+				what = "an amend was dropped: nobody answered in time, and the executions that it would have added are not undone"
+			}
+			n.Logger.Warn(what, slog.Uint64("incident", of.Incident),
+				slog.String("workflow", string(of.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", of.Incident)))
+		},
+		Refused: func(body entry.Body, refusal *entry.Refusal) {
+			n.Logger.Warn("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),
+				slog.String("problem", string(refusal.Problem)), slog.String("field", refusal.Field), slog.String("detail", refusal.Detail))
+		},
+	}
+}
+
+// WarnOfPolicy warns of what a policy in force asks for that no ledger could do: it
+// came into force before it was refused.
+func (n *Node) WarnOfPolicy(policy *entry.Policy, index uint64) {
+	if refusal := coord.CheckPolicy(policy); refusal != nil {
+		n.Logger.Warn("the coordinator cannot obey the policy in force: apply another policy", slog.Uint64("entry", index),
+			slog.String("field", refusal.Field), slog.String("detail", refusal.Detail), slog.String("remedy", refusal.Remedy))
+	}
+}
+
+// coordinatorLog is a ledger as the coordinator writes to it.
+type coordinatorLog struct{ *ledger.Log }
+
+// Submit implements [coordinator.Log].
+func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
+	answer, err := l.Log.Submit(ctx, e)
+	if err == nil && answer.Refused != nil {
+		return answer.Refused
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/entry"
+)
+
+// newIndex returns the index over the log, which Run lets follow. Where the coordinator
+// decides, it also writes the index entries.
+func (n *Node) newIndex(writes bool) *complete.Index {
+	config := complete.Config{Log: indexed{n.Log}, Logger: n.Logger}
+	if writes {
+		config.Submit = n.submitIndex
+	}
+	return complete.New(n.IndexDir(), config)
+}
+
+// IndexDir is where the store of the index lies.
+func (n *Node) IndexDir() string { return filepath.Join(n.Dir, "index") }
+
+// submitIndex completes, signs and registers an index entry of the coordinator.
+func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
+	own := *x
+	own.Header = n.Header(Coordinator)
+	own.JTI = entry.IndexJTI(n.Origin, x.Size)
+	e, err := entry.New(&own)
+	if err == nil {
+		err = n.signer.Sign(e)
+	}
+	if err == nil {
+		err = coordinatorLog{n.Log}.Submit(ctx, e)
+	}
+	if errors.Is(err, ledger.ErrStopped) { // the order says why, and ends ctx
+		<-ctx.Done()
+	}
+	return err
+}
+
+// observe tells whoever counts commits of each, and the index of its entries.
+func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
+	return func(c ledger.Commit) {
+		if count != nil {
+			count(c)
+		}
+		if n.Index != nil {
+			n.Index.Committed(c.Entries, c.Size)
+		}
+	}
+}
+
+// admitIndex refuses index entries that are not the ledger's own.
+func (n *Node) admitIndex(x *entry.LogIndex) error {
+	if n.Index == nil {
+		return entry.Refuse(entry.StateConflict, "root", "the ledger keeps no index, so nobody has computed root %s", x.Root).
+			WithRemedy("start the ledger with arl serve --index")
+	}
+	return n.Index.Admit(x)
+}
+
+// indexed is the log as an index reads it.
+type indexed struct{ *ledger.Log }
+
+// IndexEntry implements [complete.Log].
+func (l indexed) IndexEntry(from uint64) (*entry.Registered, error) {
+	found, err := l.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), From: from, Limit: 1})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return l.Entry(found[0])
+}

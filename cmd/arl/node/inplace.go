@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Chain returns the verified chain of policies and keys as of now.
+func (n *Node) Chain(context.Context) (*verify.Chain, error) { return n.Replica.View().Chain, nil }
+
+// Register implements [record.Ledger].
+func (n *Node) Register(ctx context.Context, entries []*entry.Entry) error {
+	answer, err := n.Log.Submit(ctx, entries...)
+	if err == nil && answer.Refused != nil {
+		err = answer.Refused
+	}
+	return err
+}
+
+// Receipts implements [record.Ledger].
+func (n *Node) Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error] {
+	return func(yield func(*verify.Receipt, error) bool) {
+		found, err := n.Log.Find(ledger.Query{Index: index, Value: value})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, i := range found {
+			receipt, err := n.Log.Receipt(i)
+			if err = errors.Join(err, ctx.Err()); !yield(receipt, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Consistency implements [record.Ledger].
+func (n *Node) Consistency(_ context.Context, older, newer string) (verify.ConsistencyProof, error) {
+	p := verify.ConsistencyProof{Older: older, Newer: newer}
+	root, err := n.Root()
+	if err != nil {
+		return p, err
+	}
+	a, err := root.Head([]byte(older))
+	if err != nil {
+		return p, err
+	}
+	b, err := root.Head([]byte(newer))
+	if err != nil {
+		return p, err
+	}
+	if p.Path, err = n.Log.Consistency(a.Size, b.Size); err == nil {
+		_, _, err = root.Consistency(p)
+	}
+	return p, err
+}
+
+// Cosigned returns nothing: nobody cosigns in place.
+func (n *Node) Cosigned() string { return "" }
+
+// Continues proves that the log of the newer head, which it has or had, continues
+// that of the older one. That it does not is evidence.
+func (n *Node) Continues(older, newer verify.SignedHead) error {
+	path, err := n.Log.Consistency(older.Size, newer.Size)
+	if err == nil {
+		err = merkle.CheckConsistency(older.Head, newer.Head, path)
+	}
+	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
+		return Discontinued(older, newer, err)
+	}
+	return err
+}
+
+// Discontinued is that a log does not continue one that was seen before.
+func Discontinued(older, newer verify.SignedHead, cause error) error {
+	return &verify.ForkError{First: older.Note, Second: newer.Note,
+		Detail: fmt.Sprintf("the log of size %d here, root %s, does not continue that of size %d, root %s, accepted before: %v",
+			newer.Size, newer.Root, older.Size, older.Root, cause)}
+}

@@ -1,0 +1,150 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger"
+)
+
+// Life tells the log when a process that serves begins, is ready and ends, and
+// which ledger it serves: what whoever reads the log afterwards needs to know.
+type Life struct {
+	Logger            *slog.Logger
+	Version, Revision string // of the program
+	Data, Anchor      string // as in nodeOptions
+	Address           string // that is listened on
+	Began             time.Time
+	opened            atomic.Pointer[ledger.Log]
+}
+
+// Opening is told before the data directory is opened, which may take long.
+func (l *Life) Opening() {
+	l.Logger.Info("opening", "version", l.Version, "revision", l.Revision, "go", runtime.Version(), "pid", os.Getpid(),
+		"data", l.Data, "address", l.Address)
+}
+
+// Start tells which ledger was opened, and where it stands.
+func (l *Life) Start(n *Node) {
+	l.opened.Store(n.Log)
+	_, policy := n.Replica.View().Chain.Policy()
+	head := n.Log.Head()
+	attrs := []any{"version", l.Version, "revision", l.Revision, "origin", n.Origin, "data", n.Dir, "anchor", n.Anchor,
+		"address", l.Address, "size", head.Size, "root", base64.StdEncoding.EncodeToString(head.Root[:]),
+		"policy", policy.Index, "keys", strings.Join(n.fingerprints(), " ")}
+	if n.signer != nil {
+		attrs = append(attrs, "coordinator", n.signer.Public().KeyID())
+	}
+	l.Logger.Info("start", attrs...)
+}
+
+// fingerprints are the names and hashes of the ledger's keys, as signature lines
+// of its heads begin.
+func (n *Node) fingerprints() (all []string) {
+	for _, k := range n.Keys {
+		for _, key := range k.VerifierKeys {
+			if parts := strings.SplitN(key, "+", 3); len(parts) == 3 { // the key itself may have more of them
+				all = append(all, parts[0]+"+"+parts[1])
+			}
+		}
+	}
+	return all
+}
+
+// Ready tells when entries are taken, unless ctx ends before.
+func (l *Life) Ready(ctx context.Context, n *Node, url string) {
+	if n.Log.Prepared(ctx) != nil {
+		return // the order says why
+	}
+	l.Logger.Info("ready", "url", url, "size", n.Log.Head().Size, "took", time.Since(l.Began).Round(time.Millisecond).String())
+}
+
+// Stop tells why the process ends, and where it leaves the log.
+func (l *Life) Stop(n *Node, why, err error) {
+	head := n.Log.Head()
+	attrs := []any{"reason", fmt.Sprint(why), "origin", n.Origin, "size", head.Size, "root", base64.StdEncoding.EncodeToString(head.Root[:]),
+		"served", time.Since(l.Began).Round(time.Millisecond).String()}
+	if err != nil {
+		l.Logger.Error("stop", append(attrs, "error", err.Error())...)
+		return
+	}
+	l.Logger.Info("stop", attrs...)
+}
+
+// Fatal ends the process at once: a write that failed must leave no trace in
+// memory, and the next start reads what is on disk.
+func (l *Life) Fatal(err error) {
+	attrs := []any{"error", err.Error()}
+	if log := l.opened.Load(); log != nil {
+		attrs = append(attrs, "size", log.Head().Size)
+	}
+	if errors.Is(err, ledger.ErrCorrupt) {
+		attrs = append(attrs, "remedy", damageRemedy(l.Data, cmp.Or(l.Anchor, l.Data+".anchor")))
+	}
+	l.Logger.Error("fatal: the ledger stops and answers no more requests", attrs...)
+	os.Exit(exit.Code(Broken(err)))
+}
+
+// Hangup handles SIGHUP until release is called. With TLS the certificates are read
+// again, and connections stay; without it there is nothing to read again, and the
+// process ends in order, as its terminal has.
+func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, release func()) {
+	if t == nil {
+		return signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	heard, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(heard, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-heard:
+				l.reload(t)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(heard); close(done) }
+}
+
+// reload reads the certificates again. Files that cannot be used change nothing.
+func (l *Life) reload(t *server.TLS) {
+	if err := t.Reload(time.Now()); err != nil {
+		l.Logger.Error("reload: the previous certificates stay in use", "error", err.Error())
+		return
+	}
+	leaf := t.Leaf()
+	l.Logger.Info("reload", "certificate", leaf.Subject.String(), "serial", leaf.SerialNumber.Text(16), "not_after", leaf.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// ListenURL is where this machine finds the server: at the host that it was told
+// to listen on, or on loopback if that is every address.
+func ListenURL(listen string, bound net.Addr, encrypted bool) string {
+	scheme := "http://"
+	if encrypted {
+		scheme = "https://"
+	}
+	host, _, _ := net.SplitHostPort(listen) // it is being listened on
+	_, port, _ := net.SplitHostPort(bound.String())
+	switch ip := net.ParseIP(host); {
+	case host == "" || ip.Equal(net.IPv4zero):
+		host = "127.0.0.1"
+	case ip.Equal(net.IPv6unspecified):
+		host = "::1"
+	}
+	return scheme + net.JoinHostPort(host, port)
+}

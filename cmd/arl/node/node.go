@@ -1,0 +1,441 @@
+// Package node opens the data directory of a ledger: its keys, its log and the
+// coordinator's state. It begins a new ledger, runs one, checks one that is stopped,
+// rebuilds one from an export, and gives one that lost entries a new origin.
+//
+// Errors have the exit code of a command, and a remedy where there is one (package
+// exit).
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// The principals that the first start of a ledger makes on its machine.
+const (
+	Authority   entry.Principal = "authority"
+	Operator    entry.Principal = "operator"
+	Coordinator entry.Principal = "coordinator"
+)
+
+// Node is an open data directory: the log, the fold and the ledger's own keys.
+//
+//	DIR/keys             the ledger's keys and the coordinator's, with the mark of unused ones
+//	DIR/db               the database
+//	DIR/index            the index over the log, which may be deleted
+//	DIR/evidence.ndjson  equivocation that the server was sent
+//	DIR.anchor           the anchor, beside the directory
+type Node struct {
+	Dir, Anchor string               // paths
+	Origin      string               // name of the ledger
+	Keys        []*keys.Ledger       // the oldest first
+	Replica     *coordinator.Replica // state of the log
+	Log         *ledger.Log          // nil: not opened
+	Index       *complete.Index      // of the log; nil: none is kept
+	Logger      *slog.Logger
+
+	signer                    *keys.Signer    // the coordinator's; nil where nothing decides
+	machine                   *trust.Store    // as in Options
+	passphrase, newPassphrase keys.Passphrase // as in Options
+}
+
+// Options say how a data directory is opened.
+type Options struct {
+	Dir          string              // data directory
+	Origin       string              // of a new ledger; empty: made up
+	Create       bool                // whether a new ledger may be made
+	Anchor       string              // file; empty: beside the directory
+	AcceptAnchor bool                // whether the database is trusted without its anchor
+	AcceptClock  bool                // whether a wall clock behind the last entry is trusted
+	Decides      bool                // whether the coordinator's key is needed
+	Index        bool                // whether an index of the log is kept
+	Serves       bool                // whether somebody reads the state
+	Looks        bool                // whether it is only read, whatever somebody may have written there
+	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
+	Fatal        func(error)         // told when the log breaks; does not return
+	Logger       *slog.Logger        // nil: nobody reads it
+	Observe      func(ledger.Commit) // nil: nobody counts
+	// Machine is what this machine knows of ledgers; nil: nobody asks before a new one begins.
+	Machine *trust.Store
+
+	Passphrase    keys.Passphrase // of key files that are encrypted
+	NewPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
+}
+
+// Open opens a data directory; with create, a missing one is made.
+func Open(o Options) (*Node, error) {
+	n, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	n.Log, err = ledger.Open(n.Database(), n.LedgerConfig(o))
+	switch {
+	case errors.Is(err, ledger.ErrLost):
+		return nil, n.without(err)
+	case errors.Is(err, ledger.ErrKeys):
+		return nil, n.withoutKey(err)
+	case errors.Is(err, ledger.ErrFormat), errors.Is(err, ledger.ErrOrigin):
+		return nil, exit.With(exit.Config, err)
+	case err != nil:
+		return nil, n.damaged(err)
+	case o.Create && n.Log.Head().Size == 0:
+		err = n.newCoordinatorKey()
+	case o.Decides:
+		err = n.checkCoordinatorKey()
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.Log.Close())
+	}
+	if o.Index {
+		n.Index = n.newIndex(o.Decides)
+	}
+	return n, nil
+}
+
+// Prepare is openNode without the log.
+func Prepare(o Options) (*Node, error) {
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase}
+	if err := n.findAnchor(); err != nil {
+		return nil, err
+	}
+	if err := n.loadKeys(o); err != nil {
+		return nil, err
+	}
+	verifier, err := keys.NewVerifier(0)
+	if err != nil {
+		return nil, err
+	}
+	n.Replica = coordinator.New(n.Origin, verifier.Check)
+	return n, nil
+}
+
+// Look returns a data directory whose log is not opened. Where its keys cannot be
+// read, it returns the error beside it; where its anchor has no place, the error alone.
+func Look(dir, anchor string) (*Node, error) {
+	n := &Node{Dir: dir, Anchor: anchor}
+	if err := n.findAnchor(); err != nil {
+		return nil, err
+	}
+	return n, n.loadKeys(Options{})
+}
+
+// damaged gives an error that means a damaged log what to do about it; others
+// stay as they are.
+func (n *Node) damaged(err error) error {
+	if !errors.Is(err, ledger.ErrCorrupt) {
+		return err
+	}
+	if found, ok := errors.AsType[*ledger.DamageError](err); ok && found.Spare {
+		return exit.Remedied(fmt.Sprintf("restore nothing: no entry needs %s; arl serve --data %s replaces the file", found.Name, n.Dir), err)
+	}
+	return exit.Remedied(damageRemedy(n.Dir, n.Anchor), err)
+}
+
+// damageRemedy is what to do about a damaged log in a data directory.
+func damageRemedy(dir, anchor string) string {
+	return fmt.Sprintf("keep %[1]s as it is; arl log fsck --data %[1]s names the damage; restore %[1]s and %[2]s "+
+		"from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
+}
+
+// Database is where the log lies.
+func (n *Node) Database() string { return filepath.Join(n.Dir, "db") }
+
+// LedgerConfig returns how the log is opened.
+func (n *Node) LedgerConfig(o Options) *ledger.Config {
+	config := &ledger.Config{
+		Origin:       n.Origin,
+		Keys:         n.logKeys(),
+		Used:         !o.Create || !n.Keys[0].Unused,
+		Begun:        n.begun,
+		Signs:        n.signs,
+		NewFold:      func() ledger.Fold { return n.Replica.NewFold() },
+		Precheck:     n.precheck,
+		Observe:      n.observe(o.Observe),
+		Committed:    n.Replica.Committed,
+		MaxStep:      n.Replica.MaxStep,
+		Anchor:       n.Anchor,
+		AcceptAnchor: o.AcceptAnchor,
+		AcceptClock:  o.AcceptClock,
+		Reserve:      o.Reserve,
+		Fatal:        o.Fatal,
+		Logger:       o.Logger,
+	}
+	if o.Looks {
+		config.NewFold = func() ledger.Fold { return &wary{State: n.Replica.NewFold()} }
+	}
+	if o.Serves || o.Decides {
+		config.Frozen = func() (ledger.Fold, uint64) { return n.Replica.Frozen() }
+	} else {
+		n.Replica.NoReaders() // and the snapshot is taken at the end
+	}
+	return config
+}
+
+// wary is a fold of a log that is not believed: it ends before the first entry
+// that should not be there, since no state follows from that, and applying it may
+// panic. What stands there is for arl log audit to say.
+type wary struct {
+	*coord.State
+	refused error
+}
+
+func (w *wary) Apply(e *entry.Entry, index uint64, at int64) {
+	if w.refused == nil {
+		w.refused = w.Admit(e, index, at)
+	}
+	if w.refused == nil {
+		w.State.Apply(e, index, at)
+	}
+}
+
+func (w *wary) Snapshot(to io.Writer) error {
+	if w.refused != nil {
+		return fmt.Errorf("entry %d should not be in the log (arl log audit): %w", w.Size(), w.refused)
+	}
+	return w.State.Snapshot(to)
+}
+
+// Check computes everything in a stopped ledger again and compares. It changes
+// nothing. A difference is a [*ledger.DamageError].
+func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledger.CheckReport, error) {
+	o.Looks = true
+	n, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := ledger.Check(ctx, n.Database(), n.LedgerConfig(o), tell)
+	switch {
+	case errors.Is(err, ledger.ErrLost):
+		return nil, n.without(err)
+	case err != nil:
+		return nil, n.damaged(err)
+	}
+	n.Replica.Committed(verify.SignedHead{Head: found.Head})
+	if err := n.CheckLedgerKeys(n.Replica.View().Chain); err != nil {
+		return nil, err
+	}
+	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// findAnchor says where the anchor lies: not in the data directory, with which it
+// would be lost or restored.
+func (n *Node) findAnchor() (err error) {
+	if n.Anchor == "" {
+		n.Anchor, err = anchorOf(n.Dir)
+		return err
+	}
+	dir, err := filepath.Abs(n.Dir)
+	path, pathErr := filepath.Abs(n.Anchor)
+	if err := errors.Join(err, pathErr); err != nil {
+		return err
+	}
+	if inside, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(inside) {
+		return exit.Usagef("--anchor %s lies in the data directory: keep it elsewhere, so that it is not restored with the data", n.Anchor)
+	}
+	return nil
+}
+
+// anchorOf is where the anchor of a data directory lies by default: beside it,
+// so that who restores or loses the one does not have to do it to the other.
+func anchorOf(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if path == filepath.Dir(path) {
+		return "", exit.Usagef("%s is the root of the file system, so the anchor has no place beside it: name another directory", path)
+	}
+	return path + ".anchor", nil
+}
+
+// loadKeys loads the ledger's keys, or makes them for a new one.
+func (n *Node) loadKeys(o Options) (err error) {
+	notEmpty := n.checkEmpty() // asked first: another process may just be starting a ledger, its keys come first
+	n.Keys, err = keys.LoadLedger(n.KeysDir(), o.Passphrase)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+	case notEmpty != nil:
+		err = notEmpty
+	case !o.Create:
+		err = noLedger(n.Dir)
+	default:
+		err = n.makeKeys(o)
+	}
+	if err == nil && o.Create && n.Keys[0].Unused {
+		err = o.refuseKnown(n.Keys[0].Origin)
+	}
+	if err != nil {
+		return exit.LedgerKeys(n.KeysDir(), err)
+	}
+	n.Origin = n.Keys[0].Origin
+	if o.Origin != "" && o.Origin != n.Origin {
+		return exit.With(exit.Config, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.Dir, n.Origin, o.Origin))
+	}
+	return nil
+}
+
+// KeysDir is where the keys of the ledger and the coordinator lie.
+func (n *Node) KeysDir() string { return filepath.Join(n.Dir, "keys") }
+
+// checkEmpty is an error if there was a ledger, which new keys could not go on with.
+func (n *Node) checkEmpty() error {
+	if _, err := os.Stat(filepath.Join(n.Dir, comingKeys)); err == nil {
+		return exit.With(exit.Conflict, fmt.Errorf("a change of the origin was interrupted: run arl ledger new-origin --data %s again", n.Dir))
+	}
+	for _, path := range []string{n.Database(), n.Anchor} {
+		_, err := os.Stat(path)
+		switch {
+		case err == nil:
+			return exit.With(exit.Config, fmt.Errorf("the keys of %s are missing, but there is %s: restore %s from a backup; "+
+				"without the keys this ledger cannot continue", n.Dir, path, n.KeysDir()))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseKnown is an error if a ledger of that origin has begun elsewhere.
+func (o *Options) refuseKnown(origin string) error {
+	if o.Machine == nil || origin == "" {
+		return nil
+	}
+	return o.Machine.RefuseKnown(origin)
+}
+
+// begun makes the mark beside the keys say that they have signed, before any head
+// leaves the process.
+func (n *Node) begun() error {
+	if err := keys.MarkLedgerUsed(n.KeysDir()); err != nil {
+		return exit.With(exit.IO, err)
+	}
+	n.Keys[0].Unused = false
+	return nil
+}
+
+// without is the error of keys without their log.
+func (n *Node) without(err error) error {
+	if n.Keys[0].Unused {
+		return noLedger(n.Dir)
+	}
+	return err
+}
+
+func noLedger(dir string) error {
+	return exit.With(exit.NotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", dir, dir))
+}
+
+// makeKeys makes the keys of a new ledger. Of several starts at once one does.
+func (n *Node) makeKeys(o Options) (err error) {
+	if err := o.refuseKnown(o.Origin); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(n.KeysDir(), 0o700); err != nil {
+		return err
+	}
+	dir, err := os.Open(n.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }() // and gives up the lock
+	if held, err := durable.Lock(dir); err != nil {
+		return err
+	} else if !held {
+		return fmt.Errorf("%w: %s: another process starts a ledger there", ledger.ErrInUse, n.Dir)
+	}
+	made, err := keys.GenerateLedger(n.KeysDir(), newOrigin(o.Origin), o.NewPassphrase)
+	n.Keys = []*keys.Ledger{made}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %s: another process has just started a ledger there", ledger.ErrInUse, n.Dir)
+	}
+	return err
+}
+
+// newCoordinatorKey loads or makes the coordinator's key for a log that has
+// nothing yet.
+func (n *Node) newCoordinatorKey() (err error) {
+	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
+	if errors.Is(err, fs.ErrNotExist) {
+		n.signer, err = keys.Generate(n.CoordinatorKey(), keys.Ed25519, n.newPassphrase)
+	}
+	return exit.KeyFile(err)
+}
+
+// CoordinatorKey is the file of the coordinator's key.
+func (n *Node) CoordinatorKey() string { return filepath.Join(n.KeysDir(), "coordinator.key") }
+
+// checkCoordinatorKey loads the coordinator's key and sees to it that the log,
+// whose entries the coordinator has seen, lets it decide.
+func (n *Node) checkCoordinatorKey() (err error) {
+	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
+	if err == nil {
+		err = CoordinatorCounts(n.Replica.View().Chain, n.signer.Public().KeyID())
+	}
+	if err == nil || errors.Is(err, keys.ErrPassphrase) {
+		return exit.KeyFile(err)
+	}
+	if _, own := errors.AsType[*exit.Error](err); own {
+		return err // of who was asked for the passphrase
+	}
+	return exit.With(exit.Config, fmt.Errorf("%s cannot decide: %w: %s", n.CoordinatorKey(), err, n.CoordinatorRemedy()))
+}
+
+// CoordinatorCounts is an error unless the key may sign what the coordinator
+// decides.
+func CoordinatorCounts(chain *verify.Chain, keyID string) error {
+	key, known := chain.KeyInfo(keyID)
+	switch {
+	case !known || key.Principal != Coordinator || !slices.Contains(key.Roles, entry.RoleCoordinator):
+		return fmt.Errorf("%s is not enrolled for the coordinator", keyID)
+	case key.Revoked != 0:
+		return fmt.Errorf("%s is not valid since index %d", keyID, key.Revoked)
+	}
+	return nil
+}
+
+// CoordinatorRemedy is what to do where the coordinator's key does not count.
+func (n *Node) CoordinatorRemedy() string {
+	return fmt.Sprintf("restore it from a backup; if it is lost or revoked, move it away, start with --accept-no-coordinator, "+
+		"enrol another (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
+		n.CoordinatorKey(), Coordinator)
+}
+
+// newOrigin makes up a name for a ledger that was given none: unique, so that
+// two ledgers on one machine are never taken for one another.
+func newOrigin(given string) string {
+	if given != "" {
+		return given
+	}
+	var id [4]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return "local.arl/" + hex.EncodeToString(id[:])
+}
+
+// Header returns the header of a new entry for this ledger.
+func (n *Node) Header(issuer entry.Principal) entry.Header {
+	return keys.NewHeader(issuer, n.Origin)
+}

@@ -1,0 +1,121 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
+)
+
+// NextKey is the key that is to follow a ledger's (TRU-5).
+type NextKey struct {
+	File       string   `json:"file"`
+	Origin     string   `json:"origin"`
+	LedgerKeys []string `json:"ledger_keys"` // of the newest before it and of this one: Ed25519, ML-DSA-44
+}
+
+// MakeNextKey makes the next key of the ledger in a data directory, encrypted as those
+// before it are.
+func MakeNextKey(data string, passphrase keys.Passphrase) (*NextKey, error) {
+	dir := (&Node{Dir: data}).KeysDir()
+	before, err := keys.LoadLedger(dir, passphrase)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.With(exit.NotFound, fmt.Errorf("%s holds no ledger: pass the directory that arl serve --data was given", data))
+	}
+	if err != nil {
+		return nil, exit.LedgerKeys(dir, err)
+	}
+	next, file, err := keys.GenerateNextLedger(dir, passphrase)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, exit.With(exit.Conflict, fmt.Errorf("%w: another process has just made the next key", err))
+	}
+	if err != nil {
+		return nil, exit.KeyFile(err)
+	}
+	newest := before[len(before)-1]
+	return &NextKey{File: file, Origin: next.Origin, LedgerKeys: slices.Concat(newest.VerifierKeys[:], next.VerifierKeys[:])}, nil
+}
+
+// logKeys are the keys in the form of the log.
+func (n *Node) logKeys() []ledger.Key {
+	list := make([]ledger.Key, len(n.Keys))
+	for i, k := range n.Keys {
+		list[i] = ledger.Key{Signer: k.Signer, Verifier: k.Verifier, Cosigner: k.Cosigner}
+	}
+	return list
+}
+
+// InForce returns the place of the oldest key that the policy in force names: it
+// and those made after it sign. -1: none is here.
+func (n *Node) InForce(chain *verify.Chain) int {
+	named := chain.LedgerKeys()
+	if len(named) == 0 {
+		return 0
+	}
+	return slices.IndexFunc(n.Keys, func(k *keys.Ledger) bool { return slices.Contains(named, k.VerifierKeys[0]) })
+}
+
+// signs returns the keys that sign in the state of a fold.
+func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
+	state, ok := fold.(interface{ Chain() *verify.Chain })
+	if !ok {
+		return all // it knows no policy
+	}
+	first := n.InForce(state.Chain())
+	if first < 0 {
+		return nil
+	}
+	return all[first:]
+}
+
+// precheck refuses, beside what the coordinator refuses, a policy that the ledger
+// could not obey: with one of its keys missing here, or, where the key that
+// others have pinned gives way for the first time, without that one.
+func (n *Node) precheck(e *entry.Entry) error {
+	if err := n.Replica.Precheck(e); err != nil {
+		return err
+	}
+	if x, ok := e.Body.(*entry.LogIndex); ok {
+		return n.admitIndex(x)
+	}
+	policy, ok := e.Body.(*entry.Policy)
+	if !ok || len(policy.LedgerKeys) == 0 {
+		return nil
+	}
+	var own []string
+	for _, k := range n.Keys {
+		own = append(own, k.VerifierKeys[:]...)
+	}
+	for i, key := range policy.LedgerKeys {
+		if !slices.Contains(own, key) {
+			return entry.Refuse(entry.StateConflict, fmt.Sprintf("ledger_keys[%d]", i), "%.140q is not a key that this ledger signs with", key).
+				WithRemedy("make the key with arl key next, start arl serve again, and name it as it was printed")
+		}
+	}
+	pinned := n.Keys[0].VerifierKeys[0]
+	if len(n.Replica.View().Chain.LedgerKeys()) == 0 && !slices.Contains(policy.LedgerKeys, pinned) {
+		return entry.Refuse(entry.StateConflict, "ledger_keys", "%s, which others have pinned, is not in it", pinned).
+			WithRemedy("first name the old and the new key, and later the new key alone")
+	}
+	return nil
+}
+
+// CheckLedgerKeys sees to it that a key is here which may sign.
+func (n *Node) CheckLedgerKeys(chain *verify.Chain) error {
+	if n.InForce(chain) < 0 {
+		_, at := chain.Policy()
+		return n.withoutKey(fmt.Errorf("%w: the policy at %d names none of those in %s", ledger.ErrKeys, at.Index, n.KeysDir()))
+	}
+	return nil
+}
+
+func (n *Node) withoutKey(err error) error {
+	return exit.With(exit.Config, fmt.Errorf("%w: restore the key files that are missing in %s from a backup; "+
+		"without a key that the policy in force names, this ledger cannot continue", err, n.KeysDir()))
+}

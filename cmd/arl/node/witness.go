@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	cosign "github.com/transparency-dev/formats/note"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/witness"
+	"recoveryledger/verify"
+)
+
+// bootTime is how long the look at the witnesses takes before a ledger signs anything.
+const bootTime = 2 * time.Second
+
+// Witnessing says how the witnesses are asked whom the policy in force names.
+type Witnessing struct {
+	URLs    map[string]string // submission prefixes by the names of witnesses; they go before those in the policy
+	Every   time.Duration     // shortest time between two rounds that nobody waits for
+	Require bool              // whether a ledger starts only with the answers of a quorum
+}
+
+// Rounds returns the rounds in which the ledger's heads are cosigned. Where the ledger
+// has entries, it first asks what the witnesses have cosigned: a witness that knows
+// more entries than are here, or others, shows a directory that was restored from an
+// old copy. The error of that is a [*witness.ConflictError].
+func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error) {
+	root, err := n.Root()
+	if err != nil {
+		return nil, err
+	}
+	root.Cosigner = cosign.NewVerifierForCosignatureV1
+	chain := func() *verify.Chain { return n.Replica.View().Chain }
+	now := func() verify.Root { return root.Follow(chain()) }
+	rounds, err := witness.NewRounds(witness.RoundsConfig{
+		Source: witnessed{n.Log}, Root: now, Terms: witness.TermsOf(chain, time.Now), URLs: w.URLs, Every: w.Every,
+		Path: filepath.Join(n.Dir, "witnessed"), Logger: n.Logger,
+	})
+	if _, lost := errors.AsType[*witness.ConflictError](err); lost {
+		return nil, n.conflicts(err)
+	}
+	if err != nil {
+		return nil, exit.With(exit.IO, err)
+	}
+	boot, over := context.WithTimeout(ctx, bootTime)
+	defer over()
+	switch quorum, err := rounds.Boot(boot); {
+	case err != nil:
+		return nil, n.conflicts(err)
+	case !quorum && w.Require:
+		return nil, exit.Remedied("see which witnesses answer, or start with --witness-boot try",
+			exit.With(exit.Unavailable, errors.New("no quorum of the witnesses that the policy names has cosigned the ledger's newest tree head")))
+	case !quorum:
+		n.Logger.Warn("the witnesses have not cosigned the newest tree head yet: agents obey no decision before they do", "size", n.Log.Head().Size)
+	}
+	return rounds, nil
+}
+
+// Witness collects cosignatures until ctx ends. The error says that a witness has
+// cosigned another history of this ledger. Nothing is signed any more then.
+func (n *Node) Witness(ctx context.Context, rounds *witness.Rounds) error {
+	err := rounds.Run(ctx)
+	if err != nil {
+		n.Log.Halt()
+		n.Logger.Error("NOTHING MORE IS REGISTERED: the log is not the one that its witnesses know", "error", err.Error())
+	}
+	return n.conflicts(err)
+}
+
+// conflicts gives a conflict with a witness its remedy.
+func (n *Node) conflicts(err error) error {
+	conflict, ok := errors.AsType[*witness.ConflictError](err)
+	if !ok {
+		return err
+	}
+	if conflict.Fork != nil {
+		return exit.Contradicts("witnesses", conflict.Fork.Evidence(), err)
+	}
+	return exit.Remedied("restore a newer copy of "+n.Dir+" that has those entries; if there is none, give the ledger a new origin: arl ledger new-origin",
+		exit.With(exit.Inconsistent, err))
+}
+
+// witnessed is the log as the witnesses are shown it.
+type witnessed struct{ *ledger.Log }
+
+// Newest implements [witness.Source].
+func (w witnessed) Newest() verify.SignedHead { return w.Head().SignedHead }

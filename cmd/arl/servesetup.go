@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// serveSetup is how a ledger is reached, and what a new one begins with: all that
+// can be wrong with the flags of arl serve. It is made before the data directory
+// is, so that a mistake leaves nothing behind.
+type serveSetup struct {
+	listener    net.Listener
+	url         string      // for this machine
+	tls         *server.TLS // nil: plain HTTP
+	asksClients bool        // for certificates
+	certificate string      // file of the server's, absolute; empty: plain HTTP
+	policy      *entry.Policy
+	alive       *node.Life // what it tells the log of itself
+	policyErr   error      // of the policy's file, which a ledger that has a genesis does not need
+}
+
+// prepareServe looks at everything that the first start depends on, but for the
+// data directory itself.
+func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, error) {
+	if err := cmp.Or(disk.CheckSystem(runtime.GOOS), o.check()); err != nil {
+		return nil, err
+	}
+	e := &serveSetup{}
+	e.policy, e.policyErr = node.FoundingPolicy(o.policy)
+	if _, err := os.Stat(filepath.Join(o.data, "db")); errors.Is(err, fs.ErrNotExist) && e.policyErr != nil {
+		return nil, e.policyErr
+	}
+	if err := e.loadTLS(o); err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	home, err := a.homeDir()
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(home, "keys"), 0o700)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	var listen net.ListenConfig
+	if e.listener, err = listen.Listen(ctx, "tcp", o.listen); err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	e.url = node.ListenURL(o.listen, e.listener.Addr(), e.tls != nil)
+	return e, nil
+}
+
+// check is about what the command line says by itself.
+func (o *serveOptions) check() error {
+	if o.data == "" {
+		return exit.Usagef("--data is empty: name the data directory")
+	}
+	if o.origin != "" {
+		if err := keys.CheckOrigin(o.origin); err != nil {
+			return exit.Usagef("--origin: %w", err)
+		}
+	}
+	if math.IsNaN(o.rate) || o.rate == 0 {
+		return exit.Usagef("--rate %v: want requests a second, or a negative number for no limit", o.rate)
+	}
+	if o.tlsClientCA != "" && o.tlsCert == "" {
+		return exit.Usagef("--tls-client-ca asks clients for certificates, but the server has no certificate: pass --tls-cert and --tls-key too")
+	}
+	if err := o.readWitnesses(); err != nil {
+		return err
+	}
+	return access.CheckPair(o.tlsCert, o.tlsKey)
+}
+
+func (e *serveSetup) loadTLS(o *serveOptions) (err error) {
+	if o.tlsCert == "" {
+		return nil
+	}
+	if e.tls, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
+		return err
+	}
+	e.asksClients = o.tlsClientCA != ""
+	e.certificate, err = filepath.Abs(o.tlsCert)
+	return err
+}

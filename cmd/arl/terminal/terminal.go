@@ -1,0 +1,128 @@
+package terminal
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger/keys"
+)
+
+// Passphrase implements [keys.Passphrase] for key files that exist.
+func (c *Terminal) Passphrase() ([]byte, error) {
+	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
+		return []byte(secret), nil
+	}
+	return c.askSecret("Passphrase: ")
+}
+
+// newPassphrase is passphrase for a new file: a person types it twice.
+func (c *Terminal) newPassphrase() ([]byte, error) {
+	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
+		return []byte(secret), nil
+	}
+	first, err := c.askSecret("New passphrase: ")
+	if err != nil {
+		return nil, err
+	}
+	second, err := c.askSecret("Once more: ")
+	if err == nil && !bytes.Equal(first, second) {
+		err = exit.Usagef("the two passphrases differ")
+	}
+	return first, err
+}
+
+// PassphraseGiven reports whether the environment has a passphrase.
+func PassphraseGiven() bool { return os.Getenv(exit.PassphraseVariable) != "" }
+
+// ForNewKeys returns the passphrase of key files that are made; nil if they are
+// not to be encrypted.
+func (c *Terminal) ForNewKeys(encrypt bool) keys.Passphrase {
+	if !encrypt {
+		return nil
+	}
+	return c.newPassphrase
+}
+
+// Once asks once, for several files. Nil stays nil.
+func Once(p keys.Passphrase) keys.Passphrase {
+	if p == nil {
+		return nil
+	}
+	return sync.OnceValues(p)
+}
+
+func (c *Terminal) askSecret(prompt string) ([]byte, error) {
+	f, ok := c.In.(*os.File)
+	if !ok || !isTerminal(f) {
+		return nil, exit.Usagef("no terminal to ask for the passphrase: set %s", exit.PassphraseVariable)
+	}
+	fmt.Fprint(c.Err, prompt)
+	secret, err := term.ReadPassword(int(f.Fd()))
+	fmt.Fprintln(c.Err)
+	return secret, err
+}
+
+// Confirm asks before something that cannot be undone; the preview has been
+// shown. yes answers for a person.
+func (c *Terminal) Confirm(question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(c.In) {
+		return exit.Usagef("no terminal to ask %q: pass --yes", question)
+	}
+	fmt.Fprintf(c.Err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(c.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return exit.With(exit.Interrupted, errors.New("not confirmed: nothing was changed"))
+	}
+	return nil
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Progress shows how far a long command has come, on a terminal only. It returns
+// a function to be told, and one to be called in the end.
+func (c *Terminal) Progress(name string) (tell func(done, total uint64), end func()) {
+	if !isTerminal(c.Err) {
+		return func(uint64, uint64) {}, func() {}
+	}
+	var container *mpb.Progress // from the first word on: until then, somebody may be asked for a passphrase
+	var bar *mpb.Bar
+	begin := sync.OnceFunc(func() {
+		container = mpb.New(mpb.WithOutput(c.Err), mpb.WithWidth(60))
+		bar = container.AddBar(0,
+			mpb.PrependDecorators(decor.Name(name+" ")),
+			mpb.AppendDecorators(decor.CountersNoUnit("%d of %d", decor.WCSyncSpace), decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace)))
+	})
+	tell = func(done, total uint64) {
+		begin()
+		bar.SetTotal(int64(total), false)
+		bar.SetCurrent(int64(done))
+	}
+	end = func() {
+		if bar != nil {
+			bar.Abort(true)
+			container.Wait()
+		}
+	}
+	return tell, end
+}

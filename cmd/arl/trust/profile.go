@@ -1,0 +1,293 @@
+// Package trust keeps what one machine knows of ledgers: profiles with the roots
+// that they pin (TRU-1), the tree heads that were accepted, the keys that were
+// followed since (TRU-5), folds and evidence.
+//
+//	HOME/profiles/NAME.json    a profile; former/NAME.json: of an origin that another replaced
+//	HOME/profiles/chosen       the name of the chosen profile
+//	HOME/heads/NAME.note       the tree head that was accepted last
+//	HOME/heads/NAME.root.json  the pinned root with the keys that policies named since
+//	HOME/folds/NAME.fold       the fold of the log
+//	HOME/evidence              what shows that a log is inconsistent
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// Store is the directory in which a machine keeps what it trusts.
+type Store struct {
+	// Home returns the directory.
+	Home func() (string, error)
+}
+
+// Path returns a path in the directory.
+func (s *Store) Path(parts ...string) (string, error) {
+	home, err := s.Home()
+	return filepath.Join(append([]string{home}, parts...)...), err
+}
+
+// Profile is what this machine knows of a ledger: where it is, what is pinned
+// of it (TRU-1), and which keys the user has there.
+type Profile struct {
+	Name string      `json:"-"`
+	URL  string      `json:"url"`
+	Root verify.Root `json:"root"`
+	Keys []NamedKey  `json:"keys"`
+	// TLSCA is the file of certificates to check the server's with, PEM; empty:
+	// the system's. The first start names the server's own.
+	TLSCA string `json:"tls_ca,omitempty"`
+}
+
+// NamedKey is a key file and the principal that its key is enrolled for.
+type NamedKey struct {
+	Principal entry.Principal `json:"principal"`
+	Path      string          `json:"path"`
+}
+
+// Key returns the path of the principal's key.
+func (p *Profile) Key(principal entry.Principal) (string, error) {
+	for _, k := range p.Keys {
+		if k.Principal == principal {
+			return k.Path, nil
+		}
+	}
+	return "", exit.With(exit.Config, fmt.Errorf("profile %s has no key of %s: pass --key", p.Name, principal))
+}
+
+// FileName turns an origin or a principal into a file name.
+func FileName(origin string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/:+\\ ", r) {
+			return '_'
+		}
+		return r
+	}, origin)
+}
+
+// CheckName refuses a name of a profile that is no name of a file on every system.
+func CheckName(name string) error {
+	if name == "" || len(name) > 100 || strings.HasPrefix(name, ".") || name != FileName(name) ||
+		strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return exit.Usagef("profile %.100q: want 1 to 100 printable ASCII characters without space, +, :, / and \\, not beginning with a dot", name)
+	}
+	return nil
+}
+
+// Profiles lists the names of the profiles.
+func (s *Store) Profiles() ([]string, error) {
+	dir, err := s.Path("profiles")
+	if err != nil {
+		return nil, err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Profile reads a profile by name; the error is fs.ErrNotExist if there is none.
+func (s *Store) Profile(name string) (*Profile, error) {
+	path, err := s.Path("profiles", name+".json")
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Profile{Name: name}
+	if err := json.Unmarshal(content, p, json.RejectUnknownMembers(true)); err != nil {
+		return nil, exit.With(exit.Config, fmt.Errorf("profile %s: %w", path, err))
+	}
+	p.Root, err = s.Followed(p.Root)
+	return p, err
+}
+
+var errUnknown = errors.New("no profile")
+
+// Named returns a profile that a user has named.
+func (s *Store) Named(name string) (*Profile, error) {
+	p, err := s.Profile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		names, _ := s.Profiles()
+		return nil, exit.With(exit.NotFound, fmt.Errorf("%w %s%s", errUnknown, name, entry.Among(name, names)))
+	}
+	return p, err
+}
+
+// Of returns a profile of the ledger of an origin, whatever its name is; the
+// error is fs.ErrNotExist if there is none.
+func (s *Store) Of(origin string) (*Profile, error) {
+	names, err := s.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		p, err := s.Profile(name)
+		if err != nil && name == FileName(origin) {
+			return nil, err
+		}
+		if err == nil && p.Root.Origin == origin {
+			return p, nil
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// RefuseKnown refuses to begin a log under an origin that has one: its data is
+// elsewhere, or lost, and others take the second log for a fork of the first.
+func (s *Store) RefuseKnown(origin string) error {
+	p, err := s.Of(origin)
+	if errors.Is(err, fs.ErrNotExist) {
+		p, err = s.Profile(formerDir + "/" + FileName(origin))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: this start would begin a new log of %s, but profile %s pins a log with genesis %s: "+
+		"pass the data directory of that log, or restore it (docs/disk-gone.md); for another ledger, choose another --origin",
+		ledger.ErrLost, origin, p.Name, p.Root.Genesis)
+}
+
+// Save writes the profile. A pinned root that differs from the one on
+// file is refused: it is another ledger under the same name.
+func (s *Store) Save(p *Profile) error {
+	known, err := s.Profile(p.Name)
+	switch {
+	case err == nil && (known.Root.Origin != p.Root.Origin || known.Root.Genesis != p.Root.Genesis):
+		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, this ledger has %s: it is another ledger; "+
+			"remove the profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err == nil && p.Root.Seen == "":
+		p.Root.Seen = known.Root.Seen // whoever pins the root anew has seen nothing less
+	}
+	content, err := json.Marshal(p, jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	path, err := s.room("profiles", p.Name+".json")
+	if err != nil {
+		return err
+	}
+	return durable.Write(path, append(content, '\n'), 0o600)
+}
+
+// room returns a path in the directory, where a file can be written.
+func (s *Store) room(parts ...string) (string, error) {
+	path, err := s.Path(parts...)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	return path, err
+}
+
+// write writes a file in the directory, whole or not at all.
+func (s *Store) write(content []byte, parts ...string) error {
+	path, err := s.room(parts...)
+	if err != nil {
+		return err
+	}
+	return exit.With(exit.IO, durable.Write(path, content, 0o600))
+}
+
+// Remove forgets a profile. It removes the fold too, unless another profile is of
+// the same ledger.
+func (s *Store) Remove(p *Profile) error {
+	names, err := s.Profiles()
+	if err != nil {
+		return err
+	}
+	if err := s.forgetFold(p, names); err != nil {
+		return exit.With(exit.IO, err)
+	}
+	choice, err := s.choice()
+	if err != nil {
+		return err
+	}
+	remove := []string{p.Name + ".json"}
+	if choice == p.Name && len(names) > 1 {
+		remove = []string{chosen, p.Name + ".json"}
+	}
+	for _, name := range remove {
+		path, err := s.Path("profiles", name)
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return exit.With(exit.IO, err)
+		}
+	}
+	return nil
+}
+
+// forgetFold removes what is kept of the log of a profile, unless another profile
+// is of the same log, or cannot be read: it could only take up space.
+func (s *Store) forgetFold(p *Profile, names []string) error {
+	if slices.ContainsFunc(names, func(name string) bool {
+		other, err := s.Profile(name)
+		return name != p.Name && (err != nil || other.Root.Origin == p.Root.Origin)
+	}) {
+		return nil
+	}
+	place, err := s.Fold(p.Root)
+	if err != nil {
+		return err
+	}
+	return place.Remove()
+}
+
+// formerDir has the profiles of origins that other origins replaced.
+const formerDir = "former"
+
+// Retire moves the profile of an origin where no command takes it for the only
+// one, and returns its name from then on, former/NAME; empty if there is no such
+// profile. Where it was chosen, the profile of the successor is chosen.
+func (s *Store) Retire(origin, successor string) (string, error) {
+	name := FileName(origin)
+	from, err := s.Path("profiles", name+".json")
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(filepath.Dir(from), formerDir, name+".json")
+	former := formerDir + "/" + name
+	if _, err := os.Lstat(from); err != nil {
+		if _, err := os.Lstat(to); err == nil {
+			return former, nil
+		}
+		return "", nil // this machine knows nothing of the ledger
+	}
+	choice, err := s.choice()
+	if err == nil && choice == name {
+		err = s.Choose(FileName(successor))
+	}
+	if err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700)); err == nil {
+		err = durable.Rename(from, to)
+	}
+	return former, exit.With(exit.IO, err)
+}

@@ -1,0 +1,111 @@
+package bundle
+
+import (
+	"slices"
+
+	"recoveryledger/coord"
+	"recoveryledger/coord/scope"
+)
+
+// aheadMax is how many of the compensations that come before one a bundle names, beside
+// the newest that was done.
+const aheadMax = 16
+
+// ahead is what comes before a compensation, of those that can be reached
+// forward from it (INC-7).
+type ahead struct {
+	open []uint32 // compensations to be done that wait for no other: some, ascending
+	done uint32   // 1 + the one whose outcome came last; 0: none
+}
+
+// before shows what a compensation of the agent waits for, or waited for last,
+// and returns the places of that, ascending. Of what it waits for it shows who is
+// to act: compensations that themselves wait for no other.
+func (b *assembly) before(exec uint32) (places []uint64) {
+	a := b.reach(exec)
+	execs := slices.Clone(a.open)
+	if a.done != 0 {
+		execs = append(execs, a.done-1)
+	}
+	slices.Sort(execs)
+	for _, other := range slices.Backward(execs) {
+		place, _ := b.Place(other)
+		b.member(place)
+		places = append(places, uint64(place))
+	}
+	return places
+}
+
+// reach returns what comes before an execution. What it finds on the way is kept,
+// so that a whole plan costs what its edges do.
+func (b *assembly) reach(exec uint32) ahead {
+	var found []uint32
+	for seen, todo := map[uint32]bool{exec: true}, []uint32{exec}; len(todo) > 0; {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, known := b.ahead[next]; known {
+			continue
+		}
+		found = append(found, next)
+		for child := range b.forward(next) {
+			if !seen[child] {
+				seen[child] = true
+				todo = append(todo, child)
+			}
+		}
+	}
+	slices.Sort(found)
+	for _, next := range slices.Backward(found) { // children first
+		b.ahead[next] = b.join(next)
+	}
+	return b.ahead[exec]
+}
+
+// forward yields the members that depend hard on an execution, and what was
+// undone before and leads to members.
+func (b *assembly) forward(exec uint32) func(yield func(uint32) bool) {
+	return func(yield func(uint32) bool) {
+		for child, soft := range b.graph.Children(exec) {
+			if _, in := b.Why(child); in && !soft && !yield(child) {
+				return
+			}
+		}
+	}
+}
+
+// join puts together what comes before those that depend on an execution.
+func (b *assembly) join(exec uint32) (a ahead) {
+	for child := range b.forward(exec) {
+		theirs := b.ahead[child]
+		if m, member := b.find(child); member && m.Method == scope.Compensate {
+			switch {
+			case m.Result == "" && !m.Waits:
+				theirs.open = []uint32{child}
+			case m.Reported && (theirs.done == 0 || b.resultAt(theirs.done-1) < m.ResultAt):
+				theirs.done = child + 1
+			}
+		}
+		a.open = slices.Concat(a.open, theirs.open)
+		slices.Sort(a.open)
+		a.open = slices.Compact(a.open)
+		a.open = a.open[:min(len(a.open), aheadMax)]
+		if theirs.done != 0 && (a.done == 0 || b.resultAt(a.done-1) < b.resultAt(theirs.done-1)) {
+			a.done = theirs.done
+		}
+	}
+	return a
+}
+
+func (b *assembly) resultAt(exec uint32) uint64 {
+	m, _ := b.find(exec)
+	return m.ResultAt
+}
+
+// find returns the member that an execution is.
+func (b *assembly) find(exec uint32) (m coord.MemberInForce, ok bool) {
+	place, ok := b.Place(exec)
+	if !ok {
+		return m, false
+	}
+	return b.Member(place), true
+}

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// Log is the ledger as the coordinator sees it when it writes.
+type Log interface {
+	// Submit registers an entry. The error is a [*entry.Refusal] if it is
+	// refused; any other ends the coordinator.
+	Submit(ctx context.Context, e *entry.Entry) error
+	// Wait returns when the log has at least size entries, or with the error of
+	// ctx.
+	Wait(ctx context.Context, size uint64) error
+	// Now is the ledger's clock, in Unix milliseconds.
+	Now() int64
+}
+
+// Coordinator decides: a loop that asks [coord.State.Next], [coord.State.Route] and
+// [Leases.Lost] what to write, signs the entries and submits them. A coordinator
+// remembers nothing: after a restart it goes on from the log alone.
+type Coordinator struct {
+	Replica   *Replica
+	Log       Log
+	Principal entry.Principal          // whose entries these are: it has the role coordinator
+	Seal      func(*entry.Entry) error // signs an entry with a key of Principal
+	NewID     func() string            // a new UUID in lower case, for each entry; nil: random ones
+	// Silent, if not nil, is told when an entry goes on because nobody answered in
+	// time: the deny of an incident, and what drops an amend that was proposed.
+	Silent func(coord.Silence)
+	// Refused, if not nil, is told of entries that were not admitted although the log
+	// had not grown since they were drafted. An entry that another one has overtaken
+	// is no news: the coordinator looks again.
+	Refused func(entry.Body, *entry.Refusal)
+}
+
+// pauseMS is how long the coordinator waits after a refusal if the log does not grow.
+const pauseMS = 1_000
+
+// Run writes until ctx ends or the log fails.
+func (k *Coordinator) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		size, wake, err := k.Step(ctx)
+		if err == nil {
+			err = k.wait(ctx, size+1, wake)
+		}
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("coordinator: %w", err)
+		}
+	}
+	return nil
+}
+
+// Step writes all that is to be written now. It returns the size of the log that
+// it has seen, and when there may be more to write even if the log does not
+// grow, in Unix milliseconds.
+func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
+	for {
+		now, todo, silences := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}
+		lost, wait := k.Replica.leases.Lost()
+		k.Replica.Read(func(s *coord.State) {
+			size = s.Size()
+			var tasks []entry.Body
+			var due int64
+			todo, wake = s.Next(now)
+			tasks, due = s.Route(now, k.Replica.Rules())
+			todo, wake = slices.Concat(todo, tasks, s.Losses(lost, now)), min(wake, due)
+			for _, body := range todo {
+				if of, silent := s.SilenceOf(body, now); silent {
+					silences[body] = of
+				}
+			}
+		})
+		if wait >= 0 {
+			wake = min(wake, now+wait.Milliseconds()+1)
+		}
+		written := false
+		for _, body := range todo {
+			err := k.write(ctx, body, now)
+			refusal, refused := errors.AsType[*entry.Refusal](err)
+			switch {
+			case refused && k.Refused != nil && k.Replica.View().Size == size:
+				k.Refused(body, refusal)
+			case !refused && err != nil:
+				return size, wake, err
+			}
+			if of, silent := silences[body]; silent && err == nil && k.Silent != nil {
+				k.Silent(of)
+			}
+			written = written || err == nil
+		}
+		if !written {
+			if len(todo) > 0 {
+				wake = min(wake, now+pauseMS)
+			}
+			return size, wake, nil
+		}
+	}
+}
+
+// write completes, signs and submits an entry.
+func (k *Coordinator) write(ctx context.Context, body entry.Body, now int64) error {
+	id, err := k.newID()
+	if err != nil {
+		return err
+	}
+	h := entry.HeaderOf(body)
+	h.JTI, h.Iss, h.Iat = id, k.Principal, now/1000
+	e, err := entry.New(body)
+	if err != nil {
+		return err
+	}
+	if err := k.Seal(e); err != nil {
+		return err
+	}
+	return k.Log.Submit(ctx, e)
+}
+
+func (k *Coordinator) newID() (string, error) {
+	if k.NewID != nil {
+		return k.NewID(), nil
+	}
+	id, err := uuid.NewV7()
+	return id.String(), err
+}
+
+// wait returns when the log has so many entries, or at the instant.
+func (k *Coordinator) wait(ctx context.Context, size uint64, until int64) error {
+	timed, cancel := ctx, context.CancelFunc(func() {})
+	if until < math.MaxInt64 {
+		ms := min(max(1, until-k.Log.Now()), time.Hour.Milliseconds()) // an instant can be so far off that it is no duration
+		timed, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+	}
+	defer cancel()
+	err := k.Log.Wait(timed, size)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,311 @@
+package coordinator
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// Leases are what the coordinator knows beside the fold: when it last heard of
+// who holds a task (TSK-2). A claim and every entry of a claim begin a term;
+// renewals, which are not logged, begin another. What was not heard of for a term
+// is lost; that it failed is an entry, which the coordinator signs.
+//
+// Terms are measured by the monotonic clock of this process: steps of the wall
+// clock do nothing, and after a restart every lease gets one full term, so that
+// nothing is lost because nobody could renew it.
+//
+// Leases wait in a heap by when their term ended as it was put there. A renewal
+// only notes the later end; a lease is looked at when it comes to the top.
+type Leases struct {
+	now     func() time.Time // with a monotonic reading
+	session string
+
+	mu     sync.Mutex
+	byTask map[entry.Ref]*lease
+	queue  leaseQueue
+	lost   uint64
+}
+
+// lease is one that runs.
+type lease struct {
+	task  entry.Ref
+	agent entry.Principal
+	epoch int64
+	term  time.Duration
+	until time.Time       // end of the term
+	seq   int64           // of the newest renewal
+	lost  bool            // was told to be lost
+	over  *entry.Snapshot // who held it says that it is over; nil: does not
+
+	due   time.Time // when to look at it, at the latest
+	place int       // in the queue
+}
+
+// Lease is a lease as it stands.
+type Lease struct {
+	Task    entry.Ref
+	Agent   entry.Principal
+	Epoch   int64
+	Session string        // what renewals name, until the coordinator starts again
+	Seq     int64         // of the newest renewal; 0: there was none in this session
+	Term    time.Duration // for how long a renewal holds
+	Left    time.Duration // until it is lost; not positive: it is
+	// Over is how who holds it says that it has come to an end; nil: does not.
+	Over *entry.Snapshot
+}
+
+// Renew returns how often a lease should be renewed: three times a term.
+func (l *Lease) Renew() time.Duration { return l.Term / 3 }
+
+// lostPause is after how long a lost lease is told again, if the log still says
+// that it is held.
+const lostPause = time.Second
+
+func newLeases() *Leases {
+	return &Leases{now: time.Now, session: rand.Text(), byTask: map[entry.Ref]*lease{}}
+}
+
+// begin gives everything that is held a full term.
+func (l *Leases) begin(s *coord.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byTask, l.queue = map[entry.Ref]*lease{}, nil
+	for claim := range s.Claims() {
+		l.hear(&claim)
+	}
+}
+
+// follow takes up an entry that was committed; the state has it already.
+func (l *Leases) follow(s *coord.State, e *entry.Entry) {
+	claim, ok := s.ClaimOf(e)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if claim.Held {
+		l.hear(&claim)
+		return
+	}
+	if old := l.byTask[claim.Task]; old != nil {
+		heap.Remove(&l.queue, old.place)
+		delete(l.byTask, old.task)
+	}
+}
+
+// hear begins a term of a task that is held.
+func (l *Leases) hear(claim *coord.Claim) {
+	one := l.byTask[claim.Task]
+	if one == nil {
+		one = &lease{task: claim.Task}
+		l.byTask[claim.Task] = one
+	}
+	if one.epoch != claim.Epoch {
+		one.seq, one.over = 0, nil
+	}
+	one.agent, one.epoch, one.term = claim.Agent, claim.Epoch, time.Duration(claim.LeaseMS)*time.Millisecond
+	if one.over != nil {
+		return // it was given up: what is heard after that is how it ended
+	}
+	one.lost, one.until = false, l.now().Add(one.term)
+	switch {
+	case one.due.IsZero():
+		one.due = one.until
+		heap.Push(&l.queue, one)
+	case one.until.Before(one.due):
+		one.due = one.until
+		heap.Fix(&l.queue, one.place)
+	}
+}
+
+// Renewed is what became of a lease that a renewal names.
+type Renewed struct {
+	Lease   Lease          // as it stands now
+	Refused *entry.Refusal // why it stands as it did; nil: it was renewed
+}
+
+// renew takes up a renewal whose signature was checked, each lease by itself.
+// absent are those that nobody holds.
+func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all = make([]Renewed, len(r.Leases))
+	for i := range r.Leases {
+		one := l.byTask[r.Leases[i].Task]
+		if one == nil {
+			absent = append(absent, i)
+			continue
+		}
+		if all[i].Refused = l.refuse(one, r, i); all[i].Refused == nil {
+			all[i].Lease = l.prolong(one, r.Seq, r.Leases[i].Over)
+		}
+	}
+	return all, absent
+}
+
+// refuse says why a renewal does not count for its i-th lease; nil: it does.
+func (l *Leases) refuse(one *lease, r *entry.Renewal, i int) *entry.Refusal {
+	named := &r.Leases[i]
+	switch {
+	case named.Epoch != one.epoch:
+		return entry.Refuse(entry.StaleEpoch, leaseField(i, "epoch"), "%d, but %s is held at epoch %d", named.Epoch, named.Task, one.epoch).WithRemedy(remedyStop)
+	case r.Iss != one.agent:
+		return entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s", r.Iss, named.Task)
+	case one.lost || !l.now().Before(one.until):
+		return entry.Refuse(entry.StateConflict, leaseField(i, "task"), "the lease on %s was lost", named.Task).WithRemedy(remedyStop)
+	case r.Session != l.session:
+		return entry.Refuse(entry.StateConflict, "session", "the coordinator has started since").WithRemedy("read the session with the task, and renew again")
+	case r.Seq <= one.seq:
+		return entry.Refuse(entry.StateConflict, "seq", "%d, but %d was heard already", r.Seq, one.seq).WithRemedy("count every renewal up")
+	}
+	return nil
+}
+
+// remedyStop is what is left to who has lost a lease.
+const remedyStop = "stop: another worker may now hold the task"
+
+// leaseField names a member of the i-th lease of a renewal.
+func leaseField(i int, member string) string { return fmt.Sprintf("leases[%d].%s", i, member) }
+
+// prolong begins a term, or ends the claim.
+func (l *Leases) prolong(one *lease, seq int64, over *entry.Snapshot) Lease {
+	one.seq, one.until = seq, l.now().Add(one.term)
+	if over != nil {
+		one.over, one.until = over, l.now()
+		one.due = one.until
+		heap.Fix(&l.queue, one.place)
+	}
+	return l.view(one)
+}
+
+func (l *Leases) view(one *lease) Lease {
+	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now()), one.over}
+}
+
+// Find returns the lease on a task, if somebody holds it.
+func (l *Leases) Find(task entry.Ref) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.byTask[task]
+	if one == nil {
+		return Lease{}, false
+	}
+	return l.view(one), true
+}
+
+// Lost returns the leases whose term is over, and after how long there may be
+// more, if no entry comes; wait is negative if nothing is held. What is told to be
+// lost is not renewed any more.
+func (l *Leases) Lost() (lost []coord.LostLease, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for len(l.queue) > 0 && !l.queue[0].due.After(now) {
+		one := l.queue[0]
+		if one.due = one.until; !one.until.After(now) {
+			if lost = append(lost, coord.LostLease{Task: one.task, Epoch: one.epoch, Over: one.over}); !one.lost {
+				one.lost = true
+				if one.over == nil {
+					l.lost++
+				}
+			}
+			one.due = now.Add(lostPause)
+		}
+		heap.Fix(&l.queue, 0)
+	}
+	if len(l.queue) == 0 {
+		return lost, -1
+	}
+	return lost, l.queue[0].due.Sub(now)
+}
+
+// Counts returns how many leases there are, and how many were lost since the
+// coordinator started.
+func (l *Leases) Counts() (held int, lost uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byTask), l.lost
+}
+
+// Leases returns what is known of leases. It may be called at any time.
+func (c *Replica) Leases() *Leases { return c.leases }
+
+// Renew takes up a renewal, and says of each lease that it names what became of
+// it: refused are not-found, no-standing, stale-epoch and state-conflict. The error
+// is a [*entry.Refusal] of the whole: wrong-audience, unknown-issuer,
+// unauthorized-role or bad-signature.
+func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
+	if r.Aud != c.origin {
+		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
+			WithRemedy("sign the renewal for this ledger")
+	}
+	key, ok := c.View().Chain.KeyInfo(r.KeyID)
+	switch {
+	case !ok || key.Principal != r.Iss || key.Revoked != 0:
+		return nil, entry.Refuse(entry.UnknownIssuer, "keyid", "%s is not enrolled for %s, or does not count any more", r.KeyID, r.Iss)
+	case !slices.Contains(key.Roles, entry.RoleAgent):
+		return nil, entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no agent", r.Iss)
+	}
+	message, err := r.PAE()
+	if err != nil {
+		return nil, err
+	}
+	if c.check(key.Key, message, r.Sig) != nil {
+		return nil, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
+			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
+	}
+	all, absent := c.leases.renew(&r.Renewal)
+	if len(absent) > 0 {
+		c.Read(func(s *coord.State) {
+			for _, i := range absent {
+				all[i].Refused = notHeld(s, &r.Leases[i], i)
+			}
+		})
+	}
+	return all, nil
+}
+
+// notHeld says why there is no lease to renew, which is the i-th of a renewal.
+func notHeld(s *coord.State, named *entry.Lease, i int) *entry.Refusal {
+	t, ok := s.Task(named.Task)
+	switch {
+	case !ok:
+		return entry.Refuse(entry.NotFound, leaseField(i, "task"), "no task %s in the log", named.Task)
+	case named.Epoch != t.Epoch:
+		return entry.Refuse(entry.StaleEpoch, leaseField(i, "epoch"), "%d, but the newest claim of %s is %d", named.Epoch, named.Task, t.Epoch)
+	}
+	return entry.Refuse(entry.StateConflict, leaseField(i, "task"), "nobody holds %s, which is %s", named.Task, t.State).WithRemedy(remedyStop)
+}
+
+// leaseQueue implements [heap.Interface].
+type leaseQueue []*lease
+
+func (q leaseQueue) Len() int           { return len(q) }
+func (q leaseQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q leaseQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push implements [heap.Interface].
+func (q *leaseQueue) Push(x any) {
+	one, _ := x.(*lease)
+	one.place = len(*q)
+	*q = append(*q, one)
+}
+
+// Pop implements [heap.Interface].
+func (q *leaseQueue) Pop() any {
+	old := *q
+	one := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return one
+}

@@ -1,0 +1,47 @@
+package coord
+
+import "recoveryledger/api"
+
+// Decider says who may put a plan in force.
+type Decider int
+
+const (
+	// CoordinatorDecides means that the coordinator may authorize the plan alone (INC-2).
+	CoordinatorDecides Decider = iota
+	// PeopleDecide means that a quorum of approvers has to approve; [api.Plan.Asks] says why.
+	PeopleDecide
+	// AlreadyDecided means that the decision in force carries out this plan.
+	AlreadyDecided
+	// NothingToDecide means that the incident is over.
+	NothingToDecide
+)
+
+// DeciderOf says who may put a plan for the incident in force at now (Unix milliseconds).
+func (s *State) DeciderOf(v *IncidentView, plan *api.Plan, now int64) Decider {
+	inForce, decided := s.PlanInForce(v.ID, now)
+	switch {
+	case plan.Asks != nil:
+		return PeopleDecide
+	case !v.State.Open():
+		return NothingToDecide
+	case decided && inForce.RollbackSet == plan.RollbackSet:
+		return AlreadyDecided
+	}
+	return CoordinatorDecides
+}
+
+// Undecided reports whether the incident is open and no plan of it is in force.
+func (v *IncidentView) Undecided() bool { return v.State.Open() && v.Decision == nil }
+
+// FenceObstacle says why others may build on the plan while it waits for a decision;
+// empty: its fence holds. Before anything was decided about the incident, the plan
+// meets the obstacle that every decision will meet.
+func (v *IncidentView) FenceObstacle(plan *api.Plan) string {
+	if v.NotFenced != "" && v.State == Reported && plan.NotFenced != "" {
+		return plan.NotFenced
+	}
+	return v.NotFenced
+}
+
+// LeftUndone reports whether the incident ended and not everything could be undone.
+func (s IncidentState) LeftUndone() bool { return s == Partial || s == Failed }

@@ -1,0 +1,79 @@
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// Writer writes cases as lines of a scenario.
+type Writer struct {
+	Out  io.Writer
+	Tags []string // of every case
+	// Refused is told of a record that cannot be used, which is counted then. Nil: such a
+	// record ends All.
+	Refused func(error)
+
+	seen             map[[16]byte]bool // hashes of the ids so far
+	written, refused int
+}
+
+// Count returns how many cases were written, and how many records were refused.
+func (w *Writer) Count() (written, refused int) { return w.written, w.refused }
+
+// All writes the cases of a file, and calls tell after each.
+func (w *Writer) All(ctx context.Context, file string, cases iter.Seq2[scenario.Case, error], tell func()) error {
+	number := 0
+	for c, err := range cases {
+		number++
+		if err == nil {
+			err = w.write(file, number, c)
+		}
+		var wrong *scenario.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &wrong) && w.Refused != nil:
+			w.Refused(err)
+			w.refused++
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		tell()
+	}
+	return nil
+}
+
+// write writes one case. Ids are unique over all files.
+func (w *Writer) write(file string, number int, c scenario.Case) error {
+	c.Tags = append(c.Tags, w.Tags...)
+	line, err := scenario.Encode(MergeRetries(c))
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
+		wrong.File, wrong.Record = file, number
+	}
+	if err != nil {
+		return err
+	}
+	id := sha256.Sum256([]byte(c.ID))
+	if w.seen[[16]byte(id[:16])] {
+		return &scenario.Error{Problem: entry.IDConflict, File: file, Record: number, Detail: fmt.Sprintf("case %q already came from an earlier file", c.ID),
+			Remedy: "import the files into scenarios of their own"}
+	}
+	if w.seen == nil {
+		w.seen = map[[16]byte]bool{}
+	}
+	w.seen[[16]byte(id[:16])] = true
+	if _, err := w.Out.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	w.written++
+	return nil
+}

@@ -1,0 +1,228 @@
+// Package complete keeps the index over a log: which entries there are about each
+// subject, and by it the proof that there are no others (docs/index.md).
+//
+// The index is a pure function of the log. An [Index] follows the log in a store of
+// its own, DIR/index, which may be deleted and is then built again. Where a submitter
+// is given, the Index has the coordinator write its root into the log; it compares the
+// root of every index entry that it comes by with its own. A difference stops the
+// Index, and never the ledger.
+//
+// A [Tree] is the same in memory, for whoever audits a log.
+package complete
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+var (
+	// ErrNotReady reports a question that the index cannot answer yet: it is being
+	// built, or no index entry stands under the tree head that was asked for.
+	ErrNotReady = errors.New("complete: the index is not ready")
+	// ErrStopped reports an index that has stopped; the ledger goes on.
+	ErrStopped = errors.New("complete: the index has stopped")
+)
+
+// Log is what an Index reads.
+type Log interface {
+	// Size returns the number of committed entries.
+	Size() uint64
+	// Wait returns when the log has at least size entries, or with the error of ctx.
+	Wait(ctx context.Context, size uint64) error
+	// Entries returns the entries from index from to below to.
+	Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error]
+	// IndexEntry returns the first entry of kind index from an index on; nil: there
+	// is none.
+	IndexEntry(from uint64) (*entry.Registered, error)
+}
+
+// Config says what an Index follows.
+type Config struct {
+	// Log is what is indexed. Mandatory.
+	Log Log
+	// Submit registers an index entry, of which everything is set that [entry.LogIndex]
+	// has beside its header. An error that is no [*entry.Refusal] stops the Index. Nil:
+	// the Index writes none, and answers from those that others write.
+	Submit func(ctx context.Context, x *entry.LogIndex) error
+	// FS is where the store lives. Nil: the disk.
+	FS vfs.FS
+	// Logger takes what stops the Index, and why it is built again. Nil: silence.
+	Logger *slog.Logger
+}
+
+// Index follows a log. Its methods are safe for concurrent use; Run is called once.
+type Index struct {
+	cfg   Config
+	dir   string
+	queue queue
+
+	// offered is the index entry that was submitted, or is about to be.
+	offered atomic.Pointer[entry.LogIndex]
+	status  atomic.Pointer[Status]
+	broken  chan struct{} // closed when the store can no longer be used
+	fault   atomic.Pointer[error]
+	once    sync.Once
+
+	// mu is held while tree and store change. They are that of shown whenever it is
+	// not held, or shown is nil.
+	mu    sync.RWMutex
+	tree  *Tree
+	store *store
+	shown *entry.Registered // newest index entry, whose root is that of the tree
+
+	// What only Run uses.
+	pending  []listing // of entries that were read, and are not in the tree
+	read     uint64    // entries that were read
+	seen     uint64    // entries that were searched for index entries
+	previous map[merkle.Hash]*record
+	written  uint64 // size of the tree in the store
+	pace     pace
+	buf      []entry.Listing
+}
+
+// Status is how far an Index is.
+type Status struct {
+	Size     uint64      `json:"size"`     // entries that it covers
+	Root     merkle.Hash `json:"root"`     // of the tree over them
+	Subjects uint64      `json:"subjects"` // in the tree
+	Entry    uint64      `json:"entry"`    // newest index entry; 0: there is none
+	Lag      uint64      `json:"lag"`      // entries of the log that no index entry covers
+	Stopped  string      `json:"stopped,omitzero"`
+}
+
+// New returns the index whose store is in a directory. Run opens it.
+func New(dir string, cfg Config) *Index {
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	x := &Index{cfg: cfg, dir: dir, broken: make(chan struct{})}
+	x.status.Store(&Status{})
+	return x
+}
+
+// open opens the store, or makes one. A store that is damaged, of another format or of
+// another log is made anew.
+func (x *Index) open() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.load()
+	if err == nil {
+		return nil
+	}
+	x.cfg.Logger.Warn("the index is built again from the log", "why", err.Error())
+	if x.store != nil {
+		_ = x.store.close() // it is removed
+		x.store = nil
+	}
+	if err := x.cfg.FS.RemoveAll(x.dir); err != nil {
+		return fmt.Errorf("complete: remove %s: %w", x.dir, err)
+	}
+	return x.load()
+}
+
+// load opens the store and takes up what is in it.
+func (x *Index) load() (err error) {
+	if x.store, err = openStore(x.cfg.FS, x.dir, x.cfg.Logger, x.stop); err != nil {
+		return err
+	}
+	m, err := x.store.mark()
+	if err != nil {
+		return err
+	}
+	if size := x.cfg.Log.Size(); m.size > size || m.seen > size {
+		return fmt.Errorf("%w: it covers %d entries, and the log has %d", errStore, m.size, size)
+	}
+	if x.tree, err = x.store.tree(m); err != nil {
+		return err
+	}
+	x.tree.load = x.record
+	x.read, x.seen, x.written = m.size, m.seen, m.size
+	return nil
+}
+
+// stop notes why the Index cannot go on.
+func (x *Index) stop(err error) {
+	x.once.Do(func() {
+		x.fault.Store(&err)
+		x.cfg.Logger.Error("THE INDEX HAS STOPPED, the ledger goes on", "error", err.Error(), "store", x.dir)
+		close(x.broken)
+	})
+}
+
+// Status returns how far the Index is.
+func (x *Index) Status() Status {
+	s := *x.status.Load()
+	if size := x.cfg.Log.Size(); size > s.Size {
+		s.Lag = size - s.Size
+	}
+	if fault := x.fault.Load(); fault != nil {
+		s.Stopped = (*fault).Error()
+	}
+	return s
+}
+
+// Admit refuses an index entry that is not the one which the Index has computed and
+// submits now: the ledger asks before the order (IDX-3).
+func (x *Index) Admit(e *entry.LogIndex) error {
+	if own := x.offered.Load(); own != nil && own.Size == e.Size && own.Root == e.Root && own.Subjects == e.Subjects {
+		return nil
+	}
+	return entry.Refuse(entry.StateConflict, "root", "the ledger has not computed root %s over %d entries", e.Root, e.Size).
+		WithRemedy("leave index entries to the coordinator of the ledger")
+}
+
+// Run follows the log until ctx ends or the Index has to stop; then the store is
+// closed. The error is that which stopped it: a [*RootError], or that of the log, of
+// the store or of Submit.
+func (x *Index) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := make(chan error, 1)
+	go func() {
+		err := x.open()
+		if err == nil {
+			err = x.follow(ctx)
+		}
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		if ctx.Err() != nil {
+			err = nil
+		}
+		if err != nil {
+			x.stop(err)
+		}
+		return errors.Join(err, x.close(err == nil))
+	case <-x.broken: // the engine waits for ever: leave the store as it is
+		return *x.fault.Load()
+	}
+}
+
+// close writes what is not written, unless it is not to be believed.
+func (x *Index) close(sound bool) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.store == nil {
+		return nil
+	}
+	var err error
+	if sound && x.tree != nil && x.tree.size != x.written {
+		err = x.write()
+	}
+	x.shown = nil
+	return errors.Join(err, x.store.close())
+}

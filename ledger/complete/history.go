@@ -1,0 +1,137 @@
+package complete
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// tailMax is the number of entries behind the index that a history takes along.
+const tailMax = 512
+
+// Proofs are what a history takes from the log beside the index.
+type Proofs interface {
+	// Entry returns the entry at an index.
+	Entry(index uint64) (*entry.Registered, error)
+	// Inclusions returns the joint proof of entries in the tree of the first size ones.
+	Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error)
+}
+
+// Question asks what there is under a subject.
+type Question struct {
+	Subject entry.Subject
+	Labels  []entry.Label // of the lists that are shown; none: all that the subject may have
+	From    uint64        // first index that counts
+	Size    uint64        // entries of the log that count; 0: those under the head
+	Limit   int           // at most so many entries, the oldest; 0: [verify.MaxItems] and the tail bound it
+}
+
+// History answers a question under a tree head (IDX-4). Chain is that of the head or a
+// later one. The history ends where the limit does; who wants more asks from there on.
+// The error is [ErrNotReady] if the newest index entry does not stand under the head,
+// or covers too little; [ErrStopped]; or a [*entry.Refusal] of the question.
+func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead, chain *verify.Chain, log Proofs) (*verify.History, error) {
+	if err := q.check(head.Size); err != nil {
+		return nil, err
+	}
+	p, err := x.prove([]entry.Subject{q.Subject}, Part{Labels: q.Labels, From: q.From, To: q.Size, Limit: q.Limit})
+	if err != nil {
+		return nil, err
+	}
+	index := p.entry.Body.(*entry.LogIndex)
+	if p.entry.Index >= head.Size {
+		return nil, fmt.Errorf("%w: its entry is %d, and the tree head has size %d", ErrNotReady, p.entry.Index, head.Size)
+	}
+	h := &verify.History{Head: head.Note, Index: p.entry.Index, Indexed: p.Indexed, Size: p.to}
+	needed := slices.Concat(p.found, []uint64{p.entry.Index})
+	first := max(index.Size, q.From)
+	if h.Size > first+tailMax {
+		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
+	}
+	for i := first; i < h.Size; i++ {
+		needed = append(needed, i)
+	}
+	f := filler{size: head.Size, chain: chain, log: log}
+	return h, f.fill(ctx, h, needed)
+}
+
+// check completes a question about a log of that size.
+func (q *Question) check(size uint64) error {
+	refuse := func(field, format string, args ...any) *entry.Refusal {
+		return entry.Refuse(entry.Malformed, field, format, args...)
+	}
+	if !q.Subject.Known() {
+		return refuse("subject", "%q is no %s", q.Subject.Value, q.Subject.Type)
+	}
+	all := entry.Labels(q.Subject.Type)
+	for _, label := range q.Labels {
+		if !slices.Contains(all, label) {
+			return refuse("labels", "%.80q is no label under a subject of type %s", label, q.Subject.Type).
+				WithRemedy("use labels of IDX-1, such as " + string(all[0]))
+		}
+	}
+	if len(q.Labels) == 0 {
+		q.Labels = all
+	}
+	if q.Size == 0 {
+		q.Size = size
+	}
+	switch {
+	case q.Size > size:
+		return refuse("size", "%d, and the tree head has size %d", q.Size, size)
+	case q.From >= q.Size:
+		return refuse("since", "%d, and the history ends at size %d", q.From, q.Size)
+	}
+	return nil
+}
+
+// filler has what the entries of a history come from.
+type filler struct {
+	size  uint64 // of the head
+	chain *verify.Chain
+	log   Proofs
+}
+
+// fill puts the entries into a history, and those by which their signers count.
+func (f *filler) fill(ctx context.Context, h *verify.History, needed []uint64) error {
+	slices.Sort(needed)
+	needed = slices.Compact(needed)
+	if len(needed) > verify.MaxItems {
+		return entry.Refuse(entry.TooLarge, "limit", "the history has %d entries, the limit is %d", len(needed), verify.MaxItems).
+			WithRemedy("ask for a part: limit and since")
+	}
+	entries := map[uint64]*entry.Registered{}
+	signers := map[entry.Principal]bool{}
+	for _, index := range needed {
+		e, err := f.log.Entry(index)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		entries[index], signers[e.Header.Iss] = e, true
+		if link, ok := e.Body.(*entry.Agent); ok { // its place in the chain depends on those before
+			signers[link.Principal] = true
+		}
+	}
+	for _, l := range f.chain.LinksFor(slices.Collect(maps.Keys(signers))...) {
+		if l.Index < f.size && entries[l.Index] == nil {
+			entries[l.Index], needed = &l, append(needed, l.Index)
+		}
+	}
+	slices.Sort(needed)
+	for _, index := range needed {
+		h.Entries = append(h.Entries, verify.Leaf{Index: index, Bytes: jsontext.Value(entries[index].AppendLeaf(nil))})
+	}
+	var err error
+	h.Inclusion, err = f.log.Inclusions(needed, f.size)
+	return err
+}

@@ -1,0 +1,28 @@
+// Package export is the static copy of a log: the files of c2sp.org/tlog-tiles, which
+// any web server can serve. [Write] brings a directory up to the published tree head of
+// a log, and [Open] reads such a directory. Both trust nothing but the signed tree
+// head: tiles and entries count when they hash into its root.
+//
+//	checkpoint             the signed tree head
+//	tile/0/000             256 hashes of the lowest level
+//	tile/0/001.p/44        the first 44 hashes of the next tile
+//	tile/entries/000       256 leaves, each with its length in front
+//
+// Source: c2sp.org/tlog-tiles.
+package export
+
+import "errors"
+
+var (
+	// ErrInconsistent reports an export that is not of the log's past: of another
+	// log, of a newer state, or of another history.
+	ErrInconsistent = errors.New("export: the export contradicts the log")
+	// ErrDamaged reports files of an export, or tiles of what is exported, that are
+	// damaged or missing: they are not what was signed.
+	ErrDamaged = errors.New("export: the files of the log are damaged")
+	// ErrInUse reports a directory that another export writes to.
+	ErrInUse = errors.New("export: the directory is in use")
+)
+
+// Checkpoint is the name of the file of the signed tree head.
+const Checkpoint = "checkpoint"

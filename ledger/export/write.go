@@ -1,0 +1,312 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
+
+	"recoveryledger/ledger/durable"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
+
+// Source is a log as it is published.
+type Source interface {
+	// Published returns the newest signed tree head.
+	Published() (verify.SignedHead, error)
+	// Tile returns a tile that this head covers.
+	Tile(t merkle.Tile) ([]byte, error)
+}
+
+// Config says what is exported. All but Progress is mandatory.
+type Config struct {
+	Source Source
+	// Open opens a signed tree head of the log, such as verify.Root.Head. One
+	// that accepts heads of other logs exports them.
+	Open func(signed []byte) (merkle.Head, error)
+	// Progress is told how many of how many new entries are exported.
+	Progress func(done, total uint64)
+}
+
+// Report says what an export did.
+type Report struct {
+	Older, Newer merkle.Head // of the export, before and after
+	Files        int         // written
+}
+
+const (
+	// lockName keeps a second export out of the directory; names with a dot in
+	// front are not part of the log.
+	lockName = ".lock"
+	// incomingName holds what is being written. What a crash leaves there goes
+	// with the next export.
+	incomingName = ".arl-incoming"
+	// maxWrites is how many files are synced at the same time: file systems
+	// sync many for little more than one.
+	maxWrites = 16
+)
+
+// Write brings the static copy of a log in dir up to the published tree head:
+// `checkpoint`, `tile/…` and `tile/entries/…` of c2sp.org/tlog-tiles, for any
+// web server. It copies entries, and computes the tiles from them: they are
+// published only if they give the root of the signed tree head, and if their
+// beginning gives that of the head exported before.
+//
+// Every file is complete before it gets its name, and the tree head comes last: a
+// crash leaves the older export or the newer one, with files that nothing refers
+// to; the next export takes away those that were half written. A partial tile is
+// removed when there is a published head with the full one.
+// The error is [ErrInconsistent] if dir holds something else under a tree head,
+// [ErrDamaged] if what the source serves is not what was signed, [os.ErrExist] if dir
+// holds other files, [ErrInUse] while another export runs.
+func Write(ctx context.Context, dir string, c *Config) (*Report, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, lockName))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("%w: another export to %s is running", ErrInUse, dir)
+	}
+	dir = filepath.Clean(dir)
+	x := &writer{dir: dir, source: c.Source, progress: c.Progress, touched: map[string]bool{filepath.Dir(dir): true}}
+	if x.progress == nil {
+		x.progress = func(uint64, uint64) {}
+	}
+	x.writes.SetLimit(maxWrites)
+	report, err := x.run(ctx, c.Open)
+	if err := errors.Join(err, lock.Close()); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// writer is one run of Write.
+type writer struct {
+	dir      string
+	source   Source
+	progress func(done, total uint64)
+
+	older, newer merkle.Head
+	tree         *merkle.TileBuilder
+	writes       errgroup.Group  // under way
+	touched      map[string]bool // directories whose entries are not durable yet
+	files        int
+}
+
+func (x *writer) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (report *Report, err error) {
+	exported, err := x.readCheckpoint(open)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(x.incoming()), os.Mkdir(x.incoming(), 0o755)); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	defer func() { err = errors.Join(err, x.writes.Wait(), os.RemoveAll(x.incoming())) }()
+	published, err := x.source.Published()
+	if err != nil {
+		return nil, fmt.Errorf("export: published tree head: %w", err)
+	}
+	if x.newer, err = open([]byte(published.Note)); err != nil {
+		return nil, fmt.Errorf("export: published tree head: %w", err)
+	}
+	if x.older.Size > x.newer.Size {
+		return nil, fmt.Errorf("%w: it has size %d, the log %d", ErrInconsistent, x.older.Size, x.newer.Size)
+	}
+	if exported == "" || x.older != x.newer {
+		if err := x.copy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if exported != published.Note {
+		// From here on the new export is served.
+		if err := x.write(Checkpoint, []byte(published.Note)); err != nil {
+			return nil, err
+		}
+		if err := x.sync(); err != nil {
+			return nil, err
+		}
+	}
+	return &Report{Older: x.older, Newer: x.newer, Files: x.files}, x.removePartial()
+}
+
+// readCheckpoint reads the tree head of the export, if there is one.
+func (x *writer) readCheckpoint(open func([]byte) (merkle.Head, error)) (string, error) {
+	x.older = merkle.EmptyHead()
+	signed, err := os.ReadFile(filepath.Join(x.dir, Checkpoint))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", x.refuseStrange()
+	}
+	if err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	if x.older, err = open(signed); err != nil {
+		return "", fmt.Errorf("%w: %s is no tree head of this log: %v", ErrInconsistent, filepath.Join(x.dir, Checkpoint), err)
+	}
+	return string(signed), nil
+}
+
+// refuseStrange refuses a directory that holds something else. What an export
+// left that was cut off before its first tree head is none.
+func (x *writer) refuseStrange() error {
+	files, err := os.ReadDir(x.dir)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	for _, f := range files {
+		if name := f.Name(); name != "tile" && !strings.HasPrefix(name, ".") {
+			return fmt.Errorf("export: %s holds %s and no checkpoint: %w: export to an empty directory, or to one that was exported to",
+				x.dir, name, os.ErrExist)
+		}
+	}
+	return nil
+}
+
+// copy writes the tiles of the entries that the export does not have, and of
+// those that share a tile with them.
+func (x *writer) copy(ctx context.Context) (err error) {
+	size := x.older.Size - x.older.Size%merkle.TileWidth
+	x.tree, err = merkle.NewTileBuilder(size, x.source.Tile, x.writeTile)
+	if errors.Is(err, merkle.ErrMalformed) {
+		return fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	if err := x.checkRoot(size); err != nil {
+		return err
+	}
+	for size < x.newer.Size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		width := min(merkle.TileWidth, x.newer.Size-size)
+		if err := x.copyBundle(merkle.Tile{Entries: true, Index: size / merkle.TileWidth, Width: int(width)}); err != nil {
+			return err
+		}
+		size += width
+		x.progress(size-min(size, x.older.Size), x.newer.Size-x.older.Size)
+	}
+	if err := x.checkRoot(size); err != nil {
+		return err
+	}
+	for t, hashes := range x.tree.Partial() {
+		if err := x.writeTile(t, hashes); err != nil {
+			return err
+		}
+	}
+	return x.sync()
+}
+
+// copyBundle copies the entries of one tile and appends them to the tree.
+func (x *writer) copyBundle(t merkle.Tile) error {
+	bundle, err := x.source.Tile(t)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", t.Path(), err)
+	}
+	leaves, rest, err := cutLeaves(bundle, t.Width)
+	if err != nil {
+		return fmt.Errorf("%w: %s %v", ErrDamaged, t.Path(), err)
+	}
+	for i, leaf := range leaves {
+		if err := x.tree.Append(merkle.HashLeaf(leaf)); err != nil {
+			return err
+		}
+		if err := x.checkRoot(t.Index*merkle.TileWidth + uint64(i) + 1); err != nil {
+			return err
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: %s has %d bytes behind its entries", ErrDamaged, t.Path(), len(rest))
+	}
+	return x.write(t.Path(), bundle)
+}
+
+// checkRoot compares the tree over size entries with the head that is known for
+// that size.
+func (x *writer) checkRoot(size uint64) error {
+	if size != x.older.Size && size != x.newer.Size {
+		return nil
+	}
+	head, err := x.tree.Head()
+	switch {
+	case err != nil:
+		return err
+	case size == x.older.Size && head != x.older:
+		return fmt.Errorf("%w: size %d has root %s in the log, %s in the export", ErrInconsistent, size, head.Root, x.older.Root)
+	case size == x.newer.Size && head != x.newer:
+		return fmt.Errorf("%w: size %d gives root %s, signed is %s", ErrDamaged, size, head.Root, x.newer.Root)
+	}
+	return nil
+}
+
+func (x *writer) writeTile(t merkle.Tile, hashes []byte) error { return x.write(t.Path(), hashes) }
+
+// write writes a file under another name, syncs it and renames it, in the
+// background until sync.
+func (x *writer) write(name string, content []byte) error {
+	path := filepath.Join(x.dir, filepath.FromSlash(name))
+	for dir := filepath.Dir(path); !x.touched[dir] && len(dir) >= len(x.dir); dir = filepath.Dir(dir) {
+		x.touched[dir] = true
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	x.files++
+	x.writes.Go(func() error {
+		f, err := durable.Begin(x.incoming(), path, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err = f.Write(content); err == nil {
+			err = f.Place()
+		}
+		return errors.Join(err, f.Discard())
+	})
+	return nil
+}
+
+func (x *writer) incoming() string { return filepath.Join(x.dir, incomingName) }
+
+// sync makes what was written durable, and its names.
+func (x *writer) sync() error {
+	if err := x.writes.Wait(); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	for dir := range x.touched {
+		if err := durable.SyncDir(dir); err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+	}
+	clear(x.touched)
+	return nil
+}
+
+// removePartial removes the partial tiles of the older head that are full now.
+func (x *writer) removePartial() error {
+	for level := uint(0); merkle.TileSpan(level, x.older.Size) > 0; level++ {
+		index := merkle.FullTiles(level, x.older.Size)
+		if index == merkle.FullTiles(level, x.newer.Size) {
+			continue // still partial
+		}
+		tiles := []merkle.Tile{{Level: level, Index: index, Width: 1}}
+		if level == 0 {
+			tiles = append(tiles, merkle.Tile{Entries: true, Index: index, Width: 1})
+		}
+		for _, t := range tiles {
+			if err := os.RemoveAll(filepath.Dir(filepath.Join(x.dir, filepath.FromSlash(t.Path())))); err != nil {
+				return fmt.Errorf("export: %w", err)
+			}
+		}
+	}
+	return nil
+}

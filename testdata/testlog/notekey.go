@@ -1,0 +1,25 @@
+package testlog
+
+import "golang.org/x/mod/sumdb/note"
+
+// NoteKey returns the Ed25519 key of a log that its origin determines, and its verifier
+// key: the same in every test.
+func NoteKey(origin string) (note.Signer, note.Verifier, string) {
+	skey, vkey, err := note.GenerateKey(zeros{}, origin)
+	if err != nil {
+		panic(err)
+	}
+	signer, err := note.NewSigner(skey)
+	if err != nil {
+		panic(err)
+	}
+	verifier, err := note.NewVerifier(vkey)
+	if err != nil {
+		panic(err)
+	}
+	return signer, verifier, vkey
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -1,0 +1,430 @@
+package bundle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"recoveryledger/verify/bundle"
+)
+
+const bundleVectors = "../../testdata/vectors/bundle"
+
+// bundleVector is one case, one file. One that is much like another says what it
+// is like and in what it differs.
+type bundleVector struct {
+	Desc    string        `json:"desc"`
+	Case    *vectorCase   `json:"case,omitempty"`
+	Like    string        `json:"like,omitempty"`  // name of the file whose case it begins from
+	Patch   []patch       `json:"patch,omitempty"` // JSON Patch (RFC 6902) of that
+	WantErr string        `json:"wantErr"`         // step and rule; form; empty: accepted
+	Want    *vectorReport `json:"want,omitempty"`
+}
+
+// vectorCase is what a bundle is checked against, and the bundle.
+type vectorCase struct {
+	Accepted any   `json:"accepted"`
+	Now      int64 `json:"now"`
+	Bundle   any   `json:"bundle"` // or text, of what is none
+}
+
+// patch is an operation of RFC 6902: add, remove or replace.
+type patch struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// vectorReport is what is known after a bundle was accepted.
+type vectorReport struct {
+	Confirmed bool            `json:"confirmed"`
+	Incident  uint64          `json:"incident"`
+	ExpiresAt int64           `json:"expires_at"`
+	Commands  []vectorCommand `json:"commands"`
+	Links     []uint64        `json:"links"` // of the next state
+	Epochs    []bundle.Epoch  `json:"epochs"`
+	Since     uint64          `json:"since,omitempty"` // of its ledger keys
+}
+
+type vectorCommand struct {
+	Exec     string   `json:"exec"`
+	Method   string   `json:"method"`
+	Digest   string   `json:"digest,omitempty"`
+	Standing []string `json:"standing,omitempty"`
+	Released bool     `json:"released"`
+	Waits    []string `json:"waits,omitempty"`
+	Result   string   `json:"result,omitempty"`
+	Refused  string   `json:"refused,omitempty"` // step and rule
+}
+
+func reportOf(v bundle.Verdict) *vectorReport {
+	r := &vectorReport{Confirmed: v.Confirmed, Incident: v.Incident, ExpiresAt: v.ExpiresAt, Commands: []vectorCommand{}, Links: []uint64{}, Epochs: []bundle.Epoch{}}
+	for _, c := range v.Commands {
+		command := vectorCommand{Exec: string(c.Exec), Method: string(c.Method), Digest: string(c.Digest), Released: c.Released, Result: string(c.Result)}
+		for _, ref := range c.Standing {
+			command.Standing = append(command.Standing, string(ref))
+		}
+		for _, ref := range c.Waits {
+			command.Waits = append(command.Waits, string(ref))
+		}
+		if c.Refused != nil {
+			command.Refused = named(c.Refused)
+			command.Digest = "" // how far it was looked at is nobody's business
+		}
+		r.Commands = append(r.Commands, command)
+	}
+	for _, link := range v.Next.Links {
+		r.Links = append(r.Links, link.Index)
+	}
+	r.Epochs = append(r.Epochs, v.Next.Epochs...)
+	r.Since = v.Next.Root.Since
+	return r
+}
+
+// tree decodes JSON with its numbers as they are.
+func tree(tb testing.TB, data []byte) (value any) {
+	tb.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	must(tb, decoder.Decode(&value))
+	return value
+}
+
+// differences returns the patch that makes one tree of another.
+func differences(path string, a, b any) []patch {
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	am, aok := a.(map[string]any)
+	bm, bok := b.(map[string]any)
+	if aok && bok {
+		var list []patch
+		for _, name := range slices.Sorted(maps.Keys(am)) {
+			if _, ok := bm[name]; !ok {
+				list = append(list, patch{Op: "remove", Path: path + "/" + name})
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(bm)) {
+			if _, ok := am[name]; ok {
+				list = append(list, differences(path+"/"+name, am[name], bm[name])...)
+			} else {
+				list = append(list, patch{Op: "add", Path: path + "/" + name, Value: bm[name]})
+			}
+		}
+		return list
+	}
+	al, aok := a.([]any)
+	bl, bok := b.([]any)
+	if !aok || !bok || len(bl) == 0 {
+		return []patch{{Op: "replace", Path: path, Value: b}}
+	}
+	return listDifferences(path, al, bl)
+}
+
+// listDifferences keeps what lists begin and end with in common.
+func listDifferences(path string, a, b []any) (list []patch) {
+	first := 0
+	for first < min(len(a), len(b)) && reflect.DeepEqual(a[first], b[first]) {
+		first++
+	}
+	last := 0
+	for last < min(len(a), len(b))-first && reflect.DeepEqual(a[len(a)-1-last], b[len(b)-1-last]) {
+		last++
+	}
+	common := min(len(a), len(b)) - first - last
+	for i := first; i < first+common; i++ {
+		list = append(list, differences(path+"/"+strconv.Itoa(i), a[i], b[i])...)
+	}
+	for i := first + common; i < len(a)-last; i++ {
+		list = append(list, patch{Op: "remove", Path: path + "/" + strconv.Itoa(first+common)})
+	}
+	for i := first + common; i < len(b)-last; i++ {
+		list = append(list, patch{Op: "add", Path: path + "/" + strconv.Itoa(i), Value: b[i]})
+	}
+	return list
+}
+
+// apply does one operation on a tree and returns it.
+func apply(tb testing.TB, value any, tokens []string, p patch) any {
+	tb.Helper()
+	if len(tokens) == 0 {
+		return p.Value
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if len(tokens) == 1 && p.Op == "remove" {
+			delete(value, tokens[0])
+		} else {
+			value[tokens[0]] = apply(tb, value[tokens[0]], tokens[1:], p)
+		}
+		return value
+	case []any:
+		i, err := strconv.Atoi(tokens[0])
+		must(tb, err)
+		switch {
+		case len(tokens) > 1 || p.Op == "replace":
+			value[i] = apply(tb, value[i], tokens[1:], p)
+			return value
+		case p.Op == "remove":
+			return slices.Delete(value, i, i+1)
+		}
+		return slices.Insert(value, i, p.Value)
+	}
+	tb.Fatalf("patch %+v leads nowhere", p)
+	return nil
+}
+
+// caseOf returns what a vector is about, as one tree.
+func caseOf(tb testing.TB, v *bundleVector, vectors map[string]*bundleVector) any {
+	tb.Helper()
+	if v.Case != nil {
+		data, err := json.Marshal(v.Case)
+		must(tb, err)
+		return tree(tb, data)
+	}
+	value := caseOf(tb, vectors[v.Like], vectors)
+	for _, p := range v.Patch {
+		value = apply(tb, value, strings.Split(p.Path, "/")[1:], p)
+	}
+	return value
+}
+
+// newBundleVector makes a vector of a case that is already checked.
+func newBundleVector(tb testing.TB, desc string, state bundle.Accepted, now int64, text []byte) *bundleVector {
+	tb.Helper()
+	accepted, err := state.Encode()
+	must(tb, err)
+	v := &bundleVector{Desc: desc, Case: &vectorCase{Accepted: tree(tb, accepted), Now: now, Bundle: string(text)}}
+	b, err := bundle.Decode(text)
+	if err != nil {
+		v.WantErr = "form"
+		return v
+	}
+	v.Case.Bundle = tree(tb, text)
+	verdict, err := b.Check(state, now)
+	if err != nil {
+		v.WantErr = outcomeOf(verdict, err, "")
+		return v
+	}
+	v.Want = reportOf(verdict)
+	return v
+}
+
+// generateBundleVectors makes all of them, by name; the same ones every time.
+func generateBundleVectors(t *testing.T) map[string]*bundleVector {
+	t.Helper()
+	vectors := map[string]*bundleVector{}
+	bases := map[string]string{}
+	for _, c := range bundleCases() {
+		_, b, a, now := c.build(t)
+		data, err := b.Encode()
+		must(t, err)
+		v := newBundleVector(t, c.desc, a, now, data)
+		scene := fmt.Sprintf("%p", c.scene)
+		if base, ok := bases[scene]; ok {
+			v.like(t, base, vectors)
+		} else {
+			bases[scene] = c.name
+		}
+		vectors[c.name] = v
+	}
+	for name, v := range formVectors(t) {
+		v.like(t, "good-news", vectors)
+		vectors[name] = v
+	}
+	return vectors
+}
+
+// like says in what the vector differs from another.
+func (v *bundleVector) like(tb testing.TB, base string, vectors map[string]*bundleVector) {
+	tb.Helper()
+	a, b := caseOf(tb, vectors[base], vectors), caseOf(tb, v, vectors)
+	v.Case, v.Like, v.Patch = nil, base, differences("", a, b)
+}
+
+// formVectors are spellings that are refused before anything is checked.
+func formVectors(t *testing.T) map[string]*bundleVector {
+	t.Helper()
+	var news bundleCase
+	for _, c := range goodCases() {
+		if c.name == "good-news" {
+			news = c
+		}
+	}
+	_, b, a, now := news.build(t)
+	data, err := b.Encode()
+	must(t, err)
+	good := string(data)
+	vectors := map[string]*bundleVector{}
+	for name, c := range map[string]struct{ desc, text string }{
+		"form-white-space":      {"white space between the tokens", strings.Replace(good, `,"head"`, `, "head"`, 1)},
+		"form-order":            {"members in another order", `{` + good[strings.Index(good, `"head"`):len(good)-1] + `,"agent":"worker"}`},
+		"form-unknown":          {"an unknown member", strings.Replace(good, `{"agent"`, `{"more":1,"agent"`, 1)},
+		"form-twice":            {"a member twice", strings.Replace(good, `{"agent"`, `{"agent":"worker","agent"`, 1)},
+		"form-escape":           {"an escape that is not needed", strings.Replace(good, `"worker"`, `"\u0077orker"`, 1)},
+		"form-number":           {"a number with an exponent", strings.Replace(good, `"from":11`, `"from":11e0`, 1)},
+		"form-null":             {"null for a list", strings.Replace(good, `"members":[]`, `"members":null`, 1)},
+		"form-trailing":         {"a second value behind the first", good + `{}`},
+		"form-cut":              {"the last bracket is missing", good[:len(good)-1]},
+		"form-not-json":         {"no JSON", "arl verify"},
+		"form-zero-decision":    {"a decision at index 0, which is written by leaving it out", strings.Replace(good, `"worker",`, `"worker","decision":0,`, 1)},
+		"form-steps-alone":      {"steps without a decision", strings.Replace(good, `"steps":[]`, `"steps":[{"exec":3,"rule":"SCO-3","from":1}]`, 1)},
+		"form-membership-alone": {"a proof of members where there are none", strings.Replace(good, `"membership":[]`, `"membership":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]`, 1)},
+	} {
+		if c.text == good {
+			t.Fatalf("%s is no other text", name)
+		}
+		vectors[name] = newBundleVector(t, c.desc, a, now, []byte(c.text))
+	}
+	return vectors
+}
+
+// TestBundleVectorFiles compares the files with what is generated; with -update
+// it writes them. The difference is to be read before it is committed.
+func TestBundleVectorFiles(t *testing.T) {
+	generated := generateBundleVectors(t)
+	if *update {
+		must(t, os.RemoveAll(bundleVectors))
+		must(t, os.MkdirAll(bundleVectors, 0o755))
+	}
+	for name, v := range generated {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", " ")
+		must(t, encoder.Encode(v))
+		file := filepath.Join(bundleVectors, name+".json")
+		if *update {
+			must(t, os.WriteFile(file, text.Bytes(), 0o644))
+		}
+		is, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(is, text.Bytes()) {
+			t.Errorf("%s is not what is generated: %v", file, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(bundleVectors, "*.json"))
+	must(t, err)
+	if len(files) != len(generated) || len(files) < 40 {
+		t.Errorf("%d files, %d are generated", len(files), len(generated))
+	}
+	t.Logf("%d vectors", len(generated))
+}
+
+// TestBundleVectors checks the files, as any implementation can.
+func TestBundleVectors(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(bundleVectors, "*.json"))
+	must(t, err)
+	vectors := map[string]*bundleVector{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		must(t, err)
+		v := new(bundleVector)
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		decoder.UseNumber()
+		must(t, decoder.Decode(v))
+		vectors[strings.TrimSuffix(filepath.Base(file), ".json")] = v
+	}
+	for name, v := range vectors {
+		t.Run(name, func(t *testing.T) {
+			members, _ := caseOf(t, v, vectors).(map[string]any)
+			state := stateOf(t, members["accepted"])
+			now, err := members["now"].(json.Number).Int64()
+			must(t, err)
+			again := newBundleVector(t, v.Desc, state, now, textOf(t, members["bundle"]))
+			if again.WantErr != v.WantErr || !reflect.DeepEqual(again.Want, v.Want) {
+				t.Errorf("%s: %q %+v, want %q %+v", v.Desc, again.WantErr, again.Want, v.WantErr, v.Want)
+			}
+		})
+	}
+}
+
+// stateOf writes a tree in the order of the state's members.
+func stateOf(tb testing.TB, value any) bundle.Accepted {
+	tb.Helper()
+	data, err := json.Marshal(value)
+	must(tb, err)
+	var a bundle.Accepted
+	must(tb, jsonUnmarshal(data, &a))
+	return a
+}
+
+// textOf is the bundle of a case as it was received: text, or a tree that is
+// written in the order of the bundle's members.
+func textOf(tb testing.TB, value any) []byte {
+	tb.Helper()
+	if text, ok := value.(string); ok {
+		return []byte(text)
+	}
+	data, err := json.Marshal(value)
+	must(tb, err)
+	b := new(bundle.Bundle)
+	must(tb, jsonUnmarshal(data, b))
+	data, err = b.Encode()
+	must(tb, err)
+	return data
+}
+
+// crossCheck runs the program that shares no code with ours on a folder of
+// vectors and returns its last line.
+func crossCheck(t *testing.T, dir string) (last string, ok bool) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("missing: python3: the vectors are not cross-checked")
+	}
+	out, err := exec.CommandContext(t.Context(), python, "../../testdata/crosscheck/bundle.py", dir, "../../ledger/entry/schema").CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil {
+		t.Logf("%s", strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	}
+	return lines[len(lines)-1], err == nil
+}
+
+// TestBundleCrossCheck has the other program check the vectors; it disagrees
+// with damaged ones.
+func TestBundleCrossCheck(t *testing.T) {
+	last, ok := crossCheck(t, bundleVectors)
+	if !ok || !strings.HasSuffix(last, " 0 wrong") {
+		t.Errorf("%s", last)
+	}
+	t.Log(last)
+	dir := t.TempDir()
+	good, err := filepath.Glob(filepath.Join(bundleVectors, "good-*.json")) // what others are like
+	must(t, err)
+	for _, file := range good {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600))
+	}
+	damaged := 0
+	for _, change := range []struct{ name, from, to string }{
+		{"good-automatic", `"released": false`, `"released": true`},
+		{"good-approved", `"worker#mail"`, `"worker#note"`},
+		{"good-waits", `"wantErr": ""`, `"wantErr": "AGT-1"`},
+		{"approval-revoked", `"wantErr": "AGT-2 INC-5"`, `"wantErr": ""`},
+		{"soft-edge", `"refused": "AGT-3 SCO-1"`, `"refused": "AGT-3 SCO-2"`},
+		{"head-fork", `"wantErr": "AGT-1"`, `"wantErr": "AGT-2"`},
+		{"form-order", `"wantErr": "form"`, `"wantErr": ""`},
+	} {
+		text, err := os.ReadFile(filepath.Join(bundleVectors, change.name+".json"))
+		must(t, err)
+		if i := strings.LastIndex(string(text), change.from); i >= 0 {
+			damaged++
+			text = []byte(string(text[:i]) + change.to + string(text[i+len(change.from):]))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, change.name+".json"), text, 0o600))
+	}
+	if last, ok := crossCheck(t, dir); ok || !strings.HasSuffix(last, fmt.Sprintf(" %d wrong", damaged)) || damaged != 7 {
+		t.Errorf("%d damaged: %s", damaged, last)
+	}
+}

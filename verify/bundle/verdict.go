@@ -1,0 +1,114 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Verdict is what [Bundle.Check] found.
+type Verdict struct {
+	// Next is the state to store before anything else is done. If head, chain
+	// and signatures hold it has what they bring, such as a revocation, whatever
+	// becomes of the decision; else it is the one before.
+	Next Accepted
+	// Confirmed says that the head was shown by more than the ledger alone, by a
+	// witness quorum or a second source. If not, this is the first contact:
+	// nothing is to be undone until [Accepted.Confirm].
+	Confirmed bool
+	// Entries are those of the bundle, in its order, once they are proven to stand
+	// in the log of its head, also if the decision is refused. That is less than
+	// that their issuers signed them.
+	Entries []entry.Registered
+
+	// Of a bundle with a decision:
+	Incident   uint64
+	Decision   entry.LogRef
+	Act        entry.Act
+	Epoch      int64
+	ExpiresAt  int64 // Unix milliseconds: no member is started from then on
+	DeadlineAt int64 // Unix milliseconds
+	Commands   []Command
+
+	Checked    []Passed
+	NotChecked []string
+	Warnings   []string
+}
+
+// Command tells the agent how to undo a member.
+type Command struct {
+	entry.Member
+	Effect entry.Effect // as the agent declared it
+	Wid    entry.WorkflowID
+	// Line is the workflow of the member's line, empty where that goes through all
+	// workflows of the agent (SCO-2).
+	Line   entry.WorkflowID
+	Digest entry.Digest // with restore: of the state to go back to
+	Chain  []ChainStep  // from the seed to this member
+	// Standing are, with a restore that is released, the members of the line
+	// whose effects stand (AGT-5): the agent loads them before it works on.
+	// Ascending by index.
+	Standing []entry.Ref
+	// Released says that nothing shown has to come before; else Waits has what.
+	Released bool
+	Waits    []entry.Ref
+	// Result is the member's outcome in the log, at Outcome, if it has one: it
+	// is not to be started (AGT-4). What an override withheld has that entry.
+	Result  entry.Result
+	Outcome uint64
+	// Refused says why the member is to be answered `refused` and nothing done.
+	// If it is [ErrMissing], another bundle may be complete: ask again first.
+	Refused *RuleError
+}
+
+// ErrMissing reports evidence that a bundle should hold and does not.
+var ErrMissing = errors.New("missing in the bundle")
+
+// Passed is a rule that held.
+type Passed struct {
+	Step   string `json:"step"` // AGT-1, AGT-2 or AGT-3
+	Rule   string `json:"rule"`
+	Count  int    `json:"count"` // of what was checked: heads, entries, members
+	Detail string `json:"detail"`
+}
+
+// String returns a line such as "AGT-2 INC-5 (2): distinct approvers …".
+func (p Passed) String() string {
+	return fmt.Sprintf("%s (%d): %s", ruleName(p.Step, p.Rule), p.Count, p.Detail)
+}
+
+// RuleError reports the rule of the protocol that a bundle, or a member in it,
+// breaks.
+type RuleError struct {
+	Step  string // AGT-1, AGT-2 or AGT-3
+	Rule  string // the one that failed; the step itself if it has no other name
+	What  string // such as "entry 31"
+	Cause error
+	// Heads are two signed heads that no proof reconciles: evidence to be kept
+	// and shown to others. If Cause is a [*verify.ForkError], they convict the ledger.
+	Heads []string
+}
+
+// Error implements error. Whoever reads it has had something verified, and it
+// begins as the errors of recoveryledger/verify do.
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("verify: %s: %s: %v", ruleName(e.Step, e.Rule), e.What, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *RuleError) Unwrap() error { return e.Cause }
+
+func ruleName(step, rule string) string {
+	if step == rule {
+		return step
+	}
+	return step + " " + rule
+}
+
+// The steps of [Bundle.Check].
+const (
+	stepHead     = "AGT-1"
+	stepDecision = "AGT-2"
+	stepMembers  = "AGT-3"
+)

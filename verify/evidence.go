@@ -1,0 +1,215 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// EvidenceKind says whom evidence is against, and what it shows.
+type EvidenceKind string
+
+// The kinds of evidence.
+const (
+	// EvidenceFork is against the ledger: two signed tree heads that cannot both
+	// be of one log.
+	EvidenceFork EvidenceKind = "fork"
+	// EvidenceEntry is against the ledger: an entry in the log that the rules of
+	// registration forbid.
+	EvidenceEntry EvidenceKind = "entry"
+	// EvidenceEquivocation is against an agent: two objects that the agent signed
+	// under one id, of which one is in the log (REG-2).
+	EvidenceEquivocation EvidenceKind = "equivocation"
+)
+
+// Evidence is a document that shows by signatures that the ledger or an agent broke
+// the protocol. Whoever has the pinned root can check it: [Material.Add] takes it.
+type Evidence struct {
+	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation" doc:"what it shows, and of whom"`
+	Detail string       `json:"detail" doc:"what its maker says of it; nothing proves that"`
+
+	// Older and Newer are signed notes, of a fork. One is empty where the maker's
+	// own hashes spoke.
+	Older string `json:"older,omitempty" doc:"of a fork: the tree head of the smaller size, a signed note"`
+	Newer string `json:"newer,omitempty" doc:"of a fork: the tree head of the larger size, or the other one of the same size"`
+	// Root and Path convict where the sizes differ: the newer tree itself says by
+	// them that it began otherwise.
+	Root *merkle.Hash  `json:"root,omitempty" doc:"of a fork of two sizes: root that the newer tree had at the older size"`
+	Path []merkle.Hash `json:"path,omitempty" doc:"of a fork of two sizes: RFC 6962 consistency proof from that root to the newer head"`
+
+	// Problem and Field say which rule the entry of the first receipt breaks.
+	Problem entry.Problem `json:"problem,omitempty" doc:"of an entry: why it should not be in the log"`
+	Field   string        `json:"field,omitempty" doc:"of an entry: the member at fault"`
+
+	// Receipts are the receipt of the entry, and those of the policies and agent
+	// entries that its signer counts by.
+	Receipts []Receipt `json:"receipts,omitempty" doc:"of an entry or an equivocation: receipt of the entry, then of the policies and keys that its signer counts by"`
+	// Envelope is the other object of an equivocation.
+	Envelope jsontext.Value `json:"envelope,omitempty" doc:"of an equivocation: the envelope that is not in the log"`
+}
+
+// NewForkEvidence returns the evidence of two signed tree heads.
+func NewForkEvidence(detail, older, newer string) *Evidence {
+	return &Evidence{Kind: EvidenceFork, Detail: detail, Older: older, Newer: newer}
+}
+
+// Evidence returns the document by which others can check the fork.
+func (e *ForkError) Evidence() *Evidence {
+	document := NewForkEvidence(e.Detail, e.First, e.Second)
+	document.Root, document.Path = e.Root, e.Path
+	return document
+}
+
+// Equivocation is what [Root.Verify] found proven of a principal: the principal signed
+// another object under the id of an entry in the log.
+type Equivocation struct {
+	Principal entry.Principal `json:"principal"`
+	JTI       string          `json:"jti"`
+	Index     uint64          `json:"index"` // of the entry
+}
+
+// String returns a line such as "agent-1 signed two objects under one id: …".
+func (e Equivocation) String() string {
+	return fmt.Sprintf("%s signed two objects under one id, %s: entry %d, and the one in the evidence", e.Principal, e.JTI, e.Index)
+}
+
+func (m *Material) addEvidence(value jsontext.Value) error {
+	var e Evidence
+	if err := json.Unmarshal(value, &e, json.RejectUnknownMembers(true)); err != nil {
+		return Malformed("evidence", "%v", err)
+	}
+	return m.AddEvidence(e)
+}
+
+// AddEvidence takes evidence apart: what it holds is material as any other, but for
+// what only it says. The error is a [*FormatError], and then nothing is added.
+func (m *Material) AddEvidence(e Evidence) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	for _, note := range []string{e.Older, e.Newer} {
+		if note != "" {
+			m.Heads = append(m.Heads, note)
+		}
+	}
+	m.Receipts = append(m.Receipts, e.Receipts...)
+	m.Evidence = append(m.Evidence, e)
+	return nil
+}
+
+func (e *Evidence) check() error {
+	refuse := func(format string, args ...any) error {
+		return Malformed("evidence", format, args...).WithRemedy("give the document as it was written")
+	}
+	for i := range e.Receipts {
+		if err := e.Receipts[i].check(); err != nil {
+			return err
+		}
+	}
+	if err := CheckLimits("evidence", e.Path); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case EvidenceFork:
+		if e.Older == "" && e.Newer == "" || len(e.Older) > MaxNote || len(e.Newer) > MaxNote {
+			return refuse("a fork without tree heads, or with one of more than %d bytes", MaxNote)
+		}
+		if (e.Root != nil || len(e.Path) > 0) && (e.Root == nil || e.Older == "" || e.Newer == "") {
+			return refuse("root and path go with each other, and with both tree heads")
+		}
+	case EvidenceEntry:
+		if len(e.Receipts) == 0 {
+			return refuse("no receipt of the entry")
+		}
+	case EvidenceEquivocation:
+		if len(e.Receipts) == 0 || len(e.Envelope) == 0 {
+			return refuse("an equivocation needs the receipt of one object and the envelope of the other")
+		}
+	default:
+		return refuse("kind %.80q is none of fork, entry and equivocation", e.Kind)
+	}
+	return nil
+}
+
+// forks holds two tree heads of different sizes to what the newer tree says of its
+// beginning (step 2): another root there than the one that was signed is a fork.
+// The same root is a proof of consistency.
+func (v *run) forks(m *Material) error {
+	for i := range m.Evidence {
+		e := &m.Evidence[i]
+		if err := e.check(); err != nil {
+			return err
+		}
+		if e.Root == nil {
+			continue
+		}
+		older, newer := v.opened[e.Older], v.opened[e.Newer]
+		if err := merkle.CheckConsistency(merkle.Head{Size: older.Size, Root: *e.Root}, newer.Head, e.Path); err != nil {
+			return &StepError{Step: StepConsistency, What: fmt.Sprintf("evidence of heads of size %d and %d", older.Size, newer.Size), Cause: err}
+		}
+		if older.Root != *e.Root {
+			return &ForkError{First: older.Note, Second: newer.Note, Root: e.Root, Path: e.Path,
+				Detail: fmt.Sprintf("the tree of size %d began with root %s at size %d, where the ledger signed %s", newer.Size, *e.Root, older.Size, older.Root)}
+		}
+		m.Consistency = append(m.Consistency, Consistency{Old: older.Size, New: newer.Size, Path: e.Path})
+	}
+	return nil
+}
+
+// evidence judges what evidence says beyond its receipts and heads (steps 7 and 8
+// for the object that is not in the log).
+func (v *run) evidence(m Material) error {
+	for i := range m.Evidence {
+		switch e := &m.Evidence[i]; e.Kind {
+		case EvidenceEntry:
+			v.notChecked("that %s should not be in the log (%s): that follows from the whole log (arl log audit)", entryName(e.Receipts[0].Index), e.Problem)
+		case EvidenceEquivocation:
+			if err := v.equivocation(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *run) equivocation(e *Evidence) error {
+	registered := e.Receipts[0].Index
+	refuse := func(step Step, format string, args ...any) error {
+		return &StepError{Step: step, What: fmt.Sprintf("the envelope beside %s", entryName(registered)), Cause: fmt.Errorf(format, args...)}
+	}
+	object, err := entry.Decode(e.Envelope)
+	if err != nil {
+		return refuse(StepLeaf, "%w", err)
+	}
+	i := slices.IndexFunc(v.out.Entries, func(one Entry) bool { return one.Index == registered })
+	if i < 0 {
+		return Malformed("evidence", "the receipt of %s is not among the material", entryName(registered))
+	}
+	one := &v.out.Entries[i]
+	switch {
+	case object.Header.Iss != one.Header.Iss || object.Header.JTI != one.Header.JTI:
+		return refuse(StepLeaf, "of %s by %s, and the entry is %s by %s: two ids are no equivocation", object.Header.JTI, object.Header.Iss, one.Header.JTI, one.Header.Iss)
+	case string(object.PAE()) == string(one.PAE()):
+		return refuse(StepLeaf, "it says what the entry says, byte for byte")
+	}
+	key, known := v.chain.Key(object.KeyID)
+	owner, _ := v.chain.Owner(object.KeyID)
+	switch {
+	case !known || !one.Signed:
+		v.missing(StepSigner, fmt.Sprintf("the receipt of the agent entry that enrols the key %s for %s", object.KeyID, object.Header.Iss),
+			"who signed the envelope beside %s", entryName(registered))
+		return nil
+	case owner != object.Header.Iss:
+		return refuse(StepSigner, "its key is enrolled for %s, not for %s", owner, object.Header.Iss)
+	}
+	if err := v.root.CheckSignature(key, object.PAE(), object.Sig); err != nil {
+		return refuse(StepSignature, "%w", err)
+	}
+	v.out.Equivocations = append(v.out.Equivocations, Equivocation{object.Header.Iss, object.Header.JTI, registered})
+	return nil
+}
