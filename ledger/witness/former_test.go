@@ -62,7 +62,7 @@ func TestFormerWitnessesAreAsked(t *testing.T) {
 	must(t, err)
 	s.cosignedBy(head, next)
 	if head, ok, named := r.Given(agent(4, 1)); ok || !named || head.Size > 2 {
-		t.Errorf("given %+v", head)
+		t.Fatalf("given %+v", head) // a loop that waits follows
 	}
 	for ; !strings.Contains(r.Lacking(agent(4, 1)), "503"); s.add("e") {
 		witnessed(t, r, s, next, s.Newest().Size)
