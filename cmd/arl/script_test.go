@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"flag"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -126,18 +128,39 @@ type scriptServer struct {
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
 	var st started
-	s.start(ts, &st, append([]string{"serve", "--data", "data", "--listen", "127.0.0.1:0", "--output", "json"}, args...))
+	s.start(ts, &st, append([]string{"serve", "--data", "data", "--listen", ownAddress(ts), "--output", "json"}, args...))
 	ts.Setenv("URL", st.URL)
 	ts.Setenv("ORIGIN", st.Origin)
 	ts.Setenv("GENESIS", st.Genesis)
 	ts.Setenv("VERIFIER_KEY", st.VerifierKeys[0])
 }
 
+// scriptPort is the port that the next server of a script may have. Two runs of the tests
+// at once begin at different ones.
+var scriptPort atomic.Uint32
+
+// ownAddress returns a loopback address that nobody listens at. Its port is below those
+// that systems choose from, so that after the server has ended nobody else gets it: a
+// script may want to see the connection refused, or start the server there again.
+func ownAddress(ts *testscript.TestScript) string {
+	const first, ports = 12000, 20000
+	for range ports {
+		port := first + (uint32(os.Getpid())*97+scriptPort.Add(1))%ports
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		if l, err := net.Listen("tcp", address); err == nil {
+			ts.Check(l.Close())
+			return address
+		}
+	}
+	ts.Fatalf("no port is free")
+	return ""
+}
+
 func scriptWitness(ts *testscript.TestScript, _ bool, args []string) {
 	all, _ := ts.Value(witnessesKey{}).(map[string]*scriptServer)
 	name := args[0]
 	if all[name] == nil {
-		all[name] = &scriptServer{listen: "127.0.0.1:0"}
+		all[name] = &scriptServer{listen: ownAddress(ts)}
 	}
 	var st startedWitness
 	all[name].start(ts, &st, append([]string{"witness", "--state", name, "--name", name + ".example", "--log", ts.Getenv("VERIFIER_KEY"),
