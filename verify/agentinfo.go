@@ -37,6 +37,51 @@ func (a *AgentInfo) Valid() (keys []*KeyInfo) {
 	return keys
 }
 
+// KeyError reports that a principal has no valid key of an id, or several valid keys
+// where no id tells which key is meant.
+type KeyError struct {
+	Principal entry.Principal
+	KeyID     string // the id asked for; empty: the only valid key
+	Valid     int    // how many valid keys there are to choose from
+}
+
+// Error implements error.
+func (e *KeyError) Error() string {
+	switch {
+	case e.Valid > 0:
+		return fmt.Sprintf("%s has %d valid keys", e.Principal, e.Valid)
+	case e.KeyID != "":
+		return fmt.Sprintf("%s has no valid key %s", e.Principal, e.KeyID)
+	}
+	return fmt.Sprintf("%s has no valid key", e.Principal)
+}
+
+// ValidKey returns the valid key with an id or, if the id is empty, the only valid key.
+// The error is a [*KeyError].
+func (a *AgentInfo) ValidKey(keyID string) (*KeyInfo, error) {
+	valid := a.Valid()
+	if keyID == "" && len(valid) > 1 {
+		return nil, &KeyError{Principal: a.Principal, Valid: len(valid)}
+	}
+	for _, key := range valid {
+		if keyID == "" || key.Key.KeyID() == keyID {
+			return key, nil
+		}
+	}
+	return nil, &KeyError{Principal: a.Principal, KeyID: keyID}
+}
+
+// Rotation returns the content of the entry that replaces all keys of the principal with
+// a new key, without a header. Roles, domain, span and capabilities stay the same. The
+// error is a [*KeyError]: the principal has no valid key to replace.
+func (a *AgentInfo) Rotation(key entry.PublicKey) (*entry.Agent, error) {
+	if len(a.Roles) == 0 {
+		return nil, &KeyError{Principal: a.Principal}
+	}
+	return &entry.Agent{Principal: a.Principal, Op: entry.Rotate, Key: key, Roles: a.Roles, Domain: a.Domain,
+		Span: a.Span, Capabilities: a.Capabilities}, nil
+}
+
 // Revocation returns the content of the entry that revokes one of its keys, without a
 // header. since is the index from which on the key is not to be believed (TRU-4), or
 // nil. The error says that the key signed nothing before it was enrolled.

@@ -26,7 +26,7 @@ func (r Root) Verify(m Material) (Report, error) {
 			return Report{}, err
 		}
 	}
-	return v.report(), nil
+	return v.report(&m), nil
 }
 
 // run is one verification.
@@ -299,7 +299,7 @@ func (v *run) ledgerKeys(Material) error {
 	return nil
 }
 
-func (v *run) report() Report {
+func (v *run) report(m *Material) Report {
 	for _, step := range steps() {
 		if step.Count = v.count[step.Step]; step.Count > 0 {
 			v.out.Checked = append(v.out.Checked, step)
@@ -308,7 +308,20 @@ func (v *run) report() Report {
 	v.secondSignatures()
 	v.warn()
 	v.absences()
+	v.subject(m)
 	return v.out
+}
+
+// subject finds the entry that the material is about ([Report.Subject]).
+func (v *run) subject(m *Material) {
+	asked := slices.Concat(m.Receipts, m.Proofs)
+	if len(asked) == 0 {
+		return
+	}
+	i := slices.IndexFunc(v.out.Entries, func(e Entry) bool { return e.Index == asked[0].Index })
+	if i >= 0 {
+		v.out.Subject = &v.out.Entries[i]
+	}
 }
 
 // secondSignatures says which heads carry a good ML-DSA-44 signature.

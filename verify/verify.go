@@ -47,6 +47,8 @@ package verify
 import (
 	"fmt"
 
+	"github.com/go-json-experiment/json"
+
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -107,6 +109,16 @@ type Checked struct {
 	Detail string
 }
 
+// MarshalJSON writes the step as its number and its name.
+func (c Checked) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Step   int    `json:"step"`
+		Name   string `json:"name"`
+		Count  int    `json:"count"`
+		Detail string `json:"detail"`
+	}{int(c.Step), c.Step.String(), c.Count, c.Detail})
+}
+
 // String returns a line such as "4 inclusion (3): at its index …".
 func (c Checked) String() string {
 	return fmt.Sprintf("%d %s (%d): %s", int(c.Step), c.Step, c.Count, c.Detail)
@@ -114,25 +126,33 @@ func (c Checked) String() string {
 
 // Report says what was checked, and what was not.
 type Report struct {
-	Entries []Entry       // those proven to be in the log, by index
-	Heads   []merkle.Head // by size, each once
+	// Subject is the entry that the material is about: the entry of its first receipt or
+	// .tlog-proof. Receipts that are written together begin with the entry that was asked
+	// for; the receipts of policies and keys follow. Subject is nil if the material has no
+	// receipt, or if its entry is not proven to be in the log.
+	Subject *Entry `json:"-"`
+
+	// Entries are proven to be in the log, by index.
+	Entries []Entry `json:"entries"`
 	// Answers are those to [Material.Questions] or, if there is no question, to what
 	// the histories can answer.
-	Answers []Answer
-
+	Answers []Answer `json:"answers,omitempty"`
 	// Equivocations are proven of principals, by evidence.
-	Equivocations []Equivocation
+	Equivocations []Equivocation `json:"equivocations,omitempty"`
+	// Heads are the verified tree heads by size, each once.
+	Heads []merkle.Head `json:"heads"`
 
-	Checked []Checked // the steps that had something to check
+	// Checked are the steps that had something to check.
+	Checked []Checked `json:"checked"`
 	// Missing are claims of the material that nothing given proves. With any of
 	// them the verification is inconclusive: nothing false was found, and not
 	// everything that was given is known to be true.
-	Missing []Gap
+	Missing []Gap `json:"missing"`
 	// NotChecked is what no material of this kind can show.
-	NotChecked []string
+	NotChecked []string `json:"not_checked"`
 	// Warnings are facts in the material that shake what was checked: a
 	// compromised key (TRU-4), a ledger key that is not pinned (TRU-5).
-	Warnings []string
+	Warnings []string `json:"warnings"`
 }
 
 // Gap is something that had to be checked and could not be.
@@ -140,6 +160,16 @@ type Gap struct {
 	Step Step
 	What string // such as "that the log of size 7 is the beginning of that of size 15"
 	Give string // what checks it
+}
+
+// MarshalJSON writes the step as its number and its name.
+func (g Gap) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Step int    `json:"step"`
+		Name string `json:"name"`
+		What string `json:"what"`
+		Give string `json:"give"`
+	}{int(g.Step), g.Step.String(), g.What, g.Give})
 }
 
 // String returns a line such as "2 consistency: that the log …: give …".
@@ -151,6 +181,17 @@ func (g Gap) String() string {
 type Entry struct {
 	entry.Registered
 	Signed bool // whether steps 7 and 8 were done: key, right and signature
+}
+
+// MarshalJSON writes what a report says of the entry, without its payload.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Index        uint64          `json:"index"`
+		Kind         entry.Kind      `json:"kind"`
+		Issuer       entry.Principal `json:"iss"`
+		RegisteredAt int64           `json:"registered_at"`
+		Signed       bool            `json:"signed"`
+	}{e.Index, e.Kind, e.Header.Iss, e.RegisteredAt, e.Signed})
 }
 
 // StepError reports the step at which a verification failed.

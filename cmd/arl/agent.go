@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,11 +133,10 @@ func (a *app) agentRotate(ctx context.Context, c *access.Connection, o *agentOpt
 	if err != nil {
 		return err
 	}
-	body := &entry.Agent{Principal: known.Principal, Op: entry.Rotate, Key: public, Roles: known.Roles, Domain: known.Domain,
-		Span: known.Span, Capabilities: known.Capabilities}
+	body, err := known.Rotation(public)
 	switch {
-	case len(body.Roles) == 0:
-		return exit.With(exit.Conflict, fmt.Errorf("%s has no valid key: use arl agent enrol", known.Principal))
+	case err != nil:
+		return exit.With(exit.Conflict, exit.Remedied("use arl agent enrol", err))
 	case o.overlap < 0:
 		return exit.Usagef("--overlap %s: want 0s or more", o.overlap)
 	case o.overlap > 0:
@@ -176,7 +174,7 @@ func (a *app) agentRevoke(ctx context.Context, c *access.Connection, o *agentOpt
 	if err != nil {
 		return err
 	}
-	key, err := keyToRevoke(known, o.keyID)
+	key, err := known.ValidKey(o.keyID)
 	if err != nil {
 		return err
 	}
@@ -192,21 +190,6 @@ func (a *app) agentRevoke(ctx context.Context, c *access.Connection, o *agentOpt
 		return err
 	}
 	return a.submitAgent(ctx, c, body, o)
-}
-
-// keyToRevoke finds the valid key that --keyid names; without it, the only one.
-func keyToRevoke(known *verify.AgentInfo, keyID string) (*verify.KeyInfo, error) {
-	named := slices.DeleteFunc(known.Valid(), func(k *verify.KeyInfo) bool { return keyID != "" && k.Key.KeyID() != keyID })
-	switch {
-	case len(named) == 0:
-		if keyID != "" {
-			keyID += " "
-		}
-		return nil, exit.With(exit.NotFound, fmt.Errorf("%s has no valid key %s(arl agent list shows all keys)", known.Principal, keyID))
-	case len(named) > 1:
-		return nil, exit.Usagef("%s has %d valid keys: pass --keyid (arl agent list shows the keys)", known.Principal, len(named))
-	}
-	return named[0], nil
 }
 
 // publicKey returns the key that is to be enrolled.

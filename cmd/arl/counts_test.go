@@ -12,7 +12,6 @@ import (
 // neverOne are texts that count things of which there is never one, or of which a
 // limit speaks: their noun stays in the plural.
 var neverOne = []string{
-	"%s has %d valid keys",                       // said where there are several
 	"every command: %d bundles",                  // the cast of the demo
 	"the log: %d entries under the signed",       // the log of the demo
 	"has %d signals already, and takes no more",  // the limit

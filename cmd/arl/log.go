@@ -69,7 +69,7 @@ func (a *app) logHead(ctx context.Context, l *access.Log) error {
 	if err != nil {
 		return err
 	}
-	if err := inconclusive(report.Missing); err != nil {
+	if err := verify.Conclusive(report.Missing); err != nil {
 		return err
 	}
 	r := headReport{Origin: l.Root.Origin, Size: head.Size, Root: head.Root, Note: head.Note, Previous: l.Before, Checked: report.Checked[0].Detail}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -62,14 +62,14 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files 
 		if err != nil {
 			return err
 		}
-		if bundle, is := asBundle(data); is {
+		if text, is := bundle.Recognize(data); is {
 			if len(files) > 1 {
 				return exit.Usagef("%s: an authorization bundle is verified alone: pass one file", name)
 			}
 			if len(m.Questions) > 0 {
 				return exit.Usagef("%s: an authorization bundle is no history: leave out --expect", name)
 			}
-			return a.verifyBundle(root, b, name, bundle)
+			return a.verifyBundle(root, b, name, text)
 		}
 		if err := m.Add(name, data); err != nil {
 			return err
@@ -79,17 +79,16 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files 
 	if err != nil {
 		return err
 	}
-	index, ok := asked(m)
-	out := newVerifyReport(&report, index, ok, root.Origin)
+	out := newVerifyReport(&report, root.Origin)
 	if a.JSON() {
 		err = a.PrintJSON(out)
 	} else {
-		err = a.PrintProse(out.text(&report))
+		err = a.PrintProse(out.text())
 	}
 	if err != nil {
 		return err
 	}
-	return inconclusive(report.Missing)
+	return verify.Conclusive(report.Missing)
 }
 
 // rootWithHead returns the pinned root with the newest tree head that it carries or that
@@ -104,19 +103,6 @@ func (a *app) rootWithHead(t *access.Target) (verify.Root, error) {
 		root.Seen = head.Note
 	}
 	return root, err
-}
-
-// inconclusive is the error of a verification that found nothing false, and not
-// all of it true.
-func inconclusive(missing []verify.Gap) error {
-	if len(missing) == 0 {
-		return nil
-	}
-	more := ""
-	if n := len(missing) - 1; n > 0 {
-		more = fmt.Sprintf("; and %d more", n)
-	}
-	return exit.With(exit.Inconclusive, fmt.Errorf("inconclusive: nothing false was found, but not everything could be checked: %s%s", missing[0], more))
 }
 
 // instant is a registered_at for people.

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"recoveryledger/api/client/agent"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/entry"
@@ -21,19 +18,6 @@ import (
 type bundleFlags struct {
 	accepted string
 	at       string
-}
-
-// asBundle returns what is in a file as the text of an authorization bundle,
-// told by its members. White space between them is forgiven.
-func asBundle(data []byte) (bundle []byte, is bool) {
-	var members map[string]jsontext.Value
-	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) || json.Unmarshal(data, &members) != nil {
-		return nil, false
-	}
-	_, inclusion := members["inclusion"]
-	_, steps := members["steps"]
-	value := jsontext.Value(bytes.TrimSpace(data))
-	return value, inclusion && steps && value.Compact() == nil
 }
 
 // verifyBundle explains what the authorization bundle in a file tells its agent to
@@ -64,9 +48,9 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 		return printErr
 	}
 	if err == nil {
-		err = refusedMembers(v.Commands)
+		err = v.CheckMembers()
 	}
-	return bundleError(err)
+	return err
 }
 
 // readAccepted reads what an agent has accepted: JSON alone, or the document of its
@@ -88,43 +72,6 @@ func (a *app) readAccepted(path string) (accepted bundle.Accepted, err error) {
 		return bundle.Accepted{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return accepted, nil
-}
-
-// refusedMembers is the error of a bundle that holds, but not for every member.
-// Where evidence is missing, another bundle may have it.
-func refusedMembers(commands []bundle.Command) error {
-	var first *bundle.Command
-	count, then := 0, "the agent answers them `refused`, and undoes the others"
-	for i := range commands {
-		c := &commands[i]
-		if c.Refused == nil {
-			continue
-		}
-		if count++; first == nil {
-			first = c
-		}
-		if errors.Is(c.Refused, bundle.ErrMissing) {
-			then = "evidence is missing: fetch the bundle again, or elsewhere"
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	return fmt.Errorf("%d of %d members refused, first %s: %w (%s)", count, len(commands), first.Exec, first.Refused, then)
-}
-
-// bundleError gives a broken rule its exit code, and keeps heads that nothing
-// reconciles as evidence.
-func bundleError(err error) error {
-	rule, ok := errors.AsType[*bundle.RuleError](err)
-	_, fork := errors.AsType[*verify.ForkError](err)
-	switch {
-	case !ok || fork: // which keeps its own evidence
-		return err
-	case len(rule.Heads) == 2:
-		return exit.Contradicts("heads", verify.NewForkEvidence(rule.Cause.Error(), rule.Heads[0], rule.Heads[1]), err)
-	}
-	return exit.With(exit.Verification, err)
 }
 
 // verifiedBundle is a [bundle.Verdict] as it is printed.
@@ -165,12 +112,9 @@ func (a *app) printBundle(b *bundle.Bundle, v *bundle.Verdict, refused error) er
 	if v.Decision != (entry.LogRef{}) {
 		out.Decision = &v.Decision
 	}
-	out.Verdict = verdictVerified
+	out.Verdict = v.Summary(refused)
 	if refused != nil {
-		out.Verdict, out.Refused = "REFUSED", refused.Error()
-	}
-	if count := countRefused(v.Commands); count > 0 {
-		out.Verdict = fmt.Sprintf("%d OF %d MEMBERS REFUSED", count, len(v.Commands))
+		out.Refused = refused.Error()
 	}
 	for i := range v.Commands {
 		out.Commands = append(out.Commands, showCommand(&v.Commands[i]))
@@ -181,20 +125,11 @@ func (a *app) printBundle(b *bundle.Bundle, v *bundle.Verdict, refused error) er
 	return a.PrintProse(out.text(v))
 }
 
-func countRefused(commands []bundle.Command) (count int) {
-	for i := range commands {
-		if commands[i].Refused != nil {
-			count++
-		}
-	}
-	return count
-}
-
 func showCommand(c *bundle.Command) bundleCommand {
 	shown := bundleCommand{Exec: c.Exec, Method: c.Method, Checkpoint: c.Checkpoint, Digest: c.Digest, Chain: []string{},
 		Standing: append([]entry.Ref{}, c.Standing...), Released: c.Released, Waits: append([]entry.Ref{}, c.Waits...), Result: c.Result}
 	for _, s := range c.Chain {
-		shown.Chain = append(shown.Chain, fmt.Sprintf("%s: entry %d from %d", s.Rule, s.Exec, s.From))
+		shown.Chain = append(shown.Chain, s.String())
 	}
 	if c.Refused != nil {
 		shown.Refused = c.Refused.Error()
@@ -209,8 +144,8 @@ func (out *verifiedBundle) text(v *bundle.Verdict) string {
 		fmt.Fprintf(&b, ": %s of incident %d at entry %d, epoch %d, until %s", out.Act, out.Incident, out.Decision.Index, out.Epoch, instant(out.ExpiresAt))
 	}
 	b.WriteString("\n")
-	for i := range out.Commands {
-		fmt.Fprintf(&b, "  %s\n", out.Commands[i].line())
+	for i := range v.Commands {
+		fmt.Fprintf(&b, "  %s\n", &v.Commands[i])
 	}
 	b.WriteString("\nchecked\n")
 	for _, p := range v.Checked {
@@ -226,26 +161,4 @@ func (out *verifiedBundle) text(v *bundle.Verdict) string {
 		fmt.Fprintf(&b, "\nWARNING: %s\n", text)
 	}
 	return b.String()
-}
-
-// line says in words what a command is.
-func (c *bundleCommand) line() string {
-	text := fmt.Sprintf("%s: %s", c.Exec, c.Method)
-	if c.Checkpoint != "" {
-		text += " to " + string(c.Checkpoint)
-	}
-	switch {
-	case c.Refused != "":
-		return text + ", REFUSED: " + c.Refused
-	case c.Result != "":
-		text += ", has the outcome " + string(c.Result)
-	case c.Released:
-		text += ", released"
-	default:
-		text += ", waits for " + joinRefs(c.Waits)
-	}
-	if len(c.Standing) > 0 {
-		text += "; what stands: " + joinRefs(c.Standing)
-	}
-	return text + " (" + strings.Join(c.Chain, ", ") + ")"
 }

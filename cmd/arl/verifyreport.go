@@ -2,36 +2,20 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
-// The verdicts of arl verify on receipts, proofs and tree heads.
-const (
-	verdictVerified     = "verified"                     // every step that the material asks for
-	verdictIncluded     = "included, signer not checked" // the entry asked for is in the log, by whomever
-	verdictInconclusive = "inconclusive"                 // of something else that was given nothing is known
-)
-
-// verifyReport is a [verify.Report] as it is printed.
+// verifyReport is a [verify.Report] as it is printed: with its verdict, and with what each
+// entry says.
 type verifyReport struct {
-	Verdict string          `json:"verdict"`
+	Verdict verify.Verdict  `json:"verdict"`
 	Subject string          `json:"subject"` // what the verdict is about
 	Entries []verifiedEntry `json:"entries"`
-	// Answers are those of histories: these entries and no others, or none.
-	Answers []verify.Answer `json:"answers,omitempty"`
-	// Equivocations are proven by evidence.
-	Equivocations []verify.Equivocation `json:"equivocations,omitempty"`
-	Heads         []merkle.Head         `json:"heads"`
-	Checked       []checkedStep         `json:"checked"`
-	Missing       []missingStep         `json:"missing"`
-	NotChecked    []string              `json:"not_checked"`
-	Warnings      []string              `json:"warnings"`
+	*verify.Report
 }
 
 type verifiedEntry struct {
@@ -43,86 +27,37 @@ type verifiedEntry struct {
 	Signed       bool            `json:"signed"`
 }
 
-type checkedStep struct {
-	Step   int    `json:"step"`
-	Name   string `json:"name"`
-	Count  int    `json:"count"`
-	Detail string `json:"detail"`
+func describeEntry(e *verify.Entry) verifiedEntry {
+	return verifiedEntry{e.Index, e.Kind, e.Header.Iss, glossary.Summary(e.Body), e.RegisteredAt, e.Signed}
 }
 
-type missingStep struct {
-	Step int    `json:"step"`
-	Name string `json:"name"`
-	What string `json:"what"`
-	Give string `json:"give"`
-}
-
-// asked returns the index of the entry that a verification is about: receipts
-// that were written together begin with the one that was asked for, and those of
-// policies and keys follow.
-func asked(m *verify.Material) (index uint64, ok bool) {
-	if list := slices.Concat(m.Receipts, m.Proofs); len(list) > 0 {
-		return list[0].Index, true
+func newVerifyReport(r *verify.Report, origin string) *verifyReport {
+	out := &verifyReport{Verdict: r.Verdict(), Subject: subject(r, origin), Entries: []verifiedEntry{}, Report: r}
+	for i := range r.Entries {
+		out.Entries = append(out.Entries, describeEntry(&r.Entries[i]))
 	}
-	return 0, false
-}
-
-func newVerifyReport(r *verify.Report, index uint64, ok bool, origin string) *verifyReport {
-	out := &verifyReport{Entries: []verifiedEntry{}, Heads: []merkle.Head{}, Checked: []checkedStep{}, Missing: []missingStep{},
-		NotChecked: append([]string{}, r.NotChecked...), Warnings: append([]string{}, r.Warnings...)}
-	var subject *verifiedEntry
-	for _, e := range r.Entries {
-		out.Entries = append(out.Entries, verifiedEntry{e.Index, e.Kind, e.Header.Iss, glossary.Summary(e.Body), e.RegisteredAt, e.Signed})
-	}
-	for i := range out.Entries {
-		if e := &out.Entries[i]; ok && e.Index == index {
-			subject = e
-		}
-	}
-	out.Heads = append(out.Heads, r.Heads...)
-	for _, c := range r.Checked {
-		out.Checked = append(out.Checked, checkedStep{int(c.Step), c.Step.String(), c.Count, c.Detail})
-	}
-	for _, g := range r.Missing {
-		out.Missing = append(out.Missing, missingStep{int(g.Step), g.Step.String(), g.What, g.Give})
-	}
-	out.Answers, out.Equivocations = r.Answers, r.Equivocations
-	out.judge(subject, origin)
 	return out
 }
 
-// judge says in a line what was found of what.
-func (out *verifyReport) judge(subject *verifiedEntry, origin string) {
-	switch {
-	case subject != nil && !subject.Signed:
-		out.Verdict = verdictIncluded
-	case len(out.Missing) > 0:
-		out.Verdict = verdictInconclusive
+// subject names what a verdict is about: what evidence or a history shows, else the entry
+// asked for, else the newest tree head.
+func subject(r *verify.Report, origin string) string {
+	text, more, one, many := "", 0, "entry", "entries"
+	switch newest := r.Heads[len(r.Heads)-1]; {
+	case len(r.Equivocations) > 0:
+		text, more, one, many = r.Equivocations[0].String(), len(r.Equivocations)-1, "equivocation", "equivocations"
+	case len(r.Answers) > 0:
+		text, more, one, many = r.Answers[0].String(), len(r.Answers)-1, "answer", "answers"
+	case r.Subject != nil:
+		e := describeEntry(r.Subject)
+		text, more = e.String(), len(r.Entries)-1
 	default:
-		out.Verdict = verdictVerified
+		text, more, one, many = fmt.Sprintf("tree head of %s, size %d, root %s", origin, newest.Size, newest.Root), len(r.Heads)-1, "head", "heads"
 	}
-	switch newest := out.Heads[len(out.Heads)-1]; {
-	case len(out.Equivocations) > 0:
-		out.Subject = out.Equivocations[0].String()
-		if n := len(out.Equivocations) - 1; n > 0 {
-			out.Subject += fmt.Sprintf(" (and %s)", others(n, "equivocation", "equivocations"))
-		}
-	case len(out.Answers) > 0:
-		out.Subject = out.Answers[0].String()
-		if n := len(out.Answers) - 1; n > 0 {
-			out.Subject += fmt.Sprintf(" (and %s)", others(n, "answer", "answers"))
-		}
-	case subject != nil:
-		out.Subject = subject.String()
-		if n := len(out.Entries) - 1; n > 0 {
-			out.Subject += fmt.Sprintf(" (and %s)", others(n, "entry", "entries"))
-		}
-	default:
-		out.Subject = fmt.Sprintf("tree head of %s, size %d, root %s", origin, newest.Size, newest.Root)
-		if n := len(out.Heads) - 1; n > 0 {
-			out.Subject += fmt.Sprintf(" (and %s)", others(n, "head", "heads"))
-		}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %s)", others(more, one, many))
 	}
+	return text
 }
 
 func others(n int, one, many string) string {
@@ -158,7 +93,7 @@ func (e *verifiedEntry) String() string {
 	return text
 }
 
-func (out *verifyReport) text(r *verify.Report) string {
+func (out *verifyReport) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", out.Verdict, out.Subject)
 	for _, text := range out.Warnings {
@@ -179,13 +114,13 @@ func (out *verifyReport) text(r *verify.Report) string {
 		fmt.Fprintf(&b, "tree head: size %d, root %s\n", h.Size, h.Root)
 	}
 	b.WriteString("\nchecked\n")
-	for _, c := range r.Checked {
+	for _, c := range out.Checked {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
-	if len(r.Missing) > 0 {
+	if len(out.Missing) > 0 {
 		b.WriteString("\nmissing\n")
 	}
-	for _, g := range r.Missing {
+	for _, g := range out.Missing {
 		fmt.Fprintf(&b, "  - %s\n", g)
 	}
 	b.WriteString("\nnot checked\n")

@@ -14,9 +14,12 @@
 package bundle
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -86,6 +89,11 @@ type ChainStep struct {
 	Checkpoint uint64 `json:"checkpoint,omitzero"`
 }
 
+// String returns a text such as "SCO-1: entry 13 from 12".
+func (s ChainStep) String() string {
+	return fmt.Sprintf("%s: entry %d from %d", s.Rule, s.Exec, s.From)
+}
+
 // The rules of a [ChainStep].
 const (
 	RuleSeed      = "SCO-3"
@@ -107,6 +115,19 @@ func (b *Bundle) Encode() ([]byte, error) {
 		return nil, tooLargeBundle(len(data))
 	}
 	return data, nil
+}
+
+// Recognize reports whether a text is an authorization bundle, by its members, and returns
+// it without the white space between the members: the form that [Decode] reads.
+func Recognize(text []byte) (bundle []byte, ok bool) {
+	var members map[string]jsontext.Value
+	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) || json.Unmarshal(text, &members) != nil {
+		return nil, false
+	}
+	_, inclusion := members["inclusion"]
+	_, steps := members["steps"]
+	value := jsontext.Value(bytes.TrimSpace(text))
+	return value, inclusion && steps && value.Compact() == nil
 }
 
 // Decode reads a bundle. It accepts exactly what [Bundle.Encode] makes.

@@ -3,8 +3,11 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // Verdict is what [Bundle.Check] found.
@@ -62,6 +65,90 @@ type Command struct {
 	Refused *RuleError
 }
 
+// String returns a line such as "worker#draft: restore to worker#c0, released (SCO-3: entry
+// 12 from 25)".
+func (c *Command) String() string {
+	text := fmt.Sprintf("%s: %s", c.Exec, c.Method)
+	if c.Checkpoint != "" {
+		text += " to " + string(c.Checkpoint)
+	}
+	switch {
+	case c.Refused != nil:
+		return text + ", REFUSED: " + c.Refused.Error()
+	case c.Result != "":
+		text += ", has the outcome " + string(c.Result)
+	case c.Released:
+		text += ", released"
+	default:
+		text += ", waits for " + joinRefs(c.Waits)
+	}
+	if len(c.Standing) > 0 {
+		text += "; what stands: " + joinRefs(c.Standing)
+	}
+	var chain []string
+	for _, step := range c.Chain {
+		chain = append(chain, step.String())
+	}
+	return text + " (" + strings.Join(chain, ", ") + ")"
+}
+
+func joinRefs(refs []entry.Ref) string {
+	var texts []string
+	for _, ref := range refs {
+		texts = append(texts, string(ref))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Summary returns the verdict in a few words. err is the error of [Bundle.Check].
+func (v *Verdict) Summary(err error) string {
+	refused := v.refused()
+	switch {
+	case len(refused) > 0:
+		return fmt.Sprintf("%d OF %d MEMBERS REFUSED", len(refused), len(v.Commands))
+	case err != nil:
+		return "REFUSED"
+	}
+	return string(verify.Verified)
+}
+
+// CheckMembers returns a [*MembersError] if members are refused.
+func (v *Verdict) CheckMembers() error {
+	refused := v.refused()
+	if len(refused) == 0 {
+		return nil
+	}
+	return &MembersError{Refused: refused, Members: len(v.Commands)}
+}
+
+func (v *Verdict) refused() (refused []*Command) {
+	for i := range v.Commands {
+		if v.Commands[i].Refused != nil {
+			refused = append(refused, &v.Commands[i])
+		}
+	}
+	return refused
+}
+
+// MembersError reports that a bundle holds, but not for every member.
+type MembersError struct {
+	Refused []*Command // at least one
+	Members int        // how many members of the agent the bundle has
+}
+
+// Error names the first refused member and says what happens to the others. Where evidence
+// is missing, another bundle may have it.
+func (e *MembersError) Error() string {
+	then := "the agent answers them `refused`, and undoes the others"
+	if slices.ContainsFunc(e.Refused, func(c *Command) bool { return errors.Is(c.Refused, ErrMissing) }) {
+		then = "evidence is missing: fetch the bundle again, or elsewhere"
+	}
+	return fmt.Sprintf("%d of %d members refused, first %s: %v (%s)", len(e.Refused), e.Members, e.Refused[0].Exec, e.Refused[0].Refused, then)
+}
+
+// Unwrap returns the rule that the first refused member breaks.
+func (e *MembersError) Unwrap() error { return e.Refused[0].Refused }
+
 // ErrMissing reports evidence that a bundle should hold and does not.
 var ErrMissing = errors.New("missing in the bundle")
 
@@ -98,6 +185,15 @@ func (e *RuleError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Cause }
+
+// Evidence returns the document of two signed heads that no proof reconciles, or nil if
+// the error has no two heads.
+func (e *RuleError) Evidence() *verify.Evidence {
+	if len(e.Heads) != 2 {
+		return nil
+	}
+	return verify.NewForkEvidence(e.Cause.Error(), e.Heads[0], e.Heads[1])
+}
 
 func ruleName(step, rule string) string {
 	if step == rule {

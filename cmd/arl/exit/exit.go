@@ -25,6 +25,7 @@ import (
 	"recoveryledger/ledger/export"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // The exit codes (docs/cli.md). Scripts depend on them.
@@ -109,11 +110,18 @@ func Code(err error) int {
 	if fork || root {
 		return Inconsistent
 	}
-	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
+	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
+		return Inconsistent
+	}
+	_, witness := errors.AsType[*verify.WitnessError](err)
+	if _, ok := errors.AsType[*verify.InconclusiveError](err); ok || witness {
 		return Inconclusive
 	}
 	if failedVerification(err) {
 		return Verification
+	}
+	if key, ok := errors.AsType[*verify.KeyError](err); ok {
+		return keyCode(key)
 	}
 	if problem, ok := errors.AsType[*api.Problem](err); ok {
 		return problemCode(problem)
@@ -125,6 +133,14 @@ func Code(err error) int {
 		return Usage
 	}
 	return SystemCode(err)
+}
+
+// keyCode is the exit code of a key that cannot be chosen.
+func keyCode(e *verify.KeyError) int {
+	if e.Valid > 0 {
+		return Usage
+	}
+	return NotFound
 }
 
 // workerCode is exitCode for the end of a worker, or of a step of its program.
@@ -154,7 +170,8 @@ func failedVerification(err error) bool {
 	_, format := errors.AsType[*verify.FormatError](err)
 	_, fork := errors.AsType[*verify.ForkError](err)
 	_, run := errors.AsType[*record.BrokenError](err)
-	return step || format || fork || run
+	_, rule := errors.AsType[*bundle.RuleError](err)
+	return step || format || fork || run || rule
 }
 
 // SystemCode is exitCode for errors that carry nothing but what they are.
@@ -209,6 +226,11 @@ func Remedy(err error) string {
 	}
 	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
 		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if no witness cosigns"
+	}
+	if key, ok := errors.AsType[*verify.KeyError](err); ok && key.Valid > 0 {
+		return "pass --keyid: arl agent list shows the keys"
+	} else if ok {
+		return "arl agent list shows all keys"
 	}
 	switch {
 	case errors.Is(err, errRefused):
@@ -283,11 +305,13 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	if found, ok = errors.AsType[*Contradiction](err); ok {
 		return found, true
 	}
-	fork, ok := errors.AsType[*verify.ForkError](err)
-	if !ok {
-		return nil, false
+	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
+		return &Contradiction{"fork", fork.Evidence(), err}, true
 	}
-	return &Contradiction{"fork", fork.Evidence(), err}, true
+	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
+		return &Contradiction{"heads", rule.Evidence(), err}, true
+	}
+	return nil, false
 }
 
 // Problem is the problem type of an error that has one. Nobody refused what

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger/entry"
@@ -34,6 +35,33 @@ type Verified struct {
 	Missing []verify.Gap
 	// Files are those that the report decides about.
 	Files []string
+}
+
+// Verdict says whether every claim of the directory was checked.
+func (v *Verified) Verdict() verify.Verdict { return verify.VerdictOf(v.Missing) }
+
+// Checked says what [Verify] has shown, a line each.
+func (v *Verified) Checked() []string {
+	signed := ""
+	if len(v.Missing) == 0 {
+		signed = "signed, and "
+	}
+	return []string{
+		fmt.Sprintf("entries (%d): %sin the log of tree head %d, root %s", v.Entries, signed, v.Head.Size, v.Head.Root),
+		fmt.Sprintf("traces (%d): each is the one in the entry of its case", v.Cases),
+		fmt.Sprintf("run root %s: over the traces, in the report and in the closing entry", v.Report.RunRoot),
+		fmt.Sprintf("report %s: in the closing entry, with configuration and scenario of the opening one", v.ReportDigest),
+		strings.Join(v.Files, ", ") + ": what the report says",
+	}
+}
+
+// NotChecked says what the directory of a run cannot show, a line each.
+func (v *Verified) NotChecked() []string {
+	return []string{
+		"that the traces follow from scenario and policy: arl replay decides every case again",
+		"that the record of the cases is true: entries say what the engine saw",
+		"run.json: when and where the run ran; nothing depends on it",
+	}
 }
 
 // Verify checks the directory of a run that was recorded in a ledger, against the
