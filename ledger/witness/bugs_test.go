@@ -7,21 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"recoveryledger/testdata/budget"
 )
 
-// bugsOften are the bugs that are looked for in every run of the tests that is not short:
-// each costs a build.
-var bugsOften = []string{"proof-not-checked", "former-forgotten"}
-
-// TestBugs plants each of the bugs in testdata/bugs, in a copy of the one file that its
-// patch is for, and wants the test that the patch names to find it. The patch names a
-// package, too.
-func TestBugs(t *testing.T) {
+// TestChaosBugs plants each of the bugs in testdata/bugs, in a copy of the one file that its
+// patch is for, and with ARL_CHAOS wants the test that the patch names to find it: each costs
+// a build of all that depends on the file. The patch names a package, too.
+func TestChaosBugs(t *testing.T) {
 	patches, err := filepath.Glob("testdata/bugs/*.patch")
 	if err != nil || len(patches) < 10 {
 		t.Fatalf("%d patches, %v", len(patches), err)
@@ -32,7 +27,7 @@ func TestBugs(t *testing.T) {
 			text, err := os.ReadFile(patch)
 			must(t, err)
 			overlay := plantBug(t, text)
-			if !budget.Large() && (testing.Short() || !slices.Contains(bugsOften, name)) {
+			if !budget.Large() {
 				return // that it still applies is all that is asked
 			}
 			by := regexp.MustCompile(`\AFound by (\w+) in ([a-z/]+)\.\n`).FindSubmatch(text)
