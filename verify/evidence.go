@@ -25,12 +25,15 @@ const (
 	// EvidenceEquivocation is against an agent: two objects that the agent signed
 	// under one id, of which one is in the log (REG-2).
 	EvidenceEquivocation EvidenceKind = "equivocation"
+	// EvidenceIndex is against the ledger: an index entry (IDX-3) with a root that the
+	// entries before it do not give.
+	EvidenceIndex EvidenceKind = "index"
 )
 
 // Evidence is a document that shows by signatures that the ledger or an agent broke
 // the protocol. Whoever has the pinned root can check it: [Material.Add] takes it.
 type Evidence struct {
-	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation" doc:"what it shows, and of whom"`
+	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation,index" doc:"what it shows, and of whom"`
 	Detail string       `json:"detail" doc:"what its maker says of it; nothing proves that"`
 
 	// Older and Newer are signed notes, of a fork. One is empty where the maker's
@@ -38,17 +41,26 @@ type Evidence struct {
 	Older string `json:"older,omitempty" doc:"of a fork: the tree head of the smaller size, a signed note"`
 	Newer string `json:"newer,omitempty" doc:"of a fork: the tree head of the larger size, or the other one of the same size"`
 	// Root and Path convict where the sizes differ: the newer tree itself says by
-	// them that it began otherwise.
-	Root *merkle.Hash  `json:"root,omitempty" doc:"of a fork of two sizes: root that the newer tree had at the older size"`
+	// them that it began otherwise. Of an index, Root and Subjects are what the maker has
+	// computed from the entries.
+	Root *merkle.Hash  `json:"root,omitempty" doc:"of a fork of two sizes: root that the newer tree had at the older size. Of an index: root that the entries give"`
 	Path []merkle.Hash `json:"path,omitempty" doc:"of a fork of two sizes: RFC 6962 consistency proof from that root to the newer head"`
+
+	// Subjects go with Root. History alone shows that an index is false: it has a list that
+	// an entry in it, or that of a receipt, contradicts by its own content. Consistency
+	// connects the heads of the two.
+	Subjects    uint64         `json:"subjects,omitempty" doc:"of an index: number of subjects that the entries give"`
+	History     jsontext.Value `json:"history,omitempty" doc:"of an index: a history, under it, that an entry contradicts"`
+	Consistency []Consistency  `json:"consistency,omitempty" doc:"of an index: proofs that connect the tree heads of history and receipts"`
 
 	// Problem and Field say which rule the entry of the first receipt breaks.
 	Problem entry.Problem `json:"problem,omitempty" doc:"of an entry: why it should not be in the log"`
 	Field   string        `json:"field,omitempty" doc:"of an entry: the member at fault"`
 
-	// Receipts are the receipt of the entry, and those of the policies and agent
+	// Receipts are the receipt of the entry, which of an index is the index entry unless
+	// there is a history, and those of the policies and agent
 	// entries that its signer counts by.
-	Receipts []Receipt `json:"receipts,omitempty" doc:"of an entry or an equivocation: receipt of the entry, then of the policies and keys that its signer counts by"`
+	Receipts []Receipt `json:"receipts,omitempty" doc:"receipt of the entry, then of the policies and keys that its signer counts by"`
 	// Envelope is the other object of an equivocation.
 	Envelope jsontext.Value `json:"envelope,omitempty" doc:"of an equivocation: the envelope that is not in the log"`
 }
@@ -97,7 +109,11 @@ func (m *Material) AddEvidence(e Evidence) error {
 			m.Heads = append(m.Heads, note)
 		}
 	}
+	if h, err := e.history(); err == nil && h != nil {
+		m.Histories = append(m.Histories, h)
+	}
 	m.Receipts = append(m.Receipts, e.Receipts...)
+	m.Consistency = append(m.Consistency, e.Consistency...)
 	m.Evidence = append(m.Evidence, e)
 	return nil
 }
@@ -111,8 +127,14 @@ func (e *Evidence) check() error {
 			return err
 		}
 	}
-	if err := CheckLimits("evidence", e.Path); err != nil {
-		return err
+	paths := [][]merkle.Hash{e.Path}
+	for _, p := range e.Consistency {
+		paths = append(paths, p.Path)
+	}
+	for _, path := range paths {
+		if err := CheckLimits("evidence", path); err != nil {
+			return err
+		}
 	}
 	switch e.Kind {
 	case EvidenceFork:
@@ -130,8 +152,11 @@ func (e *Evidence) check() error {
 		if len(e.Receipts) == 0 || len(e.Envelope) == 0 {
 			return refuse("an equivocation needs the receipt of one object and the envelope of the other")
 		}
+	case EvidenceIndex:
+		_, err := e.history()
+		return err
 	default:
-		return refuse("kind %.80q is none of fork, entry and equivocation", e.Kind)
+		return refuse("kind %.80q is none of fork, entry, equivocation and index", e.Kind)
 	}
 	return nil
 }
@@ -145,7 +170,7 @@ func (v *run) forks(m *Material) error {
 		if err := e.check(); err != nil {
 			return err
 		}
-		if e.Root == nil {
+		if e.Kind != EvidenceFork || e.Root == nil {
 			continue
 		}
 		older, newer := v.opened[e.Older], v.opened[e.Newer]
@@ -170,6 +195,10 @@ func (v *run) evidence(m Material) error {
 			v.notChecked("that %s should not be in the log (%s): that follows from the whole log (arl log audit)", entryName(e.Receipts[0].Index), e.Problem)
 		case EvidenceEquivocation:
 			if err := v.equivocation(e); err != nil {
+				return err
+			}
+		case EvidenceIndex:
+			if err := v.falseIndex(e); err != nil {
 				return err
 			}
 		}

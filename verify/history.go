@@ -116,7 +116,7 @@ func (v *run) historyEntries(h *History) error {
 func (v *run) histories(m Material) error {
 	answered := make([]bool, len(m.Questions))
 	for _, h := range m.Histories {
-		if err := v.history(h, m.Questions, answered); err != nil {
+		if err := v.history(&m, h, answered); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,8 @@ func (v *run) histories(m Material) error {
 
 // history does the steps for one history. It answers the questions about its subjects
 // that no history before has answered and, if there is none at all, what it can.
-func (v *run) history(h *History, questions []Question, answered []bool) error {
+func (v *run) history(m *Material, h *History, answered []bool) error {
+	questions := m.Questions
 	index, err := v.indexEntry(h)
 	if err != nil {
 		return err
@@ -151,6 +152,9 @@ func (v *run) history(h *History, questions []Question, answered []bool) error {
 	v.count[StepList] += shown.lists
 	if size := v.opened[h.Head].Size; h.Size > size {
 		return &StepError{Step: StepReach, What: historyName, Cause: fmt.Errorf("it claims something about %d entries, and its head has %d", h.Size, size)}
+	}
+	if err := v.contradiction(m, h, shown); err != nil {
+		return err
 	}
 	var ask []Question
 	for i, q := range questions {

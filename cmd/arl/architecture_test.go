@@ -57,6 +57,7 @@ ledger/durable ← ledger/export
 ledger/durable ← ledger/keys ← ledger/witness ← api/server
 verify ← ledger/witness
 verify ← ledger/complete ← api/server
+ledger/complete ← coord/audit
 ledger/durable ← api/client/agent
 ledger/durable ← coord/recovery/engine
 ledger/process ← api/worker

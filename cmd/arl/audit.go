@@ -8,6 +8,7 @@ import (
 
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -17,9 +18,9 @@ func (a *app) logAuditCommand(o *access.Where) *cobra.Command {
 		Use:   "audit",
 		Short: "Check every entry of the log by the rules of registration",
 		Long: "Read every entry, check that the entries are the log under the signed tree head, and apply the rules of\n" +
-			"registration (REG-1 to REG-9) again from the first entry on. An entry that breaks a rule gives exit code 10. An\n" +
-			"audit continues where this machine's last audit of the log ended, and says so; --from-start audits everything\n" +
-			"again.",
+			"registration (REG-1 to REG-9) again from the first entry on. The root of every index entry is computed again. An\n" +
+			"entry that breaks a rule, and a wrong root, give exit code 10. An audit continues where this machine's last audit\n" +
+			"of the log ended, and says so; --from-start audits everything again.",
 		Example: "  arl log audit --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,6 +60,11 @@ func (a *app) audit(ctx context.Context, l *access.Log) error {
 	}
 	out := auditReport{Origin: l.Root.Origin, Size: f.Size, Root: f.Head.Root, Kinds: map[string]uint64{},
 		Checked: "every entry under the signed tree head, by REG-1 to REG-9 in log order"}
+	for _, k := range f.Kinds {
+		if k.Kind == entry.KindIndex && k.Count > 0 {
+			out.Checked += "; the root of each index entry"
+		}
+	}
 	fields := []terminal.Field{{"origin", out.Origin}, {"size", decimal(out.Size)}, {"root", out.Root.String()}}
 	for _, k := range f.Kinds {
 		if k.Count > 0 {

@@ -49,34 +49,47 @@ func otherRoot(computed merkle.Head, head verify.SignedHead) string {
 	return fmt.Sprintf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
 }
 
-// accuse returns the [FindingError] with its receipt. The server may have changed the
-// entry on the way. The entry speaks against the ledger only if the served leaves,
-// whose tree is seen, are the leaves under the ledger's signature.
+// accuse returns the [FindingError] with its receipt.
 func accuse(ctx context.Context, source Source, head verify.SignedHead, finding *Finding, seen merkle.Head) error {
+	receipts, err := receiptsOf(ctx, source, head, []uint64{finding.Index}, seen)
+	if err != nil {
+		return err
+	}
+	return &FindingError{Index: finding.Index, Refusal: finding.Refusal, Receipt: receipts[0]}
+}
+
+// receiptsOf returns the receipts of entries, in the order of the indexes. The server may
+// have changed an entry on the way. The entry speaks against the ledger only if the
+// served leaves, whose tree is seen, are the leaves under the ledger's signature.
+func receiptsOf(ctx context.Context, source Source, head verify.SignedHead, indexes []uint64, seen merkle.Head) ([]verify.Receipt, error) {
 	var tree merkle.Tree
-	found := &FindingError{Index: finding.Index, Refusal: finding.Refusal, Receipt: verify.Receipt{Index: finding.Index, Head: head.Note}}
+	receipts := make([]verify.Receipt, len(indexes))
 	for leaf, err := range Leaves(ctx, source, 0, head.Size) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if tree.Append(merkle.HashLeaf(leaf)); tree.Size() == finding.Index+1 {
-			found.Receipt.Leaf = leaf
+		for i, index := range indexes {
+			if tree.Size() == index {
+				receipts[i].Leaf = leaf
+			}
 		}
-		if tree.Size() != seen.Size {
+		if tree.Append(merkle.HashLeaf(leaf)); tree.Size() != seen.Size {
 			continue
 		}
 		if again := tree.Head(seen.Size); again != seen {
-			return &RootError{Head: head, Detail: fmt.Sprintf("the log of size %d was served twice, with the roots %s and %s",
+			return nil, &RootError{Head: head, Detail: fmt.Sprintf("the log of size %d was served twice, with the roots %s and %s",
 				seen.Size, seen.Root, again.Root)}
 		}
 	}
 	if served := tree.Head(tree.Size()); served != head.Head {
-		return &RootError{Head: head, Detail: otherRoot(served, head)}
+		return nil, &RootError{Head: head, Detail: otherRoot(served, head)}
 	}
-	var err error
-	found.Receipt.Proof, err = merkle.ProveInclusion(finding.Index, head.Size, tree.Node, nil)
-	if err != nil {
-		return err
+	for i, index := range indexes {
+		path, err := merkle.ProveInclusion(index, head.Size, tree.Node, nil)
+		if err != nil {
+			return nil, err
+		}
+		receipts[i].Index, receipts[i].Head, receipts[i].Proof = index, head.Note, path
 	}
-	return found
+	return receipts, nil
 }

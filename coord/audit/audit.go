@@ -1,16 +1,18 @@
 // Package audit derives everything that a log says from its entries again, and
 // believes nothing else. [Run] reads the entry bundles of a log from a server, a
 // mirror or an export ([Dir]), runs the rules of registration (REG-1 to REG-9)
-// over the entries in their order, and holds all leaves to one signed tree head.
-// What contradicts the ledger's signature is an error with the evidence in it:
-// [FindingError] for an entry that the rules forbid, [RootError] for leaves that
-// are not those of the head.
+// over the entries in their order, computes the root of every index entry (IDX-3),
+// and holds all leaves to one signed tree head. What contradicts the ledger's
+// signature is an error with the evidence in it: [FindingError] for an entry that
+// the rules forbid, [IndexError] for an index entry with a wrong root, [RootError]
+// for leaves that are not those of the head.
 //
 // An audit can go on later from where it was: [Place] keeps a verified fold in a
 // file.
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -58,8 +60,8 @@ type Config struct {
 }
 
 // Run audits the log under a head that was opened with the root, and returns the
-// report. The error is a [*FindingError] or a [*RootError] if the log contradicts the
-// ledger's signature, and [ErrDamaged] if an entry bundle is damaged.
+// report. The error is a [*FindingError], an [*IndexError] or a [*RootError] if the log
+// contradicts the ledger's signature, and [ErrDamaged] if an entry bundle is damaged.
 func Run(ctx context.Context, source Source, root verify.Root, head verify.SignedHead, cfg Config) (*Follower, Report, error) {
 	follower := cfg.From
 	if follower == nil {
@@ -80,18 +82,18 @@ func Run(ctx context.Context, source Source, root verify.Root, head verify.Signe
 			}
 		}
 	}
+	follower.index.again = follower.again(source, head)
 	report, err := follower.Follow(ctx, read, func(done uint64) {
 		if cfg.Progress != nil {
 			cfg.Progress(done, head.Size)
 		}
 	})
-	if err != nil {
-		return nil, report, err
-	}
-	computed, err := tree.Head()
+	computed, broken := tree.Head()
 	switch {
-	case err != nil:
-		return nil, report, err
+	case err != nil && broken == nil:
+		return nil, report, follower.accuseIndex(ctx, source, head, err, computed)
+	case cmp.Or(err, broken) != nil:
+		return nil, report, cmp.Or(err, broken)
 	case report.Finding != nil:
 		return nil, report, accuse(ctx, source, head, report.Finding, computed)
 	case computed != head.Head:

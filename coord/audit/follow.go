@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/compact"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -42,7 +43,8 @@ type Finding struct {
 }
 
 // Follower applies the rules of registration again to the entries of a log, from the
-// first entry on, and checks that registered_at never decreases. It continues as the
+// first entry on, checks that registered_at never decreases, and computes the root of
+// every index entry (IDX-3). It continues as the
 // log grows, also in another process: [Follower.Snapshot] writes everything that the
 // next entries are checked against. [Run] checks that the leaves are the leaves under a
 // signed tree head. A follower is not safe for concurrent use.
@@ -56,6 +58,7 @@ type Follower struct {
 	payloads   compact.List[[sha256.Size / 2]byte]
 	counts     map[entry.Kind]uint64
 	outcomes   []outcomeAt
+	index      roots
 }
 
 // outcomeAt is an outcome as it was reported. The state knows only the newest one
@@ -73,19 +76,21 @@ const batchSize = 1 << 10
 
 // NewFollower returns the follower of the empty log of that origin.
 func NewFollower(origin string) *Follower {
-	return &Follower{origin: origin, state: coord.NewState(origin), identities: compact.NewNames(0), counts: map[entry.Kind]uint64{}}
+	return &Follower{origin: origin, state: coord.NewState(origin), identities: compact.NewNames(0), counts: map[entry.Kind]uint64{},
+		index: roots{tree: complete.NewTree()}}
 }
 
 // Follow takes up the entries from [coord.State.Size] on. Signatures are checked with
 // the standard library, except where SignatureChecked is set. An error from entries
-// that is a [*entry.Refusal] is a finding too (REG-1); any other ends the audit.
+// that is a [*entry.Refusal] is a finding too (REG-1); any other ends the audit, as does
+// an index entry with another root: the error is a [*complete.RootError].
 // progress, which may be nil, is told how many entries were found to be right. The
 // report is about the whole log, from its first entry on. After a finding or an error
 // the follower has taken up the entries before it, and no others.
 func (f *Follower) Follow(ctx context.Context, entries iter.Seq2[entry.Registered, error], progress func(size uint64)) (Report, error) {
 	batch := make([]entry.Registered, 0, batchSize)
 	take := func(stopped error) error {
-		err := cmp.Or(f.take(batch), stopped, ctx.Err())
+		err := cmp.Or(f.take(ctx, batch), stopped, ctx.Err())
 		batch = batch[:0]
 		if progress != nil {
 			progress(f.state.Size())
@@ -150,13 +155,19 @@ func (f *Follower) report(stopped error) (Report, error) {
 }
 
 // take takes up entries, up to the first that should not be there.
-func (f *Follower) take(entries []entry.Registered) error {
+func (f *Follower) take(ctx context.Context, entries []entry.Registered) error {
 	f.checkSignatures(entries)
 	for i := range entries {
 		e := &entries[i]
 		if err := f.admit(e); err != nil {
 			return err
 		}
+		if x, ok := e.Body.(*entry.LogIndex); ok {
+			if err := f.index.check(ctx, e.Index, x); err != nil {
+				return err
+			}
+		}
+		f.index.saw(e.Entry, e.Index)
 		f.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 		_, _ = f.identities.Add(f.identity(e.Entry))
 		f.payloads.Add(digestOfPAE(e.Entry))

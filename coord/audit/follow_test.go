@@ -317,7 +317,7 @@ func BenchmarkFollowerRestore(b *testing.B) {
 		must(b, err)
 		e.Seal(key, make([]byte, ed25519.SignatureSize))
 		e.SignatureChecked = true
-		must(b, f.take([]entry.Registered{{Entry: e, Index: f.state.Size(), RegisteredAt: l.At}}))
+		must(b, f.take(b.Context(), []entry.Registered{{Entry: e, Index: f.state.Size(), RegisteredAt: l.At}}))
 	}
 	var data bytes.Buffer
 	must(b, f.Snapshot(&data))

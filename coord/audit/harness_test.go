@@ -47,7 +47,11 @@ func (credulous) Restore(io.Reader) error                 { return nil }
 
 // open starts a ledger with some entries: the genesis, an agent, and steps of the
 // agent. A lying ledger takes a step of somebody unknown, too.
-func open(steps int, lying bool) (*site, error) {
+func open(steps int, lying bool) (*site, error) { return openWith(steps, lying, time.Second) }
+
+// openWith is open with a clock that goes on by tick whenever somebody looks at it: a
+// second has every head published anew.
+func openWith(steps int, lying bool, tick time.Duration) (*site, error) {
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte{7}, 64)), origin)
 	if err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func open(steps int, lying bool) (*site, error) {
 	c := coordinator.New(origin, nil)
 	cfg := &ledger.Config{Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: verifier}}, FS: vfs.NewMem(),
 		NewFold: func() ledger.Fold { return c.NewFold() }, Precheck: c.Precheck, Committed: c.Committed,
-		Uptime: func() time.Duration { return time.Duration(ticks.Add(1)) * time.Second }, // every head is published anew
+		Uptime: func() time.Duration { return time.Duration(ticks.Add(1)) * tick },
 		Fatal:  func(err error) { panic(err) }}
 	if lying {
 		cfg.NewFold, cfg.Precheck, cfg.Committed = func() ledger.Fold { return credulous{} }, nil, nil

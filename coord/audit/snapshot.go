@@ -17,7 +17,7 @@ import (
 
 // followMagic begins every snapshot of a follower; the digit is its version. The
 // snapshot of the state has its own.
-const followMagic = "coord audit 1\n"
+const followMagic = "coord audit 2\n"
 
 // jtiSize is the length of an entry's id in binary.
 const jtiSize = 16
@@ -27,6 +27,7 @@ const jtiSize = 16
 //	magic, registered_at of the last entry, how many entries of each kind
 //	identities: how many, and of each issuer, id, half of the digest of the PAE
 //	outcomes as they were reported: index, incident, issuer, execution, result
+//	index: how many entries it covers, how many subjects, and of each key and record
 //	the state
 func (f *Follower) Snapshot(w io.Writer) error {
 	c := codec.NewWriter(w)
@@ -89,6 +90,7 @@ func (f *Follower) snapshot(c *codec.Codec) {
 		codec.Number(c, &o.exec, math.MaxUint32)
 		codec.Number(c, &o.result, uint64(len(entry.Results())))
 	})
+	f.index.snapshot(c)
 }
 
 func (f *Follower) snapshotIdentities(c *codec.Codec) {
@@ -123,6 +125,9 @@ func (f *Follower) checkRestored() error {
 	}
 	if uint64(f.identities.Size()) != size || counted != size || uint64(len(f.outcomes)) != f.counts[entry.KindOutcome] {
 		return fmt.Errorf("%w: size %d, of some kind %d, identities %d, outcomes %d", coord.ErrSnapshot, size, counted, f.identities.Size(), len(f.outcomes))
+	}
+	if f.index.tree.Size() > size {
+		return fmt.Errorf("%w: an index of %d entries, of %d", coord.ErrSnapshot, f.index.tree.Size(), size)
 	}
 	for i := range uint32(f.identities.Size()) {
 		if issuer := binary.BigEndian.Uint32(f.identities.Text(i)); issuer >= s.Principals() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -62,10 +63,20 @@ func decodeMark(value []byte) (m mark, err error) {
 
 // store is the database of an index.
 type store struct {
-	db     *pebble.DB
-	batch  *pebble.Batch // L and N that are not applied yet
-	labels map[string]entry.Label
+	db    *pebble.DB
+	batch *pebble.Batch // L and N that are not applied yet
 }
+
+// labels are all that a row may have.
+var labels = sync.OnceValue(func() map[string]entry.Label {
+	all := map[string]entry.Label{}
+	for _, of := range entry.SubjectTypes() {
+		for _, label := range entry.Labels(of) {
+			all[string(label)] = label
+		}
+	}
+	return all
+})
 
 const (
 	cacheSize    = 32 << 20
@@ -92,13 +103,7 @@ func openStore(fs vfs.FS, dir string, logger *slog.Logger, broken func(error)) (
 	if err != nil {
 		return nil, fmt.Errorf("%w: open %s: %v", errStore, dir, err)
 	}
-	s := &store{db: db, batch: db.NewBatch(), labels: map[string]entry.Label{}}
-	for _, of := range entry.SubjectTypes() {
-		for _, label := range entry.Labels(of) {
-			s.labels[string(label)] = label
-		}
-	}
-	return s, nil
+	return &store{db: db, batch: db.NewBatch()}, nil
 }
 
 func (s *store) close() error { return errors.Join(s.batch.Close(), s.db.Close()) }
@@ -208,7 +213,7 @@ func (s *store) record(key merkle.Hash) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: record %s: %v", errStore, key, err)
 	}
-	return s.decodeRecord(value)
+	return decodeRecord(value)
 }
 
 // appendRecord appends the stored form of a record: for each row
@@ -230,10 +235,10 @@ func appendRecord(dst []byte, r *record) []byte {
 }
 
 // decodeRecord reads what appendRecord makes, and computes what it leaves out.
-func (s *store) decodeRecord(value []byte) (*record, error) {
+func decodeRecord(value []byte) (*record, error) {
 	r, in := &record{}, reader{rest: value}
 	for len(in.rest) > 0 && !in.failed {
-		label, known := s.labels[string(in.take(uint64(in.byte())))]
+		label, known := labels()[string(in.take(uint64(in.byte())))]
 		one := row{label: label, stale: true}
 		count := in.uvarint()
 		edge := make([]merkle.Hash, 0, bits.OnesCount64(count))
@@ -245,6 +250,9 @@ func (s *store) decodeRecord(value []byte) (*record, error) {
 		one.last = in.uvarint()
 		tail := in.take(in.uvarint())
 		indexes, err := readIndexes(tail, int(count%chunkSize))
+		if n := len(r.rows); n > 0 && r.rows[n-1].label >= label || len(indexes) > 0 && indexes[len(indexes)-1] != one.last {
+			known = false
+		}
 		if !known || err != nil || in.failed {
 			return nil, fmt.Errorf("%w: a record of %d bytes", errStore, len(value))
 		}
@@ -309,7 +317,7 @@ func (s *store) tree(m mark) (*Tree, error) {
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		var of *record
 		var hash merkle.Hash
-		if of, err = s.decodeRecord(it.Value()); err == nil {
+		if of, err = decodeRecord(it.Value()); err == nil {
 			hash, err = merkle.HashRecord(of.view())
 		}
 		leaf := merkle.PrefixLeaf{Record: hash}

@@ -230,7 +230,7 @@ func (t *Tree) Check(index uint64, x *entry.LogIndex) error {
 		return fmt.Errorf("complete: compare index entry %d, of %d entries, with an index of %d", index, x.Size, t.size)
 	}
 	if x.Root != root || x.Subjects != t.Subjects() {
-		return &RootError{Index: index, Size: x.Size, Said: x.Root, Root: root, SaidSubjects: x.Subjects, Subjects: t.Subjects()}
+		return &RootError{Index: index, By: x.Iss, Size: x.Size, Said: x.Root, Root: root, SaidSubjects: x.Subjects, Subjects: t.Subjects()}
 	}
 	return nil
 }
@@ -238,9 +238,10 @@ func (t *Tree) Check(index uint64, x *entry.LogIndex) error {
 // RootError is an index entry that says something else than the entries before it. A
 // ledger that has such an entry in its log is convicted by the log itself.
 type RootError struct {
-	Index                  uint64      // of the index entry
-	Size                   uint64      // entries that it covers
-	Said, Root             merkle.Hash // what it says, and what follows from those entries
+	Index                  uint64          // of the index entry
+	By                     entry.Principal // who signed it
+	Size                   uint64          // entries that it covers
+	Said, Root             merkle.Hash     // what it says, and what follows from those entries
 	SaidSubjects, Subjects uint64
 }
 

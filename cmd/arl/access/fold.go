@@ -81,6 +81,9 @@ func accused(err error) error {
 	if found, ok := errors.AsType[*audit.FindingError](err); ok {
 		return exit.Contradicts("audit", found.Evidence(), err)
 	}
+	if found, ok := errors.AsType[*audit.IndexError](err); ok {
+		return exit.Contradicts("audit", found.Evidence(), err)
+	}
 	if other, ok := errors.AsType[*audit.RootError](err); ok {
 		return exit.Contradicts("audit", verify.NewForkEvidence(other.Detail, other.Head.Note, ""), err)
 	}

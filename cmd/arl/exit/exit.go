@@ -107,7 +107,8 @@ func Code(err error) int {
 	}
 	_, fork := errors.AsType[*verify.ForkError](err)
 	_, root := errors.AsType[*audit.RootError](err)
-	if fork || root {
+	_, index := errors.AsType[*verify.IndexError](err)
+	if fork || root || index {
 		return Inconsistent
 	}
 	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
@@ -310,6 +311,9 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	}
 	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
 		return &Contradiction{"heads", rule.Evidence(), err}, true
+	}
+	if index, ok := errors.AsType[*verify.IndexError](err); ok {
+		return &Contradiction{"index", index.Evidence(), err}, true
 	}
 	return nil, false
 }

@@ -175,6 +175,27 @@ function stands(e, q) {
 }
 
 /**
+ * Whether the lists contradict an entry that the index covers: they leave it out, or
+ * name it where it does not belong (step 14).
+ *
+ * @param {Indexed} h
+ * @param {Registered} e
+ */
+export function contradicts(h, e) {
+  return h.subjects.some((s) => {
+    const label = subjectsOf(e, e.index).find((l) => l.type === s.type && l.value === s.value)?.label;
+    if (label !== undefined && !rowOf(s, label)) return true;
+    return (s.lists ?? []).some((l) => {
+      const named = l.indexes.includes(e.index);
+      if (l.label !== label) return named;
+      const begins = l.from === 0 || /** @type {Uint} */ (l.indexes[0]) < e.index;
+      const whole = BigInt(l.from) + BigInt(l.indexes.length) === BigInt(rowOf(s, l.label)?.count ?? 0);
+      return !named && begins && (whole || /** @type {Uint} */ (l.indexes.at(-1)) > e.index);
+    });
+  });
+}
+
+/**
  * Steps 13 to 15 for a question.
  *
  * @param {Indexed} h

@@ -22,15 +22,16 @@ const DEPTH = 10_000;
  * @typedef {{leaf: Uint8Array, index: Uint, proof: string[], head: string}} Receipt
  * @typedef {{old: Uint, new: Uint, path: string[]}} Consistency
  * @typedef {{evidence: string, detail: string, older?: string, newer?: string, root?: string, path?: string[], problem?: string,
- *   field?: string, receipts?: Receipt[], envelope?: string}} Evidence
+ *   field?: string, receipts?: Receipt[], envelope?: string, subjects?: Uint, history?: any, consistency?: Consistency[]}} Evidence
  */
 
 const RECEIPT = { leaf: "bytes", index: "uint", proof: ["hash"], head: "text" };
 const CONSISTENCY = { old: "uint", new: "uint", path: ["hash"] };
 const EVIDENCE = {
   evidence: "text", detail: "text", "older?": "text", "newer?": "text", "root?": "raw", "path?": ["hash"], "problem?": "text", "field?": "text",
-  "receipts?": [RECEIPT], "envelope?": "raw",
+  "receipts?": [RECEIPT], "envelope?": "raw", "subjects?": "uint", "history?": "raw", "consistency?": [CONSISTENCY],
 };
+const HISTORY_LIMITS = { maxPath: MAX_PATH, maxNote: MAX_NOTE, maxLeaf: MAX_LEAF };
 const TLOG_PROOF = "c2sp.org/tlog-proof@v1\n";
 
 /** @type {(what: string, why: string) => FormatError} */
@@ -119,7 +120,7 @@ export class Material {
       return got;
     };
     if (value === null || typeof value !== "object" || Array.isArray(value)) throw bad(name, "JSON that is no object");
-    if (has("prefix")) this.histories.push(readHistory(parsed, { maxPath: MAX_PATH, maxNote: MAX_NOTE, maxLeaf: MAX_LEAF }));
+    if (has("prefix")) this.histories.push(readHistory(parsed, HISTORY_LIMITS));
     else if (has("leaf")) {
       const receipt = exact("receipt", RECEIPT);
       checkReceipt("receipt", receipt);
@@ -128,10 +129,10 @@ export class Material {
       const proof = exact("consistency proof", CONSISTENCY);
       checkLimits("consistency proof", proof.path);
       this.consistency.push(proof);
-    } else if (typeof value.evidence === "string") this.#document(value, source);
+    } else if (typeof value.evidence === "string") this.#document(value, parsed);
     else if (has("evidence")) {
       if (value.evidence !== null && !Array.isArray(value.evidence)) throw bad(name, "evidence is no list");
-      for (const one of value.evidence ?? []) this.#document(one, source);
+      for (const one of value.evidence ?? []) this.#document(one, parsed);
     } else if (has("head") && Object.keys(value).length === 1) {
       if (typeof value.head !== "string") throw bad(name, "a tree head that is no text");
       checkLimits("tree head", [], value.head);
@@ -162,8 +163,9 @@ export class Material {
     }
   }
 
-  /** @param {any} value @param {(value: any) => string} source */
-  #document(value, source) {
+  /** @param {any} value @param {import("./json.js").Parsed} parsed what it is in */
+  #document(value, parsed) {
+    const { source } = parsed;
     /** @type {Evidence} */
     const e = read("evidence", EVIDENCE, value, false);
     if (e.root !== undefined && e.root !== null && !parseHash(e.root)) throw bad("evidence", "root is no hash");
@@ -171,6 +173,7 @@ export class Material {
     if ("envelope" in value) e.envelope = typeof value.envelope === "object" && value.envelope ? source(value.envelope) : " ";
     for (const receipt of e.receipts ?? []) checkReceipt("evidence", receipt);
     checkLimits("evidence", e.path ?? []);
+    for (const proof of e.consistency ?? []) checkLimits("evidence", proof.path);
     const heads = [e.older, e.newer].filter((note) => note !== undefined);
     switch (e.evidence) {
       case "fork":
@@ -183,11 +186,19 @@ export class Material {
       case "equivocation":
         if (!e.receipts?.length || !e.envelope) throw bad("evidence", "an equivocation needs the receipt of one object and the envelope of the other");
         break;
+      case "index":
+        if ("history" in value) {
+          const inner = parse(value.history !== null && typeof value.history === "object" ? source(value.history) || "0" : "0", DEPTH, 0);
+          this.histories.push((e.history = readHistory(/** @type {import("./json.js").Parsed} */ (inner), HISTORY_LIMITS)));
+        }
+        else if (e.root === undefined || !e.receipts?.length) throw bad("evidence", "a false index needs a history, or root and the receipt of the index entry");
+        break;
       default:
-        throw bad("evidence", "its kind is none of fork, entry and equivocation");
+        throw bad("evidence", "its kind is none of fork, entry, equivocation and index");
     }
     this.heads.push(...heads);
     this.receipts.push(...(e.receipts ?? []));
+    this.consistency.push(...(e.consistency ?? []));
     this.evidence.push(e);
   }
 }

@@ -6,7 +6,7 @@ import { decodeEnvelope, decodeLeaf, sameRef } from "./entry.js";
 import { Signatures } from "./key.js";
 import { checkConsistency, checkInclusion, checkInclusions, hashLeaf, parseHash } from "./merkle.js";
 import { follow, Opener } from "./root.js";
-import { answer, checkIndexed, FOLLOWS, questionsOf } from "./history.js";
+import { answer, checkIndexed, contradicts, FOLLOWS, questionsOf } from "./history.js";
 
 /**
  * @typedef {import("./merkle.js").Uint} Uint
@@ -143,7 +143,7 @@ class Run {
   forks() {
     const found = [];
     for (const e of this.m.evidence) {
-      if (e.root === undefined) continue;
+      if (e.evidence !== "fork" || e.root === undefined) continue;
       const older = /** @type {SignedHead} */ (this.opened.get(e.older ?? ""));
       const newer = /** @type {SignedHead} */ (this.opened.get(e.newer ?? ""));
       const path = e.path ?? [];
@@ -258,6 +258,7 @@ class Run {
     tally(11, h.subjects.length);
     tally(12, lists);
     if (h.size > /** @type {SignedHead} */ (this.opened.get(h.head)).size) throw new StepError(13, "history", "it claims something about more entries than its head has");
+    this.contradiction(h, e.body.size);
     const asked = [...open].filter((q) => h.subjects.some((s) => s.type === q.type && s.value === q.value));
     for (const q of asked) open.delete(q);
     let tail = 0;
@@ -272,6 +273,18 @@ class Run {
       tail = Math.max(tail, Number(until) - Math.min(Number(until), Math.max(e.body.size, Number(from))));
     }
     tally(15, tail);
+  }
+
+  /**
+   * An entry given, in the history or beside it, shows that the index is false.
+   *
+   * @param {import("./history.js").History} h
+   * @param {Uint} covered
+   */
+  contradiction(h, covered) {
+    if (!this.joined.has(/** @type {SignedHead} */ (this.opened.get(h.head)).size)) return;
+    const found = this.proven.find((p) => p.index < covered && this.joined.has(p.head.size) && contradicts(h, p));
+    if (found) throw new StepError(14, `entry ${found.index}`, "its list contradicts it: the index is false");
   }
 
   /** @param {import("./material.js").Receipt} r */
@@ -314,6 +327,7 @@ class Run {
   evidence(e) {
     const index = e.receipts?.[0]?.index;
     if (e.evidence === "entry") this.out.not_checked.push(`that entry ${index} should not be in the log: that follows from the whole log (arl log audit)`);
+    if (e.evidence === "index") this.falseIndex(e);
     if (e.evidence !== "equivocation") return;
     const fail = (/** @type {number} */ step, /** @type {string} */ why) => new StepError(step, `the envelope beside entry ${index}`, why);
     let object;
@@ -334,6 +348,20 @@ class Run {
     if (known.principal !== iss) throw fail(7, `its key is enrolled for ${known.principal}, not for ${iss}`);
     if (!this.signatures.good(known.key, object.pae, object.sig, e)) throw fail(8, "does not verify");
     this.out.equivocations.push({ principal: iss, jti, index: one.index });
+  }
+
+  /** @param {import("./material.js").Evidence} e */
+  falseIndex(e) {
+    if (e.history) {
+      if (this.out.missing.some((gap) => gap.step === 2)) return;
+      throw new StepError(14, "evidence of a false index", "no entry given contradicts its history");
+    }
+    const index = e.receipts?.[0]?.index;
+    const { kind, body } = /** @type {Proven} */ (this.listed.find((p) => p.index === index));
+    const fail = (/** @type {string} */ why) => new StepError(9, `entry ${index}`, why);
+    if (kind !== "index") throw fail(`of kind ${kind}, want index`);
+    if (body.root === e.root && body.subjects === (e.subjects ?? 0)) throw fail("it says what the evidence says");
+    this.out.not_checked.push(`that the first ${body.size} entries give another root than entry ${index} says: that follows from these entries (arl log audit)`);
   }
 
   report() {

@@ -1,0 +1,54 @@
+package complete
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+
+	"recoveryledger/merkle"
+)
+
+// Records returns what is kept of a tree in memory, so that [ReadTree] makes the same
+// tree of it: the record of each key, as bytes, ascending by key. The bytes are valid
+// until the next record.
+func (t *Tree) Records() iter.Seq2[merkle.Hash, []byte] {
+	return func(yield func(merkle.Hash, []byte) bool) {
+		var buf []byte
+		for _, key := range keysOf(t.records) {
+			if buf = appendRecord(buf[:0], t.records[key]); !yield(key, buf) {
+				return
+			}
+		}
+	}
+}
+
+// ReadTree returns the tree over the first size entries of a log, of what [Tree.Records]
+// returned. The error says that the records are those of no tree.
+func ReadTree(size uint64, records iter.Seq2[merkle.Hash, []byte]) (*Tree, error) {
+	t := NewTree()
+	t.size = size
+	var leaves []merkle.PrefixLeaf
+	var again []byte
+	for key, value := range records {
+		of, err := decodeRecord(value)
+		if err != nil {
+			return nil, err
+		}
+		if again = appendRecord(again[:0], of); !bytes.Equal(again, value) {
+			return nil, fmt.Errorf("%w: the record of %s is not in its one form", errStore, key)
+		}
+		hash, err := merkle.HashRecord(of.view())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %v", errStore, err)
+		}
+		if n := len(leaves); n > 0 && bytes.Compare(leaves[n-1].Key[:], key[:]) >= 0 {
+			return nil, fmt.Errorf("%w: key %s is not above the one before", errStore, key)
+		}
+		t.records[key], leaves = of, append(leaves, merkle.PrefixLeaf{Key: key, Record: hash})
+	}
+	if err := t.prefix.Update(slices.Clip(leaves)); err != nil {
+		return nil, fmt.Errorf("%w: %v", errStore, err)
+	}
+	return t, nil
+}
