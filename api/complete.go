@@ -1,13 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // CompleteQuery says which complete history is asked for (docs/history.md).
@@ -19,6 +22,9 @@ type CompleteQuery struct {
 	Since  uint64        // first index that counts
 	Size   uint64        // entries of the log that count; 0: those under the tree head
 	Limit  int           // at most so many entries, the oldest; 0: as many as the server likes
+	// Incidents asks, about an agent, for the incidents that it has to do with, too: each
+	// as a subject of its own, whole up to where the history ends. Limit is not about them.
+	Incidents bool
 	// Witnessed asks for a tree head that the quorum of witnesses has cosigned, and Wait
 	// for how long the answer may wait for one, at most [MaxWait]; 0: [WitnessedDefault].
 	Witnessed bool
@@ -33,9 +39,35 @@ func (q *CompleteQuery) Params() []Param {
 		number("since", &q.Since, entry.MaxInteger, 0, "the first index that counts"),
 		number("size", &q.Size, entry.MaxInteger, 1000, "entries of the log that count, from 0 on; without it, all under the tree head"),
 		pageLimit(&q.Limit, MaxPage, MaxCompletePage, "entries, the oldest"),
+		flag("incidents", &q.Incidents, "true, of an agent: also the incidents that the agent has to do with, and which are open, or in which something happened from since on; "+
+			"each as a subject of its own, with the same labels, from its first entry on"),
 		flag("witnessed", &q.Witnessed, "true: under a tree head that the quorum of witnesses has cosigned"),
 		waiting(&q.Wait, fmt.Sprintf("with witnessed: how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
 	}
+}
+
+// Questions returns what a history must answer that was asked for so: what is asked, from
+// Since up to where the history ends, and without labels whatever other subjects it has,
+// whole.
+func (q *CompleteQuery) Questions(h *verify.History) (all []verify.Question) {
+	subject := entry.Subject{Type: q.Type, Value: q.Value}
+	labels := q.Labels
+	if len(labels) == 0 {
+		labels = []entry.Label{""}
+	}
+	for _, label := range labels {
+		all = append(all, verify.Question{Subject: subject, Label: label, From: q.Since, Size: h.Size})
+	}
+	var others []verify.Question
+	for i := range h.Subjects {
+		if s := h.Subjects[i].Subject; s != subject && len(q.Labels) == 0 {
+			others = append(others, verify.Question{Subject: s, Size: h.Size})
+		}
+	}
+	slices.SortFunc(others, func(a, b verify.Question) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(len(a.Value), len(b.Value)), cmp.Compare(a.Value, b.Value)) // numbers by their size
+	})
+	return append(all, others...)
 }
 
 func (q *CompleteQuery) check() *entry.Refusal {

@@ -395,12 +395,10 @@ func (s *Shown) reach(q *Question) (all []uint64, err error) {
 	return all, nil
 }
 
-// questions returns what can be answered for a log of a size: each list as far as it
-// reaches, and whether anything stands under a subject that the index does not have.
+// questions returns what can be answered for a log of a size: everything under a subject
+// as far as all of its lists reach, where all are shown; else each list as far as it
+// reaches; and whether anything stands under a subject that the index does not have.
 func (s *Shown) questions(subject *SubjectProof, size uint64) (all []Question) {
-	if len(subject.Rows) == 0 {
-		return []Question{{Subject: subject.Subject, Size: size}}
-	}
 	for i := range subject.Lists {
 		l := &subject.Lists[i]
 		q := Question{Subject: subject.Subject, Label: l.Label, Size: size}
@@ -414,5 +412,15 @@ func (s *Shown) questions(subject *SubjectProof, size uint64) (all []Question) {
 			all = append(all, q)
 		}
 	}
-	return all
+	if len(subject.Lists) < len(subject.Rows) {
+		return all
+	}
+	whole := Question{Subject: subject.Subject, Size: size}
+	for i := range all {
+		whole.From, whole.Size = max(whole.From, all[i].From), min(whole.Size, all[i].Size)
+	}
+	if len(all) < len(subject.Lists) || whole.From > whole.Size {
+		return all
+	}
+	return []Question{whole}
 }

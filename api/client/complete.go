@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"recoveryledger/api"
-	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
 
@@ -20,7 +19,8 @@ type Complete struct {
 // Complete asks for a complete history, and verifies that it answers the question: it
 // proves every entry, and that none was left out, from the first index asked for up to
 // the Size that the history has. If that is less than was asked for, the answer was cut
-// at the limit: ask again with Since at that size.
+// at the limit: ask again with Since at that size. With Incidents, each incident that the
+// server says the agent has to do with is proven whole, up to there.
 func (c *Client) Complete(ctx context.Context, q api.CompleteQuery) (*Complete, error) {
 	path := q.URL()
 	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: verify.MaxFile})
@@ -38,14 +38,7 @@ func (c *Client) Complete(ctx context.Context, q api.CompleteQuery) (*Complete, 
 	if err != nil {
 		return nil, fmt.Errorf("client: GET %s: %w", path, err)
 	}
-	m := verify.Material{Histories: []*verify.History{h}}
-	subject := entry.Subject{Type: q.Type, Value: q.Value}
-	for _, label := range q.Labels {
-		m.Questions = append(m.Questions, verify.Question{Subject: subject, Label: label, From: q.Since, Size: h.Size})
-	}
-	if len(q.Labels) == 0 {
-		m.Questions = []verify.Question{{Subject: subject, From: q.Since, Size: h.Size}}
-	}
+	m := verify.Material{Histories: []*verify.History{h}, Questions: q.Questions(h)}
 	report, err := c.Root().Verify(m)
 	if err == nil && len(report.Missing) > 0 {
 		err = malformed("a history that lacks %s", report.Missing[0].What)

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
@@ -37,8 +40,14 @@ func (s *Server) getComplete(r *request) error {
 	if !q.Witnessed {
 		head = view.SignedHead
 	}
-	h, err := s.completeHistory(ctx, complete.Question{Subject: entry.Subject{Type: entry.SubjectType(of), Value: q.Value},
-		Labels: q.Labels, From: q.Since, Size: q.Size, Limit: q.Limit}, head, view.Chain)
+	question := complete.Question{Subject: entry.Subject{Type: entry.SubjectType(of), Value: q.Value},
+		Labels: q.Labels, From: q.Since, Size: q.Size, Limit: q.Limit}
+	if q.Incidents {
+		if question.Beside, err = s.incidentsBeside(&question); err != nil {
+			return err
+		}
+	}
+	h, err := s.completeHistory(ctx, question, head, view.Chain)
 	if err != nil {
 		return err
 	}
@@ -47,6 +56,40 @@ func (s *Server) getComplete(r *request) error {
 		return err
 	}
 	return s.answerTagged(r.c, api.MediaJSON, tagOf(body), body)
+}
+
+// incidentsBeside returns the incidents that the agent of a question has to do with, and
+// which are open, or in which something happened in the part of the log that is asked
+// about.
+func (s *Server) incidentsBeside(q *complete.Question) (subjects []entry.Subject, err error) {
+	if q.Subject.Type != entry.SubjectAgent {
+		return nil, entry.Refuse(entry.Malformed, "incidents", "of a %s: only an agent has them", q.Subject.Type)
+	}
+	var involved []uint64
+	s.coord.Read(func(state *coord.State) {
+		for _, v := range state.IncidentsOf(entry.Principal(q.Subject.Value), q.Size, math.MaxInt, 0) { // of any size with 0
+			if v.State.Open() {
+				subjects = append(subjects, entry.Subject{Type: entry.SubjectIncident, Value: entry.IncidentValue(v.ID)})
+				continue
+			}
+			involved = append(involved, v.ID)
+		}
+	})
+	for _, id := range involved {
+		value := entry.IncidentValue(id)
+		newer, err := s.log.Find(ledger.Query{Index: entry.ByIncident, Value: value, From: q.From, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(newer) > 0 && (q.Size == 0 || newer[0] < q.Size) {
+			subjects = append(subjects, entry.Subject{Type: entry.SubjectIncident, Value: value})
+		}
+	}
+	if len(subjects) >= verify.MaxSubjects {
+		return nil, entry.Refuse(entry.TooLarge, "incidents", "%s has to do with %d incidents there, and a history has at most %d subjects",
+			q.Subject.Value, len(subjects), verify.MaxSubjects).WithRemedy("ask for a part: since and size")
+	}
+	return subjects, nil
 }
 
 // completeHistory makes a history, a few at a time.

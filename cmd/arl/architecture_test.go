@@ -31,6 +31,7 @@ const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← coord ← api/server
 verify ← verify/bundle ← api
+verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
@@ -74,6 +75,7 @@ cmd/arl/exit ← cmd/arl/terminal ← cmd/arl/manual ← cmd/arl
 cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
 cmd/arl/access ← cmd/arl/doctor ← cmd/arl
+cmd/arl/access ← cmd/arl/histories ← cmd/arl
 coord/recovery/importer ← coord/recovery/record
 ledger/keys ← coord/recovery/record
 cmd/arl/node ← cmd/arl/access ← cmd/arl

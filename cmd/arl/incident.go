@@ -11,6 +11,8 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/histories"
+	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
@@ -126,11 +128,14 @@ func unfenced(v *coord.IncidentView) string {
 }
 
 func (a *app) incidentShowCommand(o *access.Where) *cobra.Command {
-	return &cobra.Command{
+	var proof histories.Proof
+	cmd := &cobra.Command{
 		Use:   "show INCIDENT",
 		Short: "Show an incident and the plan in force",
 		Long: "Show an incident: its signals and their dispositions, its fence, the proposal and the answers, and the state of\n" +
-			"each member of the plan in force. The exit code is 11 if the incident ended without everything being undone.",
+			"each member of the plan in force. The exit code is 11 if the incident ended without everything being undone.\n\n" +
+			"With --prove, the command fetches a history file of the incident, which arl verify checks offline, without the\n" +
+			"log. The ledger must keep an index (arl serve --index). --at N ends the file at the first N entries of the log.",
 		Example: "  arl incident show 17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,11 +143,20 @@ func (a *app) incidentShowCommand(o *access.Where) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := proof.Check(o); err != nil {
+				return err
+			}
+			if proof.Prove {
+				return a.prove(cmd.Context(), &proof, &o.Target, entry.Subject{Type: entry.SubjectIncident, Value: entry.IncidentValue(id)})
+			}
 			return a.machine().WithFold(cmd.Context(), o, func(l *access.Log, f *access.Fold) error {
 				return a.incidentShow(cmd.Context(), l, f, id)
 			})
 		},
 	}
+	proof.Register(cmd.Flags())
+	manual.NameValue(cmd.Flags(), "at", "N")
+	return cmd
 }
 
 // shownIncident is an incident with its plan in force, if it has one.
@@ -195,7 +209,7 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 	for _, s := range v.Signals {
 		text := fmt.Sprintf("entry %d by %s as %s, about %s", s.Index, s.Issuer, s.Standing, s.Subject)
 		if s.Disposition != "" {
-			text += fmt.Sprintf(": %s, says entry %d", foundOf(&s), s.Disposed)
+			text += fmt.Sprintf(": %s, says entry %d", histories.Found(&s), s.Disposed)
 		}
 		fields = append(fields, terminal.Field{"signal", text})
 	}
@@ -224,7 +238,7 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 		if d.Void {
 			text += ", VOID: its key was compromised"
 		}
-		fields = append(fields, terminal.Field{"decision", text}, terminal.Field{"outcomes", tally(d.Tally)})
+		fields = append(fields, terminal.Field{"decision", text}, terminal.Field{"outcomes", tallied(d.Tally)})
 	}
 	if v.Recorded != 0 {
 		fields = append(fields, terminal.Field{"closed", closedBy(v)})
@@ -275,8 +289,8 @@ func orNothing(text string) string {
 	return text
 }
 
-// tally writes the counts of outcomes in the order of the protocol.
-func tally(counts map[entry.Result]int64) string {
+// tallied writes the counts of outcomes in the order of the protocol.
+func tallied(counts map[entry.Result]int64) string {
 	var parts []string
 	for _, r := range []entry.Result{entry.Restored, entry.Compensated, entry.NotExecuted, entry.ResultIrrevocable, entry.ResultFailed,
 		entry.Refused, entry.Withheld, entry.ResultUnknown} {

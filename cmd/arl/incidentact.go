@@ -211,7 +211,7 @@ func (a *app) record(ctx context.Context, i *incidentContext, act *actOptions) e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "incident %d ends %s: %s\n", i.v.ID, r.State, tally(r.Tally))
+	fmt.Fprintf(a.Err, "incident %d ends %s: %s\n", i.v.ID, r.State, tallied(r.Tally))
 	if err := a.Confirm(fmt.Sprintf("Sign this as %s?", signer.Principal), act.yes); err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ func TestVerifyHistory(t *testing.T) {
 		{"--expect agent:agent:agent/revoke,agent/revoke<", exit.OK, "verified: none: no agent/revoke of agent:agent, in the first 7 entries of the log (and 1 other answer)"},
 		{"--expect agent:agent:*", exit.OK, "verified: complete: 4 entries: entries of agent:agent"},
 		{"--expect agent:nobody", exit.OK, "verified: none: no entries of agent:nobody"},
+		{"", exit.OK, "complete: 4 entries: entries of agent:agent, in the first 7 entries of the log: 2, 3, 4, 6\n"},
+		{"", exit.OK, "none: no entries of agent:nobody, in the first 7 entries of the log\n"},
 		{"", exit.OK, "nobody asked (arl verify --expect)"},
 		{"--expect agent:agent:execution --output json", exit.OK, `"answers":[{"type":"agent","value":"agent","label":"execution","from":0,"size":7,"entries":[3,4,6],"tail":1}]`},
 		{"--expect agent:other", exit.Verification, "no history is given that is about it"},

@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"recoveryledger/cmd/arl/glossary"
+	"recoveryledger/cmd/arl/histories"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
+	"recoveryledger/verify/tally"
 )
 
 // verifyReport is a [verify.Report] as it is printed: with its verdict, and with what each
@@ -15,6 +17,8 @@ type verifyReport struct {
 	Verdict verify.Verdict  `json:"verdict"`
 	Subject string          `json:"subject"` // what the verdict is about
 	Entries []verifiedEntry `json:"entries"`
+	// Counts are of the agents whose history is shown with all labels.
+	Counts []tally.Counts `json:"counts,omitempty"`
 	*verify.Report
 }
 
@@ -32,7 +36,7 @@ func describeEntry(e *verify.Entry) verifiedEntry {
 }
 
 func newVerifyReport(r *verify.Report, origin string) *verifyReport {
-	out := &verifyReport{Verdict: r.Verdict(), Subject: subject(r, origin), Entries: []verifiedEntry{}, Report: r}
+	out := &verifyReport{Verdict: r.Verdict(), Subject: subject(r, origin), Entries: []verifiedEntry{}, Counts: tally.Of(r), Report: r}
 	for i := range r.Entries {
 		out.Entries = append(out.Entries, describeEntry(&r.Entries[i]))
 	}
@@ -102,6 +106,9 @@ func (out *verifyReport) text() string {
 	b.WriteString("\n")
 	for i := range out.Answers {
 		fmt.Fprintf(&b, "%s%s\n", &out.Answers[i], among(out.Answers[i].Entries))
+	}
+	for i := range out.Counts {
+		b.WriteString(histories.Counted(&out.Counts[i]))
 	}
 	for _, e := range out.Entries {
 		signed := "signature checked"

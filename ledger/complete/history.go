@@ -31,6 +31,9 @@ type Question struct {
 	From    uint64        // first index that counts
 	Size    uint64        // entries of the log that count; 0: those under the head
 	Limit   int           // at most so many entries, the oldest; 0: [verify.MaxItems] and the tail bound it
+	// Beside are subjects that the history shows, too, with the same labels, and each from
+	// its first entry on. They are none of the Limit.
+	Beside []entry.Subject
 }
 
 // History answers a question under a tree head (IDX-4). Chain is that of the head or a
@@ -41,7 +44,11 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 	if err := q.check(head.Size); err != nil {
 		return nil, err
 	}
-	p, err := x.prove([]entry.Subject{q.Subject}, Part{Labels: q.Labels, From: q.From, To: q.Size, Limit: q.Limit})
+	part := Part{Labels: q.Labels, From: q.From, To: q.Size, Limit: q.Limit, Beside: map[entry.Subject]bool{}}
+	for _, s := range q.Beside {
+		part.Beside[s] = true
+	}
+	p, err := x.prove(append([]entry.Subject{q.Subject}, q.Beside...), part)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +58,10 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 	}
 	h := &verify.History{Head: head.Note, Index: p.entry.Index, Indexed: p.Indexed, Size: p.to}
 	needed := slices.Concat(p.found, []uint64{p.entry.Index})
-	first := max(index.Size, q.From)
-	if h.Size > first+tailMax {
+	if h.Size > index.Size+tailMax {
 		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
 	}
-	for i := first; i < h.Size; i++ {
+	for i := index.Size; i < h.Size; i++ { // whatever q.From is: what the file shows can be read without the question
 		needed = append(needed, i)
 	}
 	f := filler{size: head.Size, chain: chain, log: log}

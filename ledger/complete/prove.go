@@ -35,6 +35,9 @@ type Part struct {
 	From   uint64        // first index that counts
 	To     uint64        // first index behind
 	Limit  int           // at most so many entries, the oldest; 0: all
+	// Beside are those of the subjects whose lists are shown from their first entry on,
+	// as far as the part goes. From and Limit are not about them.
+	Beside map[entry.Subject]bool
 }
 
 // proof is what an Index proves of a subject, under its newest index entry.
@@ -86,7 +89,7 @@ func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
 			s.Rows = of.rowsNow()
 			for j := range of.rows {
 				if slices.Contains(part.Labels, of.rows[j].label) {
-					lists = append(lists, &list{store: x.store, key: a.Key, row: &of.rows[j], subject: i})
+					lists = append(lists, &list{store: x.store, key: a.Key, row: &of.rows[j], subject: i, beside: part.Beside[s.Subject]})
 				}
 			}
 		case a.Leaf != merkle.PrefixLeaf{}:
@@ -134,6 +137,9 @@ func (r *record) rowsNow() []merkle.Row {
 // run adds the part of each list.
 func (p *proof) run(lists []*list, part Part) error {
 	for _, l := range lists {
+		if l.beside {
+			continue
+		}
 		if err := l.cut(part.From, part.To, part.Limit); err != nil {
 			return err
 		}
@@ -141,15 +147,28 @@ func (p *proof) run(lists []*list, part Part) error {
 	}
 	slices.Sort(p.found)
 	p.found = slices.Compact(p.found)
-	if part.Limit > 0 && len(p.found) > part.Limit {
+	limited := part.Limit > 0 && len(p.found) > part.Limit
+	if limited {
 		p.to = p.found[part.Limit]
 		p.found = p.found[:part.Limit]
-		for _, l := range lists {
-			if err := l.cut(part.From, p.to, 0); err != nil {
-				return err
-			}
+	}
+	for _, l := range lists {
+		from := part.From
+		switch {
+		case l.beside:
+			from = 0
+		case !limited:
+			continue
+		}
+		if err := l.cut(from, p.to, 0); err != nil {
+			return err
+		}
+		if l.beside {
+			p.found = append(p.found, l.inside...)
 		}
 	}
+	slices.Sort(p.found)
+	p.found = slices.Compact(p.found)
 	for _, l := range lists {
 		run, err := l.run()
 		if err != nil {
@@ -167,6 +186,7 @@ type list struct {
 	key     merkle.Hash
 	row     *row
 	subject int
+	beside  bool // see [Part]
 
 	from, to uint64   // ranks that are shown: those of the part, and one on each side
 	inside   []uint64 // indexes of the part

@@ -147,14 +147,17 @@ export function checkIndexed(h, index) {
  */
 export function questionsOf(s, size) {
   const { type, value } = s;
-  if (!s.rows?.length) return [{ type, value, size }];
-  return (s.lists ?? []).flatMap((l) => {
+  const lists = s.lists ?? [];
+  const all = lists.flatMap((l) => {
     const [first, last] = [/** @type {Uint} */ (l.indexes[0]), /** @type {Uint} */ (l.indexes.at(-1))];
     const whole = BigInt(l.from) + BigInt(l.indexes.length) === BigInt(rowOf(s, l.label)?.count ?? 0);
     const from = l.from > 0 ? first : 0;
     const until = whole || last >= size ? size : Number(last) + 1;
     return from <= until ? [{ type, value, label: l.label, from, size: until }] : [];
   });
+  const [from, until] = [Math.max(0, ...all.map((q) => q.from)), Math.min(size, ...all.map((q) => q.size))];
+  const whole = lists.length === (s.rows?.length ?? 0) && all.length === lists.length && from <= until;
+  return whole ? [{ type, value, from, size: until }] : all;
 }
 
 /** @param {Question} q @throws {FormatError} */
