@@ -115,8 +115,9 @@ func tagged(doc string, schema Schema) []Response {
 	return append(answers, Response{Status: http.StatusNotModified, Doc: "If-None-Match names what it still is"})
 }
 
-// taken is what a route with a body answers beside others.
-func taken(slow string, answers ...Response) []Response {
+// withBody returns the answers of a route that takes a body: the body came too slowly, or its
+// Content-Type is another one.
+func withBody(slow string, answers ...Response) []Response {
 	problem := []Content{content(MediaProblem, of[Problem]())}
 	return append(answers, Response{Status: http.StatusRequestTimeout, Doc: slow, Content: problem},
 		Response{Status: http.StatusUnsupportedMediaType, Doc: "another Content-Type", Content: problem})

@@ -31,7 +31,7 @@ func entryRoutes() []Route {
 			{MediaJSON, of[Envelope](), exampleEnvelope}, {MediaDSSE, of[Envelope](), exampleEnvelope},
 			{MediaNDJSON, lines("one envelope a line", of[Envelope]()), "[" + exampleEnvelope + "]"},
 		},
-		Answers: taken("the request came too slowly", registered, before),
+		Answers: withBody("the request came too slowly", registered, before),
 		Problems: []entry.Problem{entry.Malformed, entry.UnsupportedAlg, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole,
 			entry.NoStanding, entry.WrongAudience, entry.ScopeExceedsPolicy, entry.IDConflict, entry.StateConflict, entry.PolicySuperseded,
 			entry.FencedDependency, entry.StaleEpoch, entry.TooLarge, entry.Stale, entry.UnknownSubject, entry.ScopeMismatch, entry.NotReady,
@@ -83,7 +83,7 @@ func logRoutes() []Route {
 		Doc: "The text of the tree head, an empty line, and lines of cosignatures (c2sp.org/tlog-cosignature) of witnesses whom the policy in force names, " +
 			"or one before it: over a tree head of one of the newest rounds.",
 		Takes:    []Content{{MediaNote, Schema{JSON: schemaText}, exampleCosigned}},
-		Answers:  taken("the request came too slowly", ok("how many counted", of[Cosigned]())...),
+		Answers:  withBody("the request came too slowly", ok("how many counted", of[Cosigned]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.UnknownIssuer, entry.Stale, entry.BadSignature, entry.StateConflict},
 	}, {
 		Name: "evidence", Method: http.MethodGet, Path: PathEvidence, Summary: "List evidence", Query: asked[EvidenceQuery],

@@ -114,7 +114,7 @@ func taskRoutes() []Route {
 		Answers: tagged("as of the last commit, with its lease as it is now", of[Task]()), Problems: missing(),
 	}, {
 		Name: "lease", Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "As " + PathLeases + ", for one.",
-		Params: []Param{id}, Takes: renewal(1), Answers: taken("the request came too slowly", ok("renewed", of[Lease]())...),
+		Params: []Param{id}, Takes: renewal(1), Answers: withBody("the request came too slowly", ok("renewed", of[Lease]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.NoStanding, entry.WrongAudience,
 			entry.NotFound, entry.StateConflict, entry.StaleEpoch, entry.TooLarge},
 	}, {
@@ -122,7 +122,7 @@ func taskRoutes() []Route {
 		Doc: "By who holds them. sig is over the DSSE pre-authentication encoding of the type application/vnd.agent-recovery.lease+json and the " +
 			"RFC 8785 form of the members without keyid and sig; the body is in RFC 8785 form, too. seq grows with every renewal, and session is that " +
 			"of the leases as GET tells it: heard again, a renewal says nothing new. Each lease is judged by itself.",
-		Takes: renewal(entry.MaxLeases), Answers: taken("the request came too slowly", ok("what became of each lease: the signature counts", of[Renewed]())...),
+		Takes: renewal(entry.MaxLeases), Answers: withBody("the request came too slowly", ok("what became of each lease: the signature counts", of[Renewed]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.WrongAudience, entry.TooLarge},
 	}}
 }
@@ -136,14 +136,14 @@ func recoveryRoutes() []Route {
 		Doc: "The rules of the policy in force decide, attempts are looked up in the case itself. Nothing is executed and nothing is " +
 			"written to the log: the same case under the same rules is the same answer.",
 		Takes:    []Content{{MediaJSON, failure, exampleCase}},
-		Answers:  taken("the request came too slowly", ok("what was decided, step by step", of[Recovery]())...),
+		Answers:  withBody("the request came too slowly", ok("what was decided, step by step", of[Recovery]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}, {
 		Name: "recoverBatch", Method: http.MethodPost, Path: PathBatch, Summary: "Decide about many cases, one a line",
 		Doc: "Every line is answered by one line, in order and while the request is still being sent: by a trace, or by the problem " +
 			"that it has. The last line sums up; without it the answer is not whole.",
 		Takes: []Content{{MediaNDJSON, lines("one case a line", failure), "[" + exampleCase + "," + exampleHealthy + "]"}},
-		Answers: taken("the first line came too slowly", Response{Status: http.StatusOK, Doc: "a line for each line, then the end",
+		Answers: withBody("the first line came too slowly", Response{Status: http.StatusOK, Doc: "a line for each line, then the end",
 			Content: []Content{content(MediaNDJSON, lines("traces and problems, then the end", of[RecoveryLine]()))}}),
 		Problems: []entry.Problem{entry.Malformed, entry.NotReady}, Plain: true,
 	}}

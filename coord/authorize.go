@@ -268,8 +268,8 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 		m.why = reasonOf(old, seeds, &a.plan.Members[i])
 		f.members = append(f.members, m)
 	}
-	for i := range a.plan.Passed {
-		m := &a.plan.Passed[i]
+	for i := range a.plan.AlreadyUndone {
+		m := &a.plan.AlreadyUndone[i]
 		f.alreadyUndone = append(f.alreadyUndone, alreadyUndone{m.Exec, reasonOf(old, seeds, m)})
 	}
 	for _, other := range a.merges {

@@ -23,10 +23,10 @@ func (s *State) link(f *decisionInForce) {
 		byAgent: map[uint32][]int{}, through: map[uint32]int32{}}
 	open := map[uint32]bool{} // what is not clear
 	i, j := 0, 0
-	passed := f.alreadyUndone
-	for i < len(f.members) || j < len(passed) { // descending: children first
-		if j < len(passed) && (i == len(f.members) || passed[j].exec > f.members[i].exec) {
-			exec := passed[j].exec
+	undone := f.alreadyUndone
+	for i < len(f.members) || j < len(undone) { // descending: children first
+		if j < len(undone) && (i == len(f.members) || undone[j].exec > f.members[i].exec) {
+			exec := undone[j].exec
 			f.through[exec] = s.openChildren(exec, open)
 			open[exec] = f.through[exec] > 0
 			j++

@@ -111,7 +111,7 @@ func (f *decisionInForce) sharesMember(p *scope.Plan) bool {
 func (s *State) request(inc *incident, signals []uint32, dismissed []uint64, until int64) scope.Request {
 	r := scope.Request{Seeds: s.seeds(nil, signals, dismissed), UsableUntil: until}
 	if inc.current != nil {
-		r.Kept, r.Passed = inc.current.plan(), inc.current.before()
+		r.Kept, r.AlreadyUndone = inc.current.plan(), inc.current.before()
 	}
 	return r
 }

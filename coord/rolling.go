@@ -59,6 +59,7 @@ const (
 	toFence purpose = true
 )
 
+// String returns "rollback" or "fence".
 func (p purpose) String() string {
 	if p == toFence {
 		return "fence"

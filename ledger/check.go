@@ -268,7 +268,7 @@ func (k *checker) checkEntryKey(key []byte, next uint64) error {
 }
 
 func (k *checker) checkEntry(key, record []byte, index uint64) error {
-	leaf, err := entry.AppendRecordLeaf(nil, record)
+	leaf, err := entry.AppendStoredLeaf(nil, record)
 	if err != nil {
 		return damaged(key, name("entry", index), "%v", err)
 	}

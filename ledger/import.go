@@ -361,7 +361,7 @@ func (m *importer) put(leaf []byte) error {
 		return err
 	}
 	record := e.AppendStored(nil, at)
-	if again, err := entry.AppendRecordLeaf(nil, record); err != nil || !bytes.Equal(again, leaf) {
+	if again, err := entry.AppendStoredLeaf(nil, record); err != nil || !bytes.Equal(again, leaf) {
 		return errors.Join(errors.New("it is not in the form that it is written in"), err)
 	}
 	if at < m.at {

@@ -140,7 +140,7 @@ func readLeaf(r pebble.Reader, index uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, classed(err))
 	}
-	leaf, err := entry.AppendRecordLeaf(make([]byte, 0, len(value)*4/3+256), value)
+	leaf, err := entry.AppendStoredLeaf(make([]byte, 0, len(value)*4/3+256), value)
 	if err != nil {
 		err = fmt.Errorf("%w: entry %d: %v", ErrCorrupt, index, err)
 	}

@@ -146,10 +146,13 @@ func (m *Material) addObject(value jsontext.Value) error {
 	case has("payload"):
 		return Malformed("JSON", "a bare envelope, of which nothing can be proven").
 			WithRemedy("give its receipt, or the leaf {envelope, registered_at} beside a .tlog-proof")
+	case has("what") && has("data"):
+		return Malformed("JSON", "the damage that arl log fsck found in one data directory, of which nothing can be proven").
+			WithRemedy("run arl log fsck on that directory again")
 	case has("genesis"):
 		return Malformed("JSON", "a pinned root, which is not something to be checked").WithRemedy("give it as the root to check against")
 	}
-	return Malformed("JSON", "an object that is no receipt, leaf, page of entries or consistency proof").
+	return Malformed("JSON", "an object that is no receipt, leaf, page of entries, history, consistency proof, tree head or evidence").
 		WithRemedy("give receipts as `arl log proof` writes them")
 }
 

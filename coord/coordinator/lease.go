@@ -287,8 +287,13 @@ func notHeld(s *coord.State, named *entry.Lease, i int) *entry.Refusal {
 // leaseQueue implements [heap.Interface].
 type leaseQueue []*lease
 
-func (q leaseQueue) Len() int           { return len(q) }
+// Len implements [sort.Interface].
+func (q leaseQueue) Len() int { return len(q) }
+
+// Less implements [sort.Interface]: the lease that ends first comes first.
 func (q leaseQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+
+// Swap implements [sort.Interface].
 func (q leaseQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].place, q[j].place = i, j

@@ -24,10 +24,12 @@ type Request struct {
 	// UsableUntil is the instant (Unix milliseconds) beyond which a checkpoint
 	// must last to be usable.
 	UsableUntil int64
-	// Kept is the plan in force, whose members stay in the new one as they
-	// stand, with why they are in it (SCO-5); empty unless it is amended. Passed
-	// is what was undone before and leads to them, descending.
-	Kept, Passed []Member
+	// Kept are the members of the plan in force when the plan is amended, else empty. They
+	// stay in the new plan as they are, with the reason why they are in it (SCO-5).
+	Kept []Member
+	// AlreadyUndone are executions that were undone before and lead to members of Kept,
+	// descending.
+	AlreadyUndone []Member
 }
 
 // Plan is what a rollback undoes.
@@ -35,15 +37,15 @@ type Plan struct {
 	Members []Member // strictly descending by Exec, and so by index
 	Review  []uint32 // soft dependents that are no members, ascending
 	Agents  []uint32 // of the members, ascending
-	Lines   []uint32 // that go back to a checkpoint, ascending
+	Lines   []uint32 // lines that go back to a checkpoint, ascending
 
-	// Of the members that cannot be undone, those declared irrevocable, and
-	// those undeclared.
+	// Irrevocable and Undeclared count the members that cannot be undone, by their
+	// declared effect.
 	Irrevocable, Undeclared int
 
-	// Passed is what was undone before and leads to members, descending: with
-	// Why, and without a method.
-	Passed []Member
+	// AlreadyUndone are executions that were undone before and lead to members,
+	// descending. They have a Why and no method.
+	AlreadyUndone []Member
 }
 
 // Member is an execution that must be undone.
@@ -313,11 +315,11 @@ func (w *walk) plan(direct int, r Request) *Plan {
 		to := w.order[i]
 		x := w.g.nodes.At(to.exec)
 		m := Member{Exec: to.exec, Why: w.why(x, to.why), Direct: int(i) < direct}
-		if old, passed := find(r.Passed, to.exec); passed {
+		if old, undone := find(r.AlreadyUndone, to.exec); undone {
 			m.Why = old.Why
 		}
 		if x.Undone {
-			p.Passed = append(p.Passed, m)
+			p.AlreadyUndone = append(p.AlreadyUndone, m)
 			continue
 		}
 		m.Method, m.Checkpoint = w.method(x)
@@ -374,15 +376,15 @@ func (w *walk) keep(p *Plan, r Request) {
 	if len(p.Members) > len(known) {
 		slices.SortFunc(p.Members, descending)
 	}
-	passed := p.Passed
-	for _, old := range r.Passed {
-		if _, again := find(passed, old.Exec); !again {
-			p.Passed = append(p.Passed, old)
+	undone := p.AlreadyUndone
+	for _, old := range r.AlreadyUndone {
+		if _, again := find(undone, old.Exec); !again {
+			p.AlreadyUndone = append(p.AlreadyUndone, old)
 		}
 	}
 	if len(r.Kept) > 0 {
-		p.Passed = slices.DeleteFunc(p.Passed, func(m Member) bool { _, member := p.Find(m.Exec); return member })
-		slices.SortFunc(p.Passed, descending)
+		p.AlreadyUndone = slices.DeleteFunc(p.AlreadyUndone, func(m Member) bool { _, member := p.Find(m.Exec); return member })
+		slices.SortFunc(p.AlreadyUndone, descending)
 	}
 }
 
@@ -454,7 +456,7 @@ func (p *Plan) Chain(exec uint32) []Member {
 		}
 		from := m.Why.From
 		if m, ok = p.Find(from); !ok {
-			m, ok = find(p.Passed, from)
+			m, ok = find(p.AlreadyUndone, from)
 		}
 	}
 	slices.Reverse(chain)

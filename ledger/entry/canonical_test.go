@@ -84,7 +84,7 @@ func requireRoundTrip(t *rapid.T, e *entry.Entry, at int64) {
 	requireSame(t, "leaf", e, fromLeaf, err)
 	fromRecord, recordAt, err := entry.DecodeStored(record)
 	requireSame(t, "record", e, fromRecord, err)
-	rebuilt, err := entry.AppendRecordLeaf([]byte("x"), record)
+	rebuilt, err := entry.AppendStoredLeaf([]byte("x"), record)
 	if err != nil || string(rebuilt) != "x"+string(leaf) {
 		t.Fatalf("leaf of the record: %s, error %v", rebuilt, err)
 	}

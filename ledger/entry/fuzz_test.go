@@ -111,9 +111,9 @@ func FuzzDecodeLeaf(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRecord: a record is the one that its entry makes, and that of its
+// FuzzDecodeStored: a record is the one that its entry makes, and that of its
 // leaf, if the leaf is accepted.
-func FuzzDecodeRecord(f *testing.F) {
+func FuzzDecodeStored(f *testing.F) {
 	seeds(f, "leaf", func(_ *vector, input []byte) {
 		if e, at, err := entry.DecodeLeaf(input); err == nil {
 			f.Add(e.AppendStored(nil, at))
@@ -122,10 +122,10 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(append([]byte{0}, bytes.Repeat([]byte{0xff}, 300)...))
 	f.Add([]byte{0x80, 0})
 	f.Fuzz(func(t *testing.T, record []byte) {
-		leaf, leafErr := entry.AppendRecordLeaf(nil, record)
+		leaf, leafErr := entry.AppendStoredLeaf(nil, record)
 		e, at, err := entry.DecodeStored(record)
 		if err != nil {
-			if !errors.Is(err, entry.ErrRecord) || e != nil {
+			if !errors.Is(err, entry.ErrStored) || e != nil {
 				t.Fatalf("entry %v, error %v", e, err)
 			}
 			return

@@ -16,7 +16,7 @@ func TestRecordDamaged(t *testing.T) {
 		if err == nil && string(e.AppendStored(nil, at)) != string(record) {
 			t.Fatalf("%x is not the record of its entry", record)
 		}
-		if err != nil && !errors.Is(err, entry.ErrRecord) {
+		if err != nil && !errors.Is(err, entry.ErrStored) {
 			t.Fatalf("%x: %v", record, err)
 		}
 		return err
@@ -40,7 +40,7 @@ func TestRecordDamaged(t *testing.T) {
 		if decode(bad) == nil {
 			t.Errorf("%x is accepted", bad)
 		}
-		if leaf, err := entry.AppendRecordLeaf(nil, bad); !errors.Is(err, entry.ErrRecord) {
+		if leaf, err := entry.AppendStoredLeaf(nil, bad); !errors.Is(err, entry.ErrStored) {
 			t.Errorf("leaf %s of %x, error %v", leaf, bad, err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestRecordOfBadEntry(t *testing.T) {
 		"no key id":    func() { e.Seal("", []byte{1}) },
 	} {
 		seal()
-		if _, _, err := entry.DecodeStored(e.AppendStored(nil, 1)); !errors.Is(err, entry.ErrRecord) {
+		if _, _, err := entry.DecodeStored(e.AppendStored(nil, 1)); !errors.Is(err, entry.ErrStored) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

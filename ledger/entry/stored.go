@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// ErrRecord reports a stored record that no entry could have made.
-var ErrRecord = errors.New("entry: damaged record")
+// ErrStored reports stored bytes that no entry could have made.
+var ErrStored = errors.New("entry: damaged stored entry")
 
-// AppendStored appends the compact form of the entry's leaf to dst: what a leaf
-// says, without base64 and fixed text. [DecodeStored] gives the entry back.
+// AppendStored appends the compact form of the entry's leaf to dst: the content of the leaf,
+// without base64 and fixed text. [DecodeStored] reads the form.
 //
 //	uvarint registered_at ‖ u8 len ‖ kind ‖ u8 len ‖ keyid ‖ u8 len ‖ sig ‖ payload
 func (e *Entry) AppendStored(dst []byte, registeredAt int64) []byte {
@@ -25,39 +25,38 @@ func (e *Entry) AppendStored(dst []byte, registeredAt int64) []byte {
 	return append(dst, e.payload...)
 }
 
-// DecodeStored reads a record. The error is [ErrRecord]; it means damage, since
-// only well-formed entries are stored. The rules that an entry was held to when it
-// was registered are not checked again: that a record is what was registered shows
-// in its leaf hash, which stands in the tree.
+// DecodeStored reads what [Entry.AppendStored] writes. The error is [ErrStored]. It means damage:
+// only well-formed entries are stored. The rules of registration are not checked again, because the
+// leaf hash in the tree shows that the stored bytes are the registered entry.
 func DecodeStored(record []byte) (e *Entry, registeredAt int64, err error) {
-	e, registeredAt, err = splitRecord(bytes.Clone(record))
+	e, registeredAt, err = splitStored(bytes.Clone(record))
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := e.checkSeal(); err != nil {
-		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
+		return nil, 0, fmt.Errorf("%w: %v", ErrStored, err)
 	}
 	if err := e.readPayload(); err != nil {
-		return nil, 0, fmt.Errorf("%w: %v", ErrRecord, err)
+		return nil, 0, fmt.Errorf("%w: %v", ErrStored, err)
 	}
 	return e, registeredAt, nil
 }
 
-// AppendRecordLeaf appends the leaf that a record stands for to dst, without
-// reading the payload.
-func AppendRecordLeaf(dst, record []byte) ([]byte, error) {
-	e, registeredAt, err := splitRecord(record)
+// AppendStoredLeaf appends the leaf of a stored entry to dst. The payload is not read. The error is
+// [ErrStored].
+func AppendStoredLeaf(dst, record []byte) ([]byte, error) {
+	e, registeredAt, err := splitStored(record)
 	if err != nil {
 		return nil, err
 	}
 	return e.AppendLeaf(dst, registeredAt), nil
 }
 
-// splitRecord returns an entry without its body, which keeps the record.
-func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
+// splitStored returns an entry without its body. The entry keeps the bytes of the record.
+func splitStored(record []byte) (e *Entry, registeredAt int64, err error) {
 	at, n := binary.Uvarint(record)
 	if n <= 0 || n > 1 && record[n-1] == 0 || at > MaxInteger {
-		return nil, 0, ErrRecord
+		return nil, 0, ErrStored
 	}
 	rest, damaged := record[n:], false
 	field := func() []byte {
@@ -71,7 +70,7 @@ func splitRecord(record []byte) (e *Entry, registeredAt int64, err error) {
 	}
 	e = &Entry{Kind: Kind(field()), KeyID: string(field()), Sig: field()}
 	if damaged || !e.Kind.known() {
-		return nil, 0, ErrRecord
+		return nil, 0, ErrStored
 	}
 	e.payload = rest
 	return e, int64(at), nil

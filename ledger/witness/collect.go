@@ -61,7 +61,7 @@ func (r *Rounds) Given(w Want) (head verify.SignedHead, ok, named bool) {
 
 func (r *Rounds) given(w Want) (head verify.SignedHead, ok, named bool) {
 	r.refresh()
-	l := r.lawFor(w)
+	l := r.policyFor(w)
 	if l.quorum == nil {
 		return verify.SignedHead{}, false, r.unread
 	}
@@ -69,17 +69,17 @@ func (r *Rounds) given(w Want) (head verify.SignedHead, ok, named bool) {
 }
 
 // fresh reports whether agents take the cosignatures on the head.
-func (l *law) fresh(inForce *law) bool {
+func (l *witnessPolicy) fresh(inForce *witnessPolicy) bool {
 	return time.Since(time.Unix(l.since, 0)) <= min(l.MaxAge, inForce.MaxAge)
 }
 
-// lawFor returns the law by which a head is good: the one in force, unless an agent has
-// accepted another one.
-func (r *Rounds) lawFor(w Want) *law {
+// policyFor returns the witness policy by which a head is good: the policy in force, unless an
+// agent has accepted another one.
+func (r *Rounds) policyFor(w Want) *witnessPolicy {
 	if !w.Agent {
 		return r.inForce()
 	}
-	for _, l := range slices.Backward(r.laws[1:]) {
+	for _, l := range slices.Backward(r.policies[1:]) {
 		if w.From <= l.Until {
 			if l.quorum == nil || l.Policy == r.terms.Policy {
 				break
@@ -102,7 +102,7 @@ func (r *Rounds) Lacking(w Want) string {
 		return "the witness policy in force cannot be read"
 	}
 	lacking := r.lacks(r.inForce(), w)
-	if l := r.lawFor(w); l != r.inForce() {
+	if l := r.policyFor(w); l != r.inForce() {
 		if former := r.lacks(l, w); former != "" {
 			lacking = strings.TrimPrefix(lacking+fmt.Sprintf("; for an agent that has accepted %d entries, %s", w.From, former), "; ")
 		}
@@ -110,8 +110,8 @@ func (r *Rounds) Lacking(w Want) string {
 	return lacking
 }
 
-// lacks is [Rounds.Lacking] of one law.
-func (r *Rounds) lacks(l *law, w Want) string {
+// lacks is [Rounds.Lacking] of one witness policy.
+func (r *Rounds) lacks(l *witnessPolicy, w Want) string {
 	if l.quorum == nil {
 		return ""
 	}
@@ -158,7 +158,7 @@ func (r *Rounds) settle(rd *round) {
 		return
 	}
 	rd.done = true
-	for i, l := range r.laws {
+	for i, l := range r.policies {
 		if l.quorum == nil || rd.head.Size < l.head.Size {
 			continue
 		}

@@ -78,23 +78,24 @@ type Rounds struct {
 	// stopped takes a conflict that was found outside Run.
 	stopped chan *ConflictError
 
-	mu      sync.Mutex
-	changed chan struct{} // closed, and made anew, when anything below changes
-	terms   Terms
-	laws    []*law // the one in force, then those before, the newest first
-	unread  bool   // whether the policy in force cannot be read
-	parties []party
-	states  map[string]*State // by verifier key
-	number  int               // of the newest round
-	recent  []*round          // of the policies as they are, the newest last
-	offered *round            // for those who push; nil: none yet
-	since   time.Time         // when that was offered first
-	waiting uint64            // largest size that somebody waits for
+	mu       sync.Mutex
+	changed  chan struct{} // closed, and made anew, when anything below changes
+	terms    Terms
+	policies []*witnessPolicy // the one in force, then those before, the newest first
+	unread   bool             // whether the policy in force cannot be read
+	parties  []party
+	states   map[string]*State // by verifier key
+	number   int               // of the newest round
+	recent   []*round          // of the policies as they are, the newest last
+	offered  *round            // for those who push; nil: none yet
+	since    time.Time         // when that was offered first
+	waiting  uint64            // largest size that somebody waits for
 }
 
-// law is a witness policy, and the newest head that agents under it may take up.
-type law struct {
-	Former                   // Until means nothing in the law in force
+// witnessPolicy is a witness policy with its quorums, and the newest head that agents under the
+// policy accept.
+type witnessPolicy struct {
+	Former                   // Until means nothing in the policy in force
 	quorum    *verify.Quorum // nil: it names none
 	emergency *verify.Quorum // nil: it has none
 	// head has the cosignatures of this quorum, or of its emergency group, and of the
@@ -103,7 +104,7 @@ type law struct {
 	since int64 // Unix seconds: those cosignatures are not older
 }
 
-// party is a witness of a law.
+// party is a witness of a witness policy.
 type party struct {
 	verify.Witness
 	quorum *verify.Quorum // that names it
@@ -182,8 +183,8 @@ func (r *Rounds) restore() error {
 	return nil
 }
 
-// inForce returns the law in force; its caller holds the mutex.
-func (r *Rounds) inForce() *law { return r.laws[0] }
+// inForce returns the policy in force; its caller holds the mutex.
+func (r *Rounds) inForce() *witnessPolicy { return r.policies[0] }
 
 // Witnessed returns the newest head that the quorum in force has cosigned, with its
 // cosignatures, and since when (Unix seconds); its Note is empty if there is none. named
@@ -226,11 +227,11 @@ func (r *Rounds) notify() {
 // more.
 func (r *Rounds) refresh() {
 	terms := r.cfg.Terms()
-	if r.laws != nil && terms.Policy == r.terms.Policy && terms.MaxAge == r.terms.MaxAge && slices.Equal(terms.Former, r.terms.Former) {
+	if r.policies != nil && terms.Policy == r.terms.Policy && terms.MaxAge == r.terms.MaxAge && slices.Equal(terms.Former, r.terms.Former) {
 		return
 	}
 	before := r.recent
-	for _, l := range r.laws {
+	for _, l := range r.policies {
 		if l.head.Note != "" {
 			before = append(before, &round{head: l.head, note: l.head.Note})
 		}
@@ -243,13 +244,13 @@ func (r *Rounds) refresh() {
 	r.notify()
 }
 
-// read reads the laws of the terms, and who their witnesses are.
+// read reads the witness policies of the terms, and finds their witnesses.
 func (r *Rounds) read() {
 	former := slices.Insert(slices.Clone(r.terms.Former), 0, Former{Policy: r.terms.Policy, MaxAge: r.terms.MaxAge})
-	r.laws, r.parties = nil, nil
+	r.policies, r.parties = nil, nil
 	states := map[string]*State{}
 	for i, f := range former {
-		l := &law{Former: f}
+		l := &witnessPolicy{Former: f}
 		var err error
 		if l.quorum, err = r.cfg.Root().Quorum(f.Policy); err != nil && i == 0 { // such a policy is not admitted; an imported log may have one
 			r.cfg.Logger.Error("NOBODY IS ASKED FOR COSIGNATURES: the witness policy in force cannot be read", "error", err.Error())
@@ -257,7 +258,7 @@ func (r *Rounds) read() {
 		if i == 0 {
 			r.unread = err != nil
 		}
-		r.laws = append(r.laws, l)
+		r.policies = append(r.policies, l)
 		if l.quorum == nil || i > 0 && f.Policy == r.terms.Policy {
 			continue
 		}

@@ -20,6 +20,8 @@ func NoteKey(origin string) (note.Signer, note.Verifier, string) {
 	return signer, verifier, vkey
 }
 
+// zeros is a source of randomness that has zeros only: keys made from it are always the same.
 type zeros struct{}
 
+// Read implements [io.Reader].
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -103,8 +103,11 @@ func (m *Machine) nodeSource(n *node.Node, rootFile string) (*nodeSource, error)
 	return s, err
 }
 
+// Head implements headSource. It returns the published tree head.
 func (s *nodeSource) Head(ctx context.Context) (verify.SignedHead, error) { return s.Published(ctx) }
 
+// Published implements headSource. It returns the published tree head once it continues the head that this machine
+// knows. The machine knows the published head from then on.
 func (s *nodeSource) Published(ctx context.Context) (verify.SignedHead, error) {
 	published, err := s.node.Log.Published()
 	if err != nil {
@@ -122,10 +125,12 @@ func (s *nodeSource) Published(ctx context.Context) (verify.SignedHead, error) {
 	return head, s.trust.SaveHead(s.root.Origin, head.Note)
 }
 
+// Consistent implements logSource by the tree of the ledger.
 func (s *nodeSource) Consistent(_ context.Context, older, newer verify.SignedHead) error {
 	return s.node.Continues(older, newer)
 }
 
+// Receipt implements logSource. The receipt is verified under the pinned root.
 func (s *nodeSource) Receipt(_ context.Context, index uint64) (*verify.Receipt, error) {
 	receipt, err := s.node.Log.Receipt(index)
 	if err != nil {
@@ -135,6 +140,7 @@ func (s *nodeSource) Receipt(_ context.Context, index uint64) (*verify.Receipt, 
 	return receipt, err
 }
 
+// Tile implements [audit.Source].
 func (s *nodeSource) Tile(_ context.Context, t merkle.Tile) ([]byte, error) {
 	return s.node.Log.Tile(t)
 }

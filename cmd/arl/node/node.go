@@ -192,14 +192,15 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 	return config
 }
 
-// wary is a fold of a log that is not believed: it ends before the first entry
-// that should not be there, since no state follows from that, and applying it may
-// panic. What stands there is for arl log audit to say.
+// wary is a fold of a log that is not trusted. It stops before the first entry that the
+// rules do not allow: no state follows from such an entry, and applying it may panic.
+// arl log audit names the entry.
 type wary struct {
 	*coord.State
 	refused error
 }
 
+// Apply implements [ledger.Fold]. It applies nothing after an entry that is refused.
 func (w *wary) Apply(e *entry.Entry, index uint64, at int64) {
 	if w.refused == nil {
 		w.refused = w.Admit(e, index, at)
@@ -209,6 +210,7 @@ func (w *wary) Apply(e *entry.Entry, index uint64, at int64) {
 	}
 }
 
+// Snapshot implements [ledger.Fold]. The error says which entry was refused.
 func (w *wary) Snapshot(to io.Writer) error {
 	if w.refused != nil {
 		return fmt.Errorf("entry %d should not be in the log (arl log audit): %w", w.Size(), w.refused)
