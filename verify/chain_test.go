@@ -332,6 +332,9 @@ func TestChainTellsWhatItKnows(t *testing.T) {
 	if got, err := info.Rotation(c.agent.Public); err != nil || got.Op != entry.Rotate || !got.Key.Equal(c.agent.Public) || got.Roles[0] != entry.RoleMonitor || got.Domain != "domain" {
 		t.Errorf("rotation %+v, error %v", got, err)
 	}
+	if got, err := info.Revocation(info.Valid()[0], nil); err != nil || got.Op != entry.Revoke || !got.Key.Equal(spare.Public) || got.CompromisedSince != nil {
+		t.Errorf("revocation %+v, error %v", got, err)
+	}
 	if !verify.AuthorityOnly(info.Roles) || verify.AuthorityOnly([]entry.Role{entry.RoleAgent}) {
 		t.Error("who may write about which roles")
 	}

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +153,8 @@ func TestTLogProofHasOneForm(t *testing.T) {
 		"an extra line":        strings.Replace(good, "index", "extra AAAA\nindex", 1),
 		"no index":             strings.Replace(good, "index 9\n", "", 1),
 		"a leading zero":       strings.Replace(good, "index 9", "index 09", 1),
+		"no header":            strings.TrimPrefix(good, "c2sp.org/tlog-proof@v1\n"),
+		"a bare number":        strings.Replace(good, "index 9", "9", 1),
 		"a sign":               strings.Replace(good, "index 9", "index +9", 1),
 		"an index too large":   strings.Replace(good, "index 9", "index 18446744073709551616", 1),
 		"carriage returns":     strings.ReplaceAll(good, "\n", "\r\n"),
@@ -171,6 +174,34 @@ func TestTLogProofHasOneForm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATLogProofSaysWhatItLacks: the error names what is not as it should be.
+func TestATLogProofSaysWhatItLacks(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello\n": `the first line is not "c2sp.org/tlog-proof@v1"`,
+		"c2sp.org/tlog-proof@v1\nindex 9\n\u2014 a b\n":  "no empty line before the tree head",
+		"c2sp.org/tlog-proof@v1\nindex 09\nhash\n\nhead": `"index 09" is not index and a decimal number without leading zeros`,
+	} {
+		_, err := verify.ParseTLogProof([]byte(text))
+		wantText(t, err, "verify: tlog-proof: "+want)
+	}
+	largest := verify.Receipt{Index: math.MaxUint64, Proof: []merkle.Hash{}, Head: "head"}
+	again, err := verify.ParseTLogProof([]byte(tlogProof(t, largest)))
+	must(t, err)
+	if diff := cmp.Diff(largest, again); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAnotherFormIsShownWhereItBegins, also where one form begins the other.
+func TestAnotherFormIsShownWhereItBegins(t *testing.T) {
+	for data, at := range map[string]string{"{1,2]": "0", "[1,3]": "3", "[1,2": "4", "[1,2]\n": "5", "": "0"} {
+		wantText(t, verify.CheckForm("list", []byte(data), []int{1, 2}),
+			"verify: list: not in the one form it is written in, from byte "+at+" (pass it on as it was received)")
+	}
+	must(t, verify.CheckForm("list", []byte("[1,2]"), []int{1, 2}))
+	wantFormat(t, verify.CheckForm("text", nil, "\xff")) // which has no form
 }
 
 func TestATLogProofIsCheckedWithTheLeafBesideIt(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
@@ -108,5 +109,43 @@ func TestMaxReceipt(t *testing.T) {
 				t.Errorf("%s, %d past the limit: %v", name, past, err)
 			}
 		}
+	}
+}
+
+// TestARefusalTellsTheLimit, and each way in and out has it.
+func TestARefusalTellsTheLimit(t *testing.T) {
+	leaf := verify.Receipt{Leaf: make([]byte, verify.MaxLeaf+1), Head: "head"}
+	path := verify.Receipt{Leaf: []byte("leaf"), Proof: make([]merkle.Hash, verify.MaxPath+1), Head: "head"}
+	head := verify.Receipt{Leaf: []byte("leaf"), Head: strings.Repeat("a", verify.MaxNote+1)}
+	for want, r := range map[string]verify.Receipt{
+		"leaf of 65536 bytes, want 1 to 65535":          leaf,
+		"leaf of 0 bytes, want 1 to 65535":              {Head: "head"},
+		"a proof of 66 hashes, the limit is 65":         path,
+		"a tree head of 131073 bytes, want 1 to 131072": head,
+		"a tree head of 0 bytes, want 1 to 131072":      {Leaf: []byte("leaf")},
+	} {
+		_, err := r.Encode()
+		wantText(t, err, "verify: receipt: "+want)
+		data, err := json.Marshal(r)
+		must(t, err)
+		_, err = verify.DecodeReceipt(data)
+		wantText(t, err, "verify: receipt: "+want)
+	}
+	_, err := verify.Receipt{Leaf: []byte("leaf"), Head: "\xff"}.Encode() // no JSON text
+	wantFormat(t, err)
+	for want, r := range map[string]verify.Receipt{"a proof of 66 hashes, the limit is 65": path, "a tree head of 131073 bytes, want 1 to 131072": head} {
+		_, err := r.TLogProof()
+		wantText(t, err, "verify: tlog-proof: "+want)
+	}
+	_, err = verify.DecodeReceipt(make([]byte, verify.MaxReceipt+1))
+	wantText(t, err, "verify: receipt: 524289 bytes, the limit is 524288")
+	_, err = verify.ParseTLogProof(make([]byte, verify.MaxReceipt+1))
+	wantText(t, err, "verify: tlog-proof: 524289 bytes, the limit is 524288")
+}
+
+func wantText(tb testing.TB, err error, want string) {
+	tb.Helper()
+	if wantFormat(tb, err); err != nil && err.Error() != want {
+		tb.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,6 +101,9 @@ func TestARefusalNamesWhatIsWrong(t *testing.T) {
 		_, err := l.Root.Verify(tc.give(l))
 		if err == nil || err.Error() != tc.want {
 			t.Errorf("%v, want\n%s", err, tc.want)
+		}
+		if strings.Contains(tc.want, "proof does not verify") != errors.Is(err, merkle.ErrProof) {
+			t.Errorf("%v does not wrap its cause", err)
 		}
 	}
 	l, c := newCompany(t)

@@ -54,11 +54,11 @@ func ParseTLogProof(data []byte) (Receipt, error) {
 			WithRemedy("take the line out, and put the leaf beside the proof")
 	}
 	number, ok := strings.CutPrefix(lines[0], "index ")
-	index, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil || strconv.FormatUint(index, 10) != number {
+	index, _ := strconv.ParseUint(number, 10, 64) // what is no number is written otherwise again
+	if !ok || strconv.FormatUint(index, 10) != number {
 		return refuse("%.60q is not index and a decimal number without leading zeros", lines[0])
 	}
-	r := Receipt{Index: index, Head: head, Proof: make([]merkle.Hash, 0, len(lines)-1)}
+	r := Receipt{Index: index, Head: head, Proof: []merkle.Hash{}}
 	for _, line := range lines[1:] {
 		h, err := merkle.ParseHash(line)
 		if err != nil {
