@@ -201,8 +201,6 @@ func (v *run) indexEntry(h *History) (*entry.LogIndex, error) {
 	switch {
 	case !ok:
 		return fail("of kind %s, want %s", e.Kind, entry.KindIndex)
-	case index.Algorithm != entry.IndexAlgorithm:
-		return fail("algorithm %.40q, want %q", index.Algorithm, entry.IndexAlgorithm)
 	case index.Size > h.Index:
 		return fail("it covers %d entries, and %d stand before it", index.Size, h.Index)
 	}
@@ -221,10 +219,7 @@ func (v *run) in(h *History, index uint64) *entry.Entry {
 	if _, given := slices.BinarySearchFunc(h.Entries, index, func(l Leaf, index uint64) int { return cmp.Compare(l.Index, index) }); !given {
 		return nil
 	}
-	i, there := slices.BinarySearchFunc(v.out.Entries, index, byIndex)
-	if !there {
-		return nil
-	}
+	i, _ := slices.BinarySearchFunc(v.out.Entries, index, byIndex)
 	return v.out.Entries[i].Entry
 }
 

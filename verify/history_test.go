@@ -228,6 +228,30 @@ func TestHistoryMissing(t *testing.T) {
 	wantStep(t, err, verify.StepReach)
 }
 
+// TestHistoryIsWhole by itself: a receipt fills no gap of it, and a second history of the
+// same subjects changes no answer.
+func TestHistoryIsWhole(t *testing.T) {
+	x := newIndexed(t)
+	ask := []verify.Question{{Subject: colleague, Label: revoked, Size: 19}}
+	h := x.history(colleague)
+	x.drop(h, 15)
+	_, err := x.Root.Verify(verify.Material{Histories: []*verify.History{h}, Receipts: []verify.Receipt{x.Receipt(15)}, Questions: ask})
+	if wantStep(t, err, verify.StepContent); !strings.Contains(err.Error(), "entry 15, which its list has, is left out") {
+		t.Error(err)
+	}
+	once, twice := []*verify.History{x.history(colleague)}, []*verify.History{x.history(colleague), x.history(agentSubject, colleague)}
+	for want, histories := range map[string][]*verify.History{
+		"index 1, record 1, prefix 1, list 3, reach 1, content 1, tail 3": once,
+		"index 2, record 3, prefix 3, list 8, reach 1, content 1, tail 3": twice,
+	} {
+		report, err := x.Root.Verify(verify.Material{Histories: histories, Questions: ask})
+		must(t, err)
+		if got := counts(report); len(report.Answers) != 1 || !strings.HasSuffix(got, want) {
+			t.Errorf("answers %v, checked %s", report.Answers, got)
+		}
+	}
+}
+
 // TestHistoryPages shows the executions of an agent in pages of one rank each, in any
 // order: each is complete for what lies between, and for no more.
 func TestHistoryPages(t *testing.T) {
