@@ -70,11 +70,7 @@ func (s *Sibling) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	err := (*merkle.Hash)(s).UnmarshalText(text)
-	if err == nil && *s == (Sibling{}) {
-		return errors.New("an empty subtree is written as an empty text")
-	}
-	return err
+	return (*merkle.Hash)(s).UnmarshalText(text)
 }
 
 // CheckForm holds the proofs to their limits and their one form: nothing is proven by
@@ -375,7 +371,7 @@ func (s *Shown) reach(q *Question) (all []uint64, err error) {
 		}
 		l := subject.list(label)
 		if l == nil {
-			return nil, fmt.Errorf("the index has %s with label %s, and shows none of them", entriesOf(int(min(row.Count, 1<<31-1))), label)
+			return nil, fmt.Errorf("the index has %s with label %s, and shows none of them", entriesOf(row.Count), label)
 		}
 		if first := l.Indexes[0]; l.From > 0 && first > q.From {
 			return nil, fmt.Errorf("the list of %s begins with rank %d, entry %d: what is before, from entry %d on, is not shown", label, l.From, first, q.From)
@@ -408,7 +404,7 @@ func (s *Shown) questions(subject *SubjectProof, size uint64) (all []Question) {
 		if l.From+uint64(len(l.Indexes)) < subject.row(l.Label).Count {
 			q.Size = min(size, l.Indexes[len(l.Indexes)-1]+1)
 		}
-		if q.From <= q.Size {
+		if q.From < q.Size {
 			all = append(all, q)
 		}
 	}

@@ -59,14 +59,17 @@ func TestIndexedForm(t *testing.T) {
 		shown := x.history(colleague).Indexed
 		c.change(&shown, &shown.Subjects[0])
 		err := shown.CheckForm("index")
-		switch {
-		case c.want == "":
+		if c.want == "" {
 			must(t, err)
-		case strings.HasPrefix(c.want, "index: "):
-			wantText(t, err, "verify: "+c.want)
-		default:
-			wantText(t, err, "verify: index: subjects[0], "+shown.Subjects[0].Name()+": "+c.want)
+			continue
 		}
+		want := "verify: index: subjects[0], " + shown.Subjects[0].Name() + ": " + c.want
+		if strings.HasPrefix(c.want, "index: ") {
+			want = "verify: " + c.want
+		}
+		wantText(t, err, want)
+		_, err = shown.Check(new(entry.LogIndex))
+		wantText(t, err, want)
 	}
 	many := new(verify.Indexed)
 	for i := range verify.MaxSubjects + 1 {
@@ -79,6 +82,22 @@ func TestIndexedForm(t *testing.T) {
 		return bytes.Compare(i[:], j[:])
 	})
 	must(t, many.CheckForm("index"))
+}
+
+// TestSiblingText is that of a hash, or empty: nothing of what stood there before is left.
+func TestSiblingText(t *testing.T) {
+	for text, want := range map[string]verify.Sibling{"": {}, merkle.Hash{7}.String(): {7}} {
+		got := verify.Sibling{1, 2, 3}
+		must(t, got.UnmarshalText([]byte(text)))
+		again, err := got.MarshalText()
+		must(t, err)
+		if got != want || string(again) != text {
+			t.Errorf("%q is read as %v, and written as %q", text, got, again)
+		}
+	}
+	if err := new(verify.Sibling).UnmarshalText([]byte("hello")); err == nil {
+		t.Error("accepted: hello")
+	}
 }
 
 // TestHistoryLimits tries each limit of a history at it and one past it, where it is
@@ -128,6 +147,84 @@ func TestHistoryLimits(t *testing.T) {
 		wantFormat(t, err)
 		if got := err.Error(); (got == "verify: history: 67108865 bytes, the limit is 67108864") != (past == 1) || past == 0 && !strings.Contains(got, "jsontext") {
 			t.Errorf("%d past the limit: %v", past, err)
+		}
+	}
+}
+
+// TestQuestionForm: what no log answers is refused, with what there is.
+func TestQuestionForm(t *testing.T) {
+	log := entry.Subject{Type: entry.SubjectLog}
+	for _, c := range []struct {
+		q    verify.Question
+		want string
+	}{
+		{verify.Question{Subject: entry.Subject{Type: "person", Value: "x"}}, `"person" is no type of subject (use one of workflow, incident, task, agent, log)`},
+		{verify.Question{Subject: entry.Subject{Type: entry.SubjectIncident, Value: "x"}}, `"x" is no value that a subject of type incident may have`},
+		{verify.Question{Subject: log, Label: "execution"}, `"execution" is no label of a subject of type log (use one of agent/enrol, agent/revoke, agent/rotate, decision/amend, decision/authorize, decision/contain, decision/deny, decision/escalate, decision/override, decision/release, index, policy, record)`},
+		{verify.Question{Subject: agentSubject, From: 5, Size: 4}, "from entry 5 on, in a log of 4 entries"},
+		{verify.Question{Subject: agentSubject, From: 2, Size: 1}, "from entry 2 on, in a log of 1 entries"},
+		{verify.Question{Subject: agentSubject, From: 5, Size: 5}, ""},
+		{verify.Question{Subject: agentSubject, From: 5}, ""},
+		{verify.Question{Subject: log, Label: "policy", Size: 4}, ""},
+	} {
+		if err := c.q.CheckForm(); c.want == "" {
+			must(t, err)
+		} else {
+			wantText(t, err, "verify: question: "+c.want)
+		}
+		if _, err := new(verify.Shown).Answer(c.q, nil); err == nil {
+			t.Errorf("%+v is answered by nothing", c.q)
+		} else if c.want == "" {
+			wantStep(t, err, verify.StepReach)
+		}
+	}
+}
+
+// TestQuestionsAreRead as they are written on a command line.
+func TestQuestionsAreRead(t *testing.T) {
+	incident := entry.Subject{Type: entry.SubjectIncident, Value: "7"}
+	log := entry.Subject{Type: entry.SubjectLog}
+	urn := entry.Subject{Type: entry.SubjectAgent, Value: "urn:a:b"}
+	for text, want := range map[string][]verify.Question{
+		"agent:agent":                         {{Subject: agentSubject}},
+		"agent:agent:*":                       {{Subject: agentSubject}},
+		"agent:agent:execution":               {{Subject: agentSubject, Label: "execution"}},
+		"agent:agent:execution,agent/revoke<": {{Subject: agentSubject, Label: "execution"}, {Subject: agentSubject, Label: revoked}},
+		"incident:7:*":                        {{Subject: incident}},
+		"agent:urn:a:b:*":                     {{Subject: urn}},
+		"log":                                 {{Subject: log}},
+		"log:policy":                          {{Subject: log, Label: "policy"}},
+		"log::policy":                         {{Subject: log, Label: "policy"}},
+	} {
+		got, err := verify.ParseQuestions(text)
+		if must(t, err); !slices.Equal(got, want) {
+			t.Errorf("%s is read as %+v, want %+v", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"agent:agent:":                 `"agent:agent:" has an empty label (write * for any label)`,
+		"agent:agent:execution,,index": `"agent:agent:execution,,index" has an empty label (write * for any label)`,
+		"agent::execution":             `"" is no value that a subject of type agent may have`,
+		"log:x:policy":                 `"x" is no value that a subject of type log may have`,
+		"person":                       `"person" is no type of subject (use one of workflow, incident, task, agent, log)`,
+	} {
+		_, err := verify.ParseQuestions(text)
+		wantText(t, err, "verify: question: "+want)
+	}
+}
+
+// TestAnswersAreTold with the part of the log that they are about.
+func TestAnswersAreTold(t *testing.T) {
+	log := entry.Subject{Type: entry.SubjectLog}
+	for want, a := range map[string]verify.Answer{
+		"none: no entries of log, in the first 2 entries of the log":                  {Question: verify.Question{Subject: log, Size: 2}},
+		"complete: 1 entry: policy of log, in entries 1 to 1 of the log":              {Question: verify.Question{Subject: log, Label: "policy", From: 1, Size: 2}, Entries: []uint64{1}},
+		"complete: 2 entries: execution of agent:agent, in entries 2 to 6 of the log": {Question: verify.Question{Subject: agentSubject, Label: "execution", From: 2, Size: 7}, Entries: []uint64{2, 6}},
+		"none: no execution of agent:agent, in entries 1 to 0 of the log":             {Question: verify.Question{Subject: agentSubject, Label: "execution", From: 1, Size: 1}},
+		"none: no execution of agent:agent, in entries 5 to 0 of the log":             {Question: verify.Question{Subject: agentSubject, Label: "execution", From: 5}},
+	} {
+		if got := a.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

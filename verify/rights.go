@@ -52,7 +52,7 @@ func (v *run) judgeUnconnected() {
 
 func byIndex(e Entry, index uint64) int { return cmp.Compare(e.Index, index) }
 
-func entriesOf(count int) string {
+func entriesOf[T int | uint64](count T) string {
 	if count == 1 {
 		return "1 entry"
 	}
