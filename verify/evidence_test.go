@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -41,6 +42,10 @@ func TestEvidenceOfAForkConvicts(t *testing.T) {
 	began := fork.Head(9).Root
 	bare.Root, bare.Path = &began, fork.Consistency(9, 15).Path
 	_, err = verified(t, l.Root, bare)
+	wantFork(t, err, l.Signed(9), fork.Signed(15))
+
+	found, _ := errors.AsType[*verify.ForkError](err)
+	_, err = verified(t, l.Root, found.Evidence()) // convicts whoever it is shown to
 	wantFork(t, err, l.Signed(9), fork.Signed(15))
 
 	spoilt := *bare
@@ -96,6 +101,24 @@ func TestEvidenceOfEquivocation(t *testing.T) {
 		t.Errorf("without the keys: %+v, missing %q", report.Equivocations, report.Missing)
 	}
 
+	stranger := testlog.NewKey(t, "agent", "stranger")
+	l.Add(c.agent.Sign(t, l.Execution(c.agent)))
+	old := other(otherwise, c.agent) // its entry stands under a head that nothing connects
+	old.Receipts = append([]verify.Receipt{l.ReceiptAt(index, int(index)+1)}, l.All()[:index]...)
+	old.Receipts = append(old.Receipts, l.Receipt(index+1))
+	for name, e := range map[string]*verify.Evidence{"a key that nobody enrolled": other(otherwise, stranger), "an entry that nothing connects": old} {
+		report, err = verified(t, l.Root, e)
+		must(t, err)
+		if want := fmt.Sprintf("who signed the envelope beside entry %d", index); len(report.Equivocations) != 0 || report.Missing[len(report.Missing)-1].What != want {
+			t.Errorf("%s: %+v, missing %q", name, report.Equivocations, report.Missing)
+		}
+	}
+	_, err = verified(t, l.Root, other(func(x *entry.Execution) { x.Iss = "approver" }, c.approver)) // under an id of their own
+	wantStep(t, err, verify.StepLeaf)
+	_, err = l.Root.Verify(verify.Material{Heads: []string{l.Signed(15)}, Evidence: []verify.Evidence{*alone}})
+	if wantFormat(t, err); !strings.Contains(err.Error(), fmt.Sprintf("the receipt of entry %d is not among the material", index)) {
+		t.Error(err)
+	}
 	_, err = verified(t, l.Root, other(func(*entry.Execution) {}, c.agent))
 	wantStep(t, err, verify.StepLeaf)
 	_, err = verified(t, l.Root, other(func(x *entry.Execution) { x.JTI = l.Execution(c.agent).JTI }, c.agent))
@@ -116,6 +139,7 @@ func TestEvidenceOfEquivocation(t *testing.T) {
 func TestEvidenceIsWhole(t *testing.T) {
 	l, _ := working(t)
 	root := l.Head(9).Root
+	long := strings.Repeat("a", verify.MaxNote)
 	for name, e := range map[string]*verify.Evidence{
 		"no kind":            {},
 		"another kind":       {Kind: "rumour"},
@@ -123,6 +147,10 @@ func TestEvidenceIsWhole(t *testing.T) {
 		"a root alone":       {Kind: verify.EvidenceFork, Newer: l.Signed(15), Root: &root},
 		"a path alone":       {Kind: verify.EvidenceFork, Older: l.Signed(9), Newer: l.Signed(15), Path: []merkle.Hash{root}},
 		"an entry of none":   {Kind: verify.EvidenceEntry},
+		"roots of no newer":  {Kind: verify.EvidenceFork, Older: l.Signed(9), Root: &root},
+		"a long older head":  {Kind: verify.EvidenceFork, Older: long + "a", Newer: l.Signed(15)},
+		"a long newer head":  {Kind: verify.EvidenceFork, Older: l.Signed(9), Newer: long + "a"},
+		"no receipt":         {Kind: verify.EvidenceEquivocation, Envelope: []byte("{}")},
 		"one object":         {Kind: verify.EvidenceEquivocation, Receipts: []verify.Receipt{l.Receipt(9)}},
 		"an empty receipt":   {Kind: verify.EvidenceEntry, Receipts: []verify.Receipt{{}}},
 		"a path out of size": {Kind: verify.EvidenceFork, Older: l.Signed(9), Newer: l.Signed(15), Root: &root, Path: make([]merkle.Hash, verify.MaxPath+1)},
@@ -134,6 +162,21 @@ func TestEvidenceIsWhole(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, m)
 		} else if _, ok := errors.AsType[*verify.FormatError](err); !ok {
 			t.Errorf("%s: %T: %v", name, err, err)
+		}
+		if _, err := l.Root.Verify(verify.Material{Heads: []string{l.Signed(9), l.Signed(15)}, Evidence: []verify.Evidence{*e}}); err == nil {
+			t.Errorf("%s: verified", name)
+		}
+	}
+	for _, e := range []verify.Evidence{{Kind: verify.EvidenceFork, Older: long, Newer: long}, {Kind: verify.EvidenceFork, Older: "a"}, {Kind: verify.EvidenceFork, Newer: "a"}} {
+		must(t, new(verify.Material).AddEvidence(e))
+	}
+	for text, want := range map[string]string{
+		`{"evidence":"fork","newer":"` + long + `a"}`:      "verify: file: evidence: a fork without tree heads, or with one of more than 131072 bytes (give the document as it was written)",
+		`{"evidence":"fork","newer":"a","unknown":"word"}`: "",
+	} {
+		err := new(verify.Material).Add("file", []byte(text))
+		if wantFormat(t, err); want != "" && err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }

@@ -105,6 +105,58 @@ func TestAWitnessPolicyIsToldByItsWords(t *testing.T) {
 	}
 }
 
+// TestWhoMakesAQuorum: which witnesses are enough, and which can count at all.
+func TestWhoMakesAQuorum(t *testing.T) {
+	l, _ := working(t)
+	three, _ := witnesses()
+	_, other := testlog.WitnessKey("wd")
+	three += "witness d " + other + "\n"
+	for lines, want := range map[string]struct{ enough, tooFew, counts string }{
+		"quorum a\n": {"a ab abc", "- b bcd", "a"},
+		"group h any a b\ngroup g all h c\nquorum g\n": {"ac bc abc", "- a b c d ab cd", "abc"},
+		"group g 2 a b c\nquorum g\n":                  {"ab bc ac abc", "- a b c d ad", "abc"},
+	} {
+		q, err := l.Root.Quorum(three + lines)
+		must(t, err)
+		for names := range strings.FieldsSeq(want.enough + " " + want.tooFew) {
+			enough := slices.Contains(strings.Fields(want.enough), names)
+			if got := q.Reached(func(witness string) bool { return strings.Contains(names, witness) }); got != enough {
+				t.Errorf("%q: by %s, reached %v", lines, names, got)
+			}
+		}
+		for _, name := range []string{"a", "b", "c", "d", "g", "h"} {
+			if got := q.Counts(name); got != strings.Contains(want.counts, name) && name < "g" || got && name >= "g" {
+				t.Errorf("%q: %s counts %v", lines, name, got)
+			}
+		}
+	}
+}
+
+// TestTheEmergencyGroupIsAQuorum of its own, if it is a group (WIT-6).
+func TestTheEmergencyGroupIsAQuorum(t *testing.T) {
+	l, _ := working(t)
+	three, _ := witnesses()
+	q, err := l.Root.Quorum(three + "group emergency any c\nquorum a\n")
+	must(t, err)
+	waiver := q.Emergency()
+	if q.Name() != "a" || waiver.Name() != verify.EmergencyGroup || !waiver.Counts("c") || waiver.Counts("a") {
+		t.Errorf("quorum %s, in an emergency %s", q.Name(), waiver.Name())
+	}
+	for by, want := range map[string]bool{"wa": false, "wc": true} {
+		if _, ok := waiver.Since(testlog.Cosigned(l.Signed(15), by, 5), 5); ok != want {
+			t.Errorf("by %s: cosigned %v", by, ok)
+		}
+	}
+	_, other := testlog.WitnessKey("wd")
+	for _, lines := range []string{"quorum a\n", "witness emergency " + other + "\nquorum a\n"} {
+		q, err := l.Root.Quorum(three + lines)
+		must(t, err)
+		if waiver := q.Emergency(); waiver != nil {
+			t.Errorf("%q: %s", lines, waiver.Name())
+		}
+	}
+}
+
 // TestWitnessesAreListed as the policy names them, and asked one by one.
 func TestWitnessesAreListed(t *testing.T) {
 	l, _ := working(t)
@@ -214,11 +266,15 @@ func TestMLDSAWitnesses(t *testing.T) {
 func TestAnUnwatchedHeadIsNamed(t *testing.T) {
 	l, _ := working(t)
 	l.Root.Witnesses = testlog.WitnessPolicy()
-	_, err := l.Root.Witnessed(l.Signed(15))
-	if want := "verify: quorum g, which the root names, has not cosigned the tree head of size 15, nor a later one that continues it"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	at, err := l.Root.Witnessed(l.Signed(15))
+	if want := "verify: quorum g, which the root names, has not cosigned the tree head of size 15, nor a later one that continues it"; at != 0 || err == nil || err.Error() != want {
+		t.Errorf("%d, %v, want %s", at, err, want)
 	}
-	at, err := l.Root.Witnessed(testlog.Cosigned(testlog.Cosigned(l.Signed(15), "w1", 7), "w3", 8))
+	at, err = l.Root.Witnessed("hello")
+	if wantStep(t, err, verify.StepHead); at != 0 {
+		t.Errorf("cosigned at %d", at)
+	}
+	at, err = l.Root.Witnessed(testlog.Cosigned(testlog.Cosigned(l.Signed(15), "w1", 7), "w3", 8))
 	if must(t, err); at != 7 {
 		t.Errorf("cosigned at %d", at)
 	}
