@@ -135,7 +135,10 @@ func (v *run) falseIndex(e *Evidence) error {
 		return &StepError{Step: StepContent, What: "evidence of a false index", Cause: fmt.Errorf("no entry given contradicts its history")}
 	}
 	at := e.Receipts[0].Index
-	i, _ := slices.BinarySearchFunc(v.out.Entries, at, byIndex)
+	i, there := slices.BinarySearchFunc(v.out.Entries, at, byIndex)
+	if !there {
+		return Malformed("evidence", "the receipt of %s is not among the material", entryName(at))
+	}
 	refuse := func(format string, args ...any) error {
 		return &StepError{Step: StepIndex, What: entryName(at), Cause: fmt.Errorf(format, args...)}
 	}

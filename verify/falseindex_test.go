@@ -104,6 +104,8 @@ func TestEvidenceOfAFalseIndexByItsRoot(t *testing.T) {
 	if !strings.Contains(strings.Join(report.NotChecked, "\n"), "that the first 16 entries give the root AQAAAAAA") || len(report.Missing) > 0 {
 		t.Errorf("not checked %q, missing %q", report.NotChecked, report.Missing)
 	}
+	_, err = x.Root.Verify(verify.Material{Heads: []string{x.Signed(19)}, Evidence: []verify.Evidence{*wrong}})
+	wantFormat(t, err)
 	wrong.Root = &said.Root
 	_, err = verified(t, x.Root, wrong)
 	wantStep(t, err, verify.StepIndex)

@@ -415,7 +415,7 @@ func (s *Shown) questions(subject *SubjectProof, size uint64) (all []Question) {
 	for i := range all {
 		whole.From, whole.Size = max(whole.From, all[i].From), min(whole.Size, all[i].Size)
 	}
-	if len(all) < len(subject.Lists) || whole.From > whole.Size {
+	if len(all) < len(subject.Lists) || whole.From >= whole.Size {
 		return all
 	}
 	return []Question{whole}

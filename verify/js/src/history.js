@@ -156,7 +156,7 @@ export function questionsOf(s, size) {
     return from < until ? [{ type, value, label: l.label, from, size: until }] : [];
   });
   const [from, until] = [Math.max(0, ...all.map((q) => q.from)), Math.min(size, ...all.map((q) => q.size))];
-  const whole = lists.length === (s.rows?.length ?? 0) && all.length === lists.length && from <= until;
+  const whole = lists.length === (s.rows?.length ?? 0) && all.length === lists.length && from < until;
   return whole ? [{ type, value, from, size: until }] : all;
 }
 
