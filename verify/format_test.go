@@ -274,6 +274,8 @@ func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 	l, c := working(t)
 	receipt := encoded(t, l.Receipt(9))
 	envelope := string(c.agent.Sign(t, l.Execution(c.agent)).AppendEnvelope(nil))
+	hash, note := merkle.Hash{}.String(), strings.Repeat("a", verify.MaxNote)
+	must(t, new(verify.Material).Add("file", []byte(`{"head":"`+note+`"}`)))
 	cases := []struct {
 		name, data, detail string
 		remedy             bool
@@ -284,6 +286,15 @@ func TestUnknownFilesAreRefusedWithARemedy(t *testing.T) {
 		{"another object", `{"a":1}`, "no receipt, leaf, page of entries, history, consistency proof", true},
 		{"a finding of fsck", `{"data":"d","name":"f","key":"","what":"damaged"}`, "that arl log fsck found in one data directory", true},
 		{"a page with another envelope", `{"head":"x","entries":[{"index":0,"registered_at":1,"envelope":{},"proof":[]}]}`, "page: entries[0]", false},
+		{"a page with a path out of size", strings.Replace(pageOf(t, l, 9), `"proof":[`, `"proof":[`+strings.Repeat(`"`+hash+`",`, verify.MaxPath), 1), "page: entries[0]: verify: receipt: a proof of 69 hashes, the limit is 65", false},
+		{"a page without a tree head", `{"entries":[]}`, "no receipt, leaf, page of entries or consistency proof", true},
+		{"a tree head and another word", `{"head":"x","tail":"y"}`, "no receipt, leaf, page of entries or consistency proof", true},
+		{"a tree head of no text", `{"head":1}`, "a tree head that is no text of 1 to 131072 bytes", false},
+		{"an empty tree head", `{"head":""}`, "a tree head that is no text of 1 to 131072 bytes", false},
+		{"a long tree head", `{"head":"` + note + `a"}`, "a tree head that is no text of 1 to 131072 bytes", false},
+		{"a proof alone", `{"proof":[]}`, "no receipt, leaf, page of entries or consistency proof", true},
+		{"evidence of no list", `{"evidence":{"a":1}}`, "page: evidence: ", false},
+		{"a receipt and a list", receipt + "[1]", "JSON: not an object: ", false},
 		{"an entry out of a page", `{"index":0,"registered_at":1,"envelope":{},"proof":[]}`, "without the tree head", true},
 		{"a bare envelope", envelope, "a bare envelope", true},
 		{"a pinned root", encoded(t, l.Root), "a pinned root", true},

@@ -137,6 +137,9 @@ func TestARefusalTellsTheLimit(t *testing.T) {
 		_, err := r.TLogProof()
 		wantText(t, err, "verify: tlog-proof: "+want)
 	}
+	wantText(t, new(verify.Material).Add("file", make([]byte, verify.MaxFile+1)), "verify: file: 67108865 bytes, the limit is 67108864")
+	full := verify.Material{Receipts: make([]verify.Receipt, verify.MaxItems)}
+	wantText(t, full.Add("file", []byte(`{"head":"a"}`)), "verify: file: content: more than 100000 receipts, proofs and heads, or 256 leaves (verify them in parts)")
 	_, err = verify.DecodeReceipt(make([]byte, verify.MaxReceipt+1))
 	wantText(t, err, "verify: receipt: 524289 bytes, the limit is 524288")
 	_, err = verify.ParseTLogProof(make([]byte, verify.MaxReceipt+1))

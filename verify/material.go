@@ -126,7 +126,7 @@ func (m *Material) addObject(value jsontext.Value) error {
 		receipt, err := DecodeReceipt(value)
 		m.Receipts = append(m.Receipts, receipt)
 		return err
-	case has("old") && has("path"):
+	case has("old"):
 		proof, err := DecodeConsistency(value)
 		m.Consistency = append(m.Consistency, proof)
 		return err
@@ -175,9 +175,6 @@ func (m *Material) addEvidencePage(list jsontext.Value) error {
 	for _, value := range documents {
 		if err := m.addEvidence(value); err != nil {
 			return err
-		}
-		if m.items() > MaxItems {
-			return nil // refused by the caller
 		}
 	}
 	return nil

@@ -125,7 +125,7 @@ export class Material {
       const receipt = exact("receipt", RECEIPT);
       checkReceipt("receipt", receipt);
       this.receipts.push(receipt);
-    } else if (has("old") && has("path")) {
+    } else if (has("old")) {
       const proof = exact("consistency proof", CONSISTENCY);
       checkLimits("consistency proof", proof.path);
       this.consistency.push(proof);
