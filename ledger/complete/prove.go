@@ -44,8 +44,11 @@ type Part struct {
 type proof struct {
 	verify.Indexed
 	entry *entry.Registered // the index entry
-	found []uint64          // indexes of the part that the lists name, ascending
-	to    uint64            // where the part ends: at Part.To, or before the first entry beyond the limit
+	found []uint64          // indexes of the part that the lists name, ascending; not those of subjects beside
+	// given are the indexes that the runs show below the end of the part, in no order. The
+	// entry before the part is among them: a reader without the question knows of no part.
+	given []uint64
+	to    uint64 // where the part ends: at Part.To, or before the first entry beyond the limit
 }
 
 // prove returns what is under subjects, and the part of the lists of each. Each proof
@@ -163,12 +166,7 @@ func (p *proof) run(lists []*list, part Part) error {
 		if err := l.cut(from, p.to, 0); err != nil {
 			return err
 		}
-		if l.beside {
-			p.found = append(p.found, l.inside...)
-		}
 	}
-	slices.Sort(p.found)
-	p.found = slices.Compact(p.found)
 	for _, l := range lists {
 		run, err := l.run()
 		if err != nil {
@@ -176,6 +174,11 @@ func (p *proof) run(lists []*list, part Part) error {
 		}
 		of := &p.Subjects[l.subject]
 		of.Lists = append(of.Lists, run)
+		for _, index := range run.Indexes {
+			if index < p.to {
+				p.given = append(p.given, index)
+			}
+		}
 	}
 	return nil
 }
