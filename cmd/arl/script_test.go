@@ -167,6 +167,7 @@ func scriptWitness(ts *testscript.TestScript, _ bool, args []string) {
 		"--listen", all[name].listen, "--output", "json"}, args[1:]...))
 	all[name].listen = strings.TrimPrefix(st.URL, "http://")
 	ts.Setenv(name, st.Policy[0])
+	ts.Setenv(name+"_auditor", st.Policy[len(st.Policy)-1])
 }
 
 func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {

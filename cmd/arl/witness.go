@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -27,7 +26,8 @@ type witnessOptions struct {
 	tlsCert, tlsKey     string
 	encrypt             bool
 	push                bool
-	target              access.Target // with push
+	audit               string
+	target              access.Target // with push or audit
 }
 
 func (a *app) witnessCommand() *cobra.Command {
@@ -38,7 +38,8 @@ func (a *app) witnessCommand() *cobra.Command {
 		Long: "Run a witness (c2sp.org/tlog-witness). A witness cosigns a tree head only if the tree head continues the one\n" +
 			"that the witness cosigned last. A ledger therefore cannot show two histories to parties who ask for the\n" +
 			"cosignatures of a witness. The first start makes the keys of the witness, and needs --name. With --push the\n" +
-			"witness listens nowhere: it asks a ledger what to cosign, and pushes its cosignatures.",
+			"witness listens nowhere: it asks a ledger what to cosign, and pushes its cosignatures. With --audit the witness has\n" +
+			"a second key: an auditor, who reads every entry and cosigns only what arl log audit finds right.",
 		Example: "  arl witness --state ./witness --name example.org/witness-1 --log VERIFIER_KEY",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.witness(cmd.Context(), &o) },
@@ -50,8 +51,10 @@ func (a *app) witnessCommand() *cobra.Command {
 	flags.StringArrayVar(&o.logs, "log", nil, "Ed25519 verifier key of a ledger, as arl log head prints it; once for each key (required)")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8089", "address to listen on")
 	flags.BoolVar(&o.push, "push", false, "ask a ledger for tree heads and push the cosignatures, instead of listening")
+	flags.StringVar(&o.audit, "audit", "", "URL of a ledger: also cosign, by a second key, the tree heads of which every entry was audited")
+	manual.NameValue(flags, "audit", "URL")
 	flags.StringVar(&o.target.URL, "url", "", "with --push: the ledger's URL (default: the profile's)")
-	flags.StringVar(&o.target.TLSCA, "tls-ca", "", "with --push: file of the CA that signed the server's certificate (default: the system's CAs)")
+	flags.StringVar(&o.target.TLSCA, "tls-ca", "", "with --push or --audit: file of the CA that signed the server's certificate (default: the system's CAs)")
 	o.target.RegisterRoot(flags)
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS; with --push, present it to the server")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
@@ -73,22 +76,12 @@ func (a *app) openWitness(o *witnessOptions) (*witness.Witness, error) {
 			return nil, exit.Usagef("--name: %w", err)
 		}
 	}
-	w, err := witness.Open(&witness.Config{Dir: o.state, Name: o.name, Logs: witness.LogsOf(o.logs),
-		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt))})
-	switch {
-	case errors.Is(err, witness.ErrLog):
-		return nil, exit.Usagef("--log: %w", err)
-	case errors.Is(err, witness.ErrInUse):
-		return nil, exit.With(exit.Conflict, err)
-	case errors.Is(err, witness.ErrState):
-		return nil, exit.Remedied("begin a new witness in an empty directory, with another --name, and name its key in the policies "+
-			"of the ledgers: a witness that has forgotten what it cosigned could cosign a fork", exit.With(exit.Config, err))
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Remedied("pass --name NAME to make a new witness", exit.With(exit.Config, fmt.Errorf("no witness in %s", o.state)))
-	case err != nil:
-		return nil, exit.KeyFile(err)
-	}
-	return w, nil
+	return node.OpenWitness(o.config(a))
+}
+
+func (o *witnessOptions) config(a *app) *witness.Config {
+	return &witness.Config{Dir: o.state, Name: o.name, Logs: witness.LogsOf(o.logs),
+		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt))}
 }
 
 // startedWitness is what arl witness prints when it takes requests.
@@ -106,27 +99,51 @@ func (a *app) witness(ctx context.Context, o *witnessOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if o.push {
+	switch {
+	case o.push && o.audit != "":
+		return exit.Usagef("--push and --audit: an auditor is asked, and cannot push: run two processes with a --state each")
+	case o.push:
 		return a.witnessPushes(ctx, w, o)
+	case o.audit == "":
+		return a.witnessListens(ctx, w, nil, o)
 	}
+	o.target.URL = o.audit
+	return a.machine().WithConnection(ctx, &o.target, func(c *access.Connection) error {
+		auditor, err := node.OpenAuditor(w, o.config(a), node.Auditing{Source: c.Client, Root: c.Root, Logger: a.logger(slog.LevelInfo), Keep: a.trust().KeepEvidence})
+		if err != nil {
+			return err
+		}
+		return errors.Join(a.witnessListens(ctx, w, auditor, o), auditor.Close())
+	})
+}
+
+// witnessListens serves a witness, and its auditor unless that is nil.
+func (a *app) witnessListens(ctx context.Context, w, auditor *witness.Witness, o *witnessOptions) error {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
 	url := node.ListenURL(o.listen, listener.Addr(), o.tlsCert != "")
-	if err := a.printWitness(w, url); err != nil {
+	if err := a.printWitness(w, auditor, url); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return node.ServeWitness(ctx, w, listener, [2]string{o.tlsCert, o.tlsKey}, a.logger(slog.LevelInfo))
+	return node.ServeWitness(ctx, [2]*witness.Witness{w, auditor}, listener, [2]string{o.tlsCert, o.tlsKey}, a.logger(slog.LevelInfo))
 }
 
-func (a *app) printWitness(w *witness.Witness, url string) error {
+func (a *app) printWitness(w, auditor *witness.Witness, url string) error {
+	line := func(w *witness.Witness, url string) string {
+		return strings.TrimSpace(fmt.Sprintf("witness %s %s %s", w.Name(), w.Keys()[0], url))
+	}
 	vkeys := w.Keys()
-	p := startedWitness{URL: url, Name: w.Name(), VerifierKeys: vkeys[:], Logs: w.Logs(),
-		Policy: []string{strings.TrimSpace(fmt.Sprintf("witness %s %s %s", w.Name(), vkeys[0], url))}}
-	return a.PrintObject(p, terminal.Field{"URL", url}, terminal.Field{"name", p.Name}, terminal.Field{"verifier key", vkeys[0]},
-		terminal.Field{"ledgers", strings.Join(p.Logs, " ")}, terminal.Field{"line of a policy", p.Policy[0]})
+	p := startedWitness{URL: url, Name: w.Name(), VerifierKeys: vkeys[:], Logs: w.Logs(), Policy: []string{line(w, url)}}
+	fields := []terminal.Field{{"URL", url}, {"name", p.Name}, {"verifier key", vkeys[0]},
+		{"ledgers", strings.Join(p.Logs, " ")}, {"line of a policy", p.Policy[0]}}
+	if auditor != nil {
+		p.Policy = append(p.Policy, line(auditor, url+node.AuditorPath))
+		fields = append(fields, terminal.Field{"line of the auditor", p.Policy[1]})
+	}
+	return a.PrintObject(p, fields...)
 }
 
 // witnessPushes has a witness push to a ledger until ctx ends.
@@ -134,7 +151,7 @@ func (a *app) witnessPushes(ctx context.Context, w *witness.Witness, o *witnessO
 	logger := a.logger(slog.LevelInfo)
 	o.target.TLSCert, o.target.TLSKey = o.tlsCert, o.tlsKey
 	return a.machine().WithConnection(ctx, &o.target, func(c *access.Connection) error {
-		if err := a.printWitness(w, ""); err != nil {
+		if err := a.printWitness(w, nil, ""); err != nil {
 			return err
 		}
 		cosigned := uint64(0)

@@ -80,6 +80,9 @@ func (w *Witness) answer(out http.ResponseWriter, in *http.Request) (string, err
 
 // statusOf returns the status of a refusal.
 func statusOf(err error) int {
+	if errors.Is(err, ErrGate) {
+		return http.StatusServiceUnavailable
+	}
 	if _, ok := errors.AsType[*SizeError](err); ok {
 		return http.StatusConflict
 	}

@@ -55,6 +55,9 @@ var ErrLog = errors.New("witness: not the keys of a log")
 // ErrClosed reports a witness that was closed.
 var ErrClosed = errors.New("witness: closed")
 
+// ErrGate reports a tree head that does not pass the gate of the witness.
+var ErrGate = errors.New("witness: the tree head is not cosigned")
+
 // ErrInUse reports a state directory that another process has open.
 var ErrInUse = errors.New("witness: another process uses the state directory")
 
@@ -94,6 +97,9 @@ type Config struct {
 	Dir  string // state directory; made if it is missing
 	Name string // of a new witness, such as example.org/witness-1; empty: there must be one
 	Logs []Log
+	// Gate is asked before a head is cosigned whose signature is right; its error is that
+	// of Cosign. Nil: every head passes that continues the one before.
+	Gate func(signed string) error
 	// Passphrase decrypts the key file, NewPassphrase encrypts a new one; nil: not
 	// encrypted.
 	Passphrase, NewPassphrase keys.Passphrase
@@ -105,6 +111,7 @@ type Witness struct {
 	logs map[string]note.Verifiers // by origin
 	path string
 	lock *flock.Flock
+	gate func(signed string) error
 
 	mu     sync.Mutex
 	state  state // as the file has it
@@ -121,7 +128,7 @@ type state struct {
 // [ErrInUse], [ErrLog], fs.ErrNotExist if there is no witness and no name, or that of a
 // key file.
 func Open(c *Config) (_ *Witness, err error) {
-	w := &Witness{logs: map[string]note.Verifiers{}, path: filepath.Join(c.Dir, stateFile), lock: flock.New(filepath.Join(c.Dir, lockFile))}
+	w := &Witness{logs: map[string]note.Verifiers{}, path: filepath.Join(c.Dir, stateFile), lock: flock.New(filepath.Join(c.Dir, lockFile)), gate: c.Gate}
 	for _, l := range c.Logs {
 		if err := w.know(l); err != nil {
 			return nil, err
@@ -273,6 +280,11 @@ func (w *Witness) Cosign(r *Request) (lines string, err error) {
 	}
 	if r.Old > head.Size {
 		return "", fmt.Errorf("%w: %d, the head has size %d", ErrOldSize, r.Old, head.Size)
+	}
+	if w.gate != nil {
+		if err := w.gate(r.Note); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrGate, err)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

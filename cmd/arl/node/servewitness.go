@@ -15,15 +15,21 @@ import (
 // witnessTime is how long a request to a witness may take, and an answer.
 const witnessTime = 10 * time.Second
 
-// ServeWitness answers what ledgers ask of a witness until ctx ends, and then lets the
-// requests under way end. pair is the files of a certificate and its key, or two empty
+// ServeWitness answers what ledgers ask of a witness, and of its auditor unless that is
+// nil, until ctx ends, and then lets the requests under way end. pair is the files of a certificate and its key, or two empty
 // strings: no TLS.
-func ServeWitness(ctx context.Context, w *witness.Witness, on net.Listener, pair [2]string, logger *slog.Logger) error {
+func ServeWitness(ctx context.Context, both [2]*witness.Witness, on net.Listener, pair [2]string, logger *slog.Logger) error {
 	cert, key := pair[0], pair[1]
 	if host, _, _ := net.SplitHostPort(on.Addr().String()); cert == "" && !net.ParseIP(host).IsLoopback() {
 		logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: cosignatures are signed, and who asks is seen by the network")
 	}
-	s := &http.Server{Handler: w.Handler(func(err error) { logger.Error("a tree head is not cosigned", "error", err.Error()) }),
+	failed := func(err error) { logger.Error("a tree head is not cosigned", "error", err.Error()) }
+	mux := http.NewServeMux()
+	mux.Handle("/", both[0].Handler(failed))
+	if both[1] != nil {
+		mux.Handle(AuditorPath+"/", http.StripPrefix(AuditorPath, both[1].Handler(failed)))
+	}
+	s := &http.Server{Handler: mux,
 		ReadTimeout: witnessTime, WriteTimeout: witnessTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	answered := make(chan struct{})
