@@ -75,7 +75,7 @@ func TestRestoreRefusesChaos(t *testing.T) {
 	restoreRefuses(t, good, bytes.Index(good, last)+len(last))
 }
 
-// restoreRefuses tries what begins to be wrong from a place on; in short, at every 17th.
+// restoreRefuses tries what begins to be wrong from a place on; in short, at every 29th.
 func restoreRefuses(t *testing.T, good []byte, from int) {
 	t.Helper()
 	try := func(data []byte, what string, at int) {
@@ -94,7 +94,7 @@ func restoreRefuses(t *testing.T, good []byte, from int) {
 			t.Fatalf("%s %d: restored", what, at)
 		}
 	}
-	every := budget.Budget{Short: 17, Usual: 5, Chaos: 1}.Now()
+	every := budget.Budget{Short: 29, Usual: 11, Chaos: 1}.Now()
 	for size := from; size < len(good); size += every {
 		try(good[:size], "prefix", size)
 	}

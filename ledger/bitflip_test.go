@@ -175,7 +175,7 @@ func TestChaosFlippedBitInAFileIsFound(t *testing.T) {
 	base := d.disk
 	want := dump(t, snapshotOf(base))
 	rng := newRNG(budget.Seed(t))
-	flips := budget.Budget{Short: 5, Usual: 20, Chaos: 3000}.Now()
+	flips := budget.Budget{Short: 4, Usual: 8, Chaos: 3000}.Now()
 	for _, path := range append(files(t, base), "log.anchor") {
 		content, err := base.UnsafeGetFileDataBuffer(path)
 		must(t, err)

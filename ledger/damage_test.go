@@ -213,7 +213,7 @@ func TestALogIsReadyOnceItsDedupKeysAreRead(t *testing.T) {
 func TestADamagedFileIsNamed(t *testing.T) {
 	d := newDamaged(t)
 	base := d.disk
-	verdicts, tried, flips := map[string]int{}, 0, budget.Budget{Short: 8, Usual: 24}.Now()
+	verdicts, tried, flips := map[string]int{}, 0, budget.Budget{Short: 8, Usual: 12}.Now()
 	for _, path := range files(t, base) {
 		content, err := base.UnsafeGetFileDataBuffer(path)
 		must(t, err)

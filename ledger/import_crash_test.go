@@ -91,10 +91,11 @@ func (x *exportedLog) checkCutOff(disk *vfs.MemFS) (*ledger.ImportReport, error)
 	return report, err
 }
 
-// TestImportAtTheSecondLevel goes on behind the 256th tile; in short, behind the second batch.
-func TestImportAtTheSecondLevel(t *testing.T) {
+// TestImportChaosAtTheSecondLevel goes on behind the second batch, and with ARL_CHAOS behind
+// the 256th tile.
+func TestImportChaosAtTheSecondLevel(t *testing.T) {
 	const batch = 4096
-	batches := budget.Budget{Short: 2, Usual: 17}.Now()
+	batches := budget.Budget{Short: 2, Usual: 2, Chaos: 17}.Now()
 	x := exportLog(t, batches*batch+368)
 	disk := vfs.NewMem()
 	cfg := config(t, disk)

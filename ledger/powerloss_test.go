@@ -30,7 +30,7 @@ import (
 // makes some 1,500 states: first start, batches, tiles, snapshots, anchors,
 // restarts with flush and compaction; runs differ in their seeds.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
-	want := int64(budget.Budget{Short: 500, Usual: 2_500, Chaos: 200_000}.Now())
+	want := int64(budget.Budget{Short: 500, Usual: 1_000, Chaos: 200_000}.Now())
 	seed := budget.Seed(t)
 	states := int64(0)
 	for ; states < want; seed++ {
@@ -39,12 +39,12 @@ func TestPowerLossChaosEveryOperation(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// TestPowerLossChaosAtTheSecondLevel does the same where the 256th tile is
-// completed, and with go test -short where the 16th is. Each state is a large log:
-// without ARL_CHAOS there are few.
+// TestPowerLossChaosAtTheSecondLevel does the same where the 16th tile is completed,
+// and with ARL_CHAOS where the 256th is. Each state is a large log: without ARL_CHAOS
+// there are few.
 func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
 	states := int64(budget.Budget{Short: 1, Usual: 6, Chaos: 150}.Now())
-	full := budget.Budget{Short: 4_096, Usual: 65_536}.Now()
+	full := budget.Budget{Short: 4_096, Usual: 4_096, Chaos: 65_536}.Now()
 	var plan [][]*entry.Entry
 	for size := 0; size < full-1; size += len(plan[len(plan)-1]) {
 		batch := make([]*entry.Entry, min(4096, full-1-size))

@@ -126,10 +126,11 @@ func TestOutcomesBy(t *testing.T) {
 	}
 }
 
-// TestFollowerRestoreRefuses gives every prefix of a snapshot, every byte
-// changed, and bytes behind the end: a refusal that leaves the follower as it
-// was, or one whose snapshot is exactly what was read. In short it is every 17th prefix and byte.
-func TestFollowerRestoreRefuses(t *testing.T) {
+// TestFollowerRestoreRefusesChaos gives prefixes of a snapshot, bytes changed, and bytes
+// behind the end: a refusal that leaves the follower as it was, or one whose snapshot is
+// exactly what was read. It is every fifth prefix and byte, in short every 17th, with
+// ARL_CHAOS each.
+func TestFollowerRestoreRefusesChaos(t *testing.T) {
 	good := followerSnapshot(t, followed(t, rolledBack(t).Entries))
 	empty := followerSnapshot(t, NewFollower(origin))
 	try := func(what string, at int, data []byte) {
@@ -146,7 +147,7 @@ func TestFollowerRestoreRefuses(t *testing.T) {
 			t.Fatalf("%s %d: refused, and the follower changed", what, at)
 		}
 	}
-	every := budget.Budget{Short: 17, Usual: 1}.Now()
+	every := budget.Budget{Short: 17, Usual: 5, Chaos: 1}.Now()
 	for size := 0; size < len(good); size += every {
 		try("prefix", size, good[:size])
 	}

@@ -114,7 +114,7 @@ func (x *Index) checkAll(t *testing.T, log *memLog, rng *rand.Rand) {
 // TestIndexChaos follows random logs in steps of all sizes, is opened again, deleted and
 // built again, and says the same as the definition each time.
 func TestIndexChaos(t *testing.T) {
-	for seed := range uint64(budget.Budget{Short: 2, Usual: 4, Chaos: 200}.Now()) {
+	for seed := range uint64(budget.Budget{Short: 1, Usual: 3, Chaos: 200}.Now()) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		log, s, fs := newMemLog(), newStream(seed), vfs.NewMem()
 		x := open(t, fs, log, true)
@@ -240,7 +240,7 @@ func TestIndexRefused(t *testing.T) {
 // disk: what is left is opened again, with nothing, half and all of the unsynced data,
 // and says the same as the definition.
 func TestIndexPowerLossChaos(t *testing.T) {
-	want := budget.Budget{Short: 100, Usual: 200, Chaos: 20_000}.Now()
+	want := budget.Budget{Short: 50, Usual: 100, Chaos: 20_000}.Now()
 	states := 0
 	for seed := uint64(1); states < want; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -291,7 +291,7 @@ func TestIndexBitFlipsChaos(t *testing.T) {
 	must(t, err)
 	slices.Sort(names)
 	verdicts := map[string]int{}
-	for range (budget.Budget{Short: 40, Usual: 80, Chaos: 5_000}).Now() {
+	for range (budget.Budget{Short: 20, Usual: 40, Chaos: 5_000}).Now() {
 		clone := vfs.NewMem()
 		copied, err := vfs.Clone(disk, clone, "index", "index")
 		must(t, err)

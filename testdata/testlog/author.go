@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -22,17 +23,30 @@ type Author struct {
 	jti   uint64
 }
 
+// privates and publics are the keys of the seeds so far: a test signs thousands of entries
+// with a few of them.
+var privates, publics sync.Map
+
 // Private returns the key that a seed gives.
 func Private(seed string) ed25519.PrivateKey {
+	if key, made := privates.Load(seed); made {
+		return key.(ed25519.PrivateKey)
+	}
 	sum := sha256.Sum256([]byte(seed))
-	return ed25519.NewKeyFromSeed(sum[:])
+	key := ed25519.NewKeyFromSeed(sum[:])
+	privates.Store(seed, key)
+	return key
 }
 
 // Public returns the public key that a seed gives.
 func Public(tb testing.TB, seed string) entry.PublicKey {
 	tb.Helper()
+	if key, made := publics.Load(seed); made {
+		return key.(entry.PublicKey)
+	}
 	key, err := entry.NewPublicKey(Private(seed).Public())
 	must(tb, err)
+	publics.Store(seed, key)
 	return key
 }
 

@@ -141,7 +141,7 @@ type madeCase struct {
 // TestJavaScriptAgreesChaos has verify/js judge random changes of bundles, of what is
 // signed and of bytes: both verifiers must say the same.
 func TestJavaScriptAgreesChaos(t *testing.T) {
-	count := budget.Budget{Short: 300, Usual: 1000, Chaos: 500_000}.Now()
+	count := budget.Budget{Short: 300, Usual: 400, Chaos: 500_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)
 	rules := map[string]int{}
