@@ -50,7 +50,7 @@ test race: export RAPID_SEED ?= 1
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
 
-race: ## every test with its small budget under the race detector
+race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -p 2 -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary
 
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/testdata/budget"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,7 +48,7 @@ func (t tidied) Run() int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 "+os.Getenv("GORACE"))) // see [program]
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
 	}
 	if err != nil {
 		panic(err)
@@ -76,21 +75,10 @@ func (t tidied) Run() int {
 // SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
 // the default policy, DRAFT that of the worked example of the Internet-Draft.
 //
-// With go test -short every fourth script runs.
+// With go test -short those of racedScripts run.
 func TestScripts(t *testing.T) {
-	all, err := filepath.Glob(filepath.FromSlash("../../testdata/scripts/*.txtar"))
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%d scripts, %v", len(all), err)
-	}
-	every := budget.Budget{Short: 4, Usual: 1}.Now()
-	var scripts []string
-	for i, script := range all {
-		if i%every == 0 {
-			scripts = append(scripts, script)
-		}
-	}
 	testscript.Run(t, testscript.Params{
-		Files:         scripts,
+		Files:         scriptsOfRun(t),
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ARL_HOME", filepath.Join(env.WorkDir, "home"))

@@ -424,6 +424,17 @@ class Chain:
 # --- Entries ------------------------------------------------------------------------------
 
 SIGNATURES = {}  # what was verified before
+LEAVES = {}  # what was decoded before: vectors have most of their entries in common
+
+
+def decoded(schemas, leaf):
+    """Returns the canonical bytes of a leaf and the entry in it."""
+    data = dump(leaf)
+    if data not in LEAVES:
+        if not schemas.accepts("leaf", leaf) or check.canonical(leaf).encode() != data:
+            raise Refused("malformed")
+        LEAVES[data] = check.Entry(schemas, check.canonical(leaf["envelope"]).encode())
+    return data, LEAVES[data]
 
 
 class Logged:
@@ -431,10 +442,7 @@ class Logged:
 
     def __init__(self, schemas, index, leaf):
         self.index = index
-        data = check.canonical(leaf).encode()
-        if not schemas.accepts("leaf", leaf) or dump(leaf) != data:
-            raise Refused("malformed")
-        entry = check.Entry(schemas, check.canonical(leaf["envelope"]).encode())
+        data, entry = decoded(schemas, leaf)
         self.kind = leaf["envelope"]["payloadType"].removeprefix(check.TYPE_PREFIX).removesuffix(check.TYPE_SUFFIX)
         self.body, self.pae, self.sig, self.keyid = json.loads(entry.payload), entry.pae, entry.sig, entry.keyid
         self.hash, self.at, self.trusted = hash_leaf(data), leaf["registered_at"], False

@@ -10,6 +10,7 @@ checked, and fails if one differs.
 """
 
 import base64
+import functools
 import hashlib
 import json
 import pathlib
@@ -316,6 +317,7 @@ OID_EC = bytes.fromhex("2a8648ce3d0201")
 OID_P256 = bytes.fromhex("2a8648ce3d030107")
 
 
+@functools.cache
 def parse_public_key(der):
     """Returns (algorithm, key) of a SubjectPublicKeyInfo: 32 bytes or a point."""
     refuse_if(len(der) > 2048)
@@ -385,6 +387,7 @@ def ed_encode(p):
     return (p[1] * z % ED_P | (p[0] * z % ED_P & 1) << 255).to_bytes(32, "little")
 
 
+@functools.cache
 def ed_decode(data):
     """Decodes a point; None unless the encoding is canonical."""
     y = int.from_bytes(data, "little")
@@ -405,6 +408,7 @@ def ed_decode(data):
 ED_BASE = ed_decode((4 * pow(5, -1, ED_P) % ED_P).to_bytes(32, "little"))
 
 
+@functools.cache
 def ed_verify(public, message, sig):
     a = ed_decode(public)
     if a is None or len(sig) != 64:

@@ -200,8 +200,10 @@ func TestLiveHTTPConnections(t *testing.T) {
 		if got := told(a); got != c.want {
 			t.Errorf("%s: %s, want %s", c.desc, got, c.want)
 		}
-		if c.answer != nil && e.count() != 1 {
-			t.Errorf("%s: %d requests", c.desc, e.count())
+		// On a busy machine the time may be over before the request is on its way.
+		ends := c.left != 0 || call.TimeoutMS < 60_000
+		if n := e.count(); c.answer != nil && n != 1 && (!ends || n != 0) {
+			t.Errorf("%s: %d requests", c.desc, n)
 		}
 	}
 }
