@@ -61,9 +61,9 @@ func (l signedLog) head(size uint64) verify.SignedHead {
 	return verify.SignedHead{Head: l.Head(int(size)), Note: l.Signed(int(size))}
 }
 
-// busyLog is a log with a coordinator, an agent with many executions and a colleague
+// busyLog is a log with a coordinator, an agent with some executions and a colleague
 // that was revoked; and its index, of which the coordinator writes entries.
-func busyLog(t *testing.T) (signedLog, *Index) {
+func busyLog(t testing.TB, executions int) (signedLog, *Index) {
 	t.Helper()
 	l := signedLog{testlog.New(t)}
 	authority, coordinator := testlog.NewKey(t, "authority", "authority"), testlog.NewKey(t, "coordinator", "coordinator")
@@ -72,7 +72,7 @@ func busyLog(t *testing.T) (signedLog, *Index) {
 	for k, role := range map[*testlog.Key]entry.Role{&coordinator: entry.RoleCoordinator, &agent: entry.RoleAgent, &colleague: entry.RoleAgent} {
 		l.Add(authority.Sign(t, l.Agent(authority, entry.Enrol, *k, role)))
 	}
-	for i := range 150 {
+	for i := range executions {
 		if i%10 == 0 {
 			l.Add(colleague.Sign(t, l.Execution(colleague)))
 		}
@@ -100,7 +100,7 @@ func subject(of entry.SubjectType, value string) entry.Subject {
 // before and behind what the index covers, in one piece and in pages, and has each
 // verified against the pinned root and the definition.
 func TestHistory(t *testing.T) {
-	l, x := busyLog(t)
+	l, x := busyLog(t, 150)
 	size := l.Size()
 	for _, s := range []entry.Subject{subject(entry.SubjectAgent, "agent"), subject(entry.SubjectAgent, "colleague"),
 		subject(entry.SubjectAgent, "nobody"), subject(entry.SubjectLog, ""), subject(entry.SubjectIncident, "7")} {
@@ -169,7 +169,7 @@ func expected(t *testing.T, l signedLog, q Question) (want []uint64) {
 // TestHistoryRefuses: questions that no log answers, heads that are too old, and a
 // tail that is too long.
 func TestHistoryRefuses(t *testing.T) {
-	l, x := busyLog(t)
+	l, x := busyLog(t, 150)
 	good := Question{Subject: subject(entry.SubjectAgent, "agent")}
 	for name, c := range map[string]struct {
 		change func(*Question)
