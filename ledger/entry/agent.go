@@ -1,7 +1,7 @@
 package entry
 
-// Span says how far an agent's checkpoints reach back: over one workflow, or
-// over all of the agent's workflows at once. It never changes (SCO-2).
+// Span is how far an agent's checkpoints reach back: over one workflow, or over all workflows of
+// the agent at once. The span of an agent never changes (SCO-2).
 type Span string
 
 // The spans of a checkpoint.
@@ -10,7 +10,7 @@ const (
 	SpanAgent    Span = "agent"
 )
 
-// AgentOp is what an agent entry does to a principal's key.
+// AgentOp is the operation of an agent entry on a key of a principal.
 type AgentOp string
 
 // The operations on a key.
@@ -33,7 +33,7 @@ type Agent struct {
 	Capabilities     []string     `json:"capabilities,omitempty"`
 }
 
-// Compromised is the index from which on a revoked key is not to be believed.
+// Compromised is the index from which on a revoked key is not trusted.
 type Compromised struct {
 	Index uint64 `json:"index"`
 }

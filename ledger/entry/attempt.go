@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// Attempt records how the recovery engine dealt with one case of a run.
+// Attempt records what the recovery engine did about one case of a run.
 type Attempt struct {
 	Header
 	Run         string `json:"run"`
@@ -28,9 +28,9 @@ type Rung struct {
 	Reason       string `json:"reason"`
 }
 
-// AttemptJTI returns the jti that the attempt of a case in a run must have: a UUID
-// of version 8 (RFC 9562) made of both. It makes the attempt of a case one entry,
-// however often an engine registers it (REG-2).
+// AttemptJTI returns the jti that the attempt of a case in a run must have: a UUID of version 8
+// (RFC 9562) made of the run and the case. An engine that registers the attempt again therefore
+// makes no second entry (REG-2).
 func AttemptJTI(run, id string) string {
 	return derivedJTI(append(binary.BigEndian.AppendUint16([]byte("attempt"), uint16(len(run))), run+id...))
 }

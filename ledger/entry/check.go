@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// first returns the first refusal among those given, so that a body's rules
-// read as a list.
+// first returns the first of several refusals. With it, the rules of a body read as a list.
 func first(refusals ...error) error {
 	for _, err := range refusals {
 		if err != nil {
@@ -19,7 +18,7 @@ func first(refusals ...error) error {
 	return nil
 }
 
-// each returns the first refusal among those of a list's elements.
+// each checks the elements of a list and returns the first refusal.
 func each[T any](list string, elements []T, check func(*T) error) error {
 	for i := range elements {
 		if err := check(&elements[i]); err != nil {
@@ -29,7 +28,7 @@ func each[T any](list string, elements []T, check func(*T) error) error {
 	return nil
 }
 
-// distinct refuses the second of two elements whose member is the same.
+// distinct refuses a list in which two elements have the same value of a member.
 func distinct[T any, K comparable](list string, elements []T, member string, value func(*T) K) error {
 	if len(elements) < 2 {
 		return nil
@@ -51,7 +50,7 @@ func refuseIf(condition bool, field, format string, args ...any) error {
 	return nil
 }
 
-// optional checks a member that is there.
+// optional checks a member if the member is present.
 func optional[T ~string](field string, value T, check func(string, T) error) error {
 	if value == "" {
 		return nil
@@ -101,8 +100,8 @@ func checkOneOf[T ~string](field string, value T, allowed ...T) error {
 
 // lowerHex reports whether text is hexadecimal digits in lower case.
 //
-// Which of the two a digit is cannot be predicted, so that branches would cost
-// more than all other checks of an entry.
+// The function has no branches. Branches on random digits are mispredicted, and would cost more
+// than all other checks of an entry.
 func lowerHex(text string) bool {
 	const digits, letters = uint64(0x3ff) << '0', uint64(0x3f) << ('a' - 64) // a bit for each character, from 0 and from 64 on
 	all := uint64(1)
@@ -113,8 +112,8 @@ func lowerHex(text string) bool {
 	return all == 1
 }
 
-// checkKeyID accepts the one base64 spelling of a fingerprint. Line breaks, which
-// the decoder skips, are bytes that its sum is short of.
+// checkKeyID accepts a fingerprint in its one base64 spelling. The decoder skips line breaks, so
+// the function also compares the length.
 func checkKeyID(field, keyID string) error {
 	text, ok := strings.CutPrefix(keyID, "SHA256:")
 	if ok = ok && len(keyID) == MaxKeyID; ok {
@@ -129,7 +128,7 @@ func checkKeyID(field, keyID string) error {
 	return nil
 }
 
-// checkText bounds the untrusted words of a detail or a reason.
+// checkText bounds the length of a detail or a reason. The text is not trusted.
 func checkText(field, text string) error {
 	if len(text) > MaxText {
 		return malformed(field, "%d bytes, the limit is %d", len(text), MaxText)
@@ -141,7 +140,7 @@ func checkReason(text string) error {
 	return first(refuseIf(text == "", "reason", "empty"), checkText("reason", text))
 }
 
-// checkCount refuses a negative number; the upper bound is the payload's own.
+// checkCount refuses a negative number. The upper bound is that of every number in a payload.
 func checkCount(field string, n int64) error {
 	return refuseIf(n < 0, field, "%d is negative", n)
 }

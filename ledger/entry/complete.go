@@ -5,8 +5,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NewWithReason returns the entry of a body whose payload says why beside what: a
-// member that readers may ignore.
+// NewWithReason returns the entry of a body. Its payload has the reason as a further member, which
+// readers may ignore.
 func NewWithReason(body Body, reason string) (*Entry, error) {
 	if reason == "" {
 		return New(body)
@@ -31,8 +31,8 @@ func NewWithReason(body Body, reason string) (*Entry, error) {
 	return NewRaw(body.Kind(), payload)
 }
 
-// Complete is [NewRaw] that adds the members of the header that a payload does not have.
-// What it has is signed as it is written.
+// Complete does what [NewRaw] does, and adds the members of the header that the payload lacks. The
+// members that the payload has are signed as they are written.
 func Complete(kind Kind, payload []byte, header Header) (*Entry, error) {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(payload, &members); err != nil {

@@ -22,10 +22,10 @@ func DigestOf[T ~string | ~[]byte](content T) Digest {
 	return DigestFrom(sum[:])
 }
 
-// DigestFrom returns the digest whose SHA-256 sum is known.
+// DigestFrom returns the digest of content from the content's SHA-256 sum.
 func DigestFrom(sum []byte) Digest { return Digest(plainDigest + hex.EncodeToString(sum)) }
 
-// KeyedDigestFrom returns the keyed digest whose HMAC-SHA-256 is known.
+// KeyedDigestFrom returns the keyed digest of content from the content's HMAC-SHA-256.
 func KeyedDigestFrom(mac []byte) Digest { return Digest(keyedDigest + hex.EncodeToString(mac)) }
 
 // Check refuses text that is not a digest. The error is a [*Refusal] that names

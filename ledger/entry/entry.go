@@ -35,7 +35,7 @@ const (
 	payloadTypeSuffix = "+json"
 )
 
-// Entry is a decoded, well-formed envelope. Its fields are not to be changed.
+// Entry is a decoded, well-formed envelope. Callers must not change its fields.
 type Entry struct {
 	Kind   Kind
 	Header *Header // that of Body
@@ -43,8 +43,8 @@ type Entry struct {
 	KeyID  string  // names the signer's key; an unchecked claim
 	Sig    []byte  // over PAE; not checked by this package
 
-	// SignatureChecked is set by whoever has checked Sig over PAE under the key
-	// that KeyID is the fingerprint of. It says nothing of that key's rights.
+	// SignatureChecked says that a caller has checked Sig over PAE with the key of the fingerprint
+	// KeyID. It says nothing about the rights of that key.
 	SignatureChecked bool
 
 	pae     []byte // nil in entries of records, which hardly anybody asks for it
@@ -56,7 +56,7 @@ type Entry struct {
 	hashed   bool
 }
 
-// PAE returns the bytes that the signature covers. They are not to be changed.
+// PAE returns the bytes that the signature covers. Callers must not change the bytes.
 func (e *Entry) PAE() []byte {
 	if e.pae == nil {
 		return append(paeHead(e.Kind, len(e.payload)), e.payload...)
@@ -64,7 +64,7 @@ func (e *Entry) PAE() []byte {
 	return e.pae
 }
 
-// Payload returns the payload exactly as signed. It is not to be changed.
+// Payload returns the payload exactly as signed. Callers must not change the bytes.
 func (e *Entry) Payload() []byte { return e.payload }
 
 // The fixed text of the canonical envelope.
@@ -94,8 +94,7 @@ const (
 	leafClose = `,"registered_at":`
 )
 
-// AppendLeaf appends the leaf of the entry registered at the given instant (Unix
-// milliseconds) to dst.
+// AppendLeaf appends the leaf of the entry to dst. registeredAt is in Unix milliseconds.
 func (e *Entry) AppendLeaf(dst []byte, registeredAt int64) []byte {
 	dst = append(dst, leafOpen...)
 	dst = e.AppendEnvelope(dst)
@@ -128,8 +127,8 @@ func Decode(envelope []byte) (*Entry, error) {
 	if err := e.checkSeal(); err != nil {
 		return nil, err
 	}
-	// The payload is decoded straight into its place in the PAE, so that an
-	// entry holds its bytes once.
+	// The payload is decoded into its place in the PAE. The entry then holds the bytes of the
+	// payload once.
 	size := base64.StdEncoding.DecodedLen(len(w.payload)) - bytes.Count(w.payload[max(0, len(w.payload)-2):], []byte("="))
 	head := paeHead(kind, size)
 	if e.pae, err = appendBase64("payload", head, w.payload); err != nil {
@@ -147,7 +146,7 @@ func tooLarge(size int) *Refusal {
 		remedy("move large content out of the payload and log its digest")
 }
 
-// wire is what an envelope says, its text still in base64.
+// wire has the parts of an envelope. Their text is still in base64.
 type wire struct{ payload, payloadType, keyID, sig []byte }
 
 // parseEnvelope reads an envelope in any spelling.
@@ -170,9 +169,9 @@ func parseEnvelope(envelope []byte) (wire, error) {
 	return wire{[]byte(parsed.Payload), []byte(parsed.PayloadType), []byte(signature.KeyID), []byte(signature.Sig)}, nil
 }
 
-// cutCanonical reads an envelope that is spelled as [Entry.AppendEnvelope]
-// spells it, as nearly all are, without a JSON parser. It cuts nothing else: with
-// this many quotes and no escape, what lies between the separators is text.
+// cutCanonical reads an envelope in the spelling of [Entry.AppendEnvelope] without a JSON parser.
+// Nearly all envelopes have this spelling. Another spelling is not accepted: with this number of
+// quotes and without an escape, all text between the separators is plain text.
 func cutCanonical(envelope []byte) (w wire, ok bool) {
 	const quotes = 18
 	if bytes.Count(envelope, []byte{'"'}) != quotes || bytes.IndexByte(envelope, '\\') >= 0 {
@@ -207,8 +206,8 @@ func DecodeLeaf(leaf []byte) (e *Entry, registeredAt int64, err error) {
 	return e, registeredAt, nil
 }
 
-// New returns the entry that holds body, to be signed: Sig and KeyID are empty
-// until [Entry.Seal]. The payload is the RFC 8785 form of body.
+// New returns the unsigned entry of a body. The payload is the RFC 8785 form of body. Sig and KeyID
+// are empty until [Entry.Seal].
 func New(body Body) (*Entry, error) {
 	payload, err := json.Marshal(body)
 	if err == nil {
@@ -220,8 +219,8 @@ func New(body Body) (*Entry, error) {
 	return NewRaw(body.Kind(), payload)
 }
 
-// NewRaw is [New] for payload bytes that are there already, in whatever
-// spelling; they are checked as [Decode] would.
+// NewRaw returns the unsigned entry of payload bytes in any spelling. The bytes are checked as
+// [Decode] checks them.
 func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	if _, err := parsePayloadType(kind.PayloadType()); err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	return e, nil
 }
 
-// sealedSize returns how large an envelope is at most once it is sealed.
+// sealedSize returns the greatest size that an envelope has once it is sealed.
 func sealedSize(kind Kind, payload int) int {
 	return len(envelopeOpen+beforeType+beforeKeyID+beforeSig+envelopeClose) + base64.StdEncoding.EncodedLen(payload) + len(kind.PayloadType()) +
 		MaxKeyID + base64.StdEncoding.EncodedLen(maxSig)
@@ -254,8 +253,7 @@ func (e *Entry) checkSeal() error {
 		refuseIf(len(e.Sig) == 0 || len(e.Sig) > maxSig, "signatures[0].sig", "%d bytes, want 1 to %d", len(e.Sig), maxSig))
 }
 
-// paeHead returns everything of the pre-authentication encoding but the
-// payload, and room for that.
+// paeHead returns the pre-authentication encoding up to the payload, with room for the payload.
 func paeHead(kind Kind, size int) []byte {
 	const slack = 2 // by which base64 rounds up
 	payloadTypeLen := len(payloadTypePrefix) + len(kind) + len(payloadTypeSuffix)
@@ -270,7 +268,7 @@ func paeHead(kind Kind, size int) []byte {
 	return append(pae, ' ')
 }
 
-// decodePayload is the payload's part of [Decode].
+// decodePayload decodes the payload of an envelope for [Decode].
 func (e *Entry) decodePayload() error {
 	if err := e.readPayload(); err != nil {
 		return err
@@ -285,7 +283,7 @@ func (e *Entry) decodePayload() error {
 	return e.Body.check()
 }
 
-// readPayload sets the body to what the payload says.
+// readPayload decodes the payload into the body.
 func (e *Entry) readPayload() error {
 	e.Body = newBody(e.Kind)
 	if err := json.Unmarshal(e.payload, e.Body); err != nil {
@@ -310,8 +308,8 @@ func parsePayloadType(payloadType string) (Kind, error) {
 
 var strictBase64, rawBase64 = base64.StdEncoding.Strict(), base64.RawStdEncoding.Strict()
 
-// appendBase64 accepts standard padded base64 in its one spelling; the
-// library's strict mode still skips line breaks.
+// appendBase64 decodes padded standard base64 in its one spelling. The strict mode of the library
+// would accept line breaks.
 func appendBase64(field string, dst, text []byte) ([]byte, error) {
 	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		return nil, malformed(field, "base64 with line breaks")

@@ -1,20 +1,19 @@
 package entry
 
-// Dep is how much an execution depends on a parent.
+// Dep is the strength of an execution's dependency on a parent.
 type Dep string
 
-// A hard dependency carries damage to the child (SCO-1); a soft one asks for a
-// review.
+// The dependencies. Damage spreads to the child over a hard dependency (SCO-1). A soft dependency
+// asks for a review of the child.
 const (
 	Hard Dep = "hard"
 	Soft Dep = "soft"
 )
 
-// Effect is what an execution does to the world, as declared before it acts.
+// Effect is the effect of an execution outside the log, declared before the execution acts.
 type Effect string
 
-// The effects. An undeclared one counts as irrevocable for anything automatic
-// (EXE-3).
+// The effects. Automatic decisions treat an undeclared effect as irrevocable (EXE-3).
 const (
 	EffectNone        Effect = "none"
 	EffectReversible  Effect = "reversible"
@@ -38,9 +37,8 @@ const (
 // Final reports whether no further progress is possible.
 func (p Progress) Final() bool { return p == Confirmed || p == Failed || p == Cancelled }
 
-// Execution is one step of an agent: a tool call, a model call, a
-// compensation. Its first entry declares parents and effect; later ones only
-// advance the progress.
+// Execution is one step of an agent: a tool call, a model call or a compensation. Its first entry
+// declares parents and effect. Later entries only advance the progress.
 type Execution struct {
 	Header
 	Exec           string       `json:"exec"` // local id
@@ -58,13 +56,13 @@ type Execution struct {
 	LatencyMS      *int64       `json:"latency_ms,omitempty"`
 }
 
-// Parent is a dependency on an execution that is in the log already.
+// Parent is a dependency on an execution whose first entry is already in the log.
 type Parent struct {
 	Exec Ref `json:"exec"`
 	Dep  Dep `json:"dep"`
 }
 
-// Compensates says which member of which incident a compensation undoes.
+// Compensates names the incident and the member that a compensation undoes.
 type Compensates struct {
 	Incident uint64 `json:"incident"`
 	Decision LogRef `json:"decision"`
@@ -115,8 +113,8 @@ func (x *Execution) checkParents() error {
 		distinct("parents", x.Parents, "exec", func(p *Parent) Ref { return p.Exec }))
 }
 
-// Checkpoint is a restore point of an agent: what its state was after an
-// execution of its line, or before all of them.
+// Checkpoint is a restore point of an agent: the state after an execution of the agent's line, or
+// before all executions of the line.
 type Checkpoint struct {
 	Header
 	Checkpoint string `json:"checkpoint"`          // local id
@@ -148,7 +146,7 @@ func checkOptionalCount(field string, n *int64) error {
 	return checkCount(field, *n)
 }
 
-// checkWithin checks an optional number that has its bounds.
+// checkWithin checks an optional number against its bounds.
 func checkWithin(field string, n *int64, least, most int64) error {
 	return refuseIf(n != nil && (*n < least || *n > most), field, "%d, want %d to %d", valueOf(n), least, most)
 }

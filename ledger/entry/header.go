@@ -7,17 +7,17 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Principal names who issues entries: an agent, a person, a service.
+// Principal names an issuer of entries: an agent, a person or a service.
 type Principal string
 
-// WorkflowID names the workflow that entries belong to, across agents.
+// WorkflowID names the workflow of entries. Several agents can work in one workflow.
 type WorkflowID string
 
-// Ref names an execution, a checkpoint or a task as "issuer#id": ids belong to
-// the issuer of their first entry.
+// Ref names an execution, a checkpoint or a task as "issuer#id". The issuer is that of the first
+// entry.
 type Ref string
 
-// NewRef returns the reference to the local id of an issuer.
+// NewRef returns the reference of an issuer's local id.
 func NewRef(issuer Principal, id string) Ref { return Ref(string(issuer) + "#" + id) }
 
 // Split returns the issuer and the local id.
@@ -34,7 +34,8 @@ type Header struct {
 	Aud string     `json:"aud"`           // origin of the ledger it is for
 	Iat int64      `json:"iat"`           // when it was issued, Unix seconds
 	Wid WorkflowID `json:"wid,omitempty"` // workflow; absent on policy, agent and index
-	// Crit lists members that the reader must understand or refuse.
+	// Crit lists members that a reader must understand. A reader that does not understand one of
+	// them refuses the entry.
 	Crit []string `json:"crit,omitempty"`
 }
 
@@ -81,7 +82,7 @@ type LogRef struct {
 	LeafHash merkle.Hash `json:"leaf_hash"`
 }
 
-// Evidence points at what supports a claim. The uri is never fetched.
+// Evidence points at material that supports a claim. No part of arl fetches the uri.
 type Evidence struct {
 	Digest Digest `json:"digest"`
 	URI    string `json:"uri,omitempty"`

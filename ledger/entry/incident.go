@@ -21,8 +21,8 @@ const (
 	ActRelease   Act = "release"
 )
 
-// Decision is an act on an incident: what is fenced, proposed, to be undone,
-// refused or set free.
+// Decision is an act on an incident: it fences, proposes, orders or refuses a rollback, or releases
+// executions.
 type Decision struct {
 	Header
 	Incident uint64 `json:"incident"` // index of its opening signal
@@ -47,7 +47,7 @@ type Decision struct {
 	Members      []Ref         `json:"members,omitempty"`      // release
 }
 
-// Dismissal takes a signal out of the seeds of a rollback set, with the reason.
+// Dismissal removes a signal from the seeds of a rollback set, with the reason.
 type Dismissal struct {
 	Index  uint64 `json:"index"`
 	Reason string `json:"reason"`
@@ -59,7 +59,7 @@ type RollbackSet struct {
 	merkle.Head
 }
 
-// Impact counts what a rollback set touches.
+// Impact counts the members, agents and domains that a rollback set touches.
 type Impact struct {
 	Members     int64 `json:"members"`
 	Agents      int64 `json:"agents"`
@@ -68,18 +68,17 @@ type Impact struct {
 	Undeclared  int64 `json:"undeclared"`
 }
 
-// Disposition is the verdict on the signal at Index. A signal that is believed is
-// corroborated where somebody else's word stands beside its issuer's, else it is
-// self-reported: nobody confirms what it says itself.
+// Disposition is the verdict on the signal at Index. A believed signal is corroborated if another
+// party supports the issuer. Otherwise the signal is self-reported.
 type Disposition struct {
 	Index       uint64 `json:"index"`
 	Disposition string `json:"disposition"` // one of the four below
-	// Domains are those of the principals that corroborate it, ascending; of a
-	// corroborated signal alone. The issuer's own may be among them.
+	// Domains are the domains of the principals that corroborate the signal, ascending. The domain
+	// of the issuer may be among them. Only a corroborated signal has domains.
 	Domains []string `json:"domains,omitempty"`
-	// Independent is whether one of them is of another domain than the issuer, or
-	// speaks by a role that only the policy's authority grants: a monitor or an
-	// operator with evidence, or an approver.
+	// Independent says that a corroborating principal is of another domain than the issuer, or has
+	// a role that only the policy's authority grants: a monitor or an operator with evidence, or an
+	// approver.
 	Independent bool `json:"independent,omitzero"`
 }
 
@@ -183,7 +182,7 @@ func (a *Approval) check() error {
 	return first(checkOneOf("verdict", a.Verdict, "approve", "refuse"), checkPositive("exp", a.Exp), checkReason(a.Reason))
 }
 
-// Result is what became of a member of a plan.
+// Result is the result of undoing a member of a rollback set.
 type Result string
 
 // The results (INC-6).
@@ -203,7 +202,7 @@ func Results() []Result {
 	return []Result{Restored, Compensated, NotExecuted, ResultIrrevocable, ResultFailed, Refused, Withheld, ResultUnknown}
 }
 
-// Outcome reports what became of a member; it is the agent's claim.
+// Outcome reports the result of undoing a member. The report is a claim of the agent.
 type Outcome struct {
 	Header
 	Incident   uint64     `json:"incident"`

@@ -25,13 +25,12 @@ type PublicKey struct {
 	id  string // fingerprint
 }
 
-// ed25519DER begins the one DER of an Ed25519 key (RFC 8410, section 4), before
-// the key itself.
+// ed25519DER is the DER of an Ed25519 key (RFC 8410, section 4) up to the bytes of the key.
 const ed25519DER = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 
-// ParsePublicKey reads a SubjectPublicKeyInfo. An algorithm other than the two
-// is refused by name (unsupported-alg); a small-order or non-canonical Ed25519
-// point, under which one signature can fit many messages, as malformed.
+// ParsePublicKey reads a SubjectPublicKeyInfo. The error is a [*Refusal]: unsupported-alg for an
+// algorithm other than the two; malformed for an Ed25519 point of small order or in a non-canonical
+// encoding, because one signature can then fit many messages.
 func ParsePublicKey(der []byte) (PublicKey, error) {
 	if len(der) > maxKeyDER {
 		return PublicKey{}, malformed("key", "%d bytes, the limit is %d", len(der), maxKeyDER)
@@ -61,7 +60,7 @@ func ParsePublicKey(der []byte) (PublicKey, error) {
 	return PublicKey{}, malformed("key", "not the canonical DER of its key")
 }
 
-// NewPublicKey is [ParsePublicKey] for a key in memory.
+// NewPublicKey makes a PublicKey of a key in memory, with the checks of [ParsePublicKey].
 func NewPublicKey(key crypto.PublicKey) (PublicKey, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -70,8 +69,8 @@ func NewPublicKey(key crypto.PublicKey) (PublicKey, error) {
 	return ParsePublicKey(der)
 }
 
-// unparsedKey tells an algorithm that the standard library does not know from a
-// damaged key of one that it does.
+// unparsedKey distinguishes an algorithm that the standard library does not know from a damaged key
+// of a known algorithm.
 func unparsedKey(der []byte, cause error) *Refusal {
 	var spki struct {
 		Algorithm pkix.AlgorithmIdentifier
@@ -105,8 +104,8 @@ func checkPoint(key ed25519.PublicKey) error {
 	point, err := new(edwards25519.Point).SetBytes(key)
 	small := err == nil && new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1
 	switch {
-	// Only points of small order have a second spelling of x, so that of others no
-	// inversion is needed to compare.
+	// Only points of small order have a second spelling of x. The comparison therefore needs no
+	// inversion for other points.
 	case err != nil, !reduced(key), small && !bytes.Equal(point.Bytes(), key):
 		return malformed("key", "not the canonical encoding of a point on edwards25519")
 	case small:
@@ -115,7 +114,7 @@ func checkPoint(key ed25519.PublicKey) error {
 	return nil
 }
 
-// reduced reports whether y is below the field's order.
+// reduced reports whether y is less than the order of the field.
 func reduced(key ed25519.PublicKey) bool {
 	y := [ed25519.PublicKeySize]byte(key)
 	y[31] &= 0x7f // the sign of x
@@ -126,7 +125,7 @@ func reduced(key ed25519.PublicKey) bool {
 // Crypto returns the key as an ed25519.PublicKey or an *ecdsa.PublicKey.
 func (k PublicKey) Crypto() crypto.PublicKey { return k.key }
 
-// IsZero reports whether k is no key.
+// IsZero reports whether the PublicKey is empty.
 func (k PublicKey) IsZero() bool { return k.key == nil }
 
 // Equal reports whether both are the same key.
@@ -140,7 +139,7 @@ func (k PublicKey) DER() []byte { return []byte(k.der) }
 // RFC 5656, section 3.1; RFC 8709, section 4).
 func (k PublicKey) KeyID() string { return k.id }
 
-// newKey returns a key that was checked.
+// newKey returns the PublicKey of a checked key.
 func newKey(key crypto.PublicKey, der []byte) PublicKey {
 	var wire []byte
 	add := func(data []byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Problem names why a request was refused. The set is closed (protocol.md,
-// section 4); package api gives each its HTTP status and text.
+// Problem names the reason why a request was refused. The set is closed (protocol.md, section 4).
+// Package api has the HTTP status and the text of each problem.
 type Problem string
 
 // The problem types.
@@ -39,21 +39,21 @@ const (
 	InsufficientStorage Problem = "insufficient-storage"
 )
 
-// Refusal is why an entry was not registered: the caller's fault, or the
-// ledger's momentary state. Nothing of a refused entry reaches the log.
+// Refusal is the reason why an entry was not registered: a fault of the caller, or a momentary
+// state of the ledger. No part of a refused entry reaches the log.
 type Refusal struct {
 	Problem Problem
 	Field   string // the member at fault, as a path; empty for the whole
 	Detail  string // what is wrong, with the offending value
 	Remedy  string // how to put it right; empty if the problem's own text says all
-	// RetryAfterMS is when to try again, in milliseconds; 0 if unknown.
+	// RetryAfterMS is the time until a retry can succeed, in milliseconds. 0 means unknown.
 	RetryAfterMS int64
-	// Incident is the one whose fence refuses an execution; 0: none. WaitsFor is
-	// what that incident waits for; empty: it is over, and nothing lifts the fence
-	// but an approver's release.
+	// Incident is the incident whose fence refuses an execution; 0: none. WaitsFor names what the
+	// incident waits for. It is empty if the incident is over: only a release by an approver then
+	// lifts the fence.
 	Incident uint64
 	WaitsFor string
-	// Taken is, of an id-conflict, the index of the entry that has the id.
+	// Taken is set for an id-conflict: the index of the entry that has the id.
 	Taken uint64
 }
 
@@ -92,8 +92,8 @@ func (r *Refusal) remedy(text string) *Refusal {
 	return r
 }
 
-// asRefusal turns an error of the JSON decoder into a refusal that names the
-// member, or else the whole; a refusal by one of our own types comes through.
+// asRefusal turns an error of the JSON decoder into a refusal that names the member, or whole if no
+// member is known. A refusal by a type of this module is returned unchanged.
 func asRefusal(whole string, err error) *Refusal {
 	field := ""
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
@@ -109,8 +109,8 @@ func asRefusal(whole string, err error) *Refusal {
 	return malformed(cmp.Or(field, whole), "%s", jsonCause(err))
 }
 
-// inside prefixes the field of a refusal with the member or the element, "[3]",
-// that it stands in. A name too long to be one of the protocol's is left out.
+// inside prefixes the field of a refusal with the member or the element, "[3]", that contains the
+// field. A name that is longer than every name of the protocol is left out.
 func inside(place string, err error) error {
 	if r, ok := errors.AsType[*Refusal](err); ok && r.Field != wholePayload && len(place) <= maxToken {
 		if r.Field != "" && r.Field[0] != '[' {
@@ -121,7 +121,7 @@ func inside(place string, err error) error {
 	return err
 }
 
-// wholePayload is the field of a refusal for which no member is to blame.
+// wholePayload is the field of a refusal that no single member causes.
 const wholePayload = "payload"
 
 // fieldPath turns a JSON pointer (RFC 6901) into the path form of Field.
@@ -144,7 +144,7 @@ func fieldPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// jsonCause says what is wrong without the Go types of the decoder.
+// jsonCause returns the cause of a decoder's error without the decoder's Go types.
 func jsonCause(err error) string {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)

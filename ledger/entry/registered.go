@@ -2,8 +2,8 @@ package entry
 
 import "recoveryledger/merkle"
 
-// Registered is an entry as it stands in a log. Index and RegisteredAt are the
-// ledger's word, not the signer's.
+// Registered is an entry of a log with its place. The ledger, not the signer, says Index and
+// RegisteredAt.
 type Registered struct {
 	*Entry
 	Index        uint64 // position in the log, from 0

@@ -22,15 +22,15 @@ func scan(payload []byte, r *rule) error {
 	return s.object(r)
 }
 
-// scanner walks over JSON. Its methods return a refusal whose field is the path
-// from the value they walk over.
+// scanner reads JSON from front to back. Its methods return a refusal whose field is the path from
+// the value that the method began with.
 type scanner struct {
 	text  []byte
 	at    int // offset of the next byte
 	depth int
 }
 
-// value walks over a value under a rule; under nil, any JSON may stand.
+// value reads a value under a rule. Under a nil rule every JSON value is allowed.
 func (s *scanner) value(r *rule) error {
 	switch s.peek() {
 	case '{':
@@ -87,7 +87,7 @@ func (s *scanner) object(r *rule) error {
 	return nil
 }
 
-// member walks over the value of a member of an object under r.
+// member reads the value of a member of an object under r.
 func (s *scanner) member(r *rule, name []byte, seen *uint64) error {
 	same := func(known string) bool { return known == string(name) }
 	place := slices.IndexFunc(r.required, same)
@@ -111,7 +111,7 @@ func (s *scanner) member(r *rule, name []byte, seen *uint64) error {
 	return s.value(plain)
 }
 
-// plain is the rule of numbers, of text, and of lists of them.
+// plain is the rule of numbers, of texts, and of lists of either.
 var plain = new(rule)
 
 func (s *scanner) array(r *rule) error {
@@ -141,7 +141,7 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// enter steps behind an opening bracket, leave behind a closing one.
+// enter reads an opening bracket, leave a closing bracket.
 func (s *scanner) enter() error {
 	s.at++
 	s.depth++
@@ -153,7 +153,7 @@ func (s *scanner) leave() {
 	s.depth--
 }
 
-// peek skips what separates values and returns the byte behind it.
+// peek skips white space and separators, and returns the next byte.
 func (s *scanner) peek() byte {
 	for {
 		switch c := s.text[s.at]; c {
@@ -165,7 +165,7 @@ func (s *scanner) peek() byte {
 	}
 }
 
-// quoted walks over a string and returns it with its quotes.
+// quoted reads a string and returns the string with its quotes.
 func (s *scanner) quoted() []byte {
 	start := s.at
 	s.at++
@@ -179,7 +179,7 @@ func (s *scanner) quoted() []byte {
 	return s.text[start:s.at]
 }
 
-// skipEscaped goes to the quote at the end of a string, byte by byte.
+// skipEscaped goes to the quote at the end of the string, byte by byte.
 func (s *scanner) skipEscaped() {
 	for ; s.text[s.at] != '"'; s.at++ {
 		if s.text[s.at] == '\\' {

@@ -35,9 +35,9 @@ func Schema(name string) []byte {
 	return text
 }
 
-// Example returns a payload of a kind that [Decode] accepts once it has a
-// header: the first of the examples in its [Schema], indented. It returns nil
-// for what is no kind.
+// Example returns a payload of a kind without the header: the first example in the kind's [Schema],
+// indented. With a header, [Decode] accepts the payload. Example returns nil if the kind does not
+// exist.
 func Example(kind Kind) []byte {
 	var schema struct {
 		Examples []jsontext.Value `json:"examples"`

@@ -1,10 +1,10 @@
 package entry
 
-// Standing is why a signaler may speak about a subject.
+// Standing is the reason why a signaler may report a failure of a subject.
 type Standing string
 
-// The standings. The first three need a declared edge or the execution itself;
-// the last two are roles.
+// The standings. The first three need a declared edge or the execution itself. The last two are
+// roles.
 const (
 	StandingExecutor   Standing = "executor"
 	StandingUpstream   Standing = "upstream"
@@ -13,7 +13,7 @@ const (
 	StandingOperator   Standing = "operator"
 )
 
-// Effects is what is known of a failed attempt's effects.
+// Effects is the knowledge about the effects of a failed attempt.
 type Effects string
 
 // What a failure may have left behind.
@@ -24,7 +24,7 @@ const (
 	EffectsUnknown  Effects = "unknown"
 )
 
-// ReplaySafety is whether doing the same again is safe.
+// ReplaySafety says whether a second attempt is safe.
 type ReplaySafety string
 
 // The answers to whether a replay is safe.
@@ -86,8 +86,7 @@ func (s *Signal) check() error {
 		checkText("detail", s.Detail))
 }
 
-// Effective returns the signal's class and code as a reader must take them
-// (SIG-2).
+// Effective returns the class and code of the signal on which a reader must act (SIG-2).
 func (s *Signal) Effective() (class, code string) {
 	return Effective(s.Class, s.Code, len(s.Evidence) > 0)
 }
@@ -96,8 +95,8 @@ func checkSeverity(field string, s Severity) error {
 	return checkOneOf(field, s, SeverityInfo, SeverityWarning, SeverityError, SeverityCritical)
 }
 
-// StandingOf returns the standing that an issuer has without more being known: an agent
-// is the executor of its own executions, and a monitor of the others.
+// StandingOf returns the standing of an issuer about which nothing more is known: executor for the
+// agent's own executions, monitor for all others.
 func StandingOf(issuer Principal, subject Ref) Standing {
 	if owner, _ := subject.Split(); owner == issuer {
 		return StandingExecutor

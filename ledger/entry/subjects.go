@@ -59,8 +59,8 @@ func Labels(of SubjectType) []Label {
 	return all
 }
 
-// Known reports whether a subject has a type of the protocol, and a value that
-// such a subject may have: so that a question about it may have an answer.
+// Known reports whether the type of the subject exists, and whether subjects of the type can have
+// the value.
 func (s Subject) Known() bool {
 	switch s.Type {
 	case SubjectWorkflow, SubjectAgent:
@@ -76,18 +76,18 @@ func (s Subject) Known() bool {
 	return false
 }
 
-// Listing says that an entry stands under a subject, with a label.
+// Listing is a subject under which an entry is listed, with the label of the entry there.
 type Listing struct {
 	Subject
 	Label Label `json:"label"`
 }
 
-// Subjects returns where the entry at index is listed: each subject once, in the
-// order of the protocol. Nothing but the entry and its index decides it, so that
-// everybody who has the log comes to the same lists (IDX-1).
+// Subjects returns the subjects under which the entry at index is listed: each subject once, in the
+// order of the protocol. The listings depend on the entry and its index alone, so that everyone who
+// has the log derives the same lists (IDX-1).
 //
-// A signal is listed under the incident it would open. That a signal joined an
-// older incident is the fold's to say, and lists nothing.
+// A signal is listed under the incident that it would open. Whether the signal joined an older
+// incident is state of the fold and makes no listing.
 func (e *Entry) Subjects(index uint64) []Listing { return e.AppendSubjects(nil, index) }
 
 // AppendSubjects appends what [Entry.Subjects] returns to dst.
@@ -130,8 +130,8 @@ func (e *Entry) label() Label {
 	return Label(e.Kind)
 }
 
-// incident returns the incident that the entry at index names; of a signal, the
-// one it would open.
+// incident returns the incident that the entry at index names. For a signal it is the incident that
+// the signal would open.
 func (e *Entry) incident(index uint64) (incident uint64, ok bool) {
 	switch body := e.Body.(type) {
 	case *Execution:

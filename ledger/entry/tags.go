@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Index names a secondary index of the log: a question that entries answer.
+// Index names a secondary index of the log: a way to look entries up.
 type Index byte
 
-// The secondary indexes. There is none by time: registered_at never falls, so
-// the log itself is in that order.
+// The secondary indexes. No index by time exists: registered_at never falls, so the log itself is
+// in the order of time.
 const (
 	ByKind     Index = 'k'
 	ByAgent    Index = 'a' // issued by the principal, or about it
@@ -18,7 +18,7 @@ const (
 	ByTask     Index = 't'
 )
 
-// Tag is a value under which an index finds an entry.
+// Tag is a secondary index and the value under which the index lists an entry.
 type Tag struct {
 	Index Index
 	Value string

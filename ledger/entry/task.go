@@ -46,7 +46,7 @@ type Task struct {
 	Snapshot    *Snapshot `json:"snapshot,omitempty"`
 }
 
-// Snapshot is what is kept of a failed execution; never message contents (TSK-3).
+// Snapshot has the counts and digests of a failed execution. It never has message contents (TSK-3).
 type Snapshot struct {
 	Exec          Ref       `json:"exec"`
 	Agent         Principal `json:"agent"`
@@ -60,8 +60,8 @@ type Snapshot struct {
 	Class         string    `json:"class"`
 	Code          string    `json:"code"`
 	ContextDigest Digest    `json:"context_digest"` // keyed
-	// Attempts is how often the work was begun in the claim that ends, each time
-	// with a failure; 0: once, or nobody knows.
+	// Attempts is the number of attempts in the claim that ends, all of which failed; 0: one
+	// attempt, or unknown.
 	Attempts int64 `json:"attempts,omitzero"`
 }
 
@@ -118,20 +118,20 @@ const (
 // MaxResumes is how often a task is resumed from a checkpoint (TSK-1).
 const MaxResumes = 2
 
-// CheckpointName returns what the names of a task's checkpoints begin with: a
-// checkpoint that is named so is one of the task if who holds it made it.
+// CheckpointName returns the prefix of the names of a task's checkpoints. A checkpoint with this
+// prefix belongs to the task if the holder of the task made it.
 func CheckpointName(task Ref) string {
 	sum := sha256.Sum256([]byte(task))
 	return "task-" + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// taskMove is what an operation does: which states it leaves, and for which.
+// taskMove is an operation on a task: the states that it leaves, and the state that each becomes.
 type taskMove struct {
 	from []TaskState
 	to   TaskState
 }
 
-// taskMoves is the table of section 9.
+// taskMoves is the table of protocol.md, section 9.
 var taskMoves = map[string]taskMove{
 	TaskAssign:    {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
 	TaskReassign:  {[]TaskState{TaskCreated, TaskFailed, TaskInterrupted}, TaskAssigned},
@@ -145,7 +145,7 @@ var taskMoves = map[string]taskMove{
 	TaskCancel:    {[]TaskState{TaskCreated, TaskAssigned, TaskInProgress, TaskInReview, TaskBlocked, TaskFailed, TaskInterrupted}, TaskCancelled},
 }
 
-// Held reports whether somebody holds a task in this state, by a lease.
+// Held reports whether an agent holds a task in this state by a lease.
 func (s TaskState) Held() bool {
 	return s == TaskAssigned || s == TaskInProgress || s == TaskInReview
 }
@@ -153,7 +153,7 @@ func (s TaskState) Held() bool {
 // Over reports whether the state is terminal.
 func (s TaskState) Over() bool { return s == TaskCompleted || s == TaskCancelled }
 
-// TaskStanding is where a task stands, as far as the next entry about it says so.
+// TaskStanding is the part of a task's state that the next entry about the task states.
 type TaskStanding struct {
 	State       TaskState
 	Epoch       int64 // of the newest claim; 0: there was none
@@ -161,23 +161,22 @@ type TaskStanding struct {
 	ResumeCount int64 // claims after a failed one, from a checkpoint
 }
 
-// TaskFailure is how a claim of a task ended, as far as its recovery goes by it.
+// TaskFailure is the end of a failed claim of a task, as far as the recovery of the task depends on
+// it.
 type TaskFailure struct {
 	Class string `json:"class"`
 	Code  string `json:"code"`
 	At    int64  `json:"at" doc:"when that was registered, Unix milliseconds"`
-	// Attempts is how often the work was begun in the claim; 0: once, or nobody
-	// knows.
+	// Attempts is the number of attempts in the claim; 0: one attempt, or unknown.
 	Attempts int64 `json:"attempts,omitzero" doc:"number of attempts in the claim; absent: one, or unknown"`
-	// Checkpoint reports whether the task had a usable checkpoint when it was
-	// claimed again, or, of its newest failure, now.
+	// Checkpoint says whether the task had a usable checkpoint when it was claimed again. For the
+	// newest failure it says whether the task has one now.
 	Checkpoint bool `json:"checkpoint" doc:"whether the next claim could resume from a checkpoint"`
 }
 
-// Move returns the members of the entry that moves a task on by an operation: op,
-// from, to, epoch and the counts. resume says of a claim after a failure that it
-// goes on from a checkpoint, which counts apart. ok is false if the operation is
-// none of the task's state.
+// Move returns the members of the entry that moves a task by an operation: op, from, to, epoch and
+// the counts. resume says that a claim after a failure continues from a checkpoint; such claims are
+// counted separately. ok is false if the state does not allow the operation.
 func (s TaskStanding) Move(op string, resume bool) (t Task, ok bool) {
 	move, known := taskMoves[op]
 	if !known || !slices.Contains(move.from, s.State) {

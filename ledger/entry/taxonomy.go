@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ClassUnknown is the class of a failure that fits none of the taxonomy's, and
-// the code of every class without a more exact one.
+// ClassUnknown is the class of a failure that no other class of the taxonomy fits. It is also the
+// code of a failure without a more exact code.
 const ClassUnknown = "unknown"
 
 // failure is a class or a code of the failure taxonomy.
@@ -16,8 +16,8 @@ type failure struct {
 	codes   []failure
 }
 
-// failures is the failure taxonomy: its classes, a closed set, and the codes
-// that each is known to have. Further codes may be used.
+// failures is the failure taxonomy. The set of classes is closed. The codes of each class are the
+// known ones; issuers may use further codes.
 var failures = []failure{
 	{"transient", "The cause may disappear by itself in a moment.", []failure{
 		{"unavailable", "The service answered that it cannot serve now, or did not answer.", nil},
@@ -89,8 +89,7 @@ func Classes() []string {
 	return classes
 }
 
-// Codes returns the codes that a class of failure is known to have. An issuer
-// may use others.
+// Codes returns the known codes of a class of failure. An issuer may use other codes.
 func Codes(class string) []string {
 	var codes []string
 	for _, code := range codesOf(class) {
@@ -99,9 +98,8 @@ func Codes(class string) []string {
 	return codes
 }
 
-// Meaning returns what a class of the taxonomy means, or with a code what the
-// code means within the class. It is empty for a word that the taxonomy does not
-// have.
+// Meaning returns the meaning of a class or, with a code, the meaning of the code within the class.
+// It is empty if the taxonomy does not have the word.
 func Meaning(class, code string) string {
 	words := failures
 	if code != "" {
@@ -124,9 +122,8 @@ func codesOf(class string) []failure {
 	return nil
 }
 
-// Effective returns the class and code that a reader must act on: an unknown
-// class is "unknown", and a code that is mere opinion without evidence and has
-// none is clamped to "unknown" (SIG-2).
+// Effective returns the class and code on which a reader must act (SIG-2). An unknown class becomes
+// "unknown". A code that needs evidence and has none becomes "unknown".
 func Effective(class, code string, evidence bool) (effectiveClass, effectiveCode string) {
 	known := false
 	for i := range failures {
@@ -141,7 +138,7 @@ func Effective(class, code string, evidence bool) (effectiveClass, effectiveCode
 	return class, code
 }
 
-// NeedsEvidence reports whether a code is mere opinion without evidence.
+// NeedsEvidence reports whether a code is only an opinion without evidence.
 func NeedsEvidence(class, code string) bool {
 	switch class {
 	case "output":
@@ -154,9 +151,8 @@ func NeedsEvidence(class, code string) bool {
 	return false
 }
 
-// CheckTaxonomy refuses a class or code that the taxonomy does not have: readers act on
-// such a word as unknown (SIG-2), and the log keeps it for ever. A class without codes
-// takes any code.
+// CheckTaxonomy refuses a class or code that the taxonomy does not have. The log would keep such a
+// word for ever, and readers act on it as unknown (SIG-2). A class without codes takes any code.
 func CheckTaxonomy(class, code string) error {
 	if classes := Classes(); !slices.Contains(classes, class) {
 		return fmt.Errorf("class %q is not in the taxonomy%s", class, Among(class, classes))
