@@ -12,16 +12,17 @@ type Action struct {
 	Strategy Strategy `json:"strategy"`
 	Variant  Variant  `json:"variant,omitzero"` // of retry_altered
 	Scope    Scope    `json:"scope,omitzero"`   // of state_reset
-	// Model is the one to execute on: the chain's next for fallback_model, else
-	// the one of the attempt before.
+	// Model is the model to execute on: the next model of the chain for fallback_model, otherwise
+	// the model of the previous attempt.
 	Model string `json:"model,omitzero"`
-	// WaitMS is how long to wait before the attempt, or, for wait, altogether.
+	// WaitMS is the pause before the attempt in milliseconds. For the strategy wait it is the whole
+	// pause.
 	WaitMS int64 `json:"wait_ms,omitzero"`
-	// Verify says that success counts only if a check of the result shows it;
-	// otherwise the attempt's result is unverified.
+	// Verify says that a success counts only if a check of the result shows it. Otherwise the
+	// result of the attempt is unverified.
 	Verify bool `json:"verify,omitzero"`
-	// Severity and Question are of escalate, quarantine and abort: how urgent,
-	// and whether one specific question must be asked.
+	// Severity and Question belong to escalate, quarantine and abort: the urgency, and whether a
+	// person must answer one specific question.
 	Severity entry.Severity `json:"severity,omitzero"`
 	Question bool           `json:"question,omitzero"`
 	Reason   Reason         `json:"reason"`
@@ -32,9 +33,9 @@ func (a *Action) Final() bool { return a.Strategy == Escalate }
 
 // Rule is the place in the policy that an action comes from.
 type Rule struct {
-	// ID is that of a rule or guard, or one of [RuleGate], [RuleLimits].
+	// ID is the id of a rule or guard, or [RuleGate] or [RuleLimits].
 	ID string `json:"id"`
-	// Rung is the position in the rule's ladder, from 0; -1 where there is none.
+	// Rung is the position in the ladder of the rule, from 0. It is -1 if the rule has no ladder.
 	Rung int `json:"rung"`
 }
 

@@ -2,8 +2,7 @@ package recovery
 
 import "slices"
 
-// RuleExternal is where an action comes from that an external strategy chose in
-// place of a ladder.
+// RuleExternal is the rule of an action that an external strategy chose in place of a ladder.
 const RuleExternal = "external"
 
 // The reasons of actions that do not come from a ladder.
@@ -15,9 +14,9 @@ const (
 	ReasonStrategyMissing Reason = "strategy_missing"
 )
 
-// Settled returns the action that no strategy may change: for an action that was not
-// observed, for the effect gate, and after a quarantine, an abort or a rollback.
-// Otherwise a strategy may choose, and [Admit] judges its choice.
+// Settled returns the action that no strategy may change: after an action that was not observed, at
+// the effect gate, and after a quarantine, an abort or a rollback. In all other cases a strategy
+// may choose, and [Admit] checks its choice.
 func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 	d := newDecider(h, p, now)
 	c, settled := d.runtime()
@@ -37,10 +36,10 @@ func Settled(h *History, p *Policy, now int64) (Action, Rule, bool) {
 	return c.action, c.rule, settled
 }
 
-// Admit returns the action that an external strategy chose, as far as the policy admits
-// it: an obstacle to a rung is an obstacle to the choice, limits hold, guards may raise
-// its severity, and its success is verified if the first matching rule wants that. A
-// choice that is not allowed becomes an escalation.
+// Admit returns the action that an external strategy chose, as far as the policy allows it. An
+// obstacle to a rung is also an obstacle to the choice. The limits hold. Guards may raise the
+// severity. The success is verified if the first matching rule asks for it. A choice that is not
+// allowed becomes an escalation.
 func Admit(h *History, p *Policy, now int64, chosen Action) (Action, Rule) {
 	return admitted(h, p, now, RuleExternal, chosen)
 }
@@ -92,8 +91,9 @@ func (d *decider) admit(who string, chosen Action) choice {
 	return d.limit(c)
 }
 
-// chosenModel is the model to fall back to: that which was named, if the chain
-// has it and the step may run on it; the chain's next, if none was.
+// chosenModel returns the model to fall back to. If the strategy named a model, it is that model,
+// provided that the chain has it and the step may run on it. Otherwise it is the next model of the
+// chain.
 func (d *decider) chosenModel(r *rung, name string) *Model {
 	if name == "" {
 		return d.nextModel(r)
@@ -104,8 +104,8 @@ func (d *decider) chosenModel(r *rung, name string) *Model {
 	return nil
 }
 
-// verifies reports whether the first rule that matches accepts no success that
-// nothing verified. A condition that cannot be evaluated is no acceptance.
+// verifies reports whether the first matching rule accepts verified successes only. A condition
+// that cannot be evaluated accepts verified successes only.
 func (d *decider) verifies() bool {
 	for i := range d.p.rules {
 		if matches, err := d.p.rules[i].when.holds(d); matches || err != nil {

@@ -8,7 +8,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// AnswerError names the member of an answer that makes it no action, and the remedy.
+// AnswerError names the member that makes an answer invalid, and the remedy.
 type AnswerError struct {
 	Field  string // a JSON pointer: /variant
 	Detail string
@@ -20,9 +20,9 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("recovery: check action: field %s: %s; %s", e.Field, e.Detail, e.Remedy)
 }
 
-// Check refuses an invalid action, whether a program or a strategy in Go chose it: a
-// word that this package does not have, a variant without retry_altered or the reverse,
-// and a scope without state_reset or the reverse. The error is an [*AnswerError].
+// Check refuses an invalid action of a program or of a strategy in Go: a word that this package
+// does not have, a variant without retry_altered or the reverse, and a scope without state_reset or
+// the reverse. The error is an [*AnswerError].
 func (a *Action) Check() error {
 	severities := []entry.Severity{entry.SeverityInfo, entry.SeverityWarning, entry.SeverityError, entry.SeverityCritical}
 	wrong := func(field, remedy, format string, args ...any) error {
@@ -51,8 +51,8 @@ func (a *Action) Check() error {
 	return nil
 }
 
-// isWord reports whether a text has letters, digits and these marks alone, and at
-// most so many bytes. It may be empty.
+// isWord reports whether a text has only letters, digits and the given marks, and at most the given
+// number of bytes. The text may be empty.
 func isWord(text string, most int, marks string) bool {
 	return len(text) <= most && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"+marks) == ""
 }

@@ -57,9 +57,9 @@ const (
 	limitDeadline = "limits.deadline_ms"
 )
 
-// Beside returns the policy with another number in place of one of its bounds, as
-// [Policy.With] does but without compiling conditions again, which do not depend
-// on it; not ok if it would not load.
+// Beside returns the policy with another value of one of its bounds. It does what [Policy.With]
+// does without compiling the conditions again, because conditions do not depend on bounds. ok is
+// false if the changed policy would not load.
 func (p *Policy) Beside(b Bound, value int64) (other *Policy, ok bool) {
 	least, most := int64(0), int64(entry.MaxInteger)
 	switch {
@@ -102,7 +102,8 @@ func (p *Policy) loaded(path string, value int64) (*Policy, bool) {
 	return other, err == nil
 }
 
-// setMax changes a rung of a copy, and nothing that the copy shares.
+// setMax changes a rung of a copy of the policy. It changes nothing that the copy shares with the
+// policy.
 func (p *Policy) setMax(at, rung int, value int64) {
 	p.doc.Rules, p.rules = slices.Clone(p.doc.Rules), slices.Clone(p.rules)
 	doc, compiled := &p.doc.Rules[at], &p.rules[at]

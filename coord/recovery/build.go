@@ -36,8 +36,8 @@ type builder struct {
 	policy   *Policy
 }
 
-// condition compiles the condition at a place. It returns nil if it has a
-// fault, which is reported.
+// condition compiles the condition at a place of the policy. It reports a faulty condition and
+// returns nil.
 func (b *builder) condition(at, text string) (compiled *condition, never bool) {
 	if text == "" {
 		return nil, false // missing, as the schema has said
@@ -99,7 +99,7 @@ func (b *builder) rules() {
 	}
 }
 
-// checkReached reports a rule that an earlier one leaves nothing to.
+// checkReached reports a rule that never matches, because an earlier rule matches first.
 func (b *builder) checkReached(at string, when *condition) {
 	for j := range b.policy.rules {
 		earlier := &b.policy.rules[j]
@@ -111,7 +111,7 @@ func (b *builder) checkReached(at string, when *condition) {
 	}
 }
 
-// strategies reports declared strategies that could answer nothing sensible.
+// strategies reports declared strategies that can give no valid answer.
 func (b *builder) strategies() {
 	for i := range b.policy.doc.Strategies {
 		at := element("/recovery/strategies", i) + "/capabilities"
@@ -200,15 +200,13 @@ func (b *builder) checkRung(at string, r *rule, i int) {
 	}
 }
 
-// samePath reports whether two rungs would do the same, if under other
-// conditions.
+// samePath reports whether two rungs take the same action, possibly under different conditions.
 func (r *rungDoc) samePath(other *rungDoc) bool {
 	return r.Strategy == other.Strategy && r.Variant == other.Variant && r.Scope == other.Scope &&
 		r.Account == other.Account && r.Context == other.Context
 }
 
-// checkMembers checks that a rung has what its strategy needs, and nothing that
-// it would ignore.
+// checkMembers checks that a rung has the members that its strategy needs, and no others.
 func (b *builder) checkMembers(at string, doc *rungDoc) {
 	for _, m := range []struct {
 		name          string
@@ -237,7 +235,7 @@ func (b *builder) checkMembers(at string, doc *rungDoc) {
 	}
 }
 
-// checkNames reports ids and names that stand twice, or that are taken.
+// checkNames reports ids and names that are used twice or reserved.
 func (b *builder) checkNames() {
 	seen := []string{RuleGate, RuleLimits, RuleRuntime}
 	check := func(at, id string) {

@@ -6,8 +6,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// builtIn is a strategy that is one of [Strategies]. It looks at the history
-// alone.
+// builtIn is one of [Strategies] as a [RecoveryStrategy]. It depends on the history alone.
 type builtIn struct {
 	name   Strategy
 	choose func(*History) Action
@@ -16,9 +15,9 @@ type builtIn struct {
 // builtInVersion is that of all built-in strategies.
 const builtInVersion = "1"
 
-// BuiltIn returns the strategies that need no registration, one for each of
-// [Strategies]. Each takes its own action as often as the task allows, then
-// fail_reassign if that helps, then escalate.
+// BuiltIn returns the strategies that need no registration, one for each of [Strategies]. Each
+// takes its own action as often as the task allows. Then it takes fail_reassign if that can help,
+// and then escalate.
 func BuiltIn() []RecoveryStrategy {
 	all := make([]RecoveryStrategy, 0, len(Strategies()))
 	for _, s := range Strategies() {
@@ -53,9 +52,8 @@ func builtInAbout(s Strategy) About {
 	return About{Name: string(s), Version: builtInVersion, Capabilities: can}
 }
 
-// resumesMax is how often a step is resumed from a checkpoint after a crash
-// (TSK-1), retriesDefault how often it is given to another agent where the task
-// says nothing.
+// resumesMax is how often a step is resumed from a checkpoint after a crash (TSK-1). retriesDefault
+// is how often a step is given to another agent if the task does not say it.
 const (
 	resumesMax     = entry.MaxResumes
 	retriesDefault = 1
@@ -74,8 +72,8 @@ func failReassign(h *History) Action {
 	return gaveUp()
 }
 
-// checkpointResume goes on from the newest checkpoint, twice at most, and gives
-// the step to another agent where there is none.
+// checkpointResume continues from the newest checkpoint, twice at most. Without a checkpoint it
+// gives the step to another agent.
 func checkpointResume(h *History) Action {
 	if h.Checkpoint && (interrupted(h.Effective()) || h.timesUsed(CheckpointResume) < resumesMax) {
 		return Action{Strategy: CheckpointResume}
@@ -83,7 +81,7 @@ func checkpointResume(h *History) Action {
 	return failReassign(h)
 }
 
-// once takes the strategy's own action, and escalates if that did not help.
+// once takes the strategy's own action. If the action did not help, once escalates.
 func once(h *History, s Strategy) Action {
 	if h.timesUsed(s) > 0 {
 		return gaveUp()
@@ -109,8 +107,8 @@ func once(h *History, s Strategy) Action {
 	return a
 }
 
-// waitDefault is how long the strategy wait waits, in milliseconds, where no
-// server asked for more.
+// waitDefault is the pause of the strategy wait, in milliseconds, if no server asked for a longer
+// one.
 const waitDefault = 1000
 
 func gaveUp() Action { return Action{Strategy: Escalate, Reason: ReasonLadderExhausted} }

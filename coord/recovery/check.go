@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// topMembers are the members of a policy file. All but recovery are the
-// ledger's, and are checked where the file becomes an entry.
+// topMembers are the members of a policy file. The ledger defines all of them except recovery, and
+// checks them when the file becomes an entry.
 func topMembers() []string {
 	return []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms", "witnesses", "index", "ledger_keys", recoveryMember}
 }
@@ -79,7 +79,7 @@ func (s *source) checkSchema(rules any) error {
 	return nil
 }
 
-// reportSchema words the innermost causes.
+// reportSchema reports the innermost causes of a schema error in words.
 func (s *source) reportSchema(schema *jsonschema.Schema, e *jsonschema.ValidationError) {
 	for _, cause := range e.Causes {
 		s.reportSchema(schema, cause)
@@ -146,7 +146,7 @@ func (s *source) wrongEnum(at string, k *kind.Enum) {
 	s.wrong(at, what, oneOf(got, known))
 }
 
-// unbounded names what too large a number of attempts amounts to.
+// unbounded names the effect of a number of attempts that is too large.
 func unbounded(at string) string {
 	if strings.HasSuffix(at, "/max") || strings.HasSuffix(at, "/attempts") {
 		return ": the ladder is as good as unbounded"

@@ -36,7 +36,7 @@ func newCompiler() (*compiler, error) {
 // fault is a mistake in a condition.
 type fault struct{ what, fix string }
 
-// compile compiles one condition. Never says that it is never true.
+// compile compiles one condition. never says that the condition is never true.
 func (c *compiler) compile(source string) (compiled *condition, never bool, faults []fault) {
 	var err error
 	checked, issues := c.env.Compile(source)
@@ -93,8 +93,8 @@ func (c *compiler) syntaxFault(e *cel.Error) fault {
 	return fault{what, "see the conditions in docs/policy.md"}
 }
 
-// vet finds CEL that a policy must not have: fractions, and words that a variable never
-// has. The expression is evaluated for these classes only; nil means all.
+// vet finds CEL that a policy must not have: fractions, and words that a variable never has. The
+// expression is evaluated for the given classes only; nil means all.
 func (c *compiler) vet(expr ast.Expr, classes []string) (faults []fault) {
 	ast.PreOrderVisit(expr, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
@@ -129,8 +129,8 @@ func (c *compiler) vetWords(classes []string, name string, compared []string) (f
 	return faults
 }
 
-// vetCode refuses a code that looks misspelt: codes are open, but one that is
-// another class's, or nearly a known one, is a mistake.
+// vetCode refuses a code that looks misspelt. Policies may use unknown codes, but a code of another
+// class, or a code that is nearly a known one, is a mistake.
 func vetCode(classes []string, code string) []fault {
 	if classes == nil {
 		classes = entry.Classes()
@@ -156,8 +156,8 @@ func vetCode(classes []string, code string) []fault {
 	return nil
 }
 
-// comparison returns the variable and the words that an expression compares it
-// with, by ==, != or in; no name if it is another expression.
+// comparison returns the variable of an expression and the words with which ==, != or in compare
+// it. The name is empty for any other expression.
 func comparison(e ast.Expr) (name string, words []string) {
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 		return "", nil
@@ -196,8 +196,8 @@ func comparison(e ast.Expr) (name string, words []string) {
 	return left.AsIdent(), words
 }
 
-// narrow takes the conditions on class and code out of a conjunction, and reports
-// whether the conjunction has no others.
+// narrow removes the conditions on class and code from a conjunction. It reports whether the
+// conjunction has no other conditions.
 func (c *condition) narrow(e ast.Expr) bool {
 	if e.Kind() == ast.LiteralKind && e.AsLiteral() == types.False {
 		c.classes = []string{}
@@ -227,7 +227,7 @@ func (c *condition) narrow(e ast.Expr) bool {
 	return true
 }
 
-// both returns the intersection of two sets; a nil first set contains everything.
+// both returns the intersection of two sets. A nil first set contains every word.
 func both(set, further []string) []string {
 	if set == nil {
 		return further
@@ -235,12 +235,12 @@ func both(set, further []string) []string {
 	return slices.DeleteFunc(slices.Clone(set), func(word string) bool { return !slices.Contains(further, word) })
 }
 
-// covers reports whether c holds, without looking further, wherever other does.
+// covers reports whether class and code alone make c true wherever other is true.
 func (c *condition) covers(other *condition) bool {
 	return c.always || c.program == nil && within(other.classes, c.classes) && within(other.codes, c.codes)
 }
 
-// within reports whether every word of a set is in another; nil is everything.
+// within reports whether every word of a set is in another set. A nil set contains every word.
 func within(set, other []string) bool {
 	if other == nil || set == nil {
 		return other == nil

@@ -10,17 +10,17 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// condition is a compiled when. Most conditions are about class and code alone;
-// those are decided without CEL.
+// condition is a compiled when. Most conditions depend on class and code alone and are decided
+// without CEL.
 type condition struct {
 	always bool // it is the constant true
-	// classes and codes, where not nil, are what class and code must be among
-	// for the condition to hold.
+	// classes and codes are the values that class and code may have for the condition to hold; nil:
+	// any.
 	classes, codes []string
 	program        cel.Program // nil: classes and codes say it all
 }
 
-// holds evaluates the condition. Absent ones hold.
+// holds evaluates the condition. A nil condition holds.
 func (c *condition) holds(d *decider) (bool, error) {
 	if c == nil || c.always {
 		return true, nil
@@ -102,7 +102,7 @@ func known(s entry.ReplaySafety) string {
 	return string(s)
 }
 
-// declared is the effect that every automatic decision assumes of a step (EXE-3).
+// declared returns the effect that every automatic decision assumes of a step (EXE-3).
 func declared(e entry.Effect) entry.Effect {
 	if e == "" {
 		return entry.EffectUndeclared

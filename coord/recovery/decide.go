@@ -168,7 +168,7 @@ func (d *decider) decide() choice {
 	return best
 }
 
-// runtime escalates where the last action was never carried out.
+// runtime escalates if the last action was not carried out.
 func (d *decider) runtime() (choice, bool) {
 	if d.used.last == nil || d.used.last.Result != ResultNotObserved {
 		return choice{}, false
@@ -177,7 +177,7 @@ func (d *decider) runtime() (choice, bool) {
 	return escalation(RuleRuntime, ReasonNotObserved), true
 }
 
-// gate is the effect gate: before anything else, effects in doubt are asked for.
+// gate is the effect gate: uncertain effects are reconciled before any other action.
 func (d *decider) gate() (choice, bool) {
 	doubt := d.effects == entry.EffectsPartial || d.effects == entry.EffectsUnknown
 	switch {
@@ -225,7 +225,7 @@ func (d *decider) guards() (worst choice, some bool) {
 	return worst, some
 }
 
-// rules finds the first rule that matches and goes up its ladder.
+// rules finds the first rule that matches and climbs its ladder.
 func (d *decider) rules() choice {
 	for i := range d.p.rules {
 		r := &d.p.rules[i]
@@ -266,7 +266,7 @@ func severities() []entry.Severity {
 	return []entry.Severity{entry.SeverityInfo, entry.SeverityWarning, entry.SeverityError, entry.SeverityCritical}
 }
 
-// note keeps a step of the reasoning, if anybody asks for it.
+// note records a step of the reasoning if the caller asked for an explanation.
 func (d *decider) note(stage, name string, finding ...string) {
 	if d.steps != nil {
 		*d.steps = append(*d.steps, Step{stage, name, strings.Join(finding, "")})

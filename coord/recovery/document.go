@@ -57,16 +57,16 @@ type Thresholds struct {
 	// NeverAutoRecover lists failures, class or class.code: a case with one of
 	// them that recovered by itself rejects the run.
 	NeverAutoRecover []string `json:"never_auto_recover,omitzero"`
-	// TolerancePPM is by how much a class may be worse than the baseline,
-	// ClassTolerancePPM the same for single classes.
+	// TolerancePPM is the allowed loss of a class against the baseline, in parts per million.
+	// ClassTolerancePPM has other values for single classes.
 	TolerancePPM      int64            `json:"tolerance_ppm"`
 	ClassTolerancePPM map[string]int64 `json:"class_tolerance_ppm,omitzero"`
 	// Slices are tags that are reported on their own.
 	Slices []string `json:"slices,omitzero"`
 }
 
-// Tolerance returns by how much a class may be worse than the baseline, in
-// parts per million of its cases.
+// Tolerance returns the allowed loss of a class against the baseline, in parts per million of its
+// cases.
 func (t *Thresholds) Tolerance(class string) int64 {
 	if ppm, ok := t.ClassTolerancePPM[class]; ok {
 		return ppm
@@ -74,7 +74,7 @@ func (t *Thresholds) Tolerance(class string) int64 {
 	return t.TolerancePPM
 }
 
-// Never reports whether no case with such a failure may recover by itself.
+// Never reports whether a case with such a failure must not recover automatically.
 func (t *Thresholds) Never(class, code string) bool {
 	for _, never := range t.NeverAutoRecover {
 		if never == class || never == class+"."+code {
@@ -100,8 +100,7 @@ type ruleDoc struct {
 	Remediation string    `json:"remediation,omitzero"`
 }
 
-// rungDoc is one rung of a ladder; which members it may have depends on its
-// strategy.
+// rungDoc is one rung of a ladder. The strategy of the rung determines its members.
 type rungDoc struct {
 	Strategy Strategy       `json:"strategy"`
 	Max      int64          `json:"max,omitzero"` // times in a row; absent: once

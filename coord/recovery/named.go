@@ -16,7 +16,7 @@ import (
 type RecoveryStrategy interface {
 	// About says what the strategy is. It never changes.
 	About() About
-	// Recover chooses. An error is no answer: the rule's ladder decides.
+	// Recover chooses an action. If it returns an error, the ladder of the rule decides.
 	Recover(ctx context.Context, c Case) (Action, error)
 }
 
@@ -25,34 +25,34 @@ type RecoveryStrategy interface {
 type About struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Capabilities are the strategies that its actions may have. An action with
-	// another one is no answer.
+	// Capabilities are the strategies that the actions may have. An action with another strategy is
+	// no answer.
 	Capabilities []Strategy `json:"capabilities"`
-	// TimeoutMS is how long an answer may take; 0: [AnswerMS].
+	// TimeoutMS is the time limit of an answer in milliseconds; 0: [AnswerMS].
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`
 }
 
-// AnswerMS is how long a strategy may take that says nothing about it.
+// AnswerMS is the time limit of an answer, in milliseconds, of a strategy that declares none.
 const AnswerMS = 30_000
 
-// Case is the question to a strategy: the failure with which the history ends.
+// Case is the question to a strategy. It is about the failure with which the history ends.
 type Case struct {
 	History *History `json:"history"`
 	// ElapsedMS is the time since the case began, as it counts for limits.
 	ElapsedMS int64 `json:"elapsed_ms"`
 }
 
-// askedMax is how often a strategy is asked about a step in one case. Then the
-// ladder decides, which comes to an end.
+// askedMax is how often a strategy is asked about a step in one case. After that the ladder
+// decides, and every ladder ends.
 const askedMax = 64
 
 // Why a strategy that a rule names did not decide.
 var (
-	// ErrNotRegistered: nothing on this machine implements it.
+	// ErrNotRegistered reports that no strategy of the name is registered on this machine.
 	ErrNotRegistered = errors.New("no strategy of that name is registered here")
-	// ErrIncapable: it chose what it does not declare.
+	// ErrIncapable reports an action with a strategy that is not among the declared capabilities.
 	ErrIncapable = errors.New("chose an action outside its capabilities")
-	// ErrTooOften: it was asked again and again about one step.
+	// ErrTooOften reports that the strategy was asked too often about one step.
 	ErrTooOften = errors.New("was asked too often about one step")
 	// ErrPanicked: it panicked.
 	ErrPanicked = errors.New("panicked")
@@ -70,11 +70,11 @@ type Decision struct {
 	Failed error
 }
 
-// Recover decides like [Decide], but asks the strategy that the first matching
-// rule names, if it names one. Effect gate and guards come first; if the strategy
-// does not answer, the rule's ladder decides, with [ReasonStrategyFailed] as the
-// reason, or [ReasonStrategyMissing] where none of that name is registered. Registered are the strategies that are not built in. The error is the
-// context's.
+// Recover decides like [Decide], but asks the strategy that the first matching rule names, if the
+// rule names one. Effect gate and guards come first. If the strategy does not answer, the rule's
+// ladder decides, with [ReasonStrategyFailed] as the reason, or [ReasonStrategyMissing] if no
+// strategy of the name is registered. registered are the strategies that are not built in. The
+// error is the error of the context.
 func Recover(ctx context.Context, c Case, p *Policy, now int64, registered []RecoveryStrategy) (Decision, error) {
 	if action, rule, settled := Settled(c.History, p, now); settled {
 		return Decision{Action: action, Rule: rule}, nil
@@ -126,8 +126,8 @@ func (p *Policy) RemediationFor(h *History, now int64) string {
 	return ""
 }
 
-// ruleOf returns the first matching rule; nil if a condition cannot be evaluated,
-// for which the ladder escalates.
+// ruleOf returns the first matching rule. It returns nil if a condition cannot be evaluated; the
+// ladder escalates then.
 func (p *Policy) ruleOf(h *History, now int64) *rule {
 	d := newDecider(h, p, now)
 	for i := range p.rules {
@@ -142,8 +142,7 @@ func (p *Policy) ruleOf(h *History, now int64) *rule {
 	return nil
 }
 
-// Unregistered is a rule that names a strategy which nothing on this machine
-// implements.
+// Unregistered is a rule that names a strategy without an implementation on this machine.
 type Unregistered struct {
 	// Strategy is the name that the policy declares.
 	Strategy string
@@ -182,8 +181,7 @@ func (p *Policy) Names() bool { return p.named }
 // Strategies returns the strategies that the policy declares.
 func (p *Policy) Strategies() []About { return slices.Clone(p.doc.Strategies) }
 
-// Ask puts a case to the strategy of that name, and takes an answer that is one
-// ([Action.Check]).
+// Ask asks the strategy of that name about a case, and accepts a valid answer ([Action.Check]).
 func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrategy) (Action, error) {
 	asked := 0
 	for i := range c.History.Rungs {
@@ -212,7 +210,7 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 	return a, nil
 }
 
-// answer asks a strategy. A strategy that panics has not answered, and does not end the
+// answer asks a strategy. If the strategy panics, the panic becomes an error and does not end the
 // process.
 func answer(ctx context.Context, s RecoveryStrategy, c Case) (a Action, err error) {
 	defer func() {

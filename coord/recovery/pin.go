@@ -23,8 +23,8 @@ func (p *Policy) Int(path string) (int64, bool) {
 	return n, found && err == nil
 }
 
-// With returns the policy with another number at a path, see [Policy.Int]. It is
-// an error if there is none, or if the policy would no longer load.
+// With returns the policy with another number at a path, see [Policy.Int]. The error says that the
+// path has no number, or that the changed policy would not load.
 func (p *Policy) With(path string, value int64) (*Policy, error) {
 	if _, ok := p.Int(path); !ok {
 		return nil, fmt.Errorf("recovery: set %s: the policy has no such number", path)

@@ -12,7 +12,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Policy is compiled rules. It never changes and may be used concurrently.
+// Policy is a set of compiled rules. A policy never changes and is safe for concurrent use.
 type Policy struct {
 	doc       document
 	canonical jsontext.Value
@@ -79,8 +79,7 @@ func Default() *Policy {
 	return p
 }
 
-// FromEntry returns the rules of a policy in a log, or the default where it has
-// none.
+// FromEntry returns the rules of a policy entry, or the default rules if the entry has none.
 func FromEntry(p *entry.Policy) (*Policy, error) {
 	if p.Recovery == nil {
 		return Default(), nil
@@ -134,8 +133,8 @@ func canonical(doc *document) (jsontext.Value, error) {
 // JSON returns the rules as RFC 8785 JSON: the member recovery of a policy entry.
 func (p *Policy) JSON() []byte { return slices.Clone(p.canonical) }
 
-// MarshalYAML makes YAML of the rules, in the order of docs/policy.md; comments of
-// the file they were read from are gone.
+// MarshalYAML returns the rules as YAML in the order of docs/policy.md. Comments of the file are
+// lost.
 func (p *Policy) MarshalYAML() (any, error) { return p.doc, nil }
 
 // MarshalJSON returns what [Policy.JSON] does.

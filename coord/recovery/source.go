@@ -38,7 +38,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s: %s (%s)", place, p.What, p.Fix)
 }
 
-// Error is a policy file that cannot be loaded, with every mistake found.
+// Error reports a policy file that cannot be loaded, with all mistakes in it.
 type Error struct{ Problems []Problem }
 
 // Error has a line for each problem.
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// source is a policy file as it was parsed: values, and where they stand.
+// source is a parsed policy file: its values, and the line and column of each.
 type source struct {
 	name     string
 	values   map[string]position // by JSON pointer
@@ -149,7 +149,7 @@ func (s *source) value(pointer string, node ast.Node, depth int) any {
 	return nil
 }
 
-// text refuses what an escape can put into a text that is otherwise UTF-8.
+// text refuses characters that an escape can put into a text and that UTF-8 does not allow.
 func (s *source) text(pointer, text string) any {
 	if !utf8.ValidString(text) {
 		s.wrong(pointer, "has a character that is not UTF-8", "write it without \\x")
@@ -185,7 +185,7 @@ func (s *source) report(at position, pointer, what, fix string) {
 // wrong adds a problem with a value.
 func (s *source) wrong(pointer, what, fix string) { s.report(s.at(pointer), pointer, what, fix) }
 
-// at returns where a value stands, or the nearest that holds it.
+// at returns the position of a value or, if it is unknown, of the nearest value around it.
 func (s *source) at(pointer string) position {
 	for {
 		if at, ok := s.values[pointer]; ok || pointer == "" {

@@ -1,6 +1,6 @@
 package recovery
 
-// Strategy is a way to deal with a failure (taxonomy, protocol.md section 10).
+// Strategy is a kind of action about a failure (taxonomy, protocol.md section 10).
 type Strategy string
 
 // The strategies. Those that execute the failed step again say so; the others
@@ -99,15 +99,14 @@ type Result string
 const (
 	// ResultOK: the attempt succeeded; the wait, the probe is done.
 	ResultOK Result = "ok"
-	// ResultFailed: the step failed again; the history has the new failure.
+	// ResultFailed means that the step failed again. The history has the new failure.
 	ResultFailed Result = "failed"
-	// ResultDecided: nobody has carried the action out yet. Whoever acts on the
-	// decision signals, fences, stops or asks a person.
+	// ResultDecided means that the action was decided and not yet carried out.
 	ResultDecided Result = "decided"
-	// ResultNotObserved: the runtime knows nothing of such an attempt.
+	// ResultNotObserved means that the runtime has no record of such an attempt.
 	ResultNotObserved Result = "not_observed"
-	// ResultUnverified: the attempt claims success, but nothing verified it
-	// where the action asked for that.
+	// ResultUnverified means that the attempt claims success, and that the check that the action
+	// asked for did not show it.
 	ResultUnverified Result = "unverified"
 )
 

@@ -16,23 +16,23 @@ type Task struct {
 	Failures   []entry.TaskFailure
 }
 
-// Same reports whether the log says the same of both.
+// Same reports whether the log says the same about both tasks.
 func (t *Task) Same(as *Task) bool {
 	return t.Ref == as.Ref && t.Type == as.Type && t.Epoch == as.Epoch && t.MaxRetries == as.MaxRetries && slices.Equal(t.Failures, as.Failures)
 }
 
-// The step that a history of a task is about, and where its rungs come from that
-// no policy has chosen: a person gave the task on.
+// The step in the history of a task, and the rule of rungs that no policy chose: a person
+// reassigned the task.
 const (
 	taskStep   = "task"
 	rulePerson = "operator"
 )
 
-// History returns the history of a task for who holds it: each failure was
-// answered by a claim, as the policy answers it. The log says that a task was
-// claimed again, and not by which rung; what follows from the failures in turn is
-// the same for everybody. Where the policy answers with no attempt, a person has.
-// The case begins with the first failure; StartedAt is 0 if there was none.
+// History returns the history of a task for its holder. The log says that a task was claimed again,
+// but not by which rung. History derives the rungs from the failures by the policy, so that every
+// reader of the log derives the same history. If the policy's answer is no attempt, a person
+// reassigned the task. The case begins with the first failure. StartedAt is 0 if the task never
+// failed.
 func (t *Task) History(p *Policy) *History {
 	h := &History{Case: string(t.Ref), TaskType: t.Type, Step: taskStep, Effect: entry.EffectUndeclared, MaxRetries: &t.MaxRetries}
 	for i := range t.Failures {
@@ -47,7 +47,7 @@ func (t *Task) History(p *Policy) *History {
 	return h
 }
 
-// TaskDecision is the policy's decision about a task that failed.
+// TaskDecision is the policy's decision about a failed task.
 type TaskDecision struct {
 	Decision           // its action is no wait
 	Due         int64  // from when on, Unix milliseconds
@@ -68,10 +68,10 @@ func (t *Task) Decide(p *Policy) (d TaskDecision) {
 	return d
 }
 
-// fail puts a failure of the task into its history, behind the rungs that were
-// tried in that claim: the log says how many there were, and which follows from
-// the policy, as if each attempt had failed like the last. Effects in doubt are
-// the business of the task's own effect gate: a failure that gets past it has none.
+// fail adds a failure of the task to its history, behind the rungs that were tried in that claim.
+// The log has their number. The policy determines each rung, under the assumption that each attempt
+// failed like the last. The failure has no uncertain effects: the effect gate of the task resolves
+// them before a new claim.
 func (t *Task) fail(h *History, p *Policy, i int, epoch int64) {
 	f := &t.Failures[i]
 	h.StartedAt, h.Epoch, h.Checkpoint = t.Failures[0].At, epoch, f.Checkpoint

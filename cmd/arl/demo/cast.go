@@ -25,19 +25,19 @@ const (
 	ben        entry.Principal = "ben"
 )
 
-// The workflows: the first goes wrong in a way that the coordinator may put right alone, the second
-// needs people.
+// The workflows. The coordinator may repair the first workflow without a person. The second
+// workflow needs approvals.
 const (
 	restock entry.WorkflowID = "restock"
 	offer   entry.WorkflowID = "offer"
 )
 
-// agents are the principals with a process; the publisher is started when a fence stands.
+// agents returns the principals that have a process. The publisher starts when a fence is in place.
 func agents() []entry.Principal {
 	return []entry.Principal{planner, researcher, pricer, booker, writer, mailer, monitor}
 }
 
-// goods are what an execution hands on: each has some of the members.
+// goods are the output of an execution: each execution sets some of the members.
 type goods struct {
 	BudgetCents  int            `json:"budget_cents,omitzero"`
 	UnitCents    map[string]int `json:"unit_cents,omitempty"`
@@ -54,9 +54,9 @@ type goods struct {
 // inputs are what was handed on, by execution.
 type inputs map[entry.Ref]goods
 
-// step is an execution that an agent is to do. Its effect says what becomes of the goods: files of
-// the agent (reversible), a booking (compensable), a mail (irrevocable). A step with sees is no
-// execution: the agent looks at what its parents have done.
+// step is an execution of an agent's part. The effect determines what happens to the goods: a file
+// of the agent (reversible), a booking (compensable), a mail (irrevocable). A step with sees is no
+// execution: the agent checks the output of its parents.
 type step struct {
 	id      string
 	wid     entry.WorkflowID
@@ -134,7 +134,7 @@ func feeds() map[string]string {
 	}
 }
 
-// packs are the supplier's feed: how many pieces a pack has, and what the pack costs.
+// packs is the supplier's feed: the number of pieces in a pack, and the price of the pack.
 type packs map[string]struct {
 	Pieces int `json:"pieces"`
 	Cents  int `json:"cents"`
@@ -152,7 +152,7 @@ func given(g goods) func(*player, inputs) (goods, error) {
 	return func(*player, inputs) (goods, error) { return g, nil }
 }
 
-// prices has the first fault: the price of a pack is taken for that of a piece.
+// prices has the first fault: it takes the price of a pack for the price of a piece.
 func (p *player) prices(inputs) (goods, error) {
 	g := goods{UnitCents: map[string]int{}}
 	supplies, err := p.supplies()
@@ -162,7 +162,7 @@ func (p *player) prices(inputs) (goods, error) {
 	return g, err
 }
 
-// recheck is how the pricer finds its fault, when others have used the prices.
+// recheck finds the pricer's fault after others have used the prices.
 func (p *player) recheck(in inputs) (*entry.Signal, error) {
 	supplies, err := p.supplies()
 	for item, pack := range supplies {
@@ -182,8 +182,7 @@ func (*player) order(in inputs) (goods, error) {
 	return g, nil
 }
 
-// facts has the second fault: a comma taken for a separator of thousands, and so the point for the
-// decimal one.
+// facts has the second fault: it takes a decimal comma for a separator of thousands.
 func (p *player) facts(inputs) (goods, error) {
 	text, err := p.feed("venue.txt")
 	if err != nil {
@@ -213,8 +212,8 @@ func (p *player) digest(inputs) (goods, error) {
 	return goods{Mails: len(sent)}, err
 }
 
-// compare is the monitor's: what the customer was told against what the supplier says, and back to
-// where it went wrong.
+// compare is the step of the monitor: it compares the customer's offer with the supplier's feed,
+// and traces a difference back to the faulty execution.
 func (p *player) compare(in inputs) (*entry.Signal, error) {
 	text, err := p.feed("venue.txt")
 	if err != nil {

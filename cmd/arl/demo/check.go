@@ -50,8 +50,8 @@ func (h history) take(body entry.Body) {
 	}
 }
 
-// check verifies every receipt and bundle, and compares what the agents did with the plans that
-// follow from the log. Nobody but the ledger runs any more.
+// check verifies every receipt and bundle, and compares the world with the plans that follow from
+// the log. Only the ledger still runs.
 func (c *conductor) check(ctx context.Context) (*findings, error) {
 	found := &findings{at: time.Now().UnixMilli()}
 	if err := c.saveReceipts(ctx, found); err != nil {
@@ -82,7 +82,7 @@ func (c *conductor) check(ctx context.Context) (*findings, error) {
 	return found, w.compare()
 }
 
-// member is a member of a plan, as arl incident show derives it from the log.
+// member is a member of a plan in the form of arl incident show.
 type member struct {
 	Exec       entry.Ref       `json:"exec"`
 	Agent      entry.Principal `json:"agent"`
@@ -90,7 +90,8 @@ type member struct {
 	Result     entry.Result    `json:"result"`
 }
 
-// exitOf is the exit code of arl incident show: not everything could be undone, or all was.
+// exitOf returns the exit code of arl incident show for a record: incomplete if an effect was not
+// undone.
 func exitOf(r *entry.Record) int {
 	if r.State == coord.Partial.String() || r.State == coord.Failed.String() {
 		return exitIncomplete
@@ -100,8 +101,8 @@ func exitOf(r *entry.Record) int {
 
 const exitIncomplete = 11
 
-// saveReceipts fetches the receipt of every entry, verifies them together with those that the agents
-// were given as they worked against the pinned root, and writes them to a file.
+// saveReceipts fetches the receipt of every entry and writes the receipts to a file. It verifies
+// them against the pinned root, together with the receipts that the agents got.
 func (c *conductor) saveReceipts(ctx context.Context, found *findings) error {
 	log, err := c.client.Log(ctx)
 	if err != nil {
@@ -155,8 +156,8 @@ func (c *conductor) saveReceipts(ctx context.Context, found *findings) error {
 	return errors.Join(err, write(c.dir.path("receipts.ndjson"), file.Bytes()))
 }
 
-// saveBundles fetches what each agent of a plan was told to undo, verifies it as somebody would who
-// has nothing but the pinned root, and writes it to files.
+// saveBundles fetches the bundle of each agent of a plan and writes it to a file. It verifies the
+// bundle with nothing but the pinned root.
 func (c *conductor) saveBundles(ctx context.Context, incident uint64, plan []member, now int64) (int, error) {
 	members := map[entry.Principal]int{}
 	for _, m := range plan {
@@ -197,8 +198,8 @@ type comparison struct {
 	mailed  map[entry.Ref]int
 }
 
-// compare compares the outcome of each member with what is there, and looks for effects that no
-// entry tells of, and for what was done behind the fence.
+// compare compares the outcome of each member with the world. It also looks for effects without an
+// entry, and for effects behind the fence.
 func (w *comparison) compare() error {
 	sent, err := w.dir.sent()
 	if err != nil {
@@ -232,7 +233,7 @@ func (w *comparison) compare() error {
 	return err
 }
 
-// member says what is not as the outcome of a member says; empty if all is.
+// member returns the difference between a member's outcome and the world; empty: there is none.
 func (w *comparison) member(m *member) (why string, err error) {
 	switch m.Result {
 	case entry.Restored:
@@ -265,8 +266,8 @@ func (w *comparison) member(m *member) (why string, err error) {
 	return "no such outcome was to be expected", nil
 }
 
-// prove runs the commands to check the demo with, and prints the records, what was checked, and the
-// commands. Nothing of the demo runs any more.
+// prove runs the commands that check the demo, and prints the records, the checks and the commands.
+// No process of the demo runs any more.
 func (c *conductor) prove(ctx context.Context, found *findings) error {
 	incidents := slices.Sorted(maps.Keys(c.records))
 	then := time.UnixMilli(found.at).UTC().Format(time.RFC3339) // the decision's time will be over
@@ -310,7 +311,7 @@ func (c *conductor) prove(ctx context.Context, found *findings) error {
 	return c.shown.err
 }
 
-// shellLine writes arguments as a shell reads them.
+// shellLine returns arguments in the syntax of a shell.
 func shellLine(args []string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {

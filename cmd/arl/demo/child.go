@@ -29,7 +29,8 @@ type child struct {
 	err   error         // how; after done
 }
 
-// heard is a line of a child, or its end; or an entry of the log, or why no more come.
+// heard is an event: a line of a child, the end of a child, an entry of the log, or the end of the
+// log.
 type heard struct {
 	from  *child
 	line  []byte // nil: it has ended
@@ -45,14 +46,15 @@ type troupe struct {
 	ears     chan heard // has room for more than the children say, so that nobody waits for who has stopped to listen
 }
 
-// environment is that of the children: the settings of whoever runs the demo do not count in it.
+// environment returns the environment of the children. The settings of the caller do not apply to
+// the demo.
 func (t *troupe) environment() []string {
 	kept := slices.DeleteFunc(os.Environ(), func(setting string) bool { return strings.HasPrefix(setting, "ARL_") })
 	return append(kept, "ARL_HOME="+t.dir.path("home"))
 }
 
-// start starts a process of this program. It is in a process group of its own, so that Ctrl-C ends
-// it by way of the conductor.
+// start starts a process of this program in a process group of its own. On Ctrl-C, the conductor
+// therefore ends the process.
 func (t *troupe) start(name string, args ...string) (*child, error) {
 	c := &child{name: name, args: args, cmd: exec.CommandContext(context.Background(), t.binary, args...), done: make(chan struct{})}
 	c.cmd.Env = t.environment()
@@ -80,8 +82,8 @@ func (t *troupe) start(name string, args ...string) (*child, error) {
 
 func (d directory) log(name string) string { return d.path("logs", name+".log") }
 
-// Until returns ctx, that ends with an input too. What the demo starts ends by it when the conductor
-// is killed: nobody holds the other end of the pipe then.
+// Until returns a context that also ends with an input. If the conductor is killed, its end of the
+// pipe closes, and the processes of the demo end.
 func Until(ctx context.Context, input io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -91,7 +93,7 @@ func Until(ctx context.Context, input io.Reader) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// listen passes on what a child prints, until it ends.
+// listen passes on the output of a child until the child ends.
 func (t *troupe) listen(c *child, stdout io.Reader) {
 	scanner := bufio.NewScanner(stdout)
 	scanner.Buffer(nil, MaxLine)
@@ -104,11 +106,11 @@ func (t *troupe) listen(c *child, stdout io.Reader) {
 	t.ears <- heard{from: c}
 }
 
-// patience is how long a process may take to end by itself.
+// patience is the time that a process has to end by itself.
 const patience = 10 * time.Second
 
-// end ends all children but the first so many, the newest first, and waits for them. What does not
-// end by itself is killed.
+// end ends all children but the first so many, the newest first, and waits for them. A child that
+// does not end by itself is killed.
 func (t *troupe) end(but int) (failed error) {
 	for _, c := range slices.Backward(t.children[min(but, len(t.children)):]) {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -125,7 +127,7 @@ func (t *troupe) end(but int) (failed error) {
 	return failed
 }
 
-// run runs a command to its end, wants an exit code, and returns what the command prints.
+// run runs a command to its end, checks the exit code, and returns the output.
 func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.binary, args...)
 	cmd.Env = t.environment()
@@ -142,7 +144,7 @@ func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, err
 	return out, nil
 }
 
-// diedOf says how a child has ended that should not have.
+// diedOf returns the error of a child that ended unexpectedly.
 func (t *troupe) diedOf(c *child) error {
 	said, _ := os.ReadFile(t.dir.log(c.name)) // or nothing
 	why := cmp.Or(lastLine(said), "it said nothing")
@@ -159,7 +161,7 @@ func lastLine(text []byte) string {
 	return all[len(all)-1]
 }
 
-// killed reports whether the child was ended by SIGKILL; it has ended.
+// killed reports whether SIGKILL ended the child. The child must have ended.
 func (c *child) killed() bool {
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL

@@ -42,8 +42,8 @@ type conductor struct {
 	approvers []entry.Principal
 }
 
-// Run plays the demo. It returns nil if all happened as it should and what the agents did is what
-// the log says; else [ErrDiffers], [ErrDied], [ErrTimeout], or what went wrong. No process is left
+// Run plays the demo. It returns nil if every step happened and the world is what the log says. The
+// error is [ErrDiffers], [ErrDied], [ErrTimeout], or the error of a step. Run leaves no process
 // behind.
 func Run(ctx context.Context, cfg *Config) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: not done after %s", ErrTimeout, limit))
@@ -122,7 +122,8 @@ func (c *conductor) open(ctx context.Context) error {
 	return err
 }
 
-// enrol gives everybody a key, and whoever has a process the memory of its runtime.
+// enrol makes and enrols a key for each principal, and the state of a runtime for each principal
+// with a process.
 func (c *conductor) enrol(ctx context.Context) error {
 	for _, name := range slices.Concat(agents(), []entry.Principal{publisher, ann, ben}) {
 		key, role := c.dir.key(name), entry.RoleAgent
@@ -187,7 +188,7 @@ func (c *conductor) play(name entry.Principal, args ...string) error {
 	return err
 }
 
-// follow shows what happens until both incidents have their records.
+// follow shows events until both incidents have their records.
 func (c *conductor) follow(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -215,8 +216,8 @@ func (c *conductor) follow(ctx context.Context) error {
 	return nil
 }
 
-// logged shows an entry of the log, and does what the conductor does about it: let the publisher come
-// when there is a fence, and approvers answer.
+// logged shows an entry of the log and reacts to it: the publisher starts when a fence is in place,
+// and the approvers answer.
 func (c *conductor) logged(e *client.Entry) error {
 	c.shown.entry(c.dir, e)
 	c.log.take(e.Body)
@@ -242,7 +243,7 @@ func (c *conductor) logged(e *client.Entry) error {
 	return nil
 }
 
-// ask has the next approver answer, one after the other, when the publisher has met the fence.
+// ask lets the approvers answer one after the other, once the fence has stopped the publisher.
 func (c *conductor) ask() error {
 	if c.proposal == 0 || !c.fenced || len(c.approvers) == 0 {
 		return nil
@@ -253,7 +254,7 @@ func (c *conductor) ask() error {
 	return err
 }
 
-// heard takes up what a child says, or that it has ended.
+// heard handles a line of a child, or the end of the child.
 func (c *conductor) heard(h heard) error {
 	approves := h.from.name == string(ann) || h.from.name == string(ben)
 	switch {
@@ -271,7 +272,7 @@ func (c *conductor) heard(h heard) error {
 	return c.troupe.diedOf(h.from)
 }
 
-// said takes up what an agent says.
+// said handles a line of an agent.
 func (c *conductor) said(from *child, text []byte) error {
 	l := line{}
 	if err := json.Unmarshal(text, &l); err != nil {

@@ -47,17 +47,16 @@ type Config struct {
 	JSON   bool      // one JSON object a line
 }
 
-// ErrDiffers reports that what the agents did is not what the log says.
+// ErrDiffers reports that the world is not what the log says.
 var ErrDiffers = errors.New("demo: the world differs from the record")
 
-// ErrDied reports a process that ended and should not have.
+// ErrDied reports a process that ended unexpectedly.
 var ErrDied = errors.New("demo: a process ended")
 
-// ErrTimeout reports that something did not come about in time.
+// ErrTimeout reports that an expected event did not happen in time.
 var ErrTimeout = errors.New("demo: too slow")
 
-// limit is how long the whole may take. It takes a few seconds; the limit is for
-// machines that do much else.
+// limit is the time limit of the demo. The demo takes a few seconds; a busy machine takes longer.
 const limit = 90 * time.Second
 
 // stage is what every process of the demo is told, in a file.

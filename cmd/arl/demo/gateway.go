@@ -16,20 +16,20 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// mail is what the gateway takes. It is gone then: there is no way to call it back.
+// mail is a message to the gateway. A sent mail cannot be called back.
 type mail struct {
 	Exec entry.Ref `json:"exec"`
 	To   string    `json:"to"`
 	Text string    `json:"text"`
 }
 
-// gateway is a mail gateway, by HTTP: it keeps the mail that was sent, one a line.
+// gateway is a mail gateway over HTTP. It appends each sent mail to a file, one a line.
 type gateway struct{ path string }
 
-// mailTimeout is how long a request to the gateway may take.
+// mailTimeout is the time limit of a request to the gateway.
 const mailTimeout = 10 * time.Second
 
-// open begins to take mail, on loopback, and returns the URL and what ends it.
+// open starts the gateway on loopback. It returns the URL, and the function that ends the gateway.
 func (g gateway) open(ctx context.Context) (url string, end func() error, err error) {
 	if err := write(g.path, nil); err != nil {
 		return "", nil, err
@@ -60,7 +60,7 @@ func (g gateway) send(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// keep sends a mail: it is on disk, in one piece, and what is there stays.
+// keep sends a mail: it appends the mail to the file in one piece and syncs the file.
 func (g gateway) keep(m mail) error {
 	line, err := json.Marshal(m)
 	if err != nil {

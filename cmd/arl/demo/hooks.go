@@ -45,8 +45,8 @@ func (p *player) restored(c *agent.Call) (*agent.Report, error) {
 	return &agent.Report{Status: agent.Done, Digest: stateDigest(p.secret, now)}, err
 }
 
-// compensate cancels a booking. It is not idempotent, and where the process is meant to crash, it is
-// done and nobody has heard of it.
+// compensate cancels a booking. A booking can be cancelled only once. In the part with a crash, the
+// process dies after the cancellation and before its report.
 func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	exec := c.Members[0].Exec
 	if err := p.dir.bookings().cancel(c.Key, exec, c.CompExec); err != nil {
@@ -66,7 +66,7 @@ func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, er
 	return &agent.Report{Status: agent.Done}, nil
 }
 
-// cancel takes out of the queue what was to be sent.
+// cancel removes a queued mail from the queue.
 func (p *player) cancel(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	if err := os.Remove(p.dir.queued(c.Members[0].Exec)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -74,7 +74,7 @@ func (p *player) cancel(_ context.Context, c *agent.Call) (*agent.Report, error)
 	return &agent.Report{Status: agent.Done}, nil
 }
 
-// probe looks what became of something that was begun before a crash.
+// probe reports whether a call before a crash had its effect.
 func (p *player) probe(_ context.Context, c *agent.Call) (*agent.Report, error) {
 	switch c.Of {
 	case agent.Compensate:

@@ -51,8 +51,8 @@ type PlayerConfig struct {
 	Out   io.Writer // what happens, a JSON object a line
 }
 
-// Play is an agent: it works as its part says, and undoes what proven decisions tell it to. It ends
-// with ctx or with its input, so that it does not outlive the conductor.
+// Play is an agent: it works as its part says, and undoes what proven decisions order. It ends with
+// ctx or with its input, so that it never outlives the conductor.
 func Play(ctx context.Context, cfg *PlayerConfig) error {
 	ctx, cancel := Until(ctx, cfg.In)
 	defer cancel()
@@ -110,7 +110,7 @@ func (p *player) obey(ctx context.Context) error {
 	return agent.Run(ctx, runtime, server)
 }
 
-// keeper is the ledger as the runtime sees it; it keeps the receipts.
+// keeper is the ledger for the runtime. It also keeps the receipts.
 type keeper struct {
 	*agent.Server
 	player *player
@@ -129,7 +129,7 @@ func (k keeper) Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, error
 	return at, k.player.keep(*receipt)
 }
 
-// keep appends a receipt to the agent's.
+// keep appends a receipt to the agent's file of receipts.
 func (p *player) keep(r verify.Receipt) error {
 	line, err := r.Encode()
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *player) tell(e agent.Event) {
 	}
 }
 
-// work does the agent's part as the log shows that its turn has come.
+// work does the steps of the agent's part when the log shows that their parents are done.
 func (p *player) work(ctx context.Context) error {
 	log, err := p.client.Log(ctx)
 	if err != nil {
@@ -207,8 +207,8 @@ func (p *player) ready(s *step) bool {
 	return !waits && (s.after == "" || p.executions[s.after] != nil) && (s.record == "" || p.records[s.record])
 }
 
-// do does a step: the log has it before the world has (EXE-2). One that the ledger refuses, for a
-// fence, is not done.
+// do does a step: it registers the entry before the effect happens (EXE-2). If a fence makes the
+// ledger refuse the entry, the step is not done.
 func (p *player) do(ctx context.Context, s *step) error {
 	in, err := p.inputs(s.parents)
 	if err != nil {
@@ -255,7 +255,7 @@ func (p *player) do(ctx context.Context, s *step) error {
 	return p.submit(ctx, x)
 }
 
-// affect is the effect of a step on the world, and puts on the board what the step hands on.
+// affect carries out the effect of a step and publishes the step's output on the board.
 func (p *player) affect(s *step, g goods, text []byte) error {
 	exec := entry.NewRef(p.name, s.id)
 	var err error
@@ -272,7 +272,7 @@ func (p *player) affect(s *step, g goods, text []byte) error {
 	return errors.Join(err, write(p.dir.board(exec), text))
 }
 
-// checkpoint logs where the agent's line can go back to, once in a workflow.
+// checkpoint registers a checkpoint of the agent's line, once in a workflow.
 func (p *player) checkpoint(ctx context.Context, wid entry.WorkflowID) error {
 	state, err := p.dir.files(p.name, wid).snapshot()
 	if err == nil {
@@ -319,7 +319,7 @@ func (p *player) submit(ctx context.Context, body entry.Body) error {
 	return p.keep(registered.Receipt)
 }
 
-// inputs takes from the board what parents handed on: the bytes whose digests are in the log.
+// inputs reads the output of the parents from the board: the bytes whose digests are in the log.
 func (p *player) inputs(parents []entry.Parent) (inputs, error) {
 	in := inputs{}
 	for _, parent := range parents {
@@ -351,7 +351,7 @@ func mac(secret []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-// stateDigest is keyed: a state can be guessed.
+// stateDigest returns a keyed digest, because a state can be guessed.
 func stateDigest(secret, state []byte) entry.Digest {
 	return entry.KeyedDigestFrom(mac(secret, "state "+string(state)))
 }

@@ -61,7 +61,7 @@ func (t *timeline) say(l line) {
 	t.err = errors.Join(t.err, err)
 }
 
-// style tells apart what goes wrong, what is decided and what is undone.
+// style returns the colour of a line: failures, decisions and undone work differ.
 func style(kind string) lipgloss.Style {
 	s := lipgloss.NewStyle()
 	switch kind {
@@ -88,7 +88,7 @@ func (t *timeline) once(l line) {
 	}
 }
 
-// entry shows an entry of the log, if it tells something.
+// entry shows an entry of the log if the timeline has a line for it.
 func (t *timeline) entry(dir directory, e *client.Entry) {
 	l := line{Index: &e.Index, Who: string(e.Header.Iss), Kind: string(e.Kind)}
 	switch body := e.Body.(type) {
@@ -119,7 +119,7 @@ func (t *timeline) entry(dir directory, e *client.Entry) {
 	}
 }
 
-// execution says what an execution has handed on, if that is what was logged.
+// execution returns the output of a completed execution in words.
 func execution(dir directory, x *entry.Execution) string {
 	if x.Progress == entry.Planned {
 		return "planned (" + string(x.Effect) + ")"

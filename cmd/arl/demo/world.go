@@ -14,7 +14,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// own is the path of a file of an agent's, beside its work.
+// own returns the path of an agent's file outside the agent's work.
 func (d directory) own(p entry.Principal, file ...string) string {
 	return d.path(append([]string{"agents", string(p)}, file...)...)
 }
@@ -24,7 +24,7 @@ func (d directory) receipts(p entry.Principal) string { return d.own(p, "receipt
 func (d directory) board(r entry.Ref) string          { return d.path("board", fileName(r)+".json") }
 func (d directory) queued(r entry.Ref) string         { return d.path("work", "mailer", "queue", fileName(r)) }
 
-// fileName is a reference as the name of a file.
+// fileName returns a reference in the form of a file name.
 func fileName(r entry.Ref) string { return strings.ReplaceAll(string(r), "#", "-") }
 
 func (d directory) secret(p entry.Principal) ([]byte, error) {
@@ -35,7 +35,7 @@ func (d directory) secret(p entry.Principal) ([]byte, error) {
 	return hex.DecodeString(strings.TrimSpace(string(text)))
 }
 
-// files are the state of an agent that can be taken back, in one workflow.
+// files is the state of an agent in one workflow. A checkpoint can restore it.
 type files string
 
 func (d directory) files(p entry.Principal, wid entry.WorkflowID) files {
@@ -46,7 +46,7 @@ func (f files) set(name, text string) error {
 	return write(filepath.Join(string(f), name), []byte(text))
 }
 
-// snapshot is what a checkpoint keeps of the state.
+// snapshot returns the content of a checkpoint of the state.
 func (f files) snapshot() ([]byte, error) {
 	state := map[string]string{}
 	names, err := namesIn(string(f))
@@ -77,8 +77,8 @@ func (f files) restore(state []byte) error {
 	return err
 }
 
-// bookings are what the booker has reserved, a file an execution, and what it has cancelled: a
-// directory an execution, in it a file for each idempotency key.
+// bookings has a file for each execution with a reservation, and a directory for each cancelled
+// execution with a file for each idempotency key.
 type bookings string
 
 func (d directory) bookings() bookings { return bookings(d.path("work", string(booker))) }
@@ -90,8 +90,8 @@ func (b bookings) book(exec entry.Ref, pieces map[string]int) error {
 
 func (b bookings) booked() ([]string, error) { return namesIn(filepath.Join(string(b), "booked")) }
 
-// cancel gives back what an execution has reserved, under a key. A second time is an error: it would
-// give back twice as much.
+// cancel returns the reservation of an execution under a key. A second call is an error, because it
+// would return the reservation twice.
 func (b bookings) cancel(key string, exec, comp entry.Ref) error {
 	dir := filepath.Join(string(b), "cancelled", fileName(exec))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -105,7 +105,7 @@ func (b bookings) cancelled(exec entry.Ref) ([]string, error) {
 	return namesIn(filepath.Join(string(b), "cancelled", fileName(exec)))
 }
 
-// namesIn returns the names of the files in a directory, which need not be there.
+// namesIn returns the names of the files in a directory. A missing directory has no files.
 func namesIn(dir string) (names []string, err error) {
 	list, err := os.ReadDir(dir)
 	for _, file := range list {

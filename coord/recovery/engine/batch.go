@@ -12,13 +12,13 @@ import (
 // Batch recovers the cases of a scenario.
 type Batch struct {
 	Config
-	// Workers is how many cases are at work at a time, at least 1. The order of
-	// what comes out does not depend on it.
+	// Workers is the number of cases in work at a time, at least 1. The order of the results does
+	// not depend on it.
 	Workers int
 	// Neighbours are the policies one step away, see [Neighbours].
 	Neighbours []Neighbour
-	// Known reports whether a case was done with before: it is read, checked
-	// and not recovered again. nil: none was. It is called from all workers.
+	// Known reports whether a case was finished by an earlier run. Such a case is read and checked,
+	// and not recovered again. nil: no case was. All workers call Known.
 	Known func(id string) bool
 }
 
@@ -26,8 +26,7 @@ type Batch struct {
 type Result struct {
 	// Line is where the case stands in the scenario, from 1.
 	Line int
-	// Known is set for a case that was done with before; then nothing but ID
-	// and Line is.
+	// Known is set for a case that an earlier run finished. Only ID and Line are set then.
 	Known bool
 	ID    string
 	Recovery
@@ -45,7 +44,7 @@ type Result struct {
 // it, as does one about the file as a whole. A caller that stops ends what is
 // at work.
 func (b *Batch) Run(ctx context.Context, name string, r io.Reader) iter.Seq2[*Result, error] {
-	// Attempts that take time do not wait for one another.
+	// Attempts that take time run side by side.
 	s := scenario.Pipeline[Result]{Workers: b.Workers, OneByOne: b.Instance != "", Check: b.check, Do: b.one}
 	return func(yield func(*Result, error) bool) {
 		for r, err := range s.Run(ctx, name, r) {

@@ -13,11 +13,11 @@ type ClassChange struct {
 	scenario.Label
 	Before Cases `json:"before"`
 	After  Cases `json:"after"`
-	// ChangePPM is by how much the rate of recovery rose or fell, in parts per
-	// million; nil where a run has no such case.
+	// ChangePPM is the change of the recovery rate in parts per million. It is nil if one of the
+	// runs has no such case.
 	ChangePPM *int64 `json:"change_ppm,omitzero"`
-	// CostPerCaseChange is by how many micro-USD a case became dearer or
-	// cheaper; nil likewise, and where a run knows none.
+	// CostPerCaseChange is the change of the cost of a case in micro-USD. It is nil if one of the
+	// runs has no such case or knows no cost.
 	CostPerCaseChange *int64 `json:"cost_per_case_change_micro_usd,omitzero"`
 }
 
@@ -26,15 +26,15 @@ type ReportDiff struct {
 	Before  Recommendation `json:"before"`
 	After   Recommendation `json:"after"`
 	Classes []ClassChange  `json:"classes"` // with all cases as the last one
-	// Same names what both were made of: policy, scenario, seed, runtime.
+	// Same names what both runs share: policy, scenario, seed or runtime.
 	Same []string `json:"same"`
-	// MissingBefore and MissingAfter are the strategies that the policies named and
-	// that were not registered.
+	// MissingBefore and MissingAfter are the strategies that the policies name and that were not
+	// registered.
 	MissingBefore []string `json:"missing_strategies_before,omitzero"`
 	MissingAfter  []string `json:"missing_strategies_after,omitzero"`
 }
 
-// Diff compares two reports class by class, the codes of a class apart.
+// Diff compares two reports class by class. The codes of a class are compared separately.
 func Diff(before, after *Report) ReportDiff {
 	d := ReportDiff{Before: before.Recommendation, After: after.Recommendation, Same: []string{},
 		MissingBefore: before.MissingStrategies, MissingAfter: after.MissingStrategies}
@@ -74,7 +74,7 @@ func Diff(before, after *Report) ReportDiff {
 	return d
 }
 
-// Changed keeps the classes in which something differs, in their order.
+// Changed removes the classes without a difference. The order of the others stays.
 func (d *ReportDiff) Changed() {
 	d.Classes = slices.DeleteFunc(d.Classes, func(c ClassChange) bool {
 		return c.Before == c.After && (c.CostPerCaseChange == nil || *c.CostPerCaseChange == 0)

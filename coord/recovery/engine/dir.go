@@ -32,14 +32,14 @@ const (
 	TracesFile = "traces.ndjson"
 	// ReportFile is the report.
 	ReportFile = "report.json"
-	// ConfigFile is what the run was configured with, the policy included.
+	// ConfigFile has the configuration of the run, including the policy.
 	ConfigFile = "config.snapshot.json"
 	// SummaryFile is the report for people.
 	SummaryFile = "summary.md"
 	// InfoFile is when, where and how the run ran.
 	InfoFile = "run.json"
-	// RecordFile is the scenario of a live run, or of one with an external
-	// strategy, with what was really done and chosen. A recorded run of it makes
+	// RecordFile is the scenario of a live run, or of a run with an external strategy, with the
+	// attempts that were made and the actions that were chosen. A recorded run of this file makes
 	// the same traces.
 	RecordFile = "recorded.ndjson"
 )
@@ -57,7 +57,7 @@ type Snapshot struct {
 	Outcomes     *OutcomeModel  `json:"outcomes,omitzero"`
 	LiveDigest   entry.Digest   `json:"live_digest,omitzero"`
 	Strategy     []string       `json:"strategy,omitzero"` // command line of an external one
-	// Strategies are the command lines of those that the policy's rules name.
+	// Strategies are the command lines of the strategies that the rules of the policy name.
 	Strategies map[string][]string `json:"strategies,omitzero"`
 	Baseline   *Baseline           `json:"baseline,omitzero"`
 }
@@ -68,14 +68,13 @@ func (r *Run) snapshot(of entry.Digest) Snapshot {
 		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
 }
 
-// recorded reports whether the run keeps what was done and chosen, because
-// neither follows from its scenario.
+// recorded reports whether the run keeps its attempts and choices, because they do not follow from
+// its scenario.
 func (s *Snapshot) recorded() bool {
 	return s.Runtime == ModeLive || s.Strategy != nil || s.Strategies != nil
 }
 
-// registered are stand-ins for the strategies that the run had: a replay asks none
-// of them.
+// registered returns stand-ins for the strategies of the run. A replay asks no strategy.
 func (s *Snapshot) registered() []recovery.RecoveryStrategy {
 	all := make([]recovery.RecoveryStrategy, 0, len(s.Strategies))
 	for _, name := range slices.Sorted(maps.Keys(s.Strategies)) {
@@ -84,8 +83,8 @@ func (s *Snapshot) registered() []recovery.RecoveryStrategy {
 	return all
 }
 
-// Encode writes the snapshot as it stands in config.snapshot.json. Its digest
-// is that of the configuration.
+// Encode returns the content of config.snapshot.json. The digest of the content is the digest of
+// the configuration.
 func (s *Snapshot) Encode() ([]byte, error) {
 	text, err := json.Marshal(s, jsontext.WithIndent("  "))
 	if err != nil {

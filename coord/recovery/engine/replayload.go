@@ -42,8 +42,8 @@ func (p *replay) load() (reason string, err error) {
 	return "", nil
 }
 
-// incomparable says why a comparison would mean nothing: the run was made with
-// another policy than is here.
+// incomparable returns the reason why a comparison means nothing: the run used another policy than
+// the replay.
 func (p *replay) incomparable() (reason string, err error) {
 	if p.policy = p.o.Policy; p.policy == nil {
 		if p.policy, err = p.snapshot.policy(p.file(ConfigFile)); err != nil {
@@ -56,8 +56,8 @@ func (p *replay) incomparable() (reason string, err error) {
 	return "", nil
 }
 
-// input finds what the run was made of: its scenario, or its record where that does
-// not follow from the scenario. Of the record only the report has the digest.
+// input finds the input of the run: its scenario, or its record if the record does not follow from
+// the scenario. The digest of the record stands only in the report.
 func (p *replay) input() (reason string, err error) {
 	what, remedy := "the scenario", "; pass --scenario"
 	if p.snapshot.recorded() {

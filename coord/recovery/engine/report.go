@@ -16,18 +16,17 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Report is what came of a run; schema/report.json is its JSON Schema. Nothing
-// in it depends on clock, machine or number of workers.
+// Report is the result of a run; schema/report.json is its JSON Schema. The report does not depend
+// on clock, machine or number of workers.
 type Report struct {
 	V              int64          `json:"v"`
 	Engine         string         `json:"engine"`
 	Runtime        string         `json:"runtime"`           // recorded, simulated, live
 	External       []string       `json:"external,omitzero"` // command line of a strategy that chose actions
 	Recommendation Recommendation `json:"recommendation"`
-	// Partial says why the run did not come to the end of its scenario; empty:
-	// it did.
+	// Partial says why the run did not reach the end of its scenario. It is empty for a whole run.
 	Partial string `json:"partial,omitzero"`
-	// Simulated is set where an outcome model took part in a result.
+	// Simulated is set if an outcome model took part in a result.
 	Simulated bool `json:"simulated"`
 
 	ConfigDigest   entry.Digest `json:"config_digest"` // of config.snapshot.json
@@ -38,10 +37,11 @@ type Report struct {
 	RunRoot        merkle.Hash  `json:"run_root"`               // over the traces in scenario order
 
 	Cases
-	// RecoveryRatePPM is how many failing cases recovered, rounded down.
+	// RecoveryRatePPM is the share of failing cases that recovered, in parts per million, rounded
+	// down.
 	RecoveryRatePPM int64 `json:"recovery_rate_ppm"`
-	// Rejected counts the lines of the scenario that could not be used;
-	// Rejections says why, of the first ones.
+	// Rejected counts the lines of the scenario that could not be used. Rejections has the reasons
+	// of the first of them.
 	Rejected   int64       `json:"rejected"`
 	Rejections []Rejection `json:"rejections,omitzero"`
 
@@ -52,8 +52,8 @@ type Report struct {
 	Reasons    []Reason    `json:"reasons"` // of escalations
 	Slices     []Slice     `json:"slices"`
 	Near       []NearLimit `json:"near"`
-	// MissingStrategies are those that rules of the policy name and that were not
-	// registered: the ladders of these rules decided.
+	// MissingStrategies are the strategies that rules of the policy name and that were not
+	// registered. The ladders of these rules decided.
 	MissingStrategies []string `json:"missing_strategies,omitzero"`
 
 	Gates    []Gate   `json:"gates"`
@@ -71,7 +71,7 @@ type Cases struct {
 	NoFailure               int64 `json:"no_failure"`
 }
 
-// ratePPM is how many failing cases recovered, rounded down.
+// ratePPM returns the share of failing cases that recovered, in parts per million, rounded down.
 func (c *Cases) ratePPM() int64 {
 	if c.Failing == 0 {
 		return 0
@@ -98,16 +98,15 @@ type Observed struct {
 	AttemptsSimulated   int64 `json:"attempts_simulated"`
 	CasesSimulated      int64 `json:"cases_simulated"` // with such an attempt
 	AttemptsWithoutCost int64 `json:"attempts_without_cost"`
-	// AttemptsWithoutLatency, like the one before, counts first attempts too.
+	// AttemptsWithoutLatency counts first attempts too, like AttemptsWithoutCost.
 	AttemptsWithoutLatency int64 `json:"attempts_without_latency"`
-	// RecoveredButFailed are cases that their source calls failed and that
-	// recovered here, because an outcome model drew what nobody tried.
+	// RecoveredButFailed counts cases that recovered here by an attempt that an outcome model drew,
+	// and that failed according to their source.
 	RecoveredButFailed int64 `json:"recovered_but_failed"`
 }
 
-// Spent is what failing cases took, first attempts included, as far as it is
-// known. Latencies are rounded up by less than 0.8 %. A cost or latency that is
-// nil: none is known.
+// Spent is the known cost and latency of failing cases, first attempts included. Latencies are
+// rounded up by less than 0.8 %. A cost or latency is nil if no case has a known one.
 type Spent struct {
 	CostMicroUSD        *int64 `json:"cost_micro_usd,omitzero"`
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"` // rounded up, of the cases with a known cost
@@ -116,7 +115,7 @@ type Spent struct {
 	LatencyP95MS        *int64 `json:"latency_p95_ms,omitzero"`
 }
 
-// Class is the failing cases whose first failure is of a class and code.
+// Class has the failing cases whose first failure is of a class and code.
 type Class struct {
 	scenario.Label
 	Cases
@@ -148,8 +147,8 @@ type Reason struct {
 	Cases  int64  `json:"cases"`
 }
 
-// NearLimit is a value of a limit, one step from the one in force, with which
-// cases end otherwise.
+// NearLimit is a value of a limit, one step from the value in force, with which cases end
+// otherwise.
 type NearLimit struct {
 	Param           string   `json:"param"`
 	Value           int64    `json:"value"`
@@ -182,7 +181,7 @@ func (s *Subject) reject(wrong *scenario.Error) {
 	}
 }
 
-// Report makes the report of all that was added.
+// Report returns the report of all traces that were added.
 func (t *Tally) Report(s Subject) (Report, error) {
 	head, err := t.frontier.Head()
 	if err != nil {
@@ -231,7 +230,7 @@ func (g *group) spent() Spent {
 	return s
 }
 
-// warn says what a reader of the report must not overlook.
+// warn adds warnings that a reader of the report must see.
 func (t *Tally) warn(r *Report, s Subject) {
 	add := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	if r.Partial != "" {
@@ -261,7 +260,7 @@ func (t *Tally) warn(r *Report, s Subject) {
 	}
 }
 
-// Encode writes the report as it stands in report.json.
+// Encode returns the content of report.json.
 func (r *Report) Encode() ([]byte, error) {
 	text, err := json.Marshal(r, jsontext.WithIndent("  "))
 	if err != nil {

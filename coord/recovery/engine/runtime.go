@@ -14,15 +14,14 @@ import (
 // Its method is called from several goroutines, for one case from one at a
 // time and in the order of the steps.
 type Runtime interface {
-	// Attempt performs one attempt of one step and returns what came of it. A
-	// failure of the attempt is part of what is returned, not an error; an
-	// error ends the run. An attempt that the runtime knows nothing of is
-	// [NotObserved].
+	// Attempt performs one attempt of one step and returns its result. A failed attempt is a result
+	// and no error. An error ends the run. If the runtime has no record of the attempt, the result
+	// is [NotObserved].
 	Attempt(ctx context.Context, q scenario.Request) (scenario.Attempt, error)
 }
 
-// checkingRuntime is a runtime that knows before the first attempt which cases the
-// runtime cannot take to their end.
+// checkingRuntime is a runtime that can tell, before the first attempt, which cases it cannot
+// complete.
 type checkingRuntime interface {
 	Check(c *scenario.Case) *scenario.Error
 }
@@ -54,8 +53,8 @@ func (Recorded) Attempt(_ context.Context, q scenario.Request) (scenario.Attempt
 	return scenario.Attempt{Variation: q.Variation, Outcome: scenario.NotObserved}, nil
 }
 
-// answering is the first recorded attempt of a step that goes a way and has not
-// been used; -1: none.
+// answering returns the first recorded attempt of a step that has the given variation and is not
+// yet used; -1: none.
 func answering(s *scenario.Step, w scenario.Variation, used []bool) int {
 	for i := range s.Attempts {
 		if !used[i] && goesAlike(&s.Attempts[i], w) {
@@ -65,12 +64,12 @@ func answering(s *scenario.Step, w scenario.Variation, used []bool) int {
 	return -1
 }
 
-// goesAlike reports whether a recorded attempt is one that goes the given way.
+// goesAlike reports whether a recorded attempt has the given variation.
 func goesAlike(a *scenario.Attempt, w scenario.Variation) bool {
 	return a.Strategy == w.Strategy && (a.Variant == "" || a.Variant == w.Variant) && (a.Model == "" || w.Model == "" || a.Model == w.Model)
 }
 
-// variationOf returns how an attempt under an action differs from the first attempt.
+// variationOf returns the difference between an attempt under an action and the first attempt.
 func variationOf(a recovery.Action) scenario.Variation {
 	w := scenario.Variation{Strategy: string(a.Strategy), Variant: string(a.Variant), Model: a.Model}
 	if a.Strategy == recovery.StateReset {

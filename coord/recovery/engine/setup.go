@@ -11,8 +11,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Setup is a configuration together with what a run's directory keeps of it: what makes
-// the attempts, and what chooses the actions. Make one with [NewSetup].
+// Setup is a configuration with the parts of it that a run's directory keeps: the runtime of the
+// attempts, and the chooser of the actions. Make one with [NewSetup].
 type Setup struct {
 	Config
 	Mode       string        // names the runtime: recorded, simulated or live
@@ -21,18 +21,18 @@ type Setup struct {
 	Strategy   []string      // command line of the strategy that chooses every action
 }
 
-// NewSetup returns the setup in which attempts have their recorded results and the
-// policy's ladders choose. The seed is that of jitter and of simulated outcomes.
+// NewSetup returns the setup with recorded attempts and the ladders of the policy. The seed is that
+// of jitter and of simulated outcomes.
 func NewSetup(p *recovery.Policy, seed int64) *Setup {
 	return &Setup{Config: Config{Policy: p, Seed: seed, Runtime: Recorded{}}, Mode: ModeRecorded}
 }
 
-// ErrNamesStrategies reports a policy whose rules name strategies of their own, so that
-// no strategy may choose in place of all its ladders.
+// ErrNamesStrategies reports a policy whose rules name strategies. A program cannot choose in place
+// of all ladders of such a policy.
 var ErrNamesStrategies = errors.New("the policy's rules name strategies of their own")
 
-// ChooseBy has a program choose every action in place of the policy's ladders. The error
-// is [ErrNamesStrategies].
+// ChooseBy makes a program choose every action in place of the ladders. The error is
+// [ErrNamesStrategies].
 func (s *Setup) ChooseBy(argv []string) error {
 	if s.Policy.Names() {
 		return ErrNamesStrategies
@@ -42,7 +42,7 @@ func (s *Setup) ChooseBy(argv []string) error {
 	return nil
 }
 
-// Simulate draws the attempts that a scenario does not record from a model.
+// Simulate makes an outcome model draw the attempts that a scenario does not record.
 func (s *Setup) Simulate(m *OutcomeModel) {
 	s.Mode, s.Outcomes, s.Runtime = ModeSimulated, m, NewSimulated(m, s.Seed)
 }
@@ -54,7 +54,7 @@ func (s *Setup) MakeLive(r Runtime, pause func(context.Context, time.Duration) e
 	s.Instance = newID()
 }
 
-// NewRun returns a run of the setup under a new id. The caller fills in the rest.
+// NewRun returns a run of the setup with a new id. The caller sets the other members.
 func (s *Setup) NewRun(workers int) *Run {
 	return &Run{
 		Batch: Batch{Config: s.Config, Workers: workers, Neighbours: Neighbours(s.Policy)},

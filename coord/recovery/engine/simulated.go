@@ -9,8 +9,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Simulated is the runtime that draws what a case does not record from an
-// outcome model, and marks it as simulated. What is recorded stays as it is.
+// Simulated is a runtime that draws the attempts that a case does not record from an outcome model,
+// and marks them as simulated. Recorded attempts stay as they are.
 type Simulated struct {
 	model *OutcomeModel
 	seed  int64
@@ -20,10 +20,10 @@ type Simulated struct {
 // the same outcomes.
 func NewSimulated(model *OutcomeModel, seed int64) *Simulated { return &Simulated{model, seed} }
 
-// OutcomeModel says how likely attempts that nobody made are to succeed.
+// OutcomeModel has the chances of success of attempts that were never made.
 type OutcomeModel struct {
-	// Outcomes are asked in order; the first that fits an attempt draws it.
-	// Where none fits, the attempt stays not observed.
+	// Outcomes are tried in order. The first one that fits an attempt draws its result. An attempt
+	// that none fits stays not observed.
 	Outcomes []DrawnOutcome `json:"outcomes"`
 }
 
@@ -34,10 +34,10 @@ type DrawnOutcome struct {
 	Strategy string `json:"strategy,omitzero"`
 	Variant  string `json:"variant,omitzero"`
 	Model    string `json:"model,omitzero"`
-	// SuccessPPM is the chance of success in parts per million; a failure is
-	// the one before again.
+	// SuccessPPM is the chance of success in parts per million. If the attempt fails, it fails like
+	// the attempt before it.
 	SuccessPPM int64 `json:"success_ppm"`
-	// CostMicroUSD and LatencyMS are those of every such attempt.
+	// CostMicroUSD and LatencyMS are the cost and the latency of every such attempt.
 	CostMicroUSD *int64 `json:"cost_micro_usd,omitzero"`
 	LatencyMS    *int64 `json:"latency_ms,omitzero"`
 }
@@ -72,7 +72,7 @@ func parseOutcomeModel(document []byte) (*OutcomeModel, *scenario.Error) {
 	return &m, nil
 }
 
-// check refuses what draws nothing: a word that no attempt at recovery has.
+// check refuses an outcome that fits no attempt: a word that no attempt at recovery has.
 func (d *DrawnOutcome) check() *scenario.Error {
 	if d.SuccessPPM < 0 || d.SuccessPPM > million {
 		return scenario.Malformed("/success_ppm", fmt.Sprintf("is %d", d.SuccessPPM), "write parts per million, 0 to 1000000")

@@ -46,7 +46,7 @@ func DecodeStrategies(name string, doc []byte, p *recovery.Policy, where string)
 	return all, nil
 }
 
-// declare makes a command the strategy of that name, as the policy declares it.
+// declare gives a command the name and the declaration of a strategy of the policy.
 func (c *Command) declare(name string, declared []recovery.About, where string) *scenario.Error {
 	field, known := string(jsontext.Pointer("").AppendToken(name)), []string{}
 	for _, about := range declared {
@@ -85,8 +85,7 @@ func missing(p *recovery.Policy, registered []recovery.RecoveryStrategy) []strin
 	return names
 }
 
-// Commands are the command lines of those strategies that are programs; nil if
-// there are none.
+// Commands returns the command lines of the strategies that are programs; nil if there are none.
 func Commands(all []recovery.RecoveryStrategy) map[string][]string {
 	var commands map[string][]string
 	for _, s := range all {

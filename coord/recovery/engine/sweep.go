@@ -13,8 +13,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Sweep recovers a scenario under several policies that differ in one number,
-// and finds out where outcomes flip.
+// Sweep recovers a scenario under several policies that differ in one number, and finds the values
+// at which outcomes change.
 type Sweep struct {
 	Config
 	Workers int
@@ -35,7 +35,7 @@ type SweepPoint struct {
 type Flip struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
-	// Cases end otherwise: so many in all, the first ones by name.
+	// Count is the number of cases that end otherwise. The first ones are named.
 	Count int64       `json:"count"`
 	Cases []FlipCase  `json:"cases"`
 	Gates []FlipGates `json:"gates,omitzero"`
@@ -47,7 +47,7 @@ type FlipCase struct {
 	Case string `json:"case"`
 	From Status `json:"from"`
 	To   Status `json:"to"`
-	// NotObserved is set where one of them is so for want of a record.
+	// NotObserved is set if one of the results is unknown because no attempt is recorded.
 	NotObserved bool `json:"not_observed,omitzero"`
 }
 
@@ -66,8 +66,8 @@ type SweepReport struct {
 	Flips  []Flip       `json:"flips"`
 	// Simulated is set where an outcome model took part in a result.
 	Simulated bool `json:"simulated"`
-	// Near is set where a flip lies next to the pinned value, not counting cases
-	// of which nobody knows how they end on one of the sides.
+	// Near is set if a flip lies next to the pinned value. Cases whose result is not observed on
+	// one side do not count.
 	Near bool `json:"near"`
 	// MissingStrategies are those that rules name: a sweep asks none, and the
 	// ladders of the rules decided.
@@ -105,8 +105,8 @@ func ParseRange(text string) (param string, values []int64, err error) {
 	return param, values, nil
 }
 
-// NewSweep makes a policy of each value. It is an error if the policy has no
-// such number, or may not have one of the values there.
+// NewSweep makes a policy of each value. It returns an error if the policy has no such number, or
+// if a value is not allowed there.
 func NewSweep(c Config, param string, values []int64) (*Sweep, error) {
 	if _, ok := c.Policy.Int(param); !ok {
 		return nil, fmt.Errorf("engine: sweep %s: the policy has no such number; arl policy show prints it", param)
@@ -122,8 +122,8 @@ func NewSweep(c Config, param string, values []int64) (*Sweep, error) {
 	return s, nil
 }
 
-// Run reads the scenario once and takes each case through every policy. A line
-// that cannot be used ends it.
+// Run reads the scenario once and recovers each case under every policy. A line that cannot be used
+// ends the run.
 func (s *Sweep) Run(ctx context.Context, name string, r io.Reader) (SweepReport, error) {
 	report := SweepReport{Param: s.Param, Points: []SweepPoint{}, Flips: []Flip{}, MissingStrategies: missing(s.Policy, s.Strategies)}
 	report.Pinned, _ = s.Policy.Int(s.Param)

@@ -11,8 +11,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Tally adds up traces in scenario order. A report is made of nothing else, so
-// that the same traces give the same report, whoever adds them up.
+// Tally adds up traces in the order of the scenario. A report depends on the tally alone, so that
+// the same traces give the same report.
 type Tally struct {
 	thresholds recovery.Thresholds
 	frontier   *merkle.Frontier
@@ -42,7 +42,7 @@ type group struct {
 	costed, timed int64 // failing cases with something known of cost, of time
 }
 
-// NewTally returns a tally that nothing was added to.
+// NewTally returns an empty tally.
 func NewTally(p *recovery.Policy) (*Tally, error) {
 	frontier, err := merkle.NewFrontier(0, nil)
 	t := &Tally{
@@ -100,14 +100,14 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 	return t.frontier.Append(leaf, func(uint, uint64, merkle.Hash) {})
 }
 
-// unsafeAutoRecovery reports whether a case recovered by itself that never should.
+// unsafeAutoRecovery reports whether a case recovered automatically although the policy forbids
+// that.
 func (t *Tally) unsafeAutoRecovery(trace *Trace) bool {
 	return trace.Status == AutoRecovered && (trace.SafetyCritical ||
 		slices.ContainsFunc(trace.Rungs, func(r Rung) bool { return t.thresholds.Never(r.Class, r.Code) }))
 }
 
-// ladderStoodIn reports whether a ladder decided in place of a strategy that is not
-// registered.
+// ladderStoodIn reports whether a ladder decided because a strategy is not registered.
 func (t *Trace) ladderStoodIn() bool {
 	return slices.ContainsFunc(t.Rungs, func(r Rung) bool { return r.Reason == string(recovery.ReasonStrategyMissing) })
 }

@@ -58,8 +58,7 @@ type StepCount struct {
 	Skipped     int64 `json:"skipped"` // stood after one that was given up
 }
 
-// Rung is one action that was taken: for which failure, by which rule, and
-// what came of it.
+// Rung is one action with the failure that it answers, the rule that it comes from, and its result.
 type Rung struct {
 	Attempt       int64          `json:"attempt"` // of the step; 0 is the first one
 	Class         string         `json:"class"`
@@ -84,16 +83,16 @@ type Rung struct {
 	WaitMS        int64          `json:"wait_ms,omitzero"`
 }
 
-// Near is a limit, or the max of a rung, that decides about the case within one step:
-// with the other value it ends otherwise.
+// Near is a limit, or the max of a rung, that decides about the case within one step: with the
+// other value the case ends otherwise.
 type Near struct {
 	Param  string `json:"param"`
 	Status Status `json:"status"`
 	Value  int64  `json:"value"`
 }
 
-// Hint says what would have helped a case that escalated, if one word in it would;
-// empty: nothing is known.
+// Hint names the one word that would have helped a case that escalated; empty: there is no such
+// word, or it is unknown.
 func (t *Trace) Hint() string {
 	if t.Undeclared == "" {
 		return ""

@@ -41,8 +41,8 @@ type attemptRow struct {
 	LatencyMS   *int64         `json:"latency_ms"`
 }
 
-// attemptGroup is the case whose rows are being read. After an error in it
-// the rest of its rows are skipped: the error stands for the case.
+// attemptGroup is the case whose rows are being read. After an error in one row, the other rows of
+// the case are skipped: the error stands for the case.
 type attemptGroup struct {
 	source *source
 	name   string
@@ -108,13 +108,13 @@ func (g *attemptGroup) begin(name string, rec record) {
 	g.rec.value = nil
 }
 
-// end yields the case, if there is one and it is whole.
+// end yields the case if it exists and has all its rows.
 func (g *attemptGroup) end(yield func(scenario.Case, error) bool) bool {
 	return g.name == "" || g.broken || g.source.deliver(yield, g.rec, g.c, nil)
 }
 
-// fail yields what is wrong with a row and gives the case up. Where the row
-// does not say which case it belongs to, the one being read is named.
+// fail yields the error of a row and drops the case. If the row does not name its case, the case
+// that is being read is named.
 func (g *attemptGroup) fail(yield func(scenario.Case, error) bool, rec record, wrong *scenario.Error) bool {
 	wrong.File, wrong.Record, wrong.Line = g.source.file, rec.number, rec.line
 	if g.broken && g.name != "" {
@@ -125,7 +125,7 @@ func (g *attemptGroup) fail(yield func(scenario.Case, error) bool, rec record, w
 	return yield(scenario.Case{}, err)
 }
 
-// abandon says in an error which case is not yielded because of it.
+// abandon adds to an error the case that is not yielded because of the error.
 func (g *attemptGroup) abandon(err error) error {
 	var wrong *scenario.Error
 	if errors.As(err, &wrong) && g.name != "" && !g.broken {
@@ -194,7 +194,7 @@ func (row *attemptRow) step(index int, rec record) (scenario.Step, *scenario.Err
 	return step, nil
 }
 
-// effects says how much of its edit a failed attempt left behind.
+// effects returns how much of its edit a failed attempt left behind.
 func (row *attemptRow) effects() entry.Effects {
 	switch {
 	case row.PatchBytes == nil:

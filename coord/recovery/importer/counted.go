@@ -2,8 +2,7 @@ package importer
 
 import "io"
 
-// CountedReader counts the bytes that are read through it, for whoever shows how far an
-// import has come.
+// CountedReader counts the bytes that are read through it. A progress display shows the count.
 type CountedReader struct {
 	Reader io.Reader
 	Count  *int64

@@ -16,17 +16,16 @@ import (
 type EntryBuilder struct {
 	// Origin names the log; it is the aud of the entries.
 	Origin string
-	// File is the digest of the file that the cases come from. Together with
-	// Origin and Instance it makes the ids of entries: the same file gives the
-	// same ones again.
+	// File is the digest of the file that the cases come from. The ids of entries are made of File,
+	// Origin and Instance: the same file gives the same ids again.
 	File string
-	// Instance tells one import of a file from another of the same file, as of a
-	// workflow that runs again. Empty: the first.
+	// Instance distinguishes several imports of one file, such as the runs of a repeated workflow.
+	// Empty: the first import.
 	Instance string
-	// Secret returns the key of an agent's digests. Without it nobody can find
-	// out content by guessing.
+	// Secret returns the key of an agent's digests. Without the key, nobody can find out content by
+	// guessing.
 	Secret func(agent entry.Principal) []byte
-	// Iat returns when the entry with that id was issued, in Unix seconds.
+	// Iat returns the issue time of the entry with that id, in Unix seconds.
 	Iat func(jti string) int64
 }
 
@@ -79,7 +78,7 @@ func (s *EntryBuilder) Entries(c scenario.Case) []entry.Body {
 	return b.out
 }
 
-// Writers are the agents whose entries [EntryBuilder.Entries] returns for a case.
+// Writers returns the agents whose entries [EntryBuilder.Entries] returns for a case.
 func Writers(c scenario.Case) []entry.Principal {
 	var all []entry.Principal
 	for _, step := range loggedSteps(&c) {
@@ -90,8 +89,8 @@ func Writers(c scenario.Case) []entry.Principal {
 	return all
 }
 
-// loggedSteps are the steps that the log has of a case: its own, and one that stands for
-// the run where it failed before any step was observed.
+// loggedSteps returns the steps of a case that go into the log: its own steps, and a step for the
+// whole run if the run failed before any step was observed.
 func loggedSteps(c *scenario.Case) []scenario.Step {
 	if c.Outcome != scenario.Failed || slices.ContainsFunc(c.Steps, func(s scenario.Step) bool { return s.Final().Outcome != scenario.NotObserved }) {
 		return c.Steps
@@ -104,7 +103,7 @@ func loggedSteps(c *scenario.Case) []scenario.Step {
 	return append(slices.Clip(c.Steps), run)
 }
 
-// blamed is a step with the failure of the run. What the step has done stands.
+// blamed returns a step with the failure of the run. The effect of the step stays.
 func blamed(c *scenario.Case, step *scenario.Step) *scenario.Step {
 	failure := scenario.Failure{Label: scenario.UnknownLabel()}
 	if c.Verdict != nil {

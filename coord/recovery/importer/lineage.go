@@ -29,7 +29,7 @@ func newLineage() *lineage {
 	return &lineage{first: map[string]int{}, wrote: map[string]int{}}
 }
 
-// learn notes the ids in the answer of a call that succeeded.
+// learn records the ids in the answer of a call that succeeded.
 func (l *lineage) learn(step int, answer string, effect entry.Effect) {
 	for id := range ids(answer) {
 		if _, ok := l.first[id]; !ok {
@@ -41,9 +41,8 @@ func (l *lineage) learn(step int, answer string, effect entry.Effect) {
 	}
 }
 
-// parents gives the edges of the next step: hard ones to the producers of the
-// ids in its arguments, and a soft one to the step before it, whose answer
-// the agent had read.
+// parents returns the edges of the next step: a hard edge to each producer of an id in its
+// arguments, and a soft edge to the step before it, whose answer the agent had read.
 func (l *lineage) parents(next int, arguments string) []scenario.Parent {
 	var producers []int
 	for _, id := range argumentIDs(arguments) {

@@ -115,7 +115,7 @@ func (p *past) add(name string, index uint64, leaf []byte) error {
 	return nil
 }
 
-// execution notes an entry of an execution; its first one makes it (EXE-1).
+// execution records an entry of an execution. The first entry creates the execution (EXE-1).
 func (p *past) execution(index uint64, x *entry.Execution) {
 	known := p.execs[x.Ref()]
 	if known == nil {
@@ -127,8 +127,8 @@ func (p *past) execution(index uint64, x *entry.Execution) {
 	known.cost, known.latency = cmp.Or(x.CostMicroUSD, known.cost), cmp.Or(x.LatencyMS, known.latency)
 }
 
-// signal notes a signal. One that supersedes another about the same subject
-// may know of its effects what that did not.
+// signal records a signal. A signal that supersedes another one about the same subject may know
+// more about its effects.
 func (p *past) signal(index uint64, s *entry.Signal) {
 	p.signals[index] = s.Subject
 	known := p.subjects[s.Subject]
@@ -142,7 +142,7 @@ func (p *past) signal(index uint64, s *entry.Signal) {
 	}
 }
 
-// left is what an outcome says of the effects that there had been.
+// left returns the effects that remain after an outcome.
 func left(r entry.Result) entry.Effects {
 	switch r {
 	case entry.NotExecuted:

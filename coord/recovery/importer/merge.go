@@ -46,8 +46,7 @@ func MergeRetries(c scenario.Case) scenario.Case {
 	return c
 }
 
-// redirect gives edges with the steps of into in place of what became
-// attempts of them, each step once.
+// redirect returns edges in which the attempts of a step are replaced by the step, each step once.
 func redirect(parents []scenario.Parent, into map[string]string) []scenario.Parent {
 	var out []scenario.Parent
 	for _, p := range parents {
@@ -65,7 +64,8 @@ func redirect(parents []scenario.Parent, into map[string]string) []scenario.Pare
 	return out
 }
 
-// tryAgain marks a step as another try of an earlier one, or of what that tried.
+// tryAgain marks a step as another attempt of an earlier step, or of the step that the earlier one
+// tried.
 func tryAgain(s, first *scenario.Step, way scenario.Variation) {
 	s.RetryOf, s.Variation = first.ID, way
 	if first.RetryOf != "" {
@@ -73,8 +73,7 @@ func tryAgain(s, first *scenario.Step, way scenario.Variation) {
 	}
 }
 
-// sameArguments is the way of a call that is made again with the same or with
-// other arguments.
+// sameArguments returns the variation of a repeated call with the same or with other arguments.
 func sameArguments(same bool) scenario.Variation {
 	if same {
 		return scenario.Variation{Strategy: "retry"}

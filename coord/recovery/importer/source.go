@@ -24,7 +24,7 @@ type source struct {
 	// number counts the records read, line the newlines before the
 	// decoder's offset.
 	number, line int
-	// begun is set after the first byte; array while inside the only array.
+	// begun is set after the first byte, array inside the only array of the file.
 	begun, array bool
 	// seen maps the hash of a case id to the record that brought it, so that
 	// a repeated id is found at a small cost per case.
@@ -37,7 +37,7 @@ type record struct {
 	value        jsontext.Value // valid until the next record is read
 }
 
-// errTooLarge is what a guard answers to the decoder.
+// errTooLarge is the error of a guard, returned through the decoder.
 var errTooLarge = errors.New("record over the limit")
 
 // guard refuses to read more than CaseBytesMax beyond base, the end of the
@@ -133,7 +133,7 @@ func (s *source) end() error {
 	return e
 }
 
-// broken turns an error of the decoder into one that names the place.
+// broken adds the place to an error of the decoder.
 func (s *source) broken(err error) error {
 	if s.in.err != nil {
 		return fmt.Errorf("importer: read %s: %w", s.file, s.in.err)

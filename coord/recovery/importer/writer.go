@@ -16,15 +16,15 @@ import (
 type Writer struct {
 	Out  io.Writer
 	Tags []string // of every case
-	// Refused is told of a record that cannot be used, which is counted then. Nil: such a
-	// record ends All.
+	// Refused is called with the error of each record that cannot be used; the record is counted.
+	// Nil: the first such record ends All.
 	Refused func(error)
 
 	seen             map[[16]byte]bool // hashes of the ids so far
 	written, refused int
 }
 
-// Count returns how many cases were written, and how many records were refused.
+// Count returns the number of cases written and the number of records refused.
 func (w *Writer) Count() (written, refused int) { return w.written, w.refused }
 
 // All writes the cases of a file, and calls tell after each.

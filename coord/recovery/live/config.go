@@ -20,12 +20,12 @@ import (
 type Config struct {
 	// Models are the models by the names that scenario and policy give them.
 	Models map[string]Endpoint `json:"models"`
-	// DefaultModel runs the steps that name no model.
+	// DefaultModel is the model of steps that name no model.
 	DefaultModel string `json:"default_model"`
 	// Tools are the tools by the names of the steps.
 	Tools map[string]Tool `json:"tools"`
 
-	// LookupEnv reads the environment; nil: that of the process.
+	// LookupEnv reads a variable of the environment; nil: the environment of the process.
 	LookupEnv func(name string) (string, bool) `json:"-"`
 }
 
@@ -35,8 +35,7 @@ type Endpoint struct {
 	BaseURL string `json:"base_url"`
 	// Model is what the endpoint calls it; empty: its name here.
 	Model string `json:"model"`
-	// KeyEnv names the environment variable with the API key; empty: none is
-	// sent.
+	// KeyEnv names the environment variable with the API key; empty: no key is sent.
 	KeyEnv string `json:"key_env"`
 	// TimeoutMS bounds a call; 0 is two minutes.
 	TimeoutMS int64 `json:"timeout_ms"`
@@ -59,8 +58,8 @@ type Tool struct {
 	// place. It answers {effects: none | complete | unknown, output}, has no
 	// effect itself, and is repeated when it cannot be reached.
 	Probe *Call `json:"probe"`
-	// Before is what is called before an attempt that goes a way: by the
-	// variant of retry_altered, or the strategy. It may answer {input}.
+	// Before is called before an attempt with a variation, by the variant of retry_altered or by
+	// the strategy. It may answer {input}.
 	Before map[string]Call `json:"before"`
 	// Instead is the tool that is called in place of this one, by the same
 	// names.
@@ -85,7 +84,7 @@ type Call struct {
 	Dir     string   `json:"dir"`
 	Env     []string `json:"env"`
 
-	// Raw sends only the input of the step, without the object around it.
+	// Raw sends only the input of the step, without the object around the input.
 	Raw bool `json:"raw"`
 	// TimeoutMS bounds the call; 0 is two minutes.
 	TimeoutMS int64 `json:"timeout_ms"`
