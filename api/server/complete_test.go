@@ -38,7 +38,7 @@ func startIndexed(t *testing.T) (*node, *complete.Index) {
 	var n *node
 	coordinator := newSigner(t)
 	n = start(t, func(c *server.Config) {
-		index = complete.New("index", complete.Config{Log: indexed{c.Log}, FS: vfs.NewMem(), Submit: func(ctx context.Context, x *entry.LogIndex) error {
+		index = complete.New("index", complete.Config{Log: indexed{c.Log}, HeadAt: c.Log.HeadAt, FS: vfs.NewMem(), Submit: func(ctx context.Context, x *entry.LogIndex) error {
 			own := *x
 			own.Header = n.header("coordinator", "")
 			own.JTI = entry.IndexJTI(origin, x.Size)

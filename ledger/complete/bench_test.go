@@ -42,7 +42,7 @@ func BenchmarkFollow(b *testing.B) {
 			x.Committed([]*entry.Entry{e}, log.append(e))
 			return nil
 		}
-		x = New(dir, Config{Log: log, Submit: submit})
+		x = New(dir, Config{Log: log, HeadAt: log.HeadAt, Submit: submit})
 		must(b, x.open())
 		ctx := context.Background()
 		var spent time.Duration
@@ -76,7 +76,7 @@ func BenchmarkFollow(b *testing.B) {
 		b.ReportMetric(float64(x.tree.Subjects()), "subjects")
 		began := time.Now()
 		must(b, x.store.close())
-		again := New(dir, Config{Log: log, Submit: log.submit})
+		again := New(dir, Config{Log: log, HeadAt: log.HeadAt, Submit: log.submit})
 		must(b, again.open())
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "open-ms")
 		must(b, again.store.close())

@@ -50,6 +50,9 @@ type Log interface {
 type Config struct {
 	// Log is what is indexed. Mandatory.
 	Log Log
+	// HeadAt returns the head that the log had at a size. The store is that of the log only
+	// if it was written under the same head. Mandatory.
+	HeadAt func(size uint64) (merkle.Head, error)
 	// Submit registers an index entry, of which everything is set that [entry.LogIndex]
 	// has beside its header. An error that is no [*entry.Refusal] stops the Index. Nil:
 	// the Index writes none, and answers from those that others write.
@@ -144,6 +147,11 @@ func (x *Index) load() (err error) {
 	}
 	if size := x.cfg.Log.Size(); m.size > size || m.seen > size {
 		return fmt.Errorf("%w: it covers %d entries, and the log has %d", errStore, m.size, size)
+	}
+	if head, err := x.cfg.HeadAt(m.size); err != nil {
+		return err
+	} else if m.size > 0 && head.Root != m.log {
+		return fmt.Errorf("%w: it is of a log that had root %s at size %d, where this one has %s", errStore, m.log, m.size, head.Root)
 	}
 	if x.tree, err = x.store.tree(m); err != nil {
 		return err

@@ -174,7 +174,7 @@ func TestIndexRefusesWrongRoot(t *testing.T) {
 		damage(wrong)
 		log.append(wrap(wrong))
 		log.append(s.take(500)...)
-		x := New("index", Config{Log: log, FS: vfs.NewMem(), Submit: log.submit})
+		x := New("index", Config{Log: log, HeadAt: log.HeadAt, FS: vfs.NewMem(), Submit: log.submit})
 		var found *RootError
 		if err := x.Run(t.Context()); !errors.As(err, &found) || found.Index != 500 || found.Root != root {
 			t.Fatalf("%s: %v", name, err)
@@ -369,6 +369,32 @@ func TestIndexOtherLog(t *testing.T) {
 	must(t, x.close(true))
 }
 
+// TestIndexOfAnotherHistory: a store that was written under another history of the same
+// length or a shorter one, as after a restored backup that has grown since, is built again:
+// with it, the ledger would write a false root into its log.
+func TestIndexOfAnotherHistory(t *testing.T) {
+	fs, log := vfs.NewMem(), newMemLog()
+	log.append(newStream(1).take(200)...)
+	x := open(t, fs, log, true)
+	must(t, x.step(t.Context()))
+	must(t, x.close(true))
+	for _, grown := range []int{101, 300} {
+		other := newMemLog()
+		other.append(log.entries[:100]...)
+		other.append(newStream(2).take(grown)...)
+		clone := vfs.NewMem()
+		_, err := vfs.Clone(fs, clone, "index", "index")
+		must(t, err)
+		x := open(t, clone, other, true)
+		if x.tree.size != 0 {
+			t.Error("it goes on from another history")
+		}
+		must(t, x.step(t.Context()))
+		x.checkAll(t, other, rand.New(rand.NewPCG(1, 1)))
+		must(t, x.close(true))
+	}
+}
+
 // TestPace is IDX-3's pace: at once for what decides or lets in, a second for many
 // entries, ten for a few, never for index entries.
 func TestPace(t *testing.T) {
@@ -406,7 +432,7 @@ func TestPace(t *testing.T) {
 // context.
 func TestRun(t *testing.T) {
 	log := newMemLog()
-	x := New("index", Config{Log: log, FS: vfs.NewMem(), Submit: log.submit})
+	x := New("index", Config{Log: log, HeadAt: log.HeadAt, FS: vfs.NewMem(), Submit: log.submit})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- x.Run(ctx) }()

@@ -293,7 +293,11 @@ func (x *Index) write() error {
 	if err != nil {
 		return err
 	}
-	touched, m := x.tree.records, mark{size: x.tree.size, root: root, seen: x.seen}
+	head, err := x.cfg.HeadAt(x.tree.size)
+	if err != nil {
+		return err
+	}
+	touched, m := x.tree.records, mark{size: x.tree.size, root: root, log: head.Root, seen: x.seen}
 	if x.shown != nil {
 		m.seen = x.shown.Index // to come by it again
 	}

@@ -25,6 +25,7 @@ func must(tb testing.TB, err error) {
 type memLog struct {
 	mu      sync.Mutex
 	entries []*entry.Entry
+	tree    merkle.Tree
 	grown   chan struct{}
 }
 
@@ -34,6 +35,9 @@ func (l *memLog) append(entries ...*entry.Entry) (size uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = append(l.entries, entries...)
+	for _, e := range entries {
+		l.tree.Append(merkle.HashLeaf(fmt.Appendf(nil, "%+v", e.Body)))
+	}
 	close(l.grown)
 	l.grown = make(chan struct{})
 	return uint64(len(l.entries))
@@ -44,6 +48,13 @@ func (l *memLog) Size() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(len(l.entries))
+}
+
+// HeadAt is of [Config].
+func (l *memLog) HeadAt(size uint64) (merkle.Head, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Head(size), nil
 }
 
 // Wait implements [Log].
@@ -175,7 +186,7 @@ func reference(tb testing.TB, entries []*entry.Entry) (root merkle.Hash, subject
 
 func open(tb testing.TB, fs vfs.FS, log *memLog, signs bool) *Index {
 	tb.Helper()
-	cfg := Config{Log: log, FS: fs}
+	cfg := Config{Log: log, HeadAt: log.HeadAt, FS: fs}
 	if signs {
 		cfg.Submit = log.submit
 	}

@@ -57,6 +57,9 @@ func (l signedLog) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, err
 }
 
 // head returns the signed head of a size.
+// HeadAt is of [Config].
+func (l signedLog) HeadAt(size uint64) (merkle.Head, error) { return l.Head(int(size)), nil }
+
 func (l signedLog) head(size uint64) verify.SignedHead {
 	return verify.SignedHead{Head: l.Head(int(size)), Note: l.Signed(int(size))}
 }
@@ -79,7 +82,7 @@ func busyLog(t testing.TB, executions int) (signedLog, *Index) {
 		l.Add(agent.Sign(t, l.Execution(agent)))
 	}
 	l.Add(authority.Sign(t, l.Agent(authority, entry.Revoke, colleague, entry.RoleAgent)))
-	x := New("index", Config{Log: l, FS: vfs.NewMem(), Submit: func(_ context.Context, own *entry.LogIndex) error {
+	x := New("index", Config{Log: l, HeadAt: l.HeadAt, FS: vfs.NewMem(), Submit: func(_ context.Context, own *entry.LogIndex) error {
 		own.Header = l.Header(coordinator.Principal)
 		l.Add(coordinator.Sign(t, own))
 		return nil

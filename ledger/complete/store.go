@@ -33,7 +33,7 @@ const (
 )
 
 // storeFormat begins the mark. A store of another format is made anew.
-const storeFormat = "arl index store 1\n"
+const storeFormat = "arl index store 2\n"
 
 // errStore reports stored bytes that this package did not write, or that are not of
 // one index.
@@ -43,20 +43,22 @@ var errStore = errors.New("complete: the store is damaged")
 type mark struct {
 	size uint64      // entries
 	root merkle.Hash // of the tree over the records
+	log  merkle.Hash // root of the log's own tree over the entries
 	seen uint64      // entries that were searched for index entries
 }
 
 func (m mark) encode() []byte {
-	out := append([]byte(storeFormat), m.root[:]...)
+	out := append(append([]byte(storeFormat), m.root[:]...), m.log[:]...)
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(out, m.size), m.seen)
 }
 
 func decodeMark(value []byte) (m mark, err error) {
-	if len(value) != len(storeFormat)+merkle.HashSize+16 || string(value[:len(storeFormat)]) != storeFormat {
+	if len(value) != len(storeFormat)+2*merkle.HashSize+16 || string(value[:len(storeFormat)]) != storeFormat {
 		return m, fmt.Errorf("%w: its mark has another form", errStore)
 	}
 	value = value[len(storeFormat):]
-	m.root = merkle.Hash(value[:merkle.HashSize])
+	m.root, m.log = merkle.Hash(value[:merkle.HashSize]), merkle.Hash(value[merkle.HashSize:2*merkle.HashSize])
+	value = value[merkle.HashSize:]
 	m.size, m.seen = binary.BigEndian.Uint64(value[merkle.HashSize:]), binary.BigEndian.Uint64(value[merkle.HashSize+8:])
 	return m, nil
 }

@@ -13,7 +13,7 @@ import (
 // newIndex returns the index over the log, which Run lets follow. Where the coordinator
 // decides, it also writes the index entries.
 func (n *Node) newIndex(writes bool) *complete.Index {
-	config := complete.Config{Log: indexed{n.Log}, Logger: n.Logger}
+	config := complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt, Logger: n.Logger}
 	if writes {
 		config.Submit = n.submitIndex
 	}
