@@ -265,10 +265,10 @@ func TestRecoverBatchEndsWithTheServer(t *testing.T) {
 	<-stopped
 }
 
-// listening reports whether new connections are still taken.
+// listening reports whether new connections are still taken, however slow the machine is.
 func (n *node) listening(address string) bool {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
 	must(n.t, err)
