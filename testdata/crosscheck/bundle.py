@@ -9,6 +9,7 @@ are those of check.py. Ends with the number of vectors checked, and fails if one
 differs.
 """
 
+import copy
 import hashlib
 import json
 import pathlib
@@ -1132,9 +1133,9 @@ def patched(value, operations):
         if operation["op"] == "remove":
             del node[last]
         elif operation["op"] == "add" and isinstance(node, list):
-            node.insert(last, operation["value"])
+            node.insert(last, copy.deepcopy(operation["value"]))
         else:
-            node[last] = operation["value"]
+            node[last] = copy.deepcopy(operation["value"])
     return value
 
 

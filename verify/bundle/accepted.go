@@ -178,7 +178,7 @@ func decodeLeaf(leaf Leaf) (proven, error) {
 
 // open opens a tree head, unless it is the accepted one.
 func (k *known) open(signed string) (verify.SignedHead, error) {
-	if signed == k.head.Note && signed != "" {
+	if signed == k.head.Note { // none is empty
 		return k.head, nil
 	}
 	return k.heads.Open(signed)
@@ -195,9 +195,10 @@ func (k *known) remember(entries []proven) []proven {
 	return slices.CompactFunc(all, func(x, y proven) bool { return x.Index == y.Index })
 }
 
-// same reports whether two are one in memory.
-func same(l, other Leaf) bool {
-	return l.Index == other.Index && len(l.Bytes) == len(other.Bytes) && len(l.Bytes) > 0 && &l.Bytes[0] == &other.Bytes[0]
+// same reports whether a link that was opened, which is never empty, and another one
+// are one in memory.
+func same(opened, other Leaf) bool {
+	return opened.Index == other.Index && len(opened.Bytes) == len(other.Bytes) && &opened.Bytes[0] == &other.Bytes[0]
 }
 
 // decode reads an entry, unless it was read before: as a link, or in one of the

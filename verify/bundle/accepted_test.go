@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	cosignature "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 
@@ -23,15 +24,22 @@ import (
 func TestAcceptedRefuses(t *testing.T) {
 	w, b := automatic(t, plain)
 	for name, change := range map[string]func(a *bundle.Accepted){
-		"no root":                   func(a *bundle.Accepted) { a.Root = verify.Root{} },
-		"an agent with a quote":     func(a *bundle.Accepted) { a.Agent = `a"b` },
-		"links without a head":      func(a *bundle.Accepted) { a.Head = "" },
-		"another ledger's head":     func(a *bundle.Accepted) { a.Head = otherLedger(w).SignText(testlog.HeadText(w.Head(3))) },
-		"a link that is no leaf":    func(a *bundle.Accepted) { a.Links[1].Bytes = []byte(`{}`) },
-		"a link of another kind":    func(a *bundle.Accepted) { a.Links[2].Bytes = w.Leaves[w.at["source#read"]] },
-		"links out of order":        func(a *bundle.Accepted) { a.Links[1].Index = 10 },
-		"a link beyond the head":    func(a *bundle.Accepted) { a.Links[2].Index = accepted },
-		"epochs out of order":       func(a *bundle.Accepted) { a.Epochs = []bundle.Epoch{{Incident: 2}, {Incident: 2}} },
+		"no root":                func(a *bundle.Accepted) { a.Root = verify.Root{} },
+		"an agent with a quote":  func(a *bundle.Accepted) { a.Agent = `a"b` },
+		"links without a head":   func(a *bundle.Accepted) { a.Head = "" },
+		"another ledger's head":  func(a *bundle.Accepted) { a.Head = otherLedger(w).SignText(testlog.HeadText(w.Head(3))) },
+		"a link that is no leaf": func(a *bundle.Accepted) { a.Links[1].Bytes = []byte(`{}`) },
+		"a link of another kind": func(a *bundle.Accepted) { a.Links[2].Bytes = w.Leaves[w.at["source#read"]] },
+		"links out of order":     func(a *bundle.Accepted) { a.Links[1].Index = 10 },
+		"a link beyond the head": func(a *bundle.Accepted) { a.Links[2].Index = accepted },
+		"epochs out of order":    func(a *bundle.Accepted) { a.Epochs = []bundle.Epoch{{Incident: 2}, {Incident: 2}} },
+		"a link of other bytes": func(a *bundle.Accepted) {
+			a.Links[1].Bytes = []byte(`"` + strings.Repeat("x", len(a.Links[1].Bytes)-2) + `"`)
+		},
+		"a link that is cut":        func(a *bundle.Accepted) { a.Links[1].Bytes = a.Links[1].Bytes[:10] },
+		"a link of no bytes":        func(a *bundle.Accepted) { a.Links[1].Bytes = nil },
+		"two links of one index":    func(a *bundle.Accepted) { a.Links[0].Index = a.Links[1].Index },
+		"an epoch without a head":   func(a *bundle.Accepted) { *a = bundle.Accepted{Root: w.Root, Epochs: []bundle.Epoch{{Incident: 2}}} },
 		"a head at first confirmed": func(a *bundle.Accepted) { *a = bundle.Accepted{Root: w.Root, Confirmed: true} },
 	} {
 		checked, err := b.Check(w.state(), w.now)
@@ -46,6 +54,11 @@ func TestAcceptedRefuses(t *testing.T) {
 			}
 			if _, err := b.Check(a, w.now); err == nil {
 				t.Errorf("%s: checked against", name)
+			}
+			if text, err := json.Marshal(&a); err == nil {
+				if _, err := bundle.DecodeAccepted(text); err == nil {
+					t.Errorf("%s: decoded", name)
+				}
 			}
 			if a.Size() != 0 {
 				t.Errorf("%s: size %d", name, a.Size())
@@ -68,8 +81,8 @@ func TestAcceptedRefuses(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, ok := state.Epoch(7); ok {
-		t.Error("an epoch of an incident that is not known")
+	if epoch, ok := state.Epoch(7); ok || epoch != 0 {
+		t.Errorf("epoch %d of an incident that is not known", epoch)
 	}
 }
 
@@ -85,6 +98,13 @@ func TestAcceptedIsFull(t *testing.T) {
 	a.Epochs[0].Incident = w.at["signal"]
 	_, err = b.Check(a, w.now)
 	must(t, err)
+	w, b = approved(t, plain)
+	a.Epochs[0].Incident = w.at["signal"]
+	v, err := b.Check(a, w.now)
+	must(t, err)
+	if epoch, _ := v.Next.Epoch(w.at["signal"]); epoch != 1 || a.Epochs[0].Epoch != 0 {
+		t.Errorf("epoch %d, and %d in the state before", epoch, a.Epochs[0].Epoch)
+	}
 }
 
 // TestBundleWarns tells of a key that was compromised when it proposed or
@@ -162,6 +182,42 @@ func TestEntriesAreRemembered(t *testing.T) {
 	last.Bytes[bytes.Index(last.Bytes, []byte(`"payload":"`))+40] ^= 1
 	if _, err := b.Check(v.Next, w.now); err == nil {
 		t.Error("other bytes pass for what was read before")
+	}
+}
+
+// TestSoManyEntriesAreRemembered shows entries, then others, then the first again: the
+// signatures of the first are checked anew once all together are more than an agent
+// remembers.
+func TestSoManyEntriesAreRemembered(t *testing.T) {
+	const most = 1024
+	w := newWorld(t)
+	w.company()
+	var names []string
+	for i := range most + 1 {
+		names = append(names, fmt.Sprintf("worker#%d", i))
+		w.exec(names[i], entry.EffectNone, entry.Confirmed)
+	}
+	var checks atomic.Int64
+	a := w.state()
+	a.Root.Signature = func(key entry.PublicKey, message, sig []byte) error {
+		checks.Add(1)
+		return verify.Signature(key, message, sig)
+	}
+	for past := range 2 {
+		state, before := a, int64(0)
+		for i, shown := range [][]string{names[:most/2], names[most/2 : most+past], names[:most/2]} {
+			b := w.news(shown...)
+			if i > 0 {
+				b.From, b.Consistency = uint64(len(w.Leaves)), nil
+			}
+			before = checks.Load()
+			v, err := b.Check(state, w.At)
+			must(t, err)
+			state = v.Next
+		}
+		if again := checks.Load() - before; again != int64(past*most/2) {
+			t.Errorf("%d past the limit: %d signatures checked again", past, again)
+		}
 	}
 }
 

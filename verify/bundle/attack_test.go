@@ -48,9 +48,14 @@ func (c *bundleCase) build(tb testing.TB) (w *world, b *bundle.Bundle, a bundle.
 
 // hook returns what changes the entry of a name before it is signed.
 func hook[T entry.Body](name string, change func(body T)) func(w *world) {
+	return hookIn(name, func(_ *world, body T) { change(body) })
+}
+
+// hookIn is [hook] for a change that needs the world as it is then.
+func hookIn[T entry.Body](name string, change func(w *world, body T)) func(w *world) {
 	return func(w *world) {
 		w.hooks[name] = func(body entry.Body) {
-			change(body.(T)) //nolint:forcetypeassert // a wrong name fails the test
+			change(w, body.(T)) //nolint:forcetypeassert // a wrong name fails the test
 		}
 	}
 }
@@ -179,7 +184,8 @@ func cause(v bundle.Verdict, err error) error {
 func bundleCases() []bundleCase {
 	var list []bundleCase
 	for _, group := range [][]bundleCase{goodCases(), headCases(), waiverCases(), chainCases(), ledgerKeyCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
-		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases(), boundaryCases(), absenceCases()} {
+		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases(), boundaryCases(), absenceCases(),
+		outcomeRuleCases(), withheldCases(), suitCases(), seedCases(), rangeCases(), backCases(), nowhereCases()} {
 		list = append(list, group...)
 	}
 	return list

@@ -51,6 +51,10 @@ func boundaryHeadCases() []bundleCase {
 			prepare: before("coordinator", func(w *world) { w.At -= 100_000 }), want: "AGT-1"},
 		{name: "good-times-stand-still", desc: "two entries are registered at one time", scene: automatic,
 			prepare: before("outcome", func(w *world) { w.At -= 2000 })}, // which logging two entries puts back
+		{name: "head-size-from-nothing", desc: "proven from a size, and nothing was accepted before", scene: automatic,
+			change: func(_ *world, b *bundle.Bundle) { b.From, b.Consistency = 1, nil }, state: (*world).fresh, want: "AGT-1"},
+		{name: "head-proof-from-nothing", desc: "a hash as a proof from no size, and nothing was accepted before", scene: automatic,
+			change: func(_ *world, b *bundle.Bundle) { b.From, b.Consistency = 0, make([]merkle.Hash, 1) }, state: (*world).fresh, want: "AGT-1"},
 		{name: "good-onlooker", desc: "nobody in particular checks the worker's bundle", scene: automatic,
 			state: func(w *world) bundle.Accepted {
 				a := w.state()

@@ -324,7 +324,9 @@ func TestBundleWitnessed(t *testing.T) {
 // wrong for good.
 func TestBundleMissing(t *testing.T) {
 	missing := []string{"member-entry-missing", "member-without-chain", "method-checkpoint-unknown", "method-none-of-confirmed", "restore-of-planned",
-		"since-not-shown", "line-without-started", "line-with-planned", "line-covered-unshown", "line-from-planned"}
+		"since-not-shown", "line-without-started", "line-with-planned", "line-covered-unshown", "line-from-planned",
+		"none-of-confirmed-shown", "checkpoint-behind-index", "seed-not-shown", "chain-from-nowhere", "since-subject-not-shown", "line-by-unreached", "line-from-unbegun",
+		"line-from-unbegun-to-nothing", "line-by-missing-checkpoint", "line-covered-by-nobody"}
 	for _, c := range bundleCases() {
 		if !strings.Contains(c.want, ": ") {
 			continue

@@ -70,20 +70,15 @@ func (c *checking) waits(m *member) ([]entry.Ref, error) {
 
 // lineWaits returns the compensations on a line that goes back.
 func (c *checking) lineWaits(m *member) (waits []entry.Ref) {
-	if !m.own || m.Member.Method != entry.MethodRestore || m.refused != nil {
+	if m.Member.Method != entry.MethodRestore {
 		return nil
 	}
 	for _, other := range c.members {
-		if m.sharesLine(other) && other.Member.Method == entry.MethodCompensate && other.outcome == nil {
+		if m.line == other.line && other.Member.Method == entry.MethodCompensate && other.outcome == nil {
 			waits = append(waits, other.Member.Exec)
 		}
 	}
 	return waits
-}
-
-// sharesLine reports whether another of the agent's members is on the same line.
-func (m *member) sharesLine(other *member) bool {
-	return other != m && other.own && other.evidence != nil && m.line == other.line
 }
 
 // standingEffects returns the members on the member's line whose effects stand (AGT-5):
@@ -91,11 +86,8 @@ func (m *member) sharesLine(other *member) bool {
 // take place.
 func (c *checking) standingEffects(m *member) (standing []entry.Ref) {
 	for _, other := range slices.Backward(c.members) { // by index
-		if !m.sharesLine(other) {
-			continue
-		}
 		undone := other.result == entry.Compensated || other.result == entry.NotExecuted
-		if other.Member.Method == entry.MethodResidual && !undone || other.Member.Method == entry.MethodCompensate && !undone {
+		if m.line == other.line && !undone && (other.Member.Method == entry.MethodResidual || other.Member.Method == entry.MethodCompensate) {
 			standing = append(standing, other.Member.Exec)
 		}
 	}
@@ -119,7 +111,7 @@ func (c *checking) path(index uint64) (path []ChainStep) {
 }
 
 func (c *checking) markUsed(s *stepVerdict) {
-	for s != nil && !s.used {
+	for !s.used {
 		s.used = true
 		if s.By != 0 {
 			c.markUsed(c.steps[s.By])

@@ -128,6 +128,11 @@ func TestJavaScriptJudgesEveryCase(t *testing.T) {
 		must(t, err)
 		agree(t, second, madeCase{c.name, data, a, now})
 	}
+	w, _ := automatic(t, plain)
+	for name, c := range formCases() {
+		_, text := c.text(t)
+		agree(t, second, madeCase{name, text, w.state(), w.now})
+	}
 }
 
 // madeCase is a case as it was made.

@@ -150,6 +150,14 @@ func TestAcceptedLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	long := bundle.Accepted{Root: w.Root}
+	long.Root.Witnesses = "quorum none\n#"
+	long.Root.Witnesses += strings.Repeat("a", bundle.MaxAccepted-len(encoded(t, &long)))
+	_, err := long.Encode()
+	must(t, err)
+	long.Root.Witnesses += "a"
+	_, err = long.Encode()
+	wantFormat(t, err)
 	for past := range 2 {
 		_, err := bundle.DecodeAccepted(make([]byte, bundle.MaxAccepted+past))
 		wantFormat(t, err)

@@ -16,7 +16,7 @@ type member struct {
 	own      bool
 	asked    bool      // another's, that one of the agent's waits for
 	evidence *evidence // of the agent's own, once it is checked
-	line     lineKey   // that of evidence
+	line     lineKey   // that of evidence; of no line without it
 	step     *stepVerdict
 	point    *proven // checkpoint of a restore
 	digest   entry.Digest
@@ -103,9 +103,7 @@ func (c *checking) outcomes() error {
 		c.used[p.Index] = true
 		count++
 	}
-	if count > 0 {
-		c.passed(stepMembers, "INC-6", count, "outcomes of these members, for this incident, by who may say so")
-	}
+	c.passed(stepMembers, "INC-6", count, "outcomes of these members, for this incident, by who may say so")
 	return c.overridden()
 }
 
@@ -294,7 +292,7 @@ func (c *checking) restore(m *member) error {
 		return fmt.Errorf("checkpoint %s was made after %s began", m.Member.Checkpoint, m.Member.Exec)
 	}
 	if m.result == entry.Restored {
-		if o, ok := m.outcome.Body.(*entry.Outcome); ok && o.PostDigest != point.Digest {
+		if o, _ := m.outcome.Body.(*entry.Outcome); o.PostDigest != point.Digest {
 			return errors.New("its outcome is of another checkpoint")
 		}
 	}
@@ -307,7 +305,7 @@ func (c *checking) restore(m *member) error {
 // adds.
 func (c *checking) checkRestoredOnce(m *member) *RuleError {
 	for _, other := range c.members {
-		if other != m && !m.sharesLine(other) || other.result == entry.Restored {
+		if m.line != other.line || other.result == entry.Restored {
 			continue // what was restored before may have been by an earlier decision
 		}
 		refuse := func(format string, args ...any) *RuleError {

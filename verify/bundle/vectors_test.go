@@ -285,6 +285,10 @@ func formVectors(t *testing.T) map[string]*bundleVector {
 		}
 		vectors[name] = newBundleVector(t, c.desc, a, now, []byte(c.text))
 	}
+	for name, c := range formCases() {
+		_, text := c.text(t)
+		vectors[name] = newBundleVector(t, c.desc, a, now, text)
+	}
 	return vectors
 }
 

@@ -140,7 +140,7 @@ function write(order, value) {
 
 /** JSON Patch (RFC 6902): add, remove, replace. @param {any} value @param {any[]} operations */
 function patched(value, operations) {
-  for (const { op, path, value: to } of operations) {
+  for (const { op, path, value: to } of structuredClone(operations)) {
     const tokens = path.split("/").slice(1);
     const last = tokens.pop();
     const node = tokens.reduce((/** @type {any} */ n, /** @type {string} */ t) => n[t], value);
