@@ -109,7 +109,7 @@ func (m *Material) AddEvidence(e Evidence) error {
 			m.Heads = append(m.Heads, note)
 		}
 	}
-	if h, err := e.history(); err == nil && h != nil {
+	if h, _ := e.history(); h != nil { // check has read it
 		m.Histories = append(m.Histories, h)
 	}
 	m.Receipts = append(m.Receipts, e.Receipts...)

@@ -11,6 +11,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -73,6 +74,20 @@ func TestFalseIndexNeedsOneLog(t *testing.T) {
 	if len(report.Missing) == 0 {
 		t.Error("nothing is missing")
 	}
+	history, err := m.Histories[0].Encode()
+	must(t, err)
+	report, err = verified(t, x.Root, &verify.Evidence{Kind: verify.EvidenceIndex, History: history, Receipts: m.Receipts})
+	must(t, err)
+	if len(report.Missing) == 0 {
+		t.Error("nothing is missing of the evidence")
+	}
+	x.Add(x.agent.Sign(t, x.Execution(x.agent)))
+	later := verify.Material{Histories: m.Histories, Receipts: []verify.Receipt{x.Receipt(12)}} // the history is the older one
+	report, err = x.Root.Verify(later)
+	must(t, err)
+	if len(report.Missing) == 0 {
+		t.Error("nothing is missing of the older history")
+	}
 	m.Consistency = []verify.Consistency{{Old: 19, New: 20, Path: x.Consistency(19, 20).Path}}
 	_, err = x.Root.Verify(m)
 	wantFalse(t, x, err, 12)
@@ -91,6 +106,17 @@ func TestPartOfAListConvictsWithinIt(t *testing.T) {
 	}
 	_, err := x.Root.Verify(verify.Material{Histories: []*verify.History{h}, Receipts: x.All()})
 	must(t, err)
+	_, err = x.verify(x.history(entry.Subject{Type: entry.SubjectLog})) // which the index entry itself is of
+	must(t, err)
+	for from, list := range [][]uint64{{10, 14, 15}, {8, 10, 14}} { // 12 is left out between the two that are shown
+		x := newIndexed(t)
+		x.index.Lists[colleague]["execution"] = list
+		x.at = x.AddIndex(x.coordinator, x.index)
+		h := x.history(colleague)
+		h.Subjects[0].Lists[2] = x.index.Run(colleague, "execution", uint64(from), 2)
+		_, err := x.Root.Verify(verify.Material{Histories: []*verify.History{h}, Receipts: []verify.Receipt{x.Receipt(12)}})
+		wantFalse(t, x, err, 12)
+	}
 }
 
 // TestEvidenceOfAFalseIndexByItsRoot: the receipt of the index entry and another root
@@ -123,11 +149,21 @@ func TestEvidenceOfAFalseIndexByItsRoot(t *testing.T) {
 	if _, ok := errors.AsType[*verify.IndexError](err); ok {
 		t.Error("a true index is convicted")
 	}
+	watched := x.Root
+	watched.Witnesses = testlog.WitnessPolicy()
+	_, err = verified(t, watched, &verify.Evidence{Kind: verify.EvidenceIndex, History: history, Receipts: []verify.Receipt{x.Receipt(15)}})
+	wantStep(t, err, verify.StepContent) // whatever else is missing
+	var other verify.Material
+	must(t, other.AddEvidence(verify.Evidence{Kind: verify.EvidenceFork, Newer: x.Signed(19), History: history}))
+	if len(other.Histories) > 0 {
+		t.Error("evidence of a fork brings a history")
+	}
 	for name, e := range map[string]*verify.Evidence{
 		"nothing":            {Kind: verify.EvidenceIndex},
 		"a root alone":       {Kind: verify.EvidenceIndex, Root: &merkle.Hash{1}},
 		"a receipt alone":    {Kind: verify.EvidenceIndex, Receipts: []verify.Receipt{x.Receipt(x.at)}},
 		"half a history":     {Kind: verify.EvidenceIndex, History: history[:len(history)-2]},
+		"a short history":    {Kind: verify.EvidenceIndex, Root: &merkle.Hash{1}, Receipts: []verify.Receipt{x.Receipt(x.at)}, History: []byte("1")},
 		"a history in words": {Kind: verify.EvidenceIndex, History: []byte(`"none"`)},
 	} {
 		var m verify.Material
