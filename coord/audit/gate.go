@@ -64,8 +64,9 @@ func (g *Gate) Pass(ctx context.Context, signed string) error {
 			g.mu.Unlock()
 			return errors.Join(err, g.wrong)
 		case g.running == nil && g.follower != nil && g.done.Size >= head.Size:
-			defer g.mu.Unlock()
-			return g.compare(head)
+			err := g.compare(head)
+			g.mu.Unlock()
+			return err
 		case g.running == nil:
 			g.running = &attempt{over: make(chan struct{})}
 			go g.audit(head)
