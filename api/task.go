@@ -157,3 +157,7 @@ type RenewedLease struct {
 	Lease   *Lease   `json:"lease,omitempty" doc:"as renewed"`
 	Problem *Problem `json:"problem,omitempty" doc:"why it was not"`
 }
+
+// RetriesSpent reports whether the task was claimed and has no retry left (TSK-1): its next
+// failure goes to an operator.
+func (t *Task) RetriesSpent() bool { return t.Epoch > 0 && t.RetryCount >= t.MaxRetries }

@@ -50,3 +50,16 @@ func TestTaskByItself(t *testing.T) {
 		}
 	}
 }
+
+// TestRetriesSpent: the first claim is no retry, and a task that was never claimed has spent none.
+func TestRetriesSpent(t *testing.T) {
+	for _, c := range []struct {
+		epoch, count, most int64
+		want               bool
+	}{{0, 0, 0, false}, {1, 0, 0, true}, {1, 0, 1, false}, {2, 1, 1, true}} {
+		task := api.Task{Epoch: c.epoch, RetryCount: c.count, MaxRetries: c.most}
+		if got := task.RetriesSpent(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

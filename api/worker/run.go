@@ -278,7 +278,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	if w.unanswered {
 		progress.Status = statusUnanswered
 	}
-	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetryCount >= w.claim.Task.MaxRetries
+	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetriesSpent()
 	if e.Failure == Interrupted {
 		return false, w.handBack(ctx, s)
 	}

@@ -37,7 +37,7 @@ func HoldsUpTask(t *api.Task) (why string, found bool) {
 		return NobodyFor(t), true
 	case t.Recovery != nil:
 		return TaskRecovery(t.Recovery), true
-	case t.State == entry.TaskFailed && t.Epoch > 0 && t.RetryCount >= t.MaxRetries:
+	case t.State == entry.TaskFailed && t.RetriesSpent():
 		return TaskRetries(t) + " retries used: " + t.Reason, true
 	}
 	return "", false
