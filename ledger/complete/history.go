@@ -57,7 +57,7 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 		return nil, fmt.Errorf("%w: its entry is %d, and the tree head has size %d", ErrNotReady, p.entry.Index, head.Size)
 	}
 	h := &verify.History{Head: head.Note, Index: p.entry.Index, Indexed: p.Indexed, Size: p.to}
-	needed := append(p.given, p.entry.Index)
+	needed := slices.Concat(p.given, []uint64{p.entry.Index})
 	if h.Size > index.Size+tailMax {
 		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
 	}

@@ -66,31 +66,31 @@ func (l signedLog) head(size uint64) verify.SignedHead {
 
 // busyLog is a log with a coordinator, an agent with some executions and a colleague
 // that was revoked; and its index, of which the coordinator writes entries.
-func busyLog(t testing.TB, executions int) (signedLog, *Index) {
-	t.Helper()
-	l := signedLog{testlog.New(t)}
-	authority, coordinator := testlog.NewKey(t, "authority", "authority"), testlog.NewKey(t, "coordinator", "coordinator")
-	agent, colleague := testlog.NewKey(t, "agent", "agent"), testlog.NewKey(t, "colleague", "colleague")
-	l.Add(authority.Sign(t, l.Policy(authority, authority)))
+func busyLog(tb testing.TB, executions int) (signedLog, *Index) {
+	tb.Helper()
+	l := signedLog{testlog.New(tb)}
+	authority, coordinator := testlog.NewKey(tb, "authority", "authority"), testlog.NewKey(tb, "coordinator", "coordinator")
+	agent, colleague := testlog.NewKey(tb, "agent", "agent"), testlog.NewKey(tb, "colleague", "colleague")
+	l.Add(authority.Sign(tb, l.Policy(authority, authority)))
 	for k, role := range map[*testlog.Key]entry.Role{&coordinator: entry.RoleCoordinator, &agent: entry.RoleAgent, &colleague: entry.RoleAgent} {
-		l.Add(authority.Sign(t, l.Agent(authority, entry.Enrol, *k, role)))
+		l.Add(authority.Sign(tb, l.Agent(authority, entry.Enrol, *k, role)))
 	}
 	for i := range executions {
 		if i%10 == 0 {
-			l.Add(colleague.Sign(t, l.Execution(colleague)))
+			l.Add(colleague.Sign(tb, l.Execution(colleague)))
 		}
-		l.Add(agent.Sign(t, l.Execution(agent)))
+		l.Add(agent.Sign(tb, l.Execution(agent)))
 	}
-	l.Add(authority.Sign(t, l.Agent(authority, entry.Revoke, colleague, entry.RoleAgent)))
+	l.Add(authority.Sign(tb, l.Agent(authority, entry.Revoke, colleague, entry.RoleAgent)))
 	x := New("index", Config{Log: l, HeadAt: l.HeadAt, FS: vfs.NewMem(), Submit: func(_ context.Context, own *entry.LogIndex) error {
 		own.Header = l.Header(coordinator.Principal)
-		l.Add(coordinator.Sign(t, own))
+		l.Add(coordinator.Sign(tb, own))
 		return nil
 	}})
-	must(t, x.open())
-	must(t, x.step(t.Context()))
+	must(tb, x.open())
+	must(tb, x.step(tb.Context()))
 	for range 5 {
-		l.Add(agent.Sign(t, l.Execution(agent)))
+		l.Add(agent.Sign(tb, l.Execution(agent)))
 	}
 	return l, x
 }
