@@ -46,7 +46,9 @@ func newVerifyReport(r *verify.Report, origin string) *verifyReport {
 // subject names what a verdict is about: what evidence or a history shows, else the entry
 // asked for, else the newest tree head.
 func subject(r *verify.Report, origin string) string {
-	text, more, one, many := "", 0, "entry", "entries"
+	var text string
+	var more int
+	one, many := "entry", "entries"
 	switch newest := r.Heads[len(r.Heads)-1]; {
 	case len(r.Equivocations) > 0:
 		text, more, one, many = r.Equivocations[0].String(), len(r.Equivocations)-1, "equivocation", "equivocations"
