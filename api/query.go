@@ -261,6 +261,9 @@ type BundleQuery struct {
 	// Whole asks for all policies and keys, whatever the agent accepted: some are
 	// missing (TRU-2, TRU-3).
 	Whole bool
+	// Absences asks for the proof that the bundle leaves nothing out (ABS-1 to ABS-4), also
+	// where the policy does not want it.
+	Absences bool
 	// Limit is how many of the agent's members a page may have. 0: as many as the server
 	// likes.
 	Limit int
@@ -270,7 +273,8 @@ type BundleQuery struct {
 func (q *BundleQuery) Params() []Param {
 	agent := named("agent", &q.Agent, "agent-1", "whose members")
 	agent.Required = true
-	return append([]Param{agent}, (*NewsQuery)(q).Params()...)
+	absences := flag("absences", &q.Absences, "only with the proof that it leaves nothing out (ABS-1 to ABS-4), also where the policy does not want that")
+	return append([]Param{agent, absences}, (*NewsQuery)(q).Params()...)
 }
 
 // URL returns the path that asks for the bundle of an incident, or for news.

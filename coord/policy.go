@@ -30,9 +30,6 @@ func CheckPolicy(p *entry.Policy) *entry.Refusal {
 		}
 	}
 	switch {
-	case p.IndexRequired():
-		return refuse("index.required", "true: this ledger does not put the index into bundles yet, so agents would refuse every bundle").
-			WithRemedy("leave index out, or write false")
 	case p.Windows.IatMS < secondMS:
 		return refuse("windows.iat_ms", "%d: iat is in seconds, so every entry would be stale when it is signed, the next policy too", p.Windows.IatMS).
 			WithRemedy("write at least 1000")

@@ -87,16 +87,3 @@ func TestTheEmergencyGroupStandsApart(t *testing.T) {
 		}
 	}
 }
-
-// TestNoPolicyAsksForWhatNobodyMakes: agents would refuse every bundle under a policy that
-// wants the index in bundles, as long as no bundle has one.
-func TestNoPolicyAsksForWhatNobodyMakes(t *testing.T) {
-	for required, good := range map[bool]bool{false: true, true: false} {
-		p := Genesis(origin)
-		p.Index = &entry.IndexPolicy{Required: required}
-		refusal := CheckPolicy(p)
-		if (refusal == nil) != good || !good && refusal.Field != "index.required" {
-			t.Errorf("index.required %t: %v", required, refusal)
-		}
-	}
-}

@@ -46,7 +46,7 @@ func (s *Server) answerBundle(c echo.Context, q *api.BundleQuery) error {
 	case <-c.Request().Context().Done():
 		return c.Request().Context().Err()
 	}
-	made, err := s.maker.Make(committed{s.log, s.coord}, s.underWitnessed(c.Request().Context(), q.From), *q)
+	made, err := s.maker.Make(committed{s.log, s.coord}, s.terms(c.Request().Context(), q.From), *q)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,10 @@ import (
 // TestRandomBundles takes random graphs of executions over HTTP to an
 // authorization by people, and wants what every agent is told to verify, with no
 // member refused, on pages of any size.
-func TestRandomBundles(t *testing.T) {
-	c := newPanel(t, nil)
+func TestRandomBundles(t *testing.T) { withAndWithout(t, testRandomBundles) }
+
+func testRandomBundles(t *testing.T, c *panel) {
+	t.Helper()
 	agents := []entry.Principal{"agent-1", "agent-2", "agent-3"}
 	run, told := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -101,8 +103,10 @@ func (c *panel) news(k *bundle.Accepted, limit int) (pages int) {
 
 // What does not fit one bundle comes on pages, or is refused by name; whoever has
 // read the news can go on.
-func TestBundleTooLarge(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleTooLarge(t *testing.T) { withAndWithout(t, testBundleTooLarge) }
+
+func testBundleTooLarge(t *testing.T, c *panel) {
+	t.Helper()
 	c.pipeline()
 	var many []entry.AuthorityKey
 	for i := range 160 {
@@ -168,8 +172,10 @@ func TestNews(t *testing.T) {
 }
 
 // A page has one member at least, and 4,096 at most.
-func TestBundleLimits(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleLimits(t *testing.T) { withAndWithout(t, testBundleLimits) }
+
+func testBundleLimits(t *testing.T, c *panel) {
+	t.Helper()
 	c.pipeline()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	for query, want := range map[string]int{"limit=1": 200, "limit=4096": 200, "limit=0": 400, "limit=4097": 400, "from=9999": 404, "whole=maybe": 400, "after=x": 400} {
@@ -183,8 +189,10 @@ func TestBundleLimits(t *testing.T) {
 
 // Whoever waits for commands is told when there is something, and of nothing
 // else.
-func TestCommands(t *testing.T) {
-	c := newPanel(t, nil)
+func TestCommands(t *testing.T) { withAndWithout(t, testCommands) }
+
+func testCommands(t *testing.T, c *panel) {
+	t.Helper()
 	c.pipeline()
 	cl := c.client()
 	first, err := cl.Commands(t.Context(), "agent-2", api.CommandsQuery{})

@@ -153,8 +153,10 @@ func (c *panel) approves(id uint64, act entry.Act) {
 // TestBundleStages takes an incident that people approve through all that can
 // happen: several workflows, an agent whose line is all of them, a drain,
 // compensations that wait for others', keys that are rotated and revoked.
-func TestBundleStages(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleStages(t *testing.T) { withAndWithout(t, testBundleStages) }
+
+func testBundleStages(t *testing.T, c *panel) {
+	t.Helper()
 	spanning := c.enrolment("agent-4", newSigner(t), entry.RoleAgent)
 	c.signers["agent-4"] = newSigner(t)
 	spanning.Key, spanning.Span = c.signers["agent-4"].Public(), entry.SpanAgent
@@ -215,8 +217,10 @@ func (c *panel) monitors(subject, since entry.Ref) uint64 {
 
 // TestBundleAmended amends a plan: its first signal is not believed any more,
 // while its members stay, and a second one takes the line further back.
-func TestBundleAmended(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleAmended(t *testing.T) { withAndWithout(t, testBundleAmended) }
+
+func testBundleAmended(t *testing.T, c *panel) {
+	t.Helper()
 	c.point("agent-1", "flow-1", "c0", "")
 	first := c.runs(work("agent-1", "first", entry.EffectReversible), whole...)
 	c.point("agent-1", "flow-1", "c1", first)
@@ -250,8 +254,10 @@ func TestBundleAmended(t *testing.T) {
 
 // TestBundlePassesThrough has a chain that leads through what an older incident
 // has undone.
-func TestBundlePassesThrough(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundlePassesThrough(t *testing.T) { withAndWithout(t, testBundlePassesThrough) }
+
+func testBundlePassesThrough(t *testing.T, c *panel) {
+	t.Helper()
 	read := c.runs(work("agent-1", "read", entry.EffectNone), whole...)
 	pay := c.runs(work("agent-2", "pay", entry.EffectCompensable, read), whole...)
 	mail := c.runs(work("agent-3", "mail", entry.EffectIrrevocable, pay), whole...)
@@ -275,8 +281,10 @@ func TestBundlePassesThrough(t *testing.T) {
 }
 
 // TestBundleRange has a signal that reaches over a range.
-func TestBundleRange(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleRange(t *testing.T) { withAndWithout(t, testBundleRange) }
+
+func testBundleRange(t *testing.T, c *panel) {
+	t.Helper()
 	first := c.runs(work("agent-1", "first", entry.EffectNone), whole...)
 	c.runs(in("flow-2", work("agent-1", "elsewhere", entry.EffectNone)), whole...)
 	c.runs(work("agent-1", "between", entry.EffectNone), whole...)
@@ -288,8 +296,10 @@ func TestBundleRange(t *testing.T) {
 }
 
 // TestBundleMerged takes up the signals of a younger incident.
-func TestBundleMerged(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundleMerged(t *testing.T) { withAndWithout(t, testBundleMerged) }
+
+func testBundleMerged(t *testing.T, c *panel) {
+	t.Helper()
 	one := c.runs(work("agent-1", "one", entry.EffectNone), whole...)
 	other := c.runs(work("agent-3", "other", entry.EffectNone), whole...)
 	both := work("agent-2", "both", entry.EffectCompensable, one, other)

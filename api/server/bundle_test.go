@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,8 @@ func (c *panel) fetch(path string) (*bundle.Bundle, string) {
 // each to be accepted, with every member, and returns the commands.
 func (k *keeper) told(incident uint64) (commands []bundle.Command) {
 	k.t.Helper()
-	path := fmt.Sprintf("/v1/incidents/%d/bundle?%s", incident, url.Values{"agent": {string(k.Agent)}, "from": {fmt.Sprint(k.Size())}}.Encode())
+	path := fmt.Sprintf("/v1/incidents/%d/bundle?%s", incident, url.Values{"agent": {string(k.Agent)}, "from": {fmt.Sprint(k.Size())},
+		"absences": {fmt.Sprint(k.index != nil)}}.Encode())
 	if incident == 0 {
 		path = fmt.Sprintf("/v1/agents/%s/news?from=%d", k.Agent, k.Size())
 	}
@@ -53,6 +55,9 @@ func (k *keeper) told(incident uint64) (commands []bundle.Command) {
 		k.Accepted = v.Next
 		if err != nil {
 			k.t.Fatalf("%s, incident %d from %d: %v\n%+v\n%+v", k.Agent, incident, b.From, err, b.Members, b.Steps)
+		}
+		if proves := slices.ContainsFunc(v.Checked, func(p bundle.Passed) bool { return p.Rule == "ABS-4" }); b.Decision != 0 && proves != (k.index != nil) {
+			k.t.Fatalf("%s, incident %d from %d: proof of absences %t", k.Agent, incident, b.From, proves)
 		}
 		for _, command := range v.Commands {
 			if command.Refused != nil {
@@ -65,8 +70,10 @@ func (k *keeper) told(incident uint64) (commands []bundle.Command) {
 }
 
 // What an agent is shown over HTTP tells it its members, and nobody else's.
-func TestBundle(t *testing.T) {
-	c := newPanel(t, nil)
+func TestBundle(t *testing.T) { withAndWithout(t, testBundle) }
+
+func testBundle(t *testing.T, c *panel) {
+	t.Helper()
 	c.pipeline()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	two := c.keeps("agent-2")

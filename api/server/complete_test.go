@@ -34,17 +34,26 @@ func (l indexed) IndexEntry(from uint64) (*entry.Registered, error) {
 // startIndexed returns a node with an index, whose coordinator writes index entries.
 func startIndexed(t *testing.T) (*node, *complete.Index) {
 	t.Helper()
-	var index *complete.Index
-	var n *node
 	coordinator := newSigner(t)
-	n = start(t, func(c *server.Config) {
+	n, index := indexedNode(t, coordinator.Sign, func(change func(*server.Config)) *node {
+		n := start(t, change)
+		n.register(n.enrol("coordinator", coordinator, entry.RoleCoordinator))
+		return n
+	})
+	return n, index
+}
+
+// indexedNode has a node started with an index, for which a coordinator signs.
+func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change func(*server.Config)) *node) (n *node, index *complete.Index) {
+	tb.Helper()
+	n = start(func(c *server.Config) {
 		index = complete.New("index", complete.Config{Log: indexed{c.Log}, HeadAt: c.Log.HeadAt, FS: vfs.NewMem(), Submit: func(ctx context.Context, x *entry.LogIndex) error {
 			own := *x
 			own.Header = n.header("coordinator", "")
 			own.JTI = entry.IndexJTI(origin, x.Size)
 			e, err := entry.New(&own)
 			if err == nil {
-				err = coordinator.Sign(e)
+				err = seal(e)
 			}
 			if err != nil {
 				return err
@@ -57,13 +66,12 @@ func startIndexed(t *testing.T) (*node, *complete.Index) {
 		}})
 		c.Index = index
 	})
-	n.register(n.enrol("coordinator", coordinator, entry.RoleCoordinator))
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- index.Run(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
-		must(t, <-over)
+		must(tb, <-over)
 	})
 	return n, index
 }

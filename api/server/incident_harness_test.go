@@ -9,6 +9,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -26,11 +27,12 @@ func (n *node) refetch(path string) *answer {
 type panel struct {
 	*node
 	signers map[entry.Principal]*keys.Signer
+	index   *complete.Index // nil: none is kept
 }
 
 func newPanel(tb testing.TB, change func(*server.Config)) *panel {
 	tb.Helper()
-	c := &panel{start(tb, change), map[entry.Principal]*keys.Signer{}}
+	c := &panel{node: start(tb, change), signers: map[entry.Principal]*keys.Signer{}}
 	c.signers["authority"], c.signers["agent-1"], c.signers["monitor-1"] = c.authority, c.agent, c.monitor
 	for principal, role := range map[entry.Principal]entry.Role{
 		"coordinator": entry.RoleCoordinator, "ann": entry.RoleApprover, "ben": entry.RoleApprover, "olga": entry.RoleOperator,
@@ -40,6 +42,26 @@ func newPanel(tb testing.TB, change func(*server.Config)) *panel {
 		c.register(c.enrol(principal, c.signers[principal], role))
 	}
 	return c
+}
+
+// newIndexedPanel is a panel whose ledger keeps an index.
+func newIndexedPanel(tb testing.TB) *panel {
+	tb.Helper()
+	var c *panel
+	_, index := indexedNode(tb, func(e *entry.Entry) error { return c.signers["coordinator"].Sign(e) }, func(change func(*server.Config)) *node {
+		c = newPanel(tb, change)
+		return c.node
+	})
+	c.index = index
+	return c
+}
+
+// withAndWithout runs a test on a panel whose ledger keeps no index, and on one whose
+// ledger keeps one.
+func withAndWithout(t *testing.T, test func(t *testing.T, c *panel)) {
+	t.Helper()
+	t.Run("plain", func(t *testing.T) { test(t, newPanel(t, nil)) })
+	t.Run("index", func(t *testing.T) { test(t, newIndexedPanel(t)) })
 }
 
 // by signs an entry with the key of its issuer.

@@ -61,6 +61,9 @@ type Config struct {
 	// WitnessWait is how long a bundle, or a receipt whose asker does not say, waits for a
 	// tree head that the witnesses have cosigned. 0: [api.WitnessedDefault].
 	WitnessWait time.Duration
+	// IndexWait is how long a bundle waits for an index entry that it needs. 0:
+	// [api.WitnessedDefault].
+	IndexWait time.Duration
 	// Evidence keeps objects that were validly signed under an id that is taken.
 	// Nil: they are only logged.
 	Evidence *Evidence
@@ -124,7 +127,7 @@ func (c *Config) withDefaults() (*Config, error) {
 		fallback time.Duration
 	}{
 		{&d.HeaderTimeout, headerTimeoutDefault}, {&d.ReadTimeout, readTimeoutDefault}, {&d.WriteTimeout, writeTimeoutDefault},
-		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.WitnessWait, api.WitnessedDefault}, {&d.Heartbeat, heartbeatDefault},
+		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.WitnessWait, api.WitnessedDefault}, {&d.IndexWait, api.WitnessedDefault}, {&d.Heartbeat, heartbeatDefault},
 	} {
 		if *bound.set == 0 {
 			*bound.set = bound.fallback

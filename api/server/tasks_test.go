@@ -432,7 +432,7 @@ func TestTaskRecovery(t *testing.T) {
 // tasks meets what tasks and leases answer.
 func (d *document) tasks(n *node) {
 	d.t.Helper()
-	c := crew{&panel{n, map[entry.Principal]*keys.Signer{"agent-1": n.agent, "olga": newSigner(d.t), "coordinator": newSigner(d.t), "nobody": newSigner(d.t)}}}
+	c := crew{&panel{node: n, signers: map[entry.Principal]*keys.Signer{"agent-1": n.agent, "olga": newSigner(d.t), "coordinator": newSigner(d.t), "nobody": newSigner(d.t)}}}
 	n.register(n.enrol("olga", c.signers["olga"], entry.RoleOperator), n.enrol("coordinator", c.signers["coordinator"], entry.RoleCoordinator))
 	ref := c.create("one", nil)
 	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))

@@ -41,6 +41,7 @@ type listenOptions struct {
 	idempotent []string
 	limit      time.Duration
 	attempts   int
+	absences   bool
 	init       bool
 }
 
@@ -90,6 +91,7 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "idempotent hooks: a second run has no further effect")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the program is killed")
 	flags.IntVar(&o.attempts, "attempts", 3, "greatest number of attempts of a hook that had no effect")
+	flags.BoolVar(&o.absences, "absences", false, "obey only bundles that prove that no override, revocation or policy is left out")
 	flags.BoolVar(&o.init, "init", false, "make the state of a new agent, and end")
 	_ = cmd.MarkFlagRequired("key") // the flag exists
 	return cmd
@@ -150,7 +152,7 @@ func (a *app) agentListen(ctx context.Context, c *access.Connection, t *access.T
 		return err
 	}
 	config := &agent.Config{Root: c.Root, Agent: signer.Principal, Secret: secret, Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server,
-		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts}
+		Store: store, Hooks: hooks, Tell: a.tellEvent, Attempts: o.attempts, Absences: o.absences}
 	if config.Second, err = listen.SecondSource(a.machine(), c, t, o.confirm); err != nil {
 		return err
 	}

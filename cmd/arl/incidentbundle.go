@@ -53,6 +53,7 @@ func (a *app) incidentBundleCommand(o *access.Where) *cobra.Command {
 	flags.Uint64Var(&q.From, "from", 0, "size of the tree head that the agent accepted last: the bundle proves that the log only grew since")
 	flags.Uint64Var(&q.After, "after", 0, "where the previous bundle ended")
 	flags.BoolVar(&q.Whole, "whole", false, "include all policies and keys, also accepted ones")
+	flags.BoolVar(&q.Absences, "absences", false, "fetch the bundle only with the proof that no override, revocation or policy is left out")
 	_ = cmd.MarkFlagRequired("agent") // the flag exists
 	return cmd
 }

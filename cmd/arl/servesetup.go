@@ -41,7 +41,7 @@ func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, e
 		return nil, err
 	}
 	e := &serveSetup{}
-	e.policy, e.policyErr = node.FoundingPolicy(o.policy)
+	e.policy, e.policyErr = node.FoundingPolicy(o.policy, o.index)
 	if _, err := os.Stat(filepath.Join(o.data, "db")); errors.Is(err, fs.ErrNotExist) && e.policyErr != nil {
 		return nil, e.policyErr
 	}

@@ -34,6 +34,13 @@ type Log interface {
 // again reports that it waited for such a head: the bundle is to be made anew.
 type Under func(at verify.SignedHead, least uint64) (head verify.SignedHead, again bool, err error)
 
+// Terms say how bundles are made, beside what is asked for. Nil fields, and nil Terms, ask
+// for nothing.
+type Terms struct {
+	Under Under // nil: a bundle stands under the head of the view that it is made of
+	Index Index // nil: no bundle proves that it leaves nothing out
+}
+
 // Made is a bundle.
 type Made struct {
 	Bundle *bundle.Bundle
@@ -50,12 +57,15 @@ type Maker struct{ trees setTrees }
 var errManyEntries = fmt.Errorf("more than %d entries", bundle.MaxEntries)
 
 // Make makes a bundle that keeps the limits of package verify/bundle, of fewer members
-// if need be; Limit of the query must be set. With under nil, it stands under the head
-// of the view that it is made of. The error is a [*entry.Refusal], or that of the log or
-// of under.
-func (k *Maker) Make(log Log, under Under, q api.BundleQuery) (*Made, error) {
+// if need be; Limit of the query must be set. With an index, it proves that it leaves
+// nothing out (ABS-1 to ABS-4); the query or the policy in force may demand that. The error
+// is a [*entry.Refusal], or that of the log or of the terms.
+func (k *Maker) Make(log Log, terms *Terms, q api.BundleQuery) (*Made, error) {
+	if terms == nil {
+		terms = &Terms{}
+	}
 	for {
-		m := &making{Made: Made{Bundle: &bundle.Bundle{Agent: q.Agent, From: q.From}}, log: log, under: under, query: q, read: map[uint64]*entry.Registered{}}
+		m := &making{Made: Made{Bundle: &bundle.Bundle{Agent: q.Agent, From: q.From}}, log: log, terms: terms, query: q, read: map[uint64]*entry.Registered{}}
 		err := m.make(&k.trees)
 		if errors.Is(err, errAgain) {
 			continue
@@ -82,9 +92,10 @@ func (k *Maker) Make(log Log, under Under, q api.BundleQuery) (*Made, error) {
 type making struct {
 	Made
 	log   Log
-	under Under
+	terms *Terms
 	query api.BundleQuery
 
+	viewed   uint64 // size of the view
 	chain    *verify.Chain
 	shown    []uint64 // indexes of its entries
 	policies []uint64 // indexes of those that it shows whoever signed them
@@ -98,7 +109,7 @@ var errAgain = errors.New("the log has grown")
 func (m *making) make(k *setTrees) (err error) {
 	var at verify.SignedHead
 	m.log.View(func(s *coord.State, head verify.SignedHead, chain *verify.Chain) {
-		at, m.Size, m.chain = head, head.Size, chain
+		at, m.Size, m.viewed, m.chain = head, head.Size, head.Size, chain
 		err = m.fill(s, k)
 	})
 	if err != nil {
@@ -110,7 +121,7 @@ func (m *making) make(k *setTrees) (err error) {
 	if err := m.link(); err != nil {
 		return err
 	}
-	if err := m.stand(at); err != nil {
+	if err := m.complete(at); err != nil {
 		return err
 	}
 	return m.prove()
@@ -125,8 +136,8 @@ func (m *making) stand(at verify.SignedHead) error {
 		least = max(least, m.shown[n-1]+1)
 	}
 	head, again, err := at, false, error(nil)
-	if m.under != nil {
-		head, again, err = m.under(at, least)
+	if m.terms.Under != nil {
+		head, again, err = m.terms.Under(at, least)
 	}
 	if again {
 		return cmp.Or(err, errAgain)
@@ -250,6 +261,9 @@ func (m *making) entry(index uint64) (*entry.Registered, error) {
 // prove adds the leaves and the proofs.
 func (m *making) prove() (err error) {
 	b := m.Bundle
+	if len(m.shown) > bundle.MaxEntries {
+		return errManyEntries
+	}
 	for _, index := range m.shown {
 		e, err := m.entry(index)
 		if err != nil {

@@ -270,7 +270,7 @@ func TestMakeUnder(t *testing.T) {
 		}
 	}
 	for _, size := range []uint64{decided, whole} {
-		m, err := new(assemble.Maker).Make(served{l}, under(2, size), api.BundleQuery{Incident: id, Agent: "b", Limit: 10})
+		m, err := new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: under(2, size)}, api.BundleQuery{Incident: id, Agent: "b", Limit: 10})
 		must(t, err)
 		if m.Size != size || m.Bundle.Head != l.Signed(int(size)) {
 			t.Errorf("under a head of %d entries, want %d", m.Size, size)
@@ -283,18 +283,18 @@ func TestMakeUnder(t *testing.T) {
 		t.Errorf("asked for heads of at least %v entries, want %d", leasts, decided)
 	}
 	refused := entry.Refuse(entry.NotReady, "", "no head")
-	_, err := new(assemble.Maker).Make(served{l}, func(verify.SignedHead, uint64) (verify.SignedHead, bool, error) {
+	_, err := new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(verify.SignedHead, uint64) (verify.SignedHead, bool, error) {
 		return verify.SignedHead{}, false, refused
-	}, api.BundleQuery{Incident: id, Agent: "b", Limit: 10})
+	}}, api.BundleQuery{Incident: id, Agent: "b", Limit: 10})
 	if !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
-	_, err = new(assemble.Maker).Make(served{l}, func(_ verify.SignedHead, least uint64) (verify.SignedHead, bool, error) {
+	_, err = new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(_ verify.SignedHead, least uint64) (verify.SignedHead, bool, error) {
 		if least != whole {
 			t.Errorf("from %d: a head of at least %d", whole, least)
 		}
 		return verify.SignedHead{}, false, refused
-	}, api.BundleQuery{Incident: id, Agent: "b", From: whole, Limit: 10})
+	}}, api.BundleQuery{Incident: id, Agent: "b", From: whole, Limit: 10})
 	if !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}

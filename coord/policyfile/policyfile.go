@@ -34,6 +34,7 @@ type File struct {
 	Quorum     entry.Quorum                `json:"quorum"`
 	MaxStepMS  int64                       `json:"max_step_ms"`
 	Witnesses  string                      `json:"witnesses,omitempty"`
+	Index      *entry.IndexPolicy          `json:"index,omitempty"`
 	LedgerKeys []string                    `json:"ledger_keys,omitempty"`
 	Recovery   any                         `json:"recovery,omitempty"` // a *recovery.Policy, where it can be read
 }
@@ -87,7 +88,7 @@ func policyParts(data []byte) (rules, ledger bool) {
 	if err := yaml.Unmarshal(data, &members); err != nil {
 		return false, false
 	}
-	known := strings.Fields("authority roles windows limits quotas quorum max_step_ms witnesses ledger_keys")
+	known := strings.Fields("authority roles windows limits quotas quorum max_step_ms witnesses index ledger_keys")
 	for _, m := range members {
 		rules = rules || m.Key == "recovery"
 		ledger = ledger || slices.Contains(known, fmt.Sprint(m.Key))
@@ -190,7 +191,7 @@ func Format(p *entry.Policy) ([]byte, error) {
 // New returns a policy as a file.
 func New(p *entry.Policy) (*File, error) {
 	f := &File{Authority: p.Authority, Roles: p.Roles, Windows: p.Windows, Limits: p.Limits, Quotas: p.Quotas,
-		Quorum: p.Quorum, MaxStepMS: p.MaxStepMS, Witnesses: p.Witnesses, LedgerKeys: p.LedgerKeys}
+		Quorum: p.Quorum, MaxStepMS: p.MaxStepMS, Witnesses: p.Witnesses, Index: p.Index, LedgerKeys: p.LedgerKeys}
 	if p.Recovery == nil {
 		return f, nil
 	}
@@ -233,7 +234,7 @@ func policyMembers() []string {
 		windows decide_ms answer_ms member_ms deadline_max_ms cooldown_ms since_max_ms bundle_max_age_ms iat_ms
 		limits incident signaler victim members agents domains fenced_ms window_ms fence
 		quotas entries_per_hour signals_per_hour quorum approve override signalers
-		max_step_ms witnesses ledger_keys recovery`)
+		max_step_ms witnesses index required ledger_keys recovery`)
 }
 
 // place returns where a member stands in the file, or the nearest that holds it.

@@ -188,7 +188,7 @@ func TestPolicyPageHasEveryMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	var document any
-	members := map[string]jsontext.Value{"/witnesses": nil, "/ledger_keys": nil, "/recovery": nil, "/previous": nil, "/authority": nil}
+	members := map[string]jsontext.Value{"/witnesses": nil, "/ledger_keys": nil, "/index/required": nil, "/recovery": nil, "/previous": nil, "/authority": nil}
 	if err = yaml.Unmarshal(text, &document); err == nil {
 		err = flatten("", document, members)
 	}

@@ -82,6 +82,7 @@ type Index struct {
 	tree  *Tree
 	store *store
 	shown *entry.Registered // newest index entry, whose root is that of the tree
+	moved chan struct{}     // closed when there is another one
 
 	// What only Run uses.
 	pending  []listing // of entries that were read, and are not in the tree
@@ -111,7 +112,7 @@ func New(dir string, cfg Config) *Index {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	x := &Index{cfg: cfg, dir: dir, broken: make(chan struct{})}
+	x := &Index{cfg: cfg, dir: dir, broken: make(chan struct{}), moved: make(chan struct{})}
 	x.status.Store(&Status{})
 	return x
 }
@@ -180,6 +181,26 @@ func (x *Index) Status() Status {
 		s.Stopped = (*fault).Error()
 	}
 	return s
+}
+
+// Wait returns when the newest index entry covers size entries or more, so that proofs can
+// be made by it, or with the error of ctx. The error is [ErrStopped] if that never comes.
+func (x *Index) Wait(ctx context.Context, size uint64) error {
+	for {
+		x.mu.RLock()
+		shown, moved := x.shown, x.moved
+		x.mu.RUnlock()
+		if shown != nil && shown.Body.(*entry.LogIndex).Size >= size {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-x.broken:
+			return fmt.Errorf("%w: %v", ErrStopped, *x.fault.Load())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Admit refuses an index entry that is not the one which the Index has computed and

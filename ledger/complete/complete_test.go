@@ -85,12 +85,12 @@ func (x *Index) checkAll(t *testing.T, log *memLog, rng *rand.Rand) {
 		t.Fatalf("root %s of %d entries, want %s", x.Status().Root, size, root)
 	}
 	for s, rows := range all {
-		part := Part{Labels: slices.Collect(maps.Keys(rows)), To: size}
+		part := Part{Labels: map[entry.SubjectType][]entry.Label{s.Type: slices.Collect(maps.Keys(rows))}, To: size}
 		if rng.IntN(2) == 0 {
 			part.From, part.Limit = rng.Uint64N(size), rng.IntN(5)
 			part.To = part.From + rng.Uint64N(size-part.From) + 1
 		}
-		p, err := x.prove([]entry.Subject{s, {Type: entry.SubjectAgent, Value: "nobody"}}, part)
+		p, err := x.Prove([]entry.Subject{s, {Type: entry.SubjectAgent, Value: "nobody"}}, part)
 		must(t, err)
 		var want []uint64
 		for _, list := range rows {
@@ -105,8 +105,8 @@ func (x *Index) checkAll(t *testing.T, log *memLog, rng *rand.Rand) {
 		if part.Limit > 0 && len(want) > part.Limit {
 			end, want = want[part.Limit], want[:part.Limit]
 		}
-		if !slices.Equal(p.found, want) || p.to != end {
-			t.Fatalf("%v, %+v: entries %v to %d, want %v to %d", s, part, p.found, p.to, want, end)
+		if !slices.Equal(p.Found, want) || p.To != end {
+			t.Fatalf("%v, %+v: entries %v to %d, want %v to %d", s, part, p.Found, p.To, want, end)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestIndexRefusesWrongRoot(t *testing.T) {
 		if err := x.Run(t.Context()); !errors.As(err, &found) || found.Index != 500 || found.Root != root {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, err := x.prove([]entry.Subject{{Type: entry.SubjectLog}}, Part{To: 1}); !errors.Is(err, ErrStopped) {
+		if _, err := x.Prove([]entry.Subject{{Type: entry.SubjectLog}}, Part{To: 1}); !errors.Is(err, ErrStopped) {
 			t.Errorf("%s: it answers: %v", name, err)
 		}
 		if s := x.Status(); !strings.Contains(s.Stopped, "index entry 500 says root") {
@@ -227,7 +227,7 @@ func TestIndexRefused(t *testing.T) {
 		return log.submit(ctx, own)
 	}
 	must(t, x.step(t.Context()))
-	if _, err := x.prove([]entry.Subject{{Type: entry.SubjectLog}}, Part{To: 1}); !errors.Is(err, ErrNotReady) {
+	if _, err := x.Prove([]entry.Subject{{Type: entry.SubjectLog}}, Part{To: 1}); !errors.Is(err, ErrNotReady) {
 		t.Errorf("it answers without an index entry: %v", err)
 	}
 	log.append(newStream(2).take(10)...)
@@ -335,7 +335,7 @@ func afterFlip(t *testing.T, fs vfs.FS, log *memLog) string {
 		verdict = "built again"
 	}
 	for s, rows := range all {
-		p, err := x.prove([]entry.Subject{s}, Part{Labels: slices.Collect(maps.Keys(rows)), To: x.Status().Size})
+		p, err := x.Prove([]entry.Subject{s}, Part{Labels: map[entry.SubjectType][]entry.Label{s.Type: slices.Collect(maps.Keys(rows))}, To: x.Status().Size})
 		if errors.Is(err, ErrStopped) {
 			verdict = "stopped at a question"
 			break
@@ -345,8 +345,8 @@ func afterFlip(t *testing.T, fs vfs.FS, log *memLog) string {
 		for _, list := range rows {
 			count += len(list)
 		}
-		if len(p.found) != count {
-			t.Fatalf("%v: %d entries, want %d", s, len(p.found), count)
+		if len(p.Found) != count {
+			t.Fatalf("%v: %d entries, want %d", s, len(p.Found), count)
 		}
 	}
 	_ = x.store.close() // of a damaged one: as it comes

@@ -178,6 +178,8 @@ func (x *Index) pass(ctx context.Context, e *entry.Registered) error {
 		x.pace = pace{wrote: x.pace.wrote}
 	}
 	x.status.Store(&Status{Size: said.Size, Root: said.Root, Subjects: said.Subjects, Entry: e.Index})
+	close(x.moved)
+	x.moved = make(chan struct{})
 	return nil
 }
 

@@ -44,20 +44,20 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 	if err := q.check(head.Size); err != nil {
 		return nil, err
 	}
-	part := Part{Labels: q.Labels, From: q.From, To: q.Size, Limit: q.Limit, Beside: map[entry.Subject]bool{}}
+	part := Part{Labels: map[entry.SubjectType][]entry.Label{q.Subject.Type: q.Labels}, From: q.From, To: q.Size, Limit: q.Limit, Beside: map[entry.Subject]bool{}}
 	for _, s := range q.Beside {
-		part.Beside[s] = true
+		part.Beside[s], part.Labels[s.Type] = true, q.Labels
 	}
-	p, err := x.prove(append([]entry.Subject{q.Subject}, q.Beside...), part)
+	p, err := x.Prove(append([]entry.Subject{q.Subject}, q.Beside...), part)
 	if err != nil {
 		return nil, err
 	}
-	index := p.entry.Body.(*entry.LogIndex)
-	if p.entry.Index >= head.Size {
-		return nil, fmt.Errorf("%w: its entry is %d, and the tree head has size %d", ErrNotReady, p.entry.Index, head.Size)
+	index := p.Entry.Body.(*entry.LogIndex)
+	if p.Entry.Index >= head.Size {
+		return nil, fmt.Errorf("%w: its entry is %d, and the tree head has size %d", ErrNotReady, p.Entry.Index, head.Size)
 	}
-	h := &verify.History{Head: head.Note, Index: p.entry.Index, Indexed: p.Indexed, Size: p.to}
-	needed := slices.Concat(p.given, []uint64{p.entry.Index})
+	h := &verify.History{Head: head.Note, Index: p.Entry.Index, Indexed: p.Indexed, Size: p.To}
+	needed := slices.Concat(p.given, []uint64{p.Entry.Index})
 	if h.Size > index.Size+tailMax {
 		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
 	}

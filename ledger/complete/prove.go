@@ -31,29 +31,30 @@ func (x *Index) record(key merkle.Hash) (*record, error) {
 
 // Part says which part of some lists is asked for.
 type Part struct {
-	Labels []entry.Label // of the lists
-	From   uint64        // first index that counts
-	To     uint64        // first index behind
-	Limit  int           // at most so many entries, the oldest; 0: all
+	Labels map[entry.SubjectType][]entry.Label // of the lists, by the type of their subject
+	From   uint64                              // first index that counts
+	To     uint64                              // first index behind
+	Limit  int                                 // at most so many entries, the oldest; 0: all
 	// Beside are those of the subjects whose lists are shown from their first entry on,
 	// as far as the part goes. From and Limit are not about them.
 	Beside map[entry.Subject]bool
 }
 
-// proof is what an Index proves of a subject, under its newest index entry.
-type proof struct {
+// Proof is what an Index proves of subjects, under its newest index entry.
+type Proof struct {
 	verify.Indexed
-	entry *entry.Registered // the index entry
-	found []uint64          // indexes of the part that the lists name, ascending; not those of subjects beside
+	Entry *entry.Registered // the index entry
+	Found []uint64          // indexes of the part that the lists name, ascending; not those of subjects beside
 	// given are the indexes that the runs show below the end of the part, in no order. The
 	// entry before the part is among them: a reader without the question knows of no part.
 	given []uint64
-	to    uint64 // where the part ends: at Part.To, or before the first entry beyond the limit
+	To    uint64 // where the part ends: at Part.To, or before the first entry beyond the limit
 }
 
-// prove returns what is under subjects, and the part of the lists of each. Each proof
-// is checked before it leaves: what the store made of them is no answer.
-func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
+// Prove returns what is under subjects, and the part of the lists of each. Each proof
+// is checked before it leaves: what the store made of them is no answer. The error is
+// [ErrNotReady] or [ErrStopped].
+func (x *Index) Prove(subjects []entry.Subject, part Part) (*Proof, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.shown == nil {
@@ -62,7 +63,7 @@ func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
 		}
 		return nil, fmt.Errorf("%w: no index entry covers what it covers", ErrNotReady)
 	}
-	p := &proof{entry: x.shown, to: part.To}
+	p := &Proof{Entry: x.shown, To: part.To}
 	var keys []merkle.Hash
 	for _, s := range subjects {
 		keys = append(keys, Key(s))
@@ -80,7 +81,7 @@ func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
 	for _, h := range path {
 		p.Prefix = append(p.Prefix, verify.Sibling(h))
 	}
-	lists := make([]*list, 0, len(subjects)*len(part.Labels))
+	var lists []*list
 	for i, a := range answers {
 		s := verify.SubjectProof{Subject: subjects[order[i]], Depth: a.Depth}
 		switch {
@@ -91,7 +92,7 @@ func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
 			}
 			s.Rows = of.rowsNow()
 			for j := range of.rows {
-				if slices.Contains(part.Labels, of.rows[j].label) {
+				if slices.Contains(part.Labels[s.Type], of.rows[j].label) {
 					lists = append(lists, &list{store: x.store, key: a.Key, row: &of.rows[j], subject: i, beside: part.Beside[s.Subject]})
 				}
 			}
@@ -103,7 +104,7 @@ func (x *Index) prove(subjects []entry.Subject, part Part) (*proof, error) {
 	if err := p.run(lists, part); err != nil {
 		return nil, x.unfit(err)
 	}
-	if _, err := p.Check(p.entry.Body.(*entry.LogIndex)); err != nil {
+	if _, err := p.Check(p.Entry.Body.(*entry.LogIndex)); err != nil {
 		return nil, x.unfit(fmt.Errorf("%w: a proof of it does not verify: %v", errStore, err))
 	}
 	return p, nil
@@ -138,7 +139,7 @@ func (r *record) rowsNow() []merkle.Row {
 }
 
 // run adds the part of each list.
-func (p *proof) run(lists []*list, part Part) error {
+func (p *Proof) run(lists []*list, part Part) error {
 	for _, l := range lists {
 		if l.beside {
 			continue
@@ -146,14 +147,14 @@ func (p *proof) run(lists []*list, part Part) error {
 		if err := l.cut(part.From, part.To, part.Limit); err != nil {
 			return err
 		}
-		p.found = append(p.found, l.inside...)
+		p.Found = append(p.Found, l.inside...)
 	}
-	slices.Sort(p.found)
-	p.found = slices.Compact(p.found)
-	limited := part.Limit > 0 && len(p.found) > part.Limit
+	slices.Sort(p.Found)
+	p.Found = slices.Compact(p.Found)
+	limited := part.Limit > 0 && len(p.Found) > part.Limit
 	if limited {
-		p.to = p.found[part.Limit]
-		p.found = p.found[:part.Limit]
+		p.To = p.Found[part.Limit]
+		p.Found = p.Found[:part.Limit]
 	}
 	for _, l := range lists {
 		from := part.From
@@ -163,7 +164,7 @@ func (p *proof) run(lists []*list, part Part) error {
 		case !limited:
 			continue
 		}
-		if err := l.cut(from, p.to, 0); err != nil {
+		if err := l.cut(from, p.To, 0); err != nil {
 			return err
 		}
 	}
@@ -175,7 +176,7 @@ func (p *proof) run(lists []*list, part Part) error {
 		of := &p.Subjects[l.subject]
 		of.Lists = append(of.Lists, run)
 		for _, index := range run.Indexes {
-			if index < p.to {
+			if index < p.To {
 				p.given = append(p.given, index)
 			}
 		}

@@ -59,7 +59,7 @@ type IndexPolicy struct {
 
 // IndexRequired reports whether the policy wants bundles to prove that they leave
 // nothing out.
-func (p *Policy) IndexRequired() bool { return p.Index != nil && p.Index.Required }
+func (p *Policy) IndexRequired() bool { return p != nil && p.Index != nil && p.Index.Required }
 
 // Predecessor is a ledger that goes on under a new origin. It is the word of the new
 // one's authority: nothing in the new log follows from it.

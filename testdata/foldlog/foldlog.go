@@ -5,6 +5,7 @@
 package foldlog
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -49,8 +50,10 @@ func (l *Log) Sign(iss entry.Principal, body entry.Body) *entry.Entry {
 	l.TB.Helper()
 	h := entry.HeaderOf(body)
 	h.V, h.JTI, h.Iss, h.Aud, h.Iat = 1, l.Header(iss).JTI, iss, testlog.Origin, l.At/1000
-	if linked := body.Kind() == entry.KindPolicy || body.Kind() == entry.KindAgent; h.Wid == "" && !linked {
-		h.Wid = "w"
+	switch body.Kind() {
+	case entry.KindPolicy, entry.KindAgent, entry.KindIndex: // of no workflow
+	default:
+		h.Wid = cmp.Or(h.Wid, "w")
 	}
 	return l.Key(iss).Sign(l.TB, body)
 }

@@ -18,6 +18,16 @@ const (
 	rulePolicies    = "ABS-4"
 )
 
+// IndexLabels are those of the lists that ABS-2 to ABS-4 ask for, by the type of their
+// subject.
+func IndexLabels() map[entry.SubjectType][]entry.Label {
+	return map[entry.SubjectType][]entry.Label{
+		entry.SubjectIncident: {"decision/authorize", "decision/amend", "decision/override", "decision/escalate", "record"},
+		entry.SubjectAgent:    {"agent/revoke", "agent/revoke<", "agent/rotate", "agent/rotate<"},
+		entry.SubjectLog:      {"policy"},
+	}
+}
+
 // findIndex finds the index entry, which the chain has judged already. What it does not
 // cover is given as it is, whatever it is.
 func (c *checking) findIndex() error {
@@ -71,7 +81,7 @@ func (c *checking) complete() error {
 	if err := c.noneLeftOut(shown); err != nil {
 		return err
 	}
-	c.whole = true
+	c.whole, c.out.Whole = true, true
 	return nil
 }
 
@@ -88,7 +98,7 @@ func cause(err error) error {
 func (c *checking) noneLeftOut(shown *verify.Shown) error {
 	incident := entry.Subject{Type: entry.SubjectIncident, Value: entry.IncidentValue(c.decision.Incident)}
 	asked := map[entry.Subject]bool{incident: true, {Type: entry.SubjectLog}: true}
-	decisions, err := c.ask(shown, ruleDecisions, incident, "decision/authorize", "decision/amend", "decision/override", "decision/escalate", "record")
+	decisions, err := c.ask(shown, ruleDecisions, incident)
 	if err != nil {
 		return err
 	}
@@ -97,12 +107,12 @@ func (c *checking) noneLeftOut(shown *verify.Shown) error {
 	for _, name := range signers {
 		agent := entry.Subject{Type: entry.SubjectAgent, Value: string(name)}
 		asked[agent] = true
-		if _, err := c.ask(shown, ruleRevocations, agent, "agent/revoke", "agent/revoke<", "agent/rotate", "agent/rotate<"); err != nil {
+		if _, err := c.ask(shown, ruleRevocations, agent); err != nil {
 			return err
 		}
 	}
 	c.passed(stepDecision, ruleRevocations, len(signers), "signers of which no key was taken back but by entries that are known")
-	policies, err := c.ask(shown, rulePolicies, entry.Subject{Type: entry.SubjectLog}, "policy")
+	policies, err := c.ask(shown, rulePolicies, entry.Subject{Type: entry.SubjectLog})
 	if err != nil {
 		return err
 	}
@@ -129,9 +139,10 @@ func (c *checking) signers() (names []entry.Principal) {
 	return slices.Compact(names)
 }
 
-// ask has a question answered for each label, and returns how many entries there are.
-func (c *checking) ask(shown *verify.Shown, rule string, subject entry.Subject, labels ...entry.Label) (count int, err error) {
-	for _, label := range labels {
+// ask has a question answered for each label that a rule asks for, and returns how many
+// entries there are.
+func (c *checking) ask(shown *verify.Shown, rule string, subject entry.Subject) (count int, err error) {
+	for _, label := range IndexLabels()[subject.Type] {
 		q := verify.Question{Subject: subject, Label: label, Size: c.newest.Size}
 		a, err := shown.Answer(q, c.known)
 		if err != nil {

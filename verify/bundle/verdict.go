@@ -32,11 +32,22 @@ type Verdict struct {
 	Epoch      int64
 	ExpiresAt  int64 // Unix milliseconds: no member is started from then on
 	DeadlineAt int64 // Unix milliseconds
-	Commands   []Command
+	// Whole says that the bundle proves that it leaves nothing out (ABS-1 to ABS-4).
+	Whole    bool
+	Commands []Command
 
 	Checked    []Passed
 	NotChecked []string
 	Warnings   []string
+}
+
+// RequireWhole refuses a verdict on a decision whose bundle does not prove that it leaves
+// nothing out, for whoever wants that whatever the policy says. The error is a [*RuleError].
+func (v *Verdict) RequireWhole() error {
+	if v.Decision.Index == 0 || v.Whole {
+		return nil
+	}
+	return broken(stepDecision, ruleTail, "index", "%w: a proof that nothing is left out is wanted", ErrMissing)
 }
 
 // Command tells the agent how to undo a member.

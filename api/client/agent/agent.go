@@ -70,6 +70,9 @@ type Config struct {
 	Hooks  Hooks
 	Tell   func(Event) // nil: nobody is told
 
+	// Absences has the agent obey only bundles that prove that they leave nothing out
+	// (ABS-1 to ABS-4), whatever the policy says.
+	Absences bool
 	// LookMS is how often the ledger is asked without [Agent.Poke], in
 	// milliseconds. 0: 30,000.
 	LookMS int64
@@ -103,6 +106,8 @@ type Query struct {
 	// keys, as for somebody new, but is to begin at From with the consistency
 	// proof from Head.
 	Whole bool
+	// Absences says that the bundle is to prove that it leaves nothing out.
+	Absences bool
 }
 
 // Hints are what a server says there is to fetch.

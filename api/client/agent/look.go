@@ -120,7 +120,8 @@ func (a *Agent) ask(ctx context.Context, now int64) (bool, int64, error) {
 }
 
 func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) error {
-	page, next, err := a.cfg.Ledger.Bundle(ctx, Query{Incident: incident, Head: a.accepted.Head, From: a.size, After: q.after, Whole: q.whole && a.size > 0})
+	page, next, err := a.cfg.Ledger.Bundle(ctx, Query{Incident: incident, Head: a.accepted.Head, From: a.size, After: q.after, Whole: q.whole && a.size > 0,
+		Absences: a.cfg.Absences})
 	if err != nil {
 		if refusal, ok := errors.AsType[*entry.Refusal](err); ok && !temporary(refusal) {
 			delete(a.asks, incident) // it is hinted at again, if there is anything
@@ -130,6 +131,9 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 		return a.postpone(&q.wait, incident, err, now)
 	}
 	verdict, err := page.Check(a.accepted, now)
+	if err == nil && a.cfg.Absences {
+		err = verdict.RequireWhole()
+	}
 	if keepErr := a.keep(verdict.Next); keepErr != nil { // first, on an error too
 		return keepErr
 	}

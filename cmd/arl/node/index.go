@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
@@ -60,6 +61,26 @@ func (n *Node) admitIndex(x *entry.LogIndex) error {
 			WithRemedy("start the ledger with arl serve --index")
 	}
 	return n.Index.Admit(x)
+}
+
+// withoutIndex refuses that a ledger runs without an index under a policy by which agents
+// obey only what an index proves: they would obey nothing.
+func withoutIndex(policy *entry.Policy) error {
+	if !policy.IndexRequired() {
+		return nil
+	}
+	return exit.With(exit.Config, errors.New("the policy says index.required: agents obey only bundles that the index proves to leave nothing out, "+
+		"and this ledger would keep no index: start it with arl serve --index"))
+}
+
+// admitPolicy refuses a policy that has agents obey only what an index proves, where none
+// is kept.
+func (n *Node) admitPolicy(policy *entry.Policy) error {
+	if n.Index != nil || !policy.IndexRequired() {
+		return nil
+	}
+	return entry.Refuse(entry.StateConflict, "index.required", "true, and this ledger keeps no index: agents would refuse every bundle").
+		WithRemedy("start the ledger with arl serve --index and apply the policy then, or write false")
 }
 
 // indexed is the log as an index reads it.

@@ -104,6 +104,9 @@ func Open(o Options) (*Node, error) {
 	case o.Decides:
 		err = n.checkCoordinatorKey()
 	}
+	if policy, _ := n.Replica.View().Chain.Policy(); err == nil && o.Serves && !o.Index {
+		err = withoutIndex(policy)
+	}
 	if err != nil {
 		return nil, errors.Join(err, n.Log.Close())
 	}

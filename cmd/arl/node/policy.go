@@ -11,8 +11,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// FoundingPolicy reads the policy of a new ledger; by default it is ours.
-func FoundingPolicy(path string) (*entry.Policy, error) {
+// FoundingPolicy reads the policy of a new ledger, which keeps an index or not; by default
+// it is ours.
+func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	if path == "" {
 		return coord.Genesis(""), nil // the origin is not known yet
 	}
@@ -20,6 +21,9 @@ func FoundingPolicy(path string) (*entry.Policy, error) {
 	if err == nil && policy.Authority != nil {
 		err = exit.With(exit.Config, errors.New("a genesis policy is signed by the authority's key that is made here: leave authority out of the file, "+
 			"and hand over later with arl policy apply"))
+	}
+	if err == nil && !index {
+		err = withoutIndex(policy)
 	}
 	if err == nil && policy.LedgerKeys != nil {
 		err = exit.With(exit.Config, errors.New("the key of a new ledger is made here: leave ledger_keys out of the file, and name it where another is to follow"))

@@ -75,8 +75,9 @@ func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
 }
 
 // precheck refuses, beside what the coordinator refuses, a policy that the ledger
-// could not obey: with one of its keys missing here, or, where the key that
-// others have pinned gives way for the first time, without that one.
+// could not obey: with an index that it does not keep, with one of its keys missing
+// here, or, where the key that others have pinned gives way for the first time, without
+// that one.
 func (n *Node) precheck(e *entry.Entry) error {
 	if err := n.Replica.Precheck(e); err != nil {
 		return err
@@ -85,8 +86,11 @@ func (n *Node) precheck(e *entry.Entry) error {
 		return n.admitIndex(x)
 	}
 	policy, ok := e.Body.(*entry.Policy)
-	if !ok || len(policy.LedgerKeys) == 0 {
+	if !ok {
 		return nil
+	}
+	if err := n.admitPolicy(policy); err != nil || len(policy.LedgerKeys) == 0 {
+		return err
 	}
 	var own []string
 	for _, k := range n.Keys {

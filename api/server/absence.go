@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	assemble "recoveryledger/coord/bundle"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify/bundle"
+)
+
+// terms are those of a bundle for an agent that has accepted a head of from entries.
+func (s *Server) terms(ctx context.Context, from uint64) *assemble.Terms {
+	t := &assemble.Terms{Under: s.underWitnessed(ctx, from)}
+	if s.cfg.Index != nil {
+		t.Index = s.absences(ctx)
+	}
+	return t
+}
+
+// absences has the index prove for one bundle, whose maker holds room for making it. All
+// waits together are as long as Config.IndexWait. Who does not demand the proof waits only
+// for an index that keeps pace: not for one that is being built.
+func (s *Server) absences(ctx context.Context) assemble.Index {
+	index, deadline := s.cfg.Index, time.Now().Add(s.cfg.IndexWait)
+	return func(subjects []entry.Subject, size uint64, demanded bool) (*assemble.Proof, error) {
+		for {
+			p, err := index.Prove(subjects, complete.Part{Labels: bundle.IndexLabels(), To: math.MaxUint64})
+			switch {
+			case err == nil && p.Entry.Body.(*entry.LogIndex).Size >= size:
+				return &assemble.Proof{Indexed: p.Indexed, Entry: p.Entry, Found: p.Found}, nil
+			case err != nil && !errors.Is(err, complete.ErrNotReady) && !errors.Is(err, complete.ErrStopped):
+				return nil, err
+			case !demanded && (errors.Is(err, complete.ErrStopped) || index.Status().Entry == 0):
+				return nil, assemble.ErrNoProof
+			}
+			if err := s.awaitIndex(ctx, deadline, size); ctx.Err() != nil {
+				return nil, ctx.Err()
+			} else if err != nil {
+				return nil, lackingIndex(err, size, demanded)
+			}
+		}
+	}
+}
+
+// awaitIndex waits for an index entry that covers size entries or more. The room for
+// making a bundle is for others meanwhile.
+func (s *Server) awaitIndex(ctx context.Context, deadline time.Time, size uint64) error {
+	ctx, over := context.WithDeadline(ctx, deadline)
+	defer over()
+	ctx, drained := s.untilDrained(ctx) // the process is about to end
+	defer drained()
+	<-s.bundles
+	defer func() { s.bundles <- struct{}{} }()
+	return s.cfg.Index.Wait(ctx, size)
+}
+
+func lackingIndex(err error, size uint64, demanded bool) error {
+	switch {
+	case !demanded:
+		return assemble.ErrNoProof
+	case errors.Is(err, complete.ErrStopped):
+		return entry.Refuse(entry.NotReady, "absences", "%v", err).WithRemedy("the operator of the ledger finds the cause in the server's log")
+	}
+	return entry.Refuse(entry.NotReady, "absences", "no index entry covers %d entries, so that nothing proves what the bundle leaves out", size).
+		WithRemedy("ask again in a second: the index goes on by itself")
+}

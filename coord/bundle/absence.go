@@ -1,0 +1,183 @@
+package bundle
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+const (
+	// tailMax and tailBytes bound the entries that a bundle takes along because the index
+	// does not cover them.
+	tailMax   = 512
+	tailBytes = 1 << 20
+)
+
+// Index returns what an index entry that covers size entries or more says about subjects,
+// with the lists of [bundle.IndexLabels]. It may wait for such an entry. The error is
+// [ErrNoProof] if a bundle that does not demand the proof is to go without, else a
+// [*entry.Refusal].
+type Index func(subjects []entry.Subject, size uint64, demanded bool) (*Proof, error)
+
+// Proof is what the index says about subjects.
+type Proof struct {
+	verify.Indexed
+	Entry *entry.Registered // the index entry
+	Found []uint64          // indexes of the entries in the lists
+}
+
+// ErrNoProof says that no proof of the index is at hand.
+var ErrNoProof = errors.New("no proof of the index is at hand")
+
+// demanded reports whether the bundle is to prove that it leaves nothing out.
+func (m *making) demanded() bool {
+	policy, _ := m.chain.Policy()
+	return m.query.Absences || policy.IndexRequired()
+}
+
+// complete proves that the bundle leaves nothing out, and takes the head that the bundle
+// stands under: ABS-1 to ABS-4. A bundle that tells nobody to do anything has no proof.
+func (m *making) complete(at verify.SignedHead) error {
+	switch {
+	case m.Bundle.Decision == 0:
+		return m.stand(at)
+	case m.terms.Index == nil && m.demanded():
+		return entry.Refuse(entry.NotFound, "absences", "the ledger keeps no index, so that no bundle proves that it leaves nothing out").
+			WithRemedy("start the ledger with arl serve --index")
+	case m.terms.Index == nil:
+		return m.stand(at)
+	}
+	without := slices.Clone(m.shown)
+	err := m.proveWhole(at)
+	if errors.Is(err, ErrNoProof) {
+		m.Bundle.Index, m.Bundle.Indexed, m.shown = 0, verify.Indexed{}, without
+		return m.stand(at)
+	}
+	return err
+}
+
+// proveWhole takes an index entry, all that the rules ask for by its lists, a head, and
+// the entries between the two. Where these are too many, another index entry is wanted.
+func (m *making) proveWhole(at verify.SignedHead) error {
+	without := slices.Clone(m.shown)
+	for covers := m.Bundle.Decision + 1; ; {
+		m.shown = slices.Clone(without)
+		size, err := m.proveLists(covers)
+		if err != nil {
+			return err
+		}
+		for {
+			if err := m.stand(at); err != nil {
+				return err
+			}
+			fits, err := m.tail(size)
+			if err != nil {
+				return err
+			}
+			if !fits {
+				covers = size + 1
+				break
+			}
+			if err := m.link(); err != nil {
+				return err
+			}
+			if m.shown[len(m.shown)-1] < m.Size {
+				return nil
+			}
+		}
+	}
+}
+
+// proveLists shows an index entry that covers so many entries or more, and the decisions
+// about the incident that its lists name. It returns how many entries the index covers.
+func (m *making) proveLists(covers uint64) (size uint64, err error) {
+	demanded, before := m.demanded(), slices.Clone(m.shown)
+	for subjects := m.subjects(); ; {
+		p, err := m.terms.Index(subjects, covers, demanded)
+		if err != nil {
+			return 0, err
+		}
+		if p.Entry.Index >= m.viewed {
+			return 0, errAgain
+		}
+		m.shown = slices.Clone(before)
+		m.show(p.Entry.Index)
+		for _, index := range p.Found {
+			if err := m.takeUp(index, demanded); err != nil {
+				return 0, err
+			}
+		}
+		if err := m.link(); err != nil {
+			return 0, err
+		}
+		m.Bundle.Index, m.Bundle.Indexed = p.Entry.Index, p.Indexed
+		asked := m.subjects()
+		if slices.Equal(asked, subjects) {
+			return p.Entry.Body.(*entry.LogIndex).Size, nil
+		}
+		subjects = asked
+	}
+}
+
+// takeUp shows a decision or a record that the lists name. Policies and keys are shown
+// already, or were accepted. An agent obeys nothing while an amend is proposed that it
+// knows of: a bundle that need not prove anything goes without.
+func (m *making) takeUp(index uint64, demanded bool) error {
+	e, err := m.entry(index)
+	if err != nil {
+		return err
+	}
+	if d, ok := e.Body.(*entry.Decision); ok && index > m.Bundle.Decision && d.Act == entry.ActEscalate && !demanded {
+		return ErrNoProof
+	}
+	if e.Kind == entry.KindDecision || e.Kind == entry.KindRecord {
+		m.show(index)
+	}
+	return nil
+}
+
+// subjects are what the verdict on the bundle rests on: the incident, the log, and those
+// who signed its decisions, approvals and signals up to the decision, and the index.
+func (m *making) subjects() []entry.Subject {
+	all := []entry.Subject{{Type: entry.SubjectIncident, Value: entry.IncidentValue(m.query.Incident)}, {Type: entry.SubjectLog}}
+	for _, index := range m.shown {
+		e := m.read[index]
+		if e == nil {
+			continue // a policy or a key
+		}
+		switch e.Kind {
+		case entry.KindDecision, entry.KindApproval, entry.KindSignal, entry.KindIndex:
+			agent := entry.Subject{Type: entry.SubjectAgent, Value: string(e.Header.Iss)}
+			if (index <= m.Bundle.Decision || index == m.Bundle.Index) && !slices.Contains(all, agent) {
+				all = append(all, agent)
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y entry.Subject) int {
+		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Value, y.Value))
+	})
+	return all
+}
+
+// tail shows the entries that the index does not cover, below the head, and reports
+// whether they are few enough.
+func (m *making) tail(size uint64) (fits bool, err error) {
+	if m.Size > size+tailMax {
+		return false, nil
+	}
+	bytes := 0
+	for index := size; index < m.Size; index++ {
+		e, err := m.entry(index)
+		if err != nil {
+			return false, err
+		}
+		if bytes += len(e.AppendLeaf(nil)); bytes > tailBytes {
+			return false, nil
+		}
+		m.show(index)
+	}
+	return true, nil
+}
