@@ -3,13 +3,21 @@ package coord
 import (
 	"testing"
 
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 )
 
-// index returns an index entry by the coordinator over the first size entries.
+// index returns an index entry by the coordinator over the first size entries, or over
+// all that there are.
 func (w *world) index(size uint64) *entry.LogIndex {
-	return &entry.LogIndex{Header: w.linkHeader("k"), Algorithm: entry.IndexAlgorithm, Size: size, Root: merkle.HashLeaf(nil), Subjects: 3}
+	w.t.Helper()
+	tree := complete.NewTree()
+	for i := range min(size, uint64(len(w.log))) {
+		must(w.t, tree.Add(w.log[i].Entry))
+	}
+	root, err := tree.Root()
+	must(w.t, err)
+	return &entry.LogIndex{Header: w.linkHeader("k"), Algorithm: entry.IndexAlgorithm, Size: size, Root: root, Subjects: tree.Subjects()}
 }
 
 // linkHeader is a header without a workflow.

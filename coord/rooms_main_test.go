@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"os"
 	"slices"
@@ -61,6 +62,15 @@ func auditLog(tb testing.TB, origin string, log []entry.Registered, stop int) (s
 		tb.Fatalf("audit of the first %d entries: %+v", stop, first.Finding)
 	}
 	must(tb, after.Restore(bytes.NewReader(followerSnapshot(tb, before))))
+	after.ReadAgain(func(_ context.Context, from, to uint64) iter.Seq2[*entry.Entry, error] {
+		return func(yield func(*entry.Entry, error) bool) {
+			for e, err := range each(log[from:to]) {
+				if !yield(e.Entry, err) {
+					return
+				}
+			}
+		}
+	})
 	got := follow(after, log[stop:])
 	if got.Size != want.Size || !slices.Equal(got.Kinds, want.Kinds) || after.RegisteredAt() != straight.RegisteredAt() {
 		tb.Fatalf("an audit that went on after %d entries says %+v, one at one go %+v", stop, got, want)

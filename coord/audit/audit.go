@@ -82,7 +82,7 @@ func Run(ctx context.Context, source Source, root verify.Root, head verify.Signe
 			}
 		}
 	}
-	follower.index.again = follower.again(source, head)
+	follower.ReadAgain(follower.again(source, head))
 	report, err := follower.Follow(ctx, read, func(done uint64) {
 		if cfg.Progress != nil {
 			cfg.Progress(done, head.Size)

@@ -98,6 +98,13 @@ func (x *roots) snapshot(c *codec.Codec) {
 	x.tree = tree
 }
 
+// ReadAgain sets how the follower reads entries that it took up before it was restored: an
+// index entry may cover them. Without it [Follower.Follow] ends at such an index entry
+// with an error; [Run] sets it.
+func (f *Follower) ReadAgain(read func(ctx context.Context, from, to uint64) iter.Seq2[*entry.Entry, error]) {
+	f.index.again = read
+}
+
 // again reads entries of the log that the follower has taken up, and holds them to what
 // it took up.
 func (f *Follower) again(source Source, head verify.SignedHead) func(ctx context.Context, from, to uint64) iter.Seq2[*entry.Entry, error] {
