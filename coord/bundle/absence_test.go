@@ -104,7 +104,7 @@ func TestWholeBundlesOfALongTail(t *testing.T) {
 	x.cover()
 	first := x.at
 	for range 600 {
-		l.Put("c", foldlog.Execution(string(l.Header("c").JTI), entry.EffectNone))
+		l.Put("c", foldlog.Execution(l.Header("c").JTI, entry.EffectNone))
 	}
 	m, v, err := x.whole(t, api.BundleQuery{Incident: id, Agent: "b"}, bundle.Accepted{})
 	if err != nil || !v.Whole || x.at == first || m.Bundle.Index != x.at || len(m.Bundle.Entries) > 100 {
@@ -112,7 +112,7 @@ func TestWholeBundlesOfALongTail(t *testing.T) {
 	}
 	x.lack = entry.Refuse(entry.NotReady, "absences", "later")
 	for range 600 {
-		l.Put("c", foldlog.Execution(string(l.Header("c").JTI), entry.EffectNone))
+		l.Put("c", foldlog.Execution(l.Header("c").JTI, entry.EffectNone))
 	}
 	if _, _, err := x.whole(t, api.BundleQuery{Incident: id, Agent: "b"}, bundle.Accepted{}); !errors.Is(err, x.lack) {
 		t.Errorf("it answers %v", err)
