@@ -262,7 +262,7 @@ func (r *Rounds) compare(witness string, seen verify.SignedHead) (*ConflictError
 // Boot asks all witnesses once, before the log signs anything: what a witness has
 // cosigned shows a data directory that was restored from an old copy together with its
 // anchor. It reports whether a quorum has cosigned the newest head. The error is a
-// [*ConflictError].
+// [*ConflictError], as of [Rounds.Run].
 func (r *Rounds) Boot(ctx context.Context) (quorum bool, _ error) {
 	newest := r.cfg.Source.Newest()
 	r.mu.Lock()
@@ -295,5 +295,5 @@ func (r *Rounds) Boot(ctx context.Context) (quorum bool, _ error) {
 	err := group.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !named || rd.done && r.inForce().quorum != nil, err
+	return !named || rd.done && r.inForce().quorum != nil, r.condemn(err)
 }

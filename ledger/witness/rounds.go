@@ -291,8 +291,26 @@ func (r *Rounds) urlOf(w verify.Witness) string {
 }
 
 // Run collects cosignatures until ctx ends; then it returns nil. Any other error is a
-// [*ConflictError]: the log must not go on.
+// [*ConflictError]: the log must not go on, and [NewRounds] refuses it from then on.
 func (r *Rounds) Run(ctx context.Context) error {
+	return r.condemn(r.run(ctx))
+}
+
+// condemn keeps the head that a conflict is about in the place of the witnessed head. The
+// log does not have that head, so that no later process goes on with the log, whether or
+// not the witness answers then. A newer copy of the log has the head, and goes on.
+func (r *Rounds) condemn(err error) error {
+	conflict, ok := errors.AsType[*ConflictError](err)
+	if !ok || conflict.Words || r.cfg.Path == "" {
+		return err
+	}
+	if failed := durable.Write(r.cfg.Path, []byte(conflict.Head.Note), 0o644); failed != nil {
+		r.cfg.Logger.Error("the head that a witness knows is not kept: the next start finds it only if the witness answers", "error", failed.Error())
+	}
+	return err
+}
+
+func (r *Rounds) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		group, under := errgroup.WithContext(ctx)
 		r.mu.Lock()

@@ -168,8 +168,9 @@ func TestALostLogIsFound(t *testing.T) {
 			policy := policyOf(1, named{"w", w.Keys()[0], url})
 			ctx, over := context.WithTimeout(t.Context(), 20*time.Second)
 			defer over()
-			_, boot := s.rounds(terms(policy), "").Boot(ctx)
-			for how, err := range map[string]error{"boot": boot, "run": s.rounds(terms(policy), "").Run(ctx)} {
+			atBoot, inRun := filepath.Join(t.TempDir(), "witnessed"), filepath.Join(t.TempDir(), "witnessed")
+			_, boot := s.rounds(terms(policy), atBoot).Boot(ctx)
+			for how, err := range map[string]error{"boot": boot, "run": s.rounds(terms(policy), inRun).Run(ctx)} {
 				conflict, ok := errors.AsType[*witness.ConflictError](err)
 				if !ok || conflict.Witness != "w" || conflict.Head.Size != 11 || (conflict.Fork != nil) != test.convicts {
 					t.Fatalf("%s: %v", how, err)
@@ -179,6 +180,12 @@ func TestALostLogIsFound(t *testing.T) {
 				}
 				if len(test.here) > 11 && conflict.Fork.Root == nil {
 					t.Errorf("%s: no proof in %+v", how, conflict.Fork)
+				}
+			}
+			for _, path := range []string{atBoot, inRun} {
+				_, err := witness.NewRounds(witness.RoundsConfig{Source: s, Root: s.root, Terms: terms(policy), Path: path})
+				if conflict, ok := errors.AsType[*witness.ConflictError](err); !ok || conflict.Head.Size != 11 {
+					t.Errorf("a process that asks nobody goes on: %v", err)
 				}
 			}
 		})
