@@ -48,8 +48,10 @@ func newPanel(tb testing.TB, change func(*server.Config)) *panel {
 func newIndexedPanel(tb testing.TB) *panel {
 	tb.Helper()
 	var c *panel
-	_, index := indexedNode(tb, func(e *entry.Entry) error { return c.signers["coordinator"].Sign(e) }, func(change func(*server.Config)) *node {
+	var coordinator *keys.Signer // not looked up when it signs: tests change the map meanwhile
+	_, index := indexedNode(tb, func(e *entry.Entry) error { return coordinator.Sign(e) }, func(change func(*server.Config)) *node {
 		c = newPanel(tb, change)
+		coordinator = c.signers["coordinator"]
 		return c.node
 	})
 	c.index = index
