@@ -43,12 +43,13 @@ func TestMain(m *testing.M) {
 // they kill the processes that would have removed their files.
 type tidied struct{ *testing.M }
 
-// Run implements [testscript.TestingM].
+// Run implements [testscript.TestingM]. A process that the race detector watches would sleep a
+// second at its end, and the tests start hundreds.
 func (t tidied) Run() int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=10 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
 	}
 	if err != nil {
 		panic(err)
