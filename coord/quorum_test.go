@@ -46,6 +46,18 @@ func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 	w.put(w.order("p2", Order{Incident: id, Act: entry.ActAuthorize}))
 	w.is(id, Authorized)
 	w.checkAll()
+
+	w, id = reported(t)
+	w.at += 10 * minuteMS
+	w.decide("a", entry.ActEscalate, id) // a signaler's proposal fences nothing
+	w.put(w.answer("p1", id, "approve"))
+	w.done("c", "late", entry.EffectNone, "a#make") // and so the plan grows
+	grown, p := w.order("k", Order{Incident: id, Act: entry.ActAuthorize}), w.incident(id).proposal
+	if *grown.Pin = p.pin; *grown.Signals != p.signals || grown.RollbackSet.Head == p.rollbackSet || len(grown.Approvals) != 1 {
+		t.Fatalf("not the members alone differ: %+v", grown)
+	}
+	w.refuse(w.sign(grown), entry.ScopeMismatch, "rollback_set")
+	w.checkAll()
 }
 
 // TestApprovedAmendRestsOnItsSignals has people approve an amend that takes up a
@@ -108,8 +120,24 @@ func TestApprovalEndsWithItsGround(t *testing.T) {
 		w.refuse(w.sign(w.answer("p2", id, "approve")), entry.StateConflict, "proposal")
 		w.checkAll()
 	})
+	t.Run("approval expired", func(t *testing.T) {
+		w, id := escalated(t)
+		answer := w.answer("p1", id, "approve")
+		answer.Exp = w.at/1000 + 60
+		w.put(answer)
+		d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
+		w.at = answer.Exp * 1000
+		d.Iat = w.at / 1000
+		w.refuse(w.sign(d), entry.StateConflict, "approvals")
+		w.at--
+		must(t, w.admit(w.sign(d)))
+		w.checkAll()
+	})
 	t.Run("kept", func(t *testing.T) {
 		w, id, authorize := approved(t)
+		if of := w.state.IncidentsOf("p1", 0, 2, w.at); len(of) != 1 || of[0].ID != id {
+			t.Errorf("p1 has to do with %+v", of)
+		}
 		must(t, w.admit(authorize(func(*entry.Decision) {})))
 		w.is(id, Authorized)
 		w.checkAll()
@@ -173,6 +201,133 @@ func TestWhoCouldStillApprove(t *testing.T) {
 	w.decide("k", entry.ActDeny, id)
 	w.is(id, Dismissed)
 	w.checkAll()
+}
+
+// TestRefusalsAgainstAQuorum has the coordinator deny because of refusals: it may
+// where somebody refused, and those who could still approve are too few.
+func TestRefusalsAgainstAQuorum(t *testing.T) {
+	revoke := func(w *world) {
+		r := w.enrol("root", "p3", entry.RoleApprover)
+		r.Op = entry.Revoke
+		w.put(r)
+	}
+	for name, in := range map[string]struct {
+		quorum   int64
+		keys     []string // more keys of p1
+		answers  []string // by p1, p2, p3: all of them have written something
+		after    func(w *world)
+		possible bool
+	}{
+		"all must approve, one refuses":      {quorum: 3, answers: []string{"approve", "refuse", "approve"}},
+		"two must approve, one refuses":      {quorum: 2, answers: []string{"approve", "refuse", "approve"}, possible: true},
+		"two must approve, one has two keys": {quorum: 2, keys: []string{"p1 again"}, answers: []string{"approve", "refuse", "refuse"}},
+		"too few are left, nobody refuses":   {quorum: 3, answers: []string{"approve", "approve", "approve"}, after: revoke, possible: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.nextPolicy()
+			p.Quorum.Approve = in.quorum
+			w.put(p)
+			for _, seed := range in.keys {
+				more := w.enrol("root", "p1", entry.RoleApprover)
+				more.Key = public(t, seed)
+				w.put(more)
+			}
+			w.pipeline()
+			id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+			w.decide("k", entry.ActEscalate, id)
+			for i, verdict := range in.answers {
+				w.put(w.answer([]entry.Principal{"p1", "p2", "p3"}[i], id, verdict))
+			}
+			if in.after != nil {
+				in.after(w)
+			}
+			deny := w.order("k", Order{Incident: id, Act: entry.ActDeny})
+			if in.possible {
+				w.refuse(w.sign(deny), entry.StateConflict, "act")
+			} else {
+				must(t, w.admit(w.sign(deny)))
+			}
+			w.checkAll()
+		})
+	}
+}
+
+// TestNewApproversAreNobodyElse has approvers decide who have written nothing before,
+// where the first of all principals may not: it signaled, it owns a member, it refused,
+// or it has voted already.
+func TestNewApproversAreNobodyElse(t *testing.T) {
+	first := func() *world {
+		w := newWorld(t)
+		e := w.enrol("root", "root", entry.RoleAgent, entry.RoleMonitor, entry.RoleApprover)
+		e.Key = public(t, "root as an agent")
+		w.put(e)
+		w.keys["root"] = "root as an agent"
+		w.pipeline()
+		return w
+	}
+	w := first()
+	id := w.put(w.signal("root", entry.StandingMonitor, "a#make")).Index
+	w.decide("k", entry.ActEscalate, id)
+	w.refuse(w.sign(w.answer("root", id, "approve")), entry.NoStanding, "iss")
+	w.put(w.answer("p1", id, "approve"))
+	w.checkAll()
+
+	w = first()
+	w.done("root", "use", entry.EffectNone, "a#make")
+	id = w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.refuse(w.sign(w.order("root", Order{Incident: id, Act: entry.ActDeny})), entry.NoStanding, "iss")
+	w.decide("p1", entry.ActDeny, id)
+	w.is(id, Dismissed)
+	w.checkAll()
+
+	w = first()
+	id = w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.decide("k", entry.ActEscalate, id)
+	w.put(w.answer("root", id, "refuse"))
+	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActDeny})), entry.StateConflict, "act")
+	w.checkAll()
+
+	w = first()
+	id = w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
+	w.decide("k", entry.ActAuthorize, id)
+	w.decide("root", entry.ActOverride, id)
+	w.refuse(w.sign(w.order("root", Order{Incident: id, Act: entry.ActOverride})), entry.StateConflict, "iss")
+	w.decide("p1", entry.ActOverride, id)
+	if w.incident(id).current.override == 0 {
+		t.Error("two approvers have not overridden it")
+	}
+	w.checkAll()
+}
+
+// TestOwnersOfWhatIsNotProposedDoNotCount has a proposal leave a signal out: who owns
+// what that signal is about, or what a fence from before still holds, does not answer.
+func TestOwnersOfWhatIsNotProposedDoNotCount(t *testing.T) {
+	for _, in := range []struct {
+		subject  entry.Ref
+		proposer entry.Principal
+	}{{"owner#x", "k"}, {"a#x", "b"}} { // the coordinator's proposal replaces the fence
+		w, subject := newWorld(t), in.subject
+		w.put(w.enrol("root", "owner", entry.RoleAgent, entry.RoleApprover))
+		if subject == "owner#x" {
+			w.done("owner", "x", entry.EffectNone)
+		} else {
+			w.done("a", "x", entry.EffectNone)
+			w.done("owner", "z", entry.EffectNone, subject)
+		}
+		w.done("b", "y", entry.EffectNone, subject)
+		left := w.put(w.signal("m", entry.StandingMonitor, subject)).Index
+		w.decide("k", entry.ActContain, left)
+		w.put(w.signal("b", entry.StandingExecutor, "b#y"))
+		w.at += 10 * minuteMS
+		w.put(w.order(in.proposer, Order{Incident: left, Act: entry.ActEscalate, Dismissed: []entry.Dismissal{{Index: left, Reason: "not believed"}}}))
+		if p := w.incident(left).proposal; len(p.members) != 1 {
+			t.Fatalf("proposed are %v", p.members)
+		}
+		w.refuse(w.sign(w.answer("owner", left, "approve")), entry.NoStanding, "iss")
+		w.put(w.answer("p1", left, "approve"))
+		w.checkAll()
+	}
 }
 
 // TestReleaseIsOfMembers releases what is there, in the plan and settled, by an

@@ -1,6 +1,7 @@
 package bundle_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -223,5 +224,30 @@ func TestBundleWithoutIndexForm(t *testing.T) {
 		if _, err := b.Encode(); err == nil {
 			t.Errorf("%s: written", name)
 		}
+	}
+}
+
+// TestTheSignerOfTheIndexIsAskedFor has a second coordinator sign the index, who signed
+// nothing else: the proof has to show that no key of that signer was taken back.
+func TestTheSignerOfTheIndexIsAskedFor(t *testing.T) {
+	deputy := entry.Subject{Type: entry.SubjectAgent, Value: "deputy"}
+	c := bundleCase{scene: whole, prepare: func(w *world) {
+		w.who["deputy"] = testlog.NewKey(w.TB, "deputy", "first")
+		hidden(func(w *world) {
+			w.put("deputy", "authority", w.Agent(w.who["authority"], entry.Enrol, w.who["deputy"], entry.RoleCoordinator))
+		})(w)
+		hook("index", func(x *entry.LogIndex) { x.Iss = "deputy" })(w)
+		w.signer["index"] = w.who["deputy"]
+	}, change: with("deputy")}
+	_, b, a, now := c.build(t)
+	if _, err := b.Check(a, now); err == nil || !strings.Contains(err.Error(), "ABS-3") || !errors.Is(err, bundle.ErrMissing) {
+		t.Errorf("nothing is shown about the signer of the index: %v", err)
+	}
+	w, b, a, now := c.build(t)
+	b.Indexed = w.Index(int(w.at["index"])).Prove(append(w.subjects(), deputy)...)
+	v, err := b.Check(a, now)
+	must(t, err)
+	if i := slices.IndexFunc(v.Checked, func(p bundle.Passed) bool { return p.Rule == "ABS-3" }); i < 0 || v.Checked[i].Count != 3 {
+		t.Errorf("three signed, checked are %+v", v.Checked)
 	}
 }

@@ -1,6 +1,9 @@
 package bundle_test
 
 import (
+	"strings"
+	"testing"
+
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/testlog"
@@ -292,5 +295,24 @@ func amendCases() []bundleCase {
 			}, want: "AGT-2"},
 		{name: "outcome-of-another-decision", desc: "an outcome of an earlier decision, though none was amended", scene: automatic,
 			prepare: hook("outcome", func(o *entry.Outcome) { o.Decision.Index-- }), want: "AGT-3 INC-6"},
+	}
+}
+
+// TestOneNeighbourIsNoQuorum has one agent signal about its neighbour's work, up or down
+// an edge, where two would have to.
+func TestOneNeighbourIsNoQuorum(t *testing.T) {
+	for _, standing := range []entry.Standing{entry.StandingUpstream, entry.StandingDownstream} {
+		c := bundleCase{scene: automatic, prepare: func(w *world) {
+			w.signer["signal"] = w.who["worker"]
+			w.hooks["signal"] = func(body entry.Body) {
+				issue(body, "worker")
+				s, _ := body.(*entry.Signal)
+				s.Standing = standing
+			}
+		}}
+		_, b, a, now := c.build(t)
+		if _, err := b.Check(a, now); err == nil || !strings.Contains(err.Error(), "INC-2") {
+			t.Errorf("one signal of standing %s: %v", standing, err)
+		}
 	}
 }

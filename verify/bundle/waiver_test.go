@@ -114,3 +114,24 @@ func TestAWaiverIsOnce(t *testing.T) {
 		t.Error("the emergency group of the policy before counts still")
 	}
 }
+
+// TestAWaiverIsOfWitnessesOnly has a policy follow that names the same witnesses and takes
+// older cosignatures: the emergency group waives no age.
+func TestAWaiverIsOfWitnessesOnly(t *testing.T) {
+	for _, most := range []int64{600_000, 7_200_000} {
+		w, b := automatic(t, func(w *world) {
+			follows(withEmergency(), withEmergency())(w)
+			first := w.hooks["policy"]
+			w.hooks["policy"] = func(body entry.Body) {
+				first(body)
+				if p, ok := body.(*entry.Policy); ok && p.Previous != nil {
+					p.Windows.BundleMaxAgeMS = most
+				}
+			}
+		})
+		all(with("policy before", "policy"), cosign(700, "w1", "w2", "w3"), cosign(60, "anna", "bert"))(w, b)
+		if _, err := b.Check(w.state(), w.now); err == nil || !strings.Contains(err.Error(), "AGT-1") {
+			t.Errorf("the policy that follows allows %d ms: %v", most, err)
+		}
+	}
+}
