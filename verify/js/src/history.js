@@ -153,7 +153,7 @@ export function questionsOf(s, size) {
     const whole = BigInt(l.from) + BigInt(l.indexes.length) === BigInt(rowOf(s, l.label)?.count ?? 0);
     const from = l.from > 0 ? first : 0;
     const until = whole || last >= size ? size : Number(last) + 1;
-    return from < until ? [{ type, value, label: l.label, from, size: until }] : [];
+    return from < until ? [{ type, value, label: l.label, from: Number(from), size: until }] : []; // below size, which is a number
   });
   const [from, until] = [Math.max(0, ...all.map((q) => q.from)), Math.min(size, ...all.map((q) => q.size))];
   const whole = lists.length === (s.rows?.length ?? 0) && all.length === lists.length && from < until;
