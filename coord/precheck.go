@@ -7,10 +7,10 @@ import (
 
 // Precheck checks what needs no order, against a committed chain of the log of that
 // origin: REG-3 to REG-5, and a policy by [CheckPolicy]. An entry whose signature was
-// found good is marked, so that [State.Admit] need not check it again. Else it refuses only what the order would refuse
-// too, with the same answer. An unknown key is left to the order, since the entry
-// that enrols it may be on its way; so are the rights of who signs policies and
-// agents, since a policy may be.
+// found good is marked, so that [State.Admit] need not check it again. Else Precheck
+// refuses only what the order would refuse too, with the same answer. An unknown key is
+// left to the order, since the entry that enrols it may be on its way; so are the rights of
+// who signs policies and agents, since a policy may be.
 func Precheck(chain *verify.Chain, origin string, check SignatureCheck, e *entry.Entry) error {
 	if err := precheckSigned(chain, origin, check, e); err != nil {
 		return err

@@ -1,16 +1,13 @@
 package ledger_test
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/entry"
 )
 
 // TestNothingIsSignedAfterAHalt halts a log while many submit. What was answered is in the
@@ -20,26 +17,10 @@ func TestNothingIsSignedAfterAHalt(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	disk := vfs.NewMem()
 	r := start(t, "log", config(t, disk))
-	const submitters = 32
-	answered := make([][]*entry.Entry, submitters)
-	var group sync.WaitGroup
-	for i := range submitters {
-		group.Go(func() {
-			for {
-				e := newEntry(t)
-				_, err := r.Submit(context.Background(), e)
-				if errors.Is(err, ledger.ErrStopped) {
-					return
-				}
-				must(t, err)
-				answered[i] = append(answered[i], e)
-			}
-		})
-	}
-	must(t, r.Wait(t.Context(), 200))
+	answered := submitUntilStopped(t, r.Log)
 	r.Halt()
 	head := r.Head()
-	group.Wait()
+	all := answered()
 	if _, err := r.Submit(t.Context(), newEntry(t)); !errors.Is(err, ledger.ErrStopped) || !errors.Is(r.Ready(), ledger.ErrStopped) {
 		t.Errorf("after the halt: %v", err)
 	}
@@ -58,13 +39,5 @@ func TestNothingIsSignedAfterAHalt(t *testing.T) {
 	if r.Head().Size != head.Size {
 		t.Errorf("%d entries, %d at the halt", r.Head().Size, head.Size)
 	}
-	for _, all := range answered {
-		for _, e := range all {
-			answer, err := r.Submit(t.Context(), e)
-			must(t, err)
-			if !answer.Registered[0].Duplicate {
-				t.Fatal("an answered entry is not there")
-			}
-		}
-	}
+	r.allThere(all)
 }

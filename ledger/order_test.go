@@ -179,47 +179,63 @@ func TestABatchPastTheLimitIsRefused(t *testing.T) {
 	}
 }
 
+// submitUntilStopped has many submit until the log says that it has stopped, and returns
+// once it has 200 entries. What it returns waits for them, and returns what was answered.
+func submitUntilStopped(t *testing.T, log *ledger.Log) (answered func() []*entry.Entry) {
+	t.Helper()
+	const submitters = 32
+	by := make([][]*entry.Entry, submitters)
+	var group sync.WaitGroup
+	for i := range submitters {
+		group.Go(func() {
+			for {
+				e := newEntry(t)
+				_, err := log.Submit(context.Background(), e)
+				if errors.Is(err, ledger.ErrStopped) {
+					return
+				}
+				must(t, err)
+				by[i] = append(by[i], e)
+			}
+		})
+	}
+	must(t, log.Wait(t.Context(), 200))
+	return func() []*entry.Entry {
+		group.Wait()
+		return slices.Concat(by...)
+	}
+}
+
+// allThere submits entries again, and wants the log to have them.
+func (r *running) allThere(all []*entry.Entry) {
+	r.t.Helper()
+	for _, e := range all {
+		answer, err := r.Submit(context.Background(), e)
+		must(r.t, err)
+		if !answer.Registered[0].Duplicate {
+			r.t.Fatal("an answered entry is not there")
+		}
+	}
+}
+
 // TestStopAnswersWhatWasAccepted stops a log while many submit. Everybody gets an
 // answer: a receipt for what is in the log, ErrStopped for what is not.
 func TestStopAnswersWhatWasAccepted(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	disk := vfs.NewMem()
 	r := start(t, "log", config(t, disk))
-	const submitters = 32
-	answered := make([][]*entry.Entry, submitters)
-	var group sync.WaitGroup
-	for i := range submitters {
-		group.Go(func() {
-			for {
-				e := newEntry(t)
-				_, err := r.Submit(context.Background(), e)
-				if errors.Is(err, ledger.ErrStopped) {
-					return
-				}
-				must(t, err)
-				answered[i] = append(answered[i], e)
-			}
-		})
-	}
-	must(t, r.Wait(t.Context(), 200))
+	answered := submitUntilStopped(t, r.Log)
 	r.end()
-	group.Wait()
+	all := answered()
 	if err := r.Ready(); !errors.Is(err, ledger.ErrStopped) {
 		t.Errorf("ready after the end: %v", err)
 	}
 	r.stop()
-	all := slices.Concat(answered...)
 	r = start(t, "log", config(t, disk))
 	if size := r.Head().Size; size != uint64(len(all)) {
 		t.Errorf("%d entries, %d were answered", size, len(all))
 	}
-	for _, e := range all {
-		answer, err := r.Submit(t.Context(), e)
-		must(t, err)
-		if !answer.Registered[0].Duplicate {
-			t.Fatal("an answered entry is not there")
-		}
-	}
+	r.allThere(all)
 	r.stop()
 	if _, err := r.Submit(t.Context(), newEntry(t)); !errors.Is(err, ledger.ErrStopped) {
 		t.Errorf("after the end: %v", err)

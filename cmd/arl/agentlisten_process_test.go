@@ -34,9 +34,9 @@ func (m *machine) listen(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, said
 }
 
-// TestAgentListen has the program of docs/tutorial.md, and the recipe for Node, undo what was reported, under the real command
-// against a real server, to the record; the second life of an agent goes on with
-// the state of the first.
+// TestAgentListen has the program of docs/tutorial.md, and the recipe for Node, undo what
+// was reported, under the real command against a real server, to the record. The second
+// life of an agent goes on with the state of the first.
 func TestAgentListen(t *testing.T) {
 	m := newMachine(t)
 	m.start()

@@ -98,8 +98,9 @@ func (m *machine) ready() {
 }
 
 // TestADamagedDatabaseIsNamed removes, cuts and changes each file of a stopped
-// ledger's database in turn, and puts a directory in its place. The ledger starts and stops as ever, or ends with the
-// exit code of a damaged log, and says in a few lines what is wrong and what to do.
+// ledger's database in turn, and puts a directory in its place. The ledger starts and
+// stops as ever, or ends with the exit code of a damaged log, and says in a few lines what
+// is wrong and what to do.
 func TestADamagedDatabaseIsNamed(t *testing.T) {
 	m := newMachine(t)
 	m.start()

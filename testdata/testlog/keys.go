@@ -111,7 +111,8 @@ func (i *IDs) Execution(k Key) *entry.Execution {
 		Progress: entry.Planned}
 }
 
-// LedgerKey returns a key of the ledger of that origin, which the name determines, and its verifier key.
+// LedgerKey returns a key of the ledger of that origin, which the name determines, and its
+// verifier key.
 func LedgerKey(tb testing.TB, origin, name string) (note.Signer, string) {
 	tb.Helper()
 	skey, vkey, err := note.GenerateKey(bytes.NewReader(bytes.Repeat([]byte(name), 32)), origin)

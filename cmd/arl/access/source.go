@@ -106,8 +106,9 @@ func (m *Machine) nodeSource(n *node.Node, rootFile string) (*nodeSource, error)
 // Head implements headSource. It returns the published tree head.
 func (s *nodeSource) Head(ctx context.Context) (verify.SignedHead, error) { return s.Published(ctx) }
 
-// Published implements headSource. It returns the published tree head once it continues the head that this machine
-// knows. The machine knows the published head from then on.
+// Published implements headSource. It returns the published tree head once that head
+// continues the head that this machine knows. The machine knows the published head from
+// then on.
 func (s *nodeSource) Published(ctx context.Context) (verify.SignedHead, error) {
 	published, err := s.node.Log.Published()
 	if err != nil {

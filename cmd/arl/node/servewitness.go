@@ -16,8 +16,8 @@ import (
 const witnessTime = 10 * time.Second
 
 // ServeWitness answers what ledgers ask of a witness, and of its auditor unless that is
-// nil, until ctx ends, and then lets the requests under way end. pair is the files of a certificate and its key, or two empty
-// strings: no TLS.
+// nil, until ctx ends, and then lets the requests under way end. pair is the files of a
+// certificate and its key, or two empty strings: no TLS.
 func ServeWitness(ctx context.Context, both [2]*witness.Witness, on net.Listener, pair [2]string, logger *slog.Logger) error {
 	cert, key := pair[0], pair[1]
 	if host, _, _ := net.SplitHostPort(on.Addr().String()); cert == "" && !net.ParseIP(host).IsLoopback() {
