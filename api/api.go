@@ -130,6 +130,19 @@ type Log struct {
 	Size         uint64   `json:"size" doc:"number of entries"`
 	// Witnessed is nil where the policy in force names no witnesses.
 	Witnessed *Witnessing `json:"witnessed,omitempty" doc:"how far the witnesses have come that the policy in force names"`
+	// Index is nil where the ledger keeps no index.
+	Index *IndexStatus `json:"index,omitempty" doc:"how far the index is; absent where the ledger keeps none"`
+}
+
+// IndexStatus is how far the index of a ledger is (docs/index.md). Nothing proves Lag and
+// Stopped; the index entry proves the rest.
+type IndexStatus struct {
+	Size     uint64      `json:"size" doc:"entries that the newest index entry covers; 0: the index has come by no index entry since the ledger started"`
+	Root     merkle.Hash `json:"root" doc:"root of the index over these entries"`
+	Subjects uint64      `json:"subjects" doc:"subjects that the index lists"`
+	Entry    uint64      `json:"entry" doc:"index of the newest index entry; 0: none"`
+	Lag      uint64      `json:"lag" doc:"entries of the log that no index entry covers"`
+	Stopped  string      `json:"stopped,omitempty" doc:"why the index has stopped; absent while it follows the log"`
 }
 
 // Witnessing is how far witnesses have come.

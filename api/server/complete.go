@@ -110,6 +110,15 @@ func (s *Server) completeHistory(ctx context.Context, q complete.Question, head 
 	return h, err
 }
 
+// indexStatus says how far the index is; nil: none is kept.
+func (s *Server) indexStatus() *api.IndexStatus {
+	if s.cfg.Index == nil {
+		return nil
+	}
+	status := api.IndexStatus(s.cfg.Index.Status())
+	return &status
+}
+
 // watchIndex shows how far the index is, when it is asked.
 func (m *Metrics) watchIndex(x *complete.Index) {
 	gauge := func(name, help string, value func(complete.Status) uint64) prometheus.Collector {

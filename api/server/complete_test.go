@@ -104,6 +104,12 @@ func TestComplete(t *testing.T) {
 	size := covered(t, n, index)
 	c, err := client.New(n.url, n.root(), nil)
 	must(t, err)
+	said, err := c.Log(t.Context())
+	must(t, err)
+	own := index.Status()
+	if want := (api.IndexStatus{Size: size, Root: own.Root, Subjects: own.Subjects, Entry: size, Lag: 1}); said.Index == nil || *said.Index != want {
+		t.Errorf("GET /v1/log says %+v of the index, want %+v", said.Index, want)
+	}
 	var got []string
 	for _, q := range []api.CompleteQuery{
 		{Type: entry.SubjectAgent, Value: "agent-1", Labels: []entry.Label{"execution", "agent/revoke<"}},

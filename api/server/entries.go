@@ -231,7 +231,7 @@ func (s *Server) getLog(context.Context, *request) (*api.Log, error) {
 	if len(keys) == 0 {
 		keys = s.cfg.VerifierKeys
 	}
-	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size, Witnessed: s.witnessing()}, nil
+	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size, Witnessed: s.witnessing(), Index: s.indexStatus()}, nil
 }
 
 // request is what a handler sees of a request.

@@ -377,7 +377,7 @@ func TestLogAndAgents(t *testing.T) {
 	rotate.Op = entry.Rotate
 	n.register(n.enrol("team/agent-2", second, entry.RoleAgent), sign(t, n.authority, rotate))
 	log := value[api.Log](n, "/v1/log")
-	if log.Origin != origin || !slices.Equal(log.VerifierKeys, n.keys.VerifierKeys[:]) || log.Size != n.log.Head().Size {
+	if log.Origin != origin || !slices.Equal(log.VerifierKeys, n.keys.VerifierKeys[:]) || log.Size != n.log.Head().Size || log.Index != nil {
 		t.Fatalf("log %+v", log)
 	}
 	agent := value[api.Agent](n, "/v1/agents/"+url.PathEscape("team/agent-2"))

@@ -29,7 +29,7 @@ func (a *app) logCommand() *cobra.Command {
 	flags := cmd.PersistentFlags()
 	o.Register(flags)
 	o.RegisterInPlace(flags)
-	cmd.AddCommand(a.logHeadCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
+	cmd.AddCommand(a.logHeadCommand(&o), a.logIndexCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
 		a.logEvidenceCommand(&o), a.logExportCommand(&o), a.logImportCommand(&o), a.logTailCommand(&o))
 	return cmd
 }

@@ -96,12 +96,12 @@ type Index struct {
 
 // Status is how far an Index is.
 type Status struct {
-	Size     uint64      `json:"size"`     // entries that it covers
-	Root     merkle.Hash `json:"root"`     // of the tree over them
-	Subjects uint64      `json:"subjects"` // in the tree
-	Entry    uint64      `json:"entry"`    // newest index entry; 0: there is none
-	Lag      uint64      `json:"lag"`      // entries of the log that no index entry covers
-	Stopped  string      `json:"stopped,omitzero"`
+	Size     uint64      // entries that it covers
+	Root     merkle.Hash // of the tree over them
+	Subjects uint64      // in the tree
+	Entry    uint64      // newest index entry; 0: there is none
+	Lag      uint64      // entries of the log that no index entry covers
+	Stopped  string      // why it has stopped; empty: it follows the log
 }
 
 // New returns the index whose store is in a directory. Run opens it.

@@ -13,8 +13,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// tailMax is the number of entries behind the index that a history takes along.
-const tailMax = 512
+// TailMax is the number of entries behind the index that a history takes along: a history that
+// would need more waits for the next index entry.
+const TailMax = 512
 
 // Proofs are what a history takes from the log beside the index.
 type Proofs interface {
@@ -58,7 +59,7 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 	}
 	h := &verify.History{Head: head.Note, Index: p.Entry.Index, Indexed: p.Indexed, Size: p.To}
 	needed := slices.Concat(p.given, []uint64{p.Entry.Index})
-	if h.Size > index.Size+tailMax {
+	if h.Size > index.Size+TailMax {
 		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
 	}
 	for i := index.Size; i < h.Size; i++ { // whatever q.From is: what the file shows can be read without the question

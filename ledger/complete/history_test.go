@@ -194,11 +194,11 @@ func TestHistoryRefuses(t *testing.T) {
 	if _, err := x.History(t.Context(), good, l.head(x.Status().Size), l.Chain(), l); !errors.Is(err, ErrNotReady) {
 		t.Errorf("under a head without the index entry: %v", err)
 	}
-	for range tailMax {
+	for range TailMax {
 		l.AddLeaf(l.Leaves[len(l.Leaves)-1])
 	}
 	if _, err := x.History(t.Context(), good, verify.SignedHead{Head: merkle.Head{Size: l.Size()}}, l.Chain(), l); !errors.Is(err, ErrNotReady) {
-		t.Errorf("with a tail of more than %d entries: %v", tailMax, err)
+		t.Errorf("with a tail of more than %d entries: %v", TailMax, err)
 	}
 	must(t, x.close(true))
 }

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -256,6 +257,12 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 			d.fail("policy chain", err, "do not trust this server: keep what it said, and ask its operator")
 		}
 		d.origin = c.Root.Origin
+		required := false
+		if d.chain != nil {
+			policy, _ := d.chain.Policy()
+			required = policy.IndexRequired()
+		}
+		d.checkIndex(info.Index, required)
 		return nil
 	})
 	switch {
@@ -302,6 +309,29 @@ func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
 	}
 	d.say("tree head", stateOK, detail, "")
 }
+
+// checkIndex shows what the server says of the index. Required says that the policy in force
+// demands one.
+func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
+	switch {
+	case x == nil && required:
+		d.fail("index", exit.With(exit.Config, errors.New("the policy says index.required, and the ledger keeps no index: agents obey no bundle")),
+			"start the ledger with arl serve --index")
+	case x == nil:
+	case x.Stopped != "" && required:
+		d.fail("index", exit.With(exit.Inconsistent, fmt.Errorf("the policy says index.required, and the index has stopped: %s", x.Stopped)), indexRemedy)
+	case x.Stopped != "":
+		d.say("index", stateWarn, "stopped: "+x.Stopped, indexRemedy)
+	case x.Lag > complete.TailMax:
+		d.say("index", stateWarn, fmt.Sprintf("%s behind the log, so histories and bundles wait", terminal.Counted(x.Lag, "entry")),
+			"wait for the index to be built; where it does not move, read the server's log")
+	default:
+		d.say("index", stateOK, fmt.Sprintf("size %d, %s behind the log", x.Size, terminal.Counted(x.Lag, "entry")), "")
+	}
+}
+
+const indexRemedy = "read the server's log; stop the ledger and run arl log audit --data DIR: " +
+	"where the log is sound, delete DIR/index, and it is built again"
 
 // checkWitnesses shows what the server says of the witnesses that the policy names.
 func (d *diagnosis) checkWitnesses(w *api.Witnessing) {

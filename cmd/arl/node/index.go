@@ -83,6 +83,15 @@ func (n *Node) admitPolicy(policy *entry.Policy) error {
 		WithRemedy("start the ledger with arl serve --index and apply the policy then, or write false")
 }
 
+// NewestIndexEntry returns the newest index entry of the log; nil: there is none.
+func (n *Node) NewestIndexEntry() (*entry.Registered, error) {
+	found, err := n.Log.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), Newest: true, Limit: 1})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return n.Log.Entry(found[0])
+}
+
 // indexed is the log as an index reads it.
 type indexed struct{ *ledger.Log }
 
