@@ -125,21 +125,25 @@ func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
 }
 
 func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
-	return &cobra.Command{
+	var index bool
+	cmd := &cobra.Command{
 		Use:   "fsck",
 		Short: "Recompute everything in a stopped ledger and compare",
 		Long: "Recompute everything in a stopped ledger from its entries and compare: files, leaves, tiles, indexes, dedup\n" +
 			"keys, snapshots, tree head, anchor. The command changes nothing. It stops at the first difference, with exit\n" +
-			"code 10.",
+			"code 10. With --index, the command then computes the index of the log again, and compares DIR/index. A store\n" +
+			"that is behind the log, or missing, is sound.",
 		Example: "  arl log fsck --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Data == "" {
 				return exit.Usagef("fsck works on a stopped ledger: pass --data DIR (arl log audit checks a running one)")
 			}
-			return a.fsck(cmd.Context(), o)
+			return a.fsck(cmd.Context(), o, index)
 		},
 	}
+	cmd.Flags().BoolVar(&index, "index", false, "also check the store of the index")
+	return cmd
 }
 
 // fsckReport is a [ledger.CheckReport] as it is printed.
@@ -153,6 +157,23 @@ type fsckReport struct {
 	Dedup     uint64      `json:"dedup"`
 	Tags      uint64      `json:"tags"`
 	Snapshots uint64      `json:"snapshots"`
+	Index     *indexCheck `json:"index,omitempty"` // with --index
+}
+
+// indexCheck is a [complete.CheckReport] as it is printed.
+type indexCheck struct {
+	Size     uint64      `json:"size"`
+	Root     merkle.Hash `json:"root"`
+	Subjects uint64      `json:"subjects"`
+	Keys     uint64      `json:"keys"`
+}
+
+// field is the line of a table.
+func (c *indexCheck) field() terminal.Field {
+	if c.Size == 0 {
+		return terminal.Field{"index", "nothing is stored"}
+	}
+	return terminal.Field{"index", fmt.Sprintf("size %d, root %s, %s", c.Size, c.Root, terminal.Counted(c.Subjects, "subject"))}
 }
 
 // damageEvidence is what fsck found wrong.
@@ -163,7 +184,7 @@ type damageEvidence struct {
 	What string `json:"what"`
 }
 
-func (a *app) fsck(ctx context.Context, o *access.Where) error {
+func (a *app) fsck(ctx context.Context, o *access.Where, index bool) error {
 	tell, end := a.Progress("fsck")
 	found, err := node.Check(ctx, a.machine().InPlace(o), tell)
 	end()
@@ -175,10 +196,16 @@ func (a *app) fsck(ctx context.Context, o *access.Where) error {
 	}
 	r := fsckReport{Data: o.Data, Head: found.Head, Anchor: found.Anchor, Files: found.Files, Entries: found.Entries,
 		Tiles: found.Tiles, Dedup: found.Dedup, Tags: found.Tags, Snapshots: found.Snapshots}
-	return a.PrintObject(r,
-		terminal.Field{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
-		terminal.Field{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)},
-		terminal.Field{"entries", decimal(r.Entries)}, terminal.Field{"full tiles", decimal(r.Tiles)}, terminal.Field{"dedup keys", decimal(r.Dedup)},
-		terminal.Field{"indexed", decimal(r.Tags)}, terminal.Field{"snapshots", decimal(r.Snapshots)}, terminal.Field{"files", decimal(r.Files)},
-		terminal.Field{"verdict", "sound"})
+	fields := []terminal.Field{{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
+		{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)}, {"entries", decimal(r.Entries)}, {"full tiles", decimal(r.Tiles)},
+		{"dedup keys", decimal(r.Dedup)}, {"indexed", decimal(r.Tags)}, {"snapshots", decimal(r.Snapshots)}, {"files", decimal(r.Files)}}
+	if index {
+		of, err := node.CheckIndex(ctx, a.machine().InPlace(o))
+		if err != nil {
+			return err
+		}
+		r.Index = (*indexCheck)(of)
+		fields = append(fields, r.Index.field())
+	}
+	return a.PrintObject(r, append(fields, terminal.Field{"verdict", "sound"})...)
 }

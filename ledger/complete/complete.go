@@ -147,12 +147,12 @@ func (x *Index) load() (err error) {
 		return err
 	}
 	if size := x.cfg.Log.Size(); m.size > size || m.seen > size {
-		return fmt.Errorf("%w: it covers %d entries, and the log has %d", errStore, m.size, size)
+		return fmt.Errorf("%w: it covers %d entries, and the log has %d", ErrStore, m.size, size)
 	}
 	if head, err := x.cfg.HeadAt(m.size); err != nil {
 		return err
 	} else if m.size > 0 && head.Root != m.log {
-		return fmt.Errorf("%w: it is of a log that had root %s at size %d, where this one has %s", errStore, m.log, m.size, head.Root)
+		return fmt.Errorf("%w: it is of a log that had root %s at size %d, where this one has %s", ErrStore, m.log, m.size, head.Root)
 	}
 	if x.tree, err = x.store.tree(m); err != nil {
 		return err

@@ -129,6 +129,7 @@ func TestIndexChaos(t *testing.T) {
 			switch rng.IntN(4) {
 			case 0:
 				must(t, x.close(true))
+				checkStore(t, fs, log, x.tree.size)
 				x = open(t, fs, log, true)
 				must(t, x.step(t.Context()))
 				x.checkAll(t, log, rng)
@@ -269,6 +270,9 @@ func TestIndexPowerLossChaos(t *testing.T) {
 			if states++; states > want {
 				break
 			}
+			if _, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}); err != nil {
+				t.Errorf("what a crash leaves is no damage: %v", err)
+			}
 			again := open(t, clone, log, false)
 			must(t, again.step(t.Context()))
 			again.checkAll(t, log, rng)
@@ -298,8 +302,20 @@ func TestIndexBitFlipsChaos(t *testing.T) {
 		if !copied {
 			t.Fatal("nothing is copied")
 		}
-		flip(t, clone, path.Join("index", names[rng.IntN(len(names))]), rng)
-		verdicts[afterFlip(t, clone, log)]++
+		name := names[rng.IntN(len(names))]
+		flip(t, clone, path.Join("index", name), rng)
+		report, found := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone})
+		verdict := afterFlip(t, clone, log)
+		want := "as before"
+		if found == nil && report.Size == 0 { // to the engine, the database is as empty as a new one
+			want = "built again"
+		}
+		if found == nil && verdict != want {
+			t.Errorf("%s: the check finds nothing in %d entries, and the index is %s", name, report.Size, verdict)
+		}
+		if verdicts[verdict]++; found != nil {
+			verdicts["found by the check"]++
+		}
 	}
 	t.Log(verdicts)
 }

@@ -24,7 +24,7 @@ func (x *Index) record(key merkle.Hash) (*record, error) {
 	}
 	want, _ := x.tree.prefix.Record(key)
 	if hash, err := merkle.HashRecord(of.view()); err != nil || hash != want {
-		return nil, fmt.Errorf("%w: record %s is not that of the tree", errStore, key)
+		return nil, fmt.Errorf("%w: record %s is not that of the tree", ErrStore, key)
 	}
 	return of, nil
 }
@@ -105,14 +105,14 @@ func (x *Index) Prove(subjects []entry.Subject, part Part) (*Proof, error) {
 		return nil, x.unfit(err)
 	}
 	if _, err := p.Check(p.Entry.Body.(*entry.LogIndex)); err != nil {
-		return nil, x.unfit(fmt.Errorf("%w: a proof of it does not verify: %v", errStore, err))
+		return nil, x.unfit(fmt.Errorf("%w: a proof of it does not verify: %v", ErrStore, err))
 	}
 	return p, nil
 }
 
 // unfit stops the Index where its store is at fault.
 func (x *Index) unfit(err error) error {
-	if errors.Is(err, errStore) {
+	if errors.Is(err, ErrStore) {
 		x.stop(err)
 		return fmt.Errorf("%w: %v", ErrStopped, err)
 	}
@@ -263,7 +263,7 @@ func (l *list) read(number uint64) ([]uint64, error) {
 		indexes, err = readIndexes(value, chunkSize)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: chunk %d of %s under %s: %v", errStore, number, l.row.label, l.key, err)
+		return nil, fmt.Errorf("%w: chunk %d of %s under %s: %v", ErrStore, number, l.row.label, l.key, err)
 	}
 	return indexes, nil
 }
@@ -302,7 +302,7 @@ func (l *list) node(level uint, index uint64) (merkle.Hash, error) {
 	for i := range nodes {
 		value, err := l.store.get(place(keyNode, l.key, l.row.label, base, index<<(level-base)+uint64(i)))
 		if err != nil || len(value) != merkle.HashSize {
-			return merkle.Hash{}, fmt.Errorf("%w: node %d/%d of %s under %s: %v", errStore, base, i, l.row.label, l.key, err)
+			return merkle.Hash{}, fmt.Errorf("%w: node %d/%d of %s under %s: %v", ErrStore, base, i, l.row.label, l.key, err)
 		}
 		nodes[i] = merkle.Hash(value)
 	}

@@ -36,19 +36,19 @@ func ReadTree(size uint64, records iter.Seq2[merkle.Hash, []byte]) (*Tree, error
 			return nil, err
 		}
 		if again = appendRecord(again[:0], of); !bytes.Equal(again, value) {
-			return nil, fmt.Errorf("%w: the record of %s is not in its one form", errStore, key)
+			return nil, fmt.Errorf("%w: the record of %s is not in its one form", ErrStore, key)
 		}
 		hash, err := merkle.HashRecord(of.view())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %v", errStore, err)
+			return nil, fmt.Errorf("%w: %v", ErrStore, err)
 		}
 		if n := len(leaves); n > 0 && bytes.Compare(leaves[n-1].Key[:], key[:]) >= 0 {
-			return nil, fmt.Errorf("%w: key %s is not above the one before", errStore, key)
+			return nil, fmt.Errorf("%w: key %s is not above the one before", ErrStore, key)
 		}
 		t.records[key], leaves = of, append(leaves, merkle.PrefixLeaf{Key: key, Record: hash})
 	}
 	if err := t.prefix.Update(slices.Clip(leaves)); err != nil {
-		return nil, fmt.Errorf("%w: %v", errStore, err)
+		return nil, fmt.Errorf("%w: %v", ErrStore, err)
 	}
 	return t, nil
 }

@@ -35,9 +35,10 @@ const (
 // storeFormat begins the mark. A store of another format is made anew.
 const storeFormat = "arl index store 2\n"
 
-// errStore reports stored bytes that this package did not write, or that are not of
-// one index.
-var errStore = errors.New("complete: the store is damaged")
+// ErrStore reports stored bytes that this package did not write, or that are not of
+// one index, or of the index of another log. Whoever deletes the directory of the store has
+// it built again.
+var ErrStore = errors.New("complete: the store is damaged")
 
 // mark says what the records are the index of.
 type mark struct {
@@ -54,7 +55,7 @@ func (m mark) encode() []byte {
 
 func decodeMark(value []byte) (m mark, err error) {
 	if len(value) != len(storeFormat)+2*merkle.HashSize+16 || string(value[:len(storeFormat)]) != storeFormat {
-		return m, fmt.Errorf("%w: its mark has another form", errStore)
+		return m, fmt.Errorf("%w: its mark has another form", ErrStore)
 	}
 	value = value[len(storeFormat):]
 	m.root, m.log = merkle.Hash(value[:merkle.HashSize]), merkle.Hash(value[merkle.HashSize:2*merkle.HashSize])
@@ -89,6 +90,10 @@ const (
 // openStore opens the database in a directory, or makes it. broken is told of what
 // the engine cannot go on after.
 func openStore(fs vfs.FS, dir string, logger *slog.Logger, broken func(error)) (*store, error) {
+	return openEngine(dir, storeOptions(fs, logger, broken))
+}
+
+func storeOptions(fs vfs.FS, logger *slog.Logger, broken func(error)) *pebble.Options {
 	options := &pebble.Options{
 		FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: &engineLogger{logger, broken},
 		CacheSize: cacheSize, MemTableSize: memTableSize, DisableWAL: true,
@@ -101,9 +106,13 @@ func openStore(fs vfs.FS, dir string, logger *slog.Logger, broken func(error)) (
 	for i := range options.Levels {
 		options.Levels[i].BlockSize = blockSize
 	}
+	return options
+}
+
+func openEngine(dir string, options *pebble.Options) (*store, error) {
 	db, err := pebble.Open(dir, options)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open %s: %v", errStore, dir, err)
+		return nil, fmt.Errorf("%w: open %s: %w", ErrStore, dir, err)
 	}
 	return &store{db: db, batch: db.NewBatch()}, nil
 }
@@ -128,7 +137,7 @@ func (l *engineLogger) Errorf(format string, args ...any) {
 // Fatalf implements [pebble.Logger]. It does not return: the engine would go on with
 // what it could not write.
 func (l *engineLogger) Fatalf(format string, args ...any) {
-	l.broken(fmt.Errorf("%w: %s", errStore, fmt.Sprintf(format, args...)))
+	l.broken(fmt.Errorf("%w: %s", ErrStore, fmt.Sprintf(format, args...)))
 	select {}
 }
 
@@ -159,7 +168,7 @@ func (s *store) apply() error {
 	err := s.db.Apply(s.batch, pebble.NoSync)
 	s.batch.Reset()
 	if err != nil {
-		return fmt.Errorf("%w: %v", errStore, err)
+		return fmt.Errorf("%w: %v", ErrStore, err)
 	}
 	return nil
 }
@@ -181,7 +190,7 @@ func (s *store) write(records map[merkle.Hash]*record, m mark) error {
 		err = s.db.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("%w: write: %v", errStore, err)
+		return fmt.Errorf("%w: write: %v", ErrStore, err)
 	}
 	return nil
 }
@@ -204,7 +213,7 @@ func (s *store) get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errStore, err)
+		return nil, fmt.Errorf("%w: %v", ErrStore, err)
 	}
 	return append([]byte(nil), value...), closer.Close()
 }
@@ -213,7 +222,7 @@ func (s *store) get(key []byte) ([]byte, error) {
 func (s *store) record(key merkle.Hash) (*record, error) {
 	value, err := s.get(append([]byte{keyRecord}, key[:]...))
 	if err != nil {
-		return nil, fmt.Errorf("%w: record %s: %v", errStore, key, err)
+		return nil, fmt.Errorf("%w: record %s: %v", ErrStore, key, err)
 	}
 	return decodeRecord(value)
 }
@@ -256,11 +265,11 @@ func decodeRecord(value []byte) (*record, error) {
 			known = false
 		}
 		if !known || err != nil || in.failed {
-			return nil, fmt.Errorf("%w: a record of %d bytes", errStore, len(value))
+			return nil, fmt.Errorf("%w: a record of %d bytes", ErrStore, len(value))
 		}
 		list, err := merkle.ResumeFrontier(count&^(chunkSize-1), edge)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %v", errStore, err)
+			return nil, fmt.Errorf("%w: %v", ErrStore, err)
 		}
 		for _, index := range indexes {
 			_ = list.Append(merkle.HashIndex(index), nil) // never fails
@@ -269,7 +278,7 @@ func decodeRecord(value []byte) (*record, error) {
 		r.rows = append(r.rows, one)
 	}
 	if len(r.rows) == 0 {
-		return nil, fmt.Errorf("%w: an empty record", errStore)
+		return nil, fmt.Errorf("%w: an empty record", ErrStore)
 	}
 	return r, nil
 }
@@ -313,7 +322,7 @@ func (s *store) tree(m mark) (*Tree, error) {
 	t.stored, t.size = s.put, m.size
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyRecord}, UpperBound: []byte{keyRecord + 1}})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errStore, err)
+		return nil, fmt.Errorf("%w: %v", ErrStore, err)
 	}
 	var batch []merkle.PrefixLeaf
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
@@ -324,7 +333,7 @@ func (s *store) tree(m mark) (*Tree, error) {
 		}
 		leaf := merkle.PrefixLeaf{Record: hash}
 		if copy(leaf.Key[:], it.Key()[1:]) != merkle.HashSize {
-			err = fmt.Errorf("%w: key %x", errStore, it.Key())
+			err = fmt.Errorf("%w: key %x", ErrStore, it.Key())
 		}
 		batch = append(batch, leaf)
 	}
@@ -332,10 +341,10 @@ func (s *store) tree(m mark) (*Tree, error) {
 		err = t.prefix.Update(batch)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errStore, err)
+		return nil, fmt.Errorf("%w: %v", ErrStore, err)
 	}
 	if root := t.prefix.Root(); root != m.root {
-		return nil, fmt.Errorf("%w: its records give root %s, and it says %s of size %d", errStore, root, m.root, m.size)
+		return nil, fmt.Errorf("%w: its records give root %s, and it says %s of size %d", ErrStore, root, m.root, m.size)
 	}
 	return t, nil
 }

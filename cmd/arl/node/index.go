@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"recoveryledger/cmd/arl/exit"
@@ -81,6 +82,21 @@ func (n *Node) admitPolicy(policy *entry.Policy) error {
 	}
 	return entry.Refuse(entry.StateConflict, "index.required", "true, and this ledger keeps no index: agents would refuse every bundle").
 		WithRemedy("start the ledger with arl serve --index and apply the policy then, or write false")
+}
+
+// CheckIndex computes the index of a stopped ledger again and compares the store with that. It
+// changes nothing in the store. A difference is [complete.ErrStore].
+func CheckIndex(ctx context.Context, o Options) (*complete.CheckReport, error) {
+	o.Looks = true
+	n, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := complete.Check(ctx, n.IndexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt})
+	if errors.Is(err, complete.ErrStore) {
+		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry needs it, and arl serve --index builds it again", n.IndexDir()), err))
+	}
+	return found, errors.Join(err, n.Log.Close())
 }
 
 // NewestIndexEntry returns the newest index entry of the log; nil: there is none.

@@ -1,0 +1,177 @@
+package complete
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// CheckReport is what [Check] has computed again and found to be so.
+type CheckReport struct {
+	Size     uint64      // entries that the store covers; those behind are replayed at the next start
+	Root     merkle.Hash // of the index over them
+	Subjects uint64
+	Keys     uint64 // of the store that were compared; 0: there is no store yet
+}
+
+// Check computes the index of a log again and compares the store in a directory with that: its
+// mark, all records, all stored parts of lists. It changes nothing. A store that covers fewer
+// entries than the log, or none, is sound. Of the Config it uses Log, HeadAt and FS. The
+// first difference is [ErrStore]; nobody may have the store open.
+func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
+	c := New(dir, cfg).cfg
+	if _, err := c.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return &CheckReport{}, nil
+	}
+	var broken error
+	options := storeOptions(c.FS, slog.New(slog.DiscardHandler), func(err error) { broken = err })
+	options.ReadOnly, options.ErrorIfNotExists = true, true
+	s, err := openEngine(dir, options)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) { // also after a crash while it was made
+		return &CheckReport{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := checker{cfg: &c, store: s, want: map[string]stored{}}
+	err = k.run(ctx)
+	if err := errors.Join(err, broken, s.close()); err != nil {
+		return nil, err
+	}
+	return &CheckReport{Size: k.mark.size, Root: k.mark.root, Subjects: k.subjects, Keys: k.keys}, nil
+}
+
+// checker is one run of Check.
+type checker struct {
+	cfg      *Config
+	store    *store
+	mark     mark
+	want     map[string]stored // what the log gives, by key of the store, and was not found yet
+	subjects uint64
+	keys     uint64
+}
+
+// stored is what the log gives for a key of the store.
+type stored struct {
+	value []byte
+	due   bool // whether it must be there: it follows from what the store covers
+}
+
+func (k *checker) run(ctx context.Context) (err error) {
+	if k.mark, err = k.store.mark(); err != nil {
+		return err
+	}
+	size := k.cfg.Log.Size()
+	if k.mark.size > size || k.mark.seen > size {
+		return fmt.Errorf("%w: it covers %d entries, and the log has %d", ErrStore, max(k.mark.size, k.mark.seen), size)
+	}
+	if head, err := k.cfg.HeadAt(k.mark.size); err != nil {
+		return err
+	} else if k.mark.size > 0 && head.Root != k.mark.log {
+		return fmt.Errorf("%w: it is of a log that had root %s at size %d, where this one has %s", ErrStore, k.mark.log, k.mark.size, head.Root)
+	}
+	if err := k.compute(ctx, size); err != nil {
+		return err
+	}
+	return k.compare(ctx)
+}
+
+// compute makes the index of the log once more. Behind what the store covers, a crash may have
+// left parts of lists there, which are right, too, if the log gives them.
+func (k *checker) compute(ctx context.Context, size uint64) error {
+	t := NewTree()
+	t.stored = func(s *subtree) {
+		due := t.size < k.mark.size
+		k.want[string(place(keyNode, s.key, s.label, s.level, s.number))] = stored{bytes.Clone(s.root[:]), due}
+		if s.level == chunkLevel {
+			k.want[string(place(keyList, s.key, s.label, 0, s.number))] = stored{bytes.Clone(s.indexes), due}
+		}
+	}
+	if err := k.covered(t); err != nil {
+		return err
+	}
+	for e, err := range k.cfg.Log.Entries(ctx, 0, size) {
+		if err == nil {
+			err = k.passed(e)
+		}
+		if err == nil {
+			err = t.Add(e.Entry)
+		}
+		if err == nil {
+			err = k.covered(t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// covered notes the records that the store must have, once the tree is as far as the store.
+func (k *checker) covered(t *Tree) error {
+	if t.size != k.mark.size {
+		return nil
+	}
+	root, err := t.Root()
+	if err != nil {
+		return err
+	}
+	if root != k.mark.root && t.size > 0 {
+		return fmt.Errorf("%w: it says root %s of %d entries, and they give %s", ErrStore, k.mark.root, t.size, root)
+	}
+	k.subjects = t.Subjects()
+	for key, value := range t.Records() {
+		k.want[string(append([]byte{keyRecord}, key[:]...))] = stored{bytes.Clone(value), true}
+	}
+	return nil
+}
+
+// passed compares an entry with the place from which the index goes on to look for index
+// entries: those before it are covered by the store, and those behind cover no less.
+func (k *checker) passed(e *entry.Registered) error {
+	x, ok := e.Body.(*entry.LogIndex)
+	if !ok || (e.Index >= k.mark.seen || x.Size <= k.mark.size) && (e.Index < k.mark.seen || x.Size >= k.mark.size) {
+		return nil
+	}
+	return fmt.Errorf("%w: it covers %d entries and goes on at entry %d, and index entry %d covers %d", ErrStore, k.mark.size, k.mark.seen, e.Index, x.Size)
+}
+
+// compare reads the whole store: what is due is there, and nothing that the log does not give.
+func (k *checker) compare(ctx context.Context) error {
+	it, err := k.store.db.NewIter(nil)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrStore, err)
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		k.keys++
+		if string(it.Key()) == string(keyMark) {
+			continue
+		}
+		want, known := k.want[string(it.Key())]
+		if !known || !bytes.Equal(want.value, it.Value()) {
+			err = fmt.Errorf("%w: key %x is not what the log gives", ErrStore, it.Key())
+		}
+		delete(k.want, string(it.Key()))
+		err = errors.Join(err, ctx.Err())
+	}
+	if closed := it.Close(); closed != nil {
+		err = errors.Join(err, fmt.Errorf("%w: %v", ErrStore, closed))
+	}
+	if err != nil {
+		return err
+	}
+	for key, want := range k.want {
+		if want.due {
+			return fmt.Errorf("%w: key %x is missing", ErrStore, key)
+		}
+	}
+	return nil
+}
