@@ -236,6 +236,17 @@ func TestCheckPrefixOneForm(t *testing.T) {
 	}
 }
 
+// TestCheckPrefixOffTheWay: a root that somebody made with a leaf on the wrong side of a node
+// proves nothing of the keys on that side.
+func TestCheckPrefixOffTheWay(t *testing.T) {
+	leaf, other := merkle.PrefixLeaf{Key: merkle.Hash{0x80}, Record: merkle.Hash{7}}, merkle.Hash{9}
+	root := hashed(3, leaf.Hash(), other)
+	absent := []merkle.PrefixAnswer{{Key: merkle.Hash{0x10}, Depth: 1, Leaf: leaf}}
+	if err := merkle.CheckPrefix(absent, root, []merkle.Hash{other}); !errors.Is(err, merkle.ErrProof) {
+		t.Errorf("absent by a leaf that is on another way: %v", err)
+	}
+}
+
 // TestPrefixTreeRefuses: keys that do not ascend.
 func TestPrefixTreeRefuses(t *testing.T) {
 	var tree merkle.PrefixTree

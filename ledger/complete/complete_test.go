@@ -234,6 +234,25 @@ func TestIndexRefused(t *testing.T) {
 	log.append(newStream(2).take(10)...)
 	must(t, x.step(t.Context()))
 	x.checkAll(t, log, rand.New(rand.NewPCG(1, 1)))
+	refusals = 0 // the tree is ahead of the newest index entry from now on
+	log.append(newStream(3).take(10)...)
+	must(t, x.step(t.Context()))
+	if _, err := x.Prove([]entry.Subject{{Type: entry.SubjectLog}}, Part{To: 1}); !errors.Is(err, ErrNotReady) {
+		t.Errorf("it answers by an index entry of another root: %v", err)
+	}
+	must(t, x.close(true))
+}
+
+// TestIndexOpenedAgain: an index that is opened again answers by the newest index entry, though
+// nothing was registered since.
+func TestIndexOpenedAgain(t *testing.T) {
+	log, fs := indexedLog(t, 100)
+	x := open(t, fs, log, false)
+	must(t, x.step(t.Context()))
+	if s := x.Status(); s.Entry != 100 || s.Size != 100 {
+		t.Errorf("status %+v", s)
+	}
+	x.checkAll(t, log, rand.New(rand.NewPCG(1, 1)))
 	must(t, x.close(true))
 }
 

@@ -83,6 +83,7 @@ func busyLog(tb testing.TB, executions int) (signedLog, *Index) {
 	}
 	l.Add(authority.Sign(tb, l.Agent(authority, entry.Revoke, colleague, entry.RoleAgent)))
 	x := New("index", Config{Log: l, HeadAt: l.HeadAt, FS: vfs.NewMem(), Submit: func(_ context.Context, own *entry.LogIndex) error {
+		l.Add(agent.Sign(tb, l.Execution(agent))) // which came between
 		own.Header = l.Header(coordinator.Principal)
 		l.Add(coordinator.Sign(tb, own))
 		return nil
