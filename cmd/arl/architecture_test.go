@@ -33,6 +33,7 @@ verify ← api ← coord ← api/server
 verify ← verify/bundle ← api
 verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
+api ← api/words ← cmd/arl/histories
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation

@@ -9,9 +9,9 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -31,17 +31,6 @@ func (a *app) escalationCommand() *cobra.Command {
 	return cmd
 }
 
-// escalation is something that waits for people.
-type escalation struct {
-	Kind     string `json:"kind"` // task, incident
-	ID       string `json:"id"`
-	Since    int64  `json:"since"` // Unix milliseconds
-	State    string `json:"state"`
-	Question string `json:"question"`
-	// NotFenced is why others may meanwhile build on what an incident may undo.
-	NotFenced string `json:"not_fenced,omitempty"`
-}
-
 func (a *app) escalationListCommand(o *access.Where) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
@@ -56,52 +45,32 @@ func (a *app) escalationListCommand(o *access.Where) *cobra.Command {
 
 func (a *app) escalationList(ctx context.Context, c *access.Connection) error {
 	l := a.NewList("KIND", "ID", "SINCE", "STATE", "QUESTION")
-	add := func(e escalation) error {
-		question := e.Question
-		if e.NotFenced != "" {
-			question += " NOT FENCED: " + e.NotFenced
-		}
-		return l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, question)
+	add := func(e words.Escalation) error {
+		return l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, e.Asks())
 	}
 	for task, err := range c.Client.Tasks(ctx, api.TaskQuery{State: "operator"}) {
 		if err != nil {
 			return err
 		}
-		question, found := glossary.HoldsUpTask(task)
-		if !found {
-			question = task.Reason
-		}
-		if err := add(escalation{Kind: "task", ID: string(task.Task), Since: task.ChangedAt, State: string(task.State), Question: question}); err != nil {
+		if err := add(words.EscalatedTask(task)); err != nil {
 			return err
 		}
 	}
-	for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: "open"}) {
-		if err != nil {
-			return err
-		}
-		if !inc.AsksPeople {
-			continue
-		}
-		if len(inc.Signals) == 0 {
-			return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
-		}
-		question := "may what " + string(inc.Signals[0].Subject) + " led to be undone?"
-		if err := add(escalation{"incident", decimal(inc.ID), inc.OpenedAt, inc.State, question, inc.NotFenced}); err != nil {
-			return err
-		}
-	}
-	for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: "unacknowledged"}) {
-		if err != nil {
-			return err
-		}
-		e := escalation{Kind: "incident", ID: decimal(inc.ID), Since: inc.OpenedAt, State: inc.State,
-			Question: "nobody answered in time, and nothing was undone: arl escalation acknowledge " + decimal(inc.ID)}
-		if l := inc.Lapsed; l != nil {
-			e.Since = l.At
-			e.Question = fmt.Sprintf("nobody answered the amend of entry %d in time, and the plan did not grow: arl escalation acknowledge %d", l.Proposal, inc.ID)
-		}
-		if err := add(e); err != nil {
-			return err
+	for _, state := range []string{api.StateOpen, api.StateUnacknowledged} {
+		for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: state}) {
+			if err != nil {
+				return err
+			}
+			if len(inc.Signals) == 0 {
+				return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
+			}
+			e, asks := words.EscalatedIncident(inc)
+			if !asks || inc.AsksPeople != (state == api.StateOpen) {
+				continue // the other list has it
+			}
+			if err := add(e); err != nil {
+				return err
+			}
 		}
 	}
 	return l.Close()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/histories"
@@ -97,8 +98,8 @@ func (a *app) incidentList(f *access.Fold, q *api.IncidentQuery) error {
 		if !v.Matches(q) {
 			continue
 		}
-		err := l.Add(&v.Incident, decimal(v.ID), instant(v.OpenedAt), stateOf(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
-			string(v.Signals[0].Subject), waitsFor(v))
+		err := l.Add(&v.Incident, decimal(v.ID), instant(v.OpenedAt), words.IncidentState(&v.Incident), string(v.Wid), fmt.Sprint(len(v.Signals)),
+			string(v.Signals[0].Subject), words.IncidentWaitsFor(&v.Incident))
 		if err != nil {
 			return err
 		}
@@ -107,24 +108,6 @@ func (a *app) incidentList(f *access.Fold, q *api.IncidentQuery) error {
 		}
 	}
 	return l.Close()
-}
-
-// waitsFor says in a few words what an incident waits for, and which fence stands
-// though it waits for nothing.
-func waitsFor(v *coord.IncidentView) string {
-	waits := v.WaitsFor + unfenced(v)
-	if v.StillFenced > 0 {
-		return fmt.Sprintf("%s; members still fenced: %d", orNothing(waits), v.StillFenced)
-	}
-	return waits
-}
-
-// unfenced marks what waits while others may build on it.
-func unfenced(v *coord.IncidentView) string {
-	if v.NotFenced == "" {
-		return ""
-	}
-	return "; NOT FENCED"
 }
 
 func (a *app) incidentShowCommand(o *access.Where) *cobra.Command {
@@ -203,13 +186,13 @@ func incomplete(state coord.IncidentState) error {
 
 func incidentFields(v *coord.IncidentView) []terminal.Field {
 	fields := []terminal.Field{
-		{"incident", decimal(v.ID)}, {"state", stateOf(v)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
+		{"incident", decimal(v.ID)}, {"state", words.IncidentState(&v.Incident)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
 		{"epoch", fmt.Sprint(v.Epoch)},
 	}
 	for _, s := range v.Signals {
 		text := fmt.Sprintf("entry %d by %s as %s, about %s", s.Index, s.Issuer, s.Standing, s.Subject)
 		if s.Disposition != "" {
-			text += fmt.Sprintf(": %s, says entry %d", histories.Found(&s), s.Disposed)
+			text += fmt.Sprintf(": %s, says entry %d", words.Disposition(&s), s.Disposed)
 		}
 		fields = append(fields, terminal.Field{"signal", text})
 	}
@@ -238,27 +221,16 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 		if d.Void {
 			text += ", VOID: its key was compromised"
 		}
-		fields = append(fields, terminal.Field{"decision", text}, terminal.Field{"outcomes", tallied(d.Tally)})
+		fields = append(fields, terminal.Field{"decision", text}, terminal.Field{"outcomes", words.Tally(d.Tally)})
 	}
 	if v.Recorded != 0 {
 		fields = append(fields, terminal.Field{"closed", closedBy(v)})
 	}
-	fields = append(fields, terminal.Field{"waits for", orNothing(waitsFor(v))})
+	fields = append(fields, terminal.Field{"waits for", words.OrNothing(words.IncidentWaitsFor(&v.Incident))})
 	if v.Cosignatures != "" {
 		fields = append(fields, terminal.Field{"agents wait for", "cosignatures, by the server's word: " + v.Cosignatures})
 	}
 	return fields
-}
-
-// stateOf is the state of an incident, with what a state does not tell.
-func stateOf(v *coord.IncidentView) string {
-	switch {
-	case v.Silence:
-		return v.State.String() + " (nobody answered in time)"
-	case v.Unacknowledged():
-		return v.State.String() + " (nobody answered an amend)"
-	}
-	return v.State.String()
 }
 
 // lapsed says what became of an amend that nobody answered.
@@ -280,28 +252,6 @@ func closedBy(v *coord.IncidentView) string {
 		text += ", since nobody answered in time; acknowledged by entry " + decimal(v.Acknowledged)
 	}
 	return text
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
-}
-
-// tallied writes the counts of outcomes in the order of the protocol.
-func tallied(counts map[entry.Result]int64) string {
-	var parts []string
-	for _, r := range []entry.Result{entry.Restored, entry.Compensated, entry.NotExecuted, entry.ResultIrrevocable, entry.ResultFailed,
-		entry.Refused, entry.Withheld, entry.ResultUnknown} {
-		if n := counts[r]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, r))
-		}
-	}
-	if parts == nil {
-		return "none yet"
-	}
-	return strings.Join(parts, ", ")
 }
 
 func (a *app) printInForce(p *api.Plan) error {

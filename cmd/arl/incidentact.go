@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
@@ -211,7 +212,7 @@ func (a *app) record(ctx context.Context, i *incidentContext, act *actOptions) e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "incident %d ends %s: %s\n", i.v.ID, r.State, tallied(r.Tally))
+	fmt.Fprintf(a.Err, "incident %d ends %s: %s\n", i.v.ID, r.State, words.Tally(r.Tally))
 	if err := a.Confirm(fmt.Sprintf("Sign this as %s?", signer.Principal), act.yes); err != nil {
 		return err
 	}

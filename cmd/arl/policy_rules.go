@@ -200,7 +200,7 @@ func (a *app) explainCase(ctx context.Context, e *engine.Setup, file string) err
 	if hint := done.Trace.Hint(); hint != "" {
 		fmt.Fprintf(a.Err, "%s\n", hint)
 	}
-	return a.PrintText(fmt.Sprintf("%s: %s\n", done.Trace.Case, words(string(done.Trace.Status), done.Trace.Reason)))
+	return a.PrintText(fmt.Sprintf("%s: %s\n", done.Trace.Case, phrase(string(done.Trace.Status), done.Trace.Reason)))
 }
 
 func (a *app) printDecision(d *explainedDecision) error {

@@ -409,7 +409,7 @@ func (a *app) recoverOne(ctx context.Context, e *engine.Setup, file string) erro
 	for i := range t.Rungs {
 		r := &t.Rungs[i]
 		err := l.Add(r, r.Step, decimal(uint64(r.Attempt)), scenario.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
-			words(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
+			phrase(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
 		if err != nil {
 			return err
 		}
@@ -420,11 +420,11 @@ func (a *app) recoverOne(ctx context.Context, e *engine.Setup, file string) erro
 	if hint := t.Hint(); hint != "" {
 		fmt.Fprintf(a.Err, "%s\n", hint)
 	}
-	return a.PrintText(words(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason) + "\n")
+	return a.PrintText(phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason) + "\n")
 }
 
-// words joins a word and another that may be missing.
-func words(first, second string) string {
+// phrase joins a word and another that may be missing.
+func phrase(first, second string) string {
 	if second == "" {
 		return first
 	}

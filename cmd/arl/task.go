@@ -10,9 +10,9 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
@@ -139,7 +139,7 @@ func (a *app) taskList(ctx context.Context, c *access.Connection, q api.TaskQuer
 		if err != nil {
 			return err
 		}
-		if err := l.Add(task, string(task.Task), string(task.State), glossary.TaskRetries(task), ageOf(c, task), string(task.Agent), deadlineOf(task), glossary.TaskWaitsFor(task)); err != nil {
+		if err := l.Add(task, string(task.Task), string(task.State), words.TaskRetries(task), ageOf(c, task), string(task.Agent), deadlineOf(task), words.TaskWaitsFor(task)); err != nil {
 			return err
 		}
 		if count++; count == limit {
@@ -187,9 +187,9 @@ func (a *app) taskShowCommand(t *access.Target) *cobra.Command {
 
 func taskFields(c *access.Connection, t *api.Task) []terminal.Field {
 	fields := []terminal.Field{
-		{"task", string(t.Task)}, {"state", string(t.State)}, {"workflow", string(t.Wid)}, {"type", orNothing(t.Type)}, {"age", ageOf(c, t)},
-		{"epoch", fmt.Sprint(t.Epoch)}, {"retries", glossary.TaskRetries(t)}, {"resumes", fmt.Sprintf("%d of %d", t.ResumeCount, entry.MaxResumes)},
-		{"failures", orNothing(failuresOf(t))}, {"agent", orNothing(string(t.Agent))}, {"executions", fmt.Sprint(t.Executions)},
+		{"task", string(t.Task)}, {"state", string(t.State)}, {"workflow", string(t.Wid)}, {"type", words.OrNothing(t.Type)}, {"age", ageOf(c, t)},
+		{"epoch", fmt.Sprint(t.Epoch)}, {"retries", words.TaskRetries(t)}, {"resumes", fmt.Sprintf("%d of %d", t.ResumeCount, entry.MaxResumes)},
+		{"failures", words.OrNothing(failuresOf(t))}, {"agent", words.OrNothing(string(t.Agent))}, {"executions", fmt.Sprint(t.Executions)},
 		{"changed", fmt.Sprintf("%s, by entry %d: %s", instant(t.ChangedAt), t.Changed, t.Reason)},
 	}
 	if t.Lease != nil {
@@ -198,7 +198,7 @@ func taskFields(c *access.Connection, t *api.Task) []terminal.Field {
 	if len(t.Candidates) > 0 {
 		fields = append(fields, terminal.Field{"candidates", candidatesOf(t)})
 	}
-	return append(fields, terminal.Field{"waits for", orNothing(glossary.TaskWaitsFor(t))})
+	return append(fields, terminal.Field{"waits for", words.OrNothing(words.TaskWaitsFor(t))})
 }
 
 // failuresOf lists how the claims of a task ended.
@@ -298,13 +298,13 @@ func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
 	switch obstacle {
 	case api.ObstacleExcept:
 		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s failed at it just now, and the policy gives it to another agent (%s): "+
-			"name another agent, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, glossary.TaskRecovery(t.Recovery)))
+			"name another agent, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, words.TaskRecovery(t.Recovery)))
 	case api.ObstacleUntyped:
 		return "", exit.Usagef("%s has no type to choose an agent by: name the agent with --agent", t.Task)
 	case api.ObstacleUnassignable:
-		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s, or name an agent with --agent", t.Task, glossary.NobodyFor(t)))
+		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s, or name an agent with --agent", t.Task, words.NobodyFor(t)))
 	case api.ObstacleRelease:
-		why, _ := glossary.HoldsUpTask(t)
+		why, _ := words.HoldsUpTask(t)
 		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s: use arl task release", t.Task, why))
 	}
 	return "", exit.With(exit.Conflict, fmt.Errorf("%s: every agent with the capability %s holds as many tasks as the coordinator gives: wait, or name an agent with --agent", t.Task, t.Type))

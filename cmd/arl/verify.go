@@ -3,10 +3,10 @@ package main
 import (
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/verify"
@@ -107,7 +107,7 @@ func (a *app) rootWithHead(t *access.Target) (verify.Root, error) {
 
 // instant is a registered_at for people.
 func instant(unixMilli int64) string {
-	return time.UnixMilli(unixMilli).UTC().Format("2006-01-02T15:04:05.000Z")
+	return words.Instant(unixMilli)
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -2,30 +2,16 @@ package histories
 
 import (
 	"fmt"
-	"strings"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/terminal"
-	"recoveryledger/ledger/entry"
 )
 
 // judgedText tells what others bear out from what the principal alone reports.
 func judgedText(h *api.History) string {
 	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d dismissed", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Dismissed)
-}
-
-// Found is what was found of a signal, and which domains corroborate it.
-func Found(s *api.IncidentSignal) string {
-	switch {
-	case s.Silence:
-		return s.Disposition + ": nobody answered in time"
-	case s.Disposition != entry.Corroborated:
-		return s.Disposition
-	case s.Independent:
-		return s.Disposition + " by " + strings.Join(s.Domains, ", ")
-	}
-	return s.Disposition + " by its own domain " + strings.Join(s.Domains, ", ")
 }
 
 // Print shows a history that was counted from a fold.
@@ -50,7 +36,7 @@ func Print(a *terminal.Terminal, f *access.Fold, h *api.History) error {
 		return "entry " + decimal(index)
 	}
 	for _, s := range h.Signals {
-		if err := l.Add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), Found(&s), said(s.Disposed)); err != nil {
+		if err := l.Add(s, decimal(s.Incident), decimal(s.Index), "signal as "+string(s.Standing), string(s.Subject), words.Disposition(&s), said(s.Disposed)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,78 @@
+// Package words says in a few words how incidents and tasks stand. The command line
+// and the pages of the console print the same words, because both take them from
+// here.
+package words
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+// Instant is a time of the ledger's clock, in Unix milliseconds, in UTC (RFC 3339).
+func Instant(unixMilli int64) string {
+	return time.UnixMilli(unixMilli).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// IncidentState is the state of an incident, with what a state does not tell.
+func IncidentState(i *api.Incident) string {
+	switch {
+	case i.Silence:
+		return i.State + " (nobody answered in time)"
+	case i.Unacknowledged():
+		return i.State + " (nobody answered an amend)"
+	}
+	return i.State
+}
+
+// IncidentWaitsFor says what an incident waits for, and which fence stands though it
+// waits for nothing; empty: it waits for nothing, and nothing is fenced.
+func IncidentWaitsFor(i *api.Incident) string {
+	waits := i.WaitsFor
+	if i.NotFenced != "" {
+		waits += "; NOT FENCED"
+	}
+	if i.StillFenced > 0 {
+		return fmt.Sprintf("%s; members still fenced: %d", OrNothing(waits), i.StillFenced)
+	}
+	return waits
+}
+
+// OrNothing is the text, or the word nothing where it is empty.
+func OrNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}
+
+// Disposition is what was found of a signal, and which domains corroborate it.
+func Disposition(s *api.IncidentSignal) string {
+	switch {
+	case s.Silence:
+		return s.Disposition + ": nobody answered in time"
+	case s.Disposition != entry.Corroborated:
+		return s.Disposition
+	case s.Independent:
+		return s.Disposition + " by " + strings.Join(s.Domains, ", ")
+	}
+	return s.Disposition + " by its own domain " + strings.Join(s.Domains, ", ")
+}
+
+// Tally writes the counts of outcomes in the order of the protocol.
+func Tally(counts map[entry.Result]int64) string {
+	var parts []string
+	for _, r := range []entry.Result{entry.Restored, entry.Compensated, entry.NotExecuted, entry.ResultIrrevocable, entry.ResultFailed,
+		entry.Refused, entry.Withheld, entry.ResultUnknown} {
+		if n := counts[r]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, r))
+		}
+	}
+	if parts == nil {
+		return "none yet"
+	}
+	return strings.Join(parts, ", ")
+}
