@@ -123,11 +123,17 @@ func withBody(slow string, answers ...Response) []Response {
 		Response{Status: http.StatusUnsupportedMediaType, Doc: "another Content-Type", Content: problem})
 }
 
-// Routes returns the whole interface. Every route answers [entry.RateLimited], too.
+// Routes returns the whole interface. Every route answers [entry.RateLimited], too, and
+// 421 to a request that calls a server on loopback by another's name.
 func Routes() []Route {
 	var all []Route
 	for _, some := range [][]Route{entryRoutes(), logRoutes(), completeRoutes(), agentRoutes(), bundleRoutes(), incidentRoutes(), taskRoutes(), recoveryRoutes(), selfRoutes()} {
 		all = append(all, some...)
+	}
+	misdirected := Response{Status: http.StatusMisdirectedRequest, Doc: "the server is on loopback and is not called by this Host",
+		Content: []Content{content(MediaProblem, of[Problem]())}}
+	for i := range all {
+		all[i].Answers = append(all[i].Answers, misdirected)
 	}
 	return all
 }

@@ -115,7 +115,7 @@ func requests(n int, entries ...*entry.Entry) [][]byte {
 	out := make([][]byte, n)
 	for i := range out {
 		body := entries[i%len(entries)].AppendEnvelope(nil)
-		out[i] = append([]byte("POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/json\r\nContent-Length: "+
+		out[i] = append([]byte("POST /v1/entries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
 			strconv.Itoa(len(body))+"\r\n\r\n"), body...)
 	}
 	return out

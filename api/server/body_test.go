@@ -77,7 +77,7 @@ func speak(t *testing.T, address string, w writing, rest string) *net.TCPConn {
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: ledger\r\nContent-Type: %s\r\n%s", w.target, w.mediaType, rest)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n%s", w.target, w.mediaType, rest)
 	must(t, err)
 	return conn.(*net.TCPConn)
 }

@@ -23,7 +23,7 @@ func slowBatch(t *testing.T, address, length string) io.Writer {
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = io.WriteString(conn, "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/x-ndjson\r\n"+
+	_, err = io.WriteString(conn, "POST /v1/entries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"+
 		"Expect: 100-continue\r\n"+length+"\r\n\r\n")
 	must(t, err)
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {

@@ -243,7 +243,7 @@ func testCommands(t *testing.T, c *panel) {
 func TestCommandsEndWithServer(t *testing.T) {
 	n := start(t, nil)
 	address, stop := n.serve(func(c *server.Config) { c.Grace = time.Minute })
-	answer := dial(t, address, fmt.Sprintf("GET /v1/agents/agent-1/commands?wait=25000&from=%d HTTP/1.1\r\nHost: ledger\r\n\r\n", n.log.Head().Size))
+	answer := dial(t, address, fmt.Sprintf("GET /v1/agents/agent-1/commands?wait=25000&from=%d HTTP/1.1\r\nHost: localhost\r\n\r\n", n.log.Head().Size))
 	for under := ""; !strings.Contains(under, "\narl_event_streams 1\n"); {
 		response, err := http.Get("http://" + address + "/metrics")
 		must(t, err)

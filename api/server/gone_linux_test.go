@@ -91,7 +91,7 @@ func TestReaderThatLeaves(t *testing.T) {
 		web := httptest.NewUnstartedServer(s.Handler())
 		web.Listener = narrow{web.Listener}
 		web.Start()
-		leave(t, web.Listener.Addr().String(), "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		leave(t, web.Listener.Addr().String(), "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		web.Close() // waits for the answer
 		if records := log.records(t, "client gone"); len(records) == 0 || !strings.HasPrefix(path, records[len(records)-1]["path"].(string)) {
 			t.Errorf("GET %s: %v", path, records)

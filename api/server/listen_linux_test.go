@@ -27,7 +27,7 @@ func (c caller) call() (net.Conn, bool) {
 	must(c.t, err)
 	c.t.Cleanup(func() { _ = conn.Close() })
 	must(c.t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: ledger\r\n\r\n")
+	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if err != nil {
 		return conn, false
 	}

@@ -233,6 +233,7 @@ func TestOpenAPI(t *testing.T) {
 	d.overload(n)
 	d.stream(n)
 	d.slow(n)
+	d.misdirected(n)
 	for _, what := range d.described() {
 		if !d.met[what] {
 			t.Errorf("%s is described and was never met", what)
@@ -336,6 +337,16 @@ func (d *document) overload(n *node) {
 	d.check("/v1/recoveries/batch", n.recover("/batch", api.MediaNDJSON, ""))
 }
 
+// misdirected calls every route by another's name.
+func (d *document) misdirected(n *node) {
+	d.t.Helper()
+	for _, route := range api.Routes() {
+		request := n.request(route.Method, strings.NewReplacer("{", "", "}", "").Replace(route.Path), "", nil)
+		request.Host = "evil.example"
+		d.check(route.Path, n.do(request))
+	}
+}
+
 // stream reads the beginning of an event stream.
 func (d *document) stream(n *node) {
 	d.t.Helper()
@@ -359,7 +370,7 @@ func (d *document) slow(n *node) {
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
 	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON, api.PathCosign: api.MediaNote, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON} {
 		request := n.request(http.MethodPost, path, mediaType, nil)
-		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: ledger\r\nContent-Type: "+mediaType+"\r\n"+
+		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+mediaType+"\r\n"+
 			"Content-Length: 9\r\n\r\n"), request)
 		must(d.t, err)
 		body, err := io.ReadAll(response.Body)

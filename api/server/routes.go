@@ -75,6 +75,11 @@ func (s *Server) routes() error {
 	e.IPExtractor = echo.ExtractIPDirect() // never what a header claims
 	s.middleware(e)
 	s.router, s.handler = e, s.traced(withHead(e))
+	if s.cfg.Pages != nil {
+		for _, path := range s.cfg.Pages.Paths() {
+			e.GET(routerPath(path), echo.WrapHandler(s.cfg.Pages))
+		}
+	}
 	return bind(e, api.Routes(), s.handlers(document))
 }
 
@@ -137,7 +142,7 @@ func (s *Server) middleware(e *echo.Echo) {
 			return err
 		},
 	}))
-	e.Use(allowHead, shared, compressed(), readsBody)
+	e.Use(s.ownHost, allowHead, shared, compressed(), readsBody)
 	if s.cfg.Rate < 0 {
 		return
 	}

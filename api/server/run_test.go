@@ -77,12 +77,12 @@ func TestSlowClients(t *testing.T) {
 		c.HeaderTimeout, c.ReadTimeout, c.IdleTimeout = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 	})
 	size := n.log.Head().Size
-	if answer, err := io.ReadAll(dial(t, address, "GET /v1/log HTTP/1.1\r\nHost: ledger\r\nX-Slow: ")); len(answer) > 0 || err != nil {
+	if answer, err := io.ReadAll(dial(t, address, "GET /v1/log HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")); len(answer) > 0 || err != nil {
 		t.Errorf("slow header: %q, %v", answer, err)
 	}
 	envelope := string(n.good().AppendEnvelope(nil))
 	for _, mediaType := range []string{api.MediaJSON, api.MediaNDJSON} {
-		header := "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: " + mediaType + "\r\nContent-Length: " + strconv.Itoa(2*len(envelope)) + "\r\n\r\n"
+		header := "POST /v1/entries HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + mediaType + "\r\nContent-Length: " + strconv.Itoa(2*len(envelope)) + "\r\n\r\n"
 		response, err := http.ReadResponse(dial(t, address, header+envelope+"\n"), nil)
 		must(t, err)
 		body, err := io.ReadAll(response.Body)
@@ -90,7 +90,7 @@ func TestSlowClients(t *testing.T) {
 		must(t, err)
 		n.problem(&answer{response, body}, "", http.StatusRequestTimeout)
 	}
-	idle := dial(t, address, "GET /healthz HTTP/1.1\r\nHost: ledger\r\n\r\n")
+	idle := dial(t, address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(idle, nil)
 	must(t, err)
 	defer response.Body.Close()
@@ -108,7 +108,7 @@ func TestSlowClients(t *testing.T) {
 func TestLargeHeader(t *testing.T) {
 	n := start(t, nil)
 	address, _ := n.serve(func(*server.Config) {})
-	response, err := http.ReadResponse(dial(t, address, "GET /v1/log HTTP/1.1\r\nHost: ledger\r\nX-Large: "+strings.Repeat("x", 64<<10)+"\r\n\r\n"), nil)
+	response, err := http.ReadResponse(dial(t, address, "GET /v1/log HTTP/1.1\r\nHost: localhost\r\nX-Large: "+strings.Repeat("x", 64<<10)+"\r\n\r\n"), nil)
 	must(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -160,7 +160,7 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 func TestShutdownEndsStreams(t *testing.T) {
 	n := start(t, nil)
 	address, stop := n.serve(func(*server.Config) {})
-	in := dial(t, address, "GET /v1/events HTTP/1.1\r\nHost: ledger\r\n\r\n")
+	in := dial(t, address, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(in, nil)
 	must(t, err)
 	defer response.Body.Close()
@@ -195,7 +195,7 @@ func TestShutdownGrace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, listener) }()
-	in := dial(t, listener.Addr().String(), "POST /v1/entries HTTP/1.1\r\nHost: ledger\r\nContent-Type: application/json\r\n"+
+	in := dial(t, listener.Addr().String(), "POST /v1/entries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 		"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n")
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 		t.Fatalf("%q, %v", line, err) // the handler is reading the body now

@@ -79,6 +79,11 @@ type Config struct {
 	// TLS, from [LoadTLS], encrypts and, with client certificates, admits. Nil:
 	// plain HTTP.
 	TLS *TLS
+	// Hosts are names beside localhost by which clients may call a server that listens on
+	// loopback without TLS: those that a proxy on the same machine passes on.
+	Hosts []string
+	// Pages answers GET of its paths, which are none of the API's. Nil: there are no pages.
+	Pages Pages
 	// Version stands in the OpenAPI document. Empty: "devel".
 	Version string
 
@@ -100,6 +105,13 @@ type Config struct {
 	Grace time.Duration
 	// Heartbeat is the longest silence of an event stream. 0: 15 s.
 	Heartbeat time.Duration
+}
+
+// Pages are what a server shows people beside its API.
+type Pages interface {
+	http.Handler
+	// Paths returns the paths that the handler answers, a parameter in braces.
+	Paths() []string
 }
 
 func (c *Config) withDefaults() (*Config, error) {

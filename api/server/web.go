@@ -3,7 +3,10 @@ package server
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,5 +116,23 @@ func allowHead(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 		})
 		return next(c)
+	}
+}
+
+// ownHost refuses requests over loopback that call the server by another's name: a
+// website whose name leads to this machine could read the log as its own (DNS
+// rebinding). Over TLS the certificate says the name.
+func (s *Server) ownHost(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		local, _ := c.Request().Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if s.cfg.TLS != nil || local == nil || !local.IP.IsLoopback() {
+			return next(c)
+		}
+		host := (&url.URL{Host: c.Request().Host}).Hostname()
+		if net.ParseIP(host).IsLoopback() || strings.EqualFold(host, "localhost") || slices.Contains(s.cfg.Hosts, host) {
+			return next(c)
+		}
+		return &failure{Problem: api.NewStatus(http.StatusMisdirectedRequest, fmt.Sprintf("this server is on loopback and is not called %.140q", host),
+			"call it by its address, such as 127.0.0.1, or start it with --host NAME")}
 	}
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -182,7 +182,7 @@ func (a *app) agentRevoke(ctx context.Context, c *access.Connection, o *agentOpt
 	if err != nil {
 		return exit.Usagef("--compromised-since %d: %w", *o.compromised.value, err)
 	}
-	fmt.Fprintf(a.Err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, glossary.JoinRoles(key.Roles), key.Enrolled)
+	fmt.Fprintf(a.Err, "revoke %s of %s: roles %s, enrolled at entry %d\n", key.Key.KeyID(), known.Principal, words.JoinRoles(key.Roles), key.Enrolled)
 	if err := a.listSuspects(ctx, c, known.Principal, key.Key.KeyID(), o.compromised.value); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (a *app) agentList(ctx context.Context, c *access.Connection, domain string
 			continue
 		}
 		for _, key := range agent.Keys {
-			if err := l.Add(nil, string(agent.Principal), glossary.JoinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
+			if err := l.Add(nil, string(agent.Principal), words.JoinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
 				decimal(key.Enrolled), agent.State(&key)); err != nil {
 				return err
 			}

@@ -34,6 +34,8 @@ verify ← verify/bundle ← api
 verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
+coord ← api/console ← cmd/arl/node
+api/words ← api/console
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation

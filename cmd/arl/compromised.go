@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -31,7 +31,7 @@ func (a *app) listSuspects(ctx context.Context, c *access.Connection, p entry.Pr
 	}
 	l := a.forPeople(a.Err).NewList("INDEX", "REGISTERED", "KIND", "WORKFLOW", "WHAT")
 	for _, e := range signed[:min(len(signed), suspectsMax)] {
-		if err := l.Add(nil, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Wid), glossary.Summary(e.Body)); err != nil {
+		if err := l.Add(nil, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Wid), words.Summary(e.Body)); err != nil {
 			return err
 		}
 	}

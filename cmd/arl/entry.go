@@ -15,9 +15,9 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
@@ -379,7 +379,7 @@ func (a *app) listEntries(ctx context.Context, c *access.Connection, o *listOpti
 		}
 		s := showEntry(e, chain)
 		err := l.Add(s, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
-			string(e.Header.Wid), glossary.Summary(e.Body)+s.Compromised.Mark())
+			string(e.Header.Wid), words.Summary(e.Body)+s.Compromised.Mark())
 		if err != nil {
 			return err
 		}

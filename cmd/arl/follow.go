@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
@@ -127,7 +127,7 @@ func (a *app) tail(ctx context.Context, c *access.Connection, o *tailOptions) er
 		if s := showEntry(e, chain); a.JSON() {
 			err = a.PrintJSON(s)
 		} else {
-			err = a.PrintText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, glossary.Summary(e.Body), s.Compromised.Mark()))
+			err = a.PrintText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, words.Summary(e.Body), s.Compromised.Mark()))
 		}
 		if err != nil {
 			return err

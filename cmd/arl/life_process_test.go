@@ -187,7 +187,7 @@ func TestHangupReadsCertificatesAgain(t *testing.T) {
 	}
 	ask := func(conn *tls.Conn) {
 		t.Helper()
-		_, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: ledger\r\n\r\n")
+		_, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		line := ""
 		if err == nil {
 			line, err = bufio.NewReader(conn).ReadString('\n')

@@ -38,6 +38,7 @@ type serveOptions struct {
 	rate                                 float64
 	reserve                              uint64
 	index                                bool
+	hosts                                []string
 	witnesses                            []string // NAME=URL
 	witnessBoot                          string
 	witnessing                           node.Witnessing
@@ -68,6 +69,7 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
 	flags.StringVar(&o.tlsClientCA, "tls-client-ca", "", "CA file: require client certificates of this CA (mTLS)")
+	flags.StringArrayVar(&o.hosts, "host", nil, "name by which a proxy on this machine calls the ledger on loopback; once for each")
 	flags.BoolVar(&o.traces, "traces", false, "send OpenTelemetry traces over OTLP/HTTP (OTEL_EXPORTER_OTLP_* say where)")
 	flags.Float64Var(&o.rate, "rate", 5000, "requests a second from one address; negative: no limit")
 	flags.BoolVar(&o.index, "index", false, "keep an index of the log: complete histories, and proof of absence")
@@ -143,6 +145,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	}()
 	config.Origin, config.VerifierKeys, config.Log, config.Index, config.Replica, config.TLS = n.Origin, n.Keys[0].VerifierKeys[:], n.Log, n.Index, n.Replica, e.tls
 	config.Logger, config.Version, config.Rate, config.Connections = n.Logger, version, o.rate, connections()
+	config.Hosts = o.hosts
 	if o.traces {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
@@ -170,6 +173,9 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		if config.Witnesses, err = n.Rounds(ctx, o.witnessing); err != nil {
 			return err
 		}
+	}
+	if config.Pages, err = n.Pages(); err != nil {
+		return err
 	}
 	s, err := server.New(config)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"recoveryledger/cmd/arl/glossary"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/histories"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -32,7 +32,7 @@ type verifiedEntry struct {
 }
 
 func describeEntry(e *verify.Entry) verifiedEntry {
-	return verifiedEntry{e.Index, e.Kind, e.Header.Iss, glossary.Summary(e.Body), e.RegisteredAt, e.Signed}
+	return verifiedEntry{e.Index, e.Kind, e.Header.Iss, words.Summary(e.Body), e.RegisteredAt, e.Signed}
 }
 
 func newVerifyReport(r *verify.Report, origin string) *verifyReport {

@@ -129,7 +129,7 @@ var Placeholders = map[string]string{
 	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "format": "FORMAT", "from": "INDEX",
-	"home": "DIR", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
+	"home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
 	"instance": "NAME", "key": "FILE", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",

@@ -1,0 +1,72 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// agentsPage is a page of the list of agents.
+type agentsPage struct {
+	Rows []api.Agent
+	More string // link; empty: there are none
+}
+
+// agents is GET /agents, in the order of the names.
+func (k *Console) agents(q *http.Request) (*page, error) {
+	after := entry.Principal(q.URL.Query().Get("after"))
+	body := &agentsPage{}
+	p := &page{name: "agents", Title: "Agents", Command: "arl agent list", Section: "Agents", Body: body}
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		p.At = at
+		for _, info := range state.Chain().Agents() {
+			if info.Principal <= after {
+				continue
+			}
+			if len(body.Rows) == rows {
+				body.More = k.link("/agents") + "?after=" + url.QueryEscape(string(body.Rows[rows-1].Principal))
+				break
+			}
+			body.Rows = append(body.Rows, api.NewAgent(&info))
+		}
+	})
+	return p, nil
+}
+
+// agentPage is what the log says of a principal.
+type agentPage struct {
+	Enrolled bool
+	Agent    api.Agent
+	Known    bool // whether it wrote an entry
+	api.History
+	Commands []api.Command // what it has to undo
+	Older    string
+}
+
+// agent is GET /agents/{id}.
+func (k *Console) agent(q *http.Request) (*page, error) {
+	older, err := before(q)
+	if err != nil {
+		return nil, err
+	}
+	id, body := entry.Principal(q.PathValue("id")), &agentPage{}
+	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + quoted(string(id)), Section: "Agents", Body: body}
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		p.At = at
+		if info, ok := state.Chain().Agent(id); ok {
+			body.Enrolled, body.Agent = true, api.NewAgent(&info)
+		}
+		var next uint64
+		if body.History, next, body.Known = state.History(id, older, rows); next != 0 {
+			body.Older = k.link("/agents", id) + "?before=" + decimal(next)
+		}
+		body.Commands = state.Commands(id)
+	})
+	if !body.Enrolled && !body.Known {
+		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists who was ever enrolled")
+	}
+	return p, nil
+}

@@ -1,0 +1,210 @@
+// Package console shows a log as pages for people: what waits and for whom, the
+// incidents and their plans as pictures, workflows, agents, and the entries
+// themselves.
+//
+// The same pages stand behind two doors. A ledger serves them from its own state:
+// they are the ledger's word. On a user's machine they are made from a state that
+// was derived there from the entries of the log. [Config.Derived] says which, and
+// each page shows it.
+//
+// The pages are made on the server and need no script. They change nothing. Each
+// page names the command that says the same. All text that an agent can write is
+// shown with its control characters and its marks of writing direction spelled out
+// (Unicode Technical Report 36, section 3.1).
+package console
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"recoveryledger/api/words"
+	"recoveryledger/ledger/entry"
+)
+
+//go:embed pages/*.html assets/console.css
+var files embed.FS
+
+// Config says what pages show. It is copied once.
+type Config struct {
+	// Source has the log. Required.
+	Source Source
+	// Origin is the name of the ledger. Required.
+	Origin string
+	// Derived says that the state of the source was derived on the user's machine
+	// from the entries of the log, under the signed tree head.
+	Derived bool
+	// Base stands before every path of the pages' links, such as "/c0ffee". Empty:
+	// the pages begin at "/".
+	Base string
+}
+
+// Console answers GET of the pages' paths.
+type Console struct {
+	cfg   Config
+	mux   *http.ServeMux
+	pages map[string]*template.Template
+	style []byte
+}
+
+// route is a page: its path, and what makes it.
+type route struct {
+	path string
+	show func(*Console, *http.Request) (*page, error)
+}
+
+// routes are the pages, by path in the spelling of [http.ServeMux].
+var routes = []route{
+	{"/", (*Console).overview},
+	{"/incidents", (*Console).incidents},
+	{"/incidents/{id}", (*Console).incident},
+	{"/workflows/{wid}", (*Console).workflow},
+	{"/agents", (*Console).agents},
+	{"/agents/{id}", (*Console).agent},
+	{"/log", (*Console).log},
+	{"/log/{index}", (*Console).entry},
+}
+
+const stylePath = "/assets/console.css"
+
+// New returns the pages of a log. The error says what the configuration lacks.
+func New(c *Config) (*Console, error) {
+	if c.Source == nil || c.Origin == "" {
+		return nil, errors.New("console: new: Source and Origin are required")
+	}
+	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
+	var err error
+	if k.style, err = files.ReadFile("assets/console.css"); err != nil {
+		return nil, fmt.Errorf("console: new: %w", err)
+	}
+	base, err := template.New("base.html").Funcs(template.FuncMap{
+		"text": legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
+		"disposition": words.Disposition, "nothing": words.OrNothing,
+	}).ParseFS(files, "pages/base.html")
+	if err != nil {
+		return nil, fmt.Errorf("console: new: %w", err)
+	}
+	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error"} {
+		made, err := base.Clone()
+		if err == nil {
+			made, err = made.ParseFS(files, "pages/"+name+".html")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("console: new: page %s: %w", name, err)
+		}
+		k.pages[name] = made
+	}
+	for _, r := range routes {
+		pattern := "GET " + r.path
+		if r.path == "/" {
+			pattern += "{$}"
+		}
+		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
+	}
+	k.mux.HandleFunc("GET "+stylePath, func(w http.ResponseWriter, _ *http.Request) {
+		secure(w.Header())
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		_, _ = w.Write(k.style) // whoever does not take it has gone away
+	})
+	k.mux.HandleFunc("GET /{rest...}", func(w http.ResponseWriter, q *http.Request) {
+		k.answer(w, q, func(*Console, *http.Request) (*page, error) {
+			return nil, entry.Refuse(entry.NotFound, "path", "no page at %.140q", q.URL.Path).WithRemedy("the overview links every page")
+		})
+	})
+	return k, nil
+}
+
+// Paths returns the paths of the pages, a parameter in braces.
+func (k *Console) Paths() []string {
+	paths := []string{stylePath}
+	for _, r := range routes {
+		paths = append(paths, r.path)
+	}
+	return paths
+}
+
+// ServeHTTP answers a request for a page.
+func (k *Console) ServeHTTP(w http.ResponseWriter, q *http.Request) { k.mux.ServeHTTP(w, q) }
+
+// page is what a template shows.
+type page struct {
+	name    string // of the template
+	Title   string
+	Command string // says the same in a terminal
+	Section string // which link of the bar is marked
+	Body    any
+
+	Origin  string
+	Derived bool
+	At      Standing
+	Style   string
+}
+
+// Section is a link of the bar.
+type Section struct{ Name, Path string }
+
+// Sections returns the links of the bar.
+func (p *page) Sections() []Section {
+	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Agents", "/agents"}, {"Log", "/log"}}
+}
+
+// answer makes a page, or the page that says why there is none.
+func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Console, *http.Request) (*page, error)) {
+	status := http.StatusOK
+	p, err := show(k, q)
+	if err != nil {
+		var refusal *entry.Refusal
+		if !errors.As(err, &refusal) {
+			refusal = entry.Refuse(entry.NotReady, "", "%s", err)
+		}
+		switch refusal.Problem {
+		case entry.NotFound:
+			status = http.StatusNotFound
+		case entry.Malformed:
+			status = http.StatusBadRequest
+		default:
+			status = http.StatusServiceUnavailable
+		}
+		p = &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}
+	}
+	p.Origin, p.Derived, p.Style = k.cfg.Origin, k.cfg.Derived, k.link(stylePath)
+	if p.At == (Standing{}) {
+		p.At = k.cfg.Source.Standing()
+	}
+	var made bytes.Buffer
+	if err := k.pages[p.name].Execute(&made, p); err != nil {
+		http.Error(w, "this page could not be made: "+legible(err.Error()), http.StatusInternalServerError)
+		return
+	}
+	secure(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = made.WriteTo(w) // whoever does not take it has gone away
+}
+
+// secure sets what keeps a page from running, loading or being framed by anything
+// else: W3C Content Security Policy Level 3, Trusted Types, and the Fetch standard's
+// cross-origin policies.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cache-Control", "no-store")
+}
+
+// link returns a path below the base; what stands in a path is escaped.
+func (k *Console) link(path string, args ...any) string {
+	for _, arg := range args {
+		path += "/" + url.PathEscape(fmt.Sprint(arg))
+	}
+	return strings.TrimSuffix(k.cfg.Base, "/") + path
+}

@@ -1,0 +1,249 @@
+package console_test
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"recoveryledger/api/console"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/testdata/foldlog"
+)
+
+// shown is a log as a source of pages.
+type shown struct{ *foldlog.Log }
+
+func (s shown) Standing() console.Standing {
+	newest := s.Log.Entries[len(s.Log.Entries)-1].RegisteredAt
+	return console.Standing{Head: s.Head(len(s.Leaves)), At: newest, Now: newest}
+}
+
+func (s shown) Read(show func(*coord.State, console.Standing)) { show(s.State, s.Standing()) }
+
+func (s shown) Entry(_ context.Context, index, size uint64) (*entry.Registered, []merkle.Hash, error) {
+	if index >= uint64(len(s.Log.Entries)) {
+		return nil, nil, entry.Refuse(entry.NotFound, "index", "no entry %d", index)
+	}
+	proof, err := merkle.ProveInclusion(index, size, s.State.Node, nil)
+	return &s.Log.Entries[index], proof, err
+}
+
+func (s shown) Entries(_ context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
+		for i := from; i < to && yield(&s.Log.Entries[i], nil); i++ {
+		}
+	}
+}
+
+// pages returns the pages of a log.
+func pages(t *testing.T, l *foldlog.Log, base string) *console.Console {
+	t.Helper()
+	c, err := console.New(&console.Config{Source: shown{l}, Origin: "ledger.example/test", Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// get returns the answer of a page.
+func get(t *testing.T, c http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	for _, name := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy"} {
+		if w.Header().Get(name) == "" {
+			t.Errorf("%s: no header %s", path, name)
+		}
+	}
+	return w.Code, w.Body.String()
+}
+
+// crawl follows every link from the overview on, checks each page, and returns the
+// pages by their paths.
+func crawl(t *testing.T, c http.Handler) map[string]string {
+	t.Helper()
+	found, todo := map[string]string{}, []string{"/"}
+	for len(todo) > 0 {
+		path := todo[0]
+		todo = todo[1:]
+		if _, seen := found[path]; seen {
+			continue
+		}
+		status, body := get(t, c, path)
+		found[path] = body
+		if status != http.StatusOK {
+			t.Errorf("%s is linked and answers %d: %s", path, status, body)
+			continue
+		}
+		if strings.HasSuffix(path, ".css") {
+			continue
+		}
+		todo = append(todo, check(t, path, body)...)
+	}
+	return found
+}
+
+// check holds a page to the rules of all pages, and returns its links.
+func check(t *testing.T, path, body string) (links []string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	ids, headings := map[string]bool{}, 0
+	for n := range root.Descendants() {
+		switch {
+		case n.Type != html.ElementNode:
+			continue
+		case n.DataAtom == atom.H1:
+			headings++
+		case n.DataAtom == atom.Script, n.DataAtom == atom.Style, n.DataAtom == atom.Iframe:
+			t.Errorf("%s: an element %s", path, n.Data)
+		}
+		for _, a := range n.Attr {
+			switch {
+			case a.Key == "id" && ids[a.Val]:
+				t.Errorf("%s: two elements with the id %s", path, a.Val)
+			case a.Key == "id":
+				ids[a.Val] = true
+			case a.Key == "style", strings.HasPrefix(a.Key, "on"):
+				t.Errorf("%s: an attribute %s", path, a.Key)
+			case a.Key == "href" && strings.HasPrefix(a.Val, "/"):
+				link, _, _ := strings.Cut(a.Val, "#")
+				links = append(links, link)
+			case a.Key == "href" && !strings.HasPrefix(a.Val, "#"):
+				t.Errorf("%s: a link to %s", path, a.Val)
+			}
+		}
+		if n.DataAtom == atom.Th && !has(n, "scope") {
+			t.Errorf("%s: a heading of a table without scope", path)
+		}
+		if (n.DataAtom == atom.Input || n.DataAtom == atom.Select) && n.Parent.DataAtom != atom.Label {
+			t.Errorf("%s: a field without a label", path)
+		}
+	}
+	if headings != 1 || !ids["main"] {
+		t.Errorf("%s: %d headings of the first level, main %t", path, headings, ids["main"])
+	}
+	return links
+}
+
+func has(n *html.Node, key string) bool {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// chain makes an incident with members of three agents, one of which cannot be undone.
+func chain(l *foldlog.Log) (incident uint64) {
+	l.Do("a", "make", entry.EffectNone)
+	l.Do("b", "note", entry.EffectCompensable, "a#make")
+	l.Do("c", "send", entry.EffectIrrevocable, "b#note")
+	return l.Signal("a", "a#make")
+}
+
+// TestPages follows every link of a log whose incident goes through its life.
+func TestPages(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	at := "/incidents/" + decimal(id)
+	for _, life := range []struct {
+		goes  func()
+		state string
+		shows []string
+	}{
+		{func() {}, "REPORTED", []string{"Nothing is decided", "○ make", "arl incident preview", "people must decide it"}},
+		{func() { l.Decide(id, entry.ActContain) }, "CONTAINED", []string{"Nothing is decided"}},
+		{func() { l.Decide(id, entry.ActEscalate) }, "ESCALATED", []string{"0 of 1 approvals", "Without an answer it is denied at"}},
+		{func() { l.Approve(id) }, "AUTHORIZED", []string{"▶ may begin", "! cannot be undone", "arl incident show"}},
+	} {
+		life.goes()
+		found := crawl(t, pages(t, l, ""))
+		for _, text := range append(life.shows, life.state) {
+			if !strings.Contains(found[at], text) {
+				t.Errorf("%s: the page of the incident does not say %q:\n%s", life.state, text, found[at])
+			}
+		}
+		if waits := strings.Contains(found["/"], "may what a#make led to be undone?"); waits != (life.state == "ESCALATED") {
+			t.Errorf("%s: waits for people: %t", life.state, waits)
+		}
+		for _, path := range []string{"/agents/a", "/workflows/w", "/log/0", "/assets/console.css"} {
+			if found[path] == "" {
+				t.Errorf("%s: nothing links %s", life.state, path)
+			}
+		}
+	}
+}
+
+// TestErrors asks for what is not there.
+func TestErrors(t *testing.T) {
+	l := foldlog.New(t)
+	c := pages(t, l, "")
+	for path, want := range map[string]int{
+		"/incidents/1": 404, "/incidents/x": 400, "/incidents?state=GONE": 400, "/incidents?before=-1": 400, "/workflows/none": 404,
+		"/agents/none": 404, "/log/99": 404, "/log/18446744073709551616": 400, "/nothing": 404,
+	} {
+		status, body := get(t, c, path)
+		if status != want {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
+		}
+		check(t, path, body)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/incidents", http.NoBody))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+	if _, err := console.New(&console.Config{Origin: "o"}); err == nil {
+		t.Error("pages without a source")
+	}
+}
+
+// TestHostileText shows texts that pass for markup, reorder what stands beside them, or
+// cannot be seen.
+func TestHostileText(t *testing.T) {
+	l := foldlog.New(t)
+	hostile := "</td><script>alert(1)</script>\u202egnp\u200b\x00" + strings.Repeat("w", 500)
+	subject := entry.NewRef("a", "make")
+	l.Do("a", "make", entry.EffectNone)
+	id := l.Put("a", &entry.Signal{Subject: subject, Class: "tool", Code: "error", Standing: entry.StandingExecutor,
+		Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At, Detail: hostile})
+	c := pages(t, l, "")
+	for path, body := range crawl(t, c) {
+		if strings.Contains(body, "<script") || strings.ContainsAny(body, "\u202e\u200b\x00") {
+			t.Errorf("%s shows the text as it is", path)
+		}
+	}
+	if _, body := get(t, c, "/log/"+decimal(id)); !strings.Contains(html.UnescapeString(body), "[U+202E]gnp[U+200B]") {
+		t.Errorf("the text is not spelled out: %.3000s", body)
+	}
+}
+
+// TestBase puts the pages below a path.
+func TestBase(t *testing.T) {
+	l := foldlog.New(t)
+	chain(l)
+	c := http.StripPrefix("/c0ffee", pages(t, l, "/c0ffee"))
+	_, body := get(t, c, "/c0ffee/")
+	for _, link := range check(t, "/c0ffee/", body) {
+		if !strings.HasPrefix(link, "/c0ffee/") {
+			t.Errorf("a link to %s", link)
+		} else if status, _ := get(t, c, link); status != http.StatusOK {
+			t.Errorf("%s: %d", link, status)
+		}
+	}
+}

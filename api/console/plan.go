@@ -1,0 +1,202 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+// pictured is how many members a picture shows. A larger plan is shown as one line
+// for each agent: arrows between more boxes cannot be told apart.
+const pictured = 120
+
+// Measures of the picture, in CSS pixels.
+const (
+	gutter    = 130 // names of agents
+	boxWidth  = 148
+	boxHeight = 34
+	step      = 192 // from a column to the next
+	rise      = 44  // from a box to the one below
+)
+
+func queryEscape(text string) string { return url.QueryEscape(text) }
+
+// look is how the state of a member is shown: by a sign, a word and a class of the
+// style sheet, so that no color alone says it.
+type look struct{ Sign, Word, Class string }
+
+// looks are the states that a picture names in its legend, in this order.
+var looks = []look{
+	{"✓", "restored", "done"}, {"⟲", "compensated", "done"}, {"–", "not executed", "done"}, {"▶", "may begin", "begins"},
+	{"…", "waits", "waits"}, {"!", "cannot be undone", "stays"}, {"?", "unknown", "stays"}, {"✕", "failed", "stays"}, {"○", "proposed", "waits"},
+}
+
+// lookOf is how a member is shown, in a plan in force or in a preview.
+func lookOf(m *api.PlanMember, inForce bool) look {
+	switch {
+	case m.Result == entry.Restored:
+		return looks[0]
+	case m.Result == entry.Compensated:
+		return looks[1]
+	case m.Result == entry.NotExecuted:
+		return looks[2]
+	case m.Result == entry.ResultIrrevocable, m.Result == "" && m.Method == entry.MethodResidual:
+		return looks[5]
+	case m.Result == entry.ResultUnknown:
+		return looks[6]
+	case m.Result != "":
+		return look{looks[7].Sign, string(m.Result), looks[7].Class}
+	case !inForce:
+		return looks[8]
+	case m.Released:
+		return looks[3]
+	}
+	return looks[4]
+}
+
+// picture is a plan drawn: a row for each agent, a column for each depth.
+type picture struct {
+	Width, Height int
+	Rows          []pictureRow
+	Boxes         []box
+	Edges         []edge
+	Legend        []look
+}
+
+type pictureRow struct {
+	Agent   entry.Principal
+	Members int
+	Y       int
+	Height  int
+}
+
+type box struct {
+	X, Y   int
+	Name   string // of the execution, without its agent, shortened
+	Title  string // all of it
+	Method entry.Method
+	Look   look
+	Link   string
+	member *api.PlanMember
+}
+
+// edge is an arrow from what was built on to what was built on it.
+type edge struct {
+	Path string
+	Soft bool
+}
+
+// layOut draws a plan of at most [pictured] members. Rows are agents in the order of
+// their first member; a column is one more than the greatest column of the members
+// that a member depends on. A parent's index is smaller, so that one pass in the order
+// of the log suffices. Where a box stands follows from the log alone: what becomes of
+// a member never moves it.
+func layOut(plan *api.Plan, parents map[entry.Ref][]entry.Parent) *picture {
+	members := make([]*api.PlanMember, len(plan.Members))
+	for i := range plan.Members {
+		members[i] = &plan.Members[i]
+	}
+	slices.SortFunc(members, func(a, b *api.PlanMember) int { return cmp.Compare(a.Index, b.Index) })
+	type cell struct {
+		row, column int
+	}
+	p, rowOf, column, filled := &picture{}, map[entry.Principal]int{}, map[entry.Ref]int{}, map[cell]int{}
+	places := make([]cell, len(members))
+	deep := make([]int, len(members))
+	for i, m := range members {
+		row, known := rowOf[m.Agent]
+		if !known {
+			row = len(p.Rows)
+			rowOf[m.Agent] = row
+			p.Rows = append(p.Rows, pictureRow{Agent: m.Agent})
+		}
+		depth := 0
+		for _, parent := range parents[m.Exec] {
+			if at, member := column[parent.Exec]; member {
+				depth = max(depth, at+1)
+			}
+		}
+		column[m.Exec] = depth
+		places[i] = cell{row, depth}
+		deep[i] = filled[places[i]]
+		filled[places[i]]++
+		p.Rows[row].Members++
+		p.Rows[row].Height = max(p.Rows[row].Height, filled[places[i]]*rise)
+		p.Width = max(p.Width, gutter+depth*step+boxWidth+12)
+	}
+	for i := range p.Rows {
+		p.Rows[i].Y = p.Height
+		p.Height += p.Rows[i].Height
+	}
+	at := map[entry.Ref]*box{}
+	p.Boxes = make([]box, len(members))
+	for i, m := range members {
+		_, name, _ := strings.Cut(string(m.Exec), "#")
+		p.Boxes[i] = box{X: gutter + places[i].column*step, Y: p.Rows[places[i].row].Y + deep[i]*rise + (rise-boxHeight)/2,
+			Name: shortened(name, 16), Title: string(m.Exec), Method: m.Method, Look: lookOf(m, plan.Decision != 0), member: m}
+		at[m.Exec] = &p.Boxes[i]
+		if !slices.Contains(p.Legend, p.Boxes[i].Look) {
+			p.Legend = append(p.Legend, p.Boxes[i].Look)
+		}
+	}
+	for _, m := range members {
+		for _, parent := range parents[m.Exec] {
+			if from, member := at[parent.Exec]; member {
+				p.Edges = append(p.Edges, edge{curve(from, at[m.Exec]), parent.Dep == entry.Soft})
+			}
+		}
+	}
+	return p
+}
+
+// curve is the path of an arrow (SVG 2, section 9.3).
+func curve(from, to *box) string {
+	x, y, u, v := from.X+boxWidth, from.Y+boxHeight/2, to.X-2, to.Y+boxHeight/2
+	bend := max((u-x)/2, 16)
+	return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x, y, x+bend, y, u-bend, v, u, v)
+}
+
+// shortened is a text of at most so many letters.
+func shortened(text string, letters int) string {
+	runes := []rune(legible(text))
+	if len(runes) <= letters {
+		return string(runes)
+	}
+	return string(runes[:letters-1]) + "…"
+}
+
+// lane is what an agent has in a plan.
+type lane struct {
+	Agent              entry.Principal
+	Members            int
+	Done, Stays, Waits int
+}
+
+// lanesOf counts the members of each agent, in the order of the agents' first members.
+func lanesOf(plan *api.Plan) (list []lane) {
+	at := map[entry.Principal]int{}
+	for i := len(plan.Members) - 1; i >= 0; i-- { // they descend
+		m := &plan.Members[i]
+		n, known := at[m.Agent]
+		if !known {
+			n = len(list)
+			at[m.Agent] = n
+			list = append(list, lane{Agent: m.Agent})
+		}
+		list[n].Members++
+		switch lookOf(m, plan.Decision != 0).Class {
+		case "done":
+			list[n].Done++
+		case "stays":
+			list[n].Stays++
+		default:
+			list[n].Waits++
+		}
+	}
+	return list
+}

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Standing is the state of the log that a page shows.
+type Standing struct {
+	merkle.Head       // signed
+	At          int64 // when the newest entry under it was registered, Unix milliseconds; 0: not told
+	Now         int64 // the ledger's clock, Unix milliseconds
+}
+
+// Source has a log. Its methods may be called at any time from anywhere.
+type Source interface {
+	// Standing returns which state of the log Read shows now, or an older one.
+	Standing() Standing
+	// Read calls show with the state of the log at one signed tree head. show must
+	// not keep or change the state.
+	Read(show func(state *coord.State, at Standing))
+	// Entry returns the entry at an index with its inclusion proof under the tree head
+	// of a size, which was the size of an earlier Standing. The error is a
+	// *[entry.Refusal] where there is no such entry.
+	Entry(ctx context.Context, index, size uint64) (*entry.Registered, []merkle.Hash, error)
+	// Entries yields the entries from an index to below another, which is at most the
+	// size of an earlier Standing.
+	Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error]
+}
+
+// number reads an index from the path of a request.
+func number(q *http.Request, name string) (uint64, error) {
+	text := q.PathValue(name)
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, entry.Refuse(entry.Malformed, name, "%.140q is not an index of the log", text).WithRemedy("an index is a number from 0 on")
+	}
+	return n, nil
+}
+
+// before reads from where on an older page shows; 0: from the newest.
+func before(q *http.Request) (uint64, error) {
+	text := q.URL.Query().Get("before")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, entry.Refuse(entry.Malformed, "before", "%.140q is not an index of the log", text).WithRemedy("an index is a number from 0 on")
+	}
+	return n, nil
+}
+
+// legible spells out what would hide in a text or reorder it: control characters,
+// marks of writing direction, and others without a shape.
+func legible(value any) string {
+	var b strings.Builder
+	for _, r := range fmt.Sprint(value) {
+		if r == unicode.ReplacementChar || r != ' ' && !unicode.IsGraphic(r) {
+			fmt.Fprintf(&b, "[U+%04X]", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// legibleLines is legible for a text whose lines are kept apart.
+func legibleLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = legible(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
