@@ -246,10 +246,13 @@ func TestIndexRefused(t *testing.T) {
 // TestIndexOpenedAgain: an index that is opened again answers by the newest index entry, though
 // nothing was registered since.
 func TestIndexOpenedAgain(t *testing.T) {
-	log, fs := indexedLog(t, 100)
+	log, fs := indexedLog(t, 1_000)
 	x := open(t, fs, log, false)
+	if x.tree.size != 1_000 {
+		t.Errorf("it goes on from size %d", x.tree.size)
+	}
 	must(t, x.step(t.Context()))
-	if s := x.Status(); s.Entry != 100 || s.Size != 100 {
+	if s := x.Status(); s.Entry != 1_000 || s.Size != 1_000 {
 		t.Errorf("status %+v", s)
 	}
 	x.checkAll(t, log, rand.New(rand.NewPCG(1, 1)))

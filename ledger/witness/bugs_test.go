@@ -1,73 +1,11 @@
 package witness_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
-	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/bugs"
 )
 
-// TestChaosBugs plants each of the bugs in testdata/bugs, in a copy of the one file that its
-// patch is for, and with ARL_CHAOS wants the test that the patch names to find it: each costs
-// a build of all that depends on the file. The patch names a package, too.
-func TestChaosBugs(t *testing.T) {
-	patches, err := filepath.Glob("testdata/bugs/*.patch")
-	if err != nil || len(patches) < 10 {
-		t.Fatalf("%d patches, %v", len(patches), err)
-	}
-	for _, patch := range patches {
-		name := strings.TrimSuffix(filepath.Base(patch), ".patch")
-		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(patch)
-			must(t, err)
-			overlay := plantBug(t, text)
-			if !budget.Large() {
-				return // that it still applies is all that is asked
-			}
-			by := regexp.MustCompile(`\AFound by (\w+) in ([a-z/]+)\.\n`).FindSubmatch(text)
-			if by == nil {
-				t.Fatal("the patch does not say what finds it")
-			}
-			run := exec.CommandContext(t.Context(), "go", "test", "-short", "-timeout", "2m", "-overlay", overlay, "-run", "^"+string(by[1])+"$", "./"+string(by[2]))
-			run.Dir = filepath.Join("..", "..")
-			if out, err := run.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("--- FAIL: "+string(by[1]))) {
-				t.Errorf("not found: %v\n%s", err, out)
-			}
-		})
-	}
-}
-
-// plantBug applies a patch to a copy of its file, and returns the overlay that puts the
-// copy in its place.
-func plantBug(t *testing.T, patch []byte) string {
-	t.Helper()
-	path := regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`).FindSubmatch(patch)
-	if path == nil {
-		t.Fatal("the patch names no file")
-	}
-	dir, file := t.TempDir(), string(path[1])
-	original, err := filepath.Abs(filepath.Join("..", "..", file))
-	must(t, err)
-	content, err := os.ReadFile(original)
-	must(t, err)
-	planted := filepath.Join(dir, file)
-	must(t, os.MkdirAll(filepath.Dir(planted), 0o700))
-	must(t, os.WriteFile(planted, content, 0o600))
-	apply := exec.CommandContext(t.Context(), "git", "apply", "-")
-	apply.Dir, apply.Stdin = dir, bytes.NewReader(patch)
-	apply.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	if out, err := apply.CombinedOutput(); err != nil {
-		t.Fatalf("the patch no longer applies to %s: make the bug anew (%v)\n%s", file, err, out)
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: planted}})
-	must(t, err)
-	at := filepath.Join(dir, "overlay.json")
-	must(t, os.WriteFile(at, overlay, 0o600))
-	return at
-}
+// TestChaosBugs plants each of the bugs in testdata/bugs, which the test that its patch names has
+// to find.
+func TestChaosBugs(t *testing.T) { bugs.Find(t, "../..") }
