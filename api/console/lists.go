@@ -124,13 +124,13 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 
 // commandOf is the command that lists the same incidents.
 func commandOf(f *api.IncidentQuery) string {
-	command := "arl incident list"
+	command := []string{"arl incident list"}
 	for _, flag := range []struct{ name, value string }{{"--state", f.State}, {"--agent", string(f.Agent)}, {"--workflow", string(f.Workflow)}} {
 		if flag.value != "" {
-			command += " " + flag.name + " " + quoted(flag.value)
+			command = append(command, flag.name, quoted(flag.value))
 		}
 	}
-	return command
+	return strings.Join(command, " ")
 }
 
 // quoted is a word as a shell takes it (POSIX.1-2017, section 2.2.2).
