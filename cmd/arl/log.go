@@ -131,8 +131,8 @@ func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
 		Short: "Recompute everything in a stopped ledger and compare",
 		Long: "Recompute everything in a stopped ledger from its entries and compare: files, leaves, tiles, indexes, dedup\n" +
 			"keys, snapshots, tree head, anchor. The command changes nothing. It stops at the first difference, with exit\n" +
-			"code 10. With --index, the command then computes the index of the log again, and compares DIR/index. A store\n" +
-			"that is behind the log, or missing, is sound.",
+			"code 10. With --index, the command then opens the log, computes its index again, and compares DIR/index. A\n" +
+			"store that is behind the log, or missing, is sound. Opening the log may write a new snapshot of its state.",
 		Example: "  arl log fsck --data ./data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
