@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -25,7 +26,8 @@ const (
 	Failed
 )
 
-var stateNames = []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"}
+// stateNames is in the order of the constants.
+var stateNames = api.IncidentStates()
 
 // String returns the name that entries and people use.
 func (s IncidentState) String() string { return stateNames[s] }

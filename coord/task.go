@@ -48,7 +48,7 @@ type task struct {
 }
 
 // retriesSpent reports whether a failed task has no retries left (TSK-1).
-func (t *task) retriesSpent() bool { return t.Epoch > 0 && t.RetryCount >= t.maxRetries }
+func (t *task) retriesSpent() bool { return t.RetriesSpent(t.maxRetries) }
 
 // heldBy reports whether a principal holds the task.
 func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.agent == p }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// The words of the parameter state are the states that the fold knows.
+// The parameter state and the OpenAPI document have the states that the fold knows.
 func TestIncidentStates(t *testing.T) {
 	var want []string
 	for s := coord.Reported; s <= coord.Failed; s++ {
@@ -41,5 +42,9 @@ func TestIncidentStates(t *testing.T) {
 	}
 	if got := api.IncidentStates(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	field, _ := reflect.TypeFor[api.Incident]().FieldByName("State")
+	if got := field.Tag.Get("enum"); got != strings.Join(want, ",") {
+		t.Errorf("the document has %s, want %v", got, want)
 	}
 }

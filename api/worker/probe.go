@@ -171,7 +171,8 @@ func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Ta
 	}
 	silent := false
 	err = Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
-	if err != nil || !silent || effects == entry.EffectsNone && t.RetryCount < t.MaxRetries {
+	standing := entry.TaskStanding{State: t.State, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
+	if err != nil || !silent || effects == entry.EffectsNone && !standing.RetriesSpent(t.MaxRetries) {
 		return err
 	}
 	w.say("%s: signals what its earlier claim could not: %s, effects %s", t.Task, Lost, effects)

@@ -161,6 +161,12 @@ type TaskStanding struct {
 	ResumeCount int64 // claims after a failed one, from a checkpoint
 }
 
+// RetriesSpent reports whether the task, if it failed, has no retry left of the given maximum
+// (TSK-1). The first claim of a task is no retry.
+func (s TaskStanding) RetriesSpent(maximum int64) bool {
+	return s.Epoch > 0 && s.RetryCount >= maximum
+}
+
 // TaskFailure is the end of a failed claim of a task, as far as the recovery of the task depends on
 // it.
 type TaskFailure struct {
