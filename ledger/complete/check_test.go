@@ -42,12 +42,12 @@ func TestCheck(t *testing.T) {
 	checkStore(t, fs, log, 2_000)
 	log.append(newStream(2).take(500)...)
 	checkStore(t, fs, log, 2_000)
-	for name, make := range map[string]func(vfs.FS) error{
+	for name, prepare := range map[string]func(vfs.FS) error{
 		"none":  func(vfs.FS) error { return nil },
 		"empty": func(fs vfs.FS) error { return fs.MkdirAll("index", 0o700) },
 	} {
 		fs := vfs.NewMem()
-		must(t, make(fs))
+		must(t, prepare(fs))
 		if found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs}); err != nil || *found != (CheckReport{}) {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
@@ -97,10 +97,20 @@ func TestCheckFinds(t *testing.T) {
 		"skips entries":  remark(func(m *mark) { m.seen = m.size + 110 }),
 		"seen beyond":    remark(func(m *mark) { m.seen = 9_000 }),
 		"looks back":     remark(func(m *mark) { m.seen = 0 }),
-		"another format": func(t *testing.T, db *pebble.DB) { must(t, db.Set([]byte{keyMark}, []byte("x"), pebble.NoSync)) },
-		"no mark":        func(t *testing.T, db *pebble.DB) { must(t, db.Delete([]byte{keyMark}, pebble.NoSync)) },
-		"a foreign key":  func(t *testing.T, db *pebble.DB) { must(t, db.Set([]byte("X"), nil, pebble.NoSync)) },
+		"another format": func(t *testing.T, db *pebble.DB) {
+			t.Helper()
+			must(t, db.Set([]byte{keyMark}, []byte("x"), pebble.NoSync))
+		},
+		"no mark": func(t *testing.T, db *pebble.DB) {
+			t.Helper()
+			must(t, db.Delete([]byte{keyMark}, pebble.NoSync))
+		},
+		"a foreign key": func(t *testing.T, db *pebble.DB) {
+			t.Helper()
+			must(t, db.Set([]byte("X"), nil, pebble.NoSync))
+		},
 		"a foreign chunk": func(t *testing.T, db *pebble.DB) {
+			t.Helper()
 			k, v := newest(t, db, keyList)
 			k[40]++
 			must(t, db.Set(k, v, pebble.NoSync))
@@ -108,10 +118,12 @@ func TestCheckFinds(t *testing.T) {
 	}
 	for _, sort := range []byte{keyRecord, keyList, keyNode} {
 		damages[string(sort)+" missing"] = func(t *testing.T, db *pebble.DB) {
+			t.Helper()
 			k, _ := newest(t, db, sort)
 			must(t, db.Delete(k, pebble.NoSync))
 		}
 		damages[string(sort)+" changed"] = func(t *testing.T, db *pebble.DB) {
+			t.Helper()
 			k, v := newest(t, db, sort)
 			v[len(v)-1] ^= 1
 			must(t, db.Set(k, v, pebble.NoSync))

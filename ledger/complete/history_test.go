@@ -203,3 +203,23 @@ func TestHistoryRefuses(t *testing.T) {
 	}
 	must(t, x.close(true))
 }
+
+// TestReadIndexes holds the stored form of indexes to its one spelling.
+func TestReadIndexes(t *testing.T) {
+	for text, count := range map[string]int{"": 0, "\x05": 1, "\x05\x01": 2, "\x00\x01\x01": 3} {
+		if _, err := readIndexes([]byte(text), count); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, other := range []int{count - 1, count + 1} {
+			if _, err := readIndexes([]byte(text), max(other, 0)); err == nil && other >= 0 {
+				t.Errorf("%q is taken as %d indexes", text, other)
+			}
+		}
+	}
+	if _, err := readIndexes([]byte("\x05\x00"), 2); err == nil {
+		t.Error("an index twice")
+	}
+	if _, err := readIndexes([]byte("\x80"), 1); err == nil {
+		t.Error("half a number")
+	}
+}
