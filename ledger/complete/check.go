@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
+	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -35,11 +37,11 @@ func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
 	options := storeOptions(c.FS, slog.New(slog.DiscardHandler), func(err error) { broken = err })
 	options.ReadOnly, options.ErrorIfNotExists = true, true
 	s, err := openEngine(dir, options)
-	if errors.Is(err, pebble.ErrDBDoesNotExist) { // also after a crash while it was made
-		return &CheckReport{}, nil
-	}
 	if err != nil {
-		return nil, err
+		if written, listErr := hasTables(c.FS, dir); written || listErr != nil {
+			return nil, errors.Join(err, listErr)
+		}
+		return &CheckReport{}, nil
 	}
 	k := checker{cfg: &c, store: s, want: map[string]stored{}}
 	err = k.run(ctx)
@@ -47,6 +49,13 @@ func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
 		return nil, err
 	}
 	return &CheckReport{Size: k.mark.size, Root: k.mark.root, Subjects: k.subjects, Keys: k.keys}, nil
+}
+
+// hasTables reports whether the engine has written a table. Without one, nothing is stored:
+// a crash while the store was made leaves files of the engine that do not go together.
+func hasTables(files vfs.FS, dir string) (bool, error) {
+	names, err := files.List(dir)
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }), err
 }
 
 // checker is one run of Check.

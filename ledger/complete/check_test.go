@@ -44,9 +44,16 @@ func TestCheck(t *testing.T) {
 	checkStore(t, fs, log, 2_000)
 	for name, prepare := range map[string]func(vfs.FS) error{
 		"none":  func(vfs.FS) error { return nil },
-		"empty": func(fs vfs.FS) error { return fs.MkdirAll("index", 0o700) },
+		"empty": func(vfs.FS) error { return nil },
+		"begun": func(fs vfs.FS) error { // the engine's mark of a manifest that a crash has taken
+			marked, err := fs.Create("index/marker.manifest.000001.MANIFEST-000001", vfs.WriteCategoryUnspecified)
+			return errors.Join(err, marked.Close())
+		},
 	} {
 		fs := vfs.NewMem()
+		if name != "none" {
+			must(t, fs.MkdirAll("index", 0o700))
+		}
 		must(t, prepare(fs))
 		if found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs}); err != nil || *found != (CheckReport{}) {
 			t.Errorf("%s: %+v, %v", name, found, err)
