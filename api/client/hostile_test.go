@@ -38,13 +38,13 @@ func readings(n *node, c *client.Client) map[string]func(ctx context.Context) er
 		"/v1/entries": func(ctx context.Context) error {
 			return last(c.Entries(ctx, api.ListQuery{Kinds: []entry.Kind{entry.KindExecution}, Limit: 2}))
 		},
-		"/checkpoint":     func(ctx context.Context) error { _, err := c.Head(ctx); return err },
+		"/checkpoint": func(ctx context.Context) error { _, err := c.Head(ctx); return err },
 		"/v1/consistency": func(ctx context.Context) error { // the published head may be a second old, a receipt's is not
 			n.add(n.good())
 			_, err := c.Receipt(ctx, n.log.Head().Size-1)
 			return err
 		},
-		"/v1/log":         func(ctx context.Context) error { _, err := c.Log(ctx); return err },
+		"/v1/log": func(ctx context.Context) error { _, err := c.Log(ctx); return err },
 	}
 }
 
