@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -99,7 +100,7 @@ func claimFor(s recovery.Strategy) (c claim, given bool) {
 
 // candidate returns who is to get a task; nobody if it is empty.
 func (r *router) candidate(t *task, c *claim) entry.Principal {
-	var best Candidate
+	var best api.Candidate
 	for one := range r.candidates(t, c.another, r.held) {
 		if best.Agent == "" || t.compare(one, best) < 0 {
 			best = one
@@ -111,13 +112,13 @@ func (r *router) candidate(t *task, c *claim) entry.Principal {
 // candidates yields who may get a task, by name: those with its type among their
 // capabilities and room for it; not who failed at it just now if another is to have
 // it. Who was only interrupted has not failed at it.
-func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[Candidate] {
-	return func(yield func(Candidate) bool) {
+func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[api.Candidate] {
+	return func(yield func(api.Candidate) bool) {
 		for _, agent := range s.agentsByCapability[t.kind] {
 			if another && t.failedBy(agent) || held[agent] >= agentTasksMax {
 				continue
 			}
-			if !yield(Candidate{agent, held[agent]}) {
+			if !yield(api.Candidate{Agent: agent, Held: held[agent]}) {
 				return
 			}
 		}
@@ -127,7 +128,7 @@ func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64
 // compare orders candidates by who is chosen before whom: by how many tasks they
 // hold, but last who was interrupted at the task just now. It has been asked to end,
 // and a claim that it does not live to begin would cost a retry after all.
-func (t *task) compare(a, b Candidate) int {
+func (t *task) compare(a, b api.Candidate) int {
 	if last := t.interruptedFrom(a.Agent); last != t.interruptedFrom(b.Agent) {
 		if last {
 			return 1

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -151,8 +152,12 @@ func TestRouteObeysRules(t *testing.T) {
 		}
 		w.fails(ref)
 		view, _ := w.state.Task(ref)
-		w.state.Recover(&view, w.at, &compiled)
-		if r := view.Recovery; r == nil || r.People != (c.want == nil) || r.Action.String()+" ("+r.Rule.String()+")" != c.reason || r.Remediation != "ask the cook" {
+		w.state.Consult(&view, w.at, &compiled)
+		number, _, _ := w.state.findTask(ref)
+		if d := w.state.recovery(number, w.at, &compiled); d.Action.String()+" ("+d.Rule.String()+")" != c.reason {
+			t.Errorf("%s %s: the rules say %s (%s)", c.rungs, c.strategy, d.Action, d.Rule)
+		}
+		if r := view.Recovery; r == nil || (view.Waits == api.WaitsOperator) != (c.want == nil) || !strings.HasPrefix(c.reason, r.Strategy) || r.Remediation != "ask the cook" {
 			t.Errorf("%s %s: people see %+v", c.rungs, c.strategy, r)
 		}
 		got, wake := w.routed()
@@ -367,29 +372,29 @@ func TestCandidates(t *testing.T) {
 	w.able("cook", "x", "y", "z")
 	w.create("other", ofType("wash"))
 	w.next() // x holds one
-	waits := func(ref entry.Ref, another bool, want ...Candidate) {
+	waits := func(ref entry.Ref, another bool, want ...api.Candidate) {
 		t.Helper()
 		view, _ := w.state.Task(ref)
-		w.state.Recover(&view, w.at, &compiled)
+		w.state.Consult(&view, w.at, &compiled)
 		w.state.Candidates(&view)
 		if !slices.Equal(view.Candidates, want) || (view.Recovery != nil && view.Recovery.Another) != another {
 			t.Errorf("%s, which is %s: %v, recovery %+v", ref, view.State, view.Candidates, view.Recovery)
 		}
 	}
 	ref, untyped := w.create("task", ofType("cook"), retries(2)), w.create("untyped")
-	waits(ref, false, Candidate{"y", 0}, Candidate{"z", 0}, Candidate{"x", 1})
+	waits(ref, false, api.Candidate{Agent: "y"}, api.Candidate{Agent: "z"}, api.Candidate{Agent: "x", Held: 1})
 	waits(untyped, false)
 	w.does("o", ref, entry.TaskReassign, "y")
 	waits(ref, false)
 	w.fails(ref)
-	waits(ref, true, Candidate{"z", 0}, Candidate{"x", 1})
+	waits(ref, true, api.Candidate{Agent: "z"}, api.Candidate{Agent: "x", Held: 1})
 	if claim, _ := w.routed(); claim == nil || claim.Agent != "z" {
 		t.Fatalf("the router chose %+v", claim)
 	}
 	w.next()
 	w.fails(ref)
 	w.ruled(rule("", "strategy: retry, max: 3, backoff: { base_ms: 1000, factor: 1, max_ms: 1000 }"))
-	waits(ref, false, Candidate{"y", 0}, Candidate{"z", 0}, Candidate{"x", 1})
+	waits(ref, false, api.Candidate{Agent: "y"}, api.Candidate{Agent: "z"}, api.Candidate{Agent: "x", Held: 1})
 	w.does("o", untyped, entry.TaskReassign, "z")
 	w.fails(untyped)
 	waits(untyped, true)
@@ -430,9 +435,9 @@ func TestInterruptedIsChosenLast(t *testing.T) {
 	w.at += 2 * minuteMS
 	w.does("k", ref, entry.TaskInterrupt)
 	view, _ := w.state.Task(ref)
-	w.state.Recover(&view, w.at, &compiled)
+	w.state.Consult(&view, w.at, &compiled)
 	w.state.Candidates(&view)
-	if want := []Candidate{{"y", 3}, {"x", 0}}; view.Recovery.Another || !slices.Equal(view.Candidates, want) {
+	if want := []api.Candidate{{Agent: "y", Held: 3}, {Agent: "x"}}; view.Recovery.Another || !slices.Equal(view.Candidates, want) {
 		t.Errorf("%v, want %v; %+v", view.Candidates, want, view.Recovery)
 	}
 	if claim, _ := w.routed(); claim == nil || claim.Agent != "y" || claim.RetryCount != 0 {
@@ -456,7 +461,7 @@ func TestNobody(t *testing.T) {
 	nobody := func(ref entry.Ref, want bool) {
 		t.Helper()
 		view, _ := w.state.Task(ref)
-		w.state.Recover(&view, w.at, &compiled)
+		w.state.Consult(&view, w.at, &compiled)
 		if view.Unassignable != want {
 			t.Errorf("%s, which is %s: nobody %v, recovery %+v", ref, view.State, view.Unassignable, view.Recovery)
 		}

@@ -6,94 +6,55 @@ import (
 	"iter"
 	"slices"
 
-	"recoveryledger/coord/recovery"
+	"recoveryledger/api"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
 
-// TaskView is a task as it stands.
-type TaskView struct {
-	entry.TaskStanding
-	Ref        entry.Ref
-	Wid        entry.WorkflowID
-	Type       string // empty: only people assign it
-	MaxRetries int64
-	LeaseMS    int64           // term of a lease
-	Agent      entry.Principal // of the newest claim; empty: there was none
-	Created    uint64          // index of its first entry
-	Claimed    uint64          // index of the newest claim; 0: none yet
-	Changed    uint64          // index of its newest entry, which has the reason
-	ChangedAt  int64           // Unix milliseconds
-	HeardAt    int64           // when the newest entry of the lease was registered, Unix milliseconds
-	Executions int             // how many it has
-	Spent      bool            // whether no claim after a failure is left
-	// Gate is why it must not be claimed again yet (TSK-1); nil: nothing is.
-	Gate *entry.Refusal
-	// Failures are those since its creation or its newest release, oldest first.
-	Failures []entry.TaskFailure
-	// Recovery is what the rules want done about it, see [State.Recover]; nil:
-	// nothing was asked, or they have no say.
-	Recovery *TaskRecovery
-	// Nobody reports that no agent can be given it as it waits, however long: none
-	// has its type among its capabilities, unless who must not have it again.
-	Unassignable bool
-	// Candidates are who may get it as it waits, see [State.Candidates].
-	Candidates []Candidate
-}
-
-// Candidate is an agent that may get a task.
-type Candidate struct {
-	Agent entry.Principal
-	Held  int64 // how many tasks it holds
-}
-
-// TaskRecovery is what the rules of recovery want done about a task.
-type TaskRecovery struct {
-	recovery.TaskDecision
-	People  bool // the coordinator gives it to nobody: a person decides
-	Another bool // not to who failed at it just now
-}
-
-// Recover fills in what the rules want done about a task that failed, with retries
-// left, or was interrupted, and whether there is nobody for one that is to be given
-// to somebody.
-func (s *State) Recover(v *TaskView, now int64, rules *Rules) {
-	number, t, ok := s.findTask(v.Ref)
+// Consult fills in what the policy wants done about a task: about one that failed, with
+// retries left, or was interrupted, what its rules say; and about one that waits, for
+// whom, and how an operator gives the task to an agent. now is in Unix milliseconds.
+func (s *State) Consult(v *api.Task, now int64, rules *Rules) {
+	number, t, ok := s.findTask(v.Task)
 	if !ok {
 		return
 	}
+	people := false
 	if s.recovers(t) {
 		d := s.recovery(number, now, rules)
 		c, given := claimFor(d.Action.Strategy)
-		v.Recovery = &TaskRecovery{TaskDecision: d, People: !given, Another: c.another && t.failedBy(t.agent)}
+		people = !given
+		v.Recovery = &api.TaskRecovery{Strategy: string(d.Action.Strategy), Rule: d.Rule.String(), Reason: string(d.Action.Reason),
+			Due: d.Due, Remediation: d.Remediation, Another: c.another && t.failedBy(t.agent)}
 	}
-	v.Unassignable = v.given() && !slices.ContainsFunc(s.agentsByCapability[t.kind], func(p entry.Principal) bool { return !v.another() || !t.failedBy(p) })
+	v.Unassignable = claimable(v) && !slices.ContainsFunc(s.agentsByCapability[t.kind], func(p entry.Principal) bool { return !another(v) || !t.failedBy(p) })
+	v.Waits, v.GivenBy = taskWaits(v, people), givenBy(v)
 }
 
-// given reports whether a task waits for nothing but a claim by somebody who has its
+// claimable reports whether a task waits for nothing but a claim by somebody who has its
 // type among its capabilities.
-func (v *TaskView) given() bool {
+func claimable(v *api.Task) bool {
 	return v.Type != "" && (v.State == entry.TaskCreated || v.Recovery != nil)
 }
 
-// another reports whether it is not to be given to who failed at it just now.
-func (v *TaskView) another() bool { return v.Recovery != nil && v.Recovery.Another }
+// another reports whether a task is not to be given to the agent that failed at it just now.
+func another(v *api.Task) bool { return v.Recovery != nil && v.Recovery.Another }
 
-// Candidates fills in who may get a task that waits for nothing but a claim: the
-// same agents as [State.Route] chooses from, in the order of its choice, at most
-// candidatesMax. What the rules want is to be filled in before. A task without a
-// type has none.
-func (s *State) Candidates(v *TaskView) {
-	_, t, ok := s.findTask(v.Ref)
-	if !ok || !v.given() {
-		return
+// Candidates fills in who may get a task that waits for nothing but a claim, and whom an
+// operator may give it to. The candidates are the same agents as [State.Route] chooses
+// from, in the order of its choice, at most candidatesMax. A task without a type has none.
+// [State.Consult] is to be called before.
+func (s *State) Candidates(v *api.Task) {
+	if _, t, ok := s.findTask(v.Task); ok && claimable(v) {
+		v.Candidates = slices.SortedStableFunc(s.candidates(t, another(v), s.tasks.held), t.compare)
+		v.Candidates = v.Candidates[:min(len(v.Candidates), candidatesMax)]
 	}
-	v.Candidates = slices.SortedStableFunc(s.candidates(t, v.another(), s.tasks.held), t.compare)
-	v.Candidates = v.Candidates[:min(len(v.Candidates), candidatesMax)]
+	v.Reassign = reassignment(v)
 }
 
-// Task returns the task that a reference names.
-func (s *State) Task(ref entry.Ref) (view TaskView, ok bool) {
+// Task returns the task that a reference names. The reason and the time of its first
+// entry stand in the log alone, and its lease nowhere: they are left out.
+func (s *State) Task(ref entry.Ref) (view api.Task, ok bool) {
 	number, _, ok := s.findTask(ref)
 	if ok {
 		view = s.viewTask(number)
@@ -101,9 +62,9 @@ func (s *State) Task(ref entry.Ref) (view TaskView, ok bool) {
 	return view, ok
 }
 
-// Tasks returns up to limit tasks whose first entry is below an index, the newest
-// first; before 0 is the newest of all.
-func (s *State) Tasks(before uint64, limit int) (views []TaskView) {
+// Tasks returns up to limit tasks, as [State.Task] does, whose first entry is below an
+// index, the newest first; before 0 is the newest of all.
+func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 	end := len(s.tasks.list)
 	if before != 0 {
 		end, _ = slices.BinarySearchFunc(s.tasks.list, before, func(t task, index uint64) int { return cmp.Compare(t.created, index) })
@@ -120,16 +81,17 @@ func (s *State) TaskCounts() map[entry.TaskState]int64 { return s.tasks.states }
 // TaskRetries returns how many claims after failures there were, of all tasks.
 func (s *State) TaskRetries() int64 { return s.tasks.retries }
 
-func (s *State) viewTask(number uint32) TaskView {
+func (s *State) viewTask(number uint32) api.Task {
 	t := &s.tasks.list[number]
-	v := TaskView{
-		TaskStanding: t.TaskStanding, Ref: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), Type: t.kind,
-		MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Agent: t.agent, Created: t.created, Claimed: t.claimed, Changed: t.changed,
-		ChangedAt: t.changedAt, HeardAt: t.heardAt, Executions: len(t.execs), Spent: t.State == entry.TaskFailed && t.retriesSpent(),
-		Failures: slices.Clone(t.failures),
+	v := api.Task{
+		Task: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), State: t.State, Epoch: t.Epoch,
+		RetryCount: t.RetryCount, ResumeCount: t.ResumeCount, MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Type: t.kind, Agent: t.agent,
+		Created: t.created, Changed: t.changed, ChangedAt: t.changedAt, Executions: len(t.execs), Failures: slices.Clone(t.failures),
 	}
 	if t.State == entry.TaskFailed || t.State == entry.TaskInterrupted {
-		v.Gate, _ = errors.AsType[*entry.Refusal](s.effectGate(t))
+		if gate, ok := errors.AsType[*entry.Refusal](s.effectGate(t)); ok {
+			v.Gate = gate.Detail
+		}
 	}
 	return v
 }

@@ -16,32 +16,32 @@ func TestTaskWaits(t *testing.T) {
 		reassign       *api.Reassignment
 	}
 	const operator, coordinator = api.WaitsOperator, api.WaitsCoordinator
-	gate := entry.Refuse(entry.StateConflict, "task", "effects in doubt")
-	people, another, rules := &TaskRecovery{People: true}, &TaskRecovery{Another: true}, &TaskRecovery{}
+	another, rules := &api.TaskRecovery{Another: true}, &api.TaskRecovery{}
 	none := func(obstacle string) *api.Reassignment { return &api.Reassignment{Obstacle: obstacle} }
-	candidates := []Candidate{{"bob", 0}, {"cid", 2}}
+	candidates := []api.Candidate{{Agent: "bob"}, {Agent: "cid", Held: 2}}
 	for name, c := range map[string]struct {
 		state entry.TaskState
-		view  TaskView
+		view  api.Task
 		want  said
 	}{
-		"held":        {entry.TaskInProgress, TaskView{Type: "cook"}, said{}},
-		"over":        {entry.TaskCompleted, TaskView{Type: "cook"}, said{}},
-		"new":         {entry.TaskCreated, TaskView{Type: "cook", Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
-		"busy":        {entry.TaskCreated, TaskView{Type: "cook"}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
-		"untyped":     {entry.TaskCreated, TaskView{}, said{operator, entry.TaskReassign, none(api.ObstacleUntyped)}},
-		"nobody":      {entry.TaskCreated, TaskView{Type: "cook", Unassignable: true}, said{operator, entry.TaskReassign, none(api.ObstacleUnassignable)}},
-		"blocked":     {entry.TaskBlocked, TaskView{Type: "cook"}, said{operator, entry.TaskRelease, nil}},
-		"spent":       {entry.TaskFailed, TaskView{Type: "cook", Spent: true}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
-		"gate":        {entry.TaskInterrupted, TaskView{Type: "cook", Gate: gate}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
-		"people":      {entry.TaskFailed, TaskView{Type: "cook", Recovery: people, Candidates: candidates}, said{operator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
-		"another":     {entry.TaskFailed, TaskView{Type: "cook", Recovery: another, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob", Except: "ann"}}},
-		"only ann":    {entry.TaskFailed, TaskView{Type: "cook", Recovery: another, Unassignable: true}, said{operator, entry.TaskReassign, &api.Reassignment{Except: "ann", Obstacle: api.ObstacleUnassignable}}},
-		"again":       {entry.TaskFailed, TaskView{Type: "cook", Recovery: rules, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
-		"interrupted": {entry.TaskInterrupted, TaskView{Type: "cook", Recovery: rules}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
+		"held":        {entry.TaskInProgress, api.Task{Type: "cook"}, said{}},
+		"over":        {entry.TaskCompleted, api.Task{Type: "cook"}, said{}},
+		"new":         {entry.TaskCreated, api.Task{Type: "cook", Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
+		"busy":        {entry.TaskCreated, api.Task{Type: "cook"}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
+		"untyped":     {entry.TaskCreated, api.Task{}, said{operator, entry.TaskReassign, none(api.ObstacleUntyped)}},
+		"nobody":      {entry.TaskCreated, api.Task{Type: "cook", Unassignable: true}, said{operator, entry.TaskReassign, none(api.ObstacleUnassignable)}},
+		"blocked":     {entry.TaskBlocked, api.Task{Type: "cook"}, said{operator, entry.TaskRelease, nil}},
+		"spent":       {entry.TaskFailed, api.Task{Type: "cook", Epoch: 2, RetryCount: 1, MaxRetries: 1}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
+		"gate":        {entry.TaskInterrupted, api.Task{Type: "cook", Gate: "effects in doubt"}, said{operator, entry.TaskRelease, none(api.ObstacleRelease)}},
+		"people":      {entry.TaskFailed, api.Task{Type: "cook", Recovery: rules, Candidates: candidates}, said{operator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
+		"another":     {entry.TaskFailed, api.Task{Type: "cook", Recovery: another, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob", Except: "ann"}}},
+		"only ann":    {entry.TaskFailed, api.Task{Type: "cook", Recovery: another, Unassignable: true}, said{operator, entry.TaskReassign, &api.Reassignment{Except: "ann", Obstacle: api.ObstacleUnassignable}}},
+		"again":       {entry.TaskFailed, api.Task{Type: "cook", Recovery: rules, Candidates: candidates}, said{coordinator, entry.TaskReassign, &api.Reassignment{Agent: "bob"}}},
+		"interrupted": {entry.TaskInterrupted, api.Task{Type: "cook", Recovery: rules}, said{coordinator, entry.TaskReassign, none(api.ObstacleBusy)}},
 	} {
 		c.view.State, c.view.Agent = c.state, "ann"
-		got := said{c.view.Waits(), c.view.GivenBy(), c.view.Reassign()}
+		c.view.MaxRetries = max(c.view.MaxRetries, 1)
+		got := said{taskWaits(&c.view, name == "people"), givenBy(&c.view), reassignment(&c.view)}
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.reassign, c.want, c.want.reassign)
 		}

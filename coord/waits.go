@@ -38,43 +38,47 @@ func asksPeople(v *IncidentView) bool {
 	return v.State == Escalated || v.State.Open() && v.Proposal != nil
 }
 
-// Waits is whose entry a task waits for: an operator's where it is blocked, its
+// taskWaits is whose entry a task waits for: an operator's where it is blocked, its
 // retries are spent, its effects are not known, it has no type or none that an agent
-// can do, or the policy leaves it to people. Empty: its agent's, or it is over. What
-// the rules want is to be filled in before, see [State.Recover].
-func (v *TaskView) Waits() string {
+// can do, or the policy leaves it to people. Empty: its agent's, or it is over.
+func taskWaits(v *api.Task, people bool) string {
 	switch {
 	case v.State.Held() || v.State.Over():
 		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil, v.Type == "", v.Unassignable, v.Recovery != nil && v.Recovery.People:
+	case answeredFor(v), v.Type == "", v.Unassignable, people:
 		return api.WaitsOperator
 	}
 	return api.WaitsCoordinator
 }
 
-// GivenBy is the operation by which an operator gives a task to an agent: release
+// answeredFor reports whether an operator must answer for what holds a task up.
+func answeredFor(v *api.Task) bool {
+	return v.State == entry.TaskBlocked || v.State == entry.TaskFailed && v.Standing().RetriesSpent(v.MaxRetries) || v.Gate != ""
+}
+
+// givenBy is the operation by which an operator gives a task to an agent: release
 // where the operator answers for what holds the task up, else reassign. Empty: an
 // agent holds the task, or it is over.
-func (v *TaskView) GivenBy() string {
+func givenBy(v *api.Task) string {
 	switch {
 	case v.State.Held() || v.State.Over():
 		return ""
-	case v.State == entry.TaskBlocked, v.Spent, v.Gate != nil:
+	case answeredFor(v):
 		return entry.TaskRelease
 	}
 	return entry.TaskReassign
 }
 
-// Reassign is whom an operator may give a task to by reassign; nil where the table of
+// reassignment is whom an operator may give a task to by reassign; nil where the table of
 // tasks has no reassign. The table itself (protocol.md, section 9) has no rule about
 // the agent: whoever chooses the agent is bound by the policy, here as in
-// [State.Route]. What the rules want, and the candidates, are to be filled in before.
-func (v *TaskView) Reassign() *api.Reassignment {
-	if _, ok := v.Move(entry.TaskReassign, false); !ok {
+// [State.Route].
+func reassignment(v *api.Task) *api.Reassignment {
+	if _, ok := v.Standing().Move(entry.TaskReassign, false); !ok {
 		return nil
 	}
 	r := &api.Reassignment{}
-	if v.another() {
+	if another(v) {
 		r.Except = v.Agent
 	}
 	switch {

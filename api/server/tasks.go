@@ -15,7 +15,7 @@ import (
 )
 
 // matchesTask reports whether a task is one that a query asks for.
-func matchesTask(q *api.TaskQuery, v *coord.TaskView) bool {
+func matchesTask(q *api.TaskQuery, v *api.Task) bool {
 	switch {
 	case q.Workflow != "" && v.Wid != q.Workflow, q.Agent != "" && v.Agent != q.Agent:
 		return false
@@ -24,7 +24,7 @@ func matchesTask(q *api.TaskQuery, v *coord.TaskView) bool {
 	case q.State == api.StateClosed:
 		return v.State.Over()
 	case q.State == api.StateOperator:
-		return v.Waits() == api.WaitsOperator
+		return v.Waits == api.WaitsOperator
 	}
 	return q.State == "" || string(v.State) == q.State
 }
@@ -32,28 +32,27 @@ func matchesTask(q *api.TaskQuery, v *coord.TaskView) bool {
 // getTasks is GET /v1/tasks.
 func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	q := queryOf[api.TaskQuery](r)
-	page, found := &api.Tasks{Tasks: []api.Task{}}, []coord.TaskView(nil)
+	page := &api.Tasks{}
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
-		found, page.Next = s.findTasks(state, q)
+		page.Tasks, page.Next = s.findTasks(state, q)
 	})
-	for i := range found {
-		task, err := s.newTask(&found[i])
-		if err != nil {
+	for i := range page.Tasks {
+		if err := s.complete(&page.Tasks[i]); err != nil {
 			return nil, err
 		}
-		page.Tasks = append(page.Tasks, *task)
 	}
 	return page, nil
 }
 
 // consult fills in what the policy wants done about a task.
-func (s *Server) consult(state *coord.State, v *coord.TaskView) {
-	state.Recover(v, s.log.Now(), s.coord.Rules())
+func (s *Server) consult(state *coord.State, v *api.Task) {
+	state.Consult(v, s.log.Now(), s.coord.Rules())
 }
 
 // findTasks returns a page of tasks, and where the list goes on.
-func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []coord.TaskView, next string) {
+func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []api.Task, next string) {
+	found = []api.Task{} // which a list without any shows as such
 	rest := *q
 	for scanned := 0; ; {
 		views := state.Tasks(rest.Before, incidentBlock)
@@ -80,21 +79,17 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, ok := coord.TaskView{}, false
+	task, ok := api.Task{}, false
 	s.coord.Read(func(state *coord.State) {
-		if view, ok = state.Task(ref); ok {
-			s.consult(state, &view)
-			state.Candidates(&view)
+		if task, ok = state.Task(ref); ok {
+			s.consult(state, &task)
+			state.Candidates(&task)
 		}
 	})
 	if !ok {
 		return nil, noTask(ref)
 	}
-	answer, err := s.newTask(&view)
-	if err == nil {
-		answer.Reassign = view.Reassign()
-	}
-	return answer, err
+	return &task, s.complete(&task)
 }
 
 // task returns the path parameter that names a task.
@@ -110,37 +105,24 @@ func noTask(ref entry.Ref) error {
 	return entry.Refuse(entry.NotFound, "id", "no task %.280s in the log", ref).WithRemedy("GET " + api.PathTasks + " lists the tasks")
 }
 
-// newTask returns what is said of a task.
-func (s *Server) newTask(v *coord.TaskView) (*api.Task, error) {
-	newest, err := s.log.Entry(v.Changed)
+// complete fills in what the fold does not keep of a task.
+func (s *Server) complete(t *api.Task) error {
+	newest, err := s.log.Entry(t.Changed)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	first, err := s.log.Entry(v.Created)
+	first, err := s.log.Entry(t.Created)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &api.Task{
-		Task: v.Ref, Wid: v.Wid, State: v.State, Epoch: v.Epoch, RetryCount: v.RetryCount, ResumeCount: v.ResumeCount,
-		MaxRetries: v.MaxRetries, LeaseMS: v.LeaseMS, Type: v.Type, Agent: v.Agent, Created: v.Created, CreatedAt: first.RegisteredAt, Changed: v.Changed,
-		ChangedAt: v.ChangedAt, Executions: v.Executions, Waits: v.Waits(), GivenBy: v.GivenBy(), Failures: v.Failures, Unassignable: v.Unassignable,
-	}
+	t.CreatedAt = first.RegisteredAt
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason = b.Reason
 	}
-	if v.Gate != nil {
-		t.Gate = v.Gate.Detail
-	}
-	if r := v.Recovery; r != nil {
-		t.Recovery = &api.TaskRecovery{Strategy: string(r.Action.Strategy), Rule: r.Rule.String(), Reason: string(r.Action.Reason), Due: r.Due, Remediation: r.Remediation, Another: r.Another}
-	}
-	for _, candidate := range v.Candidates {
-		t.Candidates = append(t.Candidates, api.Candidate(candidate))
-	}
-	if l, ok := s.coord.Leases().Find(v.Ref); ok && v.State.Held() {
+	if l, ok := s.coord.Leases().Find(t.Task); ok && t.State.Held() {
 		t.Lease = s.newLease(&l)
 	}
-	return t, nil
+	return nil
 }
 
 func (s *Server) newLease(l *coordinator.Lease) *api.Lease {
