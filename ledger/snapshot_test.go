@@ -278,18 +278,16 @@ func TestASnapshotOfAnotherVersionIsReplacedWhole(t *testing.T) {
 
 	cfg := rollConfig(t, disk)
 	cfg.NewFold = func() ledger.Fold { return new(later) }
+	var mu sync.Mutex
 	var crashes []*vfs.MemFS
-	var stopping atomic.Bool
-	uptime := cfg.Uptime
-	cfg.Uptime = func() time.Duration { // asked at every commit
-		if stopping.Load() {
-			crashes = append(crashes, r.crashed(disk))
-		}
+	before, uptime := r, cfg.Uptime
+	cfg.Uptime = func() time.Duration { // asked at every commit; the first may come as soon as the log runs
+		mu.Lock()
+		defer mu.Unlock()
+		crashes = append(crashes, before.crashed(disk))
 		return uptime()
 	}
-	r = start(t, "log", cfg)
-	stopping.Store(true)
-	r.stop()
+	start(t, "log", cfg).stop()
 	if len(crashes) < 4 {
 		t.Fatalf("%d commits", len(crashes))
 	}
