@@ -331,7 +331,7 @@ func TestBundleStopped(t *testing.T) {
 		c.put(c.draft("olga", coord.Order{Incident: id, Act: entry.ActOverride}))
 		s.stage("overridden", 0)
 		_ = two.told(id)
-		if epoch, ok := two.Epoch(id); !ok || epoch != 1 {
+		if epoch, ok := two.Epoch(id, 0); !ok || epoch != 1 {
 			t.Fatalf("epoch %d, want that of the override", epoch)
 		}
 		if _, err := stale.Check(two.Accepted, c.log.Now()); err == nil {

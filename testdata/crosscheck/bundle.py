@@ -600,7 +600,7 @@ class Check:
 
     def learn(self):
         """Takes up the epochs of decisions."""
-        self.epochs = {e["incident"]: e["epoch"] for e in self.accepted["epochs"]}
+        self.epochs = {e["incident"]: dict(e) for e in self.accepted["epochs"]}
         for e in self.list:
             if e.kind != "decision" or self.void(e):
                 continue
@@ -608,7 +608,27 @@ class Check:
                 continue
             self.used.add(e.index)
             incident = e.body["incident"]
-            self.epochs[incident] = max(self.epochs.get(incident, e.body["epoch"]), e.body["epoch"])
+            self.epochs[incident] = self.raised(self.epochs.get(incident, {"incident": incident, "epoch": 0}), e.body)
+
+    @staticmethod
+    def raised(known, d):
+        """The epochs of an incident behind a decision: those of a proposal end with its exp."""
+        epoch, lapses = known["epoch"], known.get("lapses", 0)
+        settled = known.get("settled", 0) if lapses else epoch
+        if d["act"] != "escalate":
+            settled = max(settled, d["epoch"])
+            if settled >= epoch:
+                epoch, lapses = settled, 0
+        elif d["epoch"] > epoch:
+            epoch, lapses = d["epoch"], d["exp"]
+        new = {"incident": known["incident"], "epoch": epoch}
+        if lapses:
+            new |= ({"settled": settled} if settled else {}) | {"lapses": lapses}
+        return new
+
+    def highest(self, incident):
+        e = self.epochs[incident]
+        return e.get("settled", 0) if e.get("lapses") and e["lapses"] * 1000 <= self.now else e["epoch"]
 
     def policy_before(self, index):
         return next((p for i, p in reversed(self.chain.policies) if i < index), None)
@@ -628,7 +648,7 @@ class Check:
         self.supersedes()
         need(d["impact"]["members"] == d["rollback_set"]["size"], "AGT-2", "SCO-5")
         self.approved() if d.get("approvals") else self.automatic()
-        need(d["epoch"] >= self.epochs[d["incident"]] if not self.void(self.decided) else True, "AGT-2")
+        need(d["epoch"] >= self.highest(d["incident"]) if not self.void(self.decided) else True, "AGT-2")
         self.nothing_left_out()
 
     # ABS-1 to ABS-4
@@ -1113,7 +1133,7 @@ class Check:
     def report(self, commands):
         incident = self.d["incident"] if self.decision_index is not None else 0
         expires = min(self.d["exp"] * 1000, self.d["deadline_at"]) if self.decision_index is not None else 0
-        epochs = [{"incident": i, "epoch": n} for i, n in sorted(self.epochs.items())]
+        epochs = [e for _, e in sorted(self.epochs.items())]
         return {"confirmed": self.confirmed, "incident": incident, "expires_at": expires, "commands": commands,
                 "links": self.chain.links, "epochs": epochs} | ({"since": self.root["since"]} if self.root.get("since") else {})
 

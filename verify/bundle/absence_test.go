@@ -41,6 +41,14 @@ func (w *world) behind(b *bundle.Bundle) {
 	w.prove(b, append(indexesOf(b), w.at["monitor"], w.at["index"]))
 }
 
+// propose logs a proposal to amend that expires after some seconds.
+func (w *world) propose(seconds int64) {
+	w.TB.Helper()
+	d := w.decision("coordinator", entry.ActEscalate, 1, "signal")
+	d.Exp = w.At/1000 + seconds
+	w.put("proposal", "coordinator", d)
+}
+
 func indexesOf(b *bundle.Bundle) (indexes []uint64) {
 	for _, leaf := range b.Entries {
 		indexes = append(indexes, leaf.Index)
@@ -157,6 +165,10 @@ func absenceCases() []bundleCase {
 			prepare: hidden(func(w *world) {
 				w.put("proposal", "coordinator", w.decision("coordinator", entry.ActEscalate, 1, "signal"))
 			}), want: "AGT-2 ABS-2"},
+		{name: "whole-escalate-shown", desc: "it is shown and has not expired: a member is not undone while its plan is being changed", scene: whole,
+			prepare: hidden(func(w *world) { w.propose(3600) }), change: with("proposal"), want: "AGT-2"},
+		{name: "good-whole-escalate-expired", desc: "it is shown, nobody carried it out before it expired, and the plan goes on", scene: whole,
+			prepare: hidden(func(w *world) { w.propose(0) }), change: with("proposal")},
 		{name: "whole-revocation-hidden", desc: "the coordinator's key was revoked as compromised", scene: whole,
 			prepare: hidden(revoke), change: with("again"), want: "AGT-2 ABS-3"},
 		{name: "whole-revocation-shown", desc: "and that is shown", scene: whole,

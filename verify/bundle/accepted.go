@@ -34,10 +34,41 @@ type Accepted struct {
 	opened *known
 }
 
-// Epoch is the highest epoch of an incident, from any act.
+// Epoch is the highest epoch of an incident, from any act. A proposal counts until it
+// expires: nothing can carry it out then, and the plan before it goes on.
 type Epoch struct {
 	Incident uint64 `json:"incident"`
 	Epoch    int64  `json:"epoch"`
+	// Settled is the highest epoch from another act than escalate, where that is lower.
+	Settled int64 `json:"settled,omitzero"`
+	// Lapses is the exp of the escalate that Epoch is of, Unix seconds; 0: it is of
+	// another act.
+	Lapses int64 `json:"lapses,omitzero"`
+}
+
+// at returns the epoch that counts at a time, Unix milliseconds.
+func (e Epoch) at(now int64) int64 {
+	if e.Lapses != 0 && e.Lapses*1000 <= now {
+		return e.Settled
+	}
+	return e.Epoch
+}
+
+// raise takes up the epoch of a decision.
+func (e Epoch) raise(d *entry.Decision) Epoch {
+	proposal := d.Act == entry.ActEscalate
+	switch {
+	case proposal && d.Epoch > e.Epoch:
+		if e.Lapses == 0 {
+			e.Settled = e.Epoch
+		}
+		e.Epoch, e.Lapses = d.Epoch, d.Exp
+	case !proposal && d.Epoch >= e.Epoch:
+		e.Epoch, e.Settled, e.Lapses = d.Epoch, 0, 0
+	case !proposal && e.Lapses != 0:
+		e.Settled = max(e.Settled, d.Epoch)
+	}
+	return e
 }
 
 // Encode returns the state as JSON, in its one form. The error is a
@@ -93,34 +124,39 @@ func (a *Accepted) Size() uint64 {
 	return known.head.Size
 }
 
-// Epoch returns the highest epoch of an incident that was accepted.
-func (a *Accepted) Epoch(incident uint64) (epoch int64, ok bool) {
+// Epoch returns the highest epoch of an incident that was accepted and counts at a
+// time, Unix milliseconds.
+func (a *Accepted) Epoch(incident uint64, now int64) (epoch int64, ok bool) {
 	i, ok := a.epochAt(incident)
 	if !ok {
 		return 0, false
 	}
-	return a.Epochs[i].Epoch, true
+	return a.Epochs[i].at(now), true
 }
 
 func (a *Accepted) epochAt(incident uint64) (place int, ok bool) {
 	return slices.BinarySearchFunc(a.Epochs, incident, func(e Epoch, incident uint64) int { return cmp.Compare(e.Incident, incident) })
 }
 
-// raise notes an epoch of an incident. The list is replaced, never changed.
-func (a *Accepted) raise(incident uint64, epoch int64) error {
-	i, ok := a.epochAt(incident)
+// raise notes the epoch of a decision. The list is replaced, never changed.
+func (a *Accepted) raise(d *entry.Decision) error {
+	i, ok := a.epochAt(d.Incident)
+	before := Epoch{Incident: d.Incident}
+	if ok {
+		before = a.Epochs[i]
+	}
+	after := before.raise(d)
 	switch {
-	case ok && a.Epochs[i].Epoch >= epoch:
+	case ok && after == before:
 		return nil
 	case !ok && len(a.Epochs) >= MaxIncidents:
 		return verify.Malformed(acceptedName, "%d incidents, the limit is %d", len(a.Epochs), MaxIncidents)
 	}
 	a.Epochs = slices.Clone(a.Epochs)
-	if ok {
-		a.Epochs[i].Epoch = epoch
-	} else {
-		a.Epochs = slices.Insert(a.Epochs, i, Epoch{incident, epoch})
+	if !ok {
+		a.Epochs = slices.Insert(a.Epochs, i, before)
 	}
+	a.Epochs[i] = after
 	return nil
 }
 
@@ -239,9 +275,12 @@ func (a *Accepted) open() (*known, error) {
 	case a.Head == "" && (a.Confirmed || len(a.Links)+len(a.Epochs) > 0):
 		return nil, verify.Malformed(acceptedName, "no head, but something that rests on one")
 	}
-	for i := range a.Epochs {
-		if i > 0 && a.Epochs[i-1].Incident >= a.Epochs[i].Incident {
-			return nil, verify.Malformed(acceptedName, "epochs[%d]: incident %d does not ascend", i, a.Epochs[i].Incident)
+	for i, e := range a.Epochs {
+		switch {
+		case i > 0 && a.Epochs[i-1].Incident >= e.Incident:
+			return nil, verify.Malformed(acceptedName, "epochs[%d]: incident %d does not ascend", i, e.Incident)
+		case e.Lapses == 0 && e.Settled != 0, e.Lapses != 0 && e.Settled >= e.Epoch:
+			return nil, verify.Malformed(acceptedName, "epochs[%d]: settled %d belongs to no epoch above it that lapses", i, e.Settled)
 		}
 	}
 	if k := a.remembered(); k != nil {

@@ -32,6 +32,8 @@ func TestAcceptedRefuses(t *testing.T) {
 		"a link of another kind": func(a *bundle.Accepted) { a.Links[2].Bytes = w.Leaves[w.at["source#read"]] },
 		"links out of order":     func(a *bundle.Accepted) { a.Links[1].Index = 10 },
 		"a link beyond the head": func(a *bundle.Accepted) { a.Links[2].Index = accepted },
+		"settled without lapses": func(a *bundle.Accepted) { a.Epochs = []bundle.Epoch{{Incident: 2, Epoch: 2, Settled: 1}} },
+		"settled at the epoch":   func(a *bundle.Accepted) { a.Epochs = []bundle.Epoch{{Incident: 2, Epoch: 2, Settled: 2, Lapses: 9}} },
 		"epochs out of order":    func(a *bundle.Accepted) { a.Epochs = []bundle.Epoch{{Incident: 2}, {Incident: 2}} },
 		"a link of other bytes": func(a *bundle.Accepted) {
 			a.Links[1].Bytes = []byte(`"` + strings.Repeat("x", len(a.Links[1].Bytes)-2) + `"`)
@@ -81,7 +83,7 @@ func TestAcceptedRefuses(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if epoch, ok := state.Epoch(7); ok || epoch != 0 {
+	if epoch, ok := state.Epoch(7, 0); ok || epoch != 0 {
 		t.Errorf("epoch %d of an incident that is not known", epoch)
 	}
 }
@@ -102,7 +104,7 @@ func TestAcceptedIsFull(t *testing.T) {
 	a.Epochs[0].Incident = w.at["signal"]
 	v, err := b.Check(a, w.now)
 	must(t, err)
-	if epoch, _ := v.Next.Epoch(w.at["signal"]); epoch != 1 || a.Epochs[0].Epoch != 0 {
+	if epoch, _ := v.Next.Epoch(w.at["signal"], 0); epoch != 1 || a.Epochs[0].Epoch != 0 {
 		t.Errorf("epoch %d, and %d in the state before", epoch, a.Epochs[0].Epoch)
 	}
 }

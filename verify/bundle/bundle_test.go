@@ -189,7 +189,7 @@ func TestBundleNext(t *testing.T) {
 				}
 			}
 			for _, e := range a.Epochs {
-				if epoch, ok := next.Epoch(e.Incident); !ok || epoch < e.Epoch {
+				if epoch, ok := next.Epoch(e.Incident, 0); !ok || epoch < e.Epoch {
 					t.Errorf("epoch %d of %d fell to %d", e.Epoch, e.Incident, epoch)
 				}
 			}

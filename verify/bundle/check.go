@@ -471,7 +471,7 @@ func (c *checking) accept() error {
 			continue // the latter have no place in the bundle
 		}
 		c.used[c.entries[i].Index] = true
-		if err := next.raise(d.Incident, d.Epoch); err != nil {
+		if err := next.raise(d); err != nil {
 			return err
 		}
 	}

@@ -412,7 +412,7 @@ func (c *checking) domains() error {
 
 // epoch is that nothing newer is known of the incident, from any act.
 func (c *checking) epoch() error {
-	if highest, _ := c.next.Epoch(c.decision.Incident); c.decision.Epoch < highest {
+	if highest, _ := c.next.Epoch(c.decision.Incident, c.now); c.decision.Epoch < highest {
 		return c.refuse(stepDecision, "epoch %d, but the highest known of incident %d is %d", c.decision.Epoch, c.decision.Incident, highest)
 	}
 	c.passed(stepDecision, "epoch", 1, "%d, the highest known of incident %d", c.decision.Epoch, c.decision.Incident)

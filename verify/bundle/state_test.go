@@ -74,7 +74,7 @@ func TestEpochsOfWhatCounts(t *testing.T) {
 		}
 		v, err := w.news(names...).Check(w.state(), w.now)
 		must(t, err)
-		if epoch, ok := v.Next.Epoch(w.at["signal"]); ok != (c.want >= 0) || ok && epoch != c.want {
+		if epoch, ok := v.Next.Epoch(w.at["signal"], 0); ok != (c.want >= 0) || ok && epoch != c.want {
 			t.Errorf("%s: epoch %d, known %v", name, epoch, ok)
 		}
 	}
@@ -84,8 +84,61 @@ func TestEpochsOfWhatCounts(t *testing.T) {
 	if got := outcomeOf(v, err, ""); got != "AGT-3" || !strings.Contains(err.Error(), "it has no place in this bundle") {
 		t.Errorf("of another incident: %q (%v)", got, err)
 	}
-	if _, ok := v.Next.Epoch(w.at["signal"] - 1); ok {
+	if _, ok := v.Next.Epoch(w.at["signal"]-1, 0); ok {
 		t.Error("an incident that the bundle is not about has an epoch")
+	}
+}
+
+// TestAProposalCountsUntilItExpires: an agent that has seen a proposal to amend starts
+// nothing, until an amend decides or nothing can carry the proposal out any more.
+func TestAProposalCountsUntilItExpires(t *testing.T) {
+	w, _ := automatic(t, before("outcome", func(w *world) { w.propose(600) }))
+	exp := w.At + 600_000
+	news := w.news("coordinator", "proposal")
+	v, err := news.Check(w.state(), w.now)
+	must(t, err)
+	known := v.Next
+	data, err := known.Encode()
+	must(t, err)
+	read, err := bundle.DecodeAccepted(data)
+	must(t, err)
+	for _, a := range []bundle.Accepted{known, read} {
+		exp := a.Epochs[0].Lapses * 1000
+		for now, want := range map[int64]int64{exp - 1: 1, exp: 0} {
+			if epoch, ok := a.Epoch(w.at["signal"], now); !ok || epoch != want {
+				t.Errorf("at %d of %d: epoch %d, want %d", now, exp, epoch, want)
+			}
+		}
+	}
+	if known.Epochs[0].Lapses > exp/1000 {
+		t.Errorf("it lapses at %d, want %d at most", known.Epochs[0].Lapses, exp/1000)
+	}
+}
+
+// TestEpochsRise holds what raises the epoch of an incident to a table, decision by decision.
+func TestEpochsRise(t *testing.T) {
+	type step struct {
+		act   entry.Act
+		epoch int64
+		want  bundle.Epoch // after it; Lapses is 500 for every escalate
+	}
+	for name, steps := range map[string][]step{
+		"a proposal is carried out": {{entry.ActEscalate, 1, bundle.Epoch{Epoch: 1, Lapses: 500}}, {entry.ActAuthorize, 1, bundle.Epoch{Epoch: 1}}},
+		"an amend decides": {{entry.ActAuthorize, 1, bundle.Epoch{Epoch: 1}}, {entry.ActEscalate, 2, bundle.Epoch{Epoch: 2, Settled: 1, Lapses: 500}},
+			{entry.ActAmend, 3, bundle.Epoch{Epoch: 3}}},
+		"read in another order": {{entry.ActEscalate, 2, bundle.Epoch{Epoch: 2, Lapses: 500}}, {entry.ActAuthorize, 1, bundle.Epoch{Epoch: 2, Settled: 1, Lapses: 500}},
+			{entry.ActContain, 0, bundle.Epoch{Epoch: 2, Settled: 1, Lapses: 500}}},
+		"asked again": {{entry.ActAuthorize, 1, bundle.Epoch{Epoch: 1}}, {entry.ActEscalate, 2, bundle.Epoch{Epoch: 2, Settled: 1, Lapses: 500}},
+			{entry.ActEscalate, 3, bundle.Epoch{Epoch: 3, Settled: 1, Lapses: 500}}},
+		"an old proposal": {{entry.ActOverride, 2, bundle.Epoch{Epoch: 2}}, {entry.ActEscalate, 2, bundle.Epoch{Epoch: 2}}},
+	} {
+		e := bundle.Epoch{}
+		for i, s := range steps {
+			e = bundle.Raise(e, &entry.Decision{Act: s.act, Epoch: s.epoch, Exp: 500})
+			if e != s.want {
+				t.Errorf("%s: %+v behind step %d, want %+v", name, e, i, s.want)
+			}
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func (a *Agent) inForce(incident uint64, now int64) *order {
 	if o == nil || !a.accepted.Confirmed || o.over(now) || o.links != len(a.accepted.Links) {
 		return nil
 	}
-	if epoch, known := a.accepted.Epoch(incident); known && epoch > o.verdict.Epoch || a.ended(incident, o, now) != "" {
+	if epoch, known := a.accepted.Epoch(incident, now); known && epoch > o.verdict.Epoch || a.ended(incident, o, now) != "" {
 		return nil
 	}
 	return o

@@ -26,8 +26,10 @@ const DEPTH = 10_000;
  * @typedef {{exec: Uint, rule: string, from: Uint, by?: Uint, checkpoint?: Uint}} Step
  * @typedef {{agent: string, decision?: Uint, head: string, from: Uint, consistency: string[], entries: Leaf[], inclusion: string[],
  *   members: PlanMember[], membership: string[], steps: Step[], index?: Uint, subjects?: import("./history.js").Subject[], prefix?: string[]}} Bundle
+ * @typedef {{incident: Uint, epoch: number, settled?: number, lapses?: number}} Epoch the highest of an incident, from any act;
+ *   where it is of an escalate, that one's exp, and the highest from another act
  * @typedef {{root: import("./root.js").Root, agent: string, head: string, confirmed: boolean, links: Leaf[],
- *   epochs: {incident: Uint, epoch: number}[]}} Accepted
+ *   epochs: Epoch[]}} Accepted
  */
 
 const LEAF = { index: "uint", leaf: "raw" };
@@ -43,7 +45,7 @@ const BUNDLE = {
   "index?": "uint", "subjects?": [SUBJECT], "prefix?": ["sibling"],
 };
 const ACCEPTED = {
-  root: ROOT, agent: "text", head: "text", confirmed: "flag", links: [LEAF], epochs: [{ incident: "uint", epoch: "count" }],
+  root: ROOT, agent: "text", head: "text", confirmed: "flag", links: [LEAF], epochs: [{ incident: "uint", epoch: "count", "settled?": "count", "lapses?": "count" }],
 };
 
 /**
@@ -128,6 +130,7 @@ export function checkAccepted(a) {
   need(isPlain(a.agent), "agent is no principal");
   need(a.head !== "" || !(a.confirmed || a.links.length || a.epochs.length), "no head, but something that rests on one");
   need(ascends(a.epochs.map((e) => e.incident)), "epochs do not ascend");
+  need(a.epochs.every((e) => (e.lapses ? (e.settled ?? 0) < e.epoch : !e.settled)), "a settled epoch without one above it that lapses");
   new Opener(a.root);
   need(ascends(a.links.map((l) => l.index)), "links do not ascend");
   try {
@@ -138,6 +141,33 @@ export function checkAccepted(a) {
     throw error instanceof Refusal ? new FormatError("accepted state", `a link: ${error.message}`) : error;
   }
 }
+
+/** @param {Epoch} e @returns {[string, string][]} */
+function epochMembers(e) {
+  const all = /** @type {[string, any][]} */ ([["incident", e.incident], ["epoch", e.epoch], ["settled", e.settled], ["lapses", e.lapses]]);
+  return all.filter(([name, value], i) => i < 2 || value).map(([name, value]) => [name, String(value)]);
+}
+
+/**
+ * Takes up the epoch of a decision. A proposal counts until it expires: nothing can carry it out then.
+ *
+ * @param {Epoch} e @param {any} d @returns {Epoch}
+ */
+export function raiseEpoch(e, d) {
+  const { incident } = e;
+  if (d.act !== "escalate") {
+    if (d.epoch >= e.epoch) return { incident, epoch: d.epoch };
+    return e.lapses ? pending(e, Math.max(e.settled ?? 0, d.epoch), e.lapses) : e;
+  }
+  if (d.epoch <= e.epoch) return e;
+  return pending({ incident, epoch: d.epoch }, e.lapses ? e.settled ?? 0 : e.epoch, d.exp);
+}
+
+/** @param {Epoch} e @param {number} settled @param {number} lapses @returns {Epoch} */
+const pending = ({ incident, epoch }, settled, lapses) => (settled ? { incident, epoch, settled, lapses } : { incident, epoch, lapses });
+
+/** @param {Epoch | undefined} e @param {number} now milliseconds */
+export const epochAt = (e, now) => (!e ? 0 : e.lapses && e.lapses * 1000 <= now ? e.settled ?? 0 : e.epoch);
 
 /**
  * Writes what an agent has accepted, in its one form.
@@ -161,6 +191,6 @@ export function encodeAccepted(a) {
     ["head", JSON.stringify(a.head)],
     ["confirmed", String(a.confirmed)],
     ["links", `[${a.links.map((l) => object(["index", number(l.index)], ["leaf", l.leaf])).join(",")}]`],
-    ["epochs", `[${a.epochs.map((e) => object(["incident", number(e.incident)], ["epoch", number(e.epoch)])).join(",")}]`],
+    ["epochs", `[${a.epochs.map((e) => object(...epochMembers(e))).join(",")}]`],
   );
 }

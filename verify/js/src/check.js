@@ -1,6 +1,6 @@
 // @ts-check
 /** The check of a bundle: AGT-1, AGT-2 and AGT-3, in this order (docs/bundle.md). */
-import { checkAccepted } from "./bundle.js";
+import { checkAccepted, epochAt, raiseEpoch } from "./bundle.js";
 import { Chain } from "./chain.js";
 import { ForkError, Refusal, RuleError, StepError } from "./errors.js";
 import { decodeLeaf, refOf, sameRef } from "./entry.js";
@@ -102,7 +102,7 @@ class Check {
     this.chain = new Chain();
     /** The chain as of the decision. */
     this.then = this.chain;
-    /** @type {Map<Uint, number>} */
+    /** @type {Map<Uint, import("./bundle.js").Epoch>} */
     this.epochs = new Map();
     /** @type {Accepted} */
     this.next = accepted;
@@ -299,11 +299,12 @@ class Check {
 
   /** Takes up head, chain, and the epochs of decisions: from here on the next state is another. */
   learn() {
-    this.epochs = new Map(this.accepted.epochs.map((e) => [e.incident, e.epoch]));
+    this.epochs = new Map(this.accepted.epochs.map((e) => [e.incident, e]));
     for (const e of this.list) {
       if (e.kind !== "decision" || this.isVoid(e) || (this.d && e.body.incident !== this.d.incident)) continue;
       this.used.add(e.index);
-      this.epochs.set(e.body.incident, Math.max(this.epochs.get(e.body.incident) ?? 0, e.body.epoch));
+      const { incident } = e.body;
+      this.epochs.set(incident, raiseEpoch(this.epochs.get(incident) ?? { incident, epoch: 0 }, e.body));
     }
     this.next = {
       root: this.root,
@@ -311,7 +312,7 @@ class Check {
       head: this.b.head,
       confirmed: this.confirmed,
       links: this.chain.links.map((e) => ({ index: e.index, leaf: e.leaf })),
-      epochs: [...this.epochs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([incident, epoch]) => ({ incident, epoch })),
+      epochs: [...this.epochs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, e]) => e),
     };
   }
 
@@ -346,7 +347,7 @@ class Check {
     need(d.impact.members === d.rollback_set.size, two, "SCO-5", "impact is not of the rollback set");
     if (d.approvals?.length) this.approved(decided);
     else this.automatic(decided);
-    need(d.epoch >= (this.epochs.get(d.incident) ?? 0), two, "", "a later decision of the incident is known");
+    need(d.epoch >= epochAt(this.epochs.get(d.incident), now), two, "", "a later decision of the incident is known");
     this.complete();
   }
 

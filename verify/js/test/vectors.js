@@ -157,7 +157,7 @@ const caseOf = (v, vectors) => (v.case ? structuredClone(v.case) : patched(caseO
 function state(accepted) {
   const root = accepted.root;
   const names = ["origin", "ledger_keys", "since", "retired", "genesis", "witnesses", "head"].filter((n) => n in root);
-  const epochs = accepted.epochs.map((/** @type {any} */ e) => ({ incident: e.incident, epoch: e.epoch }));
+  const epochs = accepted.epochs.map((/** @type {any} */ e) => Object.fromEntries(["incident", "epoch", "settled", "lapses"].filter((n) => n in e).map((n) => [n, e[n]])));
   const links = accepted.links.map((/** @type {any} */ l) => `{"index":${l.index},"leaf":${canonical(l.leaf)}}`);
   return `{"root":{${names.map((n) => `"${n}":${JSON.stringify(root[n])}`).join(",")}},"agent":${JSON.stringify(accepted.agent)},"head":${JSON.stringify(accepted.head)},"confirmed":${accepted.confirmed},"links":[${links.join(",")}],"epochs":${JSON.stringify(epochs)}}`;
 }

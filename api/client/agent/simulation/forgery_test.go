@@ -118,7 +118,7 @@ func (w *world) forge(n *node, d *entry.Decision) {
 		d.DeadlineAt = w.now - 1000*second
 	case 2:
 		accepted := n.core.Accepted()
-		if epoch, known := accepted.Epoch(d.Incident); known { // else nobody could tell
+		if epoch, known := accepted.Epoch(d.Incident, n.now()); known { // else nobody could tell
 			d.Epoch = epoch - 1
 		} else {
 			d.Aud = "another"

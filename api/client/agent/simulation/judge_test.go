@@ -174,7 +174,7 @@ func (o *observer) hook(n *node, c *agent.Call) {
 		w.fail("%s runs %s by entry %d, which authorizes nothing", n.name, c.Hook, c.Decision.Index)
 	}
 	accepted := n.core.Accepted()
-	epoch, _ := accepted.Epoch(c.Incident)
+	epoch, _ := accepted.Epoch(c.Incident, n.now())
 	switch {
 	case !accepted.Confirmed || n.core.Size() <= c.Decision.Index:
 		w.fail("%s runs %s by a decision that was not proven to it", n.name, c.Hook)
