@@ -1,0 +1,217 @@
+//go:build unix
+
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
+)
+
+// TestAHiddenOverride has a ledger hide an override from an agent: it shows, under its
+// newest head, all that it showed before the override, with proofs that hold. An agent
+// that demands the proof that nothing is left out obeys nothing. The same agent without
+// that demand undoes what an operator has stopped, which is what the proof is for.
+func TestAHiddenOverride(t *testing.T) {
+	m := newMachine(t, "--index")
+	m.start()
+	m.enrol()
+	work := t.TempDir()
+	head, effect := filepath.Join(work, "head"), filepath.Join(work, "effect")
+	m.save("/checkpoint", head)
+	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
+		t.Fatalf("init: %s", said)
+	}
+	m.write(&entry.Checkpoint{Header: m.header(processAgent, "w"), Checkpoint: "start", Digest: entry.Digest("sha256:" + strings.Repeat("1", 64))})
+	for _, progress := range []entry.Progress{entry.Started, entry.Confirmed} {
+		m.write(&entry.Execution{Header: m.header(processAgent, "w"), Exec: "x", Parents: []entry.Parent{}, Effect: entry.EffectReversible, Progress: progress})
+	}
+	m.write(&entry.Signal{Header: m.header(processAgent, "w"), Subject: entry.NewRef(processAgent, "x"), Class: "tool", Code: "error", Standing: entry.StandingExecutor,
+		Effects: entry.EffectsComplete, ReplaySafety: entry.ReplayUnsafe, ObservedAt: time.Now().UnixMilli()})
+	hostile := m.hide(m.authorized())
+	m.arl("incident", "override", strconv.FormatUint(hostile.incident, 10), "--reason", "it is needed after all", "--yes")
+	hostile.honest.ErrorLog = log.New(io.Discard, "", 0) // an agent that ends breaks its requests off
+	server := httptest.NewServer(hostile)
+	defer server.Close()
+
+	undoes := "cat > /dev/null; echo undone >> " + effect + "; echo '{\"status\":\"done\"}'"
+	for _, demands := range []bool{true, false} {
+		args := []string{"--url", server.URL, "--confirm", head, "--hooks", "restore"}
+		if demands {
+			args = append(args, "--absences")
+		}
+		cmd, _ := m.listen(append(args, "--exec", "sh", "--", "-c", undoes)...)
+		said := new(spoken)
+		cmd.Stdout, cmd.Stderr = said, said
+		m.must(cmd.Start())
+		over := func() bool { _, err := os.Stat(effect); return err == nil }
+		if demands {
+			over = func() bool { return strings.Contains(said.String(), "ABS-1") }
+		}
+		for deadline := time.Now().Add(30 * time.Second); !over(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("demands the proof: %v\n%s", demands, said.String())
+			}
+		}
+		m.must(cmd.Process.Signal(syscall.SIGTERM))
+		if code := exitOf(cmd.Wait()); code != 0 {
+			t.Errorf("exit code %d: %s", code, said.String())
+		}
+		if _, err := os.Stat(effect); err == nil && demands {
+			t.Fatalf("what was overridden was undone\n%s", said.String())
+		}
+	}
+}
+
+// write submits an entry of the agent.
+func (m *machine) write(body entry.Body) {
+	m.t.Helper()
+	if status, answer, err := m.post(m.seal(m.agent, body)); err != nil || status != http.StatusCreated {
+		m.t.Fatalf("submit: %d %s %v", status, answer, err)
+	}
+}
+
+// authorized returns the incident that the coordinator has authorized.
+func (m *machine) authorized() uint64 {
+	m.t.Helper()
+	var page api.Incidents
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		m.get("/v1/incidents?state=AUTHORIZED", &page)
+		if len(page.Incidents) == 1 {
+			return page.Incidents[0].ID
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatal("nothing was authorized")
+		}
+	}
+}
+
+// hiding is a ledger that goes on to show an agent what it showed before, under heads
+// that cover what came since.
+type hiding struct {
+	m        *machine
+	incident uint64
+	before   map[string][]byte // answers, by path
+	honest   *httputil.ReverseProxy
+}
+
+// hide begins to hide what comes from now on.
+func (m *machine) hide(incident uint64) *hiding {
+	m.t.Helper()
+	upstream, err := url.Parse(m.url)
+	m.must(err)
+	h := &hiding{m: m, incident: incident, before: map[string][]byte{}, honest: httputil.NewSingleHostReverseProxy(upstream)}
+	agent := url.QueryEscape(string(processAgent))
+	for _, path := range []string{
+		api.URL(api.PathCommands, nil, processAgent),
+		api.URL(api.PathNews, nil, processAgent),
+		api.URL(api.PathBundle, nil, incident) + "?agent=" + agent + "&absences=true",
+	} {
+		response, err := http.Get(m.url + path)
+		m.must(err)
+		var body bytes.Buffer
+		_, err = body.ReadFrom(response.Body)
+		m.must(err)
+		m.must(response.Body.Close())
+		if response.StatusCode != http.StatusOK {
+			m.t.Fatalf("GET %s: %d %s", path, response.StatusCode, body.String())
+		}
+		path, _, _ = strings.Cut(path, "?")
+		h.before[path] = body.Bytes()
+	}
+	return h
+}
+
+// ServeHTTP answers as the ledger does, but for what would show the override.
+func (h *hiding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	before, hidden := h.before[r.URL.EscapedPath()]
+	if !hidden {
+		h.honest.ServeHTTP(w, r)
+		return
+	}
+	if b, err := bundle.Decode(before); err == nil {
+		if !r.URL.Query().Has("absences") { // an older index proves nothing to whoever looks at it
+			b.Entries = slices.DeleteFunc(b.Entries, func(leaf bundle.Leaf) bool { return b.Index != 0 && leaf.Index == b.Index })
+			b.Index, b.Indexed = 0, verify.Indexed{}
+		}
+		if before, err = h.again(b, r.URL.Query().Get("from")); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", api.MediaJSON)
+	_, _ = w.Write(before) // whoever does not take it has gone away
+}
+
+// again proves the entries of a bundle under the newest head.
+func (h *hiding) again(b *bundle.Bundle, from string) ([]byte, error) {
+	newest, err := h.receipt(0)
+	if err != nil {
+		return nil, err
+	}
+	head, err := h.m.root().Head([]byte(newest.Head))
+	if err != nil {
+		return nil, err
+	}
+	tree := new(merkle.Tree)
+	for index := range head.Size {
+		receipt, err := h.receipt(index)
+		if err != nil {
+			return nil, err
+		}
+		tree.Append(merkle.HashLeaf(receipt.Leaf))
+	}
+	if from == "" {
+		from = "0"
+	}
+	if b.From, err = strconv.ParseUint(from, 10, 64); err != nil {
+		return nil, err
+	}
+	var indexes []uint64
+	for _, leaf := range b.Entries {
+		indexes = append(indexes, leaf.Index)
+	}
+	b.Head = newest.Head
+	if b.Inclusion, err = merkle.ProveInclusions(indexes, head.Size, tree.Node); err != nil {
+		return nil, err
+	}
+	if b.Consistency, err = merkle.ProveConsistency(b.From, head.Size, tree.Node); err != nil {
+		return nil, err
+	}
+	return b.Encode()
+}
+
+func (h *hiding) receipt(index uint64) (verify.Receipt, error) {
+	response, err := http.Get(h.m.url + api.URL(api.PathReceipt, nil, index))
+	if err != nil {
+		return verify.Receipt{}, err
+	}
+	defer response.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(response.Body); err != nil {
+		return verify.Receipt{}, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return verify.Receipt{}, fmt.Errorf("receipt %d: %s", index, body.String())
+	}
+	return verify.DecodeReceipt(body.Bytes())
+}
