@@ -39,6 +39,9 @@ api/words ← api/console
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
+docs/draft ← api/conformance ← cmd/arl
+verify/bundle ← api/conformance
+ledger/process ← api/conformance
 merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api/server
 coord ← coord/bundle ← api/server
 coord/recovery ← coord

@@ -192,6 +192,21 @@ async function runBundle(c) {
   return { problem: "", got: root.since ? { ...got, since: root.since } : got };
 }
 
+/**
+ * Judges one vector, without what it wants. A bundle's is {accepted, now, bundle}.
+ *
+ * @param {string} group @param {any} v
+ * @returns {Promise<{problem: string, got?: any}>}
+ */
+export async function judgeVector(group, v) {
+  try {
+    return group === "bundle" ? await runBundle(v) : { problem: "", got: await /** @type {any} */ (run[group])(v) };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { problem: error.problem };
+  }
+}
+
 /** Groups that are no verifier's to judge. */
 const OTHERS = ["decide", "policy", "tile"];
 
@@ -208,15 +223,7 @@ export async function runVectors(vectors) {
     const [group = ""] = path.split("/");
     if (OTHERS.includes(group)) continue;
     count++;
-    let problem = "";
-    let got;
-    try {
-      if (group === "bundle") ({ problem, got } = await runBundle(caseOf(v, vectors)));
-      else got = await /** @type {any} */ (run[group])(v);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      problem = error.problem;
-    }
+    const { problem, got } = await judgeVector(group, group === "bundle" ? caseOf(v, vectors) : v);
     const [is, want] = [[problem, got ?? null], [v.wantErr, v.want ?? null]].map(sorted);
     if (is !== want) wrong.push(`${path}: ${v.desc}: got ${is}, want ${want}`);
   }
