@@ -14,10 +14,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Log is the ledger as the coordinator sees it when it writes.
+// Log is the part of the ledger that the coordinator writes to.
 type Log interface {
-	// Submit registers an entry. The error is a [*entry.Refusal] if it is
-	// refused; any other ends the coordinator.
+	// Submit registers an entry. The error is a [*entry.Refusal] if the ledger refuses the
+	// entry. Any other error ends the coordinator.
 	Submit(ctx context.Context, e *entry.Entry) error
 	// Wait returns when the log has at least size entries, or with the error of
 	// ctx.
@@ -26,25 +26,25 @@ type Log interface {
 	Now() int64
 }
 
-// Coordinator decides: a loop that asks [coord.State.Next], [coord.State.Route] and
-// [Leases.Lost] what to write, signs the entries and submits them. A coordinator
-// remembers nothing: after a restart it goes on from the log alone.
+// Coordinator decides. Its loop asks [coord.State.Next], [coord.State.Route] and
+// [Leases.Lost] what to write, signs the entries and submits them. A coordinator keeps no
+// state of its own: after a restart it continues from the log alone.
 type Coordinator struct {
 	Replica   *Replica
 	Log       Log
-	Principal entry.Principal          // whose entries these are: it has the role coordinator
+	Principal entry.Principal          // issuer of the entries; it has the role coordinator
 	Seal      func(*entry.Entry) error // signs an entry with a key of Principal
 	NewID     func() string            // a new UUID in lower case, for each entry; nil: random ones
-	// Silent, if not nil, is told when an entry goes on because nobody answered in
-	// time: the deny of an incident, and what drops an amend that was proposed.
+	// Silent, if not nil, is called after the coordinator wrote an entry because no approver
+	// answered in time. Such an entry denies an incident or drops a proposed amend.
 	Silent func(coord.Silence)
-	// Refused, if not nil, is told of entries that were not admitted although the log
-	// had not grown since they were drafted. An entry that another one has overtaken
-	// is no news: the coordinator looks again.
+	// Refused, if not nil, is called with an entry that the ledger refused although the log
+	// had not grown since the draft. If the log has grown, the refusal is no news: the
+	// coordinator drafts again.
 	Refused func(entry.Body, *entry.Refusal)
 }
 
-// pauseMS is how long the coordinator waits after a refusal if the log does not grow.
+// pauseMS is the longest wait after a refusal, in milliseconds, if the log does not grow.
 const pauseMS = 1_000
 
 // Run writes until ctx ends or the log fails.
@@ -61,9 +61,9 @@ func (k *Coordinator) Run(ctx context.Context) error {
 	return nil
 }
 
-// Step writes all that is to be written now. It returns the size of the log that
-// it has seen, and when there may be more to write even if the log does not
-// grow, in Unix milliseconds.
+// Step writes every entry that is due now. It returns the size of the log that it has
+// seen. wake is the instant, in Unix milliseconds, at which more entries may be due even if
+// the log does not grow.
 func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	for {
 		now, todo, silences := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}
@@ -134,11 +134,11 @@ func (k *Coordinator) newID() (string, error) {
 	return id.String(), err
 }
 
-// wait returns when the log has so many entries, or at the instant.
+// wait returns when the log has size entries, or at the instant until.
 func (k *Coordinator) wait(ctx context.Context, size uint64, until int64) error {
 	timed, cancel := ctx, context.CancelFunc(func() {})
 	if until < math.MaxInt64 {
-		ms := min(max(1, until-k.Log.Now()), time.Hour.Milliseconds()) // an instant can be so far off that it is no duration
+		ms := min(max(1, until-k.Log.Now()), time.Hour.Milliseconds()) // a distant instant overflows a duration
 		timed, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	}
 	defer cancel()

@@ -12,17 +12,19 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Leases are what the coordinator knows beside the fold: when it last heard of
-// who holds a task (TSK-2). A claim and every entry of a claim begin a term;
-// renewals, which are not logged, begin another. What was not heard of for a term
-// is lost; that it failed is an entry, which the coordinator signs.
+// Leases hold what the coordinator knows beside the fold: when it last heard from the
+// holder of each task (TSK-2). A claim begins a term, and so does every entry under the
+// claim. A renewal begins a term too, and is not logged. A lease is lost when its term
+// ends before the coordinator hears from the holder. The coordinator then signs an entry
+// that says that the claim failed.
 //
-// Terms are measured by the monotonic clock of this process: steps of the wall
-// clock do nothing, and after a restart every lease gets one full term, so that
-// nothing is lost because nobody could renew it.
+// The monotonic clock of this process measures the terms, so steps of the wall clock
+// have no effect. After a restart every lease gets one full term, because no holder
+// could renew while the coordinator was down.
 //
-// Leases wait in a heap by when their term ended as it was put there. A renewal
-// only notes the later end; a lease is looked at when it comes to the top.
+// A heap orders the leases by the end of their terms. A renewal notes the later end and
+// leaves the lease at its place in the heap. The coordinator looks at a lease, and moves
+// it, when the lease comes to the top.
 type Leases struct {
 	now     func() time.Time // with a monotonic reading
 	session string
@@ -33,7 +35,7 @@ type Leases struct {
 	lost   uint64
 }
 
-// lease is one that runs.
+// lease is a running lease.
 type lease struct {
 	task  entry.Ref
 	agent entry.Principal
@@ -41,8 +43,8 @@ type lease struct {
 	term  time.Duration
 	until time.Time       // end of the term
 	seq   int64           // of the newest renewal
-	lost  bool            // was told to be lost
-	over  *entry.Snapshot // who held it says that it is over; nil: does not
+	lost  bool            // Lost has returned it
+	over  *entry.Snapshot // the holder's report that the claim is over; nil: no report
 
 	due   time.Time // when to look at it, at the latest
 	place int       // in the queue
@@ -53,26 +55,26 @@ type Lease struct {
 	Task    entry.Ref
 	Agent   entry.Principal
 	Epoch   int64
-	Session string        // what renewals name, until the coordinator starts again
+	Session string        // renewals name it; it changes when the coordinator restarts
 	Seq     int64         // of the newest renewal; 0: there was none in this session
 	Term    time.Duration // for how long a renewal holds
 	Left    time.Duration // until it is lost; not positive: it is
-	// Over is how who holds it says that it has come to an end; nil: does not.
+	// Over is the holder's report of how the claim ended; nil: no report.
 	Over *entry.Snapshot
 }
 
 // Renew returns how often a lease should be renewed: three times a term.
 func (l *Lease) Renew() time.Duration { return l.Term / 3 }
 
-// lostPause is after how long a lost lease is told again, if the log still says
-// that it is held.
+// lostPause is the time after which Lost returns a lost lease again, if the log still
+// says that the task is held.
 const lostPause = time.Second
 
 func newLeases() *Leases {
 	return &Leases{now: time.Now, session: rand.Text(), byTask: map[entry.Ref]*lease{}}
 }
 
-// begin gives everything that is held a full term.
+// begin gives every held task a full term.
 func (l *Leases) begin(s *coord.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +84,7 @@ func (l *Leases) begin(s *coord.State) {
 	}
 }
 
-// follow takes up an entry that was committed; the state has it already.
+// follow takes up a committed entry. The state has the entry already.
 func (l *Leases) follow(s *coord.State, e *entry.Entry) {
 	claim, ok := s.ClaimOf(e)
 	if !ok {
@@ -100,7 +102,7 @@ func (l *Leases) follow(s *coord.State, e *entry.Entry) {
 	}
 }
 
-// hear begins a term of a task that is held.
+// hear begins a term of a held task.
 func (l *Leases) hear(claim *coord.Claim) {
 	one := l.byTask[claim.Task]
 	if one == nil {
@@ -112,7 +114,7 @@ func (l *Leases) hear(claim *coord.Claim) {
 	}
 	one.agent, one.epoch, one.term = claim.Agent, claim.Epoch, time.Duration(claim.LeaseMS)*time.Millisecond
 	if one.over != nil {
-		return // it was given up: what is heard after that is how it ended
+		return // the holder gave the claim up: later entries tell how it ended
 	}
 	one.lost, one.until = false, l.now().Add(one.term)
 	switch {
@@ -125,14 +127,14 @@ func (l *Leases) hear(claim *coord.Claim) {
 	}
 }
 
-// Renewed is what became of a lease that a renewal names.
+// Renewed is the result of a renewal for one lease that it names.
 type Renewed struct {
 	Lease   Lease          // as it stands now
-	Refused *entry.Refusal // why it stands as it did; nil: it was renewed
+	Refused *entry.Refusal // why the lease was not renewed; nil: it was renewed
 }
 
-// renew takes up a renewal whose signature was checked, each lease by itself.
-// absent are those that nobody holds.
+// renew takes up a renewal, lease by lease. The caller has checked the signature.
+// absent are the places in the renewal of leases on tasks without a holder.
 func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +152,7 @@ func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
 	return all, absent
 }
 
-// refuse says why a renewal does not count for its i-th lease; nil: it does.
+// refuse returns why a renewal does not count for its i-th lease; nil: it counts.
 func (l *Leases) refuse(one *lease, r *entry.Renewal, i int) *entry.Refusal {
 	named := &r.Leases[i]
 	switch {
@@ -168,7 +170,7 @@ func (l *Leases) refuse(one *lease, r *entry.Renewal, i int) *entry.Refusal {
 	return nil
 }
 
-// remedyStop is what is left to who has lost a lease.
+// remedyStop tells an agent that lost its lease what to do.
 const remedyStop = "stop: another worker may now hold the task"
 
 // leaseField names a member of the i-th lease of a renewal.
@@ -189,7 +191,7 @@ func (l *Leases) view(one *lease) Lease {
 	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now()), one.over}
 }
 
-// Find returns the lease on a task, if somebody holds it.
+// Find returns the lease on a task, if an agent holds the task.
 func (l *Leases) Find(task entry.Ref) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,9 +202,9 @@ func (l *Leases) Find(task entry.Ref) (Lease, bool) {
 	return l.view(one), true
 }
 
-// Lost returns the leases whose term is over, and after how long there may be
-// more, if no entry comes; wait is negative if nothing is held. What is told to be
-// lost is not renewed any more.
+// Lost returns the leases whose term is over. wait is the time after which more leases
+// may be over, if no entry comes; it is negative if no task is held. A lease that Lost
+// has returned cannot be renewed.
 func (l *Leases) Lost() (lost []coord.LostLease, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,7 +228,7 @@ func (l *Leases) Lost() (lost []coord.LostLease, wait time.Duration) {
 	return lost, l.queue[0].due.Sub(now)
 }
 
-// Counts returns how many leases there are, and how many were lost since the
+// Counts returns the number of leases, and the number of leases lost since the
 // coordinator started.
 func (l *Leases) Counts() (held int, lost uint64) {
 	l.mu.Lock()
@@ -234,12 +236,12 @@ func (l *Leases) Counts() (held int, lost uint64) {
 	return len(l.byTask), l.lost
 }
 
-// Leases returns what is known of leases. It may be called at any time.
+// Leases returns the leases of the replica. It may be called at any time.
 func (c *Replica) Leases() *Leases { return c.leases }
 
-// Renew takes up a renewal, and says of each lease that it names what became of
-// it: refused are not-found, no-standing, stale-epoch and state-conflict. The error
-// is a [*entry.Refusal] of the whole: wrong-audience, unknown-issuer,
+// Renew takes up a renewal and returns the result for each lease that it names. One lease
+// can be refused with not-found, no-standing, stale-epoch or state-conflict. The error is
+// a [*entry.Refusal] of the whole renewal: wrong-audience, unknown-issuer,
 // unauthorized-role or bad-signature.
 func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
 	if r.Aud != c.origin {
@@ -272,7 +274,7 @@ func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
 	return all, nil
 }
 
-// notHeld says why there is no lease to renew, which is the i-th of a renewal.
+// notHeld returns why the i-th lease of a renewal does not exist.
 func notHeld(s *coord.State, named *entry.Lease, i int) *entry.Refusal {
 	t, ok := s.Task(named.Task)
 	switch {

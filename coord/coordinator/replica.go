@@ -1,8 +1,8 @@
 // Package coordinator runs the fold of package coord beside a ledger. The [Replica]
 // checks signatures in parallel before entries are ordered, and shows the committed
 // state to readers. The [Coordinator] reads that state, decides, signs and submits.
-// [Leases] know when the holder of a task was last heard of. What the entries of a
-// log mean, and which entry may come next, only coord says.
+// [Leases] know when the coordinator last heard from the holder of each task. Package coord
+// alone says what the entries of a log mean, and which entry may come next.
 package coordinator
 
 import (
@@ -18,38 +18,38 @@ import (
 // behindMax is the number of committed entries that readers may lag behind.
 const behindMax = 1 << 12
 
-// Replica is what a ledger needs beside the fold, in the terms of its
-// configuration: NewFold, Frozen, Precheck, Committed and MaxStep. Frozen,
-// Precheck, View and MaxStep may be called at any time from anywhere.
+// Replica gives a ledger what the ledger's configuration asks for beside the fold: NewFold,
+// Frozen, Precheck, Committed and MaxStep. Frozen, Precheck, View and MaxStep may be called
+// at any time from any goroutine.
 type Replica struct {
 	origin string
 	check  coord.SignatureCheck
 
-	// state is the fold that admits. It is owned by the goroutine that owns the
-	// order; everybody else sees view.
+	// state is the fold that admits entries. The goroutine that orders entries owns it.
+	// Every other goroutine sees view.
 	state *coord.State
 	view  atomic.Pointer[View]
 
-	// fresh is what was applied to state since Committed was called last.
+	// fresh holds the entries applied to state since the last call of Committed.
 	fresh []entry.Registered
 
 	leases *Leases
 	rules  coord.Rules
 
-	// behind is what was committed and reader has not taken up yet.
+	// behind holds the committed entries that reader has not taken up yet.
 	queue  sync.Mutex
 	behind []entry.Registered
-	newest *View // of the state that reader is when it has
+	newest *View // of the state that reader reaches when it has
 
-	// reader follows state for those who read: it has committed entries only,
-	// and keeps nobody waiting in the order.
+	// reader follows state and serves reads. It has committed entries only. Reads do not
+	// delay the order, since the order does not use reader.
 	reading sync.RWMutex
 	reader  *coord.State // nil until Committed is called first
 	shown   *View        // of reader
 	unread  bool
 }
 
-// View is what never changes of a committed state. It is not to be changed.
+// View is the immutable part of a committed state. Callers must not change it.
 type View struct {
 	verify.SignedHead               // of exactly the entries that it covers
 	Chain             *verify.Chain // policy in force, agents and keys
@@ -66,13 +66,13 @@ func New(origin string, check coord.SignatureCheck) *Replica {
 	return c
 }
 
-// NoReaders says that nobody will call Read or Frozen, so that no second state is
-// kept. It must be called before Committed.
+// NoReaders says that Read and Frozen will not be called. The replica then keeps no second
+// state. NoReaders must be called before Committed.
 func (c *Replica) NoReaders() { c.unread = true }
 
-// NewFold returns a state of the empty log. The first one is the state that
-// admits: the replica shows it to readers whenever Committed is called.
-// Later ones are on their own.
+// NewFold returns a state of the empty log. The first state that it returns admits entries:
+// the replica shows that state to readers after each call of Committed. The replica does
+// not follow later states.
 func (c *Replica) NewFold() *coord.State {
 	s := coord.NewCheckedState(c.origin, c.check)
 	if c.state == nil {
@@ -81,8 +81,8 @@ func (c *Replica) NewFold() *coord.State {
 	return s
 }
 
-// Committed shows readers the state that admits, which is now durable under a head.
-// The ledger calls it when it is open and after every commit.
+// Committed shows readers the state that admits entries, which is now durable under a head.
+// The ledger calls Committed after it opened and after every commit.
 func (c *Replica) Committed(head verify.SignedHead) {
 	next := &View{SignedHead: head, Chain: c.view.Load().Chain}
 	if len(c.state.Chain().Links()) != len(next.Chain.Links()) {
@@ -105,13 +105,13 @@ func (c *Replica) Committed(head verify.SignedHead) {
 	c.queue.Unlock()
 	clear(c.fresh)
 	c.fresh = c.fresh[:0]
-	if waiting >= behindMax && c.reading.TryLock() { // nobody reads: it would only grow
+	if waiting >= behindMax && c.reading.TryLock() { // without reads the list would only grow
 		c.catchUp()
 		c.reading.Unlock()
 	}
 }
 
-// follow makes the reader out of the state that admits, which is committed.
+// follow makes reader from the state that admits entries, which is committed.
 func (c *Replica) follow() {
 	reader := c.state.Clone()
 	c.state.Feed(func(e entry.Registered) { c.fresh = append(c.fresh, e) })
@@ -120,7 +120,7 @@ func (c *Replica) follow() {
 	c.reading.Unlock()
 }
 
-// catchUp brings reader up to what is committed; the caller holds reading.
+// catchUp applies the committed entries to reader. The caller holds reading.
 func (c *Replica) catchUp() {
 	c.queue.Lock()
 	behind := c.behind
@@ -131,14 +131,14 @@ func (c *Replica) catchUp() {
 	}
 }
 
-// Read calls f with the committed state, or a later one that is committed, too.
-// f must not change or keep it; long calls keep other readers waiting, but not
-// the order. It must not be called before Committed.
+// Read calls f with the committed state, or with a later state that is committed too. f
+// must not change or keep the state. A long call delays other readers, but not the order.
+// Read must not be called before Committed.
 func (c *Replica) Read(f func(s *coord.State)) {
 	c.ReadView(func(s *coord.State, _ *View) { f(s) })
 }
 
-// ReadView is Read that also gives the view of exactly that state.
+// ReadView is like Read, and also passes the view of exactly that state.
 func (c *Replica) ReadView(f func(s *coord.State, v *View)) {
 	c.queue.Lock()
 	behind := c.shown != c.newest
@@ -153,9 +153,8 @@ func (c *Replica) ReadView(f func(s *coord.State, v *View)) {
 	f(c.reader, c.shown)
 }
 
-// Frozen returns a copy of the committed state that nobody changes any more, and
-// the number of entries in it: what snapshots are taken from, and good for
-// nothing else. It must not be called before Committed.
+// Frozen returns an immutable copy of the committed state, and the number of entries in the
+// copy. The copy serves snapshots only. Frozen must not be called before Committed.
 func (c *Replica) Frozen() (*coord.State, uint64) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -169,8 +168,8 @@ func (c *Replica) Rules() *coord.Rules { return &c.rules }
 // View returns the committed state as of the last call of Committed.
 func (c *Replica) View() *View { return c.view.Load() }
 
-// MaxStep returns the largest step of the wall clock that the policy in force
-// believes; one minute before the genesis.
+// MaxStep returns the largest step of the wall clock that the policy in force accepts.
+// Before the genesis it is one minute.
 func (c *Replica) MaxStep() time.Duration {
 	if policy, _ := c.View().Chain.Policy(); policy != nil {
 		return time.Duration(policy.MaxStepMS) * time.Millisecond
