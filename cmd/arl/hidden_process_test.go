@@ -27,11 +27,27 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// TestAHiddenOverride has a ledger hide an override from an agent: it shows, under its
-// newest head, all that it showed before the override, with proofs that hold. An agent
-// that demands the proof that nothing is left out obeys nothing. The same agent without
-// that demand undoes what an operator has stopped, which is what the proof is for.
+// TestAHiddenOverride has a ledger hide an override from an agent.
 func TestAHiddenOverride(t *testing.T) {
+	testHidden(t, func(m *machine, incident uint64) {
+		m.arl("incident", "override", strconv.FormatUint(incident, 10), "--reason", "it is needed after all", "--yes")
+	})
+}
+
+// TestAHiddenRevocation has a ledger hide from an agent that the key of the coordinator,
+// who authorized, was in wrong hands when the incident was opened.
+func TestAHiddenRevocation(t *testing.T) {
+	testHidden(t, func(m *machine, incident uint64) {
+		m.arl("agent", "revoke", "--principal", "coordinator", "--reason", "its key was stolen", "--compromised-since", strconv.FormatUint(incident, 10), "--yes")
+	})
+}
+
+// testHidden has a ledger hide an entry that takes an authorization back: the ledger
+// shows, under its newest head, all that it showed before that entry, with proofs that
+// hold. An agent that demands the proof that nothing is left out obeys nothing. The same
+// agent without that demand undoes what was stopped, which is what the proof is for.
+func testHidden(t *testing.T, stop func(m *machine, incident uint64)) {
+	t.Helper()
 	m := newMachine(t, "--index")
 	m.start()
 	m.enrol()
@@ -48,7 +64,7 @@ func TestAHiddenOverride(t *testing.T) {
 	m.write(&entry.Signal{Header: m.header(processAgent, "w"), Subject: entry.NewRef(processAgent, "x"), Class: "tool", Code: "error", Standing: entry.StandingExecutor,
 		Effects: entry.EffectsComplete, ReplaySafety: entry.ReplayUnsafe, ObservedAt: time.Now().UnixMilli()})
 	hostile := m.hide(m.authorized())
-	m.arl("incident", "override", strconv.FormatUint(hostile.incident, 10), "--reason", "it is needed after all", "--yes")
+	stop(m, hostile.incident)
 	hostile.honest.ErrorLog = log.New(io.Discard, "", 0) // an agent that ends breaks its requests off
 	server := httptest.NewServer(hostile)
 	defer server.Close()
@@ -77,7 +93,7 @@ func TestAHiddenOverride(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, said.String())
 		}
 		if _, err := os.Stat(effect); err == nil && demands {
-			t.Fatalf("what was overridden was undone\n%s", said.String())
+			t.Fatalf("what was stopped was undone\n%s", said.String())
 		}
 	}
 }
@@ -141,7 +157,7 @@ func (m *machine) hide(incident uint64) *hiding {
 	return h
 }
 
-// ServeHTTP answers as the ledger does, but for what would show the override.
+// ServeHTTP answers as the ledger does, but for what would show the hidden entry.
 func (h *hiding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	before, hidden := h.before[r.URL.EscapedPath()]
 	if !hidden {
