@@ -2,7 +2,8 @@
 // statements of the Internet-Draft.
 //
 // The kit asks a verifier each protocol vector as a line of JSON, and compares the verdict in the
-// line that comes back.
+// line that comes back. It submits to a ledger what the vectors say is refused, and compares the
+// problem.
 package conformance
 
 import (
@@ -35,7 +36,7 @@ type Result struct {
 
 // A Report is the outcome of a run.
 type Report struct {
-	Target        string   `json:"target"` // verifier
+	Target        string   `json:"target"` // verifier or ledger
 	Passed        int      `json:"passed"`
 	Failed        int      `json:"failed"`
 	NotApplicable int      `json:"not_applicable"`

@@ -41,7 +41,7 @@ coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
 docs/draft ← api/conformance ← cmd/arl
-verify/bundle ← api/conformance
+api ← api/conformance
 ledger/process ← api/conformance
 merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api/server
 coord ← coord/bundle ← api/server

@@ -5,19 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"recoveryledger/api/conformance"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
 )
 
-// conformanceOptions are the flags of arl conformance verifier.
+// conformanceOptions are the flags that arl conformance verifier and ledger have.
 type conformanceOptions struct {
 	vectors, junit string
 	limit          time.Duration
+}
+
+// register adds the flags that both kits have.
+func (o *conformanceOptions) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.vectors, "vectors", "testdata/vectors", "directory of the protocol vectors")
+	manual.NameValue(flags, "vectors", "DIR")
+	flags.StringVar(&o.junit, "junit", "", "also write the report as JUnit XML to a new file")
+	manual.NameValue(flags, "junit", "FILE")
+	flags.DurationVar(&o.limit, "limit", 10*time.Second, "time for one answer")
 }
 
 func (a *app) conformanceCommand() *cobra.Command {
@@ -26,7 +37,33 @@ func (a *app) conformanceCommand() *cobra.Command {
 		Short:   "Hold another implementation to the Internet-Draft",
 		Example: "  arl conformance verifier -- node verify/js/judge.js",
 	}
-	cmd.AddCommand(a.conformanceVerifierCommand())
+	cmd.AddCommand(a.conformanceVerifierCommand(), a.conformanceLedgerCommand())
+	return cmd
+}
+
+func (a *app) conformanceLedgerCommand() *cobra.Command {
+	var o conformanceOptions
+	var url string
+	cmd := &cobra.Command{
+		Use:   "ledger --url URL",
+		Short: "Submit to a ledger what it must refuse",
+		Long: "Submit to a ledger every envelope and payload that the protocol vectors say is refused before its signature is\n" +
+			"looked at, and compare the problem. The ledger registers none of them, and the command needs no key. Each\n" +
+			"failure names the statements of the Internet-Draft, what was sent, and what was expected.",
+		Example: "  arl conformance ledger --url http://127.0.0.1:8087",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+				return exit.Usagef("--url %s: want the URL of a ledger, such as http://127.0.0.1:8087", url)
+			}
+			ledger := &conformance.Ledger{URL: strings.TrimSuffix(url, "/"), Vectors: os.DirFS(o.vectors), Limit: o.limit}
+			return a.conformance(cmd.Context(), &o, ledger)
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "", "URL of the ledger (required)")
+	manual.NameValue(cmd.Flags(), "url", "URL")
+	o.register(cmd.Flags())
+	_ = cmd.MarkFlagRequired("url") // the flag exists
 	return cmd
 }
 
@@ -41,26 +78,27 @@ func (a *app) conformanceVerifierCommand() *cobra.Command {
 			"crashes, or answers garbage fails the case, and is started again, five times at most.",
 		Example: "  arl conformance verifier -- node verify/js/judge.js",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.conformanceVerifier(cmd.Context(), &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.conformance(cmd.Context(), &o, &conformance.Verifier{Argv: args, Vectors: os.DirFS(o.vectors), Limit: o.limit, Stderr: a.Err})
+		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.vectors, "vectors", "testdata/vectors", "directory of the protocol vectors")
-	manual.NameValue(flags, "vectors", "DIR")
-	flags.StringVar(&o.junit, "junit", "", "also write the report as JUnit XML to a new file")
-	manual.NameValue(flags, "junit", "FILE")
-	flags.DurationVar(&o.limit, "limit", 10*time.Second, "time for one answer")
+	o.register(cmd.Flags())
 	return cmd
 }
 
-func (a *app) conformanceVerifier(ctx context.Context, o *conformanceOptions, argv []string) error {
+// target is what the kit tests.
+type target interface {
+	Run(ctx context.Context) (*conformance.Report, error)
+}
+
+func (a *app) conformance(ctx context.Context, o *conformanceOptions, tested target) error {
 	if o.limit <= 0 {
 		return exit.Usagef("--limit %s: want a duration above 0, such as 10s", o.limit)
 	}
 	if _, err := os.Lstat(o.junit); o.junit != "" && err == nil {
 		return exit.With(exit.Conflict, fmt.Errorf("--junit %s: the file exists: remove it, or name another", o.junit))
 	}
-	verifier := &conformance.Verifier{Argv: argv, Vectors: os.DirFS(o.vectors), Limit: o.limit, Stderr: a.Err}
-	report, err := verifier.Run(ctx)
+	report, err := tested.Run(ctx)
 	if err != nil {
 		if _, is := errors.AsType[*conformance.VectorError](err); is {
 			return exit.Usagef("--vectors %s: %w", o.vectors, err)

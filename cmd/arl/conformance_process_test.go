@@ -9,23 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
 )
 
 // TestConformancePage runs the command of docs/conformance.md, as a reader of a checkout does.
 func TestConformancePage(t *testing.T) {
 	node := jsverify.Node(t)
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(bin, "arl")); err != nil {
-		t.Fatal(err)
-	}
-	junit := filepath.Join(bin, "report.xml")
+	junit := filepath.Join(t.TempDir(), "report.xml")
 	arl := func(args ...string) (string, int) {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "arl"), append([]string{"conformance", "verifier"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program(t), append([]string{"conformance", "verifier"}, args...)...)
 		cmd.Dir = root
 		out, _ := cmd.CombinedOutput() // its exit code is looked at
 		return string(out), cmd.ProcessState.ExitCode()
@@ -51,5 +44,37 @@ func TestConformancePage(t *testing.T) {
 		if out, code := arl(c.args...); code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s", name, code, c.code, c.want, out[max(0, len(out)-500):])
 		}
+	}
+}
+
+// TestConformanceLedger holds arl serve to what a ledger refuses, as docs/conformance.md does: to
+// the envelopes alone, where the budget is not large.
+func TestConformanceLedger(t *testing.T) {
+	dir, vectors := t.TempDir(), filepath.Join(root, "testdata", "vectors")
+	ledger := serveLogged(t, dir)
+	url := ledger.until("ready")["url"]
+	go func() {
+		for ledger.log.Scan() { // a ledger whose log nobody reads would wait
+		}
+	}()
+	if !budget.Large() {
+		few := filepath.Join(dir, "vectors")
+		for _, group := range []string{"bundle", "hash", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
+			if err := os.MkdirAll(filepath.Join(few, group), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.CopyFS(filepath.Join(few, "envelope"), os.DirFS(filepath.Join(vectors, "envelope"))); err != nil {
+			t.Fatal(err)
+		}
+		vectors = few
+	}
+	out, err := exec.CommandContext(t.Context(), program(t), "conformance", "ledger", "--url", url, "--vectors", vectors).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " passed, 0 failed, ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	out, err = exec.CommandContext(t.Context(), program(t), "conformance", "ledger", "--url", "ledger.example").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--url ledger.example: want the URL of a ledger") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
