@@ -31,7 +31,7 @@ type Incident struct {
 	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the record, or of the deny that is one"`
 	Silence    bool             `json:"silence,omitzero" doc:"whether it was dismissed because nobody answered in time"`
 	// Acknowledged ends the wait for somebody to take note of that.
-	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has taken note; absent: nobody has"`
+	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has acknowledged that; absent: nobody has"`
 	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that nobody answered in time; absent: there is none"`
 	Signals      []IncidentSignal `json:"signals"`
 	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
@@ -45,8 +45,8 @@ type Incident struct {
 	Decision    *InForce  `json:"decision,omitempty" doc:"in force"`
 }
 
-// Unacknowledged reports whether nobody has taken note that the incident, or an amend of
-// it, went unanswered.
+// Unacknowledged reports whether the incident, or an amend of it, went unanswered and no
+// person has acknowledged that.
 func (i *Incident) Unacknowledged() bool {
 	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
 }
@@ -72,7 +72,7 @@ func (i *Incident) Corrects(index uint64) bool { return i.Recorded != 0 && index
 type Lapse struct {
 	Proposal     uint64 `json:"proposal" doc:"index of the escalate"`
 	At           int64  `json:"at" doc:"when the time to answer it was over, Unix milliseconds"`
-	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has taken note; absent: nobody has"`
+	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has acknowledged that; absent: no person has"`
 }
 
 // IncidentSignal is a signal and what was found of it.

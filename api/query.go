@@ -165,8 +165,8 @@ func (q *AgentsQuery) Params() []Param {
 const (
 	StateOpen   = "open"
 	StateClosed = "closed"
-	// StateUnacknowledged is of incidents that nobody answered in time, or an amend of
-	// which nobody did, and that nobody has taken note of.
+	// StateUnacknowledged selects incidents that no approver answered in time, or with an
+	// amend that no approver answered in time, if no person has acknowledged that.
 	StateUnacknowledged = "unacknowledged"
 	// StateOperator is of tasks that wait for an operator.
 	StateOperator = "operator"
@@ -191,7 +191,7 @@ type IncidentQuery struct {
 func (q *IncidentQuery) Params() []Param {
 	states := append([]string{StateOpen, StateClosed, StateUnacknowledged}, IncidentStates()...)
 	return []Param{
-		choice("state", &q.State, states, "open", "only in this state, or in any that is open or closed; unacknowledged: nobody answered it, or an amend of it, in time, and nobody has taken note"),
+		choice("state", &q.State, states, "open", "only in this state, or in any that is open or closed; unacknowledged: no approver answered it, or an amend of it, in time, and no person has acknowledged that"),
 		named("agent", &q.Agent, "agent-1", "only those that this principal has to do with, by entries of its own or as the agent of members"),
 		named("domain", &q.Domain, "test", "only those that a principal of this domain has to do with"),
 		named("workflow", &q.Workflow, "flow-1", "only those whose opening signal is of this workflow"),

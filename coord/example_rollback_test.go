@@ -214,7 +214,7 @@ func ExampleState_Preview() {
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: record, PARTIAL, 2 restored, 2 compensated, 1 not executed, 1 irrevocable
 	// writer: goes on as before
-	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is over (PARTIAL) (do booker#flight again under a new id, with parents that are not fenced, and depend on the new execution; to use it all the same: arl incident release 21 --member booker#flight, by an approver who does not own it)
+	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is closed (PARTIAL) (do booker#flight again under a new id, with parents that are not fenced, and depend on the new execution; to use it all the same: arl incident release 21 --member booker#flight, by an approver who does not own it)
 	// planner, booker, writer: again, under new ids
 }
 

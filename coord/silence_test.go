@@ -107,7 +107,7 @@ func (w *world) lapsed(id, proposal, acknowledged uint64) IncidentView {
 	if v.Silence || said != (proposal != 0) || (v.Lapsed == nil) != (proposal == 0) || v.Unacknowledged() != waits || count != waiting {
 		w.t.Fatalf("lapsed %+v, %d counted, want proposal %d acknowledged by %d", v.Lapsed, count, proposal, acknowledged)
 	}
-	if over := "somebody to acknowledge it"; !v.State.Open() && (v.WaitsFor == over) != waits {
+	if over := "a person to acknowledge it"; !v.State.Open() && (v.WaitsFor == over) != waits {
 		w.t.Fatalf("waits for %q", v.WaitsFor)
 	}
 	return v
@@ -340,7 +340,7 @@ func TestUnansweredAmendFencesNothing(t *testing.T) {
 	w.next()
 	w.is(id, Recovered)
 	w.lapsed(id, proposal, 0)
-	w.refusedAs(w.sign(w.exec("c", "x", "b#pay")), "parents[0].exec", id, "", refusalWords{"which is over (RECOVERED)", "under a new id"})
+	w.refusedAs(w.sign(w.exec("c", "x", "b#pay")), "parents[0].exec", id, "", refusalWords{"which is closed (RECOVERED)", "under a new id"})
 }
 
 // TestWhatIsNoSilence denies in other ways: by an approver in time or late, by

@@ -9,12 +9,12 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// waitsFor says in a few words what an incident waits for; nothing of one that is
-// over, unless nobody answered in time and nobody has taken note of that.
+// waitsFor says in a few words what an incident waits for. A closed incident waits for
+// nothing, unless no approver answered in time and no person has acknowledged that.
 func (s *State) waitsFor(inc *incident, now int64) string {
 	switch p := s.waiting(inc, now); {
 	case !inc.state.Open() && inc.missed.isOpen():
-		return "somebody to acknowledge it"
+		return "a person to acknowledge it"
 	case !inc.state.Open():
 		return ""
 	case inc.mergedInto != 0:
@@ -125,7 +125,7 @@ func (s *State) describeState(inc *incident, now int64) string {
 	if inc.state.Open() {
 		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waitsFor(inc, now))
 	}
-	return fmt.Sprintf("which is over (%s)", inc.state)
+	return fmt.Sprintf("which is closed (%s)", inc.state)
 }
 
 // refuseOnFenced refuses what depends on an execution that is fenced, or is it.

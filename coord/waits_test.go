@@ -51,7 +51,7 @@ func TestRefusalNamesTheStandingFence(t *testing.T) {
 		t.Errorf("%q, %d", v.WaitsFor, v.StillFenced)
 	}
 	w.refusedAs(on("b#pay"), "parents[0].exec", id, "", refusalWords{"was undone (compensated) by incident", "do b#pay again under a new id, with parents that are not fenced"})
-	w.refusedAs(on("b#pay"), "parents[0].exec", id, "", refusalWords{"which is over (RECOVERED)", "arl incident release"})
+	w.refusedAs(on("b#pay"), "parents[0].exec", id, "", refusalWords{"which is closed (RECOVERED)", "arl incident release"})
 
 	w.done("a", "make-2", entry.EffectNone) // the remedy: under new ids, on what stands
 	w.done("b", "pay-2", entry.EffectCompensable, "a#make-2")
