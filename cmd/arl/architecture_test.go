@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,58 +127,6 @@ func TestArchitectureArrows(t *testing.T) {
 	for name := range allowed {
 		if !there[name] {
 			t.Errorf("an arrow names %s, and there is no such package", name)
-		}
-	}
-}
-
-// TestArchitecturePage compares the arrows with those in docs/architecture.md,
-// and wants every package in its table of folders.
-func TestArchitecturePage(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(content)
-	if !strings.Contains(page, "```"+arrows+"```\n") {
-		t.Errorf("docs/architecture.md does not show these arrows:%s", arrows)
-	}
-	_, table, _ := strings.Cut(page, "| folder | |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	folders := mayImport(arrows)
-	folders["verify/js"] = nil // JavaScript, which imports nothing and which nothing imports
-	for name := range folders {
-		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("docs/architecture.md: no folder %s", name)
-		}
-	}
-}
-
-// TestArchitectureFlows wants the five flows in docs/architecture.md, each a numbered list
-// of Go files in reading order. TestLinks checks that links lead to files. This test checks
-// that each link shows the path that it leads to, and that git tracks the file.
-func TestArchitectureFlows(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := tracked(t, root)
-	step, link := regexp.MustCompile(`(?m)^(\d+)\. \[`), regexp.MustCompile(`\[([^]]+)\]\(([^)]+\.go)\)`)
-	for _, flow := range []string{"The way of an entry", "From a signal to its record", "From a scenario to its replay", "The audit", "From a failed task to another agent"} {
-		_, text, found := strings.Cut(string(content), "\n## "+flow+"\n")
-		text, _, _ = strings.Cut(text, "\n## ")
-		steps := step.FindAllStringSubmatch(text, -1)
-		if !found || len(steps) < 5 {
-			t.Errorf("docs/architecture.md: %s: %d steps", flow, len(steps))
-		}
-		for i, s := range steps {
-			if s[1] != strconv.Itoa(i+1) {
-				t.Errorf("docs/architecture.md: %s: step %s stands at place %d", flow, s[1], i+1)
-			}
-		}
-		for _, l := range link.FindAllStringSubmatch(text, -1) {
-			if l[2] != "../"+l[1] || !slices.Contains(files, l[1]) {
-				t.Errorf("docs/architecture.md: %s: %s links to %s", flow, l[1], l[2])
-			}
 		}
 	}
 }
