@@ -6,7 +6,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// admitApproval is INC-5 for an answer to a proposal.
+// admitApproval checks INC-5 for an answer to a proposal.
 func (s *State) admitApproval(e *entry.Entry, a *entry.Approval, now int64) error {
 	inc, _, err := s.admitIncident(a.Incident, &a.Header) // REG-8
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *State) admitApproval(e *entry.Entry, a *entry.Approval, now int64) erro
 	return s.eligible(inc, e.KeyID, issuer, known)
 }
 
-// eligible is who counts (INC-5): an approver by a key that was enrolled before
-// the incident opened and still counts, who did not signal, did not propose and
-// owns no member. The error is why not.
+// eligible returns why a principal may not approve, or nil (INC-5). The key must be an
+// approver's, be enrolled before the incident opened, and still count. The principal must not
+// have signaled the incident, must not have made the proposal, and must own no member.
 func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool) error {
 	key, _ := s.chain.KeyInfo(keyID)
 	no := func(format string, args ...any) error {
@@ -58,8 +58,7 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 	return nil
 }
 
-// owns reports whether an execution that the incident is about is a
-// principal's.
+// owns reports whether a principal owns an execution that the incident is about.
 func (s *State) owns(inc *incident, principal uint32) bool {
 	is := func(exec uint32) bool { return s.graph.Node(exec).Agent == principal }
 	if inc.current != nil && slices.ContainsFunc(inc.current.members, func(m member) bool { return is(m.exec) }) {
@@ -72,8 +71,7 @@ func (s *State) owns(inc *incident, principal uint32) bool {
 		slices.ContainsFunc(inc.signals, func(n uint32) bool { return s.ownsSome(principal, s.signals[n].subject) })
 }
 
-// ownsSome reports whether an execution that a subject stands for is a
-// principal's.
+// ownsSome reports whether a principal owns an execution that a subject stands for.
 func (s *State) ownsSome(principal, subject uint32) bool {
 	for exec := range s.executionsOf(subject) {
 		if s.graph.Node(exec).Agent == principal {
@@ -111,8 +109,8 @@ func (s *State) answersTo(inc *incident, p *proposal, now int64) (approve, refus
 	return approve, refuse
 }
 
-// checkQuorum is that a decision carries out exactly what was proposed and that
-// enough approvals for it stand in it.
+// checkQuorum checks that a decision carries out exactly the proposal, and that the decision
+// names enough approvals of the proposal.
 func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
 	p := s.waiting(d.inc, d.now)
 	if p == nil {
@@ -164,8 +162,8 @@ func (s *State) proposalRefused(inc *incident, p *proposal, now int64) bool {
 	return possible < s.policyFor(inc).quorum.Approve
 }
 
-// admitDeny is who may dismiss, and that every signal gets its disposition. What is
-// decided already is not denied: there a deny acknowledges what nobody answered.
+// admitDeny checks who may dismiss an incident, and that every signal gets a disposition. An
+// incident that is decided already is not denied. A deny of it acknowledges an unanswered proposal.
 func (s *State) admitDeny(d *decisionOf) error {
 	if d.inc.state >= Authorized {
 		return s.admitAcknowledgement(d)
@@ -195,8 +193,8 @@ func (s *State) mayDeny(d *decisionOf) error {
 	return s.mayJudge(d)
 }
 
-// mayJudge is who says what signals were worth: an approver who counts, and who
-// owns nothing of what would be undone as of now.
+// mayJudge checks that the issuer of a decision may judge signals. The issuer must be an
+// eligible approver, and must own no member of the plan as of now.
 func (s *State) mayJudge(d *decisionOf) error {
 	issuer, known := s.principals.Find([]byte(d.Iss))
 	if err := s.eligible(d.inc, d.entry.KeyID, issuer, known); err != nil || !known {
@@ -208,7 +206,7 @@ func (s *State) mayJudge(d *decisionOf) error {
 	return nil
 }
 
-// checkDispositions wants each signal of the incident once.
+// checkDispositions checks that a list names each signal of the incident once.
 func (s *State) checkDispositions(inc *incident, list []entry.Disposition) error {
 	for _, n := range inc.signals {
 		index := s.signals[n].index
@@ -248,7 +246,7 @@ func (s *State) end(number uint32, state IncidentState, index uint64) {
 	delete(s.open, number)
 }
 
-// dispose records the verdicts on signals, and counts them for who sent them.
+// dispose records the verdicts on signals, and counts each verdict for the signal's issuer.
 func (s *State) dispose(list []entry.Disposition, index uint64) {
 	for _, one := range list {
 		sig, ok := s.findSignal(one.Index)
@@ -261,7 +259,7 @@ func (s *State) dispose(list []entry.Disposition, index uint64) {
 	}
 }
 
-// admitOverride is who may stop an incident: an operator, or approvers together.
+// admitOverride checks who may stop an incident: an operator, or enough approvers together.
 func (s *State) admitOverride(d *decisionOf) error {
 	if d.inc.current.override != 0 {
 		return conflict("act", "incident %d is overridden already", d.inc.opened)
@@ -276,12 +274,12 @@ func (s *State) admitOverride(d *decisionOf) error {
 	return s.eligible(d.inc, d.entry.KeyID, issuer, known)
 }
 
-// applyOverride withholds every member without an outcome, once an operator or
-// enough approvers want it.
+// applyOverride withholds every member without an outcome, once an operator or enough
+// approvers have signed an override.
 func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 	f := d.inc.current
 	d.inc.missed = s.missedAnswerOf(d.inc, d.now)
-	d.inc.proposal = nil // it was made before somebody said stop, under an older epoch
+	d.inc.proposal = nil // the proposal is older than the override and has an older epoch
 	key, _ := s.chain.KeyInfo(d.entry.KeyID)
 	if !slices.Contains(key.Roles, entry.RoleOperator) {
 		d.inc.overrides = append(d.inc.overrides, approval{decided{index, d.entry.KeyID, d.Exp * 1000}, issuer, false})
@@ -297,15 +295,15 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 	}
 }
 
-// votes returns the overrides of approvers that count now, as approvals do.
+// votes returns the overrides by approvers that count now. The rules are those of approvals.
 func (s *State) votes(inc *incident) []approval {
 	return slices.DeleteFunc(slices.Clone(inc.overrides), func(v approval) bool {
 		return s.void(&v.decided) || s.eligible(inc, v.keyID, v.issuer, true) != nil
 	})
 }
 
-// admitRelease is who may lift the fence of members that have an outcome: an
-// approver who owns none of them.
+// admitRelease checks who may lift the fence of members: an approver who owns none of the
+// members. Each member must have an outcome.
 func (s *State) admitRelease(d *decisionOf) error {
 	if !d.has(entry.RoleApprover) {
 		return entry.Refuse(entry.UnauthorizedRole, "iss", "%s is not an approver", d.Iss)

@@ -7,7 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// admitAuthorize is INC-2, or a quorum of approvals that waives it.
+// admitAuthorize checks INC-2, or a quorum of approvals that waives INC-2.
 func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 	if d.Supersedes != nil {
 		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave it out: the signal names an earlier incident")
@@ -31,8 +31,8 @@ func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 	return s.automatic(d.number, a, d.now)
 }
 
-// admitAmend is every guard of authorize on the new scope; that it is a
-// superset follows from how it is computed (SCO-5).
+// admitAmend checks every guard of authorize on the new scope. The new scope is a superset,
+// because of how it is computed (SCO-5).
 func (s *State) admitAmend(d *decisionOf, a *assessment) error {
 	f := d.inc.current
 	if d.Supersedes == nil || d.Supersedes.Index != f.index {
@@ -56,7 +56,7 @@ func (s *State) admitAmend(d *decisionOf, a *assessment) error {
 	return s.automatic(d.number, a, d.now)
 }
 
-// checkTimes is exp ≤ deadline_at ≤ now + deadline_max_ms (INC-7).
+// checkTimes checks exp ≤ deadline_at ≤ now + deadline_max_ms (INC-7).
 func (s *State) checkTimes(d *decisionOf, a *assessment) error {
 	switch {
 	case d.DeadlineAt <= d.now:
@@ -85,7 +85,7 @@ func (s *State) overlap(number uint32, p *scope.Plan) (*incident, bool) {
 	return nil, false
 }
 
-// automatic is INC-2: what the coordinator may authorize alone.
+// automatic checks INC-2: the error is why the coordinator may not authorize the plan alone.
 func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	exceeds := func(format string, args ...any) error {
 		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: approvers may authorize a plan that the coordinator may not")
@@ -157,8 +157,8 @@ func (s *State) subjectOutside(inc *incident, founded, others []uint32, until in
 	return 0, false
 }
 
-// believed is who must have signaled a subject (INC-2): its executor, a monitor
-// or operator with evidence, or a quorum over early edges.
+// believed reports whether the right principals have signaled a subject (INC-2): its executor, a
+// monitor or operator with evidence, or a quorum over early edges.
 func (s *State) believed(about []uint32, quorum int64) bool {
 	var third []uint32
 	for _, n := range about {
@@ -179,9 +179,9 @@ func (sig *signal) byNeighbor() bool {
 	return sig.standing == entry.StandingUpstream || sig.standing == entry.StandingDownstream
 }
 
-// countsForAutomatic reports whether a signal speaks for an automatic decision, alone or
-// with others. An executor speaks for its own executions; what it says of a task,
-// which others may have worked on, is for people.
+// countsForAutomatic reports whether a signal speaks for an automatic decision, alone or with
+// others. An executor speaks for its own executions. A signal of an executor about a task is for
+// people, because other agents may have worked on the task.
 func (sig *signal) countsForAutomatic() bool {
 	switch sig.standing {
 	case entry.StandingExecutor:
@@ -193,7 +193,7 @@ func (sig *signal) countsForAutomatic() bool {
 }
 
 // domainWithoutQuorum returns a domain in which no quorum of signalers supports a plan
-// that covers several domains (INC-2): one domain cannot have the work of another
+// that covers several domains (INC-2). So one domain alone cannot have the work of another domain
 // undone.
 func (s *State) domainWithoutQuorum(a *assessment) (domain string, silent bool) {
 	if a.impact.Domains <= 1 {
@@ -216,11 +216,11 @@ func (s *State) domainWithoutQuorum(a *assessment) (domain string, silent bool) 
 	return "", false
 }
 
-// hasCause reports whether one of the signals gives a cause for which the coordinator
-// may authorize a plan (INC-2): the subject is a task, or belongs to one, that is
-// FAILED with its retries spent; or it failed for good without a task (SIG-1: its
-// executor signals when retries are spent); or its confirmed output is bad; or a
-// monitor or operator says so with evidence.
+// hasCause reports whether one of the signals gives a cause for which the coordinator may
+// authorize a plan (INC-2). There are four causes. The subject is, or belongs to, a task that is
+// FAILED with its retries spent. The subject failed for good without a task (SIG-1: its executor
+// signals when retries are spent). Its confirmed output is bad. A monitor or operator says so with
+// evidence.
 func (s *State) hasCause(about []uint32) bool {
 	return slices.ContainsFunc(about, func(n uint32) bool {
 		sig := &s.signals[n]
@@ -244,8 +244,8 @@ func (s *State) hasCause(about []uint32) bool {
 	})
 }
 
-// applyForce puts a plan in force. Members of the plan before keep what they
-// have, except those that are reopened.
+// applyForce puts a plan in force. Members of the plan before keep their state, except members
+// that are reopened.
 func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	old := d.inc.current
 	f := &decisionInForce{
@@ -294,8 +294,8 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	s.begin(f, as.index, d.now)
 }
 
-// named returns the signals that make executions seeds, by number: of each one
-// that names it, rather than one whose range reaches it.
+// named returns, by execution, the signal that makes the execution a seed. A signal that names
+// the execution comes before a signal whose range reaches it.
 func (s *State) named(a *assessment) map[uint32]uint32 {
 	seeds := map[uint32]uint32{}
 	for _, ranges := range []bool{false, true} {
@@ -317,8 +317,8 @@ func (s *State) named(a *assessment) map[uint32]uint32 {
 	return seeds
 }
 
-// reasonOf returns why an execution is in a plan. What the plan before had, as
-// a member or on the way to one, keeps the signal that it had.
+// reasonOf returns why an execution is in a plan. An execution of the plan before, as a member or
+// on the way to one, keeps its signal.
 func reasonOf(old *decisionInForce, seeds map[uint32]uint32, planned *scope.Member) reason {
 	why := reason{Why: planned.Why}
 	if planned.Why.Rule != scope.Seed {

@@ -16,16 +16,16 @@ func (s *State) Policies(from uint64) (indexes []uint64) {
 	return indexes
 }
 
-// News returns the indexes, ascending, of the entries from an index on that an
-// agent is to know of whatever it undoes: policies, and agent entries about
-// itself and about whoever is more than a plain agent.
+// News returns the indexes, ascending, of the entries from an index on that an agent must know
+// whatever it undoes. These are policies, agent entries about the agent itself, and agent entries
+// about principals that are more than plain agents.
 func (s *State) News(agent entry.Principal, from uint64) []uint64 {
 	info, _ := s.chain.Agent(agent)
 	return since(slices.Concat(s.Policies(from), s.privilegeGrants, info.Entries()), from)
 }
 
-// Overrides returns the indexes, ascending, of those from an index on that ended
-// what an agent had to do.
+// Overrides returns the indexes, ascending, of the overrides from an index on that ended an
+// agent's work.
 func (s *State) Overrides(agent entry.Principal, from uint64) (indexes []uint64) {
 	number, ok := s.principals.Find([]byte(agent))
 	if !ok {

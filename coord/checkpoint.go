@@ -8,14 +8,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// checkpoints is what rules need of checkpoints beside the graph, by the same
-// numbers.
+// checkpoints holds what the rules need of checkpoints beside the graph, by the same numbers.
 type checkpoints struct {
 	names   *compact.Names       // issuer's number and local id
 	digests compact.List[digest] // of the states
 }
 
-// admitCheckpoint is CHK-1, and that an id is given once.
+// admitCheckpoint checks CHK-1, and that an id is given once.
 func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 	final := uint64(0)
 	if c.After != nil {
@@ -65,8 +64,8 @@ func (s *State) admitAfter(c *entry.Checkpoint, exec uint32, after *scope.Node) 
 
 // lineWentBack reports whether the line of an execution was restored to a state before
 // the execution, even if the execution's own effect stands. A checkpoint after the
-// execution that is registered only now was made before the restore and holds what was
-// undone.
+// execution that is registered only now was made before the restore. It holds effects that
+// were undone.
 func (s *State) lineWentBack(exec uint32, x *scope.Node) bool {
 	for _, number := range s.incidentsByExecution[exec] {
 		f := s.incidents[number].current

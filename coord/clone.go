@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Clone returns a state with the same content, to be changed on its own. It is a
-// change of s as far as goroutines are concerned.
+// Clone returns a state with the same content. The clone and s change independently. For
+// goroutines, a call of Clone counts as a change of s.
 func (s *State) Clone() *State {
 	c := s.Frozen()
 	c.principals, c.workflows = s.principals.Clone(), s.workflows.Clone()
@@ -15,9 +15,9 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// Frozen returns a state with the same content for [State.Snapshot] alone:
-// nothing can be looked up in it by its name, nor who uses what. It is a change
-// of s as far as goroutines are concerned.
+// Frozen returns a state with the same content for [State.Snapshot] alone. Lookups by name, and
+// of the agents that use an execution, do not work in it. For goroutines, a call of Frozen counts
+// as a change of s.
 func (s *State) Frozen() *State {
 	c := *s
 	c.feed, c.assessed = nil, assessed{}
@@ -58,7 +58,7 @@ func (t *tasks) frozen() tasks {
 		maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
 	for i := range c.list {
 		one := &c.list[i]
-		one.execs, one.points = slices.Clip(one.execs), slices.Clip(one.points) // what is there never changes
+		one.execs, one.points = slices.Clip(one.execs), slices.Clip(one.points) // elements never change
 		one.failures = slices.Clone(one.failures)
 	}
 	return c

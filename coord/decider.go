@@ -16,7 +16,7 @@ const (
 	NothingToDecide
 )
 
-// DeciderOf says who may put a plan for the incident in force at now (Unix milliseconds).
+// DeciderOf returns who may put a plan for the incident in force at now (Unix milliseconds).
 func (s *State) DeciderOf(v *IncidentView, plan *api.Plan, now int64) Decider {
 	inForce, decided := s.PlanInForce(v.ID, now)
 	switch {
@@ -33,8 +33,8 @@ func (s *State) DeciderOf(v *IncidentView, plan *api.Plan, now int64) Decider {
 // Undecided reports whether the incident is open and no plan of it is in force.
 func (v *IncidentView) Undecided() bool { return v.State.Open() && v.Decision == nil }
 
-// FenceObstacle says why others may build on the plan while it waits for a decision;
-// empty: its fence holds. Before anything was decided about the incident, the plan
+// FenceObstacle says why other agents may build on the plan while it waits for a decision. It is
+// empty if the fence of the plan holds. Before the first decision about the incident, the plan
 // meets the obstacle that every decision will meet.
 func (v *IncidentView) FenceObstacle(plan *api.Plan) string {
 	if v.NotFenced != "" && v.State == Reported && plan.NotFenced != "" {

@@ -7,7 +7,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// decisionOf is a decision on its way: the incident, who decides, now.
+// decisionOf is a decision in progress, with its incident, its signer and the present instant.
 type decisionOf struct {
 	*entry.Decision
 	entry  *entry.Entry
@@ -17,8 +17,7 @@ type decisionOf struct {
 	now    int64
 }
 
-// acts is the table of protocol.md, section 6: the states in which an act may
-// be done.
+// acts is the table of protocol.md, section 6: the states in which each act is allowed.
 var acts = map[entry.Act][]IncidentState{
 	entry.ActContain:   {Reported, Contained, Escalated},
 	entry.ActAuthorize: {Reported, Contained, Escalated},
@@ -80,15 +79,15 @@ func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verif
 	return s.admitAuthorize(d, a)
 }
 
-// assessed is what the last scoped decision that was admitted undoes, so that
-// applying it need not compute that again. It is no part of the state.
+// assessed is the assessment of the last scoped decision that was admitted. applyDecision need not
+// compute the assessment again. It is no part of the state.
 type assessed struct {
 	entry *entry.Entry
 	index uint64
 	a     *assessment
 }
 
-// checkDecisionRefs is REG-8: entries that a decision points at are there.
+// checkDecisionRefs checks REG-8: the entries that a decision points at are in the log.
 func (s *State) checkDecisionRefs(d *decisionOf) error {
 	if d.Supersedes != nil && !s.isRef(*d.Supersedes) {
 		return unknown("supersedes", "entry %d is not in the log with that leaf hash", d.Supersedes.Index)
@@ -101,8 +100,8 @@ func (s *State) checkDecisionRefs(d *decisionOf) error {
 	return nil
 }
 
-// checkDecisionForm is what holds for every act: state, policy, epoch, expiry,
-// and that an incident that another one took can only be denied.
+// checkDecisionForm checks the rules of every act: state, policy, epoch and expiry. An incident
+// that was merged into another incident can only be denied.
 func (s *State) checkDecisionForm(d *decisionOf) error {
 	if !slices.Contains(acts[d.Act], d.inc.state) {
 		return conflict("act", "%s of incident %d, which is %s", d.Act, d.inc.opened, d.inc.state)
@@ -139,8 +138,8 @@ func mismatch(field, format string, args ...any) *entry.Refusal {
 	return entry.Refuse(entry.ScopeMismatch, field, format, args...).WithRemedy("compute the plan again from the present log")
 }
 
-// checkPin checks that the pin is a state of this log, no older than it may be,
-// and leaves out no signal of the incident.
+// checkPin checks that the pin is a state of this log, is not too old, and leaves out no signal
+// of the incident.
 func (s *State) checkPin(d *decisionOf) error {
 	pin := *d.Pin
 	switch {
@@ -159,8 +158,8 @@ func (s *State) checkPin(d *decisionOf) error {
 	return nil
 }
 
-// checkSignals checks that the signals are all those before the pin, and that what
-// is not believed is among them.
+// checkSignals checks that the decision rests on all signals before the pin, and that the signals
+// that it dismisses are among them.
 func (s *State) checkSignals(d *decisionOf, signals []uint32) error {
 	if want := s.signalsHead(signals); *d.Signals != want {
 		return mismatch("signals", "not all signals before the pin, %d in number", want.Size)
@@ -178,14 +177,14 @@ func (s *State) checkSignals(d *decisionOf, signals []uint32) error {
 	return nil
 }
 
-// answers reports whether a decision carries out the proposal that waits: then
-// it rests on what the proposal does, and not on later signals.
+// answers reports whether a decision carries out the waiting proposal. Such a decision rests on
+// the signals of the proposal, and not on later signals.
 func (s *State) answers(d *decisionOf) bool {
 	p := s.waiting(d.inc, d.now)
 	return p != nil && len(d.Approvals) > 0 && (d.Act == entry.ActAuthorize || d.Act == entry.ActAmend) && *d.Pin == p.pin
 }
 
-// checkScope is SCO-5: the scope is the one computed here and now.
+// checkScope checks SCO-5: the scope of the decision equals the scope that is computed here.
 func (s *State) checkScope(d *decisionOf, a *assessment) error {
 	want := s.rollbackSetHead(a.plan.Members)
 	switch {
@@ -199,7 +198,7 @@ func (s *State) checkScope(d *decisionOf, a *assessment) error {
 	return nil
 }
 
-// admitContain fences within the limits.
+// admitContain checks that the plan can be fenced within the limits.
 func (s *State) admitContain(d *decisionOf, a *assessment) error {
 	if refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); refusal != nil {
 		return refusal
@@ -207,18 +206,18 @@ func (s *State) admitContain(d *decisionOf, a *assessment) error {
 	return nil
 }
 
-// unfenceable returns why the plan of an incident cannot be fenced until exp; nil
-// if it can.
+// unfenceable returns why the plan of an incident cannot be fenced until exp. It is nil if the
+// plan can be fenced.
 func (s *State) unfenceable(number uint32, a *assessment, exp, now int64) *entry.Refusal {
 	_, c := s.holdFor(s.incidents[number], a, decided{exp: exp}, now)
 	return s.checkLimits(number, a, c, toFence)
 }
 
-// admitEscalate is who may propose, and that approvers have time to answer.
-// After decide_ms the signaler may, too, where nothing was proposed yet: else it
-// could void every approval by proposing again. For the same reason no approver
-// replaces its own proposal: silence would never deny it. A proposal that
-// cannot be fenced says so, so that whoever is asked knows that others may go on.
+// admitEscalate checks who may propose, and that approvers have time to answer. After decide_ms a
+// signaler may propose too, if nothing was proposed yet. Else the signaler could void every
+// approval by proposing again. For the same reason an approver does not replace its own proposal:
+// silence would never deny it. A proposal that cannot be fenced says so. Then the approvers know
+// that other agents may go on.
 func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 	l := s.policyFor(d.inc)
 	if !d.has(entry.RoleCoordinator) {
@@ -250,7 +249,7 @@ func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 	return nil
 }
 
-// applyDecision takes up a decision that was admitted.
+// applyDecision applies an admitted decision.
 func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint32, index uint64, now int64) {
 	number := s.mustIncident(body.Incident)
 	d := &decisionOf{Decision: body, entry: e, number: number, inc: s.incidents[number], now: now}
@@ -301,8 +300,8 @@ func (s *State) setHold(d *decisionOf, h hold, c charge) {
 	}
 }
 
-// applyEscalate makes the decision the proposal in force; earlier approvals are
-// void. It fences what a contain might, else what is fenced already.
+// applyEscalate makes the decision the proposal in force. Earlier approvals are void. The proposal
+// fences what a contain could fence. Else the present fence stays.
 func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer uint32) {
 	d.inc.proposal = &proposal{
 		decided: as, issuer: issuer, at: d.now, pin: *d.Pin, signals: *d.Signals, dismissed: a.dismissed, rollbackSet: d.RollbackSet.Head,
@@ -325,5 +324,5 @@ func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer u
 	}
 }
 
-// notFencedBySignaler is why a signaler's proposal fences nothing.
+// notFencedBySignaler says why a signaler's proposal fences nothing.
 const notFencedBySignaler = "a signaler proposed it, and only the coordinator and approvers fence"

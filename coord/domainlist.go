@@ -7,9 +7,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// IncidentsOfDomain is [State.Incidents] of those that a principal of a domain has
-// to do with, as [State.IncidentsOf] means it. With agent, that principal has to do
-// with them, too.
+// IncidentsOfDomain is [State.Incidents] for the incidents that concern a principal of a domain,
+// as [State.IncidentsOf] means it. If agent is set, the incidents must concern that principal too.
 func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
 	end := len(s.incidents)
 	if before != 0 {
@@ -28,8 +27,8 @@ func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before u
 	return views
 }
 
-// incidentsIn returns, of each principal of a domain, the incidents below end that
-// it has to do with, in their order.
+// incidentsIn returns, for each principal of a domain, the incidents below end that concern the
+// principal, in their order.
 func (s *State) incidentsIn(domain string, end uint32) (lists [][]uint32) {
 	for number := range s.usage {
 		if s.domain(uint32(number)) != domain {
@@ -55,8 +54,8 @@ func (s *State) intersect(list []uint32, others [][]uint32, end uint32) (found [
 	return found
 }
 
-// newest returns the largest numbers of some lists in ascending order, each once
-// and from the largest down.
+// newest returns the largest numbers of some ascending lists, each number once and from the
+// largest down.
 func newest(lists [][]uint32, limit int) (found []uint32) {
 	for _, list := range lists {
 		found = append(found, list[max(0, len(list)-limit):]...)

@@ -9,23 +9,22 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Order says what decision is wanted of whom.
+// Order says which decision is wanted about an incident.
 type Order struct {
 	Incident  uint64
 	Act       entry.Act
 	Reason    string
-	Exp       int64               // Unix seconds; 0: what suits the act
-	Pin       uint64              // size of the log, as of which a plan's signals are taken; 0: as of now
+	Exp       int64               // Unix seconds; 0: the default of the act
+	Pin       uint64              // size of the log whose signals the plan rests on; 0: as of now
 	Dismissed []entry.Dismissal   // signals that a plan leaves out
 	Signals   []entry.Disposition // of a deny, see Dispositions; nil: all inconclusive
 	Members   []entry.Ref         // of a release
 }
 
-// Draft returns the decision that carries out an order as the next entry of the
-// log, at now (Unix milliseconds): everything but jti, iss, iat and crit. Where
-// a proposal waits and enough approvals answer it, authorize and amend carry it
-// out. The error is a [*entry.Refusal] if the incident is unknown; whether the
-// decision is admitted, only Admit tells.
+// Draft returns the decision that carries out an order as the next entry of the log, at now (Unix
+// milliseconds), without jti, iss, iat and crit. If a proposal waits and has enough approvals,
+// authorize and amend carry out the proposal. The error is a [*entry.Refusal] if the incident is
+// unknown. Only Admit tells whether the decision is admitted.
 func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 	number, inc, ok := s.findIncident(o.Incident)
 	if !ok {
@@ -43,7 +42,7 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 	if o.Act == entry.ActDeny && d.Dispositions == nil {
 		d.Dispositions = s.judgements(inc, nil)
 	}
-	if l := s.missedAnswerOf(inc, now); o.Act == entry.ActDeny && l.entry != 0 { // somebody takes note
+	if l := s.missedAnswerOf(inc, now); o.Act == entry.ActDeny && l.entry != 0 { // acknowledgement
 		ref := s.logRef(l.entry)
 		d.Supersedes = &ref
 	}
@@ -71,10 +70,10 @@ func (s *State) Draft(o Order, now int64) (*entry.Decision, error) {
 	return d, nil
 }
 
-// draftDeadline is until when all of a plan is to be done. An amend that changes
-// nothing but the epoch keeps the deadline in force while it lasts: else whoever
-// may propose could, with an agent that says nothing, put it off for ever. What
-// people approve has all the time there is, and so has what nobody could carry out.
+// draftDeadline returns the instant until which a plan is to be done. An amend that changes only
+// the epoch keeps the deadline in force while that lasts. Else a principal that may propose, and a
+// silent agent, could put the deadline off for ever. A plan that people approve gets the longest
+// time that the policy allows, and so does a plan that no agent could carry out.
 func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, now int64) int64 {
 	deadline := now + a.policy.windows.DeadlineMaxMS
 	f := inc.current
@@ -84,7 +83,7 @@ func (s *State) draftDeadline(d *entry.Decision, inc *incident, a *assessment, n
 	return min(deadline, f.deadline)
 }
 
-// defaultExp is until when a decision without a deadline holds, in Unix
+// defaultExp returns the instant until which a decision without a deadline holds, in Unix
 // milliseconds.
 func (s *State) defaultExp(inc *incident, act entry.Act, now int64) int64 {
 	l := s.policyFor(inc)
@@ -118,8 +117,8 @@ func (s *State) Dispositions(id uint64, by entry.Principal, corroborated, dismis
 	return s.judgements(inc, said)
 }
 
-// judgements lists what is said of each signal of an incident, by its index; a signal that
-// nothing is said of is inconclusive.
+// judgements lists the disposition of each signal of an incident. said holds dispositions by the
+// index of the signal. A signal that said does not name is inconclusive.
 func (s *State) judgements(inc *incident, said map[uint64]entry.Disposition) (list []entry.Disposition) {
 	for _, n := range inc.signals {
 		index := s.signals[n].index
@@ -135,8 +134,8 @@ func (s *State) judgements(inc *incident, said map[uint64]entry.Disposition) (li
 	return list
 }
 
-// draftScope fills in what a decision with a plan rests on, and returns what it
-// undoes.
+// draftScope fills in the signals and the plan that a decision rests on. It returns the
+// assessment with that plan.
 func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64) *assessment {
 	inc := s.incidents[number]
 	pin, without := s.pin(), slices.Clone(o.Dismissed)
@@ -162,8 +161,8 @@ func (s *State) draftScope(d *entry.Decision, number uint32, o Order, now int64)
 	return a
 }
 
-// quorum returns the proposal that waits and enough approvals of it; nil if it
-// has not got them.
+// quorum returns the waiting proposal and the indexes of its approvals. Both are nil if the
+// approvals are not enough.
 func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 	p := s.waiting(inc, now)
 	if p == nil {
@@ -180,10 +179,10 @@ func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 	return p, indexes
 }
 
-// DraftRecord returns the record of an incident all of whose members have an
-// outcome, as Draft does. What it says of the signals follows from the decision in
-// force: those that it rests on are corroborated or self-reported, those that it
-// leaves out dismissed, later ones inconclusive.
+// DraftRecord returns the record of an incident whose members all have an outcome, as Draft does.
+// The dispositions follow from the decision in force. A signal that the decision rests on is
+// corroborated or self-reported. A signal that it leaves out is dismissed. A later signal is
+// inconclusive.
 func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 	_, inc, ok := s.findIncident(id)
 	if !ok || inc.current == nil {
@@ -202,9 +201,9 @@ func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
 	return r, nil
 }
 
-// DraftUnknown returns the outcome of the next member that has none, in the order
-// of the plan in force, as Draft does: for whoever closes an incident whose agents
-// say nothing. ok is false if every member has one.
+// DraftUnknown returns an outcome, as Draft does, for the next member without one in the order of
+// the plan in force. It serves the principal that closes an incident whose agents say nothing. ok
+// is false if every member has an outcome.
 func (s *State) DraftUnknown(id uint64, now int64) (o *entry.Outcome, ok bool) {
 	_, inc, ok := s.findIncident(id)
 	if !ok || inc.current == nil {
@@ -227,8 +226,8 @@ func (s *State) draftUnknown(inc *incident, m *member, now int64) *entry.Outcome
 	}
 }
 
-// over reports whether no decision can hold until the deadline any more: exp is
-// in seconds.
+// over reports whether a new decision can no longer be valid. Its exp must be in the future and
+// not behind the deadline, and exp is in whole seconds.
 func (f *decisionInForce) over(now int64) bool { return now/1000 >= f.deadline/1000 }
 
 // sameAs reports whether a plan is the one in force.

@@ -2,10 +2,10 @@ package coord
 
 import "recoveryledger/ledger/entry"
 
-// effectivePolicy is what holds for an open incident (INC-3): of the policy at its opening
-// and the current one each limit is the stricter and each quorum the larger.
-// Of windows, those that bound what may be done are the shorter, and those in
-// which people or agents may act are the longer.
+// effectivePolicy is the policy that holds for an open incident (INC-3). It joins the policy at
+// the incident's opening and the current policy. Each limit is the stricter, and each quorum the
+// larger. A window that bounds what may be done is the shorter. A window in which people or agents
+// may act is the longer.
 type effectivePolicy struct {
 	windows entry.Windows
 	limits  entry.Limits // but for those of fences
@@ -52,7 +52,7 @@ func (l *effectivePolicy) all() entry.Limits {
 	return limits
 }
 
-// policyFor returns what holds for an incident now.
+// policyFor returns the policy that holds for an incident now.
 func (s *State) policyFor(inc *incident) effectivePolicy {
 	current, _ := s.chain.Policy()
 	return stricterPolicy(s.policies[inc.policy].body, current)

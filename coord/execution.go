@@ -10,18 +10,17 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// executions is what rules need of executions beside their graph, by the same
-// numbers.
+// executions holds what the rules need of executions beside their graph, by the same numbers.
 type executions struct {
 	names *compact.Names         // issuer's number and local id
 	keyOf compact.List[uint32]   // 1 + the number of its idempotency key; 0: none
 	keys  compact.List[digest]   // idempotency keys
 	users map[childOf]uint64     // where an agent first named a parent of another agent
-	comps map[uint32]compensated // what compensations compensate
-	costs compact.List[int64]    // what each cost, as far as is logged, in micro-USD
+	comps map[uint32]compensated // by compensation: its target
+	costs compact.List[int64]    // logged cost of each execution, in micro-USD
 
-	// before chains the executions of each workflow from its newest on: 1 + the
-	// one before, 0 for none.
+	// before chains the executions of each workflow from its newest on: 1 + the number of the
+	// execution before, 0 for none.
 	before compact.List[uint32]
 	newest []uint32 // 1 + the newest of each workflow
 }
@@ -31,7 +30,7 @@ type executions struct {
 // read it.
 type childOf struct{ parent, agent uint32 }
 
-// compensated is what a compensation is for (EXE-4).
+// compensated is the target of a compensation (EXE-4).
 type compensated struct {
 	incident uint32 // its number
 	exec     uint32
@@ -47,8 +46,8 @@ func progressOf(x *entry.Execution) scope.Progress {
 	return scope.Progress(slices.Index(steps, x.Progress))
 }
 
-// digest is a digest of a payload in binary: 2 for a keyed one, 1 otherwise,
-// and the hash. Zero is none.
+// digest is a digest of a payload in binary: 2 for a keyed digest, 1 otherwise, and then the
+// hash. The zero digest says that there is none.
 type digest [33]byte
 
 func digestOf(text entry.Digest) (d digest) {
@@ -108,8 +107,8 @@ func (s *State) admitExecution(x *entry.Execution, at int64) error {
 	return s.admitFencedFirst(x, at)
 }
 
-// admitProgress is EXE-1 and EXE-2 for a later entry of an execution. That it
-// comes from its agent needs no check: the id belongs to the issuer.
+// admitProgress checks EXE-1 and EXE-2 for a later entry of an execution. It need not check that
+// the entry comes from the execution's agent, because the id belongs to the issuer.
 func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node, at int64) error {
 	wid := string(s.workflows.Text(old.Workflow))
 	key := *s.executions.keyOf.At(number)
@@ -141,8 +140,8 @@ func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node
 	return s.admitFencedStep(x, number, old, at)
 }
 
-// compensatesSame reports whether a later entry names what the first one did,
-// or nothing.
+// compensatesSame reports whether a later entry of a compensation names the same target as the
+// first entry, or no target.
 func (s *State) compensatesSame(x *entry.Execution, number uint32) bool {
 	if x.Compensates == nil {
 		return true
@@ -201,8 +200,8 @@ func (s *State) applyExecution(x *entry.Execution, issuer uint32, index uint64, 
 	}
 }
 
-// addExecution adds the execution whose name was added last. A zero key is
-// none.
+// addExecution adds the execution whose name was added last. A zero key says that the execution
+// has no key.
 func (s *State) addExecution(one scope.Node, parents []scope.Parent, key digest, comp *compensated) {
 	x := &s.executions
 	number := uint32(0)

@@ -13,8 +13,8 @@ func (s *State) holding(inc *incident, now int64) bool {
 	return inc.state.Open() && now < inc.hold.exp && !s.void(&inc.hold.decided)
 }
 
-// notFenced returns why others may build on what an open incident may undo; empty
-// if they may not. What a decision in force undoes is fenced in any case.
+// notFenced returns why other agents may build on what an open incident may undo. It is empty if
+// they may not. The plan of a decision in force is fenced in any case.
 func (s *State) notFenced(inc *incident, now int64) string {
 	holding := s.holding(inc, now)
 	switch {
@@ -37,8 +37,8 @@ func (s *State) notFenced(inc *incident, now int64) string {
 	return fmt.Sprintf("the fence of entry %d has ended", inc.hold.index)
 }
 
-// NotFenced returns how many incidents wait for a decision while others may
-// build on what may be undone.
+// NotFenced returns how many incidents wait for a decision while other agents may build on
+// executions that may be undone.
 func (s *State) NotFenced(now int64) (count int) {
 	for number := range s.open {
 		if s.notFenced(s.incidents[number], now) != "" {
@@ -48,14 +48,14 @@ func (s *State) NotFenced(now int64) (count int) {
 	return count
 }
 
-// fence is what keeps others from building on an execution or a line.
+// fence is what keeps other agents from building on an execution or a line.
 type fence struct {
 	inc     *incident
 	members []*member // of the plan in force; none: a contain or a proposal fences
 }
 
-// fencedBy returns what fences an execution (INC-4): an incident that is open
-// before one that is over, since that one waits for nothing.
+// fencedBy returns the fence of an execution (INC-4). An open incident comes before a closed one,
+// because a closed incident waits for nothing.
 func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
 	for _, number := range s.incidentsByExecution[exec] {
 		inc := s.incidents[number]
@@ -73,8 +73,8 @@ func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
 	return found, is
 }
 
-// lineFencedBy returns what fences a line: an incident whose plan takes it back,
-// until that is done. One that is open comes before one that is over.
+// lineFencedBy returns the fence of a line. An incident whose plan takes the line back fences it
+// until that is done. An open incident comes before a closed one.
 func (s *State) lineFencedBy(line uint32, now int64) (found fence, is bool) {
 	for _, number := range s.incidentsByLine[line] {
 		inc := s.incidents[number]
@@ -106,7 +106,7 @@ func (m *member) fencesLine() bool {
 	return m.method == scope.Restore && !m.released && m.result != entry.Restored && m.result != entry.NotExecuted
 }
 
-// change changes a member, and counts again what fences its line.
+// change changes a member, and updates the count of members that fence its line.
 func (s *State) change(f *decisionInForce, m *member, change func(m *member)) {
 	before := m.fencesLine()
 	change(m)
@@ -119,8 +119,8 @@ func (s *State) change(f *decisionInForce, m *member, change func(m *member)) {
 	}
 }
 
-// admitFencedFirst is INC-4 for the first entry of an execution: it names no
-// fenced parent and joins no fenced line.
+// admitFencedFirst checks INC-4 for the first entry of an execution: the entry names no fenced
+// parent and joins no fenced line.
 func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
 	if len(s.incidentsByExecution) == 0 {
 		return nil
@@ -146,8 +146,8 @@ func (s *State) admitFencedFirst(x *entry.Execution, now int64) error {
 	return nil
 }
 
-// admitFencedStep is INC-4 for a later entry: what was not started may only
-// fail or be cancelled.
+// admitFencedStep checks INC-4 for a later entry: a fenced execution that was not started may
+// only fail or be cancelled.
 func (s *State) admitFencedStep(x *entry.Execution, number uint32, old *scope.Node, now int64) error {
 	step := progressOf(x)
 	if len(s.incidentsByExecution) == 0 || old.Line == scope.NoLine || old.Progress != scope.Planned || step == scope.Failed || step == scope.Cancelled {

@@ -2,16 +2,14 @@ package coord
 
 import "recoveryledger/ledger/entry"
 
-// Genesis returns the policy to begin a ledger with, signed by the first of its
-// authority keys; jti and iat are left to the caller. Enrollers may enrol plain
-// agents, everything else is the authority's.
+// Genesis returns the policy to begin a ledger with, for the first of its authority keys to sign.
+// The caller sets jti and iat. Enrollers may enrol plain agents. The authority does the rest.
 //
-// What it allows is meant for one team on one ledger: one approver's word
-// authorizes, two override; up to 100 executions of 10 agents in one domain are
-// undone without asking. What waits for people is fenced, for two hours at most,
-// and much farther than it would be undone, since a fence is lifted again.
-// Entries have no quota, since floods are shed in front of the order; signals,
-// which make work for others, have one.
+// The policy is meant for one team on one ledger. One approver authorizes, two override. Up to
+// 100 executions of 10 agents in one domain are undone without asking people. A plan that waits
+// for people is fenced, for two hours at most. The limits of a fence are much wider than the
+// limits of an undo, because a fence is lifted again. Entries have no quota, because floods are
+// shed in front of the order. Signals have a quota, because they make work for others.
 func Genesis(origin string, authority ...entry.AuthorityKey) *entry.Policy {
 	fence := entry.DefaultFence()
 	header := entry.Header{V: 1, Aud: origin}

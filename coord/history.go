@@ -8,10 +8,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// History returns what the log says of a principal, from its incident before
-// on, over up to limit incidents, the newest first; before 0 is the newest of
-// all. next is what to go on with; 0: that is all. The history has neither outcomes
-// nor entries nor a tree head, which the fold does not keep.
+// History returns what the log says of a principal, over up to limit of its incidents, the newest
+// first. Only incidents older than before count; 0 begins with the newest. next is the before of
+// the next call; 0: the history is complete. The history has no outcomes, entries or tree head,
+// because the fold does not keep them.
 func (s *State) History(p entry.Principal, before uint64, limit int) (h api.History, next uint64, ok bool) {
 	h, number, ok := s.judgement(p)
 	if !ok {
@@ -47,25 +47,25 @@ func (s *State) judgement(p entry.Principal) (h api.History, number uint32, ok b
 	return h, number, true
 }
 
-// Changes is the part of a history that is newer than a reader's cursor. Cursor is the
-// index of the newest change that is told, or what was asked for if none is.
+// Changes is the part of a history that is newer than a reader's cursor. Cursor is the index of
+// the newest change in it. If there is no change, Cursor is the reader's cursor.
 type Changes struct {
 	api.History
-	Incidents []uint64 // in which something changed, in the order of their newest change
+	Incidents []uint64 // changed incidents, in the order of their newest change
 	More      bool     // further changes lie behind the cursor
 }
 
-// HistoryAfter returns what the log says of a principal in the incidents in which
-// something of its history changed behind an index, over limit incidents or a few
-// more, in the order of their newest change. A reader that goes on from the
-// cursor misses none, however late an old incident changes.
+// HistoryAfter returns what the log says of a principal in the incidents in which its history
+// changed behind an index. It covers limit incidents or a few more, in the order of their newest
+// change. A reader that goes on from the cursor misses no change, however late an old incident
+// changes.
 func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Changes, ok bool) {
 	h, number, ok := s.judgement(p)
 	if !ok {
 		return c, false
 	}
 	type change struct {
-		at   uint64 // index of the newest entry that says something of it
+		at   uint64 // index of the newest entry about it
 		inc  *incident
 		part api.History
 	}
@@ -91,8 +91,8 @@ func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Chan
 	return c, true
 }
 
-// newestChange is the index of the newest entry that the history of one incident rests
-// on, which is its opening at least.
+// newestChange returns the index of the newest entry that the history of one incident rests on.
+// It is at least the index of the incident's opening.
 func newestChange(h *api.History, opened uint64) uint64 {
 	newest := opened
 	for i := range h.Signals {
@@ -157,8 +157,8 @@ type ExecutionView struct {
 	Wid entry.WorkflowID
 }
 
-// Workflow returns up to limit executions of a workflow, the newest first, from
-// the one with the index before on; before 0 is the newest of all.
+// Workflow returns up to limit executions of a workflow, the newest first. Only executions with an
+// index below before count. If before is 0, the list begins with the newest.
 func (s *State) Workflow(wid entry.WorkflowID, before uint64, limit int, now int64) (views []ExecutionView, ok bool) {
 	number, ok := s.workflows.Find([]byte(wid))
 	if !ok || int(number) >= len(s.executions.newest) {

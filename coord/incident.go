@@ -10,7 +10,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// IncidentState is where an incident stands (protocol.md, section 6).
+// IncidentState is the state of an incident (protocol.md, section 6).
 type IncidentState uint8
 
 // The states. The last five are terminal.
@@ -35,12 +35,12 @@ func (s IncidentState) String() string { return stateNames[s] }
 // Open reports whether the incident waits for something.
 func (s IncidentState) Open() bool { return s <= Authorized }
 
-// Decided reports whether a plan is in force, or the incident is over: a deny dismisses
-// nothing any more, and acknowledges a silence.
+// Decided reports whether a plan is in force, or the incident is over. A deny no longer dismisses
+// such an incident: it acknowledges a silence.
 func (s IncidentState) Decided() bool { return s >= Authorized }
 
-// incident is what rules need of an incident. Where it stands follows from the
-// entries that name it.
+// incident holds what the rules need of an incident. Its state follows from the entries that
+// name it.
 type incident struct {
 	opened   uint64 // index of its opening signal: its id
 	openedAt int64
@@ -65,21 +65,21 @@ type incident struct {
 	missed missedAnswer // see missedAnswerOf
 }
 
-// decided is a decision as far as its being in force goes.
+// decided is the part of a decision that says whether the decision is in force.
 type decided struct {
 	index uint64
 	keyID string
 	exp   int64 // Unix milliseconds
 }
 
-// hold is what a contain or a proposal fences until it ends.
+// hold is the set of executions and lines that a contain or a proposal fences until it ends.
 type hold struct {
 	decided
 	members []uint32 // ascending
 	lines   []uint32 // ascending
 }
 
-// proposal is an escalate in force and what was answered to it.
+// proposal is an escalate in force, with the answers to it.
 type proposal struct {
 	decided
 	issuer      uint32
@@ -88,8 +88,8 @@ type proposal struct {
 	signals     merkle.Head
 	dismissed   []uint64 // indexes of signals
 	rollbackSet merkle.Head
-	members     []uint32 // ascending: who owns one does not count
-	signalers   []uint32 // ascending: who signaled, as far as the proposal rests on it
+	members     []uint32 // ascending; an owner of a member may not answer
+	signalers   []uint32 // ascending; issuers of the signals that it rests on
 	approvals   []approval
 }
 
@@ -100,39 +100,39 @@ type approval struct {
 	refuse bool
 }
 
-// decisionInForce is the decision in force of an authorized incident, and what became of
-// its members.
+// decisionInForce is the decision in force of an authorized incident, with the state of its
+// members.
 type decisionInForce struct {
 	decided
 	epoch         int64
 	first         uint64   // index of the authorize
-	decisions     []uint64 // it and the amends
-	expMax        int64    // the latest exp among them
+	decisions     []uint64 // indexes of the authorize and the amends
+	expMax        int64    // the latest exp among the decisions
 	deadline      int64
-	override      uint64   // index of what withheld what was left; 0: nothing did
-	proposal      uint64   // index of what people approved; 0: the coordinator decided alone
+	override      uint64   // index of the override of the open members; 0: none
+	proposal      uint64   // index of the approved proposal; 0: the coordinator decided alone
 	approvals     []uint64 // indexes, ascending
 	consents      []consent
 	pin           uint64          // the decision rests on the signals before it
-	dismissed     []uint64        // indexes of the signals it does not believe
+	dismissed     []uint64        // indexes of the signals that it does not believe
 	review        []uint32        // soft dependents of members, ascending
 	members       []member        // descending by exec, as in the plan
-	alreadyUndone []alreadyUndone // undone before, that the walk went through: descending by exec
+	alreadyUndone []alreadyUndone // undone before, and passed by the walk: descending by exec
 
 	order
 }
 
-// consent is what people have approved of an incident: the signals that the
-// proposal rested on and believed, and the answers that its quorum consisted of.
+// consent is what people have approved of an incident: the signals that the proposal rested on
+// and believed, and the answers of its quorum.
 type consent struct {
 	signals []uint32 // numbers, ascending
 	answers []approval
 }
 
-// reason is why an execution is in a plan in force, since it first was.
+// reason is why an execution first came into a plan in force.
 type reason struct {
 	scope.Why
-	signal uint32 // of a seed: the number of the one that names it
+	signal uint32 // of a seed: the number of the signal that names it
 }
 
 // alreadyUndone is an execution that was undone before and leads to members.
@@ -146,17 +146,17 @@ type member struct {
 	exec       uint32
 	why        reason
 	method     scope.Method
-	checkpoint uint32 // 1 + the one to restore; 0: none
+	checkpoint uint32 // 1 + the checkpoint to restore; 0: none
 	direct     bool
 	drain      bool   // was in flight when it became a member
 	since      uint64 // index of the decision that made it a member
 	opened     uint64 // index of the decision that opened it last
 	openedAt   int64
 	releasedAt int64  // when its undo could begin (INC-7); 0: not yet
-	releasedBy uint64 // index of the entry since which
+	releasedBy uint64 // index of the entry that released it
 	result     entry.Result
-	resultAt   uint64 // index of what gave it its result; 0: none yet
-	own        bool   // whether its agent said so
+	resultAt   uint64 // index of the entry that gave the result; 0: none yet
+	own        bool   // whether its agent gave the result
 	released   bool   // whether its fence was lifted
 	blocked    int32  // dependents in the plan beyond which something must come first; derived
 }
@@ -204,12 +204,12 @@ func (f *decisionInForce) find(exec uint32) (*member, bool) {
 	return &f.members[i], true
 }
 
-// place returns where the member stands in the plan that an execution is.
+// place returns the place in the plan of the member that an execution is.
 func (f *decisionInForce) place(exec uint32) (int, bool) {
 	return slices.BinarySearchFunc(f.members, exec, func(m member, exec uint32) int { return cmp.Compare(exec, m.exec) })
 }
 
-// findAlreadyUndone returns where an execution stands that was undone before.
+// findAlreadyUndone returns the place of an execution that was undone before.
 func (f *decisionInForce) findAlreadyUndone(exec uint32) (int, bool) {
 	return slices.BinarySearchFunc(f.alreadyUndone, exec, func(p alreadyUndone, exec uint32) int { return cmp.Compare(exec, p.exec) })
 }
@@ -237,9 +237,9 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 	return proposed
 }
 
-// joins returns the open incident that a signal about the subject belongs to:
-// the lowest that it concerns and that was not merged, since what joins that one
-// would be judged by nobody.
+// joins returns the open incident that a signal about the subject belongs to. It is the lowest
+// one that the subject concerns and that was not merged. No principal would judge a signal that
+// joins a merged incident.
 func (s *State) joins(subject uint32) (number uint32, ok bool) {
 	lists := [][]uint32{s.incidentsByExecution[subject]}
 	if task, of := s.tasks.of[subject]; of {
@@ -258,8 +258,8 @@ func (s *State) joins(subject uint32) (number uint32, ok bool) {
 	return number, ok
 }
 
-// indexExecutions notes that an incident may concern executions. Nothing is ever taken
-// away: whoever asks looks at the incident.
+// indexExecutions notes that an incident may concern executions. A note is never removed: each
+// reader of the index looks at the incident.
 func (s *State) indexExecutions(number uint32, execs ...uint32) {
 	for _, exec := range execs {
 		list := s.incidentsByExecution[exec]
@@ -279,8 +279,8 @@ func (s *State) indexLines(number uint32, lines ...uint32) {
 	}
 }
 
-// void reports whether a decision or an approval is void: its key was revoked
-// as compromised since before it (TRU-4).
+// void reports whether a decision or an approval is void: its key was revoked as compromised
+// since its index or an earlier one (TRU-4).
 func (s *State) void(d *decided) bool {
 	key, ok := s.chain.KeyInfo(d.keyID)
 	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= d.index
@@ -294,10 +294,10 @@ func (s *State) waiting(inc *incident, now int64) *proposal {
 	return nil
 }
 
-// pending returns the proposal of an amend that the incident waits for: until
-// its answer_ms is over or refusals make a quorum impossible, since silence
-// denies, and one that an approver made no longer than the deadline, so that
-// nobody can keep an incident open by proposing.
+// pending returns the proposal of an amend that the incident waits for. Because silence denies,
+// the incident waits until answer_ms is over or refusals make a quorum impossible. For a proposal
+// of an approver it waits no longer than the deadline, so that no approver can keep an incident
+// open by proposing.
 func (s *State) pending(inc *incident, now int64) *proposal {
 	p := s.waiting(inc, now)
 	if p == nil || now >= s.answerUntil(inc, p) || s.quorumImpossible(inc, now) {
@@ -306,7 +306,7 @@ func (s *State) pending(inc *incident, now int64) *proposal {
 	return p
 }
 
-// answerUntil is when nobody has answered a proposal in time.
+// answerUntil returns the instant at which the time to answer a proposal is over.
 func (s *State) answerUntil(inc *incident, p *proposal) int64 {
 	until := p.at + s.policyFor(inc).windows.AnswerMS
 	if key, _ := s.chain.KeyInfo(p.keyID); inc.current == nil || slices.Contains(key.Roles, entry.RoleCoordinator) {

@@ -5,19 +5,18 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// DecisionInForce is the decision in force of an incident, with its plan and with what
-// led to it. Executions go by their numbers. It is good until the state changes, and is
-// not to be changed.
+// DecisionInForce is the decision in force of an incident, with its plan and the entries that led
+// to it. Executions go by their numbers. It is valid until the state changes. Do not change it.
 type DecisionInForce struct {
 	Index     uint64   // of the authorize or of the last amend; 0: nothing was authorized
 	Decisions []uint64 // indexes of the authorize and the amends
-	Proposal  uint64   // index of what people approved; 0: the coordinator decided alone
-	Approvals []uint64 // indexes of their approvals, ascending
-	Override  uint64   // index of what withheld what was left; 0: nothing did
+	Proposal  uint64   // index of the approved proposal; 0: the coordinator decided alone
+	Approvals []uint64 // indexes of the approvals, ascending
+	Override  uint64   // index of the override of the open members; 0: none
 	Void      bool     // whether the key that signed it is compromised
 	Signals   []uint64 // indexes of the incident's signals that it rests on
 	Dismissed []uint64 // indexes of the signals that it does not believe
-	Members   int      // how many the plan has; a member's place is below that
+	Members   int      // number of members of the plan; a member's place is below that
 
 	state   *State
 	current *decisionInForce
@@ -27,14 +26,14 @@ type DecisionInForce struct {
 type MemberInForce struct {
 	Exec       uint32
 	Method     scope.Method
-	Checkpoint uint32 // 1 + the one to restore; 0: none
+	Checkpoint uint32 // 1 + the checkpoint to restore; 0: none
 
 	Result     entry.Result // empty: none yet
-	ResultAt   uint64       // index of what gave it its result; 0: none yet
+	ResultAt   uint64       // index of the entry that gave the result; 0: none yet
 	Reported   bool         // whether an outcome entry gave it its result, not the rules
 	Overridden bool         // whether an override withheld it, and its agent has not spoken since
 	OpenedBy   uint64       // index of the decision that opened it last
-	Waits      bool         // whether what depends on it must be undone before it
+	Waits      bool         // whether its dependents must be undone before it
 }
 
 // Reason is why an execution is in a plan, or leads to members.
@@ -92,10 +91,10 @@ func (d *DecisionInForce) Planned(place int) entry.Member {
 	return d.state.planMember(m.exec, m.method, m.checkpoint)
 }
 
-// Place returns where the member stands that an execution is.
+// Place returns the place of the member that an execution is.
 func (d *DecisionInForce) Place(exec uint32) (place int, ok bool) { return d.current.place(exec) }
 
-// Why returns why an execution is in the plan, or leads to members; ok is false if it
+// Why returns why an execution is in the plan, or leads to members. ok is false if the execution
 // does neither.
 func (d *DecisionInForce) Why(exec uint32) (why Reason, ok bool) {
 	var found reason
@@ -113,8 +112,8 @@ func (d *DecisionInForce) Why(exec uint32) (why Reason, ok bool) {
 	return why, true
 }
 
-// reported reports whether an outcome entry gave a member its result, not the
-// rules: what there was nothing to undo of, what an override withheld.
+// reported reports whether an outcome entry gave a member its result. The rules give the result
+// if there was nothing to undo, or if an override withheld the member.
 func (m *member) reported() bool {
 	return m.result != "" && (m.own || m.result == entry.ResultUnknown)
 }

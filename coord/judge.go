@@ -7,10 +7,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// judge is what becomes of a signal when its incident is recorded: what the
-// decision in force leaves out is dismissed, what came after it inconclusive. What
-// it rests on is corroborated where another bears it out, and else self-reported,
-// however well the rollback went: the signaler's own word confirms nothing.
+// judge returns the disposition of a signal in the recovery record. A signal that the decision in
+// force leaves out is dismissed. A signal behind the pin is inconclusive. A signal that the
+// decision rests on is corroborated if another principal confirms it, else self-reported. The
+// success of the rollback does not matter, because the signaler's own word confirms nothing.
 func (s *State) judge(inc *incident, n uint32) entry.Disposition {
 	one := entry.Disposition{Index: s.signals[n].index}
 	switch {
@@ -27,10 +27,10 @@ func (s *State) judge(inc *incident, n uint32) entry.Disposition {
 	return one
 }
 
-// corroboration returns the domains of those who bear out what a signal says,
-// ascending, and whether one of them is independent of its issuer: of another
-// domain, or with a role that only the policy's authority grants. Enrollers make
-// as many principals of a domain as they like.
+// corroboration returns the domains, ascending, of the principals that confirm a signal, and
+// whether one of them is independent of the signal's issuer. An independent principal is of
+// another domain, or has a role that only the policy's authority grants. Enrollers can make as
+// many principals of a domain as they like.
 func (s *State) corroboration(inc *incident, n uint32) (domains []string, independent bool) {
 	sig := &s.signals[n]
 	own := s.domain(sig.issuer)
@@ -62,9 +62,9 @@ func (s *State) corroboration(inc *incident, n uint32) (domains []string, indepe
 	return slices.Compact(domains), independent
 }
 
-// evident reports whether a signal bears itself out: a monitor or an operator
-// gives evidence about what is not its own work. Both roles are the authority's to
-// grant, and the evidence can be looked at.
+// evident reports whether a signal confirms itself: a monitor or an operator gives evidence about
+// work that is not its own. Only the authority grants both roles, and people can look at the
+// evidence.
 func (s *State) evident(sig *signal) bool {
 	third := sig.standing == entry.StandingMonitor || sig.standing == entry.StandingOperator
 	return third && sig.evidence && !s.ownsSome(sig.issuer, sig.subject)
@@ -91,7 +91,7 @@ func (s *State) domain(principal uint32) string {
 	return info.Domain
 }
 
-// consentOf returns what the answers at some indexes have approved.
+// consentOf returns the consent that the approvals at some indexes have given.
 func (s *State) consentOf(p *proposal, indexes []uint64, a *assessment) consent {
 	one := consent{}
 	for _, n := range a.signals {
@@ -107,8 +107,8 @@ func (s *State) consentOf(p *proposal, indexes []uint64, a *assessment) consent 
 	return one
 }
 
-// checkVerdict compares what a record says of a signal with what follows from the
-// log. place is where the record says it.
+// checkVerdict compares the disposition of a signal in a record with the one that follows from
+// the log. place is the place of the disposition in the record.
 func (s *State) checkVerdict(inc *incident, said *entry.Disposition, place string) error {
 	n := inc.signals[slices.IndexFunc(inc.signals, func(n uint32) bool { return s.signals[n].index == said.Index })] // checkDispositions
 	want := s.judge(inc, n)
@@ -130,8 +130,8 @@ func names(domains []string) string {
 	return strings.Join(domains, ", ")
 }
 
-// checkVouched is what an approver who denies may say of signals: that one is true
-// is the approver's word, so that it is the approver's domain that corroborates it.
+// checkVouched checks the dispositions in an approver's deny. The approver's own word says that a
+// signal is true, so the approver's domain corroborates the signal.
 func (s *State) checkVouched(d *decisionOf) error {
 	info, _ := s.chain.Agent(d.Iss)
 	for i := range d.Dispositions {

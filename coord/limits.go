@@ -2,8 +2,7 @@ package coord
 
 import "recoveryledger/ledger/entry"
 
-// Limits of what is read from outside. Payloads have their own in package
-// entry.
+// Limits of input from outside. Package entry has the limits of payloads.
 const (
 	// localKeyMax is the length of an issuer's number and a local id.
 	localKeyMax = 4 + entry.MaxName
@@ -14,25 +13,25 @@ const (
 	judgedMax = 256
 	// incidentSignalsMax is the number of signals that an incident takes.
 	incidentSignalsMax = 64
-	// principalSignalsMax is how many of them may be of one principal.
+	// principalSignalsMax is the number of signals of an incident that one principal may send.
 	principalSignalsMax = 32
 	// mergesMax is the number of younger incidents that one amend takes up; the
 	// next amend takes up more.
 	mergesMax = 64
-	// retriesDefault is the max_retries of a task that names none, leaseDefaultMS
-	// its lease_ms; agentTasksMax is how many tasks the coordinator gives one agent
-	// at a time. Package entry bounds the first two.
+	// retriesDefault is the max_retries of a task that names none. leaseDefaultMS is the lease_ms
+	// of a task that names none. Package entry bounds both. agentTasksMax is the number of tasks
+	// that the coordinator gives one agent at a time.
 	retriesDefault = 1
 	leaseDefaultMS = 90_000
 	agentTasksMax  = 16
-	// failuresMax is how many failures of a task are kept, the newest: more than a
-	// ladder has rungs, whose position follows from them.
+	// failuresMax is the number of newest failures of a task that are kept. It is larger than the
+	// number of rungs of a ladder, because the position on the ladder follows from the failures.
 	failuresMax = 128
-	// routeMax is how many tasks are given to agents at once, so that incidents
-	// need not wait for all of them.
+	// routeMax is the number of tasks that are given to agents at once, so that incidents need not
+	// wait for all tasks.
 	routeMax = 128
-	// candidatesMax is how many of those who may get a task are told.
+	// candidatesMax is the number of candidates for a task that a view of the task lists.
 	candidatesMax = 16
-	// decidedMax is about how many tasks it is remembered what the rules want done.
+	// decidedMax is the approximate number of tasks for which [Rules] keeps the decision.
 	decidedMax = 1 << 16
 )

@@ -9,12 +9,12 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Next returns what the coordinator should write now (INC-1), from the state
-// alone: decisions, outcomes that nobody reported, and records, each without
-// jti, iss and iat; and when there may be more, in Unix milliseconds
-// (math.MaxInt64: not before the log grows). What is returned rests on the same
-// state, so that each is admissible by itself; after the first, others may no
-// longer be. Tasks are [State.Route]'s.
+// Next returns the entries that the coordinator should write now (INC-1), from the state alone:
+// decisions, outcomes that no agent reported, and records. Each lacks jti, iss and iat. wake is
+// the instant, in Unix milliseconds, at which more entries may be due; math.MaxInt64 says that
+// none is due before the log grows. All entries rest on the same state, so each is admissible by
+// itself. After the ledger admits the first entry, others may be inadmissible. [State.Route]
+// returns the entries of tasks.
 func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 	n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
 	for _, number := range s.openIncidents() {
@@ -91,8 +91,8 @@ func (n *next) contain(number uint32, inc *incident, a *assessment, reason strin
 	return true
 }
 
-// containMeanwhile fences an incident that another one is to take up, for as long
-// as that one cannot: others must not go on building on it until then.
+// containMeanwhile fences an incident that an older incident is to take up, while the older
+// incident cannot take it up yet. Agents must not build on its executions until then.
 func (n *next) containMeanwhile(number uint32, inc *incident, a *assessment, older *incident) {
 	if !n.holding(inc, n.now) {
 		n.contain(number, inc, a, fmt.Sprintf("incident %d has members in common, and cannot take this one up now", older.opened))
@@ -101,7 +101,7 @@ func (n *next) containMeanwhile(number uint32, inc *incident, a *assessment, old
 	n.at(inc.hold.exp)
 }
 
-// why is what stands against an automatic decision, as a reason for people.
+// why returns what prevents an automatic decision, as a reason for people.
 func why(err error) string {
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusal.Detail
@@ -115,12 +115,12 @@ func (n *next) hasThirdParty(a *assessment) bool {
 	return slices.ContainsFunc(a.signals, func(sig uint32) bool { return n.signals[sig].standing != entry.StandingExecutor })
 }
 
-// escalated carries out what people decided, and takes silence for no.
+// escalated carries out what people decided, and denies the incident if no approver answers.
 func (n *next) escalated(number uint32, inc *incident) {
 	p := n.waiting(inc, n.now)
 	answer := n.policyFor(inc).windows.AnswerMS
 	switch {
-	case p == nil && n.now < inc.proposal.at+answer: // its key is compromised
+	case p == nil && n.now < inc.proposal.at+answer: // the proposal's key is compromised
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: "the proposal before is void"})
 	case p == nil:
 		n.decide(number, Order{Act: entry.ActDeny, Reason: reasonUnanswered})
@@ -137,17 +137,17 @@ func (n *next) escalated(number uint32, inc *incident) {
 	}
 }
 
-// outdated reports whether a proposal is to be made again, because members have
-// changed since and nobody can approve it any more. The pause before that
-// doubles with every proposal of the incident: however often a plan changes,
-// there are a few proposals, and then nobody has answered in time.
+// outdated reports whether a proposal is to be made again: its members have changed since, so no
+// approver can approve it any more. The pause before the next proposal doubles with every
+// proposal of the incident. However often a plan changes, there are only a few proposals, and
+// then the time to answer is over.
 func (n *next) outdated(number uint32, inc *incident, p *proposal) bool {
 	pause := n.pause(inc, inc.epoch)
 	return pause < n.policyFor(inc).windows.AnswerMS && n.at(p.at+pause) && n.rollbackSetHead(n.assess(number, p.pin.Size, p.dismissed, n.now).plan.Members) != p.rollbackSet
 }
 
-// pause is how long the coordinator waits before it asks people again, whom it
-// has asked so often: each time twice as long, until it is their time to answer.
+// pause is how long the coordinator waits before it asks people again. asked is how often it has
+// asked them. Each pause is twice as long as the last, up to the time that people have to answer.
 func (n *next) pause(inc *incident, asked int64) int64 {
 	w := n.policyFor(inc).windows
 	pause := max(1, w.DecideMS/2)
@@ -157,9 +157,9 @@ func (n *next) pause(inc *incident, asked int64) int64 {
 	return pause
 }
 
-// mayContinue reports whether agents may act on the plan in force, and have something
-// to do, and have not yet had the pause that is theirs after people were asked in
-// vain: else whoever signals something new each time would stop them for ever.
+// mayContinue reports whether agents may act on the plan in force, a member has no outcome, and
+// the pause after people were asked in vain is not over. Without the pause, a principal that
+// signals something new each time would stop the agents for ever.
 func (n *next) mayContinue(inc *incident) bool {
 	f := inc.current
 	vain := inc.epoch - int64(len(f.decisions)-1)
@@ -169,8 +169,8 @@ func (n *next) mayContinue(inc *incident) bool {
 	return vain > 0 && inc.epoch == f.epoch && !n.void(&f.decided) && n.hasOpenMember(inc) && !n.at(inc.charge.at+n.pause(inc, vain))
 }
 
-// propose asks again about what has changed since a proposal. Signals that it
-// did not believe are not believed now.
+// propose makes a new proposal, because the plan has changed since the last one. Signals that
+// the last proposal left out are left out again.
 func (n *next) propose(number uint32, p *proposal) {
 	o := Order{Act: entry.ActEscalate, Reason: "the plan has changed since the proposal"}
 	signals, _ := n.signalsBefore(number, n.size, n.now)
@@ -182,8 +182,7 @@ func (n *next) propose(number uint32, p *proposal) {
 	n.decide(number, o)
 }
 
-// carryOut authorizes what was approved, or proposes again what has changed
-// since.
+// carryOut authorizes an approved proposal, or proposes again if the plan has changed since.
 func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
 	a := n.assess(number, p.pin.Size, p.dismissed, n.now)
 	if older, overlap := n.overlap(number, a.plan); overlap {
@@ -197,8 +196,8 @@ func (n *next) carryOut(number uint32, inc *incident, p *proposal) {
 	n.decide(number, Order{Act: entry.ActAuthorize, Reason: "approved"})
 }
 
-// authorized amends an incident, closes what nobody reports about, and records
-// it.
+// authorized amends an incident, closes members whose agents report nothing in time, and writes
+// the recovery record.
 func (n *next) authorized(number uint32, inc *incident) {
 	if q, _ := n.quorum(inc, n.now); q != nil && (n.amended[number] || n.amendApproved(number, q)) {
 		return
@@ -227,10 +226,10 @@ func (n *next) askedSince(inc *incident) bool {
 	return inc.proposal != nil && inc.proposal.index > key.Revoked && !n.void(&inc.proposal.decided)
 }
 
-// unbelieved returns the indexes of the signals that a decision about an
-// incident in force leaves out: those that the one in force does, and what a
-// third party says again of the same subject, so that whoever was not believed
-// cannot hold the incident up by saying it again.
+// unbelieved returns the indexes of the signals that a decision about an incident in force leaves
+// out. These are the signals that the decision in force leaves out, and every signal by which the
+// same third party repeats one of them about the same subject. So a third party that was not
+// believed cannot hold the incident up by signaling again.
 func (n *next) unbelieved(number uint32, inc *incident, pin uint64) []uint64 {
 	out, about := slices.Clone(inc.current.dismissed), map[cooldownKey]bool{}
 	for _, index := range out {
@@ -251,9 +250,9 @@ func (n *next) unbelieved(number uint32, inc *incident, pin uint64) []uint64 {
 	return slices.Compact(out)
 }
 
-// askedInVain returns unbelieved and the indexes of the signals, or of third parties'
-// alone, that name something beyond the plan in force and that people were asked
-// about, and did not approve.
+// askedInVain returns unbelieved, and the indexes of the signals that name an execution beyond
+// the plan in force, that people were asked about, and that people did not approve. If third is
+// set, only signals of third parties are added.
 func (n *next) askedInVain(number uint32, inc *incident, pin uint64, third bool) []uint64 {
 	out, f := n.unbelieved(number, inc, pin), inc.current
 	if inc.proposal == nil {
@@ -275,7 +274,7 @@ func (n *next) askedInVain(number uint32, inc *incident, pin uint64, third bool)
 	return slices.Compact(out)
 }
 
-// leaveOut is the dismissed of a decision.
+// leaveOut returns the list dismissed of a decision.
 func leaveOut(indexes []uint64, reason string) (list []entry.Dismissal) {
 	for _, index := range indexes {
 		list = append(list, entry.Dismissal{Index: index, Reason: reason})
@@ -283,11 +282,11 @@ func leaveOut(indexes []uint64, reason string) (list []entry.Dismissal) {
 	return list
 }
 
-// renew decides again what is in force, where a proposal that nobody approved
-// has counted the epoch up: agents that saw it act on nothing older (AGT-2), and
-// an accusation that nobody follows would end the rollback. It leaves out no more
-// than it must. What the coordinator may not decide alone, people are asked about
-// again, once. After the deadline nothing is decided again.
+// renew decides the plan in force again, after an unapproved proposal raised the epoch. Agents
+// that saw the proposal act on no older decision (AGT-2). So without renew, an accusation that no
+// approver follows would end the rollback. renew leaves out no more signals than it must. If the
+// coordinator may not decide alone, people are asked again, once. After the deadline nothing is
+// decided again.
 func (n *next) renew(number uint32, inc *incident) bool {
 	f := inc.current
 	if inc.epoch == f.epoch || f.override != 0 || n.amended[number] || !n.hasOpenMember(inc) || f.over(n.now) {
@@ -330,12 +329,12 @@ func (n *next) hasOpenMember(inc *incident) bool {
 	return slices.ContainsFunc(inc.current.members, func(m member) bool { return m.result == "" })
 }
 
-// amendApproved amends an incident as people approved, or proposes again what
-// has changed since; not while another plan in force has members of it.
+// amendApproved amends an incident as people approved, or proposes again if the plan has changed
+// since. It does neither while another plan in force shares a member.
 func (n *next) amendApproved(number uint32, q *proposal) bool {
 	a := n.assess(number, q.pin.Size, q.dismissed, n.now)
 	if _, overlap := n.overlap(number, a.plan); overlap {
-		return false // one of them must end first
+		return false // one of the two incidents must end first
 	}
 	n.amended[number] = true
 	if n.rollbackSetHead(a.plan.Members) != q.rollbackSet || n.signalsHead(a.signals) != q.signals {
@@ -351,12 +350,12 @@ func (n *next) lastSignal(inc *incident) uint64 {
 	return n.signals[inc.signals[len(inc.signals)-1]].index
 }
 
-// amend brings an incident in force up to the signal at an index, its own or of
-// another that meets its plan: by itself if it may, else by asking, once. Two
-// plans in force never share a member: where they would, the later amend is
-// blocked until the other incident has ended. After the deadline only what people
-// have approved is amended: the rest is for a new incident, else somebody who goes
-// on signaling could keep this one open.
+// amend brings an incident in force up to the signal at an index. The signal is the incident's
+// own, or belongs to another incident whose plan meets its plan. The coordinator amends alone if
+// it may; else it asks people, once. Two plans in force never share a member: the later amend is
+// blocked until the other incident has ended. After the deadline only what people have approved is
+// amended, and the rest is for a new incident. Else a principal that goes on signaling could keep
+// this incident open.
 func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool) {
 	if n.amended[number] || n.pending(inc, n.now) != nil {
 		return false
@@ -370,7 +369,7 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	without := n.unbelieved(number, inc, n.size)
 	a := n.assess(number, n.size, without, n.now)
 	if inc.current.pin > signal && len(a.merges) == 0 {
-		return false // nothing is new: the incident that asks meets it by its own windows only
+		return false // nothing is new: the asking incident meets this one by its own windows only
 	}
 	if _, overlap := n.overlap(number, a.plan); overlap {
 		return true
@@ -389,8 +388,7 @@ func (n *next) amend(number uint32, inc *incident, signal uint64) (blocked bool)
 	return false
 }
 
-// asked reports whether the coordinator has asked people about an amend up to a
-// signal already.
+// asked reports whether the coordinator has already asked people about an amend up to a signal.
 func (n *next) asked(inc *incident, signal uint64) bool {
 	if inc.proposal == nil || inc.proposal.pin.Size <= signal {
 		return false
@@ -399,8 +397,8 @@ func (n *next) asked(inc *incident, signal uint64) bool {
 	return slices.Contains(key.Roles, entry.RoleCoordinator)
 }
 
-// overdue closes members whose time is over, and records an incident that is
-// settled; one whose amend is blocked waits for its deadline.
+// overdue closes members whose time is over, and records a settled incident. An incident whose
+// amend is blocked waits for its deadline.
 func (n *next) overdue(inc *incident, blocked bool) {
 	f, waits := inc.current, false
 	for i := range f.members {

@@ -5,23 +5,23 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// order is what must come before what in a plan (INC-7). All of it is derived
-// from the members and the graph.
+// order is the order in which the members of a plan are undone (INC-7). All of it is derived from
+// the members and the graph.
 type order struct {
 	restores map[uint32]int   // by line: the members that keep it fenced
 	waits    map[uint32]int   // by line: drains and compensations before it is restored
 	byLine   map[uint32][]int // by line: places of the members to be restored
 	byAgent  map[uint32][]int // by agent: places of its members
-	through  map[uint32]int32 // as member.blocked, of what was undone before
+	through  map[uint32]int32 // as member.blocked, of executions undone before
 }
 
-// link derives the order of a plan. A compensation waits until every other one
-// that can be reached forward from it has an outcome: counted along the edges,
-// so that each outcome costs what its own edges do.
+// link derives the order of a plan. A compensation waits until every other compensation that can
+// be reached forward from it has an outcome. The waits are counted along the edges, so that an
+// outcome costs only the work of its own edges.
 func (s *State) link(f *decisionInForce) {
 	f.order = order{restores: map[uint32]int{}, waits: map[uint32]int{}, byLine: map[uint32][]int{},
 		byAgent: map[uint32][]int{}, through: map[uint32]int32{}}
-	open := map[uint32]bool{} // what is not clear
+	open := map[uint32]bool{} // by execution: open, or leads forward to an open one
 	i, j := 0, 0
 	undone := f.alreadyUndone
 	for i < len(f.members) || j < len(undone) { // descending: children first
@@ -71,7 +71,7 @@ func (s *State) linkLine(f *decisionInForce, place int) {
 // draining reports whether a member's agent has not made it final yet.
 func (s *State) draining(m *member) bool { return m.drain && s.graph.Node(m.exec).Final == 0 }
 
-// begin releases what nothing comes before, as of a decision.
+// begin releases the members that wait for no other member, as of a decision.
 func (s *State) begin(f *decisionInForce, index uint64, now int64) {
 	for i := range f.members {
 		m := &f.members[i]
@@ -92,7 +92,7 @@ func (s *State) begin(f *decisionInForce, index uint64, now int64) {
 	}
 }
 
-// tryRelease releases a compensation that nothing comes before any more.
+// tryRelease releases a compensation that waits for no other member any more.
 func (s *State) tryRelease(m *member, now int64) {
 	if m.method == scope.Compensate && m.releasedAt == 0 && m.blocked == 0 && !s.draining(m) {
 		s.release(m, now)
@@ -115,15 +115,15 @@ func (s *State) tryLine(f *decisionInForce, line uint32, now int64) {
 	}
 }
 
-// result is what became of a member.
+// result is the result of a member.
 type result struct {
 	entry.Result
-	index uint64 // of the entry that says so
-	own   bool   // whether its agent does
+	index uint64 // of the entry that gives the result
+	own   bool   // whether the member's agent gives it
 }
 
-// setResult gives a member its result, with what follows: what was undone, what
-// may begin now, which checkpoints are void.
+// setResult gives a member its result. Then it updates which executions are undone, which members
+// are released, and which checkpoints are void.
 func (s *State) setResult(f *decisionInForce, m *member, r result, now int64) {
 	first, was := m.result == "", undone(m.result)
 	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
@@ -194,8 +194,8 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 	}
 }
 
-// due is when a member's time is over (INC-7): counted from its release, of a
-// drain from the decision, and capped by the deadline.
+// due returns the instant at which a member's time is over (INC-7). The time counts from the
+// member's release, or for a drain from the decision. The deadline caps it.
 func (s *State) due(inc *incident, m *member) int64 {
 	from, window := m.releasedAt, s.policyFor(inc).windows.MemberMS
 	if s.draining(m) {

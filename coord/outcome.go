@@ -7,7 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// skewMS is how far an agent's clock may be off when it reads an expiry.
+// skewMS is the largest error of an agent's clock, in milliseconds, when the agent reads an expiry.
 const skewMS = 300_000
 
 // worse is the order in which an agent may correct itself (INC-6).
@@ -16,7 +16,7 @@ var worse = map[entry.Result]int{
 	entry.ResultIrrevocable: 1, entry.Refused: 2, entry.ResultFailed: 3,
 }
 
-// admitOutcome is INC-6.
+// admitOutcome checks INC-6.
 func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int64) error {
 	inc, _, err := s.admitIncident(o.Incident, &o.Header) // REG-8
 	if err != nil {
@@ -48,9 +48,9 @@ func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int
 	return s.admitResult(o, m, x)
 }
 
-// admitUnknown is when another than the agent may say that nothing is known of
-// a member (INC-7): when its time is over, and no decision can be acted on any
-// more by whatever clock.
+// admitUnknown checks when a principal other than the agent may report that the outcome of a
+// member is unknown (INC-7). The member's time must be over. By no clock may an agent still act on
+// a decision.
 func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerRoles []entry.Role, now int64) error {
 	f := inc.current
 	due := max(s.due(inc, m), f.expMax+skewMS)
@@ -70,7 +70,7 @@ func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerR
 	return nil
 }
 
-// admitSuperseding is whether an outcome may take the place of the one before.
+// admitSuperseding checks whether an outcome may replace the outcome before.
 func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own bool) error {
 	if m.result == "" {
 		if o.Supersedes != nil {
@@ -93,7 +93,7 @@ func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own
 	return nil
 }
 
-// admitResult is whether a result fits the method.
+// admitResult checks whether a result fits the method.
 func (s *State) admitResult(o *entry.Outcome, m *member, x *scope.Node) error {
 	switch o.Result {
 	case entry.ResultFailed, entry.Refused, entry.ResultUnknown, entry.Withheld:
@@ -162,7 +162,7 @@ func (s *State) applyOutcome(o *entry.Outcome, issuer uint32, index uint64, now 
 	s.setResult(inc.current, m, result{o.Result, index, s.graph.Node(exec).Agent == issuer}, now)
 }
 
-// admitCompensation is EXE-4 for the first entry of a compensation.
+// admitCompensation checks EXE-4 for the first entry of a compensation.
 func (s *State) admitCompensation(x *entry.Execution, now int64) error {
 	c := x.Compensates
 	_, inc, ok := s.findIncident(c.Incident)

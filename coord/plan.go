@@ -11,25 +11,24 @@ import (
 // methods are the names of a plan's methods, by number.
 var methods = []entry.Method{entry.MethodNone, entry.MethodCancel, entry.MethodRestore, entry.MethodCompensate, entry.MethodResidual}
 
-// assessment is what is to be undone for an incident, as of now.
+// assessment is the plan of an incident as of now, with the signals that the plan rests on.
 type assessment struct {
 	policy    effectivePolicy
 	signals   []uint32 // that the decision rests on
 	merges    []uint32 // younger incidents whose signals are among them
-	dismissed []uint64 // indexes of those that are not believed
+	dismissed []uint64 // indexes of the signals that are not believed
 	plan      *scope.Plan
 	impact    entry.Impact
 }
 
-// assess computes the plan for the signals of an incident that were registered
-// before the pin, without those that are not believed. For an incident in force
-// it is the plan of an amend.
+// assess computes the plan for the signals of an incident that were registered before the pin,
+// without the dismissed signals. For an incident in force it is the plan of an amend.
 func (s *State) assess(number uint32, pin uint64, dismissed []uint64, now int64) *assessment {
 	signals, merges := s.signalsBefore(number, pin, now)
 	return s.assessOn(number, &assessment{signals: signals, merges: merges, dismissed: dismissed}, now)
 }
 
-// assessOn completes an assessment of which signals and dismissed are set.
+// assessOn completes an assessment whose signals and dismissed are set.
 func (s *State) assessOn(number uint32, a *assessment, now int64) *assessment {
 	inc := s.incidents[number]
 	a.policy = s.policyFor(inc)
@@ -38,9 +37,9 @@ func (s *State) assessOn(number uint32, a *assessment, now int64) *assessment {
 	return a
 }
 
-// signalsBefore returns the signals that a decision about an incident rests on:
-// its own before the pin, and, once it is authorized, those of the other open
-// incidents whose plans meet its own (INC-2), the oldest mergesMax of them.
+// signalsBefore returns the signals that a decision about an incident rests on: the incident's own
+// signals before the pin. An authorized incident adds the signals of the other open incidents
+// whose plans meet its plan (INC-2), of the oldest mergesMax incidents.
 func (s *State) signalsBefore(number uint32, pin uint64, now int64) (signals, merges []uint32) {
 	inc := s.incidents[number]
 	before := func(list []uint32) (some []uint32) {
@@ -107,7 +106,7 @@ func (f *decisionInForce) sharesMember(p *scope.Plan) bool {
 	})
 }
 
-// request is SCO-3: subjects and since ranges of the signals that are believed.
+// request returns the request of SCO-3: the subjects and since ranges of the believed signals.
 func (s *State) request(inc *incident, signals []uint32, dismissed []uint64, until int64) scope.Request {
 	r := scope.Request{Seeds: s.seeds(nil, signals, dismissed), UsableUntil: until}
 	if inc.current != nil {
@@ -144,7 +143,7 @@ func (f *decisionInForce) plan() []scope.Member {
 	return kept
 }
 
-// before returns what was undone before and leads to members.
+// before returns the executions that were undone before and lead to members.
 func (f *decisionInForce) before() []scope.Member {
 	list := make([]scope.Member, len(f.alreadyUndone))
 	for i := range f.alreadyUndone {
@@ -153,7 +152,7 @@ func (f *decisionInForce) before() []scope.Member {
 	return list
 }
 
-// impact counts what a plan touches.
+// impact returns the impact of a plan.
 func (s *State) impact(p *scope.Plan) entry.Impact {
 	return entry.Impact{
 		Members: int64(len(p.Members)), Agents: int64(len(p.Agents)), Domains: int64(len(s.domains(p.Agents))),
@@ -183,7 +182,7 @@ func (s *State) planMember(exec uint32, method scope.Method, checkpoint uint32) 
 	return m
 }
 
-// rollbackSetHead is the scope of a plan: the head of the tree over its members.
+// rollbackSetHead returns the scope of a plan: the head of the tree over its members.
 func (s *State) rollbackSetHead(members []scope.Member) merkle.Head {
 	leaves, buf := make([]merkle.Hash, len(members)), []byte(nil)
 	for i := range members {
@@ -194,7 +193,7 @@ func (s *State) rollbackSetHead(members []scope.Member) merkle.Head {
 	return merkle.HeadOf(leaves)
 }
 
-// signalsHead is the head of the tree over signals.
+// signalsHead returns the head of the tree over signals.
 func (s *State) signalsHead(signals []uint32) merkle.Head {
 	leaves := make([]merkle.Hash, len(signals))
 	for i, n := range signals {
@@ -203,7 +202,7 @@ func (s *State) signalsHead(signals []uint32) merkle.Head {
 	return merkle.HeadOf(leaves)
 }
 
-// pin is the state of the log as of now.
+// pin returns the head of the log as of now.
 func (s *State) pin() merkle.Head { return merkle.Head{Size: s.size, Root: s.tree.Root(s.size)} }
 
 // execsOf returns the executions of a plan, ascending.

@@ -8,10 +8,10 @@ import (
 	"recoveryledger/verify"
 )
 
-// CheckPolicy returns what a policy asks for that a ledger of this version cannot
-// do, or that nobody could keep; nil if there is nothing. The fold admits such a
-// policy, so that every log remains to be audited: whoever makes or takes a new
-// policy asks here before. A policy in force that this refuses can be replaced.
+// CheckPolicy returns why a policy asks for something that a ledger of this version cannot do, or
+// that no principal could keep; else nil. The fold admits such a policy, so that every log can be
+// audited. Call CheckPolicy before a new policy is made or taken. A refused policy that is in
+// force can be replaced.
 func CheckPolicy(p *entry.Policy) *entry.Refusal {
 	refuse := func(field, format string, args ...any) *entry.Refusal {
 		return entry.Refuse(entry.Malformed, field, format, args...)

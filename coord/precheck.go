@@ -5,12 +5,12 @@ import (
 	"recoveryledger/verify"
 )
 
-// Precheck checks what needs no order, against a committed chain of the log of that
-// origin: REG-3 to REG-5, and a policy by [CheckPolicy]. An entry whose signature was
-// found good is marked, so that [State.Admit] need not check it again. Else Precheck
-// refuses only what the order would refuse too, with the same answer. An unknown key is
-// left to the order, since the entry that enrols it may be on its way; so are the rights of
-// who signs policies and agents, since a policy may be.
+// Precheck checks the rules that need no order, against a committed chain of the log of that
+// origin: REG-3 to REG-5, and a policy by [CheckPolicy]. It marks an entry whose signature is good,
+// so that [State.Admit] need not check the signature again. Else Precheck refuses only what the
+// order would refuse too, with the same answer. It leaves an unknown key to the order, because the
+// entry that enrols the key may be on its way. It leaves the rights of the signer of a policy or an
+// agent entry to the order too, because a policy may be on its way.
 func Precheck(chain *verify.Chain, origin string, check SignatureCheck, e *entry.Entry) error {
 	if err := precheckSigned(chain, origin, check, e); err != nil {
 		return err
@@ -23,7 +23,7 @@ func Precheck(chain *verify.Chain, origin string, check SignatureCheck, e *entry
 	return nil
 }
 
-// precheckSigned is REG-3 to REG-5 of Precheck.
+// precheckSigned checks REG-3 to REG-5 for Precheck.
 func precheckSigned(chain *verify.Chain, origin string, check SignatureCheck, e *entry.Entry) error {
 	if err := checkAudience(e, origin); err != nil { // REG-3
 		return err

@@ -11,24 +11,23 @@ const (
 	windowSize = 60 // minutes of a rolling hour
 )
 
-// usage is what an issuer has written in the last hour, and how its signals
-// were judged.
+// usage counts the entries that an issuer has written in the last hour, and holds the verdicts on
+// its signals.
 type usage struct {
 	entries ring
-	signals ring  // among them
+	signals ring  // among the entries
 	spoke   int64 // 1 + the minute of its last signal as executor; 0: none; derived
 	// judged are the verdicts on its last signals, the newest last; verdicts
 	// counts them.
 	judged []verdict
 	verdicts
 	corrections int64    // outcomes by which it corrected itself after the record
-	incidents   []uint32 // numbers of those that it has to do with, ascending
+	incidents   []uint32 // numbers of the incidents that concern it, ascending
 	name        entry.Principal
 	span        entry.Span // once it was looked up; derived
 }
 
-// verdicts count what was found of signals. independent ones are among the
-// corroborated.
+// verdicts count the verdicts on signals. The independent signals are among the corroborated.
 type verdicts struct{ corroborated, independent, selfReported, dismissed int64 }
 
 // judge counts one more verdict.
@@ -55,7 +54,7 @@ func (u *verdicts) count(v verdict, n int64) {
 
 // ring counts by the minute of registered_at over a rolling hour.
 type ring struct {
-	minute int64 // the newest that is counted
+	minute int64 // the newest minute that is counted
 	counts [windowSize]uint32
 }
 
@@ -79,8 +78,8 @@ func (r *ring) at(minute int64) int64 {
 	return int64(r.counts[minute%windowSize])
 }
 
-// wait returns 0 if one more in the minute keeps within the limit, else the
-// instant (Unix milliseconds) from which on it would.
+// wait returns 0 if one more in the minute keeps within the limit. Else it returns the instant
+// (Unix milliseconds) from which on one more would.
 func (r *ring) wait(minute, limit int64) int64 {
 	used := int64(0)
 	for m := minute - windowSize + 1; m <= minute; m++ {
@@ -97,7 +96,7 @@ func (r *ring) wait(minute, limit int64) int64 {
 	return (minute + windowSize) * minuteMS
 }
 
-// admitQuota is REG-7. A refused request costs nothing: only Apply counts.
+// admitQuota checks REG-7. A refused request costs nothing: only Apply counts.
 func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	policy, _ := s.chain.Policy()
 	number, known := s.principals.Find([]byte(e.Header.Iss))
@@ -123,16 +122,16 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	return nil
 }
 
-// signalLimit is how many signals an issuer may write in an hour (protocol.md,
-// section 8): whoever cries wolf is heard less. Only what others than its own
-// people bear out makes up for that.
+// signalLimit returns how many signals an issuer may write in an hour (protocol.md, section 8).
+// Dismissed signals lower the limit. Only a signal that an independent principal confirmed makes
+// up for that.
 func (u *usage) signalLimit(base int64) int64 {
 	return entry.Quotas{SignalsPerHour: base}.Signals(u.independent, u.dismissed)
 }
 
-// waitExecutor returns 0 if the issuer has written no signal about its own
-// executions in the last hour, else the instant (Unix milliseconds) from which on
-// that is so: whatever it wrote about others, it is heard about them once an hour.
+// waitExecutor returns 0 if the issuer has written no signal about its own executions in the last
+// hour, else the instant (Unix milliseconds) from which on that is so. So an issuer is heard about
+// its own executions once an hour, however much it wrote about other executions.
 func (u *usage) waitExecutor(minute int64) int64 {
 	if free := u.spoke - 1 + windowSize; u.spoke > 0 && free > minute {
 		return free * minuteMS

@@ -14,7 +14,7 @@ import (
 // IncidentView is an incident as it stands, in the words of the wire.
 type IncidentView struct {
 	api.Incident
-	State IncidentState // which Incident.State names
+	State IncidentState // Incident.State is its name
 }
 
 // PlanView is a plan with all that people need to judge it, in the words of the wire.
@@ -43,8 +43,8 @@ func (v *IncidentView) Matches(q *api.IncidentQuery) bool {
 	return q.State == "" || v.Incident.State == q.State
 }
 
-// Incidents returns up to limit incidents from the id before on, the newest
-// first; before 0 is the newest of all.
+// Incidents returns up to limit incidents, the newest first. Only incidents with an id below
+// before count. If before is 0, the list begins with the newest.
 func (s *State) Incidents(before uint64, limit int, now int64) (views []IncidentView) {
 	end := len(s.incidents)
 	if before != 0 {
@@ -56,8 +56,8 @@ func (s *State) Incidents(before uint64, limit int, now int64) (views []Incident
 	return views
 }
 
-// IncidentsOf is Incidents of those that a principal has to do with: by entries
-// of its own, or as the agent of members.
+// IncidentsOf is Incidents for the incidents that concern a principal: by entries of its own, or
+// as the agent of members.
 func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
 	number, ok := s.principals.Find([]byte(p))
 	if !ok {
@@ -150,9 +150,8 @@ func (s *State) asks(number uint32, a *assessment, now int64) *entry.Refusal {
 	return refusal
 }
 
-// Preview returns the plan that a decision about an incident would have now,
-// without the signals at some indexes. For an incident in force it is that of
-// an amend.
+// Preview returns the plan that a decision about an incident would have now, without the signals
+// at some indexes. For an incident in force it is the plan of an amend.
 func (s *State) Preview(id uint64, dismissed []uint64, now int64) (*PlanView, bool) {
 	number, inc, ok := s.findIncident(id)
 	if !ok {
@@ -194,8 +193,7 @@ func (s *State) addCounters(v *PlanView, counts iter.Seq[cappedExtent]) {
 	}
 }
 
-// PlanInForce returns the members of an incident in force with what became of
-// them.
+// PlanInForce returns the members of an incident in force, with their results.
 func (s *State) PlanInForce(id uint64, now int64) (*PlanView, bool) {
 	_, inc, ok := s.findIncident(id)
 	if !ok || inc.current == nil {

@@ -10,8 +10,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// admitRecord is when an incident is over, and that its record says what the
-// log does.
+// admitRecord checks that an incident is over, and that its record says what the log says.
 func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) error {
 	inc, _, err := s.admitIncident(r.Incident, &r.Header) // REG-8
 	if err != nil {
@@ -38,8 +37,9 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 	return s.checkRecord(r, inc)
 }
 
-// settled reports that every member has an outcome. One that was withheld by an
-// override waits until nobody can have started it any more.
+// settled returns why an incident is not settled; nil: every member has an outcome. A member that
+// an override withheld is not settled before the latest exp of the decisions, because its agent may
+// have started the undo before the override.
 func (s *State) settled(inc *incident, now int64) error {
 	for i := range inc.current.members {
 		m := &inc.current.members[i]
@@ -74,8 +74,8 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 	return nil
 }
 
-// verdict is what the outcomes of a plan amount to. Where nothing had to be
-// undone, nothing has recovered.
+// verdict returns the state that follows from the outcomes of a plan, and their tally. If nothing
+// had to be undone, the state is not Recovered.
 func (f *decisionInForce) verdict() (state IncidentState, tally map[entry.Result]int64) {
 	tally = map[entry.Result]int64{}
 	undoneOnes, effective, effectiveUndone := 0, 0, 0
@@ -104,7 +104,7 @@ func (f *decisionInForce) verdict() (state IncidentState, tally map[entry.Result
 	return Partial, tally
 }
 
-// unresolved is the head of the tree over the members that were not undone.
+// unresolved returns the head of the tree over the members that were not undone.
 func (s *State) unresolved(f *decisionInForce) merkle.Head {
 	var leaves []merkle.Hash
 	for i := range f.members {

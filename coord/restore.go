@@ -77,7 +77,7 @@ func (s *State) readExecutions(c *codec.Codec) {
 	s.graph.SortFinals()
 }
 
-// readProgress reads how far an execution has come.
+// readProgress reads the progress of an execution.
 func (s *State) readProgress(c *codec.Codec, one *scope.Node) {
 	one.Effect, one.Progress = scope.Effect(c.Get(uint64(len(effects)))), scope.Progress(c.Get(uint64(len(steps))))
 	if one.Progress != scope.Planned {
@@ -88,7 +88,7 @@ func (s *State) readProgress(c *codec.Codec, one *scope.Node) {
 	}
 }
 
-// readKey reads an idempotency key; a zero one is none.
+// readKey reads an idempotency key; a zero key says that there is none.
 func readKey(c *codec.Codec) (key digest) {
 	switch text := c.GetText(len(key)); {
 	case len(text) == len(key) && (text[0] == 1 || text[0] == 2):

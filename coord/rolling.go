@@ -8,9 +8,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// charge is what an incident counts for against the rolling limits of those
-// who signaled it and those who suffer it: what its last decision fenced or
-// undoes.
+// charge is what an incident counts against the rolling limits of its signalers and its victims:
+// the extent that its last decision fenced or undoes.
 type charge struct {
 	at       int64 // of that decision; 0: nothing yet
 	fencedMS int64
@@ -50,8 +49,8 @@ func (x *extent) add(members, fencedMS int64, agents ...uint32) {
 	}
 }
 
-// purpose is what an extent is measured for. A fence is lifted again, a rollback
-// is not, so that each has caps of its own.
+// purpose is the purpose that an extent is measured for. A fence is lifted again and a rollback is
+// not, so each has caps of its own.
 type purpose bool
 
 const (
@@ -67,7 +66,7 @@ func (p purpose) String() string {
 	return "rollback"
 }
 
-// cappedExtent is what counts against a cap.
+// cappedExtent is an extent with its cap.
 type cappedExtent struct {
 	extent
 	of    purpose
@@ -93,7 +92,7 @@ func (l *effectivePolicy) capOf(whose string, of purpose) (limit entry.Cap) {
 	return limit
 }
 
-// exceeds refuses what is beyond the cap.
+// exceeds refuses an extent that is beyond its cap.
 func (s *State) exceeds(c *cappedExtent) *entry.Refusal {
 	over := func(what, member string, is, limit int64) *entry.Refusal {
 		whose := "the incident"
@@ -124,9 +123,9 @@ func (s *State) exceeds(c *cappedExtent) *entry.Refusal {
 	return nil
 }
 
-// checkLimits is what an incident may cost: by itself, and together with what
-// its signalers have caused, and its victims suffered, over the rolling window
-// (protocol.md, section 8). The refusal is nil if it keeps within all caps.
+// checkLimits checks what an incident may cost: by itself, and together with what its signalers
+// have caused and its victims have suffered over the rolling window (protocol.md, section 8). The
+// refusal is nil if the incident keeps within all caps.
 func (s *State) checkLimits(number uint32, a *assessment, c charge, of purpose) *entry.Refusal {
 	for count := range s.counts(number, a, c, of) {
 		if refusal := s.exceeds(&count); refusal != nil {
@@ -143,8 +142,7 @@ const (
 	ofVictim   = "victim"
 )
 
-// counts yields all that an incident counts against, with what is there
-// already.
+// counts yields every extent that an incident counts for, together with the charges before.
 func (s *State) counts(number uint32, a *assessment, c charge, of purpose) iter.Seq[cappedExtent] {
 	return func(yield func(cappedExtent) bool) {
 		own := extent{fencedMS: c.fencedMS}
@@ -179,8 +177,7 @@ type chargeFilter struct {
 	of     purpose
 }
 
-// causedBy is what a signaler causes, with an incident that has an extent of its
-// own.
+// causedBy returns the extent that a signaler causes, with an incident that has the extent own.
 func (s *State) causedBy(signaler uint32, own extent, before chargeFilter) extent {
 	total := own
 	total.agents = slices.Clone(own.agents)
@@ -196,8 +193,8 @@ func (s *State) causedBy(signaler uint32, own extent, before chargeFilter) exten
 	return total
 }
 
-// sufferedBy is what an agent suffers, with an incident. The agents and domains
-// that count are those of who caused it.
+// sufferedBy returns the extent that an agent suffers, with an incident. The agents and domains
+// that count are those of the signalers that caused it.
 func (s *State) sufferedBy(v victim, a *assessment, c charge, before chargeFilter) (total extent) {
 	total.add(v.members, c.fencedMS, s.signalers(a)...)
 	s.eachCharge(v.agent, before, func(inc *incident) {
@@ -212,11 +209,11 @@ func (s *State) sufferedBy(v victim, a *assessment, c charge, before chargeFilte
 	return total
 }
 
-// counts reports whether the members of an incident count for a purpose: what
-// was only fenced leaves rollbacks the room that they have.
+// counts reports whether the members of an incident count for a purpose. Members that were only
+// fenced do not count against the caps of rollbacks.
 func (inc *incident) counts(of purpose) bool { return of == toFence || inc.current != nil }
 
-// victims returns who counts as a victim of an incident for a purpose.
+// victims returns the victims of an incident that count for a purpose.
 func (inc *incident) victims(of purpose) []victim {
 	if !inc.counts(of) {
 		return nil
@@ -224,8 +221,8 @@ func (inc *incident) victims(of purpose) []victim {
 	return inc.charge.victims
 }
 
-// eachCharge calls f for the other incidents that a principal has to do with
-// and that were charged since.
+// eachCharge calls f for the other incidents that concern a principal and that were charged since
+// the instant of the filter.
 func (s *State) eachCharge(principal uint32, before chargeFilter, f func(inc *incident)) {
 	for _, number := range s.usage[principal].incidents {
 		if inc := s.incidents[number]; number != before.except && inc.charge.at != 0 && inc.charge.at > before.since {
@@ -234,7 +231,7 @@ func (s *State) eachCharge(principal uint32, before chargeFilter, f func(inc *in
 	}
 }
 
-// signalers returns who signaled what is believed, each once.
+// signalers returns the issuers of the believed signals, each once.
 func (s *State) signalers(a *assessment) []uint32 {
 	return s.signalersOf(slices.DeleteFunc(slices.Clone(a.signals), func(n uint32) bool {
 		return slices.Contains(a.dismissed, s.signals[n].index)
@@ -255,7 +252,7 @@ func (s *State) signaled(inc *incident, principal uint32) bool {
 	return slices.ContainsFunc(inc.signals, func(n uint32) bool { return s.signals[n].issuer == principal })
 }
 
-// involve notes that a principal has to do with an incident.
+// involve notes that an incident concerns a principal.
 func (s *State) involve(principal, number uint32) {
 	list := s.usage[principal].incidents
 	if i, there := slices.BinarySearch(list, number); !there {
@@ -263,9 +260,9 @@ func (s *State) involve(principal, number uint32) {
 	}
 }
 
-// holdFor returns the fence that a contain or a proposal asks for until exp,
-// and what the incident costs with it. What only upstream and downstream signals
-// say supports just the edge they were sent over (section 8).
+// holdFor returns the fence that a contain or a proposal asks for until exp, and the charge of the
+// incident with that fence. Upstream and downstream signals alone support only the edge that they
+// were sent over (section 8).
 func (s *State) holdFor(inc *incident, a *assessment, d decided, now int64) (hold, charge) {
 	h := hold{decided: d, members: execsOf(a.plan.Members), lines: a.plan.Lines}
 	strong, weak := s.splitBySubject(a, func(about []uint32) bool { return s.strong(about, a.policy.quorum.Signalers) })
@@ -286,8 +283,8 @@ func (inc *incident) fencedUntil(exp, now int64) int64 {
 	return inc.fencedMS - max(0, inc.hold.exp-now) + max(0, exp-now)
 }
 
-// strong reports whether more than upstream and downstream signals, or a quorum
-// of them, speak about a subject.
+// strong reports whether a subject has a signal other than upstream and downstream signals, or a
+// quorum of those.
 func (s *State) strong(about []uint32, quorum int64) bool {
 	return slices.ContainsFunc(about, func(n uint32) bool { return !s.signals[n].byNeighbor() }) || s.believed(about, quorum)
 }

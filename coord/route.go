@@ -13,14 +13,13 @@ import (
 	"recoveryledger/verify"
 )
 
-// Route returns the claims by which tasks that wait are given to agents, as Next
-// returns what is to be written: new ones, and those that failed or were
-// interrupted, as the rules of the policy in force want it. Who gets one has its
-// type among its capabilities, and has not failed at it just now unless the rules
-// allow it; of those, who holds the fewest tasks, and of these the first by name.
-// Who was interrupted at it just now gets it only if there is nobody else.
-// A task without a type is for people to assign, and so is one that the rules
-// leave to them. The result follows from the state and the instant alone.
+// Route returns the claims that give waiting tasks to agents, in the form in which Next returns
+// entries. A waiting task is new, or it failed or was interrupted and the rules of the policy in
+// force say how it continues. The agent has the type of the task among its capabilities. It has
+// not failed at the task just now, unless the rules allow that. Route chooses the agent that holds
+// the fewest tasks, and of these agents the first by name. The agent that was interrupted at the
+// task just now gets it only if there is no other agent. People assign a task without a type, and
+// a task that the rules leave to people. The result follows from the state and the instant alone.
 func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
 	r := router{State: s, now: now, rules: rules, held: maps.Clone(s.tasks.held), wake: math.MaxInt64}
 	for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
@@ -44,14 +43,14 @@ type router struct {
 	wake  int64
 }
 
-// claim is how the router gives a task away.
+// claim says how the router gives a task to an agent.
 type claim struct {
-	another bool // not to who failed at it last
+	another bool // not to the agent that failed at the task last
 	resume  bool // from a checkpoint
 	reason  string
 }
 
-// route gives a task away, if anybody may have it now.
+// route gives a task to an agent, if an agent may have the task now.
 func (r *router) route(number uint32, t *task) {
 	c := claim{reason: "new: to the agent with this capability that holds the fewest"}
 	switch {
@@ -84,8 +83,8 @@ func (r *router) route(number uint32, t *task) {
 	r.todo = append(r.todo, b)
 }
 
-// claimFor returns how a task is given away that is recovered by a strategy.
-// Whatever executes nothing again leaves it to a person.
+// claimFor returns how a task is given to an agent under a recovery strategy. given is false if
+// the strategy executes nothing again: then the task is left to a person.
 func claimFor(s recovery.Strategy) (c claim, given bool) {
 	switch s {
 	case recovery.FailReassign:
@@ -98,7 +97,7 @@ func claimFor(s recovery.Strategy) (c claim, given bool) {
 	return claim{}, false
 }
 
-// candidate returns who is to get a task; nobody if it is empty.
+// candidate returns the agent that is to get a task. It is empty if no agent may get the task.
 func (r *router) candidate(t *task, c *claim) entry.Principal {
 	var best api.Candidate
 	for one := range r.candidates(t, c.another, r.held) {
@@ -109,9 +108,9 @@ func (r *router) candidate(t *task, c *claim) entry.Principal {
 	return best.Agent
 }
 
-// candidates yields who may get a task, by name: those with its type among their
-// capabilities and room for it; not who failed at it just now if another is to have
-// it. Who was only interrupted has not failed at it.
+// candidates yields the agents that may get a task, by name. Such an agent has the type of the
+// task among its capabilities, and holds fewer tasks than the limit. If another is set, the agent
+// that failed at the task just now is left out. An agent that was interrupted has not failed.
 func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[api.Candidate] {
 	return func(yield func(api.Candidate) bool) {
 		for _, agent := range s.agentsByCapability[t.kind] {
@@ -125,9 +124,9 @@ func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64
 	}
 }
 
-// compare orders candidates by who is chosen before whom: by how many tasks they
-// hold, but last who was interrupted at the task just now. It has been asked to end,
-// and a claim that it does not live to begin would cost a retry after all.
+// compare orders candidates as they are chosen: the agent that holds fewer tasks comes first. The
+// agent that was interrupted at the task just now comes last. That agent was asked to end. If it
+// ends before it begins the claim, the claim costs a retry.
 func (t *task) compare(a, b api.Candidate) int {
 	if last := t.interruptedFrom(a.Agent); last != t.interruptedFrom(b.Agent) {
 		if last {
@@ -138,8 +137,8 @@ func (t *task) compare(a, b api.Candidate) int {
 	return cmp.Compare(a.Held, b.Held)
 }
 
-// interruptedFrom reports whether the task was taken from a principal just now that
-// was asked to end.
+// interruptedFrom reports whether the task was just now taken from a principal because the
+// principal was asked to end.
 func (t *task) interruptedFrom(p entry.Principal) bool {
 	return t.State == entry.TaskInterrupted && t.agent == p
 }
@@ -147,9 +146,8 @@ func (t *task) interruptedFrom(p entry.Principal) bool {
 // failedBy reports whether a principal failed at the task just now.
 func (t *task) failedBy(p entry.Principal) bool { return t.State == entry.TaskFailed && t.agent == p }
 
-// agentsByCapability are the agents by capability, in the order of their names: those with the
-// role agent, by a key that counts. Lists are replaced, never changed, so that
-// clones may share them.
+// agentsByCapability are the agents by capability, in the order of their names. Each has the role
+// agent by a key that counts. Lists are replaced and never changed, so that clones may share them.
 type agentsByCapability map[string][]entry.Principal
 
 func (a agentsByCapability) add(info *verify.AgentInfo) {

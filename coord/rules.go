@@ -7,16 +7,15 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Rules are the rules of recovery, compiled once for each policy. They are beside
-// the fold, since what they are follows from the policy alone. The zero value is
-// ready, and may be used concurrently.
+// Rules are the rules of recovery, compiled once for each policy. They are no part of the fold,
+// because they follow from the policy alone. The zero value is ready, and may be used concurrently.
 type Rules struct {
 	mu       sync.Mutex
 	of       entry.LogRef // policy that compiled is of
 	compiled *recovery.Policy
 
-	// decided is what compiled wants done about tasks, by number: whoever waits
-	// for a person is looked at again and again.
+	// decided holds the decisions of compiled, by the number of the task. A task that waits for a
+	// person is looked at again and again.
 	decided map[uint32]cachedDecision
 }
 
@@ -26,9 +25,9 @@ type cachedDecision struct {
 	d    recovery.TaskDecision
 }
 
-// Of returns the rules of the policy in force. A policy that says none has those
-// that are built in, and so has one whose rules do not compile: a task that failed
-// must not wait for ever because of a mistake elsewhere.
+// Of returns the rules of the policy in force. A policy without rules has the built-in rules. A
+// policy whose rules do not compile has the built-in rules too: a failed task must not wait for
+// ever because of a mistake elsewhere.
 func (r *Rules) Of(s *State) *recovery.Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +46,8 @@ func (r *Rules) compile(s *State) *recovery.Policy {
 	return r.compiled
 }
 
-// decide returns what the rules want done about the newest failure of a task,
-// whose past is not to be changed after that.
+// decide returns the decision of the rules about the newest failure of a task. The caller must not
+// change past after that.
 func (r *Rules) decide(s *State, number uint32, past recovery.Task) recovery.TaskDecision {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// runs are the runs of recovery engines. Of their cases nothing is kept: the log
-// itself holds one attempt a case, see [entry.AttemptJTI].
+// runs are the runs of recovery engines. The state keeps nothing of their cases. The log itself
+// allows one attempt for each case, see [entry.AttemptJTI].
 type runs struct {
 	names *compact.Names // issuer's number and local id
 	list  []runState
 }
 
-// runState is what rules need of a run.
+// runState holds what the rules need of a run.
 type runState struct {
-	config digest // of what open and close both say
+	config digest // of the members that open and close share
 	closed bool
 }
 
-// configOf digests what a run is opened with and must be closed with.
+// configOf returns the digest of the members that open and close of a run must share.
 func configOf(r *entry.Run) (d digest) {
 	text := string(r.Wid) + "|" + string(r.ConfigDigest) + "|" + string(r.ScenarioDigest) + "|" + strconv.FormatInt(r.Seed, 10) + "|" + r.Engine
 	sum := sha256.Sum256([]byte(text))
@@ -29,8 +29,8 @@ func configOf(r *entry.Run) (d digest) {
 	return d
 }
 
-// admitRun is RUN-1: a run is opened once and closed once, as what it was
-// opened. That both come from one engine needs no check: the id belongs to the
+// admitRun checks RUN-1: a run is opened once, and closed once with the members that it was opened
+// with. It need not check that both entries come from one engine, because the id belongs to the
 // issuer.
 func (s *State) admitRun(r *entry.Run) error {
 	number, known := s.resolve(s.runs.names, entry.NewRef(r.Iss, r.Run))
@@ -49,8 +49,8 @@ func (s *State) admitRun(r *entry.Run) error {
 	return nil
 }
 
-// admitAttempt is RUN-2: one attempt a case, while its run is open. That it is
-// one follows from its jti, which is that of the case, and REG-2.
+// admitAttempt checks RUN-2: one attempt for each case, while its run is open. The jti of an
+// attempt is the jti of the case, so REG-2 refuses a second attempt.
 func (s *State) admitAttempt(a *entry.Attempt) error {
 	number, known := s.resolve(s.runs.names, entry.NewRef(a.Iss, a.Run))
 	if !known { // REG-8
@@ -74,9 +74,9 @@ func (s *State) applyRun(r *entry.Run, issuer uint32) {
 	s.runs.list[number].closed = true
 }
 
-// admitIndex holds an index entry to what it covers (IDX-3). Whether the root is
-// that of the log up to there the fold does not know: package complete computes it,
-// for the ledger before the order and for whoever audits.
+// admitIndex checks an index entry against the entries that it covers (IDX-3). The fold does not
+// know whether the root is right. Package complete computes the root, for the ledger before the
+// order and for an audit.
 func (s *State) admitIndex(x *entry.LogIndex) error {
 	switch {
 	case x.Size > s.size:

@@ -9,7 +9,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// signal is what rules need of a logged signal.
+// signal holds what the rules need of a logged signal.
 type signal struct {
 	index    uint64
 	at       int64
@@ -17,25 +17,25 @@ type signal struct {
 	keyID    string // that signed it; shared with the chain
 	subject  uint32 // number of the execution; with taskBit, of the task
 	since    uint32 // 1 + the execution from which on all are seeds with it (SCO-3); 0: none
-	incident uint32 // number of the one that it opened or joined
+	incident uint32 // number of the incident that it opened or joined
 	standing entry.Standing
-	evidence bool // whether it has any
+	evidence bool // whether it has evidence
 	inDoubt  bool // whether it leaves effects partial or unknown
-	// early says of an upstream or downstream signaler that its edge was logged
-	// before the subject was final (INC-2).
+	// early says that the edge of an upstream or downstream signaler was logged before the subject
+	// was final (INC-2).
 	early    bool
 	verdict  verdict
-	domains  []string // of those who corroborate it; never changed in place
-	disposed uint64   // index of the record or deny that says so; 0: none yet
+	domains  []string // of the principals that corroborate it; never changed in place
+	disposed uint64   // index of the record or deny with the verdict; 0: none yet
 }
 
-// verdict is what was found of a signal.
+// verdict is the verdict on a signal.
 type verdict struct {
 	disposition disposition
-	independent bool // of a corroborated one, as in [entry.Disposition]
+	independent bool // of a corroborated signal, as in [entry.Disposition]
 }
 
-// disposition is the word for what was found of a signal.
+// disposition is the number of the word for a verdict on a signal.
 type disposition uint8
 
 const (
@@ -48,13 +48,12 @@ const (
 
 var dispositions = []string{"", entry.Corroborated, entry.SelfReported, entry.Dismissed, entry.Inconclusive}
 
-// cooldownKey is who signaled what: a principal, and an execution or a task.
+// cooldownKey names a signaler and its subject: a principal, and an execution or a task.
 type cooldownKey struct{ issuer, subject uint32 }
 
-// admitSignal checks what a signal refers to, whether its issuer may speak, and
-// whether the incident it would join takes it. That the class asks for
-// evidence, or is unknown, refuses nothing: readers act on
-// [entry.Signal.Effective] (SIG-2).
+// admitSignal checks the references of a signal, whether its issuer may speak, and whether the
+// incident that the signal would join takes it. It refuses no signal because the class asks for
+// evidence or is unknown: readers act on [entry.Signal.Effective] (SIG-2).
 func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 	subject, ok := s.findSubject(sig.Subject)
 	if !ok { // REG-8
@@ -86,7 +85,7 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 	return s.admitJoining(sig, subject, at)
 }
 
-// checkSubject is that something of the subject can still be undone.
+// checkSubject checks that something of the subject can still be undone.
 func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Node) error {
 	if _, is := s.taskOf(subject); is {
 		for exec := range s.executionsOf(subject) {
@@ -112,8 +111,8 @@ func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Nod
 	return nil
 }
 
-// admitJoining is the cooldown after a dismissal, and how many signals an
-// incident takes: together, and from one principal, so that nobody fills it up.
+// admitJoining checks the cooldown after a dismissal, and the number of signals that an incident
+// takes: of all principals together, and of one principal, so that no principal can fill it up.
 func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error {
 	issuer, known := s.principals.Find([]byte(sig.Iss))
 	policy, _ := s.chain.Policy()
@@ -141,8 +140,8 @@ func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error 
 	return nil
 }
 
-// admitOpening is that a new incident about what an incident before could not
-// undo names that one, the newest, by its opening signal.
+// admitOpening checks a signal that opens an incident about a subject that an earlier incident
+// could not undo. The signal must name the newest such incident by its opening signal.
 func (s *State) admitOpening(sig *entry.Signal, subject uint32) error {
 	before, ok := s.recordedOf(subject)
 	if !ok || sig.Supersedes != nil && sig.Supersedes.Index == before.opened {
@@ -153,8 +152,8 @@ func (s *State) admitOpening(sig *entry.Signal, subject uint32) error {
 		WithRemedy(fmt.Sprintf("name the signal that opened it: index %d, leaf_hash %s", ref.Index, ref.LeafHash))
 }
 
-// recordedOf returns the newest recorded incident that an execution was a member
-// of; of a task, any of its executions.
+// recordedOf returns the newest recorded incident that had the subject as a member. For a task, it
+// is the newest that had any execution of the task.
 func (s *State) recordedOf(subject uint32) (newest *incident, ok bool) {
 	for exec := range s.executionsOf(subject) {
 		if inc, recorded := s.recordedOne(exec); recorded && (newest == nil || inc.opened > newest.opened) {
@@ -177,7 +176,7 @@ func (s *State) recordedOne(exec uint32) (*incident, bool) {
 	return nil, false
 }
 
-// checkLastKnownGood wants an execution or a checkpoint.
+// checkLastKnownGood checks that a reference names an execution or a checkpoint.
 func (s *State) checkLastKnownGood(ref entry.Ref) error {
 	if ref == "" {
 		return nil
@@ -198,8 +197,8 @@ func (s *State) findSignal(index uint64) (*signal, bool) {
 	return &s.signals[i], true
 }
 
-// supersedes reports whether the older signal is there: by the same issuer and
-// about the same subject, or what opened the incident before.
+// supersedes reports whether the log has the signal that another signal supersedes: one by the same
+// issuer about the same subject, or the opening signal of the incident before.
 func (s *State) supersedes(sig *entry.Signal, subject uint32) bool {
 	if !s.isRef(*sig.Supersedes) {
 		return false
@@ -212,8 +211,8 @@ func (s *State) supersedes(sig *entry.Signal, subject uint32) bool {
 	return known && ok && old.issuer == issuer && old.subject == subject
 }
 
-// standing reports whether the issuer has the standing that it claims. That of
-// a monitor or an operator is a role, which REG-4 has checked.
+// standing reports whether the issuer has the standing that it claims. The standing of a monitor
+// or an operator is a role, and REG-4 has checked it.
 func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	if sig.Standing == entry.StandingMonitor || sig.Standing == entry.StandingOperator {
 		return true
@@ -233,7 +232,7 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 	return false
 }
 
-// linked reports whether a principal stands to an execution as it says.
+// linked reports whether a principal has the standing to an execution that it claims.
 func (s *State) linked(standing entry.Standing, exec, issuer uint32) (is bool) {
 	switch standing {
 	case entry.StandingExecutor:
@@ -288,9 +287,9 @@ func (s *State) sharedKeyID(keyID string) string {
 	return keyID
 }
 
-// sinceOf is which part of SCO-3 a signal's since counts by: from the executor,
-// or from monitor and operator with evidence; within that agent, workflow and
-// the policy's maximum age.
+// sinceOf returns the since of a signal as far as it counts by SCO-3. It counts from the executor,
+// or from a monitor or operator with evidence. It counts within the same agent and workflow, and
+// within the policy's maximum age.
 func (s *State) sinceOf(sig *entry.Signal, one *signal, at int64) uint32 {
 	if _, is := s.taskOf(one.subject); is || sig.Since == "" {
 		return 0

@@ -2,36 +2,35 @@ package coord
 
 import "recoveryledger/ledger/entry"
 
-// reasonUnanswered is the reason that the coordinator gives when it dismisses an
-// incident that nobody answered.
+// reasonUnanswered is the reason that the coordinator gives when it dismisses an incident because
+// no approver answered in time.
 const reasonUnanswered = "nobody answered in time"
 
 // reasonAmendUnanswered begins the reason that the coordinator gives when it continues
-// without an amend that nobody answered.
+// without an amend because no approver answered in time.
 const reasonAmendUnanswered = reasonUnanswered + " what was proposed"
 
-// missedAnswer is a proposal that nobody answered in time. For a DISMISSED incident it
-// is the deny that the coordinator wrote because of that. For an incident with a plan
-// in force it is the newest amend that was proposed, if the plan continued without that
-// amend.
+// missedAnswer is a proposal that no approver answered in time. For a DISMISSED incident it is the
+// deny that the coordinator wrote because of that. For an incident with a plan in force it is the
+// newest amend that was proposed, if the plan continued without that amend.
 type missedAnswer struct {
 	entry        uint64 // index of the deny, or of the escalate; 0: there is none
 	at           int64  // when the time to answer was over, Unix milliseconds
-	acknowledged uint64 // index of the deny by which a person has taken note; 0: nobody has
+	acknowledged uint64 // index of the deny by which a person acknowledged it; 0: none
 }
 
-// isOpen reports whether a person has still to acknowledge it.
+// isOpen reports whether a person has still to acknowledge the missed answer.
 func (l missedAnswer) isOpen() bool { return l.entry != 0 && l.acknowledged == 0 }
 
-// dismissedBySilence reports whether the incident was dismissed because nobody
-// answered.
+// dismissedBySilence reports whether the incident was dismissed because no approver answered in
+// time.
 func (inc *incident) dismissedBySilence() bool {
 	return inc.state == Dismissed && inc.missed.entry != 0
 }
 
-// missedAnswerOf returns the proposal about an incident that nobody has answered in
-// time. No entry says that the time to answer an amend is over. So until an entry takes
-// the proposal away, the ledger's clock decides whether its answer was missed.
+// missedAnswerOf returns the missed answer about an incident. No entry says that the time to
+// answer an amend is over. So until an entry takes the proposal away, the ledger's clock decides
+// whether its answer was missed.
 func (s *State) missedAnswerOf(inc *incident, now int64) missedAnswer {
 	p := inc.proposal
 	if inc.current == nil || p == nil || p.index == inc.missed.entry {
@@ -111,9 +110,8 @@ func (s *State) checkUnjudged(d *decisionOf, remedy string) error {
 	return nil
 }
 
-// IncidentCounts returns how many incidents there are in each state, and of how many
-// nobody has acknowledged that something went unanswered: the incident, or an amend
-// that was proposed. now is in Unix milliseconds.
+// IncidentCounts returns the number of incidents in each state. unacknowledged is the number of
+// incidents with a missed answer that no person has acknowledged. now is in Unix milliseconds.
 func (s *State) IncidentCounts(now int64) (states map[IncidentState]int, unacknowledged int) {
 	states = map[IncidentState]int{}
 	for _, inc := range s.incidents {
@@ -124,17 +122,17 @@ func (s *State) IncidentCounts(now int64) (states map[IncidentState]int, unackno
 	return states, unacknowledged
 }
 
-// Silence is that the coordinator goes on because nobody answered in time.
+// Silence reports that the coordinator goes on because no approver answered in time.
 type Silence struct {
 	Incident uint64 // its id
 	Wid      entry.WorkflowID
-	// Amend is whether an amend was dropped, and the plan in force goes on; else the
-	// incident is dismissed.
+	// Amend says that an amend was dropped and the plan in force goes on. Else the incident is
+	// dismissed.
 	Amend bool
 }
 
-// SilenceOf returns what nobody answered, if an entry that Next returned at now goes
-// on without the answer.
+// SilenceOf returns the silence because of which Next returned an entry at now. ok is false if the
+// entry does not go on without an answer.
 func (s *State) SilenceOf(body entry.Body, now int64) (of Silence, ok bool) {
 	var id uint64
 	carriesOut := false

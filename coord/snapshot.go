@@ -30,7 +30,7 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	principals: name, usage, dispositions, corrections, incidents · workflows: name
 //	leaf hashes of all entries
 //	tasks: issuer, id, index of the first entry, workflow, state, type, limits, counts,
-//	    who holds it and since when, the newest entries, when somebody answered for it,
+//	    its holder and the time of the claim, the newest entries, the newest release,
 //	    how its claims ended
 //	executions: agent, id, workflow, entries and time between the first one and
 //	    that of the execution before, effect, progress, entries from first to
@@ -47,9 +47,8 @@ func (s *State) Snapshot(w io.Writer) error {
 	return c.Close()
 }
 
-// Restore replaces the state by one that Snapshot wrote. It accepts exactly
-// what Snapshot makes; on an error, which wraps [ErrSnapshot] or that of r, the
-// state is as before.
+// Restore replaces the state by one that Snapshot wrote. It accepts exactly the bytes that Snapshot
+// makes. An error wraps [ErrSnapshot] or the error of r, and leaves the state as it was.
 func (s *State) Restore(r io.Reader) error {
 	c := codec.NewReader(r, ErrSnapshot)
 	fresh := NewCheckedState(s.origin, s.check)
@@ -86,7 +85,7 @@ func (s *State) snapshot(c *codec.Codec) {
 	}
 	var nodes sync.WaitGroup
 	if c.Reading() {
-		nodes.Go(s.tree.Grow) // which nothing up to the incidents asks for
+		nodes.Go(s.tree.Grow) // needed only from the incidents on
 	}
 	if s.snapshotTasks(c); c.Reading() {
 		s.readExecutions(c)
@@ -112,7 +111,7 @@ func (s *State) writeChain(c *codec.Codec) {
 	}
 }
 
-// snapshotNames passes texts that all differ, and what goes with each.
+// snapshotNames passes texts that all differ, and the members that go with each text.
 func snapshotNames(c *codec.Codec, names *compact.Names, most uint64, with func(number uint32)) {
 	count := uint64(names.Size())
 	codec.Number(c, &count, most+1)
@@ -131,15 +130,15 @@ func snapshotNames(c *codec.Codec, names *compact.Names, most uint64, with func(
 	}
 }
 
-// addName gives a text that is not there yet its number.
+// addName adds a new text and gives it its number.
 func addName(c *codec.Codec, names *compact.Names, text []byte) {
 	if _, added := names.Add(text); !added {
 		c.Refuse("%q twice", text)
 	}
 }
 
-// snapshotLocal passes the issuer's number and the local id of what has a number
-// in the names, or gets the next one there.
+// snapshotLocal passes the issuer's number and the local id of the name with a number. When the
+// codec reads, the name gets the next number.
 func (s *State) snapshotLocal(c *codec.Codec, names *compact.Names, number uint32) {
 	if c.Reading() {
 		addName(c, names, s.readLocal(c, make([]byte, 0, localKeyMax)))
@@ -153,8 +152,7 @@ func writeLocal(c *codec.Codec, key []byte) {
 	c.PutText(key[4:])
 }
 
-// readLocal reads an issuer's number and a local id into buf: a key as localKey
-// makes it.
+// readLocal reads an issuer's number and a local id into buf, as a key of localKey.
 func (s *State) readLocal(c *codec.Codec, buf []byte) []byte {
 	issuer := uint32(c.Get(uint64(s.principals.Size())))
 	return append(binary.BigEndian.AppendUint32(buf[:0], issuer), c.GetText(entry.MaxName)...)
@@ -183,7 +181,7 @@ func (r *ring) snapshot(c *codec.Codec) {
 	}
 }
 
-// snapshot passes what is known of a principal.
+// snapshot passes the usage of a principal.
 func (u *usage) snapshot(c *codec.Codec) {
 	u.entries.snapshot(c)
 	u.signals.snapshot(c)

@@ -10,8 +10,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// snapshotIncidents passes signals, incidents and cooldowns. What an incident derives
-// from its signals and members is not among it.
+// snapshotIncidents passes signals, incidents and cooldowns. It leaves out the parts of an
+// incident that are derived from its signals and members.
 func (s *State) snapshotIncidents(c *codec.Codec) {
 	before, last := uint64(0), int64(0)
 	count := uint64(len(s.incidents))
@@ -69,7 +69,7 @@ func (s *State) snapshotSignal(c *codec.Codec, sig *signal, incidents uint64) {
 	codec.Number(c, &sig.disposed, s.size)
 }
 
-// snapshot passes what was found of a signal.
+// snapshot passes the verdict on a signal.
 func (v *verdict) snapshot(c *codec.Codec) {
 	codec.Number(c, &v.disposition, uint64(len(dispositions)))
 	if v.disposition == corroborated {
@@ -110,7 +110,7 @@ func (s *State) snapshotIncident(c *codec.Codec, inc *incident) {
 	}
 }
 
-// snapshotMissedAnswer passes what nobody answered about an incident.
+// snapshotMissedAnswer passes the missed answer about an incident.
 func (s *State) snapshotMissedAnswer(c *codec.Codec, inc *incident) {
 	l := &inc.missed
 	if codec.Number(c, &l.entry, s.size); l.entry != 0 {
@@ -130,8 +130,8 @@ func (s *State) snapshotDecided(c *codec.Codec, d *decided) {
 	c.Instant(&d.exp)
 }
 
-// snapshotHold passes a fence. A line goes as the first of its members, since numbers
-// of lines depend on how a state was made.
+// snapshotHold passes a fence. The first member of a line stands for the line, because the
+// numbers of lines depend on how a state was made.
 func (s *State) snapshotHold(c *codec.Codec, h *hold) {
 	s.snapshotDecided(c, &h.decided)
 	codec.Ascending(c, &h.members, uint64(s.graph.Size()))
@@ -212,8 +212,8 @@ func (s *State) snapshotDecisionInForce(c *codec.Codec, f *decisionInForce) {
 	})
 }
 
-// snapshotReason passes why an execution is in a plan: of a seed its signal, else where
-// the step comes from.
+// snapshotReason passes why an execution is in a plan: the signal of a seed, else the execution
+// that the step comes from.
 func (s *State) snapshotReason(c *codec.Codec, exec uint32, why *reason) {
 	codec.Number(c, &why.Rule, uint64(scope.Rollback)+1)
 	if why.Rule == scope.Seed {
@@ -256,7 +256,7 @@ func (s *State) snapshotMember(c *codec.Codec, m *member) {
 
 var results = entry.Results()
 
-// cooldowns passes complaints in the order of principals and subjects.
+// snapshotCooldowns passes cooldowns in the order of principals and subjects.
 func (s *State) snapshotCooldowns(c *codec.Codec) {
 	type cooldown struct {
 		cooldownKey
@@ -289,8 +289,8 @@ func snapshotHead(c *codec.Codec, h *merkle.Head) {
 	c.Raw(h.Root[:])
 }
 
-// derive fills in what a restored state derives from incidents, and refuses
-// what does not fit together.
+// derive fills in the parts that a restored state derives from incidents. It refuses parts that
+// do not fit together.
 func (s *State) derive(c *codec.Codec) {
 	for i, inc := range s.incidents {
 		number := uint32(i)

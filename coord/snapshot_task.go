@@ -63,8 +63,8 @@ func (s *State) snapshotTask(c *codec.Codec, t *task) {
 	}
 }
 
-// snapshotSubject passes what a signal is about: twice the number of an execution, or
-// twice that of a task and one.
+// snapshotSubject passes the subject of a signal: twice the number of an execution, or twice the
+// number of a task plus one.
 func (s *State) snapshotSubject(c *codec.Codec, subject *uint32) {
 	n := uint64(*subject) << 1
 	if *subject&taskBit != 0 {

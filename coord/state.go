@@ -1,11 +1,10 @@
-// Package coord is the fold: what the entries of a log mean. [State] is a pure,
-// deterministic function of the log's prefix, and it decides which entry may
-// come next; two parties with the same prefix compute the same state, so that
-// package audit derives every verdict again. The package knows no storage and no
-// network.
+// Package coord is the fold: the meaning of the entries of a log. [State] is a pure,
+// deterministic function of the log's prefix. It decides which entry may come next. Two parties
+// with the same prefix compute the same state, so that package audit derives every verdict again.
+// The package knows no storage and no network.
 //
-// Registration asks the same of everyone, in this order; the first rule that
-// fails refuses the entry and nothing is appended:
+// Registration checks the same rules for every issuer, in this order. The first rule that fails
+// refuses the entry, and nothing is appended:
 //
 //	REG-3  aud is this ledger
 //	REG-4  the key is enrolled for exactly this issuer, counts, and its role allows the kind
@@ -15,7 +14,7 @@
 //	REG-8  references exist and are older
 //	REG-9  the state machine accepts
 //
-// REG-1 is [entry.Decode] and REG-2, the same entry again, is the ledger's.
+// [entry.Decode] checks REG-1. The ledger checks REG-2, the same entry again.
 //
 // REG-3 to REG-5 are also checked before the order, by [Precheck]. Package
 // coordinator runs the fold beside a ledger.
@@ -33,12 +32,12 @@ import (
 	"recoveryledger/verify"
 )
 
-// SignatureCheck tells whether sig is the key's signature over message; its verdict
-// must be that of [verify.Signature].
+// SignatureCheck returns nil if sig is the key's signature over message. Its verdict must be the
+// verdict of [verify.Signature].
 type SignatureCheck func(key entry.PublicKey, message, sig []byte) error
 
-// State is the fold: what the entries of a log mean, as of the last one
-// applied. It is not safe for concurrent use.
+// State is the fold: the meaning of the entries of a log, as of the last applied entry. It is not
+// safe for concurrent use.
 type State struct {
 	origin string
 	check  SignatureCheck
@@ -47,8 +46,8 @@ type State struct {
 	chain *verify.Chain // policy in force, keys and roles
 
 	policies           []policyAt         // of the chain
-	privilegeGrants    []uint64           // indexes of agent entries about who is more than a plain agent
-	agentsByCapability agentsByCapability // who has which capability
+	privilegeGrants    []uint64           // indexes of agent entries about more than plain agents
+	agentsByCapability agentsByCapability // agents by capability
 
 	principals *compact.Names // issuers of entries
 	usage      []usage        // of the principals, by number
@@ -65,15 +64,15 @@ type State struct {
 	signals   []signal              // by index
 	incidents []*incident           // by the index of their opening signal
 	open      map[uint32]struct{}   // incidents that wait for something, by number
-	cooldowns map[cooldownKey]int64 // when a signal was dismissed as dismissed
+	cooldowns map[cooldownKey]int64 // when a signal got the disposition dismissed
 
-	// Which incidents may concern an execution, a task or a line: ascending
-	// numbers. Whoever asks looks at the incidents.
+	// Incidents that may concern an execution, a task or a line: ascending numbers. Each reader
+	// looks at the incidents.
 	incidentsByExecution map[uint32][]uint32
 	incidentsByLine      map[uint32][]uint32
 
 	assessed assessed
-	// feed, if set, is told of every entry that is applied.
+	// feed, if set, is called with every applied entry.
 	feed func(entry.Registered)
 }
 
@@ -94,8 +93,7 @@ func NewCheckedState(origin string, check SignatureCheck) *State {
 	}
 }
 
-// Chain returns the chain of policies and keys. It changes with the state and
-// is not to be changed.
+// Chain returns the chain of policies and keys. It changes with the state. Do not change it.
 func (s *State) Chain() *verify.Chain { return s.chain }
 
 // Size returns how many entries were applied.
@@ -105,14 +103,12 @@ func (s *State) Size() uint64 { return s.size }
 // implements [merkle.NodeReader] for every tree that the log has been.
 func (s *State) Node(level uint, index uint64) (merkle.Hash, error) { return s.tree.Node(level, index) }
 
-// Feed tells f of every entry that is applied from now on, but not to a clone of the
-// state.
+// Feed calls f with every entry that is applied from now on, except to a clone of the state.
 func (s *State) Feed(f func(entry.Registered)) { s.feed = f }
 
-// Admit checks e as the entry at index, registered at the instant at (Unix
-// milliseconds), by the rules REG-3 to REG-9 in their order, and leaves the
-// state as it is. REG-1 is [entry.Decode], REG-2 is the ledger's. The error is
-// the [*entry.Refusal] of the first rule that fails.
+// Admit checks e as the entry at index, registered at the instant at (Unix milliseconds), by the
+// rules REG-3 to REG-9 in their order. It does not change the state. [entry.Decode] checks REG-1,
+// and the ledger checks REG-2. The error is the [*entry.Refusal] of the first rule that fails.
 func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 	if index != s.size {
 		return fmt.Errorf("coord: admit entry %d: the state is of size %d", index, s.size)
@@ -164,7 +160,7 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 	return conflict("", "%s entries are not accepted by this version", e.Kind)
 }
 
-// checkAudience is REG-3.
+// checkAudience checks REG-3.
 func checkAudience(e *entry.Entry, origin string) error {
 	if e.Header.Aud == origin {
 		return nil
@@ -173,7 +169,7 @@ func checkAudience(e *entry.Entry, origin string) error {
 		WithRemedy("sign the entry for this ledger, or send it to the ledger that aud names")
 }
 
-// checkSignature is REG-5.
+// checkSignature checks REG-5.
 func checkSignature(check SignatureCheck, key entry.PublicKey, e *entry.Entry) error {
 	if check(key, e.PAE(), e.Sig) == nil {
 		return nil
@@ -182,7 +178,7 @@ func checkSignature(check SignatureCheck, key entry.PublicKey, e *entry.Entry) e
 		WithRemedy("sign the DSSE pre-authentication encoding of the exact payload bytes")
 }
 
-// admitIat is REG-6.
+// admitIat checks REG-6.
 func (s *State) admitIat(e *entry.Entry, at int64) error {
 	window := int64(5 * minuteMS) // for the genesis, whose own window does not count yet
 	if policy, _ := s.chain.Policy(); policy != nil {
@@ -196,9 +192,9 @@ func (s *State) admitIat(e *entry.Entry, at int64) error {
 		WithRemedy("set the clock right, and sign the entry again with a new jti")
 }
 
-// Apply takes up an entry that was admitted, now or when it was logged. It
-// panics if the entry refers to what is not there: then it never was admitted,
-// and no state can follow from the log.
+// Apply takes up an entry that was admitted, now or when it was logged. It panics if the entry
+// has a reference that the log does not have. Then the entry never was admitted, and no state can
+// follow from the log.
 func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 	issuer, added := s.principals.Add([]byte(e.Header.Iss))
 	if added {
@@ -259,8 +255,8 @@ func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
 	}
 }
 
-// localKey is what an execution or a checkpoint is known by in its names: the
-// number of the issuer and the local id.
+// localKey returns the key of an execution or a checkpoint in its names: the number of the issuer
+// and the local id.
 func localKey(buf []byte, issuer uint32, id string) []byte {
 	return append(binary.BigEndian.AppendUint32(buf, issuer), id...)
 }
@@ -292,7 +288,7 @@ func (s *State) impossible(format string, args ...any) {
 // principal returns the name of a principal.
 func (s *State) principal(number uint32) entry.Principal { return s.usage[number].name }
 
-// ref returns the reference to what has a number in the names.
+// ref returns the reference with a number in the names.
 func (s *State) ref(in *compact.Names, number uint32) entry.Ref {
 	key := in.Text(number)
 	text := make([]byte, 0, 2*entry.MaxName+1)

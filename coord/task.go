@@ -16,11 +16,11 @@ type tasks struct {
 	pointOf map[uint32]uint32 // by checkpoint: its task
 
 	// Derived:
-	byPoint map[string]uint32         // by what the names of their checkpoints begin with
-	waiting map[uint32]struct{}       // that nobody holds and that are not over
-	held    map[entry.Principal]int64 // how many each agent holds
-	states  map[entry.TaskState]int64 // how many stand where
-	retries int64                     // claims after failures, of all
+	byPoint map[string]uint32         // by the beginning of the names of their checkpoints
+	waiting map[uint32]struct{}       // tasks that no agent holds and that are not over
+	held    map[entry.Principal]int64 // number of tasks that each agent holds
+	states  map[entry.TaskState]int64 // number of tasks in each state
+	retries int64                     // claims after failures, of all tasks
 }
 
 func newTasks() tasks {
@@ -28,7 +28,7 @@ func newTasks() tasks {
 		held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}}
 }
 
-// task is what rules need of a task. Its executions and checkpoints are derived.
+// task holds what the rules need of a task. Its executions and checkpoints are derived.
 type task struct {
 	entry.TaskStanding
 	created    uint64 // index
@@ -39,9 +39,9 @@ type task struct {
 	agent      entry.Principal // of the newest claim
 	claimed    uint64          // index of that claim
 	changed    uint64          // index of the newest entry of the task
-	changedAt  int64           // when that was registered
-	heardAt    int64           // when the newest entry of the lease was: of the task, or of its executions by who holds it
-	answered   uint64          // index of the newest release: somebody answers for effects before it
+	changedAt  int64           // when the newest entry of the task was registered
+	heardAt    int64           // time of the task's newest entry, or of its holder's executions
+	answered   uint64          // index of the newest release, which answers for effects before it
 	failures   []entry.TaskFailure
 	execs      []uint32 // ascending
 	points     []uint32 // its checkpoints, ascending
@@ -63,8 +63,8 @@ func (s *State) findTask(ref entry.Ref) (number uint32, t *task, ok bool) {
 
 func (s *State) taskRef(number uint32) entry.Ref { return s.ref(s.tasks.names, number) }
 
-// admitTask is the table of protocol.md, section 9. That a role may sign an
-// operation is REG-4's.
+// admitTask checks the table of protocol.md, section 9. REG-4 checks that a role may sign an
+// operation.
 func (s *State) admitTask(b *entry.Task, at int64) error {
 	_, t, ok := s.findTask(b.Task)
 	if b.Op == entry.TaskCreate {
@@ -102,12 +102,12 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 	return s.admitEnd(b, t, at)
 }
 
-// ofHolder reports whether only who holds a task may do this.
+// ofHolder reports whether only the holder of a task may do an operation.
 func ofHolder(op string) bool {
 	return op == entry.TaskStart || op == entry.TaskReview || op == entry.TaskComplete || op == entry.TaskBlock
 }
 
-// claims reports whether somebody gets the task by this.
+// claims reports whether an operation gives the task to an agent.
 func claims(op string) bool {
 	return op == entry.TaskAssign || op == entry.TaskReassign || op == entry.TaskRelease
 }
@@ -118,8 +118,8 @@ func (s *State) isAgent(p entry.Principal) bool {
 	return ok && slices.Contains(info.Roles, entry.RoleAgent)
 }
 
-// admitCreate is that an id belongs to its issuer and is given once, and that a
-// new task has no past.
+// admitCreate checks that an id belongs to its issuer and is given once, and that a new task has
+// no past.
 func (s *State) admitCreate(b *entry.Task, known bool) error {
 	issuer, _ := b.Task.Split()
 	switch {
@@ -139,7 +139,7 @@ func (s *State) admitCreate(b *entry.Task, known bool) error {
 	return nil
 }
 
-// checkMove is that an entry says what follows from where the task stands.
+// checkMove checks that an entry says what follows from the present state of the task.
 func checkMove(b *entry.Task, t *task, want *entry.Task) error {
 	switch {
 	case b.From != want.From || b.To != want.To:
@@ -156,7 +156,7 @@ func checkMove(b *entry.Task, t *task, want *entry.Task) error {
 	return nil
 }
 
-// admitClaim is TSK-1.
+// admitClaim checks TSK-1.
 func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	if b.Agent == "" {
 		return conflict("agent", "missing").WithRemedy("name the agent that gets the task")
@@ -182,10 +182,10 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	return nil
 }
 
-// admitEnd is what ends a claim. The coordinator says that a lease is lost no
-// sooner than a term after the lease's last entry (TSK-2), unless the agent has
-// said in the log that it is over: by an execution of this claim that failed or
-// was cancelled, which the snapshot names.
+// admitEnd checks an entry that ends a claim. The coordinator may say that a lease is lost no
+// sooner than a term after the lease's last entry (TSK-2). It may say so sooner if the agent has
+// said in the log that the claim is over: the snapshot names an execution of this claim that
+// failed or was cancelled.
 func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 	ended := false
 	if b.Snapshot != nil {
@@ -209,8 +209,8 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 	return nil
 }
 
-// effectGate reports why a task must not be claimed again yet: an execution of it
-// may have had effects that nobody has reconciled (TSK-1).
+// effectGate returns why a task must not be claimed again yet: an execution of the task may have
+// had effects that are not reconciled (TSK-1). It is nil if the task may be claimed.
 func (s *State) effectGate(t *task) error {
 	closed := func(format string, args ...any) error {
 		return conflict("op", format, args...).
@@ -243,8 +243,8 @@ func (s *State) openOn(exec uint32) (*incident, bool) {
 	return s.incidents[number], true
 }
 
-// effectsInDoubt reports whether the newest signal of an execution's agent about it, or
-// about its task, leaves its effects partial or unknown.
+// effectsInDoubt reports whether the effects of an execution are partial or unknown, by the newest
+// signal of the execution's agent about the execution or its task.
 func (s *State) effectsInDoubt(exec uint32) bool {
 	newest := (*signal)(nil)
 	look := func(subject uint32) {
@@ -299,7 +299,7 @@ func (s *State) applyTask(b *entry.Task, issuer uint32, index uint64, at int64) 
 	s.countTask(number, 1)
 }
 
-// countTask adds a task to what is derived, or takes it out.
+// countTask adds a task to the derived counts if n is 1, or takes it out if n is -1.
 func (s *State) countTask(number uint32, n int64) {
 	t := &s.tasks.list[number]
 	s.tasks.states[t.State] += n

@@ -8,13 +8,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// taskBit tells a task's number from an execution's where either may stand.
-// Executions are fewer: an edge of their graph holds twice their number.
+// taskBit marks a task's number where an execution's number may stand too. The numbers of
+// executions stay below it, because an edge of their graph holds twice a number.
 const taskBit = 1 << 31
 
-// admitWork is that an execution names a task that is there, and that its agent
-// holds the task now: what a zombie begins is refused. What was started may
-// always become final, since the log tells what happened.
+// admitWork checks that the task of an execution is in the log, and that the execution's agent
+// holds the task now. So an agent that lost its claim begins nothing. A started execution may
+// always become final, because the log tells what happened.
 func (s *State) admitWork(x *entry.Execution) error {
 	if x.Task == "" || x.Compensates != nil {
 		return nil
@@ -31,9 +31,9 @@ func (s *State) admitWork(x *entry.Execution) error {
 	return entry.Refuse(entry.NoStanding, "task", "%s does not hold %s", x.Iss, x.Task)
 }
 
-// admitOfClaim is that who holds a task again begins nothing for an earlier claim
-// of its own: nothing that depends on what that claim began and never ended, as
-// the process does that was left behind by it.
+// admitOfClaim checks that an agent which holds a task again begins nothing for its earlier claim.
+// An execution must not depend on an execution that the earlier claim began and never ended. A
+// process left over from the earlier claim would begin such an execution.
 func (s *State) admitOfClaim(x *entry.Execution, t *task) error {
 	for i := range x.Parents {
 		number, parent, _ := s.findExecution(x.Parents[i].Exec)
@@ -107,7 +107,7 @@ func (s *State) addWork(exec, number uint32) {
 	t.execs = append(t.execs, exec)
 }
 
-// findSubject returns what a signal is about: an execution, or a task.
+// findSubject returns the subject of a signal: an execution, or a task.
 func (s *State) findSubject(ref entry.Ref) (subject uint32, ok bool) {
 	if exec, known := s.resolve(s.executions.names, ref); known {
 		return exec, true

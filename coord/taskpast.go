@@ -7,9 +7,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// noteTaskPast keeps what the task's recovery needs of an entry: how its claims ended,
-// since its creation or since an operator last answered for it, and whether each later
-// claim could resume from a checkpoint.
+// noteTaskPast keeps the parts of an entry that the task's recovery needs. These say how the
+// task's claims ended, since its creation or since an operator last answered for it. They also say
+// whether each later claim could resume from a checkpoint.
 func (s *State) noteTaskPast(t *task, b *entry.Task, at int64) {
 	switch newest := len(t.failures) - 1; {
 	case b.Op == entry.TaskFail || b.Op == entry.TaskInterrupt:
@@ -29,11 +29,11 @@ func (s *State) noteTaskPast(t *task, b *entry.Task, at int64) {
 	}
 }
 
-// pointLen is the length of what [entry.CheckpointName] returns.
+// pointLen is the length of the text that [entry.CheckpointName] returns.
 const pointLen = len("task-0123456789abcdef-")
 
-// addPoint notes which task a checkpoint is of, if of any: it is named so, and who
-// holds the task made it, in the task's workflow.
+// addPoint notes the task that a checkpoint belongs to, if there is one. The checkpoint has a name
+// of the task, and the holder of the task made it in the task's workflow.
 func (s *State) addPoint(number uint32, c *entry.Checkpoint) {
 	if len(c.Checkpoint) < pointLen {
 		return
@@ -51,9 +51,9 @@ func (s *State) linkPoint(number, of uint32) {
 	t.points = append(t.points, number)
 }
 
-// resumable reports whether a task that failed or was interrupted may be claimed
-// from a checkpoint: one that is not void and not expired, and not too often
-// after a failure (TSK-1).
+// resumable reports whether a task that failed or was interrupted may be claimed from a
+// checkpoint. The checkpoint must be neither void nor expired. After a failure, the number of
+// resumes is limited (TSK-1).
 func (s *State) resumable(t *task, now int64) bool {
 	if t.State == entry.TaskFailed && t.ResumeCount >= entry.MaxResumes {
 		return false
@@ -64,13 +64,13 @@ func (s *State) resumable(t *task, now int64) bool {
 	})
 }
 
-// recovers reports whether the rules of recovery say how a task goes on: it failed
-// or was interrupted, and what stands before the rules does not hold it up.
+// recovers reports whether the rules of recovery say how a task goes on. The task failed with
+// retries left or was interrupted, and effectGate does not hold it up.
 func (s *State) recovers(t *task) bool {
 	return (t.State == entry.TaskFailed && !t.retriesSpent() || t.State == entry.TaskInterrupted) && s.effectGate(t) == nil
 }
 
-// recovery returns what rules want done about a task that recovers.
+// recovery returns the decision of rules about a task that recovers.
 func (s *State) recovery(number uint32, now int64, rules *Rules) recovery.TaskDecision {
 	t := &s.tasks.list[number]
 	past := recovery.Task{Ref: s.taskRef(number), Type: t.kind, Epoch: t.Epoch, MaxRetries: t.maxRetries, Failures: slices.Clone(t.failures)}

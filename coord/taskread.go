@@ -11,9 +11,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Consult fills in what the policy wants done about a task: about one that failed, with
-// retries left, or was interrupted, what its rules say; and about one that waits, for
-// whom, and how an operator gives the task to an agent. now is in Unix milliseconds.
+// Consult fills in what the policy wants done about a task. For a task that failed with retries
+// left, or was interrupted, it fills in what the rules say. For a waiting task it fills in whose
+// entry the task waits for, and how an operator gives the task to an agent. now is in Unix ms.
 func (s *State) Consult(v *api.Task, now int64, rules *Rules) {
 	number, t, ok := s.findTask(v.Task)
 	if !ok {
@@ -31,8 +31,8 @@ func (s *State) Consult(v *api.Task, now int64, rules *Rules) {
 	v.Waits, v.GivenBy = taskWaits(v, people), givenBy(v)
 }
 
-// claimable reports whether a task waits for nothing but a claim by somebody who has its
-// type among its capabilities.
+// claimable reports whether a task waits only for a claim by an agent that has the task's type
+// among its capabilities.
 func claimable(v *api.Task) bool {
 	return v.Type != "" && (v.State == entry.TaskCreated || v.Recovery != nil)
 }
@@ -40,10 +40,10 @@ func claimable(v *api.Task) bool {
 // another reports whether a task is not to be given to the agent that failed at it just now.
 func another(v *api.Task) bool { return v.Recovery != nil && v.Recovery.Another }
 
-// Candidates fills in who may get a task that waits for nothing but a claim, and whom an
-// operator may give it to. The candidates are the same agents as [State.Route] chooses
-// from, in the order of its choice, at most candidatesMax. A task without a type has none.
-// [State.Consult] is to be called before.
+// Candidates fills in which agents may get a task that waits only for a claim, and which agent an
+// operator may give the task to. The candidates are the agents that [State.Route] chooses from, in
+// the order of its choice, at most candidatesMax. A task without a type has no candidates. Call
+// [State.Consult] first.
 func (s *State) Candidates(v *api.Task) {
 	if _, t, ok := s.findTask(v.Task); ok && claimable(v) {
 		v.Candidates = slices.SortedStableFunc(s.candidates(t, another(v), s.tasks.held), t.compare)
@@ -52,8 +52,8 @@ func (s *State) Candidates(v *api.Task) {
 	v.Reassign = reassignment(v)
 }
 
-// Task returns the task that a reference names. The reason and the time of its first
-// entry stand in the log alone, and its lease nowhere: they are left out.
+// Task returns the task that a reference names. The reason and the time of its first entry are
+// left out, because only the log has them. Its lease is left out too, because no entry has it.
 func (s *State) Task(ref entry.Ref) (view api.Task, ok bool) {
 	number, _, ok := s.findTask(ref)
 	if ok {
@@ -62,8 +62,8 @@ func (s *State) Task(ref entry.Ref) (view api.Task, ok bool) {
 	return view, ok
 }
 
-// Tasks returns up to limit tasks, as [State.Task] does, whose first entry is below an
-// index, the newest first; before 0 is the newest of all.
+// Tasks returns up to limit tasks in the form of [State.Task], the newest first. The first entry
+// of each has an index below before. If before is 0, the list begins with the newest task of all.
 func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 	end := len(s.tasks.list)
 	if before != 0 {
@@ -75,10 +75,10 @@ func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 	return views
 }
 
-// TaskCounts returns how many tasks stand where. The map is not to be changed.
+// TaskCounts returns the number of tasks in each state. Do not change the map.
 func (s *State) TaskCounts() map[entry.TaskState]int64 { return s.tasks.states }
 
-// TaskRetries returns how many claims after failures there were, of all tasks.
+// TaskRetries returns the number of claims after failures, of all tasks together.
 func (s *State) TaskRetries() int64 { return s.tasks.retries }
 
 func (s *State) viewTask(number uint32) api.Task {
@@ -100,12 +100,12 @@ func (s *State) viewTask(number uint32) api.Task {
 type LostLease struct {
 	Task  entry.Ref
 	Epoch int64
-	// Over is how who held it says that it has come to an end; nil: does not.
+	// Over is the holder's report of how the claim ended; nil: no report.
 	Over *entry.Snapshot
 }
 
-// Losses returns the entries that say that leases were lost, as far as the log
-// does not say already how the tasks went on.
+// Losses returns the entries that say that leases were lost. A lease is left out if the log
+// already says how its task went on.
 func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 	for _, one := range lost {
 		_, t, ok := s.findTask(one.Task)
@@ -124,7 +124,7 @@ func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 			case one.Over != nil && s.ended(one.Over, one.Task):
 				b.Snapshot = one.Over
 			case one.Over != nil && now < t.heardAt+t.leaseMS:
-				continue // the log does not show it yet
+				continue // the log does not show the end yet
 			}
 			todo = append(todo, b)
 		}
@@ -132,8 +132,8 @@ func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 	return todo
 }
 
-// ended reports whether the log shows that the execution which a snapshot names
-// has ended, and is of the task, and of who made the snapshot.
+// ended reports whether the log shows that the execution in a snapshot failed or was cancelled.
+// The execution must belong to the task and to the agent that made the snapshot.
 func (s *State) ended(over *entry.Snapshot, task entry.Ref) bool {
 	exec, x, ok := s.findExecution(over.Exec)
 	number, of := s.tasks.of[exec]
@@ -161,8 +161,8 @@ func (s *State) Claims() iter.Seq[Claim] {
 	}
 }
 
-// ClaimOf returns the claim that an applied entry is about: the newest one of the task
-// that the entry changes, or the one whose holder logs an execution under it.
+// ClaimOf returns the claim that an applied entry is about. An entry of a task is about the newest
+// claim of the task. An execution is about the claim under which its agent logs the execution.
 func (s *State) ClaimOf(e *entry.Entry) (c Claim, ok bool) {
 	number := uint32(0)
 	switch body := e.Body.(type) {
@@ -192,14 +192,14 @@ func (s *State) claim(number uint32) Claim {
 type TaskOrder struct {
 	Task   entry.Ref
 	Op     string
-	Agent  entry.Principal // of a claim: who is to hold it
+	Agent  entry.Principal // of a claim: the agent that is to hold the task
 	Resume bool            // of a claim after a failure: from a checkpoint
 	Reason string
 }
 
-// DraftTask returns the entry that carries out an order: everything but jti, iss
-// and iat. The error is a [*entry.Refusal] if the task is unknown or the table
-// does not have the operation; whether it is admitted, only Admit tells.
+// DraftTask returns the entry that carries out an order, without jti, iss and iat. The error is a
+// [*entry.Refusal] if the task is unknown or the table does not have the operation. Only Admit
+// tells whether the entry is admitted.
 func (s *State) DraftTask(o TaskOrder) (*entry.Task, error) {
 	_, t, ok := s.findTask(o.Task)
 	if !ok {

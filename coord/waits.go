@@ -38,9 +38,9 @@ func asksPeople(v *IncidentView) bool {
 	return v.State == Escalated || v.State.Open() && v.Proposal != nil
 }
 
-// taskWaits is whose entry a task waits for: an operator's where it is blocked, its
-// retries are spent, its effects are not known, it has no type or none that an agent
-// can do, or the policy leaves it to people. Empty: its agent's, or it is over.
+// taskWaits returns whose entry a task waits for. It is an operator's if the task is blocked, its
+// retries are spent, its effects are not known, it has no type, no agent can do its type, or the
+// policy leaves it to people. It is empty if an agent holds the task or the task is over.
 func taskWaits(v *api.Task, people bool) string {
 	switch {
 	case v.State.Held() || v.State.Over():
@@ -51,14 +51,14 @@ func taskWaits(v *api.Task, people bool) string {
 	return api.WaitsCoordinator
 }
 
-// answeredFor reports whether an operator must answer for what holds a task up.
+// answeredFor reports whether an operator must release a task before it can continue.
 func answeredFor(v *api.Task) bool {
 	return v.State == entry.TaskBlocked || v.State == entry.TaskFailed && v.Standing().RetriesSpent(v.MaxRetries) || v.Gate != ""
 }
 
-// givenBy is the operation by which an operator gives a task to an agent: release
-// where the operator answers for what holds the task up, else reassign. Empty: an
-// agent holds the task, or it is over.
+// givenBy returns the operation by which an operator gives a task to an agent. It is release if
+// the operator must answer for the reason that holds the task up, else reassign. It is empty if
+// an agent holds the task or the task is over.
 func givenBy(v *api.Task) string {
 	switch {
 	case v.State.Held() || v.State.Over():
@@ -69,10 +69,9 @@ func givenBy(v *api.Task) string {
 	return entry.TaskReassign
 }
 
-// reassignment is whom an operator may give a task to by reassign; nil where the table of
-// tasks has no reassign. The table itself (protocol.md, section 9) has no rule about
-// the agent: whoever chooses the agent is bound by the policy, here as in
-// [State.Route].
+// reassignment returns the agent that an operator may give a task to by reassign. It is nil if
+// the table of tasks has no reassign. The table itself (protocol.md, section 9) has no rule about
+// the agent. The policy binds the choice of the agent, here as in [State.Route].
 func reassignment(v *api.Task) *api.Reassignment {
 	if _, ok := v.Standing().Move(entry.TaskReassign, false); !ok {
 		return nil
@@ -106,8 +105,8 @@ func (f *decisionInForce) open() (count int) {
 	return count
 }
 
-// stillFenced returns how many members of an incident that is over nobody may
-// build on until an approver releases them.
+// stillFenced returns the number of members of a closed incident that stay fenced until an
+// approver releases them.
 func (inc *incident) stillFenced() (count int) {
 	if inc.state.Open() || inc.current == nil {
 		return 0
@@ -120,7 +119,7 @@ func (inc *incident) stillFenced() (count int) {
 	return count
 }
 
-// describeState says, for a refusal, what an incident waits for or that it is over.
+// describeState says, for a refusal, what an incident waits for, or that the incident is closed.
 func (s *State) describeState(inc *incident, now int64) string {
 	if inc.state.Open() {
 		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waitsFor(inc, now))
@@ -128,8 +127,8 @@ func (s *State) describeState(inc *incident, now int64) string {
 	return fmt.Sprintf("which is closed (%s)", inc.state)
 }
 
-// refuseOnFenced refuses what depends on an execution that is fenced, or is it.
-// Who undid it has nothing to wait for: the step is to be done again.
+// refuseOnFenced refuses an entry that depends on a fenced execution, or continues one. If the
+// execution was undone, the agent has nothing to wait for: it does the step again.
 func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64) *entry.Refusal {
 	inc := by.inc
 	release := fmt.Sprintf("arl incident release %d --member %s, by an approver who does not own it", inc.opened, ref)
@@ -150,7 +149,7 @@ func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64)
 	return s.refuseFor(by, now, field, "%s is fenced by incident %d, %s", ref, inc.opened, s.describeState(inc, now)).WithRemedy(s.fenceRemedy(by, now))
 }
 
-// refuseOnLine refuses what joins a line that is fenced.
+// refuseOnLine refuses an execution that joins a fenced line.
 func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now int64) *entry.Refusal {
 	inc := by.inc
 	if inc.state.Open() {
@@ -169,14 +168,14 @@ func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now 
 			inc.opened, strings.Join(members, ",")))
 }
 
-// releaseMax is how many members a refusal names that keep a line fenced.
+// releaseMax is the largest number of members that a refusal names as keeping a line fenced.
 const releaseMax = 8
 
-// refuseFor is a refusal by a fence.
+// refuseFor returns a refusal by a fence.
 func (s *State) refuseFor(by fence, now int64, field, format string, args ...any) *entry.Refusal {
 	refusal := entry.Refuse(entry.FencedDependency, field, format, args...)
 	refusal.Incident = by.inc.opened
-	if by.inc.state.Open() { // what an incident that is over waits for lifts no fence
+	if by.inc.state.Open() { // a closed incident waits for nothing that lifts a fence
 		refusal.WaitsFor = s.waitsFor(by.inc, now)
 	}
 	return refusal
