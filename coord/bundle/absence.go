@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// tailMax and tailBytes bound the entries that a bundle takes along because the index
-	// does not cover them.
+	// tailMax and tailBytes bound the entries that a bundle shows because the index does not cover
+	// them.
 	tailMax   = 512
 	tailBytes = 1 << 20
 )
 
-// Index returns what an index entry that covers size entries or more says about subjects,
-// with the lists of [bundle.IndexLabels]. It may wait for such an entry. The error is
-// [ErrNoProof] if a bundle that does not demand the proof is to go without, else a
-// [*entry.Refusal].
+// Index returns the proof about subjects from an index entry that covers size entries or more,
+// with the lists of [bundle.IndexLabels]. It may wait for such an entry. The error is [ErrNoProof]
+// if the bundle does not demand the proof and is to have none, else a [*entry.Refusal].
 type Index func(subjects []entry.Subject, size uint64, demanded bool) (*Proof, error)
 
-// Proof is what the index says about subjects.
+// Proof is the statement of the index about subjects.
 type Proof struct {
 	verify.Indexed
 	Entry *entry.Registered // the index entry
@@ -38,8 +37,8 @@ func (m *making) demanded() bool {
 	return m.query.Absences || policy.IndexRequired()
 }
 
-// complete proves that the bundle leaves nothing out, and takes the head that the bundle
-// stands under: ABS-1 to ABS-4. A bundle that tells nobody to do anything has no proof.
+// complete proves that the bundle leaves nothing out (ABS-1 to ABS-4), and takes the head that the
+// bundle stands under. A bundle without a decision has no proof.
 func (m *making) complete(at verify.SignedHead) error {
 	switch {
 	case m.Bundle.Decision == 0:
@@ -59,8 +58,8 @@ func (m *making) complete(at verify.SignedHead) error {
 	return err
 }
 
-// proveWhole takes an index entry, all that the rules ask for by its lists, a head, and
-// the entries between the two. Where these are too many, another index entry is wanted.
+// proveWhole takes an index entry, all entries that the rules demand by its lists, a head, and the
+// entries between the two. If these are too many, it takes a newer index entry.
 func (m *making) proveWhole(at verify.SignedHead) error {
 	without := slices.Clone(m.shown)
 	for covers := m.Bundle.Decision + 1; ; {
@@ -91,8 +90,8 @@ func (m *making) proveWhole(at verify.SignedHead) error {
 	}
 }
 
-// proveLists shows an index entry that covers so many entries or more, and the decisions
-// about the incident that its lists name. It returns how many entries the index covers.
+// proveLists shows an index entry that covers at least covers entries, and the decisions about the
+// incident that its lists name. It returns the number of entries that the index covers.
 func (m *making) proveLists(covers uint64) (size uint64, err error) {
 	demanded, before := m.demanded(), slices.Clone(m.shown)
 	for subjects := m.subjects(); ; {
@@ -122,9 +121,9 @@ func (m *making) proveLists(covers uint64) (size uint64, err error) {
 	}
 }
 
-// takeUp shows a decision or a record that the lists name. Policies and keys are shown
-// already, or were accepted. An agent obeys nothing while an amend is proposed that it
-// knows of: a bundle that need not prove anything goes without.
+// takeUp shows a decision or a record that the lists name. Policies and keys are shown already, or
+// the agent has accepted them. An agent obeys nothing while it knows of a proposed amend. So a
+// bundle that need not prove anything has no proof.
 func (m *making) takeUp(index uint64, demanded bool) error {
 	e, err := m.entry(index)
 	if err != nil {
@@ -139,8 +138,8 @@ func (m *making) takeUp(index uint64, demanded bool) error {
 	return nil
 }
 
-// subjects are what the verdict on the bundle rests on: the incident, the log, and those
-// who signed its decisions, approvals and signals up to the decision, and the index.
+// subjects returns the subjects that the verdict on the bundle rests on: the incident, the log, the
+// signers of the decisions, approvals and signals up to the decision, and the index's signer.
 func (m *making) subjects() []entry.Subject {
 	all := []entry.Subject{{Type: entry.SubjectIncident, Value: entry.IncidentValue(m.query.Incident)}, {Type: entry.SubjectLog}}
 	for _, index := range m.shown {

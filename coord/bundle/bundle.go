@@ -1,7 +1,7 @@
 // Package bundle assembles authorization bundles (protocol.md, section 7) from one
 // consistent view of a log: the state of the fold at one size, the signed head of
-// that size, and proofs under that head. What a bundle is, and how agents check it, is
-// package verify/bundle.
+// that size, and proofs under that head. Package verify/bundle defines a bundle, and how
+// agents check it.
 package bundle
 
 import (
@@ -18,8 +18,8 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// Log is a log as a bundle is made from it. Entries and proofs are asked for below the
-// size of a view that it gave.
+// Log is the part of a log that a bundle is made from. Entries and proofs are read below the size
+// of a view that the log gave.
 type Log interface {
 	// View calls f once with the state of the log, and with the signed head and the
 	// chain of exactly that log. f must not keep the state.
@@ -29,13 +29,12 @@ type Log interface {
 	Consistency(older, newer uint64) ([]merkle.Hash, error)
 }
 
-// Under returns the head under which a bundle stands that was made at a head and shows
-// entries below least: that head, or one of fewer entries, but not of fewer than least.
-// again reports that it waited for such a head: the bundle is to be made anew.
+// Under returns the head for a bundle that was made at the head at and shows entries below least.
+// It returns at, or a head of fewer entries, but not of fewer than least. again reports that it
+// waited for such a head, so the bundle is to be made anew.
 type Under func(at verify.SignedHead, least uint64) (head verify.SignedHead, again bool, err error)
 
-// Terms say how bundles are made, beside what is asked for. Nil fields, and nil Terms, ask
-// for nothing.
+// Terms say how bundles are made, beside the query. Nil fields, and nil Terms, ask for nothing.
 type Terms struct {
 	Under Under // nil: a bundle stands under the head of the view that it is made of
 	Index Index // nil: no bundle proves that it leaves nothing out
@@ -49,17 +48,17 @@ type Made struct {
 	Next   uint64 // After of the bundle that follows; 0: none does
 }
 
-// Maker makes bundles. Its zero value is ready. It keeps the trees of the plans that
-// it was asked for last, and may be used concurrently.
+// Maker makes bundles. Its zero value is ready. It keeps the trees of the plans of its last
+// bundles, and may be used concurrently.
 type Maker struct{ trees setTrees }
 
 // errManyEntries says that a bundle would have more entries than it may.
 var errManyEntries = fmt.Errorf("more than %d entries", bundle.MaxEntries)
 
-// Make makes a bundle that keeps the limits of package verify/bundle, of fewer members
-// if need be; Limit of the query must be set. With an index, it proves that it leaves
-// nothing out (ABS-1 to ABS-4); the query or the policy in force may demand that. The error
-// is a [*entry.Refusal], or that of the log or of the terms.
+// Make makes a bundle that keeps the limits of package verify/bundle, with fewer members if need
+// be. Limit of the query must be set. With an index, the bundle proves that it leaves nothing out
+// (ABS-1 to ABS-4). The query or the policy in force may demand that proof. The error is a
+// [*entry.Refusal], or the error of the log or of the terms.
 func (k *Maker) Make(log Log, terms *Terms, q api.BundleQuery) (*Made, error) {
 	if terms == nil {
 		terms = &Terms{}
@@ -98,9 +97,9 @@ type making struct {
 	viewed   uint64 // size of the view
 	chain    *verify.Chain
 	shown    []uint64 // indexes of its entries
-	policies []uint64 // indexes of those that it shows whoever signed them
+	policies []uint64 // indexes of the policies that it shows in any case
 	read     map[uint64]*entry.Registered
-	held     int // how many of what the limit counts it holds
+	held     int // number of the items that it holds and the limit counts
 }
 
 // errAgain says that a bundle is to be made of a newer view.
@@ -127,9 +126,9 @@ func (m *making) make(k *setTrees) (err error) {
 	return m.prove()
 }
 
-// stand takes the head that the bundle stands under. A head of fewer entries than the
-// view has is as good as that of the view: whatever of the view concerns the agent is
-// shown, and so stands below that head.
+// stand takes the head that the bundle stands under. A head of fewer entries than the view is as
+// good as the head of the view. Every entry of the view that concerns the agent is shown, so it
+// stands below that head.
 func (m *making) stand(at verify.SignedHead) error {
 	least := m.query.From
 	if n := len(m.shown); n > 0 {
@@ -146,7 +145,7 @@ func (m *making) stand(at verify.SignedHead) error {
 	return err
 }
 
-// linksFrom is from where on policies and keys are new to the agent.
+// linksFrom returns the index from which on policies and keys are new to the agent.
 func (m *making) linksFrom() uint64 {
 	switch q := &m.query; {
 	case q.Incident == 0 && q.After != 0:
@@ -163,7 +162,7 @@ func (m *making) show(indexes ...uint64) {
 	m.shown = slices.Compact(m.shown)
 }
 
-// fill takes from the state what the bundle is about.
+// fill takes the content of the bundle from the state.
 func (m *making) fill(s *coord.State, k *setTrees) error {
 	q, b := &m.query, m.Bundle
 	if q.From > m.Size {
@@ -210,9 +209,9 @@ func (m *making) fill(s *coord.State, k *setTrees) error {
 	return err
 }
 
-// link shows by what right those signed whose entries are shown (TRU-2): all agent
-// entries about them, about whom they enrolled, about whoever enrolled them, and so
-// on. Of news it leaves out what comes with the next bundle.
+// link shows the rights of the signers of the shown entries (TRU-2): all agent entries about these
+// signers, about the signers of those agent entries, and so on. It also shows the agent entries
+// about principals that a shown entry enrols. Of news it leaves out entries of the next bundle.
 func (m *making) link() error {
 	links, known := m.chain.Links(), map[entry.Principal]bool{}
 	var todo []entry.Principal

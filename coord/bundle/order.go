@@ -7,20 +7,20 @@ import (
 	"recoveryledger/coord/scope"
 )
 
-// aheadMax is how many of the compensations that come before one a bundle names, beside
-// the newest that was done.
+// aheadMax is the number of open compensations before a compensation that a bundle names. The
+// bundle also names the newest compensation that was done.
 const aheadMax = 16
 
-// ahead is what comes before a compensation, of those that can be reached
-// forward from it (INC-7).
+// ahead holds compensations that come before a compensation, because they can be reached forward
+// from it (INC-7).
 type ahead struct {
-	open []uint32 // compensations to be done that wait for no other: some, ascending
-	done uint32   // 1 + the one whose outcome came last; 0: none
+	open []uint32 // some of the compensations to be done that wait for no other, ascending
+	done uint32   // 1 + the compensation whose outcome came last; 0: none
 }
 
-// before shows what a compensation of the agent waits for, or waited for last,
-// and returns the places of that, ascending. Of what it waits for it shows who is
-// to act: compensations that themselves wait for no other.
+// before shows the members that a compensation of the agent waits for, or waited for last. It
+// returns their places, ascending. Of the members that the compensation waits for, it shows the
+// compensations that themselves wait for no other.
 func (b *assembly) before(exec uint32) (places []uint64) {
 	a := b.reach(exec)
 	execs := slices.Clone(a.open)
@@ -36,8 +36,8 @@ func (b *assembly) before(exec uint32) (places []uint64) {
 	return places
 }
 
-// reach returns what comes before an execution. What it finds on the way is kept,
-// so that a whole plan costs what its edges do.
+// reach returns the compensations that come before an execution. It keeps all results on the way,
+// so that a whole plan costs one walk of its edges.
 func (b *assembly) reach(exec uint32) ahead {
 	var found []uint32
 	for seen, todo := map[uint32]bool{exec: true}, []uint32{exec}; len(todo) > 0; {
@@ -61,8 +61,8 @@ func (b *assembly) reach(exec uint32) ahead {
 	return b.ahead[exec]
 }
 
-// forward yields the members that depend hard on an execution, and what was
-// undone before and leads to members.
+// forward yields the members that depend hard on an execution, and the executions that depend
+// hard on it, were undone before and lead to members.
 func (b *assembly) forward(exec uint32) func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
 		for child, soft := range b.graph.Children(exec) {
@@ -73,7 +73,8 @@ func (b *assembly) forward(exec uint32) func(yield func(uint32) bool) {
 	}
 }
 
-// join puts together what comes before those that depend on an execution.
+// join joins the compensations among the dependents of an execution, and those before these
+// dependents.
 func (b *assembly) join(exec uint32) (a ahead) {
 	for child := range b.forward(exec) {
 		theirs := b.ahead[child]

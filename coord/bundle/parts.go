@@ -12,22 +12,20 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// parts are what a bundle shows, as far as it follows from the state: which entries,
-// members and steps. The leaves, by what right they were signed, the head and the
-// proofs come from the log.
+// parts are the parts of a bundle that follow from the state: entries, members and steps. The
+// leaves, the rights of their signers, the head and the proofs come from the log.
 type parts struct {
-	decision uint64   // index; 0: there is none that the agent could obey, and no members
+	decision uint64   // index; 0: the agent has no decision to obey, and there are no members
 	entries  []uint64 // ascending
 	members  []bundle.PlanMember
 	steps    []bundle.ChainStep
-	next     uint64 // After of what follows; 0: that is all
+	next     uint64 // After of the next bundle; 0: none follows
 }
 
-// partsOf returns what shows an agent the decision in force of an incident, and why it
-// tells the agent to undo something. If none does, because nothing was authorized,
-// because it was overridden, because its key is compromised, or because no member is
-// the agent's, the parts have no decision, and at most the override. The error is a
-// [*entry.Refusal].
+// partsOf returns the parts that show an agent the decision in force of an incident, and why the
+// decision tells the agent to undo something. The parts have no decision if nothing was authorized,
+// if the decision was overridden, if its key is compromised, or if no member is the agent's. Then
+// they have at most the override and outcomes. The error is a [*entry.Refusal].
 func partsOf(s *coord.State, d *coord.DecisionInForce, q *api.BundleQuery) (*parts, error) {
 	agent, known := s.FindPrincipal(q.Agent)
 	b := &assembly{DecisionInForce: d, graph: s.Graph(), agent: agent, entries: map[uint64]struct{}{},
@@ -66,7 +64,7 @@ type assembly struct {
 	members map[int]*bundle.PlanMember // by place
 	steps   map[uint32]bundle.ChainStep
 	ahead   map[uint32]ahead
-	earlier bool // whether what the decision amends is shown
+	earlier bool // whether the decisions that the decision amends are shown
 }
 
 func (b *assembly) show(indexes ...uint64) {
@@ -87,8 +85,8 @@ func (b *assembly) parts(next int) *parts {
 	return p
 }
 
-// page returns the places of some of the agent's members: line by line, so that
-// what takes a line back and what stands on it are seen together.
+// page returns the places of some of the agent's members, line by line. So the agent sees the
+// restore of a line together with the members on the line.
 func (b *assembly) page(after, limit int) (places []int, next int) {
 	line := func(place int) uint32 { return b.graph.Node(b.Member(place).Exec).Line }
 	own, first := slices.Clone(b.PlacesOf(b.agent)), map[uint32]int{}
@@ -121,8 +119,8 @@ func (b *assembly) decision() {
 	b.show(b.Signals...)
 }
 
-// results shows, where there is nothing to obey any more, what the agent takes the
-// place of when it says what became of members.
+// results shows the reported outcomes of members when there is nothing to obey any more. An
+// outcome that the agent then reports supersedes one of these.
 func (b *assembly) results(places []int) {
 	for _, place := range places {
 		if m := b.Member(place); m.Reported {
@@ -131,7 +129,8 @@ func (b *assembly) results(places []int) {
 	}
 }
 
-// member shows a member of the plan; of the agent's own also what it rests on.
+// member shows a member of the plan. For a member of the agent, it also shows the entries that the
+// member rests on.
 func (b *assembly) member(place int) {
 	if b.members[place] != nil {
 		return
@@ -162,8 +161,8 @@ func (b *assembly) member(place int) {
 	b.chain(m.Exec)
 }
 
-// stopped shows, where an override before the decision in force withheld some of
-// the agent's members, which they are, and what opened the others since.
+// stopped acts if an override before the decision in force withheld some of the agent's members.
+// It shows the entries that withheld these members, and the decisions that opened the others.
 func (b *assembly) stopped(places []int) {
 	if !slices.ContainsFunc(places, func(place int) bool { return b.Member(place).Overridden }) {
 		return
@@ -214,8 +213,8 @@ func (b *assembly) chain(exec uint32) {
 	}
 }
 
-// seed shows what a signal's range reaches over, and the decision that believed
-// a signal that is not believed any more.
+// seed shows the ends of a signal's range. For a signal that is not believed any more, it also
+// shows the decisions, one of which believed the signal.
 func (b *assembly) seed(exec uint32, sig coord.SignalRange) {
 	if sig.Subject != exec && sig.Since != 0 {
 		b.show(b.graph.Node(sig.Subject).First, b.graph.Node(sig.Since-1).First)
@@ -226,7 +225,7 @@ func (b *assembly) seed(exec uint32, sig coord.SignalRange) {
 	}
 }
 
-// line shows when what is on a line began and ended, as SCO-2 asks.
+// line shows when the executions of a line began and ended, as SCO-2 asks.
 func (b *assembly) line(x *scope.Node, why coord.Reason) bundle.ChainStep {
 	from := b.graph.Node(why.From)
 	step := bundle.ChainStep{Exec: x.First, Rule: bundle.RuleLine, From: from.First}
@@ -236,7 +235,7 @@ func (b *assembly) line(x *scope.Node, why coord.Reason) bundle.ChainStep {
 		step.By = by.First
 		b.show(by.Started)
 		if from.Effect == scope.Reversible {
-			b.show(from.Final) // cancelled, so that another takes the line back
+			b.show(from.Final) // cancelled, so that another execution takes the line back
 		}
 	}
 	if why.Checkpoint == 0 {

@@ -15,10 +15,10 @@ const (
 	maxTrees       = 64
 )
 
-// setTrees keeps the trees over the rollback sets that bundles were made of last.
+// setTrees keeps the trees over the rollback sets of the last bundles.
 type setTrees struct {
 	mu    sync.Mutex
-	trees []keptTree // the one used last is last
+	trees []keptTree // the tree used last is last
 }
 
 type keptTree struct {
@@ -26,8 +26,8 @@ type keptTree struct {
 	tree     *merkle.Tree
 }
 
-// tree returns the tree over the members of the plan in force (SCO-5), which stays as
-// it is for as long as the decision.
+// tree returns the tree over the members of the plan in force (SCO-5). The tree does not change
+// while the decision is in force.
 func (k *setTrees) tree(d *coord.DecisionInForce) *merkle.Tree {
 	k.mu.Lock()
 	defer k.mu.Unlock()
