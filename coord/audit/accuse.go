@@ -10,7 +10,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// ErrDamaged reports an entry bundle that is not one (c2sp.org/tlog-tiles).
+// ErrDamaged reports bytes that are not a well-formed entry bundle (c2sp.org/tlog-tiles).
 var ErrDamaged = errors.New("audit: damaged entry bundle")
 
 // FindingError reports an entry that the rules of registration forbid, with the
@@ -29,8 +29,8 @@ func (e *FindingError) Error() string {
 // Unwrap returns the refusal.
 func (e *FindingError) Unwrap() error { return e.Refusal }
 
-// Evidence returns the proof that others can check offline: that the ledger put the
-// entry into its log.
+// Evidence returns the proof that the ledger put the entry into its log. Anyone can check the
+// proof offline.
 func (e *FindingError) Evidence() *verify.Evidence {
 	return &verify.Evidence{Kind: verify.EvidenceEntry, Detail: e.Refusal.Detail, Problem: e.Refusal.Problem, Field: e.Refusal.Field,
 		Receipts: []verify.Receipt{e.Receipt}}

@@ -1,14 +1,12 @@
-// Package audit derives everything that a log says from its entries again, and
-// believes nothing else. [Run] reads the entry bundles of a log from a server, a
-// mirror or an export ([Dir]), runs the rules of registration (REG-1 to REG-9)
-// over the entries in their order, computes the root of every index entry (IDX-3),
-// and holds all leaves to one signed tree head. What contradicts the ledger's
-// signature is an error with the evidence in it: [FindingError] for an entry that
-// the rules forbid, [IndexError] for an index entry with a wrong root, [RootError]
-// for leaves that are not those of the head.
+// Package audit derives everything that a log says from its entries again, and believes
+// nothing else. [Run] reads the entry bundles of a log from a server, a mirror or an export
+// ([Dir]). It runs the rules of registration (REG-1 to REG-9) over the entries in their order,
+// computes the root of every index entry (IDX-3), and compares all leaves with one signed tree
+// head. A contradiction to the ledger's signature is an error that holds the evidence.
+// [FindingError] reports an entry that the rules forbid. [IndexError] reports an index entry with
+// a wrong root. [RootError] reports leaves that are not the leaves under the head.
 //
-// An audit can go on later from where it was: [Place] keeps a verified fold in a
-// file.
+// An audit can continue later where it stopped: [Place] keeps a verified fold in a file.
 package audit
 
 import (
@@ -23,9 +21,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Source is where the tiles of a log are read (c2sp.org/tlog-tiles). A client of a
-// server is a source. The bytes count for nothing until they are hashed into a
-// signed tree head.
+// Source reads the tiles of a log (c2sp.org/tlog-tiles). A client of a server is a source. The
+// bytes count for nothing until they are hashed into a signed tree head.
 type Source interface {
 	Tile(ctx context.Context, tile merkle.Tile) ([]byte, error)
 }
@@ -50,12 +47,12 @@ func (d Dir) Head(root verify.Root) (verify.SignedHead, error) {
 
 // Config says how an audit is run. The zero Config audits from the first entry on.
 type Config struct {
-	// From is the fold of the beginning of the log, which was held to a head that
-	// the audited head continues; nil: of the empty log. The audit changes it.
+	// From is the fold of the beginning of the log; nil: the fold of the empty log. It was checked
+	// against a head that the audited head continues. The audit changes it.
 	From *Follower
-	// See is told of every entry that is read; nil: nobody is.
+	// See, if not nil, is called with every entry that is read.
 	See func(entry.Registered)
-	// Progress is told how many of the size entries were found to be right.
+	// Progress is called with the number of the size entries that were found to be right.
 	Progress func(done, size uint64)
 }
 
@@ -125,8 +122,8 @@ func entries(leaves iter.Seq2[[]byte, error], root verify.Root, index uint64, tr
 	}
 }
 
-// Leaves reads the leaves of a log of that size from its entry bundles, from an
-// index on. The error is [ErrDamaged] if a bundle is not one.
+// Leaves reads the leaves of a log of that size from its entry bundles, from an index on. The
+// error is [ErrDamaged] if a bundle is damaged.
 func Leaves(ctx context.Context, source Source, from, size uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for tile := from / merkle.TileWidth; from < size && tile*merkle.TileWidth < size; tile++ {

@@ -23,10 +23,10 @@ import (
 
 // Report is the result of an audit.
 type Report struct {
-	Size    uint64       // entries from the first on that rightly stand where they do
-	State   *coord.State // that follows from these; it is the caller's now
-	Kinds   []KindCount  // how many of each kind among them, in the order of [entry.Kinds]
-	Finding *Finding     // the entry behind them, if it should not be there
+	Size    uint64       // number of entries, from the first on, that keep the rules
+	State   *coord.State // state that follows from these entries; the caller owns it now
+	Kinds   []KindCount  // number of these entries of each kind, in the order of [entry.Kinds]
+	Finding *Finding     // the next entry, if it should not be in the log
 }
 
 // KindCount is the number of entries of a kind.
@@ -44,16 +44,16 @@ type Finding struct {
 
 // Follower applies the rules of registration again to the entries of a log, from the
 // first entry on, checks that registered_at never decreases, and computes the root of
-// every index entry (IDX-3). It continues as the
-// log grows, also in another process: [Follower.Snapshot] writes everything that the
-// next entries are checked against. [Run] checks that the leaves are the leaves under a
-// signed tree head. A follower is not safe for concurrent use.
+// every index entry (IDX-3). It continues as the log grows, also in another process:
+// [Follower.Snapshot] writes everything that the next entries are checked against. [Run]
+// checks that the leaves are the leaves under a signed tree head. A follower is not safe for
+// concurrent use.
 type Follower struct {
 	origin string
 	state  *coord.State
 	last   int64 // registered_at of the last entry
-	// identities has (iss, jti) of every entry, numbered by index, and payloads
-	// the first half of the SHA-256 of its PAE.
+	// identities has (iss, jti) of every entry, numbered by index. payloads has the first half of
+	// the SHA-256 of its PAE.
 	identities *compact.Names
 	payloads   compact.List[[sha256.Size / 2]byte]
 	counts     map[entry.Kind]uint64
@@ -80,13 +80,13 @@ func NewFollower(origin string) *Follower {
 		index: roots{tree: complete.NewTree()}}
 }
 
-// Follow takes up the entries from [coord.State.Size] on. Signatures are checked with
-// the standard library, except where SignatureChecked is set. An error from entries
-// that is a [*entry.Refusal] is a finding too (REG-1); any other ends the audit, as does
-// an index entry with another root: the error is a [*complete.RootError].
-// progress, which may be nil, is told how many entries were found to be right. The
-// report is about the whole log, from its first entry on. After a finding or an error
-// the follower has taken up the entries before it, and no others.
+// Follow takes up the entries from [coord.State.Size] on. The standard library checks the
+// signatures, except where SignatureChecked is set. An error from entries that is a
+// [*entry.Refusal] is a finding too (REG-1). Any other error ends the audit. An index entry with
+// another root ends the audit too, with a [*complete.RootError]. progress may be nil; it is called
+// with the number of entries that were found to be right. The report is about the whole log, from
+// its first entry on. After a finding or an error the follower has taken up exactly the entries
+// before it.
 func (f *Follower) Follow(ctx context.Context, entries iter.Seq2[entry.Registered, error], progress func(size uint64)) (Report, error) {
 	batch := make([]entry.Registered, 0, batchSize)
 	take := func(stopped error) error {
@@ -110,12 +110,12 @@ func (f *Follower) Follow(ctx context.Context, entries iter.Seq2[entry.Registere
 	return f.report(take(nil))
 }
 
-// State returns the state that follows from the entries that were taken up. It
-// changes with the follower.
+// State returns the state that follows from the entries that the follower has taken up. It changes
+// with the follower.
 func (f *Follower) State() *coord.State { return f.state }
 
-// RegisteredAt returns when the last entry was registered, in Unix milliseconds;
-// 0 if there is none.
+// RegisteredAt returns the instant at which the last entry was registered, in Unix milliseconds;
+// 0: there is no entry.
 func (f *Follower) RegisteredAt() int64 { return f.last }
 
 // ReportedOutcome is an outcome as a principal reported it.
@@ -154,7 +154,7 @@ func (f *Follower) report(stopped error) (Report, error) {
 	return report, nil
 }
 
-// take takes up entries, up to the first that should not be there.
+// take takes up entries, up to the first entry that should not be in the log.
 func (f *Follower) take(ctx context.Context, entries []entry.Registered) error {
 	f.checkSignatures(entries)
 	for i := range entries {
@@ -187,9 +187,9 @@ func (f *Follower) remember(o *entry.Outcome, index uint64) {
 		exec: exec, result: uint8(slices.Index(entry.Results(), o.Result))})
 }
 
-// checkSignatures does the work that needs no order, on all processors: it hashes the
-// leaves and checks the signatures by keys that are enrolled so far.
-// [coord.State.Admit] checks the others.
+// checkSignatures does the work that needs no order, on all processors. It hashes the leaves and
+// checks the signatures by keys that are enrolled so far. [coord.State.Admit] checks the other
+// signatures.
 func (f *Follower) checkSignatures(entries []entry.Registered) {
 	var wait sync.WaitGroup
 	defer wait.Wait()

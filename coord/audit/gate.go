@@ -11,29 +11,28 @@ import (
 	"recoveryledger/verify"
 )
 
-// ErrBehind reports a tree head of which not all entries have been audited yet. The audit
-// goes on meanwhile.
+// ErrBehind reports a tree head whose entries have not all been audited yet. The audit goes on
+// meanwhile.
 var ErrBehind = errors.New("audit: not all entries below the tree head have been audited yet")
 
-// gatePatience is how long a question waits for the audit: less than a ledger waits for
-// a witness.
+// gatePatience is how long a call of Pass waits for the audit. A ledger waits longer for a witness.
 const gatePatience = 3 * time.Second
 
-// gateGrowth is by which part of itself a log must have grown for its fold to be kept
-// again.
+// gateGrowth says when the fold is kept again: the log must have grown by more than this fraction
+// (one part in gateGrowth) of its size.
 const gateGrowth = 256
 
-// Gate audits a log up to the tree heads that it is asked about. An auditing cosigner
-// asks it before it cosigns a head. It is safe for concurrent use.
+// Gate audits a log up to the tree heads that are passed to it. An auditing cosigner calls
+// [Gate.Pass] before it cosigns a head. A gate is safe for concurrent use.
 type Gate struct {
-	// Source is the log, and Root what is pinned of it. Mandatory.
+	// Source is the log. Root is the pinned root of the log. Both are mandatory.
 	Source Source
 	Root   verify.Root
 	// Place keeps the fold, so that a new process need not read the whole log again.
 	Place Place
-	// Found is told of what contradicts the ledger's signature, a [*FindingError] or an
-	// [*IndexError], once: nothing passes afterwards. Failed is told of what costs time
-	// only. Neither may be nil.
+	// Found is called once with a contradiction to the ledger's signature: a [*FindingError] or an
+	// [*IndexError]. Afterwards no head passes. Failed is called with an error that only costs
+	// time. Neither may be nil.
 	Found, Failed func(error)
 
 	mu       sync.Mutex
@@ -41,18 +40,18 @@ type Gate struct {
 	follower *Follower   // nil: not loaded, or not to be believed
 	done     merkle.Head // of the follower
 	kept     uint64      // entries of the fold in the file
-	wrong    error       // what was found
+	wrong    error       // the error that Found got
 }
 
 // attempt is an audit under way.
 type attempt struct {
 	over chan struct{} // closed when it ends
-	err  error         // by then
+	err  error         // set when over is closed
 }
 
-// Pass returns nil if every entry under a signed tree head was audited, and the head is
-// that of those entries. Else the error is [ErrBehind], what was found against the
-// ledger, or that of the head's signature.
+// Pass returns nil if every entry under a signed tree head was audited, and the head is the head
+// of these entries. Else the error is [ErrBehind], the finding against the ledger, or the error of
+// the head's signature.
 func (g *Gate) Pass(ctx context.Context, signed string) error {
 	ctx, over := context.WithTimeout(ctx, gatePatience)
 	defer over()
@@ -84,17 +83,17 @@ func (g *Gate) Pass(ctx context.Context, signed string) error {
 	}
 }
 
-// open opens a head by the keys that the policies name which were audited.
+// open opens a head by the keys that the audited policies name.
 func (g *Gate) open(signed string) (verify.SignedHead, error) {
 	root := g.Root
-	if g.follower != nil && g.running == nil { // nobody changes it
+	if g.follower != nil && g.running == nil { // no audit changes the follower
 		root = root.Follow(g.follower.State().Chain())
 	}
 	head, err := root.Head([]byte(signed))
 	return verify.SignedHead{Head: head, Note: signed}, err
 }
 
-// compare holds a head to the entries that were audited.
+// compare compares a head with the audited entries.
 func (g *Gate) compare(head verify.SignedHead) error {
 	was, err := HeadAt(g.follower.State(), head.Size)
 	if err == nil && was != head.Head {
@@ -103,7 +102,7 @@ func (g *Gate) compare(head verify.SignedHead) error {
 	return err
 }
 
-// audit brings the fold to a head. It goes on when nobody waits any more.
+// audit brings the fold to a head. It goes on even if no call of Pass waits any more.
 func (g *Gate) audit(head verify.SignedHead) {
 	follower, err := g.follower, error(nil)
 	if follower == nil {
@@ -134,7 +133,7 @@ func (g *Gate) audit(head verify.SignedHead) {
 	if g.running = nil; err == nil {
 		return
 	}
-	g.follower, g.kept = nil, 0 // it may have entries that no head has shown to be those of the log
+	g.follower, g.kept = nil, 0 // it may have entries that no signed head has confirmed
 	if convicts(err) {
 		g.wrong = err
 		g.Found(err)
@@ -143,7 +142,7 @@ func (g *Gate) audit(head verify.SignedHead) {
 	g.Failed(err)
 }
 
-// load returns the fold that was kept, or that of the empty log.
+// load returns the kept fold, or the fold of the empty log.
 func (g *Gate) load() *Follower {
 	kept, err := g.Place.Load()
 	if err != nil {
@@ -156,8 +155,8 @@ func (g *Gate) load() *Follower {
 	return kept.Follower
 }
 
-// convicts reports whether an audit ended with evidence against the ledger. Leaves that
-// are not those of the head may be the fault of who carries them.
+// convicts reports whether an audit ended with evidence against the ledger. Leaves that are not
+// the leaves under the head may be the fault of the server that carries them.
 func convicts(err error) bool {
 	_, entry := errors.AsType[*FindingError](err)
 	_, index := errors.AsType[*IndexError](err)

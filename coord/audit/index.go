@@ -15,16 +15,16 @@ import (
 	"recoveryledger/verify"
 )
 
-// handMax is the number of entries that are kept until an index entry covers them,
-// where others can be read again.
+// handMax is the number of entries that are kept until an index entry covers them, if other
+// entries can be read again.
 const handMax = 1 << 14
 
-// recordMax bounds the record of a subject in a snapshot, in bytes: it has some labels,
-// and of each a few hashes and indexes.
+// recordMax bounds the record of a subject in a snapshot, in bytes. A record has some labels, and
+// a few hashes and indexes for each label.
 const recordMax = 1 << 16
 
-// roots computes the roots of index entries. It takes up what these cover, and no
-// more: a log without index entries costs nothing.
+// roots computes the roots of index entries. Its tree takes up only the entries that an index
+// entry covers, so that a log without index entries costs nothing.
 type roots struct {
 	tree *complete.Tree
 	hand []*entry.Entry // from the size of the tree on
@@ -40,7 +40,7 @@ func (x *roots) saw(e *entry.Entry, index uint64) {
 }
 
 // check compares an index entry with the entries that it covers. The error is a
-// [*complete.RootError], or that of reading.
+// [*complete.RootError], or the error of reading.
 func (x *roots) check(ctx context.Context, index uint64, said *entry.LogIndex) error {
 	if x.tree.Size() < said.Size {
 		taken := min(int(said.Size-x.tree.Size()), len(x.hand))
@@ -67,7 +67,7 @@ func (x *roots) check(ctx context.Context, index uint64, said *entry.LogIndex) e
 	return x.tree.Check(index, said)
 }
 
-// snapshot passes the tree. What is at hand is read again.
+// snapshot passes the tree. The entries at hand are left out, and are read again.
 func (x *roots) snapshot(c *codec.Codec) {
 	size, subjects := x.tree.Size(), uint64(0)
 	if !c.Reading() {
@@ -98,14 +98,14 @@ func (x *roots) snapshot(c *codec.Codec) {
 	x.tree = tree
 }
 
-// ReadAgain sets how the follower reads entries that it took up before it was restored: an
-// index entry may cover them. Without it [Follower.Follow] ends at such an index entry
-// with an error; [Run] sets it.
+// ReadAgain sets how the follower reads entries that it took up before it was restored. An index
+// entry may cover such entries. Without ReadAgain, [Follower.Follow] ends at such an index entry
+// with an error. [Run] calls ReadAgain.
 func (f *Follower) ReadAgain(read func(ctx context.Context, from, to uint64) iter.Seq2[*entry.Entry, error]) {
 	f.index.again = read
 }
 
-// again reads entries of the log that the follower has taken up, and holds them to what
+// again reads entries that the follower has taken up, and compares them with the leaf hashes that
 // it took up.
 func (f *Follower) again(source Source, head verify.SignedHead) func(ctx context.Context, from, to uint64) iter.Seq2[*entry.Entry, error] {
 	return func(ctx context.Context, from, to uint64) iter.Seq2[*entry.Entry, error] {
@@ -134,28 +134,27 @@ func (f *Follower) again(source Source, head verify.SignedHead) func(ctx context
 	}
 }
 
-// IndexError reports an index entry whose root is not that of the entries before it,
-// with the receipts that prove that a coordinator signed it and that the ledger
-// registered it.
+// IndexError reports an index entry whose root is not the root of the entries that it covers. Its
+// receipts prove that a coordinator signed the index entry, and that the ledger registered it.
 type IndexError struct {
 	Wrong    *complete.RootError
-	Receipts []verify.Receipt // of the index entry, then of the policies and keys that its signer counts by
+	Receipts []verify.Receipt // of the index entry, then of the policies and keys of its signer
 }
 
 // Error implements error.
 func (e *IndexError) Error() string { return e.Wrong.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the [*complete.RootError].
 func (e *IndexError) Unwrap() error { return e.Wrong }
 
-// Evidence returns the document that others can check offline: what the ledger has put
-// into its log. What follows from the entries only the log shows.
+// Evidence returns the document that proves which index entry the ledger put into its log. Anyone
+// can check it offline. Only the log shows the root that follows from the entries.
 func (e *IndexError) Evidence() *verify.Evidence {
 	return &verify.Evidence{Kind: verify.EvidenceIndex, Detail: e.Error(), Root: &e.Wrong.Root, Subjects: e.Wrong.Subjects, Receipts: e.Receipts}
 }
 
-// accuseIndex returns the [IndexError] of what ended an audit, if that is a wrong index;
-// else the error itself.
+// accuseIndex returns the [IndexError] for the error that ended an audit, if that error is a wrong
+// index root; else it returns the error itself.
 func (f *Follower) accuseIndex(ctx context.Context, source Source, head verify.SignedHead, err error, seen merkle.Head) error {
 	wrong, ok := errors.AsType[*complete.RootError](err)
 	if !ok {

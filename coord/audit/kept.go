@@ -24,21 +24,20 @@ import (
 	"recoveryledger/verify"
 )
 
-// A kept fold spares the next audit of a log all entries but the new ones. The
-// file is
+// A kept fold lets the next audit of a log read only the new entries. The file is
 //
 //	magic · length of the header, 4 bytes · header, JSON · the follower's snapshot
 //	SHA-256 of all of it
 //
-// The digest finds damage. It stops no attacker: who may write the file may
-// replace the pinned root that lies beside the file, too.
+// The digest finds damage. It stops no attacker, because an attacker that can write the file can
+// also replace the pinned root beside the file.
 
 const foldMagic = "arl fold 1\n"
 
 const (
 	// foldHeaderMax bounds the header of a kept fold, in bytes.
 	foldHeaderMax = verify.MaxNote + 1<<12
-	// foldMax bounds the file, in bytes, unless told otherwise.
+	// foldMax bounds the file, in bytes, if Place.Max is 0.
 	foldMax = 4 << 30
 )
 
@@ -47,32 +46,31 @@ const (
 type foldHeader struct {
 	Origin  string      `json:"origin"`
 	Genesis merkle.Hash `json:"genesis"`
-	Program string      `json:"program"` // that wrote it: see programID
+	Program string      `json:"program"` // program that wrote it: see programID
 	Note    string      `json:"note"`    // signed head of the log that was folded
 	At      int64       `json:"at"`      // when, by this machine's clock, Unix milliseconds
 }
 
-// Kept is the fold of a log that was held to a signed head.
+// Kept is the fold of a log that was checked against a signed head.
 type Kept struct {
 	Follower *Follower
 	Head     verify.SignedHead
 	At       int64 // when it was kept, by this machine's clock, Unix milliseconds
 }
 
-// Place is where the fold of a log is kept: one file.
+// Place is the file that keeps the fold of a log.
 type Place struct {
 	Path string
-	Root verify.Root // pinned; the file counts under no other
+	Root verify.Root // pinned root; the file counts under no other root
 	Max  int64       // bytes of the file; 0: 4 GiB
 }
 
 func (p Place) max() int64 { return cmp.Or(p.Max, foldMax) }
 
-// Load returns the fold that is kept; nil if there is none. A kept fold counts if
-// its digest is right, if this very program wrote it under this pinned root, if the
-// ledger signed the head of its log, and if the leaves in it give that head. The
-// error says why a file does not count; the log can then be read from its first
-// entry.
+// Load returns the kept fold; nil if there is none. A kept fold counts under four conditions. Its
+// digest is right. This very program wrote it under this pinned root. The ledger signed the head of
+// its log. The leaves in it give that head. The error says why a file does not count. Then the log
+// can be read from its first entry.
 func (p Place) Load() (*Kept, error) {
 	file, err := os.Open(p.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +133,7 @@ func readFoldHeader(r *bufio.Reader) (*foldHeader, error) {
 	return header, nil
 }
 
-// open reads the snapshot, and holds it to the head that the ledger signed.
+// open reads the snapshot, and compares it with the head that the ledger signed.
 func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
 	program, err := programID()
 	switch {
@@ -161,7 +159,7 @@ func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
 	return kept, err
 }
 
-// HeadAt returns the head of the log of a state when the log had so many entries.
+// HeadAt returns the head that the log of a state had when the log had size entries.
 func HeadAt(s *coord.State, size uint64) (merkle.Head, error) {
 	frontier, err := merkle.NewFrontier(size, s.Node)
 	if err != nil {
@@ -170,8 +168,9 @@ func HeadAt(s *coord.State, size uint64) (merkle.Head, error) {
 	return frontier.Head()
 }
 
-// programID tells programs apart that may fold alike or not: how this one was
-// built, and, since that does not always say it, size and time of its file.
+// programID identifies this program, because another program may fold differently. It digests the
+// build information. That does not tell all programs apart, so it also digests the size and the
+// time of the program's file.
 func programID() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -189,9 +188,9 @@ func programID() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Save keeps a fold instead of the one before. A crash leaves one of them whole,
-// and at most one unfinished file, which the next Save overwrites. While another
-// process writes, Save does nothing.
+// Save keeps a fold in place of the fold before. A crash leaves one of the two whole, and at most
+// one unfinished file. The next Save overwrites the unfinished file. While another process writes,
+// Save does nothing.
 func (p Place) Save(kept *Kept) error {
 	if err := os.MkdirAll(filepath.Dir(p.Path), 0o700); err != nil {
 		return err
@@ -265,8 +264,8 @@ func (w *foldWriter) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// PrecededBy returns nil if the log had the head before it had that of the fold;
-// else a [*verify.ForkError].
+// PrecededBy returns nil if the log had the head before it had the head of the fold. Else it
+// returns a [*verify.ForkError].
 func (k *Kept) PrecededBy(head verify.SignedHead) error {
 	was, err := HeadAt(k.Follower.State(), head.Size)
 	if err == nil && was != head.Head {

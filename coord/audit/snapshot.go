@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// followMagic begins every snapshot of a follower; the digit is its version. The
-// snapshot of the state has its own.
+// followMagic begins every snapshot of a follower. The digit is the version. The snapshot of the
+// state has a magic of its own.
 const followMagic = "coord audit 2\n"
 
 // jtiSize is the length of an entry's id in binary.
@@ -24,10 +24,10 @@ const jtiSize = 16
 
 // Snapshot writes the follower, in the terms of [coord.State.Snapshot]:
 //
-//	magic, registered_at of the last entry, how many entries of each kind
-//	identities: how many, and of each issuer, id, half of the digest of the PAE
+//	magic, registered_at of the last entry, number of entries of each kind
+//	identities: their number, and of each its issuer, id, half of the digest of the PAE
 //	outcomes as they were reported: index, incident, issuer, execution, result
-//	index: how many entries it covers, how many subjects, and of each key and record
+//	index: number of entries that it covers, number of subjects, and of each its key and record
 //	the state
 func (f *Follower) Snapshot(w io.Writer) error {
 	c := codec.NewWriter(w)
