@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// group is a control group that counts processes killed for want of memory. In
-// version 2 the counter is in memory.events, in version 1 in memory.oom_control
-// (Linux 4.13 and newer).
+// group is a control group. It counts the processes that the kernel killed for lack of
+// memory. In version 2 the counter is in memory.events. In version 1 the counter is in
+// memory.oom_control (Linux 4.13 and newer).
 type group struct {
 	dir     string
 	version int
 }
 
-// counterName is the counter's, in both versions.
+// counterName is the name of the counter in both versions.
 const counterName = "oom_kill"
 
-// ownGroup returns the control group of memory that this process is in, as /proc
-// names it below root; ok is false where there is none that can be read.
+// ownGroup returns the memory control group of this process. It reads the group's name from
+// /proc below root. ok is false if no such group can be read.
 func ownGroup(root string) (g group, ok bool) {
 	text, err := readSmall(filepath.Join(root, "proc", "self", "cgroup"))
 	if err != nil {
@@ -40,8 +40,8 @@ func ownGroup(root string) (g group, ok bool) {
 			bases = append(bases, filepath.Join(mount, "unified"))
 		}
 		for _, base := range bases {
-			// Where the hierarchy of a container is shown from its own root, the
-			// path from the machine's root is not there.
+			// A container may show its hierarchy from its own root. The path from the
+			// machine's root does not exist there.
 			for _, dir := range []string{filepath.Join(base, candidate.dir), base} {
 				g := group{dir, candidate.version}
 				if _, err := g.kills(); err == nil {
@@ -53,9 +53,9 @@ func ownGroup(root string) (g group, ok bool) {
 	return group{}, false
 }
 
-// groupsOf reads /proc/PID/cgroup: lines "id:controllers:path", id 0 without
-// controllers being version 2. Version 1 comes first: where it has the controller
-// of memory, version 2 has not.
+// groupsOf reads /proc/PID/cgroup, whose lines are "id:controllers:path". A line with id 0
+// and no controllers is version 2. A group of version 1 comes first: if version 1 has the
+// memory controller, version 2 does not have it.
 func groupsOf(text string) (all []group) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -73,7 +73,7 @@ func groupsOf(text string) (all []group) {
 	return all
 }
 
-// file is where the counter stands.
+// file returns the path of the file with the counter.
 func (g group) file() string {
 	if g.version == 1 {
 		return filepath.Join(g.dir, "memory.oom_control")
@@ -81,7 +81,7 @@ func (g group) file() string {
 	return filepath.Join(g.dir, "memory.events")
 }
 
-// kills is how many processes of the group were killed for want of memory.
+// kills returns the number of processes of the group killed for lack of memory.
 func (g group) kills() (int64, error) {
 	text, err := readSmall(g.file())
 	if err != nil {
@@ -107,8 +107,8 @@ func counter(text, name string) (int64, bool) {
 	return 0, false
 }
 
-// within makes a group of its own below g with a limit of memory in bytes, so that
-// nobody else's end is taken for that of the process in it.
+// within makes a separate group below g, with a memory limit in bytes. The counter of the
+// separate group does not count the end of other processes.
 func (g group) within(name string, limit int64) (group, error) {
 	own := group{filepath.Join(g.dir, name), g.version}
 	if err := os.Mkdir(own.dir, 0o755); err != nil {
@@ -129,30 +129,30 @@ func (g group) within(name string, limit int64) (group, error) {
 	return own, nil
 }
 
-// ownMark is what the names of groups begin with that this package makes. The id
-// of the process that made it follows.
+// ownMark is the prefix of the name of every group that this package makes. The id of the
+// process that made the group follows.
 const ownMark = "arl-"
 
-// ownName is the name of a new group.
+// ownName returns the name of a new group.
 func ownName() string {
 	name := make([]byte, 8)
 	_, _ = rand.Read(name) // never fails
 	return ownMark + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(name)
 }
 
-// sweep removes the groups below g that are empty and were made by processes that
-// are no more: a supervisor that is killed leaves its group.
+// sweep removes each empty group below g whose maker has ended. A killed supervisor leaves
+// its group behind.
 func (g group) sweep() {
-	found, _ := filepath.Glob(filepath.Join(g.dir, ownMark+"*-*")) // a name of the kernel's is no pattern that matches more
+	found, _ := filepath.Glob(filepath.Join(g.dir, ownMark+"*-*")) // the kernel's path has no pattern characters
 	for _, dir := range found {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), ownMark), "-")
 		if pid, err := strconv.Atoi(owner); err == nil && gone(pid) {
-			_ = group{dir, g.version}.remove() // one that is not empty stays
+			_ = group{dir, g.version}.remove() // a group that is not empty stays
 		}
 	}
 }
 
-// end kills all processes of a group, and waits until it is empty.
+// end kills all processes of a group, and waits until the group is empty.
 func (g group) end() {
 	for until := time.Now().Add(drainMax); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // version 2, Linux 5.14 and newer
@@ -169,7 +169,7 @@ func (g group) end() {
 	}
 }
 
-// remove removes a group that no process is in any more.
+// remove removes an empty group.
 func (g group) remove() error {
 	if err := os.Remove(g.dir); err != nil {
 		return fmt.Errorf("worker: remove control group: %w", err)
@@ -177,7 +177,7 @@ func (g group) remove() error {
 	return nil
 }
 
-// readSmall reads a file of the kernel.
+// readSmall reads a small file of the kernel.
 func readSmall(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package worker holds tasks for an agent, runs the agent, and tells how it ended.
+// Package worker holds tasks for an agent, runs the agent, and tells how the run ended.
 //
 // A [Claim] is a task that the agent holds:
 //
@@ -7,23 +7,22 @@
 //	go c.Keep(ctx, lost)           // renews the lease; cancels with worker.ErrLeaseLost
 //	err = c.Complete(ctx, "done")  // or GiveUp, with how it ended, or Block
 //
-// A claim is lost when the ledger says so, or when its term is over by the clock of
-// this machine without an answer. Whoever holds a lost claim must stop: the ledger
-// refuses what the agent writes after that (stale-epoch).
+// A claim is lost when the ledger says so. A claim is also lost when its term ends, by the
+// local clock, without an answer. The holder of a lost claim must stop: the ledger refuses
+// later entries of the agent (stale-epoch).
 //
 // No failure of the agent goes unnoticed. A [Function] is an agent in this process:
 // its errors, panics, calls of runtime.Goexit and missed deadlines are caught. No
 // function can catch what ends the whole process, such as running out of memory or a
-// concurrent write to a map. A [Command] is an agent in a process of its own: it tells
-// the exit code, the signal that ended the process, and whether the system killed the
-// process for want of memory. Failures of agents on other machines are noticed by the
-// lease that they lose.
+// concurrent write to a map. A [Command] is an agent in a process of its own. It tells the
+// exit code, the signal that ended the process, and whether the system killed the process
+// for lack of memory. An agent on another machine loses its lease when it fails.
 //
 //	ending, err := worker.Command{Argv: []string{"python3", "agent.py"}, Memory: 1 << 30}.Run(ctx)
 //	// ending.Failure is crash.oom, ending.How says by which counter that is known
 //
-// An [Ending] is in the words of the failure taxonomy. Nothing in an ending is a
-// secret: its text passed a redactor. [Snapshot] makes of it what a log may keep.
+// An [Ending] uses the terms of the failure taxonomy. A redactor removed the secrets from
+// the text of an ending. [Snapshot] makes the part of an ending that a log may keep.
 package worker
 
 import (
@@ -46,8 +45,8 @@ type Signer interface {
 	SignRenewal(r *entry.Renewal) (*entry.SignedRenewal, error)
 }
 
-// Config says who holds tasks, of which ledger. Claims of one Config are renewed
-// together: it must not be copied once there are some.
+// Config names the agent that holds tasks, and the ledger of the tasks. The claims of one
+// Config are renewed together, so a Config must not be copied once it has a claim.
 type Config struct {
 	Client *client.Client
 	Origin string // of the ledger
@@ -56,14 +55,14 @@ type Config struct {
 	// Secret keys the digests of snapshots. It outlasts the claim.
 	Secret []byte
 	NewID  func() string // a new UUID in lower case
-	// Tell is told what cannot be answered with an error: of each claim, the first
-	// renewal that failed, and with nil that one has come through again. nil: nobody
-	// is told.
+	// Tell, if not nil, gets what no call can return as an error. For each claim it gets
+	// the error of the first renewal that fails. It gets nil when a later renewal
+	// succeeds.
 	Tell func(error)
-	// Stuck is called while the task is waited for, once for each claim that the
-	// agent held last and after which nobody gets the task: its effects are in
-	// doubt, or its retries spent. What became of it can be logged then. An error
-	// ends waiting. nil: nothing is.
+	// Stuck, if not nil, is called while Wait waits for the task. It is called once for
+	// each claim of the agent after which the coordinator gives the task to no agent:
+	// its effects are in doubt, or its retries are spent. Stuck can log what happened to
+	// the effects. An error of Stuck ends Wait.
 	Stuck func(ctx context.Context, t *api.Task) error
 
 	keeper keeper
@@ -72,25 +71,25 @@ type Config struct {
 // Claim is a task that the agent holds.
 type Claim struct {
 	*Config
-	// Task is how it stood when it was claimed, and Exec the execution that stands
-	// for this claim, once it is started.
+	// Task is the state of the task at the claim. Exec is the execution that stands for
+	// this claim; Start sets it.
 	Task api.Task
 	Exec entry.Ref
 }
 
-// What ends waiting.
+// The errors that end Wait.
 var (
 	// ErrOver: the task is completed or cancelled.
 	ErrOver = errors.New("the task is over")
-	// ErrNotOurs: it is not assigned to this agent.
+	// ErrNotOurs: the task is not assigned to this agent.
 	ErrNotOurs = errors.New("the task is not assigned to this agent")
 )
 
-// pollPause is how often a task is looked at, and a request repeated that had no
-// answer.
+// pollPause is the pause between two looks at a task, and before a request without an
+// answer is repeated.
 const pollPause = 250 * time.Millisecond
 
-// Wait waits until the task is assigned to the agent. With once it looks only
+// Wait waits until the task is assigned to the agent. With once, it looks at the task only
 // once. The error wraps [ErrOver] or [ErrNotOurs], or is the client's.
 func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim, error) {
 	for asked := int64(0); ; {
@@ -118,8 +117,8 @@ func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim
 	}
 }
 
-// stuck reports whether nobody gets a task that nobody holds, without a word of
-// who held it, or of a person.
+// stuck reports whether the task waits for an entry of its last holder, or of a person,
+// before the coordinator gives the task to an agent again.
 func stuck(t *api.Task) bool {
 	return t.GivenBy == entry.TaskRelease && t.State != entry.TaskBlocked
 }
@@ -138,13 +137,13 @@ func pause(ctx context.Context, d time.Duration) error {
 // claimPrefix begins the name of every execution that stands for a claim.
 const claimPrefix = "run-"
 
-// StandsForClaim reports whether an execution stands for a claim, as [Claim.Start]
-// makes it.
+// StandsForClaim reports whether an execution stands for a claim. [Claim.Start] makes such
+// executions.
 func StandsForClaim(x *entry.Execution) bool {
 	return len(x.Parents) == 0 && strings.HasPrefix(x.Exec, claimPrefix)
 }
 
-// Start says that the work begins, and makes the execution that stands for it.
+// Start logs that the work begins, and logs the execution that stands for the claim.
 func (c *Claim) Start(ctx context.Context) error {
 	if err := c.move(ctx, entry.TaskStart, "begins", nil); err != nil {
 		return err
@@ -160,7 +159,7 @@ func (c *Claim) tell(err error) {
 	}
 }
 
-// Complete says that the work is done, with a reason for the log.
+// Complete logs that the work is done, with a reason.
 func (c *Claim) Complete(ctx context.Context, reason string) error {
 	if err := c.progress(ctx, entry.Confirmed); err != nil {
 		return err
@@ -176,16 +175,15 @@ func (c *Claim) Block(ctx context.Context, question string, s *entry.Snapshot) e
 	return c.move(ctx, entry.TaskBlock, question, s)
 }
 
-// GiveUp says how the claim ended, in the log and to the coordinator, which then
-// writes that the task failed, or was interrupted. It returns when the task is
-// not held at this epoch any more. The error wraps [ErrLeaseLost] if it
-// was not before.
+// GiveUp tells the log and the coordinator how the claim ended. The coordinator then writes
+// that the task failed or was interrupted. GiveUp returns when the task is no longer held at
+// this epoch. The error wraps [ErrLeaseLost] if the claim was already lost before.
 func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 	progress := entry.Failed
 	if s.Interrupted() {
 		progress = entry.Cancelled
 	}
-	lease, told := c.renew(ctx, s) // before the log grows, which is when the coordinator looks
+	lease, told := c.renew(ctx, s) // first, since the coordinator looks when the log grows
 	if err := c.progress(ctx, progress); err != nil {
 		return err
 	}
@@ -198,7 +196,7 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 			return nil
 		}
 		if told != nil || err == nil && t.Lease != nil && t.Lease.Session != lease.Session {
-			lease, told = c.renew(ctx, s) // a coordinator that has started again has not heard of it
+			lease, told = c.renew(ctx, s) // a restarted coordinator does not know that the claim is over
 		}
 		if err := pause(ctx, pollPause); err != nil {
 			return fmt.Errorf("worker: give up %s: %w", c.Task.Task, errors.Join(err, told))
@@ -222,10 +220,9 @@ func (c *Claim) Signal(ctx context.Context, e *Ending, s *entry.Snapshot, effect
 		ReplaySafety: safety, ObservedAt: e.Ended.UnixMilli(), Evidence: []entry.Evidence{{Digest: s.ContextDigest}}, Detail: e.Text})
 }
 
-// Lost reports that the claim came to an end without a word, because whoever held
-// it was killed: as Signal does, and with the final entry of its execution, by
-// which it is known that this was said. Another process of the agent may say the
-// same meanwhile.
+// Lost reports that the claim ended without an entry, because its holder was killed. Lost
+// logs a failure signal, and then the final entry of the execution. The final entry shows
+// that the failure is reported. Another process of the agent may log the same meanwhile.
 func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
 	now := time.Now()
 	e := &Ending{Failure: Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
@@ -234,12 +231,12 @@ func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
 	}
 	err := c.progress(ctx, entry.Failed)
 	if problem, refused := errors.AsType[*api.Problem](err); refused && problem.Name() == entry.StateConflict {
-		return nil // it has
+		return nil // another process has logged it
 	}
 	return err
 }
 
-// progress logs how far the execution is that stands for the claim.
+// progress logs the progress of the execution that stands for the claim.
 func (c *Claim) progress(ctx context.Context, p entry.Progress) error {
 	_, id := c.Exec.Split()
 	return c.Submit(ctx, &entry.Execution{Exec: id, Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: p, Task: c.Task.Task})
@@ -278,8 +275,8 @@ func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
 	return nil
 }
 
-// Insist asks the ledger until it answers, or ctx ends: it may be away for a while,
-// and what a claim has done is not to be lost for that. The error is that of ask.
+// Insist calls ask until the ledger answers, or ctx ends. The ledger may be away for a
+// while, and the work of a claim must not be lost for that. The error includes that of ask.
 func Insist(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -297,6 +294,6 @@ func unanswered(err error) bool {
 	if _, ok := errors.AsType[*api.Problem](err); ok {
 		return !final(err)
 	}
-	_, network := errors.AsType[net.Error](err) // be it a deadline
+	_, network := errors.AsType[net.Error](err) // a deadline is one too
 	return network || errors.Is(err, io.ErrUnexpectedEOF)
 }

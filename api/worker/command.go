@@ -23,38 +23,38 @@ type Command struct {
 	Argv []string
 	Env  []string // as in [exec.Cmd]; nil: that of this process
 	Dir  string   // where it runs; empty: here
-	// Stdin, Stdout and Stderr are its streams; nil: none, nowhere. The end of its
-	// standard error is kept in the ending too.
+	// Stdin, Stdout and Stderr are the streams of the program. nil: an empty input, a
+	// discarded output. The ending keeps the end of the standard error too.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Deadline is how long it may take; 0: as long as the context.
+	// Deadline is the longest time of a run; 0: as long as the context.
 	Deadline time.Duration
-	// Grace is how long it may take to end after SIGTERM; then it and all that it
-	// started is killed. 0: 10 s. Windows has no SIGTERM: there the program is killed
-	// at once, and what it has started goes on.
+	// Grace is the time that the program has to end after SIGTERM. Then Run kills the
+	// program and its children. 0: 10 s. Windows has no SIGTERM: there Run kills the
+	// program at once, and the program's children go on.
 	Grace time.Duration
-	// Memory is how much memory it may have, in bytes: by a control group of its
-	// own where one can be made, else by the system's limit on address space.
-	// 0: no limit. See [LimitsMemory].
+	// Memory is the memory limit of the program, in bytes; 0: no limit. A control group
+	// of its own sets the limit if one can be made. Else the system's limit on address
+	// space sets it. See [LimitsMemory].
 	Memory int64
-	// Sole says that every child that this process gets while the program runs is
-	// of the program's: on Linux it then inherits what the program leaves behind in
-	// other process groups and sessions, and kills that too. In a process that
-	// starts others meanwhile it must be false.
+	// Sole says that every new child of this process belongs to the program while the
+	// program runs. On Linux this process then inherits the processes that the program
+	// leaves in other process groups and sessions, and kills them too. Sole must be false
+	// in a process that starts other programs meanwhile.
 	Sole bool
-	// Root is where /proc and /sys are; empty: "/".
+	// Root is the directory of /proc and /sys; empty: "/".
 	Root string
-	// Redact takes secrets out of texts; nil: those that anybody knows.
+	// Redact takes secrets out of texts; nil: it takes out secrets of well-known forms.
 	Redact *redact.Redactor
-	// Started is told the process id; nil: nobody is.
+	// Started, if not nil, is called with the process id.
 	Started func(pid int)
 }
 
-// Run runs the program to its end and tells how that was. Its process, and those
-// that it starts, form a group that is gone when Run returns; so are those that
-// left the group, where it had a control group of its own, or is [Command.Sole]. An
-// ended context asks it to end with SIGTERM; a cause of [ErrLeaseLost] kills it at once, since
-// whatever it does then is void.
+// Run runs the program and returns how it ended. The process of the program and its children
+// form a process group, which is gone when Run returns. Processes that left the group are
+// gone too if the program had its own control group, or with [Command.Sole]. When the
+// context ends, Run asks the program to end with SIGTERM. If the cause is [ErrLeaseLost],
+// Run kills the program at once, since its further work is void.
 func (c Command) Run(ctx context.Context) Ending {
 	if c.Redact == nil {
 		c.Redact = redact.New(nil)
@@ -97,7 +97,7 @@ func (c Command) Run(ctx context.Context) Ending {
 	return e
 }
 
-// prepare makes the command, inside its limit of memory.
+// prepare makes the command, inside its memory limit.
 func (c Command) prepare(m *memory, tail *tail) *exec.Cmd {
 	argv := m.wrap(c.Argv)
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by signals, in order
@@ -107,15 +107,15 @@ func (c Command) prepare(m *memory, tail *tail) *exec.Cmd {
 	return cmd
 }
 
-// wait waits for the end, and brings it about when the context ends. It reports
-// whether it did.
+// wait waits until the program ends, and ends the program when the context ends. asked
+// reports whether wait ended the program.
 func (c Command) wait(ctx context.Context, cmd *exec.Cmd, left *orphans) (asked bool) {
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // what there is to know is in the state
+		_ = cmd.Wait() // the process state says how it ended
 		close(done)
 	}()
-	defer process.End(cmd, syscall.SIGKILL) // what it left behind
+	defer process.End(cmd, syscall.SIGKILL) // the processes that the program left behind
 	for running := true; running; {
 		select {
 		case <-done:
@@ -127,7 +127,7 @@ func (c Command) wait(ctx context.Context, cmd *exec.Cmd, left *orphans) (asked 
 		}
 	}
 	select {
-	case <-done: // by itself, at the same instant
+	case <-done: // the program ended by itself, at the same instant
 		return false
 	default:
 	}
@@ -146,8 +146,8 @@ func (c Command) wait(ctx context.Context, cmd *exec.Cmd, left *orphans) (asked 
 	return true
 }
 
-// judge tells how the process ended. What the kernel counted is believed first,
-// then who ended it, then how it ended.
+// judge fills in how the process ended. The kernel's counter comes first. Then comes the
+// cause that ended the run. The signal or the exit code comes last.
 func (c Command) judge(ctx context.Context, e *Ending, state *os.ProcessState, asked bool, m *memory) {
 	e.Exit, e.Signal, e.Peak = state.ExitCode(), signalOf(state), peak(state)
 	words := lastWords(e.Output)
@@ -167,8 +167,8 @@ func (c Command) judge(ctx context.Context, e *Ending, state *os.ProcessState, a
 			e.Failure, e.How = OutOfMemory, how
 		}
 	case e.Signal == int(syscall.SIGTERM), e.Signal == int(syscall.SIGINT), e.Signal == int(syscall.SIGHUP):
-		// Nobody asked the supervisor: else a program could have endless retries by
-		// ending itself so.
+		// The context did not end, so this is no interruption. Else a program could end
+		// itself with a signal and get endless retries.
 		e.Failure, e.How = Lost, "signal "+strconv.Itoa(e.Signal)
 	case saysMemory(words):
 		e.Failure, e.How = OutOfMemory, "its last words"
@@ -180,12 +180,12 @@ func (c Command) judge(ctx context.Context, e *Ending, state *os.ProcessState, a
 	e.Text = c.Redact.Text(strings.TrimSuffix(fmt.Sprintf("%s: %s", e.How, words), ": "))
 }
 
-// shellSignal is what a shell adds to the number of the signal that ended a
-// program, to make its own exit code: 137 is SIGKILL.
+// shellSignal is the offset of a shell's exit code after a signal ended its program. The
+// exit code is the offset plus the number of the signal: 137 is SIGKILL.
 const shellSignal = 128
 
-// signalOf is the signal that ended a process, or a child of it if it is a shell;
-// 0: none did.
+// signalOf returns the signal that ended a process, or the child of a shell; 0: no signal
+// ended it.
 func signalOf(state *os.ProcessState) int {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
@@ -199,8 +199,8 @@ func signalOf(state *os.ProcessState) int {
 	return 0
 }
 
-// saysMemory reports whether a program's last words are that it had no memory
-// left, as interpreters say when an allocation fails.
+// saysMemory reports whether a program's last words say that it had no memory left.
+// Interpreters write such words when an allocation fails.
 func saysMemory(words string) bool {
 	for _, sign := range []string{"MemoryError", "heap out of memory", "runtime: out of memory", "cannot allocate memory", "std::bad_alloc", "OutOfMemoryError"} {
 		if strings.Contains(strings.ToLower(words), strings.ToLower(sign)) {
@@ -210,8 +210,8 @@ func saysMemory(words string) bool {
 	return false
 }
 
-// lastWords is the line that says what went wrong: the last one, or where Go and
-// Node put it.
+// lastWords returns the line that says what went wrong. It is the last line, or the line
+// that Go or Node writes for the error.
 func lastWords(output []byte) string {
 	var said, last, failed string
 	for line := range strings.Lines(string(output)) {
@@ -238,17 +238,16 @@ func lastWords(output []byte) string {
 	return last
 }
 
-// errorLine is how JavaScript names what was thrown.
+// errorLine matches the line with which JavaScript names a thrown error.
 var errorLine = regexp.MustCompile(`^(?:Uncaught )?\w*Error\b`)
 
-// tail passes on what is written, and keeps the end of it.
+// tail passes its input on to the next writer, and keeps the end of the input.
 type tail struct {
 	next io.Writer
 	kept []byte
 }
 
-// Write implements [io.Writer]. That nobody takes what is passed on changes
-// nothing.
+// Write implements [io.Writer]. It ignores errors of the next writer.
 func (t *tail) Write(p []byte) (int, error) {
 	if t.next != nil {
 		_, _ = t.next.Write(p)

@@ -12,19 +12,19 @@ type Failure struct{ Class, Code string }
 
 // The failures that this package tells apart.
 var (
-	// Panicked: a panic, an error that nobody handled, an abort, an exit code.
+	// Panicked: a panic, an unhandled error, an abort, or an exit code.
 	Panicked = Failure{"crash", "panic"}
-	// OutOfMemory: the system or a limit ended it for want of memory.
+	// OutOfMemory: the system or a limit ended the agent for lack of memory.
 	OutOfMemory = Failure{"crash", "oom"}
-	// Lost: it was killed, or its lease is lost.
+	// Lost: the agent was killed, or its lease is lost.
 	Lost = Failure{"crash", "lost"}
-	// Interrupted: it was asked to end. That costs no retry.
+	// Interrupted: the agent was asked to end. An interruption costs no retry.
 	Interrupted = Failure{"crash", "interrupted"}
-	// TimedOut: its deadline was over.
+	// TimedOut: the agent's deadline was over.
 	TimedOut = Failure{"transient", "timeout"}
-	// Unstartable: it could not be begun, and would not another time.
+	// Unstartable: the agent could not be started. Another attempt would fail too.
 	Unstartable = Failure{"request", "invalid"}
-	// Unfinished: it ended as if it were done, and left open what it had begun.
+	// Unfinished: the agent ended as if it were done, and left a step open.
 	Unfinished = Failure{"progress", "premature_end"}
 )
 
@@ -42,18 +42,18 @@ type Ending struct {
 	// Text says what happened, redacted, on one line of at most [redact.Max]
 	// bytes; empty if the agent ended well.
 	Text string
-	// How says by what the failure is known.
+	// How names the evidence of the failure.
 	How string
-	// Exit is the exit code of a process, Signal the number of the signal that
-	// ended it. Exit is -1 where there is none.
+	// Exit is the exit code of a process; -1: there is none. Signal is the number of the
+	// signal that ended the process.
 	Exit, Signal int
 	// Peak is the most memory that was resident, in bytes; 0: not known.
 	Peak int64
-	// Output is the end of what a program wrote to standard error, not redacted:
-	// it is for the digest of a snapshot, and never for a log.
+	// Output is the end of a program's standard error, not redacted. It is for the digest
+	// of a snapshot, and never for a log.
 	Output []byte
-	// Abandoned says that a function did not return when it was to. It may still
-	// be running, so that its agent must not be started in this process again.
+	// Abandoned says that a function did not return in time. The function may still run,
+	// so its agent must not be started in this process again.
 	Abandoned bool
 	Started   time.Time
 	Ended     time.Time
@@ -62,8 +62,8 @@ type Ending struct {
 // OK reports whether the agent ended well.
 func (e *Ending) OK() bool { return e.Failure == Failure{} }
 
-// ErrLeaseLost is the cause to cancel the context of a run with when the lease is
-// lost: the run is ended at once, and counts as lost, not as interrupted.
+// ErrLeaseLost is the cause with which a caller cancels the context of a run when the lease
+// is lost. The run then ends at once. It counts as lost, not as interrupted.
 var ErrLeaseLost = errors.New("worker: the lease is lost")
 
 // stopped is the failure of a run whose context ended.

@@ -13,28 +13,28 @@ import (
 type Function struct {
 	// Do works until it is done, or its context ends.
 	Do func(ctx context.Context) error
-	// Deadline is how long it may take; 0: as long as the caller's context.
+	// Deadline is the longest time of a run; 0: as long as the caller's context.
 	Deadline time.Duration
-	// Grace is how long it may go on when its context has ended; 0: 10 s.
+	// Grace is the time that Do has to return after its context ended; 0: 10 s.
 	Grace time.Duration
-	// Redact takes secrets out of texts; nil: those that anybody knows.
+	// Redact takes secrets out of texts; nil: it takes out secrets of well-known forms.
 	Redact *redact.Redactor
 }
 
-// graceDefault is how long an agent has to end when it is asked to.
+// graceDefault is the time that an agent has to end after it is asked to end.
 const graceDefault = 10 * time.Second
 
-// ended is what a goroutine says of itself when it is over.
+// ended is the report of a goroutine about its own end.
 type ended struct {
 	returned bool
 	err      error
-	panicked any // nil with returned false: it called runtime.Goexit
+	panicked any // nil with returned false: the function called runtime.Goexit
 	stack    []byte
 }
 
-// Run calls the function and returns how it ended, whatever it does. It runs in a
-// goroutine of its own: one that does not heed its context is left behind, and
-// the ending says so.
+// Run calls the function and returns how it ended. The function runs in a goroutine of its
+// own. If the function does not return when its context ends, Run leaves it behind, and the
+// ending says so.
 func (f Function) Run(ctx context.Context) Ending {
 	if f.Redact == nil {
 		f.Redact = redact.New(nil)
@@ -75,8 +75,8 @@ func orDefault(grace time.Duration) time.Duration {
 	return grace
 }
 
-// call runs the function. Its deferred part runs also on runtime.Goexit, where
-// there is nothing to recover.
+// call runs the function. The deferred part of call also runs on runtime.Goexit. recover
+// then returns nil.
 func (f Function) call(ctx context.Context, done chan<- ended) {
 	var last ended
 	defer func() {
@@ -91,9 +91,9 @@ func (f Function) call(ctx context.Context, done chan<- ended) {
 	last.returned = true
 }
 
-// tell fills in how it ended. What a function says after it was told to end is not
-// believed to be a failure of its own, but a panic is one at any time. An error is
-// the function's too, and may panic when it is asked for its text: fmt bears that.
+// tell fills in how the function ended. An error that the function returns after its context
+// ended is no failure of the function. A panic is a failure at any time. The error value comes
+// from the function too, and its Error method may panic: fmt recovers from that.
 func (f Function) tell(ctx context.Context, e *Ending, last *ended) {
 	switch {
 	case last.panicked != nil:

@@ -13,15 +13,14 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// keeper is what the claims of a [Config] share to renew their leases. Each is
-// renewed when a third of its term has passed, and takes along those that will be
-// due soon, in one request and under one signature: so leases of one term are
-// renewed together from then on.
+// keeper renews the leases of the claims of a [Config]. A lease is due when a third of its
+// term has passed. Its renewal takes along the leases that are due soon, in one request and
+// under one signature. Leases of one term are renewed together from then on.
 //
-// That never costs a lease: what has no good answer within a tenth of its period is
-// renewed by itself when it is due, at once if the request fails, and so it stays for
-// as long as answers take longer. A request of its own is given up after a period, and
-// sent again. Only by itself a claim learns that it is lost.
+// A shared request never costs a lease. A lease without a good answer within a tenth of its
+// period is renewed alone when it is due, and at once if the request fails. The lease stays
+// alone for as long as answers take longer. A request for one lease alone is given up after a
+// period, and sent again. A claim learns only from a request of its own that it is lost.
 type keeper struct {
 	mu      sync.Mutex
 	session string // of the coordinator
@@ -29,7 +28,7 @@ type keeper struct {
 	leases  []*heldLease
 }
 
-// heldLease is a claim while its lease is renewed.
+// heldLease is a claim whose lease the keeper renews.
 type heldLease struct {
 	claim       *Claim
 	term, every time.Duration
@@ -37,31 +36,31 @@ type heldLease struct {
 
 	// The keeper's mutex guards these.
 	mode      renewalMode
-	renewedAt time.Time // when the newest renewal was sent that counts
-	due       time.Time // when it is renewed next
+	renewedAt time.Time // when the newest renewal that counts was sent
+	due       time.Time // when the lease is renewed next
 }
 
 // renewalMode is how a claim is renewed next.
 type renewalMode int
 
 const (
-	renewTogether renewalMode = iota // it takes others along, or is taken along
-	inBatch                          // a request of another is under way for it
-	renewAlone                       // by itself, until that is answered well
+	renewTogether renewalMode = iota // the lease takes others along, or is taken along
+	inBatch                          // a request of another lease is under way for it
+	renewAlone                       // alone, until a renewal has a good answer in time
 )
 
-// patience is which part of its period a lease waits for a request that renews it
-// with others.
+// patience is the part of its period, as a divisor, that a lease waits for a request that
+// renews it with others.
 const patience = 10
 
-// learn takes up what a lease says that renewals are to say.
+// learn takes up the session and the sequence number that renewals must name.
 func (k *keeper) learn(l *api.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.session, k.seq = l.Session, max(k.seq, l.Seq)
 }
 
-// next returns a renewal that none was before.
+// next returns a signed renewal with a new sequence number.
 func (c *Config) next(leases ...entry.Lease) (*entry.SignedRenewal, error) {
 	c.keeper.mu.Lock()
 	c.keeper.seq++
@@ -74,9 +73,9 @@ func (c *Config) next(leases ...entry.Lease) (*entry.SignedRenewal, error) {
 	return signed, nil
 }
 
-// Keep renews the lease until ctx ends, or calls lost with
-// [ErrLeaseLost] as the cause. [Config.Tell] is told once that renewals
-// fail, however many do.
+// Keep renews the lease until ctx ends. If the lease is lost, Keep calls lost with
+// [ErrLeaseLost] as the cause, and returns. [Config.Tell] gets only the first error of
+// several renewals that fail in a row.
 func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	one := c.keeper.join(c)
 	defer c.keeper.leave(one)
@@ -85,7 +84,7 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 		if err != nil {
 			return
 		}
-		timed, cancel := context.WithDeadline(ctx, late) // an answer after that is too late
+		timed, cancel := context.WithDeadline(ctx, late) // a later answer is too late
 		sent, err := c.renewWith(timed, one, others)
 		cancel()
 		late = c.keeper.recordRenewal(one, sent, err)
@@ -103,8 +102,8 @@ func (c *Claim) Keep(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// final reports whether a request was refused for good: not if nobody answers now,
-// or with an error inside the server, which is no word about the claim.
+// final reports whether a request was refused for good. A temporary problem is not final. An
+// error inside the server is not final, since it says nothing about the claim.
 func final(err error) bool {
 	problem, ok := errors.AsType[*api.Problem](err)
 	return ok && !problem.Temporary() && problem.Status < http.StatusInternalServerError
@@ -127,8 +126,8 @@ func (k *keeper) leave(one *heldLease) {
 	k.leases = slices.DeleteFunc(k.leases, func(other *heldLease) bool { return other == one })
 }
 
-// turn waits until a lease is to be renewed, and returns which others it takes
-// along, and when it is lost without an answer.
+// turn waits until a lease is due. It returns the other leases that the renewal takes along.
+// late is the time at which the lease is lost without an answer.
 func (k *keeper) turn(ctx context.Context, one *heldLease) (others []*heldLease, late time.Time, err error) {
 	for {
 		k.mu.Lock()
@@ -152,7 +151,7 @@ func (k *keeper) turn(ctx context.Context, one *heldLease) (others []*heldLease,
 	}
 }
 
-// take takes along what is due within half of its period.
+// take returns the other leases that are due within half of their periods.
 func (k *keeper) take(one *heldLease) (others []*heldLease) {
 	was, now := one.mode, time.Now()
 	if one.mode = renewAlone; was != renewTogether {
@@ -167,8 +166,8 @@ func (k *keeper) take(one *heldLease) (others []*heldLease) {
 	return others
 }
 
-// recordRenewal notes what came of a renewal, and returns when the lease is lost unless
-// there is another.
+// recordRenewal notes the result of a renewal. late is the time at which the lease is lost
+// without a further renewal.
 func (k *keeper) recordRenewal(one *heldLease, sent time.Time, err error) (late time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,8 +181,8 @@ func (k *keeper) recordRenewal(one *heldLease, sent time.Time, err error) (late 
 	return late
 }
 
-// recordBatchRenewal notes what came of a lease that was taken along, unless it waits no
-// longer.
+// recordBatchRenewal notes the result for a lease that was taken along, if the lease still
+// waits for the result.
 func (k *keeper) recordBatchRenewal(one *heldLease, sent time.Time, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,13 +194,13 @@ func (k *keeper) recordBatchRenewal(one *heldLease, sent time.Time, ok bool) {
 		one.mode, one.due = renewAlone, time.Now()
 		select {
 		case one.news <- struct{}{}:
-		default: // it is told already
+		default: // the channel holds the news already
 		}
 	}
 }
 
-// renewed notes that a renewal counts, which may not be the newest that does: each
-// begins a term when it was sent, however late its answer.
+// renewed notes that a renewal counts. The renewal may be older than the newest one that
+// counts. A term begins when the renewal was sent, however late the answer comes.
 func (one *heldLease) renewed(sent time.Time) {
 	if sent.After(one.renewedAt) {
 		one.renewedAt = sent
@@ -212,8 +211,8 @@ func (one *heldLease) renewed(sent time.Time) {
 	}
 }
 
-// renewWith renews the lease, and others with it, and returns when it was said to
-// the coordinator.
+// renewWith renews the lease, and others with it. sent is when the request that decided was
+// sent to the coordinator.
 func (c *Claim) renewWith(ctx context.Context, one *heldLease, others []*heldLease) (sent time.Time, err error) {
 	sent = time.Now()
 	if len(others) > 0 {
@@ -224,14 +223,14 @@ func (c *Claim) renewWith(ctx context.Context, one *heldLease, others []*heldLea
 			return sent, ctx.Err()
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, one.every) // there is time to ask again, by another connection
+	ctx, cancel := context.WithTimeout(ctx, one.every) // then there is time to ask again over another connection
 	defer cancel()
 	_, err = c.renew(ctx, nil)
 	return sent, err
 }
 
-// renewAll reports whether the lease is renewed; what became of the others, they are
-// told.
+// renewAll renews the lease and others with it. It reports whether the lease is renewed, and
+// records the results of the others.
 func (c *Claim) renewAll(ctx context.Context, one *heldLease, others []*heldLease) bool {
 	ctx, cancel := context.WithTimeout(ctx, one.every/patience)
 	defer cancel()
@@ -251,13 +250,13 @@ func (c *Claim) renewAll(ctx context.Context, one *heldLease, others []*heldLeas
 	return err == nil && all[0].Problem == nil
 }
 
-// lease is what a renewal says of the claim.
+// lease returns the claim as a renewal names it.
 func (c *Claim) lease(over *entry.Snapshot) entry.Lease {
 	return entry.Lease{Epoch: c.Task.Epoch, Task: c.Task.Task, Over: over}
 }
 
-// renew renews the lease alone, or says that the claim is over. A coordinator that
-// has started again is asked for its session first.
+// renew renews the lease alone, or tells the coordinator that the claim is over. If the
+// coordinator restarted, renew reads the new session and tries again.
 func (c *Claim) renew(ctx context.Context, over *entry.Snapshot) (*api.Lease, error) {
 	for range 2 {
 		signed, err := c.next(c.lease(over))

@@ -2,15 +2,15 @@ package worker
 
 import "time"
 
-// Limits on what comes from programs and from the kernel, each tested at the
-// limit and one past it.
+// Limits on input from programs and from the kernel. Tests check each limit at its value
+// and one past it.
 const (
-	// OutputMax is how much of the end of a program's standard error is kept, in
-	// bytes.
+	// OutputMax is the size, in bytes, of the end of a program's standard error that an
+	// ending keeps.
 	OutputMax = 16 << 10
-	// kernelMax is how much of a file of the kernel is read, in bytes.
+	// kernelMax is the number of bytes read from a file of the kernel.
 	kernelMax = 16 << 10
-	// drainMax is how long the pipes of a program that has ended are waited for:
-	// it may have left children that hold them.
+	// drainMax is the longest wait for the pipes of a program that has ended. The program
+	// may have left children that hold the pipes.
 	drainMax = 2 * time.Second
 )

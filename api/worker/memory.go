@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// memory tells whether a process ended for want of memory.
+// memory tells whether a process ended for lack of memory.
 type memory struct {
-	group   *group // whose counter tells; nil: none can be read
-	own     bool   // it is the process's alone
-	before  int64  // what the counter showed
-	limit   int64  // that the process was given; 0: none
+	group   *group // its counter tells; nil: no counter can be read
+	own     bool   // the group is the process's alone
+	before  int64  // the counter before the process began
+	limit   int64  // of the process; 0: none
 	machine int64  // memory of the machine; 0: not known
 }
 
-// LimitsMemory reports whether a program can be given a limit on memory on a system,
-// which is named as in [runtime.GOOS]. macOS does not keep to limits on address space,
-// and Windows has none that a program could give itself.
+// LimitsMemory reports whether a system can limit the memory of a program. goos names the
+// system as [runtime.GOOS] does. macOS does not keep to limits on address space. Windows has
+// no limit that a program could set for itself.
 func LimitsMemory(goos string) bool { return goos != "darwin" && goos != "windows" }
 
-// watchMemory looks at the counters before a process begins, and makes it a group
-// of its own where it is to have a limit.
+// watchMemory reads the counter before a process begins. If the process has a limit,
+// watchMemory makes a control group for it.
 func watchMemory(root string, limit int64) *memory {
 	m := &memory{limit: limit}
 	if text, err := readSmall(filepath.Join(root, "proc", "meminfo")); err == nil {
@@ -45,23 +45,23 @@ func watchMemory(root string, limit int64) *memory {
 	return m
 }
 
-// close ends what is left in the process's own group, whatever session it is in,
-// and removes the group.
+// close kills the processes that are left in the process's own group, in any session, and
+// removes the group.
 func (m *memory) close() {
 	if m.own {
 		m.group.end()
-		_ = m.group.remove() // an empty directory of the kernel's, which nothing depends on
+		_ = m.group.remove() // nothing depends on an empty directory of the kernel
 	}
 }
 
-// wrap returns a command line that puts itself under the limit before it becomes
-// the program, so that no allocation comes before it.
+// wrap returns a command line that sets the limit on itself and then becomes the program.
+// So the program allocates nothing before the limit holds.
 func (m *memory) wrap(argv []string) []string {
 	if m.limit == 0 || len(argv) == 0 {
 		return argv
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		return argv // it cannot be started, and says so
+		return argv // Start of the program fails with a clear error
 	}
 	script, arg := `ulimit -v "$0" && exec "$@"`, strconv.FormatInt(m.limit>>10, 10)
 	if m.own {
@@ -70,8 +70,8 @@ func (m *memory) wrap(argv []string) []string {
 	return append([]string{"/bin/sh", "-c", script, arg}, argv...)
 }
 
-// killed says that the kernel counted a process that it killed, and where; empty
-// if it did not.
+// killed says that the kernel's counter grew, and where. It is empty if the counter did not
+// grow.
 func (m *memory) killed() string {
 	if m.group == nil {
 		return ""
@@ -83,8 +83,8 @@ func (m *memory) killed() string {
 	return fmt.Sprintf("%s of the control group (version %d) grew from %d to %d", counterName, m.group.version, m.before, now)
 }
 
-// likely says that a process that somebody killed had probably no memory left,
-// where no counter can be read: it had most of what there was. Empty: it had not.
+// likely says that a killed process probably had no memory left, because it used most of its
+// limit or of the machine's memory. It is empty if that is not so, or if a counter can be read.
 func (m *memory) likely(peak int64) string {
 	most := m.limit
 	if most == 0 {

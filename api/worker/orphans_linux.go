@@ -13,35 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphans are the processes that this one inherits: those that a program below it
-// started and left, also in a session of their own, where no signal to the
-// program's group reaches them.
+// orphans are the processes that this process inherits. A program below this process started
+// them and left them. An orphan may be in a session of its own, where no signal to the
+// program's group reaches it.
 type orphans struct {
 	before []int          // children that were there before the program
-	died   chan os.Signal // some child has
+	died   chan os.Signal // a child has died
 }
 
-// adopt makes this process the one that inherits them, for good.
+// adopt makes this process inherit orphans, for the rest of its life.
 func adopt() *orphans {
 	o := &orphans{before: children(), died: make(chan os.Signal, 1)}
-	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil { // else nothing is inherited
+	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil { // else this process inherits nothing
 		signal.Notify(o.died, unix.SIGCHLD)
 	}
 	return o
 }
 
-// bury takes note of those that have ended, which stay in the system's table
-// until then. The program itself is waited for by somebody else.
+// bury waits for the orphans that have ended, since each stays in the system's process table
+// until then. Another goroutine waits for the program itself.
 func (o *orphans) bury(program int) {
 	for _, pid := range o.left() {
 		if pid != program {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // it may still run
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // the orphan may still run
 		}
 	}
 }
 
-// end kills those that are left when the program has ended, and those that they
-// leave in turn, until there are none.
+// end kills the orphans that are left when the program has ended, and the orphans that these
+// leave in turn, until there are none, or drainMax is over.
 func (o *orphans) end() {
 	signal.Stop(o.died)
 	for until := time.Now().Add(drainMax); time.Now().Before(until); time.Sleep(time.Millisecond) {
@@ -50,25 +50,25 @@ func (o *orphans) end() {
 			return
 		}
 		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL) // it is a child, so that nobody else has its number
+			_ = unix.Kill(pid, unix.SIGKILL) // a child keeps its number until it is waited for
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
 }
 
-// left are the children that came after the beginning.
+// left returns the children that this process got since adopt.
 func (o *orphans) left() []int {
 	return slices.DeleteFunc(children(), func(pid int) bool { return slices.Contains(o.before, pid) })
 }
 
-// children are those of this process, whichever thread of it has them; none where
-// the kernel does not tell.
+// children returns the children of all threads of this process. It returns none if the kernel
+// does not list them.
 func children() (all []int) {
-	files, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is one
+	files, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
 	for _, file := range files {
 		text, err := readSmall(file)
 		if err != nil {
-			continue // a thread that has none, or has ended
+			continue // the thread has no children, or has ended
 		}
 		if len(text) == kernelMax {
 			text = text[:strings.LastIndexByte(text, ' ')] // the last number may be cut

@@ -4,7 +4,7 @@ package worker
 
 import "os"
 
-// orphans are inherited by the system here.
+// orphans is empty here: the system inherits orphans.
 type orphans struct{ died chan os.Signal }
 
 func adopt() *orphans { return &orphans{} }

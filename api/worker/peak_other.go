@@ -4,5 +4,5 @@ package worker
 
 import "os"
 
-// peak is not known.
+// peak returns 0: the peak is not known here.
 func peak(*os.ProcessState) int64 { return 0 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// peak is the most memory that a process had, in bytes.
+// peak returns the most resident memory that a process had, in bytes; 0: not known.
 func peak(state *os.ProcessState) int64 {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -13,15 +13,15 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// What a probe may take, for each step.
+// Bounds on a probe, for each step.
 const (
 	probeTime  = 30 * time.Second
-	probeGrace = 2 * time.Second // after that
+	probeGrace = 2 * time.Second // after probeTime
 	answerMax  = 64              // bytes: a word
 )
 
-// reconcile asks what became of steps in doubt, logs it where it is known, and
-// notes for the policy what is known of all of them together.
+// reconcile asks the probe about the steps in doubt, and logs the known answers. It notes for
+// the policy what is known of all the steps together.
 func (w *Worker) reconcile(ctx context.Context, c *Claim, doubt steps) error {
 	all := entry.EffectsNone
 	for i := range doubt {
@@ -38,13 +38,13 @@ func (w *Worker) reconcile(ctx context.Context, c *Claim, doubt steps) error {
 	}
 	w.history.Probe = all
 	if all != entry.EffectsUnknown {
-		w.history.Failure.ReplaySafety = entry.ReplaySafe // what took place has its key, and is found done
+		w.history.Failure.ReplaySafety = entry.ReplaySafe // a repeated step is found done by its key
 	}
 	return nil
 }
 
-// settle logs what became of a step as its final entry, as arl work end does, and
-// returns what the log says of its effects by then.
+// settle logs the final entry of a step, as arl work end does. It returns what the log then
+// says about the effects of the step.
 func (w *Worker) settle(ctx context.Context, c *Claim, s *Step, said entry.Effects) (entry.Effects, error) {
 	w.say("%s: step %s: effects %s, says the probe", c.Task.Task, s.Name, said)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
@@ -66,8 +66,9 @@ func (w *Worker) settle(ctx context.Context, c *Claim, s *Step, said entry.Effec
 	return said, w.keepStep(s)
 }
 
-// logged takes up what the log says of steps that seem to be in doubt, and
-// returns those that are: what ended a step may have reached the log alone.
+// logged takes up what the log says about steps that seem to be in doubt, and returns the
+// steps that are still in doubt. The end of a step may be in the log and not in the directory
+// of the run.
 func (w *Worker) logged(ctx context.Context, c *Claim, doubt steps) (steps, error) {
 	if len(doubt) == 0 {
 		return nil, nil
@@ -81,7 +82,7 @@ func (w *Worker) logged(ctx context.Context, c *Claim, doubt steps) (steps, erro
 	return doubt.inDoubt(), err
 }
 
-// keepStep notes a step for the program, if the step is one of this claim.
+// keepStep notes a step for the program, if the step belongs to this claim.
 func (w *Worker) keepStep(s *Step) error {
 	if w.dir == "" {
 		return nil
@@ -89,7 +90,7 @@ func (w *Worker) keepStep(s *Step) error {
 	return s.keep(w.dir)
 }
 
-// ask asks the probe about one step. Whatever is no answer is none: nobody knows.
+// ask asks the probe about one step. Without a valid answer the effects are unknown.
 func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
 	if len(w.Probe) == 0 {
 		return entry.EffectsUnknown
@@ -128,7 +129,7 @@ func (w *probeAnswer) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// effects is what is known of the effects of the failure that was decided about.
+// effects returns what is known about the effects of the failure under decision.
 func (w *Worker) effects() entry.Effects {
 	h := &w.history
 	if h.Failure.Effects == entry.EffectsNone || h.Probe == "" {
@@ -141,7 +142,7 @@ func (w *Worker) effects() entry.Effects {
 // that the policy names did not answer, so that the ladder decided.
 const statusUnanswered = "strategy_failed"
 
-// note is a reason for the log, with what else is to be known of the claim.
+// note returns a reason for the log. It adds that a strategy did not answer, if so.
 func (w *Worker) note(reason string) string {
 	if w.unanswered {
 		reason += "; a strategy did not answer, and the ladder decided"
@@ -149,10 +150,10 @@ func (w *Worker) note(reason string) string {
 	return reason
 }
 
-// reconcileEarlier asks about the steps that an earlier claim of the agent left
-// in doubt, because its supervisor was killed: nobody gets the task before that.
-// Where it is still not known what became of them, or no retry is left, the agent
-// signals, as the supervisor would have (SIG-1).
+// reconcileEarlier asks the probe about the steps that an earlier claim of the agent left in
+// doubt because its supervisor was killed. No agent gets the task before that. If the effects
+// stay unknown, or no retry is left, the agent logs the failure signal that the supervisor
+// would have logged (SIG-1).
 func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Task) error {
 	c := &Claim{Config: config, Task: *t}
 	all, err := loggedSteps(ctx, c)
@@ -179,8 +180,8 @@ func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Ta
 	return c.Lost(ctx, effects)
 }
 
-// endedSilently finds the execution that stands for the newest claim of the agent,
-// and reports whether the log has no end of it.
+// endedSilently finds the execution that stands for the newest claim of the agent. It reports
+// whether the log has no final entry of that execution.
 func endedSilently(ctx context.Context, c *Claim) (bool, error) {
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Task: c.Task.Task, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {

@@ -18,9 +18,9 @@ import (
 
 // Worker runs a program as the holder of a task: it waits until the task is given to
 // the agent, starts the task, runs the program, renews the lease, and logs how the
-// program ended. When the program fails, the rules of the policy in force decide:
-// another attempt here, or the end of the claim. Where nobody says which policy is in
-// force then, the policy known so far decides.
+// program ended. When the program fails, the rules of the policy in force decide: another
+// attempt here, or the end of the claim. If the worker cannot read the policy in force then,
+// the policy known so far decides.
 //
 //	w := worker.Worker{
 //		Config:  &worker.Config{Client: c, Origin: origin, Agent: "ann", Signer: key, Secret: secret, NewID: uuid.NewString},
@@ -30,24 +30,24 @@ import (
 //
 // A Worker runs once.
 type Worker struct {
-	// Config says who holds the task, of which ledger. The worker sets Tell and Stuck
-	// in it.
+	// Config names the agent that holds the task, and the ledger. The worker sets Tell and
+	// Stuck in it.
 	Config *Config
 	// Command is the program. The worker adds [Variables] to its environment. If
 	// Redact is nil, the worker takes the secrets in that environment out of texts.
 	Command Command
-	// Probe is the command line that is asked what became of a step that was begun
-	// and not ended; empty: nobody is asked.
+	// Probe is the command line of a program that says whether the effects of a step in
+	// doubt took place; empty: there is no probe.
 	Probe []string
-	// Strategies returns the strategies that implement those which the rules of a
-	// policy name; nil: none does, and the ladders decide.
+	// Strategies returns the implementations of the strategies that the rules of a policy
+	// name; nil: there are none, and the ladders decide.
 	Strategies func(p *recovery.Policy) ([]recovery.RecoveryStrategy, error)
-	// URL of the ledger, Key file of the agent and the path of Executable, which is
-	// arl, are told to the program.
+	// URL of the ledger, Key file of the agent, and Executable, the path of arl. The
+	// program gets them in its environment.
 	URL, Key, Executable string
-	// Once does not wait for the task.
+	// Once looks at the task once, and does not wait for it.
 	Once bool
-	// Say is told in a line what happens; nil: nobody is told.
+	// Say, if not nil, gets a line about each thing that happens.
 	Say func(line string)
 
 	policy     *recovery.Policy
@@ -66,10 +66,9 @@ func (w *Worker) say(format string, args ...any) {
 	}
 }
 
-// Run waits for the task and sees one claim of it to its end. It returns nil when the
-// task is completed. The error is an [*Error] where it is of the worker itself: its
-// reason says what came of the claim. Errors of the client and of Strategies
-// are returned as they are.
+// Run waits for the task and carries one claim of the task to its end. It returns nil when
+// the task is completed. An error of the worker itself is an [*Error], whose reason says how
+// the claim ended. Run returns errors of the client and of Strategies as they are.
 func (w *Worker) Run(ctx context.Context, ref entry.Ref) error {
 	if w.Command.Env == nil {
 		w.Command.Env = os.Environ()
@@ -102,8 +101,8 @@ func (w *Worker) Run(ctx context.Context, ref entry.Ref) error {
 	return w.work(ctx)
 }
 
-// wait waits for the task. A task that was given while ctx ended is claimed all the
-// same, to be handed back: began is the context in which the claim begins then.
+// wait waits for the task. If the coordinator assigned the task while ctx ended, wait claims
+// the task all the same, to hand it back. began is the context in which the claim begins.
 func (w *Worker) wait(ctx context.Context, ref entry.Ref) (began context.Context, cancel context.CancelFunc, err error) {
 	w.Config.Tell = w.tellRenewal
 	w.Config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, w.Config, t) }
@@ -120,7 +119,7 @@ func (w *Worker) wait(ctx context.Context, ref entry.Ref) (began context.Context
 	return began, cancel, err
 }
 
-// secretValues are the values of variables that secrets have.
+// secretValues returns the values of the variables whose names are names of secrets.
 func secretValues(environ []string) (values []string) {
 	for _, variable := range environ {
 		if name, value, _ := strings.Cut(variable, "="); redact.Sensitive(name) {
@@ -130,11 +129,11 @@ func secretValues(environ []string) (values []string) {
 	return values
 }
 
-// followTime is how long the policy in force is asked for, when one is known.
+// followTime is the longest wait for the policy in force, if a policy is known already.
 const followTime = 5 * time.Second
 
-// follow takes up a policy that has come into force since. Where nobody answers,
-// the one that is known decides.
+// follow takes up a policy that has come into force since. Without an answer, the policy known
+// so far decides.
 func (w *Worker) follow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
@@ -146,7 +145,7 @@ func (w *Worker) follow(ctx context.Context) error {
 	return w.obey(policy)
 }
 
-// inForce returns the policy in force, as the verified chain of policies has it.
+// inForce returns the policy in force from the verified chain of policies.
 func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
 	if err := w.Config.Client.CatchUp(ctx); err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
 	return policy, nil
 }
 
-// obey goes by the policy in force, and by the strategies that it declares.
+// obey takes up the policy in force, and the strategies for it.
 func (w *Worker) obey(policy *entry.Policy) (err error) {
 	if w.policy, err = recovery.FromEntry(policy); err != nil {
 		return &Error{ReasonPolicy, err}
@@ -173,7 +172,7 @@ func (w *Worker) obey(policy *entry.Policy) (err error) {
 	return err
 }
 
-// tellRenewal says that renewals fail, or that one has come through again.
+// tellRenewal says that renewals fail, or that renewals succeed again.
 func (w *Worker) tellRenewal(err error) {
 	if err == nil {
 		w.say("%s: the lease is renewed again", w.claim.Task.Task)
@@ -182,8 +181,8 @@ func (w *Worker) tellRenewal(err error) {
 	w.say("%v", err)
 }
 
-// endTime is how long it is tried to tell the end of a claim that is over, or is
-// to be handed back.
+// endTime is how long the worker tries to report the end of a claim that is over, or that it
+// hands back.
 const endTime = 30 * time.Second
 
 // reportContext returns the context for reporting how a claim ended. It lasts as long
@@ -197,7 +196,7 @@ func reportContext(held context.Context) (ctx context.Context, cancel context.Ca
 // work runs the program until it is done, or the claim is over.
 func (w *Worker) work(ctx context.Context) error {
 	held, lost := context.WithCancelCause(ctx)
-	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while it is told how it ended
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx)) // also during the report of the end
 	defer stop()
 	go w.claim.Keep(kept, lost)
 	told, cancel := reportContext(held)
@@ -219,8 +218,8 @@ func (w *Worker) work(ctx context.Context) error {
 	return w.failedRecovery(told, err)
 }
 
-// failedRecovery gives the task to a person when recovering it failed itself, so
-// that it does not hang. If even that fails, the lease runs out.
+// failedRecovery gives the task to a person when the recovery itself failed, so that the task
+// does not hang. If that fails too, the lease runs out.
 func (w *Worker) failedRecovery(ctx context.Context, err error) error {
 	e := Ending{Failure: Panicked, Started: time.Now(), Ended: time.Now()}
 	question := w.Command.Redact.Text("recovery failed: " + err.Error())
@@ -240,13 +239,13 @@ func (w *Worker) run(ctx context.Context) Ending {
 	return c.Run(ctx)
 }
 
-// environment is what a program is told of a task that is the agent's.
+// environment returns the variables that tell a program about a task of the agent.
 func (w *Worker) environment(c *Claim) []string {
 	return append(slices.Clip(w.Command.Env), "ARL_TASK="+string(c.Task.Task), "ARL_TASK_TYPE="+c.Task.Type, "ARL_WORKFLOW="+string(c.Task.Wid),
 		"ARL_EPOCH="+strconv.FormatInt(c.Task.Epoch, 10), "ARL_AGENT="+string(c.Agent), "ARL_RUN_URL="+w.URL, "ARL_PROGRAM="+w.Executable)
 }
 
-// end says how a run of the program ended, and decides what comes next: again
+// end reports how a run of the program ended, and decides what comes next: another attempt
 // here, or the end of the claim.
 func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err error) {
 	steps, progress, err := readRunDir(w.dir)
@@ -292,7 +291,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 		if cause := context.Cause(held); errors.Is(cause, ErrLeaseLost) {
 			return false, cause
 		}
-		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before it was tried again
+		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before the next attempt
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
 		if !spent && effects != entry.EffectsUnknown {
@@ -301,20 +300,21 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	default:
 	}
 	err = w.claim.GiveUp(ctx, s)
-	// Whoever hands back without a retry left, or with effects in doubt, signals (SIG-1).
+	// An agent that gives up without a retry left, or with effects in doubt, signals (SIG-1).
 	if err == nil && (effects == entry.EffectsUnknown || spent) {
 		err = w.claim.Signal(ctx, e, s, effects)
 	}
 	return false, errors.Join(err, failed(ReasonRejected, "%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action))
 }
 
-// handBack gives the task back at no cost, since somebody asked for that.
+// handBack gives the task back at no cost, since the worker was asked to end.
 func (w *Worker) handBack(ctx context.Context, s *entry.Snapshot) error {
 	return errors.Join(w.claim.GiveUp(ctx, s), failed(ReasonInterrupted, "interrupted: the task is handed back"))
 }
 
-// decide asks the policy, and what strategy it names. Where that is to reconcile
-// first, those who know are asked, and then the policy again: it says so once.
+// decide asks the policy, and the strategies that the policy names. If the decision is to
+// reconcile first, decide asks the probe and then the policy again. The policy decides to
+// reconcile only once.
 func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (recovery.Decision, error) {
 	h := &w.history
 	h.Failure = recovery.Failure{Class: e.Failure.Class, Code: e.Failure.Code, Effects: entry.EffectsUnknown, Evidence: true}
@@ -322,7 +322,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 		h.Failure.Effects, h.Failure.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
 	}
 	h.Probe = ""
-	if e.Failure == Interrupted { // the policy has no say, and what is known helps whoever goes on
+	if e.Failure == Interrupted { // the policy has no say; the answers help the next holder
 		return recovery.Decision{}, w.reconcile(ctx, w.claim, doubt)
 	}
 	if err := w.follow(held); err != nil {
@@ -349,8 +349,8 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 	}
 }
 
-// again waits for as long as was decided, and notes the rung. It reports false if
-// the claim ends meanwhile.
+// again notes the rung, and waits for the time that was decided. It reports false if the
+// claim ends meanwhile.
 func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
 	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
 	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
@@ -363,7 +363,7 @@ func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
 	}
 }
 
-// remember makes the history of what the log says of the task's past.
+// remember makes the history from what the log says about the task's past.
 func (w *Worker) remember(ctx context.Context) error {
 	if err := w.follow(ctx); err != nil {
 		return err
@@ -374,7 +374,7 @@ func (w *Worker) remember(ctx context.Context) error {
 	return w.restorePoint(ctx)
 }
 
-// restorePoint looks for the newest checkpoint: a run of the program may have made
+// restorePoint looks for the newest checkpoint, since a run of the program may have made
 // one.
 func (w *Worker) restorePoint(ctx context.Context) (err error) {
 	err = Insist(ctx, func() (err error) { w.point, err = w.claim.checkpoint(ctx); return err })
@@ -382,8 +382,8 @@ func (w *Worker) restorePoint(ctx context.Context) (err error) {
 	return err
 }
 
-// handOver gives the task to a person, where the policy leaves it to one while
-// there are retries: as FAILED, it could be claimed again.
+// handOver gives the task to a person when the policy decides so while retries are left. A
+// task in FAILED could be claimed again.
 func (w *Worker) handOver(ctx context.Context, e *Ending, s *entry.Snapshot, d *recovery.Decision) error {
 	question := fmt.Sprintf("%s: %s (%s)", e.Failure, d.Action, d.Rule)
 	if help := w.policy.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {

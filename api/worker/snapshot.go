@@ -8,10 +8,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Progress is how far an agent was, in numbers and one word: what a snapshot may
-// say of its work.
+// Progress is the progress of an agent, in numbers and one word. A snapshot may say no more
+// about the work.
 type Progress struct {
-	Exec         entry.Ref `json:"exec"` // the execution that was going on
+	Exec         entry.Ref `json:"exec"` // the execution under way
 	Turns        int64     `json:"turns,omitzero"`
 	MaxTurns     int64     `json:"max_turns,omitzero"`
 	CostMicroUSD int64     `json:"cost_micro_usd,omitzero"`
@@ -19,10 +19,10 @@ type Progress struct {
 	Status       string    `json:"status,omitzero"`   // a word
 }
 
-// Snapshot returns what a log may keep of a failure (TSK-3): counts, times, class
-// and code, and a digest of the context keyed with the agent's secret, so that
-// the agent can show later what it was, and nobody can guess. No text of the
-// agent's gets in: a status that is no word is "unknown", what is no count is 0.
+// Snapshot returns what a log may keep of a failure (TSK-3): counts, times, class, code, and
+// a digest of the context keyed with the agent's secret. The agent can prove the context
+// later, and no reader can guess it. No free text of the agent gets in: a status that is no
+// word becomes "unknown", and a negative count becomes 0.
 func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []byte) *entry.Snapshot {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(context)
@@ -37,7 +37,7 @@ func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []b
 	}
 }
 
-// statusWord is a word that is no key: short, and letters only.
+// statusWord matches a status: a short word of lower-case letters, which cannot be a key.
 var statusWord = regexp.MustCompile(`^[a-z_]{1,32}$`)
 
 func count(n int64) int64 { return min(max(n, 0), entry.MaxInteger) }

@@ -19,23 +19,22 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Step is a step of the work, as the directory of the run remembers it.
+// Step is a step of the work, as the directory of the run stores it.
 type Step struct {
 	Name     string         `json:"step"`
 	Exec     entry.Ref      `json:"exec"`
 	Run      entry.Ref      `json:"run"` // the execution that stands for the claim
 	Effect   entry.Effect   `json:"effect"`
 	Progress entry.Progress `json:"progress"`
-	// Key is the idempotency key: the same for the same step of the same task,
-	// whoever holds the task.
+	// Key is the idempotency key. One step of one task has the same key under every holder
+	// of the task.
 	Key string `json:"idempotency_key"`
 }
 
 // steps are the steps of a claim.
 type steps []Step
 
-// inDoubt returns the steps whose effects may have taken place without anybody
-// knowing.
+// inDoubt returns the steps in doubt: steps with an effect that were begun and not ended.
 func (all steps) inDoubt() (doubt steps) {
 	for _, s := range all {
 		if s.Effect != entry.EffectNone && s.Progress == entry.Started {
@@ -45,12 +44,12 @@ func (all steps) inDoubt() (doubt steps) {
 	return doubt
 }
 
-// confirmed reports whether the effects of all of them took place.
+// confirmed reports whether the effects of all the steps took place.
 func (all steps) confirmed() bool {
 	return !slices.ContainsFunc(all, func(s Step) bool { return s.Progress != entry.Confirmed })
 }
 
-// names lists them for people.
+// names lists the names of the steps for people.
 func (all steps) names() string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -59,14 +58,14 @@ func (all steps) names() string {
 	return strings.Join(names, ", ")
 }
 
-// agent is whose step it is.
+// agent returns the agent of the step.
 func (s *Step) agent() entry.Principal {
 	agent, _ := s.Exec.Split()
 	return agent
 }
 
-// loggedSteps reads from the log the steps of a task, of all its claims: their
-// names stand in those of their executions, and their keys follow from the names.
+// loggedSteps reads the steps of all claims of a task from the log. The name of a step is part
+// of the name of its execution. The key of a step follows from its name.
 func loggedSteps(ctx context.Context, c *Claim) (all steps, err error) {
 	err = Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
 	return all, err
@@ -86,7 +85,7 @@ func readSteps(ctx context.Context, c *Claim) (all steps, err error) {
 		if !known {
 			name, ok := stepName(x)
 			if !ok || len(x.Parents) != 1 {
-				continue // no step of arl work
+				continue // not a step of arl work
 			}
 			s := Step{Name: name, Exec: x.Ref(), Run: x.Parents[0].Exec, Effect: x.Effect, Key: stepKey(c, name)}
 			if s.execution(c).IdempotencyKey != x.IdempotencyKey {
@@ -100,8 +99,8 @@ func readSteps(ctx context.Context, c *Claim) (all steps, err error) {
 	return all, nil
 }
 
-// doneBefore finds a step with an effect that an earlier claim of the task has
-// done, if that was not undone since.
+// doneBefore finds a step with an effect that an earlier claim of the task has confirmed, if
+// the effect was not undone since.
 func doneBefore(ctx context.Context, c *Claim, name string) (done *Step, err error) {
 	if c.Task.Epoch <= 1 {
 		return nil, nil
@@ -122,8 +121,7 @@ func doneBefore(ctx context.Context, c *Claim, name string) (done *Step, err err
 	return nil, nil
 }
 
-// undone reports whether the newest outcome of a step says that its effect was
-// taken back.
+// undone reports whether the newest outcome of a step says that its effect was undone.
 func (s *Step) undone(ctx context.Context, c *Claim) (bool, error) {
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Agent: s.agent(), Kinds: []entry.Kind{entry.KindOutcome}, Newest: true}) {
 		if err != nil {
@@ -136,7 +134,7 @@ func (s *Step) undone(ctx context.Context, c *Claim) (bool, error) {
 	return false, nil
 }
 
-// readRunDir reads what the program declared.
+// readRunDir reads the steps and the progress that the program declared.
 func readRunDir(dir string) (all steps, p Progress, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "step-*.json"))
 	for _, path := range found {
@@ -180,7 +178,7 @@ func writeJSON(path string, value any) error {
 	return nil
 }
 
-// stepFile is where a step is remembered.
+// stepFile returns the path of the file that stores a step.
 func stepFile(dir, name string) (string, error) {
 	if name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
 		return "", failed(ReasonInvalid, "step %.80q: want 1 to 64 letters, digits, _ . -", name)
@@ -188,9 +186,9 @@ func stepFile(dir, name string) (string, error) {
 	return filepath.Join(dir, "step-"+name+".json"), nil
 }
 
-// beginStep logs a step, unless it has an effect that took place already. One that
-// was begun and not ended is the same one still: a second execution would leave
-// the first in doubt.
+// beginStep logs a step, unless the effect of the step took place already. A step that was
+// begun and not ended keeps its execution, since a second execution would leave the first in
+// doubt.
 func beginStep(ctx context.Context, c *Claim, dir, name string, effect entry.Effect) (*Step, error) {
 	file, err := stepFile(dir, name)
 	if err != nil {
@@ -220,12 +218,12 @@ func beginStep(ctx context.Context, c *Claim, dir, name string, effect entry.Eff
 		return before, dispatchAgain(ctx, c, before)
 	}
 	s := &Step{name, entry.NewRef(c.Agent, name+"-"+c.NewID()), c.Exec, effect, entry.Started, stepKey(c, name)}
-	// Remembered first: what may be in the log is in doubt.
+	// The file comes first: a step that may be in the log must be known to be in doubt.
 	if err := writeJSON(file, s); err != nil {
 		return nil, err
 	}
 	if err := c.Submit(ctx, s.execution(c)); err != nil {
-		if refused(err) { // it is not in the log, and never will be
+		if refused(err) { // the step is not in the log, and never will be
 			err = errors.Join(err, forget())
 		}
 		return nil, err
@@ -233,30 +231,30 @@ func beginStep(ctx context.Context, c *Claim, dir, name string, effect entry.Eff
 	return s, nil
 }
 
-// refused reports whether an entry was answered with a refusal for good, by the
-// ledger or before it was sent.
+// refused reports whether an entry was refused for good, by the ledger or before it was sent.
 func refused(err error) bool {
 	problem, answered := errors.AsType[*api.Problem](err)
 	_, malformed := errors.AsType[*entry.Refusal](err)
 	return malformed || answered && !problem.Temporary()
 }
 
-// dispatchAgain logs a step that may be in the log.
+// dispatchAgain logs a step that may be in the log already.
 func dispatchAgain(ctx context.Context, c *Claim, s *Step) error {
 	err := c.Submit(ctx, s.execution(c))
 	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.StateConflict && problem.Field == "progress" {
-		return nil // it is
+		return nil // the step is in the log
 	}
 	return err
 }
 
-// stepKey is the idempotency key of a step of a task, whoever holds it.
+// stepKey returns the idempotency key of a step of a task. It is the same under every holder.
 func stepKey(c *Claim, name string) string {
 	key := sha256.Sum256([]byte(c.Origin + "|" + string(c.Task.Task) + "|" + name))
 	return hex.EncodeToString(key[:])
 }
 
-// stepName is the name of a step in that of its execution, before its UUID.
+// stepName returns the name of a step. The name of the execution is the name of the step,
+// a hyphen and a UUID.
 func stepName(x *entry.Execution) (name string, ok bool) {
 	at := len(x.Exec) - len("-01234567-0123-0123-0123-0123456789ab")
 	if at <= 0 {
@@ -266,7 +264,7 @@ func stepName(x *entry.Execution) (name string, ok bool) {
 	return x.Exec[:at], err == nil && x.Exec[at] == '-'
 }
 
-// execution is the entry of a step as far as it is.
+// execution returns the entry of a step with its present progress.
 func (s *Step) execution(c *Claim) *entry.Execution {
 	_, id := s.Exec.Split()
 	x := &entry.Execution{Exec: id, Parents: []entry.Parent{{Exec: s.Run, Dep: entry.Hard}}, Effect: s.Effect, Progress: s.Progress, Task: c.Task.Task}
@@ -276,9 +274,9 @@ func (s *Step) execution(c *Claim) *entry.Execution {
 	return x
 }
 
-// endStep logs how a step ended. Where the log has ended it, the step is as the log
-// says: what logged it may have been killed before it could note that, or another
-// process of the agent was faster.
+// endStep logs how a step ended. If the log has ended the step already, the step takes the
+// progress in the log. The process that logged the end may have been killed before it noted
+// the end, or another process of the agent was faster.
 func endStep(ctx context.Context, c *Claim, s *Step) error {
 	err := c.Submit(ctx, s.execution(c))
 	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Name() != entry.StateConflict {
@@ -291,7 +289,7 @@ func endStep(ctx context.Context, c *Claim, s *Step) error {
 	return errors.Join(err, unread)
 }
 
-// endedIn takes up how steps of the log have ended this one, if they have.
+// endedIn takes up the final progress of the step from the steps of the log, if there is one.
 func (s *Step) endedIn(all steps) bool {
 	at := slices.IndexFunc(all, func(other Step) bool { return other.Exec == s.Exec && other.Progress.Final() })
 	if at >= 0 {
@@ -300,7 +298,7 @@ func (s *Step) endedIn(all steps) bool {
 	return at >= 0
 }
 
-// keep remembers the step in the directory of a run.
+// keep stores the step in the directory of a run.
 func (s *Step) keep(dir string) error {
 	return writeJSON(filepath.Join(dir, "step-"+s.Name+".json"), s)
 }

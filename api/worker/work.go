@@ -15,22 +15,22 @@ import (
 // Work is a claim as the program of a [Worker] sees it: the program declares its
 // steps, its checkpoints and its progress. A Work is made by [Inside].
 type Work struct {
-	Claim Claim // without a [Config], which whoever uses the Work sets
+	Claim Claim // without a [Config]: the user of the Work sets it
 	Dir   string
 	// URL of the ledger, Key file and Agent are those of the worker.
 	URL, Key string
 	Agent    entry.Principal
 }
 
-// Variables are the variables that a [Worker] gives to its program and to its probe.
-// [Inside] reads them. They are no settings.
+// Variables returns the names of the variables that a [Worker] gives to its program and to
+// its probe. [Inside] reads them. They are not settings.
 func Variables() []string {
 	return []string{"ARL_TASK", "ARL_TASK_TYPE", "ARL_WORKFLOW", "ARL_EPOCH", "ARL_AGENT", "ARL_EXEC", "ARL_ATTEMPT", "ARL_RUN_DIR", "ARL_CHECKPOINT",
 		"ARL_STRATEGY", "ARL_VARIANT", "ARL_RUN_KEY", "ARL_RUN_URL", "ARL_PROGRAM", "ARL_STEP", "ARL_EFFECT", "ARL_IDEMPOTENCY_KEY"}
 }
 
-// Inside returns the claim that an environment speaks of, such as [os.Getenv]. The
-// error has [ReasonInvalid] if the environment is not that of a worker's program.
+// Inside returns the claim that an environment describes. getenv reads the environment, as
+// [os.Getenv] does. The error has [ReasonInvalid] outside a worker's program.
 func Inside(getenv func(string) string) (*Work, error) {
 	dir, task := getenv("ARL_RUN_DIR"), entry.Ref(getenv("ARL_TASK"))
 	epoch, err := strconv.ParseInt(getenv("ARL_EPOCH"), 10, 64)
@@ -41,16 +41,15 @@ func Inside(getenv func(string) string) (*Work, error) {
 	return &Work{Claim: c, Dir: dir, URL: getenv("ARL_RUN_URL"), Key: getenv("ARL_RUN_KEY"), Agent: entry.Principal(getenv("ARL_AGENT"))}, nil
 }
 
-// Begin logs a step before the program does it. A step with an effect that took
-// place already, also by another agent, is returned as confirmed. A step that was
-// begun and not ended is the same step still.
+// Begin logs a step before the program does it. If the effect of the step took place already,
+// also by another agent, Begin returns the step as confirmed. A step that was begun and not
+// ended keeps its execution.
 func (w *Work) Begin(ctx context.Context, name string, effect entry.Effect) (*Step, error) {
 	return beginStep(ctx, &w.Claim, w.Dir, name, effect)
 }
 
-// End logs that a step is done; with unsuccessful, that the step failed and had no
-// effect. The error has [ReasonConflict] if the log has ended the step in the other
-// way.
+// End logs that a step is done. With unsuccessful, it logs that the step failed and had no
+// effect. The error has [ReasonConflict] if the log has ended the step in the other way.
 func (w *Work) End(ctx context.Context, name string, unsuccessful bool) error {
 	file, err := stepFile(w.Dir, name)
 	if err != nil {
@@ -65,7 +64,7 @@ func (w *Work) End(ctx context.Context, name string, unsuccessful bool) error {
 		progress = entry.Failed
 	}
 	if s.Progress == progress {
-		return nil // it stands in the log
+		return nil // the log has it already
 	}
 	s.Progress = progress
 	if err := endStep(ctx, &w.Claim, &s); err != nil {
@@ -77,9 +76,9 @@ func (w *Work) End(ctx context.Context, name string, unsuccessful bool) error {
 	return errors.Join(err, writeJSON(file, &s))
 }
 
-// Checkpoint logs a restore point: path and digest of a file that the next attempt
-// goes on from. The log has nothing of its contents. The error has [ReasonFile] if
-// the file cannot be read, and [ReasonConflict] if the claim is over.
+// Checkpoint logs a restore point: the path and the digest of a file from which the next
+// attempt continues. The log does not hold the contents. The error has [ReasonFile] if the
+// file cannot be read, and [ReasonConflict] if the claim is over.
 func (w *Work) Checkpoint(ctx context.Context, file string) error {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -101,8 +100,8 @@ func (w *Work) Checkpoint(ctx context.Context, file string) error {
 	return c.Submit(ctx, &entry.Checkpoint{Checkpoint: entry.CheckpointName(c.Task.Task) + c.NewID(), Digest: digest, Loc: "file://" + path})
 }
 
-// checkpoint returns the path of the newest checkpoint of the task whose file is
-// here, unchanged; empty if there is none.
+// checkpoint returns the path of the newest checkpoint of the task whose file is here and
+// unchanged. It is empty if there is none.
 func (c *Claim) checkpoint(ctx context.Context) (string, error) {
 	prefix := entry.CheckpointName(c.Task.Task)
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Workflow: c.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
@@ -129,8 +128,8 @@ func fileDigest(path string) (entry.Digest, error) {
 	return entry.DigestOf(text), nil
 }
 
-// NoteProgress notes how far the work is in the directory of a run, for the snapshot
-// of a failure.
+// NoteProgress stores the progress of the work in the directory of a run, for the snapshot of
+// a failure.
 func NoteProgress(dir string, p *Progress) error {
 	return writeJSON(filepath.Join(dir, "progress.json"), p)
 }
