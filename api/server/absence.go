@@ -12,7 +12,8 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// terms are those of a bundle for an agent that has accepted a head of from entries.
+// terms returns the terms of a bundle for an agent that has accepted a tree head of from
+// entries.
 func (s *Server) terms(ctx context.Context, from uint64) *assemble.Terms {
 	t := &assemble.Terms{Under: s.underWitnessed(ctx, from)}
 	if s.cfg.Index != nil {
@@ -21,9 +22,9 @@ func (s *Server) terms(ctx context.Context, from uint64) *assemble.Terms {
 	return t
 }
 
-// absences has the index prove for one bundle, whose maker holds room for making it. All
-// waits together are as long as Config.IndexWait. Who does not demand the proof waits only
-// for an index that keeps pace: not for one that is being built.
+// absences returns the prover of absences for one bundle. The caller holds room for making the
+// bundle. All waits together last at most Config.IndexWait. A client that does not demand the
+// proof waits only for an index that keeps pace, and not for an index that is being built.
 func (s *Server) absences(ctx context.Context) assemble.Index {
 	index, deadline := s.cfg.Index, time.Now().Add(s.cfg.IndexWait)
 	return func(subjects []entry.Subject, size uint64, demanded bool) (*assemble.Proof, error) {
@@ -46,12 +47,12 @@ func (s *Server) absences(ctx context.Context) assemble.Index {
 	}
 }
 
-// awaitIndex waits for an index entry that covers size entries or more. The room for
-// making a bundle is for others meanwhile.
+// awaitIndex waits for an index entry that covers size entries or more. Meanwhile it gives the
+// room for making a bundle to other requests.
 func (s *Server) awaitIndex(ctx context.Context, deadline time.Time, size uint64) error {
 	ctx, over := context.WithDeadline(ctx, deadline)
 	defer over()
-	ctx, drained := s.untilDrained(ctx) // the process is about to end
+	ctx, drained := s.untilDrained(ctx) // ends when the server is about to end
 	defer drained()
 	<-s.bundles
 	defer func() { s.bundles <- struct{}{} }()

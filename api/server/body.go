@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// readsBody makes every error of a request's body the client's, whichever route
-// reads it: nobody but the client can send the rest.
+// readsBody turns every error of a request's body into a problem of the client, on every
+// route. Only the client can send the rest of the body.
 func readsBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r := c.Request(); r.Body != nil && r.Body != http.NoBody {
@@ -26,7 +26,7 @@ func readsBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// arriving is a body on its way.
+// arriving is the body of a request under way.
 type arriving struct{ io.ReadCloser }
 
 // Read implements [io.Reader]. Its errors are io.EOF, a time limit
@@ -39,7 +39,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, brokenBody(err)
 }
 
-// brokenBody is the problem of a body that cannot be read.
+// brokenBody returns the problem of a body that cannot be read.
 func brokenBody(err error) error {
 	broken := func(detail, remedy string) error {
 		return &failure{api.NewProblem(entry.Refuse(entry.Malformed, "", "%s", detail).WithRemedy(remedy)), err}
@@ -48,11 +48,11 @@ func brokenBody(err error) error {
 	_, network := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, http.ErrBodyReadAfterClose):
-		return err // too slow; or the handler's own mistake
+		return err // the body is too slow, or the handler made a mistake
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return broken("the body ends too early", whole)
 	case network, errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return broken("the connection broke before the end of the body", whole) // whose error names addresses
+		return broken("the connection broke before the end of the body", whole) // err names addresses
 	}
 	return broken("the body cannot be read: "+strconv.QuoteToASCII(err.Error()), whole)
 }
@@ -63,7 +63,7 @@ func readBody(r *http.Request, buf []byte, limit int) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return buf, tooLarge
 	}
-	if want := int(r.ContentLength) + 1; cap(buf) < want { // one more, to read the end
+	if want := int(r.ContentLength) + 1; cap(buf) < want { // one byte more, to read the end
 		buf = make([]byte, 0, want)
 	}
 	for {

@@ -7,8 +7,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// budget bounds what clients take together, and the part of it that one client
-// may take: bytes of batches, connections, event streams.
+// budget bounds what all clients take together, and the part that one client takes. It counts
+// bytes of batches, connections or event streams.
 type budget struct {
 	max, maxClient int64
 
@@ -21,7 +21,8 @@ func newBudget(limit, clientLimit int64) *budget {
 	return &budget{max: limit, maxClient: clientLimit, client: map[string]int64{}}
 }
 
-// take adds n to what the client holds, or reports false and adds none.
+// take adds n to the client's share. If a bound forbids that, take reports false and adds
+// nothing.
 func (b *budget) take(client string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -33,7 +34,7 @@ func (b *budget) take(client string, n int64) bool {
 	return true
 }
 
-// give returns n that the client took.
+// give gives back n of the client's share.
 func (b *budget) give(client string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,8 +44,8 @@ func (b *budget) give(client string, n int64) {
 	}
 }
 
-// budgetReader reads a body and takes what has arrived out of a budget of bytes,
-// until release: who announces much and sends little keeps nobody out.
+// budgetReader reads a body, and takes the bytes that have arrived from a budget until
+// release. A client that announces much and sends little keeps no other client out.
 type budgetReader struct {
 	body   io.Reader
 	budget *budget

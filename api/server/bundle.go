@@ -11,8 +11,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// getBundle is GET /v1/incidents/{id}/bundle: what shows an agent that it is to
-// undo something, and why.
+// getBundle is GET /v1/incidents/{id}/bundle. The bundle shows an agent that it must undo an
+// execution, and why.
 func (s *Server) getBundle(r *request) error {
 	q := queryOf[api.BundleQuery](r)
 	var err error
@@ -25,8 +25,8 @@ func (s *Server) getBundle(r *request) error {
 	return s.answerBundle(r.c, q)
 }
 
-// getNews is GET /v1/agents/{id}/news: the policies, keys and overrides that an
-// agent is to know of, as a bundle without a decision.
+// getNews is GET /v1/agents/{id}/news: the policies, keys and overrides that an agent must
+// know, as a bundle without a decision.
 func (s *Server) getNews(r *request) error {
 	id, err := r.name("id")
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Server) getNews(r *request) error {
 	return s.answerBundle(r.c, q)
 }
 
-// answerBundle makes a bundle, a few at a time, and answers with it; where it
-// goes on stands in the header Link.
+// answerBundle makes a bundle and answers with it. The server makes a few bundles at a time.
+// The header Link names the next part of the bundle.
 func (s *Server) answerBundle(c echo.Context, q *api.BundleQuery) error {
 	select {
 	case s.bundles <- struct{}{}:
@@ -58,13 +58,13 @@ func (s *Server) answerBundle(c echo.Context, q *api.BundleQuery) error {
 	return s.answerTagged(c, api.MediaJSON, tagOf(made.Data), made.Data)
 }
 
-// committed is a log and its committed state.
+// committed is a log with its committed state.
 type committed struct {
 	*ledger.Log
 	replica *coordinator.Replica
 }
 
-// View makes it a log that package coord/bundle makes bundles of.
+// View gives package coord/bundle the committed state.
 func (c committed) View(f func(*coord.State, verify.SignedHead, *verify.Chain)) {
 	c.replica.ReadView(func(s *coord.State, v *coordinator.View) { f(s, v.SignedHead, v.Chain) })
 }

@@ -9,8 +9,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// getCommands is GET /v1/agents/{id}/commands: what an agent has to do, at once,
-// or when something concerns it that was registered since.
+// getCommands is GET /v1/agents/{id}/commands: the commands of an agent. It answers at once,
+// or when a newer entry concerns the agent.
 func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, error) {
 	q := queryOf[api.CommandsQuery](r)
 	id, err := r.name("id")
@@ -44,8 +44,8 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 	}
 }
 
-// commands returns what an agent has to do, and the index of the newest entry
-// that concerns it; nil if it was never enrolled.
+// commands returns the commands of an agent; nil if the agent was never enrolled. newest is
+// the index of the newest entry that concerns the agent.
 func (s *Server) commands(agent entry.Principal) (c *api.Commands, newest uint64) {
 	s.coord.Read(func(state *coord.State) {
 		if _, enrolled := state.Chain().Agent(agent); !enrolled {

@@ -17,8 +17,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// getComplete is GET /v1/complete/{type}: which entries there are about a subject, and
-// the proof that there are no others (IDX-4).
+// getComplete is GET /v1/complete/{type}: the entries about a subject, and the proof that
+// there are no others (IDX-4).
 func (s *Server) getComplete(r *request) error {
 	q, ctx := queryOf[api.CompleteQuery](r), r.c.Request().Context()
 	if s.cfg.Index == nil {
@@ -36,7 +36,7 @@ func (s *Server) getComplete(r *request) error {
 				WithRemedy("ask again, or wait longer")
 		}
 	}
-	view := s.coord.View() // taken after the head, which it covers
+	view := s.coord.View() // taken after the head, so that it covers the head
 	if !q.Witnessed {
 		head = view.SignedHead
 	}
@@ -58,9 +58,8 @@ func (s *Server) getComplete(r *request) error {
 	return s.answerTagged(r.c, api.MediaJSON, tagOf(body), body)
 }
 
-// incidentsBeside returns the incidents that the agent of a question has to do with, and
-// which are open, or in which something happened in the part of the log that is asked
-// about.
+// incidentsBeside returns the incidents that involve the agent of a question. It leaves out a
+// closed incident without an entry in the part of the log that the question asks about.
 func (s *Server) incidentsBeside(q *complete.Question) (subjects []entry.Subject, err error) {
 	if q.Subject.Type != entry.SubjectAgent {
 		return nil, entry.Refuse(entry.Malformed, "incidents", "of a %s: only an agent has them", q.Subject.Type)
@@ -92,7 +91,7 @@ func (s *Server) incidentsBeside(q *complete.Question) (subjects []entry.Subject
 	return subjects, nil
 }
 
-// completeHistory makes a history, a few at a time.
+// completeHistory makes a history. The server makes a few at a time.
 func (s *Server) completeHistory(ctx context.Context, q complete.Question, head verify.SignedHead, chain *verify.Chain) (*verify.History, error) {
 	select {
 	case s.bundles <- struct{}{}:
@@ -110,7 +109,7 @@ func (s *Server) completeHistory(ctx context.Context, q complete.Question, head 
 	return h, err
 }
 
-// indexStatus says how far the index is; nil: none is kept.
+// indexStatus returns how far the index is; nil: the ledger keeps no index.
 func (s *Server) indexStatus() *api.IndexStatus {
 	if s.cfg.Index == nil {
 		return nil
@@ -119,7 +118,7 @@ func (s *Server) indexStatus() *api.IndexStatus {
 	return &status
 }
 
-// watchIndex shows how far the index is, when it is asked.
+// watchIndex adds metrics that show how far the index is at the time of reading.
 func (m *Metrics) watchIndex(x *complete.Index) {
 	gauge := func(name, help string, value func(complete.Status) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(x.Status())) })

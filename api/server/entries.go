@@ -68,8 +68,8 @@ func (s *Server) getEntries(ctx context.Context, r *request) (*api.Page, error) 
 	return page, nil
 }
 
-// after returns the path of the page that begins at index. Bounds of time have
-// become bounds of the index.
+// after returns the path of the page that begins at index. The path has bounds of the index
+// in place of bounds of time.
 func (l *listing) after(index, lo, hi uint64) string {
 	next := *l.ListQuery
 	next.Since, next.Until, next.From, next.Before = 0, 0, index, &hi
@@ -78,7 +78,7 @@ func (l *listing) after(index, lo, hi uint64) string {
 		end := index + 1
 		next.From, next.Before = lo, &end
 	case l.Before == nil && l.Until == 0:
-		next.Before = nil // open-ended: what comes meanwhile belongs to it
+		next.Before = nil // open-ended: new entries belong to the list
 	}
 	if next.Limit == api.PageDefault {
 		next.Limit = 0
@@ -86,8 +86,8 @@ func (l *listing) after(index, lo, hi uint64) string {
 	return api.URL(api.PathEntries, &next)
 }
 
-// candidates yields the indexes from lo to below hi that the query's rarest
-// filter finds, in its order.
+// candidates yields the indexes from lo to below hi that the query's rarest filter finds, in
+// the order of the query.
 func (s *Server) candidates(q *listing, lo, hi uint64) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for lo < hi {
@@ -113,7 +113,7 @@ func (s *Server) candidates(q *listing, lo, hi uint64) iter.Seq2[uint64, error] 
 	}
 }
 
-// chunk returns the first candidates.
+// chunk returns the first candidates, streamBlock at most.
 func (s *Server) chunk(q *listing, lo, hi uint64) ([]uint64, error) {
 	switch {
 	case len(q.tags) > 0:
@@ -130,9 +130,9 @@ func (s *Server) chunk(q *listing, lo, hi uint64) ([]uint64, error) {
 	return chunk, nil
 }
 
-// chunkOfKinds merges what the index has of each kind. What a kind has beyond
-// streamBlock entries lies behind that many of its own, so that the first
-// streamBlock of the union are complete.
+// chunkOfKinds merges the first streamBlock entries of each kind. A kind's further entries
+// come after streamBlock entries of that kind. So the first streamBlock entries of the union
+// are complete.
 func (s *Server) chunkOfKinds(q *listing, lo, hi uint64) ([]uint64, error) {
 	var chunk []uint64
 	for _, kind := range q.kinds {
@@ -142,15 +142,15 @@ func (s *Server) chunkOfKinds(q *listing, lo, hi uint64) ([]uint64, error) {
 		}
 		chunk = append(chunk, found...)
 	}
-	slices.Sort(chunk) // an entry has one kind: none is here twice
+	slices.Sort(chunk) // an entry has one kind, so no index is here twice
 	if q.Newest {
 		slices.Reverse(chunk)
 	}
 	return chunk[:min(len(chunk), streamBlock)], nil
 }
 
-// item returns an entry with its proof under head, checked: nothing damaged
-// leaves under a signature.
+// item returns an entry with its proof under head. It checks the proof, so that no damaged
+// entry leaves under a signature.
 func (s *Server) item(e *entry.Registered, head merkle.Head) (*api.Item, error) {
 	proof, err := s.log.Inclusion(e.Index, head.Size)
 	if err != nil {
@@ -234,10 +234,10 @@ func (s *Server) getLog(context.Context, *request) (*api.Log, error) {
 	return &api.Log{Origin: s.cfg.Origin, VerifierKeys: keys, Size: s.log.Head().Size, Witnessed: s.witnessing(), Index: s.indexStatus()}, nil
 }
 
-// request is what a handler sees of a request.
+// request is a request as a handler sees it.
 type request struct {
 	c     echo.Context
-	asked api.Query // of the type that the route names; nil: it has none
+	asked api.Query // of the type that the route names; nil: the route has no query
 }
 
 // queryOf returns the query of a request, of the type that its route names.

@@ -18,8 +18,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// getEvents is GET /v1/events: from an index on, every entry in order, or those
-// that the filters let through, for as long as the client stays.
+// getEvents is GET /v1/events. From an index on, it sends in order every entry that the
+// filters let through, for as long as the client stays.
 func (s *Server) getEvents(r *request) error {
 	q := queryOf[api.EventsQuery](r)
 	next, err := s.firstEvent(r, q.From)
@@ -37,9 +37,9 @@ func (s *Server) getEvents(r *request) error {
 	return nil
 }
 
-// firstEvent returns the index that the stream begins at: behind the last one
-// that the client has seen, which its header Last-Event-ID says when it comes
-// back with the query of the first time, else as asked, else with what is new.
+// firstEvent returns the index at which the stream begins. A client that comes back names
+// the last entry that it has seen in the header Last-Event-ID: the stream begins after that
+// entry. Else the stream begins at the index of the query, or at the next new entry.
 func (s *Server) firstEvent(r *request, from *uint64) (uint64, error) {
 	size := s.log.Head().Size
 	field, next := "from", *cmp.Or(from, &size)
@@ -57,8 +57,8 @@ func (s *Server) firstEvent(r *request, from *uint64) (uint64, error) {
 	return next, nil
 }
 
-// stream writes events until the client leaves, does not read, or the server
-// ends. Errors of writing have nobody left to be told to.
+// stream writes events until the client leaves, does not read, or the server ends. It drops
+// errors of writing, since no client is left to read them.
 func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 	ctx, cancel := s.untilDrained(c.Request().Context())
 	defer cancel()
@@ -86,7 +86,7 @@ func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 		if ctx.Err() != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
-		if time.Since(heard) >= s.cfg.Heartbeat { // the log may grow by what the filters keep back
+		if time.Since(heard) >= s.cfg.Heartbeat { // the filters may hold back new entries
 			w.buf = append(w.buf, ":\n\n"...)
 			if w.flush() != nil {
 				return
@@ -96,7 +96,7 @@ func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 	}
 }
 
-// untilDrained returns a context that ends, too, when the server is about to.
+// untilDrained returns a context that also ends when the server is about to end.
 func (s *Server) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -109,16 +109,16 @@ func (s *Server) untilDrained(ctx context.Context) (context.Context, context.Can
 	return ctx, cancel
 }
 
-// feed is an event stream on its way.
+// feed is an event stream under way.
 type feed struct {
 	*eventWriter
 	query    *listing
-	next     uint64 // index behind the last entry that was looked at
-	previous uint64 // size of the head that was announced last
+	next     uint64 // index after the last entry looked at
+	previous uint64 // size of the head announced last
 }
 
-// sendNews writes what stands from next to the head under it. It reports false
-// if the filters let nothing through; then the head is not announced either.
+// sendNews writes the entries from next to the head, under that head. If the filters let no
+// entry through, sendNews reports false and does not announce the head.
 func (s *Server) sendNews(ctx context.Context, f *feed, head *ledger.Head) (sent bool, err error) {
 	if len(f.query.tags) == 0 {
 		if err := s.announce(f, head); err != nil {
@@ -207,8 +207,7 @@ type eventWriter struct {
 	buf      []byte
 }
 
-// begin lifts the time limit of the request and tells the client how soon to
-// come back.
+// begin lifts the time limit of the request, and tells the client how soon to come back.
 func (w *eventWriter) begin() error {
 	if err := w.control.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -230,8 +229,7 @@ func (w *eventWriter) event(name, id string, data any) error {
 	return nil
 }
 
-// flush sends what is written. A client that takes longer than the time limit
-// to read it is given up.
+// flush sends the buffer. It fails if the client takes longer than the time limit to read.
 func (w *eventWriter) flush() error {
 	if err := w.control.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return err

@@ -23,19 +23,18 @@ import (
 	"recoveryledger/verify"
 )
 
-// Evidence is a file of objects that convict their issuers: validly signed
-// under an id that the log has with other bytes (REG-2). It stands outside the
-// log and its state. Each line is JSON, an [equivocation]. What is kept is on stable
-// storage. GET /v1/evidence serves each with the receipts that make it a
-// [verify.Evidence].
+// Evidence is a file of objects that convict their issuers. Each object has a valid signature
+// and the id of an entry of the log, but other bytes (REG-2). The file is outside the log and
+// its state. Each line is JSON, an [equivocation]. Kept objects are on stable storage. GET
+// /v1/evidence serves each object with the receipts that make it a [verify.Evidence].
 type Evidence struct {
 	mu    sync.Mutex
 	file  *os.File
 	size  int64   // of whole lines
-	lines []int64 // where each begins that counts
+	lines []int64 // where each valid line begins
 	max   int64
 
-	kept map[[sha256.Size]byte]bool // by hash of the PAE, which has iss and jti in it
+	kept map[[sha256.Size]byte]bool // by hash of the PAE, which holds iss and jti
 	from map[entry.Principal]int    // objects kept, by issuer
 }
 
@@ -46,10 +45,9 @@ type equivocation struct {
 	Envelope api.Envelope `json:"envelope"`
 }
 
-// OpenEvidence opens the file, or makes it, and cuts off a line that a crash
-// left unfinished. An object is kept once, of one issuer at most 16 are, and
-// beyond 64 MiB nothing is added, so that nobody can fill the disk with it, or
-// the file for the others.
+// OpenEvidence opens the file, or makes it. It cuts off a line that a crash left unfinished.
+// The file keeps an object once, at most 16 objects of one issuer, and at most 64 MiB. So no
+// issuer can fill the disk, or fill the file at the cost of other issuers.
 func OpenEvidence(path string) (*Evidence, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -73,8 +71,8 @@ func newEvidence(file *os.File) *Evidence {
 // Close closes the file.
 func (e *Evidence) Close() error { return e.file.Close() }
 
-// load reads what is there, up to the end of its last whole line. A line that
-// this package did not write counts for nothing.
+// load reads the file up to the end of the last whole line. It ignores a line that this
+// package did not write.
 func (e *Evidence) load(r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for {
@@ -104,14 +102,14 @@ func readEquivocation(line []byte) (*equivocation, *entry.Entry, error) {
 	return &record.equivocation, object, err
 }
 
-// note remembers an object that is in the file.
+// note takes up an object that is in the file.
 func (e *Evidence) note(object *entry.Entry, at int64) {
 	e.kept[sha256.Sum256(object.PAE())] = true
 	e.from[object.Header.Iss]++
 	e.lines = append(e.lines, at)
 }
 
-// read returns a line that counts, and the object in it; io.EOF behind the last.
+// read returns a valid line and its object; io.EOF after the last line.
 func (e *Evidence) read(number uint64) (*equivocation, *entry.Entry, error) {
 	e.mu.Lock()
 	if number >= uint64(len(e.lines)) {
@@ -127,8 +125,8 @@ func (e *Evidence) read(number uint64) (*equivocation, *entry.Entry, error) {
 	return readEquivocation(line)
 }
 
-// keep appends an object whose id the entry at an index has. It reports false if
-// the object is there already, or has no room.
+// keep appends an object whose id an entry of the log has. It reports false if the file has
+// the object already, or has no room for it.
 func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (bool, error) {
 	var line bytes.Buffer
 	if err := json.MarshalWrite(&line, equivocation{refused.Detail, refused.Taken, api.NewEnvelope(object)}); err != nil {
@@ -152,9 +150,8 @@ func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (bool, erro
 	return true, nil
 }
 
-// keepEvidence keeps an entry that was refused as id-conflict, if a key of its
-// issuer signed it: that makes it equivocation, whether or not the key counts
-// still.
+// keepEvidence keeps an entry that was refused as id-conflict, if a key of its issuer signed
+// it. Such an entry is equivocation, even if the key no longer counts.
 func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Refusal) {
 	if refused.Problem != entry.IDConflict {
 		return
@@ -163,7 +160,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	owner, _ := chain.Owner(e.KeyID)
 	key, known := chain.Key(e.KeyID)
 	if !known || owner != e.Header.Iss || verify.Signature(key, e.PAE(), e.Sig) != nil {
-		return // anybody can claim an id
+		return // any client can claim an id
 	}
 	kept := false
 	var err error
@@ -175,7 +172,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	case err != nil:
 		level = slog.LevelError
 	case kept:
-		write = s.record // which the file bounds
+		write = s.record // the limits of the file bound these records
 	}
 	write(c, sample{message: "equivocation", name: string(refused.Problem), level: level}, func() []slog.Attr {
 		return []slog.Attr{slog.String("iss", string(e.Header.Iss)), slog.String("jti", e.Header.JTI),
@@ -211,8 +208,8 @@ func (s *Server) getEvidence(ctx context.Context, r *request) (*api.EvidencePage
 	return page, nil
 }
 
-// convict makes a line and the log into evidence. It returns nil where the log has
-// no such entry: a loss of power took the entry before it was durable.
+// convict makes evidence from a line and the log. It returns nil if the log has no such entry,
+// because the power failed before the entry was durable.
 func (s *Server) convict(line *equivocation, object *entry.Entry) (*verify.Evidence, error) {
 	if line.Index >= s.log.Head().Size {
 		return nil, nil

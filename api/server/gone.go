@@ -11,15 +11,15 @@ import (
 	"recoveryledger/api"
 )
 
-// statusGone stands in metrics and in the log for a request whose client went
-// away before an answer had begun. No client sees the status.
+// statusGone is the status, in metrics and in the log, of a request whose client went away
+// before the answer began. No client sees the status.
 const statusGone = 499
 
-// watched is the writer of an answer. It remembers that the client takes no
-// more: the error of a write can be the client's leaving alone, on whichever route.
+// watched is the writer of an answer. It remembers that the client has left. On every route an
+// error of a write, except a mistake of the handler, means that the client has left.
 type watched struct {
 	http.ResponseWriter
-	lost error // the first error that says so; nil: the client is there
+	lost error // the first such error; nil: the client is there
 }
 
 // Write implements [io.Writer].
@@ -34,8 +34,8 @@ func (w *watched) Write(p []byte) (int, error) {
 // Unwrap lets [http.ResponseController] find the connection.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ownMistake reports whether an error of a write is the handler's: it wrote what
-// the answer's header does not allow.
+// ownMistake reports whether an error of a write is a mistake of the handler: the header of
+// the answer does not allow the write.
 func ownMistake(err error) bool {
 	return errors.Is(err, http.ErrContentLength) || errors.Is(err, http.ErrBodyNotAllowed) || errors.Is(err, http.ErrHijacked)
 }
@@ -55,9 +55,9 @@ func watchedOf(c echo.Context) *watched {
 	return nil
 }
 
-// hasLeft reports whether an error says only that the client has gone away: a
-// write to it failed, or its request was cancelled, which nobody but the client
-// does. Nobody is refused anything then, and nothing is wrong with the server.
+// hasLeft reports whether an error says only that the client has gone away. Then a write to
+// the client failed, or the request was cancelled, which only the client does. Such an error
+// is no refusal, and no fault of the server.
 func hasLeft(c echo.Context, err error) bool {
 	w := watchedOf(c)
 	if w == nil {

@@ -12,7 +12,7 @@ func (s *Server) getHealth(context.Context, *request) (*api.Status, error) {
 	return &api.Status{Status: "ok"}, nil
 }
 
-// getReady is GET /readyz: entries are taken. Why not is the problem that an
+// getReady is GET /readyz: the ledger takes entries. If not, the answer is the problem that an
 // entry would get.
 func (s *Server) getReady(context.Context, *request) (*api.Status, error) {
 	select {

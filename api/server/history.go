@@ -10,8 +10,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// getHistory is GET /v1/agents/{id}/history: what the log says of a principal,
-// a few incidents at a time, with the entries that say it.
+// getHistory is GET /v1/agents/{id}/history: what the log says about a principal, a few
+// incidents at a time, with the entries that prove it.
 func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error) {
 	q := queryOf[api.HistoryQuery](r)
 	id, err := r.name("id")
@@ -42,7 +42,7 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 	return past.History, s.prove(past)
 }
 
-// sameHistory is what a history says, whatever tree head it is proven under.
+// sameHistory returns the part of a history that does not depend on its tree head.
 func sameHistory(h api.History) any {
 	h.Head, h.Entries = "", slices.Clone(h.Entries)
 	for i := range h.Entries {
@@ -54,12 +54,12 @@ func sameHistory(h api.History) any {
 // past is a history in the making.
 type past struct {
 	*api.History
-	size      uint64 // of the log that it follows from
+	size      uint64 // of the log that the history is made from
 	incidents []coord.IncidentView
 	next      uint64
 }
 
-// recall reads from the state; nil if it knows nothing of the principal.
+// recall reads a history from the state; nil if the state does not know the principal.
 func (s *Server) recall(principal entry.Principal, before uint64, limit int) (found *past) {
 	now := s.log.Now()
 	s.coord.Read(func(state *coord.State) {
@@ -73,7 +73,7 @@ func (s *Server) recall(principal entry.Principal, before uint64, limit int) (fo
 	return found
 }
 
-// recallAfter is recall for a reader that goes on behind a cursor.
+// recallAfter is recall for a reader that continues after a cursor.
 func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int) (found *past) {
 	now := s.log.Now()
 	s.coord.Read(func(state *coord.State) {
@@ -86,7 +86,7 @@ func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int)
 			found.next = c.Cursor
 		}
 		for _, id := range c.Incidents {
-			incident, _ := state.Incident(id, now) // it is there
+			incident, _ := state.Incident(id, now) // the state has it
 			found.incidents = append(found.incidents, incident)
 		}
 	})
@@ -112,8 +112,8 @@ func (s *Server) reported(past *past, incident coord.IncidentView) error {
 	return nil
 }
 
-// prove adds the entries that a history names, and those that closed its
-// incidents, with their proofs.
+// prove adds the entries that a history names, and the entries that closed its incidents, with
+// their proofs.
 func (s *Server) prove(h *past) error {
 	named := h.Named()
 	for i := range h.incidents {

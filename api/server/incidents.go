@@ -37,7 +37,7 @@ func (s *Server) getIncidents(_ context.Context, r *request) (*api.Incidents, er
 	return page, nil
 }
 
-// incidentsBelow returns the next candidates.
+// incidentsBelow returns the next candidates of a page of incidents.
 func incidentsBelow(state *coord.State, q *api.IncidentQuery, now int64) []coord.IncidentView {
 	switch {
 	case q.Domain != "":

@@ -12,9 +12,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// answerLinks writes a receipt and, each on a line, those of the policies and
-// agent entries that let its signer in: saved as it is, the answer is all that a
-// verifier needs beside the root.
+// answerLinks writes a receipt and its links, one on each line. The links are the receipts of
+// the policies and agent entries that let the signer in. A verifier needs only the answer and
+// the root.
 func (s *Server) answerLinks(c echo.Context, status int, receipt *verify.Receipt) error {
 	receipts, err := s.withLinks(receipt)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *Server) answerLinks(c echo.Context, status int, receipt *verify.Receipt
 	return s.answer(c, status, api.MediaNDJSON, out)
 }
 
-// withLinks returns a receipt with those of the policies and agent entries that let
-// its signer in, all under its tree head.
+// withLinks returns a receipt and the receipts of the policies and agent entries that let its
+// signer in. All are under the tree head of the first.
 func (s *Server) withLinks(receipt *verify.Receipt) ([]verify.Receipt, error) {
 	e, _, err := entry.DecodeLeaf(receipt.Leaf)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) withLinks(receipt *verify.Receipt) ([]verify.Receipt, error) {
 	return all, nil
 }
 
-// sizeOf reads the size off a tree head that the ledger has signed.
+// sizeOf reads the size from a tree head that the ledger has signed.
 func sizeOf(note string) (uint64, error) {
 	if lines := strings.SplitN(note, "\n", 3); len(lines) == 3 {
 		return strconv.ParseUint(lines[1], 10, 64)

@@ -7,10 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// bounded is a listener that hands out so many connections at a time, and to
-// one client half of them; what is too many is closed at once. Without a bound
-// whoever opens connections takes the process its file descriptors, and a
-// database that cannot open a file has to stop.
+// bounded is a listener that bounds the open connections, of all clients and of one client. It
+// closes a connection over a bound at once. Without a bound a client could use up the file
+// descriptors of the process. A database that cannot open a file has to stop.
 type bounded struct {
 	net.Listener
 	open    *budget // of connections
@@ -28,7 +27,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		client := clientAt(conn.RemoteAddr().String())
 		if !b.open.take(client, 1) {
 			b.refused.Inc()
-			_ = conn.Close() // nobody waits for it
+			_ = conn.Close() // the error has no reader
 			continue
 		}
 		b.count.Inc()
@@ -45,8 +44,8 @@ type boundedConn struct {
 	leave func()
 }
 
-// Close implements [net.Conn]. Whoever sees that the connection is closed finds
-// its place free.
+// Close implements [net.Conn]. It frees the place first, so that the place is free when the
+// client sees the close.
 func (c *boundedConn) Close() error {
 	c.leave()
 	return c.Conn.Close()

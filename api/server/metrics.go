@@ -16,10 +16,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Metrics are what GET /metrics shows. One is for one ledger and its server.
+// Metrics are the metrics of GET /metrics. One Metrics serves one ledger and its server.
 type Metrics struct {
 	registry *prometheus.Registry
-	watching atomic.Bool // whether a coordinator is asked
+	watching atomic.Bool // whether the metrics show a coordinator
 
 	// Of HTTP.
 	requests *prometheus.CounterVec
@@ -32,7 +32,7 @@ type Metrics struct {
 	connections prometheus.Gauge
 	closed      prometheus.Counter
 
-	// Of the log, whoever writes to it.
+	// Of the log, for all writers.
 	entries map[entry.Kind]prometheus.Counter
 	size    prometheus.Gauge
 	commits prometheus.Histogram
@@ -40,7 +40,7 @@ type Metrics struct {
 	rebuilt prometheus.Counter
 }
 
-// NewMetrics returns metrics of nothing so far, and those of the process.
+// NewMetrics returns new metrics of a ledger, with the metrics of the process.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -87,8 +87,8 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// watch shows what a coordinator knows of incidents, tasks and leases, when it is
-// asked; of two, the first. now is the ledger's clock.
+// watch adds metrics that show the incidents, tasks and leases of a coordinator at the time of
+// reading. Only the first call counts. now is the ledger's clock.
 func (m *Metrics) watch(c *coordinator.Replica, now func() int64) {
 	if m.watching.Swap(true) {
 		return
@@ -123,14 +123,14 @@ func (m *Metrics) watch(c *coordinator.Replica, now func() int64) {
 			func() float64 { _, lost := c.Leases().Counts(); return float64(lost) }))
 }
 
-// Opened counts what the log had to make good when it was opened.
+// Opened counts the repairs of the log at its opening.
 func (m *Metrics) Opened(l *ledger.Log) {
 	if l.SnapshotDamage() != nil {
 		m.rebuilt.Inc()
 	}
 }
 
-// watchIncidents shows how incidents stand, when it is asked.
+// watchIncidents adds metrics that show the state of incidents at the time of reading.
 func (m *Metrics) watchIncidents(c *coordinator.Replica, now func() int64) {
 	for state := coord.Reported; state <= coord.Failed; state++ {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -148,7 +148,7 @@ func (m *Metrics) watchIncidents(c *coordinator.Replica, now func() int64) {
 	}))
 }
 
-// Commit counts a commit; it is meant to be [ledger.Config].Observe.
+// Commit counts a commit. It is meant for [ledger.Config].Observe.
 func (m *Metrics) Commit(c ledger.Commit) {
 	for _, e := range c.Entries {
 		m.entries[e.Kind].Inc()
@@ -163,7 +163,7 @@ func (m *Metrics) request(method, route string, status int, took time.Duration) 
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodHead:
 	default:
-		method = "other" // a caller may make up methods
+		method = "other" // a client may make up methods
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())

@@ -14,7 +14,7 @@ import (
 	"recoveryledger/api"
 )
 
-// observe gives a request its id, lets it run and counts, logs and names it.
+// observe gives a request its id and runs it. Then it counts and logs the request.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -49,7 +49,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// routeOf returns the pattern that the request's path has met.
+// routeOf returns the pattern that the request's path matches.
 func routeOf(c echo.Context) string {
 	if c.Path() == "" {
 		return "other"
@@ -79,8 +79,8 @@ func newRequestID() string {
 // clientOf returns the client of a request.
 func clientOf(c echo.Context) string { return clientAt(c.Request().RemoteAddr) }
 
-// clientAt returns what every limit takes for one client: an IPv4 address, or
-// the /64 of an IPv6 address. Whatever has neither is one client.
+// clientAt returns the client of an address, as every limit counts clients: an IPv4 address,
+// or the /64 of an IPv6 address. All other addresses are one client.
 func clientAt(remote string) string {
 	address, _ := netip.ParseAddrPort(remote)
 	ip := address.Addr().Unmap()

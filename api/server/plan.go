@@ -11,12 +11,12 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// planPage returns the members that a plan's answer shows, and where it goes on.
+// planPage returns a page of a plan, with the path of the next page.
 func planPage(id uint64, q *api.PlanQuery, plan *api.Plan) *api.Plan {
 	from := 0
 	if q.Before != 0 {
 		from, _ = slices.BinarySearchFunc(plan.Members, q.Before, func(m api.PlanMember, before uint64) int {
-			return cmp.Compare(before, m.Index+1) // descending: the first below
+			return cmp.Compare(before, m.Index+1) // descending: the first index below
 		})
 	}
 	page := *plan
@@ -32,7 +32,7 @@ func planPage(id uint64, q *api.PlanQuery, plan *api.Plan) *api.Plan {
 	return &page
 }
 
-// computed is the plan that was computed last, and of what.
+// computed is the plan that was computed last, with its query and the state that it is of.
 type computed struct {
 	query  string
 	size   uint64 // of the log
@@ -40,9 +40,9 @@ type computed struct {
 	plan   *api.Plan
 }
 
-// getPlan is GET /v1/incidents/{id}/plan: the plan in force, or what a decision
-// would have now. Plans are computed one at a time, whoever asks, and the last
-// is kept for a second for its other pages.
+// getPlan is GET /v1/incidents/{id}/plan: the plan in force, or the plan that a decision would
+// have now. The server computes one plan at a time for all clients. It keeps the last plan for
+// a second, for the other pages of that plan.
 func (s *Server) getPlan(ctx context.Context, r *request) (*api.Plan, error) {
 	q := queryOf[api.PlanQuery](r)
 	id, err := r.number("id")
@@ -72,7 +72,7 @@ func (s *Server) getPlan(ctx context.Context, r *request) (*api.Plan, error) {
 	return planPage(id, q, last.plan), nil
 }
 
-// computePlan returns the plan that is asked for.
+// computePlan returns the plan that the query asks for.
 func computePlan(state *coord.State, id uint64, q *api.PlanQuery, now int64) (*api.Plan, error) {
 	if v, ok := state.PlanInForce(id, now); ok && !q.Preview {
 		return &v.Plan, nil
@@ -82,7 +82,7 @@ func computePlan(state *coord.State, id uint64, q *api.PlanQuery, now int64) (*a
 		return nil, noIncident(id)
 	}
 	for _, index := range q.Dismissed {
-		if !slices.Contains(v.Considered, index) { // the preview would not be what was meant
+		if !slices.Contains(v.Considered, index) { // the preview would not be the one meant
 			return nil, entry.Refuse(entry.Malformed, "dismissed", "entry %d is not a signal that a decision about incident %d rests on", index, id).
 				WithRemedy("GET " + api.URL(api.PathIncident, nil, id) + " names the signals of the incident")
 		}

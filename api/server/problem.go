@@ -17,8 +17,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// failure is a problem on its way to the caller. The cause, if any, is for the
-// log alone.
+// failure is a problem for the client. The cause, if any, is for the log alone.
 type failure struct {
 	*api.Problem
 	cause error
@@ -27,7 +26,7 @@ type failure struct {
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.cause }
 
-// asFailure tells what an error is to the caller.
+// asFailure returns the problem that an error is to the client.
 func asFailure(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -52,7 +51,7 @@ func asFailure(err error) *failure {
 		"look for the request id in the server's log"), err}
 }
 
-// echoFailure is the problem of what the router and its middleware refuse.
+// echoFailure returns the problem of a request that the router or its middleware refuses.
 func echoFailure(e *echo.HTTPError) *failure {
 	switch e.Code {
 	case http.StatusNotFound:
@@ -65,8 +64,7 @@ func echoFailure(e *echo.HTTPError) *failure {
 		"look for the request id in the server's log"), e}
 }
 
-// occurred completes a problem for the request that it occurred in, counts it and
-// logs it.
+// occurred completes a problem for its request, counts the problem and logs it.
 func (s *Server) occurred(c echo.Context, f *failure) {
 	f.SetRequest(requestID(c))
 	if f.RetryAfterMS == 0 && f.Temporary() {
@@ -93,8 +91,8 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 	})
 }
 
-// answerError is the router's error handler: it answers err unless an answer
-// has begun, or nobody is there to read it.
+// answerError is the router's error handler. It answers err, unless an answer has begun or the
+// client has left.
 func (s *Server) answerError(err error, c echo.Context) {
 	if hasLeft(c, err) {
 		return

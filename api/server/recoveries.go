@@ -54,7 +54,7 @@ func (s *Server) rulesInForce() (*rules, error) {
 	return r, nil
 }
 
-// line decides about one case.
+// line decides one case.
 func (r *rules) line(ctx context.Context, line []byte) (*engine.Result, error) {
 	done, err := r.batch.Line(ctx, line)
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
@@ -63,7 +63,7 @@ func (r *rules) line(ctx context.Context, line []byte) (*engine.Result, error) {
 	return done, err
 }
 
-// postRecovery is POST /v1/recoveries: what is decided about one case.
+// postRecovery is POST /v1/recoveries: the decision about one case.
 func (s *Server) postRecovery(asked *request) error {
 	c := asked.c
 	r, err := s.recoveryRules(c, api.MediaJSON)
@@ -90,10 +90,9 @@ func (s *Server) postRecovery(asked *request) error {
 	return s.answer(c, http.StatusOK, api.MediaJSON, answer)
 }
 
-// recoveryRules checks what is common to both requests, and returns the rules
-// that decide.
+// recoveryRules checks the headers of both requests, and returns the rules that decide.
 func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error) {
-	given, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)) // a malformed one is unsupported
+	given, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)) // a malformed type is unsupported
 	remedy := "send one case as " + api.MediaJSON + " to " + api.PathRecoveries + ", or one on each line as " + api.MediaNDJSON + " to " +
 		api.PathBatch + ", uncompressed"
 	if encoding := c.Request().Header.Get(echo.HeaderContentEncoding); encoding != "" {
@@ -105,8 +104,8 @@ func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error)
 	return s.rulesInForce()
 }
 
-// postRecoveries is POST /v1/recoveries/batch: a line is answered as soon as it
-// is read, so that a batch of any length takes little memory.
+// postRecoveries is POST /v1/recoveries/batch. It answers a line as soon as the line is read,
+// so that a batch of any length takes little memory.
 func (s *Server) postRecoveries(asked *request) error {
 	c := asked.c
 	r, err := s.recoveryRules(c, api.MediaNDJSON)
@@ -125,7 +124,7 @@ func (s *Server) postRecoveries(asked *request) error {
 		return err
 	}
 	b.end.Rules = r.Rules
-	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) { // HTTP/2 is so by itself
+	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) { // HTTP/2 is always full-duplex
 		return err
 	}
 	return b.run()
@@ -146,11 +145,11 @@ type recoveryBatch struct {
 	end     api.RecoveryEnd
 }
 
-// flushAt is how much of an answer waits at most while more of the request has
-// arrived.
+// flushAt is the largest part of an answer, in bytes, that waits while more of the request is
+// there to read.
 const flushAt = 32 << 10
 
-// run answers line by line.
+// run answers the batch line by line.
 func (b *recoveryBatch) run() error {
 	for {
 		line, err := b.next()
@@ -170,7 +169,7 @@ func (b *recoveryBatch) run() error {
 	}
 }
 
-// next reads a line. One over the limit is passed over and empty here.
+// next reads a line. It refuses a line over the limit, and returns nil for it.
 func (b *recoveryBatch) next() ([]byte, error) {
 	arrived, err := b.in.Peek(b.in.Buffered())
 	if err != nil || b.out.Len() >= flushAt || bytes.IndexByte(arrived, '\n') < 0 {
@@ -212,7 +211,7 @@ var (
 	errBatchFull = errors.New("server: the batch is over its limit")
 )
 
-// answer decides about a line; empty where that was refused already.
+// answer decides the case of a line. A nil line was refused already.
 func (b *recoveryBatch) answer(line []byte) error {
 	if line == nil {
 		return nil
@@ -241,8 +240,7 @@ func (b *recoveryBatch) answer(line []byte) error {
 	return b.write(&api.RecoveryLine{Line: b.lines, Trace: done.Encoded})
 }
 
-// refuse answers a line with a problem. An error that is not about it ends the
-// batch.
+// refuse answers a line with the problem of a refusal. Any other error ends the batch.
 func (b *recoveryBatch) refuse(err error) error {
 	if _, ok := errors.AsType[*entry.Refusal](err); !ok {
 		return err
@@ -254,7 +252,7 @@ func (b *recoveryBatch) refuse(err error) error {
 func (b *recoveryBatch) tell(f *failure) error {
 	b.end.Refused++
 	b.server.occurred(b.c, f)
-	b.c.Response().Header().Del(echo.HeaderRetryAfter) // it says so in its line
+	b.c.Response().Header().Del(echo.HeaderRetryAfter) // the line says it
 	return b.write(&api.RecoveryLine{Line: b.lines, Problem: f.Problem})
 }
 
@@ -276,7 +274,7 @@ func (b *recoveryBatch) interrupt(err error) error {
 			return fmt.Errorf("server: read batch: %w", err)
 		}
 		b.lines++
-		_ = errors.Join(b.tell(broken), b.finish()) // the connection may be gone both ways; the log has the problem
+		_ = errors.Join(b.tell(broken), b.finish()) // the connection may be gone; the server's log has the problem
 		return nil
 	}
 	return b.finish()
@@ -302,8 +300,7 @@ func (b *recoveryBatch) write(line *api.RecoveryLine) error {
 	return err
 }
 
-// flush sends what is written. A client that takes longer than the time limit
-// to read it is given up.
+// flush sends the buffer. It fails if the client takes longer than the time limit to read.
 func (b *recoveryBatch) flush() error {
 	if b.out.Len() == 0 {
 		return nil

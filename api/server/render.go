@@ -11,8 +11,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// The answers of the write path are put together by hand; tests compare them
-// with what the encoder makes of the types.
+// The write path makes its answers by hand. Tests compare them with the encoder's output for
+// the types.
 
 // appendReceipt appends the receipt as [verify.Receipt.Encode] writes it.
 func appendReceipt(dst []byte, r *verify.Receipt) []byte {
@@ -34,7 +34,7 @@ func appendBatchHead(dst []byte, head string) []byte {
 	return append(dst, '}', '\n')
 }
 
-// appendBatchLine appends a further one.
+// appendBatchLine appends a further line.
 func appendBatchLine(dst []byte, l *api.BatchLine) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendUint(dst, l.Index, 10)
@@ -61,8 +61,8 @@ func appendProof(dst []byte, path []merkle.Hash) []byte {
 	return append(dst, ']')
 }
 
-// appendText appends a JSON string. What is not UTF-8 is replaced, as by the
-// encoder; a tree head never is.
+// appendText appends a JSON string. It replaces invalid UTF-8, as the encoder does. A tree
+// head is always valid UTF-8.
 func appendText(dst []byte, text string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text)
 	return dst

@@ -20,7 +20,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// handler answers a request.
+// handler is a function that answers a request.
 type handler func(*request) error
 
 // handlers returns the handler of each route of [api.Routes] by its name.
@@ -72,7 +72,7 @@ func (s *Server) routes() error {
 	}
 	e := echo.New()
 	e.HTTPErrorHandler = s.answerError
-	e.IPExtractor = echo.ExtractIPDirect() // never what a header claims
+	e.IPExtractor = echo.ExtractIPDirect() // a header may lie
 	s.middleware(e)
 	s.router, s.handler = e, s.traced(withHead(e))
 	if s.cfg.Pages != nil {
@@ -117,12 +117,12 @@ func parsed(route *api.Route, handle handler) echo.HandlerFunc {
 	}
 }
 
-// routerPath is a path in the spelling of the router.
+// routerPath returns a path in the spelling of the router.
 func routerPath(path string) string {
 	return strings.NewReplacer("{path}", "*", "{", ":", "}", "").Replace(path)
 }
 
-// middleware is what every request passes, the outermost first.
+// middleware returns the middleware that every request passes, the outermost first.
 func (s *Server) middleware(e *echo.Echo) {
 	e.Use(s.observe)
 	secure := middleware.SecureConfig{
@@ -157,7 +157,7 @@ func (s *Server) middleware(e *echo.Echo) {
 	}))
 }
 
-// traced makes spans of requests if there is somebody to take them.
+// traced makes spans of requests if the server has a tracer.
 func (s *Server) traced(next http.Handler) http.Handler {
 	if s.cfg.Tracer == nil {
 		return next

@@ -11,31 +11,30 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// sample is a sort of record that clients cause. Routes and names are of closed
-// sets, keys are enrolled ones.
+// sample is a sort of record that clients cause. Routes and names are from closed sets. Keys
+// are enrolled keys.
 type sample struct {
 	message string
 	level   slog.Level
-	client  string // empty: of all for whom there was no room
-	key     string // that an entry claims; empty: none, or one that nobody enrolled
+	client  string // empty: all clients for which there was no room
+	key     string // that an entry claims; empty: none, or a key that is not enrolled
 	route   string
 	name    string // of the problem
 }
 
-// sampler keeps clients from filling a disk with the log of what they were
-// refused: of each sort the first record is written, the others are counted, and
-// the count is written at the end of the interval. What one client can have
-// written in an interval is bounded, and what all can have together.
+// sampler keeps clients from filling a disk with records of their refusals. It writes the
+// first record of each sort and counts the others. It writes the count at the end of the
+// interval. The number of records in an interval is bounded, for one client and for all.
 type sampler struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
 	room   *budget
-	since  time.Time // the interval's begin
+	since  time.Time // the begin of the interval
 	counts map[sample]*repeated
 }
 
-// repeated is how often a sort of record was not written.
+// repeated counts the records of a sort that were not written.
 type repeated struct {
 	count uint64
 	last  string // request
@@ -45,8 +44,8 @@ func newSampler(logger *slog.Logger) *sampler {
 	return &sampler{logger: logger, room: newBudget(maxSamples, maxClientSamples), counts: map[sample]*repeated{}}
 }
 
-// first reports whether a record is the first of its sort in this interval; if
-// not, it is counted.
+// first reports whether a record is the first of its sort in this interval. If not, first
+// counts the record.
 func (s *sampler) first(of sample, request string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *sampler) flush(now time.Time) {
 	s.since = now
 }
 
-// writeCounts writes what was counted and begins anew. The caller holds mu.
+// writeCounts writes the counts and begins anew. The caller holds mu.
 func (s *sampler) writeCounts() {
 	var sorts []sample
 	for of, again := range s.counts {
@@ -101,7 +100,7 @@ func (s *sampler) writeCounts() {
 	clear(s.counts)
 }
 
-// run ends an interval again and again until ctx ends.
+// run ends one interval after the other until ctx ends.
 func (s *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
@@ -115,8 +114,8 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// sampled writes a record about a request, unless one of its sort was written
-// lately: then at debug. Its client, key and route are those of the request.
+// sampled writes a record about a request, with the client, key and route of the request. If a
+// record of the same sort was written in this interval, the new one is at debug.
 func (s *Server) sampled(c echo.Context, of sample, attrs func() []slog.Attr) {
 	of.client, of.key, of.route = clientOf(c), keyOf(c), routeOf(c)
 	if !s.samples.first(of, requestID(c), time.Now()) {
@@ -137,7 +136,7 @@ func (s *Server) record(c echo.Context, of sample, attrs func() []slog.Attr) {
 	s.cfg.Logger.LogAttrs(c.Request().Context(), of.level, of.message, append(all, attrs()...)...)
 }
 
-// clip bounds what a client can write into one record.
+// clip bounds a client's text in a record.
 func clip(text string) string {
 	if len(text) > maxLogged {
 		return text[:maxLogged] + "…"
@@ -145,11 +144,11 @@ func clip(text string) string {
 	return text
 }
 
-// keyKey is where a request's context has the key that its entry claims.
+// keyKey is the name under which a request's context holds the key that its entry claims.
 const keyKey = "arl.key"
 
-// setKey notes the key that an entry of the request claims. One that nobody
-// enrolled is not noted: there are as many of those as a client likes.
+// setKey notes the key that an entry of the request claims. It does not note a key that is not
+// enrolled, since a client can make up any number of keys.
 func (s *Server) setKey(c echo.Context, keyID string) {
 	if _, known := s.coord.View().Chain.KeyInfo(keyID); known {
 		c.Set(keyKey, keyID)

@@ -8,13 +8,12 @@
 // write path, POST /v1/entries, writes its answers by hand, since the ledger is as
 // fast as its slowest step.
 //
-// Writes carry their authority in the signature. A refused request appends
-// nothing; it is logged, counted and answered with problem details. Handlers
-// never commit: the ledger's order does, in its own goroutine, and ends the
-// process when it cannot, whatever a handler recovers from.
+// Writes carry their authority in the signature. A refused request appends nothing. The server
+// logs and counts it, and answers with problem details. Handlers never commit: the ledger's
+// order commits, in its own goroutine. A commit that fails ends the process, and no handler
+// can recover from that.
 //
-// [Server.Run] must end before the ledger's Run does: what a handler has handed
-// to the ledger is answered first.
+// [Server.Run] must end before the ledger's Run ends, so that entries under way get answers.
 package server
 
 import (
@@ -40,65 +39,62 @@ import (
 	"recoveryledger/ledger/witness"
 )
 
-// Config says what a server serves and within which bounds. It is copied and
-// checked once.
+// Config says what a server serves, and within which bounds. New copies and checks it once.
 type Config struct {
-	// Origin and VerifierKeys are what GET /v1/log says of the ledger, the latter
-	// until a policy names keys (TRU-5). Required.
+	// Origin and VerifierKeys are shown by GET /v1/log. It shows VerifierKeys until a policy
+	// names keys (TRU-5). Required.
 	Origin       string
 	VerifierKeys []string
-	// Log takes entries and has the answers. Required. Its Run is not the
-	// server's.
+	// Log takes entries and answers reads. Required. The server does not call its Run.
 	Log *ledger.Log
 	// Replica knows the committed principals and keys. Required.
 	Replica *coordinator.Replica
 
-	// Witnesses collect cosignatures on tree heads. Their Run is not the server's. Nil:
-	// no witness is asked.
+	// Witnesses collect cosignatures on tree heads. The server does not call their Run. Nil:
+	// the server asks no witness.
 	Witnesses *witness.Rounds
-	// Index answers complete histories. Its Run is not the server's. Nil: there are none.
+	// Index answers complete histories. The server does not call its Run. Nil: there are none.
 	Index *complete.Index
-	// WitnessWait is how long a bundle, or a receipt whose asker does not say, waits for a
-	// tree head that the witnesses have cosigned. 0: [api.WitnessedDefault].
+	// WitnessWait is how long a bundle waits for a tree head that the witnesses have
+	// cosigned, and a receipt whose request names no wait. 0: [api.WitnessedDefault].
 	WitnessWait time.Duration
 	// IndexWait is how long a bundle waits for an index entry that it needs. 0:
 	// [api.WitnessedDefault].
 	IndexWait time.Duration
-	// Evidence keeps objects that were validly signed under an id that is taken.
-	// Nil: they are only logged.
+	// Evidence keeps objects with a valid signature and an id that is taken. Nil: the server
+	// only logs them.
 	Evidence *Evidence
-	// Logger takes refusals (info) and failures (error), of each sort from one client
-	// the first and then a count every 10 minutes; requests, and all refusals, at
-	// debug. Nil: silence.
+	// Logger takes refusals (info) and failures (error): the first of each sort from one
+	// client, and then a count every 10 minutes. At debug it takes all refusals, and requests.
+	// Nil: silence.
 	Logger *slog.Logger
 	// Metrics counts requests, and commits if its Commit is the ledger's
 	// Observe. Nil: new ones.
 	Metrics *Metrics
 	// Tracer makes a span of every request. Nil: no traces.
 	Tracer trace.TracerProvider
-	// TLS, from [LoadTLS], encrypts and, with client certificates, admits. Nil:
+	// TLS, from [LoadTLS], encrypts. With client certificates it also admits clients. Nil:
 	// plain HTTP.
 	TLS *TLS
-	// Hosts are names beside localhost by which clients may call a server that listens on
-	// loopback without TLS: those that a proxy on the same machine passes on.
+	// Hosts are further names, beside localhost, of a server that listens on loopback without
+	// TLS. A proxy on the same host passes such names on.
 	Hosts []string
-	// Pages answers GET of its paths, which are none of the API's. Nil: there are no pages.
+	// Pages answers GET of its paths. No path of the API is among them. Nil: there are no pages.
 	Pages Pages
-	// Version stands in the OpenAPI document. Empty: "devel".
+	// Version is the version in the OpenAPI document. Empty: "devel".
 	Version string
 
-	// Rate is how many requests a second one address may send on average; in
-	// one burst, a second's worth. An IPv6 address counts by its /64. 0: 5,000;
-	// negative: no limit. Behind a proxy all clients have one address.
+	// Rate is the number of requests a second that one address may send on average. A burst
+	// may have a second's worth. An IPv6 address counts by its /64. Behind a proxy all clients
+	// have one address. 0: 5,000; negative: no limit.
 	Rate float64
-	// Connections is how many may be open at a time, from one address half of
-	// them; more are closed at once. Each takes a file descriptor, which the
-	// ledger needs too. 0: [DefaultConnections].
+	// Connections is the number of open connections; one address may have half of them. The
+	// server closes further connections at once. Each connection takes a file descriptor, and
+	// the ledger needs descriptors too. 0: [DefaultConnections].
 	Connections int
-	// HeaderTimeout bounds the time for a request's header, ReadTimeout that for
-	// the whole request, WriteTimeout that for the answer (of an event stream:
-	// for each write), IdleTimeout that between two requests. 0: 5 s, 1 min,
-	// 1 min, 2 min.
+	// HeaderTimeout bounds the time for a request's header, and ReadTimeout the time for the
+	// whole request. WriteTimeout bounds the time for the answer, or for each write of an event
+	// stream. IdleTimeout bounds the time between two requests. 0: 5 s, 1 min, 1 min, 2 min.
 	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	// Grace is how long requests under way may go on after Run is told to end.
 	// 0: 30 s.
@@ -107,7 +103,7 @@ type Config struct {
 	Heartbeat time.Duration
 }
 
-// Pages are what a server shows people beside its API.
+// Pages are the pages that a server shows people beside its API.
 type Pages interface {
 	http.Handler
 	// Paths returns the paths that the handler answers, a parameter in braces.
@@ -164,12 +160,12 @@ type Server struct {
 	samples *sampler
 	rules   atomic.Pointer[rules]
 
-	plans chan *computed // holds the last plan; whoever computes one has it
+	plans chan *computed // holds the last plan; a request takes it to compute a plan
 
 	bundles chan struct{} // filled while authorization bundles are made
 	maker   assemble.Maker
 
-	// draining is closed when the server is about to end: it is no longer
+	// draining is closed when the server is about to end. Then the server is no longer
 	// ready, and event streams end.
 	draining chan struct{}
 	drain    func()
@@ -208,9 +204,9 @@ func New(c *Config) (*Server, error) {
 // Handler returns the handler of all paths.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves on the listener until ctx ends; then it takes no more
-// connections, answers what it has accepted and returns. The error says that
-// the listener failed, or that requests were still under way after Grace.
+// Run serves on the listener until ctx ends. Then it takes no more connections, answers the
+// requests that it has accepted, and returns. The error says that the listener failed, or that
+// requests were still under way after Grace.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	h := &http.Server{
 		Handler:           s.handler,

@@ -23,7 +23,7 @@ func (s *Server) postEntries(r *request) error {
 	c, q := r.c, queryOf[api.ReceiptQuery](r)
 	mediaType := c.Request().Header.Get(echo.HeaderContentType)
 	if mediaType != api.MediaJSON && mediaType != api.MediaNDJSON {
-		mediaType, _, _ = mime.ParseMediaType(mediaType) // a malformed one is unsupported
+		mediaType, _, _ = mime.ParseMediaType(mediaType) // a malformed type is unsupported
 	}
 	encoding := c.Request().Header.Get(echo.HeaderContentEncoding)
 	switch {
@@ -48,8 +48,8 @@ func unsupported(header, content string) error {
 		"send an envelope as "+api.MediaJSON+", or one on each line as "+api.MediaNDJSON+", uncompressed")}
 }
 
-// postEntry registers one envelope and answers its receipt, or that with the
-// receipts of the policies and keys that it counts by.
+// postEntry registers one envelope and answers with its receipt. With links, the answer has
+// the receipts of the policies and keys that let the signer in, too.
 func (s *Server) postEntry(r *request) error {
 	c := r.c
 	buf := s.buffer()
@@ -78,7 +78,7 @@ func (s *Server) postEntry(r *request) error {
 		return answer.Refused
 	}
 	registered := answer.Registered[0]
-	turn.end() // who waits for witnesses keeps no other out
+	turn.end() // a wait for witnesses keeps no other request out
 	receipt, err := receiptOf(answer, registered, e)
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *Server) postEntry(r *request) error {
 	return s.answer(c, status, api.MediaJSON, *buf)
 }
 
-// receiptOf returns the receipt of e. The leaf of a duplicate is read: another
-// valid signature over the same bytes may stand there.
+// receiptOf returns the receipt of e. It reads the leaf of a duplicate from the log, since the
+// log may have another valid signature over the same bytes.
 func receiptOf(answer *ledger.Answer, registered ledger.Registration, e *entry.Entry) (*verify.Receipt, error) {
 	if registered.Duplicate {
 		return answer.Receipt(registered.Index)
@@ -113,8 +113,8 @@ func receiptOf(answer *ledger.Answer, registered ledger.Registration, e *entry.E
 	return &verify.Receipt{Leaf: e.AppendLeaf(nil, registered.RegisteredAt), Index: registered.Index, Proof: proof, Head: answer.Head.Note}, nil
 }
 
-// postBatch registers an ordered prefix of the lines (REG-10). If nothing was
-// registered the answer is the problem, as for one envelope.
+// postBatch registers an ordered prefix of the lines (REG-10). If it registers no entry, the
+// answer is the problem, as for one envelope.
 func (s *Server) postBatch(c echo.Context) error {
 	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
 	defer body.release()
@@ -148,8 +148,8 @@ func (s *Server) postBatch(c echo.Context) error {
 	return s.answerBatch(c, answer, refused)
 }
 
-// answerBatch writes the head, a line for each entry registered, and the
-// problem that ended the batch, if any.
+// answerBatch writes the head, a line for each registered entry, and the problem that ended
+// the batch, if any.
 func (s *Server) answerBatch(c echo.Context, answer *ledger.Answer, refused *entry.Refusal) error {
 	buf := s.buffer()
 	defer s.put(buf)
@@ -166,7 +166,7 @@ func (s *Server) answerBatch(c echo.Context, answer *ledger.Answer, refused *ent
 	if refused != nil {
 		f := asFailure(refused)
 		s.occurred(c, f)
-		c.Response().Header().Del(echo.HeaderRetryAfter) // it says so in its line
+		c.Response().Header().Del(echo.HeaderRetryAfter) // the line says it
 		line, err := json.Marshal(f.Problem)
 		if err != nil {
 			return err
@@ -177,8 +177,8 @@ func (s *Server) answerBatch(c echo.Context, answer *ledger.Answer, refused *ent
 	return s.answer(c, http.StatusOK, api.MediaNDJSON, out)
 }
 
-// readBatch decodes envelopes, one on each line, up to the first that is
-// refused. An error means that the body did not arrive; then nothing counts.
+// readBatch decodes envelopes, one on each line, up to the first refused line. An error means
+// that the body did not arrive. Then no line counts.
 func readBatch(body io.Reader) (entries []*entry.Entry, refused *entry.Refusal, err error) {
 	lines := bufio.NewReaderSize(body, entry.MaxEnvelope+len("\r\n"))
 	total := 0

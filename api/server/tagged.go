@@ -24,15 +24,15 @@ func plain[T any](s *Server, handle func(context.Context, *request) (*T, error))
 	}
 }
 
-// tagged makes the handler of a JSON resource with an entity tag: the hash of
-// the answer, so that whoever asks again is told whether anything has changed.
+// tagged makes the handler of a JSON resource with an entity tag. The tag is the hash of the
+// answer, so that a client that asks again learns whether the answer has changed.
 func tagged[T any](s *Server, handle func(context.Context, *request) (*T, error)) handler {
 	return taggedAs(s, handle, func(v T) any { return v })
 }
 
-// taggedAs is tagged for an answer of which a part changes whenever the log grows,
-// such as the tree head of its proofs. The tag is the hash of what is left, so that
-// an answer with the tag says the same, whatever head it is proven under.
+// taggedAs is tagged for an answer with a part that changes whenever the log grows, such as the
+// tree head of its proofs. left returns the answer without that part. The tag is the hash of
+// the rest, so it does not depend on the tree head.
 func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, error), left func(T) any) handler {
 	return func(r *request) error {
 		v, err := handle(r.c.Request().Context(), r)
@@ -51,15 +51,15 @@ func taggedAs[T any](s *Server, handle func(context.Context, *request) (*T, erro
 	}
 }
 
-// tagOf returns the entity tag of what has these bytes. It is weak, since the
-// answer may be compressed or not.
+// tagOf returns the entity tag of a body. The tag is weak, since the answer may be compressed
+// or not.
 func tagOf(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
 }
 
-// answerTagged answers with a body and its tag, or says that it is what the client
-// has.
+// answerTagged answers with a body and its tag. If the client has the body already, the answer
+// says so.
 func (s *Server) answerTagged(c echo.Context, mediaType, tag string, body []byte) error {
 	header := c.Response().Header()
 	header.Set("ETag", tag)
@@ -70,7 +70,7 @@ func (s *Server) answerTagged(c echo.Context, mediaType, tag string, body []byte
 	return s.answer(c, http.StatusOK, mediaType, body)
 }
 
-// matches is the weak comparison of RFC 9110, section 13.1.2.
+// matches compares entity tags weakly (RFC 9110, section 13.1.2).
 func matches(header, tag string) bool {
 	for given := range strings.SplitSeq(header, ",") {
 		given = strings.TrimSpace(given)

@@ -14,7 +14,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// matchesTask reports whether a task is one that a query asks for.
+// matchesTask reports whether a query asks for a task.
 func matchesTask(q *api.TaskQuery, v *api.Task) bool {
 	switch {
 	case q.Workflow != "" && v.Wid != q.Workflow, q.Agent != "" && v.Agent != q.Agent:
@@ -45,14 +45,14 @@ func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	return page, nil
 }
 
-// consult fills in what the policy wants done about a task.
+// consult fills in what the policy says about a task.
 func (s *Server) consult(state *coord.State, v *api.Task) {
 	state.Consult(v, s.log.Now(), s.coord.Rules())
 }
 
-// findTasks returns a page of tasks, and where the list goes on.
+// findTasks returns a page of tasks, and the path of the next page.
 func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []api.Task, next string) {
-	found = []api.Task{} // which a list without any shows as such
+	found = []api.Task{} // not nil: an empty list in JSON
 	rest := *q
 	for scanned := 0; ; {
 		views := state.Tasks(rest.Before, incidentBlock)
@@ -105,7 +105,7 @@ func noTask(ref entry.Ref) error {
 	return entry.Refuse(entry.NotFound, "id", "no task %.280s in the log", ref).WithRemedy("GET " + api.PathTasks + " lists the tasks")
 }
 
-// complete fills in what the fold does not keep of a task.
+// complete fills in the members of a task that the fold does not keep.
 func (s *Server) complete(t *api.Task) error {
 	newest, err := s.log.Entry(t.Changed)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Server) newLease(l *coordinator.Lease) *api.Lease {
 		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
-// postLeases is POST /v1/leases: an agent renews what it holds, by one signature.
+// postLeases is POST /v1/leases: an agent renews its leases under one signature.
 func (s *Server) postLeases(r *request) error {
 	renewed, err := s.renew(r.c, "")
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Server) postLeases(r *request) error {
 	return s.answerJSON(r.c, &answer)
 }
 
-// postLease is POST /v1/tasks/{id}/lease: as postLeases for one, whose problem is
-// that of the request.
+// postLease is POST /v1/tasks/{id}/lease: like postLeases, for one lease. A problem of the
+// lease is the problem of the request.
 func (s *Server) postLease(r *request) error {
 	ref, err := r.task()
 	if err != nil {
@@ -166,9 +166,9 @@ func (s *Server) postLease(r *request) error {
 	return s.answerJSON(r.c, s.newLease(&renewed[0].Lease))
 }
 
-// renew renews what the body says, of one task alone unless only is empty. A
-// renewal that is refused as a whole counts against the client, one that is not for
-// it.
+// renew renews the leases that the body names. If only is not empty, the body must name the
+// lease of that task alone. A renewal that is refused as a whole counts against the client.
+// Any other renewal counts for the client.
 func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
@@ -194,7 +194,7 @@ func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, e
 	return renewed, nil
 }
 
-// renewAll is renew behind the body.
+// renewAll is the part of renew after the body is read.
 func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coordinator.Renewed, error) {
 	r, err := entry.DecodeRenewal(body)
 	if err != nil {

@@ -30,9 +30,9 @@ func (s *Server) getCheckpoint(r *request) error {
 	return s.answer(c, http.StatusOK, api.MediaNote, []byte(head))
 }
 
-// getTile is GET /tile/… (c2sp.org/tlog-tiles). What the log does not have, or
-// could never have, is not-found, as in a directory of files: clients take
-// any other status for a failure.
+// getTile is GET /tile/… (c2sp.org/tlog-tiles). A tile that the log does not have, or could
+// never have, is not-found, as in a directory of files. Clients take any other status for a
+// failure.
 func (s *Server) getTile(r *request) error {
 	tile, err := merkle.ParseTilePath(r.c.Request().URL.Path[1:])
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// TLS are a server's certificate, its key and the authorities of its clients, read
-// from files that may be read again while the server runs.
+// TLS holds a server's certificate, its key and the authorities of its clients. It reads them
+// from files, and can read the files again while the server runs.
 type TLS struct {
 	cert, key, clientCA string
 	current             atomic.Pointer[tls.Config]
 }
 
-// LoadTLS reads a server's certificate chain and key from PEM files. With
-// clientCA, a PEM file of certificate authorities, every client must present a
-// certificate that one of them has signed. TLS 1.3 only.
+// LoadTLS reads a server's certificate chain and key from PEM files. clientCA, if not empty, is
+// a PEM file of certificate authorities. Then every client must present a certificate that one
+// of them has signed. TLS 1.3 only.
 func LoadTLS(cert, key, clientCA string) (*TLS, error) {
 	t := &TLS{cert: cert, key: key, clientCA: clientCA}
 	c, err := t.load()
@@ -29,9 +29,9 @@ func LoadTLS(cert, key, clientCA string) (*TLS, error) {
 	return t, nil
 }
 
-// Reload reads the files again: connections made from now on get what they hold,
-// those that are open stay. After an error everything is as before. A certificate
-// that has expired by now is an error too, since the one before may be better.
+// Reload reads the files again. New connections use the new contents, and open connections
+// stay. After an error the old contents stay in use. A certificate that has expired by now is
+// an error too, since the old certificate may still be valid.
 func (t *TLS) Reload(now time.Time) error {
 	c, err := t.load()
 	if err != nil {
@@ -65,13 +65,13 @@ func (t *TLS) load() (*tls.Config, error) {
 		return nil, fmt.Errorf("server: load client authorities: no certificate in %s", t.clientCA)
 	}
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	// A resumed session would be admitted by authorities of before.
+	// The authorities of an earlier load would admit a resumed session.
 	c.SessionTicketsDisabled = true
 	return c, nil
 }
 
-// config returns what a listener is configured with: at each handshake it takes
-// what is in use then.
+// config returns the configuration of a listener. Each handshake takes the configuration in
+// use at that time.
 func (t *TLS) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -7,8 +7,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// turn is a request that writes, in the lane of its client. The lane is narrow once
-// the client was refused again and again what no key answers for.
+// turn is a request that writes, in the lane of its client. The lane becomes narrow when the
+// ledger refuses many entries of the client for which no proven key answers.
 type turn struct {
 	server *Server
 	client string
@@ -16,7 +16,7 @@ type turn struct {
 	blamed bool
 }
 
-// enter waits for the request's turn, which the caller ends.
+// enter waits for the request's turn. The caller must end the turn.
 func (s *Server) enter(c echo.Context) (*turn, error) {
 	t := &turn{server: s, client: clientOf(c)}
 	var err error
@@ -24,7 +24,7 @@ func (s *Server) enter(c echo.Context) (*turn, error) {
 	return t, err
 }
 
-// end gives the room in a narrow lane back.
+// end gives back the room in a narrow lane.
 func (t *turn) end() {
 	if t.leave != nil {
 		t.leave(t.blamed)
@@ -32,7 +32,7 @@ func (t *turn) end() {
 	}
 }
 
-// taken makes up for one refusal.
+// taken counts one entry that was taken, which makes up for one refusal.
 func (t *turn) taken() { t.server.lanes.Taken(t.client) }
 
 // refused counts n refusals against the client.
@@ -41,8 +41,8 @@ func (t *turn) refused(n int) {
 	t.server.lanes.Refused(t.client, n)
 }
 
-// submit submits entries. What is refused under no key that is proven counts
-// against the client: anybody can claim a key.
+// submit submits entries. A refused entry without a proven key counts against the client, since
+// any client can claim a key.
 func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, error) {
 	for _, e := range entries {
 		if err := t.server.tryWitnesses(c.Request().Context(), e); err != nil {
@@ -60,9 +60,9 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 	}
 	if answer.Refused != nil && len(answer.Registered) < len(entries) && !answer.Proven {
 		switch answer.Refused.Problem {
-		case entry.RateLimited, entry.NotReady, entry.InsufficientStorage: // not for what was sent
+		case entry.RateLimited, entry.NotReady, entry.InsufficientStorage: // the entry is not the cause
 		default:
-			t.refused(len(entries) - len(answer.Registered)) // those behind it were checked for nothing
+			t.refused(len(entries) - len(answer.Registered)) // later entries were checked for nothing
 		}
 	}
 	return answer, nil

@@ -17,10 +17,9 @@ import (
 	"recoveryledger/api"
 )
 
-// compressed compresses answers of compressMin bytes and more for who takes gzip:
-// JSON, and bundles of leaves. Hash tiles do not shrink; a stream is read as it is
-// written; the checkpoint is what its signatures are over, for readers of any sort;
-// the metrics are compressed by their own handler.
+// compressed compresses answers of compressMin bytes and more for clients that take gzip. It
+// leaves out four kinds. Hash tiles do not shrink. A stream is read as it is written. Readers
+// need the checkpoint byte for byte. The handler of the metrics compresses them itself.
 func compressed() echo.MiddlewareFunc {
 	compress := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: compressMin, Level: gzip.BestSpeed})
 	never := pathsWith(func(r *api.Route) bool { return r.Plain })
@@ -67,8 +66,8 @@ func pathsWith(wanted func(*api.Route) bool) (paths []string) {
 	return paths
 }
 
-// shared lets pages of any origin read what is public and proves itself: tree
-// heads, tiles, receipts and consistency proofs. No other path answers a preflight.
+// shared lets pages of any origin read public answers that prove themselves: tree heads,
+// tiles, receipts and consistency proofs. No other path answers a preflight.
 func shared(next echo.HandlerFunc) echo.HandlerFunc {
 	public := pathsWith(func(r *api.Route) bool { return r.Public })
 	return func(c echo.Context) error {
@@ -88,11 +87,11 @@ func shared(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// headKey is where the context of a request says that it was HEAD.
+// headKey is the key under which the context of a request says that the method was HEAD.
 type headKey struct{}
 
-// withHead answers HEAD like GET, wherever GET is answered, and has Allow say so;
-// the connection leaves the body out.
+// withHead answers HEAD like GET on every path that answers GET. The connection leaves the
+// body out.
 func withHead(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -103,10 +102,10 @@ func withHead(next http.Handler) http.Handler {
 	})
 }
 
-// isHead reports whether a request that is answered like GET was HEAD.
+// isHead reports whether the method of a request was HEAD before withHead.
 func isHead(r *http.Request) bool { return r.Context().Value(headKey{}) != nil }
 
-// allowHead has Allow name HEAD beside GET.
+// allowHead adds HEAD to an Allow header that names GET.
 func allowHead(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		header := c.Response().Header()
@@ -119,9 +118,9 @@ func allowHead(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// ownHost refuses requests over loopback that call the server by another's name: a
-// website whose name leads to this machine could read the log as its own (DNS
-// rebinding). Over TLS the certificate says the name.
+// ownHost refuses requests over loopback that call the server by a foreign name. A website
+// whose name resolves to loopback could else read the log as its own (DNS rebinding). Over TLS
+// the certificate names the server.
 func (s *Server) ownHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		local, _ := c.Request().Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

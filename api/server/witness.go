@@ -24,8 +24,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// witnessed returns the newest head that the witnesses have cosigned. named reports
-// whether the policy in force names a quorum of witnesses; then Note may be empty.
+// witnessed returns the newest head that the witnesses have cosigned. named reports whether
+// the policy in force names a quorum of witnesses. Note may be empty even if named is true.
 func (s *Server) witnessed() (head verify.SignedHead, named bool) {
 	if s.cfg.Witnesses == nil {
 		return verify.SignedHead{}, false
@@ -34,8 +34,8 @@ func (s *Server) witnessed() (head verify.SignedHead, named bool) {
 	return head, named
 }
 
-// checkpoint returns the head for GET /checkpoint: the newest that the witnesses have
-// cosigned, if the policy names any and they have; else the newest.
+// checkpoint returns the head for GET /checkpoint. It is the newest head that the witnesses
+// have cosigned. If there is none, it is the newest head.
 func (s *Server) checkpoint() (string, error) {
 	if head, _ := s.witnessed(); head.Note != "" {
 		return s.log.Countersign(head)
@@ -44,8 +44,8 @@ func (s *Server) checkpoint() (string, error) {
 	return head.Note, err
 }
 
-// upgrade returns a receipt under a head that the witnesses have cosigned, or the
-// receipt itself if none is there in time: the entry is registered all the same.
+// upgrade returns the receipt under a head that the witnesses have cosigned. If no such head
+// comes in time, it returns the receipt itself: the entry is registered all the same.
 func (s *Server) upgrade(ctx context.Context, r *request, receipt *verify.Receipt) (*verify.Receipt, error) {
 	q := queryOf[api.ReceiptQuery](r)
 	if !q.Witnessed {
@@ -76,7 +76,7 @@ func (s *Server) awaitWitnessed(ctx context.Context, want witness.Want, wait tim
 	}
 	ctx, over := context.WithTimeout(ctx, wait)
 	defer over()
-	ctx, drained := s.untilDrained(ctx) // the process is about to end
+	ctx, drained := s.untilDrained(ctx) // ends when the server is about to end
 	defer drained()
 	return s.cfg.Witnesses.Wait(ctx, want)
 }
@@ -109,7 +109,7 @@ func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under
 		switch {
 		case ctx.Err() != nil:
 			return head, false, ctx.Err()
-		case err == nil, errors.Is(err, witness.ErrNoQuorum): // another policy came meanwhile
+		case err == nil, errors.Is(err, witness.ErrNoQuorum): // a new policy came meanwhile
 			good = err == nil
 			return head, true, nil
 		}
@@ -118,7 +118,7 @@ func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under
 	}
 }
 
-// witnessing returns what GET /v1/log says of witnesses; nil: the policy names none.
+// witnessing returns the witnesses for GET /v1/log; nil: the policy names none.
 func (s *Server) witnessing() *api.Witnessing {
 	if s.cfg.Witnesses == nil {
 		return nil
@@ -135,8 +135,8 @@ func (s *Server) witnessing() *api.Witnessing {
 	return w
 }
 
-// lacking says whose cosignatures agents lack for a tree head of that size, in words;
-// empty if none.
+// lacking names the witnesses whose cosignatures agents lack on a tree head of that size. It is
+// empty if none is lacking.
 func (s *Server) lacking(size uint64) string {
 	if s.cfg.Witnesses == nil {
 		return ""
@@ -213,12 +213,12 @@ func unsupportedNote(mediaType string) error {
 		"send a signed note as "+api.MediaNote)}
 }
 
-// tryTime is how long the witnesses of a policy have before it is in force.
+// tryTime is the time that the witnesses of a new policy have to answer.
 const tryTime = 5 * time.Second
 
-// tryWitnesses asks the witnesses once whom a new policy names, before the order: under a
-// policy whose quorum does not answer, agents would obey nothing. Only a policy that the
-// order would take has anybody asked.
+// tryWitnesses asks the witnesses of a new policy once, before the ledger orders the policy. If
+// their quorum did not answer, agents would obey nothing under that policy. tryWitnesses asks
+// only for a policy that the ledger would take.
 func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 	policy, ok := e.Body.(*entry.Policy)
 	if !ok || s.cfg.Witnesses == nil {
@@ -231,7 +231,7 @@ func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 	}
 	signer, err := view.Chain.Signer(e)
 	if err != nil || view.Chain.Admit(e, view.Size) != nil || verify.Signature(signer.Key, e.PAE(), e.Sig) != nil {
-		return nil // the order says what is wrong
+		return nil // the ledger says what is wrong
 	}
 	ctx, over := context.WithTimeout(ctx, tryTime)
 	defer over()
@@ -242,7 +242,7 @@ func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 	return nil
 }
 
-// watchWitnesses shows how far the witnesses have come, when it is asked.
+// watchWitnesses adds metrics that show the progress of the witnesses at the time of reading.
 func (m *Metrics) watchWitnesses(r *witness.Rounds, now func() time.Time) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnessed_size", Help: "Entries below the newest tree head that the quorum of witnesses has cosigned."},
