@@ -13,19 +13,18 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// BundlePage is a bundle as the server gave it.
+// BundlePage is a page of a bundle, as the server gave it.
 type BundlePage struct {
 	*bundle.Bundle
-	// Next is where the agent's members, or the news, go on: ask again with After,
-	// from the size that was accepted with this page. 0: this is all.
+	// Next is the value of After for the next page of the agent's members, or of the news.
+	// Ask for it from the size that was accepted with this page. 0: there is no next page.
 	Next uint64
 }
 
-// Bundle returns a page of what shows an agent that it is to undo something in an
-// incident, or, if there is no such decision, of news: policies, keys and
-// overrides that it is to know of. It is well-formed and as asked for, and nothing
-// of it is believed: the verdict is that of [bundle.Bundle.Check], against what
-// the agent itself has accepted.
+// Bundle returns a page of the bundle that shows an agent what it must undo in an incident.
+// Without such a decision it returns a page of news: the policies, keys and overrides that the
+// agent must know. The page is well-formed and answers the query, but the client believes
+// nothing in it. [bundle.Bundle.Check] gives the verdict, against what the agent has accepted.
 func (c *Client) Bundle(ctx context.Context, q api.BundleQuery) (*BundlePage, error) {
 	path := q.URL()
 	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: bundle.MaxSize})
@@ -58,9 +57,9 @@ func (c *Client) Bundle(ctx context.Context, q api.BundleQuery) (*BundlePage, er
 	return page, nil
 }
 
-// Commands returns what an agent has to do, by the server's word: a hint for
-// which incidents [Client.Bundle] is to be asked. With Wait it answers when
-// something concerns the agent, or when the time is over.
+// Commands returns the commands of an agent, by the server's word. They are a hint at the
+// incidents for which to call [Client.Bundle]. With Wait, Commands returns when a new entry
+// concerns the agent, or when the time is over.
 func (c *Client) Commands(ctx context.Context, agent entry.Principal, q api.CommandsQuery) (*api.Commands, error) {
 	q.Wait = max(0, min(q.Wait, api.MaxWait))
 	commands, err := get[api.Commands](ctx, c, api.URL(api.PathCommands, &q, agent), maxValue)

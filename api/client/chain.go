@@ -14,8 +14,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// chain is the chain of policies and keys as far as the client has followed it,
-// each link proven in the log, signed by whom the links before let sign it.
+// chain is the chain of policies and keys as far as the client has followed it. Each link is
+// proven in the log, and signed by a signer that the earlier links let in.
 type chain struct {
 	mu   sync.Mutex
 	size uint64 // of the log that it covers
@@ -24,9 +24,9 @@ type chain struct {
 
 func newChain() chain { return chain{Chain: verify.NewChain()} }
 
-// Chain returns the chain of policies and keys of the log as published or as
-// accepted, whichever is later, verified from the pinned genesis on (TRU-1,
-// TRU-2). That no link was left out, a revocation for example, is not proven.
+// Chain returns the chain of policies and keys under the published or the accepted head,
+// whichever is later. The client verifies the chain from the pinned genesis on (TRU-1, TRU-2).
+// It does not prove that no link was left out, such as a revocation.
 func (c *Client) Chain(ctx context.Context) (*verify.Chain, error) {
 	if _, err := c.Head(ctx); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (c *Client) Chain(ctx context.Context) (*verify.Chain, error) {
 	return c.chain.Clone(), nil
 }
 
-// follow brings the chain to the accepted head. The caller holds its lock.
+// follow brings the chain to the accepted head. The caller holds the chain's lock.
 func (c *Client) follow(ctx context.Context) error {
 	newest := c.Accepted()
 	if newest.Size <= c.chain.size {
@@ -65,9 +65,9 @@ func (c *Client) follow(ctx context.Context) error {
 	return c.followKeys(next)
 }
 
-// followKeys takes up ledger keys that the chain names (TRU-5). That a head which
-// covers it is signed by none of them is final: it is of somebody who has a key
-// that was replaced.
+// followKeys takes up ledger keys that the chain names (TRU-5). The accepted head covers the
+// chain, so one of these keys must have signed it. If not, the error is final: the signer of
+// the head holds a replaced key.
 func (c *Client) followKeys(next *verify.Chain) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,9 +89,9 @@ func (c *Client) followKeys(next *verify.Chain) error {
 	return nil
 }
 
-// settle follows the policies where a head is signed by other keys than those of
-// the root, unless somebody is at it. That they cannot be read now is no error:
-// the root goes on to count as it is, and the next head asks again.
+// settle follows the policies if keys that are not in the root have signed a head, unless
+// another call does so now. If the policies cannot be read now, that is no error: the root
+// stays as it is, and the next head tries again.
 func (c *Client) settle(ctx context.Context, note string) error {
 	if c.Root().Settled(note) || !c.chain.mu.TryLock() {
 		return nil
@@ -103,7 +103,7 @@ func (c *Client) settle(ctx context.Context, note string) error {
 	return c.fork
 }
 
-// link checks the next link and takes it up.
+// link checks the next link of a chain and adds it to the chain.
 func (c *Client) link(next *verify.Chain, e *Entry) error {
 	if hash := merkle.HashLeaf(e.Receipt.Leaf); e.Index == 0 && hash != c.Root().Genesis {
 		return fmt.Errorf("leaf hash %s is not the pinned genesis %s", hash, c.Root().Genesis)
@@ -122,9 +122,9 @@ func (c *Client) link(next *verify.Chain, e *Entry) error {
 	return nil
 }
 
-// checkSigner checks that an entry which stands in the log is signed by a key
-// that counted for its issuer at its index. The entry stands under an accepted
-// head, which the chain is brought to if it ends before the entry.
+// checkSigner checks that a key that counted for the issuer at the entry's index has signed an
+// entry of the log. The entry is under an accepted head. If the chain ends before the entry,
+// checkSigner brings the chain to that head.
 func (c *Client) checkSigner(ctx context.Context, e *verify.Entry) error {
 	c.chain.mu.Lock()
 	defer c.chain.mu.Unlock()

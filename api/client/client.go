@@ -1,32 +1,29 @@
-// Package client talks to a ledger over HTTP and believes nothing: every answer
-// is checked against a pinned root before it is returned.
+// Package client talks to a ledger over HTTP and believes nothing. It checks every answer
+// against a pinned root before it returns the answer.
 //
-// What comes back from [Client.Submit], [Client.Receipt], [Client.Entry],
-// [Client.Entries] and [Client.Events] stands in the log: it has an inclusion
-// proof under a tree head that the pinned key has signed, and every head is
-// proven consistent with the last one that the client has accepted
-// ([Client.Accepted]). Entries read are, besides, signed by a key that the chain
-// of policies and agents from the pinned genesis had let in for their issuer at
-// that index ([Client.Chain]). Two heads that cannot both be true are a
-// [*verify.ForkError]; the client then answers nothing else.
+// Every entry that [Client.Submit], [Client.Receipt], [Client.Entry], [Client.Entries] and
+// [Client.Events] return is in the log. The entry has an inclusion proof under a tree head that
+// the pinned key has signed. Every head is proven consistent with the last head that the client
+// has accepted ([Client.Accepted]). An entry that the client reads is also signed by a key of
+// its issuer. The chain of policies and agents from the pinned genesis had let that key in at
+// the index of the entry ([Client.Chain]). Two heads that cannot both be true are a
+// [*verify.ForkError]. After that the client answers nothing else.
 //
-// Where the root names witnesses, what is read stands under a head that their
-// quorum has cosigned, or that such a head continues; else the error is a
-// [*verify.WitnessError]. The receipt of an entry that was just registered is
-// newer than any cosignature.
+// If the root names witnesses, every entry read is under a head that their quorum has cosigned,
+// or that such a head continues. Else the error is a [*verify.WitnessError]. The receipt of an
+// entry that was just registered is newer than any cosignature.
 //
-// What follows from the log as a whole is the server's word: [Client.Incidents],
-// [Client.Incident], [Client.Plan] and [Client.Workflow] say so, and
-// [Client.History] is held to the entries it names. Whoever acts on it folds the
-// log ([recoveryledger/coord]) or verifies what proves it.
+// What follows from the log as a whole is the server's word. [Client.Incidents],
+// [Client.Incident], [Client.Plan] and [Client.Workflow] say so. The client holds
+// [Client.History] to the entries that it names. To act on such an answer, fold the log
+// ([recoveryledger/coord]) or verify its proof.
 //
-// What no answer can show is not checked: that a list is complete, that a role
-// allowed what was signed, that a tile's bytes belong to the log. Auditing the
-// whole log shows it.
+// The client does not check what no answer can show: that a list is complete, that a role
+// allowed a signed entry, or that the bytes of a tile belong to the log. An audit of the whole
+// log shows it.
 //
-// Requests are repeated on errors of the network and when the server asks for
-// it (429, 503). That is safe: an entry is registered once, by its issuer and
-// jti.
+// The client repeats a request after an error of the network, and when the server asks for it
+// (429, 503). That is safe: the ledger registers an entry once, by its issuer and jti.
 package client
 
 import (
@@ -42,27 +39,25 @@ import (
 	"recoveryledger/verify"
 )
 
-// Config says how a client behaves. It is copied and checked once; nil is all
-// defaults.
+// Config says how a client behaves. New copies and checks it once. Nil: all defaults.
 type Config struct {
-	// HTTP makes the requests, with TLS and client certificates as it is set
-	// up. A Timeout in it ends event streams. Nil: a client of its own.
+	// HTTP makes the requests, with its own TLS and client certificates. A Timeout in it ends
+	// event streams. Nil: the client makes its own.
 	HTTP *http.Client
-	// Accepted is the signed tree head that was accepted last, in an earlier
-	// life of the client. Empty: the first head is believed as signed, and a
-	// fork before it stays unseen.
+	// Accepted is the signed tree head that an earlier client accepted last. Empty: the
+	// client believes the first head as signed, and cannot see a fork before it.
 	Accepted string
-	// Keep stores the root when policies have changed the ledger's keys (TRU-5),
-	// before a head counts that only new ones sign. Nil: nobody does, and a later
-	// client needs a newer root.
+	// Keep stores the root when policies have changed the ledger's keys (TRU-5). The client
+	// calls Keep before it accepts a head that only new keys sign. Nil: the root is not stored,
+	// and a later client needs a newer root.
 	Keep func(root verify.Root) error
-	// Attempts is how often a request is made before its error is returned. 0: 5;
-	// 1: never again.
+	// Attempts is the number of times that a request is made before its error is returned.
+	// 0: 5; 1: the request is never repeated.
 	Attempts int
 	// Timeout bounds each attempt, and the silence of an event stream. 0: 1 min.
 	Timeout time.Duration
-	// MaxWait is the longest time that a server may ask to wait before the next
-	// attempt; beyond it, the problem is returned. 0: 30 s.
+	// MaxWait is the longest time that a server may ask to wait before the next attempt. If the
+	// server asks for more, the problem is returned. 0: 30 s.
 	MaxWait time.Duration
 }
 
@@ -86,7 +81,7 @@ func (c *Config) withDefaults() *Config {
 	return &d
 }
 
-// transport is the standard one with more connections kept to the one server.
+// transport returns the standard transport, with more idle connections to one server.
 func transport() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -102,15 +97,15 @@ func transport() http.RoundTripper {
 type Client struct {
 	base *url.URL
 	cfg  *Config
-	root atomic.Pointer[verify.Root] // replaced where a policy changes the ledger's keys
+	root atomic.Pointer[verify.Root] // replaced when a policy changes the ledger's keys
 
-	// mu guards what the client has accepted; it is held while a new head is
-	// proven consistent.
+	// mu guards what the client has accepted. It is held while the client proves a new head
+	// consistent.
 	mu       sync.Mutex
 	accepted verify.SignedHead
-	cosigned verify.SignedHead      // the largest that the witnesses have cosigned whom the root names
+	cosigned verify.SignedHead      // the largest head that the witnesses of the root have cosigned
 	known    map[string]merkle.Head // signed heads proven consistent, a few
-	fork     error                  // if not nil, nothing more is accepted
+	fork     error                  // if not nil, the client accepts nothing more
 
 	chain chain
 
@@ -138,7 +133,7 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 	return client, nil
 }
 
-// Root returns what the client checks answers against: the root that it was made
-// with, or that root as policies left it which changed the ledger's keys (TRU-5).
-// Whoever starts another client later passes it on.
+// Root returns the root against which the client checks answers. It is the root that the client
+// was made with, with the changes that policies made to the ledger's keys (TRU-5). Pass it to
+// the next client.
 func (c *Client) Root() verify.Root { return *c.root.Load() }

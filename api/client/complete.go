@@ -9,18 +9,18 @@ import (
 	"recoveryledger/verify"
 )
 
-// Complete is a complete history that was verified: which entries there are about a
-// subject, and that there are no others.
+// Complete is a verified complete history: the entries about a subject, and the proof that
+// there are no others.
 type Complete struct {
 	History *verify.History
-	Report  verify.Report // with an answer for each label asked for, or one for all
+	Report  verify.Report // with an answer for each label of the query, or one for all labels
 }
 
-// Complete asks for a complete history, and verifies that it answers the question: it
-// proves every entry, and that none was left out, from the first index asked for up to
-// the Size that the history has. If that is less than was asked for, the answer was cut
-// at the limit: ask again with Since at that size. With Incidents, each incident that the
-// server says the agent has to do with is proven whole, up to there.
+// Complete asks for a complete history, and verifies that it answers the query. The history
+// proves every entry, and that none was left out, from the first index of the query up to the
+// Size of the history. If that Size is less than the query's, the answer was cut at the limit:
+// ask again with Since at that Size. With Incidents, the history proves whole, up to its Size,
+// each incident that by the server's word involves the agent.
 func (c *Client) Complete(ctx context.Context, q api.CompleteQuery) (*Complete, error) {
 	path := q.URL()
 	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: verify.MaxFile})

@@ -16,9 +16,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// Events yields every entry from an index on, in order, as it is registered,
-// until ctx ends. A connection that is lost is made again and goes on where it
-// ended. An error is the last that is yielded; that of ctx is not.
+// Events yields every entry from an index on, in order, as the ledger registers it, until ctx
+// ends. Events replaces a lost connection and continues after the last entry. It yields an
+// error last. It does not yield the error of ctx.
 func (c *Client) Events(ctx context.Context, from uint64) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		s := &eventStream{client: c, next: from, yield: yield}
@@ -46,12 +46,12 @@ type eventStream struct {
 	client *Client
 	yield  func(*Entry, error) bool
 	next   uint64 // index of the next entry
-	head   string // signed head that the entries stand under
+	head   string // signed head that the entries are under
 	done   bool   // the consumer has enough
-	fatal  bool   // the ledger answered something that is not true
+	fatal  bool   // the ledger gave a false answer
 }
 
-// run reads one connection to its end and says why it ended.
+// run reads one connection to its end, and returns why it ended.
 func (s *eventStream) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// Evidence yields what the ledger keeps against agents, the oldest first, each
-// verified. Iteration ends at the first error: at the latest when the ledger gives an
-// object for the second time, or more documents than a ledger keeps.
+// Evidence yields the verified evidence that the ledger keeps against agents, the oldest first.
+// Iteration ends at the first error. An object that the ledger gives a second time is an error,
+// and so are more documents than a ledger keeps.
 func (c *Client) Evidence(ctx context.Context) iter.Seq2[*verify.Evidence, error] {
 	return func(yield func(*verify.Evidence, error) bool) {
 		given := map[[sha256.Size]byte]bool{}
@@ -37,7 +37,7 @@ func (c *Client) Evidence(ctx context.Context) iter.Seq2[*verify.Evidence, error
 	}
 }
 
-// furtherEvidence checks where a list of evidence goes on: behind what the page has.
+// furtherEvidence checks that a list of evidence continues after the page.
 func furtherEvidence(path string, page *api.EvidencePage) error {
 	_, here, _ := strings.Cut(path, "?")
 	there, ok := strings.CutPrefix(page.Next, api.PathEvidence+"?")
@@ -49,8 +49,8 @@ func furtherEvidence(path string, page *api.EvidencePage) error {
 	return malformed("the list goes on at %.200q", page.Next)
 }
 
-// checkEquivocation checks that evidence shows an equivocation: under a head that the
-// client accepts, by an object that was not given before. It remembers the object.
+// checkEquivocation checks that evidence shows an equivocation, under a head that the client
+// accepts. The object must not have been given before. checkEquivocation remembers the object.
 func (c *Client) checkEquivocation(ctx context.Context, e *verify.Evidence, given map[[sha256.Size]byte]bool) error {
 	var m verify.Material
 	if err := m.AddEvidence(*e); err != nil {

@@ -12,17 +12,16 @@ import (
 	"recoveryledger/verify"
 )
 
-// Accepted returns the largest tree head that was accepted; its Note is empty
-// if none was. Whoever starts another client later passes it on as
-// [Config].Accepted: then the ledger cannot show it another log.
+// Accepted returns the largest accepted tree head. Its Note is empty if there is none. Pass the
+// head to the next client as [Config].Accepted, so that the ledger cannot show that client
+// another log.
 func (c *Client) Accepted() verify.SignedHead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.accepted
 }
 
-// Head fetches the published tree head, with all its signatures, and accepts
-// it.
+// Head fetches the published tree head, with all its signatures, and accepts the head.
 func (c *Client) Head(ctx context.Context) (verify.SignedHead, error) {
 	r, err := c.do(ctx, call{method: http.MethodGet, path: api.PathCheckpoint, limit: verify.MaxNote, static: true})
 	if err != nil {
@@ -32,8 +31,8 @@ func (c *Client) Head(ctx context.Context) (verify.SignedHead, error) {
 	return verify.SignedHead{Head: accepted, Note: string(r.body)}, err
 }
 
-// accept opens a signed head and proves it consistent with the largest one so
-// far, which it may become. hint, if not nil, may have the proof.
+// accept opens a signed head and proves it consistent with the largest accepted head. The new
+// head may become the largest. hint, if not nil, may have the proof.
 func (c *Client) accept(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
 	head, err := c.open(ctx, note, hint)
 	if err != nil {
@@ -71,8 +70,8 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 	return opened, nil
 }
 
-// consistent proves that older is a prefix of newer. That the ledger cannot is
-// final.
+// consistent proves that older is a prefix of newer. If the ledger cannot prove it, the error
+// is final.
 func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead, hint *api.HeadEvent) error {
 	if older.Head == newer.Head {
 		return nil
@@ -106,9 +105,9 @@ func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead,
 	return nil
 }
 
-// beginning returns the root that the tree of newer had at the size of older, and
-// what proves that: with another root than that of older they convict the ledger. It
-// returns nothing if the tiles do not show that.
+// beginning returns the root of the tree of newer at the size of older, with its proof. If that
+// root is not the root of older, root and proof convict the ledger. beginning returns nothing
+// if the tiles do not show that.
 func (c *Client) beginning(ctx context.Context, older, newer merkle.Head) (*merkle.Hash, []merkle.Hash) {
 	nodes := c.nodes(ctx, newer.Size)
 	frontier, err := merkle.NewFrontier(older.Size, nodes)
@@ -140,8 +139,8 @@ func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle
 	return proof.Path, nil
 }
 
-// nodes reads the nodes of the tree of a size from tiles. They count for nothing
-// until they prove something.
+// nodes returns a reader of the nodes of the tree of a size, from tiles. The nodes are not
+// checked: a proof made from them must be.
 func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
 	return func(level uint, index uint64) (merkle.Hash, error) {
 		height := level % merkle.TileHeight
@@ -168,8 +167,8 @@ func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
 	}
 }
 
-// Consistency returns the proof that the log of an older signed head is a
-// prefix of that of a newer one, both under the pinned root.
+// Consistency returns the proof that the log of an older signed head is a prefix of the log of
+// a newer head, both under the pinned root.
 func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	proof := verify.ConsistencyProof{Older: older, Newer: newer}
 	a, err := c.Root().Head([]byte(older))

@@ -16,12 +16,11 @@ import (
 // (protocol.md, section 8).
 const judgedMax = 256
 
-// History returns the history of a principal, over all pages. Every line of it
-// is held to the proven entries that it names, the counts are those that the
-// entries give, and the limit of signals follows from these and the policy; an
-// answer that says otherwise is [ErrMalformed]. That no entry was left out, what
-// an open incident without a verdict has to do with a signal, whether silence
-// dismissed it, and the method of a membership are not proven: fold the log for that.
+// History returns the history of a principal, over all pages. Every line must agree with the
+// proven entries that it names, and the counts must follow from the entries. Else the answer is
+// [ErrMalformed]. The limit of signals follows from the counts and the policy. Four things are
+// not proven, and need a fold of the log: that no entry was left out, the link of a signal to an
+// open incident without a verdict, whether silence dismissed it, and the method of a membership.
 func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.History, error) {
 	for attempt := 1; ; attempt++ {
 		h, err := c.pastOf(ctx, principal)
@@ -40,11 +39,10 @@ func (c *Client) History(ctx context.Context, principal entry.Principal) (*api.H
 	}
 }
 
-// HistoryAfter returns the part of a principal's history that changed behind an
-// index: whole incidents in the order of their newest change. Its Cursor is what
-// to ask for next, now or later; 0 begins. Every line is held to the proven
-// entries that it names, as by [Client.History]; the counts are over all
-// incidents, and only the server's word here.
+// HistoryAfter returns the part of a principal's history that changed after an index: whole
+// incidents in the order of their newest change. Its Cursor is the after of the next call, now
+// or later; 0 begins. Every line must agree with the proven entries that it names, as in
+// [Client.History]. The counts are over all incidents, and here only the server's word.
 func (c *Client) HistoryAfter(ctx context.Context, principal entry.Principal, after uint64) (*api.History, error) {
 	h := &history{entries: map[uint64]*verify.Entry{}, part: true}
 	path := api.URL(api.PathHistory, &api.HistoryQuery{After: &after}, principal)
@@ -114,7 +112,7 @@ func (c *Client) proveHistory(ctx context.Context, page *api.History, entries ma
 	return err
 }
 
-// limitSignals works the limit of signals out: it is no server's to say.
+// limitSignals computes the limit of signals, and does not take the server's word for it.
 func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	c.chain.mu.Lock()
 	defer c.chain.mu.Unlock()
@@ -125,16 +123,15 @@ func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	return err
 }
 
-// history is what a server says of a principal, and the entries that it is held
-// to.
+// history is what a server says about a principal, and the entries that must agree with it.
 type history struct {
 	*api.History
 	entries map[uint64]*verify.Entry
-	grew    bool // the log, while the pages were read
+	grew    bool // the log grew while the pages were read
 	part    bool // some incidents only: the counts do not follow from them
 }
 
-// check holds every line to its entries, and the counts to all of them.
+// check checks every line against its entries, and the counts against all entries.
 func (h *history) check() error {
 	own := map[uint64]bool{}
 	for i := range h.Signals {
@@ -163,7 +160,7 @@ func (h *history) check() error {
 	return h.outcomes()
 }
 
-// checkCounts holds the counts to the newest verdicts.
+// checkCounts checks the counts against the newest verdicts.
 func (h *history) checkCounts(verdicts []entry.Disposition) error {
 	want := api.History{Judged: len(verdicts)}
 	for i := range verdicts {
@@ -192,29 +189,28 @@ func (h *history) checkCounts(verdicts []entry.Disposition) error {
 	return nil
 }
 
-// isSignal reports whether a line is what its entry says. The incident of a
-// signal is opened by it, or by an older one.
+// isSignal reports whether a line agrees with its entry. The signal, or an older signal, opened
+// the incident of the line.
 func (h *history) isSignal(s *api.IncidentSignal) bool {
 	body, ok := bodyOf[*entry.Signal](h, s.Index)
 	return ok && body.Iss == h.Principal && s.Issuer == h.Principal && body.Subject == s.Subject && body.Standing == s.Standing &&
 		s.Evidence == (len(body.Evidence) > 0) && s.At == h.entries[s.Index].RegisteredAt && s.Incident <= s.Index
 }
 
-// found is what the entry at an index says of a signal.
+// found is the verdict of the entry at an index on a signal.
 type found struct {
 	entry.Disposition
 	index    uint64
 	incident uint64
 }
 
-// fits reports whether a line says of a signal what was found of it.
+// fits reports whether a line gives the verdict that was found on its signal.
 func (f *found) fits(s *api.IncidentSignal) bool {
 	return f.Disposition.Disposition == s.Disposition && slices.Equal(f.Domains, s.Domains) && f.Independent == s.Independent
 }
 
-// verdicts returns what was found of some signals, in the order of the log, and
-// of each what was found last: one that was merged into an older incident is
-// disposed of twice.
+// verdicts returns the verdicts on some signals, in the order of the log, and the last verdict
+// on each signal. A signal of an incident that was merged into an older one has two verdicts.
 func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts []entry.Disposition) {
 	last = map[uint64]found{}
 	for _, index := range slices.Sorted(maps.Keys(h.entries)) {
@@ -235,7 +231,7 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 	return last, verdicts
 }
 
-// memberships holds what became of members to the entries that say so.
+// memberships checks the results of members against the entries that give them.
 func (h *history) memberships() error {
 	type place struct {
 		incident uint64
@@ -257,8 +253,8 @@ func (h *history) memberships() error {
 	return nil
 }
 
-// cameTo reports whether a member's result is what its entry says: an outcome,
-// an override, or the decision itself where there is nothing to undo.
+// cameTo reports whether a member's result agrees with its entry. The entry is an outcome, an
+// override, or the decision itself if there is nothing to undo.
 func (h *history) cameTo(m *api.Membership) bool {
 	if m.Result == "" || m.ResultAt == 0 {
 		return m.Result == "" && m.ResultAt == 0 && !m.Own
@@ -279,7 +275,7 @@ func (h *history) cameTo(m *api.Membership) bool {
 	return false
 }
 
-// outcomes holds outcomes to their entries. What comes after the record is a
+// outcomes checks outcomes against their entries. An outcome after the recovery record is a
 // correction.
 func (h *history) outcomes() error {
 	recorded := map[uint64]uint64{}

@@ -19,15 +19,15 @@ import (
 	"recoveryledger/api"
 )
 
-// call is a request to be made until it is answered.
+// call is a request.
 type call struct {
 	method    string
 	path      string // below the URL, percent-encoded, with the query
 	mediaType string // of the body
 	body      []byte
 	limit     int64  // bytes that the answer may have
-	answer    string // its media type; empty: JSON
-	static    bool   // it is a file, which web servers call what they like, but no page
+	answer    string // media type of the answer; empty: JSON
+	static    bool   // the answer is a file: it may have any media type but that of a page
 }
 
 // reply is an answer with a status of success.
@@ -37,8 +37,8 @@ type reply struct {
 	body   []byte
 }
 
-// do makes the call, again if it is worth it. The error is an [*api.Problem],
-// [ErrMalformed], an error of the network or that of ctx.
+// do makes the call, and repeats it if a repetition can help. The error is an [*api.Problem],
+// [ErrMalformed], an error of the network, or the error of ctx.
 func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 	for attempt := 1; ; attempt++ {
 		r, err := c.once(ctx, do)
@@ -51,8 +51,8 @@ func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 	}
 }
 
-// pause waits before the next attempt, as long as the server asks for, and
-// reports false if none is worth it.
+// pause waits before the next attempt, at least as long as the server asks for. It reports false
+// if a further attempt cannot help.
 func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrMalformed) {
 		return false
@@ -76,20 +76,20 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 	}
 }
 
-// ErrMalformed reports an answer that no ledger gives: something else stands at
-// the URL, or in between, or the server lies. It is not asked for again.
+// ErrMalformed reports an answer that no ledger gives. Another server is at the URL, or in
+// between, or the server lies. The client does not repeat the request.
 var ErrMalformed = errors.New("not the answer of a ledger (check the URL, and any proxy in between)")
 
-// ErrNotServed reports that what stands at the URL knows no such path: it is no
-// ledger, but may be a mirror that has a log's tree head and tiles alone. It is
-// an [ErrMalformed].
+// ErrNotServed reports that the server at the URL does not know a path. The server is no ledger,
+// but may be a mirror that has only a log's tree head and tiles. An ErrNotServed is an
+// [ErrMalformed].
 var ErrNotServed = fmt.Errorf("%w: the server has nothing at this path", ErrMalformed)
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// once makes the call.
+// once makes the call once.
 func (c *Client) once(ctx context.Context, do call) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 	if do.mediaType != "" {
 		request.Header.Set("Content-Type", do.mediaType)
 	}
-	if do.method == http.MethodPost { // receipts are hashes and hardly shrink; the time is the ledger's
+	if do.method == http.MethodPost { // receipts hardly shrink, and compression costs the ledger time
 		request.Header.Set("Accept-Encoding", "identity")
 	}
 	response, err := c.cfg.HTTP.Do(request)
@@ -137,11 +137,11 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 
 // mediaType returns the media type of an answer, without parameters.
 func mediaType(response *http.Response) string {
-	name, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // what is no type is no type of ours
+	name, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // a malformed type gives an empty name
 	return name
 }
 
-// problemOf reads the problem that an answer is.
+// problemOf reads the problem in an answer.
 func problemOf(response *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblem))
 	if err != nil {
@@ -163,8 +163,8 @@ func problemOf(response *http.Response) error {
 	return p
 }
 
-// fromBetween reports whether a proxy may refuse with this status on its own: it
-// wants to know who asks, it is too much, or the ledger is not there.
+// fromBetween reports whether a proxy may refuse with this status on its own. The proxy wants
+// authentication, finds the request too large or too frequent, or does not reach the ledger.
 func fromBetween(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,

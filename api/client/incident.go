@@ -13,8 +13,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Incidents yields what the server says of incidents, the newest first. Nothing
-// proves it. An error is the last that is yielded.
+// Incidents yields the incidents as the server shows them, the newest first. Nothing proves
+// them. Incidents yields an error last.
 func (c *Client) Incidents(ctx context.Context, q api.IncidentQuery) iter.Seq2[*api.Incident, error] {
 	return func(yield func(*api.Incident, error) bool) {
 		for path := api.URL(api.PathIncidents, &q); path != ""; {
@@ -36,8 +36,8 @@ func (c *Client) Incidents(ctx context.Context, q api.IncidentQuery) iter.Seq2[*
 	}
 }
 
-// further checks where a list goes on: each page begins below the one before, so
-// that every list ends.
+// further checks the path of the next page of a list. Each page must begin below the page
+// before, so that every list ends.
 func further(path, next, prefix string) error {
 	if next == "" {
 		return nil
@@ -50,7 +50,7 @@ func further(path, next, prefix string) error {
 	return malformed("the list goes on at %.200q", next)
 }
 
-// beginning returns the index that a page of a list begins below; 0: none.
+// beginning returns the index below which a page of a list begins; 0: none.
 func beginning(path string) uint64 {
 	_, query, _ := strings.Cut(path, "?")
 	v, err := url.ParseQuery(query)
@@ -64,7 +64,7 @@ func beginning(path string) uint64 {
 	return before
 }
 
-// Incident returns what the server says of an incident. Nothing proves it.
+// Incident returns an incident as the server shows it. Nothing proves it.
 func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error) {
 	found, err := get[api.Incident](ctx, c, api.URL(api.PathIncident, nil, id), maxAnswer)
 	if err == nil && found.ID != id {
@@ -73,10 +73,10 @@ func (c *Client) Incident(ctx context.Context, id uint64) (*api.Incident, error)
 	return found, err
 }
 
-// Plan returns what the server says is to be undone for an incident: the plan in
-// force, or if there is none, what a decision would have now. Its members give
-// the rollback set that it names, so that a verified decision with that set proves
-// them; nothing proves the rest.
+// Plan returns the plan of an incident as the server shows it: the plan in force, or else the
+// plan that a decision would have now. The members of the plan give the rollback set that the
+// plan names. A verified decision with that rollback set proves the members. Nothing proves the
+// rest.
 func (c *Client) Plan(ctx context.Context, id uint64) (*api.Plan, error) {
 	plan, err := c.planPages(ctx, api.URL(api.PathPlan, nil, id))
 	if err != nil {
@@ -118,9 +118,8 @@ func (c *Client) planPages(ctx context.Context, start string) (*api.Plan, error)
 	return plan, nil
 }
 
-// Workflow yields what the server says of the executions of a workflow, the
-// newest first. Nothing proves it but their entries. An error is the last that
-// is yielded.
+// Workflow yields the executions of a workflow as the server shows them, the newest first. Only
+// their entries prove them. Workflow yields an error last.
 func (c *Client) Workflow(ctx context.Context, wid entry.WorkflowID) iter.Seq2[*api.Execution, error] {
 	return func(yield func(*api.Execution, error) bool) {
 		start := api.URL(api.PathGraph, nil, wid)

@@ -14,13 +14,12 @@ const (
 	maxTile    = 256 * (2 + verify.MaxLeaf)
 	maxKnown   = 256       // signed heads that are remembered
 	maxEvent   = 512 << 10 // bytes of a line of an event stream
-	// maxEvidence is the number of documents in a list of evidence. No ledger has as
-	// many: it keeps 64 MiB of objects, each with more than 512 bytes.
+	// maxEvidence is the number of documents in a list of evidence. No ledger has so many: a
+	// ledger keeps 64 MiB of objects, and each object has more than 512 bytes.
 	maxEvidence = 1 << 17
 
-	// scanMin is the number of entries that a server has looked at, at least, when
-	// it gives a page of a list without any and says that it goes on: servers look
-	// at 8,192.
+	// scanMin is the least number of entries that a server has looked at when it gives an
+	// empty page of a list and says that the list goes on. Servers look at 8,192.
 	scanMin = 1024
 
 	attemptsDefault = 5

@@ -18,13 +18,13 @@ import (
 	"recoveryledger/verify"
 )
 
-// Entry is an entry that stands in the log, signed by a key that counted there.
+// Entry is an entry of the log, signed by a key that counted at its index.
 type Entry struct {
 	verify.Entry
 	Receipt verify.Receipt
 }
 
-// fetchReceipt fetches a receipt and checks no more than its form.
+// fetchReceipt fetches a receipt and checks only its form.
 func (c *Client) fetchReceipt(ctx context.Context, index uint64) (verify.Receipt, error) {
 	path := api.URL(api.PathReceipt, nil, index)
 	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: verify.MaxReceipt})
@@ -41,8 +41,7 @@ func (c *Client) fetchReceipt(ctx context.Context, index uint64) (verify.Receipt
 	return receipt, nil
 }
 
-// Receipt returns the receipt of the entry at index under a new tree head,
-// verified.
+// Receipt returns the verified receipt of the entry at index, under a new tree head.
 func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, error) {
 	receipt, err := c.fetchReceipt(ctx, index)
 	if err != nil {
@@ -54,9 +53,9 @@ func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, er
 	return &receipt, nil
 }
 
-// CatchUp accepts the newest tree head of the log as registered, which the published
-// one may follow later: receipts carry it. Where a server has no receipts, as a mirror
-// of an export, or the log is empty, the published head is the newest.
+// CatchUp accepts the newest tree head of the log, which a receipt carries. The published head
+// may be older. If the server has no receipts, as a mirror of an export, or if the log is
+// empty, the published head is the newest.
 func (c *Client) CatchUp(ctx context.Context) error {
 	_, err := c.Receipt(ctx, 0)
 	problem, answered := errors.AsType[*api.Problem](err)
@@ -96,8 +95,7 @@ func (c *Client) entries(ctx context.Context, receipts []verify.Receipt) ([]Entr
 	return list, nil
 }
 
-// check reports whether an entry is one that was asked for, behind the one
-// before.
+// check checks that a query asks for an entry, and that the entry comes after the one before.
 func check(q *api.ListQuery, e *verify.Entry, previous *uint64) error {
 	before := uint64(math.MaxUint64)
 	if q.Before != nil {
@@ -116,9 +114,8 @@ func check(q *api.ListQuery, e *verify.Entry, previous *uint64) error {
 	return nil
 }
 
-// Entries yields the entries that a query finds, in the order of the log or, if
-// it says so, backwards. An error is the last that is yielded. That no entry was
-// left out is not proven.
+// Entries yields the entries that a query finds, in the order of the log or, if the query says
+// so, backwards. Entries yields an error last. It does not prove that no entry was left out.
 func (c *Client) Entries(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		for item, err := range c.items(ctx, q) {
@@ -138,8 +135,7 @@ func (c *Client) Entries(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry,
 	}
 }
 
-// items yields the entries that a query finds, proven, their signatures
-// unchecked.
+// items yields the proven entries that a query finds. It does not check their signatures.
 func (c *Client) items(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		var previous *uint64
@@ -169,9 +165,9 @@ func (c *Client) items(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, e
 	}
 }
 
-// furtherEntries checks where a list goes on: each page leaves fewer entries of the log
-// to look at, one without any so many fewer that the list ends, however long a
-// server would make it.
+// furtherEntries checks the path of the next page of a list. Each page must leave fewer entries
+// of the log to look at. An empty page must leave many fewer, so that the list ends soon even if
+// the server wants a long list.
 func furtherEntries(newest bool, path string, p *page, size uint64) error {
 	looked := uint64(len(p.entries))
 	if looked == 0 {
@@ -183,11 +179,11 @@ func furtherEntries(newest bool, path string, p *page, size uint64) error {
 	return malformed("the list goes on at %.200q", p.next)
 }
 
-// left is how many entries of a log of size entries a page, and those that it
-// goes on with, may have.
+// left returns the largest number of entries that a page and the pages after it may have. The
+// log has size entries.
 func left(newest bool, path string, size uint64) uint64 {
 	_, query, _ := strings.Cut(path, "?")
-	v, _ := url.ParseQuery(query) // what is no number leaves all of them
+	v, _ := url.ParseQuery(query) // a malformed number leaves all entries
 	if !newest {
 		from, _ := strconv.ParseUint(v.Get("from"), 10, 64)
 		return size - min(from, size)
@@ -228,8 +224,8 @@ func (c *Client) page(ctx context.Context, path string) (*page, error) {
 	return p, err
 }
 
-// Log returns what the server says of the log. Its origin is the pinned one;
-// the keys are for people to compare.
+// Log returns what the server says about the log. The origin is the pinned one. The keys are
+// for people to compare.
 func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 	log, err := get[api.Log](ctx, c, api.PathLog, maxValue)
 	if err != nil {
@@ -241,16 +237,16 @@ func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 	return log, nil
 }
 
-// Ready returns nil if the server takes entries, else the [*api.Problem] that
-// says why not. It is asked once.
+// Ready returns nil if the server takes entries, else the [*api.Problem] that says why not. It
+// asks the server once.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.once(ctx, call{method: http.MethodGet, path: api.PathReady, limit: maxValue})
 	return err
 }
 
-// Tile returns the bytes of a tile (c2sp.org/tlog-tiles). They count for
-// nothing until they are hashed into a tree head that was accepted. The error
-// is an [*api.Problem], not-found, if the log has not reached the tile.
+// Tile returns the bytes of a tile (c2sp.org/tlog-tiles). The bytes prove nothing until they
+// hash to an accepted tree head. The error is an [*api.Problem], not-found, if the log has not
+// reached the tile.
 func (c *Client) Tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
 	r, err := c.do(ctx, call{method: http.MethodGet, path: "/" + t.Path(), limit: maxTile, static: true})
 	if err != nil {

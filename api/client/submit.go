@@ -19,12 +19,12 @@ import (
 type Registration struct {
 	verify.Receipt
 	RegisteredAt int64 // Unix milliseconds; the ledger's word
-	Duplicate    bool  // whether it was in the log before
+	Duplicate    bool  // whether the entry was in the log before
 }
 
-// Submit registers a signed entry and returns its receipt, verified. The error
-// is an [*api.Problem] if the ledger refuses it, and then nothing was
-// registered; after any other error it may have been: submit it again.
+// Submit registers a signed entry and returns its verified receipt. If the ledger refuses the
+// entry, the error is an [*api.Problem], and the entry is not registered. After any other error
+// the entry may be registered: submit it again.
 func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registration, error) {
 	r, err := c.do(ctx, call{
 		method: http.MethodPost, path: api.PathEntries, mediaType: api.MediaJSON, body: e.AppendEnvelope(nil), limit: verify.MaxReceipt,
@@ -43,8 +43,7 @@ func (c *Client) Submit(ctx context.Context, e *entry.Entry) (*Registration, err
 	return &registered[0], nil
 }
 
-// registered verifies receipts under one head, and that they are of the entries
-// that were sent.
+// registered verifies receipts under one head, and checks that they are of the sent entries.
 func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Registration) ([]Registration, error) {
 	receipts := make([]verify.Receipt, len(got))
 	for i := range got {
@@ -64,13 +63,13 @@ func (c *Client) registered(ctx context.Context, sent []*entry.Entry, got []Regi
 	return got, nil
 }
 
-// prove believes the heads of receipts, verifies the receipts and returns their
-// entries by index.
+// prove accepts the heads of receipts, as believe does, and verifies the receipts. It returns
+// their entries by index.
 func (c *Client) prove(ctx context.Context, receipts []verify.Receipt) (map[uint64]verify.Entry, error) {
 	return c.include(ctx, receipts, c.believe)
 }
 
-// include is prove with the heads taken as accept does.
+// include is prove with accept in the place of believe.
 func (c *Client) include(ctx context.Context, receipts []verify.Receipt, accept func(context.Context, string, *api.HeadEvent) (merkle.Head, error)) (map[uint64]verify.Entry, error) {
 	for i := range receipts {
 		if i > 0 && receipts[i].Head == receipts[i-1].Head {
@@ -91,11 +90,10 @@ func (c *Client) include(ctx context.Context, receipts []verify.Receipt, accept 
 	return proven, nil
 }
 
-// SubmitBatch registers entries in order. It returns the receipts, verified, of
-// those that were registered: all of them, or those before the first that the
-// ledger refused, whose [*api.Problem] is the error. After any other error more
-// may have been registered: submit the rest again. Any number of entries is
-// sent, in as many requests as that takes.
+// SubmitBatch registers any number of entries in order, in as many requests as needed. It
+// returns the verified receipts of the registered entries. If the ledger refuses an entry, the
+// error is the [*api.Problem] of that entry, and only the entries before it are registered.
+// After any other error more entries may be registered: submit the rest again.
 func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Registration, error) {
 	all := make([]Registration, 0, len(entries))
 	for attempt := 1; len(all) < len(entries); {
@@ -117,8 +115,8 @@ func (c *Client) SubmitBatch(ctx context.Context, entries []*entry.Entry) ([]Reg
 	return all, nil
 }
 
-// batch sends as many entries as one request holds, and returns what was
-// registered and the problem that ended it.
+// batch sends as many entries as one request holds. It returns the registrations, and the
+// problem that ended the batch.
 func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registration, *api.Problem, error) {
 	var body []byte
 	count := 0
@@ -148,7 +146,7 @@ func (c *Client) batch(ctx context.Context, entries []*entry.Entry) ([]Registrat
 	return got, problem, err
 }
 
-// readBatch takes the answer to a batch apart.
+// readBatch reads the answer to a batch.
 func (c *Client) readBatch(ctx context.Context, body []byte, sent []*entry.Entry) (got []Registration, problem *api.Problem, err error) {
 	first, rest, _ := bytes.Cut(body, []byte("\n"))
 	var batch api.BatchHead

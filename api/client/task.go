@@ -12,9 +12,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Tasks yields what the server says of tasks, the newest first. Nothing proves it
-// but the entries of each, and of its lease nothing does. An error is the last
-// that is yielded.
+// Tasks yields the tasks as the server shows them, the newest first. Only the entries of a task
+// prove the task. Nothing proves its lease. Tasks yields an error last.
 func (c *Client) Tasks(ctx context.Context, q api.TaskQuery) iter.Seq2[*api.Task, error] {
 	return func(yield func(*api.Task, error) bool) {
 		for path := api.URL(api.PathTasks, &q); path != ""; {
@@ -36,7 +35,7 @@ func (c *Client) Tasks(ctx context.Context, q api.TaskQuery) iter.Seq2[*api.Task
 	}
 }
 
-// Task returns what the server says of a task, and of its lease.
+// Task returns a task and its lease, as the server shows them.
 func (c *Client) Task(ctx context.Context, ref entry.Ref) (*api.Task, error) {
 	task, err := get[api.Task](ctx, c, api.URL(api.PathTask, nil, ref), maxAnswer)
 	if err == nil && task.Task != ref {
@@ -45,9 +44,9 @@ func (c *Client) Task(ctx context.Context, ref entry.Ref) (*api.Task, error) {
 	return task, err
 }
 
-// Renew renews the lease of a task: see [entry.Renewal], which names that alone.
-// It is sent once: if no answer comes, send one with a larger seq. The error is an
-// [*api.Problem] if the lease is lost, or the coordinator has begun another session.
+// Renew renews the lease of a task. The renewal names that lease alone: see [entry.Renewal].
+// Renew sends it once. Without an answer, send a renewal with a larger seq. The error is an
+// [*api.Problem] if the lease is lost, or if the coordinator has begun another session.
 func (c *Client) Renew(ctx context.Context, r *entry.SignedRenewal) (*api.Lease, error) {
 	if len(r.Leases) != 1 {
 		return nil, fmt.Errorf("client: renew: %d leases, want 1", len(r.Leases))
@@ -63,9 +62,9 @@ func (c *Client) Renew(ctx context.Context, r *entry.SignedRenewal) (*api.Lease,
 	return lease, nil
 }
 
-// RenewAll renews all leases that a renewal names, and returns what became of each,
-// in its order. It is sent once. The error is an [*api.Problem] if the renewal does
-// not count at all.
+// RenewAll renews all leases that a renewal names, and returns the result for each, in the
+// order of the renewal. RenewAll sends the renewal once. The error is an [*api.Problem] if the
+// renewal does not count at all.
 func (c *Client) RenewAll(ctx context.Context, r *entry.SignedRenewal) ([]api.RenewedLease, error) {
 	var all api.Renewed
 	if err := c.renew(ctx, api.PathLeases, r, &all); err != nil {
@@ -105,7 +104,7 @@ func (c *Client) renew(ctx context.Context, path string, r *entry.SignedRenewal,
 	return nil
 }
 
-// renewed holds a lease to the i-th that was to be renewed.
+// renewed checks a lease against the i-th lease of the renewal.
 func renewed(lease *api.Lease, r *entry.SignedRenewal, i int) error {
 	want := &r.Leases[i]
 	if lease.Task != want.Task || lease.Epoch != want.Epoch || lease.Seq != r.Seq {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// witnessWait is how long a ledger may take to publish a head, with its
-	// cosignatures, that covers what it has just shown.
+	// witnessWait is the time that a ledger has to publish a cosigned head that covers the
+	// head that it has just shown.
 	witnessWait  = 3 * time.Second
 	witnessAgain = 100 * time.Millisecond
 )
 
-// believe accepts a head and, where the root names witnesses, holds it to them.
+// believe accepts a head. If the root names witnesses, believe checks their cosignatures too.
 func (c *Client) believe(ctx context.Context, note string, hint *api.HeadEvent) (merkle.Head, error) {
 	head, err := c.accept(ctx, note, hint)
 	if err != nil || !c.Root().Watched() {
@@ -26,18 +26,17 @@ func (c *Client) believe(ctx context.Context, note string, hint *api.HeadEvent) 
 	return head, c.checkWitnessed(ctx, head, note)
 }
 
-// Cosigned returns the largest tree head that was accepted and that the witnesses
-// have cosigned whom the root names; its Note is empty if there is none.
+// Cosigned returns the largest accepted tree head that the witnesses of the root have cosigned.
+// Its Note is empty if there is none.
 func (c *Client) Cosigned() verify.SignedHead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cosigned
 }
 
-// checkWitnessed reports nil if the witnesses have cosigned an accepted head, or another
-// one that covers it: all accepted heads are of one log. Receipts carry heads that
-// no witness has seen yet, so that the published head is asked for until it covers
-// them.
+// checkWitnessed returns nil if the witnesses have cosigned an accepted head, or another head
+// that covers it. All accepted heads are of one log. A receipt may carry a head that no witness
+// has seen yet, so checkWitnessed asks for the published head until that covers the other.
 func (c *Client) checkWitnessed(ctx context.Context, wanted merkle.Head, note string) error {
 	if c.Cosigned().Size >= wanted.Size && c.Cosigned().Note != "" {
 		return nil
@@ -72,8 +71,8 @@ func (c *Client) checkWitnessed(ctx context.Context, wanted merkle.Head, note st
 	}
 }
 
-// noteWitnessed remembers a head that the witnesses have cosigned; the error says that
-// they have not.
+// noteWitnessed remembers a head that the witnesses have cosigned. The error says that they have
+// not cosigned it.
 func (c *Client) noteWitnessed(accepted merkle.Head, note string) error {
 	if _, err := c.Root().Witnessed(note); err != nil {
 		return err
@@ -89,9 +88,9 @@ func (c *Client) noteWitnessed(accepted merkle.Head, note string) error {
 // roundWait is how long a ledger may wait for a larger head to cosign.
 const roundWait = 20 * time.Second
 
-// Round returns the head that the ledger wants cosigned by witnesses that push, and the
-// consistency proof from the size of the head that was cosigned last; 0: none. It waits a
-// while for a larger head. Nothing is checked: that is for the witness.
+// Round returns the head that the ledger offers for cosignatures to witnesses that push. path is
+// the consistency proof from the size of the head cosigned last, or none if from is 0. Round
+// waits a while for a larger head. It checks nothing: that is for the witness.
 func (c *Client) Round(ctx context.Context, from uint64) (signed string, path []merkle.Hash, err error) {
 	round, err := get[api.Round](ctx, c, api.URL(api.PathRound, &api.RoundQuery{From: from, Wait: roundWait}), maxValue)
 	if err != nil {
