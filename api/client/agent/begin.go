@@ -11,9 +11,9 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// inForce returns the order about an incident if something may be started on it
-// now: its time is not over, nothing was accepted since that it was not checked
-// against, and no newer act is known (AGT-2, checked again before every start).
+// inForce returns the order about an incident if the agent may start work on it now. Its time
+// is not over, it was checked against all accepted policies and keys, and no newer act is known
+// (AGT-2, checked again before every start).
 func (a *Agent) inForce(incident uint64, now int64) *order {
 	o := a.orders[incident]
 	if o == nil || !a.accepted.Confirmed || o.over(now) || o.links != len(a.accepted.Links) {
@@ -30,7 +30,7 @@ func (o *order) over(now int64) bool {
 	return now >= o.verdict.ExpiresAt || now >= o.verdict.DeadlineAt
 }
 
-// mayPrepare reports whether what comes before a hook may be logged now.
+// mayPrepare reports whether the entries that come before a hook may be logged now.
 func (a *Agent) mayPrepare(w *work, now int64) bool {
 	o := a.inForce(w.Incident, now)
 	if o == nil || o.verdict.Decision != w.Decision {
@@ -40,7 +40,7 @@ func (a *Agent) mayPrepare(w *work, now int64) bool {
 	return c != nil && c.Result == "" && c.Refused == nil && c.Released
 }
 
-// begin starts what may be started, or answers what may not: one of it.
+// begin starts one undertaking that may start, or answers one member that may not.
 func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 	wake := int64(0)
 	for _, w := range a.works {
@@ -50,7 +50,7 @@ func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 		if did, err := a.prepared(ctx, w, now); did || err != nil {
 			return did, 0, err
 		}
-		if w.mem.waitTill > now { // it is tried again
+		if w.mem.waitTill > now { // the undertaking is tried again
 			wake = earlier(wake, w.mem.waitTill)
 		}
 	}
@@ -78,15 +78,14 @@ func (a *Agent) begin(ctx context.Context, now int64) (bool, int64, error) {
 	return false, wake, nil
 }
 
-// stale asks again for what was checked against less than is known now.
+// stale asks again for a bundle that was checked before newer policies or keys were accepted.
 func (a *Agent) stale(incident uint64, o *order) {
 	if a.accepted.Confirmed && o.links != len(a.accepted.Links) {
 		a.wantBundle(incident)
 	}
 }
 
-// ended says why nothing will be started on an order any more; empty if
-// something may.
+// ended returns why the agent will start nothing more on an order; empty if it still may.
 func (a *Agent) ended(incident uint64, o *order, now int64) string {
 	if at := a.overriddenAt(incident); at > o.verdict.Decision.Index {
 		return overridden(at)
@@ -101,8 +100,8 @@ func overridden(at uint64) string {
 	return "not started: overridden at entry " + strconv.FormatUint(at, 10)
 }
 
-// withheld reports whether it is an override that gave a member its result: an
-// amend has not opened it again.
+// withheld reports whether an override gave a member its result. Then no amend has opened the
+// member again.
 func (a *Agent) withheld(incident uint64, c *bundle.Command) bool {
 	return c.Result == entry.Withheld && slices.ContainsFunc(a.overrides[incident], func(at entry.LogRef) bool { return at.Index == c.Outcome })
 }
@@ -154,7 +153,7 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 		return true, a.withdraw(w, "", "", now)
 	case c.Refused != nil:
 		return true, a.withdraw(w, entry.Refused, c.Refused.Error(), now)
-	case w.Hook != Drain && !w.does(c): // the line goes further back
+	case w.Hook != Drain && !w.does(c): // the line must go further back
 		return true, a.withdraw(w, "", "", now)
 	case o.verdict.Decision != w.Decision: // amended meanwhile
 		return true, a.renew(w, o, now)
@@ -189,8 +188,8 @@ func (a *Agent) withdraw(w *work, result entry.Result, why string, now int64) er
 	return a.save(w.Name, w)
 }
 
-// renew puts an undertaking that was not started under the decision that has
-// taken the place of its own.
+// renew puts an undertaking that was not started under the decision that replaced its own
+// decision.
 func (a *Agent) renew(w *work, o *order, now int64) error {
 	v := &o.verdict
 	w.Decision, w.Epoch, w.ExpiresAt, w.DeadlineAt = v.Decision, v.Epoch, v.ExpiresAt, v.DeadlineAt
@@ -203,11 +202,11 @@ func (a *Agent) renew(w *work, o *order, now int64) error {
 	return a.save(w.Name, w)
 }
 
-// prepare fills the outbox with what the log has before a compensation acts
-// (EXE-2): its execution is named by the decision, so that it is a new one under
-// another.
+// prepare fills the outbox with the entries that the log must have before a compensation acts
+// (EXE-2). The name of the compensation's execution contains the decision, so that another
+// decision has a new execution.
 func (a *Agent) prepare(w *work, now int64) error {
-	if w.CompExec != "" { // of an attempt or a decision before
+	if w.CompExec != "" { // of an earlier attempt or decision
 		if err := a.compensation(&work{Members: w.Members, CompExec: w.CompExec, Attempt: w.Attempt, Incident: w.Incident, Decision: w.Decision},
 			entry.Cancelled, true, now); err != nil {
 			return err
@@ -268,10 +267,10 @@ func (a *Agent) command(ctx context.Context, o *order, c *bundle.Command, now in
 	return false, nil
 }
 
-// residual says that an effect stands which cannot be undone. Where the line of
-// something reversible went back before an amend found no checkpoint that is old
-// enough, it stands no more, and yet nothing is restored. Whether the line did, the
-// store knows, whatever is shown of its other members; one that is gone knew.
+// residual answers that an effect stands which cannot be undone. If the line of a reversible
+// effect went back before an amend found no checkpoint that is old enough, the effect stands no
+// more, yet nothing is restored. The store knows whether the line went back. After the store
+// was lost, that is not known.
 func (a *Agent) residual(o *order, c *bundle.Command, now int64) (bool, error) {
 	if before := a.wentBack(o, c); before != nil {
 		return a.answerNotRestored(before, o, c, "was to go further", now)
@@ -282,8 +281,8 @@ func (a *Agent) residual(o *order, c *bundle.Command, now int64) (bool, error) {
 	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
 }
 
-// refuse answers a command that does not hold. What was done by a decision before is
-// done all the same.
+// refuse answers a command that does not hold. Work under an earlier decision is done all the
+// same.
 func (a *Agent) refuse(o *order, c *bundle.Command, now int64) (bool, error) {
 	why := c.Refused.Error()
 	if before := a.wentBack(o, c); before != nil {
@@ -295,9 +294,8 @@ func (a *Agent) refuse(o *order, c *bundle.Command, now int64) (bool, error) {
 	return true, a.answer(o, c, entry.Refused, why, now)
 }
 
-// wentBack returns the newest restore of the incident that may have taken an
-// execution back, though it is not what its command asks for now; nil: there is
-// none.
+// wentBack returns the newest restore of the incident that may have taken an execution back,
+// although the execution's command does not ask for that restore now; nil: there is none.
 func (a *Agent) wentBack(o *order, c *bundle.Command) *work {
 	for _, before := range slices.Backward(a.restores[o.verdict.Incident]) {
 		itself := slices.ContainsFunc(before.Members, func(m CallMember) bool { return m.Exec == c.Exec })
@@ -309,8 +307,8 @@ func (a *Agent) wentBack(o *order, c *bundle.Command) *work {
 	return nil
 }
 
-// answerNotRestored answers a member whose line went back already and for which nothing
-// more is restored. It first finds out what the earlier restore did.
+// answerNotRestored answers a member whose line went back already, and for which nothing more
+// is restored. It waits until the result of the earlier restore is known.
 func (a *Agent) answerNotRestored(before *work, o *order, c *bundle.Command, why string, now int64) (bool, error) {
 	if before.Phase == started {
 		return false, nil

@@ -20,7 +20,7 @@ const (
 	docWork     = "work-" // and what tells the undertaking
 )
 
-// DamageError reports a document of the store that is not what was saved.
+// DamageError reports a document of the store that differs from the saved document.
 type DamageError struct {
 	Name  string
 	Cause string
@@ -58,7 +58,7 @@ func unseal(name string, data []byte) ([]byte, error) {
 	return content, nil
 }
 
-// encode makes the document of a value, in its one form.
+// encode makes the document of a value. A value has only one form.
 func encode(name string, v any) ([]byte, error) {
 	content, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -67,7 +67,7 @@ func encode(name string, v any) ([]byte, error) {
 	return seal(name, content), nil
 }
 
-// decode reads a document that encode has made, and nothing else.
+// decode reads a document that encode has made, and rejects any other.
 func decode(name string, data []byte, v any) error {
 	content, err := unseal(name, data)
 	if err != nil {

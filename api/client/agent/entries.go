@@ -43,7 +43,7 @@ func (a *Agent) supersede(o *entry.Outcome, refused int) {
 	}
 }
 
-// sign makes the envelope of a content under a new header.
+// sign makes the signed envelope of a body under a new header.
 func (a *Agent) sign(body entry.Body, now int64) (value, error) {
 	h := entry.HeaderOf(body)
 	*h = entry.Header{V: 1, JTI: a.cfg.NewID(), Iss: a.cfg.Agent, Aud: a.cfg.Root.Origin, Iat: now / 1000, Wid: h.Wid}
@@ -122,7 +122,7 @@ func text(s string) string {
 	return s
 }
 
-// describe says in words what an entry of the agent is.
+// describe describes an entry of the agent in words.
 func describe(e *entry.Entry) string {
 	switch body := e.Body.(type) {
 	case *entry.Outcome:

@@ -12,9 +12,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// follower reads the log itself: every entry, without a gap, so that nothing in
-// it can be hidden. What it looks for: policies, keys and overrides to take up;
-// decisions that the agent was not told of; outcomes of its executions.
+// follower reads the log itself: every entry, without a gap, so that no entry can be hidden. It
+// looks for policies, keys and overrides to take up, for decisions that the server did not tell
+// the agent of, and for outcomes of the agent's executions.
 type follower struct {
 	wait
 	next   uint64             // index of the next entry
@@ -22,7 +22,7 @@ type follower struct {
 	unseen map[uint64]*unseen // decisions that may be for the agent, by incident
 }
 
-// unseen is a decision that stands in the log and that no bundle has shown.
+// unseen is a decision in the log that no bundle has shown.
 type unseen struct {
 	wait
 	index uint64
@@ -30,8 +30,8 @@ type unseen struct {
 	told  bool
 }
 
-// savedEvery is after how many entries the position is stored: what is read
-// twice does no harm.
+// savedEvery is the number of entries after which the position is stored. Entries may be read
+// twice without harm.
 const savedEvery = 1024
 
 // rewind reads the log again from an index on.
@@ -74,8 +74,8 @@ func (a *Agent) followLog(ctx context.Context, now int64) (bool, int64, error) {
 	return true, 0, nil
 }
 
-// gapless is that a page goes on where the one before ended, in the log of the
-// accepted head.
+// gapless checks that a page continues where the page before ended, in the log of the accepted
+// head.
 func (a *Agent) gapless(page *Page) error {
 	for i := range page.Entries {
 		if page.Entries[i].Index != a.follow.next+uint64(i) {
@@ -139,7 +139,7 @@ func (a *Agent) unannounced(ctx context.Context, now int64) (bool, int64, error)
 			delete(a.follow.unseen, incident)
 			continue
 		}
-		if a.hintedAt <= u.index { // the server has not been asked since
+		if a.hintedAt <= u.index { // the server's newest hints are older
 			continue
 		}
 		if u.till > now {

@@ -12,27 +12,27 @@ type Hook string
 
 // The hooks.
 const (
-	Drain      Hook = "drain"      // bring what is in flight to an end
+	Drain      Hook = "drain"      // bring an execution in flight to an end
 	Restore    Hook = "restore"    // take a line back to a checkpoint
 	Compensate Hook = "compensate" // undo by a compensation
-	Cancel     Hook = "cancel"     // not to start what is planned
-	Probe      Hook = "probe"      // find out what became of one of these
+	Cancel     Hook = "cancel"     // do not start a planned execution
+	Probe      Hook = "probe"      // find out how the call of another hook ended
 )
 
-// Hooks are what the agent can do. A hook that is nil is not there: without
-// Drain what was started counts as ended, without Cancel the fence alone keeps
-// planned work from starting, and what needs another one is withheld.
+// Hooks are what the agent can do. A nil hook is missing. Without Drain, started executions
+// count as ended. Without Cancel, the fence alone keeps planned work from starting. A member
+// that needs another missing hook is withheld.
 //
-// A hook that returns an error may have done anything, or nothing: it is
-// reconciled as after a crash. Only after [ErrNotBegun] it begins again, and so does
-// Probe, until the decision's time is over.
+// A hook that returns an error may have done anything, or nothing: the agent reconciles it as
+// after a crash. Only after [ErrNotBegun] the hook begins again, and so does Probe, until the
+// decision's time is over.
 type Hooks struct {
 	Drain, Restore, Compensate, Cancel Func
-	// Probe is asked about a call that was started and not ended: it tells what
-	// became of it and changes nothing.
+	// Probe tells what happened to a call that was started and has no noted end. It changes
+	// nothing.
 	Probe Func
-	// Idempotent are the hooks that may run again with the same call, to the
-	// same effect as once. The others are asked about by Probe, or end as unknown.
+	// Idempotent are the hooks that may run again with the same call, to the same effect as
+	// once. For other hooks the agent asks Probe, or the call ends as unknown.
 	Idempotent []Hook
 }
 
@@ -55,8 +55,8 @@ func (h *Hooks) of(hook Hook) Func {
 
 func (h *Hooks) repeatable(hook Hook) bool { return slices.Contains(h.Idempotent, hook) }
 
-// Call is what a hook is to do. All of it is verified, and the same in every
-// call for one attempt.
+// Call is the task of a hook. All of it is verified. It is the same in every call for one
+// attempt.
 type Call struct {
 	V          int             `json:"v"`            // 1
 	Hook       Hook            `json:"hook"`         // what is asked for
@@ -67,8 +67,8 @@ type Call struct {
 	Epoch      int64           `json:"epoch"`
 	ExpiresAt  int64           `json:"expires_at"`  // of the decision, Unix milliseconds
 	DeadlineAt int64           `json:"deadline_at"` // of the incident, Unix milliseconds
-	// Members are what is to be undone: those of one line that go back together,
-	// else one.
+	// Members are the executions to undo: the members of one line that go back together, or
+	// else one member.
 	Members    []CallMember `json:"members"`
 	Checkpoint entry.Ref    `json:"checkpoint,omitempty"` // with restore: where the line goes back to
 	Digest     entry.Digest `json:"digest,omitempty"`     // with restore: of the state there
@@ -81,7 +81,7 @@ type Call struct {
 	CompExec entry.Ref `json:"comp_exec,omitempty"` // with compensate: the compensation's execution
 }
 
-// CallMember is an execution of the agent that is to be undone.
+// CallMember is an execution of the agent that must be undone.
 type CallMember struct {
 	Exec   entry.Ref        `json:"exec"`
 	Index  uint64           `json:"index"` // of its first entry
@@ -96,12 +96,12 @@ type Status string
 // The statuses. With Probe they are what became of the call it is asked about.
 const (
 	Done     Status = "done"      // it had its effect
-	NoEffect Status = "no_effect" // it had none and will have none, for certain: it may be tried again
+	NoEffect Status = "no_effect" // no effect now or later, for certain: it may be tried again
 	Failed   Status = "failed"    // it failed, and something may be left
-	Unknown  Status = "unknown"   // nobody knows
+	Unknown  Status = "unknown"   // its effect is not known
 )
 
-// Report is what a hook says of its end.
+// Report is a hook's report of its end.
 type Report struct {
 	Status Status `json:"status"`
 	// Digest is, with restore and done, that of the state afterwards. Unless it

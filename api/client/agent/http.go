@@ -23,8 +23,8 @@ type Server struct {
 	heard *api.Commands // by the last wait, not looked at yet
 }
 
-// followPage is how many entries are followed at once. Whatever there is to do
-// waits for them, so that they are few.
+// followPage is the number of entries of a page of the log. All other work waits for a page, so
+// pages are small.
 const followPage = 64
 
 // Wait implements [Waiter] by long poll.
@@ -105,8 +105,8 @@ func (s *Server) Plan(ctx context.Context, incident uint64) ([]entry.Member, err
 	return plan.Set(), nil
 }
 
-// refusalOf turns a problem into the refusal that it tells of; others stay what
-// they are.
+// refusalOf turns a problem into the refusal that it reports. It returns any other error as it
+// is.
 func refusalOf(err error) error {
 	problem, ok := errors.AsType[*api.Problem](err)
 	if !ok || problem.Name() == "" {
@@ -117,8 +117,8 @@ func refusalOf(err error) error {
 	return refusal
 }
 
-// Mirror is a second server of the ledger, or anybody else who has seen its head:
-// a [Source].
+// Mirror is a second server of the ledger, or another party that has seen the ledger's head. It
+// is a [Source].
 type Mirror struct {
 	Client *client.Client                            // of the ledger's server, which gives the proof
 	Head   func(ctx context.Context) (string, error) // the other's, a signed note

@@ -2,8 +2,7 @@ package agent
 
 import "recoveryledger/verify/bundle"
 
-// Limits of everything that is read from outside. Each is tested at the limit
-// and one past it.
+// Limits of all input from outside. Tests check each limit at its value and one past it.
 const (
 	// MaxDocument is the size of a document of the store in bytes.
 	MaxDocument = bundle.MaxAccepted + 256
@@ -19,7 +18,7 @@ const (
 	secretMin = 16 // bytes
 )
 
-// How often and how long things are tried, which no outsider can stretch.
+// Bounds on repetitions, which no outsider can stretch.
 const (
 	lookDefault     = 30_000 // milliseconds
 	attemptsDefault = 3

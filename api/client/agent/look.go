@@ -34,12 +34,12 @@ func (o *order) command(exec entry.Ref) *bundle.Command {
 	return nil
 }
 
-// ask is a bundle that is wanted.
+// ask is a question for a bundle.
 type ask struct {
 	wait
 	after   uint64 // where the page before ended
 	whole   bool   // with all policies and keys
-	missing int    // times that it lacked what a member rests on
+	missing int    // times that the bundle lacked an entry that a member rests on
 	order   *order // of the pages so far
 }
 
@@ -78,8 +78,7 @@ func (a *Agent) look(ctx context.Context, now int64) (bool, int64, error) {
 	return true, 0, nil
 }
 
-// waits reports whether what an order says can become more: something is not
-// released yet.
+// waits reports whether a member of an order is not released yet, so that the order can change.
 func (a *Agent) waits(o *order) bool {
 	for i := range o.commands {
 		c := &o.commands[i]
@@ -105,7 +104,7 @@ func (a *Agent) postpone(w *wait, incident uint64, err error, now int64) error {
 	return nil
 }
 
-// ask fetches one page of one bundle, checks it and stores what is accepted.
+// ask fetches one page of one bundle, checks it, and stores the accepted state.
 func (a *Agent) ask(ctx context.Context, now int64) (bool, int64, error) {
 	wake := int64(0)
 	for _, incident := range slices.Sorted(maps.Keys(a.asks)) {
@@ -161,9 +160,9 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	return a.takePage(q, &verdict, now)
 }
 
-// distrust is what follows a bundle that does not verify: it is asked for again,
-// unless it shows that there are two logs. What verified before it is judged by
-// what is accepted now, before every start.
+// distrust handles a bundle that does not verify. The agent asks for it again, unless it shows
+// that there are two logs. Before every start, earlier orders are checked against the state
+// that is accepted now.
 func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	q.after, q.order = 0, nil
 	rule, ok := errors.AsType[*bundle.RuleError](err)
@@ -325,7 +324,7 @@ func (a *Agent) evidence(o *order, incident uint64) {
 	o.verdict.Entries = nil
 }
 
-// confirmHead has the head of a first contact confirmed by the second source.
+// confirmHead asks the second source to confirm the head of a first contact.
 func (a *Agent) confirmHead(ctx context.Context, now int64) (bool, int64, error) {
 	switch {
 	case a.accepted.Confirmed || a.stored == "" || a.cfg.Second == nil:

@@ -14,19 +14,19 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// identity is whose store it is, and what it cannot know.
+// identity names the owner of a store, and says what the store cannot know.
 type identity struct {
 	Origin  string          `json:"origin"`
 	Genesis merkle.Hash     `json:"genesis"`
 	Agent   entry.Principal `json:"agent"`
 	MadeAt  int64           `json:"made_at"` // Unix milliseconds
-	// Lost says that there was a store before this one: what was open then counts
-	// as started. It was open then if its incident lies below Horizon, the size of
-	// the first head that was confirmed, or was opened before MadeAt.
+	// Lost says that there was an earlier store. Work that was open then counts as started.
+	// Work was open then if its incident is below Horizon, the size of the first confirmed
+	// head, or was opened before MadeAt.
 	Lost    bool   `json:"lost"`
 	Horizon uint64 `json:"horizon"`
-	// Before is the newest number of an undertaking that such a store is known to
-	// have had: from there on none may be missing.
+	// Before is the newest known number of an undertaking of an earlier store. After it no
+	// number may be missing.
 	Before int `json:"before,omitempty"`
 }
 
@@ -41,14 +41,14 @@ type Agent struct {
 	about    map[entry.Ref][]*work // all, by member
 	restores map[uint64][]*work    // all, by incident
 	number   int                   // of the newest
-	stopped  error                 // if not nil, nothing more is done
+	stopped  error                 // if not nil, the agent does nothing more
 
 	orders   map[uint64]*order // by incident
 	asks     map[uint64]*ask   // by incident; 0: news
 	lookAt   int64             // Unix milliseconds
 	looked   bool              // the step before
 	hinted   map[uint64]uint64 // decisions that the server lists, by incident
-	hintedAt uint64            // size of the log that it lists them as of
+	hintedAt uint64            // size of the log at the time of that list
 	mistrust int               // bundles in a row whose consistency proof failed
 	looking  wait              // before the ledger is asked for commands again
 	second   wait              // before the second source is asked again
@@ -59,8 +59,8 @@ type Agent struct {
 	follow follower
 }
 
-// Init makes the store of an agent that never ran before. Without it an empty
-// store counts as lost. It changes no store that has anything in it.
+// Init makes the store of an agent that never ran before. Without Init an empty store counts as
+// lost. Init does not change a store that has a document.
 func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
 	names, err := s.Names()
 	if err != nil {
@@ -96,7 +96,7 @@ func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
 		if err != nil {
 			return fmt.Errorf("agent: note fork: %w", err)
 		}
-		var id identity // one that is damaged may be of this ledger
+		var id identity // a damaged identity may be of this ledger
 		if decode(docAgent, data, &id) == nil && (id.Origin != root.Origin || id.Genesis != root.Genesis) {
 			return nil
 		}
@@ -171,8 +171,8 @@ func (a *Agent) load(now int64) error {
 	return a.take(found, now)
 }
 
-// readFork returns what keeps the agent from doing anything. A document that is
-// damaged does too.
+// readFork returns the error of the document fork, which stops the agent. A damaged document
+// stops the agent too.
 func readFork(data []byte) error {
 	fork := new(ForkError)
 	if err := decode(docFork, data, fork); err != nil {
@@ -181,7 +181,7 @@ func readFork(data []byte) error {
 	return fork
 }
 
-// fresh is the identity of a store that counts as lost.
+// fresh returns the identity of a store that counts as lost.
 func (a *Agent) fresh(now int64) identity {
 	return identity{Origin: a.cfg.Root.Origin, Genesis: a.cfg.Root.Genesis, Agent: a.cfg.Agent, MadeAt: now, Lost: true, Horizon: math.MaxInt64, Before: a.number}
 }
@@ -303,8 +303,8 @@ func takeWork(name string, data []byte) (*work, error) {
 	return w, w.check(name)
 }
 
-// repairStore makes the store count as lost, and then replaces what is damaged: after
-// a crash in between it still counts as lost.
+// repairStore makes the store count as lost, and then replaces the damaged documents. After a
+// crash in between, the store still counts as lost.
 func (a *Agent) repairStore(fresh identity, broken []string) error {
 	a.identity = fresh
 	if err := a.save(docAgent, &fresh); err != nil {
@@ -321,8 +321,8 @@ func (a *Agent) repairStore(fresh identity, broken []string) error {
 	return nil
 }
 
-// save replaces a document. An error stops the agent: nobody knows what is in
-// the store.
+// save replaces a document. An error stops the agent, since the contents of the store are not
+// known then.
 func (a *Agent) save(name string, v any) error {
 	data, err := encode(name, v)
 	if err != nil {
@@ -365,8 +365,8 @@ func (a *Agent) keep(next bundle.Accepted) error {
 	return a.settle()
 }
 
-// Confirmed reports whether a witness quorum or a second source has confirmed a
-// head of the ledger: before that nothing is started.
+// Confirmed reports whether a witness quorum or a second source has confirmed a head of the
+// ledger. Before that the agent starts nothing.
 func (a *Agent) Confirmed() bool { return a.accepted.Confirmed }
 
 // settle fixes, once a head is confirmed, what a lost store counts as open.
@@ -378,13 +378,12 @@ func (a *Agent) settle() error {
 	return a.save(docAgent, &a.identity)
 }
 
-// lost reports whether what belongs to an incident may have been started by an
-// earlier store.
+// lost reports whether work on an incident may have been started under an earlier store.
 func (a *Agent) lost(incident uint64, openedAt int64) bool {
 	return a.identity.Lost && (incident < a.identity.Horizon || openedAt < a.identity.MadeAt)
 }
 
-// forked keeps two heads that nothing reconciles, and stops.
+// forked stores two heads that nothing reconciles, and stops the agent.
 func (a *Agent) forked(evidence *verify.Evidence) error {
 	fork := &ForkError{*evidence}
 	a.cfg.Tell(Event{Kind: EventFork, Err: fork})

@@ -20,29 +20,29 @@ import (
 // the [Call] as JSON on standard input and its [Report] as JSON on standard
 // output.
 //
-// Only exit code 0 with exactly one report counts. Whatever else happens, it is
-// not known what the program did (see [Hooks]), and what it has started and left
-// running is killed with it, so that it is not at work any more when Probe looks.
-// That reaches what has stayed in the program's process group.
+// Only exit code 0 with exactly one report counts. After any other end it is not known what the
+// program did (see [Hooks]). The children that the program left running are killed too, so that
+// they are not at work when Probe looks. Only children in the program's process group are
+// killed.
 type Program struct {
 	Argv   []string
 	Env    []string      // as in [exec.Cmd]; nil: that of this process
 	Dir    string        // where it runs; empty: here
 	Stderr io.Writer     // where its standard error goes; nil: nowhere
 	Limit  time.Duration // after which it is killed; 0: 10 min
-	// Held is a file that the program, and what it starts, has open as descriptor
-	// 3: locked, it tells whether anything of it still runs when this process was
-	// killed. nil: none. On Windows nothing inherits it.
+	// Held is a file that the program and its children have open as descriptor 3. If it is
+	// locked, its lock tells whether they still run after this process was killed. nil: there
+	// is none. On Windows no program inherits it.
 	Held *os.File
-	// Has are the hooks that the program knows, those of them that may run again
-	// Idempotent.
+	// Has are the hooks that the program knows. Idempotent are those of these hooks that may
+	// run again.
 	Has, Idempotent []Hook
 }
 
 const (
 	programLimit = 10 * time.Minute
-	// killDelay is how long the pipes of a program that was killed are waited
-	// for: it may have left children that hold them.
+	// killDelay is the longest wait for the pipes of a killed program. The program may have
+	// left children that hold the pipes.
 	killDelay = 2 * time.Second
 )
 
@@ -118,7 +118,7 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	if cmd.Process == nil {
 		err = fmt.Errorf("%w: %w", ErrNotBegun, err)
 	} else {
-		process.End(cmd, syscall.SIGKILL) // nothing may be left of it
+		process.End(cmd, syscall.SIGKILL) // no process of the program may be left
 		code = cmd.ProcessState.ExitCode()
 	}
 	switch {

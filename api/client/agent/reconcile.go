@@ -8,11 +8,11 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// ErrReport reports a hook's report that cannot be taken for one: it counts for
-// nothing, least of all as done.
+// ErrReport reports an invalid report of a hook. An invalid report never counts, least of all as
+// done.
 var ErrReport = errors.New("agent: not a report")
 
-// ErrNotBegun reports a hook that could not begin: it did nothing, for certain.
+// ErrNotBegun reports a hook that could not begin. The hook certainly did nothing.
 var ErrNotBegun = errors.New("agent: the hook did not begin")
 
 // check is what holds of every report; of is the hook that it is about.
@@ -83,8 +83,8 @@ func (a *Agent) startLater(w *work, now int64) error {
 	return a.save(w.Name, w)
 }
 
-// report calls a hook; nil if it did not report, and may have done anything if it
-// has begun.
+// report calls a hook. r is nil if the hook did not report: a hook that has begun may then have
+// done anything.
 func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (r *Report, begun bool) {
 	report, err := f(ctx, call)
 	switch {
@@ -127,8 +127,7 @@ func (a *Agent) reconcile(ctx context.Context, now int64) (bool, int64, error) {
 	return false, wake, nil
 }
 
-// findable reports whether there is a way to find out what became of an
-// undertaking.
+// findable reports whether the agent can find out what became of an undertaking.
 func (a *Agent) findable(w *work) bool { return a.cfg.Hooks.Probe != nil || a.repeatable(w) }
 
 // repeatable reports whether the hook of an undertaking may run again. Of a
@@ -137,14 +136,14 @@ func (a *Agent) repeatable(w *work) bool {
 	return a.cfg.Hooks.repeatable(w.Hook) && a.cfg.Hooks.of(w.Hook) != nil && (!w.Lost || w.Hook != Compensate)
 }
 
-// order is what an undertaking remembers of its order.
+// order returns the part of its order that an undertaking stores.
 func (w *work) order() *order {
 	o := &order{}
 	o.verdict.Decision, o.verdict.ExpiresAt, o.verdict.DeadlineAt = w.Decision, w.ExpiresAt, w.DeadlineAt
 	return o
 }
 
-// rerun runs a hook again that may run again, if the decision still stands.
+// rerun runs a repeatable hook again, if the decision still stands.
 func (a *Agent) rerun(ctx context.Context, w *work, now int64) error {
 	o := a.inForce(w.Incident, now)
 	if o == nil || now >= w.DeadlineAt || w.mem.probes >= 2*probesMax || a.cfg.Hooks.of(w.Hook) == nil {
@@ -167,7 +166,7 @@ func (a *Agent) rerun(ctx context.Context, w *work, now int64) error {
 	return a.run(ctx, w, w.Hook, now)
 }
 
-// finish notes how a hook ended, with the entries that say so.
+// finish notes how a hook ended, with the entries that report it.
 func (a *Agent) finish(w *work, r *Report, now int64) error {
 	w.Phase, w.Status, w.Outbox, w.mem = done, r.Status, nil, memory{}
 	say := func(result entry.Result, why string) error {

@@ -10,28 +10,28 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// wait is a pause that grows with every failure.
+// wait is a pause that grows with each failure.
 type wait struct {
 	till  int64 // Unix milliseconds
 	tries int
 }
 
-// failed puts something off, at least so long.
+// failed starts a longer pause, of least milliseconds or more.
 func (w *wait) failed(now, least int64) {
 	w.till = now + max(min(least, leastMax), min(pauseMin<<min(w.tries, 16), pauseMax))
 	w.tries++
 }
 
-// Poke says that the ledger may have something new: the next step looks.
+// Poke says that the ledger may have news. The next step then asks for commands.
 func (a *Agent) Poke() { a.lookAt = 0 }
 
-// Size returns how many entries the accepted head covers.
+// Size returns the number of entries that the accepted head covers.
 func (a *Agent) Size() uint64 { return a.size }
 
 // Accepted returns the state that the agent has accepted and stored.
 func (a *Agent) Accepted() bundle.Accepted { return a.accepted }
 
-// Idle reports whether everything that was undertaken is in the log.
+// Idle reports whether the log has the entries of every undertaking.
 func (a *Agent) Idle() bool {
 	for _, w := range a.works {
 		if w.Phase != closed {
@@ -41,13 +41,13 @@ func (a *Agent) Idle() bool {
 	return len(a.asks) == 0
 }
 
-// Step does at most the next thing, at the agent's own time now (Unix
-// milliseconds), and returns when it wants to be called again: at once if that
-// is not after now. [Agent.Poke] makes it earlier.
+// Step does at most the next thing, at the agent's own time now (Unix milliseconds). next is
+// when Step wants to be called again: at once if next is not after now. [Agent.Poke] makes that
+// earlier.
 //
-// What ledger, log, source and hooks fail with is told to [Config.Tell] and
-// tried again. The error wraps [ErrStopped]: the store has failed, or there is a
-// [*ForkError], and every further call returns it.
+// Step tells [Config.Tell] the errors of ledger, log, source and hooks, and tries again. The
+// error wraps [ErrStopped]: the store has failed, or there is a [*ForkError]. Every further
+// call returns the same error.
 func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
 	if a.stopped != nil {
 		return 0, a.stopped
@@ -106,12 +106,12 @@ func earlier(one, other int64) int64 {
 	return min(one, other)
 }
 
-// submit logs the next entry of an outbox.
+// submit sends the next entry of an outbox to the ledger.
 func (a *Agent) submit(ctx context.Context, w *work, now int64) error {
 	it := &w.Outbox[w.mem.sent]
 	e, err := entry.Decode(it.Envelope)
 	if err != nil {
-		return a.stop(err) // it was checked when it was read
+		return a.stop(err) // the envelope was checked when it was read
 	}
 	ref, err := a.cfg.Ledger.Submit(ctx, e)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *Agent) submit(ctx context.Context, w *work, now int64) error {
 	return a.sent(w)
 }
 
-// sent goes on after an entry that the log has, or can do without.
+// sent passes over an entry that the log has, or can do without.
 func (a *Agent) sent(w *work) error {
 	w.mem.sent++
 	w.mem.pauses, w.mem.refusals, w.mem.named = 0, 0, 0
@@ -136,8 +136,7 @@ func (a *Agent) sent(w *work) error {
 	return a.save(w.Name, w)
 }
 
-// unsent is what follows an entry that the ledger did not take, or of which
-// nobody knows.
+// unsent handles an entry that the ledger did not take, or may not have taken.
 func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 		return a.forked(fork.Evidence())
@@ -177,8 +176,8 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 	return nil
 }
 
-// older is what follows if the log has a compensation that this store was only
-// about to announce: the store is an older copy, and counts as lost.
+// older handles a compensation that the log has and that this store was only about to announce.
+// The store is an older copy, and counts as lost.
 func (a *Agent) older(w *work, now int64) error {
 	a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec, Err: &DamageError{w.Name, "the log is ahead of it: the store is an older copy"}})
 	if err := a.repairStore(a.fresh(now), nil); err != nil {

@@ -14,9 +14,8 @@ import (
 	"recoveryledger/ledger/durable"
 )
 
-// Dir is a [Store] in a directory: one file a document, each replaced by a
-// rename after it was synced, and the directory synced after it. One process at a
-// time has it.
+// Dir is a [Store] in a directory, with one file for each document. Save syncs a new file,
+// renames it over the old one, and then syncs the directory. One process at a time has a Dir.
 type Dir struct {
 	path string
 	lock *flock.Flock
@@ -25,12 +24,11 @@ type Dir struct {
 // lockFile keeps other processes out.
 const lockFile = ".lock"
 
-// ErrLocked reports a directory that another process has.
+// ErrLocked reports a directory that another process uses as a store.
 var ErrLocked = errors.New("agent: another process works with this store")
 
-// OpenDir opens a directory as a store, and makes it if it is not there. It must
-// lie outside of everything that the agent restores. The error may be
-// [ErrLocked].
+// OpenDir opens a directory as a store, and makes the directory if it is not there. The
+// directory must be outside of all that the agent restores. The error may be [ErrLocked].
 func OpenDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("agent: open store: %w", err)
@@ -46,7 +44,7 @@ func OpenDir(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Close lets others have the directory.
+// Close gives the directory free for other processes.
 func (d *Dir) Close() error { return d.lock.Unlock() }
 
 // Names implements [Store].
@@ -75,7 +73,7 @@ func (d *Dir) Load(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()                                            //nolint:errcheck // only read
-	return io.ReadAll(io.LimitReader(f, int64(MaxDocument)+1)) // one more is damage
+	return io.ReadAll(io.LimitReader(f, int64(MaxDocument)+1)) // one byte more is damage
 }
 
 // Save implements [Store].

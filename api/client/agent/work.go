@@ -13,13 +13,12 @@ import (
 // phase is how far an undertaking has come.
 type phase string
 
-// The phases, in order. What a crash in each means stands in the package
-// comment.
+// The phases, in order. The package comment says what a crash in each phase means.
 const (
 	noted   phase = "noted"   // nothing was started
 	started phase = "started" // the hook may have run
-	done    phase = "done"    // what there is to log is in the outbox
-	closed  phase = "closed"  // the log has it
+	done    phase = "done"    // the entries to log are in the outbox
+	closed  phase = "closed"  // the log has the entries
 )
 
 // work is an undertaking: one hook for one member, or for the members of a line
@@ -29,10 +28,10 @@ type work struct {
 	Hook    Hook   `json:"hook,omitempty"`
 	Number  int    `json:"number"` // from 1, in the order in which they were undertaken
 	Phase   phase  `json:"phase"`
-	Lost    bool   `json:"lost,omitempty"` // nobody knows whether it was started: an earlier store is gone
+	Lost    bool   `json:"lost,omitempty"` // it may have been started: an earlier store is gone
 	Status  Status `json:"status,omitempty"`
 	Attempt int    `json:"attempt"`
-	Vain    int    `json:"vain,omitempty"` // attempts whose hook has itself said that they had no effect
+	Vain    int    `json:"vain,omitempty"` // attempts that had no effect by their hook's own report
 
 	Incident   uint64           `json:"incident"`
 	Wid        entry.WorkflowID `json:"wid"` // of the incident
@@ -49,21 +48,21 @@ type work struct {
 	First      value          `json:"first,omitempty"`     // with drain: envelope of the execution's first entry
 	Progress   entry.Progress `json:"progress,omitempty"`  // with drain: what it ended as
 
-	// Outbox is what is to be logged, in order. Before the hook it is what the
-	// log must have first (EXE-2).
+	// Outbox holds the entries to log, in order. Before the hook these are the entries that
+	// the log must have first (EXE-2).
 	Outbox []item `json:"outbox,omitempty"`
 
 	mem memory
 }
 
-// item is an entry that is to be logged.
+// item is an entry to log.
 type item struct {
 	Envelope value `json:"envelope"`
-	// Optional says that the log may do without it: a refusal ends it.
+	// Optional says that the log may do without the entry. A refusal ends the item.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// memory is what an undertaking need not remember over a crash.
+// memory is the state of an undertaking that need not survive a crash.
 type memory struct {
 	sent     int   // of the outbox, before the hook
 	waitTill int64 // Unix milliseconds
@@ -85,7 +84,7 @@ func (w *work) name() string {
 	return docWork + strconv.FormatUint(w.Decision.Index, 10) + "-" + strconv.FormatUint(w.Members[0].Index, 10) + "-" + hook
 }
 
-// check is what holds of every undertaking that was saved.
+// check checks what must hold for every saved undertaking.
 func (w *work) check(name string) error {
 	known := w.Phase == noted || w.Phase == started || w.Phase == done || w.Phase == closed
 	if w.Name != name || !known || len(w.Members) == 0 || w.Attempt < 0 || w.Number < 1 {
@@ -117,7 +116,7 @@ func (w *work) first() (*entry.Execution, error) {
 	return x, nil
 }
 
-// call is what the hook is given.
+// call returns the call for the hook of an undertaking.
 func (a *Agent) call(w *work) *Call {
 	c := &Call{V: 1, Hook: w.Hook, Agent: a.cfg.Agent, Incident: w.Incident, Decision: w.Decision, Epoch: w.Epoch, ExpiresAt: w.ExpiresAt,
 		DeadlineAt: w.DeadlineAt, Members: append([]CallMember{}, w.Members...), Checkpoint: w.Checkpoint, Digest: w.Digest,
@@ -128,7 +127,7 @@ func (a *Agent) call(w *work) *Call {
 	return c
 }
 
-// probe is what Probe is asked about an undertaking.
+// probe returns the call for Probe about an undertaking.
 func (a *Agent) probe(w *work) *Call {
 	c := a.call(w)
 	c.Hook, c.Of = Probe, w.Hook
@@ -145,8 +144,8 @@ func (a *Agent) probe(w *work) *Call {
 	return c
 }
 
-// key is the idempotency key of an attempt to compensate (EXE-4): it depends on
-// the execution alone, across decisions.
+// key returns the idempotency key of an attempt to compensate (EXE-4). It does not depend on the
+// decision, only on the execution and the attempt.
 func (a *Agent) key(exec entry.Ref, attempt int) string {
 	mac := hmac.New(sha256.New, a.cfg.Secret)
 	fmt.Fprintf(mac, "%s|%s|%d", a.cfg.Root.Origin, exec, attempt)
@@ -171,11 +170,10 @@ func (a *Agent) add(w *work) {
 	}
 }
 
-// aside reports whether what there is to log was refused so often that it waits
-// for something to change.
+// aside reports whether an entry of the outbox was refused so often that it waits for a change.
 func (w *work) aside() bool { return w.Phase != noted && w.mem.refusals >= refusalsMax }
 
-// pause puts the undertaking off, each time for longer; at least so long.
+// pause puts the undertaking off, each time for longer, and for at least least milliseconds.
 func (w *work) pause(now, least int64) {
 	longest := pauseMax
 	if w.aside() {
