@@ -16,9 +16,9 @@ import (
 	"recoveryledger/merkle"
 )
 
-// anchor is the last tree head that is known to have been signed, kept outside
-// the database: a database that lost its tail, or was restored from an older
-// copy, cannot cover it and is refused.
+// anchor is the last tree head that is known to have been signed. The ledger keeps it outside
+// the database. A database that lost its tail, or was restored from an older copy, does not
+// contain the anchored tree, so the ledger refuses that database.
 type anchor struct {
 	seq  uint64
 	head merkle.Head
@@ -26,11 +26,11 @@ type anchor struct {
 
 const (
 	anchorMagic = "recovery ledger anchor 1"
-	anchorSlot  = 512 // bytes; two slots are written in turn, so that one is always whole
+	anchorSlot  = 512 // bytes; writes alternate between two slots, so one slot is always whole
 )
 
-// encode returns a slot: magic, origin, seq, size and root, a line each, the
-// SHA-256 of these lines, and padding.
+// encode returns a slot. A slot has one line each for magic, origin, seq, size and root, then
+// the SHA-256 of these lines, then padding.
 func (a anchor) encode(origin string) []byte {
 	text := fmt.Sprintf("%s\n%s\n%d\n%d\n%s\n", anchorMagic, origin, a.seq, a.head.Size, a.head.Root)
 	sum := sha256.Sum256([]byte(text))
@@ -52,8 +52,8 @@ func decodeAnchor(slot []byte, origin string) (a anchor, ok bool) {
 	return a, errors.Join(seqErr, sizeErr, rootErr) == nil && bytes.Equal(a.encode(origin), slot)
 }
 
-// anchorFile writes anchors in a goroutine of its own, at most one batch behind
-// the commits: write hands a batch over only when the one before is synced.
+// anchorFile writes anchors in a goroutine of its own, at most one batch behind the commits.
+// write hands a batch over only when the previous batch is synced.
 type anchorFile struct {
 	origin string
 	fatal  func(error)
@@ -63,8 +63,8 @@ type anchorFile struct {
 	done   chan struct{}
 }
 
-// loadAnchor returns the anchor of the database, whose last batch is given. For
-// a new log, and where [Config.AcceptAnchor] says so, it is that batch.
+// loadAnchor returns the anchor of the database. last is the last batch of the database. The
+// anchor is that batch if the log is new, or where [Config.AcceptAnchor] says so.
 func loadAnchor(cfg *Config, last *Batch) (anchor, error) {
 	there, err := disk.Exists(cfg.FS, cfg.Anchor)
 	if err != nil {
@@ -84,7 +84,7 @@ func loadAnchor(cfg *Config, last *Batch) (anchor, error) {
 	return found, err
 }
 
-// openAnchor makes the anchor anew from the last batch, and opens it for writing.
+// openAnchor creates a new anchor file from the last batch and opens the file for writing.
 func openAnchor(cfg *Config, last *Batch) (*anchorFile, error) {
 	f := &anchorFile{origin: cfg.Origin, fatal: cfg.Fatal, work: make(chan anchor), done: make(chan struct{})}
 	var err error
@@ -122,8 +122,8 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 	return newest, nil
 }
 
-// Anchored returns the newest tree head that the anchor file at path knows of the
-// log of that origin. The error is [ErrAnchor], or that of reading the file.
+// Anchored returns the newest tree head that the anchor file at path holds for the log of that
+// origin. The error is [ErrAnchor], or the error of reading the file.
 func Anchored(path, origin string) (merkle.Head, error) {
 	a, err := readAnchor(vfs.Default, path, origin)
 	return a.head, err
@@ -161,8 +161,8 @@ func otherHistory(a anchor, found merkle.Head) error {
 		ErrRolledBack, a.head.Size, found.Root, a.head.Root)
 }
 
-// createAnchor makes the file with the given content in both slots. It is whole
-// before it takes the place of an older one.
+// createAnchor creates the anchor file with the given content in both slots. The new file is
+// whole before it replaces an older file.
 func createAnchor(fs vfs.FS, path string, slot []byte) (file vfs.File, err error) {
 	if file, err = fs.Create(path+".new", vfs.WriteCategoryUnspecified); err != nil {
 		return nil, err
@@ -184,8 +184,7 @@ func createAnchor(fs vfs.FS, path string, slot []byte) (file vfs.File, err error
 	return file, disk.SyncDir(fs, fs.PathDir(path))
 }
 
-// write takes the head of a committed batch; it waits while the one before is
-// being synced.
+// write takes the head of a committed batch. It waits until the previous head is synced.
 func (f *anchorFile) write(b *Batch) { f.work <- anchor{b.Seq, b.Head()} }
 
 func (f *anchorFile) run() {

@@ -10,15 +10,14 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// chunk is consecutive entries, up to the first that cannot be read.
+// chunk holds consecutive entries, up to the first entry that cannot be read.
 type chunk struct {
 	entries []*entry.Registered
 	err     error
 }
 
-// bulkEntries reads entries as readEntries does, for who reads a log from end to
-// end: they are decoded and their leaves hashed ahead of the consumer, on all
-// processors.
+// bulkEntries reads entries as readEntries does, for a caller that reads a log from end to end.
+// It decodes the entries and hashes their leaves ahead of the consumer, on all processors.
 func bulkEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq2[*entry.Registered, error] {
 	return func(yield func(*entry.Registered, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -61,7 +60,7 @@ func readChunk(ctx context.Context, r pebble.Reader, from, to uint64) (c chunk) 
 			c.err = err
 			break
 		}
-		e.LeafHash() // which it remembers
+		e.LeafHash() // the entry keeps the hash
 		c.entries = append(c.entries, e)
 	}
 	return c

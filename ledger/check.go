@@ -12,7 +12,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// CheckReport says what [Check] has computed again and found to be so.
+// CheckReport lists what [Check] computed again and found correct.
 type CheckReport struct {
 	Head      merkle.Head // signed, and covers everything below
 	Anchor    merkle.Head // what the anchor remembers; a prefix of Head
@@ -24,19 +24,19 @@ type CheckReport struct {
 	Snapshots uint64 // complete ones of the fold
 }
 
-// DamageError is the first thing that [Check] found wrong. It is [ErrCorrupt].
+// DamageError is the first damage that [Check] found. It is [ErrCorrupt].
 type DamageError struct {
-	// Key is the bad key, or that of the bad value, as it is stored: a foreign one
-	// may have any length. Of what is missing it is the key that should be there; of
-	// an entry missing in an index, that of a posting which begins with the entry.
-	// Nil if a file is bad, or cannot be read.
+	// Key is the bad key, or the key of the bad value, as it is stored. A foreign key may have
+	// any length. For a missing key, Key is the key that should be there. For an entry missing
+	// in an index, Key is the key of a posting that begins with the entry. Key is nil if a file
+	// is bad or cannot be read.
 	Key []byte
-	// Name says what it is, such as "entry 17", "tile 0/3" or a path.
+	// Name names the damaged item, such as "entry 17", "tile 0/3" or a path.
 	Name string
-	// What is wrong with it.
+	// What says what is wrong with the item.
 	What string
-	// Spare is set if no entry and no proof needs what is damaged: the next [Open] that
-	// writes removes it.
+	// Spare is set if no entry and no proof needs the damaged item. The next [Open] that
+	// writes removes the item.
 	Spare bool
 }
 
@@ -55,15 +55,14 @@ func damaged(key []byte, name, format string, args ...any) error {
 	return &DamageError{Key: append([]byte(nil), key...), Name: name, What: fmt.Sprintf(format, args...)}
 }
 
-// Check computes everything in the log at dir again from its entries and
-// compares: files, head, anchor, entries, tiles, dedup and index keys, fold
-// snapshots. Nothing may be missing, and nothing else may be there. It changes
-// nothing and needs no Signer. The first difference is a [*DamageError]; a log
-// that somebody has open is [ErrInUse]; an anchor that is missing, or newer than
-// the log, is [ErrAnchor] or [ErrRolledBack].
+// Check computes everything in the log at dir again from its entries and compares files, head,
+// anchor, entries, tiles, dedup and index keys, and fold snapshots. Nothing may be missing, and
+// nothing else may be there. Check changes nothing and needs no Signer. The first difference is
+// a [*DamageError]. The error is [ErrInUse] if the log is open elsewhere. It is [ErrAnchor] or
+// [ErrRolledBack] if the anchor is missing or newer than the log.
 //
-// progress, if not nil, is called with the steps that are done and their number:
-// one for each file and two for each entry.
+// Check calls progress, if not nil, with the number of steps done and the total number of steps.
+// A file is one step, and an entry is two.
 func Check(ctx context.Context, dir string, c *Config, progress func(done, total uint64)) (*CheckReport, error) {
 	cfg, err := c.withDefaults(dir)
 	if err != nil {
@@ -99,8 +98,8 @@ type checker struct {
 	anchor    anchor
 	snapshots []storedSnapshot
 	tree      *merkle.TileBuilder
-	anchored  merkle.Head   // over as many entries as the anchor knows
-	previous  merkle.Head   // over those before the last batch
+	anchored  merkle.Head   // over as many entries as the anchor covers
+	previous  merkle.Head   // over the entries before the last batch
 	at        int64         // registered_at of the newest entry read
 	keys      []expectedKey // of the newest entries read, not looked up yet
 	report    CheckReport
@@ -155,7 +154,7 @@ func (k *checker) checkMeta(context.Context) error {
 	return nil
 }
 
-// checkBatch reads the last batch: its tree head is signed and says the same.
+// checkBatch reads the last batch and checks that its signed tree head says the same.
 func (k *checker) checkBatch(context.Context) error {
 	last, err := readLastBatch(k.db)
 	if err == nil {
@@ -181,8 +180,8 @@ func (k *checker) checkAnchor(context.Context) (err error) {
 	return err
 }
 
-// checkFiles reads every block of every table, the filters included, which
-// nothing else may come across.
+// checkFiles reads every block of every table, the filters included. No other check is sure to
+// read every block.
 func (k *checker) checkFiles(ctx context.Context) error {
 	levels, err := k.db.SSTables()
 	if err != nil {
@@ -221,8 +220,8 @@ func (k *checker) checkTable(ctx context.Context, path string) error {
 	return errors.Join(reader.ValidateBlockChecksums(), reader.Close())
 }
 
-// checkEntries reads every entry, builds the tree over them, and compares the
-// tiles and keys that follow from them.
+// checkEntries reads every entry and builds the tree over the entries. It compares the tiles and
+// keys that follow from the entries with the stored ones.
 func (k *checker) checkEntries(ctx context.Context) (err error) {
 	if k.tree, err = merkle.NewTileBuilder(0, nil, k.checkTile); err != nil {
 		return err
@@ -292,7 +291,7 @@ func (k *checker) checkEntry(key, record []byte, index uint64) error {
 	return k.expect(e, index)
 }
 
-// notePrefix keeps the heads of the first size entries that checkTree asks for.
+// notePrefix keeps the head of the first size entries if checkTree needs it.
 func (k *checker) notePrefix(size uint64) (err error) {
 	if size == k.anchor.head.Size {
 		k.anchored, err = k.tree.Head()
@@ -303,7 +302,7 @@ func (k *checker) notePrefix(size uint64) (err error) {
 	return err
 }
 
-// checkTile compares a tile that the entries give with the stored one.
+// checkTile compares a tile computed from the entries with the stored tile.
 func (k *checker) checkTile(t merkle.Tile, hashes []byte) error {
 	key, name := tileKey(t), fmt.Sprintf("tile %d/%d", t.Level, t.Index)
 	stored, err := get(k.db, key)
@@ -325,8 +324,8 @@ func (k *checker) checkTile(t merkle.Tile, hashes []byte) error {
 	return nil
 }
 
-// checkTree compares the roots over all entries, and over those that the anchor
-// and the batch before knew, with the signed ones.
+// checkTree compares three roots with the signed roots: over all entries, over the entries that
+// the anchor covers, and over the entries before the last batch.
 func (k *checker) checkTree(context.Context) error {
 	head, err := k.tree.Head()
 	if err != nil {

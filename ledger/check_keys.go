@@ -15,13 +15,13 @@ import (
 	"recoveryledger/merkle"
 )
 
-// expectedKey is a key that must be there because of an entry.
+// expectedKey is a key that the store must hold because of an entry.
 type expectedKey struct {
 	key   []byte
 	index uint64 // of the entry
 }
 
-// checkBatchKeys is how many keys are looked up together: sorted, so that each
+// checkBatchKeys is the number of keys that are looked up together. The keys are sorted, so each
 // block of the store is read once for all of them.
 const checkBatchKeys = 1 << 18
 
@@ -47,7 +47,7 @@ func (k *checker) expect(e *entry.Entry, index uint64) error {
 	return k.checkKeys(context.Background())
 }
 
-// checkKeys looks the noted keys up.
+// checkKeys looks up the noted keys.
 func (k *checker) checkKeys(ctx context.Context) error {
 	slices.SortFunc(k.keys, func(a, b expectedKey) int { return bytes.Compare(a.key, b.key) })
 	it, err := k.db.NewIterWithContext(ctx, &pebble.IterOptions{UseL6Filters: true})
@@ -87,15 +87,15 @@ func (k *checker) checkDedup(it *pebble.Iterator, want expectedKey) error {
 	return nil
 }
 
-// openPosting is the posting that was read last.
+// openPosting is the last posting read.
 type openPosting struct {
 	key     []byte
 	entries []uint64
 }
 
-// checkTag finds the entry in the posting that may hold it: the last of its tag
-// that does not begin behind it. Which entries were committed together is stored
-// nowhere, so that the postings of a tag are held to all its entries together.
+// checkTag finds the entry in the posting that may hold it. That is the last posting of the tag
+// that does not begin after the entry. The store does not record which entries were committed
+// together, so the postings of a tag are checked against all entries of the tag together.
 func (k *checker) checkTag(it *pebble.Iterator, read *openPosting, want expectedKey) error {
 	if n := len(read.entries); n == 0 || !sameTag(read.key, want.key) || read.entries[n-1] < want.index {
 		found := it.SeekLT(append(slices.Clip(want.key), 0))
@@ -128,7 +128,7 @@ func nameOf(k expectedKey) string {
 	return name("dedup key of entry", k.index)
 }
 
-// checkTiles finds tiles that the tree does not have.
+// checkTiles finds stored tiles that the tree does not have.
 func (k *checker) checkTiles(ctx context.Context) error {
 	it, err := k.scan(ctx, keyTile)
 	if err != nil {
@@ -143,8 +143,8 @@ func (k *checker) checkTiles(ctx context.Context) error {
 	return errors.Join(err, failed("tiles", it.Close()))
 }
 
-// checkCounts finds dedup keys and postings that belong to no entry: as every
-// entry has its own, there are some only if there are more than that.
+// checkCounts finds dedup keys and postings that belong to no entry. Every entry has its own
+// keys, so such a key exists only if the store holds more keys than the entries need.
 func (k *checker) checkCounts(ctx context.Context) error {
 	for _, sort := range []struct {
 		prefix byte
@@ -175,10 +175,10 @@ func (k *checker) checkCounts(ctx context.Context) error {
 
 func countOne(*pebble.Iterator) (uint64, error) { return 1, nil }
 
-// postingCounter counts the entries of postings, and holds that those of a tag
-// follow each other: none has an entry twice.
+// postingCounter counts the entries of postings. It checks that the postings of a tag follow
+// each other, so that no entry occurs twice.
 type postingCounter struct {
-	key  []byte // of the posting before
+	key  []byte // of the previous posting
 	last uint64 // its last entry
 }
 
@@ -194,7 +194,7 @@ func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
 	return uint64(len(entries)), nil
 }
 
-// checkOwners finds the entries that a dedup key or a posting belongs to.
+// checkOwners finds the entries that own a dedup key or a posting.
 func (k *checker) checkOwners(key, value []byte) error {
 	if key[0] == keyDedup {
 		if len(value) != 8 {
@@ -257,16 +257,16 @@ func (k *checker) checkRest(ctx context.Context) error {
 	return errors.Join(err, failed("keys", it.Close()))
 }
 
-// storedSnapshot is what the keys of a snapshot say.
+// storedSnapshot is the content of the keys of a snapshot.
 type storedSnapshot struct {
 	size     uint64
 	chunks   uint32
 	complete bool
 }
 
-// readSnapshots checks the keys of the snapshots: chunks in sequence, the first
-// snapshot complete or none. Behind it may be some that were cut off; nothing
-// reads them, and the next one removes them.
+// readSnapshots checks the keys of the snapshots. The chunks must be in sequence, and the first
+// snapshot, if any, must be complete. Incomplete snapshots may follow the first. Nothing reads
+// them, and the next snapshot removes them.
 func (k *checker) readSnapshots(ctx context.Context) error {
 	it, err := k.scan(ctx, keySnapshot)
 	if err != nil {
@@ -308,8 +308,8 @@ func (k *checker) readChunk(key, value []byte) error {
 	return nil
 }
 
-// checkFold replays the entries, which are good by now, and compares the state
-// with the snapshot.
+// checkFold replays the entries and compares the state with the snapshot. The earlier checks
+// have found the entries good.
 func (k *checker) checkFold(ctx context.Context) error {
 	fold := k.cfg.NewFold()
 	for e, err := range bulkEntries(ctx, k.db, 0, k.last.Size) {
@@ -345,25 +345,25 @@ func (k *checker) checkSnapshot(ctx context.Context, fold Fold) error {
 	return errors.Join(err, failed(w.name, it.Close()))
 }
 
-// isOtherVersion tells a snapshot that is whole, but in a form that the fold does
-// not know: nothing is restored from it, and the next one replaces it.
+// isOtherVersion reports whether a snapshot is whole but in a form that the fold does not know.
+// The ledger restores nothing from such a snapshot, and the next snapshot replaces it.
 func (k *checker) isOtherVersion(it *pebble.Iterator, size uint64) bool {
 	unknown, err := restoreChunks(k.cfg, it, k.cfg.NewFold(), size)
 	return unknown != nil && err == nil
 }
 
-// snapshotComparer compares what is written with the chunks of a snapshot.
+// snapshotComparer compares the written bytes with the chunks of a snapshot.
 type snapshotComparer struct {
 	it    *pebble.Iterator
-	chunk snapshotChunk // the current one; its data is what is not compared yet
-	valid bool          // there is a current one
+	chunk snapshotChunk // the current chunk; its data is the part not compared yet
+	valid bool          // there is a current chunk
 	sum   hash.Hash
 	size  uint64
 	cfg   *Config
 	name  string
 }
 
-// read makes the chunk that the iterator is at, if it is at one, the current one.
+// read makes the chunk at the iterator the current chunk, if the iterator is at a chunk.
 func (w *snapshotComparer) read(ok bool) {
 	if w.valid = ok; ok {
 		w.chunk, w.valid = parseChunk(w.it.Key(), w.it.Value())
@@ -389,7 +389,7 @@ func (w *snapshotComparer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end is called when all of the state is written.
+// end ends the comparison. The caller has written the whole state.
 func (w *snapshotComparer) end() error {
 	switch {
 	case !w.valid:

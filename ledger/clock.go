@@ -6,12 +6,12 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// clock is the ledger's own: it reads the wall clock at start and then advances
-// monotonically. The wall clock is only compared with it: a step farther than
-// Config.MaxStep, in either direction, stops registration until the wall clock
-// is back or the ledger is started again. So does a start at which the wall
-// clock is farther behind the last entry, until it has caught up or an operator
-// accepts that time stands still so long.
+// clock is the ledger's own clock. It reads the wall clock at start and then advances
+// monotonically. Later the ledger only compares the wall clock with it. If the wall clock steps
+// farther than Config.MaxStep in either direction, registration stops until the wall clock is
+// back or the ledger is started again. Registration also stops if the clock is farther than
+// that behind the last entry at start. It stays stopped until the clock has caught up, or an
+// operator accepts that time stands still so long.
 type clock struct {
 	wall     func() time.Time
 	uptime   func() time.Duration
@@ -27,8 +27,8 @@ func newClock(cfg *Config) *clock {
 		start: cfg.Uptime(), base: cfg.Now().Round(0)}
 }
 
-// now returns the instant to register at, never before last (Unix
-// milliseconds), or not-ready.
+// now returns the instant to register at, in Unix milliseconds, or the refusal not-ready. The
+// instant is never before last.
 func (c *clock) now(last int64) (int64, *entry.Refusal) {
 	own, limit := c.base.Add(c.uptime()-c.start), c.maxStep()
 	if step := c.wall().Sub(own); step > limit || -step > limit {

@@ -18,16 +18,16 @@ import (
 	"recoveryledger/ledger/disk"
 )
 
-// messageMax is the number of bytes of a message of the storage engine that is
-// passed on: what is longer lists the database rather than say what is wrong.
+// messageMax is the number of bytes that are passed on of a message of the storage engine. A
+// longer message lists the database and does not say what is wrong.
 const messageMax = 400
 
-// toldMax is how many errors of the storage engine are remembered, so that they
-// are not told again at once.
+// toldMax is the number of errors of the storage engine that are remembered, so that the logger
+// does not repeat them at once.
 const toldMax = 100
 
-// openError says why the database does not open. What is neither in use nor an
-// error of the system is damage: the engine has no class for most of it.
+// openError says why the database does not open. An error that is neither "in use" nor an error
+// of the system is damage, because the engine has no class for most kinds of damage.
 func openError(dir string, err error) error {
 	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
 		return fmt.Errorf("%w: %s: stop the process that has it open, or ask that process", ErrInUse, dir)
@@ -41,21 +41,20 @@ func openError(dir string, err error) error {
 	return fmt.Errorf("%w: open %s: %s", ErrCorrupt, dir, firstLine(err))
 }
 
-// ofSystem reports whether an error is about the machine: the same bytes may be
-// read well another time. A file that is missing, or that is a directory, is none of
-// these.
+// ofSystem reports whether an error is about the machine. After such an error, another read of
+// the same bytes may succeed. A file that is missing, or is a directory, is not such an error.
 func ofSystem(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
 	return ok && !absent(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
 }
 
-// absent reports whether an error says that a file is not there: it is missing, a
-// directory is in its place, or a file in that of its directory.
+// absent reports whether an error says that a file is not there. The file is missing, or a
+// directory is in its place, or a file is in the place of its directory.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// classed gives an error of the storage engine that means damage its class.
+// classed adds the class [ErrCorrupt] to an error of the storage engine that means damage.
 func classed(err error) error {
 	if err == nil || !pebble.IsCorruptionError(err) && !absent(err) {
 		return err
@@ -63,8 +62,8 @@ func classed(err error) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, firstLine(err))
 }
 
-// firstLine is what an error of the storage engine says. What follows repeats it,
-// and says where in the engine that was.
+// firstLine returns the first line of an error of the storage engine. The further lines repeat
+// the first line and name the place in the engine.
 func firstLine(err error) string { return brief(err.Error()) }
 
 func brief(text string) string {
@@ -75,8 +74,8 @@ func brief(text string) string {
 	return text
 }
 
-// hasTables reports whether there are tables of the storage engine in dir. A
-// database that is new has none before it has its marker.
+// hasTables reports whether dir holds tables of the storage engine. A new database has no
+// tables before it has its marker.
 func hasTables(fs vfs.FS, dir string) (bool, error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -90,11 +89,11 @@ func hasTables(fs vfs.FS, dir string) (bool, error) {
 	return false, nil
 }
 
-// checkOptions reads the engine's list of its own options, as opening the database
-// does. Nothing in it is needed: a damaged one is removed, unless the database is
-// only looked at.
+// checkOptions reads the engine's list of its own options, as opening the database does. The
+// ledger needs nothing in the list, so it removes a damaged list, unless the database is open
+// for reading only.
 func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
-	options.EnsureDefaults() // which it compares with
+	options.EnsureDefaults() // the list is compared with them
 	names, err := cfg.FS.List(dir)
 	if err != nil {
 		return openError(dir, err)
@@ -125,9 +124,9 @@ func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
 	return nil
 }
 
-// checkOptionsEnd checks that a list of options ends as the engine ends it: with a
-// whole line, and with the same option of the same section. The engine itself takes a
-// list that was cut off for one that says less.
+// checkOptionsEnd checks that a list of options ends as the engine ends it: with a whole line,
+// and with the same option of the same section. The engine itself does not notice that a list
+// was cut off.
 func checkOptionsEnd(text, want string) error {
 	if !strings.HasSuffix(text, "\n") || lastOption(text) != lastOption(want) {
 		return fmt.Errorf("the list of options ends at %d bytes, and not with %s: the rest is missing", len(text), lastOption(want))
@@ -143,9 +142,9 @@ func lastOption(text string) string {
 	return option + " in " + title
 }
 
-// discardSnapshots takes the damaged snapshot out of the store. The engine is not
-// asked to delete it: a compaction would read the damaged block to drop it, and
-// fail for ever. It cuts the range off the tables instead.
+// discardSnapshots takes the damaged snapshot out of the store. The engine cuts the range off
+// the tables. A delete does not work: a compaction would read the damaged block to drop it, and
+// would fail for ever.
 func (l *Log) discardSnapshots(ctx context.Context) error {
 	span := pebble.KeyRange{Start: []byte{keySnapshot}, End: []byte{keySnapshot + 1}}
 	if err := l.db.Excise(ctx, span); err != nil {
@@ -154,9 +153,9 @@ func (l *Log) discardSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// renewTables writes what is left of tables that something was cut off anew, so
-// that no file has the damaged block any more. After a crash the next start does
-// it; in a sound store there are none.
+// renewTables rewrites the rest of each table that a range was cut off from, so that no file
+// holds the damaged block any more. After a crash, the next start rewrites them. A sound store
+// has no such tables.
 func (l *Log) renewTables(ctx context.Context) error {
 	levels, err := l.db.SSTables()
 	if err != nil {
@@ -175,9 +174,9 @@ func (l *Log) renewTables(ctx context.Context) error {
 	return nil
 }
 
-// renew has the engine write the table anew that goes from first to last. It takes
-// up a table of its lowest level only if something above lies in the same range:
-// what first is, once more.
+// renew makes the engine rewrite the table whose keys go from first to last. The engine
+// compacts a table of its lowest level only if a higher level has a key in the same range. So
+// renew writes, or deletes, the key first once more.
 func (l *Log) renew(ctx context.Context, first, last []byte) error {
 	value, err := get(l.db, first)
 	switch {
@@ -192,13 +191,13 @@ func (l *Log) renew(ctx context.Context, first, last []byte) error {
 	return l.db.Compact(ctx, first, append(slices.Clip(last), 0), false)
 }
 
-// storeLogger passes on what the engine says, an error once a minute: the engine
-// tries some of what fails again at once, without end. Its Fatalf ends the
-// process, as the engine demands: it acknowledges lost writes if Fatalf returns.
+// storeLogger passes on the messages of the engine. It passes on the same error once a minute,
+// because the engine retries some failed work at once, without end. Fatalf ends the process, as
+// the engine demands: the engine acknowledges lost writes if Fatalf returns.
 type storeLogger struct {
 	cfg *Config
 
-	// mu guards told: when which error was passed on.
+	// mu guards told: the time at which each error was last passed on.
 	mu   sync.Mutex
 	told map[string]time.Time
 }
@@ -231,8 +230,8 @@ func (s *storeLogger) corruption(info pebble.DataCorruptionInfo) {
 	s.tell("damaged file", slog.String("path", info.Path), slog.String("error", firstLine(info.Details)))
 }
 
-// background is told of an error in the background; corruption has said what is
-// damaged.
+// background logs an error of the engine in the background. It skips damage, because
+// corruption has already logged it.
 func (s *storeLogger) background(err error) {
 	if !pebble.IsCorruptionError(err) {
 		s.Errorf("background error: %s", err)

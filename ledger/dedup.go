@@ -12,10 +12,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// An entry is the same as another if issuer, jti and payload are (REG-2). Where
-// to look for it: the filter tells nearly all new entries apart, the store has
-// what is committed, recent what was committed since the look-up, the commit in
-// the making the rest.
+// Two entries are the same if issuer, jti and payload are the same (REG-2). The ledger looks
+// for a duplicate in four places. The filter recognizes nearly all new entries. The store has
+// the committed entries. recent has the entries committed since the look-up. The commit in the
+// making has the rest.
 
 // dedupID is the key of the dedup index: its prefix, and SHA-256 of issuer and jti.
 type dedupID [1 + sha256.Size]byte
@@ -29,9 +29,9 @@ func dedupKey(e *entry.Entry) (key dedupID) {
 	return key
 }
 
-// lookup finds an entry of the same issuer and jti in the committed log: where
-// it stands, nil if there is none, id-conflict if it says something else.
-// The store has at most beyond entries more than the view.
+// lookup finds an entry of the same issuer and jti in the committed log and returns where it
+// stands. The result is nil if there is no such entry. The error is id-conflict if that entry
+// has other bytes. The store has at most beyond entries more than the view.
 func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID, beyond uint64) (*Registration, error) {
 	if l.known.denies(key) {
 		return nil, nil
@@ -53,8 +53,8 @@ func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedupID, beyond u
 	return l.compare(e, index)
 }
 
-// findDedup is a Get that asks the bloom filters of the lowest level too: nearly
-// all keys asked for are not there.
+// findDedup is a Get that asks the bloom filters of the lowest level too, because nearly all
+// keys asked for are not in the store.
 func findDedup(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 	it, err := r.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
@@ -96,8 +96,8 @@ func conflict(e *entry.Entry, index uint64) *entry.Refusal {
 	return r
 }
 
-// lookupOrdered is [Log.lookup] against everything that stands before e in the
-// order, the commit in the making included.
+// lookupOrdered is [Log.lookup] against every entry before e in the order, the commit in the
+// making included.
 func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedupID) (*Registration, error) {
 	index, ok := l.order.recent.find(key)
 	switch {
@@ -113,9 +113,9 @@ func (l *Log) lookupOrdered(p *pending, s *submission, e *entry.Entry, key *dedu
 	return nil, nil
 }
 
-// recent remembers the dedup keys of the newest entries, those of the commit in
-// the making included, in two generations, so that the order needs no look-up in
-// the store for what was looked up before.
+// recent keeps the dedup keys of the newest entries, the commit in the making included, in two
+// generations. With recent, the order does not look in the store again for an entry that was
+// looked up before.
 type recent struct {
 	since    uint64 // every entry at or above it is remembered
 	next     uint64 // since of the younger generation

@@ -10,7 +10,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// openExport opens an export of this log, signed by a key that is here.
+// openExport opens an export of this log that a key in cfg has signed.
 func openExport(dir string, cfg *Config) (*export.Dir, error) {
 	x, err := export.Open(dir, verifiers(cfg.Keys)...)
 	switch {
@@ -28,8 +28,8 @@ func openExport(dir string, cfg *Config) (*export.Dir, error) {
 	return x, nil
 }
 
-// checkKnown holds the export to what is known to have been signed, before anything
-// is made.
+// checkKnown checks the export against the tree heads that are known to have been signed. It
+// runs before anything is created.
 func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 	known := append(append([]merkle.Head(nil), i.Newest...), i.Seen...)
 	there, err := disk.Exists(cfg.FS, cfg.Anchor)
@@ -56,7 +56,7 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 	return nil
 }
 
-// covers holds the export to a head that was signed.
+// covers checks that the export contains the tree of a signed head.
 func covers(x *export.Dir, head merkle.Head) error {
 	if head.Size > x.Head.Size {
 		return fmt.Errorf("%w: the export has size %d, but a tree head of %d was signed: import a newer export; "+

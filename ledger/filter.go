@@ -12,35 +12,33 @@ import (
 	"recoveryledger/ledger/bloom"
 )
 
-// filter denies that a key is among all dedup keys of the log. Nearly every entry
-// submitted is new, and it spares those a look-up in the store. A key is added
-// before its commit, so that what it denies stands in no commit that readers
-// see; what it does not deny is looked up.
+// filter denies that a key is among the dedup keys of the log. Nearly every submitted entry is
+// new, and the filter saves the look-up in the store for such an entry. A key is added before
+// its commit, so a denied key stands in no commit that readers see. A key that the filter does
+// not deny is looked up.
 type filter struct {
 	keys *bloom.Filter
 
-	// ready is set when the keys of the entries from before Run are in, and
-	// sound. Until then nothing is denied.
+	// ready is set when the filter holds the keys of all entries from before Run, and the
+	// keys are sound. Until then the filter denies nothing.
 	ready atomic.Bool
 }
 
-// newFilter makes room for 32 bits a key of the log as it is; when it grows
-// beyond, more keys are looked up for nothing.
+// newFilter makes room for 32 bits for each key that the log has now. When the log grows beyond
+// that, more look-ups find nothing.
 func newFilter(size uint64) *filter {
 	return &filter{keys: bloom.New(min(max(32*size, filterBitsMin), filterBitsMax))}
 }
 
 func (f *filter) add(key *dedupID) { f.keys.Add((*[sha256.Size]byte)(key[1:])) }
 
-// denies reports that the key stands in no commit that was visible when it was
-// called.
+// denies reports that the key stands in no commit that was visible at the time of the call.
 func (f *filter) denies(key *dedupID) bool {
 	return f.ready.Load() && f.keys.Denies((*[sha256.Size]byte)(key[1:]))
 }
 
-// load adds the keys of a log of size entries, which are in the store, and holds
-// that each entry has one: of an entry without, a duplicate would be registered as
-// new.
+// load adds the keys in the store of a log of size entries. It checks that each entry has a key,
+// because a duplicate of an entry without a key would be registered as new.
 func (f *filter) load(ctx context.Context, r pebble.Reader, size uint64) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyDedup}, UpperBound: []byte{keyDedup + 1}})
 	if err != nil {

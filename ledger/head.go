@@ -26,7 +26,7 @@ func signHead(origin string, head merkle.Head, signers ...note.Signer) (string, 
 	return string(signed), nil
 }
 
-// classic returns what signs every tree head.
+// classic returns the signers of every tree head.
 func classic(keys []Key) (signers []note.Signer) {
 	for _, key := range keys {
 		signers = append(signers, key.Signer)
@@ -41,8 +41,8 @@ func verifiers(keys []Key) (list []note.Verifier) {
 	return list
 }
 
-// checkHead verifies that one of the keys has signed the stored tree head, and
-// that it says what the batch says.
+// checkHead verifies that one of the keys has signed the stored tree head, and that the tree
+// head agrees with the batch.
 func checkHead(origin string, keys []Key, last *Batch) error {
 	if last.Seq == 0 {
 		return nil

@@ -21,31 +21,31 @@ import (
 type ImportConfig struct {
 	// Export is the directory of an export, as [export.Write] writes it. Mandatory.
 	Export string
-	// Newest are tree heads that somebody vouches for as the newest ones that were
-	// signed. Where there is no anchor, one is mandatory: only then is it known that
-	// the export is not too old. The caller has checked who signed them.
+	// Newest are tree heads that an operator vouches for as the newest signed tree heads. If
+	// there is no anchor, one is mandatory: it alone shows that the export is not too old. The
+	// caller has checked the signatures.
 	Newest []merkle.Head
-	// Seen are other tree heads that were signed. The export must cover them too, but
-	// they do not show that nothing newer was signed.
+	// Seen are other signed tree heads. The export must cover them too, but they do not show
+	// that no newer tree head was signed.
 	Seen []merkle.Head
-	// Progress is told how many of how many entries are copied. Nil: nobody is told.
+	// Progress is called with the number of copied entries and the total. Nil: no call.
 	Progress func(done, total uint64)
 }
 
 // ImportReport says what an import did.
 type ImportReport struct {
 	Head merkle.Head // of the log that is there now
-	// Resumed is the number of entries that an import before had copied.
+	// Resumed is the number of entries that an earlier import had copied.
 	Resumed uint64
 	// Already is set if the database was there, whole, before the import.
 	Already bool
 }
 
 const (
-	// importSuffix ends the name of the directory in which a database is rebuilt. It
-	// gets its own name when it is whole, so that a part is never taken for a log.
+	// importSuffix ends the name of the directory in which a database is rebuilt. A whole
+	// database gets its final name, so that a part is never taken for a log.
 	importSuffix = ".import"
-	// importBundles is how many entry bundles are one commit. A crash loses one.
+	// importBundles is the number of entry bundles in a commit. A crash loses one commit.
 	importBundles = 16
 )
 
@@ -115,8 +115,8 @@ func wrapImport(err error) error {
 	return fmt.Errorf("ledger: import: %w", err)
 }
 
-// isImported reports whether dir is the database that an import would make. What
-// stands there otherwise is not touched.
+// isImported reports whether dir is the database that an import would make. It does not touch
+// any other content of dir.
 func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
 	there, err := disk.Exists(cfg.FS, dir)
 	if err != nil || !there {
@@ -193,9 +193,9 @@ func (m *importer) run(ctx context.Context, dir string) (resumed uint64, err err
 	return resumed, errors.Join(err, m.db.Close())
 }
 
-// open opens the database that is being rebuilt, or makes it. One that does not
-// begin as the export does, such as that of an older export, or that is damaged, is
-// made anew. done reports that nothing is left to be copied.
+// open opens the database that is being rebuilt, or makes it. It makes the database anew if the
+// database is damaged, or does not begin as the export does, for example after an import of an
+// older export. done reports that nothing is left to copy.
 func (m *importer) open(dir string) (done bool, err error) {
 	c := *m.cfg
 	c.Anchor, c.Used = dir+".anchor", false // there is none: the anchor is the log's, once it is whole
@@ -220,8 +220,8 @@ func (m *importer) open(dir string) (done bool, err error) {
 // errOtherPart reports a part of a log that is not the beginning of the export.
 var errOtherPart = errors.New("ledger: import: not a part of the export")
 
-// resume finds out how far an import before came. A part is whole tiles: it fits if
-// it is the beginning of the export.
+// resume finds out how far an earlier import came. A part consists of whole tiles. The part
+// fits if it is the beginning of the export.
 func (m *importer) resume() (done bool, err error) {
 	if m.next, err = countEntries(m.db); err != nil {
 		return false, err
@@ -260,8 +260,8 @@ func (m *importer) resume() (done bool, err error) {
 	return false, err
 }
 
-// countEntries returns the number of entries in a database that is being rebuilt:
-// a commit holds all of its entries, in their order.
+// countEntries returns the number of entries in a database that is being rebuilt. A commit
+// holds all of its entries, in their order.
 func countEntries(db *pebble.DB) (n uint64, err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
 	if err != nil {
@@ -384,7 +384,7 @@ func (m *importer) putTile(t merkle.Tile, hashes []byte) error {
 	return m.batch.Set(tileKey(t), hashes, nil)
 }
 
-// compare holds a tile that the entries give to that of the export.
+// compare compares a tile computed from the entries with the tile of the export.
 func (m *importer) compare(t merkle.Tile, hashes []byte) error {
 	exported, err := m.export.Hashes(t)
 	if err != nil {
@@ -403,7 +403,7 @@ func (m *importer) compare(t merkle.Tile, hashes []byte) error {
 	return nil
 }
 
-// commit makes what was copied durable. The last commit carries the tree head.
+// commit makes the copied entries durable. The last commit carries the tree head.
 func (m *importer) commit() error {
 	keys := make([]indexKey, 0, len(m.tagged))
 	for tag, in := range m.tagged {

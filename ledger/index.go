@@ -15,14 +15,14 @@ import (
 )
 
 // posting is the entries of one commit with one tag: what a key of a secondary
-// index stands for. Entries that come together often share an agent or a
-// workflow, and always a few kinds.
+// index stands for. Entries of one commit often share an agent or a workflow, and always
+// a few kinds.
 type posting struct {
 	first, last uint64
 	gaps        []byte // the value of the key: of each entry but the first, its distance from the one before, as a uvarint
 }
 
-// postings are those of a commit in the making.
+// postings are the postings of a commit in the making.
 type postings map[entry.Tag]*posting
 
 // add puts the entry at index, which is behind all before it, under the tag.

@@ -8,8 +8,8 @@ type laneID struct {
 	kind entry.Kind
 }
 
-// lanesOf are the lanes of an entry: that of its key, and that of its key and
-// kind, which has a quota of its own.
+// lanesOf returns the lanes of an entry: the lane of its key, and the lane of its key and kind.
+// Each key and kind has a quota of its own.
 func lanesOf(e *entry.Entry) []laneID { return []laneID{{key: e.KeyID}, {e.KeyID, e.Kind}} }
 
 // settle narrows and widens the lanes of keys by what became of a submission. A
@@ -30,7 +30,7 @@ func (l *Log) settle(s *submission, a *Answer) {
 	}
 	own := lanesOf(e)
 	switch a.Refused.Problem {
-	case entry.NotReady, entry.InsufficientStorage: // the ledger's trouble
+	case entry.NotReady, entry.InsufficientStorage: // the cause is the ledger, not the key
 	case entry.RateLimited: // the quota is used up: the next one is refused too
 		l.lanes.Narrow(own[1])
 	default: // with the entries behind it, which were checked for nothing

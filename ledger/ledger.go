@@ -57,7 +57,7 @@ var (
 	ErrLost = errors.New("ledger: the log is gone")
 	// ErrAnchor reports an anchor that is missing or unreadable.
 	ErrAnchor = errors.New("ledger: no usable anchor")
-	// ErrInUse reports a directory that somebody has open.
+	// ErrInUse reports a directory that a process has open.
 	ErrInUse = errors.New("ledger: the directory is in use")
 	// ErrFormat reports a database in a form that this version does not know.
 	ErrFormat = errors.New("ledger: another format")
@@ -110,10 +110,10 @@ type Config struct {
 	// is made. A wrong false forks the log: the keys sign other heads for sizes that
 	// they have signed before.
 	Used bool
-	// Begun is called when an entry is durable, before the signed tree head over it
-	// is shown to anybody: at the first commit, and at every Open of a log that has
-	// entries. From then on Keys are used. An error ends Open, or the process. Nil:
-	// nothing is called.
+	// Begun is called when an entry is durable, before the signed tree head over the
+	// entry is published: at the first commit, and at every Open of a log that has
+	// entries. From then on Keys are used. An error ends Open, or the process. Nil: no
+	// call.
 	Begun func() error
 	// Signs returns which of Keys sign tree heads over the entries that the fold
 	// has applied: one at least. Nil: all.
@@ -133,15 +133,15 @@ type Config struct {
 	// Committed is called with the newest head when the log is open, and after every
 	// commit, in order. Nil: nothing is called.
 	Committed func(head verify.SignedHead)
-	// Observe is told of every commit that added entries, in order, for
-	// statistics. It is called by the goroutine that owns the order and must not
-	// wait. Nil: nobody is told.
+	// Observe is called with every commit that added entries, in order, for
+	// statistics. The goroutine that owns the order calls it, so it must not wait.
+	// Nil: no call.
 	Observe func(Commit)
 	// Fatal ends the process; it must not return. Mandatory. If it returned,
 	// Pebble would acknowledge lost writes.
 	Fatal func(err error)
-	// Logger takes what the storage engine and the log itself have to say. Nil:
-	// silence.
+	// Logger takes the messages of the storage engine and of the log itself. Nil: no
+	// messages.
 	Logger *slog.Logger
 
 	// FS is where the database lives. Nil: the disk.
@@ -149,9 +149,9 @@ type Config struct {
 	// Anchor is the path of the anchor file. Empty: the directory's name with
 	// ".anchor" behind it. It must not lie inside the directory.
 	Anchor string
-	// AcceptAnchor makes a new anchor where there is none, or none that can be
-	// read. It gives up the proof that the database is the newest one. An anchor
-	// that can be read always counts.
+	// AcceptAnchor makes a new anchor if the anchor is missing or cannot be read. It
+	// gives up the proof that the database is the newest one. A readable anchor always
+	// counts.
 	AcceptAnchor bool
 	// Now reads the wall clock. Nil: time.Now.
 	Now func() time.Time
@@ -267,7 +267,7 @@ type Log struct {
 
 	// The way into the order and out of it.
 	in      chan *submission
-	closing chan struct{} // closed: nothing more is taken
+	closing chan struct{} // closed: no more submissions are taken
 	stopped chan struct{} // closed: Run has returned
 	halted  chan struct{} // closed: nothing is signed any more
 	running atomic.Bool   // whether Run was called
@@ -384,8 +384,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Run takes entries until ctx ends; what was accepted by then is committed and
-// answered before it returns.
+// Run takes entries until ctx ends. It commits and answers the submissions accepted by then
+// before it returns.
 func (l *Log) Run(ctx context.Context) error {
 	l.running.Store(true)
 	defer close(l.stopped)
@@ -466,7 +466,7 @@ func (l *Log) prepare(ctx context.Context) error {
 	return l.known.load(ctx, l.db, l.view.Load().head.Size)
 }
 
-// finish answers what was accepted before the end.
+// finish answers the submissions that were accepted before the end.
 func (l *Log) finish(snapshots <-chan error) error {
 	close(l.closing)
 	for {

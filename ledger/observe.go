@@ -9,9 +9,9 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Commit is what became durable at once.
+// Commit describes a commit: the entries that became durable at once.
 type Commit struct {
-	Entries []*entry.Entry // those that were added, in order; not to be changed
+	Entries []*entry.Entry // the added entries, in order; not to be changed
 	Size    uint64         // of the log with them
 	Took    time.Duration  // for the write and its sync
 }
@@ -52,9 +52,9 @@ func (l *Log) Prepared(ctx context.Context) error {
 	}
 }
 
-// SnapshotDamage returns what was wrong with the stored snapshot of the state when
-// the log was opened, which is why the state was built again from the entries. It
-// is [ErrCorrupt]; nil if nothing was wrong.
+// SnapshotDamage returns the damage of the stored snapshot when the log was opened. Because of
+// the damage, the state was built again from the entries. The error is [ErrCorrupt]; nil if
+// nothing was wrong.
 func (l *Log) SnapshotDamage() error { return l.damage }
 
 // Now returns the ledger's clock in Unix milliseconds: what an entry would be

@@ -47,7 +47,7 @@ type Head struct {
 // submission is an ordered prefix batch on its way through the order.
 type submission struct {
 	all     []*entry.Entry  // as submitted
-	entries []*entry.Entry  // those of them that were not refused before the order
+	entries []*entry.Entry  // the part of all that was not refused before the order
 	keys    []dedupID       // of the entries
 	known   []*Registration // where the look-up found them; nil for what seems new
 	refused *entry.Refusal  // of the entry behind entries, found before the order
@@ -175,7 +175,7 @@ func (l *Log) gather() {
 	}
 }
 
-// drain takes what waits, up to a full commit.
+// drain takes the waiting submissions, up to a full commit.
 func (l *Log) drain(batch ...*submission) []*submission {
 	entries := 0
 	for _, s := range batch {
@@ -324,8 +324,8 @@ func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
 	}))
 }
 
-// putIndexes writes the index keys of the commit in their order, which is how the
-// store takes them in fastest.
+// putIndexes writes the index keys of the commit in their order. The store takes keys in order
+// fastest.
 func (l *Log) putIndexes(p *pending) {
 	o := &l.order
 	for tag, in := range p.tagged {

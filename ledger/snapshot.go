@@ -66,8 +66,8 @@ func (l *Log) nextSnapshot(size uint64) uint64 {
 	return size - size%l.cfg.SnapshotEvery + every
 }
 
-// runSnapshots writes a snapshot of the committed state whenever one is due, until
-// ctx ends. The one before was at size.
+// runSnapshots writes a snapshot of the committed state whenever one is due, until ctx ends. The
+// previous snapshot was at size.
 func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 	for l.cfg.Frozen != nil && ctx.Err() == nil {
 		v := l.view.Load()
@@ -89,8 +89,8 @@ func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// errCutOff ends a snapshot that is not to be finished. Without its last chunk it
-// does not count.
+// errCutOff ends a snapshot that is not to be finished. A snapshot without its last chunk does
+// not count.
 var errCutOff = errors.New("cut off")
 
 // handOver lets a chunk travel with the next commit, while there is room.
@@ -106,8 +106,8 @@ func (l *Log) handOver(ctx context.Context, c snapshotChunk) error {
 	}
 }
 
-// lastSnapshot writes the state at the end of Run, so that the next start has
-// next to nothing to replay.
+// lastSnapshot writes the state at the end of Run, so that the next start replays almost no
+// entries.
 func (l *Log) lastSnapshot() error {
 	o := &l.order
 	if !l.space.Enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
@@ -144,7 +144,7 @@ func (l *Log) writeSnapshot(fold Fold, size uint64, put func(snapshotChunk) erro
 	return state.cut()
 }
 
-// cutter digests what is written and cuts it into chunks of chunkSize.
+// cutter digests the written bytes and cuts them into chunks of chunkSize.
 type cutter struct {
 	sum  hash.Hash
 	next snapshotChunk
@@ -171,7 +171,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut hands over what was written since the last chunk.
+// cut hands over the bytes that were written since the last chunk.
 func (c *cutter) cut() error {
 	if c.err == nil {
 		c.err = c.put(c.next)

@@ -31,8 +31,8 @@ type view struct {
 	grown  chan struct{} // closed when a newer view is there
 }
 
-// nodes reads the nodes of the tree that v pictures. The reader remembers the last
-// tile, in which half of a path lies, and is for one goroutine.
+// nodes reads the nodes of the tree of v. The reader keeps the last tile, because half of a path
+// lies in one tile. Only one goroutine may use a reader.
 func (l *Log) nodes(v *view) merkle.NodeReader {
 	var last merkle.Tile
 	var t *merkle.TileNodes
