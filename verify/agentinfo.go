@@ -6,7 +6,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// AgentInfo is a principal that was enrolled, with all its keys.
+// AgentInfo is an enrolled principal with all its keys.
 type AgentInfo struct {
 	Principal    entry.Principal
 	Domain       string
@@ -17,7 +17,7 @@ type AgentInfo struct {
 	Keys         []KeyInfo    // in the order of their enrolment
 }
 
-// Entries returns the indexes of the entries that enrolled its keys and revoked them.
+// Entries returns the indexes of the entries that enrolled or revoked keys of the principal.
 func (a *AgentInfo) Entries() (indexes []uint64) {
 	for i := range a.Keys {
 		if indexes = append(indexes, a.Keys[i].Enrolled); a.Keys[i].Revoked != 0 {
@@ -27,7 +27,7 @@ func (a *AgentInfo) Entries() (indexes []uint64) {
 	return indexes
 }
 
-// Valid returns its keys that are not revoked.
+// Valid returns the keys of the principal that are not revoked.
 func (a *AgentInfo) Valid() (keys []*KeyInfo) {
 	for i := range a.Keys {
 		if a.Keys[i].Revoked == 0 {

@@ -8,9 +8,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Chain is the policy chain and the keys that it lets in (TRU-1 to TRU-4): a
-// fold over the policy and agent entries of a log, in order. What it says holds
-// as of the last entry applied. The zero value is not usable.
+// Chain is the policy chain and the keys that it lets in (TRU-1 to TRU-4). It is a fold over the
+// policy and agent entries of a log, in order. Its answers hold as of the last applied entry.
+// The zero value is not usable.
 //
 // A key is enrolled once, for one principal, with the roles of that one entry;
 // it keeps them until it is revoked. Chain checks rights, never signatures: see
@@ -37,7 +37,7 @@ type agent struct {
 	keyIDs       []string // in the order of their enrolment
 }
 
-// Signer is a key that counts now, and what it may do.
+// Signer is a key that counts now, with its rights.
 type Signer struct {
 	Key       entry.PublicKey
 	Principal entry.Principal
@@ -49,11 +49,11 @@ type Signer struct {
 // KeyInfo is a key that counts or has counted.
 type KeyInfo struct {
 	Signer
-	// Revoked is the index of the entry since which the key does not count; 0
-	// if it counts.
+	// Revoked is the index of the entry since which the key does not count. It is 0 if the
+	// key counts.
 	Revoked uint64
-	// CompromisedSince is the index from which on the key is not to be believed
-	// (TRU-4); nil if its revocation named none.
+	// CompromisedSince is the index from which on the key is not to be believed (TRU-4). It is
+	// nil if the revocation of the key named none.
 	CompromisedSince *uint64
 }
 
@@ -158,8 +158,8 @@ func AuthorityOnly(roles []entry.Role) bool { return !plain(roles) }
 
 func plain(roles []entry.Role) bool { return len(roles) == 1 && roles[0] == entry.RoleAgent }
 
-// Apply takes up a policy or agent entry that was admitted, now or when it was
-// logged, at (registered_at, Unix milliseconds). Other kinds change nothing.
+// Apply takes up a policy or agent entry that was admitted, now or when it was logged. at is its
+// registered_at, in Unix milliseconds. Other kinds change nothing.
 func (c *Chain) Apply(e *entry.Entry, index uint64, at int64) {
 	switch body := e.Body.(type) {
 	case *entry.Policy:
@@ -234,7 +234,7 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 	}
 	key := c.keys[e.KeyID]
 	switch {
-	case key.Principal != e.Header.Iss: // as is that of a key that nobody enrolled
+	case key.Principal != e.Header.Iss: // also true of a key that was never enrolled
 		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not enrolled for %s", e.KeyID, e.Header.Iss).
 			WithRemedy("enrol the key, or sign with an enrolled key")
 	case key.Revoked != 0:
@@ -313,7 +313,7 @@ func rolesForSignal(standing entry.Standing) []entry.Role {
 func rolesForDecision(d *entry.Decision) []entry.Role {
 	switch d.Act {
 	case entry.ActDeny:
-		if d.Supersedes != nil { // a person takes note of what nobody answered
+		if d.Supersedes != nil { // a person acknowledges what no approver answered
 			return []entry.Role{entry.RoleCoordinator, entry.RoleApprover, entry.RoleOperator}
 		}
 	case entry.ActOverride:
@@ -363,31 +363,31 @@ func names(roles []entry.Role) string {
 	return strings.Join(list, ", ")
 }
 
-// Key returns the key with the id, whether it counts still or did once.
+// Key returns the key with the id, whether the key still counts or counted once.
 func (c *Chain) Key(keyID string) (entry.PublicKey, bool) {
 	key, ok := c.keys[keyID]
 	return key.Key, ok
 }
 
-// Owner returns whom the key with the id is or was enrolled for, and whether it
-// counts still; an empty name if the key never counted.
+// Owner returns the principal that the key with the id is or was enrolled for, and whether the
+// key still counts. The principal is empty if the key never counted.
 func (c *Chain) Owner(keyID string) (owner entry.Principal, counts bool) {
 	key, ok := c.keys[keyID]
 	return key.Principal, ok && key.Revoked == 0
 }
 
-// KeyInfo returns what is known of the key with the id, if it ever counted. It
-// is not to be changed.
+// KeyInfo returns the information on the key with the id, if the key ever counted. The caller
+// must not change it.
 func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
 	key, ok := c.keys[keyID]
 	return key, ok
 }
 
-// Policy returns the policy in force, which is not to be changed, and where it
-// stands; nil before the genesis.
+// Policy returns the policy in force and its place in the log; nil before the genesis. The
+// caller must not change the policy.
 func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }
 
-// Agent returns what is known of a principal, if it was ever enrolled.
+// Agent returns the information on a principal, if the principal was ever enrolled.
 func (c *Chain) Agent(p entry.Principal) (AgentInfo, bool) {
 	known, ok := c.agents[p]
 	if !ok {
@@ -420,21 +420,20 @@ func (c *Chain) Agents() []AgentInfo {
 	return all
 }
 
-// Links returns the entries applied so far, in order: all that it takes to
-// build the chain again, here or at somebody who trusts only the genesis. They
-// are not to be changed.
+// Links returns the entries applied so far, in order. They suffice to build the chain again,
+// here or at a verifier that trusts only the genesis. The caller must not change them.
 func (c *Chain) Links() []entry.Registered { return slices.Clip(c.links) }
 
-// LinksFor returns, in order, what shows by whom some principals were let in: all
-// policies, and the agent entries about them, about the issuers of those, and so
-// on. Receipts of these are all that step 7 of [Root.Verify] needs.
+// LinksFor returns, in order, the entries that show who let the principals in: all policies, the
+// agent entries about the principals, the agent entries about the issuers of those entries, and
+// so on. Step 7 of [Root.Verify] needs only the receipts of these entries.
 func (c *Chain) LinksFor(principals ...entry.Principal) []entry.Registered {
 	needed := map[entry.Principal]bool{}
 	for _, p := range principals {
 		needed[p] = true
 	}
 	var links []entry.Registered
-	for _, l := range slices.Backward(c.links) { // who enrols somebody was enrolled before
+	for _, l := range slices.Backward(c.links) { // an enroller was enrolled first
 		if a, ok := l.Body.(*entry.Agent); ok && !needed[a.Principal] {
 			continue
 		}
@@ -445,7 +444,7 @@ func (c *Chain) LinksFor(principals ...entry.Principal) []entry.Registered {
 	return links
 }
 
-// Clone returns a chain that goes its own way.
+// Clone returns an independent copy of the chain.
 func (c *Chain) Clone() *Chain {
 	clone := *c
 	clone.keys, clone.agents = maps.Clone(c.keys), maps.Clone(c.agents)

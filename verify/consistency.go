@@ -6,9 +6,9 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Consistency claims that the tree of Old entries is a prefix of the tree of New
-// ones: nothing was changed or taken out in between. It is what the ledger answers
-// and what files hold; the signed heads it is about stand beside it.
+// Consistency claims that the tree of Old entries is a prefix of the tree of New entries, so no
+// entry was changed or removed in between. The ledger answers with it, and files hold it. The
+// signed heads stand beside it.
 type Consistency struct {
 	Old  uint64        `json:"old" doc:"size of the smaller tree"`
 	New  uint64        `json:"new" doc:"size of the larger tree"`
@@ -24,8 +24,8 @@ func (p Consistency) Encode() ([]byte, error) {
 	return encode(consistencyName, p)
 }
 
-// DecodeConsistency reads a proof. It accepts exactly what [Consistency.Encode]
-// makes. The error is a [*FormatError].
+// DecodeConsistency reads a proof. It accepts exactly the output of [Consistency.Encode]. The
+// error is a [*FormatError].
 func DecodeConsistency(data []byte) (Consistency, error) {
 	var p Consistency
 	if err := decode(consistencyName, data, &p); err != nil {

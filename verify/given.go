@@ -7,9 +7,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// given is which entries the material has, and so which it lacks. An entry that
-// the chain does not allow breaks it only if no entry that is missing could
-// allow it: else nothing is known, and that is said.
+// given records which entries the material has, and so which entries it lacks. An entry that the
+// chain does not allow breaks the chain only if no missing entry could allow it. Otherwise the
+// verifier cannot know, and reports that.
 type given struct {
 	indexes []uint64 // ascending, each once
 	gaps    []uint64 // ascending: policies that others name as previous, not given

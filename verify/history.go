@@ -37,7 +37,7 @@ func (h *History) Encode() ([]byte, error) {
 	return encode(historyName, h)
 }
 
-// DecodeHistory reads a history. It accepts exactly what [History.Encode] makes. The
+// DecodeHistory reads a history. It accepts exactly the output of [History.Encode]. The
 // error is a [*FormatError].
 func DecodeHistory(data []byte) (*History, error) {
 	if len(data) > MaxFile {

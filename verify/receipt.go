@@ -26,8 +26,8 @@ func (r Receipt) Encode() ([]byte, error) {
 	return encode("receipt", r)
 }
 
-// DecodeReceipt reads a receipt. It accepts exactly what [Receipt.Encode]
-// makes. The error is a [*FormatError].
+// DecodeReceipt reads a receipt. It accepts exactly the output of
+// [Receipt.Encode]. The error is a [*FormatError].
 func DecodeReceipt(data []byte) (Receipt, error) {
 	var r Receipt
 	if err := decode("receipt", data, &r); err != nil {

@@ -18,8 +18,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Root is what a verifier pins out of band (TRU-1). Everything else is checked
-// against it.
+// Root holds the values that a verifier pins out of band (TRU-1). The verifier checks everything
+// else against the root.
 type Root struct {
 	// Origin names the ledger; it is the `aud` of every entry and the first
 	// line of every tree head.
@@ -31,15 +31,15 @@ type Root struct {
 	// Since is the index of the policy that has put LedgerKeys into force
 	// (TRU-5); 0: they are as pinned at first.
 	Since uint64 `json:"since,omitzero"`
-	// Retired are the keys before, the oldest first, which make older heads good.
+	// Retired are the earlier keys, the oldest first. They make older heads good.
 	Retired []RetiredKey `json:"retired,omitempty"`
 	// Genesis is the leaf hash of the policy at index 0.
 	Genesis merkle.Hash `json:"genesis"`
 	// Witnesses is a witness policy (c2sp.org/tlog-policy). A head counts only if
 	// its quorum has cosigned the head, or a later one that continues it.
 	Witnesses string `json:"witnesses,omitempty"`
-	// Seen is a signed tree head, as a note, that whoever gave the root has accepted:
-	// who begins with the root accepts it too, so that the ledger must continue it
+	// Seen is a signed tree head, as a note, that the giver of the root has accepted. A
+	// verifier that begins with the root accepts the head too, so the ledger must continue it
 	// from first contact on. Empty: none.
 	Seen string `json:"head,omitempty"`
 

@@ -2,15 +2,15 @@ package verify
 
 import "fmt"
 
-// Verdict is what a verification found, in a few words.
+// Verdict is the result of a verification, in a few words.
 type Verdict string
 
 // The verdicts. A verification that fails has an error and no verdict.
 const (
 	// Verified: every claim of the material was checked.
 	Verified Verdict = "verified"
-	// Included: the entry that was asked for is in the log. Nothing given shows whether its
-	// signer may sign it.
+	// Included: the requested entry is in the log. The material does not show whether the
+	// signer may sign the entry.
 	Included Verdict = "included, signer not checked"
 	// Inconclusive: nothing false was found, but not every claim could be checked.
 	Inconclusive Verdict = "inconclusive"
@@ -25,7 +25,7 @@ func (r *Report) Verdict() Verdict {
 	return VerdictOf(r.Missing)
 }
 
-// VerdictOf returns the verdict on claims of which some could not be checked.
+// VerdictOf returns the verdict on claims. missing are the claims that could not be checked.
 func VerdictOf(missing []Gap) Verdict {
 	if len(missing) > 0 {
 		return Inconclusive

@@ -19,7 +19,7 @@ import (
 // algCosignature is an Ed25519 cosignature (c2sp.org/tlog-cosignature).
 const algCosignature = 0x04
 
-// Quorum is the witnesses whose cosignatures a head needs, by a witness policy
+// Quorum holds the witnesses whose cosignatures a head needs under a witness policy
 // (c2sp.org/tlog-policy).
 type Quorum struct {
 	nodes    map[string]*quorumNode
@@ -138,18 +138,17 @@ func (q *Quorum) contains(name, witness string) bool {
 	return slices.ContainsFunc(node.members, func(member string) bool { return q.contains(member, witness) })
 }
 
-// Since returns the time (Unix seconds) that the cosignatures of the quorum on a
-// signed head are not older than; false if the quorum has not cosigned it.
-// Cosignatures later than latest do not count. The head's own signatures are not
-// looked at: that is for [Opener.Open].
+// Since returns a time (Unix seconds). No cosignature of the quorum on a signed head is older
+// than that time. ok is false if the quorum has not cosigned the head. Cosignatures later than
+// latest do not count. Since does not check the head's own signatures: [Opener.Open] does.
 func (q *Quorum) Since(signed string, latest int64) (at int64, ok bool) {
 	c := cosigned{Quorum: q, latest: latest}
 	c.text, c.sigs = signaturesOn(signed)
 	return c.age(q.name)
 }
 
-// WitnessError reports a tree head that the witnesses have not cosigned whom the
-// root names. It may be good: it may as well be one that is shown to nobody else.
+// WitnessError reports a tree head that the witnesses of the root have not cosigned. The head may
+// be good. It may also be a head that the ledger shows to no other reader.
 type WitnessError struct {
 	Quorum string // its name in the witness policy
 	Size   uint64 // of the head
@@ -175,7 +174,7 @@ func (r Root) Witnessed(signed string) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	q, _ := r.Quorum(r.Witnesses) // which opening the head has read
+	q, _ := r.Quorum(r.Witnesses) // opening the head has read the policy
 	if q == nil {
 		return 0, nil
 	}
@@ -186,7 +185,7 @@ func (r Root) Witnessed(signed string) (at int64, err error) {
 	return at, nil
 }
 
-// read takes up a line.
+// read takes up a line of the witness policy.
 func (q *Quorum) read(fields []string) error {
 	switch {
 	case fields[0] == "log" && (len(fields) == 2 || len(fields) == 3):
@@ -257,14 +256,14 @@ func (q *Quorum) add(name string, node *quorumNode) error {
 // signaturesOn returns the text of a signed head and all signatures on it, none of
 // them checked.
 func signaturesOn(signed string) (text string, sigs []note.Signature) {
-	_, err := note.Open([]byte(signed), note.VerifierList()) // which always is an error
+	_, err := note.Open([]byte(signed), note.VerifierList()) // always returns an error
 	if unverified, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
 		return unverified.Note.Text, unverified.Note.UnverifiedSigs
 	}
 	return "", nil
 }
 
-// cosigned is what the cosignatures on a head say.
+// cosigned holds the cosignatures on a head.
 type cosigned struct {
 	*Quorum
 	text   string // of the note
