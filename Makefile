@@ -1,5 +1,5 @@
 # build, run and test need Go, git and make only; race needs a C compiler, too, and
-# js needs node and npm.
+# js and browser need node and npm; browser needs Chromium, too.
 # The pinned tools that lint needs are built from source under bin/tools by make
 # tools.
 
@@ -21,13 +21,16 @@ GOVULNCHECK := $(TOOLS)/v1.8.0/govulncheck
 BENCHSTAT   := $(TOOLS)/v0.0.0-20260908200009-22c9c6c9d4da/benchstat
 IDNITS      := $(TOOLS)/idnits-3.0.0-alpha.74/node_modules/.bin/idnits
 
+# npm ci writes it last.
+AXE := testdata/browser/node_modules/.package-lock.json
+
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
 
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -92,6 +95,14 @@ js: ## verify/js: types, size, vectors in Node and in Deno (needs node and npm)
 	cd verify/js && node_modules/.bin/deno run --quiet --allow-read test/runtime.js
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'
+
+browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
+	@for program in npm chromium; do command -v $$program >/dev/null || { \
+		echo "skipped: $$program is missing: no page is looked at in a browser" >&2; test -z "$$CI"; exit; }; done; \
+	$(MAKE) --silent --no-print-directory $(AXE) && cd testdata/browser && go vet . && go test -count=1 -timeout 2m .
+
+$(AXE): testdata/browser/package.json testdata/browser/package-lock.json
+	cd testdata/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
 
 draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits; needs Debian packages
 	docs/draft/build $(CURDIR)/bin/draft $(IDNITS)

@@ -27,7 +27,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-//go:embed pages/*.html assets/console.css
+//go:embed pages/*.html assets/console.css assets/icon.svg
 var files embed.FS
 
 // Config says what pages show. It is copied once.
@@ -49,7 +49,6 @@ type Console struct {
 	cfg   Config
 	mux   *http.ServeMux
 	pages map[string]*template.Template
-	style []byte
 }
 
 // route is a page: its path, and what makes it.
@@ -70,7 +69,11 @@ var routes = []route{
 	{"/log/{index}", (*Console).entry},
 }
 
-const stylePath = "/assets/console.css"
+// assets are the files that pages load, by path, with their media types.
+var assets = []struct{ path, media string }{
+	{"/assets/console.css", "text/css; charset=utf-8"},
+	{"/assets/icon.svg", "image/svg+xml"},
+}
 
 // New returns the pages of a log. The error says what the configuration lacks.
 func New(c *Config) (*Console, error) {
@@ -78,10 +81,6 @@ func New(c *Config) (*Console, error) {
 		return nil, errors.New("console: new: Source and Origin are required")
 	}
 	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
-	var err error
-	if k.style, err = files.ReadFile("assets/console.css"); err != nil {
-		return nil, fmt.Errorf("console: new: %w", err)
-	}
 	base, err := template.New("base.html").Funcs(template.FuncMap{
 		"text": legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
 		"disposition": words.Disposition, "nothing": words.OrNothing,
@@ -106,11 +105,13 @@ func New(c *Config) (*Console, error) {
 		}
 		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
 	}
-	k.mux.HandleFunc("GET "+stylePath, func(w http.ResponseWriter, _ *http.Request) {
-		secure(w.Header())
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		_, _ = w.Write(k.style) // whoever does not take it has gone away
-	})
+	for _, a := range assets {
+		k.mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, q *http.Request) {
+			secure(w.Header())
+			w.Header().Set("Content-Type", a.media)
+			http.ServeFileFS(w, q, files, a.path)
+		})
+	}
 	k.mux.HandleFunc("GET /{rest...}", func(w http.ResponseWriter, q *http.Request) {
 		k.answer(w, q, func(*Console, *http.Request) (*page, error) {
 			return nil, entry.Refuse(entry.NotFound, "path", "no page at %.140q", q.URL.Path).WithRemedy("the overview links every page")
@@ -121,7 +122,10 @@ func New(c *Config) (*Console, error) {
 
 // Paths returns the paths of the pages, a parameter in braces.
 func (k *Console) Paths() []string {
-	paths := []string{stylePath}
+	var paths []string
+	for _, a := range assets {
+		paths = append(paths, a.path)
+	}
 	for _, r := range routes {
 		paths = append(paths, r.path)
 	}
@@ -142,7 +146,6 @@ type page struct {
 	Origin  string
 	Derived bool
 	At      Standing
-	Style   string
 }
 
 // Section is a link of the bar.
@@ -172,7 +175,7 @@ func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Cons
 		}
 		p = &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}
 	}
-	p.Origin, p.Derived, p.Style = k.cfg.Origin, k.cfg.Derived, k.link(stylePath)
+	p.Origin, p.Derived = k.cfg.Origin, k.cfg.Derived
 	if p.At == (Standing{}) {
 		p.At = k.cfg.Source.Standing()
 	}

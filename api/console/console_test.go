@@ -84,7 +84,7 @@ func crawl(t *testing.T, c http.Handler) map[string]string {
 			t.Errorf("%s is linked and answers %d: %s", path, status, body)
 			continue
 		}
-		if strings.HasSuffix(path, ".css") {
+		if strings.HasPrefix(path, "/assets/") {
 			continue
 		}
 		todo = append(todo, check(t, path, body)...)

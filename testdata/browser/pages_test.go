@@ -1,0 +1,67 @@
+package browser
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// views are pages of the demo's ledger, one of each form.
+var views = []string{
+	"/", "/incidents", "/incidents?state=closed&agent=booker", "/incidents/19", "/incidents/43", "/workflows/offer", "/agents",
+	"/agents/booker", "/log", "/log/49", "/log/99999",
+}
+
+// axe checks a page against the rules of the Web Content Accessibility Guidelines 2.0 to 2.2, levels
+// A and AA, and against best practice.
+const axe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"]}).then(found =>
+	found.violations.flatMap(rule => rule.nodes.map(node => rule.id + ": " + node.html.slice(0, 200) + ": " + node.failureSummary)))`
+
+// wrong has axe find an image without a text, which is taken away again.
+const wrong = `(() => { const image = document.querySelector("main").appendChild(document.createElement("img"));
+	return ` + axe + `.finally(() => image.remove()) })()`
+
+// TestViews looks at every page, wide and narrow, light and dark: axe finds nothing, the console says
+// nothing, and nothing scrolls sideways.
+func TestViews(t *testing.T) {
+	rules, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	if err != nil {
+		missing(t, "axe-core: run make browser")
+	}
+	page := open(t)
+	program := arl(t)
+	dir := demo(t, program)
+	url := serve(t, program, "serve", "--data", dir+"/ledger", "--home", dir+"/home", "--listen", "127.0.0.1:0")
+	for _, view := range views {
+		page.problems = nil
+		page.do(chromedp.Navigate(url + view))
+		eval[chromedp.Void](page, string(rules))
+		if view == views[0] && len(eval[[]string](page, wrong)) == 0 {
+			t.Fatal("axe finds nothing in an image without a text")
+		}
+		for _, width := range []int64{1280, 390} {
+			for _, scheme := range []string{"light", "dark"} {
+				page.look(width, scheme)
+				for _, broken := range eval[[]string](page, axe) {
+					t.Errorf("%s, %d px, %s: %s", view, width, scheme, broken)
+				}
+			}
+			if wide := eval[int64](page, "document.documentElement.scrollWidth"); wide > width {
+				t.Errorf("%s is %d px wide on %d px", view, wide, width)
+			}
+		}
+		for _, problem := range page.problems {
+			if view != "/log/99999" || !strings.Contains(problem, "404") {
+				t.Errorf("%s: the console says: %s", view, problem)
+			}
+		}
+		for _, section := range eval[[]string](page, `[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))`) {
+			if !strings.Contains(fmt.Sprintf("%q", views), fmt.Sprintf("%q", section)) {
+				t.Errorf("the bar links %s, which is not among the views", section)
+			}
+		}
+	}
+}
