@@ -66,6 +66,23 @@ func CheckConsistency(older, newer Head, path []Hash) error {
 	return nil
 }
 
+// BeganWith returns the root that a tree had at an older size, as a consistency proof
+// says that leads to the newer head; ok is false if the proof does not lead there. The
+// proof itself says that root only where the older size is no power of two: else a
+// verifier starts from the root, and ok is false too.
+func BeganWith(older uint64, newer Head, path []Hash) (root Hash, ok bool) {
+	if older == 0 || older >= newer.Size {
+		return Hash{}, false
+	}
+	err := proof.VerifyConsistency(hasher{}, older, newer.Size, rawPath(path), root[:], newer.Root[:])
+	roots, ok := errors.AsType[proof.RootMismatchError](err)
+	if !ok || len(roots.CalculatedRoot) != HashSize {
+		return Hash{}, false
+	}
+	root = Hash(roots.CalculatedRoot)
+	return root, CheckConsistency(Head{Size: older, Root: root}, newer, path) == nil
+}
+
 // worded describes the fault of a proof in one line: the library prints two roots as
 // decimal numbers over five lines.
 func worded(err error) error {

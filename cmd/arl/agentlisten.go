@@ -65,17 +65,13 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			err := a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error {
+			return o.monitors.Join(cmd.Context(), a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error {
 				err := a.agentListen(cmd.Context(), c, t, &o)
 				if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 					err = errors.Join(err, listen.NoteFork(a.machine(), o.state, c.Root, fork))
 				}
 				return err
-			})
-			if failed := o.monitors.Tell(cmd.Context(), err); failed != nil {
-				err = errors.Join(err, failed)
-			}
-			return err
+			}))
 		},
 	}
 	flags := cmd.Flags()
@@ -86,7 +82,7 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 	manual.NameValue(flags, "state", "DIR")
 	flags.StringVar(&o.secret, "secret", "", "file of the secret for idempotency keys (default: the file of --key with suffix .secret)")
 	flags.StringVar(&o.confirm, "confirm", "", "second source of a tree head for the first contact: a file, or the URL of a mirror or its /checkpoint")
-	flags.StringArrayVar((*[]string)(&o.monitors), "monitor", nil, "URL to post evidence of a fork to, as JSON; may be repeated")
+	o.monitors.Register(flags)
 	flags.StringSliceVar(&o.hooks, "hooks", []string{"drain", "restore", "compensate", "cancel", "probe"}, "hooks that the program handles")
 	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "idempotent hooks: a second run has no further effect")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the program is killed")

@@ -305,9 +305,7 @@ func TestAgentListenStaysStopped(t *testing.T) {
 	for range 2 {
 		select {
 		case heads := <-told:
-			if heads[0] == heads[1] || !strings.Contains(heads[0], "\n\n— ") || !strings.Contains(heads[1], "\n\n— ") {
-				t.Errorf("the monitor got %q", heads)
-			}
+			convicts(t, heads)
 		default:
 			t.Error("the monitor got nothing")
 		}

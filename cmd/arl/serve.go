@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/listen"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/cmd/arl/trust"
@@ -42,6 +43,7 @@ type serveOptions struct {
 	witnesses                            []string // NAME=URL
 	witnessBoot                          string
 	witnessing                           node.Witnessing
+	monitors                             listen.Monitors
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -54,10 +56,13 @@ func (a *app) serveCommand() *cobra.Command {
 			exit.PassphraseVariable + " is set, these keys are encrypted, and every later start asks for the passphrase.",
 		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.monitors.Join(cmd.Context(), a.serve(cmd.Context(), &o))
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.data, "data", "", "data directory (required)")
+	o.monitors.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -227,7 +232,7 @@ func (o *serveOptions) readWitnesses() error {
 		}
 		o.witnessing.URLs[name] = prefix
 	}
-	return nil
+	return o.monitors.Check()
 }
 
 // connections is how many the server may hold: the default, or half of the files

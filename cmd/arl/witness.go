@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/listen"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
@@ -28,6 +29,7 @@ type witnessOptions struct {
 	push                bool
 	audit               string
 	target              access.Target // with push or audit
+	monitors            listen.Monitors
 }
 
 func (a *app) witnessCommand() *cobra.Command {
@@ -42,7 +44,9 @@ func (a *app) witnessCommand() *cobra.Command {
 			"a second key: an auditor, who reads every entry and cosigns only what arl log audit finds right.",
 		Example: "  arl witness --state ./witness --name example.org/witness-1 --log VERIFIER_KEY",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.witness(cmd.Context(), &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.monitors.Join(cmd.Context(), a.witness(cmd.Context(), &o))
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.state, "state", "", "directory of the keys and of the tree heads that were cosigned (required)")
@@ -58,6 +62,7 @@ func (a *app) witnessCommand() *cobra.Command {
 	o.target.RegisterRoot(flags)
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file: serve TLS; with --push, present it to the server")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "key file of the certificate")
+	o.monitors.Register(flags)
 	encryptFlag(flags, &o.encrypt, "the keys that the first start makes")
 	_ = cmd.MarkFlagRequired("state") // the flags exist
 	_ = cmd.MarkFlagRequired("log")
@@ -68,7 +73,7 @@ func (a *app) openWitness(o *witnessOptions) (*witness.Witness, error) {
 	if o.state == "" {
 		return nil, exit.Usagef("--state is empty: name the directory of the witness")
 	}
-	if err := access.CheckPair(o.tlsCert, o.tlsKey); err != nil {
+	if err := errors.Join(access.CheckPair(o.tlsCert, o.tlsKey), o.monitors.Check()); err != nil {
 		return nil, err
 	}
 	if o.name != "" {
@@ -128,7 +133,8 @@ func (a *app) witnessListens(ctx context.Context, w, auditor *witness.Witness, o
 	if err := a.printWitness(w, auditor, url); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return node.ServeWitness(ctx, [2]*witness.Witness{w, auditor}, listener, [2]string{o.tlsCert, o.tlsKey}, a.logger(slog.LevelInfo))
+	s := &node.WitnessServer{Witness: w, Auditor: auditor, Pair: [2]string{o.tlsCert, o.tlsKey}, Logger: a.logger(slog.LevelInfo), Tell: o.monitors.Tell}
+	return s.Run(ctx, listener)
 }
 
 func (a *app) printWitness(w, auditor *witness.Witness, url string) error {

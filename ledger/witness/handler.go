@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"recoveryledger/verify"
 )
 
@@ -27,7 +29,8 @@ func checkpointPath(origin string) string {
 }
 
 // Handler answers POST /add-checkpoint and, for each log, GET /HASH/checkpoint with HASH
-// the SHA-256 of its origin (c2sp.org/tlog-witness). failed is told of what is the
+// the SHA-256 of its origin (c2sp.org/tlog-witness). GET /v1/evidence answers what
+// convicts a log; with the parameter origin, that log alone. failed is told of what is the
 // witness's own fault, such as a full disk, and of nothing that a request does.
 func (w *Witness) Handler(failed func(error)) http.Handler {
 	mux := http.NewServeMux()
@@ -50,6 +53,17 @@ func (w *Witness) Handler(failed func(error)) http.Handler {
 			return
 		}
 		http.Error(out, err.Error(), status)
+	})
+	mux.HandleFunc("GET "+pathEvidence, func(out http.ResponseWriter, in *http.Request) {
+		list, err := w.Evidence(in.URL.Query().Get("origin"))
+		if err != nil {
+			failed(err)
+			http.Error(out, "the witness could not read its evidence", http.StatusInternalServerError)
+			return
+		}
+		out.Header().Set("Content-Type", "application/json")
+		out.Header().Set("Cache-Control", "no-cache")
+		_ = json.MarshalWrite(out, Evidence{Evidence: list}) // a client that is gone asks again
 	})
 	for _, origin := range w.Logs() {
 		mux.HandleFunc("GET "+checkpointPath(origin), func(out http.ResponseWriter, _ *http.Request) {

@@ -112,6 +112,8 @@ type Witness struct {
 	path string
 	lock *flock.Flock
 	gate func(signed string) error
+	// accused has room for all evidence that a witness keeps.
+	accused chan *verify.Evidence
 
 	mu     sync.Mutex
 	state  state // as the file has it
@@ -148,6 +150,14 @@ func Open(c *Config) (_ *Witness, err error) {
 			err = errors.Join(err, w.lock.Unlock())
 		}
 	}()
+	kept, err := w.Evidence("")
+	if err != nil {
+		return nil, err
+	}
+	w.accused = make(chan *verify.Evidence, len(w.logs)*len(evidenceKinds))
+	for i := range kept {
+		w.accused <- &kept[i]
+	}
 	path := filepath.Join(c.Dir, keyFile)
 	w.keys, err = keys.LoadWitness(path, c.Passphrase)
 	if errors.Is(err, fs.ErrNotExist) && c.Name != "" {
@@ -267,7 +277,9 @@ func (w *Witness) Head(origin string) string {
 // Cosign returns cosignatures on the tree head of a request, a line each. They are on
 // stable storage before. The checks and their order are those of c2sp.org/tlog-witness;
 // the error is the first that fails: a [*verify.FormatError], [ErrUnknownLog],
-// [ErrSignature], [ErrOldSize], a [*SizeError] or [ErrProof]; or that of the disk.
+// [ErrSignature], [ErrOldSize], a [*SizeError] or [ErrProof]; or that of the disk. An
+// [ErrProof] has a [*verify.ForkError] if the request convicts the log; the evidence is
+// kept before.
 func (w *Witness) Cosign(r *Request) (lines string, err error) {
 	origin, _, _ := strings.Cut(r.Note, "\n")
 	verifiers, known := w.logs[origin]
@@ -298,7 +310,7 @@ func (w *Witness) Cosign(r *Request) (lines string, err error) {
 	if r.Old != before.Size {
 		return "", &SizeError{Size: before.Size}
 	}
-	if err := continues(before, head.Head, r.Proof); err != nil {
+	if err := w.continues(before, head, r.Proof); err != nil {
 		return "", err
 	}
 	if lines, err = w.sign(head.text); err != nil {
@@ -324,15 +336,27 @@ func (w *Witness) newest(origin string) (merkle.Head, error) {
 	return head.Head, err
 }
 
-// continues checks that a head continues the one before.
-func continues(before, head merkle.Head, proof []merkle.Hash) error {
+// continues checks that a head continues the one before. Where the request convicts the
+// log, the evidence is kept.
+func (w *Witness) continues(before merkle.Head, head opened, proof []merkle.Hash) error {
+	var err error
 	if before.Size == head.Size && before.Root != head.Root {
-		return fmt.Errorf("%w: two roots of size %d, %s and %s: %w", ErrProof, head.Size, before.Root, head.Root, &SizeError{Size: before.Size})
+		err = fmt.Errorf("%w: two roots of size %d, %s and %s: %w", ErrProof, head.Size, before.Root, head.Root, &SizeError{Size: before.Size})
+	} else if err = merkle.CheckConsistency(before, head.Head, proof); err != nil {
+		err = fmt.Errorf("%w: %w", ErrProof, err)
 	}
-	if err := merkle.CheckConsistency(before, head, proof); err != nil {
-		return fmt.Errorf("%w: %w", ErrProof, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	fork := forkOf(before, head.Head, proof)
+	if fork == nil {
+		return err
+	}
+	fork.First, fork.Second = w.state.Heads[head.origin], head.text+"\n"+head.signatures
+	if failed := w.Accuse(head.origin, fork.Evidence()); failed != nil {
+		return fmt.Errorf("%w: %v", failed, err)
+	}
+	return fmt.Errorf("%w: %w", err, fork)
 }
 
 // sign returns the cosignatures on the text of a head, a line each.
@@ -347,6 +371,7 @@ func (w *Witness) sign(text string) (string, error) {
 // opened is a tree head that a known key has signed.
 type opened struct {
 	merkle.Head
+	origin     string
 	text       string // of the note
 	signatures string // of known keys, a line each
 }
@@ -365,7 +390,7 @@ func headOf(origin, signed string, by note.Verifiers) (opened, error) {
 	if err != nil {
 		return opened{}, verify.Malformed("tree head", "%v", err)
 	}
-	o := opened{Head: head, text: n.Text}
+	o := opened{Head: head, origin: origin, text: n.Text}
 	for _, sig := range n.Sigs {
 		o.signatures += "\u2014 " + sig.Name + " " + sig.Base64 + "\n"
 	}

@@ -12,6 +12,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 
 	"github.com/go-json-experiment/json"
+	"github.com/spf13/pflag"
 )
 
 // monitorTime is how long a monitor may take to answer.
@@ -28,6 +29,20 @@ func (m Monitors) Check() error {
 		}
 	}
 	return nil
+}
+
+// Register adds the flag that names monitors.
+func (m *Monitors) Register(flags *pflag.FlagSet) {
+	flags.StringArrayVar((*[]string)(m), "monitor", nil, "URL to post evidence of a fork to, as JSON; may be repeated")
+}
+
+// Join tells the monitors of an error with which a command ends, as Tell does, and returns
+// the error with that of Tell.
+func (m Monitors) Join(ctx context.Context, err error) error {
+	if failed := m.Tell(context.WithoutCancel(ctx), err); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
 }
 
 // Tell posts to each monitor what shows that a log contradicts itself, if err

@@ -60,7 +60,11 @@ func OpenAuditor(w *witness.Witness, c *witness.Config, from Auditing) (*witness
 	}
 	gate := &audit.Gate{Source: from.Source, Root: from.Root, Place: audit.Place{Path: filepath.Join(own.Dir, "fold"), Root: from.Root},
 		Found: func(err error) {
-			path, failed := from.Keep("audit", evidenceOf(err))
+			found := evidenceOf(err)
+			path, failed := from.Keep("audit", found)
+			if found != nil {
+				failed = errors.Join(failed, w.Accuse(from.Root.Origin, found))
+			}
 			from.Logger.Error("THE AUDITOR COSIGNS NOTHING MORE: the log is wrong", "error", err.Error(), "evidence", path, "kept", failed == nil)
 		},
 		Failed: func(err error) { from.Logger.Warn("audit", "error", err.Error()) }}

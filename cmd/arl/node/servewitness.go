@@ -6,29 +6,45 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/witness"
+	"recoveryledger/verify"
 )
 
 // witnessTime is how long a request to a witness may take, and an answer.
 const witnessTime = 10 * time.Second
 
-// ServeWitness answers what ledgers ask of a witness, and of its auditor unless that is
-// nil, until ctx ends, and then lets the requests under way end. pair is the files of a
-// certificate and its key, or two empty strings: no TLS.
-func ServeWitness(ctx context.Context, both [2]*witness.Witness, on net.Listener, pair [2]string, logger *slog.Logger) error {
-	cert, key := pair[0], pair[1]
+// WitnessServer answers what ledgers ask of a witness.
+type WitnessServer struct {
+	Witness *witness.Witness
+	Auditor *witness.Witness // of the witness; nil: none
+	Pair    [2]string        // files of a certificate and its key; two empty strings: no TLS
+	Logger  *slog.Logger
+	// Tell sends evidence against a ledger to those who monitor it.
+	Tell func(ctx context.Context, found error) error
+}
+
+// Run answers until ctx ends, and then lets the requests under way end.
+func (w *WitnessServer) Run(ctx context.Context, on net.Listener) error {
+	cert, key := w.Pair[0], w.Pair[1]
+	logger := w.Logger
 	if host, _, _ := net.SplitHostPort(on.Addr().String()); cert == "" && !net.ParseIP(host).IsLoopback() {
 		logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: cosignatures are signed, and who asks is seen by the network")
 	}
 	failed := func(err error) { logger.Error("a tree head is not cosigned", "error", err.Error()) }
 	mux := http.NewServeMux()
-	mux.Handle("/", both[0].Handler(failed))
-	if both[1] != nil {
-		mux.Handle(AuditorPath+"/", http.StripPrefix(AuditorPath, both[1].Handler(failed)))
+	mux.Handle("/", w.Witness.Handler(failed))
+	if w.Auditor != nil {
+		mux.Handle(AuditorPath+"/", http.StripPrefix(AuditorPath, w.Auditor.Handler(failed)))
 	}
+	telling, told := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { w.tell(telling) })
+	defer beside.Wait()
+	defer told()
 	s := &http.Server{Handler: mux,
 		ReadTimeout: witnessTime, WriteTimeout: witnessTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
@@ -51,4 +67,26 @@ func ServeWitness(ctx context.Context, both [2]*witness.Witness, on net.Listener
 		return nil
 	}
 	return exit.With(exit.Config, err)
+}
+
+// tell sends what the witness and its auditor find against a ledger to the monitors, and
+// what earlier processes found.
+func (w *WitnessServer) tell(ctx context.Context) {
+	var audited <-chan *verify.Evidence // nobody sends
+	if w.Auditor != nil {
+		audited = w.Auditor.Accused()
+	}
+	for {
+		var e *verify.Evidence
+		select {
+		case e = <-w.Witness.Accused():
+		case e = <-audited:
+		case <-ctx.Done():
+			return
+		}
+		w.Logger.Error("EVIDENCE AGAINST A LEDGER: GET /v1/evidence serves the document, and arl verify checks it", "kind", string(e.Kind), "detail", e.Detail)
+		if err := w.Tell(ctx, exit.Contradicts("witness", e, errors.New(e.Detail))); err != nil {
+			w.Logger.Error("a monitor does not know of the evidence", "error", err.Error())
+		}
+	}
 }
