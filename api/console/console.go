@@ -105,6 +105,7 @@ func New(c *Config) (*Console, error) {
 		}
 		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
 	}
+	k.mux.HandleFunc("GET "+livePath, k.live)
 	for _, a := range assets {
 		k.mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, q *http.Request) {
 			secure(w.Header())
@@ -120,9 +121,13 @@ func New(c *Config) (*Console, error) {
 	return k, nil
 }
 
+// Streams returns those of the paths that send events for as long as the client stays.
+// Such a path ends with the context of its request.
+func (k *Console) Streams() []string { return []string{livePath} }
+
 // Paths returns the paths of the pages, a parameter in braces.
 func (k *Console) Paths() []string {
-	var paths []string
+	paths := k.Streams()
 	for _, a := range assets {
 		paths = append(paths, a.path)
 	}

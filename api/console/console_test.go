@@ -44,6 +44,14 @@ func (s shown) Entries(_ context.Context, from, to uint64) iter.Seq2[*entry.Regi
 	}
 }
 
+func (s shown) Wait(ctx context.Context, size uint64) error {
+	if uint64(len(s.Log.Entries)) >= size {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // pages returns the pages of a log.
 func pages(t *testing.T, l *foldlog.Log, base string) *console.Console {
 	t.Helper()

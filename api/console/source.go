@@ -35,6 +35,9 @@ type Source interface {
 	// Entries yields the entries from an index to below another, which is at most the
 	// size of an earlier Standing.
 	Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error]
+	// Wait returns nil as soon as Standing has a size or a larger one. The error says that
+	// ctx ended before.
+	Wait(ctx context.Context, size uint64) error
 }
 
 // number reads an index from the path of a request.

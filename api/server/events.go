@@ -26,15 +26,31 @@ func (s *Server) getEvents(r *request) error {
 	if err != nil {
 		return err
 	}
-	client := clientOf(r.c)
-	if !s.streams.take(client, 1) {
-		return entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+	return s.streaming(func(c echo.Context) error {
+		s.stream(c, next, newListing(&q.Only))
+		return nil
+	})(r.c)
+}
+
+// streaming bounds the event streams at a time, of all clients and of one. The context of a
+// stream's request also ends when the server is about to end, and at once for HEAD.
+func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		client := clientOf(c)
+		if !s.streams.take(client, 1) {
+			return entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+		}
+		defer s.streams.give(client, 1)
+		s.metrics.streams.Inc()
+		defer s.metrics.streams.Dec()
+		ctx, cancel := s.untilDrained(c.Request().Context())
+		defer cancel()
+		if isHead(c.Request()) {
+			cancel()
+		}
+		c.SetRequest(c.Request().WithContext(ctx))
+		return stream(c)
 	}
-	defer s.streams.give(client, 1)
-	s.metrics.streams.Inc()
-	defer s.metrics.streams.Dec()
-	s.stream(r.c, next, newListing(&q.Only))
-	return nil
 }
 
 // firstEvent returns the index at which the stream begins. A client that comes back names
@@ -60,11 +76,10 @@ func (s *Server) firstEvent(r *request, from *uint64) (uint64, error) {
 // stream writes events until the client leaves, does not read, or the server ends. It drops
 // errors of writing, since no client is left to read them.
 func (s *Server) stream(c echo.Context, next uint64, q *listing) {
-	ctx, cancel := s.untilDrained(c.Request().Context())
-	defer cancel()
+	ctx := c.Request().Context()
 	c.Response().Header().Set(echo.HeaderContentType, api.MediaEvents)
 	w := &eventWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.cfg.WriteTimeout}
-	if w.begin() != nil || isHead(c.Request()) {
+	if w.begin() != nil || ctx.Err() != nil {
 		return
 	}
 	heard := time.Now()

@@ -77,7 +77,11 @@ func (s *Server) routes() error {
 	s.router, s.handler = e, s.traced(withHead(e))
 	if s.cfg.Pages != nil {
 		for _, path := range s.cfg.Pages.Paths() {
-			e.GET(routerPath(path), echo.WrapHandler(s.cfg.Pages))
+			if show := echo.WrapHandler(s.cfg.Pages); slices.Contains(s.cfg.Pages.Streams(), path) {
+				e.GET(routerPath(path), s.streaming(show))
+			} else {
+				e.GET(routerPath(path), show)
+			}
 		}
 	}
 	return bind(e, api.Routes(), s.handlers(document))
@@ -142,7 +146,7 @@ func (s *Server) middleware(e *echo.Echo) {
 			return err
 		},
 	}))
-	e.Use(s.ownHost, allowHead, shared, compressed(), readsBody)
+	e.Use(s.ownHost, allowHead, shared, s.compressed(), readsBody)
 	if s.cfg.Rate < 0 {
 		return
 	}

@@ -108,6 +108,9 @@ type Pages interface {
 	http.Handler
 	// Paths returns the paths that the handler answers, a parameter in braces.
 	Paths() []string
+	// Streams returns those of the paths that send events for as long as the client stays. The
+	// handler ends such a stream with the context of its request.
+	Streams() []string
 }
 
 func (c *Config) withDefaults() (*Config, error) {

@@ -20,9 +20,12 @@ import (
 // compressed compresses answers of compressMin bytes and more for clients that take gzip. It
 // leaves out four kinds. Hash tiles do not shrink. A stream is read as it is written. Readers
 // need the checkpoint byte for byte. The handler of the metrics compresses them itself.
-func compressed() echo.MiddlewareFunc {
+func (s *Server) compressed() echo.MiddlewareFunc {
 	compress := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: compressMin, Level: gzip.BestSpeed})
 	never := pathsWith(func(r *api.Route) bool { return r.Plain })
+	if s.cfg.Pages != nil {
+		never = append(never, s.cfg.Pages.Streams()...)
+	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		with := compress(next)
 		return func(c echo.Context) error {

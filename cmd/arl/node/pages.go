@@ -55,3 +55,6 @@ func (s served) Entry(_ context.Context, index, size uint64) (*entry.Registered,
 func (s served) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
 	return s.n.Log.Entries(ctx, from, to)
 }
+
+// Wait implements [console.Source].
+func (s served) Wait(ctx context.Context, size uint64) error { return s.n.Log.Wait(ctx, size) }
