@@ -21,13 +21,19 @@ type Standing struct {
 	Now         int64 // the ledger's clock, Unix milliseconds
 }
 
-// Source has a log. Its methods may be called at any time from anywhere.
+// Source has a log, and the state that follows from it. Its methods may be called at any
+// time from anywhere.
 type Source interface {
+	Log
 	// Standing returns which state of the log Read shows now, or an older one.
 	Standing() Standing
 	// Read calls show with the state of the log at one signed tree head. show must
 	// not keep or change the state.
 	Read(show func(state *coord.State, at Standing))
+}
+
+// Log has the entries of a source.
+type Log interface {
 	// Entry returns the entry at an index with its inclusion proof under the tree head
 	// of a size, which was the size of an earlier Standing. The error is a
 	// *[entry.Refusal] where there is no such entry.
