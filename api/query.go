@@ -177,6 +177,10 @@ func IncidentStates() []string {
 	return []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"}
 }
 
+// LeftUndone reports whether an incident in this state is over, and not everything could be
+// undone.
+func LeftUndone(state string) bool { return state == "PARTIAL" || state == "FAILED" }
+
 // IncidentQuery says which incidents are asked for. The zero value is all of them.
 type IncidentQuery struct {
 	State    string           // a state, open, closed or unacknowledged; empty: any

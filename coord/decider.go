@@ -42,6 +42,3 @@ func (v *IncidentView) FenceObstacle(plan *api.Plan) string {
 	}
 	return v.NotFenced
 }
-
-// LeftUndone reports whether the incident ended and not everything could be undone.
-func (s IncidentState) LeftUndone() bool { return s == Partial || s == Failed }

@@ -184,37 +184,54 @@ func (s *State) quorum(inc *incident, now int64) (*proposal, []uint64) {
 // corroborated or self-reported. A signal that it leaves out is dismissed. A later signal is
 // inconclusive.
 func (s *State) DraftRecord(id uint64) (*entry.Record, error) {
+	inc, err := s.withPlan(id)
+	if err != nil {
+		return nil, err
+	}
+	return s.draftRecord(inc, inc.current), nil
+}
+
+// DraftClosing returns what closes an incident whose agents say nothing, as DraftRecord does: an
+// outcome unknown for each member without an outcome, in the order of the plan in force, and the
+// record that follows from all outcomes.
+func (s *State) DraftClosing(id uint64, now int64) ([]*entry.Outcome, *entry.Record, error) {
+	inc, err := s.withPlan(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	var silent []*entry.Outcome
+	closed := *inc.current
+	closed.members = slices.Clone(closed.members)
+	for i := range closed.members {
+		if m := &closed.members[i]; m.result == "" {
+			silent = append(silent, s.draftUnknown(inc, m, now))
+			m.result = entry.ResultUnknown
+		}
+	}
+	return silent, s.draftRecord(inc, &closed), nil
+}
+
+// withPlan returns an incident that has a plan in force.
+func (s *State) withPlan(id uint64) (*incident, error) {
 	_, inc, ok := s.findIncident(id)
 	if !ok || inc.current == nil {
 		return nil, unknown("incident", "no incident %d in the log with a plan in force", id)
 	}
-	f := inc.current
+	return inc, nil
+}
+
+// draftRecord returns the record of the outcomes of a plan.
+func (s *State) draftRecord(inc *incident, f *decisionInForce) *entry.Record {
 	state, tally := f.verdict()
 	r := &entry.Record{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
-		Incident: id, State: state.String(), Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
+		Incident: inc.opened, State: state.String(), Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
 		Review: int64(len(f.review)), Dispositions: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {
 		r.Dispositions = append(r.Dispositions, s.judge(inc, n))
 	}
-	return r, nil
-}
-
-// DraftUnknown returns an outcome, as Draft does, for the next member without one in the order of
-// the plan in force. It serves the principal that closes an incident whose agents say nothing. ok
-// is false if every member has an outcome.
-func (s *State) DraftUnknown(id uint64, now int64) (o *entry.Outcome, ok bool) {
-	_, inc, ok := s.findIncident(id)
-	if !ok || inc.current == nil {
-		return nil, false
-	}
-	for i := range inc.current.members {
-		if m := &inc.current.members[i]; m.result == "" {
-			return s.draftUnknown(inc, m, now), true
-		}
-	}
-	return nil, false
+	return r
 }
 
 // draftUnknown returns the outcome of a member whose agent says nothing.

@@ -187,8 +187,8 @@ func TestPreviewAsksOnlyWhileOpen(t *testing.T) {
 		if got := w.state.DeciderOf(&v, &plan.Plan, w.at); !ok || got != want || (plan.Asks != nil) != (want == PeopleDecide) {
 			t.Errorf("%s: decider %d, want %d; asks %v", v.State, got, want, plan.Asks)
 		}
-		if v.Undecided() != (want == PeopleDecide) || v.State.LeftUndone() != (want == NothingToDecide) {
-			t.Errorf("%s: undecided %t, left undone %t", v.State, v.Undecided(), v.State.LeftUndone())
+		if v.Undecided() != (want == PeopleDecide) || api.LeftUndone(v.Incident.State) != (want == NothingToDecide) {
+			t.Errorf("%s: undecided %t, left undone %t", v.State, v.Undecided(), api.LeftUndone(v.Incident.State))
 		}
 	}
 	asks(PeopleDecide)

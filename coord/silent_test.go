@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"reflect"
 	"testing"
 
 	"recoveryledger/ledger/entry"
@@ -19,12 +20,12 @@ func TestSilentCoordinatorIsReplacedByAnApprover(t *testing.T) {
 	w.decide("p1", entry.ActAuthorize, id)
 	w.put(w.outcome("a", id, "a#make", entry.Restored))
 	unknown := func() *entry.Entry {
-		o, ok := w.state.DraftUnknown(id, w.at)
-		if !ok {
-			t.Fatal("every member has an outcome")
+		open, _, err := w.state.DraftClosing(id, w.at)
+		if err != nil || len(open) != 1 {
+			t.Fatalf("members without an outcome: %d, want 1; error %v", len(open), err)
 		}
-		w.head("p3", o)
-		return w.sign(o)
+		w.head("p3", open[0])
+		return w.sign(open[0])
 	}
 	deadline := w.incident(id).current.deadline
 	w.at = deadline
@@ -87,9 +88,14 @@ func TestSilentCoordinatorThatWouldAmend(t *testing.T) {
 	}
 	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActAmend})), entry.UnauthorizedRole, "iss")
 	w.at = max(w.incident(id).current.deadline, w.incident(id).current.expMax+skewMS) + 1
-	for o, open := w.state.DraftUnknown(id, w.at); open; o, open = w.state.DraftUnknown(id, w.at) {
+	open, closing, err := w.state.DraftClosing(id, w.at)
+	must(t, err)
+	for _, o := range open {
 		w.head("p1", o)
 		w.put(o)
+	}
+	if r, err := w.state.DraftRecord(id); err != nil || !reflect.DeepEqual(r, closing) {
+		t.Errorf("the record after all outcomes is %+v, and was foretold as %+v; error %v", r, closing, err)
 	}
 	w.put(w.recordBy("p1", id))
 	w.is(id, Failed)

@@ -76,3 +76,15 @@ func Tally(counts map[entry.Result]int64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Counted is a number of things, in words: 1 line, 2 lines, 3 entries.
+func Counted[N int | int64 | uint64](n N, thing string) string {
+	if n != 1 {
+		if stem, ok := strings.CutSuffix(thing, "y"); ok {
+			thing = stem + "ies"
+		} else {
+			thing += "s"
+		}
+	}
+	return fmt.Sprint(n) + " " + thing
+}

@@ -36,6 +36,10 @@ api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
+coord ← api/act ← cmd/arl/exit
+api/words ← api/act
+ledger/keys ← api/act
+api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation

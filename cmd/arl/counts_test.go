@@ -21,7 +21,7 @@ var neverOne = []string{
 }
 
 // TestCountsFitTheirNouns reads every text of the commands and of the fold: where a number
-// stands before a noun in the plural, it would say "1 members" of one. terminal.Counted says
+// stands before a noun in the plural, it would say "1 members" of one. words.Counted says
 // it right, or the text says the number behind the noun. "1 of 3 members" is right as it is.
 func TestCountsFitTheirNouns(t *testing.T) {
 	counted := regexp.MustCompile(`%d (?:[a-z]+ )?(?:members|entries|agents|approvals|refusals|signals|incidents|records|receipts|tasks|cases|runs|steps|outcomes|` +

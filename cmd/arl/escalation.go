@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/act"
 	"recoveryledger/api/client"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -78,24 +78,14 @@ func (a *app) escalationList(ctx context.Context, c *access.Connection) error {
 
 // escalationAcknowledgeCommand takes note of what nobody answered.
 func (a *app) escalationAcknowledgeCommand(o *access.Where) *cobra.Command {
-	var act actOptions
-	cmd := a.actCommand(o, &act, verb{"acknowledge", "Acknowledge an incident or amend that nobody answered in time",
+	var options actOptions
+	cmd := a.actCommand(o, &options, verb{act.Acknowledge, "Acknowledge an incident or amend that nobody answered in time",
 		"Acknowledge that nobody answered in time: the incident was dismissed, or its plan went on without a proposed\n" +
 			"amend. The acknowledgement is an entry, signed by an approver or an operator. It ends the incident's line in arl\n" +
 			"escalation list, and changes nothing else. To have something undone after all, signal again, or propose the\n" +
-			"amend again."},
-		func(ctx context.Context, i *incidentContext) error {
-			noted := i.v.NotedBy()
-			switch {
-			case noted != 0:
-				return exit.With(exit.Conflict, fmt.Errorf("entry %d has acknowledged incident %d already", noted, i.v.ID))
-			case !i.v.Unacknowledged():
-				return exit.With(exit.Conflict, fmt.Errorf("incident %d is %s: it has nothing to acknowledge, since neither it nor an amend of it went unanswered", i.v.ID, i.v.State))
-			}
-			return a.decide(ctx, i, &act, coord.Order{Act: entry.ActDeny})
-		})
+			"amend again."})
 	cmd.Example = "  arl escalation acknowledge 17 --reason 'looked into it: the mail was right'"
-	return act.needsReason(cmd)
+	return options.needsReason(cmd)
 }
 
 // resolveOptions are the flags of arl escalation resolve.
@@ -124,7 +114,7 @@ func (a *app) escalationResolveCommand(o *access.Where) *cobra.Command {
 	flags.StringVar(&r.agent, "agent", "", "agent to give the task to")
 	flags.BoolVar(&r.cancel, "cancel", false, "end the task")
 	flags.BoolVar(&r.refuse, "refuse", false, "refuse the plan of the incident")
-	flags.Int64Var(&r.hours, "hours", 24, "time for which the answer to an incident is valid")
+	flags.Int64Var(&r.hours, "hours", act.DefaultHours, "time for which the answer to an incident is valid")
 	needReason(cmd, &r.reason)
 	r.Register(flags)
 	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
@@ -137,8 +127,8 @@ func (a *app) escalationResolve(ctx context.Context, o *access.Where, what strin
 		if r.agent != "" || r.cancel {
 			return exit.Usagef("--agent and --cancel apply to tasks, and %s is an incident", what)
 		}
-		act := actOptions{SignerFlags: r.SignerFlags, reason: r.reason, yes: r.yes, out: r.out, refuse: r.refuse}
-		return a.withIncident(ctx, o, what, func(i *incidentContext) error { return a.approve(ctx, i, &act, r.hours) })
+		options := actOptions{SignerFlags: r.SignerFlags, reason: r.reason, yes: r.yes, out: r.out, refuse: r.refuse, hours: r.hours}
+		return a.act(ctx, o, what, act.Approve, &options)
 	}
 	ref, err := parseTask(what)
 	switch {

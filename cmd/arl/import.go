@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -96,7 +97,7 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 	failed := a.PrintObject(r, terminal.Field{"files", fmt.Sprint(r.Files)}, terminal.Field{"cases", fmt.Sprint(r.Cases)}, terminal.Field{"skipped", fmt.Sprint(r.Skipped)},
 		terminal.Field{"agents enrolled", fmt.Sprint(r.Agents)}, terminal.Field{"registered", fmt.Sprint(r.Registered)}, terminal.Field{"known before", fmt.Sprint(r.Known)})
 	if failed == nil && r.Skipped > 0 {
-		failed = exit.Usagef("%s could not be read", terminal.Counted(r.Skipped, "record"))
+		failed = exit.Usagef("%s could not be read", words.Counted(r.Skipped, "record"))
 	}
 	return errors.Join(err, failed)
 }

@@ -14,7 +14,6 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/histories"
 	"recoveryledger/cmd/arl/manual"
-	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -172,13 +171,13 @@ func (a *app) incidentShow(ctx context.Context, l *access.Log, f *access.Fold, i
 			return err
 		}
 	}
-	return incomplete(v.State)
+	return incomplete(v.Incident.State)
 }
 
 // incomplete is the end of a command about an incident that ended without
 // everything being undone.
-func incomplete(state coord.IncidentState) error {
-	if state.LeftUndone() {
+func incomplete(state string) error {
+	if api.LeftUndone(state) {
 		return exit.With(exit.Incomplete, fmt.Errorf("the incident is %s: not everything could be undone", state))
 	}
 	return nil
@@ -197,7 +196,7 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 		fields = append(fields, terminal.Field{"signal", text})
 	}
 	if x := v.Fence; x != nil {
-		fields = append(fields, terminal.Field{"fence", fmt.Sprintf("%s and %s until %s, by entry %d", terminal.Counted(x.Members, "member"), terminal.Counted(x.Lines, "line"), instant(x.EndsAt), x.Decision)})
+		fields = append(fields, terminal.Field{"fence", fmt.Sprintf("%s and %s until %s, by entry %d", words.Counted(x.Members, "member"), words.Counted(x.Lines, "line"), instant(x.EndsAt), x.Decision)})
 	}
 	if v.NotFenced != "" {
 		fields = append(fields, terminal.Field{"fence", "NOT FENCED: " + v.NotFenced})
@@ -208,13 +207,13 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 	}
 	if p := v.Proposal; p != nil {
 		fields = append(fields, terminal.Field{"proposal", fmt.Sprintf("entry %d by %s, until %s", p.Ref.Index, p.Issuer, instant(p.ExpiresAt))},
-			terminal.Field{"answers", fmt.Sprintf("%d of %d approvals, %s", len(p.Approve), p.Quorum, terminal.Counted(len(p.Refuse), "refusal"))})
+			terminal.Field{"answers", fmt.Sprintf("%d of %d approvals, %s", len(p.Approve), p.Quorum, words.Counted(len(p.Refuse), "refusal"))})
 	}
 	if l := v.Lapsed; l != nil {
 		fields = append(fields, terminal.Field{"lapsed", lapsed(v.ID, l)})
 	}
 	if d := v.Decision; d != nil {
-		text := fmt.Sprintf("entry %d, %s, deadline %s", d.Ref.Index, terminal.Counted(d.Members, "member"), instant(d.DeadlineAt))
+		text := fmt.Sprintf("entry %d, %s, deadline %s", d.Ref.Index, words.Counted(d.Members, "member"), instant(d.DeadlineAt))
 		if d.Overridden {
 			text += ", overridden"
 		}
@@ -274,24 +273,8 @@ func (a *app) printInForce(p *api.Plan) error {
 	return l.Close()
 }
 
-// incidentContext is an incident that is to be decided about.
-type incidentContext struct {
-	c      *access.Connection
-	f      *access.Fold
-	v      *coord.IncidentView
-	signer *access.Signer // once somebody has asked for it
-}
-
-// signedBy returns who signs. A passphrase is asked for once.
-func (a *app) signedBy(ctx context.Context, i *incidentContext, flags access.SignerFlags) (_ *access.Signer, err error) {
-	if i.signer == nil {
-		i.signer, err = a.machine().Signer(ctx, i.c, flags, node.Operator)
-	}
-	return i.signer, err
-}
-
-// withIncident folds the log of a running ledger and finds an incident in it.
-func (a *app) withIncident(ctx context.Context, o *access.Where, arg string, use func(*incidentContext) error) error {
+// withIncident folds the log of a running ledger, in which a signal opened an incident.
+func (a *app) withIncident(ctx context.Context, o *access.Where, arg string, use func(c *access.Connection, f *access.Fold, id uint64) error) error {
 	id, err := parseIncident(arg)
 	if err != nil {
 		return err
@@ -304,10 +287,9 @@ func (a *app) withIncident(ctx context.Context, o *access.Where, arg string, use
 		if err != nil {
 			return err
 		}
-		v, err := f.Incident(id)
-		if err != nil {
+		if _, err := f.Incident(id); err != nil {
 			return err
 		}
-		return use(&incidentContext{c: c, f: f, v: v})
+		return use(c, f, id)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
@@ -81,7 +82,7 @@ func (a *app) forPeople(w io.Writer) *app {
 // printPlan writes a plan for people.
 func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %s, rollback set %s\n", p.Incident, v.State, v.Wid, terminal.Counted(len(p.Members), "member"), p.RollbackSet.Root)
+	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %s, rollback set %s\n", p.Incident, v.State, v.Wid, words.Counted(len(p.Members), "member"), p.RollbackSet.Root)
 	for _, line := range planSummary(f, v, p) {
 		b.WriteString(line + "\n")
 	}
@@ -203,7 +204,7 @@ func joinRefs(refs []entry.Ref) string {
 // planLabel is what stands below the graph of a plan: what its nodes do not
 // show.
 func planLabel(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
-	lines := append([]string{fmt.Sprintf("incident %d: %s", p.Incident, terminal.Counted(len(p.Members), "member"))}, planSummary(f, v, p)...)
+	lines := append([]string{fmt.Sprintf("incident %d: %s", p.Incident, words.Counted(len(p.Members), "member"))}, planSummary(f, v, p)...)
 	for i := range p.Counters {
 		c := capped(&p.Counters[i])
 		lines = append(lines, fmt.Sprintf("%s: members %s, agents %s, domains %s, fenced ms %s", c[0], c[1], c[2], c[3], c[4]))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -173,7 +174,7 @@ func (c *indexCheck) field() terminal.Field {
 	if c.Size == 0 {
 		return terminal.Field{"index", "nothing is stored"}
 	}
-	return terminal.Field{"index", fmt.Sprintf("size %d, root %s, %s", c.Size, c.Root, terminal.Counted(c.Subjects, "subject"))}
+	return terminal.Field{"index", fmt.Sprintf("size %d, root %s, %s", c.Size, c.Root, words.Counted(c.Subjects, "subject"))}
 }
 
 // damageEvidence is what fsck found wrong.

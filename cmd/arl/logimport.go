@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -57,7 +58,7 @@ func (a *app) logImport(ctx context.Context, o *access.Where, export string, new
 	r := logImportReport{Data: o.Data, Head: done.Head, Resumed: done.Resumed, Already: done.Already}
 	fields := []terminal.Field{{"data", r.Data}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)}}
 	if r.Resumed > 0 {
-		fields = append(fields, terminal.Field{"resumed", terminal.Counted(r.Resumed, "entry") + " kept from an import before"})
+		fields = append(fields, terminal.Field{"resumed", words.Counted(r.Resumed, "entry") + " kept from an import before"})
 	}
 	state := "rebuilt; start it with arl serve --data " + o.Data
 	if r.Already {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -53,7 +54,7 @@ func (a *app) logIndex(ctx context.Context, l *access.Log) error {
 		r.Checked = fmt.Sprintf("entry %d is in the log, and says this size, root and number of subjects", status.Entry)
 	}
 	fields := []terminal.Field{{"origin", r.Origin}, {"index entry", decimal(r.Entry)}, {"size", decimal(r.Size)}, {"root", r.Root.String()},
-		{"subjects", decimal(r.Subjects)}, {"lag", terminal.Counted(r.Lag, "entry")}, {"checked", r.Checked}}
+		{"subjects", decimal(r.Subjects)}, {"lag", words.Counted(r.Lag, "entry")}, {"checked", r.Checked}}
 	if r.Stopped != "" {
 		fields = append(fields, terminal.Field{"stopped", "by the server's word, " + r.Stopped})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
@@ -334,7 +335,7 @@ func (a *app) printCounts(r *engine.Report) error {
 
 // summarize tells on stderr what the counts leave out.
 func (a *app) summarize(r *engine.Report, out string) {
-	fmt.Fprintf(a.Err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, terminal.Counted(r.NoFailure, "case"), r.RunRoot)
+	fmt.Fprintf(a.Err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, words.Counted(r.NoFailure, "case"), r.RunRoot)
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Verdict == engine.Fail || g.Verdict == engine.Unknown {
 			fmt.Fprintf(a.Err, "gate %s: %s\n", g.Gate, g.Text())
@@ -350,7 +351,7 @@ func (a *app) summarize(r *engine.Report, out string) {
 
 // interrupted tells how far a run came that did not come to its end.
 func (a *app) interrupted(r *engine.Report, out string) {
-	fmt.Fprintf(a.Err, "partial: %s after %s, run root so far %s\n", r.Partial, terminal.Counted(r.Total, "case"), r.RunRoot)
+	fmt.Fprintf(a.Err, "partial: %s after %s, run root so far %s\n", r.Partial, words.Counted(r.Total, "case"), r.RunRoot)
 	if out != "" {
 		fmt.Fprintf(a.Err, "report: %s; --resume goes on from here\n", filepath.Join(out, engine.SummaryFile))
 	}
@@ -360,7 +361,7 @@ func (a *app) interrupted(r *engine.Report, out string) {
 func reportExit(r *engine.Report) error {
 	switch {
 	case r.Rejected > 0:
-		return exit.Usagef("%s of the scenario could not be used; the report lists them", terminal.Counted(r.Rejected, "line"))
+		return exit.Usagef("%s of the scenario could not be used; the report lists them", words.Counted(r.Rejected, "line"))
 	case r.Recommendation == engine.Reject:
 		return exit.With(exit.Rejected, errors.New("the report rejects: a gate of the policy failed"))
 	case r.Recommendation == engine.Inconclusive:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/engine"
@@ -107,7 +108,7 @@ func (a *app) printSweep(r *engine.SweepReport) error {
 	}
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), terminal.Counted(f.Count, "case"))
+		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), words.Counted(f.Count, "case"))
 		for _, c := range f.Cases {
 			why := ""
 			if c.NotObserved {

@@ -118,15 +118,6 @@ func (f *Fold) Incident(id uint64) (*coord.IncidentView, error) {
 	return &view, nil
 }
 
-// PlanAt computes the plan for the signals registered before size, without some.
-func (f *Fold) PlanAt(id uint64, without []uint64, size uint64) *coord.PlanView {
-	for index := size; index < f.Size; index++ {
-		without = append(without, index)
-	}
-	view, _ := f.State.Preview(id, without, f.Now) // whoever asks has found it
-	return view
-}
-
 // Proof returns the indexes of the entries that prove a history: those that it
 // names, and those that closed its incidents.
 func (f *Fold) Proof(h *api.History) []uint64 {

@@ -6,7 +6,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/api/words"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
@@ -84,5 +84,5 @@ func (l *ListedAgent) State(key *api.Key) string {
 	case key.CompromisedSince == nil:
 		return fmt.Sprintf("ended at %d", *key.Revoked)
 	}
-	return fmt.Sprintf("ended at %d, COMPROMISED since %d: %s since", *key.Revoked, *key.CompromisedSince, terminal.Counted(l.SignedSince[key.KeyID], "entry"))
+	return fmt.Sprintf("ended at %d, COMPROMISED since %d: %s since", *key.Revoked, *key.CompromisedSince, words.Counted(l.SignedSince[key.KeyID], "entry"))
 }

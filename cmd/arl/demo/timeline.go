@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api/client"
-	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/api/words"
 	"recoveryledger/ledger/entry"
 )
 
@@ -101,7 +101,7 @@ func (t *timeline) entry(dir directory, e *client.Entry) {
 	case *entry.Signal:
 		l.Exec, l.Text = body.Subject, fmt.Sprintf("signals %s/%s as its %s: incident %d", body.Class, body.Code, body.Standing, e.Index)
 		if l.Incident = e.Index; body.Standing == entry.StandingMonitor {
-			l.Text = fmt.Sprintf("signals %s/%s, with %s: incident %d", body.Class, body.Code, terminal.Counted(len(body.Evidence), "piece")+" of evidence", e.Index)
+			l.Text = fmt.Sprintf("signals %s/%s, with %s: incident %d", body.Class, body.Code, words.Counted(len(body.Evidence), "piece")+" of evidence", e.Index)
 		}
 	case *entry.Decision:
 		l.Incident, l.Text = body.Incident, decision(body)
@@ -153,10 +153,10 @@ func effect(e entry.Effect) string {
 func decision(d *entry.Decision) string {
 	text := fmt.Sprintf("%s incident %d", d.Act, d.Incident)
 	if d.Impact != nil {
-		text += fmt.Sprintf(", %s of %s", terminal.Counted(d.Impact.Members, "member"), terminal.Counted(d.Impact.Agents, "agent"))
+		text += fmt.Sprintf(", %s of %s", words.Counted(d.Impact.Members, "member"), words.Counted(d.Impact.Agents, "agent"))
 	}
 	if len(d.Approvals) > 0 {
-		text += ", " + terminal.Counted(len(d.Approvals), "approval")
+		text += ", " + words.Counted(len(d.Approvals), "approval")
 	}
 	if d.NotFenced != "" {
 		text += ", NOT FENCED: " + d.NotFenced

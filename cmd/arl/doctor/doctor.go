@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
-	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/disk"
@@ -248,7 +248,7 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 			return err
 		}
 		reached = true
-		d.say("server", stateOK, c.URL+", "+terminal.Counted(info.Size, "entry"), "")
+		d.say("server", stateOK, c.URL+", "+words.Counted(info.Size, "entry"), "")
 		d.checkReady(ctx, c)
 		d.checkClock(c)
 		d.checkHead(ctx, c)
@@ -323,10 +323,10 @@ func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 	case x.Stopped != "":
 		d.say("index", stateWarn, "stopped: "+x.Stopped, indexRemedy)
 	case x.Lag > complete.TailMax:
-		d.say("index", stateWarn, fmt.Sprintf("%s behind the log, so histories and bundles wait", terminal.Counted(x.Lag, "entry")),
+		d.say("index", stateWarn, fmt.Sprintf("%s behind the log, so histories and bundles wait", words.Counted(x.Lag, "entry")),
 			"wait for the index to be built; where it does not move, read the server's log")
 	default:
-		d.say("index", stateOK, fmt.Sprintf("size %d, %s behind the log", x.Size, terminal.Counted(x.Lag, "entry")), "")
+		d.say("index", stateOK, fmt.Sprintf("size %d, %s behind the log", x.Size, words.Counted(x.Lag, "entry")), "")
 	}
 }
 

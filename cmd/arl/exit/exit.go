@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"recoveryledger/api"
+	"recoveryledger/api/act"
 	"recoveryledger/api/client"
 	"recoveryledger/api/worker"
 	"recoveryledger/coord/audit"
@@ -194,8 +195,14 @@ func SystemCode(err error) int {
 		return Denied
 	case errors.Is(err, errFull), errors.Is(err, errFullOther), errors.Is(err, errDevice):
 		return IO
-	case errors.Is(err, client.ErrMalformed):
+	case errors.Is(err, client.ErrMalformed), errors.Is(err, api.ErrOtherPlan):
 		return Verification
+	}
+	if o, ok := errors.AsType[*act.Obstacle](err); ok {
+		if o.Quorum {
+			return Quorum
+		}
+		return Conflict
 	}
 	return Internal
 }

@@ -20,7 +20,7 @@ func Print(a *terminal.Terminal, f *access.Fold, h *api.History) error {
 		{"signals judged", judgedText(h)},
 		{"signals an hour", fmt.Sprintf("%d, by the policy for %d independent and %d dismissed", h.SignalLimit, h.Independent, h.Dismissed)},
 		{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
-		{"checked", fmt.Sprintf("counted from %s under the signed root %s", terminal.Counted(f.Size, "entry"), f.Head.Root)},
+		{"checked", fmt.Sprintf("counted from %s under the signed root %s", words.Counted(f.Size, "entry"), f.Head.Root)},
 	}
 	if h.Cursor != 0 {
 		fields = append(fields, terminal.Field{"cursor", decimal(h.Cursor) + ": pass it as --after to see what changes next"})

@@ -66,18 +66,6 @@ func (c *Terminal) PrintJSON(v any) error {
 	return c.PrintText(string(line) + "\n")
 }
 
-// Counted is a number of things, in words: 1 line, 2 lines, 3 entries.
-func Counted[N int | int64 | uint64](n N, thing string) string {
-	if n != 1 {
-		if stem, ok := strings.CutSuffix(thing, "y"); ok {
-			thing = stem + "ies"
-		} else {
-			thing += "s"
-		}
-	}
-	return fmt.Sprint(n) + " " + thing
-}
-
 // PrintText writes text as it is.
 func (c *Terminal) PrintText(text string) error {
 	_, err := io.WriteString(c.Out, text)

@@ -111,9 +111,12 @@ func (p *people) standIn() {
 // amend it first, which no approver may do alone.
 func (p *people) conclude(id uint64) {
 	w := p.w
-	if o, open := w.ledger.state.DraftUnknown(id, w.now); open {
-		w.try(o, "p1", o.Wid, "p1")
-	} else if r, err := w.ledger.state.DraftRecord(id); err == nil {
+	open, r, err := w.ledger.state.DraftClosing(id, w.now)
+	switch {
+	case err != nil:
+	case len(open) > 0:
+		w.try(open[0], "p1", open[0].Wid, "p1")
+	default:
 		w.try(r, "p1", r.Wid, "p1")
 	}
 }

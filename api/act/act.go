@@ -1,0 +1,280 @@
+// Package act prepares what people sign about an incident or a task. [Log.Prepare] drafts
+// an order from the state that follows from the log: the entries, and the plan that
+// they rest on. [Log.Seal] completes and signs the entries, and holds them to the rules of
+// registration first, so that a refusal costs nothing. The command line and the pages
+// of the console sign the same drafts, because both take them from here.
+package act
+
+import (
+	"fmt"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// Verb is what somebody does about an incident.
+type Verb string
+
+// The verbs.
+const (
+	Approve     Verb = "approve"     // exactly the proposed plan
+	Refuse      Verb = "refuse"      // the proposed plan
+	Escalate    Verb = "escalate"    // propose the plan to the approvers
+	Authorize   Verb = "authorize"   // carry out an approved proposal
+	Amend       Verb = "amend"       // extend the plan in force by an approved proposal
+	Deny        Verb = "deny"        // dismiss the incident
+	Override    Verb = "override"    // stop the plan in force
+	Release     Verb = "release"     // lift the fence around members that have an outcome
+	Record      Verb = "record"      // close the incident
+	Acknowledge Verb = "acknowledge" // take note that nobody answered
+)
+
+// Verbs returns all verbs, in the order in which an incident usually meets them.
+func Verbs() []Verb {
+	return []Verb{Approve, Refuse, Escalate, Authorize, Amend, Deny, Override, Release, Record, Acknowledge}
+}
+
+// DefaultHours is the time for which an answer is valid by default.
+const DefaultHours = 24
+
+// Order says what somebody wants done about an incident.
+type Order struct {
+	Verb     Verb
+	Incident uint64
+	// Reason stays in the entry. It has passed the redactor. Every verb but Record needs
+	// one.
+	Reason string
+	// Hours is the time for which an answer is valid, with Approve and Refuse.
+	Hours int64
+	// Dismissed are signals that the plan leaves out, with Escalate.
+	Dismissed []entry.Dismissal
+	// Corroborated and False are the indexes of signals that the signer found true or
+	// false by its own word, with Deny.
+	Corroborated, False []uint64
+	// Members are the executions to release, with Release.
+	Members []entry.Ref
+}
+
+// Obstacle is an error: the incident does not stand so that the order could be carried
+// out.
+type Obstacle struct {
+	Quorum bool // too few approvers have approved
+	detail string
+}
+
+// Error implements error.
+func (o *Obstacle) Error() string { return o.detail }
+
+func obstacle(format string, args ...any) error {
+	return &Obstacle{detail: fmt.Sprintf(format, args...)}
+}
+
+func noQuorum(format string, args ...any) error {
+	return &Obstacle{Quorum: true, detail: fmt.Sprintf(format, args...)}
+}
+
+// Log is a log as far as it is known.
+type Log struct {
+	Origin string
+	State  *coord.State // that follows from its entries
+	Now    int64        // the ledger's clock, Unix milliseconds
+}
+
+// Draft is what an order comes to.
+type Draft struct {
+	Order    Order
+	Incident *coord.IncidentView // as it stands
+	// Plan is the plan that is signed, authorized or proposed; nil: the order rests on no
+	// plan.
+	Plan *api.Plan
+	// InForce is the plan in force, with Override alone.
+	InForce *api.Plan
+	// Bodies are the entries in the order of the log. Their headers name the workflow
+	// only; Seal completes them.
+	Bodies []entry.Body
+}
+
+// Prepare drafts an order as of now. by is the principal that will
+// sign; Deny alone needs it, and only with Corroborated. The error is a [*entry.Refusal]
+// of problem not-found where the incident does not exist, an [*Obstacle] where the
+// incident does not stand so, and [api.ErrOtherPlan] where the plan is not the proposed
+// one any more. Prepare does not change the state.
+func (l *Log) Prepare(o *Order, by entry.Principal) (*Draft, error) {
+	v, ok := l.State.Incident(o.Incident, l.Now)
+	if !ok {
+		return nil, entry.Refuse(entry.NotFound, "incident", "entry %d did not open an incident", o.Incident).WithRemedy("arl incident list shows the incidents")
+	}
+	d := &Draft{Order: *o, Incident: &v}
+	var err error
+	switch o.Verb {
+	case Approve, Refuse:
+		err = d.answer(l)
+	case Record:
+		err = d.record(l)
+	default:
+		err = d.decide(l, by)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// answer recomputes the plan that is proposed, and answers the proposal.
+func (d *Draft) answer(l *Log) error {
+	v, p := d.Incident, d.Incident.Proposal
+	if p == nil {
+		return obstacle("no proposal waits for incident %d, which is %s", v.ID, v.State)
+	}
+	d.Plan = l.planAt(v.ID, p.Dismissed, p.Pin.Size)
+	answer, err := v.Answer(d.Plan, d.Order.Verb == Refuse, d.Order.Reason, l.Now/1000+d.Order.Hours*3600)
+	if err != nil {
+		return err
+	}
+	d.Bodies = []entry.Body{answer}
+	return nil
+}
+
+// planAt computes the plan for the signals registered before size, without some.
+func (l *Log) planAt(id uint64, without []uint64, size uint64) *api.Plan {
+	for index := size; index < l.State.Size(); index++ {
+		without = append(without, index)
+	}
+	view, _ := l.State.Preview(id, without, l.Now) // the caller has found the incident
+	return &view.Plan
+}
+
+// record closes what no agent reports, and then the incident.
+func (d *Draft) record(l *Log) error {
+	silent, r, err := l.State.DraftClosing(d.Incident.ID, l.Now)
+	if err != nil {
+		return err
+	}
+	for _, o := range silent {
+		d.Bodies = append(d.Bodies, o)
+	}
+	d.Bodies = append(d.Bodies, r)
+	return nil
+}
+
+// decide drafts a decision.
+func (d *Draft) decide(l *Log, by entry.Principal) error {
+	o, v := &d.Order, d.Incident
+	if err := standsFor(o.Verb, v); err != nil {
+		return err
+	}
+	order := coord.Order{Incident: v.ID, Act: entry.Act(o.Verb), Reason: o.Reason, Dismissed: o.Dismissed, Members: o.Members}
+	switch o.Verb {
+	case Deny:
+		if len(o.Corroborated) == 0 {
+			by = "" // by whose word counts for what is corroborated alone
+		}
+		order.Signals = l.State.Dispositions(v.ID, by, o.Corroborated, o.False)
+	case Acknowledge:
+		order.Act = entry.ActDeny
+	case Override:
+		if plan, there := l.State.PlanInForce(v.ID, l.Now); there {
+			d.InForce = &plan.Plan
+		}
+	}
+	decision, err := l.State.Draft(order, l.Now)
+	if err != nil {
+		return err
+	}
+	if decision.RollbackSet != nil {
+		var without []uint64
+		for _, u := range decision.Dismissed {
+			without = append(without, u.Index)
+		}
+		d.Plan = l.planAt(v.ID, without, decision.Pin.Size)
+	}
+	d.Bodies = []entry.Body{decision}
+	return nil
+}
+
+// standsFor reports whether an incident stands so that a verb means what its name says.
+// The rules of registration are held to the entry later.
+func standsFor(verb Verb, v *coord.IncidentView) error {
+	switch verb {
+	case Authorize, Amend:
+		return quorumOf(v)
+	case Deny:
+		if v.State.Decided() { // a deny would acknowledge
+			return obstacle("incident %d is %s: it is too late to dismiss it; arl escalation acknowledge is for incidents that nobody answered", v.ID, v.State)
+		}
+	case Acknowledge:
+		switch noted := v.NotedBy(); {
+		case noted != 0:
+			return obstacle("entry %d has acknowledged incident %d already", noted, v.ID)
+		case !v.Unacknowledged():
+			return obstacle("incident %d is %s: it has nothing to acknowledge, since neither it nor an amend of it went unanswered", v.ID, v.State)
+		}
+	}
+	return nil
+}
+
+// quorumOf reports whether a proposal waits that enough approvers approve.
+func quorumOf(v *coord.IncidentView) error {
+	if v.Proposal == nil {
+		return noQuorum("no proposal waits for incident %d: arl incident escalate makes one", v.ID)
+	}
+	if p := v.Proposal; !p.Approved() {
+		return noQuorum("%d of %d approvals of proposal %d: arl incident approve adds one", len(p.Approve), p.Quorum, p.Ref.Index)
+	}
+	return nil
+}
+
+// Signer is a principal, and how it signs.
+type Signer struct {
+	Principal entry.Principal
+	Sign      func(*entry.Entry) error
+}
+
+// Seal completes and signs entries as the next ones of the log, now. An entry that the rules would not admit is not returned: the error is
+// then a [*entry.Refusal], and nothing was sent. Seal does not change the state, but for
+// goroutines a call with several entries counts as a change of it.
+func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
+	state := l.State
+	var sealed []*entry.Entry
+	for n, body := range bodies {
+		e, err := l.complete(body, by.Principal)
+		if err != nil {
+			return nil, err
+		}
+		if err := by.Sign(e); err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			state = state.Clone() // each further entry is held to what the ones before it change
+		}
+		if n > 0 {
+			state.Apply(sealed[n-1], state.Size(), l.Now)
+		}
+		if err := state.Admit(e, state.Size(), l.Now); err != nil {
+			return nil, err
+		}
+		sealed = append(sealed, e)
+	}
+	return sealed, nil
+}
+
+// complete returns a body as the entry that a principal signs.
+func (l *Log) complete(body entry.Body, by entry.Principal) (*entry.Entry, error) {
+	h, fresh := entry.HeaderOf(body), keys.NewHeader(by, l.Origin)
+	h.V, h.Aud, h.JTI, h.Iss, h.Iat = fresh.V, fresh.Aud, fresh.JTI, fresh.Iss, l.Now/1000
+	return entry.New(body)
+}
+
+// May returns why the rules would not admit the first entry of a draft from a principal
+// with that key, as a [*entry.Refusal]; nil: they would. It returns the entry as it would
+// be signed, too. Nothing is signed.
+func (l *Log) May(d *Draft, by entry.Principal, keyID string) (*entry.Entry, error) {
+	e, err := l.complete(d.Bodies[0], by)
+	if err != nil {
+		return nil, err
+	}
+	e.KeyID, e.SignatureChecked = keyID, true // as the signature of that key would be
+	return e, l.State.Admit(e, l.State.Size(), l.Now)
+}
