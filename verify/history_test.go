@@ -107,16 +107,20 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryAttacks are what a ledger may do that hides an entry, or shows one that
-// is none, by a file of its own making.
-func TestHistoryAttacks(t *testing.T) {
-	wholeLog := verify.Question{Subject: colleague, Label: revoked, Size: 19}
-	for _, attack := range []struct {
-		name   string
-		change func(x *indexed, h *verify.History)
-		step   verify.Step
-		text   string
-	}{
+// historyAttack is something that a ledger may do that hides an entry, or shows one that
+// is none, by a file of its own making. The error names the step, and has the text.
+type historyAttack struct {
+	name   string
+	change func(x *indexed, h *verify.History)
+	step   verify.Step
+	text   string
+}
+
+// wholeLog asks whether colleague was revoked.
+var wholeLog = verify.Question{Subject: colleague, Label: revoked, Size: 19}
+
+func historyAttacks() []historyAttack {
+	return []historyAttack{
 		{"stale: it ends before what it hides", func(_ *indexed, h *verify.History) { h.Size = 15 }, verify.StepReach, "the history ends at 15"},
 		{"stale: the index is older than what it hides", func(x *indexed, h *verify.History) {
 			older := x.Index(15)
@@ -180,7 +184,12 @@ func TestHistoryAttacks(t *testing.T) {
 			at := x.AddIndex(x.coordinator, x.Index(14))
 			*h = *x.History(x.index, at, colleague)
 		}, verify.StepPrefix, "leads to root"},
-	} {
+	}
+}
+
+// TestHistoryAttacks has a ledger try each attack.
+func TestHistoryAttacks(t *testing.T) {
+	for _, attack := range historyAttacks() {
 		t.Run(attack.name, func(t *testing.T) {
 			x := newIndexed(t)
 			h := x.history(colleague)

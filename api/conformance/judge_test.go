@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,10 @@ type asked struct {
 	Bundle       []byte `json:"bundle"`
 	Accepted     string `json:"accepted"`
 	Now          int64  `json:"now"`
+
+	History   []byte            `json:"history"`
+	Root      json.RawMessage   `json:"root"` // of the group prefix, a hash
+	Questions []verify.Question `json:"questions"`
 }
 
 type verdict struct {
@@ -93,6 +98,8 @@ func judge(q *asked) verdict {
 	switch q.Group {
 	case "bundle":
 		return judgeBundle(q)
+	case "history":
+		return judgeHistory(q)
 	case "envelope", "payload", "subjects":
 		var e *entry.Entry
 		var err error
@@ -191,6 +198,36 @@ func judgeBundle(q *asked) verdict {
 		result["since"] = v.Next.Root.Since
 	}
 	return verdict{Result: result}
+}
+
+func judgeHistory(q *asked) verdict {
+	m := verify.Material{Questions: q.Questions}
+	if err := m.Add("history", q.History); err != nil {
+		return verdict{Refused: "form"}
+	}
+	root, err := verify.ParseRoot(q.Root)
+	if err != nil {
+		panic(err)
+	}
+	report, err := root.Verify(m)
+	if step, ok := errors.AsType[*verify.StepError](err); ok {
+		return verdict{Refused: fmt.Sprintf("step %d", step.Step)}
+	}
+	if err != nil {
+		return verdict{Refused: "form"}
+	}
+	answers, missing := []any{}, []verify.Step{}
+	for _, a := range report.Answers {
+		if a.Entries == nil {
+			a.Entries = []uint64{}
+		}
+		answers = append(answers, a)
+	}
+	for _, gap := range report.Missing {
+		missing = append(missing, gap.Step)
+	}
+	slices.Sort(missing)
+	return verdict{Result: map[string]any{"answers": answers, "missing": slices.Compact(missing)}}
 }
 
 func shown(c *bundle.Command) map[string]any {

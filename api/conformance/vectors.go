@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"recoveryledger/docs/draft"
+	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
 
 	"github.com/go-json-experiment/json"
@@ -19,7 +20,7 @@ import (
 )
 
 // groups are the folders of vectors that are a verifier's to judge.
-var groups = []string{"bundle", "envelope", "hash", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
+var groups = []string{"bundle", "envelope", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
 
 // A VectorError reports a file that is no protocol vector.
 type VectorError struct {
@@ -114,12 +115,16 @@ func ask(files map[string]object, name string) (*question, error) {
 		}
 		asked["input"] = base64.StdEncoding.EncodeToString(data)
 	}
-	if group == "bundle" {
-		if err := askBundle(files, name, asked); err != nil {
-			return nil, &VectorError{name, err}
-		}
-	}
 	var err error
+	switch group {
+	case "bundle":
+		err = askBundle(files, name, asked)
+	case "history":
+		err = askHistory(files, name, asked)
+	}
+	if err != nil {
+		return nil, &VectorError{name, err}
+	}
 	q.line, err = json.Marshal(asked, json.Deterministic(true))
 	return q, err
 }
@@ -182,6 +187,28 @@ func askBundle(files map[string]object, name string, asked object) error {
 	return err
 }
 
+// askHistory puts a history in its one form, the pinned root and what is asked into a
+// question.
+func askHistory(files map[string]object, name string, asked object) error {
+	c, err := caseOf(files, name, 0)
+	if err != nil {
+		return err
+	}
+	text, is := c["history"].(string)
+	data := []byte(text)
+	if !is {
+		var h verify.History
+		if err := convert(c["history"], &h); err != nil {
+			return err
+		}
+		if data, err = json.Marshal(&h); err != nil { // also one that is refused for its form
+			return err
+		}
+	}
+	asked["history"], asked["root"], asked["questions"] = base64.StdEncoding.EncodeToString(data), c["root"], c["questions"]
+	return nil
+}
+
 func convert(tree, into any) error {
 	data, err := json.Marshal(tree, json.Deterministic(true)) // a leaf stands in canonical form
 	if err != nil {
@@ -205,7 +232,7 @@ func caseOf(files map[string]object, name string, depth int) (object, error) {
 		return decode(data) // a copy, since patches change it
 	}
 	like, _ := vector["like"].(string)
-	c, err := caseOf(files, "bundle/"+like, depth+1)
+	c, err := caseOf(files, path.Dir(name)+"/"+like, depth+1)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,14 @@ def need(condition, *rule):
 
 # --- The one form ------------------------------------------------------------------
 
+SUBJECT = {
+    "type": str,
+    "value": str,
+    "rows?": [{"label": str, "count": int, "root": "hash"}],
+    "lists?": [{"label": str, "from": int, "indexes": [int], "path": ["hash"]}],
+    "depth": int,
+    "other?": {"key": "hash", "record": "hash"},
+}
 BUNDLE = {
     "agent": str, "decision?": int, "head": str, "from": int, "consistency": ["hash"],
     "entries": [{"index": int, "leaf": "any"}], "inclusion": ["hash"],
@@ -49,14 +57,7 @@ BUNDLE = {
     "membership": ["hash"],
     "steps": [{"exec": int, "rule": str, "from": int, "by?": int, "checkpoint?": int}],
     "index?": int,
-    "subjects?": [{
-        "type": str,
-        "value": str,
-        "rows?": [{"label": str, "count": int, "root": "hash"}],
-        "lists?": [{"label": str, "from": int, "indexes": [int], "path": ["hash"]}],
-        "depth": int,
-        "other?": {"key": "hash", "record": "hash"},
-    }],
+    "subjects?": [SUBJECT],
     "prefix?": ["sibling"],
 }
 
@@ -115,8 +116,13 @@ def subject_key(s):
 
 
 def check_subjects_form(b):
-    subjects = b.get("subjects", [])
     need(("index" in b) == ("subjects" in b) and ("index" in b or "prefix" not in b) and ("decision" in b or "index" not in b), "form")
+    check_proofs_form(b)
+
+
+def check_proofs_form(b):
+    """The form of what an index says of subjects, in a bundle or a history."""
+    subjects = b.get("subjects", [])
     need(len(subjects) <= 1024 and len(b.get("prefix", [])) <= 256 * (len(subjects) + 1), "form")
     need(ascends([subject_key(s) for s in subjects]), "form")
     for s in subjects:
@@ -126,6 +132,26 @@ def check_subjects_form(b):
         need(ascends([run["label"] for run in s.get("lists", [])]), "form")
         for run in s.get("lists", []):
             need(run["indexes"] and run["from"] + len(run["indexes"]) <= counts.get(run["label"], 0) and len(run["path"]) <= 2 * MAX_PATH, "form")
+
+
+def prefix_answer(s):
+    """What a subject says of its place in the tree of the index."""
+    answer = {"key": check.text(subject_key(s)), "depth": s["depth"]}
+    if "rows" in s:
+        answer["leaf"] = {"key": answer["key"], "record": check.text(check.record(s["rows"]))}
+    elif "other" in s:
+        check.refuse_if(s["other"]["key"] == answer["key"])
+        answer["leaf"] = s["other"]
+    return answer
+
+
+def check_runs(s, covered):
+    """Proves the lists of a subject by its rows."""
+    rows = {row["label"]: row for row in s.get("rows", [])}
+    for run in s.get("lists", []):
+        row = rows[run["label"]]
+        check.refuse_if(run["indexes"][-1] >= covered)
+        check.check_run(run["from"], run["indexes"], row["count"], strict_base64(row["root"]), [strict_base64(h) for h in run["path"]])
 
 
 def dump(value):
@@ -667,7 +693,6 @@ class Check:
         if self.index is None:
             need(not self.chain.policy.get("index", {}).get("required"), "AGT-2", "ABS-1")
             return
-        self.lists = {}
         try:
             self.check_lists()
         except Refused:
@@ -686,24 +711,11 @@ class Check:
 
     def check_lists(self):
         """Proves the lists by the root of the index, and keeps them by subject."""
-        answers = []
-        for s in self.b["subjects"]:
-            answer = {"key": check.text(subject_key(s)), "depth": s["depth"]}
-            if "rows" in s:
-                answer["leaf"] = {"key": answer["key"], "record": check.text(check.record(s["rows"]))}
-            elif "other" in s:
-                check.refuse_if(s["other"]["key"] == answer["key"])
-                answer["leaf"] = s["other"]
-            answers.append(answer)
-            self.lists[s["type"], s["value"]] = s
+        self.lists = {(s["type"], s["value"]): s for s in self.b["subjects"]}
         proof = [strict_base64(h) or check.NOTHING for h in self.b.get("prefix", [])]
-        check.check_prefix(answers, strict_base64(self.index.body["root"]), proof)
+        check.check_prefix([prefix_answer(s) for s in self.b["subjects"]], strict_base64(self.index.body["root"]), proof)
         for s in self.b["subjects"]:
-            rows = {row["label"]: row for row in s.get("rows", [])}
-            for run in s.get("lists", []):
-                row = rows[run["label"]]
-                check.refuse_if(run["indexes"][-1] >= self.tail)
-                check.check_run(run["from"], run["indexes"], row["count"], strict_base64(row["root"]), [strict_base64(h) for h in run["path"]])
+            check_runs(s, self.tail)
 
     def answered(self, subject, labels, rule):
         """Everything under a subject with one of the labels is known."""
@@ -1177,6 +1189,23 @@ def ordered(shape, value):
     return value
 
 
+def run_folder(folder, judge):
+    """Judges the vectors of a folder, and returns the exit code. judge takes a case."""
+    vectors = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
+    wrong = refused = 0
+    for name, v in vectors.items():
+        try:
+            problem, got = "", judge(case_of(vectors, v))
+        except Broken as verdict:
+            problem, got = str(verdict), None
+        refused += problem != ""
+        if problem != v["wantErr"] or got != v.get("want"):
+            wrong += 1
+            print(f"{name}: {v['desc']}: got {problem!r} {got}, want {v['wantErr']!r} {v.get('want')}")
+    print(f"{len(vectors)} vectors checked, {refused} of them refused, {wrong} wrong")
+    return 1 if wrong or not vectors else 0
+
+
 def run(schemas, case):
     bundle = case["bundle"]
     data = bundle.encode() if isinstance(bundle, str) else dump(ordered(BUNDLE, bundle))
@@ -1187,19 +1216,7 @@ def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "testdata/vectors/bundle"
     schemas = check.Schemas(pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else root / "ledger/entry/schema")
-    vectors = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
-    wrong = refused = 0
-    for name, v in vectors.items():
-        try:
-            problem, got = "", run(schemas, case_of(vectors, v))
-        except Broken as verdict:
-            problem, got = str(verdict), None
-        refused += problem != ""
-        if problem != v["wantErr"] or got != v.get("want"):
-            wrong += 1
-            print(f"{name}: {v['desc']}: got {problem!r} {got}, want {v['wantErr']!r} {v.get('want')}")
-    print(f"{len(vectors)} vectors checked, {refused} of them refused, {wrong} wrong")
-    return 1 if wrong or not vectors else 0
+    return run_folder(folder, lambda case: run(schemas, case))
 
 
 if __name__ == "__main__":

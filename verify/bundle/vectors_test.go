@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"recoveryledger/testdata/cases"
 	"recoveryledger/verify/bundle"
 )
 
@@ -25,7 +23,7 @@ type bundleVector struct {
 	Desc    string        `json:"desc"`
 	Case    *vectorCase   `json:"case,omitempty"`
 	Like    string        `json:"like,omitempty"`  // name of the file whose case it begins from
-	Patch   []patch       `json:"patch,omitempty"` // JSON Patch (RFC 6902) of that
+	Patch   []cases.Patch `json:"patch,omitempty"` // JSON Patch (RFC 6902) of that
 	WantErr string        `json:"wantErr"`         // step and rule; form; empty: accepted
 	Want    *vectorReport `json:"want,omitempty"`
 }
@@ -35,13 +33,6 @@ type vectorCase struct {
 	Accepted any   `json:"accepted"`
 	Now      int64 `json:"now"`
 	Bundle   any   `json:"bundle"` // or text, of what is none
-}
-
-// patch is an operation of RFC 6902: add, remove or replace.
-type patch struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
 }
 
 // vectorReport is what is known after a bundle was accepted.
@@ -90,112 +81,15 @@ func reportOf(v bundle.Verdict) *vectorReport {
 	return r
 }
 
-// tree decodes JSON with its numbers as they are.
-func tree(tb testing.TB, data []byte) (value any) {
-	tb.Helper()
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	must(tb, decoder.Decode(&value))
-	return value
-}
-
-// differences returns the patch that makes one tree of another.
-func differences(path string, a, b any) []patch {
-	if reflect.DeepEqual(a, b) {
-		return nil
-	}
-	am, aok := a.(map[string]any)
-	bm, bok := b.(map[string]any)
-	if aok && bok {
-		var list []patch
-		for _, name := range slices.Sorted(maps.Keys(am)) {
-			if _, ok := bm[name]; !ok {
-				list = append(list, patch{Op: "remove", Path: path + "/" + name})
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(bm)) {
-			if _, ok := am[name]; ok {
-				list = append(list, differences(path+"/"+name, am[name], bm[name])...)
-			} else {
-				list = append(list, patch{Op: "add", Path: path + "/" + name, Value: bm[name]})
-			}
-		}
-		return list
-	}
-	al, aok := a.([]any)
-	bl, bok := b.([]any)
-	if !aok || !bok || len(bl) == 0 {
-		return []patch{{Op: "replace", Path: path, Value: b}}
-	}
-	return listDifferences(path, al, bl)
-}
-
-// listDifferences keeps what lists begin and end with in common.
-func listDifferences(path string, a, b []any) (list []patch) {
-	first := 0
-	for first < min(len(a), len(b)) && reflect.DeepEqual(a[first], b[first]) {
-		first++
-	}
-	last := 0
-	for last < min(len(a), len(b))-first && reflect.DeepEqual(a[len(a)-1-last], b[len(b)-1-last]) {
-		last++
-	}
-	common := min(len(a), len(b)) - first - last
-	for i := first; i < first+common; i++ {
-		list = append(list, differences(path+"/"+strconv.Itoa(i), a[i], b[i])...)
-	}
-	for i := first + common; i < len(a)-last; i++ {
-		list = append(list, patch{Op: "remove", Path: path + "/" + strconv.Itoa(first+common)})
-	}
-	for i := first + common; i < len(b)-last; i++ {
-		list = append(list, patch{Op: "add", Path: path + "/" + strconv.Itoa(i), Value: b[i]})
-	}
-	return list
-}
-
-// apply does one operation on a tree and returns it.
-func apply(tb testing.TB, value any, tokens []string, p patch) any {
-	tb.Helper()
-	if len(tokens) == 0 {
-		return p.Value
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		if len(tokens) == 1 && p.Op == "remove" {
-			delete(value, tokens[0])
-		} else {
-			value[tokens[0]] = apply(tb, value[tokens[0]], tokens[1:], p)
-		}
-		return value
-	case []any:
-		i, err := strconv.Atoi(tokens[0])
-		must(tb, err)
-		switch {
-		case len(tokens) > 1 || p.Op == "replace":
-			value[i] = apply(tb, value[i], tokens[1:], p)
-			return value
-		case p.Op == "remove":
-			return slices.Delete(value, i, i+1)
-		}
-		return slices.Insert(value, i, p.Value)
-	}
-	tb.Fatalf("patch %+v leads nowhere", p)
-	return nil
-}
-
 // caseOf returns what a vector is about, as one tree.
 func caseOf(tb testing.TB, v *bundleVector, vectors map[string]*bundleVector) any {
 	tb.Helper()
 	if v.Case != nil {
 		data, err := json.Marshal(v.Case)
 		must(tb, err)
-		return tree(tb, data)
+		return cases.Tree(tb, data)
 	}
-	value := caseOf(tb, vectors[v.Like], vectors)
-	for _, p := range v.Patch {
-		value = apply(tb, value, strings.Split(p.Path, "/")[1:], p)
-	}
-	return value
+	return cases.Apply(tb, caseOf(tb, vectors[v.Like], vectors), v.Patch)
 }
 
 // newBundleVector makes a vector of a case that is already checked.
@@ -203,13 +97,13 @@ func newBundleVector(tb testing.TB, desc string, state bundle.Accepted, now int6
 	tb.Helper()
 	accepted, err := state.Encode()
 	must(tb, err)
-	v := &bundleVector{Desc: desc, Case: &vectorCase{Accepted: tree(tb, accepted), Now: now, Bundle: string(text)}}
+	v := &bundleVector{Desc: desc, Case: &vectorCase{Accepted: cases.Tree(tb, accepted), Now: now, Bundle: string(text)}}
 	b, err := bundle.Decode(text)
 	if err != nil {
 		v.WantErr = "form"
 		return v
 	}
-	v.Case.Bundle = tree(tb, text)
+	v.Case.Bundle = cases.Tree(tb, text)
 	verdict, err := b.Check(state, now)
 	if err != nil {
 		v.WantErr = outcomeOf(verdict, err, "")
@@ -248,7 +142,7 @@ func generateBundleVectors(t *testing.T) map[string]*bundleVector {
 func (v *bundleVector) like(tb testing.TB, base string, vectors map[string]*bundleVector) {
 	tb.Helper()
 	a, b := caseOf(tb, vectors[base], vectors), caseOf(tb, v, vectors)
-	v.Case, v.Like, v.Patch = nil, base, differences("", a, b)
+	v.Case, v.Like, v.Patch = nil, base, cases.Differences(a, b)
 }
 
 // formVectors are spellings that are refused before anything is checked.

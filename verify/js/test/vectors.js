@@ -4,8 +4,8 @@
  * nothing that only one runtime has: in Node, in others, in browsers.
  */
 import { base64, concat, hex, unbase64, utf8 } from "../src/bytes.js";
-import { FormatError, Refusal } from "../src/errors.js";
-import { checkBundle, decodeAccepted, decodeBundle, encodeAccepted } from "../src/index.js";
+import { FormatError, ForkError, Refusal, StepError } from "../src/errors.js";
+import { checkBundle, decodeAccepted, decodeBundle, encodeAccepted, Material, parseRoot, verify } from "../src/index.js";
 import { decodeEnvelope, decodeLeaf } from "../src/entry.js";
 import { canonical } from "../src/json.js";
 import { parseKey, verifySignature, ed25519 } from "../src/key.js";
@@ -117,16 +117,20 @@ Object.assign(run, {
   },
 });
 
+/** Subjects in the order of docs/history.md. */
+const SUBJECTS = [{
+  type: 1, value: 1, rows: [{ label: 1, count: 1, root: 1 }], lists: [{ label: 1, from: 1, indexes: 1, path: 1 }], depth: 1,
+  other: { key: 1, record: 1 },
+}];
+
+/** Members of a history in the order of docs/history.md. */
+const HISTORY = { head: 1, index: 1, entries: [{ index: 1, leaf: 0 }], inclusion: 1, subjects: SUBJECTS, prefix: 1, size: 1 };
+
 /** Members of a bundle in the order of docs/bundle.md; a list has elements of one shape. */
 const ORDER = {
   agent: 1, decision: 1, head: 1, from: 1, consistency: 1, entries: [{ index: 1, leaf: 0 }], inclusion: 1,
   members: [{ place: 1, member: { agent: 1, checkpoint: 1, exec: 1, index: 1, leaf_hash: 1, method: 1 }, after: 1, by: 1 }],
-  membership: 1, steps: [{ exec: 1, rule: 1, from: 1, by: 1, checkpoint: 1 }], index: 1,
-  subjects: [{
-    type: 1, value: 1, rows: [{ label: 1, count: 1, root: 1 }], lists: [{ label: 1, from: 1, indexes: 1, path: 1 }], depth: 1,
-    other: { key: 1, record: 1 },
-  }],
-  prefix: 1,
+  membership: 1, steps: [{ exec: 1, rule: 1, from: 1, by: 1, checkpoint: 1 }], index: 1, subjects: SUBJECTS, prefix: 1,
 };
 
 /** @param {any} order @param {any} value @returns {string} */
@@ -150,8 +154,27 @@ function patched(value, operations) {
   return value;
 }
 
-/** @param {any} v @param {Map<string, any>} vectors @returns {any} */
-const caseOf = (v, vectors) => (v.case ? structuredClone(v.case) : patched(caseOf(vectors.get(`bundle/${v.like}.json`), vectors), v.patch ?? []));
+/** @param {string} group @param {any} v @param {Map<string, any>} vectors @returns {any} */
+const caseOf = (group, v, vectors) => (v.case ? structuredClone(v.case) : patched(caseOf(group, vectors.get(`${group}/${v.like}.json`), vectors), v.patch ?? []));
+
+/** @param {any} c */
+async function runHistory(c) {
+  const material = new Material();
+  try {
+    material.add("history", utf8(typeof c.history === "string" ? c.history : write(HISTORY, c.history)));
+    material.questions.push(...c.questions);
+    const { answers, missing } = await verify(parseRoot(JSON.stringify(c.root)), material);
+    return { problem: "", got: { answers, missing: [...new Set(missing.map((m) => m.step))].sort((a, b) => a - b) } };
+  } catch (error) {
+    if (error instanceof FormatError) return { problem: "form" };
+    if (error instanceof ForkError) return { problem: "fork" };
+    if (error instanceof StepError) return { problem: `step ${error.step}` };
+    throw error;
+  }
+}
+
+/** Groups whose vectors are cases, of which some are like others. @type {Record<string, (c: any) => Promise<{problem: string, got?: any}>>} */
+const CASES = { bundle: runBundle, history: runHistory };
 
 /** @param {any} accepted in its one form */
 function state(accepted) {
@@ -193,14 +216,16 @@ async function runBundle(c) {
 }
 
 /**
- * Judges one vector, without what it wants. A bundle's is {accepted, now, bundle}.
+ * Judges one vector, without what it wants. A bundle's is {accepted, now, bundle}, a
+ * history's {root, questions, history}.
  *
  * @param {string} group @param {any} v
  * @returns {Promise<{problem: string, got?: any}>}
  */
 export async function judgeVector(group, v) {
   try {
-    return group === "bundle" ? await runBundle(v) : { problem: "", got: await /** @type {any} */ (run[group])(v) };
+    const judge = CASES[group];
+    return judge ? await judge(v) : { problem: "", got: await /** @type {any} */ (run[group])(v) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { problem: error.problem };
@@ -223,7 +248,7 @@ export async function runVectors(vectors) {
     const [group = ""] = path.split("/");
     if (OTHERS.includes(group)) continue;
     count++;
-    const { problem, got } = await judgeVector(group, group === "bundle" ? caseOf(v, vectors) : v);
+    const { problem, got } = await judgeVector(group, group in CASES ? caseOf(group, v, vectors) : v);
     const [is, want] = [[problem, got ?? null], [v.wantErr, v.want ?? null]].map(sorted);
     if (is !== want) wrong.push(`${path}: ${v.desc}: got ${is}, want ${want}`);
   }
