@@ -59,7 +59,7 @@ func TestConformanceLedger(t *testing.T) {
 	}()
 	if !budget.Large() {
 		few := filepath.Join(dir, "vectors")
-		for _, group := range []string{"bundle", "hash", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
+		for _, group := range []string{"bundle", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
 			if err := os.MkdirAll(filepath.Join(few, group), 0o700); err != nil {
 				t.Fatal(err)
 			}
