@@ -87,8 +87,9 @@ bench: ## this ledger against Tessera in one run, then micro-benchmarks
 chaos: ## the tests named Chaos with their large budgets; up to two hours a package
 	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 120m -run Chaos $(TESTFLAGS) ./...
 
-interop: ## checkers written by others, on a live log and on an export
+interop: ## checkers written by others, on a live log and on an export; DuckDB on a table (needs a C++ compiler)
 	cd testdata/interop && go test -count=1 ./...
+	cd testdata/duckdb && CGO_ENABLED=1 go test -count=1 ./...
 
 js: ## verify/js: types, size, vectors in Node and in Deno (needs node and npm)
 	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && npm test --silent

@@ -9,6 +9,7 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/histories"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
 )
@@ -18,6 +19,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var b bundleFlags
 	var q access.Questions
 	var witnessed bool
+	var rows string
 	cmd := &cobra.Command{
 		Use:   "verify FILE…",
 		Short: "Check receipts and proofs offline",
@@ -35,20 +37,22 @@ func (a *app) verifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.verify(&t, b, &verify.Material{Witnessed: witnessed, Questions: questions}, args)
+			m := &verify.Material{Witnessed: witnessed, Questions: questions}
+			return a.verify(&t, b, m, rows, args)
 		},
 	}
 	t.RegisterRoot(cmd.Flags())
 	cmd.Flags().StringVar(&b.accepted, "accepted", "", "file with what the agent has accepted before, for a bundle (default: nothing)")
 	cmd.Flags().StringVar(&b.at, "at", "", "time to check a bundle at, such as 2026-11-21T09:30:00Z (default: now)")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "fail with exit code 14 also where the pinned root names no witnesses")
+	cmd.Flags().StringVar(&rows, "rows", "", "write what histories prove as a table: FILE.parquet, FILE.csv or FILE.ndjson")
 	q.Register(cmd.Flags())
 	return cmd
 }
 
-func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files []string) error {
+func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, rows string, files []string) error {
 	if info, err := os.Stat(files[0]); err == nil && info.IsDir() {
-		if len(files) > 1 {
+		if len(files) > 1 || rows != "" {
 			return exit.Usagef("%s is the directory of a run: pass it alone", files[0])
 		}
 		return a.verifyRun(t, files[0])
@@ -66,8 +70,8 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files 
 			if len(files) > 1 {
 				return exit.Usagef("%s: an authorization bundle is verified alone: pass one file", name)
 			}
-			if len(m.Questions) > 0 {
-				return exit.Usagef("%s: an authorization bundle is no history: leave out --expect", name)
+			if len(m.Questions) > 0 || rows != "" {
+				return exit.Usagef("%s: an authorization bundle is no history: leave out --expect and --rows", name)
 			}
 			return a.verifyBundle(root, b, name, text)
 		}
@@ -88,7 +92,10 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, files 
 	if err != nil {
 		return err
 	}
-	return verify.Conclusive(report.Missing)
+	if err := verify.Conclusive(report.Missing); err != nil || rows == "" {
+		return err
+	}
+	return histories.WriteRows(rows, m, &report)
 }
 
 // rootWithHead returns the pinned root with the newest tree head that it carries or that

@@ -134,7 +134,7 @@ var Placeholders = map[string]string{
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",
-	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE",
+	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE", "rows": "FILE",
 	"scenario": "FILE", "secret": "FILE", "severity": "WORD", "signer": "FILE", "simulate": "FILE",
 	"since": "WHEN", "span": "SPAN", "standing": "STANDING", "state": "STATE", "status": "WORD",
 	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX",

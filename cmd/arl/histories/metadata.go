@@ -1,0 +1,48 @@
+package histories
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/durable"
+)
+
+// column describes a column of a table as CSV on the Web does.
+type column struct {
+	Name        string `json:"name"`
+	Datatype    string `json:"datatype"`
+	Description string `json:"dc:description"`
+}
+
+// columns are those of a row, in its order.
+func columns() (list []column) {
+	for field := range reflect.TypeFor[row]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
+		list = append(list, column{name, field.Tag.Get("csvw"), field.Tag.Get("doc")})
+	}
+	return list
+}
+
+// metadata is the document beside a table that has no room for metadata.
+type metadata struct {
+	Context string `json:"@context"`
+	URL     string `json:"url"` // of the table, from here
+	Schema  struct {
+		Columns []column `json:"columns"`
+	} `json:"tableSchema"`
+	Notes []jsontext.Value `json:"notes"` // the history files
+}
+
+func writeMetadata(file string, p proof) error {
+	m := metadata{Context: "http://www.w3.org/ns/csvw", URL: filepath.Base(file), Notes: p.histories}
+	m.Schema.Columns = columns()
+	content, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return durable.Write(file+"-metadata.json", append(content, '\n'), 0o644)
+}
