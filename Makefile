@@ -91,8 +91,8 @@ interop: ## checkers written by others, on a live log and on an export; DuckDB o
 	cd testdata/interop && go test -count=1 ./...
 	cd testdata/duckdb && CGO_ENABLED=1 go test -count=1 ./...
 
-js: ## verify/js: types, size, vectors in Node and in Deno (needs node and npm)
-	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && npm test --silent
+js: ## verify/js: types (the console's script, too), size, vectors in Node and in Deno (needs node and npm)
+	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && node_modules/.bin/tsc -p ../../api/console && npm test --silent
 	cd verify/js && node_modules/.bin/deno run --quiet --allow-read test/runtime.js
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'

@@ -7,7 +7,8 @@
 // was derived there from the entries of the log. [Config.Derived] says which, and
 // each page shows it.
 //
-// The pages are made on the server and need no script. They change nothing. Each
+// The pages are made on the server and need no script: a script copies the command, takes
+// keys, and renews what new entries are about. The pages change nothing. Each
 // page names the command that says the same. All text that an agent can write is
 // shown with its control characters and its marks of writing direction spelled out
 // (Unicode Technical Report 36, section 3.1).
@@ -27,7 +28,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-//go:embed pages/*.html assets/console.css assets/icon.svg
+//go:embed pages/*.html assets/*.css assets/*.js assets/*.svg
 var files embed.FS
 
 // Config says what pages show. It is copied once.
@@ -72,6 +73,7 @@ var routes = []route{
 // assets are the files that pages load, by path, with their media types.
 var assets = []struct{ path, media string }{
 	{"/assets/console.css", "text/css; charset=utf-8"},
+	{"/assets/console.js", "text/javascript; charset=utf-8"},
 	{"/assets/icon.svg", "image/svg+xml"},
 }
 
@@ -147,6 +149,7 @@ type page struct {
 	Command string // says the same in a terminal
 	Section string // which link of the bar is marked
 	Body    any
+	About   []string // what the page shows, as subject spells it; "incident/*" is every incident
 
 	Origin  string
 	Derived bool

@@ -53,6 +53,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 			return
 		}
 		found, body.Incident = true, &v.Incident
+		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
 		body.Stands, body.Waits = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
 		plan, inForce := state.PlanInForce(id, at.Now)
 		if !inForce && v.State.Open() {

@@ -50,7 +50,7 @@ func newIncidentRow(v *coord.IncidentView) incidentRow {
 // overview is GET /: what waits for people, what goes on, and what is over.
 func (k *Console) overview(_ *http.Request) (*page, error) {
 	body := &overviewPage{}
-	p := &page{name: "overview", Title: "Overview", Command: "arl escalation list", Section: "Overview", Body: body}
+	p := &page{name: "overview", Title: "Overview", Command: "arl escalation list", Section: "Overview", Body: body, About: []string{"incident/*", "task/*"}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		views := state.Incidents(0, scanned, at.Now)
@@ -97,7 +97,7 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 		return nil, entry.Refuse(entry.Malformed, "state", "%.140q is not a state of incidents", body.Filter.State).
 			WithRemedy("choose one of " + strings.Join(body.States, ", "))
 	}
-	p := &page{name: "incidents", Title: "Incidents", Command: commandOf(&body.Filter), Section: "Incidents", Body: body}
+	p := &page{name: "incidents", Title: "Incidents", Command: commandOf(&body.Filter), Section: "Incidents", Body: body, About: []string{"incident/*"}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		views := state.Incidents(older, scanned, at.Now)
@@ -159,7 +159,7 @@ func (k *Console) workflow(q *http.Request) (*page, error) {
 		return nil, err
 	}
 	body, known := &workflowPage{Wid: entry.WorkflowID(q.PathValue("wid"))}, false
-	p := &page{name: "workflow", Title: "Workflow " + string(body.Wid), Section: "Incidents", Body: body,
+	p := &page{name: "workflow", Title: "Workflow " + string(body.Wid), Section: "Incidents", Body: body, About: []string{subject(entry.SubjectWorkflow, body.Wid)},
 		Command: "arl entry list --kind execution --workflow " + quoted(string(body.Wid))}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at

@@ -56,7 +56,7 @@ func (k *Console) log(q *http.Request) (*page, error) {
 	if from > 0 {
 		body.Older = k.link("/log") + "?before=" + decimal(from)
 	}
-	return &page{name: "log", Title: "Log", Command: "arl entry list --newest", Section: "Log", Body: body, At: at}, nil
+	return &page{name: "log", Title: "Log", Command: "arl entry list --newest", Section: "Log", Body: body, At: at, About: []string{everything}}, nil
 }
 
 // entryPage is an entry, what was signed, and the proof that it stands in the log.

@@ -87,8 +87,9 @@ type box struct {
 
 // edge is an arrow from what was built on to what was built on it.
 type edge struct {
-	Path string
-	Soft bool
+	Path     string
+	Soft     bool
+	From, To int // places among the boxes
 }
 
 // layOut draws a plan of at most [pictured] members. Rows are agents in the order of
@@ -133,21 +134,21 @@ func layOut(plan *api.Plan, parents map[entry.Ref][]entry.Parent) *picture {
 		p.Rows[i].Y = p.Height
 		p.Height += p.Rows[i].Height
 	}
-	at := map[entry.Ref]*box{}
+	at := map[entry.Ref]int{}
 	p.Boxes = make([]box, len(members))
 	for i, m := range members {
 		_, name, _ := strings.Cut(string(m.Exec), "#")
 		p.Boxes[i] = box{X: gutter + places[i].column*step, Y: p.Rows[places[i].row].Y + deep[i]*rise + (rise-boxHeight)/2,
 			Name: shortened(name, 16), Title: string(m.Exec), Method: m.Method, Look: lookOf(m, plan.Decision != 0), member: m}
-		at[m.Exec] = &p.Boxes[i]
+		at[m.Exec] = i
 		if !slices.Contains(p.Legend, p.Boxes[i].Look) {
 			p.Legend = append(p.Legend, p.Boxes[i].Look)
 		}
 	}
-	for _, m := range members {
+	for to, m := range members {
 		for _, parent := range parents[m.Exec] {
 			if from, member := at[parent.Exec]; member {
-				p.Edges = append(p.Edges, edge{curve(from, at[m.Exec]), parent.Dep == entry.Soft})
+				p.Edges = append(p.Edges, edge{curve(&p.Boxes[from], &p.Boxes[to]), parent.Dep == entry.Soft, from, to})
 			}
 		}
 	}

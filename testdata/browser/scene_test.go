@@ -5,10 +5,13 @@ package browser
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,59 +23,128 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// arl builds the program once, in a directory of the test.
-func arl(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "arl")
+// played is the program, and a directory in which it has played the demo. Tests copy the directory.
+var played = sync.OnceValues(func() (program string, err error) {
+	dir, err := os.MkdirTemp("", "arl-browser-")
+	if err != nil {
+		return "", err
+	}
+	program = filepath.Join(dir, "arl")
 	build := exec.Command("go", "build", "-o", program, "./cmd/arl")
 	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build arl: %v\n%s", err, out)
+	for _, cmd := range []*exec.Cmd{build, exec.Command(program, "demo", "--dir", filepath.Join(dir, "demo"))} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		}
 	}
-	return program
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := played(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(program)) // in the system's directory of temporary files
+	}
+	os.Exit(code)
 }
 
-// demo plays the demo and returns its directory, with the ledger in it.
-func demo(t *testing.T, program string) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "demo")
-	if out, err := exec.Command(program, "demo", "--dir", dir).CombinedOutput(); err != nil {
-		t.Fatalf("arl demo: %v\n%s", err, out)
-	}
-	return dir
+// ledger is a ledger that serves what is left of the demo.
+type ledger struct {
+	t            *testing.T
+	program, dir string
+	url          string
 }
 
-// serve starts a program that prints its URL, and returns the URL. The program ends with the test.
-func serve(t *testing.T, program string, args ...string) string {
+// start copies the demo's ledger and serves it until the test ends.
+func start(t *testing.T) *ledger {
 	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Stderr = &strings.Builder{}
+	program, err := played()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{t: t, program: program, dir: filepath.Join(t.TempDir(), "demo")}
+	if err := os.CopyFS(l.dir, os.DirFS(filepath.Join(filepath.Dir(program), "demo"))); err != nil {
+		t.Fatal(err)
+	}
+	private(t, l.dir)
+	l.url = l.serve("serve", "--data", filepath.Join(l.dir, "ledger"), "--home", l.home(), "--listen", "127.0.0.1:0")
+	return l
+}
+
+// private takes the rights away that a copy gives to others: arl uses no key that others can read.
+func private(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *ledger) home() string { return filepath.Join(l.dir, "home") }
+
+// key is the file of a participant's key.
+func (l *ledger) key(name string) string { return filepath.Join(l.dir, "agents", name, "agent.key") }
+
+// arl runs a command against the ledger, with an input, and returns what the command prints.
+func (l *ledger) arl(input string, args ...string) string {
+	l.t.Helper()
+	cmd := exec.Command(l.program, append(args, "--url", l.url, "--home", l.home())...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		l.t.Fatalf("arl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// submit registers an entry of a kind.
+func (l *ledger) submit(kind, principal, payload string) {
+	l.t.Helper()
+	l.arl(payload, "entry", "submit", "--kind", kind, "--principal", principal, "--key", l.key(principal), "--payload", "-")
+}
+
+// serve starts the program, and returns the URL that it prints. The program ends with the test.
+func (l *ledger) serve(args ...string) string {
+	l.t.Helper()
+	cmd, said := exec.Command(l.program, args...), &strings.Builder{}
+	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s: %v\n%s", args[0], err, cmd.Stderr)
-		}
-	})
 	lines, url := bufio.NewScanner(out), ""
 	for url == "" && lines.Scan() {
 		if fields := strings.Fields(lines.Text()); len(fields) == 2 && fields[0] == "URL" {
 			url = fields[1]
 		}
 	}
-	if url == "" {
-		t.Fatalf("%s: no URL: %s", args[0], cmd.Stderr)
-	}
+	drained := make(chan struct{})
 	go func() {
+		defer close(drained)
 		for lines.Scan() { // what nobody reads would block the program
 		}
 	}()
+	l.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // Wait says whether it was there
+		<-drained
+		if err := cmd.Wait(); err != nil {
+			l.t.Errorf("arl %s: %v\n%s", args[0], err, said)
+		}
+	})
+	if url == "" {
+		l.t.Fatalf("arl %s says no URL: %s", args[0], said)
+	}
 	return url
 }
 
@@ -89,6 +161,7 @@ func missing(t *testing.T, what string) {
 type tab struct {
 	t        *testing.T
 	ctx      context.Context
+	browser  context.Context
 	problems []string // what the console of the page says
 }
 
@@ -107,19 +180,35 @@ func open(t *testing.T) *tab {
 	t.Cleanup(cancel)
 	allocator, cancel := chromedp.NewExecAllocator(within, options...)
 	t.Cleanup(cancel)
-	return newTab(t, allocator)
+	browser, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(browser); err != nil { // its tab stays empty, so that others can be closed
+		t.Fatal(err)
+	}
+	return newTab(t, browser)
 }
 
 // another opens one more page in the same browser.
-func (p *tab) another() *tab { return newTab(p.t, p.ctx) }
+func (p *tab) another() *tab { return newTab(p.t, p.browser) }
 
-func newTab(t *testing.T, parent context.Context) *tab {
+// close closes the page.
+func (p *tab) close() {
+	p.t.Helper()
+	if err := chromedp.Cancel(p.ctx); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func newTab(t *testing.T, browser context.Context) *tab {
 	t.Helper()
-	p := &tab{t: t}
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(p.hear))
+	p := &tab{t: t, browser: browser}
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithListener(p.hear))
 	t.Cleanup(cancel)
 	p.ctx = ctx
-	p.do(chromedp.Navigate("about:blank"))
+	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error { // all tabs at once
+		_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
 	return p
 }
 
@@ -155,11 +244,19 @@ func eval[T any](p *tab, expression string) T {
 	return value
 }
 
-// await waits until an expression in the page holds.
+// await waits until an expression in the page holds, or in the page that takes its place.
 func (p *tab) await(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
-		p.t.Fatalf("%s: %v\n%s", expression, err, eval[string](p, "document.body.innerText"))
+	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	defer cancel()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil { // else the page has gone in between
+			p.t.Fatalf("%s: %v\n%s", expression, err, eval[string](p, "document.body?.innerText ?? ''"))
+		}
 	}
 }
 

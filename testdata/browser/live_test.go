@@ -1,0 +1,175 @@
+package browser
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// step is an execution without effect.
+func step(exec string) string {
+	return `{"wid": "offer", "exec": "` + exec + `", "parents": [], "effect": "none", "progress": "confirmed"}`
+}
+
+// TestLive looks at pages while the log grows. One stream feeds all tabs. A new row waits for r; a tab
+// takes the stream over from one that is closed.
+func TestLive(t *testing.T) {
+	l := start(t)
+	first := open(t)
+	second := first.another()
+	first.do(chromedp.Navigate(l.url + "/workflows/offer"))
+	second.do(chromedp.Navigate(l.url + "/log"))
+	l.submit("execution", "booker", step("more-1"))
+	for _, tab := range []*tab{first, second} {
+		tab.await(`document.getElementById("news").textContent === "1 new, press r"`)
+		if eval[bool](tab, `document.querySelector("main").textContent.includes("more-1")`) {
+			t.Error("a new row has come without being asked for")
+		}
+	}
+	if streams := l.metric("arl_event_streams"); streams != "1" {
+		t.Errorf("two tabs have %s streams", streams)
+	}
+	second.do(chromedp.KeyEvent("r"))
+	second.await(`document.querySelector("main").textContent.includes("more-1") && !document.getElementById("news").textContent`)
+
+	first.close()
+	l.submit("execution", "booker", step("more-2"))
+	second.await(`document.getElementById("news").textContent === "1 new, press r"`)
+	if streams := l.metric("arl_event_streams"); streams != "1" {
+		t.Errorf("a tab has %s streams", streams)
+	}
+}
+
+// TestLiveInPlace watches an incident get its approvals: what has the same height changes where it
+// stands, but for a part that has the focus.
+func TestLiveInPlace(t *testing.T) {
+	l := start(t)
+	page := open(t)
+	id := l.escalate()
+	page.do(chromedp.Navigate(l.url + "/incidents/" + id))
+	page.await(`document.getElementById("lead").textContent.includes("0 of 2 approvals")`)
+	l.arl("", "incident", "approve", id, "--reason", "checked", "--yes", "--key", l.key("ann"))
+	page.await(`document.getElementById("lead").textContent.includes("1 of 2 approvals")`)
+	if text := eval[string](page, `document.getElementById("news").textContent`); !strings.HasPrefix(text, "1 new") {
+		t.Errorf("the news: %q", text)
+	}
+	if problems := page.problems; len(problems) > 0 {
+		t.Errorf("the console says: %q", problems)
+	}
+}
+
+// escalate has an incident that waits for two approvals, and returns its id.
+func (l *ledger) escalate() string {
+	l.t.Helper()
+	for _, progress := range []string{"planned", "started", "confirmed"} {
+		l.submit("execution", "mailer", `{"wid": "late", "exec": "letter", "parents": [], "effect": "irrevocable", "idempotency_key":
+			"sha256:`+strings.Repeat("0", 64)+`", "progress": "`+progress+`"}`)
+	}
+	l.arl("", "signal", "submit", "--subject", "mailer#letter", "--class", "output", "--code", "ungrounded", "--key", l.key("monitor"))
+	for {
+		for line := range strings.Lines(l.arl("", "incident", "list", "--state", "open")) {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "ESCALATED" {
+				return fields[0]
+			}
+		}
+		if err := l.t.Context().Err(); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// metric is a value of the ledger's metrics.
+func (l *ledger) metric(name string) string {
+	l.t.Helper()
+	response, err := http.Get(l.url + "/metrics")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "no " + name
+}
+
+// TestWithoutJavaScript reads the pages in a browser that runs no script.
+func TestWithoutJavaScript(t *testing.T) {
+	l := start(t)
+	page := open(t)
+	page.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+	page.do(chromedp.Navigate(l.url+"/"), chromedp.Click(chromedp.CSS(`nav a[href="/incidents"]`)),
+		chromedp.WaitVisible(chromedp.CSS(`select[name="state"]`)), chromedp.SendKeys(chromedp.CSS(`input[name="agent"]`), "booker\r"),
+		chromedp.WaitVisible(chromedp.CSS(`td a[href="/incidents/43"]`)), chromedp.Click(chromedp.CSS(`td a[href="/incidents/43"]`)),
+		chromedp.WaitVisible(chromedp.CSS("svg a")))
+	for _, id := range []string{"copy-command", "show-keys", "keys-help"} {
+		if shown, err := chromedp.Run(page.ctx, chromedp.ComputedStyle(chromedp.CSS("#"+id), chromedp.NodeReady)); err != nil {
+			t.Error(err)
+		} else {
+			for _, property := range shown {
+				if property.Name == "display" && property.Value != "none" {
+					t.Errorf("%s is shown and does nothing", id)
+				}
+			}
+		}
+	}
+}
+
+// TestKeys walks the pages with keys alone.
+func TestKeys(t *testing.T) {
+	l := start(t)
+	page := open(t)
+	at := func(path string) {
+		page.await(`document.readyState === "complete" && location.pathname + location.search === "` + path + `"`)
+	}
+	page.do(chromedp.Navigate(l.url+"/"), chromedp.KeyEvent("gi"))
+	at("/incidents")
+	page.do(chromedp.KeyEvent("jj\r"))
+	at("/incidents/19")
+	page.do(chromedp.KeyEvent("gi"))
+	at("/incidents")
+	page.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("gl"), chromedp.KeyEvent("\r")) // in a field keys are letters
+	page.await(`location.search.includes("gl")`)
+	page.do(chromedp.KeyEvent("?"))
+	page.await(`document.getElementById("keys-help").open`)
+	for _, broken := range page.axe() {
+		t.Errorf("the list of keys: %s", broken)
+	}
+	page.do(chromedp.Click(chromedp.CSS("#keys-on")), chromedp.Click(chromedp.CSS("#keys-help button")), chromedp.KeyEvent("ga"))
+	if place := eval[string](page, "location.pathname"); place != "/incidents" {
+		t.Errorf("keys are off, and lead to %s", place)
+	}
+}
+
+// TestThreads points at a box of a plan: what leads there and what follows from it lights up.
+func TestThreads(t *testing.T) {
+	l := start(t)
+	page := open(t)
+	page.do(chromedp.Navigate(l.url + "/incidents/43"))
+	for box, want := range map[string]string{ // the draft was not built on the booking
+		"booker#hold":  "booker#hold mailer#reminder mailer#send pricer#quote researcher#facts",
+		"writer#draft": "mailer#reminder mailer#send pricer#quote researcher#facts writer#draft",
+	} {
+		eval[chromedp.Void](page, `[...document.querySelectorAll("svg a")].find(a => a.textContent.startsWith("`+box+`:")).focus()`)
+		lit := eval[string](page, `[...document.querySelectorAll("svg.lit a.on title")].map(title => title.textContent.split(":")[0]).sort().join(" ")`)
+		if lit != want {
+			t.Errorf("%s lights up %s, want %s", box, lit, want)
+		}
+	}
+	eval[chromedp.Void](page, "document.activeElement.blur()")
+	page.await(`!document.querySelector("svg.lit")`)
+}
