@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"recoveryledger/api"
@@ -55,7 +57,34 @@ func (s *Server) getComplete(r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerTagged(r.c, api.MediaJSON, tagOf(body), body)
+	same, err := json.Marshal(sameComplete(h))
+	if err != nil {
+		return err
+	}
+	return s.answerTagged(r.c, api.MediaJSON, tagOf(same), body)
+}
+
+// completed is the content of a complete history, which does not depend on its tree head.
+type completed struct {
+	Size     uint64          `json:"size"`
+	Subjects []entry.Subject `json:"subjects"`
+	Entries  []uint64        `json:"entries"` // indexes of the entries under the subjects
+}
+
+// sameComplete returns what a complete history says, without its proofs: an older history with
+// the same content proves the same.
+func sameComplete(h *verify.History) completed {
+	c := completed{Size: h.Size}
+	for _, s := range h.Subjects {
+		c.Subjects = append(c.Subjects, s.Subject)
+	}
+	for _, leaf := range h.Entries {
+		e, _, err := entry.DecodeLeaf(leaf.Bytes)
+		if err == nil && leaf.Index < h.Size && slices.ContainsFunc(e.Subjects(leaf.Index), func(l entry.Listing) bool { return slices.Contains(c.Subjects, l.Subject) }) {
+			c.Entries = append(c.Entries, leaf.Index)
+		}
+	}
+	return c
 }
 
 // incidentsBeside returns the incidents that involve the agent of a question. It leaves out a

@@ -139,6 +139,26 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestCompleteTags: the entity tag of a history of some size stands while the log grows, and
+// the log's newest size or another entry has another tag.
+func TestCompleteTags(t *testing.T) {
+	n, index := startIndexed(t)
+	n.register(n.good())
+	n.register(n.enrol("late", newSigner(t), entry.RoleAgent))
+	size := covered(t, n, index)
+	fixed, newest := fmt.Sprintf("/v1/complete/agent?value=agent-1&size=%d", size), "/v1/complete/agent?value=agent-1"
+	tag := func(path string) string { return n.get(path).Header.Get("ETag") }
+	before, grows := tag(fixed), tag(newest)
+	n.register(n.good())
+	n.register(n.enrol("later", newSigner(t), entry.RoleAgent))
+	covered(t, n, index)
+	request := n.request(http.MethodGet, fixed, "", nil)
+	request.Header.Set("If-None-Match", before)
+	if again := n.do(request); again.StatusCode != http.StatusNotModified || before == "" || tag(newest) == grows {
+		t.Errorf("after more entries: %d, tag %q, of the newest size %q and %q", again.StatusCode, before, grows, tag(newest))
+	}
+}
+
 // TestCompleteRefuses asks for what no log answers, and a ledger without an index.
 func TestCompleteRefuses(t *testing.T) {
 	n, index := startIndexed(t)
