@@ -270,7 +270,7 @@ func TestWhoMayAcknowledgeALapse(t *testing.T) {
 			ref := w.state.logRef(index)
 			early.Supersedes = &ref
 			says := w.refused(w.sign(early), entry.StateConflict, "act")
-			if !strings.Contains(says.Detail, "no amend that was proposed has gone unanswered") {
+			if !strings.Contains(says.Detail, "has no unanswered amend") {
 				t.Errorf("%v", says)
 			}
 		}
