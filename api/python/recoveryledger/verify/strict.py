@@ -1,0 +1,104 @@
+"""JSON as the protocol takes it, and its canonical forms.
+
+Nothing is guessed: what is not exactly one of the forms is refused (docs/entry.md, "Fails closed").
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, TypeVar
+
+Json = Any  # a JSON value: its form is checked by a schema, or by "formed"
+
+T = TypeVar("T")
+
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 16
+
+
+class Refused(Exception):
+    """The verdict on an input; its text is the problem type."""
+
+
+def refuse_if(condition: object, problem: str = "malformed") -> None:
+    if condition:
+        raise Refused(problem)
+
+
+def strict_json(data: bytes) -> Json:
+    """Parses JSON: UTF-8, no member twice, integers of 53 bits, limited depth."""
+
+    def members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+        refuse_if(len({name for name, _ in pairs}) != len(pairs))
+        return dict(pairs)
+
+    def integer(text: str) -> int:
+        refuse_if(text == "-0" or len(text) > 17 or abs(int(text)) > MAX_INTEGER)
+        return int(text)
+
+    def no(_: str) -> None:
+        raise Refused("malformed")
+
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=members, parse_int=integer, parse_float=no, parse_constant=no)
+        refuse_if(depth(value) > MAX_DEPTH)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails for a lone surrogate
+    except (ValueError, RecursionError):  # UnicodeError is a ValueError
+        raise Refused("malformed") from None
+    return value
+
+
+def depth(value: Json) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth, value), default=0)
+    return 0
+
+
+def canonical(value: Json) -> str:
+    """RFC 8785 for values without fractions."""
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        return "{" + ",".join(canonical(name) + ":" + canonical(value[name]) for name in names) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def dump(value: Json) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def depth_ok(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") < 100_000
+
+
+def strict_base64(text: str) -> bytes:
+    try:
+        raw = base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError:
+        raise Refused("malformed") from None
+    refuse_if(base64.b64encode(raw).decode() != text)
+    return raw
+
+
+class Broken(Exception):
+    """A rule does not hold; its text is step and rule."""
+
+
+def need(condition: object, *rule: str) -> None:
+    if not condition:
+        raise Broken(" ".join(dict.fromkeys(rule)))
+
+
+def found(value: T | None, *rule: str) -> T:
+    """The value, which has to be there."""
+    need(value is not None, *rule)
+    assert value is not None
+    return value
+
+
+def ascends(numbers: list[Any]) -> bool:
+    return all(a < b for a, b in zip(numbers, numbers[1:]))
