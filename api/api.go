@@ -77,8 +77,8 @@ func NewEnvelope(e *entry.Entry) Envelope {
 // Entry is an entry where it stands in the log. It never changes.
 type Entry struct {
 	Index        uint64      `json:"index" doc:"position in the log, from 0"`
-	RegisteredAt int64       `json:"registered_at" doc:"when the ledger took it, Unix milliseconds"`
-	LeafHash     merkle.Hash `json:"leaf_hash" doc:"RFC 6962 hash of its leaf, base64"`
+	RegisteredAt int64       `json:"registered_at" doc:"when the ledger registered the entry, Unix milliseconds"`
+	LeafHash     merkle.Hash `json:"leaf_hash" doc:"RFC 6962 hash of the entry's leaf, base64"`
 	Envelope     Envelope    `json:"envelope"`
 }
 
@@ -107,7 +107,7 @@ func (i *Item) Receipt(head string) (verify.Receipt, error) {
 type Page struct {
 	Head    string `json:"head" doc:"signed tree head that every proof of the page leads to"`
 	Entries []Item `json:"entries"`
-	Next    string `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Next    string `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // BatchHead is the first line of the answer to a batch.
@@ -118,8 +118,8 @@ type BatchHead struct {
 // BatchLine is the answer to a line of a batch that is in the log.
 type BatchLine struct {
 	Index        uint64        `json:"index" doc:"position in the log, from 0"`
-	RegisteredAt int64         `json:"registered_at" doc:"when the ledger took it, Unix milliseconds"`
-	Duplicate    bool          `json:"duplicate,omitzero" doc:"whether it was in the log before"`
+	RegisteredAt int64         `json:"registered_at" doc:"when the ledger registered the entry, Unix milliseconds"`
+	Duplicate    bool          `json:"duplicate,omitzero" doc:"whether the entry was in the log before"`
 	Proof        []merkle.Hash `json:"proof" doc:"inclusion proof, from the leaf's sibling to the root's child"`
 }
 
@@ -129,79 +129,79 @@ type Log struct {
 	VerifierKeys []string `json:"verifier_keys" doc:"note verifier keys of the ledger, Ed25519 first"`
 	Size         uint64   `json:"size" doc:"number of entries"`
 	// Witnessed is nil where the policy in force names no witnesses.
-	Witnessed *Witnessing `json:"witnessed,omitempty" doc:"how far the witnesses have come that the policy in force names"`
+	Witnessed *Witnessing `json:"witnessed,omitempty" doc:"what the witnesses of the policy in force have cosigned"`
 	// Index is nil where the ledger keeps no index.
-	Index *IndexStatus `json:"index,omitempty" doc:"how far the index is; absent where the ledger keeps none"`
+	Index *IndexStatus `json:"index,omitempty" doc:"what the index covers; absent if the ledger keeps no index"`
 }
 
 // IndexStatus is how far the index of a ledger is (docs/index.md). Nothing proves Lag and
 // Stopped; the index entry proves the rest.
 type IndexStatus struct {
-	Size     uint64      `json:"size" doc:"entries that the newest index entry covers; 0: the index has come by no index entry since the ledger started"`
+	Size     uint64      `json:"size" doc:"number of entries that the newest index entry covers; 0: the index has read no index entry since the ledger started"`
 	Root     merkle.Hash `json:"root" doc:"root of the index over these entries"`
-	Subjects uint64      `json:"subjects" doc:"subjects that the index lists"`
-	Entry    uint64      `json:"entry" doc:"index of the newest index entry; 0: none"`
-	Lag      uint64      `json:"lag" doc:"entries of the log that no index entry covers"`
-	Stopped  string      `json:"stopped,omitempty" doc:"why the index has stopped; absent while it follows the log"`
+	Subjects uint64      `json:"subjects" doc:"number of subjects in the index"`
+	Entry    uint64      `json:"entry" doc:"index of the newest index entry; 0: there is none"`
+	Lag      uint64      `json:"lag" doc:"number of entries that no index entry covers"`
+	Stopped  string      `json:"stopped,omitempty" doc:"why the index has stopped; absent while the index follows the log"`
 }
 
 // Witnessing is how far witnesses have come.
 type Witnessing struct {
-	Size      uint64         `json:"size" doc:"entries below the newest tree head that the quorum has cosigned; 0: none yet"`
-	Since     int64          `json:"since" doc:"the quorum's cosignatures on it are not older, Unix seconds"`
-	Witnesses []WitnessState `json:"witnesses" doc:"those of the policy in force, then those of policies before it, each in the order of their names"`
+	Size      uint64         `json:"size" doc:"size of the newest tree head that the quorum has cosigned; 0: there is none yet"`
+	Since     int64          `json:"since" doc:"time of the oldest cosignature in the quorum on this head, Unix seconds"`
+	Witnesses []WitnessState `json:"witnesses" doc:"witnesses of the policy in force by name, then witnesses of earlier policies by name"`
 	// Lacking is why agents obey nothing now; empty: the quorum's cosignatures are fresh.
-	Lacking string `json:"lacking,omitempty" doc:"which witnesses the quorum lacks for a fresh tree head, and why; agents obey no decision meanwhile"`
+	Lacking string `json:"lacking,omitempty" doc:"which witnesses the quorum lacks for a fresh tree head, and why; agents obey no decision meanwhile; absent: none"`
 }
 
 // Round is the answer of GET /v1/log/round.
 type Round struct {
 	Head string        `json:"head" doc:"the tree head to cosign, a signed note"`
-	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof from the size asked for; empty for size 0 and for the head's own"`
+	Path []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof from the size asked for; empty for size 0 and for the size of the head"`
 }
 
 // Cosigned is the answer of POST /v1/cosignatures.
 type Cosigned struct {
-	Counted int `json:"counted" doc:"witnesses whose cosignature was taken"`
+	Counted int `json:"counted" doc:"number of witnesses whose cosignature was taken"`
 }
 
 // WitnessState is how a witness answers.
 type WitnessState struct {
-	Name   string `json:"name" doc:"in the witness policy"`
-	URL    string `json:"url" doc:"submission prefix; empty: none is known, and the witness is not asked"`
-	Size   uint64 `json:"size" doc:"entries below the newest tree head that it cosigned"`
-	At     int64  `json:"at" doc:"when it cosigned that, Unix seconds; 0: not yet"`
-	TookMS int64  `json:"took_ms" doc:"round trip of its newest cosignature"`
-	Failed string `json:"failed,omitempty" doc:"why its newest answer is no cosignature"`
-	Former bool   `json:"former,omitzero" doc:"whether only a policy before the one in force names it, which agents may still be under"`
+	Name   string `json:"name" doc:"name of the witness in the witness policy"`
+	URL    string `json:"url" doc:"submission prefix; empty: no URL is known, and the ledger does not ask the witness"`
+	Size   uint64 `json:"size" doc:"size of the newest tree head that the witness cosigned"`
+	At     int64  `json:"at" doc:"time of that cosignature, Unix seconds; 0: there is none yet"`
+	TookMS int64  `json:"took_ms" doc:"round trip of the newest cosignature in milliseconds"`
+	Failed string `json:"failed,omitempty" doc:"why the witness's newest answer is no cosignature; absent: the answer is one"`
+	Former bool   `json:"former,omitzero" doc:"whether only an earlier policy names the witness; agents may still follow that policy"`
 }
 
 // Agents is the answer of GET /v1/agents.
 type Agents struct {
 	Size   uint64  `json:"size" doc:"size of the log that the list follows from"`
 	Agents []Agent `json:"agents"`
-	Next   string  `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Next   string  `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Agent is a principal that was ever enrolled.
 type Agent struct {
 	Principal    entry.Principal `json:"principal"`
-	Domain       string          `json:"domain" doc:"who answers for it"`
-	Span         entry.Span      `json:"span" doc:"of its checkpoints: workflow or agent"`
-	Roles        []entry.Role    `json:"roles" doc:"of its keys that count; empty if none does"`
+	Domain       string          `json:"domain" doc:"domain that answers for the principal"`
+	Span         entry.Span      `json:"span" doc:"reach of the principal's checkpoints: workflow or agent"`
+	Roles        []entry.Role    `json:"roles" doc:"roles of the principal's valid keys; empty if no key is valid"`
 	Capabilities []string        `json:"capabilities"`
-	Enrolled     uint64          `json:"enrolled" doc:"index of its first entry"`
-	Keys         []Key           `json:"keys" doc:"in the order of their enrolment"`
+	Enrolled     uint64          `json:"enrolled" doc:"index of the agent entry that first enrolled the principal"`
+	Keys         []Key           `json:"keys" doc:"keys in the order of their enrolment"`
 }
 
 // Key is a key that counts, or has counted.
 type Key struct {
-	KeyID            string          `json:"keyid" doc:"OpenSSH SHA-256 fingerprint"`
+	KeyID            string          `json:"keyid" doc:"OpenSSH SHA-256 fingerprint of the key"`
 	Key              entry.PublicKey `json:"key" doc:"SubjectPublicKeyInfo, base64"`
 	Roles            []entry.Role    `json:"roles"`
-	Enrolled         uint64          `json:"enrolled" doc:"index of the entry that let it in"`
-	Revoked          *uint64         `json:"revoked,omitzero" doc:"index since which it does not count"`
-	CompromisedSince *uint64         `json:"compromised_since,omitzero" doc:"index from which on it is not to be believed"`
+	Enrolled         uint64          `json:"enrolled" doc:"index of the agent entry that enrolled the key"`
+	Revoked          *uint64         `json:"revoked,omitzero" doc:"index from which on the key is not valid"`
+	CompromisedSince *uint64         `json:"compromised_since,omitzero" doc:"index from which on the key is not trusted"`
 }
 
 // NewAgent returns what the chain says of a principal.
@@ -230,8 +230,8 @@ const (
 // HeadEvent announces the tree head that the following entries stand under.
 type HeadEvent struct {
 	Head     string        `json:"head" doc:"signed tree head"`
-	Previous uint64        `json:"previous" doc:"size of the head that the stream announced before; 0 at first"`
-	Path     []merkle.Hash `json:"path" doc:"consistency proof from previous"`
+	Previous uint64        `json:"previous" doc:"size of the head that the stream announced before; 0 in the first event"`
+	Path     []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof from previous to the head"`
 }
 
 // Status is the answer of GET /healthz and /readyz.
@@ -263,6 +263,6 @@ func DecodeBatchLine(line []byte) (*BatchLine, *Problem, error) {
 // EvidencePage is the answer of GET /v1/evidence: what convicts agents, each with
 // all that a verifier needs beside the pinned root.
 type EvidencePage struct {
-	Evidence []verify.Evidence `json:"evidence" doc:"the oldest first"`
-	Next     string            `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Evidence []verify.Evidence `json:"evidence" doc:"documents of evidence, the oldest first"`
+	Next     string            `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }

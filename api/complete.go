@@ -34,15 +34,15 @@ type CompleteQuery struct {
 // Params implements [Query].
 func (q *CompleteQuery) Params() []Param {
 	return []Param{
-		named("value", &q.Value, "agent-1", "the subject: workflow, incident, reference of a task, or principal; nothing for the log"),
-		labels(&q.Labels, "only these lists, with commas between their labels, such as agent/revoke<,outcome"),
-		number("since", &q.Since, entry.MaxInteger, 0, "the first index that counts"),
-		number("size", &q.Size, entry.MaxInteger, 1000, "entries of the log that count, from 0 on; without it, all under the tree head"),
-		pageLimit(&q.Limit, MaxPage, MaxCompletePage, "entries, the oldest"),
-		flag("incidents", &q.Incidents, "true, of an agent: also the incidents that the agent has to do with, and which are open, or in which something happened from since on; "+
-			"each as a subject of its own, with the same labels, from its first entry on"),
-		flag("witnessed", &q.Witnessed, "true: under a tree head that the quorum of witnesses has cosigned"),
-		waiting(&q.Wait, fmt.Sprintf("with witnessed: how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+		named("value", &q.Value, "agent-1", "value of the subject: a workflow, an incident, a task as issuer#id, or a principal; empty for the log"),
+		labels(&q.Labels, "only these labels of the subject, with commas between them, such as agent/revoke<,outcome"),
+		number("since", &q.Since, entry.MaxInteger, 0, "only entries from this index on"),
+		number("size", &q.Size, entry.MaxInteger, 1000, "only the first entries of the log, in this number; without size, all entries under the tree head"),
+		pageLimit(&q.Limit, MaxPage, MaxCompletePage, "greatest number of entries, the oldest first"),
+		flag("incidents", &q.Incidents, "true, for an agent: also incidents that involve the agent, if an incident is open or has an entry from since on; "+
+			"each incident is a subject of its own, with the same labels, from its first entry on"),
+		flag("witnessed", &q.Witnessed, "true: a history under a tree head that the quorum of witnesses has cosigned"),
+		waiting(&q.Wait, fmt.Sprintf("with witnessed: time to wait for the cosignatures, in milliseconds, at most %d", MaxWait.Milliseconds())),
 	}
 }
 
@@ -72,7 +72,7 @@ func (q *CompleteQuery) Questions(h *verify.History) (all []verify.Question) {
 
 func (q *CompleteQuery) check() *entry.Refusal {
 	if q.Wait > 0 && !q.Witnessed {
-		return refuseParam("wait", "is for a tree head of witnesses: add witnessed=true")
+		return refuseParam("wait", "needs witnessed=true: the server waits only for cosignatures")
 	}
 	return nil
 }
@@ -86,11 +86,11 @@ func completeRoutes() []Route {
 	of := inPath("type", `{"type":"string","enum":["`+strings.Join(types, `","`)+`"]}`, entry.SubjectAgent, "type of the subject")
 	return []Route{{
 		Name: "complete", Method: http.MethodGet, Path: PathComplete, Summary: "Read a complete history of a subject",
-		Doc: "The history file of IDX-4: the entries that stand under a subject of the index with the labels asked for, and the proof that there are no others, " +
-			"or none at all, up to its member size. With limit it may end before the size asked for: ask again with since at the size that it has. " +
-			"Nothing of it is to be believed before it was verified offline.",
+		Doc: "The history file of IDX-4: the entries of a subject under the labels asked for, and the proof that there are no others, or none at all, among " +
+			"the first entries of the log, as many as size says. With limit the history may end before the size asked for: ask again with since at the " +
+			"size of the answer. Verify a history offline before you rely on it.",
 		Params: []Param{of}, Query: asked[CompleteQuery],
-		Answers:  tagged("the history, in the one form that verifiers read", Schema{JSON: schemaComplete}),
+		Answers:  tagged("the history, in the only form that verifiers read", Schema{JSON: schemaComplete}),
 		Problems: []entry.Problem{entry.Malformed, entry.NotFound, entry.NotReady},
 	}}
 }

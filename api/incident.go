@@ -16,7 +16,7 @@ import (
 type Incidents struct {
 	Size      uint64     `json:"size" doc:"size of the log that the list follows from"`
 	Incidents []Incident `json:"incidents" doc:"the newest first"`
-	Next      string     `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Next      string     `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Incident is the answer of GET /v1/incidents/{id}: an incident as it stands.
@@ -26,23 +26,23 @@ type Incident struct {
 	State      string           `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,NO_EFFECTS,PARTIAL,FAILED"`
 	Epoch      int64            `json:"epoch"`
 	OpenedAt   int64            `json:"opened_at" doc:"Unix milliseconds"`
-	DecideAt   int64            `json:"decide_at" doc:"from when on others than the coordinator may escalate, Unix milliseconds"`
+	DecideAt   int64            `json:"decide_at" doc:"time from which principals other than the coordinator may escalate, Unix milliseconds"`
 	MergedInto uint64           `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
-	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the record, or of the deny that is one"`
-	Silence    bool             `json:"silence,omitzero" doc:"whether it was dismissed because nobody answered in time"`
+	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the recovery record, or of the deny that closed the incident"`
+	Silence    bool             `json:"silence,omitzero" doc:"whether the incident was dismissed because no approver answered in time"`
 	// Acknowledged ends the wait for somebody to take note of that.
-	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"of such an incident: index of the entry by which a person has acknowledged that; absent: nobody has"`
-	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that nobody answered in time; absent: there is none"`
+	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"with silence: index of the entry by which a person has acknowledged the silence; absent: no person has"`
+	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that no approver answered in time; absent: there is none"`
 	Signals      []IncidentSignal `json:"signals"`
-	Fence        *Fence           `json:"fence,omitempty" doc:"of a contain or a proposal, while it lasts"`
-	WaitsFor     string           `json:"waits_for,omitempty" doc:"in a few words; absent: nothing"`
-	Cosignatures string           `json:"cosignatures,omitempty" doc:"of a running ledger: which witnesses the quorum lacks, so that no agent obeys the decision yet, and why; absent: none, or agents have nothing to obey"`
-	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether it waits for approvals: it is escalated, or an amend of the decision in force is proposed"`
+	Fence        *Fence           `json:"fence,omitempty" doc:"fence of a contain or a proposal, while the fence lasts"`
+	WaitsFor     string           `json:"waits_for,omitempty" doc:"what the incident waits for, in a few words; absent: nothing"`
+	Cosignatures string           `json:"cosignatures,omitempty" doc:"which witnesses the quorum lacks, and why; agents do not obey the decision meanwhile; absent: no witness is lacking, or no agent has a decision to obey; only a running ledger knows this"`
+	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether the incident waits for approvals: the incident is escalated, or an amend of the decision in force is proposed"`
 	// StillFenced is of what is over.
-	StillFenced int       `json:"still_fenced,omitzero" doc:"members of an incident that is over on which nobody may build until an approver releases them"`
-	NotFenced   string    `json:"not_fenced,omitempty" doc:"why others may go on building on what may be undone, though nothing is decided; absent: they may not"`
-	Proposal    *Proposal `json:"proposal,omitempty" doc:"that waits for answers"`
-	Decision    *InForce  `json:"decision,omitempty" doc:"in force"`
+	StillFenced int       `json:"still_fenced,omitzero" doc:"number of members that stay fenced although the incident is over; an approver can release them"`
+	NotFenced   string    `json:"not_fenced,omitempty" doc:"why nothing is fenced although no decision is made; absent: the members are fenced, or a decision is made"`
+	Proposal    *Proposal `json:"proposal,omitempty" doc:"proposal that waits for answers"`
+	Decision    *InForce  `json:"decision,omitempty" doc:"decision in force"`
 }
 
 // Unacknowledged reports whether the incident, or an amend of it, went unanswered and no
@@ -71,29 +71,29 @@ func (i *Incident) Corrects(index uint64) bool { return i.Recorded != 0 && index
 // force goes on without it.
 type Lapse struct {
 	Proposal     uint64 `json:"proposal" doc:"index of the escalate"`
-	At           int64  `json:"at" doc:"when the time to answer it was over, Unix milliseconds"`
-	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has acknowledged that; absent: no person has"`
+	At           int64  `json:"at" doc:"end of the time to answer the proposal, Unix milliseconds"`
+	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has acknowledged the silence; absent: no person has"`
 }
 
 // IncidentSignal is a signal and what was found of it.
 type IncidentSignal struct {
 	Index       uint64          `json:"index"`
-	Incident    uint64          `json:"incident" doc:"that disposes of it"`
+	Incident    uint64          `json:"incident" doc:"incident that gives the signal its disposition"`
 	At          int64           `json:"registered_at" doc:"Unix milliseconds"`
 	Issuer      entry.Principal `json:"iss"`
 	Subject     entry.Ref       `json:"subject"`
 	Standing    entry.Standing  `json:"standing"`
-	Evidence    bool            `json:"evidence" doc:"whether it names any"`
+	Evidence    bool            `json:"evidence" doc:"whether the signal names evidence"`
 	Disposition string          `json:"disposition,omitempty" doc:"corroborated, self_reported, dismissed or inconclusive; absent: none yet"`
-	Domains     []string        `json:"domains,omitempty" doc:"of a corroborated one: of the principals that corroborate it"`
-	Independent bool            `json:"independent,omitzero" doc:"whether one of them is of another domain than the issuer, or has a role that the authority grants"`
-	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the record or deny that says so"`
-	Silence     bool            `json:"silence,omitzero" doc:"whether that is because nobody answered in time about its incident"`
+	Domains     []string        `json:"domains,omitempty" doc:"with corroborated: domains of the principals that corroborate the signal"`
+	Independent bool            `json:"independent,omitzero" doc:"whether a corroborating principal has another domain than the issuer, or a role that the authority grants"`
+	Disposed    uint64          `json:"disposed,omitzero" doc:"index of the recovery record or deny that has the disposition"`
+	Silence     bool            `json:"silence,omitzero" doc:"whether the disposition comes from a deny for silence: no approver answered in time about the incident"`
 }
 
 // Fence is what may not be built upon until it ends.
 type Fence struct {
-	Decision uint64 `json:"decision" doc:"index of the decision that raised it"`
+	Decision uint64 `json:"decision" doc:"index of the decision that raised the fence"`
 	EndsAt   int64  `json:"ends_at" doc:"Unix milliseconds"`
 	Members  int    `json:"members"`
 	Lines    int    `json:"lines"`
@@ -104,13 +104,13 @@ type Proposal struct {
 	Ref         entry.LogRef    `json:"ref"`
 	Issuer      entry.Principal `json:"iss"`
 	ExpiresAt   int64           `json:"expires_at" doc:"Unix milliseconds"`
-	AnswerAt    int64           `json:"answer_at" doc:"from when on silence denies, Unix milliseconds"`
-	Pin         merkle.Head     `json:"pin" doc:"state of the log that it was computed at"`
-	RollbackSet merkle.Head     `json:"rollback_set" doc:"of the plan that it proposes"`
-	Dismissed   []uint64        `json:"dismissed" doc:"indexes of the signals that it leaves out"`
+	AnswerAt    int64           `json:"answer_at" doc:"time from which silence denies the proposal, Unix milliseconds"`
+	Pin         merkle.Head     `json:"pin" doc:"head of the log that the plan was computed at"`
+	RollbackSet merkle.Head     `json:"rollback_set" doc:"head of the tree over the members of the proposed plan"`
+	Dismissed   []uint64        `json:"dismissed" doc:"indexes of the signals that the proposal leaves out"`
 	Approve     []Answer        `json:"approve" doc:"approvals that count"`
 	Refuse      []Answer        `json:"refuse" doc:"refusals that count"`
-	Quorum      int64           `json:"quorum" doc:"approvals that it needs"`
+	Quorum      int64           `json:"quorum" doc:"number of approvals that the proposal needs"`
 }
 
 // Answer is an approval or a refusal that counts.
@@ -127,10 +127,10 @@ type InForce struct {
 	ExpiresAt  int64                  `json:"expires_at" doc:"Unix milliseconds"`
 	DeadlineAt int64                  `json:"deadline_at" doc:"Unix milliseconds"`
 	Overridden bool                   `json:"overridden"`
-	Void       bool                   `json:"void" doc:"whether its key was compromised before it (TRU-4)"`
+	Void       bool                   `json:"void" doc:"whether the key of the decision was compromised before the decision (TRU-4)"`
 	Members    int                    `json:"members"`
-	Tally      map[entry.Result]int64 `json:"tally" doc:"members by what became of them"`
-	Review     int                    `json:"review" doc:"soft dependents of the plan, to be looked at"`
+	Tally      map[entry.Result]int64 `json:"tally" doc:"number of members by result"`
+	Review     int                    `json:"review" doc:"number of soft dependents, which people review"`
 	Decisions  []uint64               `json:"decisions" doc:"indexes of the authorize and the amends"`
 }
 
@@ -139,22 +139,22 @@ type Plan struct {
 	Incident     uint64       `json:"incident"`
 	Decision     uint64       `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
 	Members      []PlanMember `json:"members" doc:"descending by index"`
-	Review       []entry.Ref  `json:"review" doc:"soft dependents: notified, not undone; with the first members only"`
+	Review       []entry.Ref  `json:"review" doc:"soft dependents: their agents are told, and nothing of them is undone; only on the first page"`
 	RollbackSet  merkle.Head  `json:"rollback_set" doc:"head of the tree over the members"`
 	Impact       entry.Impact `json:"impact"`
-	Limits       entry.Limits `json:"limits" doc:"that hold for the incident"`
-	CostMicroUSD int64        `json:"cost_micro_usd" doc:"what the members cost when they were done, as far as that is logged"`
-	Counters     []Counter    `json:"counters" doc:"what a decision would count against which caps; empty in a plan in force"`
-	NotFenced    string       `json:"not_fenced,omitempty" doc:"why a contain or a proposal could not fence the plan now; absent if it could, and in a plan in force"`
-	Asks         *Asks        `json:"asks,omitempty" doc:"why the coordinator may not authorize it alone; absent if it may, or if it is in force"`
-	Next         string       `json:"next,omitempty" doc:"where the members go on, relative to the server; absent at their end"`
+	Limits       entry.Limits `json:"limits" doc:"limits of the incident"`
+	CostMicroUSD int64        `json:"cost_micro_usd" doc:"logged cost of the members' work"`
+	Counters     []Counter    `json:"counters" doc:"counts of the rolling limits, each with its limit, this plan included; empty in a plan in force"`
+	NotFenced    string       `json:"not_fenced,omitempty" doc:"why no decision could fence the plan now; absent if one could, and in a plan in force"`
+	Asks         *Asks        `json:"asks,omitempty" doc:"why the coordinator may not authorize the plan alone; absent if the coordinator may, and in a plan in force"`
+	Next         string       `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Counter is what counts against a cap, the plan included.
 type Counter struct {
-	For       string          `json:"for" enum:"rollback,fence" doc:"a fence may reach farther than a rollback that the coordinator authorizes alone"`
+	For       string          `json:"for" enum:"rollback,fence" doc:"what is limited: rollbacks that the coordinator authorizes alone, or fences, which may reach farther"`
 	Whose     string          `json:"whose" enum:"incident,signaler,victim"`
-	Principal entry.Principal `json:"principal,omitempty" doc:"the signaler or the victim"`
+	Principal entry.Principal `json:"principal,omitempty" doc:"the signaler or the victim that is counted"`
 	Members   int64           `json:"members"`
 	Agents    int64           `json:"agents"`
 	Domains   int64           `json:"domains"`
@@ -164,7 +164,7 @@ type Counter struct {
 
 // Asks is why people must decide.
 type Asks struct {
-	Problem entry.Problem `json:"problem" doc:"name of the problem type that an authorize would get"`
+	Problem entry.Problem `json:"problem" doc:"name of the problem type with which the ledger would refuse an authorize"`
 	Field   string        `json:"field,omitempty"`
 	Detail  string        `json:"detail"`
 }
@@ -173,22 +173,22 @@ type Asks struct {
 type PlanMember struct {
 	Agent        entry.Principal `json:"agent"`
 	Exec         entry.Ref       `json:"exec"`
-	Index        uint64          `json:"index" doc:"of its first entry"`
-	LeafHash     merkle.Hash     `json:"leaf_hash" doc:"of that entry, base64"`
+	Index        uint64          `json:"index" doc:"index of the execution's first entry"`
+	LeafHash     merkle.Hash     `json:"leaf_hash" doc:"leaf hash of that entry, base64"`
 	Method       entry.Method    `json:"method" enum:"none,cancel,restore,compensate,residual"`
-	Checkpoint   entry.Ref       `json:"checkpoint,omitempty" doc:"with restore: where its line goes back to"`
+	Checkpoint   entry.Ref       `json:"checkpoint,omitempty" doc:"with restore: checkpoint that the line goes back to"`
 	Effect       entry.Effect    `json:"effect"`
 	Progress     entry.Progress  `json:"progress"`
-	Drain        bool            `json:"drain,omitzero" doc:"whether its agent has to make it final first"`
-	Direct       bool            `json:"direct" doc:"whether hard dependencies alone lead to it (SCO-1)"`
-	Rule         string          `json:"rule" enum:"seed,dependent,line" doc:"why it is a member"`
-	From         entry.Ref       `json:"from" doc:"the execution that leads to it; itself for a seed"`
+	Drain        bool            `json:"drain,omitzero" doc:"whether the agent first logs the final progress of the execution"`
+	Direct       bool            `json:"direct" doc:"whether hard dependencies alone lead to the member (SCO-1)"`
+	Rule         string          `json:"rule" enum:"seed,dependent,line" doc:"why the execution is a member"`
+	From         entry.Ref       `json:"from" doc:"execution that leads to the member; the member itself for a seed"`
 	CostMicroUSD int64           `json:"cost_micro_usd"`
-	Result       entry.Result    `json:"result,omitempty" doc:"absent: none yet"`
-	ResultAt     uint64          `json:"result_at,omitzero" doc:"index of the entry that says so"`
-	Released     bool            `json:"released,omitzero" doc:"whether its undo may begin (INC-7)"`
-	Fenced       bool            `json:"fenced,omitzero" doc:"whether others are refused to build on it now"`
-	DueAt        int64           `json:"due_at,omitzero" doc:"when its time is over, Unix milliseconds"`
+	Result       entry.Result    `json:"result,omitempty" doc:"result of the outcome; absent: there is no outcome yet"`
+	ResultAt     uint64          `json:"result_at,omitzero" doc:"index of the entry with the result"`
+	Released     bool            `json:"released,omitzero" doc:"whether the undo of the member may begin (INC-7)"`
+	Fenced       bool            `json:"fenced,omitzero" doc:"whether a fence stands around the member now"`
+	DueAt        int64           `json:"due_at,omitzero" doc:"end of the member's time, Unix milliseconds"`
 }
 
 // Set returns the members as the leaves of the tree whose head RollbackSet is.
@@ -210,19 +210,19 @@ func (m *PlanMember) Member() entry.Member {
 type History struct {
 	Head         string           `json:"head" doc:"signed tree head that every proof leads to"`
 	Principal    entry.Principal  `json:"principal"`
-	Judged       int              `json:"judged" doc:"how many of its signals were judged, of the last 256"`
-	Corroborated int64            `json:"corroborated" doc:"of these: borne out by others"`
-	Independent  int64            `json:"independent" doc:"of the corroborated: by another domain, or a role that the authority grants; these alone count in its quota"`
-	SelfReported int64            `json:"self_reported" doc:"of the judged: believed, by its own word alone"`
-	Dismissed    int64            `json:"dismissed" doc:"of the judged: found false"`
-	Corrections  int64            `json:"corrections" doc:"outcomes that it corrected after the record"`
-	SignalLimit  int64            `json:"signal_limit" doc:"signals an hour that this leaves it"`
-	Signals      []IncidentSignal `json:"signals" doc:"by it, the newest incident first"`
-	Memberships  []Membership     `json:"memberships" doc:"executions of it that were to be undone"`
-	Outcomes     []HistoryOutcome `json:"outcomes" doc:"that it reported"`
-	Entries      []Item           `json:"entries" doc:"the entries that the indexes above name, and those that closed the incidents, ascending, each with its proof"`
-	Cursor       uint64           `json:"cursor,omitempty" doc:"where to go on, now or later, if after was given"`
-	Next         string           `json:"next,omitempty" doc:"where it goes on, relative to the server; absent at its end"`
+	Judged       int              `json:"judged" doc:"number of the principal's last 256 signals that have a disposition"`
+	Corroborated int64            `json:"corroborated" doc:"number of judged signals that were corroborated"`
+	Independent  int64            `json:"independent" doc:"number of corroborated signals with support by another domain, or by a role that the authority grants; only these count for the quota"`
+	SelfReported int64            `json:"self_reported" doc:"number of judged signals that were believed on the principal's word alone"`
+	Dismissed    int64            `json:"dismissed" doc:"number of judged signals that were not believed"`
+	Corrections  int64            `json:"corrections" doc:"number of outcomes that the principal corrected after the record"`
+	SignalLimit  int64            `json:"signal_limit" doc:"number of signals that the principal may send in an hour"`
+	Signals      []IncidentSignal `json:"signals" doc:"signals of the principal, the newest incident first"`
+	Memberships  []Membership     `json:"memberships" doc:"executions of the principal that were members of a plan"`
+	Outcomes     []HistoryOutcome `json:"outcomes" doc:"outcomes that the principal reported"`
+	Entries      []Item           `json:"entries" doc:"entries that the indexes above name, and entries that closed the incidents, by index, each with its proof"`
+	Cursor       uint64           `json:"cursor,omitempty" doc:"with after: value of after for the next request, now or later"`
+	Next         string           `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Named returns the indexes of the entries that the lines of a history name,
@@ -249,12 +249,12 @@ func (h *History) Named() []uint64 {
 // Membership is an execution that was to be undone.
 type Membership struct {
 	Incident uint64       `json:"incident"`
-	Decision uint64       `json:"decision" doc:"index of the one that made it a member"`
+	Decision uint64       `json:"decision" doc:"index of the decision that made the execution a member"`
 	Exec     entry.Ref    `json:"exec"`
 	Method   entry.Method `json:"method"`
-	Result   entry.Result `json:"result,omitempty" doc:"absent: none yet"`
-	ResultAt uint64       `json:"result_at,omitzero" doc:"index of the entry that says so"`
-	Own      bool         `json:"own" doc:"whether the principal said so itself"`
+	Result   entry.Result `json:"result,omitempty" doc:"result of the outcome; absent: there is no outcome yet"`
+	ResultAt uint64       `json:"result_at,omitzero" doc:"index of the entry with the result"`
+	Own      bool         `json:"own" doc:"whether the principal itself reported the result"`
 }
 
 // HistoryOutcome is an outcome that a principal reported.
@@ -263,7 +263,7 @@ type HistoryOutcome struct {
 	Incident   uint64       `json:"incident"`
 	Exec       entry.Ref    `json:"exec"`
 	Result     entry.Result `json:"result"`
-	Correction bool         `json:"correction,omitzero" doc:"whether the incident was closed before"`
+	Correction bool         `json:"correction,omitzero" doc:"whether the incident was closed before the outcome"`
 }
 
 // Graph is the answer of GET /v1/workflows/{wid}/graph: executions and what they
@@ -272,19 +272,19 @@ type Graph struct {
 	Size       uint64           `json:"size" doc:"size of the log that the graph follows from"`
 	Wid        entry.WorkflowID `json:"wid"`
 	Executions []Execution      `json:"executions" doc:"the newest first"`
-	Next       string           `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Next       string           `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Execution is an execution as it stands.
 type Execution struct {
 	Exec        entry.Ref      `json:"exec"`
-	Index       uint64         `json:"index" doc:"of its first entry"`
-	Final       uint64         `json:"final,omitzero" doc:"index of its final entry; absent: none yet"`
+	Index       uint64         `json:"index" doc:"index of the execution's first entry"`
+	Final       uint64         `json:"final,omitzero" doc:"index of the execution's final entry; absent: there is none yet"`
 	Effect      entry.Effect   `json:"effect"`
 	Progress    entry.Progress `json:"progress"`
 	Parents     []entry.Parent `json:"parents"`
 	Undone      bool           `json:"undone,omitzero"`
-	FencedBy    uint64         `json:"fenced_by,omitzero" doc:"incident"`
+	FencedBy    uint64         `json:"fenced_by,omitzero" doc:"incident that fences the execution"`
 	Compensates entry.Ref      `json:"compensates,omitempty"`
 }
 
@@ -292,19 +292,19 @@ type Execution struct {
 // do, by the server's word.
 type Commands struct {
 	Agent entry.Principal `json:"agent"`
-	Size  uint64          `json:"size" doc:"of the log that this follows from: from of the next question"`
+	Size  uint64          `json:"size" doc:"size of the log that the answer follows from; value of from for the next request"`
 	// News is told of separately, since it counts whatever there is to do.
-	News     uint64    `json:"news" doc:"index of the newest policy, agent entry or override that the agent is to know of"`
-	Commands []Command `json:"commands" doc:"by incident, ascending"`
+	News     uint64    `json:"news" doc:"index of the newest policy, agent entry or override that the agent needs"`
+	Commands []Command `json:"commands" doc:"commands in ascending order of their incidents"`
 }
 
 // Command is what an agent has to do in an incident.
 type Command struct {
 	Incident uint64 `json:"incident"`
-	Decision uint64 `json:"decision" doc:"index of the one in force"`
-	Members  int    `json:"members" doc:"of the agent, without an outcome"`
-	Released int    `json:"released" doc:"of those, whose undo may begin"`
-	Changed  uint64 `json:"changed" doc:"index of the newest entry by which the decision came into force, a member was released or one of the agent's got an outcome"`
+	Decision uint64 `json:"decision" doc:"index of the decision in force"`
+	Members  int    `json:"members" doc:"number of the agent's members without an outcome"`
+	Released int    `json:"released" doc:"number of these members whose undo may begin"`
+	Changed  uint64 `json:"changed" doc:"index of the newest entry that put the decision into force, released a member, or is an outcome of the agent"`
 }
 
 // ErrOtherPlan reports that the plan differs from the plan that is proposed.

@@ -120,7 +120,7 @@ func checkNames(params []Param, values url.Values) error {
 	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name):
-			return refuseParam(name, "there is no parameter of this name").WithRemedy(suggest(name, known))
+			return refuseParam(name, "this path has no parameter of this name").WithRemedy(suggest(name, known))
 		case len(given) > 1:
 			return refuseParam(name, fmt.Sprintf("given %d times", len(given)))
 		}

@@ -22,15 +22,15 @@ type Problem struct {
 	Type     string `json:"type" doc:"urn:agent-recovery:problem:<name>, or about:blank"`
 	Title    string `json:"title" doc:"what the type means"`
 	Status   int    `json:"status" doc:"HTTP status"`
-	Detail   string `json:"detail" doc:"what is wrong here, with the offending value"`
+	Detail   string `json:"detail" doc:"what is wrong in this request, with the value at fault"`
 	Field    string `json:"field,omitempty" doc:"the member or parameter at fault, as a path"`
-	Remedy   string `json:"remedy" doc:"how to put it right"`
+	Remedy   string `json:"remedy" doc:"how to correct the request"`
 	Instance string `json:"instance,omitempty" doc:"urn:agent-recovery:request:<request id>; absent in the lines of a batch"`
 	// RetryAfterMS is the Retry-After header with more digits.
-	RetryAfterMS int64 `json:"retry_after_ms,omitzero" doc:"when to try again, in milliseconds"`
+	RetryAfterMS int64 `json:"retry_after_ms,omitzero" doc:"time to wait before the next try, in milliseconds"`
 	// Incident and WaitsFor are of fenced-dependency.
 	Incident uint64 `json:"incident,omitzero" doc:"the incident whose fence refuses the execution"`
-	WaitsFor string `json:"waits_for,omitempty" doc:"what that incident waits for; absent: it is over, and the fence stands until an approver releases what it is around"`
+	WaitsFor string `json:"waits_for,omitempty" doc:"what that incident waits for; absent: the incident is over, and the fence stands until an approver releases the members"`
 }
 
 // NewProblem returns the problem that a refusal is.
@@ -41,7 +41,7 @@ func NewProblem(r *entry.Refusal) *Problem {
 	}
 	remedy := cmp.Or(r.Remedy, t.Remedy)
 	if r.Remedy == "" && r.Problem == entry.Malformed && r.Field == "" {
-		remedy = "correct what detail says" // no field names it
+		remedy = "correct the mistake that detail names" // no field names it
 	}
 	return &Problem{
 		Type: t.URI(), Title: t.Title, Status: t.Status, Detail: r.Detail, Field: r.Field,

@@ -52,9 +52,9 @@ type ListQuery struct {
 func (q *ListQuery) filters() []Param {
 	return []Param{
 		kinds(&q.Kinds, "only entries of these kinds, with commas between them"),
-		named("agent", &q.Agent, "agent-1", "only entries by this principal, or about it"),
+		named("agent", &q.Agent, "agent-1", "only entries by or about this principal"),
 		named("workflow", &q.Workflow, "flow-1", "only entries of this workflow"),
-		optional("incident", &q.Incident, entry.MaxInteger, 4, "only entries of this incident; a signal is of the one it would open"),
+		optional("incident", &q.Incident, entry.MaxInteger, 4, "only entries of this incident; a signal belongs to the incident that the signal would open"),
 		named("task", &q.Task, "olga#book-room", "only entries of this task, issuer#id"),
 	}
 }
@@ -62,12 +62,12 @@ func (q *ListQuery) filters() []Param {
 // Params implements [Query].
 func (q *ListQuery) Params() []Param {
 	return append(q.filters(),
-		number("since", &q.Since, entry.MaxInteger, 1790000000000, "registered at this instant or later, Unix milliseconds"),
-		number("until", &q.Until, entry.MaxInteger, 1900000000000, "registered before this instant, Unix milliseconds"),
-		number("from", &q.From, math.MaxUint64, 0, "the lowest index"),
-		optional("before", &q.Before, math.MaxUint64, 1000, "the index behind the highest"),
-		pageLimit(&q.Limit, PageDefault, MaxPage, "entries a page"),
-		flag("newest", &q.Newest, "from the newest backwards"))
+		number("since", &q.Since, entry.MaxInteger, 1790000000000, "only entries registered at or after this time, Unix milliseconds"),
+		number("until", &q.Until, entry.MaxInteger, 1900000000000, "only entries registered before this time, Unix milliseconds"),
+		number("from", &q.From, math.MaxUint64, 0, "only entries from this index on"),
+		optional("before", &q.Before, math.MaxUint64, 1000, "only entries below this index"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "greatest number of entries on a page"),
+		flag("newest", &q.Newest, "true: the newest entry first"))
 }
 
 // Tags returns what every entry asked for is tagged with, beside its kind; the rarest
@@ -90,7 +90,7 @@ type EventsQuery struct {
 
 // Params implements [Query].
 func (q *EventsQuery) Params() []Param {
-	return append(q.Only.filters(), optional("from", &q.From, math.MaxUint64, 0, "the first index; without it, what is new"))
+	return append(q.Only.filters(), optional("from", &q.From, math.MaxUint64, 0, "index of the first entry; without from, only new entries"))
 }
 
 // ReceiptQuery says what comes with a receipt.
@@ -105,16 +105,16 @@ type ReceiptQuery struct {
 // Params implements [Query].
 func (q *ReceiptQuery) Params() []Param {
 	return []Param{
-		flag("links", &q.Links, "true: the receipt with those of the policies and agent entries that its signer counts by, a line each"),
-		flag("witnessed", &q.Witnessed, "true: under a tree head that the quorum of witnesses has cosigned, if one is there in time; "+
-			"else under the newest, with the header "+HeaderWitnessed+": false"),
-		waiting(&q.Wait, fmt.Sprintf("with witnessed: how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+		flag("links", &q.Links, "true: the receipt, then the receipts of the policies and agent entries that verify its signer, one a line"),
+		flag("witnessed", &q.Witnessed, "true: a receipt under a tree head that the quorum of witnesses has cosigned, if there is one in time; "+
+			"otherwise a receipt under the newest tree head, with the header "+HeaderWitnessed+": false"),
+		waiting(&q.Wait, fmt.Sprintf("with witnessed: time to wait for the cosignatures, in milliseconds, at most %d", MaxWait.Milliseconds())),
 	}
 }
 
 func (q *ReceiptQuery) check() *entry.Refusal {
 	if q.Wait > 0 && !q.Witnessed {
-		return refuseParam("wait", "is for a tree head of witnesses: add witnessed=true")
+		return refuseParam("wait", "needs witnessed=true: the server waits only for cosignatures")
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ type RoundQuery struct {
 // Params implements [Query].
 func (q *RoundQuery) Params() []Param {
 	return []Param{
-		number("from", &q.From, math.MaxInt64, 0, "entries below the tree head that the witness cosigned last; 0: none"),
-		waiting(&q.Wait, fmt.Sprintf("how long to wait for a larger one, in milliseconds; at most %d", MaxWait.Milliseconds())),
+		number("from", &q.From, math.MaxInt64, 0, "size of the tree head that the witness cosigned last; 0: none"),
+		waiting(&q.Wait, fmt.Sprintf("time to wait for a larger tree head, in milliseconds, at most %d", MaxWait.Milliseconds())),
 	}
 }
 
@@ -141,7 +141,7 @@ type EvidenceQuery struct {
 
 // Params implements [Query].
 func (q *EvidenceQuery) Params() []Param {
-	return []Param{number("from", &q.From, math.MaxInt64, 0, "how many to leave out"),
+	return []Param{number("from", &q.From, math.MaxInt64, 0, "number of documents to skip"),
 		pageLimit(&q.Limit, MaxEvidence, MaxEvidence, "elements a page")}
 }
 
@@ -155,9 +155,9 @@ type AgentsQuery struct {
 // Params implements [Query].
 func (q *AgentsQuery) Params() []Param {
 	return []Param{
-		named("after", &q.After, "a", "principals behind this one, in the order of their bytes"),
+		named("after", &q.After, "a", "only principals after this one, in the order of their bytes"),
 		named("domain", &q.Domain, "test", "only principals of this domain"),
-		pageLimit(&q.Limit, PageDefault, MaxPage, "principals a page"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "greatest number of principals on a page"),
 	}
 }
 
@@ -195,11 +195,11 @@ type IncidentQuery struct {
 func (q *IncidentQuery) Params() []Param {
 	states := append([]string{StateOpen, StateClosed, StateUnacknowledged}, IncidentStates()...)
 	return []Param{
-		choice("state", &q.State, states, "open", "only in this state, or in any that is open or closed; unacknowledged: no approver answered it, or an amend of it, in time, and no person has acknowledged that"),
-		named("agent", &q.Agent, "agent-1", "only those that this principal has to do with, by entries of its own or as the agent of members"),
-		named("domain", &q.Domain, "test", "only those that a principal of this domain has to do with"),
-		named("workflow", &q.Workflow, "flow-1", "only those whose opening signal is of this workflow"),
-		number("before", &q.Before, entry.MaxInteger, 1000, "only those below this id"),
+		choice("state", &q.State, states, "open", "only incidents in this state, or in any open or closed state; unacknowledged: no approver answered the incident or an amend of it in time, and no person has acknowledged that"),
+		named("agent", &q.Agent, "agent-1", "only incidents that involve this principal, by its own entries or as the agent of members"),
+		named("domain", &q.Domain, "test", "only incidents that involve a principal of this domain"),
+		named("workflow", &q.Workflow, "flow-1", "only incidents whose opening signal is of this workflow"),
+		number("before", &q.Before, entry.MaxInteger, 1000, "only incidents with an id below this one"),
 		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
 	}
 }
@@ -220,10 +220,10 @@ func (q *TaskQuery) Params() []Param {
 		states = append(states, string(state))
 	}
 	return []Param{
-		choice("state", &q.State, states, "open", "only in this state, in any that is open or closed, or those that wait for an operator"),
-		named("agent", &q.Agent, "agent-1", "only those whose newest claim is of this agent"),
-		named("workflow", &q.Workflow, "flow-1", "only those of this workflow"),
-		number("before", &q.Before, entry.MaxInteger, 1000, "only those whose first entry is below this index"),
+		choice("state", &q.State, states, "open", "only tasks in this state, or in any open or closed state; operator: tasks that wait for an operator"),
+		named("agent", &q.Agent, "agent-1", "only tasks whose newest claim is of this agent"),
+		named("workflow", &q.Workflow, "flow-1", "only tasks of this workflow"),
+		number("before", &q.Before, entry.MaxInteger, 1000, "only tasks whose first entry is below this index"),
 		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
 	}
 }
@@ -239,8 +239,8 @@ type PlanQuery struct {
 // Params implements [Query].
 func (q *PlanQuery) Params() []Param {
 	return []Param{
-		flag("preview", &q.Preview, "what a decision would have now, even if one is in force"),
-		numbers("dismissed", &q.Dismissed, "4", "of a preview: indexes of signals to leave out, with commas between them"),
+		flag("preview", &q.Preview, "true: the plan that a decision would have now, even if a decision is in force"),
+		numbers("dismissed", &q.Dismissed, "4", "with preview: indexes of signals to leave out, with commas between them"),
 		number("before", &q.Before, entry.MaxInteger, 1000, "only members below this index"),
 		pageLimit(&q.Limit, MaxPage, MaxPage, "elements a page"),
 	}
@@ -248,7 +248,7 @@ func (q *PlanQuery) Params() []Param {
 
 func (q *PlanQuery) check() *entry.Refusal {
 	if len(q.Dismissed) > 0 && !q.Preview {
-		return refuseParam("dismissed", "is only for a preview: add preview=true")
+		return refuseParam("dismissed", "needs preview=true: only a preview leaves signals out")
 	}
 	return nil
 }
@@ -275,9 +275,9 @@ type BundleQuery struct {
 
 // Params implements [Query]: what the bundle of an incident is asked with.
 func (q *BundleQuery) Params() []Param {
-	agent := named("agent", &q.Agent, "agent-1", "whose members")
+	agent := named("agent", &q.Agent, "agent-1", "agent whose members the bundle shows")
 	agent.Required = true
-	absences := flag("absences", &q.Absences, "only with the proof that it leaves nothing out (ABS-1 to ABS-4), also where the policy does not want that")
+	absences := flag("absences", &q.Absences, "true: the bundle must prove that it leaves nothing out (ABS-1 to ABS-4), even if the policy does not ask for the proof")
 	return append([]Param{agent, absences}, (*NewsQuery)(q).Params()...)
 }
 
@@ -295,9 +295,9 @@ type NewsQuery BundleQuery
 // Params implements [Query].
 func (q *NewsQuery) Params() []Param {
 	return []Param{
-		number("from", &q.From, entry.MaxInteger, 0, "size of the tree head that the agent accepted last: policies, keys and the consistency proof begin there"),
-		number("after", &q.After, entry.MaxInteger, 0, "where the page before ended; take it from its Link"),
-		flag("whole", &q.Whole, "all policies and keys, because some are missing (TRU-2, TRU-3)"),
+		number("from", &q.From, entry.MaxInteger, 0, "size of the tree head that the agent accepted last; policies, keys and the consistency proof begin there"),
+		number("after", &q.After, entry.MaxInteger, 0, "where the previous page ended, as its header Link says"),
+		flag("whole", &q.Whole, "true: all policies and keys, for an agent that lacks some (TRU-2, TRU-3)"),
 		pageLimit(&q.Limit, BundleDefault, bundle.MaxMembers, "elements a page"),
 	}
 }
@@ -315,8 +315,8 @@ type CommandsQuery struct {
 // Params implements [Query].
 func (q *CommandsQuery) Params() []Param {
 	return []Param{
-		number("from", &q.From, entry.MaxInteger, 0, "size that the answer before had: only what was registered since ends the waiting"),
-		waiting(&q.Wait, fmt.Sprintf("how long to wait, in milliseconds; at most %d", MaxWait.Milliseconds())),
+		number("from", &q.From, entry.MaxInteger, 0, "size of the previous answer; only newer entries end the wait"),
+		waiting(&q.Wait, fmt.Sprintf("time to wait, in milliseconds, at most %d", MaxWait.Milliseconds())),
 	}
 }
 
@@ -331,16 +331,16 @@ type HistoryQuery struct {
 // Params implements [Query].
 func (q *HistoryQuery) Params() []Param {
 	return []Param{
-		optional("before", &q.Before, entry.MaxInteger, 1000, "only incidents below this id"),
-		optional("after", &q.After, entry.MaxInteger, 0, "instead: only incidents in which something changed behind this index, in the order of their newest change; "+
-			"go on from cursor to miss no change"),
+		optional("before", &q.Before, entry.MaxInteger, 1000, "only incidents with an id below this one"),
+		optional("after", &q.After, entry.MaxInteger, 0, "in place of before: only incidents that changed after this index, the oldest change first; "+
+			"pass the cursor of an answer as the next after"),
 		pageLimit(&q.Limit, HistoryDefault, MaxHistory, "elements a page"),
 	}
 }
 
 func (q *HistoryQuery) check() *entry.Refusal {
 	if q.After != nil && q.Before != nil {
-		return refuseParam("after", "a history is read backwards with before, or forward with after, not both")
+		return refuseParam("after", "before reads a history backwards, and after reads it forward: pass one of them")
 	}
 	return nil
 }

@@ -63,20 +63,20 @@ func TestParseQuery(t *testing.T) {
 		q                          api.Query
 		raw, field, detail, remedy string
 	}{
-		{new(api.ListQuery), "kinds=signal", "kinds", "there is no parameter of this name", "did you mean kind?"},
-		{new(api.ListQuery), "agnet=a", "agnet", "there is no parameter of this name", "did you mean agent?"},
-		{new(api.ReceiptQuery), "x=1", "x", "there is no parameter of this name", "use links, witnessed, wait"},
-		{new(api.ReceiptQuery), "wait=5", "wait", "is for a tree head of witnesses: add witnessed=true", ""},
-		{new(api.GraphQuery), "x=1", "x", "there is no parameter of this name", "use before, limit"},
-		{new(api.GraphQuery), strings.Repeat("k", 1000) + "=1", "", "there is no parameter of this name", "use before, limit"},
-		{nil, "x=1", "x", "there is no parameter of this name", "this path takes no parameters"},
+		{new(api.ListQuery), "kinds=signal", "kinds", "this path has no parameter of this name", "did you mean kind?"},
+		{new(api.ListQuery), "agnet=a", "agnet", "this path has no parameter of this name", "did you mean agent?"},
+		{new(api.ReceiptQuery), "x=1", "x", "this path has no parameter of this name", "use links, witnessed, wait"},
+		{new(api.ReceiptQuery), "wait=5", "wait", "needs witnessed=true: the server waits only for cosignatures", ""},
+		{new(api.GraphQuery), "x=1", "x", "this path has no parameter of this name", "use before, limit"},
+		{new(api.GraphQuery), strings.Repeat("k", 1000) + "=1", "", "this path has no parameter of this name", "use before, limit"},
+		{nil, "x=1", "x", "this path has no parameter of this name", "this path takes no parameters"},
 		{new(api.GraphQuery), "limit=1&limit=1", "limit", "given 2 times", ""},
 		{new(api.GraphQuery), "limit=0", "limit", `"0" is not a number from 1 to 1000`, ""},
 		{new(api.HistoryQuery), "before=x", "before", `"x" is not a number from 0 to 9007199254740991`, ""},
 		{new(api.BundleQuery), "from=1", "agent", "agent is required", ""},
 		{new(api.BundleQuery), "agent=", "agent", "agent is required", ""},
-		{new(api.PlanQuery), "dismissed=4", "dismissed", "is only for a preview: add preview=true", ""},
-		{new(api.HistoryQuery), "before=1&after=0", "after", "a history is read backwards with before, or forward with after, not both", ""},
+		{new(api.PlanQuery), "dismissed=4", "dismissed", "needs preview=true: only a preview leaves signals out", ""},
+		{new(api.HistoryQuery), "before=1&after=0", "after", "before reads a history backwards, and after reads it forward: pass one of them", ""},
 	} {
 		refusal, _ := errors.AsType[*entry.Refusal](api.ParseQuery(c.q, c.raw))
 		if refusal == nil || refusal.Problem != entry.Malformed || refusal.Field != c.field || refusal.Detail != c.detail || refusal.Remedy != c.remedy {

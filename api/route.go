@@ -111,8 +111,8 @@ func ok(doc string, schema Schema) []Response {
 // tagged answers with JSON and an entity tag.
 func tagged(doc string, schema Schema) []Response {
 	answers := ok(doc, schema)
-	answers[0].Headers = []Header{{"ETag", "hash of what the answer says", schemaText}}
-	return append(answers, Response{Status: http.StatusNotModified, Doc: "If-None-Match names what it still is"})
+	answers[0].Headers = []Header{{"ETag", "hash of the answer's content", schemaText}}
+	return append(answers, Response{Status: http.StatusNotModified, Doc: "the content is still the one that If-None-Match names"})
 }
 
 // withBody returns the answers of a route that takes a body: the body came too slowly, or its
@@ -130,7 +130,7 @@ func Routes() []Route {
 	for _, some := range [][]Route{entryRoutes(), logRoutes(), completeRoutes(), agentRoutes(), bundleRoutes(), incidentRoutes(), taskRoutes(), recoveryRoutes(), selfRoutes()} {
 		all = append(all, some...)
 	}
-	misdirected := Response{Status: http.StatusMisdirectedRequest, Doc: "the server is on loopback and is not called by this Host",
+	misdirected := Response{Status: http.StatusMisdirectedRequest, Doc: "the server listens on loopback, and Host is none of its names",
 		Content: []Content{content(MediaProblem, of[Problem]())}}
 	for i := range all {
 		all[i].Answers = append(all[i].Answers, misdirected)

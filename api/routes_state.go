@@ -16,21 +16,21 @@ func agentRoutes() []Route {
 	principal := inPath("id", schemaText, "agent-1", "the principal, percent-encoded")
 	return []Route{{
 		Name: "agents", Method: http.MethodGet, Path: PathAgents, Summary: "List principals and their keys", Query: asked[AgentsQuery],
-		Answers: tagged("as of the last commit; the tag leaves size out", of[Agents]()), Problems: []entry.Problem{entry.Malformed},
+		Answers: tagged("the principals as of the last commit; the tag does not depend on size", of[Agents]()), Problems: []entry.Problem{entry.Malformed},
 	}, {
 		Name: "agent", Method: http.MethodGet, Path: PathAgent, Summary: "Read a principal and its keys", Params: []Param{principal},
-		Answers: tagged("as of the last commit", of[Agent]()), Problems: missing(),
+		Answers: tagged("the principal as of the last commit", of[Agent]()), Problems: missing(),
 	}, {
 		Name: "history", Method: http.MethodGet, Path: PathHistory, Summary: "Read the history of a principal",
-		Doc: "Its signals with what was found of them, its executions that were to be undone, and the outcomes it reported, over the " +
-			"incidents that it has to do with, the newest first. Every index is proven by an entry of the answer; the counts are over all pages.",
+		Doc: "The signals of the principal with their dispositions, its executions in rollback sets, and the outcomes that it reported, the newest " +
+			"incident first. An entry of the answer proves every index. The counts are over all pages.",
 		Params: []Param{principal}, Query: asked[HistoryQuery],
-		Answers: tagged("a page; the tag leaves the tree head and the proofs out", of[History]()), Problems: missing(),
+		Answers: tagged("a page; the tag does not depend on the tree head and the proofs", of[History]()), Problems: missing(),
 	}, {
 		Name: "commands", Method: http.MethodGet, Path: PathCommands, Summary: "Ask what an agent has to do, and wait for it",
-		Doc: "Answers at once, or, with wait, as soon as something at from or behind it concerns the agent, or the time is over. " +
-			"It is a hint: what counts is the bundle.",
-		Params: []Param{agent}, Query: asked[CommandsQuery], Answers: ok("as of the last commit", of[Commands]()), Problems: missing(),
+		Doc: "Without wait, the server answers at once. With wait, the server answers when an entry from index from on concerns the agent, or when " +
+			"the time is over. The answer is a hint: only the bundle proves a command.",
+		Params: []Param{agent}, Query: asked[CommandsQuery], Answers: ok("the commands as of the last commit", of[Commands]()), Problems: missing(),
 	}}
 }
 
@@ -51,19 +51,19 @@ const schemaHashes = `{"type":"array","items":{"type":"string","contentEncoding"
 
 // bundleRoutes read what an agent obeys.
 func bundleRoutes() []Route {
-	answers := tagged(`the bundle, in the one form that verifiers read; if it is not all, the header Link has the path of the next, rel="next"`, Schema{JSON: schemaBundle})
+	answers := tagged(`the bundle, in the only form that verifiers read; if there are more pages, the header Link has the path of the next one, rel="next"`, Schema{JSON: schemaBundle})
 	answers[0].Headers[0].Doc = "hash of the answer"
 	return []Route{{
-		Name: "authorization", Method: http.MethodGet, Path: PathBundle, Summary: "Read what shows an agent that it is to undo something",
-		Doc: "The authorization bundle: decision, its signals, approvals, the agent's members with why they are to be undone, outcomes, policies and keys, " +
-			"with proofs under one tree head. Nothing of it is to be believed before it was verified offline. " +
-			"If no decision tells the agent to undo something, it is news. limit counts the agent's members; those of one line come together if they can.",
+		Name: "authorization", Method: http.MethodGet, Path: PathBundle, Summary: "Read an agent's authorization bundle",
+		Doc: "The bundle has the decision, its signals and approvals, the agent's members with the reasons why they are in the plan, outcomes, policies and " +
+			"keys, all proven under one tree head. An agent verifies the bundle offline before it acts. If no decision tells the agent to undo anything, the " +
+			"bundle is news, without a decision. limit counts the agent's members; members of one line come together where possible.",
 		Params: []Param{inPath("id", schemaNumber, 4, "index of the incident's opening signal")}, Query: asked[BundleQuery],
 		Answers: answers, Problems: missing(),
 	}, {
-		Name: "news", Method: http.MethodGet, Path: PathNews, Summary: "Read what an agent is to know of",
-		Doc: "Policies, agent entries about itself and about whoever is more than a plain agent, and overrides of its incidents, as a bundle " +
-			"without a decision. limit counts these entries; those that they rest on come beside them.",
+		Name: "news", Method: http.MethodGet, Path: PathNews, Summary: "Read an agent's news",
+		Doc: "News is a bundle without a decision: policies, agent entries about the agent itself and about principals with more than the role agent, " +
+			"and overrides of the agent's incidents. limit counts these entries; the entries that verify them come too.",
 		Params: []Param{inPath("id", schemaText, "agent-1", "the agent, percent-encoded")}, Query: asked[NewsQuery],
 		Answers: answers, Problems: missing(),
 	}}
@@ -73,22 +73,22 @@ func bundleRoutes() []Route {
 func incidentRoutes() []Route {
 	return []Route{{
 		Name: "incidents", Method: http.MethodGet, Path: PathIncidents, Summary: "List incidents", Query: asked[IncidentQuery],
-		Doc:     "The newest first, as of the last commit. A page may end early where few match: follow next to the end.",
+		Doc:     "The list has the newest first, as of the last commit. A page may have few elements: follow next until it is absent.",
 		Answers: ok("a page", of[Incidents]()), Problems: []entry.Problem{entry.Malformed},
 	}, {
 		Name: "incident", Method: http.MethodGet, Path: PathIncident, Summary: "Read an incident",
 		Params:  []Param{inPath("id", schemaNumber, 4, "index of its opening signal")},
-		Answers: tagged("as of the last commit", of[Incident]()), Problems: missing(),
+		Answers: tagged("the incident as of the last commit", of[Incident]()), Problems: missing(),
 	}, {
 		Name: "plan", Method: http.MethodGet, Path: PathPlan, Summary: "Read a plan, or preview it",
-		Doc: "The plan in force with what became of its members; before there is one, and with preview=true, what a decision would have now. " +
-			"A page of a large plan has the head over all members: follow next to the end.",
+		Doc: "The plan in force, with the results of its members. Before a plan is in force, and with preview=true, the plan that a decision would have " +
+			"now. Each page has the head over all members: follow next until it is absent.",
 		Params: []Param{inPath("id", schemaNumber, 4, "index of the incident's opening signal")}, Query: asked[PlanQuery],
-		Answers: tagged("as of the last commit", of[Plan]()), Problems: missing(),
+		Answers: tagged("the plan as of the last commit", of[Plan]()), Problems: missing(),
 	}, {
-		Name: "graph", Method: http.MethodGet, Path: PathGraph, Summary: "Read the executions of a workflow and what they depend on",
+		Name: "graph", Method: http.MethodGet, Path: PathGraph, Summary: "Read the executions of a workflow and their dependencies",
 		Params: []Param{inPath("wid", schemaText, "flow-1", "the workflow, percent-encoded")}, Query: asked[GraphQuery],
-		Answers: tagged("the newest first, as of the last commit", of[Graph]()), Problems: missing(),
+		Answers: tagged("the executions, the newest first, as of the last commit", of[Graph]()), Problems: missing(),
 	}}
 }
 
@@ -98,7 +98,7 @@ func renewal(leasesMax int) []Content {
 "required":["aud","iss","keyid","leases","seq","session","sig"],"properties":{"aud":%[1]s,"iss":%[1]s,"seq":%[2]s,"session":%[1]s,"keyid":%[1]s,
 "sig":{"type":"string","contentEncoding":"base64"},"leases":{"type":"array","minItems":1,"maxItems":%[3]d,"items":{"type":"object",
 "additionalProperties":false,"required":["epoch","task"],"properties":{"epoch":%[2]s,"task":%[1]s,"over":{"type":"object","description":
-"the snapshot of a claim that has come to an end, in place of renewing it: the task then failed, or was interrupted (crash.interrupted)"}}}}}}`,
+"the snapshot of a claim that ended, in place of a renewal: the task failed, or was interrupted (crash.interrupted)"}}}}}}`,
 		schemaText, schemaNumber, leasesMax)}, exampleRenewal}}
 }
 
@@ -107,22 +107,23 @@ func taskRoutes() []Route {
 	id := inPath("id", schemaText, "olga#book-room", "the reference issuer#id, percent-encoded")
 	return []Route{{
 		Name: "tasks", Method: http.MethodGet, Path: PathTasks, Summary: "List tasks", Query: asked[TaskQuery],
-		Doc:     "The newest first, as of the last commit. A page may end early where few match: follow next to the end.",
+		Doc:     "The list has the newest first, as of the last commit. A page may have few elements: follow next until it is absent.",
 		Answers: ok("a page", of[Tasks]()), Problems: []entry.Problem{entry.Malformed},
 	}, {
 		Name: "task", Method: http.MethodGet, Path: PathTask, Summary: "Read a task", Params: []Param{id},
-		Answers: tagged("as of the last commit, with its lease as it is now", of[Task]()), Problems: missing(),
+		Answers: tagged("the task as of the last commit, with its present lease", of[Task]()), Problems: missing(),
 	}, {
-		Name: "lease", Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "As " + PathLeases + ", for one.",
-		Params: []Param{id}, Takes: renewal(1), Answers: withBody("the request came too slowly", ok("renewed", of[Lease]())...),
+		Name: "lease", Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "Like " + PathLeases + ", for one lease.",
+		Params: []Param{id}, Takes: renewal(1), Answers: withBody("the request arrived too slowly", ok("the renewed lease", of[Lease]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.NoStanding, entry.WrongAudience,
 			entry.NotFound, entry.StateConflict, entry.StaleEpoch, entry.TooLarge},
 	}, {
 		Name: "leases", Method: http.MethodPost, Path: PathLeases, Summary: "Renew the leases that an agent holds",
-		Doc: "By who holds them. sig is over the DSSE pre-authentication encoding of the type application/vnd.agent-recovery.lease+json and the " +
-			"RFC 8785 form of the members without keyid and sig; the body is in RFC 8785 form, too. seq grows with every renewal, and session is that " +
-			"of the leases as GET tells it: heard again, a renewal says nothing new. Each lease is judged by itself.",
-		Takes: renewal(entry.MaxLeases), Answers: withBody("the request came too slowly", ok("what became of each lease: the signature counts", of[Renewed]())...),
+		Doc: "The agent that holds the leases signs the renewal. sig is over the DSSE pre-authentication encoding of the type " +
+			"application/vnd.agent-recovery.lease+json and the RFC 8785 form of the members without keyid and sig. The body is in RFC 8785 form, too. seq " +
+			"grows with every renewal. session is the session of the leases, as GET of the task answers it. So a renewal that is sent again renews nothing. " +
+			"The coordinator judges each lease by itself.",
+		Takes: renewal(entry.MaxLeases), Answers: withBody("the request arrived too slowly", ok("the signature is good; an answer for each lease", of[Renewed]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.WrongAudience, entry.TooLarge},
 	}}
 }
@@ -133,18 +134,18 @@ func recoveryRoutes() []Route {
 	failure := Schema{JSON: component("Case")}
 	return []Route{{
 		Name: "recover", Method: http.MethodPost, Path: PathRecoveries, Summary: "Decide what to do about the failures in a case",
-		Doc: "The rules of the policy in force decide, attempts are looked up in the case itself. Nothing is executed and nothing is " +
-			"written to the log: the same case under the same rules is the same answer.",
+		Doc: "The rules of the policy in force decide. The recorded attempts of the case answer the decisions. Nothing is executed, and nothing is " +
+			"written to the log. The same case under the same rules gives the same answer.",
 		Takes:    []Content{{MediaJSON, failure, exampleCase}},
-		Answers:  withBody("the request came too slowly", ok("what was decided, step by step", of[Recovery]())...),
+		Answers:  withBody("the request arrived too slowly", ok("the decisions, step by step", of[Recovery]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}, {
-		Name: "recoverBatch", Method: http.MethodPost, Path: PathBatch, Summary: "Decide about many cases, one a line",
-		Doc: "Every line is answered by one line, in order and while the request is still being sent: by a trace, or by the problem " +
-			"that it has. The last line sums up; without it the answer is not whole.",
+		Name: "recoverBatch", Method: http.MethodPost, Path: PathBatch, Summary: "Decide what to do about many cases, one a line",
+		Doc: "The server answers every line with one line, in order, while the client still sends: a trace, or the problem of the line. The last line " +
+			"is the summary. An answer without the summary is not whole.",
 		Takes: []Content{{MediaNDJSON, lines("one case a line", failure), "[" + exampleCase + "," + exampleHealthy + "]"}},
-		Answers: withBody("the first line came too slowly", Response{Status: http.StatusOK, Doc: "a line for each line, then the end",
-			Content: []Content{content(MediaNDJSON, lines("traces and problems, then the end", of[RecoveryLine]()))}}),
+		Answers: withBody("the first line arrived too slowly", Response{Status: http.StatusOK, Doc: "a line for each line of the request, then the summary",
+			Content: []Content{content(MediaNDJSON, lines("traces and problems, then the summary", of[RecoveryLine]()))}}),
 		Problems: []entry.Problem{entry.Malformed, entry.NotReady}, Plain: true,
 	}}
 }

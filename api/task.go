@@ -6,7 +6,7 @@ import "recoveryledger/ledger/entry"
 type Tasks struct {
 	Size  uint64 `json:"size" doc:"size of the log that the list follows from"`
 	Tasks []Task `json:"tasks" doc:"the newest first"`
-	Next  string `json:"next,omitempty" doc:"where the list goes on, relative to the server; absent at its end"`
+	Next  string `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
 // Task is the answer of GET /v1/tasks/{id}: a task as it stands. All but the lease
@@ -15,44 +15,44 @@ type Task struct {
 	Task        entry.Ref        `json:"task"`
 	Wid         entry.WorkflowID `json:"wid"`
 	State       entry.TaskState  `json:"state" enum:"CREATED,ASSIGNED,IN_PROGRESS,IN_REVIEW,BLOCKED,FAILED,INTERRUPTED,COMPLETED,CANCELLED"`
-	Epoch       int64            `json:"epoch" doc:"of the newest claim; 0: there was none"`
+	Epoch       int64            `json:"epoch" doc:"epoch of the newest claim; 0: there was no claim"`
 	RetryCount  int64            `json:"retry_count"`
 	ResumeCount int64            `json:"resume_count"`
 	MaxRetries  int64            `json:"max_retries"`
-	LeaseMS     int64            `json:"lease_ms" doc:"term of a lease"`
-	Type        string           `json:"type,omitempty" doc:"capability that its agent needs; absent: only people assign it"`
-	Agent       entry.Principal  `json:"agent,omitempty" doc:"of the newest claim"`
-	Created     uint64           `json:"created" doc:"index of its first entry"`
-	Changed     uint64           `json:"changed" doc:"index of its newest entry"`
-	ChangedAt   int64            `json:"changed_at" doc:"when that was registered, Unix milliseconds"`
-	CreatedAt   int64            `json:"created_at" doc:"when its first entry was registered, Unix milliseconds"`
-	Reason      string           `json:"reason" doc:"of its newest entry: untrusted; of a BLOCKED task the question"`
+	LeaseMS     int64            `json:"lease_ms" doc:"term of a lease in milliseconds"`
+	Type        string           `json:"type,omitempty" doc:"capability that the agent needs; absent: only people assign the task"`
+	Agent       entry.Principal  `json:"agent,omitempty" doc:"agent of the newest claim"`
+	Created     uint64           `json:"created" doc:"index of the task's first entry"`
+	Changed     uint64           `json:"changed" doc:"index of the task's newest entry"`
+	ChangedAt   int64            `json:"changed_at" doc:"registered_at of the newest entry, Unix milliseconds"`
+	CreatedAt   int64            `json:"created_at" doc:"registered_at of the first entry, Unix milliseconds"`
+	Reason      string           `json:"reason" doc:"reason in the newest entry, for a BLOCKED task the question; untrusted text"`
 	Executions  int              `json:"executions"`
-	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"whose entry it waits for; absent: its agent's, or it is over"`
-	GivenBy     string           `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives it to an agent: release answers for what holds it up; absent: an agent holds it, or it is over"`
-	Gate        string           `json:"gate,omitempty" doc:"why it must not be claimed again yet"`
+	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"party whose entry the task waits for; absent: the task waits for its agent, or is over"`
+	GivenBy     string           `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives the task to an agent; with release the operator also answers for what holds the task up; absent: an agent holds the task, or the task is over"`
+	Gate        string           `json:"gate,omitempty" doc:"why the task must not be claimed again yet"`
 	// Failures are those since its creation or its newest release, oldest first.
-	Failures     []entry.TaskFailure `json:"failures,omitempty" doc:"how its claims ended, since its creation or its newest release; the oldest first"`
-	Recovery     *TaskRecovery       `json:"recovery,omitempty" doc:"what the policy wants done about its newest failure, while it waits"`
-	Unassignable bool                `json:"unassignable,omitempty" doc:"no agent can be given it as it waits: none has its type among its capabilities, but for who must not have it again"`
+	Failures     []entry.TaskFailure `json:"failures,omitempty" doc:"how the claims ended since the creation or the newest release, the oldest first"`
+	Recovery     *TaskRecovery       `json:"recovery,omitempty" doc:"action of the policy for the newest failure, while the task waits"`
+	Unassignable bool                `json:"unassignable,omitempty" doc:"whether no agent can get the task: no enrolled agent has the capability, apart from agents that are excluded from a retry"`
 	// Candidates are told of one task, not in lists.
-	Candidates []Candidate `json:"candidates,omitempty" doc:"who may get it as it waits: agents with its type among their capabilities, those that hold the fewest first; not in lists"`
+	Candidates []Candidate `json:"candidates,omitempty" doc:"agents that may get the task: agents with the capability, the agent with the fewest tasks first; not in lists"`
 	// Reassign is told of one task, not in lists.
-	Reassign *Reassignment `json:"reassign,omitempty" doc:"whom an operator may give it to by reassign, where its state allows that; not in lists"`
-	Lease    *Lease        `json:"lease,omitempty" doc:"while somebody holds it"`
+	Reassign *Reassignment `json:"reassign,omitempty" doc:"agent that an operator may give the task to by reassign, if the state of the task allows that; not in lists"`
+	Lease    *Lease        `json:"lease,omitempty" doc:"lease of the agent that holds the task; absent: no agent holds the task"`
 }
 
 // Candidate is an agent that may get a task.
 type Candidate struct {
 	Agent entry.Principal `json:"agent"`
-	Held  int64           `json:"held" doc:"how many tasks it holds"`
+	Held  int64           `json:"held" doc:"number of tasks that the agent holds"`
 }
 
 // Reassignment is whom an operator may give a task to that no agent holds.
 type Reassignment struct {
-	Agent    entry.Principal `json:"agent,omitempty" doc:"who gets it if the operator names nobody; absent: see obstacle"`
-	Except   entry.Principal `json:"except,omitempty" doc:"who must not get it: it failed at it just now, and the policy gives it to another"`
-	Obstacle string          `json:"obstacle,omitempty" enum:"untyped,unassignable,release,busy" doc:"why no agent is chosen: the task has no type, no agent can be given it, it is to be released and not reassigned, or all its agents hold as many tasks as they may"`
+	Agent    entry.Principal `json:"agent,omitempty" doc:"agent that gets the task if the operator names none; absent: obstacle says why"`
+	Except   entry.Principal `json:"except,omitempty" doc:"agent that must not get the task: the agent just failed, and the policy gives the task to another"`
+	Obstacle string          `json:"obstacle,omitempty" enum:"untyped,unassignable,release,busy" doc:"why no agent is chosen: the task has no type, no agent can get the task, the task needs a release, or every agent holds as many tasks as the coordinator gives"`
 }
 
 // Why no agent is chosen for a task, as [Reassignment] has it.
@@ -80,11 +80,11 @@ func (r *Reassignment) Choose(named entry.Principal) (agent entry.Principal, obs
 // interrupted.
 type TaskRecovery struct {
 	Strategy    string `json:"strategy"`
-	Rule        string `json:"rule" doc:"where in the policy that stands"`
-	Reason      string `json:"reason" doc:"why, in one word (docs/policy.md)"`
-	Due         int64  `json:"due" doc:"not before, Unix milliseconds"`
-	Remediation string `json:"remediation,omitempty" doc:"what people can do, as the policy says"`
-	Another     bool   `json:"another,omitempty" doc:"it goes to another agent than the one that failed at it just now"`
+	Rule        string `json:"rule" doc:"rule of the policy that decided"`
+	Reason      string `json:"reason" doc:"reason of the action, in one word (docs/policy.md)"`
+	Due         int64  `json:"due" doc:"earliest time of the action, Unix milliseconds"`
+	Remediation string `json:"remediation,omitempty" doc:"remediation text of the policy, for people"`
+	Another     bool   `json:"another,omitempty" doc:"whether the task must go to another agent than the one that just failed"`
 }
 
 // What a task waits for, if not for its agent.
@@ -140,22 +140,22 @@ type Lease struct {
 	Task      entry.Ref       `json:"task"`
 	Agent     entry.Principal `json:"agent"`
 	Epoch     int64           `json:"epoch"`
-	Session   string          `json:"session" doc:"what renewals name; another one when the coordinator has started again"`
-	Seq       int64           `json:"seq" doc:"of the newest renewal; 0: there was none in this session"`
-	TermMS    int64           `json:"term_ms" doc:"for how long a renewal holds"`
-	RenewMS   int64           `json:"renew_ms" doc:"how often to renew"`
-	ExpiresAt int64           `json:"expires_at" doc:"when it is lost, Unix milliseconds by the ledger's clock"`
+	Session   string          `json:"session" doc:"session that renewals name; every start of the coordinator makes a new session"`
+	Seq       int64           `json:"seq" doc:"seq of the newest renewal; 0: there was none in this session"`
+	TermMS    int64           `json:"term_ms" doc:"time that a renewal is valid, in milliseconds"`
+	RenewMS   int64           `json:"renew_ms" doc:"interval at which the agent renews, in milliseconds"`
+	ExpiresAt int64           `json:"expires_at" doc:"time at which the lease is lost, Unix milliseconds by the ledger's clock"`
 }
 
 // Renewed is the answer of POST /v1/leases.
 type Renewed struct {
-	Leases []RenewedLease `json:"leases" doc:"what became of each that the renewal names, in its order"`
+	Leases []RenewedLease `json:"leases" doc:"an answer for each lease, in the order of the renewal"`
 }
 
 // RenewedLease is a lease as renewed, or why it was not.
 type RenewedLease struct {
-	Lease   *Lease   `json:"lease,omitempty" doc:"as renewed"`
-	Problem *Problem `json:"problem,omitempty" doc:"why it was not"`
+	Lease   *Lease   `json:"lease,omitempty" doc:"the renewed lease"`
+	Problem *Problem `json:"problem,omitempty" doc:"why the lease was not renewed"`
 }
 
 // RetriesSpent reports whether the task was claimed and has no retry left (TSK-1): its next

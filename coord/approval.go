@@ -18,12 +18,12 @@ func (s *State) admitApproval(e *entry.Entry, a *entry.Approval, now int64) erro
 	p := s.waiting(inc, now) // REG-9
 	switch {
 	case inc.state != Escalated && inc.state != Authorized:
-		return conflict("incident", "incident %d is %s: nothing is proposed", inc.opened, inc.state)
+		return conflict("incident", "incident %d is %s, and has no proposal", inc.opened, inc.state)
 	case p == nil:
 		return conflict("proposal", "no proposal of incident %d waits for answers", inc.opened)
 	case p.index != a.Proposal.Index:
 		return conflict("proposal", "entry %d is not the proposal in force, which is entry %d", a.Proposal.Index, p.index).
-			WithRemedy("look at the newer proposal")
+			WithRemedy("answer the newer proposal")
 	case a.Exp*1000 <= now:
 		return entry.Refuse(entry.Stale, "exp", "%d has passed", a.Exp)
 	}
@@ -51,7 +51,7 @@ func (s *State) eligible(inc *incident, keyID string, issuer uint32, known bool)
 	case inc.proposal != nil && inc.proposal.issuer == issuer:
 		return no("%s made the proposal", s.principal(issuer))
 	case inc.proposal != nil && slices.Contains(inc.proposal.signalers, issuer):
-		return no("%s signaled what is proposed", s.principal(issuer))
+		return no("%s sent a signal of the proposal", s.principal(issuer))
 	case s.owns(inc, issuer):
 		return no("%s owns a member of the plan", s.principal(issuer))
 	}
@@ -120,7 +120,7 @@ func (s *State) checkQuorum(d *decisionOf, a *assessment) error {
 		return conflict("approvals", "%d of %d approvals", len(d.Approvals), a.policy.quorum.Approve).WithRemedy("wait for more approvals")
 	}
 	if *d.Pin != p.pin || *d.Signals != p.signals || !slices.Equal(a.dismissed, p.dismissed) || d.RollbackSet.Head != p.rollbackSet {
-		return entry.Refuse(entry.ScopeMismatch, "rollback_set", "not what entry %d proposes", p.index).
+		return entry.Refuse(entry.ScopeMismatch, "rollback_set", "not the rollback set of the proposal, entry %d", p.index).
 			WithRemedy("carry out the proposal as it is, or propose again")
 	}
 	approve, _ := s.answersTo(d.inc, p, d.now)
@@ -169,7 +169,7 @@ func (s *State) admitDeny(d *decisionOf) error {
 		return s.admitAcknowledgement(d)
 	}
 	if d.Supersedes != nil {
-		return conflict("supersedes", "nothing was denied yet").WithRemedy("leave it out: it is only for incidents that nobody answered")
+		return conflict("supersedes", "the incident is not denied yet").WithRemedy("leave supersedes out: only the acknowledgement of an incident that no approver answered has it")
 	}
 	if err := s.mayDeny(d); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *State) admitDeny(d *decisionOf) error {
 	if d.inc.mergedInto == 0 && s.mayJudge(d) == nil {
 		return s.checkVouched(d)
 	}
-	return s.checkUnjudged(d, "name it as inconclusive: only an approver who has no part in the incident judges its signals, and the older incident judges the signals of a merged one")
+	return s.checkUnjudged(d, "give the disposition inconclusive: only an approver without a part in the incident judges its signals, and the older incident judges the signals of a merged incident")
 }
 
 func (s *State) mayDeny(d *decisionOf) error {

@@ -10,7 +10,7 @@ import (
 // admitAuthorize checks INC-2, or a quorum of approvals that waives INC-2.
 func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 	if d.Supersedes != nil {
-		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave it out: the signal names an earlier incident")
+		return conflict("supersedes", "an authorize is the first decision in force").WithRemedy("leave the signal out: it belongs to an earlier incident")
 	}
 	if err := s.checkTimes(d, a); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *State) checkTimes(d *decisionOf, a *assessment) error {
 	case d.DeadlineAt > d.now+a.policy.windows.DeadlineMaxMS:
 		return entry.Refuse(entry.ScopeExceedsPolicy, "deadline_at", "%d ms from now, the policy allows %d", d.DeadlineAt-d.now, a.policy.windows.DeadlineMaxMS)
 	case d.Exp*1000 > d.DeadlineAt:
-		return conflict("exp", "%d lies behind deadline_at", d.Exp)
+		return conflict("exp", "%d is later than deadline_at", d.Exp)
 	}
 	return nil
 }
@@ -92,14 +92,14 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	}
 	founded, others := s.splitBySubject(a, func(about []uint32) bool { return s.believed(about, a.policy.quorum.Signalers) && s.hasCause(about) })
 	if len(founded) == 0 {
-		return exceeds("no executor, no monitor or operator with evidence, and no %d signalers over early edges speak for it, "+
-			"or what they signal has not failed", a.policy.quorum.Signalers)
+		return exceeds("no signal comes from an executor, from a monitor or operator with evidence, or from %d signalers over early edges, "+
+			"or the signalled executions have not failed", a.policy.quorum.Signalers)
 	}
 	if exec, beyond := s.subjectOutside(s.incidents[number], founded, others, now+a.policy.windows.DeadlineMaxMS); beyond {
-		return exceeds("too few signalers speak for %s, which does not follow from the other signals", s.refOf(exec))
+		return exceeds("too few signalers reported %s, and the other signals do not lead to it", s.refOf(exec))
 	}
 	if domain, silent := s.domainWithoutQuorum(a); silent {
-		return exceeds("it touches %d domains, and no %d signalers of domain %q speak for it", a.impact.Domains, a.policy.quorum.Signalers, domain)
+		return exceeds("the plan touches %d domains, and fewer than %d signalers of domain %q support it", a.impact.Domains, a.policy.quorum.Signalers, domain)
 	}
 	for i := range a.plan.Members {
 		m := &a.plan.Members[i]
@@ -108,7 +108,7 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 		case m.Method == scope.Residual:
 			return exceeds("%s cannot be undone", s.refOf(m.Exec))
 		case !m.Direct && m.Method == scope.Compensate:
-			return exceeds("%s is %s and is in the plan only because its line goes back", s.refOf(m.Exec), effects[effect])
+			return exceeds("%s is %s, and is a member only because its line goes back to a checkpoint", s.refOf(m.Exec), effects[effect])
 		}
 	}
 	if refusal := s.checkLimits(number, a, s.chargeOf(execsOf(a.plan.Members), s.incidents[number].fencedUntil(0, now), now), toUndo); refusal != nil {

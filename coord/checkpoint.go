@@ -41,7 +41,7 @@ func (s *State) admitCheckpoint(c *entry.Checkpoint) error {
 		return nil
 	}
 	if covered := s.graph.Covered(line); final < covered {
-		return conflict("after", "covers less than the previous checkpoint, which covers executions that were final at entry %d", covered)
+		return conflict("after", "covers less than the previous checkpoint, which covers the executions that were final at entry %d", covered)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (s *State) admitAfter(c *entry.Checkpoint, exec uint32, after *scope.Node) 
 		return conflict("after", "%s is %s, not final", *c.After, steps[after.Progress]).
 			WithRemedy("log the final progress of the execution before the checkpoint that covers it")
 	case after.Undone || s.lineWentBack(exec, after):
-		return conflict("after", "%s was undone, or its line went back behind it", *c.After).
+		return conflict("after", "%s was undone, or its line went back to a checkpoint before it", *c.After).
 			WithRemedy("save the present state, after the newest execution that it includes")
 	}
 	return nil

@@ -128,7 +128,7 @@ func TestNotFencedWhile(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#bad")).Index
 	w.at += 10 * minuteMS
 	w.decide("a", entry.ActEscalate, id)
-	says(w, id, "a signaler proposed it")
+	says(w, id, "a signaler made the proposal")
 	w.decide("k", entry.ActEscalate, id)
 	says(w, id, "")
 	p := w.nextPolicy()

@@ -107,7 +107,7 @@ func (s *State) checkDecisionForm(d *decisionOf) error {
 		return conflict("act", "%s of incident %d, which is %s", d.Act, d.inc.opened, d.inc.state)
 	}
 	if d.inc.mergedInto != 0 && d.Act != entry.ActDeny {
-		return conflict("incident", "incident %d was merged into %d", d.inc.opened, d.inc.mergedInto).WithRemedy("decide about the older incident")
+		return conflict("incident", "incident %d was merged into %d", d.inc.opened, d.inc.mergedInto).WithRemedy("decide about the older incident instead")
 	}
 	if _, inForce := s.chain.Policy(); d.Policy != inForce {
 		return entry.Refuse(entry.PolicySuperseded, "policy", "entry %d is not the policy in force, which is entry %d", d.Policy.Index, inForce.Index).
@@ -118,8 +118,8 @@ func (s *State) checkDecisionForm(d *decisionOf) error {
 		want++
 	}
 	if d.Epoch != want {
-		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the incident is at %d and %s makes it %d", d.Epoch, d.inc.epoch, d.Act, want).
-			WithRemedy("read the decisions made meanwhile, and decide again")
+		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the incident has epoch %d, and %s makes it %d", d.Epoch, d.inc.epoch, d.Act, want).
+			WithRemedy("read the newer decisions, and decide again")
 	}
 	if d.Exp*1000 <= d.now {
 		return entry.Refuse(entry.Stale, "exp", "%d has passed", d.Exp)
@@ -148,7 +148,7 @@ func (s *State) checkPin(d *decisionOf) error {
 	case pin.Size <= d.inc.opened:
 		return mismatch("pin.size", "%d, before incident %d began", pin.Size, d.inc.opened)
 	case pin.Size < d.inc.pinned && !s.answers(d):
-		return mismatch("pin.size", "%d, a decision before pinned %d", pin.Size, d.inc.pinned)
+		return mismatch("pin.size", "%d, but an earlier decision pinned %d", pin.Size, d.inc.pinned)
 	case pin.Root != s.tree.Root(pin.Size):
 		return mismatch("pin.root", "not the root of size %d", pin.Size)
 	}
@@ -162,7 +162,7 @@ func (s *State) checkPin(d *decisionOf) error {
 // that it dismisses are among them.
 func (s *State) checkSignals(d *decisionOf, signals []uint32) error {
 	if want := s.signalsHead(signals); *d.Signals != want {
-		return mismatch("signals", "not all signals before the pin, %d in number", want.Size)
+		return mismatch("signals", "not every signal before the pin: there are %d", want.Size)
 	}
 	dismissed := dismissedOf(d.Decision)
 	for i, index := range dismissed {
@@ -172,7 +172,7 @@ func (s *State) checkSignals(d *decisionOf, signals []uint32) error {
 		}
 	}
 	if len(dismissed) == len(signals) && d.inc.current == nil {
-		return conflict("dismissed", "no signal is left").WithRemedy("deny the incident")
+		return conflict("dismissed", "the decision dismisses every signal").WithRemedy("deny the incident")
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 		case !d.has(entry.RoleApprover) && d.inc.state != Reported && d.inc.state != Contained:
 			return conflict("act", "incident %d is %s: its approvers have a proposal already", d.inc.opened, d.inc.state)
 		case d.inc.state == Escalated && d.inc.proposal.issuer == issuer && known:
-			return conflict("act", "%s made the proposal in force, which waits for others", d.Iss).
+			return conflict("act", "%s made the proposal in force, and other approvers must answer it", d.Iss).
 				WithRemedy("let another approver propose, or deny")
 		case d.now < d.inc.openedAt+l.windows.DecideMS:
 			return conflict("act", "the coordinator has until %d to decide", d.inc.openedAt+l.windows.DecideMS)
@@ -242,7 +242,7 @@ func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 	}
 	switch refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); {
 	case refusal != nil && d.NotFenced == "":
-		return mismatch("not_fenced", "missing, though nothing can be fenced: %s", refusal.Detail)
+		return mismatch("not_fenced", "missing, and nothing can be fenced: %s", refusal.Detail)
 	case refusal == nil && d.NotFenced != "":
 		return mismatch("not_fenced", "%.80q, but the plan can be fenced", d.NotFenced)
 	}
@@ -325,4 +325,4 @@ func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer u
 }
 
 // notFencedBySignaler says why a signaler's proposal fences nothing.
-const notFencedBySignaler = "a signaler proposed it, and only the coordinator and approvers fence"
+const notFencedBySignaler = "a signaler made the proposal, and only the coordinator and approvers may fence"

@@ -114,9 +114,9 @@ func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node
 	key := *s.executions.keyOf.At(number)
 	switch step := progressOf(x); {
 	case string(x.Wid) != wid:
-		return conflict("wid", "it is %s since entry %d and never changes", wid, old.First)
+		return conflict("wid", "the value is %s since entry %d, and never changes", wid, old.First)
 	case effectOf(x) != old.Effect:
-		return conflict("effect", "it is %s since entry %d and never changes", effects[old.Effect], old.First)
+		return conflict("effect", "the value is %s since entry %d, and never changes", effects[old.Effect], old.First)
 	case x.IdempotencyKey != "" && (key == 0 || *s.executions.keys.At(key - 1) != digestOf(x.IdempotencyKey)):
 		return conflict("idempotency_key", "not that of entry %d, and it never changes", old.First)
 	case len(x.Parents) != s.graph.ParentsOf(number):
@@ -125,7 +125,7 @@ func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node
 		return conflict("compensates", "not that of entry %d, and it never changes", old.First)
 	case !step.After(old.Progress):
 		return conflict("progress", "%s does not follow %s", x.Progress, steps[old.Progress]).
-			WithRemedy("progress goes from planned over started to one final step, and never back")
+			WithRemedy("progress goes from planned to started and to one final value, and never back")
 	case step == scope.Confirmed && old.Effect != scope.None && old.Progress != scope.Started:
 		return conflict("progress", "confirmed, but the effect is %s and started was never logged", x.Effect).
 			WithRemedy("log started, and wait for its receipt before acting")

@@ -114,11 +114,11 @@ func (s *State) checkVerdict(inc *incident, said *entry.Disposition, place strin
 	want := s.judge(inc, n)
 	switch {
 	case said.Disposition != want.Disposition:
-		return conflict(place+"disposition", "%s, but by the decision in force the signal at %d is %s", said.Disposition, said.Index, want.Disposition)
+		return conflict(place+"disposition", "%s, but the decision in force gives the signal at %d the disposition %s", said.Disposition, said.Index, want.Disposition)
 	case !slices.Equal(said.Domains, want.Domains):
-		return conflict(place+"domains", "%s, but those that corroborate the signal at %d are %s", names(said.Domains), said.Index, names(want.Domains))
+		return conflict(place+"domains", "%s, but the signal at %d is corroborated by %s", names(said.Domains), said.Index, names(want.Domains))
 	case said.Independent != want.Independent:
-		return conflict(place+"independent", "%t, but of the signal at %d it is %t", said.Independent, said.Index, want.Independent)
+		return conflict(place+"independent", "%t, but the value for the signal at %d is %t", said.Independent, said.Index, want.Independent)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (s *State) checkVouched(d *decisionOf) error {
 		switch one := &d.Dispositions[i]; {
 		case one.Disposition == entry.SelfReported:
 			return conflict("dispositions", "the signal at %d is self_reported, and a deny never gives that disposition", one.Index).
-				WithRemedy("name it as inconclusive, or as corroborated if it was true")
+				WithRemedy("give the disposition inconclusive, or corroborated if the signal was true")
 		case one.Disposition == entry.Corroborated && (!slices.Equal(one.Domains, []string{info.Domain}) || !one.Independent):
 			return conflict("dispositions", "the signal at %d is corroborated by %s, whose domain is %s", one.Index, d.Iss, info.Domain).
 				WithRemedy("name only that domain, and set independent to true")

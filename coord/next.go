@@ -318,7 +318,7 @@ func (n *next) decideWithout(number uint32, pin uint64, without []uint64, automa
 	}
 	o := Order{Act: entry.ActAmend, Pin: pin, Reason: why + ": what stands without that goes on"}
 	if !automatic {
-		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), why+": is the plan in force to go on?"
+		o.Act, o.Pin, o.Reason = entry.ActEscalate, max(pin, n.incidents[number].pinned+1), why+": does the plan in force go on?"
 	}
 	o.Dismissed = leaveOut(without, "nobody approved the executions that follow from it")
 	n.decide(number, o)

@@ -57,7 +57,7 @@ func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerR
 	coordinator := slices.Contains(signerRoles, entry.RoleCoordinator)
 	switch {
 	case o.Result != entry.ResultUnknown || !coordinator && !slices.Contains(signerRoles, entry.RoleApprover):
-		return entry.Refuse(entry.NoStanding, "iss", "%s is not an execution of %s", o.Exec, o.Iss).WithRemedy("only its agent knows")
+		return entry.Refuse(entry.NoStanding, "iss", "%s is not an execution of %s", o.Exec, o.Iss).WithRemedy("only the agent of the execution may report its outcome")
 	case inc.state != Authorized:
 		return conflict("incident", "incident %d is %s: only its agents may correct it", inc.opened, inc.state)
 	case m.result != "":
@@ -88,7 +88,7 @@ func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own
 	after, definite := worse[o.Result]
 	if !own || known && (!definite || after <= before) {
 		return conflict("result", "%s does not follow %s", o.Result, m.result).
-			WithRemedy("a correction must be for the worse, unless the outcome was unknown")
+			WithRemedy("a correction may only replace an outcome by a worse one, or replace unknown")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (s *State) admitResult(o *entry.Outcome, m *member, x *scope.Node) error {
 	switch o.Result {
 	case entry.ResultFailed, entry.Refused, entry.ResultUnknown, entry.Withheld:
 		if m.method == scope.Invalid && !s.draining(m) {
-			return conflict("exec", "%s has nothing to undo: it counts as not executed without an entry", o.Exec)
+			return conflict("exec", "%s has nothing to undo, and counts as not executed without an entry", o.Exec)
 		}
 		return nil
 	case entry.NotExecuted:
@@ -125,7 +125,7 @@ func (s *State) admitResult(o *entry.Outcome, m *member, x *scope.Node) error {
 func (s *State) admitRestored(o *entry.Outcome, m *member) error {
 	switch {
 	case m.releasedAt == 0:
-		return conflict("exec", "the line of %s has drains or compensations to finish before", o.Exec)
+		return conflict("exec", "the drains and compensations of the line of %s come first", o.Exec)
 	case digestOf(o.PostDigest) != *s.checkpoints.digests.At(m.checkpoint - 1):
 		return conflict("post_digest", "not the digest of checkpoint %s", s.ref(s.checkpoints.names, m.checkpoint-1))
 	}

@@ -31,7 +31,7 @@ func CheckPolicy(p *entry.Policy) *entry.Refusal {
 	}
 	switch {
 	case p.Windows.IatMS < secondMS:
-		return refuse("windows.iat_ms", "%d: iat is in seconds, so every entry would be stale when it is signed, the next policy too", p.Windows.IatMS).
+		return refuse("windows.iat_ms", "%d: iat is in seconds, so every entry would be stale when it is signed, and so would the next policy", p.Windows.IatMS).
 			WithRemedy("write at least 1000")
 	case p.Windows.DeadlineMaxMS < secondMS:
 		return refuse("windows.deadline_max_ms", "%d: exp is in seconds, so no rollback could be authorized", p.Windows.DeadlineMaxMS).

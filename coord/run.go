@@ -44,7 +44,7 @@ func (s *State) admitRun(r *entry.Run) error {
 	case s.runs.list[number].closed:
 		return conflict("op", "%s is closed already", r.Run)
 	case s.runs.list[number].config != configOf(r):
-		return conflict("op", "wid, config_digest, scenario_digest, seed or engine is not what %s was opened with", r.Run)
+		return conflict("op", "wid, config_digest, scenario_digest, seed or engine differs from the entry that opened %s", r.Run)
 	}
 	return nil
 }
@@ -80,9 +80,9 @@ func (s *State) applyRun(r *entry.Run, issuer uint32) {
 func (s *State) admitIndex(x *entry.LogIndex) error {
 	switch {
 	case x.Size > s.size:
-		return conflict("size", "%d, and %d stand before it", x.Size, s.size).WithRemedy("cover no more entries than there are")
+		return conflict("size", "%d, and the index entry is entry %d", x.Size, s.size).WithRemedy("cover only entries before the index entry")
 	case x.Size <= s.indexed:
-		return conflict("size", "%d, and the index entry before covers %d", x.Size, s.indexed).WithRemedy("cover more, or leave it")
+		return conflict("size", "%d, and the previous index entry covers %d", x.Size, s.indexed).WithRemedy("cover more entries, or send no index entry")
 	}
 	return nil
 }

@@ -69,13 +69,13 @@ func (s *State) admitSignal(sig *entry.Signal, at int64) error {
 		return err
 	}
 	if sig.Supersedes != nil && !s.supersedes(sig, subject) {
-		return unknown("supersedes", "entry %d is not this signal of %s about %s, nor what opened the incident before", sig.Supersedes.Index, sig.Iss, sig.Subject).
+		return unknown("supersedes", "entry %d is neither an earlier signal of %s about %s, nor the opening signal of the earlier incident", sig.Supersedes.Index, sig.Iss, sig.Subject).
 			WithRemedy("name an earlier signal of the same issuer about the same subject, by index and leaf hash")
 	}
 	switch { // REG-9
 	case !s.standing(sig, subject):
 		return entry.Refuse(entry.NoStanding, "standing", "%s is not %s of %s", sig.Iss, sig.Standing, sig.Subject).
-			WithRemedy("executor: its agent; upstream, downstream: the agent of a direct parent or child, as declared in the log")
+			WithRemedy("the executor is the agent of the subject; upstream and downstream are the agents of a direct parent and of a direct child in the log")
 	case string(sig.Wid) != string(s.workflows.Text(s.subjectWorkflow(subject))):
 		return conflict("wid", "%s belongs to workflow %s", sig.Subject, s.workflows.Text(s.subjectWorkflow(subject)))
 	}
@@ -94,10 +94,10 @@ func (s *State) checkSubject(sig *entry.Signal, subject uint32, since *scope.Nod
 			}
 		}
 		if since != nil {
-			return conflict("since", "it reaches up to an execution, and the subject is a task")
+			return conflict("since", "since names a range up to an execution, and the subject is a task")
 		}
-		return conflict("subject", "%s has no execution that could be undone", sig.Subject).
-			WithRemedy("a failure without executions needs no signal: the task fails when its lease is lost")
+		return conflict("subject", "%s has no execution to undo", sig.Subject).
+			WithRemedy("send no signal: the task fails when its lease is lost")
 	}
 	x := s.graph.Node(subject)
 	switch {
@@ -133,9 +133,9 @@ func (s *State) admitJoining(sig *entry.Signal, subject uint32, at int64) error 
 	}
 	switch {
 	case len(inc.signals) >= incidentSignalsMax:
-		return conflict("subject", "incident %d has %d signals already, and takes no more", inc.opened, len(inc.signals))
+		return conflict("subject", "incident %d has %d signals, the limit", inc.opened, len(inc.signals))
 	case own >= principalSignalsMax:
-		return conflict("subject", "incident %d has %d signals of %s already, and takes no more", inc.opened, own, sig.Iss)
+		return conflict("subject", "incident %d has %d signals of %s, the limit", inc.opened, own, sig.Iss)
 	}
 	return nil
 }

@@ -71,27 +71,27 @@ func (s *State) bySilence(d *decisionOf) bool {
 // has to see that nobody watches.
 func (s *State) admitAcknowledgement(d *decisionOf) error {
 	inc, l := d.inc, s.missedAnswerOf(d.inc, d.now)
-	what := "the proposal that nobody answered"
+	what := "the proposal that no approver answered"
 	if inc.state == Dismissed {
-		what = "the deny that silence stands for"
+		what = "the deny for silence"
 	}
 	switch {
 	case l.entry == 0 && inc.state == Dismissed:
 		return conflict("act", "deny of incident %d, which is DISMISSED by entry %d", inc.opened, inc.recorded)
 	case l.entry == 0:
-		return conflict("act", "deny of incident %d, which is %s: no amend that was proposed has gone unanswered", inc.opened, inc.state)
+		return conflict("act", "deny of incident %d, which is %s and has no unanswered amend", inc.opened, inc.state)
 	case l.acknowledged != 0:
-		return conflict("act", "entry %d has acknowledged that nobody answered about incident %d", l.acknowledged, inc.opened)
+		return conflict("act", "entry %d already acknowledges that no approver answered incident %d", l.acknowledged, inc.opened)
 	case d.Supersedes == nil || d.Supersedes.Index != l.entry:
 		return conflict("supersedes", "not %s, which is entry %d", what, l.entry).
 			WithRemedy("name that entry, as arl escalation acknowledge does")
 	case !d.has(entry.RoleApprover) && !d.has(entry.RoleOperator):
-		return conflict("iss", "%s is neither an approver nor an operator", d.Iss).WithRemedy("let a person acknowledge it")
+		return conflict("iss", "%s is neither an approver nor an operator", d.Iss).WithRemedy("let an approver or operator acknowledge the silence")
 	}
 	if err := s.checkDispositions(d.inc, d.Dispositions); err != nil {
 		return err
 	}
-	return s.checkUnjudged(d, "name it as inconclusive: an acknowledgement judges no signal")
+	return s.checkUnjudged(d, "give the disposition inconclusive: an acknowledgement judges no signal")
 }
 
 // applyAcknowledgement applies that a person has acknowledged a missed answer.
@@ -104,7 +104,7 @@ func (s *State) applyAcknowledgement(d *decisionOf, index uint64) {
 func (s *State) checkUnjudged(d *decisionOf, remedy string) error {
 	for i := range d.Dispositions {
 		if one := &d.Dispositions[i]; one.Disposition != entry.Inconclusive {
-			return conflict("dispositions", "%s does not judge the signal at %d", d.Iss, one.Index).WithRemedy(remedy)
+			return conflict("dispositions", "%s may not judge the signal at %d", d.Iss, one.Index).WithRemedy(remedy)
 		}
 	}
 	return nil

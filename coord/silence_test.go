@@ -107,7 +107,7 @@ func (w *world) lapsed(id, proposal, acknowledged uint64) IncidentView {
 	if v.Silence || said != (proposal != 0) || (v.Lapsed == nil) != (proposal == 0) || v.Unacknowledged() != waits || count != waiting {
 		w.t.Fatalf("lapsed %+v, %d counted, want proposal %d acknowledged by %d", v.Lapsed, count, proposal, acknowledged)
 	}
-	if over := "a person to acknowledge it"; !v.State.Open() && (v.WaitsFor == over) != waits {
+	if over := "a person who acknowledges the incident"; !v.State.Open() && (v.WaitsFor == over) != waits {
 		w.t.Fatalf("waits for %q", v.WaitsFor)
 	}
 	return v
@@ -270,7 +270,7 @@ func TestWhoMayAcknowledgeALapse(t *testing.T) {
 			ref := w.state.logRef(index)
 			early.Supersedes = &ref
 			says := w.refused(w.sign(early), entry.StateConflict, "act")
-			if !strings.Contains(says.Detail, "no amend that was proposed has gone unanswered") {
+			if !strings.Contains(says.Detail, "has no unanswered amend") {
 				t.Errorf("%v", says)
 			}
 		}

@@ -130,11 +130,11 @@ func (s *State) admitCreate(b *entry.Task, known bool) error {
 	case b.From != entry.TaskCreated || b.To != entry.TaskCreated:
 		return conflict("to", "a new task goes from CREATED to CREATED")
 	case b.Epoch != 0:
-		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but nobody has claimed a new task", b.Epoch)
+		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but a new task has no claim", b.Epoch)
 	case b.RetryCount != 0 || b.ResumeCount != 0:
 		return conflict("retry_count", "retry_count and resume_count must be 0 when a task is created")
 	case b.Agent != "" || b.Snapshot != nil:
-		return conflict("agent", "a new task has no agent and no snapshot").WithRemedy("assign it with an entry of its own")
+		return conflict("agent", "a new task has no agent and no snapshot").WithRemedy("assign the task with another entry")
 	}
 	return nil
 }
@@ -145,9 +145,9 @@ func checkMove(b *entry.Task, t *task, want *entry.Task) error {
 	case b.From != want.From || b.To != want.To:
 		return conflict("to", "%s to %s, but %s leads from %s to %s", b.From, b.To, b.Op, want.From, want.To)
 	case b.RetryCount != want.RetryCount:
-		return conflict("retry_count", "%d, and it follows %d", b.RetryCount, want.RetryCount)
+		return conflict("retry_count", "%d, and the count before is %d", b.RetryCount, want.RetryCount)
 	case b.ResumeCount != want.ResumeCount:
-		return conflict("resume_count", "%d, and it follows %d", b.ResumeCount, want.ResumeCount)
+		return conflict("resume_count", "%d, and the count before is %d", b.ResumeCount, want.ResumeCount)
 	case b.Type != "" || b.MaxRetries != nil || b.LeaseMS != nil:
 		return conflict("type", "type, max_retries and lease_ms stand in the first entry of a task and never change")
 	case want.To != entry.TaskAssigned && b.Agent != "" && b.Agent != t.agent:
@@ -162,20 +162,20 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 		return conflict("agent", "missing").WithRemedy("name the agent that gets the task")
 	}
 	if b.Snapshot != nil {
-		return conflict("snapshot", "a claim has none")
+		return conflict("snapshot", "a claim has no snapshot")
 	}
 	gate := s.effectGate(t)
 	switch {
 	case t.State == entry.TaskCreated || t.State == entry.TaskBlocked:
 		return nil
 	case b.Op == entry.TaskRelease && gate == nil && (t.State != entry.TaskFailed || !t.retriesSpent()):
-		return conflict("op", "nothing holds %s up: it is %s after %d of %d retries", b.Task, t.State, t.RetryCount, t.maxRetries).WithRemedy("reassign the task")
+		return conflict("op", "%s needs no release: it is %s after %d of %d retries", b.Task, t.State, t.RetryCount, t.maxRetries).WithRemedy("use the operation reassign")
 	case b.Op == entry.TaskRelease:
 		return nil
 	case t.State == entry.TaskFailed && t.retriesSpent():
 		return conflict("retry_count", "%s has spent its retries: %d of %d", b.Task, t.RetryCount, t.maxRetries).WithRemedy("an operator may release or cancel the task")
 	case resume && b.ResumeCount > entry.MaxResumes:
-		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("start again, as a retry")
+		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("claim the task as a retry, from the beginning")
 	case gate != nil:
 		return gate
 	}
@@ -203,7 +203,7 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 		return nil
 	}
 	if until := t.heardAt + t.leaseMS; at < until {
-		return conflict("op", "the lease of %s on %s has until %d", t.agent, b.Task, until).
+		return conflict("op", "the lease of %s on %s ends at %d", t.agent, b.Task, until).
 			WithRemedy("wait a term after the lease's last entry, or name in the snapshot an execution of this claim that failed or was cancelled")
 	}
 	return nil
@@ -214,7 +214,7 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 func (s *State) effectGate(t *task) error {
 	closed := func(format string, args ...any) error {
 		return conflict("op", format, args...).
-			WithRemedy("let its agent log the final progress, or signal effects none or complete; or let an operator check and release the task")
+			WithRemedy("let the agent log the final progress, or signal effects none or complete; or let an operator check the effects and release the task")
 	}
 	for _, exec := range t.execs {
 		if inc, open := s.openOn(exec); open {

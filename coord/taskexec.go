@@ -38,7 +38,7 @@ func (s *State) admitOfClaim(x *entry.Execution, t *task) error {
 	for i := range x.Parents {
 		number, parent, _ := s.findExecution(x.Parents[i].Exec)
 		if parent.First < t.claimed && parent.Progress <= scope.Started && s.principal(parent.Agent) == x.Iss && s.isWorkOf(number, t) {
-			return entry.Refuse(entry.StaleEpoch, parentField(i), "%s is of an earlier claim of %s on the task, and never ended", x.Parents[i].Exec, x.Iss).
+			return entry.Refuse(entry.StaleEpoch, parentField(i), "%s belongs to an earlier claim of %s on the task, and did not end", x.Parents[i].Exec, x.Iss).
 				WithRemedy("stop: the work continues in the claim at epoch " + strconv.FormatInt(t.Epoch, 10))
 		}
 	}
@@ -70,7 +70,7 @@ func (s *State) admitLaterWork(x *entry.Execution, first uint32, old *scope.Node
 }
 
 func staleClaim(x *entry.Execution, t *task) error {
-	return entry.Refuse(entry.StaleEpoch, "task", "the claim of %s on its task is over: it is %s at epoch %d", x.Iss, t.State, t.Epoch).
+	return entry.Refuse(entry.StaleEpoch, "task", "the claim of %s on its task is over: the task is %s at epoch %d", x.Iss, t.State, t.Epoch).
 		WithRemedy("stop: another worker may now hold the task")
 }
 

@@ -14,11 +14,11 @@ import (
 func (s *State) waitsFor(inc *incident, now int64) string {
 	switch p := s.waiting(inc, now); {
 	case !inc.state.Open() && inc.missed.isOpen():
-		return "a person to acknowledge it"
+		return "a person who acknowledges the incident"
 	case !inc.state.Open():
 		return ""
 	case inc.mergedInto != 0:
-		return fmt.Sprintf("incident %d, which takes it up", inc.mergedInto)
+		return fmt.Sprintf("incident %d, which takes over its signals", inc.mergedInto)
 	case p != nil:
 		approve, _ := s.answersTo(inc, p, now)
 		return fmt.Sprintf("%d of %d approvals, until %s", len(approve), s.policyFor(inc).quorum.Approve,
@@ -131,10 +131,10 @@ func (s *State) describeState(inc *incident, now int64) string {
 // execution was undone, the agent has nothing to wait for: it does the step again.
 func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64) *entry.Refusal {
 	inc := by.inc
-	release := fmt.Sprintf("arl incident release %d --member %s, by an approver who does not own it", inc.opened, ref)
-	again := fmt.Sprintf("do %s again under a new id, with parents that are not fenced, and depend on the new execution; to use it all the same: %s", ref, release)
+	release := fmt.Sprintf("an approver who does not own that execution lifts its fence: arl incident release %d --member %s", inc.opened, ref)
+	again := fmt.Sprintf("do %[1]s again under a new id, with parents that are not fenced, and depend on the new execution; or, to use %[1]s as it is, %[2]s", ref, release)
 	if field == "progress" {
-		again = fmt.Sprintf("do the step again under a new id, with parents that are not fenced; to continue this execution all the same: %s", release)
+		again = fmt.Sprintf("do the step again under a new id, with parents that are not fenced; or, to continue this execution, %s", release)
 	}
 	var result entry.Result
 	if len(by.members) > 0 {
@@ -164,7 +164,7 @@ func (s *State) refuseOnLine(field string, agent entry.Principal, by fence, now 
 		}
 	}
 	return s.refuseFor(by, now, field, "the line of %s was not restored by incident %d, %s: %s", agent, inc.opened, s.describeState(inc, now), strings.Join(results, ", ")).
-		WithRemedy(fmt.Sprintf("repair the agent's state; then an approver who does not own the members releases the line: arl incident release %d --member %s",
+		WithRemedy(fmt.Sprintf("repair the agent's state; then an approver who does not own the members lifts the fence: arl incident release %d --member %s",
 			inc.opened, strings.Join(members, ",")))
 }
 
@@ -186,11 +186,11 @@ func (s *State) fenceRemedy(by fence, now int64) string {
 	id := by.inc.opened
 	switch {
 	case len(by.members) > 0:
-		return fmt.Sprintf("wait until incident %d is over (arl incident show %d), then repeat under new ids the executions that were undone", id, id)
+		return fmt.Sprintf("wait until incident %d is closed (arl incident show %d), and then do the undone executions again under new ids", id, id)
 	case by.inc.state == Authorized:
-		return fmt.Sprintf("wait for the approvers, who must answer the amend: arl incident approve %d, or with --refuse", id)
+		return fmt.Sprintf("wait until the approvers have answered the amend: arl incident approve %d, or with --refuse", id)
 	case s.waiting(by.inc, now) != nil:
-		return fmt.Sprintf("wait for the approvers: arl incident approve %d, or arl incident deny %d, which lifts the fence", id, id)
+		return fmt.Sprintf("wait until the approvers have answered: arl incident approve %d puts the plan into force, and arl incident deny %d lifts the fence", id, id)
 	}
-	return fmt.Sprintf("wait for the decision (arl incident show %d); an approver lifts the fence with arl incident deny %d", id, id)
+	return fmt.Sprintf("wait for the decision (arl incident show %d); or an approver lifts the fence: arl incident deny %d", id, id)
 }

@@ -33,36 +33,36 @@ const (
 // Evidence is a document that shows by signatures that the ledger or an agent broke
 // the protocol. Whoever has the pinned root can check it: [Material.Add] takes it.
 type Evidence struct {
-	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation,index" doc:"what it shows, and of whom"`
-	Detail string       `json:"detail" doc:"what its maker says of it; nothing proves that"`
+	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation,index" doc:"what the document shows: two histories of a ledger, a wrong entry, two objects of an agent under one id, or a wrong index"`
+	Detail string       `json:"detail" doc:"text of the maker of the evidence; nothing proves this text"`
 
 	// Older and Newer are signed notes, of a fork. One is empty where the maker's
 	// own hashes spoke.
-	Older string `json:"older,omitempty" doc:"of a fork: the tree head of the smaller size, a signed note"`
-	Newer string `json:"newer,omitempty" doc:"of a fork: the tree head of the larger size, or the other one of the same size"`
+	Older string `json:"older,omitempty" doc:"with fork: the tree head of the smaller size, a signed note"`
+	Newer string `json:"newer,omitempty" doc:"with fork: the tree head of the larger size, or the other tree head of the same size"`
 	// Root and Path convict where the sizes differ: the newer tree itself says by
 	// them that it began otherwise. Of an index, Root and Subjects are what the maker has
 	// computed from the entries.
-	Root *merkle.Hash  `json:"root,omitempty" doc:"of a fork of two sizes: root that the newer tree had at the older size. Of an index: root that the entries give"`
-	Path []merkle.Hash `json:"path,omitempty" doc:"of a fork of two sizes: RFC 6962 consistency proof from that root to the newer head"`
+	Root *merkle.Hash  `json:"root,omitempty" doc:"with fork, if the sizes differ: root of the newer tree at the older size. With index: root that the entries give"`
+	Path []merkle.Hash `json:"path,omitempty" doc:"with fork, if the sizes differ: RFC 6962 consistency proof from that root to the newer head"`
 
 	// Subjects go with Root. History alone shows that an index is false: it has a list that
 	// an entry in it, or that of a receipt, contradicts by its own content. Consistency
 	// connects the heads of the two.
-	Subjects    uint64         `json:"subjects,omitempty" doc:"of an index: number of subjects that the entries give"`
-	History     jsontext.Value `json:"history,omitempty" doc:"of an index: a history, under it, that an entry contradicts"`
-	Consistency []Consistency  `json:"consistency,omitempty" doc:"of an index: proofs that connect the tree heads of history and receipts"`
+	Subjects    uint64         `json:"subjects,omitempty" doc:"with index: number of subjects that the entries give"`
+	History     jsontext.Value `json:"history,omitempty" doc:"with index: a history under the index entry, which an entry contradicts"`
+	Consistency []Consistency  `json:"consistency,omitempty" doc:"with index: proofs that connect the tree heads of history and receipts"`
 
 	// Problem and Field say which rule the entry of the first receipt breaks.
-	Problem entry.Problem `json:"problem,omitempty" doc:"of an entry: why it should not be in the log"`
-	Field   string        `json:"field,omitempty" doc:"of an entry: the member at fault"`
+	Problem entry.Problem `json:"problem,omitempty" doc:"with entry: problem type that the rules give for the entry"`
+	Field   string        `json:"field,omitempty" doc:"with entry: member of the entry at fault"`
 
 	// Receipts are the receipt of the entry, which of an index is the index entry unless
 	// there is a history, and those of the policies and agent
 	// entries that its signer counts by.
-	Receipts []Receipt `json:"receipts,omitempty" doc:"receipt of the entry, then of the policies and keys that its signer counts by"`
+	Receipts []Receipt `json:"receipts,omitempty" doc:"receipt of the entry, then receipts of the policies and agent entries that verify its signer"`
 	// Envelope is the other object of an equivocation.
-	Envelope jsontext.Value `json:"envelope,omitempty" doc:"of an equivocation: the envelope that is not in the log"`
+	Envelope jsontext.Value `json:"envelope,omitempty" doc:"with equivocation: the envelope that is not in the log"`
 }
 
 // NewForkEvidence returns the evidence of two signed tree heads.

@@ -207,9 +207,9 @@ func standsFor(verb Verb, v *coord.IncidentView) error {
 	case Acknowledge:
 		switch noted := v.NotedBy(); {
 		case noted != 0:
-			return obstacle("entry %d has acknowledged incident %d already", noted, v.ID)
+			return obstacle("entry %d already acknowledges incident %d", noted, v.ID)
 		case !v.Unacknowledged():
-			return obstacle("incident %d is %s: it has nothing to acknowledge, since neither it nor an amend of it went unanswered", v.ID, v.State)
+			return obstacle("incident %d is %s, and has nothing to acknowledge: approvers answered the incident and its amends in time", v.ID, v.State)
 		}
 	}
 	return nil

@@ -45,10 +45,11 @@ func Document(version string) ([]byte, error) {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Agent recovery ledger", "version": version,
-			"description": "An append-only Merkle log of signed entries. Writes carry their authority in the signature; what is read can be " +
-				"verified offline against a pinned root. Unknown query parameters are refused. HEAD is answered like GET; of an event stream it has the header alone. JSON of 1 KiB and more is compressed with gzip for who takes it.",
+			"description": "An append-only Merkle log of signed entries. The signature of an entry is its authority: requests need no " +
+				"credentials. A client verifies answers offline against a pinned root. The server refuses unknown query parameters. HEAD has the header of " +
+				"the answer to GET. The server compresses JSON of 1 KiB and more with gzip if the client accepts that.",
 		},
-		"servers":    []object{{"url": "/", "description": "the ledger that this document was read from"}},
+		"servers":    []object{{"url": "/", "description": "the ledger that serves this document"}},
 		"paths":      paths,
 		"components": object{"schemas": components},
 	}, json.Deterministic(true))

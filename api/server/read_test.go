@@ -217,7 +217,7 @@ func TestQueryProblems(t *testing.T) {
 		{"/v1/entries?incident=first", "incident", ""},
 		{"/v1/entries?agent=a%00b", "agent", ""},
 		{"/v1/entries?kind=run&kind=run", "kind", ""},
-		{"/v1/entries?kind=%zz", "", "correct what detail says"},
+		{"/v1/entries?kind=%zz", "", "correct the mistake that detail names"},
 		{"/v1/agents?limit=x", "limit", ""},
 		{"/v1/agents?limt=1", "limt", "did you mean limit?"},
 		{"/v1/log?x=1", "x", "this path takes no parameters"},

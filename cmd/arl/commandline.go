@@ -115,7 +115,7 @@ func (*redacted) Type() string { return "string" }
 
 // needReason adds the flag that says why, which must be given.
 func needReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().Var((*redacted)(reason), "reason", "reason, kept in the entry, redacted: no content of prompts or messages (required)")
+	cmd.Flags().Var((*redacted)(reason), "reason", "reason, which stands in the entry: write no content of prompts or messages (required)")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 

@@ -12,12 +12,12 @@ import (
 // neverOne are texts that count things of which there is never one, or of which a
 // limit speaks: their noun stays in the plural.
 var neverOne = []string{
-	"every command: %d bundles",                  // the cast of the demo
-	"the log: %d entries under the signed",       // the log of the demo
-	"has %d signals already, and takes no more",  // the limit
-	"has %d signals of %s already",               // the limit
-	"it touches %d domains, and no %d signalers", // an incident over several
-	"members in common",                          // the number is that of an incident
+	"every command: %d bundles",            // the cast of the demo
+	"the log: %d entries under the signed", // the log of the demo
+	"has %d signals, the limit",            // the limit
+	"has %d signals of %s, the limit",      // the limit
+	"the plan touches %d domains",          // an incident over several
+	"members in common",                    // the number is that of an incident
 }
 
 // TestCountsFitTheirNouns reads every text of the commands and of the fold: where a number

@@ -225,7 +225,7 @@ func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 10 {
 		t.Fatalf("ended with %v, want exit code 10\n%s", err, out)
 	}
-	for _, want := range []string{`level=ERROR msg="the order ended: nothing more is registered"`, "arl: ledger: read dedup keys", "Remedy: keep "} {
+	for _, want := range []string{`level=ERROR msg="the ledger stopped ordering entries, and registers nothing more"`, "arl: ledger: read dedup keys", "Remedy: keep "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it says nothing of %q:\n%s", want, out)
 		}

@@ -62,7 +62,7 @@ func (a *app) logImport(ctx context.Context, o *access.Where, export string, new
 	}
 	state := "rebuilt; start it with arl serve --data " + o.Data
 	if r.Already {
-		state = "was there, whole"
+		state = "the database was there, and is whole"
 	}
 	return a.PrintObject(r, append(fields, terminal.Field{"database", state})...)
 }

@@ -365,7 +365,7 @@ func reportExit(r *engine.Report) error {
 	case r.Recommendation == engine.Reject:
 		return exit.With(exit.Rejected, errors.New("the report rejects: a gate of the policy failed"))
 	case r.Recommendation == engine.Inconclusive:
-		return exit.With(exit.Inconclusive, errors.New("the report is inconclusive: too few failing cases, or a gate could not be asked"))
+		return exit.With(exit.Inconclusive, errors.New("the report is inconclusive: too few cases failed, or a gate needs a value that was not observed"))
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 	reassign("operator#strange", 6, "no agent has the capability dance")
 	failed := func(t *api.Task) bool { return t.State == entry.TaskFailed }
 	m.loses("operator#untyped", failed)
-	reassign("operator#untyped", 6, "one failed at it just now", "--agent", "one")
+	reassign("operator#untyped", 6, "one just failed at this task", "--agent", "one")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "two")
 
 	charges, _ := m.given("charges", "--lease-ms", "3000")

@@ -62,7 +62,7 @@ func (a *app) signalSubmitCommand(t *access.Target) *cobra.Command {
 	flags.StringVar(&o.class, "class", "", "class of the failure, such as tool (required)")
 	flags.StringVar(&o.code, "code", "", "code within the class, such as error (required)")
 	flags.StringVar(&o.workflow, "workflow", "", "workflow of the subject (default: looked up)")
-	flags.StringVar(&o.standing, "standing", "", "standing of the signer: executor|upstream|downstream|monitor|operator (default: executor of an own execution, else monitor)")
+	flags.StringVar(&o.standing, "standing", "", "standing of the signer: executor|upstream|downstream|monitor|operator (default: executor for an execution of the signer, otherwise monitor)")
 	flags.StringVar(&o.effects, "effects", string(entry.EffectsUnknown), "effects that are left: none|partial|complete|unknown")
 	flags.StringVar(&o.replay, "replay-safety", string(entry.ReplayUnknown), "whether a repetition is safe: safe|unsafe|unknown")
 	flags.StringSliceVar(&o.evidence, "evidence", nil, "digest of the evidence, or digest=uri")
@@ -72,7 +72,7 @@ func (a *app) signalSubmitCommand(t *access.Target) *cobra.Command {
 	flags.StringVar(&o.severity, "severity", "", "severity: info|warning|error|critical")
 	flags.Var(&o.attempt, "attempt", "number of the failed attempt")
 	flags.Var(&o.retryAfter, "retry-after-ms", "time to wait before the next attempt, in milliseconds")
-	flags.Var((*redacted)(&o.detail), "detail", "text for people, redacted: no content of prompts or messages")
+	flags.Var((*redacted)(&o.detail), "detail", "text for people: write no content of prompts or messages")
 	flags.Var(&o.supersedes, "supersedes", "index of the signal that this one supersedes: an own signal, or the opening signal of the subject's recorded incident")
 	o.Register(flags)
 	flags.StringVar(&o.out, "out", "", "write the receipt, and all that is needed to verify its signer, to FILE")
@@ -135,7 +135,7 @@ func checkTaxonomy(class, code string, force bool) error {
 		return nil
 	}
 	if err := entry.CheckTaxonomy(class, code); err != nil {
-		return exit.Usagef("%w: correct it, or pass --force to use a word of your own, which counts as unknown", err)
+		return exit.Usagef("%w: correct the word, or pass --force to send the word as it is, which counts as unknown", err)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const flagAllowMissing = "allow-missing-strategies"
 
 func (o *strategyOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.file, "strategies", "", "file that names the program of each strategy of the policy (docs/policy.md)")
-	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide where a strategy is not registered")
+	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide if a strategy is not registered")
 }
 
 // strategies reads which programs the policy's strategies are. A strategy that a

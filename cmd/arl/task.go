@@ -297,7 +297,7 @@ func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
 	}
 	switch obstacle {
 	case api.ObstacleExcept:
-		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s failed at it just now, and the policy gives it to another agent (%s): "+
+		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s just failed at this task, and the policy gives the task to another agent (%s): "+
 			"name another agent, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, words.TaskRecovery(t.Recovery)))
 	case api.ObstacleUntyped:
 		return "", exit.Usagef("%s has no type to choose an agent by: name the agent with --agent", t.Task)

@@ -172,9 +172,9 @@ func (s TaskStanding) RetriesSpent(maximum int64) bool {
 type TaskFailure struct {
 	Class string `json:"class"`
 	Code  string `json:"code"`
-	At    int64  `json:"at" doc:"when that was registered, Unix milliseconds"`
+	At    int64  `json:"at" doc:"registered_at of the entry with the failure, Unix milliseconds"`
 	// Attempts is the number of attempts in the claim; 0: one attempt, or unknown.
-	Attempts int64 `json:"attempts,omitzero" doc:"number of attempts in the claim; absent: one, or unknown"`
+	Attempts int64 `json:"attempts,omitzero" doc:"number of attempts in the claim; absent: one, or not known"`
 	// Checkpoint says whether the task had a usable checkpoint when it was claimed again. For the
 	// newest failure it says whether the task has one now.
 	Checkpoint bool `json:"checkpoint" doc:"whether the next claim could resume from a checkpoint"`

@@ -24,13 +24,13 @@ var failures = []failure{
 		{"timeout", "No answer came in time. Whether the request had an effect is not known.", nil},
 	}},
 	{"capacity", "The service refuses more work for now.", []failure{
-		{"rate_limited", "Too many requests in a period; the service may say when to retry.", nil},
+		{"rate_limited", "The caller sent too many requests. The service may say when to retry.", nil},
 		{"overloaded", "The service is overloaded for all its callers.", nil},
-		{"quota_exhausted", "The account has used up its quota or its credit.", nil},
+		{"quota_exhausted", "The account has no quota or no credit left.", nil},
 	}},
 	{"request", "The request cannot succeed as it is.", []failure{
 		{"context_overflow", "The input is longer than the model takes.", nil},
-		{"invalid", "The request is wrong in itself: a fault of the program or its configuration.", nil},
+		{"invalid", "The request is wrong: the program or its configuration has a fault.", nil},
 	}},
 	{"output", "The model answered, and the answer cannot be used.", []failure{
 		{"malformed", "The answer does not have the requested form, such as JSON that fits a schema.", nil},
@@ -68,14 +68,14 @@ var failures = []failure{
 		{"conflict", "Another party changed the state in the meantime.", nil},
 	}},
 	{"coord", "Agents failed to work together.", []failure{
-		{"dependency_failed", "An execution that this one builds on failed.", nil},
+		{"dependency_failed", "An execution that this execution depends on failed.", nil},
 		{"delegation_failed", "Another agent did not accept the work, or returned it with a question.", nil},
 	}},
 	{"crash", "The process of the agent ended before its work did.", []failure{
 		{"lost", "The lease ran out: the process sent no renewal.", nil},
-		{"oom", "The system killed it because memory ran out.", nil},
-		{"panic", "A fault of its own program ended it.", nil},
-		{"interrupted", "It was asked to end and handed its work back. This costs no retry.", nil},
+		{"oom", "The system killed the process because memory ran out.", nil},
+		{"panic", "A fault of the program ended the process.", nil},
+		{"interrupted", "The process was asked to end, and handed its work back. An interruption costs no retry.", nil},
 	}},
 	{ClassUnknown, "Nothing shows the cause. A word outside the taxonomy counts as unknown.", nil},
 }

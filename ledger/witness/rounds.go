@@ -122,12 +122,12 @@ type round struct {
 
 // State is how a witness answers.
 type State struct {
-	Name   string        `json:"name" doc:"in the witness policy"`
-	URL    string        `json:"url" doc:"submission prefix; empty: none is known, and the witness is not asked"`
-	Size   uint64        `json:"size" doc:"entries of the newest head that it cosigned"`
-	At     int64         `json:"at" doc:"when it cosigned that, Unix seconds; 0: not yet"`
-	Failed string        `json:"failed" doc:"why its newest answer is no cosignature; empty: it is one"`
-	Former bool          `json:"former" doc:"whether only a policy before the one in force names it"`
+	Name   string        `json:"name" doc:"name of the witness in the witness policy"`
+	URL    string        `json:"url" doc:"submission prefix; empty: no URL is known, and the ledger does not ask the witness"`
+	Size   uint64        `json:"size" doc:"size of the newest tree head that the witness cosigned"`
+	At     int64         `json:"at" doc:"time of that cosignature, Unix seconds; 0: there is none yet"`
+	Failed string        `json:"failed" doc:"why the newest answer of the witness is no cosignature; empty: the answer is one"`
+	Former bool          `json:"former" doc:"whether only an earlier policy names the witness"`
 	Took   time.Duration `json:"-"` // round trip of the newest answer
 
 	refuses bool // whether it says, without showing it, that the log is not the one that it knows

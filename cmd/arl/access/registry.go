@@ -107,7 +107,7 @@ func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string)
 	case owner == principalEngine && counts:
 		return &Signer{loaded, owner}, nil
 	case owner != "" || reg.profile == nil:
-		return nil, exit.With(exit.Denied, fmt.Errorf("the key %s is no longer valid: move the file away, and run again to make and enrol another key", path))
+		return nil, exit.With(exit.Denied, fmt.Errorf("the key %s is no longer valid: move the file away, and run the command again: it makes and enrols another key", path))
 	}
 	return &Signer{loaded, principalEngine}, m.enrolEngine(ctx, reg, loaded)
 }

@@ -108,7 +108,7 @@ func (d *diagnosis) checkHome() {
 	case err != nil:
 		d.fail("home", err, "let only the owner read the directory")
 	case keys.OthersMay(info.Mode(), runtime.GOOS):
-		d.say("home", stateWarn, fmt.Sprintf("other users may read %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
+		d.say("home", stateWarn, fmt.Sprintf("other users can read %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
 	default:
 		d.say("home", stateOK, d.home, "")
 	}
@@ -123,11 +123,11 @@ func (d *diagnosis) checkSpace(name, dir string) {
 	}
 	free, err := disk.Free(dir)
 	if err != nil {
-		d.say("space for "+name, stateWarn, err.Error(), "check the free disk space: a ledger refuses entries below its reserve")
+		d.say("space for "+name, stateWarn, err.Error(), "check the free disk space: a ledger without its reserve of disk space refuses entries")
 		return
 	}
 	if free < spaceMin {
-		d.say("space for "+name, stateWarn, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "free disk space: a ledger refuses entries below its reserve")
+		d.say("space for "+name, stateWarn, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "free disk space: a ledger without its reserve of disk space refuses entries")
 		return
 	}
 	d.say("space for "+name, stateOK, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "")
@@ -138,19 +138,19 @@ func (d *diagnosis) checkData(o *access.Where) {
 	n, err := node.Look(o.Data, o.Anchor)
 	switch {
 	case n == nil:
-		d.fail("anchor", err, "pass the file that arl serve was given")
+		d.fail("anchor", err, "pass the anchor file of arl serve")
 		return
 	case errors.Is(err, keys.ErrPassphrase):
 		d.say("ledger keys", stateOK, n.KeysDir()+", with a passphrase", "")
 	case err != nil:
-		d.fail("ledger keys", err, "pass the directory that arl serve --data was given")
+		d.fail("ledger keys", err, "pass the directory of arl serve --data")
 		return
 	default:
 		d.say("ledger keys", stateOK, n.KeysDir(), "")
 	}
 	d.node = n
 	if _, err := os.Stat(n.Anchor); err != nil {
-		d.fail("anchor", err, "find the file again; only if it is lost for good, start once with --accept-anchor")
+		d.fail("anchor", err, "find the file; if the file is lost for good, start the ledger once with --accept-anchor")
 		return
 	}
 	d.say("anchor", stateOK, n.Anchor, "")
@@ -168,7 +168,7 @@ func (d *diagnosis) checkCoordinatorKey() {
 	case err != nil:
 		d.fail(name, exit.With(exit.Config, err), d.node.CoordinatorRemedy())
 	case d.chain == nil || d.node.Origin != d.origin:
-		d.say(name, stateWarn, path+", not compared with the log", "ask while this ledger runs, or run arl log fsck --data "+d.node.Dir)
+		d.say(name, stateWarn, path+", and not compared with the log", "run arl doctor again while this ledger runs, or run arl log fsck --data "+d.node.Dir)
 	default:
 		if err := node.CoordinatorCounts(d.chain, signer.Public().KeyID()); err != nil {
 			d.fail(name, exit.With(exit.Config, fmt.Errorf("%s: %w", path, err)), d.node.CoordinatorRemedy())
@@ -195,7 +195,7 @@ func (d *diagnosis) checkInForce() {
 func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
 	if o.Root != "" {
 		if _, err := d.machine.ReadRoot(o.Root); err != nil {
-			d.fail("root", err, "get the root file again, from a trusted person")
+			d.fail("root", err, "get the root file from a trusted person again")
 			return nil
 		}
 		d.say("root", stateOK, o.Root, "")
@@ -217,7 +217,7 @@ func (d *diagnosis) checkKey(key trust.NamedKey) {
 	case errors.Is(err, keys.ErrPassphrase):
 		d.say(name, stateOK, key.Path+", with a passphrase", "")
 	case err != nil:
-		d.fail(name, err, "restore the file from a backup, or enrol a new key; chmod 600 where others may read it")
+		d.fail(name, err, "restore the file from a backup, or enrol a new key; run chmod 600 if other users can read the file")
 	default:
 		d.checkCounts(name, key, signer.Public().KeyID())
 	}
@@ -254,7 +254,7 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 		d.checkHead(ctx, c)
 		d.checkWitnesses(info.Witnessed)
 		if d.chain, err = c.Chain(ctx); err != nil {
-			d.fail("policy chain", err, "do not trust this server: keep what it said, and ask its operator")
+			d.fail("policy chain", err, "do not trust this server: keep its answers, and ask its operator")
 		}
 		d.origin = c.Root.Origin
 		required := false
@@ -269,13 +269,13 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 	case err != nil && reached:
 		d.fail("accepted head", err, "let only the owner write to ARL_HOME")
 	case err != nil:
-		d.fail("server", err, "start it with arl serve, or pass --profile, or --url and --root")
+		d.fail("server", err, "start the ledger with arl serve, or pass --profile, or --url and --root")
 	}
 }
 
 func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
 	if err := c.Client.Ready(ctx); err != nil {
-		d.fail("ready", err, "entries are refused now; reading goes on")
+		d.fail("ready", err, "the ledger refuses entries now, and still answers reads")
 		return
 	}
 	d.say("ready", stateOK, "takes entries", "")
@@ -289,9 +289,9 @@ func (d *diagnosis) checkClock(c *access.Connection) {
 	skew := c.Clock.Skew.Round(time.Second)
 	switch {
 	case !c.Clock.Seen:
-		d.say("clock", stateWarn, "the server's answers have no date", "compare the clocks by hand")
+		d.say("clock", stateWarn, "the answers of the server have no date", "compare this clock with the server's clock")
 	case skew.Abs() > skewMax:
-		d.say("clock", stateWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "set the clocks right: entries too far off are refused (REG-6)")
+		d.say("clock", stateWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "correct the clocks: the ledger refuses entries whose time is too far off (REG-6)")
 	default:
 		d.say("clock", stateOK, fmt.Sprintf("differs from the server's clock by less than %v", skewMax), "")
 	}
@@ -300,7 +300,7 @@ func (d *diagnosis) checkClock(c *access.Connection) {
 func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
 	head, err := c.Head(ctx)
 	if err != nil {
-		d.fail("tree head", err, "do not trust this server: keep what it said, and ask its operator")
+		d.fail("tree head", err, "do not trust this server: keep its answers, and ask its operator")
 		return
 	}
 	detail := fmt.Sprintf("size %d, signed by the pinned keys", head.Size)
@@ -315,7 +315,7 @@ func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
 func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 	switch {
 	case x == nil && required:
-		d.fail("index", exit.With(exit.Config, errors.New("the policy says index.required, and the ledger keeps no index: agents obey no bundle")),
+		d.fail("index", exit.With(exit.Config, errors.New("the policy says index.required, and the ledger keeps no index: agents refuse every bundle")),
 			"start the ledger with arl serve --index")
 	case x == nil:
 	case x.Stopped != "" && required:
@@ -323,22 +323,22 @@ func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 	case x.Stopped != "":
 		d.say("index", stateWarn, "stopped: "+x.Stopped, indexRemedy)
 	case x.Lag > complete.TailMax:
-		d.say("index", stateWarn, fmt.Sprintf("%s behind the log, so histories and bundles wait", words.Counted(x.Lag, "entry")),
-			"wait for the index to be built; where it does not move, read the server's log")
+		d.say("index", stateWarn, fmt.Sprintf("%s behind the log: histories and bundles wait", words.Counted(x.Lag, "entry")),
+			"wait until the index is built; if the index makes no progress, read the server's log")
 	default:
 		d.say("index", stateOK, fmt.Sprintf("size %d, %s behind the log", x.Size, words.Counted(x.Lag, "entry")), "")
 	}
 }
 
-const indexRemedy = "read the server's log; stop the ledger and run arl log audit --data DIR: " +
-	"where the log is sound, delete DIR/index, and it is built again"
+const indexRemedy = "read the server's log; stop the ledger, and run arl log audit --data DIR; " +
+	"if the log is sound, delete DIR/index: the next start builds the index again"
 
 // checkWitnesses shows what the server says of the witnesses that the policy names.
 func (d *diagnosis) checkWitnesses(w *api.Witnessing) {
 	if w == nil {
 		return
 	}
-	const remedy = "see docs/witness.md: agents obey no decision while no quorum has cosigned lately"
+	const remedy = "see docs/witness.md: agents obey a decision only with recent cosignatures of a quorum"
 	if w.Lacking != "" {
 		d.say("witnesses", stateWarn, w.Lacking, remedy)
 	} else {
@@ -346,7 +346,7 @@ func (d *diagnosis) checkWitnesses(w *api.Witnessing) {
 	}
 	for _, one := range w.Witnesses {
 		if one.Failed != "" && !one.Former {
-			d.say("witness "+one.Name, stateWarn, one.Failed, "ask its operator; "+one.URL)
+			d.say("witness "+one.Name, stateWarn, one.Failed, "ask the operator of the ledger; "+one.URL)
 		}
 	}
 }

@@ -214,7 +214,7 @@ func Output(path string, err error) error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFolder) {
-		return With(IO, fmt.Errorf("write %s: there is no directory %s: make it first", path, filepath.Dir(path)))
+		return With(IO, fmt.Errorf("write %s: there is no directory %s: make the directory first", path, filepath.Dir(path)))
 	}
 	return With(IO, err)
 }
@@ -242,9 +242,9 @@ func Remedy(err error) string {
 	}
 	switch {
 	case errors.Is(err, errRefused):
-		return "no server listens there: start one with arl serve, or pass --url"
+		return "no server listens at this address: start the ledger with arl serve, or pass --url"
 	case errors.Is(err, errAddress):
-		return "another process listens there: end it, or pass --listen with another port"
+		return "another process listens at this address: end that process, or pass --listen with another port"
 	case errors.Is(err, errFiles), errors.Is(err, errAllFiles):
 		return "let the process open more files (ulimit -n)"
 	}
@@ -355,21 +355,21 @@ func Meanings() []Meaning {
 		{NotFound, "not found", "A named file, entry, agent, profile or ledger does not exist."},
 		{Denied, "denied", "The key may not do this (unknown-issuer, unauthorized-role), a passphrase is wrong, or the operating system refuses access."},
 		{Verification, "verification failed", "A signature, proof or receipt does not hold against the pinned root. Do not act on what it claims."},
-		{Conflict, "conflict", "The state does not allow it: an id is taken, another policy is in force, a file exists, another process has the ledger open."},
+		{Conflict, "conflict", "The present state does not allow the action: an id is taken, another policy is in force, a file exists, or another process has the ledger open."},
 		{Rejected, "rejected", "A gate of the policy failed. The report of the run names the gate, its value and its limit."},
-		{Quorum, "quorum incomplete", "Fewer approvals than the policy asks for answer the proposal: arl incident show says how many are missing."},
-		{Unavailable, "timeout, unavailable", "The ledger cannot be reached, or takes no entries now. Sending the same bytes again is safe."},
+		{Quorum, "quorum incomplete", "The proposal has fewer approvals than the policy asks for. arl incident show says how many are missing."},
+		{Unavailable, "timeout, unavailable", "The command could not reach the ledger, or the ledger takes no entries now. Sending the same bytes again is safe."},
 		{Inconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
-			"do not allow. The message names the file with the evidence; keep it. Of arl replay: a trace or the report does not follow " +
+			"do not allow. The message names the file with the evidence; keep this file. From arl replay: a trace or the report does not follow " +
 			"from scenario and policy."},
-		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names them, with the reports of their agents."},
-		{RateLimited, "rate limited", "Too many requests, or the issuer has used its hourly quota. Retry later with the same bytes."},
+		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names these effects, with the reports of their agents."},
+		{RateLimited, "rate limited", "The client sends too many requests, or the issuer has used its hourly quota. Send the same bytes again later."},
 		{Incomparable, "not comparable", "The replay cannot be compared: engine, policy, configuration or scenario differs from the run."},
-		{Inconclusive, "inconclusive", "Nothing false was found, and something needed was not checked. Of arl verify: the signer, or that two tree heads are of one log; the message says " +
-			"what to give. Of a report: it can neither promote nor reject, with too few failing cases, or a gate about what was not observed."},
-		{IO, "input/output", "Writing or syncing failed. A ledger then stops at once: the entries that it acknowledged are on disk."},
+		{Inconclusive, "inconclusive", "The command found nothing false, but could not check everything. From arl verify: the signer is not checked, or whether two tree heads are of one log; the message says " +
+			"which file to give. From a report: too few cases failed, or a gate needs a value that was not observed."},
+		{IO, "input/output", "A write or a sync failed. A ledger then stops at once. The entries that the ledger acknowledged are on disk."},
 		{Config, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},
-		{Interrupted, "interrupted", "A signal ended the command, or it was not confirmed."},
+		{Interrupted, "interrupted", "A signal ended the command, or the user did not confirm the action."},
 	}
 }
 
@@ -388,7 +388,7 @@ func KeyFile(err error) error {
 // LedgerKeys is unusableKey for the keys of a ledger, which lie in dir.
 func LedgerKeys(dir string, err error) error {
 	if errors.Is(err, keys.ErrDamaged) {
-		return With(Config, Remedied(fmt.Sprintf("restore the file from a backup of %s: nobody continues this ledger without the keys "+
+		return With(Config, Remedied(fmt.Sprintf("restore the file from a backup of %s: the ledger cannot continue without the keys "+
 			"that the policy in force names", dir), err))
 	}
 	return KeyFile(err)

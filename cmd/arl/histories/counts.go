@@ -38,7 +38,7 @@ func Counted(c *tally.Counts) string {
 		line("strategy", "%s, %s: %d, cost %d µUSD, %d ms", s.Strategy, s.Result, s.Steps, s.CostMicroUSD, s.LatencyMS)
 	}
 	for _, incident := range c.NotShown {
-		line("NOT SHOWN", "incident %d: what became of its signals may be missing", incident)
+		line("NOT SHOWN", "incident %d: the dispositions of its signals may be missing", incident)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -23,7 +23,7 @@ func Print(a *terminal.Terminal, f *access.Fold, h *api.History) error {
 		{"checked", fmt.Sprintf("counted from %s under the signed root %s", words.Counted(f.Size, "entry"), f.Head.Root)},
 	}
 	if h.Cursor != 0 {
-		fields = append(fields, terminal.Field{"cursor", decimal(h.Cursor) + ": pass it as --after to see what changes next"})
+		fields = append(fields, terminal.Field{"cursor", decimal(h.Cursor) + ": pass this number as --after to see the next changes"})
 	}
 	if err := a.PrintObject(nil, fields...); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (p *Proof) Register(flags *pflag.FlagSet) {
 func (p *Proof) Check(w *access.Where) error {
 	switch {
 	case !p.Prove && *p != Proof{Limit: api.MaxCompletePage}:
-		return exit.Usagef("--at, --from, --limit and --out are about a history file: pass --prove")
+		return exit.Usagef("--at, --from, --limit and --out need --prove, which makes a history file")
 	case p.Prove && w.Data != "":
 		return exit.Usagef("--data: only a running ledger with an index (arl serve --index) makes history files: pass --url")
 	case p.At != 0 && p.From >= p.At:

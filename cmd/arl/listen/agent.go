@@ -30,15 +30,15 @@ func Contact(confirm string, root verify.Root) string {
 	head, err := root.Head([]byte(root.Seen))
 	switch {
 	case confirm != "" && !strings.Contains(confirm, "://"):
-		return "the file of --confirm is a second source only if another party than this ledger gave it; " +
+		return "the file of --confirm is a second source only if the file comes from another party than this ledger; " +
 			"a file fetched from the ledger's URL confirms nothing, and arl cannot tell the difference"
 	case confirm != "":
-		return "nothing is undone before the second source (--confirm) has confirmed the tree head"
+		return "the agent undoes nothing until the second source (--confirm) has confirmed the tree head"
 	case root.Seen != "" && err == nil:
 		return fmt.Sprintf("the pinned root carries the tree head of size %d, which the ledger must continue. "+
 			"A second source (--confirm) would also show that others see the same log since then", head.Size)
 	}
-	return "nothing is undone before another source than this ledger confirms its tree head: a pinned root with a tree head " +
+	return "the agent undoes nothing until another source than this ledger confirms the tree head: a pinned root with a tree head " +
 		"(arl agent enrol writes it, arl root show prints it: --root FILE), a second source (--confirm), or a quorum of witnesses. " +
 		"The ledger's own URL is no second source, nor is a file fetched from it"
 }
@@ -106,7 +106,7 @@ func HoldProgram(state string) (*os.File, error) {
 		return f, nil
 	}
 	if err == nil {
-		err = exit.With(exit.Conflict, fmt.Errorf("%s: a program that an earlier arl agent listen started still runs: wait for it, or end it (fuser names its process)", path))
+		err = exit.With(exit.Conflict, fmt.Errorf("%s: a program of an earlier arl agent listen still runs: wait until the program ends, or end it (fuser names its process)", path))
 	}
 	return nil, errors.Join(err, f.Close())
 }

@@ -21,9 +21,9 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 		Principal: Coordinator,
 		Seal:      n.signer.Sign,
 		Silent: func(of coord.Silence) {
-			what := "an incident was dismissed: nobody answered in time, and nothing is undone"
+			what := "an incident was dismissed: no approver answered in time, and nothing is undone"
 			if of.Amend {
-				what = "an amend was dropped: nobody answered in time, and the executions that it would have added are not undone"
+				what = "an amend was dropped: no approver answered in time, and the executions of the amend are not undone"
 			}
 			n.Logger.Warn(what, slog.Uint64("incident", of.Incident),
 				slog.String("workflow", string(of.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", of.Incident)))

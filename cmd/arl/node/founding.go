@@ -129,7 +129,7 @@ func (n *Node) ContinuesKnown() error {
 		known, err = n.machine.Head(p.Root)
 	}
 	if err != nil { // what only commands of this machine need keeps no ledger from its service
-		n.Logger.Warn("the log does not continue the head that this machine has accepted", "error", err.Error())
+		n.Logger.Warn("the log does not continue the tree head that this machine accepted", "error", err.Error())
 		return nil
 	}
 	if known == nil {

@@ -58,7 +58,7 @@ func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
 // admitIndex refuses index entries that are not the ledger's own.
 func (n *Node) admitIndex(x *entry.LogIndex) error {
 	if n.Index == nil {
-		return entry.Refuse(entry.StateConflict, "root", "the ledger keeps no index, so nobody has computed root %s", x.Root).
+		return entry.Refuse(entry.StateConflict, "root", "the ledger keeps no index, and has not computed root %s", x.Root).
 			WithRemedy("start the ledger with arl serve --index")
 	}
 	return n.Index.Admit(x)
@@ -70,8 +70,7 @@ func withoutIndex(policy *entry.Policy) error {
 	if !policy.IndexRequired() {
 		return nil
 	}
-	return exit.With(exit.Config, errors.New("the policy says index.required: agents obey only bundles that the index proves to leave nothing out, "+
-		"and this ledger would keep no index: start it with arl serve --index"))
+	return exit.With(exit.Config, errors.New("the policy says index.required, so that agents obey only bundles with a proof of the index, and this ledger would keep no index: start the ledger with arl serve --index"))
 }
 
 // admitPolicy refuses a policy that has agents obey only what an index proves, where none
@@ -94,7 +93,7 @@ func CheckIndex(ctx context.Context, o Options) (*complete.CheckReport, error) {
 	}
 	found, err := complete.Check(ctx, n.IndexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt})
 	if errors.Is(err, complete.ErrStore) {
-		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry needs it, and arl serve --index builds it again", n.IndexDir()), err))
+		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry depends on it, and arl serve --index builds the index again", n.IndexDir()), err))
 	}
 	return found, errors.Join(err, n.Log.Close())
 }

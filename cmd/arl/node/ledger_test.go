@@ -169,7 +169,7 @@ func TestDamagedOptionsNeedNoRestore(t *testing.T) {
 	}
 	_, err = node.Check(t.Context(), s.options(), func(uint64, uint64) {})
 	remedy := exit.Remedy(err)
-	if exit.Code(err) != exit.Inconsistent || !strings.Contains(remedy, "restore nothing: no entry needs "+found[0]) || strings.Contains(remedy, "from the newest copy") {
+	if exit.Code(err) != exit.Inconsistent || !strings.Contains(remedy, "restore nothing: no entry depends on "+found[0]) || strings.Contains(remedy, "from the newest copy") {
 		t.Errorf("exit code %d, %v, remedy %q", exit.Code(err), err, remedy)
 	}
 	if _, err := s.run(); err != nil {

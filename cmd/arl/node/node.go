@@ -150,7 +150,7 @@ func (n *Node) damaged(err error) error {
 		return err
 	}
 	if found, ok := errors.AsType[*ledger.DamageError](err); ok && found.Spare {
-		return exit.Remedied(fmt.Sprintf("restore nothing: no entry needs %s; arl serve --data %s replaces the file", found.Name, n.Dir), err)
+		return exit.Remedied(fmt.Sprintf("restore nothing: no entry depends on %s, and arl serve --data %s replaces the file", found.Name, n.Dir), err)
 	}
 	return exit.Remedied(damageRemedy(n.Dir, n.Anchor), err)
 }
@@ -259,7 +259,7 @@ func (n *Node) findAnchor() (err error) {
 		return err
 	}
 	if inside, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(inside) {
-		return exit.Usagef("--anchor %s lies in the data directory: keep it elsewhere, so that it is not restored with the data", n.Anchor)
+		return exit.Usagef("--anchor %s lies in the data directory: keep the anchor elsewhere, so that a restore of the data does not restore the anchor", n.Anchor)
 	}
 	return nil
 }
@@ -424,8 +424,7 @@ func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 
 // CoordinatorRemedy is what to do where the coordinator's key does not count.
 func (n *Node) CoordinatorRemedy() string {
-	return fmt.Sprintf("restore it from a backup; if it is lost or revoked, move it away, start with --accept-no-coordinator, "+
-		"enrol another (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
+	return fmt.Sprintf("restore the key from a backup; if the key is lost or revoked, move the file away, start with --accept-no-coordinator, enrol another key (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
 		n.CoordinatorKey(), Coordinator)
 }
 

@@ -19,14 +19,13 @@ func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	}
 	policy, err := LoadPolicy(path)
 	if err == nil && policy.Authority != nil {
-		err = exit.With(exit.Config, errors.New("a genesis policy is signed by the authority's key that is made here: leave authority out of the file, "+
-			"and hand over later with arl policy apply"))
+		err = exit.With(exit.Config, errors.New("the first start makes the authority's key, and this key signs the genesis policy: leave authority out of the file, and name another authority later with arl policy apply"))
 	}
 	if err == nil && !index {
 		err = withoutIndex(policy)
 	}
 	if err == nil && policy.LedgerKeys != nil {
-		err = exit.With(exit.Config, errors.New("the key of a new ledger is made here: leave ledger_keys out of the file, and name it where another is to follow"))
+		err = exit.With(exit.Config, errors.New("the first start makes the ledger's key: leave ledger_keys out of the file, and name keys later, when another key follows"))
 	}
 	return policy, err
 }

@@ -28,7 +28,7 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	order.Go(func() error {
 		err := n.Log.Run(running)
 		if err != nil {
-			n.Logger.Error("the order ended: nothing more is registered", "error", err.Error())
+			n.Logger.Error("the ledger stopped ordering entries, and registers nothing more", "error", err.Error())
 		}
 		end(cmp.Or(err, errEnded))
 		return n.damaged(Broken(err))
@@ -56,7 +56,7 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 }
 
 // errEnded is why use ends without a signal or an error.
-var errEnded = errors.New("the order of entries ended")
+var errEnded = errors.New("the ledger stopped ordering entries")
 
 // Broken is an error of the log under a running server: what is no damage is
 // the disk.

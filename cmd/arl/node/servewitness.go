@@ -32,7 +32,7 @@ func (w *WitnessServer) Run(ctx context.Context, on net.Listener) error {
 	cert, key := w.Pair[0], w.Pair[1]
 	logger := w.Logger
 	if host, _, _ := net.SplitHostPort(on.Addr().String()); cert == "" && !net.ParseIP(host).IsLoopback() {
-		logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: cosignatures are signed, and who asks is seen by the network")
+		logger.Warn("LISTENING BEYOND LOOPBACK WITHOUT TLS: cosignatures are signed, but the network sees who asks for them")
 	}
 	failed := func(err error) { logger.Error("a tree head is not cosigned", "error", err.Error()) }
 	mux := http.NewServeMux()

@@ -99,12 +99,12 @@ func (n *Node) precheck(e *entry.Entry) error {
 	for i, key := range policy.LedgerKeys {
 		if !slices.Contains(own, key) {
 			return entry.Refuse(entry.StateConflict, fmt.Sprintf("ledger_keys[%d]", i), "%.140q is not a key that this ledger signs with", key).
-				WithRemedy("make the key with arl key next, start arl serve again, and name it as it was printed")
+				WithRemedy("make the key with arl key next, start arl serve again, and write the line that arl key next printed")
 		}
 	}
 	pinned := n.Keys[0].VerifierKeys[0]
 	if len(n.Replica.View().Chain.LedgerKeys()) == 0 && !slices.Contains(policy.LedgerKeys, pinned) {
-		return entry.Refuse(entry.StateConflict, "ledger_keys", "%s, which others have pinned, is not in it", pinned).
+		return entry.Refuse(entry.StateConflict, "ledger_keys", "%s is not in the list, and verifiers have pinned it", pinned).
 			WithRemedy("first name the old and the new key, and later the new key alone")
 	}
 	return nil

@@ -55,7 +55,7 @@ func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error
 		return nil, exit.Remedied("see which witnesses answer, or start with --witness-boot try",
 			exit.With(exit.Unavailable, errors.New("no quorum of the witnesses that the policy names has cosigned the ledger's newest tree head")))
 	case !quorum:
-		n.Logger.Warn("the witnesses have not cosigned the newest tree head yet: agents obey no decision before they do", "size", n.Log.Head().Size)
+		n.Logger.Warn("the witnesses have not cosigned the newest tree head yet: agents obey no decision until they have", "size", n.Log.Head().Size)
 	}
 	return rounds, nil
 }
@@ -66,7 +66,7 @@ func (n *Node) Witness(ctx context.Context, rounds *witness.Rounds) error {
 	err := rounds.Run(ctx)
 	if err != nil {
 		n.Log.Halt()
-		n.Logger.Error("NOTHING MORE IS REGISTERED: the log is not the one that its witnesses know", "error", err.Error())
+		n.Logger.Error("NOTHING MORE IS REGISTERED: the witnesses know another history of this log", "error", err.Error())
 	}
 	return n.conflicts(err)
 }

@@ -42,7 +42,7 @@ func RegularInput(path string) (bool, error) {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		return false, exit.Usagef("%s is a directory; name a file in it", path)
+		return false, exit.Usagef("%s is a directory: name a file in this directory", path)
 	case !info.Mode().IsRegular():
 		return false, nil
 	default:
@@ -51,7 +51,7 @@ func RegularInput(path string) (bool, error) {
 			return true, f.Close()
 		}
 	}
-	return false, fmt.Errorf("%w; name a file that exists and that you may read", err)
+	return false, fmt.Errorf("%w: name a file that exists and that you can read", err)
 }
 
 // ReadGiven reads a small file that a flag names.

@@ -180,8 +180,7 @@ func (s *Store) Save(p *Profile) error {
 	known, err := s.Profile(p.Name)
 	switch {
 	case err == nil && (known.Root.Origin != p.Root.Origin || known.Root.Genesis != p.Root.Genesis):
-		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, this ledger has %s: it is another ledger; "+
-			"remove the profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
+		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, and this ledger has genesis %s: it is another ledger; remove the profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case err == nil && p.Root.Seen == "":
