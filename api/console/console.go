@@ -26,6 +26,8 @@ import (
 
 	"recoveryledger/api/words"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+	"recoveryledger/verify/js"
 )
 
 //go:embed pages/*.html assets/*.css assets/*.js assets/*.svg
@@ -40,6 +42,9 @@ type Config struct {
 	// Derived says that the state of the source was derived on the user's machine
 	// from the entries of the log, under the signed tree head.
 	Derived bool
+	// Root returns what a verifier of the log pins. Nil: the pages verify nothing in the
+	// browser.
+	Root func() (verify.Root, error)
 	// Base stands before every path of the pages' links, such as "/c0ffee". Empty:
 	// the pages begin at "/".
 	Base string
@@ -70,10 +75,27 @@ var routes = []route{
 	{"/log/{index}", (*Console).entry},
 }
 
+// file is what a page lets its reader download: its path, what makes it, its media type.
+type file struct {
+	path  string
+	make  func(*Console, *http.Request) ([]byte, error)
+	media string
+}
+
+// downloads are the files that are made when they are asked for.
+var downloads = []file{
+	{"/root.json", (*Console).root, "application/json"},
+	{"/log/{index}/receipts", (*Console).receipts, "application/x-ndjson"},
+}
+
+// verifierPath has the modules of the verifier in JavaScript.
+const verifierPath = "/assets/verify/{module}"
+
 // assets are the files that pages load, by path, with their media types.
 var assets = []struct{ path, media string }{
 	{"/assets/console.css", "text/css; charset=utf-8"},
 	{"/assets/console.js", "text/javascript; charset=utf-8"},
+	{"/assets/receipt.js", "text/javascript; charset=utf-8"},
 	{"/assets/icon.svg", "image/svg+xml"},
 }
 
@@ -108,6 +130,14 @@ func New(c *Config) (*Console, error) {
 		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
 	}
 	k.mux.HandleFunc("GET "+livePath, k.live)
+	for _, f := range downloads {
+		k.mux.HandleFunc("GET "+f.path, func(w http.ResponseWriter, q *http.Request) { k.download(w, q, f) })
+	}
+	k.mux.HandleFunc("GET "+verifierPath, func(w http.ResponseWriter, q *http.Request) {
+		secure(w.Header())
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8") // whatever the system calls it
+		http.ServeFileFS(w, q, js.Files(), q.PathValue("module"))
+	})
 	for _, a := range assets {
 		k.mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, q *http.Request) {
 			secure(w.Header())
@@ -129,7 +159,10 @@ func (k *Console) Streams() []string { return []string{livePath} }
 
 // Paths returns the paths of the pages, a parameter in braces.
 func (k *Console) Paths() []string {
-	paths := k.Streams()
+	paths := append(k.Streams(), verifierPath)
+	for _, f := range downloads {
+		paths = append(paths, f.path)
+	}
 	for _, a := range assets {
 		paths = append(paths, a.path)
 	}
@@ -164,24 +197,40 @@ func (p *page) Sections() []Section {
 	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Agents", "/agents"}, {"Log", "/log"}}
 }
 
+// failed is the page that says why there is no other, and its status.
+func failed(err error) (*page, int) {
+	var refusal *entry.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = entry.Refuse(entry.NotReady, "", "%s", err)
+	}
+	status := http.StatusServiceUnavailable
+	switch refusal.Problem {
+	case entry.NotFound:
+		status = http.StatusNotFound
+	case entry.Malformed:
+		status = http.StatusBadRequest
+	}
+	return &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}, status
+}
+
+// download sends a file, or the page that says why there is none.
+func (k *Console) download(w http.ResponseWriter, q *http.Request, f file) {
+	content, err := f.make(k, q)
+	if err != nil {
+		k.answer(w, q, func(*Console, *http.Request) (*page, error) { return nil, err })
+		return
+	}
+	secure(w.Header())
+	w.Header().Set("Content-Type", f.media)
+	_, _ = w.Write(content) // whoever does not take it has gone away
+}
+
 // answer makes a page, or the page that says why there is none.
 func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Console, *http.Request) (*page, error)) {
 	status := http.StatusOK
 	p, err := show(k, q)
 	if err != nil {
-		var refusal *entry.Refusal
-		if !errors.As(err, &refusal) {
-			refusal = entry.Refuse(entry.NotReady, "", "%s", err)
-		}
-		switch refusal.Problem {
-		case entry.NotFound:
-			status = http.StatusNotFound
-		case entry.Malformed:
-			status = http.StatusBadRequest
-		default:
-			status = http.StatusServiceUnavailable
-		}
-		p = &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}
+		p, status = failed(err)
 	}
 	p.Origin, p.Derived = k.cfg.Origin, k.cfg.Derived
 	if p.At == (Standing{}) {

@@ -69,6 +69,9 @@ type entryPage struct {
 	Proof    []merkle.Hash
 	Size     uint64
 	Root     merkle.Hash
+	// Verifiable says that the browser can verify the entry; Derived that this machine has
+	// verified it.
+	Verifiable, Derived bool
 }
 
 // entry is GET /log/{index}. The proof is checked here, under the root that the page
@@ -90,7 +93,8 @@ func (k *Console) entry(q *http.Request) (*page, error) {
 	if err := merkle.CheckInclusion(index, e.LeafHash(), at.Head, proof); err != nil {
 		return nil, err
 	}
-	body := &entryPage{entryRow: newEntryRow(e), Workflow: e.Header.Wid, KeyID: e.KeyID, LeafHash: e.LeafHash(), Proof: proof, Size: at.Size, Root: at.Root}
+	body := &entryPage{entryRow: newEntryRow(e), Workflow: e.Header.Wid, KeyID: e.KeyID, LeafHash: e.LeafHash(), Proof: proof, Size: at.Size, Root: at.Root,
+		Verifiable: k.verifiable(at), Derived: k.cfg.Derived}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, e.Payload(), "", "  "); err != nil {
 		return nil, err

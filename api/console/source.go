@@ -16,9 +16,10 @@ import (
 
 // Standing is the state of the log that a page shows.
 type Standing struct {
-	merkle.Head       // signed
-	At          int64 // when the newest entry under it was registered, Unix milliseconds; 0: not told
-	Now         int64 // the ledger's clock, Unix milliseconds
+	merkle.Head        // signed
+	Note        string // of the head, with its signatures (c2sp.org/signed-note); empty: not told
+	At          int64  // when the newest entry under it was registered, Unix milliseconds; 0: not told
+	Now         int64  // the ledger's clock, Unix milliseconds
 }
 
 // Source has a log, and the state that follows from it. Its methods may be called at any

@@ -36,6 +36,7 @@ api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
+verify/js ← api/console
 coord ← api/act ← cmd/arl/exit
 api/words ← api/act
 ledger/keys ← api/act

@@ -35,6 +35,8 @@ function say(text) {
   news.textContent = text;
 }
 
+if (document.getElementById("verify")) import("./receipt.js");
+
 // Keys
 
 const KEYS_OFF = "arl-keys-off";

@@ -15,7 +15,7 @@ import (
 
 // Pages returns the pages of the running ledger, made from its own state.
 func (n *Node) Pages() (*console.Console, error) {
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin})
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root})
 }
 
 // served is the log as the ledger's own process sees it.
@@ -24,7 +24,7 @@ type served struct{ n *Node }
 // Standing implements [console.Source].
 func (s served) Standing() console.Standing {
 	head := s.n.Log.Head()
-	return console.Standing{Head: head.Head, At: head.RegisteredAt, Now: s.n.Log.Now()}
+	return console.Standing{Head: head.Head, Note: head.Note, At: head.RegisteredAt, Now: s.n.Log.Now()}
 }
 
 // Read implements [console.Source].
@@ -32,7 +32,7 @@ func (s served) Read(show func(state *coord.State, at console.Standing)) {
 	at := s.Standing()
 	s.n.Replica.ReadView(func(state *coord.State, view *coordinator.View) {
 		if at.Size != view.Size {
-			at.Head, at.At = view.Head, 0
+			at.Head, at.Note, at.At = view.Head, view.Note, 0
 		}
 		show(state, at)
 	})
