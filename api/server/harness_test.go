@@ -42,7 +42,8 @@ type node struct {
 	skew    time.Duration // by which all lives in another time
 	cfg     *server.Config
 	url     string
-	stopLog func() // ends the order; reading goes on
+	stopLog func()       // ends the order; reading goes on
+	busy    atomic.Int64 // entries that come behind each index entry at once
 
 	authority, agent, monitor *keys.Signer
 }
