@@ -7,11 +7,13 @@ package act
 
 import (
 	"fmt"
+	"slices"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/ledger/redact"
 )
 
 // Verb is what somebody does about an incident.
@@ -43,8 +45,8 @@ const DefaultHours = 24
 type Order struct {
 	Verb     Verb
 	Incident uint64
-	// Reason stays in the entry. It has passed the redactor. Every verb but Record needs
-	// one.
+	// Reason stays in the entry, once it has passed the redactor. Every verb but Record
+	// needs one.
 	Reason string
 	// Hours is the time for which an answer is valid, with Approve and Refuse.
 	Hours int64
@@ -107,6 +109,11 @@ func (l *Log) Prepare(o *Order, by entry.Principal) (*Draft, error) {
 		return nil, entry.Refuse(entry.NotFound, "incident", "entry %d did not open an incident", o.Incident).WithRemedy("arl incident list shows the incidents")
 	}
 	d := &Draft{Order: *o, Incident: &v}
+	d.Order.Reason = redact.Text(o.Reason)
+	d.Order.Dismissed = slices.Clone(o.Dismissed)
+	for i := range d.Order.Dismissed {
+		d.Order.Dismissed[i].Reason = redact.Text(o.Dismissed[i].Reason)
+	}
 	var err error
 	switch o.Verb {
 	case Approve, Refuse:
@@ -200,6 +207,10 @@ func standsFor(verb Verb, v *coord.IncidentView) error {
 	switch verb {
 	case Authorize, Amend:
 		return quorumOf(v)
+	case Override:
+		if v.Decision == nil || !v.State.Open() {
+			return obstacle("incident %d is %s: no plan is in force that could be stopped", v.ID, v.State)
+		}
 	case Deny:
 		if v.State.Decided() { // a deny would acknowledge
 			return obstacle("incident %d is %s: it is too late to dismiss it; arl escalation acknowledge is for incidents that nobody answered", v.ID, v.State)

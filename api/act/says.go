@@ -32,6 +32,31 @@ func (d *Draft) Consequence() string {
 	return fmt.Sprintf("take note that nobody answered about incident %d in time", v.ID)
 }
 
+// Follows says what happens once a principal has signed the draft and its entries are
+// registered; empty: nothing that Consequence does not say.
+func (d *Draft) Follows(by entry.Principal) string {
+	p := d.Incident.Proposal
+	if p == nil {
+		return ""
+	}
+	switch d.Order.Verb {
+	case Approve:
+		have := int64(1)
+		for i := range p.Approve {
+			if p.Approve[i].Principal != by { // the newest answer of a principal counts
+				have++
+			}
+		}
+		if have < p.Quorum {
+			return fmt.Sprintf("%d of %d approvals then: the proposal waits for more", have, p.Quorum)
+		}
+		return fmt.Sprintf("%d of %d approvals then: the coordinator puts the plan in force, and the agents undo their members", have, p.Quorum)
+	case Refuse:
+		return "the coordinator denies the proposal once so many approvers have refused that no quorum is left"
+	}
+	return ""
+}
+
 // stopped says what a stop of the plan in force does to its members.
 func (d *Draft) stopped() string {
 	if d.InForce == nil {

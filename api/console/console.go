@@ -48,6 +48,8 @@ type Config struct {
 	// Base stands before every path of the pages' links, such as "/c0ffee". Empty:
 	// the pages begin at "/".
 	Base string
+	// Signing signs what the pages show; nil: the pages only show.
+	Signing Signing
 }
 
 // Console answers GET of the pages' paths.
@@ -112,7 +114,7 @@ func New(c *Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)
 	}
-	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error"} {
+	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone"} {
 		made, err := base.Clone()
 		if err == nil {
 			made, err = made.ParseFS(files, "pages/"+name+".html")
@@ -128,6 +130,11 @@ func New(c *Config) (*Console, error) {
 			pattern += "{$}"
 		}
 		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
+	}
+	if k.cfg.Signing != nil {
+		const path = " /incidents/{id}/act/{verb}"
+		k.mux.HandleFunc("GET"+path, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, (*Console).showAct) })
+		k.mux.HandleFunc("POST"+path, k.sign)
 	}
 	k.mux.HandleFunc("GET "+livePath, k.live)
 	for _, f := range downloads {
@@ -187,6 +194,7 @@ type page struct {
 	Origin  string
 	Derived bool
 	At      Standing
+	Alone   bool // nothing else can be shown now
 }
 
 // Section is a link of the bar.
@@ -227,11 +235,20 @@ func (k *Console) download(w http.ResponseWriter, q *http.Request, f file) {
 
 // answer makes a page, or the page that says why there is none.
 func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Console, *http.Request) (*page, error)) {
+	if p := k.alone(w); p != nil {
+		k.write(w, http.StatusServiceUnavailable, p)
+		return
+	}
 	status := http.StatusOK
 	p, err := show(k, q)
 	if err != nil {
 		p, status = failed(err)
 	}
+	k.write(w, status, p)
+}
+
+// write sends a page.
+func (k *Console) write(w http.ResponseWriter, status int, p *page) {
 	p.Origin, p.Derived = k.cfg.Origin, k.cfg.Derived
 	if p.At == (Standing{}) {
 		p.At = k.cfg.Source.Standing()

@@ -135,7 +135,7 @@ func check(t *testing.T, path, body string) (links []string) {
 		if n.DataAtom == atom.Th && !has(n, "scope") {
 			t.Errorf("%s: a heading of a table without scope", path)
 		}
-		if (n.DataAtom == atom.Input || n.DataAtom == atom.Select) && n.Parent.DataAtom != atom.Label {
+		if (n.DataAtom == atom.Input && value(n, "type") != "hidden" || n.DataAtom == atom.Select) && n.Parent.DataAtom != atom.Label {
 			t.Errorf("%s: a field without a label", path)
 		}
 	}
@@ -143,6 +143,16 @@ func check(t *testing.T, path, body string) (links []string) {
 		t.Errorf("%s: %d headings of the first level, main %t", path, headings, ids["main"])
 	}
 	return links
+}
+
+// value is the value of an attribute.
+func value(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 func has(n *html.Node, key string) bool {

@@ -23,7 +23,9 @@ type incidentPage struct {
 	Older    string // link to further members; empty: there are none
 	Chain    []api.PlanMember
 	ChainOf  entry.Ref
-	Undoable int64 // members whose effects cannot be undone, or are not declared
+	Acts     []actLink
+	Signed   uint64 // the entry that was just signed here; 0: none
+	Undoable int64  // members whose effects cannot be undone, or are not declared
 }
 
 // memberRow is a line of the table of members.
@@ -44,7 +46,11 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, found := &incidentPage{ChainOf: entry.Ref(q.URL.Query().Get("why"))}, false
+	signed, err := k.signedNow(q)
+	if err != nil {
+		return nil, err
+	}
+	body, found := &incidentPage{Signed: signed, ChainOf: entry.Ref(q.URL.Query().Get("why"))}, false
 	p := &page{name: "incident", Title: "Incident " + decimal(id), Command: "arl incident show " + decimal(id), Section: "Incidents", Body: body}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
@@ -54,6 +60,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 		}
 		found, body.Incident = true, &v.Incident
 		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
+		body.Acts = k.acts(k.known(state, at), id)
 		body.Stands, body.Waits = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
 		plan, inForce := state.PlanInForce(id, at.Now)
 		if !inForce && v.State.Open() {

@@ -20,6 +20,22 @@ type Standing struct {
 	Note        string // of the head, with its signatures (c2sp.org/signed-note); empty: not told
 	At          int64  // when the newest entry under it was registered, Unix milliseconds; 0: not told
 	Now         int64  // the ledger's clock, Unix milliseconds
+	// LostAt is when the ledger was last reached, Unix milliseconds; 0: it is reached.
+	LostAt int64
+	// Reading says how far the log is read; nil: Read shows a state.
+	Reading *Reading
+	// Found is what contradicts the ledger; nil: nothing does. No page shows anything else
+	// then.
+	Found *Found
+}
+
+// Reading is how far a log is read, in entries.
+type Reading struct{ Done, Size uint64 }
+
+// Found is what a machine found against a ledger.
+type Found struct {
+	Detail   string
+	Evidence string // file that convicts the ledger; empty: it could not be written
 }
 
 // Source has a log, and the state that follows from it. Its methods may be called at any

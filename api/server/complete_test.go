@@ -58,7 +58,7 @@ func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change
 			if err != nil {
 				return err
 			}
-			answer, err := c.Log.Submit(ctx, append([]*entry.Entry{e}, n.rush()...)...)
+			answer, err := c.Log.Submit(ctx, e)
 			if err == nil && answer.Refused != nil {
 				return answer.Refused
 			}
@@ -74,15 +74,6 @@ func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change
 		must(tb, <-over)
 	})
 	return n, index
-}
-
-// rush returns as many entries as a busy log has behind each index entry, in one commit: no
-// head is signed between.
-func (n *node) rush() (entries []*entry.Entry) {
-	for range n.busy.Load() {
-		entries = append(entries, n.good())
-	}
-	return entries
 }
 
 // covered waits until the newest entry of the log is an index entry, which follows at
@@ -165,25 +156,6 @@ func TestCompleteTags(t *testing.T) {
 	request.Header.Set("If-None-Match", before)
 	if again := n.do(request); again.StatusCode != http.StatusNotModified || before == "" || tag(newest) == grows {
 		t.Errorf("after more entries: %d, tag %q, of the newest size %q and %q", again.StatusCode, before, grows, tag(newest))
-	}
-}
-
-// TestCompleteOfABusyLog: more entries than a history shows beside its lists stand behind each
-// index entry. A history without a size then ends right behind the index entry.
-func TestCompleteOfABusyLog(t *testing.T) {
-	n, index := startIndexed(t)
-	covered(t, n, index)
-	n.busy.Store(complete.TailMax + 100)
-	n.register(n.enrol("late", newSigner(t), entry.RoleAgent))
-	late := n.log.Size() - 1
-	must(t, index.Wait(t.Context(), late))
-	n.busy.Store(0)
-	c, err := client.New(n.url, n.root(), nil)
-	must(t, err)
-	h, err := c.Complete(t.Context(), api.CompleteQuery{Type: entry.SubjectAgent, Value: "late"})
-	must(t, err)
-	if a := h.Report.Answers[0]; len(a.Entries) != 1 || n.log.Size() < h.History.Size+complete.TailMax {
-		t.Errorf("%v, of a log of %d entries", &a, n.log.Size())
 	}
 }
 

@@ -42,8 +42,7 @@ type node struct {
 	skew    time.Duration // by which all lives in another time
 	cfg     *server.Config
 	url     string
-	stopLog func()       // ends the order; reading goes on
-	busy    atomic.Int64 // entries that come behind each index entry at once
+	stopLog func() // ends the order; reading goes on
 
 	authority, agent, monitor *keys.Signer
 }

@@ -39,7 +39,8 @@ api/words ← api/console
 verify/js ← api/console
 coord ← api/act ← cmd/arl/exit
 api/words ← api/act
-ledger/keys ← api/act
+ledger/keys ← api/act ← api/console
+ledger/redact ← api/act
 api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
@@ -86,6 +87,7 @@ cmd/arl/exit ← cmd/arl/terminal ← cmd/arl/manual ← cmd/arl
 cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
 cmd/arl/access ← cmd/arl/doctor ← cmd/arl
+cmd/arl/access ← cmd/arl/derived ← cmd/arl
 cmd/arl/access ← cmd/arl/histories ← cmd/arl
 coord/recovery/importer ← coord/recovery/record
 ledger/keys ← coord/recovery/record

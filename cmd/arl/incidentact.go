@@ -212,6 +212,9 @@ func (a *app) act(ctx context.Context, o *access.Where, incident string, is act.
 		if err != nil {
 			return err
 		}
+		if follows := draft.Follows(signer.Principal); follows != "" {
+			fmt.Fprintln(a.Err, follows)
+		}
 		if err := a.Confirm(fmt.Sprintf("Sign this as %s?", signer.Principal), options.yes); err != nil {
 			return err
 		}

@@ -151,7 +151,8 @@ func (a *app) taskList(ctx context.Context, c *access.Connection, q api.TaskQuer
 
 // ageOf is for how long a task has been there, by the ledger's clock.
 func ageOf(c *access.Connection, t *api.Task) string {
-	age := time.Since(time.UnixMilli(t.CreatedAt).Add(-c.Clock.Skew)) // the skew is known to a second
+	skew, _ := c.Clock.Skew() // to a second
+	age := time.Since(time.UnixMilli(t.CreatedAt).Add(-skew))
 	return max(0, age).Round(time.Second).String()
 }
 

@@ -3,7 +3,6 @@ package bundle
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -41,7 +40,6 @@ func (m *making) demanded() bool {
 // complete proves that the bundle leaves nothing out (ABS-1 to ABS-4), and takes the head that the
 // bundle stands under. A bundle without a decision has no proof.
 func (m *making) complete(at verify.SignedHead) error {
-	m.most = math.MaxUint64
 	switch {
 	case m.Bundle.Decision == 0:
 		return m.stand(at)
@@ -54,7 +52,7 @@ func (m *making) complete(at verify.SignedHead) error {
 	without := slices.Clone(m.shown)
 	err := m.proveWhole(at)
 	if errors.Is(err, ErrNoProof) {
-		m.Bundle.Index, m.Bundle.Indexed, m.shown, m.most = 0, verify.Indexed{}, without, math.MaxUint64
+		m.Bundle.Index, m.Bundle.Indexed, m.shown = 0, verify.Indexed{}, without
 		return m.stand(at)
 	}
 	return err
@@ -70,7 +68,7 @@ func (m *making) proveWhole(at verify.SignedHead) error {
 		if err != nil {
 			return err
 		}
-		for m.most = size + tailMax; ; {
+		for {
 			if err := m.stand(at); err != nil {
 				return err
 			}

@@ -218,13 +218,21 @@ func ExplainTLSError(err error, asked bool) error {
 	return fmt.Errorf("%w (%s)", err, remedy)
 }
 
-// ServerClock reads the server's clock off its answers.
+// ServerClock reads the server's clock off its answers. It is safe for concurrent use.
 type ServerClock struct {
 	next http.RoundTripper
-	Seen bool
-	Skew time.Duration // how far the server's clock is ahead of ours
+	skew atomic.Pointer[time.Duration] // nil: no answer has told it
 
 	asked atomic.Bool // whether the server asked for a certificate and got none
+}
+
+// Skew returns how far the server's clock is ahead of this machine's, and whether an
+// answer has told that.
+func (s *ServerClock) Skew() (skew time.Duration, seen bool) {
+	if told := s.skew.Load(); told != nil {
+		return *told, true
+	}
+	return 0, false
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -234,7 +242,7 @@ func (s *ServerClock) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, ExplainTLSError(err, s.asked.Load())
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		s.Seen, s.Skew = true, time.Until(date)
+		s.skew.Store(new(time.Until(date)))
 	}
 	return response, nil
 }

@@ -29,6 +29,7 @@ type Fold struct {
 	// that this fold does not take its place.
 	Before  *audit.Kept
 	passing bool
+	written uint64 // size at which the fold was written here; 0: it was not
 }
 
 // Fold derives the state of a log from its entries, from those on that are not
@@ -45,34 +46,46 @@ func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) 
 			return nil, err
 		}
 	}
-	if err := m.follow(ctx, l, f, name); err != nil {
+	tell, end := m.Progress(name)
+	err = m.follow(ctx, l, l, f, tell)
+	end()
+	if err != nil {
 		return nil, err
 	}
+	return f, m.settle(l, f)
+}
+
+// follow reads from source what the fold has not taken up yet, and holds all of it to
+// the head.
+func (m *Machine) follow(ctx context.Context, l *Log, source audit.Source, f *Fold, tell func(done, total uint64)) error {
+	var err error
+	f.Follower, f.Report, err = audit.Run(ctx, source, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
+	if err != nil {
+		return accused(err)
+	}
+	f.Now = l.Clock(f)
+	return nil
+}
+
+// Clock returns the ledger's clock as far as it is known, in Unix milliseconds: it is
+// not behind the newest entry of the fold.
+func (l *Log) Clock(f *Fold) int64 {
+	return max(time.Now().Add(l.skew()).UnixMilli(), f.Follower.RegisteredAt())
+}
+
+// settle keeps what a verified fold says about the ledger's keys, and the fold itself.
+func (m *Machine) settle(l *Log, f *Fold) error {
 	if root := l.Root.Follow(f.State.Chain()); root.Since != l.Root.Since {
-		if _, err := root.Head([]byte(head.Note)); err != nil {
-			return nil, err
+		if _, err := root.Head([]byte(f.Head.Note)); err != nil {
+			return err
 		}
 		if err := m.Trust.KeepRoot(root); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if l.Kept != ignoreKept {
 		m.keep(l, f)
 	}
-	return f, nil
-}
-
-// follow reads what the fold has not taken up yet, and holds all of it to the
-// head.
-func (m *Machine) follow(ctx context.Context, l *Log, f *Fold, name string) error {
-	tell, end := m.Progress(name)
-	var err error
-	f.Follower, f.Report, err = audit.Run(ctx, l, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
-	end()
-	if err != nil {
-		return accused(err)
-	}
-	f.Now = max(time.Now().Add(l.skew()).UnixMilli(), f.Follower.RegisteredAt())
 	return nil
 }
 
@@ -92,8 +105,9 @@ func accused(err error) error {
 
 // skew is how far the clock of the log's server is ahead of this machine's.
 func (l *Log) skew() time.Duration {
-	if c, ok := l.logSource.(*Connection); ok && c.Clock.Seen {
-		return c.Clock.Skew
+	if c, ok := l.logSource.(*Connection); ok {
+		skew, _ := c.Clock.Skew()
+		return skew
 	}
 	return 0
 }

@@ -46,13 +46,19 @@ func (m *Machine) resume(ctx context.Context, l *Log, f *Fold) error {
 // keep keeps a fold that was verified, if it is by enough more than what is
 // kept. That it cannot be kept costs time, no answer.
 func (m *Machine) keep(l *Log, f *Fold) {
-	if f.passing || f.Size == 0 || f.Before != nil && f.Size-f.Before.Head.Size <= f.Before.Head.Size/foldGrowth {
+	written := f.written
+	if f.Before != nil {
+		written = max(written, f.Before.Head.Size)
+	}
+	if f.passing || f.Size == 0 || written > 0 && f.Size-written <= written/foldGrowth {
 		return
 	}
+	kept := &audit.Kept{Follower: f.Follower, Head: f.Head, At: time.Now().UnixMilli()}
 	place, err := m.Trust.Fold(l.Root)
 	if err == nil {
-		err = place.Save(&audit.Kept{Follower: f.Follower, Head: f.Head, At: time.Now().UnixMilli()})
+		err = place.Save(kept)
 	}
+	f.written = f.Size // an unwritable place is not tried again for every entry
 	if err != nil {
 		m.Warn("the fold is not kept, and the next command reads the log again: %v", err)
 	}

@@ -286,9 +286,10 @@ func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
 const skewMax = time.Minute
 
 func (d *diagnosis) checkClock(c *access.Connection) {
-	skew := c.Clock.Skew.Round(time.Second)
+	skew, seen := c.Clock.Skew()
+	skew = skew.Round(time.Second)
 	switch {
-	case !c.Clock.Seen:
+	case !seen:
 		d.say("clock", stateWarn, "the answers of the server have no date", "compare this clock with the server's clock")
 	case skew.Abs() > skewMax:
 		d.say("clock", stateWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "correct the clocks: the ledger refuses entries whose time is too far off (REG-6)")

@@ -1,0 +1,407 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/api/act"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// formMax bounds the form of an act, in bytes.
+const formMax = 1 << 16
+
+// anyReason stands in a payload that is shown before a person has given a reason.
+const anyReason = "(your reason)"
+
+// actPage is what an order about an incident would do, and the form that signs it.
+type actPage struct {
+	Verb        act.Verb
+	Incident    *api.Incident
+	Consequence string
+	Follows     string
+	Payload     string // of the last entry; empty: there is none yet
+	Entries     int    // how many are signed
+	Silent      []entry.Ref
+
+	Picture *picture
+	Lanes   []lane
+	Members []memberRow
+	Stays   int64 // members that cannot be undone, or are undeclared
+
+	Alarm  string // why nothing was signed
+	Cannot string // why nobody can do this now; empty: somebody can
+	Form   orderForm
+	Fields formFields
+	Keys   []keyRow
+	Shown  string // what the consequence and the plan are, as one value
+	Action string // where the form is sent
+
+	at    Standing
+	draft *act.Draft
+}
+
+// formFields says which fields the form of a verb has.
+type formFields struct{ Reason, Hours, LeaveOut, Judge, Members bool }
+
+// keyRow is a key that could sign, and why it may not.
+type keyRow struct {
+	signer
+	Why     string
+	Checked bool
+}
+
+// orderForm is a form as a person filled it in.
+type orderForm struct {
+	Reason   string
+	Hours    string
+	KeyID    string
+	LeaveOut map[uint64]string // signals to leave out, and why
+	Judged   map[uint64]string // signals that the signer found true or false
+	Released []entry.Ref       // that can be released
+	Release  map[entry.Ref]bool
+}
+
+// fieldsOf says which fields the form of a verb has.
+func fieldsOf(verb act.Verb) formFields {
+	return formFields{Reason: verb != act.Record, Hours: verb == act.Approve || verb == act.Refuse, LeaveOut: verb == act.Escalate,
+		Judge: verb == act.Deny, Members: verb == act.Release}
+}
+
+// The values of the field that judges a signal.
+const (
+	foundTrue  = "corroborated"
+	foundFalse = "false"
+)
+
+// readOrder reads the fields of a form. A field that is not there has its default.
+func readOrder(verb act.Verb, id uint64, values url.Values) (*act.Order, orderForm, error) {
+	o := &act.Order{Verb: verb, Incident: id, Reason: strings.TrimSpace(values.Get("reason")), Hours: act.DefaultHours}
+	f := orderForm{Reason: o.Reason, KeyID: values.Get("key"), LeaveOut: map[uint64]string{}, Judged: map[uint64]string{}, Release: map[entry.Ref]bool{}}
+	f.Hours = cmp.Or(values.Get("hours"), strconv.Itoa(act.DefaultHours))
+	hours, err := strconv.ParseInt(f.Hours, 10, 32)
+	if err != nil || hours < 1 {
+		return nil, f, entry.Refuse(entry.Malformed, "hours", "%.40q is not a number of hours", f.Hours).WithRemedy("give a whole number from 1 on")
+	}
+	o.Hours = hours
+	for name, value := range values {
+		kind, text, _ := strings.Cut(name, "-")
+		index, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || value[0] == "" {
+			continue
+		}
+		switch kind {
+		case "out":
+			f.LeaveOut[index] = value[0]
+			o.Dismissed = append(o.Dismissed, entry.Dismissal{Index: index, Reason: value[0]})
+		case "found":
+			f.Judged[index] = value[0]
+			switch value[0] {
+			case foundTrue:
+				o.Corroborated = append(o.Corroborated, index)
+			case foundFalse:
+				o.False = append(o.False, index)
+			}
+		}
+	}
+	slices.SortFunc(o.Dismissed, func(a, b entry.Dismissal) int { return cmp.Compare(a.Index, b.Index) })
+	slices.Sort(o.Corroborated)
+	slices.Sort(o.False)
+	for _, member := range values["member"] {
+		f.Release[entry.Ref(member)] = true
+		o.Members = append(o.Members, entry.Ref(member))
+	}
+	return o, f, nil
+}
+
+// known returns the log as the source shows it.
+func (k *Console) known(state *coord.State, at Standing) *act.Log {
+	return &act.Log{Origin: k.cfg.Origin, State: state, Now: at.Now}
+}
+
+// showAct is GET /incidents/{id}/act/{verb}: the form. What stands in the query is filled
+// in.
+func (k *Console) showAct(q *http.Request) (*page, error) {
+	body, err := k.prepare(q, q.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	return k.actPage(body), nil
+}
+
+// actPage returns the page of a form.
+func (k *Console) actPage(body *actPage) *page {
+	id, name := decimal(body.Incident.ID), string(body.Verb)
+	command := "arl incident " + name + " " + id
+	switch body.Verb {
+	case act.Refuse:
+		command = "arl incident approve " + id + " --refuse"
+	case act.Acknowledge:
+		command = "arl escalation acknowledge " + id
+	}
+	if body.Fields.Reason {
+		command += " --reason …"
+	}
+	return &page{name: "act", Title: strings.ToUpper(name[:1]) + name[1:] + ": incident " + id, Command: command, Section: "Incidents", Body: body, At: body.at}
+}
+
+// prepare makes the form of a request.
+func (k *Console) prepare(q *http.Request, values url.Values) (*actPage, error) {
+	id, err := number(q, "id")
+	if err != nil {
+		return nil, err
+	}
+	verb := act.Verb(q.PathValue("verb"))
+	if !slices.Contains(act.Verbs(), verb) {
+		return nil, entry.Refuse(entry.NotFound, "verb", "%.40q is not what can be done about an incident", verb).WithRemedy("the page of the incident links what can be done")
+	}
+	order, form, err := readOrder(verb, id, values)
+	if err != nil {
+		return nil, err
+	}
+	body := &actPage{Verb: verb, Form: form, Fields: fieldsOf(verb), Action: k.link("/incidents", id, "act", verb)}
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		body.at = at
+		l := k.known(state, at)
+		if err = k.fill(body, order, l); err == nil && body.draft != nil && body.draft.Plan != nil {
+			body.drawPlan(k, l, body.draft.Plan)
+		}
+	})
+	return body, err
+}
+
+// fill drafts the order, and shows what it does and who may sign it.
+func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
+	v, ok := l.State.Incident(order.Incident, l.Now)
+	if !ok {
+		return entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", order.Incident).WithRemedy("the page of incidents lists them")
+	}
+	body.Incident = &v.Incident
+	if body.Fields.Members {
+		body.Form.Released = releasable(l, order.Incident)
+		if len(order.Members) == 0 {
+			order.Members = body.Form.Released // as if all were chosen, until somebody chooses
+		}
+	}
+	if order.Reason == "" && body.Fields.Reason {
+		order.Reason = anyReason
+	}
+	signers := k.signers(l)
+	by := bySigner(signers, body.Form.KeyID)
+	draft, err := l.Prepare(order, by.Principal)
+	if err != nil {
+		body.Cannot = err.Error()
+		return nil //nolint:nilerr // the page says so
+	}
+	body.draft, body.Consequence, body.Follows, body.Entries, body.Silent = draft, draft.Consequence(), draft.Follows(by.Principal), len(draft.Bodies), draft.Silent()
+	body.Shown = shown(draft)
+	for _, s := range signers {
+		row := keyRow{signer: s, Checked: s.ID == by.ID}
+		e, err := l.May(draft, s.Principal, s.ID)
+		switch {
+		case s.Principal == "":
+			row.Why = "the key is enrolled for no principal"
+		case err != nil:
+			row.Why = err.Error()
+		}
+		if e != nil && row.Checked {
+			body.Payload = indented(e.Payload())
+		}
+		body.Keys = append(body.Keys, row)
+	}
+	return nil
+}
+
+// drawPlan shows the plan as the page of the incident does.
+func (body *actPage) drawPlan(k *Console, l *act.Log, plan *api.Plan) {
+	as := &incidentPage{Plan: plan}
+	as.draw(l.State, l.Now, k)
+	body.Picture, body.Lanes, body.Stays = as.Picture, as.Lanes, plan.Impact.Irrevocable+plan.Impact.Undeclared
+	body.Members, _ = k.members(plan, 0)
+}
+
+// bySigner returns the key that a form names, or the first one.
+func bySigner(signers []signer, keyID string) signer {
+	for _, s := range signers {
+		if s.ID == keyID {
+			return s
+		}
+	}
+	if len(signers) == 0 {
+		return signer{}
+	}
+	return signers[0]
+}
+
+// releasable returns the members of an incident whose fence a release would lift.
+func releasable(l *act.Log, id uint64) (list []entry.Ref) {
+	plan, ok := l.State.PlanInForce(id, l.Now)
+	if !ok {
+		return nil
+	}
+	for i := range plan.Members {
+		if m := &plan.Members[i]; m.Fenced && m.Result != "" {
+			list = append(list, m.Exec)
+		}
+	}
+	return list
+}
+
+// shown is what a person sees of a draft, as one value: what it does, and to which plan.
+// Which members a release is about, the form itself says.
+func shown(d *act.Draft) string {
+	text := string(d.Order.Verb)
+	if d.Order.Verb != act.Release {
+		text = d.Consequence()
+	}
+	if d.Plan != nil {
+		text += fmt.Sprintf("\n%d %s", d.Plan.RollbackSet.Size, d.Plan.RollbackSet.Root)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func indented(payload []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, payload, "", "  ") != nil {
+		return string(payload)
+	}
+	return b.String()
+}
+
+// errChanged reports that an order does something else than the page showed.
+var errChanged = errors.New("what this does has changed since the page was made. Nothing was signed. Look at it again")
+
+// sign is POST /incidents/{id}/act/{verb}. It signs exactly what the page showed, or
+// nothing.
+func (k *Console) sign(w http.ResponseWriter, q *http.Request) {
+	q.Body = http.MaxBytesReader(w, q.Body, formMax)
+	if err := q.ParseForm(); err != nil {
+		k.answer(w, q, func(*Console, *http.Request) (*page, error) {
+			return nil, entry.Refuse(entry.Malformed, "form", "%s", err)
+		})
+		return
+	}
+	body, err := k.prepare(q, q.PostForm)
+	if err != nil {
+		k.answer(w, q, func(*Console, *http.Request) (*page, error) { return nil, err })
+		return
+	}
+	index, err := k.carryOut(q, body)
+	if err == nil {
+		http.Redirect(w, q, k.link("/incidents", body.Incident.ID)+"?signed="+decimal(index), http.StatusSeeOther)
+		return
+	}
+	status := http.StatusConflict
+	if errors.Is(err, ErrDeclined) {
+		status = http.StatusForbidden
+	}
+	body.Alarm = err.Error()
+	k.write(w, status, k.actPage(body))
+}
+
+// carryOut seals and registers the order of a form, if the order still does what the page
+// showed.
+func (k *Console) carryOut(q *http.Request, body *actPage) (index uint64, err error) {
+	if body.Cannot != "" {
+		return 0, errors.New(body.Cannot)
+	}
+	if q.PostForm.Get("shown") != body.Shown {
+		return 0, errChanged
+	}
+	if body.Fields.Reason && body.Form.Reason == "" {
+		return 0, errors.New("give a reason: it stays in the entry")
+	}
+	if body.Fields.Members && len(body.Form.Release) == 0 {
+		return 0, errors.New("choose the members to release")
+	}
+	place := slices.IndexFunc(body.Keys, func(row keyRow) bool { return row.Checked })
+	if place < 0 {
+		return 0, errors.New("no key is at hand")
+	}
+	by := body.Keys[place]
+	if by.Why != "" {
+		return 0, errors.New(by.Why)
+	}
+	question := fmt.Sprintf("%s, incident %d: %s", body.Verb, body.Incident.ID, body.Consequence)
+	if plan := body.draft.Plan; plan != nil {
+		question += fmt.Sprintf("; rollback set %s", plan.RollbackSet.Root)
+	}
+	signer, err := k.cfg.Signing.Unlock(q.Context(), by.ID, by.Principal, q.PostForm.Get("passphrase"), question)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := k.cfg.Signing.Seal(signer, func(l *act.Log) (*act.Draft, error) {
+		draft, err := l.Prepare(&body.draft.Order, signer.Principal)
+		if err == nil && shown(draft) != body.Shown {
+			err = errChanged
+		}
+		return draft, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return k.cfg.Signing.Register(q.Context(), entries)
+}
+
+// actLink is what can be done about an incident, or why not.
+type actLink struct {
+	Verb act.Verb
+	Link string
+	Why  string // why no key at hand may; empty: one may
+}
+
+// acts returns what can be done about an incident with the keys at hand. A verb that does
+// not fit the state of the incident is left out.
+func (k *Console) acts(l *act.Log, id uint64) (list []actLink) {
+	if k.cfg.Signing == nil {
+		return nil
+	}
+	for _, verb := range act.Verbs() {
+		body := &actPage{Verb: verb, Fields: fieldsOf(verb)}
+		order := &act.Order{Verb: verb, Incident: id, Hours: act.DefaultHours}
+		if k.fill(body, order, l) != nil || body.Cannot != "" || body.Fields.Members && len(body.Form.Released) == 0 {
+			continue
+		}
+		link := actLink{Verb: verb, Link: k.link("/incidents", id, "act", verb), Why: "no key is at hand: start arl console with --key"}
+		for _, row := range body.Keys {
+			if link.Why = row.Why; link.Why == "" {
+				break
+			}
+		}
+		list = append(list, link)
+	}
+	return list
+}
+
+// signedNow returns the index of the entry that was just signed here, which a query names.
+// It waits until the pages show the entry, as long as the wait is short.
+func (k *Console) signedNow(q *http.Request) (index uint64, err error) {
+	text := q.URL.Query().Get("signed")
+	if text == "" {
+		return 0, nil
+	}
+	if index, err = strconv.ParseUint(text, 10, 62); err != nil {
+		return 0, entry.Refuse(entry.Malformed, "signed", "%.40q is not an index of the log", text)
+	}
+	ctx, stop := context.WithTimeout(q.Context(), 5*time.Second)
+	defer stop()
+	if k.cfg.Source.Wait(ctx, index+1) != nil {
+		return 0, nil // the page shows what is known
+	}
+	return index, nil
+}

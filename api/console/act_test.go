@@ -1,0 +1,313 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"recoveryledger/api/act"
+	"recoveryledger/api/console"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/foldlog"
+	"recoveryledger/testdata/testlog"
+)
+
+// desk signs for the log of a test. before, if not nil, is called between the page's
+// question and the signature, as if something happened meanwhile.
+type desk struct {
+	*foldlog.Log
+	keys   []console.Key
+	before func()
+	asked  []string
+}
+
+func (d *desk) Keys() []console.Key { return d.keys }
+
+func (d *desk) Unlock(_ context.Context, keyID string, by entry.Principal, passphrase, question string) (act.Signer, error) {
+	d.asked = append(d.asked, question)
+	if passphrase != "sesame" {
+		return act.Signer{}, fmt.Errorf("%w: wrong passphrase", console.ErrDeclined)
+	}
+	if d.before != nil {
+		d.before()
+	}
+	return act.Signer{Principal: by, Sign: func(e *entry.Entry) error {
+		signed := d.Key(by).Sign(d.TB, e.Body)
+		e.KeyID, e.Sig = signed.KeyID, signed.Sig
+		if e.KeyID != keyID {
+			return errors.New("the key is another one")
+		}
+		return nil
+	}}, nil
+}
+
+func (d *desk) Seal(by act.Signer, draft func(*act.Log) (*act.Draft, error)) ([]*entry.Entry, error) {
+	l := &act.Log{Origin: testlog.Origin, State: d.State, Now: d.At}
+	made, err := draft(l)
+	if err != nil {
+		return nil, err
+	}
+	return l.Seal(made.Bodies, by)
+}
+
+func (d *desk) Register(_ context.Context, entries []*entry.Entry) (index uint64, err error) {
+	for _, e := range entries {
+		index = d.State.Size()
+		if err := d.State.Admit(e, index, d.At); err != nil {
+			return 0, err
+		}
+		d.Forge(e)
+		d.State.Apply(e, index, d.At)
+	}
+	return index, nil
+}
+
+// signing returns pages that sign with the keys of principals.
+func signing(t *testing.T, l *foldlog.Log, principals ...entry.Principal) (*console.Console, *desk) {
+	t.Helper()
+	d := &desk{Log: l}
+	for _, p := range principals {
+		d.keys = append(d.keys, console.Key{ID: l.Key(p).Public.KeyID(), Name: string(p) + ".key", Encrypted: true})
+	}
+	c, err := console.New(&console.Config{Source: shown{l}, Origin: testlog.Origin, Derived: true, Signing: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, d
+}
+
+// form is the form of an act with what its page fills in.
+func form(t *testing.T, c http.Handler, path string) url.Values {
+	t.Helper()
+	status, body := get(t, c, path)
+	if status != http.StatusOK {
+		t.Fatalf("%s: %d: %s", path, status, body)
+	}
+	check(t, path, body)
+	values := url.Values{"reason": {"checked"}, "passphrase": {"sesame"}}
+	for _, field := range regexp.MustCompile(`<input type="(hidden|radio)" name="(\w+)" value="([^"]*)"( required checked)?`).FindAllStringSubmatch(body, -1) {
+		if field[1] == "hidden" || field[4] != "" {
+			values.Set(field[2], html.UnescapeString(field[3]))
+		}
+	}
+	return values
+}
+
+// post sends a form.
+func post(t *testing.T, c http.Handler, path string, values url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	q := httptest.NewRequest(http.MethodPost, path, strings.NewReader(values.Encode()))
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, q)
+	if w.Code != http.StatusSeeOther && w.Code != http.StatusMethodNotAllowed {
+		check(t, path, w.Body.String())
+	}
+	return w
+}
+
+// signed sends the form of an act, which must be signed.
+func signed(t *testing.T, c http.Handler, path string, more url.Values) {
+	t.Helper()
+	values := form(t, c, path)
+	maps.Copy(values, more)
+	w := post(t, c, path, values)
+	if w.Code != http.StatusSeeOther {
+		t.Fatalf("%s: %d: %s", path, w.Code, w.Body)
+	}
+	if status, body := get(t, c, w.Header().Get("Location")); status != http.StatusOK || !strings.Contains(body, "Signed and registered") {
+		t.Errorf("%s leads to %d: %s", path, status, body)
+	}
+}
+
+// TestActsOfALife signs each verb from its page.
+func TestActsOfALife(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	at := "/incidents/" + decimal(id) + "/act/"
+	c, _ := signing(t, l, "p", "k", "o")
+	key := func(p entry.Principal) url.Values { return url.Values{"key": {l.Key(p).Public.KeyID()}} }
+	state := func(want string) {
+		t.Helper()
+		if got := l.Incident(id).Incident.State; got != want {
+			t.Fatalf("the incident is %s, want %s", got, want)
+		}
+	}
+	signed(t, c, at+"escalate", key("k"))
+	state("ESCALATED")
+	signed(t, c, at+"refuse", key("p"))
+	signed(t, c, at+"approve", key("p"))
+	signed(t, c, at+"authorize", key("k"))
+	state("AUTHORIZED")
+	signed(t, c, at+"override", key("o"))
+	l.At += 48 * 3_600_000
+	l.Do("a", "later", entry.EffectNone) // the clock of the pages is that of the newest entry
+	signed(t, c, at+"record", key("k"))
+	state("FAILED")
+	released := key("p")
+	released["member"] = []string{"a#make"}
+	signed(t, c, at+"release", released)
+
+	l.Do("b", "again", entry.EffectCompensable)
+	other := l.Signal("b", "b#again")
+	l.Decide(other, entry.ActEscalate)
+	denied := key("p")
+	denied["found-"+decimal(other)] = []string{"false"}
+	signed(t, c, "/incidents/"+decimal(other)+"/act/deny", denied)
+	if v := l.Incident(other); v.Incident.State != "DISMISSED" || v.Signals[0].Disposition != entry.Dismissed {
+		t.Errorf("the other incident is %s, its signal %s", v.State, v.Signals[0].Disposition)
+	}
+}
+
+// TestNothingElseIsSigned sends forms that must change nothing.
+func TestNothingElseIsSigned(t *testing.T) {
+	l := foldlog.New(t)
+	pay := foldlog.Execution("pay", entry.EffectIrrevocable)
+	put := func(progress entry.Progress) {
+		next := *pay
+		next.Progress = progress
+		l.Put("a", &next)
+	}
+	put(entry.Planned)
+	put(entry.Started)
+	id := l.Put("a", &entry.Signal{Subject: "a#pay", Class: "tool", Code: "error", Standing: entry.StandingExecutor,
+		Effects: entry.EffectsNone, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At})
+	l.Decide(id, entry.ActEscalate)
+	path := "/incidents/" + decimal(id) + "/act/approve"
+	c, d := signing(t, l, "p", "a")
+	whole := form(t, c, path)
+	for name, test := range map[string]struct {
+		change func(url.Values)
+		status int
+		says   string
+		asks   bool
+	}{
+		"no reason":          {func(v url.Values) { v.Set("reason", " ") }, 409, "give a reason", false},
+		"another plan":       {func(v url.Values) { v.Set("shown", "00") }, 409, "has changed since the page was made", false},
+		"nothing shown":      {func(v url.Values) { v.Del("shown") }, 409, "has changed since the page was made", false},
+		"a key that may not": {func(v url.Values) { v.Set("key", l.Key("a").Public.KeyID()) }, 409, "unauthorized-role", false},
+		"wrong passphrase":   {func(v url.Values) { v.Set("passphrase", "open") }, 403, "wrong passphrase", true},
+		"hours":              {func(v url.Values) { v.Set("hours", "soon") }, 400, "not a number of hours", false},
+		"no hours":           {func(v url.Values) { v.Set("hours", "0") }, 400, "not a number of hours", false},
+		"a huge form":        {func(v url.Values) { v.Set("reason", strings.Repeat("x", 1<<17)) }, 400, "too large", false},
+	} {
+		values := maps.Clone(whole)
+		test.change(values)
+		d.asked = nil
+		size := l.State.Size()
+		w := post(t, c, path, values)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) || l.State.Size() != size || (len(d.asked) > 0) != test.asks {
+			t.Errorf("%s: %d, %d entries, asked %q: %s", name, w.Code, l.State.Size()-size, d.asked, w.Body)
+		}
+	}
+	d.before = func() { put(entry.Failed) } // there is nothing left to undo
+	size := l.State.Size()
+	if w := post(t, c, path, whole); w.Code != http.StatusConflict || l.State.Size() != size+1 || !strings.Contains(w.Body.String(), "differs from the proposed plan") {
+		t.Errorf("a plan that changed while the person was asked: %d: %s", w.Code, w.Body)
+	}
+	if question := d.asked[len(d.asked)-1]; !strings.Contains(question, "approve, incident "+decimal(id)+": ") || !strings.Contains(question, "rollback set ") {
+		t.Errorf("the person was asked %q", question)
+	}
+	if _, body := get(t, c, path); !strings.Contains(body, "This cannot be done now") {
+		t.Errorf("the changed plan can be approved: %s", body)
+	}
+	for path, want := range map[string]int{
+		"/incidents/" + decimal(id) + "/act/destroy": 404, "/incidents/0/act/approve": 404, "/incidents/x/act/approve": 400,
+	} {
+		if status, body := get(t, c, path); status != want {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
+		}
+		if w := post(t, c, path, whole); w.Code != want {
+			t.Errorf("POST %s: %d, want %d: %s", path, w.Code, want, w.Body)
+		}
+	}
+	if w := post(t, pages(t, l, ""), path, whole); w.Code == http.StatusSeeOther || w.Code == http.StatusOK {
+		t.Errorf("pages that only show sign: %d", w.Code)
+	}
+}
+
+// TestWhoMay shows on the page of an incident what can be done, and why a key may not.
+func TestWhoMay(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	l.Decide(id, entry.ActEscalate)
+	path := "/incidents/" + decimal(id)
+	for keys, want := range map[entry.Principal]string{
+		"p": `act/approve" class="button"`, "a": "may not sign approval",
+	} {
+		c, _ := signing(t, l, keys)
+		if _, body := get(t, c, path); !strings.Contains(body, want) || strings.Contains(body, "act/override") {
+			t.Errorf("%s: %s", keys, body)
+		}
+	}
+	none, _ := signing(t, l)
+	if _, body := get(t, none, path); !strings.Contains(body, "no key is at hand") {
+		t.Errorf("without a key: %s", body)
+	}
+	if w := post(t, none, path+"/act/approve", form(t, none, path+"/act/approve")); w.Code != http.StatusConflict {
+		t.Errorf("signed without a key: %d", w.Code)
+	}
+	if _, body := get(t, pages(t, l, ""), path); strings.Contains(body, "/act/") {
+		t.Errorf("pages that only show link acts: %s", body)
+	}
+}
+
+// alone is a source whose log cannot be shown.
+type alone struct {
+	shown
+	at console.Standing
+}
+
+func (a alone) Standing() console.Standing { return a.at }
+
+func (a alone) Read(show func(*coord.State, console.Standing)) { show(a.State, a.at) }
+
+// TestAlone shows one page in the place of all while a log is read, and for good once
+// something contradicts the ledger.
+func TestAlone(t *testing.T) {
+	l := foldlog.New(t)
+	for _, test := range []struct {
+		at   console.Standing
+		says []string
+	}{
+		{console.Standing{Reading: &console.Reading{Done: 412, Size: 1000}}, []string{"412 of 1000", "<progress"}},
+		{console.Standing{Found: &console.Found{Detail: "two roots of size 7", Evidence: "/home/ann/fork-1.json"}},
+			[]string{"Do not trust this ledger", "two roots of size 7", "arl verify /home/ann/fork-1.json"}},
+	} {
+		d := &desk{Log: l}
+		c, err := console.New(&console.Config{Source: alone{shown{l}, test.at}, Origin: testlog.Origin, Derived: true, Signing: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/", "/log/0", "/incidents/1/act/approve", "/nothing"} {
+			status, body := get(t, c, path)
+			check(t, path, body)
+			for _, text := range test.says {
+				if status != http.StatusServiceUnavailable || !strings.Contains(body, text) || strings.Contains(body, "<nav") {
+					t.Errorf("%s: %d, want %q: %s", path, status, text, body)
+				}
+			}
+		}
+		if w := post(t, c, "/incidents/1/act/approve", url.Values{}); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("POST: %d", w.Code)
+		}
+	}
+	lost := console.Standing{Head: l.Head(len(l.Leaves)), LostAt: 1790000000000}
+	c, err := console.New(&console.Config{Source: alone{shown{l}, lost}, Origin: testlog.Origin, Derived: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, body := get(t, c, "/agents"); !strings.Contains(body, "no contact with the ledger since 2026-09-21T") {
+		t.Errorf("without contact: %s", body)
+	}
+}

@@ -1,0 +1,288 @@
+// Package derived is the console on a user's machine: it reads a log under its pinned
+// root, derives the state that follows from the entries, goes on as the log grows, and
+// serves pages of what it derived. It alone signs from a page: the keys stay in this
+// process. Nothing of a page comes from the ledger's word.
+package derived
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"recoveryledger/api/console"
+	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord"
+	"recoveryledger/coord/audit"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+)
+
+// Source is a log as it was derived on this machine. Run must run for it to grow.
+type Source struct {
+	machine *access.Machine
+	log     *access.Log
+	logger  *slog.Logger
+	poll    time.Duration
+
+	// lock guards the fold's content while it grows, and what stands below it.
+	lock     sync.RWMutex
+	fold     *access.Fold
+	standing console.Standing
+	grown    chan struct{} // closed when standing changes
+}
+
+// NewSource returns the source of a log. It begins at the fold that is kept of the log,
+// and asks no server yet.
+func NewSource(m *access.Machine, l *access.Log, logger *slog.Logger) *Source {
+	s := &Source{machine: m, log: l, logger: logger, poll: time.Second, grown: make(chan struct{})}
+	s.begin()
+	return s
+}
+
+// begin takes what is kept of the log, or begins at its first entry.
+func (s *Source) begin() {
+	fold := s.machine.Begin(s.log)
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.fold = fold
+	s.standing.Head, s.standing.Note, s.standing.At = fold.Head.Head, fold.Head.Note, fold.Follower.RegisteredAt()
+	if fold.Before != nil {
+		s.standing.LostAt = fold.Before.At
+	} else {
+		s.standing.Reading = &console.Reading{}
+	}
+}
+
+// change changes the standing, and wakes who waits for that.
+func (s *Source) change(change func(at *console.Standing)) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	change(&s.standing)
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// Run follows the log until ctx ends, or until something contradicts the ledger. The
+// pages show only that from then on; the error is the contradiction.
+func (s *Source) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.poll)
+	defer tick.Stop()
+	for {
+		err := s.step(ctx)
+		if found, contradicts := exit.Contradicted(err); contradicts {
+			s.accuse(found)
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			s.lost(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// step takes the fold on to the newest tree head.
+func (s *Source) step(ctx context.Context) error {
+	to, err := s.machine.Look(ctx, s.log, s.fold)
+	if err != nil {
+		return err
+	}
+	if to == nil {
+		s.lock.RLock()
+		lost := s.standing.LostAt != 0 || s.standing.Reading != nil
+		s.lock.RUnlock()
+		if lost {
+			s.settled()
+		}
+		return nil
+	}
+	if to.Size-s.fold.Size > access.Readahead || s.fold.Size == 0 {
+		// The fold is locked for long: pages show how far it has come meanwhile.
+		return s.read(ctx, to)
+	}
+	if err := s.machine.Advance(ctx, s.log, s.fold, to, &s.lock); err != nil {
+		return s.again(err)
+	}
+	s.settled()
+	return nil
+}
+
+// read takes the fold on by so many entries that no page can wait for it.
+func (s *Source) read(ctx context.Context, to *access.Ahead) error {
+	s.change(func(at *console.Standing) { at.Reading = &console.Reading{Done: s.fold.Size, Size: to.Size} })
+	to.Tell = func(done, size uint64) {
+		s.change(func(at *console.Standing) { at.Reading = &console.Reading{Done: done, Size: size} })
+	}
+	// Nobody reads the fold while standing says Reading, so a lock of its own will do.
+	if err := s.machine.Advance(ctx, s.log, s.fold, to, new(sync.RWMutex)); err != nil {
+		return s.again(err)
+	}
+	s.settled()
+	return nil
+}
+
+// settled shows the fold as it is now.
+func (s *Source) settled() {
+	s.change(func(at *console.Standing) {
+		if at.LostAt != 0 {
+			s.logger.Info("in contact with the ledger again", "size", s.fold.Size)
+		}
+		*at = console.Standing{Head: s.fold.Head.Head, Note: s.fold.Head.Note, At: s.fold.Follower.RegisteredAt()}
+	})
+}
+
+// again begins again after an error in the middle of a step, which left the fold without
+// a meaning. A contradiction is final.
+func (s *Source) again(err error) error {
+	if _, contradicts := exit.Contradicted(err); !contradicts {
+		s.change(func(at *console.Standing) { *at = console.Standing{Reading: &console.Reading{}} })
+		s.begin()
+	}
+	return err
+}
+
+// lost notes that the ledger was not reached.
+func (s *Source) lost(err error) {
+	s.lock.RLock()
+	known := s.standing.LostAt != 0
+	s.lock.RUnlock()
+	if !known {
+		s.change(func(at *console.Standing) { at.LostAt = time.Now().UnixMilli() })
+		s.logger.Warn("no contact with the ledger", "error", err.Error())
+	}
+}
+
+// accuse keeps the evidence of a contradiction, and lets the pages show nothing else.
+func (s *Source) accuse(found *exit.Contradiction) {
+	file, err := s.machine.Trust.KeepEvidence(found.Kind, found.Evidence)
+	if err != nil {
+		s.logger.Error("the evidence could not be written", "error", err.Error())
+		file = ""
+	}
+	s.change(func(at *console.Standing) { at.Found = &console.Found{Detail: found.Error(), Evidence: file} })
+	s.logger.Error("the ledger contradicts itself: nothing of it is shown any more", "error", found.Error(), "evidence", file)
+}
+
+// Standing implements [console.Source].
+func (s *Source) Standing() console.Standing {
+	s.lock.RLock()
+	defer s.lock.RUnlock()
+	return s.now()
+}
+
+// now is the standing with the clock; the lock is held.
+func (s *Source) now() console.Standing {
+	at := s.standing
+	if at.Reading == nil && at.Found == nil {
+		at.Now = s.log.Clock(s.fold)
+	}
+	return at
+}
+
+// Read implements [console.Source]. It waits while so many entries are read that pages
+// show only that.
+func (s *Source) Read(show func(state *coord.State, at console.Standing)) {
+	s.lock.RLock()
+	for s.standing.Reading != nil {
+		grown := s.grown
+		s.lock.RUnlock()
+		<-grown
+		s.lock.RLock()
+	}
+	defer s.lock.RUnlock()
+	show(s.fold.State, s.now())
+}
+
+// node returns a hash of the tree that was derived here.
+func (s *Source) node(level uint, index uint64) (merkle.Hash, error) {
+	s.lock.RLock()
+	defer s.lock.RUnlock()
+	if s.standing.Reading != nil {
+		return merkle.Hash{}, entry.Refuse(entry.NotReady, "", "the log is being read")
+	}
+	return s.fold.State.Node(level, index)
+}
+
+// Wait implements [console.Source].
+func (s *Source) Wait(ctx context.Context, size uint64) error {
+	for {
+		s.lock.RLock()
+		there, grown := s.standing.Size >= size, s.grown
+		s.lock.RUnlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-grown:
+		}
+	}
+}
+
+// Entry implements [console.Source]. The entry is held to the leaf hash that was derived
+// here.
+func (s *Source) Entry(ctx context.Context, index, size uint64) (*entry.Registered, []merkle.Hash, error) {
+	for e, err := range s.Entries(ctx, index, min(index+1, size)) {
+		if err != nil {
+			return nil, nil, err
+		}
+		proof, err := merkle.ProveInclusion(index, size, s.node, nil)
+		return e, proof, err
+	}
+	return nil, nil, entry.Refuse(entry.NotFound, "index", "no entry %d below %d", index, size)
+}
+
+// errServed reports that a server sends other bytes than those that were held to the
+// signed tree head before.
+var errServed = errors.New("the server sends another entry than the one that is under the signed tree head")
+
+// Entries implements [console.Source]. The bytes come from the ledger again, and each
+// leaf is held to the hash that was derived here.
+func (s *Source) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
+		at := s.Standing()
+		if at.LostAt != 0 {
+			yield(nil, entry.Refuse(entry.NotReady, "", "the ledger has the entry, and there is no contact with it"))
+			return
+		}
+		size := max(at.Size, to) // the newest tile is served, in any case
+		for index := from; index < to; {
+			tile := index / merkle.TileWidth
+			found, err := audit.Bundle(ctx, s.log, tile, size)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for ; index < min(to, (tile+1)*merkle.TileWidth); index++ {
+				e, err := s.checked(index, found[index-tile*merkle.TileWidth])
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checked decodes a leaf that has the hash which was derived here.
+func (s *Source) checked(index uint64, leaf []byte) (*entry.Registered, error) {
+	hash, err := s.node(0, index)
+	if err != nil {
+		return nil, err
+	}
+	if hash != merkle.HashLeaf(leaf) {
+		return nil, errServed
+	}
+	e, at, err := entry.DecodeLeaf(leaf)
+	if err != nil {
+		return nil, err
+	}
+	return &entry.Registered{Entry: e, Index: index, RegisteredAt: at}, nil
+}
