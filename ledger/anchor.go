@@ -71,8 +71,7 @@ func loadAnchor(cfg *Config, last *Batch) (anchor, error) {
 		return anchor{}, fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
 	if !there && last.Size > 0 {
-		err = fmt.Errorf("%w: %s is missing, but the log has size %d: restore the anchor, or check the newest tree head "+
-			"with those who saw it (agents, witnesses, mirrors) and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
+		err = fmt.Errorf("%w: %s is missing, but the log has size %d: restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
 	}
 	found := anchor{last.Seq, last.Head()}
 	if there {
@@ -104,8 +103,7 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 	content, err := io.ReadAll(io.LimitReader(file, 2*anchorSlot))
 	if err = errors.Join(err, file.Close()); err != nil {
 		if absent(err) {
-			return newest, fmt.Errorf("%w: %w: move the directory away and restore the anchor, or check the newest tree head "+
-				"with those who saw it and pass --accept-anchor", ErrAnchor, err)
+			return newest, fmt.Errorf("%w: %w: move the directory away and restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrAnchor, err)
 		}
 		return newest, fmt.Errorf("ledger: anchor %s: %w", path, err)
 	}
@@ -116,8 +114,7 @@ func readAnchor(fs vfs.FS, path, origin string) (newest anchor, err error) {
 		}
 	}
 	if !found {
-		return newest, fmt.Errorf("%w: %s holds no anchor of %s: restore it, or check the newest tree head "+
-			"with those who saw it and pass --accept-anchor", ErrAnchor, path, origin)
+		return newest, fmt.Errorf("%w: %s holds no anchor of %s: restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrAnchor, path, origin)
 	}
 	return newest, nil
 }
@@ -157,7 +154,7 @@ func checkRolledBack(a anchor, last *Batch) error {
 }
 
 func otherHistory(a anchor, found merkle.Head) error {
-	return fmt.Errorf("%w: the root of size %d is %s, but %s was signed: this is another history",
+	return fmt.Errorf("%w: the root of size %d is %s, but the signed root is %s: this is another history",
 		ErrRolledBack, a.head.Size, found.Root, a.head.Root)
 }
 

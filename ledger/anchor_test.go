@@ -194,7 +194,7 @@ func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
 		must(t, db.Set([]byte{'m'}, []byte(`{"format":`+format+`,"origin":"`+origin+`"}`), pebble.Sync))
 		must(t, db.Close())
 		_, err = ledger.Open("log", config(t, disk))
-		if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format "+format+", want 5: open it with the version that made it") {
+		if !errors.Is(err, ledger.ErrFormat) || !strings.Contains(err.Error(), "has format "+format+", want 5: open the ledger with the version of arl that made it") {
 			t.Errorf("another format: %v", err)
 		}
 	}

@@ -33,11 +33,11 @@ func (c *clock) now(last int64) (int64, *entry.Refusal) {
 	own, limit := c.base.Add(c.uptime()-c.start), c.maxStep()
 	if step := c.wall().Sub(own); step > limit || -step > limit {
 		return last, entry.Refuse(entry.NotReady, "", "the wall clock has stepped by %v, the limit is %v", step.Round(time.Millisecond), limit).
-			WithRemedy("set the clock right, or accept its time by starting the ledger again")
+			WithRemedy("correct the clock, or start the ledger again, which accepts the present time")
 	}
 	if behind := time.UnixMilli(last).Sub(own); behind > limit && !c.accepted {
 		return last, entry.Refuse(entry.NotReady, "", "the wall clock is %v behind the last entry, the limit is %v", behind.Round(time.Millisecond), limit).
-			WithRemedy("set the clock right, wait, or let an operator accept it (arl serve --accept-clock)")
+			WithRemedy("correct the clock, wait, or accept the present time (arl serve --accept-clock)")
 	}
 	return max(own.UnixMilli(), last), nil
 }

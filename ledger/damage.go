@@ -30,7 +30,7 @@ const toldMax = 100
 // of the system is damage, because the engine has no class for most kinds of damage.
 func openError(dir string, err error) error {
 	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
-		return fmt.Errorf("%w: %s: stop the process that has it open, or ask that process", ErrInUse, dir)
+		return fmt.Errorf("%w: %s: stop the process that has the ledger open, or ask that process", ErrInUse, dir)
 	}
 	if errors.Is(err, ErrCorrupt) {
 		return err
@@ -116,7 +116,7 @@ func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
 		if options.ReadOnly {
 			return &DamageError{Name: path, What: firstLine(err), Spare: true}
 		}
-		cfg.Logger.Warn("a damaged list of the storage engine's options is removed: nothing in it is needed", "path", path, "error", firstLine(err))
+		cfg.Logger.Warn("a damaged options file of the storage engine is removed: the ledger does not need it", "path", path, "error", firstLine(err))
 		if err := cfg.FS.Remove(path); err != nil {
 			return openError(dir, err)
 		}
@@ -129,7 +129,7 @@ func checkOptions(dir string, cfg *Config, options *pebble.Options) error {
 // was cut off.
 func checkOptionsEnd(text, want string) error {
 	if !strings.HasSuffix(text, "\n") || lastOption(text) != lastOption(want) {
-		return fmt.Errorf("the list of options ends at %d bytes, and not with %s: the rest is missing", len(text), lastOption(want))
+		return fmt.Errorf("the options file ends at %d bytes, and not with %s: the rest is missing", len(text), lastOption(want))
 	}
 	return nil
 }

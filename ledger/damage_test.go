@@ -313,7 +313,7 @@ func TestADamagedBlockOfASnapshotIsReplaced(t *testing.T) {
 	var logged bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	r = start(t, "log", cfg)
-	if !errors.Is(r.SnapshotDamage(), ledger.ErrCorrupt) || !strings.Contains(logged.String(), "the state is built again from the log") {
+	if !errors.Is(r.SnapshotDamage(), ledger.ErrCorrupt) || !strings.Contains(logged.String(), "builds the state again from the log") {
 		t.Errorf("%v: %s", r.SnapshotDamage(), logged.String())
 	}
 	r.add(1)

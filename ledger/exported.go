@@ -45,7 +45,7 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 		}
 	} else if len(i.Newest) == 0 {
 		return fmt.Errorf("%w: %s is missing, so the ledger may have signed a newer tree head than the export has, size %d: "+
-			"restore the anchor, or find the newest tree head with those who saw it (agents, witnesses, mirrors, ARL_HOME/heads) and pass it as --newest",
+			"restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw (also ARL_HOME/heads), and pass it as --newest",
 			ErrAnchor, cfg.Anchor, x.Head.Size)
 	}
 	for _, head := range known {

@@ -130,7 +130,7 @@ func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
 		return false, openError(dir, err)
 	}
 	if !there {
-		return false, fmt.Errorf("ledger: import: %s holds %s and no database: %w: move it away", dir, names[0], os.ErrExist)
+		return false, fmt.Errorf("ledger: import: %s holds %s and no database: %w: move this file away", dir, names[0], os.ErrExist)
 	}
 	options := storeOptions(cfg)
 	options.ReadOnly = true

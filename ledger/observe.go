@@ -27,8 +27,8 @@ func (l *Log) Ready() error {
 	default:
 	}
 	if !l.known.ready.Load() {
-		return entry.Refuse(entry.NotReady, "", "the dedup keys of the log are being read").
-			WithRemedy("wait; the ledger goes on by itself")
+		return entry.Refuse(entry.NotReady, "", "the ledger still reads the dedup keys of the log").
+			WithRemedy("wait until the ledger is ready")
 	}
 	if _, refusal := l.clock.now(l.view.Load().at); refusal != nil {
 		return refusal

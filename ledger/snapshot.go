@@ -281,12 +281,12 @@ func (l *Log) restoreSnapshot(fold Fold, most uint64) (size uint64, err error) {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		l.damage = err
-		l.cfg.Logger.Warn("a stored snapshot of the state is damaged: the state is built again from the log", "error", err.Error())
+		l.cfg.Logger.Warn("a stored snapshot of the state is damaged: the ledger builds the state again from the log", "error", err.Error())
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("ledger: read snapshot: %w", err)
 	case unknown != nil:
-		l.cfg.Logger.Warn("the state is built again from the log", "size", size, "snapshot", unknown.Error())
+		l.cfg.Logger.Warn("the ledger builds the state again from the log", "size", size, "snapshot", unknown.Error())
 		return 0, nil
 	}
 	return size, nil

@@ -114,8 +114,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 
 // LostRemedy is what to do about a log that is gone, or that has lost its newest
 // entries.
-const LostRemedy = "restore the newest copy, or rebuild it from an export (arl log import); " +
-	"if entries are lost for good, continue under a new origin (arl ledger new-origin)"
+const LostRemedy = "restore the newest copy, or rebuild the database from an export (arl log import); if entries are lost for good, continue under a new origin (arl ledger new-origin)"
 
 // openEngine opens the storage engine. Where there is an anchor, or keys that were
 // used, there was a database: a lost one is not replaced by an empty one.
@@ -169,7 +168,7 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 func (m meta) check(dir, origin string) error {
 	switch {
 	case m.Format != storeFormat:
-		return fmt.Errorf("%w: %s has format %d, want %d: open it with the version that made it", ErrFormat, dir, m.Format, storeFormat)
+		return fmt.Errorf("%w: %s has format %d, want %d: open the ledger with the version of arl that made it", ErrFormat, dir, m.Format, storeFormat)
 	case m.Origin != origin:
 		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, origin)
 	}

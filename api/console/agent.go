@@ -66,7 +66,7 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 		body.Commands = state.Commands(id)
 	})
 	if !body.Enrolled && !body.Known {
-		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists who was ever enrolled")
+		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists every enrolled principal")
 	}
 	return p, nil
 }

@@ -64,8 +64,8 @@ func lackingIndex(err error, size uint64, demanded bool) error {
 	case !demanded:
 		return assemble.ErrNoProof
 	case errors.Is(err, complete.ErrStopped):
-		return entry.Refuse(entry.NotReady, "absences", "%v", err).WithRemedy("the operator of the ledger finds the cause in the server's log")
+		return entry.Refuse(entry.NotReady, "absences", "%v", err).WithRemedy("ask the operator of the ledger, who finds the cause in the server's log")
 	}
-	return entry.Refuse(entry.NotReady, "absences", "no index entry covers %d entries, so that nothing proves what the bundle leaves out", size).
-		WithRemedy("ask again in a second: the index goes on by itself")
+	return entry.Refuse(entry.NotReady, "absences", "no index entry covers %d entries, so the index cannot prove that the bundle is complete", size).
+		WithRemedy("ask again in a second: the index follows the log")
 }

@@ -19,7 +19,7 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 	}
 	client := clientOf(r.c)
 	if q.Wait > 0 && !s.streams.take(client, 1) {
-		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and questions are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and waiting requests are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 	} else if q.Wait > 0 {
 		defer s.streams.give(client, 1)
 		s.metrics.streams.Inc()

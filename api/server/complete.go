@@ -34,8 +34,8 @@ func (s *Server) getComplete(r *request) error {
 	if q.Witnessed {
 		want := witness.Want{Size: max(q.Size, s.cfg.Index.Status().Entry+1)}
 		if head, err = s.awaitWitnessed(ctx, want, cmp.Or(q.Wait, s.cfg.WitnessWait)); err != nil {
-			return entry.Refuse(entry.NotReady, "witnessed", "the witnesses that the policy names have cosigned no tree head over the index yet").
-				WithRemedy("ask again, or wait longer")
+			return entry.Refuse(entry.NotReady, "witnessed", "the quorum of witnesses has cosigned no tree head with the newest index entry yet").
+				WithRemedy("ask again, or with a longer wait")
 		}
 	}
 	view := s.coord.View() // taken after the head, so that it covers the head
@@ -91,7 +91,7 @@ func sameComplete(h *verify.History) completed {
 // closed incident without an entry in the part of the log that the question asks about.
 func (s *Server) incidentsBeside(q *complete.Question) (subjects []entry.Subject, err error) {
 	if q.Subject.Type != entry.SubjectAgent {
-		return nil, entry.Refuse(entry.Malformed, "incidents", "of a %s: only an agent has them", q.Subject.Type)
+		return nil, entry.Refuse(entry.Malformed, "incidents", "needs an agent as the subject, and the subject is a %s", q.Subject.Type)
 	}
 	var involved []uint64
 	s.coord.Read(func(state *coord.State) {
@@ -114,7 +114,7 @@ func (s *Server) incidentsBeside(q *complete.Question) (subjects []entry.Subject
 		}
 	}
 	if len(subjects) >= verify.MaxSubjects {
-		return nil, entry.Refuse(entry.TooLarge, "incidents", "%s has to do with %d incidents there, and a history has at most %d subjects",
+		return nil, entry.Refuse(entry.TooLarge, "incidents", "%[2]d incidents involve %[1]s there, and a history has at most %[3]d subjects",
 			q.Subject.Value, len(subjects), verify.MaxSubjects).WithRemedy("ask for a part: since and size")
 	}
 	return subjects, nil
@@ -133,7 +133,7 @@ func (s *Server) completeHistory(ctx context.Context, q complete.Question, head 
 	case errors.Is(err, complete.ErrNotReady):
 		return nil, entry.Refuse(entry.NotReady, "", "%v", err).WithRemedy("ask again in a second: the index goes on by itself")
 	case errors.Is(err, complete.ErrStopped):
-		return nil, entry.Refuse(entry.NotFound, "", "%v", err).WithRemedy("the operator of the ledger finds the cause in the server's log")
+		return nil, entry.Refuse(entry.NotFound, "", "%v", err).WithRemedy("ask the operator of the ledger, who finds the cause in the server's log")
 	}
 	return h, err
 }

@@ -43,7 +43,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, ledger.ErrStopped):
 		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the server is shutting down"))}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request took too long to arrive", "send the request faster, or send less at once")}
+		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request arrived too slowly", "send the request faster, or send less at once")}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &failure{api.NewProblem(entry.Refuse(entry.NotReady, "", "the request ended before its answer")), err}
 	}

@@ -32,10 +32,10 @@ func (s *Server) postEntries(r *request) error {
 	case mediaType == api.MediaJSON, mediaType == api.MediaDSSE:
 		return s.postEntry(r)
 	case mediaType == api.MediaNDJSON && q.Witnessed:
-		return entry.Refuse(entry.Malformed, "witnessed", "a batch is answered under the ledger's own tree head").
+		return entry.Refuse(entry.Malformed, "witnessed", "the answer to a batch is under the ledger's own tree head").
 			WithRemedy("ask for the receipts of its entries, GET " + api.PathReceipt + "?witnessed=true")
 	case mediaType == api.MediaNDJSON && q.Links:
-		return entry.Refuse(entry.Malformed, "links", "a batch is answered without receipts").
+		return entry.Refuse(entry.Malformed, "links", "the answer to a batch has no receipts").
 			WithRemedy("ask for the receipts of its entries, GET " + api.PathReceipt + "?links=true")
 	case mediaType == api.MediaNDJSON:
 		return s.postBatch(c)

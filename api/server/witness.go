@@ -113,8 +113,8 @@ func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under
 			good = err == nil
 			return head, true, nil
 		}
-		return head, false, entry.Refuse(entry.NotReady, "", "no tree head of size %d is cosigned as agents want it: %s", least, s.cfg.Witnesses.Lacking(want)).
-			WithRemedy("ask again; entries and reads go on meanwhile")
+		return head, false, entry.Refuse(entry.NotReady, "", "no tree head of size %d has the cosignatures that agents need: %s", least, s.cfg.Witnesses.Lacking(want)).
+			WithRemedy("ask again later; the ledger takes entries and answers reads meanwhile")
 	}
 }
 
@@ -147,13 +147,13 @@ func (s *Server) lacking(size uint64) string {
 // getRound is GET /v1/log/round.
 func (s *Server) getRound(ctx context.Context, r *request) (*api.Round, error) {
 	q := queryOf[api.RoundQuery](r)
-	none := entry.Refuse(entry.NotFound, "", "no tree head is to be cosigned: no policy names witnesses, or the first round is to come")
+	none := entry.Refuse(entry.NotFound, "", "there is no tree head to cosign: no policy names witnesses, or the first round has not begun")
 	client := clientOf(r.c)
 	if s.cfg.Witnesses == nil {
 		return nil, none
 	}
 	if q.Wait > 0 && !s.streams.take(client, 1) {
-		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and questions are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and waiting requests are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 	} else if q.Wait > 0 {
 		defer s.streams.give(client, 1)
 	}
@@ -166,7 +166,7 @@ func (s *Server) getRound(ctx context.Context, r *request) (*api.Round, error) {
 		return nil, none
 	}
 	if q.From > head.Size {
-		return nil, entry.Refuse(entry.NotFound, "from", "the tree head to cosign has %d entries, not %d", head.Size, q.From).
+		return nil, entry.Refuse(entry.NotFound, "from", "the tree head to cosign has size %d, less than %d", head.Size, q.From).
 			WithRemedy("a log never shrinks: compare it with the tree head cosigned last")
 	}
 	round := &api.Round{Head: head.Note, Path: []merkle.Hash{}}
@@ -197,7 +197,7 @@ func (s *Server) postCosignatures(r *request) error {
 		return entry.Refuse(entry.Malformed, "", "%v", malformed)
 	}
 	if conflict, ok := errors.AsType[*witness.ConflictError](err); ok {
-		return entry.Refuse(entry.StateConflict, "", "%v", conflict).WithRemedy("keep both tree heads: they convict this ledger, or show that it lost entries")
+		return entry.Refuse(entry.StateConflict, "", "%v", conflict).WithRemedy("keep both tree heads: they are evidence against this ledger, or show that it lost entries")
 	}
 	switch {
 	case errors.Is(err, witness.ErrNotAsked):

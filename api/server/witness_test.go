@@ -257,7 +257,7 @@ func TestTheWitnessesAreWaived(t *testing.T) {
 	w.put(&none)
 	from := v.Next.Size()
 	problem := w.problem(w.get(path+fmt.Sprint(from)), entry.NotReady, http.StatusServiceUnavailable)
-	if !strings.Contains(problem.Detail, fmt.Sprintf("for an agent that has accepted %d entries, quorum g lacks w0 (", from)) {
+	if !strings.Contains(problem.Detail, fmt.Sprintf("for an agent that has accepted the tree head of size %d, quorum g lacks w0 (", from)) {
 		t.Errorf("%+v", problem)
 	}
 	hostile := *b // the ledger gives its own head instead

@@ -225,7 +225,7 @@ func (c *Claim) Signal(ctx context.Context, e *Ending, s *entry.Snapshot, effect
 // that the failure is reported. Another process of the agent may log the same meanwhile.
 func (c *Claim) Lost(ctx context.Context, effects entry.Effects) error {
 	now := time.Now()
-	e := &Ending{Failure: Lost, Text: "its process was killed, and so was its supervisor", Started: now, Ended: now}
+	e := &Ending{Failure: Lost, Text: "the agent's process was killed, and so was its supervisor", Started: now, Ended: now}
 	if err := c.Signal(ctx, e, c.Snapshot(e, Progress{}, nil), effects); err != nil {
 		return err
 	}

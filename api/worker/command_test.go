@@ -80,7 +80,7 @@ func TestCommandEndings(t *testing.T) {
 			return c
 		}()},
 		{"no such program", "request.invalid, exit -1, signal 0, could not be started", Command{Argv: []string{"/not/there"}}},
-		{"a deadline", "transient.timeout, exit -1, signal 15, its deadline is over", func() Command { c := script("exec sleep 600"); c.Deadline = 50 * time.Millisecond; return c }()},
+		{"a deadline", "transient.timeout, exit -1, signal 15, the deadline is over", func() Command { c := script("exec sleep 600"); c.Deadline = 50 * time.Millisecond; return c }()},
 	} {
 		e := c.command.Run(t.Context())
 		got := fmt.Sprintf("%v, exit %d, signal %d, %s, %s", e.Failure, e.Exit, e.Signal, e.How, e.Text)

@@ -71,9 +71,9 @@ func stopped(ctx context.Context) (Failure, string) {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
-		return Lost, "its lease is lost"
+		return Lost, "the agent lost its lease"
 	case errors.Is(cause, context.DeadlineExceeded):
-		return TimedOut, "its deadline is over"
+		return TimedOut, "the deadline is over"
 	}
-	return Interrupted, "it was asked to end"
+	return Interrupted, "the agent was asked to end"
 }

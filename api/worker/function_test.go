@@ -33,8 +33,8 @@ func TestFunctionEndings(t *testing.T) {
 		{"a panic with nil", Function{Do: func(context.Context) error { panic(nothing) }}, "crash.panic, recovered panic, panic: panic called with nil argument"},
 		{"the runtime's panic", Function{Do: func(context.Context) error { nobody["x"] = 1; return nil }}, "crash.panic, recovered panic, panic: assignment to entry in nil map"},
 		{"runtime.Goexit", Function{Do: func(context.Context) error { runtime.Goexit(); return nil }}, "crash.panic, runtime.Goexit, its goroutine ended without returning"},
-		{"a deadline", Function{Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, Deadline: time.Minute}, "transient.timeout, its deadline is over, its deadline is over: context deadline exceeded"},
-		{"a deadline that it does not heed", Function{Do: func(context.Context) error { time.Sleep(time.Hour); return nil }, Deadline: time.Minute}, "transient.timeout, its deadline is over, its deadline is over, and it did not return"},
+		{"a deadline", Function{Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, Deadline: time.Minute}, "transient.timeout, the deadline is over, the deadline is over: context deadline exceeded"},
+		{"a deadline that it does not heed", Function{Do: func(context.Context) error { time.Sleep(time.Hour); return nil }, Deadline: time.Minute}, "transient.timeout, the deadline is over, the deadline is over, and it did not return"},
 		{"well, if late", Function{Do: func(ctx context.Context) error { <-ctx.Done(); return nil }, Deadline: time.Minute}, "none, , "},
 		{"a panic after the deadline", Function{Do: func(ctx context.Context) error { <-ctx.Done(); panic("late") }, Deadline: time.Minute}, "crash.panic, recovered panic, panic: late"},
 	} {

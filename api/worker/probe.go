@@ -107,9 +107,9 @@ func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
 	case answer == entry.EffectsNone, answer == entry.EffectsComplete:
 		return answer
 	case answer == entry.EffectsUnknown:
-		why = "it does not know"
+		why = "the probe does not know"
 	default:
-		why = w.Command.Redact.Text(fmt.Sprintf("it answers %.20q, want none, complete or unknown", answer))
+		why = w.Command.Redact.Text(fmt.Sprintf("the probe answers %.20q: want none, complete or unknown", answer))
 	}
 	w.say("%s: step %s: nobody knows its effects: %s", c.Task.Task, s.Name, why)
 	return entry.EffectsUnknown
@@ -119,7 +119,7 @@ func (w *Worker) ask(ctx context.Context, c *Claim, s *Step) entry.Effects {
 // probe.
 type probeAnswer struct{ text bytes.Buffer }
 
-var errLong = errors.New("more than a word")
+var errLong = errors.New("the probe answers more than a word")
 
 // Write implements [io.Writer].
 func (w *probeAnswer) Write(p []byte) (int, error) {
@@ -176,7 +176,7 @@ func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Ta
 	if err != nil || !silent || effects == entry.EffectsNone && !standing.RetriesSpent(t.MaxRetries) {
 		return err
 	}
-	w.say("%s: signals what its earlier claim could not: %s, effects %s", t.Task, Lost, effects)
+	w.say("%s: the agent sends a signal that its earlier claim could not send: %s, effects %s", t.Task, Lost, effects)
 	return c.Lost(ctx, effects)
 }
 

@@ -175,7 +175,7 @@ func (w *Worker) obey(policy *entry.Policy) (err error) {
 // tellRenewal says that renewals fail, or that renewals succeed again.
 func (w *Worker) tellRenewal(err error) {
 	if err == nil {
-		w.say("%s: the lease is renewed again", w.claim.Task.Task)
+		w.say("%s: the coordinator renews the lease again", w.claim.Task.Task)
 		return
 	}
 	w.say("%v", err)
@@ -257,7 +257,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 		if len(doubt) == 0 {
 			return false, w.claim.Complete(ctx, w.note("done"))
 		}
-		e.Failure, e.Text = Unfinished, w.Command.Redact.Text("exit code 0, and begun and not ended: "+doubt.names())
+		e.Failure, e.Text = Unfinished, w.Command.Redact.Text("exit code 0, but steps began and did not end: "+doubt.names())
 	}
 	w.say("%s: %s: %s", w.claim.Task.Task, e.Failure, e.Text)
 	if err == nil {
@@ -271,7 +271,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	case err != nil:
 		return false, w.failedRecovery(ctx, err)
 	case e.Failure == Unfinished && doubt.confirmed():
-		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; of the steps that it left open %d took place, says the probe", len(doubt))))
+		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; the probe says that %d of the open steps took place", len(doubt))))
 	}
 	progress.Status = w.Command.Redact.Text(progress.Status)
 	if w.unanswered {

@@ -171,7 +171,7 @@ func writeJSON(path string, value any) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(ReasonFile, "write %s: there is no directory %s: make it first", path, filepath.Dir(path))
+		return failed(ReasonFile, "write %s: there is no directory %s: make the directory first", path, filepath.Dir(path))
 	case err != nil:
 		return &Error{ReasonFile, err}
 	}

@@ -35,7 +35,7 @@ func Inside(getenv func(string) string) (*Work, error) {
 	dir, task := getenv("ARL_RUN_DIR"), entry.Ref(getenv("ARL_TASK"))
 	epoch, err := strconv.ParseInt(getenv("ARL_EPOCH"), 10, 64)
 	if dir == "" || task == "" || err != nil {
-		return nil, failed(ReasonInvalid, "this is not inside arl run: its environment has no ARL_RUN_DIR, ARL_TASK, ARL_EPOCH")
+		return nil, failed(ReasonInvalid, "this program does not run inside arl run: the environment has no ARL_RUN_DIR, ARL_TASK, ARL_EPOCH")
 	}
 	c := Claim{Exec: entry.Ref(getenv("ARL_EXEC")), Task: api.Task{Task: task, Wid: entry.WorkflowID(getenv("ARL_WORKFLOW")), Epoch: epoch}}
 	return &Work{Claim: c, Dir: dir, URL: getenv("ARL_RUN_URL"), Key: getenv("ARL_RUN_KEY"), Agent: entry.Principal(getenv("ARL_AGENT"))}, nil

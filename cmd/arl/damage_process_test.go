@@ -71,7 +71,7 @@ func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
 	m.checkAcknowledged([]acknowledged{{receipt: last}}, rand.New(rand.NewPCG(1, 1)))
 	m.stop()
 	said := m.stderr.String()
-	if !strings.Contains(said, "the state is built again from the log") {
+	if !strings.Contains(said, "builds the state again from the log") {
 		t.Errorf("it says:\n%s", said)
 	}
 	checkBrief(t, said)

@@ -32,9 +32,9 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 		progress          entry.Progress
 		reason            string
 	}{
-		{"unasked", "", begins, 7, "progress.premature_end: exit code 0, and begun and not ended: pay", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
-		{"unknown", "echo unknown", begins, 7, "nobody knows its effects: it does not know", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
-		{"paid", "echo complete", begins, 0, "step pay: effects complete, says the probe", entry.TaskCompleted, entry.Confirmed, "done; of the steps that it left open 1 took place, says the probe"},
+		{"unasked", "", begins, 7, "progress.premature_end: exit code 0, but steps began and did not end: pay", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
+		{"unknown", "echo unknown", begins, 7, "nobody knows its effects: the probe does not know", entry.TaskFailed, entry.Started, "its agent reported progress.premature_end"},
+		{"paid", "echo complete", begins, 0, "step pay: effects complete, says the probe", entry.TaskCompleted, entry.Confirmed, "done; the probe says that 1 of the open steps took place"},
 		{
 			"unpaid", "echo none", begins + `if test "$ARL_ATTEMPT" = 2; then "$ARL_PROGRAM" work end pay; fi`, 0,
 			"retry_altered(reflect): ladder", entry.TaskCompleted, entry.Confirmed, "done",

@@ -116,7 +116,7 @@ func (a *app) workProgressCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			dir := os.Getenv("ARL_RUN_DIR")
 			if dir == "" {
-				return exit.Usagef("this is not inside arl run: its environment has no ARL_RUN_DIR")
+				return exit.Usagef("this program does not run inside arl run: the environment has no ARL_RUN_DIR")
 			}
 			return worker.NoteProgress(dir, &p)
 		},

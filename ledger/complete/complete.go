@@ -126,7 +126,7 @@ func (x *Index) open() error {
 	if err == nil {
 		return nil
 	}
-	x.cfg.Logger.Warn("the index is built again from the log", "why", err.Error())
+	x.cfg.Logger.Warn("the ledger builds the index again from the log", "why", err.Error())
 	if x.store != nil {
 		_ = x.store.close() // it is removed
 		x.store = nil
@@ -166,7 +166,7 @@ func (x *Index) load() (err error) {
 func (x *Index) stop(err error) {
 	x.once.Do(func() {
 		x.fault.Store(&err)
-		x.cfg.Logger.Error("THE INDEX HAS STOPPED, the ledger goes on", "error", err.Error(), "store", x.dir)
+		x.cfg.Logger.Error("THE INDEX HAS STOPPED, and the ledger continues without it", "error", err.Error(), "store", x.dir)
 		close(x.broken)
 	})
 }

@@ -45,13 +45,13 @@ func (s *Space) Check() *entry.Refusal {
 	case errors.Is(err, vfs.ErrUnsupported):
 		return nil
 	case err != nil:
-		return entry.Refuse(entry.InsufficientStorage, "", "free space of %s is not known: %v", s.dir, err)
+		return entry.Refuse(entry.InsufficientStorage, "", "the free space of %s is not known: %v", s.dir, err)
 	case usage.AvailBytes < s.reserve:
 		if usage.AvailBytes < s.reserve/2 {
 			s.drop()
 		}
 		return entry.Refuse(entry.InsufficientStorage, "", "%d bytes free, the reserve is %d", usage.AvailBytes, s.reserve).
-			WithRemedy("free disk space; the ledger goes on by itself")
+			WithRemedy("free disk space: the ledger then takes entries again without a restart")
 	case usage.AvailBytes > 2*s.reserve:
 		s.load()
 	}

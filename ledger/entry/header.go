@@ -47,7 +47,7 @@ func (h *Header) check(r *rule) error {
 	}
 	if !isUUID(h.JTI) {
 		return malformed("jti", "%.60q is not a UUID in lower case", h.JTI).
-			remedy("use a UUID, such as 0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21; version 7 sorts best")
+			remedy("use a UUID such as 0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21; UUIDs of version 7 sort by time")
 	}
 	if err := checkName("iss", string(h.Iss)); err != nil {
 		return err

@@ -42,7 +42,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	if mode := info.Mode(); OthersMay(mode, runtime.GOOS) {
-		return nil, fmt.Errorf("mode %04o lets other users read or write the private key: run chmod 600 %s", mode.Perm(), path)
+		return nil, fmt.Errorf("with mode %04o other users can read or write the private key: run chmod 600 %s", mode.Perm(), path)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

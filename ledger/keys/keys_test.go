@@ -231,7 +231,7 @@ func TestErrorsNameFileAndRemedy(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		want := fmt.Sprintf("keys: load %s: mode %04o lets other users read or write the private key: run chmod 600 %s", path, mode, path)
+		want := fmt.Sprintf("keys: load %s: with mode %04o other users can read or write the private key: run chmod 600 %s", path, mode, path)
 		if _, err := Load(path, nil); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

@@ -171,7 +171,7 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 		}
 		ledger, err := decodeLedger(content, passphrase)
 		if err == nil && len(all) > 0 && ledger.Origin != all[0].Origin {
-			err = fmt.Errorf("the key is of ledger %q, and the keys before it are of %q: remove the file, or put the right key in its place", ledger.Origin, all[0].Origin)
+			err = fmt.Errorf("the key is of ledger %q, and the keys before it are of %q: remove the file, or replace it by the right key", ledger.Origin, all[0].Origin)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("keys: load %s: %w", path, err)

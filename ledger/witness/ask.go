@@ -42,12 +42,12 @@ type ConflictError struct {
 // Error implements error.
 func (e *ConflictError) Error() string {
 	if e.Words {
-		return fmt.Sprintf("witness: %s, who make the quorum, say that they have cosigned another history of this log, or more than the %d entries here", e.Witness, e.Size)
+		return fmt.Sprintf("witness: the witnesses %s, which make the quorum, say that they cosigned another history of this log, or more than the %d entries here", e.Witness, e.Size)
 	}
 	if e.Fork != nil {
 		return fmt.Sprintf("witness: %s has cosigned another history of this log: %v", e.Witness, e.Fork)
 	}
-	return fmt.Sprintf("witness: %s has cosigned size %d of this log, and %d is here: entries are lost", e.Witness, e.Head.Size, e.Size)
+	return fmt.Sprintf("witness: %s has cosigned size %d of this log, and the log here has size %d: entries are lost", e.Witness, e.Head.Size, e.Size)
 }
 
 // Unwrap returns the fork, if there is one.

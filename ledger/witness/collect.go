@@ -104,7 +104,7 @@ func (r *Rounds) Lacking(w Want) string {
 	lacking := r.lacks(r.inForce(), w)
 	if l := r.policyFor(w); l != r.inForce() {
 		if former := r.lacks(l, w); former != "" {
-			lacking = strings.TrimPrefix(lacking+fmt.Sprintf("; for an agent that has accepted %d entries, %s", w.From, former), "; ")
+			lacking = strings.TrimPrefix(lacking+fmt.Sprintf("; for an agent that has accepted the tree head of size %d, %s", w.From, former), "; ")
 		}
 	}
 	return lacking
@@ -130,13 +130,13 @@ func (r *Rounds) lacks(l *witnessPolicy, w Want) string {
 			continue
 		case why != "":
 		case state.At == 0 && state.URL == "":
-			why = "it has no URL, and has pushed nothing"
+			why = "the witness has no URL, and has pushed nothing"
 		case state.At == 0:
 			why = "no answer yet"
 		case state.Size < w.Size:
-			why = fmt.Sprintf("it has cosigned %d entries", state.Size)
+			why = fmt.Sprintf("the witness cosigned size %d last", state.Size)
 		default:
-			why = fmt.Sprintf("it cosigned %s ago", age.Round(time.Second))
+			why = fmt.Sprintf("the last cosignature is %s old", age.Round(time.Second))
 		}
 		missing = append(missing, fmt.Sprintf("%s (%.200s)", of.Name, why))
 	}

@@ -67,7 +67,7 @@ func TestFormerWitnessesAreAsked(t *testing.T) {
 	for ; !strings.Contains(r.Lacking(agent(4, 1)), "503"); s.add("e") {
 		witnessed(t, r, s, next, s.Newest().Size)
 	}
-	if got := r.Lacking(agent(4, 1)); !strings.Contains(got, "for an agent that has accepted 1 entries, quorum g lacks w0 (") || strings.Contains(got, "w2") {
+	if got := r.Lacking(agent(4, 1)); !strings.Contains(got, "for an agent that has accepted the tree head of size 1, quorum g lacks w0 (") || strings.Contains(got, "w2") {
 		t.Errorf("lacking: %s", got)
 	}
 	if got := r.Lacking(agent(4, 2)); got != "" {

@@ -69,7 +69,7 @@ func (w *Witness) Handler(failed func(error)) http.Handler {
 		mux.HandleFunc("GET "+checkpointPath(origin), func(out http.ResponseWriter, _ *http.Request) {
 			head := w.Head(origin)
 			if head == "" {
-				http.Error(out, "no tree head of this log is cosigned yet", http.StatusNotFound)
+				http.Error(out, "the witness has cosigned no tree head of this log yet", http.StatusNotFound)
 				return
 			}
 			out.Header().Set("Content-Type", "text/plain; charset=utf-8")

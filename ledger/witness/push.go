@@ -19,8 +19,8 @@ const offerTime = time.Second
 
 // Errors of a push.
 var (
-	ErrNotAsked = errors.New("witness: the policies name nobody who has made one of the cosignatures")
-	ErrNoRound  = errors.New("witness: the tree head is of no round of now")
+	ErrNotAsked = errors.New("witness: the policies name no witness that made one of the cosignatures")
+	ErrNoRound  = errors.New("witness: the tree head belongs to no round that is open now")
 )
 
 // Offer returns the head that witnesses shall cosign who cannot be asked and push

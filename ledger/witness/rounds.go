@@ -179,7 +179,7 @@ func (r *Rounds) restore() error {
 			return nil
 		}
 	}
-	r.cfg.Logger.Warn("the witnessed head that was kept has no quorum of the policy in force, and is collected anew", "file", r.cfg.Path)
+	r.cfg.Logger.Warn("the kept witnessed head has no quorum of the policy in force: the ledger asks the witnesses again", "file", r.cfg.Path)
 	return nil
 }
 
@@ -253,7 +253,7 @@ func (r *Rounds) read() {
 		l := &witnessPolicy{Former: f}
 		var err error
 		if l.quorum, err = r.cfg.Root().Quorum(f.Policy); err != nil && i == 0 { // such a policy is not admitted; an imported log may have one
-			r.cfg.Logger.Error("NOBODY IS ASKED FOR COSIGNATURES: the witness policy in force cannot be read", "error", err.Error())
+			r.cfg.Logger.Error("NO WITNESS IS ASKED FOR COSIGNATURES: the ledger cannot read the witness policy in force", "error", err.Error())
 		}
 		if i == 0 {
 			r.unread = err != nil
@@ -285,7 +285,7 @@ func (r *Rounds) urlOf(w verify.Witness) string {
 	}
 	prefix, err := ParseURL(w.URL)
 	if err != nil && w.URL != "" {
-		r.cfg.Logger.Warn("a witness is not asked", "witness", w.Name, "error", err.Error())
+		r.cfg.Logger.Warn("the ledger does not ask a witness", "witness", w.Name, "error", err.Error())
 	}
 	return prefix
 }
@@ -305,7 +305,7 @@ func (r *Rounds) condemn(err error) error {
 		return err
 	}
 	if failed := durable.Write(r.cfg.Path, []byte(conflict.Head.Note), 0o644); failed != nil {
-		r.cfg.Logger.Error("the head that a witness knows is not kept: the next start finds it only if the witness answers", "error", failed.Error())
+		r.cfg.Logger.Error("the ledger could not keep the tree head of a witness: the next start knows this head only if the witness answers", "error", failed.Error())
 	}
 	return err
 }
@@ -459,7 +459,7 @@ func (r *Rounds) keep(ctx context.Context) error {
 		r.mu.Unlock()
 		if signed != kept && signed != "" {
 			if err := durable.Write(r.cfg.Path, []byte(signed), 0o644); err != nil {
-				r.cfg.Logger.Error("the witnessed head is not kept", "error", err.Error())
+				r.cfg.Logger.Error("the ledger could not keep the witnessed head", "error", err.Error())
 			}
 			kept = signed
 			select {

@@ -39,7 +39,7 @@ const (
 
 // The refusals of a witness. Each has a status of c2sp.org/tlog-witness.
 var (
-	ErrUnknownLog = errors.New("witness: the origin of the tree head is of no log that this witness knows")
+	ErrUnknownLog = errors.New("witness: this witness knows no log with the origin of the tree head")
 	ErrSignature  = errors.New("witness: no known key of the log has signed the tree head")
 	ErrOldSize    = errors.New("witness: the old size is above that of the tree head")
 	ErrProof      = errors.New("witness: the tree head does not continue the one cosigned before")

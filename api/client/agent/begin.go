@@ -91,7 +91,7 @@ func (a *Agent) ended(incident uint64, o *order, now int64) string {
 		return overridden(at)
 	}
 	if o.over(now) {
-		return "not started: the decision's time is over"
+		return "not started: the time of the decision is over"
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ func (a *Agent) withhold(o *order, why string, now int64) (bool, error) {
 // unstarted answers a member that will not be started.
 func (a *Agent) unstarted(o *order, c *bundle.Command, why string, now int64) error {
 	if a.lost(o.verdict.Incident, o.openedAt) {
-		return a.answer(o, c, entry.ResultUnknown, "whether it was started is not known: the store was lost", now)
+		return a.answer(o, c, entry.ResultUnknown, "the agent lost its store: nobody knows whether this was started", now)
 	}
 	return a.answer(o, c, entry.Withheld, why, now)
 }
@@ -134,7 +134,7 @@ func (a *Agent) prepared(ctx context.Context, w *work, now int64) (bool, error) 
 	case o != nil:
 		ended = a.ended(w.Incident, o, now)
 	case now >= w.ExpiresAt || now >= w.DeadlineAt:
-		ended = "not started: the decision's time is over"
+		ended = "not started: the time of the decision is over"
 	}
 	if at := a.overriddenAt(w.Incident); at > w.Decision.Index && ended == "" {
 		ended = overridden(at)
@@ -276,9 +276,9 @@ func (a *Agent) residual(o *order, c *bundle.Command, now int64) (bool, error) {
 		return a.answerNotRestored(before, o, c, "was to go further", now)
 	}
 	if c.Effect == entry.EffectReversible && a.lost(o.verdict.Incident, o.openedAt) {
-		return true, a.answer(o, c, entry.ResultUnknown, "whether its line went back before is not known: the store was lost", now)
+		return true, a.answer(o, c, entry.ResultUnknown, "the agent lost its store: nobody knows whether the line went back before", now)
 	}
-	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: it cannot be undone", c.Effect), now)
+	return true, a.answer(o, c, entry.ResultIrrevocable, fmt.Sprintf("the effect (%s) stands: nothing can undo it", c.Effect), now)
 }
 
 // refuse answers a command that does not hold. Work under an earlier decision is done all the
@@ -286,10 +286,10 @@ func (a *Agent) residual(o *order, c *bundle.Command, now int64) (bool, error) {
 func (a *Agent) refuse(o *order, c *bundle.Command, now int64) (bool, error) {
 	why := c.Refused.Error()
 	if before := a.wentBack(o, c); before != nil {
-		return a.answerNotRestored(before, o, c, "what it is to do now is refused: "+why, now)
+		return a.answerNotRestored(before, o, c, "the agent refuses the present command: "+why, now)
 	}
 	if c.Method != entry.MethodNone && a.lost(o.verdict.Incident, o.openedAt) {
-		return true, a.answer(o, c, entry.ResultUnknown, "whether anything was done before is not known, the store was lost; it is refused now: "+why, now)
+		return true, a.answer(o, c, entry.ResultUnknown, "the agent lost its store, and nobody knows whether anything was done before; the agent refuses the present command: "+why, now)
 	}
 	return true, a.answer(o, c, entry.Refused, why, now)
 }

@@ -117,7 +117,7 @@ func text(s string) string {
 		s = s[:len(s)-size]
 	}
 	if s == "" {
-		return "nothing is said of what is left"
+		return "the report does not say what is left"
 	}
 	return s
 }

@@ -202,7 +202,7 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 		note(decode(docAgent, data, &a.identity))
 	}
 	if len(damage) == 0 && (a.identity.Origin != fresh.Origin || a.identity.Genesis != fresh.Genesis || a.identity.Agent != fresh.Agent) {
-		return fmt.Errorf("agent: open: the store is of %s at %s, another agent or ledger (each needs its own)", a.identity.Agent, a.identity.Origin)
+		return fmt.Errorf("agent: open: the store belongs to %s at %s, another agent or ledger (each agent needs its own store)", a.identity.Agent, a.identity.Origin)
 	}
 	a.accepted = bundle.Accepted{Root: a.cfg.Root, Agent: a.cfg.Agent}
 	if data, ok := found[docAccepted]; ok {

@@ -179,7 +179,7 @@ func (a *Agent) unsent(w *work, e *entry.Entry, err error, now int64) error {
 // older handles a compensation that the log has and that this store was only about to announce.
 // The store is an older copy, and counts as lost.
 func (a *Agent) older(w *work, now int64) error {
-	a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec, Err: &DamageError{w.Name, "the log is ahead of it: the store is an older copy"}})
+	a.cfg.Tell(Event{Kind: EventLost, Incident: w.Incident, Exec: w.Members[0].Exec, Err: &DamageError{w.Name, "the log is ahead of the store: the store is an older copy"}})
 	if err := a.repairStore(a.fresh(now), nil); err != nil {
 		return err
 	}

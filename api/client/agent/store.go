@@ -39,7 +39,7 @@ func OpenDir(path string) (*Dir, error) {
 		return nil, fmt.Errorf("agent: open store: %w", err)
 	}
 	if !held {
-		return nil, fmt.Errorf("%w: %s (end that process, or give each agent its own)", ErrLocked, path)
+		return nil, fmt.Errorf("%w: %s (end that process, or give each agent its own store)", ErrLocked, path)
 	}
 	return d, nil
 }
