@@ -182,15 +182,15 @@ func (b *builder) checkRung(at string, r *rule, i int) {
 			b.wrong(at, "unreachable rung: escalate before it ends the ladder", "move escalate to the end")
 			return
 		case r.Ladder[j].samePath(doc):
-			b.wrong(at, "repeats the path of rung "+fmt.Sprint(j), "change something, or raise max there")
+			b.wrong(at, "repeats the path of rung "+fmt.Sprint(j), "change the rung, or raise max in that rung")
 			return
 		}
 	}
 	switch {
 	case doc.Strategy == FallbackModel && len(b.policy.doc.Models) == 0:
-		b.wrong(at, "falls back, but the policy has no models", "list them in models")
+		b.wrong(at, "uses fallback_model, but the policy has no models", "list them in models")
 	case doc.Strategy == FallbackModel && r.when != nil && len(r.when.classes) == 1 && r.when.classes[0] == classSafety:
-		b.wrong(at, "a safety failure is never taken to another model", "remove the rung")
+		b.wrong(at, "a fallback model must never take a safety failure", "remove the rung")
 	case doc.Strategy == Retry && doc.Max > 1 && doc.Backoff == nil:
 		b.wrong(at, "retries without a pause repeat the same path", "add a backoff")
 	case doc.Strategy == Wait && doc.MinMS > 0 && doc.MaxMS > 0 && doc.MinMS > doc.MaxMS:

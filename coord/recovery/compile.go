@@ -47,7 +47,7 @@ func (c *compiler) compile(source string) (compiled *condition, never bool, faul
 		return nil, false, faults
 	}
 	if checked.OutputType() != cel.BoolType {
-		return nil, false, []fault{{"yields " + cel.FormatCELType(checked.OutputType()) + ", want bool", "compare it with something"}}
+		return nil, false, []fault{{"yields " + cel.FormatCELType(checked.OutputType()) + ", want bool", "compare the value with another value"}}
 	}
 	expr := checked.NativeRep().Expr()
 	compiled = new(condition)
@@ -59,7 +59,7 @@ func (c *compiler) compile(source string) (compiled *condition, never bool, faul
 		return compiled, compiled.never(), nil
 	}
 	if compiled.program, err = c.env.Program(checked, cel.EvalOptions(cel.OptOptimize)); err != nil {
-		return nil, false, []fault{{err.Error(), "write it another way"}}
+		return nil, false, []fault{{err.Error(), "write the condition in another way"}}
 	}
 	if !constant(expr) {
 		return compiled, compiled.never(), nil
@@ -151,7 +151,7 @@ func vetCode(classes []string, code string) []fault {
 		}
 	}
 	if near := entry.Nearest(code, known); near != "" {
-		return []fault{{fmt.Sprintf("code %q looks misspelt", code), fmt.Sprintf("write %q, or choose a code that is not so near to it", near)}}
+		return []fault{{fmt.Sprintf("code %q looks misspelt", code), fmt.Sprintf("write %q, or choose a code that differs more from it", near)}}
 	}
 	return nil
 }

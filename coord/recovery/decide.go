@@ -173,7 +173,7 @@ func (d *decider) runtime() (choice, bool) {
 	if d.used.last == nil || d.used.last.Result != ResultNotObserved {
 		return choice{}, false
 	}
-	d.note("runtime", string(d.used.last.Strategy), "was not observed: its result is unknown")
+	d.note("runtime", string(d.used.last.Strategy), "was not observed, so its result is unknown")
 	return escalation(RuleRuntime, ReasonNotObserved), true
 }
 

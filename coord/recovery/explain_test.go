@@ -79,13 +79,13 @@ guard|broken|cannot be evaluated: index out of bounds: 7
 rule|all|is the first that matches
 rung|0 retry|passed over: the policy does not enable it
 rung|1 retry_altered(reflect)|passed over: its condition does not hold
-rung|2 fallback_model|passed over: a safety failure is never taken to another model
+rung|2 fallback_model|passed over: a fallback model must never take a safety failure
 rung|3 checkpoint_resume|passed over: there is no usable checkpoint
 rung|4 reconcile|passed over: reconciled already
 rung|5 quarantine|passed over: done already
-rung|6 wait|passed over: the server asks for a longer pause than the policy waits
+rung|6 wait|passed over: the server asks for a longer pause than the policy allows
 rung|7 fail_reassign|passed over: its pause of 900000 ms outlasts the deadline
-rung|8 rollback|passed over: nothing rolls back past an effect that cannot be undone
+rung|8 rollback|passed over: a rollback must not go past an effect that cannot be undone
 rung|9 retry_altered(decompose)|passed over: its condition cannot be evaluated: index out of bounds: 7
 result|fence|escalate (critical): after_quarantine
 `

@@ -89,7 +89,7 @@ func (d *decider) obstacle(r *rung) *obstacle {
 	case r.Enabled != nil && !*r.Enabled:
 		return &obstacle{why: "the policy does not enable it"}
 	case r.Strategy == FallbackModel && d.used.safety:
-		return &obstacle{why: "a safety failure is never taken to another model"}
+		return &obstacle{why: "a fallback model must never take a safety failure"}
 	case (r.Strategy == CheckpointResume || r.Strategy == StateReset && r.Scope.needsCheckpoint()) && !d.h.Checkpoint:
 		return &obstacle{why: "there is no usable checkpoint"}
 	case r.Strategy == Reconcile && (d.h.Probe != "" || d.used.last != nil && d.used.last.Strategy == Reconcile):
@@ -130,7 +130,7 @@ func (d *decider) repeatsEffect(r *rung) string {
 			}
 			return "the effect is not undone by restoring a state"
 		}
-		return "nothing rolls back past an effect that cannot be undone"
+		return "a rollback must not go past an effect that cannot be undone"
 	}
 	if r.Strategy.Attempts() && !d.idempotent {
 		return "the effect took place, and executing again would add another"
@@ -145,7 +145,7 @@ func (d *decider) prepare(a *Action, r *rung, times int64) string {
 	case r.Strategy == Wait:
 		a.WaitMS = max(r.MinMS, d.retryAfter())
 		if a.WaitMS > r.MaxMS {
-			return "the server asks for a longer pause than the policy waits"
+			return "the server asks for a longer pause than the policy allows"
 		}
 		return ""
 	case r.Strategy == FallbackModel:
@@ -174,7 +174,7 @@ func (d *decider) pause(a *Action, r *rung, times int64) string {
 	}
 	asked := d.retryAfter()
 	if r.Backoff != nil && asked > r.Backoff.MaxMS {
-		return "the server asks for a longer pause than the policy waits"
+		return "the server asks for a longer pause than the policy allows"
 	}
 	a.WaitMS = max(a.WaitMS, asked)
 	return ""

@@ -151,11 +151,11 @@ func mistakes() []mistake {
 		{"the longest ladder", "        - { strategy: rollback }\n", "        - { strategy: rollback }\n" + rungs(9), ""},
 		{"a longer ladder", "        ¶- " + retry + "\n", "        ¶- " + retry + "\n" + rungs(9) + "        - { strategy: reconcile }\n", ladder + ": 17 elements (at most 16)"},
 		{"rung after the end", "{ strategy: quarantine }\n        - {", "{ strategy: escalate }\n        - ¶{", "recovery.rules[1].ladder[1]: unreachable rung: escalate before it ends the ladder (move escalate to the end)"},
-		{"the same path twice", "{ strategy: rollback }", "{ strategy: rollback }\n        - ¶{ strategy: rollback, when: benign }", ladder + "[6]: repeats the path of rung 5 (change something, or raise max there)"},
+		{"the same path twice", "{ strategy: rollback }", "{ strategy: rollback }\n        - ¶{ strategy: rollback, when: benign }", ladder + "[6]: repeats the path of rung 5 (change the rung, or raise max in that rung)"},
 		{"retries without pause", retry, "¶{ strategy: retry, max: 2 }", ladder + "[0]: retries without a pause repeat the same path (add a backoff)"},
 		{"one retry without pause", retry, "{ strategy: retry }", ""},
 		{"a rung that is never taken", "when: benign", `when: ¶"false"`, ladder + "[1].when: is never true (remove the rung, or write enabled: false)"},
-		{"another model for a safety failure", "{ strategy: quarantine }", "¶{ strategy: fallback_model }", "recovery.rules[1].ladder[0]: a safety failure is never taken to another model (remove the rung)"},
+		{"another model for a safety failure", "{ strategy: quarantine }", "¶{ strategy: fallback_model }", "recovery.rules[1].ladder[0]: a fallback model must never take a safety failure (remove the rung)"},
 
 		// rules
 		when("never true", `class == "transient" && class == "tool"`, "unreachable rule: its condition is never true (remove the rule)"),
@@ -174,7 +174,7 @@ func mistakes() []mistake {
 
 		// conditions
 		when("misspelt class", `class == "transcient" && code == "timeout"`, `class is never "transcient" (did you mean transient?)`),
-		when("misspelt code", `class == "transient" && code == "timeuot"`, `code "timeuot" looks misspelt (write "timeout", or choose a code that is not so near to it)`),
+		when("misspelt code", `class == "transient" && code == "timeuot"`, `code "timeuot" looks misspelt (write "timeout", or choose a code that differs more from it)`),
 		when("a code of another class", `class == "transient" && code == "rate_limited"`, `code "rate_limited" is of class capacity (ask for that class)`),
 		when("a code of another class than one that it is not", `class != "transient" && code == "rate_limited"`, ""),
 		when("codes of several classes", `class == "transient" && code == "timeout" || class == "capacity" && code == "rate_limited"`, ""),
@@ -186,7 +186,7 @@ func mistakes() []mistake {
 		when("misspelt strategy", `'"retri" in tried'`, `tried is never "retri" (did you mean retry?)`),
 		when("misspelt variable", `klass == "transient"`, `unknown name klass (did you mean class?)`),
 		when("no condition", `'class == '`, `character 10: Syntax error`),
-		when("no bool", "class", "yields string, want bool (compare it with something)"),
+		when("no bool", "class", "yields string, want bool (compare the value with another value)"),
 		when("types that do not compare", "attempts == class", "character 10: found no matching overload for '_==_' applied to '(int, string)' (see the conditions in docs/policy.md)"),
 		when("fraction in a condition", "double(attempts) > double(3)", "double() makes a floating-point number (use integers)"),
 		when("fraction alone", "attempts > int(1.5)", "1.5 is a floating-point number (use integers)"),
@@ -202,9 +202,9 @@ func mistakes() []mistake {
 
 		// models and thresholds
 		{"a model twice", "name: two", "name: ¶one", `recovery.models[1].name: "one" is used twice, or is a built-in name (choose another name)`},
-		{"no models to fall back to", "  models:\n", "  models: []\n  models_of_old:\n", ladder + "[4]: falls back, but the policy has no models (list them in models)"},
+		{"no models to fall back to", "  models:\n", "  models: []\n  models_of_old:\n", ladder + "[4]: uses fallback_model, but the policy has no models (list them in models)"},
 		{"threshold of an unknown class", "[safety]", "[¶savety.violation]", `recovery.thresholds.never_auto_recover[0]: unknown class "savety" (did you mean safety?)`},
-		{"threshold of a misspelt code", "[safety]", "[safety, ¶access.deniet]", `recovery.thresholds.never_auto_recover[1]: code "deniet" looks misspelt (write "denied", or choose a code that is not so near to it)`},
+		{"threshold of a misspelt code", "[safety]", "[safety, ¶access.deniet]", `recovery.thresholds.never_auto_recover[1]: code "deniet" looks misspelt (write "denied", or choose a code that differs more from it)`},
 		{"tolerance of an unknown class", "    tolerance_ppm: 1\n", "    class_tolerance_ppm: { verify: 1, outputs: ¶2 }\n    tolerance_ppm: 1\n", `recovery.thresholds.class_tolerance_ppm.outputs: unknown class "outputs" (did you mean output?)`},
 		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" is used twice, or is a built-in name (choose another name)`},
 	}

@@ -321,7 +321,7 @@ func (d *Dir) Info() (Info, error) {
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
 		return info, &scenario.Error{Problem: entry.Malformed, File: d.file(InfoFile), Detail: "is not the run.json of a run: " + scenario.Cut(err.Error(), scenario.ToolMax),
-			Remedy: "start the run again in another directory; only the id of the run and the path of its scenario are lost"}
+			Remedy: "start the run again in another directory: you lose only the id of the run and the path of its scenario"}
 	}
 	return info, nil
 }

@@ -104,7 +104,7 @@ func (t *Tally) judge(r *Report, s Subject) {
 	th := &t.thresholds
 	enough := Gate{Gate: gateCases, Param: "thresholds.cases_min", Limit: th.CasesMin, Value: &r.Failing}.compare(atLeast, 1)
 	if enough.Verdict == Fail {
-		enough.Verdict, enough.Detail = Unknown, "too few failing cases to tell"
+		enough.Verdict, enough.Detail = Unknown, "too few cases failed"
 	}
 	rate := &r.RecoveryRatePPM
 	if r.Failing == 0 {
@@ -145,7 +145,7 @@ func atMost(value, limit int64) bool  { return value <= limit }
 // with a limit one step away.
 func (g Gate) compare(holds func(value, limit int64) bool, step int64) Gate {
 	if g.Value == nil {
-		g.Verdict, g.Detail = Unknown, "nothing of the kind was observed"
+		g.Verdict, g.Detail = Unknown, "no such value was observed"
 		return g
 	}
 	passes := holds(*g.Value, g.Limit)
@@ -179,7 +179,7 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 		return g
 	}
 	g.Verdict = Unknown
-	g.Detail = "no class of the baseline occurs"
+	g.Detail = "no class of the baseline occurs in this run"
 	now := byClass(r.Classes)
 	var worse []string
 	for _, was := range base.Classes {

@@ -17,7 +17,7 @@ import (
 func (p *replay) load() (reason string, err error) {
 	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
 		if _, there := os.Stat(p.file(ReportFile)); there == nil && errors.Is(err, fs.ErrNotExist) {
-			return fmt.Sprintf("%s is missing: nothing else has the policy of the run", p.file(ConfigFile)), nil
+			return fmt.Sprintf("%s is missing: only this file has the policy of the run", p.file(ConfigFile)), nil
 		}
 		return "", fmt.Errorf("engine: %w", err)
 	}

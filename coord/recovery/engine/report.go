@@ -273,11 +273,11 @@ func (r *Report) Encode() ([]byte, error) {
 func DecodeReport(name string, text []byte) (Report, error) {
 	var r Report
 	if wrong := (scenario.Document{What: "a report"}).DecodeJSON(text, &r); wrong != nil {
-		wrong.File, wrong.Remedy = name, "give a report.json that arl recover wrote"
+		wrong.File, wrong.Remedy = name, "pass a report.json that arl recover wrote"
 		return Report{}, wrong
 	}
 	if r.V != formatVersion {
-		wrong := scenario.Malformed("/v", fmt.Sprintf("is %d", r.V), "give a report of this version")
+		wrong := scenario.Malformed("/v", fmt.Sprintf("is %d", r.V), "pass a report of this version of arl")
 		wrong.File = name
 		return Report{}, wrong
 	}

@@ -61,7 +61,7 @@ func galaxyCase(file string, rec record) (scenario.Case, *scenario.Error) {
 		return scenario.Case{}, wrong
 	}
 	if graph.Steps == nil {
-		return scenario.Case{}, scenario.Malformed("/steps", "is missing", "give a workflow as Galaxy exports it (.ga)")
+		return scenario.Case{}, scenario.Malformed("/steps", "is missing", "pass a workflow file that Galaxy exported (.ga)")
 	}
 	f := flattener{agent: principal(Galaxy, stem(file))}
 	if _, wrong := f.flatten(&graph, place{}); wrong != nil {

@@ -94,7 +94,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 		return refuse(scenario.Malformed("", "is not OTLP/JSON: "+scenario.Cut(err.Error(), scenario.ToolMax), "export traces with the file exporter of a collector"))
 	}
 	if batch.ResourceSpans().Len() == 0 {
-		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "pass traces; logs and metrics contain no runs"))
+		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "pass traces: logs and metrics contain no runs"))
 	}
 	for i, resource := range batch.ResourceSpans().All() {
 		service := (&attributes{Map: resource.Resource().Attributes()}).text("service.name")

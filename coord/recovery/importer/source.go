@@ -128,7 +128,7 @@ func (s *source) end() error {
 	if s.number > 0 {
 		return nil
 	}
-	e := scenario.Malformed("", "holds no record", "check that this is the right file and that it is complete")
+	e := scenario.Malformed("", "holds no record", "pass the right file, and check that the file is complete")
 	e.File = s.file
 	return e
 }

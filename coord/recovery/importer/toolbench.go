@@ -48,7 +48,7 @@ func toolbenchCase(file string, rec record) (scenario.Case, *scenario.Error) {
 		return scenario.Case{}, wrong
 	}
 	if doc.Tree.Tree == nil {
-		return scenario.Case{}, scenario.Malformed("/tree/tree", "is missing", "give an answer file of ToolBench with its search tree")
+		return scenario.Case{}, scenario.Malformed("/tree/tree", "is missing", "pass an answer file of ToolBench with its search tree")
 	}
 	t := tree{agent: principal(ToolBench, method(stem(file))), latest: map[string]int{}}
 	t.walk(doc.Tree.Tree, spot{step: -1})

@@ -197,7 +197,7 @@ func checkURL(field, text string) *scenario.Error {
 		return scenario.Malformed(field, fmt.Sprintf("%.100q is not an address", text), "write an address that begins with https:// or http://")
 	}
 	if u.User != nil {
-		return scenario.Malformed(field, "holds a password", "take it from the environment with header_env or key_env")
+		return scenario.Malformed(field, "holds a password", "pass the password in the environment, with header_env or key_env")
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (l *Runtime) checkEnvironment() *scenario.Error {
 	}
 	for _, field := range slices.Sorted(maps.Keys(variables)) {
 		if _, ok := l.config.LookupEnv(variables[field]); !ok {
-			return scenario.Malformed(field, fmt.Sprintf("the environment has no %.60s", variables[field]), "export it, or remove the entry that names it")
+			return scenario.Malformed(field, fmt.Sprintf("the environment has no %.60s", variables[field]), "export the variable, or remove the line that names it")
 		}
 	}
 	return nil

@@ -200,7 +200,7 @@ func (im *Import) enrol(p entry.Principal) error {
 	case owner == p && counts:
 		return nil
 	case owner != "":
-		return &markedError{ErrKey, fmt.Sprintf("the key %s of %s no longer counts: move it away and import under another --instance", file, p)}
+		return &markedError{ErrKey, fmt.Sprintf("the key %s of %s is no longer valid: move the file away, and import under another --instance", file, p)}
 	}
 	e, err := entry.New(&entry.Agent{Header: keys.NewHeader(im.Enroller, im.Origin), Principal: p, Op: entry.Enrol, Key: key.Public(),
 		Roles: []entry.Role{entry.RoleAgent}, Domain: im.Domain, Span: entry.SpanWorkflow})

@@ -161,7 +161,7 @@ func (p *runProof) receipts() error {
 	case p.opened == nil:
 		return broken("%s: there is no receipt of the entry that opens the run", path)
 	case p.closed == nil:
-		return broken("%s: there is no receipt of the entry that closes the run: it did not come to its end, or the line was lost", path)
+		return broken("%s: there is no receipt of the entry that closes the run: the run did not end, or the line was lost", path)
 	}
 	return nil
 }

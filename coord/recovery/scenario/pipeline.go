@@ -119,7 +119,7 @@ func (s *Pipeline[T]) read(ctx context.Context, lines *lineReader) {
 		s.end = end
 	case lines.number == 1:
 		s.end = &Error{Problem: entry.Malformed, File: lines.file, Detail: "holds no case",
-			Remedy: "check that this is the right file and that it is complete"}
+			Remedy: "pass the right file, and check that the file is complete"}
 	}
 }
 

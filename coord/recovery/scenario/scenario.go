@@ -76,7 +76,7 @@ func ReadCase(name string, r io.Reader, check func(*Case) *Error) (Case, error) 
 	case len(text) > CaseBytesMax:
 		return fail(1, &Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is longer than %d bytes", CaseBytesMax), Remedy: "split the case"})
 	case len(bytes.TrimSpace(text)) == 0:
-		return fail(0, Malformed("", "holds no case", "check that this is the right file and that it is complete"))
+		return fail(0, Malformed("", "holds no case", "pass the right file, and check that the file is complete"))
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if dec.SkipValue() == nil && len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
