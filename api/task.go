@@ -160,4 +160,8 @@ type RenewedLease struct {
 
 // RetriesSpent reports whether the task was claimed and has no retry left (TSK-1): its next
 // failure goes to an operator.
-func (t *Task) RetriesSpent() bool { return t.Epoch > 0 && t.RetryCount >= t.MaxRetries }
+func (t *Task) RetriesSpent() bool { return t.Standing().RetriesSpent(t.MaxRetries) }
+
+// HeldUp reports whether no agent gets the task before its last agent or a person answers for its
+// effects or its retries. A blocked task is not held up in this sense: its agent asked a person.
+func (t *Task) HeldUp() bool { return t.GivenBy == entry.TaskRelease && t.State != entry.TaskBlocked }

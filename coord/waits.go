@@ -53,7 +53,7 @@ func taskWaits(v *api.Task, people bool) string {
 
 // answeredFor reports whether an operator must release a task before it can continue.
 func answeredFor(v *api.Task) bool {
-	return v.State == entry.TaskBlocked || v.State == entry.TaskFailed && v.Standing().RetriesSpent(v.MaxRetries) || v.Gate != ""
+	return v.State == entry.TaskBlocked || v.State == entry.TaskFailed && v.RetriesSpent() || v.Gate != ""
 }
 
 // givenBy returns the operation by which an operator gives a task to an agent. It is release if

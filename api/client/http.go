@@ -66,13 +66,18 @@ func (c *Client) pause(ctx context.Context, err error, attempt int) bool {
 		}
 		wait = max(wait, asked)
 	}
-	timer := time.NewTimer(wait)
+	return Pause(ctx, wait) == nil
+}
+
+// Pause waits for a time. The error is the cause of ctx if ctx ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return context.Cause(ctx)
 	}
 }
 

@@ -59,11 +59,6 @@ type Config struct {
 	// the error of the first renewal that fails. It gets nil when a later renewal
 	// succeeds.
 	Tell func(error)
-	// Stuck, if not nil, is called while Wait waits for the task. It is called once for
-	// each claim of the agent after which the coordinator gives the task to no agent:
-	// its effects are in doubt, or its retries are spent. Stuck can log what happened to
-	// the effects. An error of Stuck ends Wait.
-	Stuck func(ctx context.Context, t *api.Task) error
 
 	keeper keeper
 }
@@ -92,46 +87,32 @@ const pollPause = 250 * time.Millisecond
 // Wait waits until the task is assigned to the agent. With once, it looks at the task only
 // once. The error wraps [ErrOver] or [ErrNotOurs], or is the client's.
 func Wait(ctx context.Context, config *Config, ref entry.Ref, once bool) (*Claim, error) {
-	for asked := int64(0); ; {
+	for {
 		t, err := config.Client.Task(ctx, ref)
-		if err == nil && config.Stuck != nil && stuck(t) && t.Agent == config.Agent && t.Epoch > asked {
-			asked = t.Epoch
-			if err := config.Stuck(ctx, t); err != nil {
-				return nil, fmt.Errorf("worker: reconcile %s: %w", ref, err)
-			}
-		}
-		switch {
-		case err == nil && t.State.Over():
-			return nil, fmt.Errorf("worker: %s is %s: %w", ref, t.State, ErrOver)
-		case err == nil && t.State == entry.TaskAssigned && t.Agent == config.Agent && t.Lease != nil:
-			config.keeper.learn(t.Lease)
-			return &Claim{Config: config, Task: *t}, nil
-		case err == nil && once:
-			return nil, fmt.Errorf("worker: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
-		case final(err), err != nil && once:
-			return nil, fmt.Errorf("worker: look at %s: %w", ref, err)
-		}
-		if err := pause(ctx, pollPause); err != nil {
-			return nil, fmt.Errorf("worker: wait for %s: %w", ref, err)
+		if c, err := config.claim(ctx, ref, t, err, once); c != nil || err != nil {
+			return c, err
 		}
 	}
 }
 
-// stuck reports whether the task waits for an entry of its last holder, or of a person,
-// before the coordinator gives the task to an agent again.
-func stuck(t *api.Task) bool {
-	return t.GivenBy == entry.TaskRelease && t.State != entry.TaskBlocked
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// claim returns the claim if a look at the task found the task assigned to the agent. If the task
+// may still be assigned, claim pauses before the next look, and returns nil.
+func (c *Config) claim(ctx context.Context, ref entry.Ref, t *api.Task, err error, once bool) (*Claim, error) {
+	switch {
+	case err == nil && t.State.Over():
+		return nil, fmt.Errorf("worker: %s is %s: %w", ref, t.State, ErrOver)
+	case err == nil && t.State == entry.TaskAssigned && t.Agent == c.Agent && t.Lease != nil:
+		c.keeper.learn(t.Lease)
+		return &Claim{Config: c, Task: *t}, nil
+	case err == nil && once:
+		return nil, fmt.Errorf("worker: %s is %s, last by %q: %w", ref, t.State, t.Agent, ErrNotOurs)
+	case final(err), err != nil && once:
+		return nil, fmt.Errorf("worker: look at %s: %w", ref, err)
 	}
+	if err := client.Pause(ctx, pollPause); err != nil {
+		return nil, fmt.Errorf("worker: wait for %s: %w", ref, err)
+	}
+	return nil, nil
 }
 
 // claimPrefix begins the name of every execution that stands for a claim.
@@ -198,7 +179,7 @@ func (c *Claim) GiveUp(ctx context.Context, s *entry.Snapshot) error {
 		if told != nil || err == nil && t.Lease != nil && t.Lease.Session != lease.Session {
 			lease, told = c.renew(ctx, s) // a restarted coordinator does not know that the claim is over
 		}
-		if err := pause(ctx, pollPause); err != nil {
+		if err := client.Pause(ctx, pollPause); err != nil {
 			return fmt.Errorf("worker: give up %s: %w", c.Task.Task, errors.Join(err, told))
 		}
 	}
@@ -283,7 +264,7 @@ func Insist(ctx context.Context, ask func() error) error {
 		if !unanswered(err) {
 			return err
 		}
-		if waited := pause(ctx, pollPause); waited != nil {
+		if waited := client.Pause(ctx, pollPause); waited != nil {
 			return errors.Join(waited, err)
 		}
 	}

@@ -154,8 +154,8 @@ func (w *Worker) note(reason string) string {
 // doubt because its supervisor was killed. No agent gets the task before that. If the effects
 // stay unknown, or no retry is left, the agent logs the failure signal that the supervisor
 // would have logged (SIG-1).
-func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Task) error {
-	c := &Claim{Config: config, Task: *t}
+func (w *Worker) reconcileEarlier(ctx context.Context, t *api.Task) error {
+	c := &Claim{Config: w.Config, Task: *t}
 	all, err := loggedSteps(ctx, c)
 	own := slices.DeleteFunc(all, func(s Step) bool { return s.agent() != c.Agent || s.Effect == entry.EffectNone })
 	if err != nil {
@@ -172,8 +172,7 @@ func (w *Worker) reconcileEarlier(ctx context.Context, config *Config, t *api.Ta
 	}
 	silent := false
 	err = Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
-	standing := entry.TaskStanding{State: t.State, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
-	if err != nil || !silent || effects == entry.EffectsNone && !standing.RetriesSpent(t.MaxRetries) {
+	if err != nil || !silent || effects == entry.EffectsNone && !t.RetriesSpent() {
 		return err
 	}
 	w.say("%s: the agent sends a signal that its earlier claim could not send: %s, effects %s", t.Task, Lost, effects)

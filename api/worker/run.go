@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"recoveryledger/api"
+	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
@@ -30,8 +30,7 @@ import (
 //
 // A Worker runs once.
 type Worker struct {
-	// Config names the agent that holds the task, and the ledger. The worker sets Tell and
-	// Stuck in it.
+	// Config names the agent that holds the task, and the ledger. The worker sets Tell in it.
 	Config *Config
 	// Command is the program. The worker adds [Variables] to its environment. If
 	// Redact is nil, the worker takes the secrets in that environment out of texts.
@@ -105,8 +104,7 @@ func (w *Worker) Run(ctx context.Context, ref entry.Ref) error {
 // the task all the same, to hand it back. began is the context in which the claim begins.
 func (w *Worker) wait(ctx context.Context, ref entry.Ref) (began context.Context, cancel context.CancelFunc, err error) {
 	w.Config.Tell = w.tellRenewal
-	w.Config.Stuck = func(ctx context.Context, t *api.Task) error { return w.reconcileEarlier(ctx, w.Config, t) }
-	w.claim, err = Wait(ctx, w.Config, ref, w.Once)
+	w.claim, err = w.look(ctx, ref)
 	began, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	if ctx.Err() != nil && err != nil {
 		if given, late := Wait(began, w.Config, ref, true); late == nil {
@@ -117,6 +115,23 @@ func (w *Worker) wait(ctx context.Context, ref entry.Ref) (began context.Context
 		err = &Error{ReasonConflict, err}
 	}
 	return began, cancel, err
+}
+
+// look waits for the task as [Wait] does. Where an earlier claim of the agent holds the task up,
+// look reconciles that claim first, once a claim.
+func (w *Worker) look(ctx context.Context, ref entry.Ref) (*Claim, error) {
+	for reconciled := int64(0); ; {
+		t, err := w.Config.Client.Task(ctx, ref)
+		if err == nil && t.Agent == w.Config.Agent && t.HeldUp() && t.Epoch > reconciled {
+			reconciled = t.Epoch
+			if err := w.reconcileEarlier(ctx, t); err != nil {
+				return nil, fmt.Errorf("worker: reconcile %s: %w", ref, err)
+			}
+		}
+		if c, err := w.Config.claim(ctx, ref, t, err, w.Once); c != nil || err != nil {
+			return c, err
+		}
+	}
 }
 
 // secretValues returns the values of the variables whose names are names of secrets.
@@ -353,14 +368,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 // claim ends meanwhile.
 func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
 	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
-	timer := time.NewTimer(time.Duration(d.Action.WaitMS) * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-held.Done():
-		return false
-	}
+	return client.Pause(held, time.Duration(d.Action.WaitMS)*time.Millisecond) == nil
 }
 
 // remember makes the history from what the log says about the task's past.

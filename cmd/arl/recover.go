@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"recoveryledger/api/client"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -99,7 +100,7 @@ func (a *app) makeLive(e *engine.Setup, path string) error {
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
-	e.MakeLive(runtime, live.Pause, entry.DigestOf(document))
+	e.MakeLive(runtime, client.Pause, entry.DigestOf(document))
 	return nil
 }
 

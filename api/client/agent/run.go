@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"time"
+
+	"recoveryledger/api/client"
 )
 
 // Waiter waits for news of the ledger.
@@ -30,7 +32,7 @@ func Run(ctx context.Context, a *Agent, w Waiter) error {
 		if err := w.Wait(ctx, limit); err != nil && ctx.Err() == nil {
 			failures.failed(0, 0)
 			a.cfg.Tell(Event{Kind: EventRetry, Text: "wait for commands", Err: err})
-			sleep(ctx, min(limit, time.Duration(failures.till)*time.Millisecond))
+			_ = client.Pause(ctx, min(limit, time.Duration(failures.till)*time.Millisecond)) // the loop asks ctx
 			continue
 		}
 		failures = wait{}
@@ -39,14 +41,4 @@ func Run(ctx context.Context, a *Agent, w Waiter) error {
 		}
 	}
 	return nil
-}
-
-// sleep pauses for as long as it is asked to, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
