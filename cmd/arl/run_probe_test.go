@@ -55,7 +55,7 @@ func TestRunReconcilesFirst(t *testing.T) {
 		{"before", "AGENT_DIES_BEFORE", "", "step charge-bob: effects none, says the probe", entry.Failed},
 		{"after", "AGENT_DIES_AFTER", "", "step charge-bob: effects complete, says the probe", entry.Confirmed},
 		{"fails", "AGENT_DIES_AFTER", "false", "step charge-bob: nobody knows its effects: exit code 1", entry.Started},
-		{"babbles", "AGENT_DIES_AFTER", "echo perhaps", "nobody knows its effects: the probe answers \"perhaps\", want none, complete or unknown", entry.Started},
+		{"babbles", "AGENT_DIES_AFTER", "echo perhaps", "nobody knows its effects: the probe answers \"perhaps\": want none, complete or unknown", entry.Started},
 		{"floods", "AGENT_DIES_AFTER", "yes complete", "step charge-bob: nobody knows its effects: ", entry.Started},
 	} {
 		t.Run(c.name, func(t *testing.T) {
