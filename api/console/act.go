@@ -229,7 +229,7 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 // drawPlan shows the plan as the page of the incident does.
 func (body *actPage) drawPlan(k *Console, l *act.Log, plan *api.Plan) {
 	as := &incidentPage{Plan: plan}
-	as.draw(l.State, l.Now, k)
+	as.draw(k, parentsIn(l.State, l.Now), part{})
 	body.Picture, body.Lanes, body.Stays = as.Picture, as.Lanes, plan.Impact.Irrevocable+plan.Impact.Undeclared
 	body.Members, _ = k.members(plan, 0)
 }

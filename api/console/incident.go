@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"recoveryledger/api"
 	"recoveryledger/api/words"
@@ -19,6 +20,9 @@ type incidentPage struct {
 	InForce  bool
 	Picture  *picture // nil: the plan is too large, and Lanes stands in its place
 	Lanes    []lane
+	Opened   entry.Principal // the agent whose part of a large plan the picture shows; empty: it shows the plan
+	Next     string          // link to the agent's further members; empty: there are none
+	More     string          // link to further lanes; empty: there are none
 	Members  []memberRow
 	Older    string // link to further members; empty: there are none
 	Chain    []api.PlanMember
@@ -50,6 +54,10 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked, err := partOf(q)
+	if err != nil {
+		return nil, err
+	}
 	body, found := &incidentPage{Signed: signed, ChainOf: entry.Ref(q.URL.Query().Get("why"))}, false
 	p := &page{name: "incident", Title: "Incident " + decimal(id), Command: "arl incident show " + decimal(id), Section: "Incidents", Body: body}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
@@ -72,7 +80,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 		}
 		body.Plan, body.InForce = &plan.Plan, inForce
 		body.Undoable = plan.Impact.Irrevocable + plan.Impact.Undeclared
-		body.draw(state, at.Now, k)
+		body.draw(k, parentsIn(state, at.Now), asked)
 		body.Members, body.Older = k.members(&plan.Plan, older)
 		if body.ChainOf != "" {
 			body.Chain = state.Why(id, body.ChainOf, at.Now)
@@ -84,22 +92,58 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	return p, nil
 }
 
-// draw makes the picture of a plan, or the lanes of one that is too large for a picture.
-func (b *incidentPage) draw(state *coord.State, now int64, k *Console) {
-	if len(b.Plan.Members) > pictured {
-		b.Lanes = lanesOf(b.Plan)
-		return
+// parentsIn returns what tells what an execution was built on.
+func parentsIn(state *coord.State, now int64) func(entry.Ref) []entry.Parent {
+	return func(exec entry.Ref) []entry.Parent {
+		x, _ := state.Execution(exec, now)
+		return x.Parents
 	}
-	parents := map[entry.Ref][]entry.Parent{}
-	for i := range b.Plan.Members {
-		if x, ok := state.Execution(b.Plan.Members[i].Exec, now); ok {
-			parents[x.Exec] = x.Parents
+}
+
+// draw makes the picture of a plan. A plan that is too large for a picture has lanes, and
+// the picture of a part of it where the query asks for one.
+func (b *incidentPage) draw(k *Console, parentsOf func(entry.Ref) []entry.Parent, asked part) {
+	drawn := &window{plan: b.Plan, parents: map[entry.Ref][]entry.Parent{}}
+	if len(b.Plan.Members) > pictured {
+		b.lanes(k, asked)
+		if asked.agent == "" {
+			return
+		}
+		drawn = windowOf(b.Plan, parentsOf, asked.agent, asked.from)
+		if b.Opened = asked.agent; drawn.next != 0 {
+			b.Next = k.laneLink(b.Plan.Incident, asked.agent) + "&from=" + decimal(drawn.next) + "#plan"
+		}
+	} else {
+		for i := range b.Plan.Members {
+			exec := b.Plan.Members[i].Exec
+			drawn.parents[exec] = parentsOf(exec)
 		}
 	}
-	b.Picture = layOut(b.Plan, parents)
-	for i := range b.Picture.Boxes {
-		b.Picture.Boxes[i].Link = k.link("/log", b.Picture.Boxes[i].member.Index)
+	if len(drawn.plan.Members) == 0 {
+		return
 	}
+	b.Picture = layOut(drawn.plan, drawn.parents)
+	for i := range b.Picture.Boxes {
+		at := &b.Picture.Boxes[i]
+		at.Link, at.Beyond = k.link("/log", at.member.Index), drawn.beyond[at.member.Exec]
+	}
+}
+
+// lanes makes the lines of a plan that is too large for a picture.
+func (b *incidentPage) lanes(k *Console, asked part) {
+	all := lanesOf(b.Plan)
+	b.Lanes = all[min(asked.lanes, len(all)):]
+	if len(b.Lanes) > lanesShown {
+		b.Lanes = b.Lanes[:lanesShown]
+		b.More = k.link("/incidents", b.Plan.Incident) + "?lanes=" + strconv.Itoa(asked.lanes+lanesShown) + "#lanes"
+	}
+	for i := range b.Lanes {
+		b.Lanes[i].Open = k.laneLink(b.Plan.Incident, b.Lanes[i].Agent) + "#plan"
+	}
+}
+
+func (k *Console) laneLink(incident uint64, agent entry.Principal) string {
+	return k.link("/incidents", incident) + "?lane=" + queryEscape(string(agent))
 }
 
 // members returns the lines of the members from below an index on.

@@ -82,6 +82,7 @@ type box struct {
 	Method entry.Method
 	Look   look
 	Link   string
+	Beyond int // dependencies with members that the picture does not show
 	member *api.PlanMember
 }
 
@@ -176,6 +177,7 @@ type lane struct {
 	Agent              entry.Principal
 	Members            int
 	Done, Stays, Waits int
+	Open               string // link to the picture of its members
 }
 
 // lanesOf counts the members of each agent, in the order of the agents' first members.

@@ -1,0 +1,171 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/entry"
+)
+
+// TestWindow leafs through the windows of an agent: each of its members stands in one of them, with
+// every member that it is linked with, and what is not drawn is counted.
+func TestWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan, parents := chained(rapid.IntRange(1, 400).Draw(t, "members"), rapid.IntRange(1, 4).Draw(t, "agents"), rapid.Uint64().Draw(t, "seed"))
+		agent := plan.Members[0].Agent
+		seen, windows := map[entry.Ref]int{}, 0
+		for from := uint64(0); windows == 0 || from > 0; windows++ {
+			w := windowOf(plan, func(e entry.Ref) []entry.Parent { return parents[e] }, agent, from)
+			if n := len(w.plan.Members); n == 0 || n > pictured {
+				t.Fatalf("%d members in a window", n)
+			}
+			for _, m := range w.plan.Members {
+				if m.Agent == agent && m.Index >= from && (w.next == 0 || m.Index < w.next) {
+					seen[m.Exec]++
+				}
+				drawn, all := len(w.parents[m.Exec]), len(parents[m.Exec])
+				for exec, list := range parents {
+					all += count(list, m.Exec)
+					drawn += count(w.parents[exec], m.Exec)
+				}
+				if w.beyond[m.Exec] != all-drawn {
+					t.Fatalf("%s has %d links, %d are drawn, and %d are counted beyond", m.Exec, all, drawn, w.beyond[m.Exec])
+				}
+			}
+			layOut(w.plan, w.parents)
+			if w.next != 0 && w.next <= from {
+				t.Fatalf("the window behind %d begins at %d", from, w.next)
+			}
+			from = w.next
+		}
+		for _, m := range plan.Members {
+			if m.Agent == agent && seen[m.Exec] != 1 {
+				t.Fatalf("%s stands in %d windows", m.Exec, seen[m.Exec])
+			}
+		}
+	})
+}
+
+func count(list []entry.Parent, exec entry.Ref) (n int) {
+	for _, p := range list {
+		if p.Exec == exec {
+			n++
+		}
+	}
+	return n
+}
+
+// chained is a plan of members that agents built on one another: each on the one before, and half of
+// them on an older one, too.
+func chained(members, agents int, seed uint64) (*api.Plan, map[entry.Ref][]entry.Parent) {
+	plan, parents := &api.Plan{Incident: 1, Decision: 2}, map[entry.Ref][]entry.Parent{}
+	for i := range members {
+		seed = seed*6364136223846793005 + 1442695040888963407 // of Knuth's MMIX
+		agent := entry.Principal(fmt.Sprint("agent-", (seed>>33)%uint64(agents)))
+		m := api.PlanMember{Agent: agent, Exec: entry.NewRef(agent, fmt.Sprint("step-", i)), Index: uint64(10 + i), Method: entry.MethodRestore,
+			Effect: entry.EffectReversible, Rule: "dependent", Released: i%7 == 0}
+		if i%3 == 0 {
+			m.Result, m.ResultAt = entry.Restored, uint64(members+i)
+		}
+		if i > 0 {
+			parents[m.Exec] = append(parents[m.Exec], entry.Parent{Exec: plan.Members[i-1].Exec, Dep: entry.Hard})
+			m.From = plan.Members[i-1].Exec
+		}
+		if i > 1 && i%2 == 0 {
+			older := plan.Members[(seed>>40)%uint64(i-1)].Exec
+			parents[m.Exec] = append(parents[m.Exec], entry.Parent{Exec: older, Dep: entry.Soft})
+		}
+		plan.Members = append(plan.Members, m)
+	}
+	slices.Reverse(plan.Members)
+	return plan, parents
+}
+
+// unread is a source that nothing is read of.
+type unread struct{ Source }
+
+func (unread) Standing() Standing { return Standing{} }
+
+// shownPlan is the page of an incident with a plan, as a browser gets it.
+func shownPlan(tb testing.TB, plan *api.Plan, parents map[entry.Ref][]entry.Parent, asked part) []byte {
+	tb.Helper()
+	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return writtenPlan(k, plan, parents, asked)
+}
+
+func writtenPlan(k *Console, plan *api.Plan, parents map[entry.Ref][]entry.Parent, asked part) []byte {
+	body := &incidentPage{Incident: &api.Incident{Signals: []api.IncidentSignal{{}}}, Plan: plan, InForce: true}
+	body.draw(k, func(e entry.Ref) []entry.Parent { return parents[e] }, asked)
+	body.Members, body.Older = k.members(plan, 0)
+	w := httptest.NewRecorder()
+	k.write(w, http.StatusOK, &page{name: "incident", Title: "Incident 1", Body: body})
+	return w.Body.Bytes()
+}
+
+// largePlans are plans that no picture holds.
+var largePlans = []struct{ members, agents int }{{500, 12}, {100_000, 60}, {100_000, 1000}}
+
+// TestLargePlan bounds the page of a large plan: at most 20 kB in gzip, 200 lanes, 120 boxes.
+func TestLargePlan(t *testing.T) {
+	for _, size := range largePlans {
+		plan, parents := chained(size.members, size.agents, 7)
+		for _, asked := range []part{{}, {agent: plan.Members[0].Agent}, {lanes: 200}} {
+			made := shownPlan(t, plan, parents, asked)
+			var zipped bytes.Buffer
+			z := gzip.NewWriter(&zipped)
+			_, _ = z.Write(made) // to memory
+			_ = z.Close()
+			root, err := html.Parse(bytes.NewReader(made))
+			if err != nil {
+				t.Fatal(err)
+			}
+			elements := 0
+			for n := range root.Descendants() {
+				if n.Type == html.ElementNode {
+					elements++
+				}
+			}
+			t.Logf("%d members, %d agents, %+v: %d bytes, %d in gzip, %d elements", size.members, size.agents, asked, len(made), zipped.Len(), elements)
+			boxes, lanes := strings.Count(string(made), "data-box"), strings.Count(string(made), "<progress")
+			if zipped.Len() > 20_000 || elements > 4500 || boxes > pictured || lanes > lanesShown {
+				t.Errorf("%d members of %d agents, %+v: %d bytes in gzip, %d elements, %d boxes, %d lanes", size.members, size.agents, asked, zipped.Len(), elements, boxes, lanes)
+			}
+			if opened := asked.agent != ""; opened != (boxes > 0) {
+				t.Errorf("%+v: %d boxes", asked, boxes)
+			}
+		}
+	}
+}
+
+// BenchmarkPlan lays out and writes the page of a plan: of a picture at its limit, of large plans, and
+// of a large plan with one agent's members drawn.
+func BenchmarkPlan(b *testing.B) {
+	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, size := range append([]struct{ members, agents int }{{pictured, 12}}, largePlans...) {
+		plan, parents := chained(size.members, size.agents, 7)
+		for name, asked := range map[string]part{"whole": {}, "opened": {agent: plan.Members[0].Agent}} {
+			b.Run(fmt.Sprintf("%d_members/%d_agents/%s", size.members, size.agents, name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					writtenPlan(k, plan, parents, asked)
+				}
+			})
+		}
+	}
+}
