@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,9 +52,80 @@ func testHidden(t *testing.T, stop func(m *machine, incident uint64)) {
 	t.Helper()
 	m := newMachine(t, "--index")
 	m.start()
+	hostile, effect, listen := m.hides(stop)
+	for _, demands := range []bool{true, false} {
+		cmd, said := listen(map[bool][]string{true: {"--absences"}}[demands]...)
+		over := func() bool { _, err := os.Stat(effect); return err == nil }
+		if demands {
+			over = func() bool { return strings.Contains(said.String(), "ABS-1") }
+		}
+		m.endsWhen(cmd, said, over)
+		if _, err := os.Stat(effect); err == nil && demands {
+			t.Fatalf("what was stopped was undone\n%s", said.String())
+		}
+	}
+	hostile.Close()
+}
+
+// TestARequiredIndex has a ledger hide an override, where the policy says index.required: the
+// ledger leaves the index out, and shows an older one. An agent that demands nothing by itself
+// obeys neither, and arl verify refuses both.
+func TestARequiredIndex(t *testing.T) {
+	m := newMachine(t, "--index")
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	policy := m.arl("policy", "show", "--default") + "\nindex:\n  required: true\n"
+	m.must(os.WriteFile(file, []byte(policy), 0o600))
+	m.args = append(m.args, "--policy", file)
+	m.start()
+	hostile, effect, listen := m.hides(func(m *machine, incident uint64) {
+		m.arl("incident", "override", strconv.FormatUint(incident, 10), "--reason", "it is needed after all", "--yes")
+	})
+	defer hostile.Close()
+	for name, flags := range map[string][]string{"left out": nil, "behind": {"--absences"}} {
+		cmd, said := listen(flags...)
+		m.endsWhen(cmd, said, func() bool { return strings.Contains(said.String(), "ABS-1") })
+		if _, err := os.Stat(effect); err == nil {
+			t.Fatalf("%s: what was stopped was undone\n%s", name, said.String())
+		}
+		response, err := http.Get(hostile.URL + api.URL(api.PathBundle, nil, hostile.Config.Handler.(*hiding).incident) + "?agent=" + url.QueryEscape(string(processAgent)) +
+			map[bool]string{true: "&absences=true"}[flags != nil])
+		m.must(err)
+		body, err := io.ReadAll(response.Body)
+		m.must(errors.Join(err, response.Body.Close()))
+		bundleFile := filepath.Join(t.TempDir(), "bundle.json")
+		m.must(os.WriteFile(bundleFile, body, 0o600))
+		verify, out := m.command(nil, "verify", bundleFile)
+		if code := exitOf(verify.Run()); code != 5 || !strings.Contains(out.String(), "ABS-1") {
+			t.Errorf("%s: exit code %d\n%s", name, code, out)
+		}
+	}
+}
+
+// endsWhen runs a command until something is so, and then ends it in order.
+func (m *machine) endsWhen(cmd *exec.Cmd, said *spoken, over func() bool) {
+	m.t.Helper()
+	m.must(cmd.Start())
+	for deadline := time.Now().Add(30 * time.Second); !over(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("arl %q\n%s", cmd.Args[1:], said.String())
+		}
+	}
+	m.must(cmd.Process.Signal(syscall.SIGTERM))
+	if code := exitOf(cmd.Wait()); code != 0 {
+		m.t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
+
+// hides has the agent's work authorized to be undone, and stopped by what a hostile server then
+// hides from the agent. listen makes arl agent listen against that server; its program writes the
+// file effect.
+func (m *machine) hides(stop func(m *machine, incident uint64)) (server *httptest.Server, effect string, listen func(flags ...string) (*exec.Cmd, *spoken)) {
+	t := m.t
+	t.Helper()
 	m.enrol()
 	work := t.TempDir()
-	head, effect := filepath.Join(work, "head"), filepath.Join(work, "effect")
+	head := filepath.Join(work, "head")
+	effect = filepath.Join(work, "effect")
 	m.save("/checkpoint", head)
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatalf("init: %s", said)
@@ -66,35 +139,14 @@ func testHidden(t *testing.T, stop func(m *machine, incident uint64)) {
 	hostile := m.hide(m.authorized())
 	stop(m, hostile.incident)
 	hostile.honest.ErrorLog = log.New(io.Discard, "", 0) // an agent that ends breaks its requests off
-	server := httptest.NewServer(hostile)
-	defer server.Close()
-
+	server = httptest.NewServer(hostile)
 	undoes := "cat > /dev/null; echo undone >> " + effect + "; echo '{\"status\":\"done\"}'"
-	for _, demands := range []bool{true, false} {
-		args := []string{"--url", server.URL, "--confirm", head, "--hooks", "restore"}
-		if demands {
-			args = append(args, "--absences")
-		}
+	return server, effect, func(flags ...string) (*exec.Cmd, *spoken) {
+		args := append([]string{"--url", server.URL, "--confirm", head, "--hooks", "restore"}, flags...)
 		cmd, _ := m.listen(append(args, "--exec", "sh", "--", "-c", undoes)...)
 		said := new(spoken)
 		cmd.Stdout, cmd.Stderr = said, said
-		m.must(cmd.Start())
-		over := func() bool { _, err := os.Stat(effect); return err == nil }
-		if demands {
-			over = func() bool { return strings.Contains(said.String(), "ABS-1") }
-		}
-		for deadline := time.Now().Add(30 * time.Second); !over(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("demands the proof: %v\n%s", demands, said.String())
-			}
-		}
-		m.must(cmd.Process.Signal(syscall.SIGTERM))
-		if code := exitOf(cmd.Wait()); code != 0 {
-			t.Errorf("exit code %d: %s", code, said.String())
-		}
-		if _, err := os.Stat(effect); err == nil && demands {
-			t.Fatalf("what was stopped was undone\n%s", said.String())
-		}
+		return cmd, said
 	}
 }
 
