@@ -20,8 +20,11 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// TestMain lets the test binary be the verifier under test.
+// TestMain lets the test binary be the verifier or the agent under test.
 func TestMain(m *testing.M) {
+	if behavior, is := os.LookupEnv("AGENT"); is {
+		os.Exit(runTarget(behavior))
+	}
 	if behavior, is := os.LookupEnv("VERIFIER"); is {
 		judgeAll(behavior)
 		return

@@ -45,9 +45,11 @@ api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
-docs/draft ← api/conformance ← cmd/arl
+docs/draft ← api/conformance ← cmd/arl/kits ← cmd/arl
+cmd/arl/manual ← cmd/arl/kits
 api ← api/conformance
 ledger/process ← api/conformance
+api/server ← api/conformance/stage ← api/conformance
 merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api/server
 coord ← coord/bundle ← api/server
 coord/recovery ← coord

@@ -1,35 +1,17 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
+	"path"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"recoveryledger/api/conformance"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/kits"
 	"recoveryledger/cmd/arl/manual"
 )
-
-// conformanceOptions are the flags that arl conformance verifier and ledger have.
-type conformanceOptions struct {
-	vectors, junit string
-	limit          time.Duration
-}
-
-// register adds the flags that both kits have.
-func (o *conformanceOptions) register(flags *pflag.FlagSet) {
-	flags.StringVar(&o.vectors, "vectors", "testdata/vectors", "directory of the protocol vectors")
-	manual.NameValue(flags, "vectors", "DIR")
-	flags.StringVar(&o.junit, "junit", "", "also write the report as JUnit XML to a new file")
-	manual.NameValue(flags, "junit", "FILE")
-	flags.DurationVar(&o.limit, "limit", 10*time.Second, "time for one answer")
-}
 
 func (a *app) conformanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -37,12 +19,12 @@ func (a *app) conformanceCommand() *cobra.Command {
 		Short:   "Hold another implementation to the Internet-Draft",
 		Example: "  arl conformance verifier -- node verify/js/judge.js",
 	}
-	cmd.AddCommand(a.conformanceVerifierCommand(), a.conformanceLedgerCommand())
+	cmd.AddCommand(a.conformanceVerifierCommand(), a.conformanceAgentCommand(), a.conformanceLedgerCommand())
 	return cmd
 }
 
 func (a *app) conformanceLedgerCommand() *cobra.Command {
-	var o conformanceOptions
+	var o kits.Options
 	var url string
 	cmd := &cobra.Command{
 		Use:   "ledger --url URL",
@@ -56,19 +38,20 @@ func (a *app) conformanceLedgerCommand() *cobra.Command {
 			if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 				return exit.Usagef("--url %s: want the URL of a ledger, such as http://127.0.0.1:8087", url)
 			}
-			ledger := &conformance.Ledger{URL: strings.TrimSuffix(url, "/"), Vectors: os.DirFS(o.vectors), Limit: o.limit}
-			return a.conformance(cmd.Context(), &o, ledger)
+			ledger := &conformance.Ledger{URL: strings.TrimSuffix(url, "/"), Vectors: os.DirFS(o.Vectors), Limit: o.Limit}
+			return kits.Hold(cmd.Context(), &a.Terminal, &o, ledger)
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "URL of the ledger (required)")
 	manual.NameValue(cmd.Flags(), "url", "URL")
-	o.register(cmd.Flags())
+	o.Register(cmd.Flags())
+	o.RegisterVectors(cmd.Flags())
 	_ = cmd.MarkFlagRequired("url") // the flag exists
 	return cmd
 }
 
 func (a *app) conformanceVerifierCommand() *cobra.Command {
-	var o conformanceOptions
+	var o kits.Options
 	cmd := &cobra.Command{
 		Use:   "verifier -- PROGRAM ARGUMENT…",
 		Short: "Ask a verifier every protocol vector",
@@ -79,58 +62,38 @@ func (a *app) conformanceVerifierCommand() *cobra.Command {
 		Example: "  arl conformance verifier -- node verify/js/judge.js",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.conformance(cmd.Context(), &o, &conformance.Verifier{Argv: args, Vectors: os.DirFS(o.vectors), Limit: o.limit, Stderr: a.Err})
+			return kits.Hold(cmd.Context(), &a.Terminal, &o, &conformance.Verifier{Argv: args, Vectors: os.DirFS(o.Vectors), Limit: o.Limit, Stderr: a.Err})
 		},
 	}
-	o.register(cmd.Flags())
+	o.Register(cmd.Flags())
+	o.RegisterVectors(cmd.Flags())
 	return cmd
 }
 
-// target is what the kit tests.
-type target interface {
-	Run(ctx context.Context) (*conformance.Report, error)
-}
-
-func (a *app) conformance(ctx context.Context, o *conformanceOptions, tested target) error {
-	if o.limit <= 0 {
-		return exit.Usagef("--limit %s: want a duration above 0, such as 10s", o.limit)
+func (a *app) conformanceAgentCommand() *cobra.Command {
+	var o kits.Options
+	var kit conformance.Agent
+	cmd := &cobra.Command{
+		Use:   "agent -- PROGRAM ARGUMENT…",
+		Short: "Play the ledger, everybody else, and the enemy of an agent",
+		Long: "Play the ledger, everybody else, and the enemy of an agent. Each case starts the program without a shell, with a\n" +
+			"ledger of its own in memory. The kit is the coordinator, the approvers and the other agents, and the service that\n" +
+			"the agent has effects on. It forges decisions, bundles and receipts, kills the agent, and loses answers. Each\n" +
+			"failure names the statements of the Internet-Draft, what was done, and what was expected. docs/conformance.md\n" +
+			"says what the program gets and what it has to do.",
+		Example: "  arl conformance agent -- python3 my_agent.py",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := path.Match(kit.Case, ""); err != nil {
+				return exit.Usagef("--case %s: want a pattern of names, such as 'crash/*'", kit.Case)
+			}
+			kit.Argv, kit.Limit = args, o.Limit
+			return kits.Hold(cmd.Context(), &a.Terminal, &o, &kit)
+		},
 	}
-	if _, err := os.Lstat(o.junit); o.junit != "" && err == nil {
-		return exit.With(exit.Conflict, fmt.Errorf("--junit %s: the file exists: remove it, or name another", o.junit))
-	}
-	report, err := tested.Run(ctx)
-	if err != nil {
-		if _, is := errors.AsType[*conformance.VectorError](err); is {
-			return exit.Usagef("--vectors %s: %w", o.vectors, err)
-		}
-		return err
-	}
-	if o.junit != "" {
-		if err := writeJUnit(o.junit, report); err != nil {
-			return err
-		}
-	}
-	if a.JSON() {
-		err = a.PrintJSON(report)
-	} else {
-		err = a.PrintText(report.Text())
-	}
-	if err == nil && report.Failed > 0 {
-		err = exit.With(exit.Verification, fmt.Errorf("%d of %d cases failed", report.Failed, report.Passed+report.Failed))
-	}
-	return err
-}
-
-// writeJUnit writes a report to a file that is not there yet.
-func writeJUnit(path string, report *conformance.Report) (err error) {
-	text, err := report.JUnit()
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return exit.Output(path, err)
-	}
-	_, err = file.Write(text)
-	return exit.Output(path, errors.Join(err, file.Close()))
+	cmd.Flags().BoolVar(&kit.NoWork, "no-work", false, "the agent only undoes: leave out the cases in which it works")
+	cmd.Flags().StringVar(&kit.Case, "case", "", "only the cases whose names match a pattern, such as 'crash/*', and the first one")
+	manual.NameValue(cmd.Flags(), "case", "PATTERN")
+	o.Register(cmd.Flags())
+	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,15 +36,40 @@ func TestConformancePage(t *testing.T) {
 		code int
 		args []string
 	}{
-		"a report that is there": {"report.xml", 6, []string{"--junit", junit, "--", "true"}},
-		"no vectors":             {"--vectors nowhere", 2, []string{"--vectors", "nowhere", "--", "true"}},
-		"no time":                {"--limit 0s: want", 2, []string{"--limit", "0s", "--", "true"}},
-		"no program":             {"PROGRAM", 2, nil},
-		"it ends at once":        {"cases failed", 5, []string{"--", "true"}},
+		"a report that cannot be written": {"the program does not start", 74, []string{"--junit", filepath.Join(junit, "nowhere"), "--", "/nowhere/verifier"}},
+		"a report that is there":          {"report.xml", 6, []string{"--junit", junit, "--", "true"}},
+		"no vectors":                      {"--vectors nowhere", 2, []string{"--vectors", "nowhere", "--", "true"}},
+		"no time":                         {"--limit 0s: want", 2, []string{"--limit", "0s", "--", "true"}},
+		"no program":                      {"PROGRAM", 2, nil},
+		"it ends at once":                 {"cases failed", 5, []string{"--", "true"}},
 	} {
 		if out, code := arl(c.args...); code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q:\n%s", name, code, c.code, c.want, out[max(0, len(out)-500):])
 		}
+	}
+}
+
+// TestConformanceAgent holds arl agent listen with the program of docs/tutorial.md, and with the
+// recipe for Node, to the draft: to the cases in which nobody lies, where the budget is not large.
+func TestConformanceAgent(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("missing: python3: the recipes are not run")
+	}
+	for _, recipe := range [][]string{{python, fileOf(t, "tutorial.md", "undo.py")}, {jsverify.Node(t), filepath.Join(root, "testdata", "recipes", "undo.mjs")}} {
+		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(root, "testdata", "recipes", "kit.py"), program(t))
+		if !budget.Large() {
+			args = slices.Insert(args, 2, "--case", "undo/[cr]*")
+		}
+		out, err := exec.CommandContext(t.Context(), program(t), append(args, recipe...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), " passed, 0 failed, ") {
+			t.Errorf("%v: %v:\n%s", recipe, err, out)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), program(t), "conformance", "agent", "--case", "[", "--", "true").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--case [: want a pattern of names") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

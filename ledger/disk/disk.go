@@ -14,6 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// Memory returns an empty disk in memory. What a ledger writes there ends with the process.
+func Memory() vfs.FS { return vfs.NewMem() }
+
 // SyncDir makes the names in a directory of fs durable: files that were made, moved
 // there or removed.
 func SyncDir(fs vfs.FS, name string) error {
