@@ -93,6 +93,21 @@ const (
 	WaitsCoordinator = "coordinator"
 )
 
+// Matches reports whether a query asks for the task. Its Before and Limit do not count.
+func (t *Task) Matches(q *TaskQuery) bool {
+	switch {
+	case q.Workflow != "" && t.Wid != q.Workflow, q.Agent != "" && t.Agent != q.Agent:
+		return false
+	case q.State == StateOpen:
+		return !t.State.Over()
+	case q.State == StateClosed:
+		return t.State.Over()
+	case q.State == StateOperator:
+		return t.Waits == WaitsOperator
+	}
+	return q.State == "" || string(t.State) == q.State
+}
+
 // Standing returns where the task stands, to move it on.
 func (t *Task) Standing() entry.TaskStanding {
 	return entry.TaskStanding{State: t.State, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}

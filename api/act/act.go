@@ -16,7 +16,7 @@ import (
 	"recoveryledger/ledger/redact"
 )
 
-// Verb is what somebody does about an incident.
+// Verb is what somebody does about an incident or a task.
 type Verb string
 
 // The verbs.
@@ -28,23 +28,33 @@ const (
 	Amend       Verb = "amend"       // extend the plan in force by an approved proposal
 	Deny        Verb = "deny"        // dismiss the incident
 	Override    Verb = "override"    // stop the plan in force
-	Release     Verb = "release"     // lift the fence around members that have an outcome
+	Release     Verb = "release"     // lift the fence around members that have an outcome; give a held up task to an agent
 	Record      Verb = "record"      // close the incident
 	Acknowledge Verb = "acknowledge" // take note that nobody answered
+
+	Reassign Verb = "reassign" // give a task to an agent
+	Cancel   Verb = "cancel"   // end a task
 )
 
-// Verbs returns all verbs, in the order in which an incident usually meets them.
+// Verbs returns the verbs of incidents, in the order in which an incident usually meets them.
 func Verbs() []Verb {
 	return []Verb{Approve, Refuse, Escalate, Authorize, Amend, Deny, Override, Release, Record, Acknowledge}
 }
 
+// TaskVerbs returns the verbs of tasks.
+func TaskVerbs() []Verb { return []Verb{Reassign, Release, Cancel} }
+
 // DefaultHours is the time for which an answer is valid by default.
 const DefaultHours = 24
 
-// Order says what somebody wants done about an incident.
+// Order says what somebody wants done about an incident or a task.
 type Order struct {
 	Verb     Verb
 	Incident uint64
+	Task     entry.Ref // empty: the order is about the incident
+	// Agent gets the task, with Reassign and Release. Empty with Reassign: the agent that
+	// the coordinator would choose.
+	Agent entry.Principal
 	// Reason stays in the entry, once it has passed the redactor. Every verb but Record
 	// needs one.
 	Reason string
@@ -62,8 +72,9 @@ type Order struct {
 // Obstacle is an error: the incident does not stand so that the order could be carried
 // out.
 type Obstacle struct {
-	Quorum bool // too few approvers have approved
-	detail string
+	Quorum  bool // too few approvers have approved
+	Unnamed bool // the order must name an agent
+	detail  string
 }
 
 // Error implements error.
@@ -82,12 +93,14 @@ type Log struct {
 	Origin string
 	State  *coord.State // that follows from its entries
 	Now    int64        // the ledger's clock, Unix milliseconds
+	Rules  *coord.Rules // of recovery; nil: they are compiled for each task
 }
 
 // Draft is what an order comes to.
 type Draft struct {
 	Order    Order
-	Incident *coord.IncidentView // as it stands
+	Incident *coord.IncidentView // as it stands; nil: the order is about a task
+	Task     *api.Task           // as it stands; nil: the order is about an incident
 	// Plan is the plan that is signed, authorized or proposed; nil: the order rests on no
 	// plan.
 	Plan *api.Plan
@@ -104,6 +117,9 @@ type Draft struct {
 // incident does not stand so, and [api.ErrOtherPlan] where the plan is not the proposed
 // one any more. Prepare does not change the state.
 func (l *Log) Prepare(o *Order, by entry.Principal) (*Draft, error) {
+	if o.Task != "" {
+		return l.prepareTask(o)
+	}
 	v, ok := l.State.Incident(o.Incident, l.Now)
 	if !ok {
 		return nil, entry.Refuse(entry.NotFound, "incident", "entry %d did not open an incident", o.Incident).WithRemedy("arl incident list shows the incidents")

@@ -9,6 +9,12 @@ import (
 
 // Consequence says what the draft does once its entries are registered.
 func (d *Draft) Consequence() string {
+	if d.Task != nil {
+		if d.Order.Verb == Cancel {
+			return fmt.Sprintf("cancel task %s: nobody works on it any more", d.Task.Task)
+		}
+		return fmt.Sprintf("%s task %s to %s", d.Order.Verb, d.Task.Task, d.Order.Agent)
+	}
 	v := d.Incident
 	switch d.Order.Verb {
 	case Approve, Refuse:
@@ -35,10 +41,10 @@ func (d *Draft) Consequence() string {
 // Follows says what happens once a principal has signed the draft and its entries are
 // registered; empty: nothing that Consequence does not say.
 func (d *Draft) Follows(by entry.Principal) string {
-	p := d.Incident.Proposal
-	if p == nil {
+	if d.Incident == nil || d.Incident.Proposal == nil {
 		return ""
 	}
+	p := d.Incident.Proposal
 	switch d.Order.Verb {
 	case Approve:
 		have := int64(1)

@@ -28,10 +28,14 @@ const formMax = 1 << 16
 // anyReason stands in a payload that is shown before a person has given a reason.
 const anyReason = "(your reason)"
 
-// actPage is what an order about an incident would do, and the form that signs it.
+// actPage is what an order about an incident or a task would do, and the form that signs
+// it.
 type actPage struct {
 	Verb        act.Verb
-	Incident    *api.Incident
+	Incident    *api.Incident // nil: it is about a task
+	Task        *api.Task     // nil: it is about an incident
+	About       string        // the incident or the task, in words
+	Back        string        // link to its page
 	Consequence string
 	Follows     string
 	Payload     string // of the last entry; empty: there is none yet
@@ -56,7 +60,7 @@ type actPage struct {
 }
 
 // formFields says which fields the form of a verb has.
-type formFields struct{ Reason, Hours, LeaveOut, Judge, Members bool }
+type formFields struct{ Reason, Hours, LeaveOut, Judge, Members, Agent bool }
 
 // keyRow is a key that could sign, and why it may not.
 type keyRow struct {
@@ -69,6 +73,7 @@ type keyRow struct {
 type orderForm struct {
 	Reason   string
 	Hours    string
+	Agent    string
 	KeyID    string
 	LeaveOut map[uint64]string // signals to leave out, and why
 	Judged   map[uint64]string // signals that the signer found true or false
@@ -77,7 +82,10 @@ type orderForm struct {
 }
 
 // fieldsOf says which fields the form of a verb has.
-func fieldsOf(verb act.Verb) formFields {
+func fieldsOf(verb act.Verb, task bool) formFields {
+	if task {
+		return formFields{Reason: true, Agent: verb != act.Cancel}
+	}
 	return formFields{Reason: verb != act.Record, Hours: verb == act.Approve || verb == act.Refuse, LeaveOut: verb == act.Escalate,
 		Judge: verb == act.Deny, Members: verb == act.Release}
 }
@@ -89,9 +97,21 @@ const (
 )
 
 // readOrder reads the fields of a form. A field that is not there has its default.
-func readOrder(verb act.Verb, id uint64, values url.Values) (*act.Order, orderForm, error) {
-	o := &act.Order{Verb: verb, Incident: id, Reason: strings.TrimSpace(values.Get("reason")), Hours: act.DefaultHours}
-	f := orderForm{Reason: o.Reason, KeyID: values.Get("key"), LeaveOut: map[uint64]string{}, Judged: map[uint64]string{}, Release: map[entry.Ref]bool{}}
+func readOrder(q *http.Request, values url.Values) (*act.Order, orderForm, error) {
+	o := &act.Order{Verb: act.Verb(q.PathValue("verb")), Task: entry.Ref(q.PathValue("task")), Agent: entry.Principal(values.Get("agent")),
+		Reason: strings.TrimSpace(values.Get("reason")), Hours: act.DefaultHours}
+	f := orderForm{Reason: o.Reason, Agent: string(o.Agent), KeyID: values.Get("key"), LeaveOut: map[uint64]string{}, Judged: map[uint64]string{}, Release: map[entry.Ref]bool{}}
+	verbs := act.TaskVerbs()
+	if o.Task == "" {
+		id, err := number(q, "id")
+		if err != nil {
+			return nil, f, err
+		}
+		o.Incident, verbs = id, act.Verbs()
+	}
+	if !slices.Contains(verbs, o.Verb) {
+		return nil, f, entry.Refuse(entry.NotFound, "verb", "%.40q is not what can be done here", o.Verb).WithRemedy("the page of the incident or the task links what can be done")
+	}
 	f.Hours = cmp.Or(values.Get("hours"), strconv.Itoa(act.DefaultHours))
 	hours, err := strconv.ParseInt(f.Hours, 10, 32)
 	if err != nil || hours < 1 {
@@ -130,10 +150,10 @@ func readOrder(verb act.Verb, id uint64, values url.Values) (*act.Order, orderFo
 
 // known returns the log as the source shows it.
 func (k *Console) known(state *coord.State, at Standing) *act.Log {
-	return &act.Log{Origin: k.cfg.Origin, State: state, Now: at.Now}
+	return &act.Log{Origin: k.cfg.Origin, State: state, Now: at.Now, Rules: &k.rules}
 }
 
-// showAct is GET /incidents/{id}/act/{verb}: the form. What stands in the query is filled
+// showAct is GET /incidents/{id}/act/{verb} or /tasks/{task}/act/{verb}: the form. What stands in the query is filled
 // in.
 func (k *Console) showAct(q *http.Request) (*page, error) {
 	body, err := k.prepare(q, q.URL.Query())
@@ -145,35 +165,32 @@ func (k *Console) showAct(q *http.Request) (*page, error) {
 
 // actPage returns the page of a form.
 func (k *Console) actPage(body *actPage) *page {
-	id, name := decimal(body.Incident.ID), string(body.Verb)
-	command := "arl incident " + name + " " + id
-	switch body.Verb {
-	case act.Refuse:
-		command = "arl incident approve " + id + " --refuse"
-	case act.Acknowledge:
-		command = "arl escalation acknowledge " + id
+	name, section := string(body.Verb), "Incidents"
+	var command string
+	switch {
+	case body.Task != nil:
+		section = "Tasks"
+		command = "arl task " + name + " " + quoted(string(body.Task.Task))
+	case body.Verb == act.Refuse:
+		command = "arl incident approve " + decimal(body.Incident.ID) + " --refuse"
+	case body.Verb == act.Acknowledge:
+		command = "arl escalation acknowledge " + decimal(body.Incident.ID)
+	default:
+		command = "arl incident " + name + " " + decimal(body.Incident.ID)
 	}
 	if body.Fields.Reason {
 		command += " --reason …"
 	}
-	return &page{name: "act", Title: strings.ToUpper(name[:1]) + name[1:] + ": incident " + id, Command: command, Section: "Incidents", Body: body, At: body.at}
+	return &page{name: "act", Title: strings.ToUpper(name[:1]) + name[1:] + ": " + body.About, Command: command, Section: section, Body: body, At: body.at}
 }
 
 // prepare makes the form of a request.
 func (k *Console) prepare(q *http.Request, values url.Values) (*actPage, error) {
-	id, err := number(q, "id")
+	order, form, err := readOrder(q, values)
 	if err != nil {
 		return nil, err
 	}
-	verb := act.Verb(q.PathValue("verb"))
-	if !slices.Contains(act.Verbs(), verb) {
-		return nil, entry.Refuse(entry.NotFound, "verb", "%.40q is not what can be done about an incident", verb).WithRemedy("the page of the incident links what can be done")
-	}
-	order, form, err := readOrder(verb, id, values)
-	if err != nil {
-		return nil, err
-	}
-	body := &actPage{Verb: verb, Form: form, Fields: fieldsOf(verb), Action: k.link("/incidents", id, "act", verb)}
+	body := &actPage{Verb: order.Verb, Form: form, Fields: fieldsOf(order.Verb, order.Task != "")}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		body.at = at
 		l := k.known(state, at)
@@ -186,29 +203,30 @@ func (k *Console) prepare(q *http.Request, values url.Values) (*actPage, error) 
 
 // fill drafts the order, and shows what it does and who may sign it.
 func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
-	v, ok := l.State.Incident(order.Incident, l.Now)
-	if !ok {
-		return entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", order.Incident).WithRemedy("the page of incidents lists them")
+	if err := k.fillSubject(body, order, l); err != nil {
+		return err
 	}
-	body.Incident = &v.Incident
-	if body.Fields.Members {
-		body.Form.Released = releasable(l, order.Incident)
-		if len(order.Members) == 0 {
-			order.Members = body.Form.Released // as if all were chosen, until somebody chooses
-		}
-	}
+	body.Action = body.Back + "/act/" + string(body.Verb)
 	if order.Reason == "" && body.Fields.Reason {
 		order.Reason = anyReason
 	}
 	signers := k.signers(l)
 	by := bySigner(signers, body.Form.KeyID)
 	draft, err := l.Prepare(order, by.Principal)
+	named := true
+	if unfit, ok := errors.AsType[*act.Obstacle](err); ok && unfit.Unnamed {
+		order.Agent, named = someAgent(l), false // until the form names the agent
+		draft, err = l.Prepare(order, by.Principal)
+	}
 	if err != nil {
 		body.Cannot = err.Error()
 		return nil //nolint:nilerr // the page says so
 	}
 	body.draft, body.Consequence, body.Follows, body.Entries, body.Silent = draft, draft.Consequence(), draft.Follows(by.Principal), len(draft.Bodies), draft.Silent()
 	body.Shown = shown(draft)
+	if body.Fields.Agent && named {
+		body.Form.Agent = string(draft.Order.Agent) // the person sees who gets the task
+	}
 	for _, s := range signers {
 		row := keyRow{signer: s, Checked: s.ID == by.ID}
 		e, err := l.May(draft, s.Principal, s.ID)
@@ -222,6 +240,43 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 			body.Payload = indented(e.Payload())
 		}
 		body.Keys = append(body.Keys, row)
+	}
+	return nil
+}
+
+// someAgent returns an agent of the log.
+func someAgent(l *act.Log) entry.Principal {
+	for _, agent := range l.State.Chain().Agents() {
+		if slices.Contains(agent.Roles, entry.RoleAgent) {
+			return agent.Principal
+		}
+	}
+	return ""
+}
+
+// fillSubject finds what the order is about, and completes what the form leaves open.
+func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error {
+	if order.Task != "" {
+		t, err := l.Task(order.Task)
+		if err != nil {
+			return err
+		}
+		body.Task, body.About, body.Back = t, "task "+string(t.Task), k.link("/tasks", t.Task)
+		if order.Agent == "" && body.Verb == act.Release && len(t.Candidates) > 0 {
+			order.Agent = t.Candidates[0].Agent // as if the first were chosen, until somebody chooses
+		}
+		return nil
+	}
+	v, ok := l.State.Incident(order.Incident, l.Now)
+	if !ok {
+		return entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", order.Incident).WithRemedy("the page of incidents lists them")
+	}
+	body.Incident, body.About, body.Back = &v.Incident, "incident "+decimal(v.ID), k.link("/incidents", v.ID)
+	if body.Fields.Members {
+		body.Form.Released = releasable(l, order.Incident)
+		if len(order.Members) == 0 {
+			order.Members = body.Form.Released // as if all were chosen, until somebody chooses
+		}
 	}
 	return nil
 }
@@ -262,10 +317,13 @@ func releasable(l *act.Log, id uint64) (list []entry.Ref) {
 }
 
 // shown is what a person sees of a draft, as one value: what it does, and to which plan.
-// Which members a release is about, the form itself says.
+// Which members a release is about, and which agent gets a task, the form itself says.
 func shown(d *act.Draft) string {
 	text := string(d.Order.Verb)
-	if d.Order.Verb != act.Release {
+	switch {
+	case d.Task != nil:
+		text += fmt.Sprintf(" %s %s %d", d.Task.Task, d.Task.State, d.Task.Changed)
+	case d.Order.Verb != act.Release:
 		text = d.Consequence()
 	}
 	if d.Plan != nil {
@@ -303,7 +361,7 @@ func (k *Console) sign(w http.ResponseWriter, q *http.Request) {
 	}
 	index, err := k.carryOut(q, body)
 	if err == nil {
-		http.Redirect(w, q, k.link("/incidents", body.Incident.ID)+"?signed="+decimal(index), http.StatusSeeOther)
+		http.Redirect(w, q, body.Back+"?signed="+decimal(index), http.StatusSeeOther)
 		return
 	}
 	status := http.StatusConflict
@@ -326,6 +384,9 @@ func (k *Console) carryOut(q *http.Request, body *actPage) (index uint64, err er
 	if body.Fields.Reason && body.Form.Reason == "" {
 		return 0, errors.New("give a reason: it stays in the entry")
 	}
+	if body.Fields.Agent && q.PostForm.Get("agent") == "" {
+		return 0, errors.New("name the agent that gets the task")
+	}
 	if body.Fields.Members && len(body.Form.Release) == 0 {
 		return 0, errors.New("choose the members to release")
 	}
@@ -337,7 +398,7 @@ func (k *Console) carryOut(q *http.Request, body *actPage) (index uint64, err er
 	if by.Why != "" {
 		return 0, errors.New(by.Why)
 	}
-	question := fmt.Sprintf("%s, incident %d: %s", body.Verb, body.Incident.ID, body.Consequence)
+	question := fmt.Sprintf("%s, %s: %s", body.Verb, body.About, body.Consequence)
 	if plan := body.draft.Plan; plan != nil {
 		question += fmt.Sprintf("; rollback set %s", plan.RollbackSet.Root)
 	}
@@ -365,19 +426,24 @@ type actLink struct {
 	Why  string // why no key at hand may; empty: one may
 }
 
-// acts returns what can be done about an incident with the keys at hand. A verb that does
-// not fit the state of the incident is left out.
-func (k *Console) acts(l *act.Log, id uint64) (list []actLink) {
+// acts returns what can be done about the incident or the task of an order with the keys
+// at hand. A verb that does not fit the state is left out.
+func (k *Console) acts(l *act.Log, about act.Order) (list []actLink) {
 	if k.cfg.Signing == nil {
 		return nil
 	}
-	for _, verb := range act.Verbs() {
-		body := &actPage{Verb: verb, Fields: fieldsOf(verb)}
-		order := &act.Order{Verb: verb, Incident: id, Hours: act.DefaultHours}
-		if k.fill(body, order, l) != nil || body.Cannot != "" || body.Fields.Members && len(body.Form.Released) == 0 {
+	verbs := act.Verbs()
+	if about.Task != "" {
+		verbs = act.TaskVerbs()
+	}
+	for _, verb := range verbs {
+		body := &actPage{Verb: verb, Fields: fieldsOf(verb, about.Task != "")}
+		order := about
+		order.Verb, order.Hours = verb, act.DefaultHours
+		if k.fill(body, &order, l) != nil || body.Cannot != "" || body.Fields.Members && len(body.Form.Released) == 0 {
 			continue
 		}
-		link := actLink{Verb: verb, Link: k.link("/incidents", id, "act", verb), Why: "no key is at hand: start arl console with --key"}
+		link := actLink{Verb: verb, Link: body.Action, Why: "no key is at hand: start arl console with --key"}
 		for _, row := range body.Keys {
 			if link.Why = row.Why; link.Why == "" {
 				break

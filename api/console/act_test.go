@@ -311,3 +311,51 @@ func TestAlone(t *testing.T) {
 		t.Errorf("without contact: %s", body)
 	}
 }
+
+// TestActsOfATask creates tasks that wait for an operator, who moves them on from their
+// pages.
+func TestActsOfATask(t *testing.T) {
+	l := foldlog.New(t)
+	create := func(id, capability string) entry.Ref {
+		ref := entry.NewRef("o", id)
+		l.Put("o", &entry.Task{Header: entry.Header{Wid: "w"}, Task: ref, Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated,
+			Reason: "which <b>one</b>?", Type: capability, MaxRetries: new(int64(3)), LeaseMS: new(int64(60_000))})
+		return ref
+	}
+	one, two := create("one", ""), create("two", "cook")
+	c, d := signing(t, l, "o")
+	found := crawl(t, c)
+	for path, texts := range map[string][]string{
+		"/":              {"task <bdi>o#one</bdi>", "task <bdi>o#two</bdi>", "the capability cook"},
+		"/tasks":         {"o#one", "CREATED", "0 of 3"},
+		"/tasks/o%23one": {"which &lt;b&gt;one&lt;/b&gt;?", `act/reassign" class="button"`, `act/cancel" class="button"`},
+	} {
+		for _, text := range texts {
+			if !strings.Contains(found[path], text) {
+				t.Errorf("%s does not say %q: %s", path, text, found[path])
+			}
+		}
+	}
+	path := "/tasks/" + url.PathEscape(string(one)) + "/act/reassign"
+	unnamed := form(t, c, path)
+	if w := post(t, c, path, unnamed); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "name the agent") || len(d.asked) > 0 {
+		t.Errorf("a task for nobody: %d: %s", w.Code, w.Body)
+	}
+	signed(t, c, path, url.Values{"agent": {"a"}})
+	if task, _ := l.State.Task(one); task.Agent != "a" || task.State != entry.TaskAssigned {
+		t.Errorf("the task is %s, of %s", task.State, task.Agent)
+	}
+	stale := form(t, c, "/tasks/"+url.PathEscape(string(two))+"/act/cancel")
+	signed(t, c, "/tasks/"+url.PathEscape(string(two))+"/act/cancel", nil)
+	if w := post(t, c, "/tasks/"+url.PathEscape(string(two))+"/act/cancel", stale); w.Code != http.StatusConflict {
+		t.Errorf("cancelled twice: %d: %s", w.Code, w.Body)
+	}
+	for path, want := range map[string]int{
+		"/tasks/none": 404, "/tasks/o%23none": 404, "/tasks?state=GONE": 400, "/tasks?state=open": 200, "/tasks?before=x": 400,
+		"/tasks/o%23one/act/approve": 404, "/tasks/o%23one/act/release": 200, "/tasks/o%23one?signed=x": 400,
+	} {
+		if status, body := get(t, c, path); status != want {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
+		}
+	}
+}

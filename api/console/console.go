@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"recoveryledger/api/words"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 	"recoveryledger/verify/js"
@@ -55,6 +56,7 @@ type Config struct {
 // Console answers GET of the pages' paths.
 type Console struct {
 	cfg   Config
+	rules coord.Rules
 	mux   *http.ServeMux
 	pages map[string]*template.Template
 }
@@ -71,6 +73,8 @@ var routes = []route{
 	{"/incidents", (*Console).incidents},
 	{"/incidents/{id}", (*Console).incident},
 	{"/workflows/{wid}", (*Console).workflow},
+	{"/tasks", (*Console).tasks},
+	{"/tasks/{id}", (*Console).task},
 	{"/agents", (*Console).agents},
 	{"/agents/{id}", (*Console).agent},
 	{"/log", (*Console).log},
@@ -114,7 +118,7 @@ func New(c *Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)
 	}
-	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone"} {
+	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task"} {
 		made, err := base.Clone()
 		if err == nil {
 			made, err = made.ParseFS(files, "pages/"+name+".html")
@@ -132,9 +136,10 @@ func New(c *Config) (*Console, error) {
 		k.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, r.show) })
 	}
 	if k.cfg.Signing != nil {
-		const path = " /incidents/{id}/act/{verb}"
-		k.mux.HandleFunc("GET"+path, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, (*Console).showAct) })
-		k.mux.HandleFunc("POST"+path, k.sign)
+		for _, path := range []string{" /incidents/{id}/act/{verb}", " /tasks/{task}/act/{verb}"} {
+			k.mux.HandleFunc("GET"+path, func(w http.ResponseWriter, q *http.Request) { k.answer(w, q, (*Console).showAct) })
+			k.mux.HandleFunc("POST"+path, k.sign)
+		}
 	}
 	k.mux.HandleFunc("GET "+livePath, k.live)
 	for _, f := range downloads {
@@ -202,7 +207,7 @@ type Section struct{ Name, Path string }
 
 // Sections returns the links of the bar.
 func (p *page) Sections() []Section {
-	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Agents", "/agents"}, {"Log", "/log"}}
+	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}}
 }
 
 // failed is the page that says why there is no other, and its status.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"recoveryledger/api"
+	"recoveryledger/api/act"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -68,7 +69,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 		}
 		found, body.Incident = true, &v.Incident
 		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
-		body.Acts = k.acts(k.known(state, at), id)
+		body.Acts = k.acts(k.known(state, at), act.Order{Incident: id})
 		body.Stands, body.Waits = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
 		plan, inForce := state.PlanInForce(id, at.Now)
 		if !inForce && v.State.Open() {

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,10 +21,14 @@ const scanned = 10_000
 
 // overviewPage is what the first page shows.
 type overviewPage struct {
-	Waiting  []words.Escalation
-	Progress []incidentRow
-	Over     []stateCount
-	More     bool // whether incidents that are older than those looked at may wait, too
+	Waiting   []waitingRow
+	NextAt    int64  // when an open incident goes on by itself, Unix milliseconds; 0: none does
+	NextOf    uint64 // that incident
+	NextStep  string
+	Progress  []incidentRow
+	Over      []stateCount
+	More      bool   // whether incidents that are older than those looked at may wait, too
+	MoreTasks string // link to further tasks that wait; empty: there are none
 }
 
 type stateCount struct {
@@ -47,33 +53,71 @@ func newIncidentRow(v *coord.IncidentView) incidentRow {
 		About: v.Signals[0].Subject, Signals: len(v.Signals), WaitsFor: words.IncidentWaitsFor(&v.Incident)}
 }
 
+// waitingRow is something that waits for people.
+type waitingRow struct {
+	words.Escalation
+	Link  string
+	Until int64  // when something else happens without an answer, Unix milliseconds; 0: never
+	Then  string // what happens then
+}
+
 // overview is GET /: what waits for people, what goes on, and what is over.
-func (k *Console) overview(_ *http.Request) (*page, error) {
+func (k *Console) overview(q *http.Request) (*page, error) {
 	body := &overviewPage{}
 	p := &page{name: "overview", Title: "Overview", Command: "arl escalation list", Section: "Overview", Body: body, About: []string{"incident/*", "task/*"}}
+	var tasks []api.Task
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		views := state.Incidents(0, scanned, at.Now)
-		body.More = len(views) == scanned
-		for i := range views {
-			v := &views[i]
-			if e, asks := words.EscalatedIncident(&v.Incident); asks {
-				body.Waiting = append(body.Waiting, e)
-			} else if v.State.Open() && len(body.Progress) < rows {
-				body.Progress = append(body.Progress, newIncidentRow(v))
-			}
-		}
-		counts, _ := state.IncidentCounts(at.Now)
-		for _, name := range api.IncidentStates() {
-			for s, count := range counts {
-				if s.String() == name && !s.Open() && count > 0 {
-					body.Over = append(body.Over, stateCount{name, count})
-				}
-			}
-		}
+		k.overviewIncidents(body, state, at.Now)
+		tasks, body.MoreTasks = k.findTasks(k.known(state, at), &api.TaskQuery{State: api.StateOperator}, 0, url.Values{"state": {api.StateOperator}})
 	})
-	slices.SortStableFunc(body.Waiting, func(a, b words.Escalation) int { return int(a.Since - b.Since) })
+	for i := range tasks {
+		k.words(q.Context(), &tasks[i])
+		body.Waiting = append(body.Waiting, waitingRow{Escalation: words.EscalatedTask(&tasks[i]), Link: k.link("/tasks", tasks[i].Task)})
+	}
+	slices.SortStableFunc(body.Waiting, func(a, b waitingRow) int { return cmp.Compare(a.Since, b.Since) })
 	return p, nil
+}
+
+// overviewIncidents shows which incidents wait for people, which go on, and how many are
+// over.
+func (k *Console) overviewIncidents(body *overviewPage, state *coord.State, now int64) {
+	views := state.Incidents(0, scanned, now)
+	body.More = len(views) == scanned
+	for i := range views {
+		v := &views[i]
+		until, then := nextStep(v)
+		if until > now && (body.NextAt == 0 || until < body.NextAt) {
+			body.NextAt, body.NextOf, body.NextStep = until, v.ID, then
+		}
+		if e, asks := words.EscalatedIncident(&v.Incident); asks {
+			body.Waiting = append(body.Waiting, waitingRow{Escalation: e, Link: k.link("/incidents", v.ID), Until: until, Then: then})
+		} else if v.State.Open() && len(body.Progress) < rows {
+			body.Progress = append(body.Progress, newIncidentRow(v))
+		}
+	}
+	counts, _ := state.IncidentCounts(now)
+	for _, name := range api.IncidentStates() {
+		for s, count := range counts {
+			if s.String() == name && !s.Open() && count > 0 {
+				body.Over = append(body.Over, stateCount{name, count})
+			}
+		}
+	}
+}
+
+// nextStep returns when an incident goes on by itself, in Unix milliseconds, and what
+// happens then; 0: it does not.
+func nextStep(v *coord.IncidentView) (at int64, then string) {
+	switch {
+	case !v.State.Open():
+		return 0, ""
+	case v.Proposal != nil:
+		return v.Proposal.AnswerAt, "without an answer the proposal is denied"
+	case v.Decision != nil:
+		return v.Decision.DeadlineAt, "members without an outcome become unknown, and the incident is closed"
+	}
+	return v.DecideAt, "people may propose the plan in the place of the coordinator"
 }
 
 // incidentsPage is a page of the list of incidents.
@@ -106,8 +150,7 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 		}
 		for i := range views {
 			if len(body.Rows) == rows {
-				given.Set("before", decimal(views[i-1].ID))
-				body.Older = k.link("/incidents") + "?" + given.Encode()
+				body.Older = k.olderLink("/incidents", given, views[i-1].ID)
 				break
 			}
 			if views[i].Matches(&body.Filter) {
@@ -115,11 +158,16 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 			}
 		}
 		if body.Older == "" && len(views) == scanned {
-			given.Set("before", decimal(views[scanned-1].ID))
-			body.Older = k.link("/incidents") + "?" + given.Encode()
+			body.Older = k.olderLink("/incidents", given, views[scanned-1].ID)
 		}
 	})
 	return p, nil
+}
+
+// olderLink is the link to the lines of a list from below an index on.
+func (k *Console) olderLink(path string, given url.Values, before uint64) string {
+	given.Set("before", decimal(before))
+	return k.link(path) + "?" + given.Encode()
 }
 
 // commandOf is the command that lists the same incidents.

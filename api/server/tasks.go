@@ -14,21 +14,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// matchesTask reports whether a query asks for a task.
-func matchesTask(q *api.TaskQuery, v *api.Task) bool {
-	switch {
-	case q.Workflow != "" && v.Wid != q.Workflow, q.Agent != "" && v.Agent != q.Agent:
-		return false
-	case q.State == api.StateOpen:
-		return !v.State.Over()
-	case q.State == api.StateClosed:
-		return v.State.Over()
-	case q.State == api.StateOperator:
-		return v.Waits == api.WaitsOperator
-	}
-	return q.State == "" || string(v.State) == q.State
-}
-
 // getTasks is GET /v1/tasks.
 func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	q := queryOf[api.TaskQuery](r)
@@ -63,7 +48,7 @@ func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []api.Ta
 			scanned++
 			rest.Before = views[i].Created
 			s.consult(state, &views[i])
-			if matchesTask(q, &views[i]) {
+			if views[i].Matches(q) {
 				found = append(found, views[i])
 			}
 		}

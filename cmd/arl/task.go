@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
+	"recoveryledger/api/act"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -258,14 +258,9 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	if err != nil {
 		return err
 	}
-	b, ok := task.Move(op, entry.Principal(o.agent), o.reason)
-	if !ok {
-		return exit.With(exit.Conflict, fmt.Errorf("%s is %s and cannot be %s in this state", ref, task.State, pastOf(op)))
-	}
-	if op == entry.TaskReassign {
-		if b.Agent, err = reassignee(task, b.Agent); err != nil {
-			return err
-		}
+	b, err := act.Move(task, &act.Order{Verb: act.Verb(op), Task: ref, Agent: entry.Principal(o.agent), Reason: o.reason})
+	if err != nil {
+		return err
 	}
 	signer, err := a.machine().Signer(ctx, c, o.SignerFlags, node.Operator)
 	if err != nil {
@@ -287,30 +282,6 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
 }
 
-// reassignee is who gets a task that is reassigned.
-func reassignee(t *api.Task, named entry.Principal) (entry.Principal, error) {
-	if t.Reassign == nil {
-		return "", fmt.Errorf("%w: task %s, which is %s, has no list of agents that may get it", client.ErrMalformed, t.Task, t.State)
-	}
-	agent, obstacle := t.Reassign.Choose(named)
-	if agent != "" {
-		return agent, nil
-	}
-	switch obstacle {
-	case api.ObstacleExcept:
-		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s just failed at this task, and the policy gives the task to another agent (%s): "+
-			"name another agent, or apply a policy that allows a retry (docs/tasks.md)", t.Task, named, words.TaskRecovery(t.Recovery)))
-	case api.ObstacleUntyped:
-		return "", exit.Usagef("%s has no type to choose an agent by: name the agent with --agent", t.Task)
-	case api.ObstacleUnassignable:
-		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s, or name an agent with --agent", t.Task, words.NobodyFor(t)))
-	case api.ObstacleRelease:
-		why, _ := words.HoldsUpTask(t)
-		return "", exit.With(exit.Conflict, fmt.Errorf("%s: %s: use arl task release", t.Task, why))
-	}
-	return "", exit.With(exit.Conflict, fmt.Errorf("%s: every agent with the capability %s holds as many tasks as the coordinator gives: wait, or name an agent with --agent", t.Task, t.Type))
-}
-
 // candidatesOf lists who may get a task.
 func candidatesOf(t *api.Task) string {
 	var list []string
@@ -318,11 +289,4 @@ func candidatesOf(t *api.Task) string {
 		list = append(list, fmt.Sprintf("%s (holds %d)", c.Agent, c.Held))
 	}
 	return strings.Join(list, ", ")
-}
-
-func pastOf(op string) string {
-	if op == entry.TaskCancel {
-		return "cancelled"
-	}
-	return map[string]string{entry.TaskReassign: "reassigned", entry.TaskRelease: "released"}[op]
 }

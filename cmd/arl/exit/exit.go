@@ -199,8 +199,11 @@ func SystemCode(err error) int {
 		return Verification
 	}
 	if o, ok := errors.AsType[*act.Obstacle](err); ok {
-		if o.Quorum {
+		switch {
+		case o.Quorum:
 			return Quorum
+		case o.Unnamed:
+			return Usage
 		}
 		return Conflict
 	}

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"recoveryledger/api"
+	"recoveryledger/api/act"
+	"recoveryledger/api/words"
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// taskRow is a line of a list of tasks.
+type taskRow struct {
+	*api.Task
+	WaitsFor string
+	Retries  string
+	Due      int64 // when it changes by itself, Unix milliseconds; 0: it waits for an entry
+}
+
+// tasksPage is a page of the list of tasks.
+type tasksPage struct {
+	Filter api.TaskQuery
+	States []string
+	Rows   []taskRow
+	Older  string // link; empty: there are none
+}
+
+// tasksScanned is how many tasks one page looks at to fill its lines.
+const tasksScanned = 10_000
+
+// tasks is GET /tasks.
+func (k *Console) tasks(q *http.Request) (*page, error) {
+	older, err := before(q)
+	if err != nil {
+		return nil, err
+	}
+	given := q.URL.Query()
+	body := &tasksPage{States: []string{api.StateOpen, api.StateClosed, api.StateOperator}}
+	for _, state := range entry.TaskStates() {
+		body.States = append(body.States, string(state))
+	}
+	body.Filter = api.TaskQuery{State: given.Get("state"), Agent: entry.Principal(given.Get("agent")), Workflow: entry.WorkflowID(given.Get("workflow"))}
+	if body.Filter.State != "" && !slices.Contains(body.States, body.Filter.State) {
+		return nil, entry.Refuse(entry.Malformed, "state", "%.140q is not a state of tasks", body.Filter.State).
+			WithRemedy("choose one of " + strings.Join(body.States, ", "))
+	}
+	p := &page{name: "tasks", Title: "Tasks", Command: "arl task list", Section: "Tasks", Body: body, About: []string{"task/*"}}
+	if body.Filter.State != "" {
+		p.Command += " --state " + body.Filter.State
+	}
+	var list []api.Task
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		p.At = at
+		list, body.Older = k.findTasks(k.known(state, at), &body.Filter, older, given)
+	})
+	for i := range list {
+		k.words(q.Context(), &list[i])
+		body.Rows = append(body.Rows, newTaskRow(&list[i]))
+	}
+	return p, nil
+}
+
+// findTasks returns the tasks that a query asks for, the newest first, and the link to
+// further ones.
+func (k *Console) findTasks(l *act.Log, filter *api.TaskQuery, older uint64, given url.Values) (list []api.Task, more string) {
+	views := l.State.Tasks(older, tasksScanned)
+	for i := range views {
+		l.State.Consult(&views[i], l.Now, l.Rules)
+		if !views[i].Matches(filter) {
+			continue
+		}
+		if len(list) == rows {
+			return list, k.olderLink("/tasks", given, list[rows-1].Created)
+		}
+		list = append(list, views[i])
+	}
+	if len(views) == tasksScanned {
+		more = k.olderLink("/tasks", given, views[tasksScanned-1].Created)
+	}
+	return list, more
+}
+
+func newTaskRow(t *api.Task) taskRow {
+	return taskRow{Task: t, WaitsFor: words.TaskWaitsFor(t), Retries: words.TaskRetries(t), Due: t.NextAt()}
+}
+
+// words fills in what the log alone has of a task: the reason in its newest entry, and
+// when it was created. Without contact with the log they stay empty.
+func (k *Console) words(ctx context.Context, t *api.Task) {
+	for e, err := range k.cfg.Source.Entries(ctx, t.Changed, t.Changed+1) {
+		if err != nil {
+			return
+		}
+		if b, ok := e.Body.(*entry.Task); ok {
+			t.Reason = b.Reason
+		}
+	}
+	for e, err := range k.cfg.Source.Entries(ctx, t.Created, t.Created+1) {
+		if err == nil {
+			t.CreatedAt = e.RegisteredAt
+		}
+	}
+}
+
+// taskPage is a task as it stands.
+type taskPage struct {
+	taskRow
+	Failures []entry.TaskFailure
+	Acts     []actLink
+	Signed   uint64 // the entry that was just signed here; 0: none
+}
+
+// task is GET /tasks/{id}.
+func (k *Console) task(q *http.Request) (*page, error) {
+	signed, err := k.signedNow(q)
+	if err != nil {
+		return nil, err
+	}
+	ref := entry.Ref(q.PathValue("id"))
+	body := &taskPage{Signed: signed}
+	p := &page{name: "task", Title: "Task " + string(ref), Command: "arl task show " + quoted(string(ref)), Section: "Tasks", Body: body,
+		About: []string{subject(entry.SubjectTask, ref)}}
+	var t *api.Task
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		p.At = at
+		l := k.known(state, at)
+		if t, err = l.Task(ref); err == nil {
+			body.Acts = k.acts(l, act.Order{Task: ref})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.words(q.Context(), t)
+	body.taskRow, body.Failures = newTaskRow(t), t.Failures
+	return p, nil
+}
