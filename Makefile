@@ -30,7 +30,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser python draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -104,6 +104,17 @@ browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node an
 
 $(AXE): testdata/browser/package.json testdata/browser/package-lock.json
 	cd testdata/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
+
+# The tests run in make test as well. Types are checked where npm has pyright, the wheel
+# is built where python3 has setuptools and wheel.
+python: build ## api/python: tests, types, wheel (needs python3 with cryptography)
+	@cd api/python && python=$$(for p in $$PYTHON python3 /usr/bin/python3; do $$p -c 'import cryptography' 2>/dev/null && echo $$p && break; done) && \
+		ARL=$(CURDIR)/bin/arl $$python -W error -m unittest discover -t . -s tests && \
+		if npm ping >/dev/null 2>&1; then npm exec --yes --package=pyright@1.1.414 -- pyright --pythonpath "$$(command -v $$python)"; \
+			else echo 'skipped: pyright, as npm is missing or its registry does not answer'; fi && \
+		if $$python -c 'import setuptools, wheel' 2>/dev/null; then \
+			$$python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(CURDIR)/bin/python .; \
+			else echo 'skipped: the wheel, as python3 has not setuptools and wheel'; fi
 
 draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits; needs Debian packages
 	docs/draft/build $(CURDIR)/bin/draft $(IDNITS)

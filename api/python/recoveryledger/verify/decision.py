@@ -8,7 +8,7 @@ from .chain import CHAIN_KINDS, Chain
 from .entries import Logged
 from .notes import follow, open_head, quorum_time
 from .schemas import Schemas
-from .strict import Broken, Json, found, Refused, ascends, dump, need, strict_base64
+from .strict import Broken, Forks, Json, found, Refused, ascends, dump, need, strict_base64
 from .subjects import NOTHING, check_prefix, check_runs, listings, prefix_answer
 from .tree import check_consistency, hash_leaf, included, text, tree_head
 
@@ -35,6 +35,8 @@ class Decision:
         self.root: dict[str, Json] = accepted["root"]
         self.confirmed: bool = accepted["confirmed"]
         self.used: set[int] = set()
+        self.proven = False  # the entries are in the log of the head
+        self.learned: dict[str, Json] | None = None  # what is accepted, once chain and signatures hold
         self.has_decision = "decision" in bundle
         self.decision_index: int = bundle.get("decision", 0)
 
@@ -47,11 +49,14 @@ class Decision:
             need(self.b["from"] == 0 and not path, "AGT-1")
         else:
             size, digest, _ = open_head(self.root, self.accepted["head"])
-            need(self.size >= size and (self.size != size or self.digest == digest) and self.b["from"] == size, "AGT-1")
+            heads = (self.accepted["head"], self.note)
+            if self.size == size and self.digest != digest:
+                raise Forks(heads, proven=True)
+            need(self.size >= size and self.b["from"] == size, "AGT-1")
             try:
                 check_consistency(size, self.size, digest, self.digest, path)
             except Refused:
-                raise Broken("AGT-1") from None
+                raise Forks(heads, proven=False) from None
         self.witnessed = False
         policy: Json = None
         for link in self.accepted["links"]:
@@ -91,6 +96,7 @@ class Decision:
         self.by_index = {e.index: e for e in self.list}
         proof = [strict_base64(h) for h in self.b["inclusion"]]
         need(included({e.index: e.hash for e in self.list}, self.size, self.digest, proof), "AGT-1")
+        self.proven = True
 
     # AGT-2
 
@@ -144,6 +150,12 @@ class Decision:
             self.used.add(e.index)
             incident = e.body["incident"]
             self.epochs[incident] = self.raised(self.epochs.get(incident, {"incident": incident, "epoch": 0}), e.body)
+        leaves = {index: (self.links.get(index) or self.by_index[index]).leaf for index in self.chain.links}
+        self.learned = {
+            "root": self.root, "agent": self.accepted["agent"], "head": self.b["head"], "confirmed": self.confirmed,
+            "links": [{"index": index, "leaf": leaf} for index, leaf in leaves.items()],
+            "epochs": [e for _, e in sorted(self.epochs.items())],
+        }
 
     @staticmethod
     def raised(known: dict[str, int], d: dict[str, Json]) -> dict[str, int]:

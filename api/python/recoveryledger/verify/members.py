@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .decision import Decision
 from .entries import Execution, Logged
-from .strict import Broken, Json, found, canonical, need, strict_base64
+from .strict import Broken, Json, Missing, found, canonical, need, strict_base64
 from .tree import hash_leaf, included, text
 
 
@@ -18,6 +18,7 @@ class Check(Decision):
     of: dict[str, Execution]
     steps: dict[int, dict[str, Json]]
     asked: set[str]
+    lacking: set[str]  # of the refused, those that lack evidence
 
     def run(self) -> dict[str, Json]:
         need(self.accepted["agent"] in ("", self.b["agent"]), "AGT-3")
@@ -102,7 +103,7 @@ class Check(Decision):
     def members(self) -> list[dict[str, Json]]:
         self.judge_steps()
         own = [m for m in self.b["members"] if m["member"]["agent"] == self.b["agent"]]
-        self.refused, self.points, self.of = {}, {}, {}
+        self.refused, self.points, self.of, self.lacking = {}, {}, {}, set()
         for m in own:
             name = m["member"]["exec"]
             need(name.split("#")[0] == self.b["agent"], "AGT-3")
@@ -110,6 +111,8 @@ class Check(Decision):
                 self.judge(m["member"])
             except Broken as why:
                 self.refused[name] = str(why)
+                if isinstance(why, Missing):
+                    self.lacking.add(name)
         for m in own:
             self.judge_once(m["member"], own)
         if not self.d.get("approvals"):
@@ -154,7 +157,7 @@ class Check(Decision):
             self.restore(m, x)
         step = found(self.steps.get(m["index"]), "AGT-3")
         if step["broken"]:
-            raise Broken(step["broken"])
+            raise step["broken"]
 
     def restore(self, m: dict[str, Json], x: Execution) -> None:
         rule = ("AGT-3", "SCO-2")
@@ -207,7 +210,7 @@ class Check(Decision):
             try:
                 self.step(s)
             except Broken as why:
-                s["broken"] = str(why)
+                s["broken"] = why
             s["state"] = "done"
 
     def reached(self, index: int, rule: str) -> Execution:
@@ -215,7 +218,7 @@ class Check(Decision):
         self.judge_step(s)
         need(s["state"] == "done", "AGT-3", rule)
         if s["broken"]:
-            raise Broken(s["broken"])
+            raise s["broken"]
         return self.execution(index, rule)
 
     def step(self, s: dict[str, Json]) -> None:

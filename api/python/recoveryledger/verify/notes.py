@@ -126,3 +126,20 @@ def quorum_time(policy: str, note: str, latest: int, emergency: bool = False) ->
         return nodes["emergency"] if "emergency" in groups else None
     need(root == "none" or root in nodes, "AGT-1")  # a policy that names no quorum is none
     return 0 if root == "none" else nodes[root]
+
+
+def check_root(root: Json) -> dict[str, Json]:
+    """A pinned root (docs/verify.md, "Material"). The error is a Broken."""
+    need(isinstance(root, dict), "form")
+    known = {"origin", "ledger_keys", "since", "retired", "genesis", "witnesses", "head"}
+    need(root.keys() <= known and re.fullmatch("[!-*,-~]{1,128}", root["origin"]), "form")
+    ledger_keys(root["ledger_keys"], root["origin"])
+    need(len(strict_base64(root["genesis"])) == 32, "form")
+    retired = root.get("retired", [])
+    need(len(retired) <= MAX_RETIRED and len({r["key"] for r in retired}) == len(retired), "form")
+    for r in retired:
+        parse_vkey(r["key"], 1)
+        need(r["key"] not in root["ledger_keys"] and 1 <= r["size"] <= root["since"], "form")
+    if root.get("head"):
+        open_head(root, root["head"])
+    return {name: value for name, value in root.items() if value}

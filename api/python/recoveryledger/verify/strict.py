@@ -88,15 +88,30 @@ class Broken(Exception):
     """A rule does not hold; its text is step and rule."""
 
 
+class Missing(Broken):
+    """A rule does not hold for want of evidence: who carried the bundle may have left it out."""
+
+
+class Forks(Broken):
+    """Two signed heads contradict each other, or the proof that connects them fails.
+
+    `proven` says that the two heads alone show that.
+    """
+
+    def __init__(self, heads: tuple[str, str], proven: bool) -> None:
+        super().__init__("AGT-1")
+        self.heads, self.proven = heads, proven
+
+
 def need(condition: object, *rule: str) -> None:
     if not condition:
         raise Broken(" ".join(dict.fromkeys(rule)))
 
 
 def found(value: T | None, *rule: str) -> T:
-    """The value, which has to be there."""
-    need(value is not None, *rule)
-    assert value is not None
+    """The value, which has to be there. The error is a Missing."""
+    if value is None:
+        raise Missing(" ".join(dict.fromkeys(rule)))
     return value
 
 

@@ -1,0 +1,135 @@
+"""Hooks that raise, hang, return nonsense, or fail: each has a clear outcome."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from recoveryledger import InputError, NoEffect, NotUndone, Undo
+
+from .support import Live
+
+
+class Hooks(Live):
+    def undo(self, function: Any, **options: Any) -> str:
+        """The result of a charge that a function compensates, and what is left of it."""
+        agent = self.connect()
+        agent.compensates("charge", **options)(function)
+        with agent.run("hooks") as run:
+            with run.step("charge", effect="compensable") as charge:
+                charge.result = {"receipt": 7}
+            incident = run.signal(charge, "output.bad_arguments")
+            return self.outcomes(agent, incident)["charge"] + self.residual(charge.exec)
+
+    def residual(self, name: str) -> str:
+        ledger = self.connect_reader()
+        page = ledger.entries(0, 1000)
+        found = [e.body for e in page if e.kind == "outcome" and e.body["exec"] == name]
+        self.assertEqual(len(found), 1)
+        return f": {found[0]['residual']}" if "residual" in found[0] else ""
+
+    def test_what_it_gets(self) -> None:
+        got: list[Undo] = []
+        self.assertEqual(self.undo(got.append), "compensated")
+        [undo] = got
+        self.assertEqual((undo.step, undo.run, undo.result, undo.attempt), ("charge", "hooks", {"receipt": 7}, 0))
+        self.assertEqual((len(undo.key), len(undo.step_key)), (64, 64))
+
+    def test_async(self) -> None:
+        async def compensate(_: Undo) -> None:
+            pass
+
+        self.assertEqual(self.undo(compensate), "compensated")
+
+    def test_raises(self) -> None:
+        calls: list[str] = []
+
+        def compensate(undo: Undo) -> None:
+            calls.append(undo.key)
+            raise ZeroDivisionError("no such order")
+
+        self.assertEqual(self.undo(compensate), "unknown: compensate raised ZeroDivisionError: no such order")
+        self.assertEqual(len(calls), 1)  # it may have done anything: it does not run again
+
+    def test_raises_and_is_idempotent(self) -> None:
+        calls: list[str] = []
+
+        def compensate(undo: Undo) -> None:
+            calls.append(undo.key)
+            if len(calls) < 2:
+                raise ConnectionError
+
+        self.assertEqual(self.undo(compensate, idempotent=True), "compensated")
+        self.assertEqual(len(set(calls)), 1)  # the same key
+
+    def test_raises_and_is_probed(self) -> None:
+        def compensate(_: Undo) -> None:
+            raise ConnectionError
+
+        self.assertEqual(self.undo(compensate, probe=lambda undo: len(undo.keys) == 1), "compensated")
+
+    def test_no_effect_is_tried_again(self) -> None:
+        calls: list[str] = []
+
+        def compensate(undo: Undo) -> None:
+            calls.append(undo.key)
+            if len(calls) < 2:
+                raise NoEffect("busy")
+
+        self.assertEqual(self.undo(compensate), "compensated")
+        self.assertEqual(len(set(calls)), 2)  # another key each time
+
+    def test_not_undone(self) -> None:
+        def compensate(_: Undo) -> None:
+            raise NotUndone("the parcel is on its way")
+
+        self.assertEqual(self.undo(compensate), "failed: the parcel is on its way")
+
+    def test_returns_nonsense(self) -> None:
+        self.assertIn("unknown: compensate raised InputError: the compensation of", self.undo(lambda _: "done"))
+
+    def test_hangs(self) -> None:
+        free = threading.Event()
+        self.addCleanup(free.set)
+        self.assertEqual(self.undo(lambda _: free.wait() and None, limit=0.2, idempotent=True),
+                         "unknown: the hook did not end within 0.2 s, and may still act")
+
+    def test_exits(self) -> None:
+        self.assertIn("unknown: compensate raised RuntimeError: the hook raised SystemExit", self.undo(lambda _: exit(1)))
+
+    def test_there_is_none(self) -> None:
+        agent = self.connect()
+        with agent.run("none") as run:
+            with run.step("charge", effect="compensable") as charge:
+                pass
+            incident = run.signal(charge, "output.bad_arguments")
+            self.assertEqual(self.outcomes(agent, incident), {"charge": "withheld"})
+
+    def test_a_restore_of_another_state(self) -> None:
+        agent = self.connect()
+        agent.restores(lambda _: {"balance": 8})
+        with agent.run("restore") as run:
+            run.checkpoint("begun", {"balance": 7})
+            with run.step("write", effect="reversible") as write:
+                pass
+            incident = run.signal(write, "output.bad_arguments")
+            self.assertEqual(self.outcomes(agent, incident), {"write": "failed"})
+
+    def test_a_state_kept_elsewhere(self) -> None:
+        agent = self.connect()
+        digest = "sha256:" + "ab" * 32
+        agent.restores(lambda undo: undo.digest)
+        with agent.run("elsewhere") as run:
+            run.checkpoint("begun", digest=digest)
+            with run.step("write", effect="reversible") as write:
+                pass
+            incident = run.signal(write, "output.bad_arguments")
+            self.assertEqual(self.outcomes(agent, incident), {"write": "restored"})
+
+    def test_declared_badly(self) -> None:
+        agent = self.connect()
+        agent.compensates("a")(print)
+        agent.restores(print)
+        for bad in (lambda: agent.compensates("a")(print), lambda: agent.restores(print), lambda: agent.compensates("b", limit=0)(print)):
+            with self.assertRaises(InputError):
+                bad()

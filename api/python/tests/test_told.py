@@ -1,0 +1,155 @@
+"""A running loop is told that work of it was undone, and a step that is under way is drained."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from recoveryledger import InputError, NoEffect, RolledBack, Undo
+
+from .support import Live
+
+
+class Told(Live):
+    def setUp(self) -> None:
+        super().setUp()
+        self.agent = self.connect()
+        self.undone: list[str] = []
+        self.states: list[Any] = []
+
+        @self.agent.compensates("charge")
+        def _(undo: Undo) -> None:
+            self.undone.append(undo.key)
+
+        @self.agent.restores
+        def _(undo: Undo) -> None:
+            self.states.append(undo.state)
+
+    def test_at_the_next_step(self) -> None:
+        with self.agent.run("loop") as run:
+            run.checkpoint("begun", {"turn": 0, "price": 0.5})
+            with run.step("think", effect="reversible") as think:
+                pass
+            with run.step("charge", effect="compensable", parents=[think]) as charge:
+                charge.result = "receipt 7"
+            first = charge.key
+            run.signal(think, "output.bad_arguments")
+            with self.assertRaises(RolledBack) as told:
+                for turn in range(1000):
+                    with run.step("turn", id=str(turn)):
+                        threading.Event().wait(0.01)
+            self.assertEqual(told.exception.checkpoint, "begun")
+            self.assertEqual(told.exception.state, {"turn": 0, "price": 0.5})
+            self.assertEqual(told.exception.undone[f"{self.name}#loop/charge"], "compensated")
+            self.assertEqual(told.exception.undone[f"{self.name}#loop/think"], "restored")
+            with run.step("think", effect="reversible") as think:  # the loop goes on: another execution
+                self.assertFalse(think.done)
+                self.assertEqual(think.exec, f"{self.name}#loop/think@2")
+            with run.step("charge", effect="compensable", parents=[think]) as charge:
+                self.assertNotEqual(charge.key, first)
+        self.assertEqual(len(self.undone), 1)
+        self.assertEqual(self.states, [{"turn": 0, "price": 0.5}])
+
+    def test_a_step_under_way_is_drained(self) -> None:
+        order: list[str] = []
+        self.agent.listen(lambda e: order.append(e.text) if e.kind == "ended" else None)
+        accepted = threading.Event()
+        self.agent.listen(lambda e: accepted.set() if e.kind == "accepted" else None)
+        with self.assertRaises(RolledBack) as told, self.agent.run("drain") as run:
+            run.checkpoint("begun", b"raw bytes")
+            with run.step("read", effect="reversible") as read:
+                pass
+            with run.step("charge", effect="compensable", parents=[read]):
+                run.signal(read, "output.bad_arguments")
+                self.assertTrue(accepted.wait(20))
+                self.assertEqual(self.undone, [])
+                order.append("the step ends")
+        self.assertEqual(told.exception.undone, {f"{self.name}#drain/read": "restored", f"{self.name}#drain/charge": "compensated"})
+        self.assertLess(order.index("the step ends"), order.index("compensate done"))
+        self.assertEqual(self.states, [b"raw bytes"])
+
+    def test_within_a_step(self) -> None:
+        accepted = threading.Event()
+        self.agent.listen(lambda e: accepted.set() if e.kind == "accepted" else None)
+        with self.assertRaises(RolledBack), self.agent.run("within") as run:
+            with run.step("read") as read:
+                pass
+            with run.step("charge", effect="compensable", parents=[read]):
+                run.signal(read, "output.bad_arguments")
+                self.assertTrue(accepted.wait(20))
+                with self.assertRaisesRegex(InputError, "called in a step"):
+                    self.agent.obey(timeout=5)
+                run.check()
+                self.fail("the step is told")
+        self.agent.obey(timeout=20)
+        self.assertEqual(len(self.undone), 1)
+
+    def test_in_another_thread(self) -> None:
+        told: list[RolledBack] = []
+        ready = threading.Event()
+
+        with self.agent.run("threads", on_rollback=told.append) as run:
+            run.checkpoint("begun", {})
+            with run.step("read", effect="reversible") as read:
+                pass
+
+            def work() -> None:
+                ready.set()
+                try:
+                    for turn in range(1000):
+                        with run.step("turn", id=str(turn)):
+                            threading.Event().wait(0.01)
+                except RolledBack as why:
+                    told.append(why)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            ready.wait()
+            run.signal(read, "output.bad_arguments")
+            thread.join(20)
+        self.assertEqual([sorted(why.undone.values())[-1] for why in told][:2], ["restored", "restored"])
+
+    def test_a_task_is_told_at_its_await(self) -> None:
+        async def loop() -> str:
+            try:
+                async with self.agent.run("async") as run:
+                    await asyncio.to_thread(run.checkpoint, "begun", {"n": 1})
+                    async with run.step("charge", effect="compensable") as charge:
+                        await asyncio.sleep(0)
+                    await asyncio.to_thread(run.signal, charge, "output.bad_arguments")
+                    await asyncio.sleep(60)  # waits for a model
+            except RolledBack as told:
+                return told.undone[f"{self.name}#async/charge"]
+            return "not told"
+
+        self.assertEqual(asyncio.run(asyncio.wait_for(loop(), 20)), "compensated")
+
+    def test_another_cancellation_stays_one(self) -> None:
+        async def loop() -> None:
+            async with self.agent.run("cancelled") as run:
+                async with run.step("wait"):
+                    await asyncio.sleep(60)
+
+        async def main() -> None:
+            task = asyncio.create_task(loop())
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+        self.assertEqual(self.progress(), ["cancelled/wait started", "cancelled/wait failed"])
+
+    def test_steps_that_fail(self) -> None:
+        with self.agent.run("fails") as run:
+            with self.assertRaises(ZeroDivisionError), run.step("charge", effect="compensable") as charge:
+                raise ZeroDivisionError
+            with run.step("charge", effect="compensable") as again:
+                self.assertEqual(charge.key, again.key)  # whether it was charged is not known: the same key
+            with self.assertRaises(InputError), run.step("charge", effect="compensable"):
+                pass
+            with self.assertRaises(NoEffect), run.step("mail", effect="irrevocable"):
+                raise NoEffect("no connection")
+        self.assertEqual([p.removeprefix("fails/") for p in self.progress()], [
+            "charge started", "charge failed", "charge@2 started", "charge@2 confirmed", "mail started", "mail cancelled"])

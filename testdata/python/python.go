@@ -1,0 +1,40 @@
+// Package python finds a Python for the package in api/python.
+//
+// The package is for tests alone. It lies in testdata so that the product cannot depend on it.
+package python
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// Interpreter returns the path of a Python, of version 3.10 or later, that has the library
+// cryptography. The first python3 in PATH may be another one than the system's. Without any the
+// test skips; where CI is set it fails.
+func Interpreter(tb testing.TB) string {
+	tb.Helper()
+	for _, name := range []string{os.Getenv("PYTHON"), "python3", "/usr/bin/python3", "/usr/local/bin/python3"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		const needed = "import sys, cryptography; assert sys.version_info >= (3, 10)"
+		if exec.CommandContext(tb.Context(), path, "-c", needed).Run() == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		tb.Fatal("missing: python3 with cryptography: install the package python3-cryptography")
+	}
+	tb.Skip("missing: python3 with cryptography: the package in api/python is not run")
+	return ""
+}
+
+// Dir is the folder of the package, to be put into PYTHONPATH.
+func Dir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "api", "python")
+}
