@@ -71,6 +71,20 @@ func (v *view) signed() Head {
 // Head returns the newest tree head.
 func (l *Log) Head() Head { return l.view.Load().signed() }
 
+// SignedAt returns the head that the log had at a size, signed by the Ed25519 keys. The error
+// is [ErrNotFound] if the log is smaller, or [ErrStopped] once nothing is signed any more.
+func (l *Log) SignedAt(size uint64) (verify.SignedHead, error) {
+	head, err := l.HeadAt(size)
+	if err == nil && l.isHalted() {
+		err = ErrStopped
+	}
+	if err != nil {
+		return verify.SignedHead{}, err
+	}
+	signed, err := signHead(l.cfg.Origin, head, classic(l.view.Load().keys)...)
+	return verify.SignedHead{Head: head, Note: signed}, err
+}
+
 // Published returns the head for `GET /checkpoint`, signed by the Ed25519 and
 // the ML-DSA-44 keys. It is at most a second behind [Log.Head].
 func (l *Log) Published() (Head, error) { return l.published.get() }

@@ -15,7 +15,7 @@ import (
 // terms returns the terms of a bundle for an agent that has accepted a tree head of from
 // entries.
 func (s *Server) terms(ctx context.Context, from uint64) *assemble.Terms {
-	t := &assemble.Terms{Under: s.underWitnessed(ctx, from)}
+	t := &assemble.Terms{Under: s.under(ctx, from)}
 	if s.cfg.Index != nil {
 		t.Index = s.absences(ctx)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +31,11 @@ func (s *Server) getComplete(r *request) error {
 	}
 	var head verify.SignedHead
 	if q.Witnessed {
-		want := witness.Want{Size: max(q.Size, s.cfg.Index.Status().Entry+1)}
+		status := s.cfg.Index.Status()
+		want := witness.Want{Size: max(q.Size, status.Entry+1)}
+		if q.Size == 0 {
+			want.Most = status.Size + complete.TailMax
+		}
 		if head, err = s.awaitWitnessed(ctx, want, cmp.Or(q.Wait, s.cfg.WitnessWait)); err != nil {
 			return entry.Refuse(entry.NotReady, "witnessed", "the quorum of witnesses has cosigned no tree head with the newest index entry yet").
 				WithRemedy("ask again, or with a longer wait")
@@ -40,7 +43,9 @@ func (s *Server) getComplete(r *request) error {
 	}
 	view := s.coord.View() // taken after the head, so that it covers the head
 	if !q.Witnessed {
-		head = view.SignedHead
+		if head, err = s.nearIndex(q.Size, view.SignedHead); err != nil {
+			return err
+		}
 	}
 	question := complete.Question{Subject: entry.Subject{Type: entry.SubjectType(of), Value: q.Value},
 		Labels: q.Labels, From: q.Since, Size: q.Size, Limit: q.Limit}
@@ -57,34 +62,21 @@ func (s *Server) getComplete(r *request) error {
 	if err != nil {
 		return err
 	}
-	same, err := json.Marshal(sameComplete(h))
+	same, err := json.Marshal(complete.ContentOf(h))
 	if err != nil {
 		return err
 	}
 	return s.answerTagged(r.c, api.MediaJSON, tagOf(same), body)
 }
 
-// completed is the content of a complete history, which does not depend on its tree head.
-type completed struct {
-	Size     uint64          `json:"size"`
-	Subjects []entry.Subject `json:"subjects"`
-	Entries  []uint64        `json:"entries"` // indexes of the entries under the subjects
-}
-
-// sameComplete returns what a complete history says, without its proofs: an older history with
-// the same content proves the same.
-func sameComplete(h *verify.History) completed {
-	c := completed{Size: h.Size}
-	for _, s := range h.Subjects {
-		c.Subjects = append(c.Subjects, s.Subject)
+// nearIndex returns the head for a history of a size, 0 for all entries: the newest head, or
+// the head right behind the index entry where all entries are too many that it does not cover.
+func (s *Server) nearIndex(size uint64, newest verify.SignedHead) (verify.SignedHead, error) {
+	status := s.cfg.Index.Status()
+	if size > 0 || status.Entry == 0 || newest.Size <= status.Size+complete.TailMax {
+		return newest, nil
 	}
-	for _, leaf := range h.Entries {
-		e, _, err := entry.DecodeLeaf(leaf.Bytes)
-		if err == nil && leaf.Index < h.Size && slices.ContainsFunc(e.Subjects(leaf.Index), func(l entry.Listing) bool { return slices.Contains(c.Subjects, l.Subject) }) {
-			c.Entries = append(c.Entries, leaf.Index)
-		}
-	}
-	return c
+	return s.log.SignedAt(status.Entry + 1)
 }
 
 // incidentsBeside returns the incidents that involve the agent of a question. It leaves out a

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -35,7 +36,7 @@ func (l indexed) IndexEntry(from uint64) (*entry.Registered, error) {
 func startIndexed(t *testing.T) (*node, *complete.Index) {
 	t.Helper()
 	coordinator := newSigner(t)
-	n, index := indexedNode(t, coordinator.Sign, func(change func(*server.Config)) *node {
+	n, index := indexedNode(t, "", coordinator.Sign, func(change func(*server.Config)) *node {
 		n := start(t, change)
 		n.register(n.enrol("coordinator", coordinator, entry.RoleCoordinator))
 		return n
@@ -43,11 +44,16 @@ func startIndexed(t *testing.T) (*node, *complete.Index) {
 	return n, index
 }
 
-// indexedNode has a node started with an index, for which a coordinator signs.
-func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change func(*server.Config)) *node) (n *node, index *complete.Index) {
+// indexedNode has a node started with an index, for which a coordinator signs. The index lies in a
+// directory, or in memory if that is empty.
+func indexedNode(tb testing.TB, dir string, seal func(*entry.Entry) error, start func(change func(*server.Config)) *node) (n *node, index *complete.Index) {
 	tb.Helper()
+	fs := vfs.Default
+	if dir == "" {
+		fs = vfs.NewMem()
+	}
 	n = start(func(c *server.Config) {
-		index = complete.New("index", complete.Config{Log: indexed{c.Log}, HeadAt: c.Log.HeadAt, FS: vfs.NewMem(), Submit: func(ctx context.Context, x *entry.LogIndex) error {
+		index = complete.New(cmp.Or(dir, "index"), complete.Config{Log: indexed{c.Log}, HeadAt: c.Log.HeadAt, FS: fs, Submit: func(ctx context.Context, x *entry.LogIndex) error {
 			own := *x
 			own.Header = n.header("coordinator", "")
 			own.JTI = entry.IndexJTI(origin, x.Size)
@@ -58,7 +64,7 @@ func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change
 			if err != nil {
 				return err
 			}
-			answer, err := c.Log.Submit(ctx, e)
+			answer, err := c.Log.Submit(ctx, append([]*entry.Entry{e}, n.rush()...)...)
 			if err == nil && answer.Refused != nil {
 				return answer.Refused
 			}
@@ -66,6 +72,7 @@ func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change
 		}})
 		c.Index = index
 	})
+	n.followed.Store(index)
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- index.Run(ctx) }()
@@ -74,6 +81,15 @@ func indexedNode(tb testing.TB, seal func(*entry.Entry) error, start func(change
 		must(tb, <-over)
 	})
 	return n, index
+}
+
+// rush returns as many entries as a busy log has behind each index entry, in one commit: no
+// head is signed between.
+func (n *node) rush() (entries []*entry.Entry) {
+	for range n.busy.Load() {
+		entries = append(entries, n.good())
+	}
+	return entries
 }
 
 // covered waits until the newest entry of the log is an index entry, which follows at
@@ -156,6 +172,25 @@ func TestCompleteTags(t *testing.T) {
 	request.Header.Set("If-None-Match", before)
 	if again := n.do(request); again.StatusCode != http.StatusNotModified || before == "" || tag(newest) == grows {
 		t.Errorf("after more entries: %d, tag %q, of the newest size %q and %q", again.StatusCode, before, grows, tag(newest))
+	}
+}
+
+// TestCompleteOfABusyLog: more entries than a history shows beside its lists stand behind each
+// index entry. A history without a size then ends right behind the index entry.
+func TestCompleteOfABusyLog(t *testing.T) {
+	n, index := startIndexed(t)
+	covered(t, n, index)
+	n.busy.Store(complete.TailMax + 100)
+	n.register(n.enrol("late", newSigner(t), entry.RoleAgent))
+	late := n.log.Size() - 1
+	must(t, index.Wait(t.Context(), late))
+	n.busy.Store(0)
+	c, err := client.New(n.url, n.root(), nil)
+	must(t, err)
+	h, err := c.Complete(t.Context(), api.CompleteQuery{Type: entry.SubjectAgent, Value: "late"})
+	must(t, err)
+	if a := h.Report.Answers[0]; len(a.Entries) != 1 || n.log.Size() < h.History.Size+complete.TailMax {
+		t.Errorf("%v, of a log of %d entries", &a, n.log.Size())
 	}
 }
 

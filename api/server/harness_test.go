@@ -21,6 +21,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
@@ -42,7 +43,10 @@ type node struct {
 	skew    time.Duration // by which all lives in another time
 	cfg     *server.Config
 	url     string
-	stopLog func() // ends the order; reading goes on
+	stopLog func()       // ends the order; reading goes on
+	busy    atomic.Int64 // entries that come behind each index entry at once
+	// followed is the index that commits are handed to.
+	followed atomic.Pointer[complete.Index]
 
 	authority, agent, monitor *keys.Signer
 }
@@ -126,7 +130,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 		Origin: origin, Keys: []ledger.Key{{Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner}},
 		NewFold: func() ledger.Fold { return n.coord.NewFold() },
 		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
-		MaxStep: n.coord.MaxStep, Observe: n.metrics.Commit, FS: fs,
+		MaxStep: n.coord.MaxStep, Observe: n.observe, FS: fs,
 		Now:   func() time.Time { return time.Now().Add(n.skew + time.Duration(n.clock.Load())) },
 		Fatal: func(err error) { panic(err) },
 	})
@@ -146,6 +150,14 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 		n.stopLog()
 		must(n.t, n.log.Close())
 	})
+}
+
+// observe counts a commit, and hands its entries to the index, as arl serve does.
+func (n *node) observe(c ledger.Commit) {
+	n.metrics.Commit(c)
+	if index := n.followed.Load(); index != nil {
+		index.Committed(c.Entries, c.Size)
+	}
 }
 
 // again serves the same log by another server, which later requests go to.

@@ -49,7 +49,7 @@ func newIndexedPanel(tb testing.TB) *panel {
 	tb.Helper()
 	var c *panel
 	var coordinator *keys.Signer // not looked up when it signs: tests change the map meanwhile
-	_, index := indexedNode(tb, func(e *entry.Entry) error { return coordinator.Sign(e) }, func(change func(*server.Config)) *node {
+	_, index := indexedNode(tb, "", func(e *entry.Entry) error { return coordinator.Sign(e) }, func(change func(*server.Config)) *node {
 		c = newPanel(tb, change)
 		coordinator = c.signers["coordinator"]
 		return c.node

@@ -81,24 +81,28 @@ func (s *Server) awaitWitnessed(ctx context.Context, want witness.Want, wait tim
 	return s.cfg.Witnesses.Wait(ctx, want)
 }
 
-// underWitnessed has bundles for an agent that has accepted a head of from entries stand under
-// heads that the witnesses have cosigned whom the policies name, and waits for such a head
-// as long as Config.WitnessWait in all. Its caller holds room for making a bundle, and a
-// wait gives that to others.
+// under has bundles for an agent that has accepted a head of from entries stand under heads
+// that the witnesses have cosigned whom the policies name, and waits for such a head as long
+// as Config.WitnessWait in all. Its caller holds room for making a bundle, and a wait gives
+// that to others. Without witnesses, a head of too many entries gives way to an older one.
 //
 // The head is taken before the view that the bundle is made of: one that is witnessed
 // meanwhile may be of a longer log than the view, however often the bundle is made anew.
-func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under {
+func (s *Server) under(ctx context.Context, from uint64) assemble.Under {
 	if s.cfg.Witnesses == nil {
-		return nil
+		return s.underOwn
 	}
 	deadline := time.Now().Add(s.cfg.WitnessWait)
 	want := witness.Want{Agent: true, From: from}
 	taken, good, _ := s.cfg.Witnesses.Given(want)
-	return func(at verify.SignedHead, least uint64) (head verify.SignedHead, again bool, err error) {
-		want.Size = max(least, 1)
-		if _, _, named := s.cfg.Witnesses.Given(want); !named {
-			return at, false, nil
+	return func(at verify.SignedHead, least, most uint64) (head verify.SignedHead, again bool, err error) {
+		want.Size, want.Most = max(least, 1), most
+		now, ready, named := s.cfg.Witnesses.Given(want)
+		if !named {
+			return s.underOwn(at, least, most)
+		}
+		if good && taken.Size > most && ready && now.Size <= min(most, at.Size) {
+			taken = now
 		}
 		if good && taken.Size >= least && taken.Size <= at.Size {
 			return taken, false, nil
@@ -116,6 +120,14 @@ func (s *Server) underWitnessed(ctx context.Context, from uint64) assemble.Under
 		return head, false, entry.Refuse(entry.NotReady, "", "no tree head of size %d has the cosignatures that agents need: %s", least, s.cfg.Witnesses.Lacking(want)).
 			WithRemedy("ask again later; the ledger takes entries and answers reads meanwhile")
 	}
+}
+
+// underOwn returns the head for a bundle of a ledger without witnesses.
+func (s *Server) underOwn(at verify.SignedHead, least, most uint64) (head verify.SignedHead, again bool, err error) {
+	if at.Size > most {
+		at, err = s.log.SignedAt(least)
+	}
+	return at, false, err
 }
 
 // witnessing returns the witnesses for GET /v1/log; nil: the policy names none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,18 +14,31 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/api"
+	"recoveryledger/api/client"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
 	"recoveryledger/verify"
+	"recoveryledger/verify/bundle"
 )
 
 // witnessedSource is the log as the rounds see it.
 type witnessedSource struct{ *ledger.Log }
 
 func (l witnessedSource) Newest() verify.SignedHead { return l.Head().SignedHead }
+
+// Aligned returns the head right behind the newest index entry, if that head has more entries
+// than above.
+func (l witnessedSource) Aligned(above uint64) (head verify.SignedHead, ok bool) {
+	found, err := l.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), From: above, Limit: 1, Newest: true})
+	if err == nil && len(found) > 0 {
+		head, err = l.SignedAt(found[0] + 1)
+	}
+	return head, head.Note != "" && err == nil
+}
 
 // watched is a panel with two of three witnesses, each of which may be down.
 type watched struct {
@@ -38,7 +52,13 @@ type watched struct {
 // newWatched serves a ledger whose policy names no witnesses yet.
 func newWatched(t *testing.T) *watched {
 	t.Helper()
-	w := &watched{panel: newPanel(t, nil)}
+	return watch(t, newPanel(t, nil), 50*time.Millisecond)
+}
+
+// watch has witnesses ready for the ledger of a panel, whose bundles wait for them.
+func watch(t *testing.T, p *panel, wait time.Duration) *watched {
+	t.Helper()
+	w := &watched{panel: p}
 	var lines []string
 	for i := range w.down {
 		cosigner, err := witness.Open(&witness.Config{Dir: t.TempDir(), Name: fmt.Sprintf("w.example/%d", i),
@@ -58,7 +78,7 @@ func newWatched(t *testing.T) *watched {
 	w.policy = strings.Join(lines, "\n") + "\ngroup g 2 w0 w1 w2\nquorum g\n"
 	root := w.root()
 	root.Cosigner = cosign.NewVerifierForCosignatureV1
-	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: witnessedSource{w.log}, Root: func() verify.Root { return root },
+	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: witnessedSource{w.log}, Root: func() verify.Root { return root }, Aligned: witnessedSource{w.log}.Aligned,
 		Terms: witness.TermsOf(func() *verify.Chain { return w.coord.View().Chain }, time.Now)})
 	must(t, err)
 	done := make(chan error, 1)
@@ -68,7 +88,7 @@ func newWatched(t *testing.T) *watched {
 			t.Error(err)
 		}
 	})
-	w.cfg.Witnesses, w.cfg.WitnessWait = rounds, 50*time.Millisecond
+	w.cfg.Witnesses, w.cfg.WitnessWait = rounds, wait
 	w.cfg.Metrics = server.NewMetrics()
 	w.metrics = w.cfg.Metrics
 	s, err := server.New(w.cfg)
@@ -77,6 +97,33 @@ func newWatched(t *testing.T) *watched {
 	t.Cleanup(web.Close)
 	w.url = web.URL
 	return w
+}
+
+// TestAbsencesOfABusyLog: behind each index entry come more entries than a bundle shows beside
+// its lists, before a round can have the index entry. The rounds have the head right behind the
+// index entry, so that agents get their proof, and a history its end (WIT-2).
+func TestAbsencesOfABusyLog(t *testing.T) {
+	w := watch(t, newIndexedPanel(t), 20*time.Second)
+	w.name()
+	w.pipeline()
+	w.busy.Store(complete.TailMax + 100)
+	id := w.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	w.put(w.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
+	b, _ := w.fetch(fmt.Sprintf("/v1/incidents/%d/bundle?agent=agent-2&from=0&absences=true", id))
+	v, err := b.Check(w.keeps("agent-2").Accepted, w.log.Now())
+	if err != nil || !slices.ContainsFunc(v.Checked, func(p bundle.Passed) bool { return p.Rule == "ABS-4" }) {
+		t.Errorf("%v %+v", err, v.Checked)
+	}
+	if _, err := w.quorum().Witnessed(b.Head); err != nil {
+		t.Error(err)
+	}
+	c, err := client.New(w.url, w.quorum(), nil)
+	must(t, err)
+	h, err := c.Complete(t.Context(), api.CompleteQuery{Type: entry.SubjectIncident, Value: entry.IncidentValue(id), Witnessed: true})
+	must(t, err)
+	if len(h.Report.Answers[0].Entries) < 2 {
+		t.Errorf("%v", &h.Report.Answers[0])
+	}
 }
 
 // name puts the witness policy in force.

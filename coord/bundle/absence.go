@@ -3,6 +3,7 @@ package bundle
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"recoveryledger/ledger/entry"
@@ -40,6 +41,7 @@ func (m *making) demanded() bool {
 // complete proves that the bundle leaves nothing out (ABS-1 to ABS-4), and takes the head that the
 // bundle stands under. A bundle without a decision has no proof.
 func (m *making) complete(at verify.SignedHead) error {
+	m.most = math.MaxUint64
 	switch {
 	case m.Bundle.Decision == 0:
 		return m.stand(at)
@@ -52,7 +54,7 @@ func (m *making) complete(at verify.SignedHead) error {
 	without := slices.Clone(m.shown)
 	err := m.proveWhole(at)
 	if errors.Is(err, ErrNoProof) {
-		m.Bundle.Index, m.Bundle.Indexed, m.shown = 0, verify.Indexed{}, without
+		m.Bundle.Index, m.Bundle.Indexed, m.shown, m.most = 0, verify.Indexed{}, without, math.MaxUint64
 		return m.stand(at)
 	}
 	return err
@@ -68,7 +70,7 @@ func (m *making) proveWhole(at verify.SignedHead) error {
 		if err != nil {
 			return err
 		}
-		for {
+		for m.most = size + tailMax; ; {
 			if err := m.stand(at); err != nil {
 				return err
 			}

@@ -30,9 +30,10 @@ type Log interface {
 }
 
 // Under returns the head for a bundle that was made at the head at and shows entries below least.
-// It returns at, or a head of fewer entries, but not of fewer than least. again reports that it
-// waited for such a head, so the bundle is to be made anew.
-type Under func(at verify.SignedHead, least uint64) (head verify.SignedHead, again bool, err error)
+// It returns at, or a head of fewer entries, but not of fewer than least. A head of more than most
+// entries is no good where there is another. again reports that it waited for such a head, so the
+// bundle is to be made anew.
+type Under func(at verify.SignedHead, least, most uint64) (head verify.SignedHead, again bool, err error)
 
 // Terms say how bundles are made, beside the query. Nil fields, and nil Terms, ask for nothing.
 type Terms struct {
@@ -95,6 +96,7 @@ type making struct {
 	query api.BundleQuery
 
 	viewed   uint64 // size of the view
+	most     uint64 // entries of a head under which the tail is not too long
 	chain    *verify.Chain
 	shown    []uint64 // indexes of its entries
 	policies []uint64 // indexes of the policies that it shows in any case
@@ -136,7 +138,7 @@ func (m *making) stand(at verify.SignedHead) error {
 	}
 	head, again, err := at, false, error(nil)
 	if m.terms.Under != nil {
-		head, again, err = m.terms.Under(at, least)
+		head, again, err = m.terms.Under(at, least, m.most)
 	}
 	if again {
 		return cmp.Or(err, errAgain)

@@ -261,7 +261,7 @@ func TestMakeUnder(t *testing.T) {
 	whole := uint64(len(l.Leaves))
 	var leasts []uint64
 	under := func(asked int, size uint64) assemble.Under {
-		return func(at verify.SignedHead, least uint64) (verify.SignedHead, bool, error) {
+		return func(at verify.SignedHead, least, _ uint64) (verify.SignedHead, bool, error) {
 			leasts = append(leasts, least)
 			if asked--; asked >= 0 {
 				return verify.SignedHead{}, true, nil
@@ -283,13 +283,13 @@ func TestMakeUnder(t *testing.T) {
 		t.Errorf("asked for heads of at least %v entries, want %d", leasts, decided)
 	}
 	refused := entry.Refuse(entry.NotReady, "", "no head")
-	_, err := new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(verify.SignedHead, uint64) (verify.SignedHead, bool, error) {
+	_, err := new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(verify.SignedHead, uint64, uint64) (verify.SignedHead, bool, error) {
 		return verify.SignedHead{}, false, refused
 	}}, api.BundleQuery{Incident: id, Agent: "b", Limit: 10})
 	if !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
-	_, err = new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(_ verify.SignedHead, least uint64) (verify.SignedHead, bool, error) {
+	_, err = new(assemble.Maker).Make(served{l}, &assemble.Terms{Under: func(_ verify.SignedHead, least, _ uint64) (verify.SignedHead, bool, error) {
 		if least != whole {
 			t.Errorf("from %d: a head of at least %d", whole, least)
 		}

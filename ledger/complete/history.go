@@ -142,3 +142,26 @@ func (f *filler) fill(ctx context.Context, h *verify.History, needed []uint64) e
 	h.Inclusion, err = f.log.Inclusions(needed, f.size)
 	return err
 }
+
+// Content is what a history says, without its proofs and its tree head. An older history with
+// the same content proves the same.
+type Content struct {
+	Size     uint64          `json:"size"`
+	Subjects []entry.Subject `json:"subjects"`
+	Entries  []uint64        `json:"entries"` // indexes of the entries under the subjects
+}
+
+// ContentOf returns the content of a history.
+func ContentOf(h *verify.History) (c Content) {
+	c.Size = h.Size
+	for _, s := range h.Subjects {
+		c.Subjects = append(c.Subjects, s.Subject)
+	}
+	for _, leaf := range h.Entries {
+		e, _, err := entry.DecodeLeaf(leaf.Bytes)
+		if err == nil && leaf.Index < h.Size && slices.ContainsFunc(e.Subjects(leaf.Index), func(l entry.Listing) bool { return slices.Contains(c.Subjects, l.Subject) }) {
+			c.Entries = append(c.Entries, leaf.Index)
+		}
+	}
+	return c
+}

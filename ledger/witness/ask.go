@@ -271,7 +271,7 @@ func (r *Rounds) Boot(ctx context.Context) (quorum bool, _ error) {
 	if newest.Size == 0 || len(asked) == 0 {
 		return !named, nil
 	}
-	r.begin(newest)
+	r.begin(&round{head: newest})
 	rd := r.next(ctx, 0)
 	if rd == nil {
 		return false, nil

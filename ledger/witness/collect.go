@@ -16,6 +16,9 @@ import (
 // Want says what a witnessed head is wanted for.
 type Want struct {
 	Size uint64 // entries that it covers at least
+	// Most is how many entries it should cover at most; 0: any number. A larger head is given
+	// where the rounds have passed that number.
+	Most uint64
 	// Agent is whether it is for an agent, which wants fresh cosignatures, and those of
 	// the quorum of the policy that it has accepted beside those of the one in force.
 	Agent bool
@@ -31,8 +34,11 @@ func (r *Rounds) Wait(ctx context.Context, w Want) (verify.SignedHead, error) {
 	for {
 		r.mu.Lock()
 		head, ok, named := r.given(w)
-		if named && !ok && r.waiting < w.Size {
-			r.waiting = w.Size
+		if named && !ok && (r.waiting < w.Size || w.Most > 0 && r.near < w.Size) {
+			r.waiting = max(r.waiting, w.Size)
+			if w.Most > 0 {
+				r.near = max(r.near, w.Size)
+			}
 			r.notify()
 		}
 		changed := r.changed
@@ -65,12 +71,18 @@ func (r *Rounds) given(w Want) (head verify.SignedHead, ok, named bool) {
 	if l.quorum == nil {
 		return verify.SignedHead{}, false, r.unread
 	}
-	return l.head, l.head.Note != "" && l.head.Size >= w.Size && (!w.Agent || l.fresh(r.inForce())), true
+	good := func(c cosigned) bool {
+		return c.head.Note != "" && c.head.Size >= w.Size && (!w.Agent || l.fresh(c.since, r.inForce()))
+	}
+	if w.Most > 0 && w.Most < l.head.Size && l.aligned.head.Size <= w.Most && good(l.aligned) {
+		return l.aligned.head, true, true
+	}
+	return l.head, good(l.cosigned), true
 }
 
-// fresh reports whether agents take the cosignatures on the head.
-func (l *witnessPolicy) fresh(inForce *witnessPolicy) bool {
-	return time.Since(time.Unix(l.since, 0)) <= min(l.MaxAge, inForce.MaxAge)
+// fresh reports whether agents take cosignatures that are not older than since.
+func (l *witnessPolicy) fresh(since int64, inForce *witnessPolicy) bool {
+	return time.Since(time.Unix(since, 0)) <= min(l.MaxAge, inForce.MaxAge)
 }
 
 // policyFor returns the witness policy by which a head is good: the policy in force, unless an
@@ -159,7 +171,7 @@ func (r *Rounds) settle(rd *round) {
 	}
 	rd.done = true
 	for i, l := range r.policies {
-		if l.quorum == nil || rd.head.Size < l.head.Size {
+		if l.quorum == nil || rd.head.Size < l.head.Size && !rd.aligned {
 			continue
 		}
 		since := inForce
@@ -175,8 +187,9 @@ func (r *Rounds) settle(rd *round) {
 			}
 			since = min(at, inForce)
 		}
-		if rd.head.Size > l.head.Size || l.head.Note == "" || since >= l.since {
-			l.head, l.since = verify.SignedHead{Head: rd.head.Head, Note: rd.note}, since
+		l.take(rd, since)
+		if rd.aligned {
+			l.aligned.take(rd, since)
 		}
 	}
 }

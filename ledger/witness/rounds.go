@@ -61,11 +61,15 @@ type RoundsConfig struct {
 	Source Source
 	Root   func() verify.Root // opens the log's own heads now, and checks ML-DSA-44 cosignatures by its Cosigner
 	Terms  func() Terms       // now; [TermsOf] reads them from a chain of policies
-	URLs   map[string]string  // submission prefixes by the names of witnesses in the policy; they go before those in the policy
-	Every  time.Duration      // shortest time between two rounds that nobody waits for
-	Path   string             // of the file that keeps the witnessed head; empty: it is not kept
-	HTTP   *http.Client       // nil: one that follows no redirect
-	Logger *slog.Logger       // nil: nobody reads it
+	// Aligned returns the head right behind the newest index entry, if that is larger than a
+	// size. Proofs by the index need no further entries under such a head (WIT-2). Nil: the log
+	// has no index.
+	Aligned func(above uint64) (head verify.SignedHead, ok bool)
+	URLs    map[string]string // submission prefixes by the names of witnesses in the policy; they go before those in the policy
+	Every   time.Duration     // shortest time between two rounds that nobody waits for
+	Path    string            // of the file that keeps the witnessed head; empty: it is not kept
+	HTTP    *http.Client      // nil: one that follows no redirect
+	Logger  *slog.Logger      // nil: nobody reads it
 }
 
 // Rounds collects cosignatures. A round has one head, and asks every witness for a
@@ -90,6 +94,7 @@ type Rounds struct {
 	offered  *round            // for those who push; nil: none yet
 	since    time.Time         // when that was offered first
 	waiting  uint64            // largest size that somebody waits for
+	near     uint64            // largest size that somebody waits for who wants no much larger one
 }
 
 // witnessPolicy is a witness policy with its quorums, and the newest head that agents under the
@@ -100,8 +105,22 @@ type witnessPolicy struct {
 	emergency *verify.Quorum // nil: it has none
 	// head has the cosignatures of this quorum, or of its emergency group, and of the
 	// quorum in force. Its Note is empty if there is none.
+	cosigned
+	// aligned is the newest such head of those right behind an index entry.
+	aligned cosigned
+}
+
+// cosigned is a head with cosignatures.
+type cosigned struct {
 	head  verify.SignedHead
-	since int64 // Unix seconds: those cosignatures are not older
+	since int64 // Unix seconds: the cosignatures are not older
+}
+
+// take takes up a head, unless it is smaller, or of the same size and older cosignatures.
+func (c *cosigned) take(rd *round, since int64) {
+	if rd.head.Size > c.head.Size || c.head.Note == "" || rd.head.Size == c.head.Size && since >= c.since {
+		c.head, c.since = verify.SignedHead{Head: rd.head.Head, Note: rd.note}, since
+	}
 }
 
 // party is a witness of a witness policy.
@@ -115,9 +134,11 @@ type party struct {
 type round struct {
 	number int // from 1
 	head   verify.SignedHead
-	note   string // the head with the cosignatures so far
-	done   bool   // whether the quorum in force has cosigned
-	behind bool   // whether a witness has a newer head, so that the quorum may never come
+	// aligned is whether the head is right behind an index entry.
+	aligned bool
+	note    string // the head with the cosignatures so far
+	done    bool   // whether the quorum in force has cosigned
+	behind  bool   // whether a witness has a newer head, so that the quorum may never come
 }
 
 // State is how a witness answers.
@@ -232,8 +253,10 @@ func (r *Rounds) refresh() {
 	}
 	before := r.recent
 	for _, l := range r.policies {
-		if l.head.Note != "" {
-			before = append(before, &round{head: l.head, note: l.head.Note})
+		for _, c := range []cosigned{l.aligned, l.cosigned} {
+			if c.head.Note != "" {
+				before = append(before, &round{head: c.head, note: c.head.Note, aligned: c == l.aligned})
+			}
 		}
 	}
 	r.terms, r.recent, r.offered = terms, nil, nil // a witness that is being asked answers for a round that is over
@@ -339,114 +362,6 @@ func (r *Rounds) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// pace begins rounds until other terms hold, or ctx ends.
-func (r *Rounds) pace(ctx context.Context, terms Terms) error {
-	var began time.Time
-	for ctx.Err() == nil {
-		newest := r.cfg.Source.Newest()
-		r.mu.Lock()
-		r.refresh()
-		if r.terms.Policy != terms.Policy || !slices.Equal(r.terms.Former, terms.Former) {
-			r.mu.Unlock()
-			return nil
-		}
-		changed, t, asks := r.changed, r.newest(), len(r.parties) > 0
-		renew := began.Add(max(r.terms.MaxAge/freshens, slowest))
-		due := began.Add(r.cfg.Every)
-		hurry := r.waiting > max(t.head.Size, r.inForce().head.Size) && newest.Size > t.head.Size
-		// A round in which the quorum may not come any more gives way to the next one.
-		running := t.number > 0 && !t.done && !t.behind && time.Since(began) < answerTime
-		grown := newest.Size > t.head.Size
-		r.mu.Unlock()
-		switch {
-		case !asks:
-			due = time.Now().Add(look)
-		case !running && time.Until(renew) <= 0, !running && grown && (time.Until(due) <= 0 || hurry && r.urgent.Allow()):
-			began = time.Now()
-			r.begin(newest)
-			continue
-		case running, !grown:
-			due = time.Now().Add(look)
-		}
-		if limit := time.Now().Add(look); due.After(limit) {
-			due = limit
-		}
-		if asks && !running && renew.Before(due) {
-			due = renew
-		}
-		r.pause(ctx, changed, due, !running && asks && !grown, newest.Size+1)
-	}
-	return nil
-}
-
-// newest returns the newest round as it is; its number is 0 if there is none. Its caller
-// holds the mutex.
-func (r *Rounds) newest() round {
-	if len(r.recent) == 0 {
-		return round{}
-	}
-	return *r.recent[len(r.recent)-1]
-}
-
-// pause returns at an instant, when something changes, when ctx ends, or, if growth is
-// waited for, when the log has a size.
-func (r *Rounds) pause(ctx context.Context, changed <-chan struct{}, until time.Time, growth bool, size uint64) {
-	ctx, stop := context.WithDeadline(ctx, until)
-	defer stop()
-	var waiting sync.WaitGroup
-	if growth {
-		waiting.Go(func() {
-			if r.cfg.Source.Wait(ctx, size) == nil {
-				stop()
-			}
-		})
-	}
-	select {
-	case <-changed:
-	case <-ctx.Done():
-	}
-	stop()
-	waiting.Wait()
-}
-
-// begin begins a round.
-func (r *Rounds) begin(head verify.SignedHead) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.number++
-	if len(r.recent) == recentRounds {
-		r.recent = slices.Delete(r.recent, 0, 1)
-	}
-	begun := &round{number: r.number, head: head, note: head.Note}
-	r.recent = append(r.recent, begun)
-	if r.inForce().quorum == nil { // only agents that have not taken up the policy wait for witnesses
-		r.settle(begun)
-	}
-	r.notify()
-}
-
-// next returns the round after the one that a witness has done, when there is one; nil if
-// ctx ends before.
-func (r *Rounds) next(ctx context.Context, done int) *round {
-	for {
-		r.mu.Lock()
-		var newest *round
-		if n := len(r.recent); n > 0 {
-			newest = r.recent[n-1]
-		}
-		changed := r.changed
-		r.mu.Unlock()
-		if newest != nil && newest.number > done {
-			return newest
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // keep writes the witnessed head to its file until ctx ends, beside the rounds: a head

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
 	"recoveryledger/verify"
 )
@@ -38,7 +39,7 @@ func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error
 	now := func() verify.Root { return root.Follow(chain()) }
 	rounds, err := witness.NewRounds(witness.RoundsConfig{
 		Source: witnessed{n.Log}, Root: now, Terms: witness.TermsOf(chain, time.Now), URLs: w.URLs, Every: w.Every,
-		Path: filepath.Join(n.Dir, "witnessed"), Logger: n.Logger,
+		Path: filepath.Join(n.Dir, "witnessed"), Logger: n.Logger, Aligned: witnessed{n.Log}.Aligned,
 	})
 	if _, lost := errors.AsType[*witness.ConflictError](err); lost {
 		return nil, n.conflicts(err)
@@ -89,3 +90,13 @@ type witnessed struct{ *ledger.Log }
 
 // Newest implements [witness.Source].
 func (w witnessed) Newest() verify.SignedHead { return w.Head().SignedHead }
+
+// Aligned returns the head right behind the newest index entry, if that head has more entries
+// than above.
+func (w witnessed) Aligned(above uint64) (head verify.SignedHead, ok bool) {
+	found, err := w.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), From: above, Limit: 1, Newest: true})
+	if err == nil && len(found) > 0 {
+		head, err = w.SignedAt(found[0] + 1)
+	}
+	return head, head.Note != "" && err == nil
+}
