@@ -100,7 +100,7 @@ js: ## verify/js: types (the console's script, too), size, vectors in Node and i
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
 	@for program in npm chromium; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no page is looked at in a browser" >&2; test -z "$$CI"; exit; }; done; \
-	$(MAKE) --silent --no-print-directory $(AXE) && cd testdata/browser && go vet . && go test -count=1 -timeout 2m .
+	$(MAKE) --silent --no-print-directory $(AXE) && cd testdata/browser && go vet . && go test -count=1 -timeout 4m .
 
 $(AXE): testdata/browser/package.json testdata/browser/package-lock.json
 	cd testdata/browser && npm ci --ignore-scripts --no-audit --no-fund --silent

@@ -19,7 +19,7 @@ const hostile = "</td></table><script>window.taken = 1</script><img src=x onerro
 // the text, run nothing, and do not scroll sideways.
 func TestHostileTexts(t *testing.T) {
 	l := start(t)
-	id := l.escalate()
+	id := l.escalate("letter", "monitor")
 	long := strings.Repeat("w", 128)
 	write := func(kind, principal string, payload map[string]any) {
 		text, err := json.Marshal(payload)

@@ -51,7 +51,7 @@ func TestLive(t *testing.T) {
 func TestLiveInPlace(t *testing.T) {
 	l := start(t)
 	page := open(t)
-	id := l.escalate()
+	id := l.escalate("letter", "monitor")
 	page.do(chromedp.Navigate(l.url + "/incidents/" + id))
 	page.await(`document.getElementById("lead").textContent.includes("0 of 2 approvals")`)
 	l.arl("", "incident", "approve", id, "--reason", "checked", "--yes", "--key", l.key("ann"))
@@ -64,14 +64,20 @@ func TestLiveInPlace(t *testing.T) {
 	}
 }
 
-// escalate has an incident that waits for two approvals, and returns its id.
-func (l *ledger) escalate() string {
+// letter is an entry about a letter that mailer sends.
+func letter(exec, progress string) string {
+	return `{"wid": "` + exec + `", "exec": "` + exec + `", "parents": [], "effect": "irrevocable", "idempotency_key": "sha256:` +
+		strings.Repeat("0", 64) + `", "progress": "` + progress + `"}`
+}
+
+// escalate has somebody signal that a letter failed. It returns the incident, which waits for two
+// approvals.
+func (l *ledger) escalate(exec, signaler string) string {
 	l.t.Helper()
-	for _, progress := range []string{"planned", "started", "confirmed"} {
-		l.submit("execution", "mailer", `{"wid": "late", "exec": "letter", "parents": [], "effect": "irrevocable", "idempotency_key":
-			"sha256:`+strings.Repeat("0", 64)+`", "progress": "`+progress+`"}`)
+	for _, progress := range []string{"planned", "started"} {
+		l.submit("execution", "mailer", letter(exec, progress))
 	}
-	l.arl("", "signal", "submit", "--subject", "mailer#letter", "--class", "output", "--code", "ungrounded", "--key", l.key("monitor"))
+	l.arl("", "signal", "submit", "--subject", "mailer#"+exec, "--class", "output", "--code", "ungrounded", "--effects", "none", "--key", l.key(signaler))
 	for {
 		for line := range strings.Lines(l.arl("", "incident", "list", "--state", "open")) {
 			if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "ESCALATED" {

@@ -105,6 +105,14 @@ func (l *ledger) arl(input string, args ...string) string {
 	return string(out)
 }
 
+// generate makes a key in a new file.
+func (l *ledger) generate(file string) {
+	l.t.Helper()
+	if out, err := exec.Command(l.program, "key", "generate", "--out", file).CombinedOutput(); err != nil {
+		l.t.Fatalf("arl key generate: %v\n%s", err, out)
+	}
+}
+
 // submit registers an entry of a kind, with words that nobody else uses, too.
 func (l *ledger) submit(kind, principal, payload string) {
 	l.t.Helper()
@@ -125,7 +133,7 @@ func (l *ledger) serve(args ...string) string {
 	}
 	lines, url := bufio.NewScanner(out), ""
 	for url == "" && lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) == 2 && fields[0] == "URL" {
+		if fields := strings.Fields(lines.Text()); len(fields) == 2 && (fields[0] == "URL" || fields[0] == "console") {
 			url = fields[1]
 		}
 	}
@@ -176,7 +184,7 @@ func open(t *testing.T) *tab {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
 	}
-	within, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+	within, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	allocator, cancel := chromedp.NewExecAllocator(within, options...)
 	t.Cleanup(cancel)
@@ -247,7 +255,7 @@ func eval[T any](p *tab, expression string) T {
 // await waits until an expression in the page holds, or in the page that takes its place.
 func (p *tab) await(expression string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
 	for {
 		_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
