@@ -45,7 +45,7 @@ const (
 	RuleGate = "gate"
 	// RuleLimits is limits of the policy, or the budget of the case.
 	RuleLimits = "limits"
-	// RuleRuntime is what the runtime could not do.
+	// RuleRuntime stands in for a rule when the runtime could not carry an action out.
 	RuleRuntime = "runtime"
 )
 

@@ -8,7 +8,7 @@ const RuleExternal = "external"
 // The reasons of actions that do not come from a ladder.
 const (
 	ReasonExternal       Reason = "external"        // an external strategy chose it
-	ReasonAnswerRefused  Reason = "answer_refused"  // it chose what no rung may do here
+	ReasonAnswerRefused  Reason = "answer_refused"  // the strategy chose an action that no rung may take here
 	ReasonStrategyFailed Reason = "strategy_failed" // it did not answer
 	// ReasonStrategyMissing: nothing on this machine implements the strategy.
 	ReasonStrategyMissing Reason = "strategy_missing"

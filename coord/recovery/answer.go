@@ -15,7 +15,7 @@ type AnswerError struct {
 	Remedy string
 }
 
-// Error gives all of it on one line.
+// Error returns the mistake and its remedy on one line.
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("recovery: check action: field %s: %s; %s", e.Field, e.Detail, e.Remedy)
 }

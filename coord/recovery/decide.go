@@ -27,7 +27,7 @@ type Step struct {
 	Stage string `json:"stage"`
 	// Name is the guard, rule or rung that the step looks at, if any.
 	Name string `json:"name,omitzero"`
-	// Finding says what was found, in words for people.
+	// Finding is the result of the stage, in words for people.
 	Finding string `json:"finding"`
 }
 
@@ -48,16 +48,16 @@ type decider struct {
 	p   *Policy
 	now int64
 
-	// What follows from the history alone.
+	// These members follow from the history alone.
 	class, code string        // effective
-	effects     entry.Effects // what is known after reconciling
+	effects     entry.Effects // the known effects after reconciling
 	idempotent  bool          // whether executing again adds no effect
 	used        used
 
-	steps *[]Step // nil: nobody asks for the reasoning
+	steps *[]Step // nil: no caller asks for the reasoning
 }
 
-// used is what a case has used up so far.
+// used is the amount that a case has used up so far.
 type used struct {
 	attempts    int64 // that count against limits.attempts
 	repeats     int64 // of this very failure in a row, the first included
@@ -85,9 +85,9 @@ func newDecider(h *History, p *Policy, now int64) *decider {
 	return d
 }
 
-// knownEffects returns the known effects of the last attempt: those that its failure
-// reported, and, if they are in doubt, the result of a later probe. An attempt that
-// succeeded without being verified has had its effect.
+// knownEffects returns the known effects of the last attempt. These are the effects that the
+// failure reported. If they are in doubt, the result of a later probe counts. An unverified success
+// has had its effect.
 func knownEffects(h *History, last *Rung) entry.Effects {
 	if last != nil && last.Result == ResultUnverified && h.Effect != entry.EffectNone {
 		return entry.EffectsComplete
@@ -246,8 +246,8 @@ func escalation(rule string, reason Reason) choice {
 	return choice{Action{Strategy: Escalate, Severity: entry.SeverityError, Reason: reason}, Rule{rule, -1}}
 }
 
-// gravity orders actions: first those that continue the case, then those that end it,
-// by severity.
+// gravity orders actions. Actions that continue the case come first, then actions that end the
+// case, by severity.
 func (a *Action) gravity() int {
 	severity := slices.Index(severities(), a.Severity)
 	switch a.Strategy {

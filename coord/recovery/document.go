@@ -41,7 +41,7 @@ type Limits struct {
 // micro-USD for a million tokens.
 type Model struct {
 	Name          string `json:"name"`
-	Account       string `json:"account"`        // who pays; quotas are per account
+	Account       string `json:"account"`        // the account that pays; quotas are per account
 	ContextTokens int64  `json:"context_tokens"` // the longest context
 	InputPrice    int64  `json:"input_micro_usd_per_mtok"`
 	OutputPrice   int64  `json:"output_micro_usd_per_mtok"`

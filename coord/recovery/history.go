@@ -27,15 +27,15 @@ type History struct {
 	Idempotent bool         `json:"idempotent,omitzero"`
 	Checkpoint bool         `json:"checkpoint,omitzero"` // an earlier one exists that is verified and usable
 
-	// Failure is the newest failure of the step, Probe what a reconcile found
-	// out about its effects since: none, complete, unknown; empty: not asked.
+	// Failure is the newest failure of the step. Probe is the result of a later reconcile about its
+	// effects: none, complete or unknown; empty: no reconcile asked.
 	Failure Failure       `json:"failure"`
 	Probe   entry.Effects `json:"probe,omitzero"`
 
-	// Rungs is what was done before, over all steps, oldest first.
+	// Rungs are the earlier actions over all steps, the oldest first.
 	Rungs []Rung `json:"rungs,omitzero"`
 
-	// What was spent, on first attempts too, as far as it is known.
+	// The amounts that were spent, on first attempts too, as far as they are known.
 	SpentMicroUSD int64 `json:"spent_micro_usd,omitzero"`
 	SpentTokens   int64 `json:"spent_tokens,omitzero"`
 	// StartedAt is the beginning of the case in Unix milliseconds.

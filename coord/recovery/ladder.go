@@ -138,8 +138,7 @@ func (d *decider) repeatsEffect(r *rung) string {
 	return ""
 }
 
-// prepare fills in what an action needs beside its strategy: model and pause.
-// It returns why the rung cannot be taken, if so.
+// prepare adds model and pause to an action. It returns a reason if the rung cannot be taken.
 func (d *decider) prepare(a *Action, r *rung, times int64) string {
 	switch {
 	case r.Strategy == Wait:

@@ -2,11 +2,10 @@ package recovery
 
 import "recoveryledger/ledger/entry"
 
-// Limits of everything that is read from outside; those of single members stand
-// in schema.json. Each is tested at the limit and one past it.
+// These are limits of all input from outside. schema.json has the limits of single members. A test
+// tries each limit at its value and one past it.
 const (
-	// DocumentMax is the size of a policy file in bytes: what it says must fit
-	// an envelope.
+	// DocumentMax is the size of a policy file in bytes. The content must fit an envelope.
 	DocumentMax = entry.MaxEnvelope
 
 	timesMax     = 64      // attempts of one kind in a row

@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// RecoveryStrategy chooses what to do about a failure. The built-in ones are
-// pure ([BuiltIn]); others may ask whomever they like, so that their answers are
-// input: whoever asks records them, see [Recover]. Whatever a strategy chooses,
-// the policy binds it, see [Admit].
+// RecoveryStrategy chooses the action for a failure. The built-in strategies are pure ([BuiltIn]).
+// Other strategies may ask any party. Their answers are input, which the caller records, see
+// [Recover]. The policy binds every choice, see [Admit].
 //
 //nolint:revive // Strategy is what it is named for; this is what carries one out
 type RecoveryStrategy interface {
-	// About says what the strategy is. It never changes.
+	// About describes the strategy. The description never changes.
 	About() About
 	// Recover chooses an action. If it returns an error, the ladder of the rule decides.
 	Recover(ctx context.Context, c Case) (Action, error)
@@ -64,7 +63,7 @@ type Decision struct {
 	Rule   Rule
 	// Asked is the strategy that was asked; empty: none was.
 	Asked string
-	// Answer is what it chose, before the policy bound it.
+	// Answer is the choice of the strategy, before the policy bound it.
 	Answer Action
 	// Failed is why its answer does not count, so that the ladder decided.
 	Failed error
@@ -101,7 +100,7 @@ func Choose(h *History, p *Policy, now int64) Decision {
 		action, rule := Decide(h, p, now)
 		return Decision{Action: action, Rule: rule}
 	}
-	d, _ := Recover(context.Background(), Case{History: h}, p, now, nil) // those that are built in look at the history alone
+	d, _ := Recover(context.Background(), Case{History: h}, p, now, nil) // built-in strategies look at the history alone
 	return d
 }
 
@@ -235,6 +234,6 @@ func (d *Decision) Answered(h *History, p *Policy, now int64) {
 		if errors.Is(d.Failed, ErrNotRegistered) {
 			d.Action.Reason = ReasonStrategyMissing
 		}
-	default: // a guard, a limit: that stands whoever is asked
+	default: // a guard or a limit holds whichever strategy is asked
 	}
 }

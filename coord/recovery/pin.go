@@ -93,8 +93,8 @@ func (p *Policy) index(list, name string) (int, bool) {
 	return 0, false
 }
 
-// replace copies JSON and puts another value where a number stands. It returns
-// the copy, what stood there, and whether a number did.
+// replace copies JSON and puts another value in place of a number. It returns the copy, the old
+// value, and whether the old value is a number.
 func replace(from jsontext.Value, at jsontext.Pointer, with string) (out jsontext.Value, was string, found bool) {
 	d := jsontext.NewDecoder(bytes.NewReader(from))
 	var b bytes.Buffer
@@ -110,7 +110,7 @@ func replace(from jsontext.Value, at jsontext.Pointer, with string) (out jsontex
 		if token.Kind() == '0' && d.StackPointer() == at {
 			found, was = true, token.String()
 			if err := e.WriteValue(jsontext.Value(with)); err != nil {
-				return nil, was, true // asked only what stands there
+				return nil, was, true // the caller only wants the present value
 			}
 			continue
 		}

@@ -43,9 +43,8 @@ type rung struct {
 	when     *condition // nil: always
 }
 
-// Load compiles the rules of a policy file: YAML, or JSON, whose member recovery
-// holds them. The name stands in errors. A file with any mistake that [Lint]
-// finds is refused with an [*Error].
+// Load compiles the rules of a policy file, which is YAML or JSON with the member recovery. The
+// name stands in errors. Load refuses a file with any mistake that [Lint] finds, with an [*Error].
 func Load(name string, doc []byte) (*Policy, error) {
 	p, problems, err := load(name, doc)
 	if err != nil {
@@ -137,7 +136,7 @@ func (p *Policy) JSON() []byte { return slices.Clone(p.canonical) }
 // lost.
 func (p *Policy) MarshalYAML() (any, error) { return p.doc, nil }
 
-// MarshalJSON returns what [Policy.JSON] does.
+// MarshalJSON returns the JSON of [Policy.JSON].
 func (p *Policy) MarshalJSON() ([]byte, error) { return p.JSON(), nil }
 
 // Hash returns the digest of [Policy.JSON].

@@ -177,7 +177,7 @@ func (s *source) object(pointer string, values []*ast.MappingValueNode, depth in
 	return members
 }
 
-// report adds a problem with what a pointer points to.
+// report adds a problem about the value at a pointer.
 func (s *source) report(at position, pointer, what, fix string) {
 	s.problems = append(s.problems, Problem{s.name, at.line, at.column, field(pointer), what, fix})
 }

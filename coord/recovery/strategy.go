@@ -3,12 +3,12 @@ package recovery
 // Strategy is a kind of action about a failure (taxonomy, protocol.md section 10).
 type Strategy string
 
-// The strategies. Those that execute the failed step again say so; the others
-// prepare an attempt or end the case.
+// The strategies. Strategies that execute the failed step again say so. The others prepare an
+// attempt or end the case.
 const (
 	// Retry executes the step again as it was.
 	Retry Strategy = "retry"
-	// RetryAltered executes it again with what its [Variant] changes.
+	// RetryAltered executes the step again with the change of its [Variant].
 	RetryAltered Strategy = "retry_altered"
 	// FallbackModel executes it again on the next model of the policy's chain.
 	FallbackModel Strategy = "fallback_model"
@@ -16,20 +16,19 @@ const (
 	StateReset Strategy = "state_reset"
 	// FailReassign gives the step to another agent, which executes it.
 	FailReassign Strategy = "fail_reassign"
-	// CheckpointResume goes on from the newest usable checkpoint.
+	// CheckpointResume continues from the newest usable checkpoint.
 	CheckpointResume Strategy = "checkpoint_resume"
 	// Reconcile asks the authoritative state whether the effect occurred.
 	Reconcile Strategy = "reconcile"
 	// Wait lets time pass.
 	Wait Strategy = "wait"
-	// Rollback signals the failure, so that the step and what depends on it
-	// are undone.
+	// Rollback signals the failure, so that the step and its dependents are undone.
 	Rollback Strategy = "rollback"
 	// Quarantine fences the agent; an escalation follows.
 	Quarantine Strategy = "quarantine"
 	// Escalate gives the case to a person. It ends the case.
 	Escalate Strategy = "escalate"
-	// Abort stops what still runs for the case; an escalation follows.
+	// Abort stops everything that still runs for the case; an escalation follows.
 	Abort Strategy = "abort"
 )
 

@@ -51,7 +51,7 @@ func (t *Task) History(p *Policy) *History {
 type TaskDecision struct {
 	Decision           // its action is no wait
 	Due         int64  // from when on, Unix milliseconds
-	Remediation string // what people can do; empty: the policy does not say
+	Remediation string // remediation for people; empty: the policy has none
 }
 
 // Decide returns the policy's decision about the newest failure of a task, as of the

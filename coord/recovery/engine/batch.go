@@ -38,11 +38,10 @@ type Result struct {
 
 // Run recovers the cases of a scenario and yields them in its order.
 //
-// The sequence can be ranged over once. A pair is either a case or an error: an
-// [*Error] for a line that cannot be used, after which the sequence goes on;
-// another for what the reader, the runtime or the context answers, which ends
-// it, as does one about the file as a whole. A caller that stops ends what is
-// at work.
+// A caller can range over the sequence once. A pair is either a case or an error. An [*Error] about
+// a line that cannot be used does not end the sequence. Every other error ends the sequence: an
+// error of the reader, the runtime or the context, and an error about the file as a whole. When the
+// caller stops, the work in progress ends.
 func (b *Batch) Run(ctx context.Context, name string, r io.Reader) iter.Seq2[*Result, error] {
 	// Attempts that take time run side by side.
 	s := scenario.Pipeline[Result]{Workers: b.Workers, OneByOne: b.Instance != "", Check: b.check, Do: b.one}

@@ -26,7 +26,7 @@ type ReportDiff struct {
 	Before  Recommendation `json:"before"`
 	After   Recommendation `json:"after"`
 	Classes []ClassChange  `json:"classes"` // with all cases as the last one
-	// Same names what both runs share: policy, scenario, seed or runtime.
+	// Same names the parts that both runs share: policy, scenario, seed or runtime.
 	Same []string `json:"same"`
 	// MissingBefore and MissingAfter are the strategies that the policies name and that were not
 	// registered.

@@ -44,7 +44,7 @@ const (
 	RecordFile = "recorded.ndjson"
 )
 
-// Snapshot is what decides what a run does.
+// Snapshot is the configuration that determines a run.
 type Snapshot struct {
 	V            int64          `json:"v"`
 	Engine       string         `json:"engine"`
@@ -99,8 +99,7 @@ func (s *Snapshot) policy(name string) (*recovery.Policy, error) {
 	return recovery.Load(name, document)
 }
 
-// Info is what differs between runs of the same scenario under the same
-// configuration.
+// Info has the members that differ between runs of the same scenario under the same configuration.
 type Info struct {
 	Run       string `json:"run"` // id, also in a ledger
 	Scenario  string `json:"scenario"`
@@ -112,7 +111,7 @@ type Info struct {
 	Ledger    string `json:"ledger,omitzero"` // origin
 }
 
-// Dir is the directory of a run. Nobody else runs in it until it is closed.
+// Dir is the directory of a run. No other process runs in the directory until the Dir is closed.
 type Dir struct {
 	path   string
 	lock   *flock.Flock
@@ -148,10 +147,9 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// CreateDir makes the directory of a new run. One that holds a run is ErrUsed,
-// and so is one with any file that a run would go on with or be taken for, and
-// one in which a run is on its way. run.json alone is none: a run that never
-// began leaves it.
+// CreateDir makes the directory of a new run. The error is ErrUsed if the directory holds a run, if
+// another run works in the directory, or if a file there could be taken for a part of the run. The
+// file run.json alone is allowed: a run that never began leaves this file.
 func CreateDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
@@ -265,7 +263,7 @@ func (d *Dir) add(done *Result) error {
 		_, err = d.also.Write(append(line, '\n'))
 	}
 	if err == nil {
-		err = errors.Join(d.also.Flush(), d.out.Flush()) // what was really done is not done twice
+		err = errors.Join(d.also.Flush(), d.out.Flush()) // a real action is not done twice
 	}
 	if err != nil {
 		return fmt.Errorf("engine: write record: %w", err)
@@ -326,7 +324,7 @@ func (d *Dir) Info() (Info, error) {
 	return info, nil
 }
 
-// countingReader counts and digests what is read through it.
+// countingReader counts and digests the bytes that pass through it.
 type countingReader struct {
 	r    io.Reader
 	read atomic.Int64 // which progress is told of while another goroutine reads on

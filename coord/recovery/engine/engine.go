@@ -1,16 +1,15 @@
-// Package engine takes cases through a policy. [Config.Recover] makes of one case a
-// [Trace]: what was decided about each failure, by which rule, and what came of it.
-// A [Runtime] performs the attempts; [Recorded] looks them up in the case, so that
-// nothing is done.
+// Package engine takes cases through a policy. [Config.Recover] makes a [Trace] of one case: the
+// decision about each failure, the rule behind the decision, and its result. A [Runtime] makes the
+// attempts. [Recorded] looks the attempts up in the case, so that nothing is done.
 //
-// A [Batch] recovers the cases of a scenario, and a [Tally] adds the traces up to a
-// [Report] whose gates recommend to promote the policy or to reject it. A [Run] is a
-// batch with a directory ([Dir]) that keeps traces and report. [Replay] decides the
-// cases of a directory again and compares. A [Sweep] varies one number of the policy
-// and finds where outcomes flip. [Diff] compares two reports.
+// A [Batch] recovers the cases of a scenario. A [Tally] adds the traces up to a [Report], whose
+// gates recommend to promote the policy or to reject it. A [Run] is a batch with a directory
+// ([Dir]) that keeps traces and report. [Replay] decides the cases of a directory again and
+// compares. A [Sweep] varies one number of the policy and finds where outcomes flip. [Diff]
+// compares two reports.
 //
-// The same cases under the same policy, seed and runtime give the same bytes,
-// whatever the number of workers.
+// The same cases under the same policy, seed and runtime give the same bytes, whatever the number
+// of workers.
 package engine
 
 import (
@@ -37,13 +36,12 @@ type Config struct {
 	Policy *recovery.Policy
 	// Runtime performs the attempts; nil: [Recorded].
 	Runtime Runtime
-	// External chooses actions in place of the policy's ladders; nil: nobody
-	// does. Notice is told when it gave no answer, from all workers; it may be
-	// nil.
+	// External chooses actions in place of the policy's ladders; nil: the ladders decide. The
+	// engine calls Notice from all workers when External gave no answer. Notice may be nil.
 	External recovery.RecoveryStrategy
 	Notice   func(error)
-	// Strategies are those that the policy's rules may name beside the built-in
-	// ones. One that is named and not here does not answer: the ladder decides.
+	// Strategies are the strategies that the policy's rules may name beside the built-in ones. A
+	// named strategy that is missing here does not answer, and the ladder decides.
 	Strategies []recovery.RecoveryStrategy
 	// Seed gives the jitter of waits.
 	Seed int64
@@ -52,16 +50,16 @@ type Config struct {
 	// Pause lets the time of a wait pass; nil: waits are counted and not
 	// waited for.
 	Pause func(ctx context.Context, d time.Duration) error
-	// Asked is told, before each decision, what it is made on; nil: nobody asks.
-	// It must not keep or change the history.
+	// Asked gets the history and the time of each decision before the decision; nil: no caller
+	// asks. Asked must not keep or change the history.
 	Asked func(h *recovery.History, now int64)
 }
 
-// Recovery is what became of one case.
+// Recovery is the result of one case.
 type Recovery struct {
 	Trace Trace
-	// Case is the case with the attempts that were really made in place of
-	// those it came with: [Recorded] makes the same trace of it again.
+	// Case is the case with the real attempts in place of the attempts that the case came with.
+	// [Recorded] makes the same trace of this case again.
 	Case scenario.Case
 }
 
@@ -81,21 +79,20 @@ func (c *Config) check(of *scenario.Case) *scenario.Error {
 	return nil
 }
 
-// ReadCase reads a file that holds one case, which [Config.Recover] can take to
-// its end. The name stands in errors, which are [*Error] but for what the reader
-// answers.
+// ReadCase reads a file that holds one case for [Config.Recover]. The name stands in errors, which
+// are [*Error], except for errors of the reader.
 func (c *Config) ReadCase(name string, r io.Reader) (scenario.Case, error) {
 	return scenario.ReadCase(name, r, c.check)
 }
 
-// Recover takes a case through its steps and answers each failure as the
-// policy decides, until all steps are done or a person has to decide. An error
-// is the runtime's: the case has no result then.
+// Recover takes a case through its steps. It answers each failure by the decision of the policy,
+// until all steps are done or a person has to decide. An error is an error of the runtime; the case
+// then has no result.
 //
-// A case that nobody saw get past its recovery did not recover: a step behind
-// it that was never tried escalates, unless the source lets it be skipped. Nor
-// did one that its source calls failed: that verdict is a failure of its own at
-// the end, where no outcome model drew what the source did not see.
+// A case recovers only if its recovery was seen. If a later step was never tried, the case
+// escalates, unless the source allows skipping the step. If the source calls the case failed, this
+// verdict is another failure at the end, unless an outcome model drew an attempt that the source
+// did not see.
 func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, error) {
 	r := recoverer{Config: c, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
 	if r.runtime == nil {
@@ -124,7 +121,7 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 			r.skip(&made, steps[i+1:])
 			break
 		}
-		// What follows may go back to here.
+		// The steps after this one may go back to here.
 		r.h.Checkpoint = r.h.Checkpoint || r.step.Checkpoint && r.made.Outcome != scenario.NotObserved
 		if i == len(steps)-1 && r.t.Outcome == scenario.Failed && !r.t.Simulated {
 			steps = append(slices.Clip(steps), of.VerdictStep(scenario.Failure{Label: scenario.UnknownLabel()}))
@@ -132,7 +129,7 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 	}
 	r.t.Fallback = r.t.Fallback && r.t.Status == AutoRecovered
 	if made.Answers = r.answers; r.External != nil && made.Answers == nil {
-		made.Answers = []recovery.Action{} // nothing was asked, and nothing is to be
+		made.Answers = []recovery.Action{} // no question was asked, and none is needed
 	}
 	return Recovery{Trace: r.t, Case: made}, nil
 }
@@ -233,7 +230,7 @@ func (r *recoverer) deadline() int64 {
 	return *own
 }
 
-// spend adds up what an attempt took.
+// spend adds up the cost of an attempt.
 func (r *recoverer) spend(a *scenario.Attempt) {
 	if a.CostMicroUSD != nil {
 		r.t.CostMicroUSD += *a.CostMicroUSD
@@ -292,7 +289,7 @@ func (r *recoverer) fail(f *scenario.Failure) {
 	}
 }
 
-// act does what was decided, notes it, and reports whether the step is done.
+// act carries the decision out, notes it, and reports whether the step is done.
 func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recovery.Rule) (done bool, err error) {
 	if action.WaitMS > 0 {
 		r.now += action.WaitMS
@@ -346,15 +343,14 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 	return done, nil
 }
 
-// inDoubt reports whether the step was given up because nobody knew what became of its
-// effect.
+// inDoubt reports whether the step was given up because its effect stayed unknown.
 func (r *recoverer) inDoubt(why recovery.Reason) bool {
 	last := len(r.h.Rungs) - 1
 	return why == recovery.ReasonEffectsUnknown ||
 		last > 0 && r.h.Rungs[last-1].Strategy == recovery.Reconcile && r.h.Rungs[last-1].Result == recovery.ResultNotObserved
 }
 
-// resultOf says what came of an attempt, as the policy has to take it.
+// resultOf returns the result of an attempt as the policy counts it.
 func resultOf(action recovery.Action, a *scenario.Attempt) recovery.Result {
 	switch {
 	case a.Outcome == scenario.Failed:

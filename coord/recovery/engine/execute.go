@@ -14,8 +14,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Run is a batch over a scenario file with all that belongs to it: traces and
-// report in a directory, entries in a ledger.
+// Run is a batch over a scenario file, with a directory for traces and report, and with entries in
+// a ledger.
 type Run struct {
 	Batch
 	// Scenario is the path of the file. It is read twice, first for its digest.
@@ -28,7 +28,7 @@ type Run struct {
 	Strategy []string
 	// LiveDigest is the digest of the configuration of a live run.
 	LiveDigest entry.Digest
-	// Baseline is what the report is compared with, or nil.
+	// Baseline is the run that the report is compared with, or nil.
 	Baseline *Baseline
 	// KeepGoing passes over lines that cannot be used; otherwise the first one
 	// ends the run.
@@ -52,7 +52,7 @@ type Recorder interface {
 	Begin(ctx context.Context, open *entry.Run) error
 	// Attempt takes the entry of one case. It may write it later.
 	Attempt(ctx context.Context, a *entry.Attempt) error
-	// Flush writes what is still to be written.
+	// Flush writes everything that is not yet written.
 	Flush(ctx context.Context) error
 	// End closes the run.
 	End(ctx context.Context, closed *entry.Run) error
@@ -94,11 +94,11 @@ type execution struct {
 	tally   *Tally
 	known   map[[16]byte]bool // cases that the directory has traces of
 	size    int64             // of the scenario in bytes
-	// recorded is whether what was done is kept beside the traces.
+	// recorded says whether the real attempts are kept beside the traces.
 	recorded bool
 }
 
-// begin does what comes before the first case.
+// begin does the work before the first case.
 func (x *execution) begin(ctx context.Context) error {
 	of, size, err := digestFile(x.Scenario)
 	if err != nil {
@@ -157,9 +157,8 @@ func (x *execution) foresee(ctx context.Context) error {
 	return nil
 }
 
-// resume takes up what the directory holds of the run, as far as it is what the
-// cases give when they are decided again: what was edited since is not signed.
-// The ledger may not have all of it.
+// resume takes up the traces in the directory. Each trace must equal the trace that its case gives
+// now, because an edited trace must not be signed. The ledger may lack some of the traces.
 func (x *execution) resume(ctx context.Context) error {
 	known := map[[16]byte]bool{}
 	next, stop := iter.Pull2(x.again(ctx))
@@ -185,8 +184,8 @@ func (x *execution) resume(ctx context.Context) error {
 	return err
 }
 
-// again decides the cases that the directory may have traces of: those of the
-// scenario, or of the record where what was done does not follow from it.
+// again decides the cases that the directory may have traces of. The cases come from the scenario,
+// or from the record if the scenario does not determine the attempts.
 func (x *execution) again(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		path, batch := x.Scenario, x.Batch
@@ -211,7 +210,7 @@ func (x *execution) again(ctx context.Context) iter.Seq2[*Result, error] {
 	}
 }
 
-// edited is the error about a trace that is not what its case gives.
+// edited is the error about a trace that differs from the trace of its case.
 func (x *execution) edited(number int, done *Result) error {
 	of := "no case of the scenario"
 	if done != nil {
@@ -265,7 +264,7 @@ func (x *execution) reject(err error) error {
 	return nil
 }
 
-// take keeps what became of a case.
+// take keeps the result of a case.
 func (x *execution) take(ctx context.Context, done *Result) error {
 	if done.Known {
 		return nil
@@ -324,8 +323,8 @@ func (x *execution) entry(op string) *entry.Run {
 // rootText is a run root as an entry holds it.
 func rootText(root merkle.Hash) entry.Digest { return entry.DigestFrom(root[:]) }
 
-// AttemptOf is the body of the entry about one case: the last rungs of its
-// trace, and the digest of all of it.
+// AttemptOf is the body of the entry about one case. It has the last rungs of the trace, and the
+// digest of the whole trace.
 func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
 	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{}}
 	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {

@@ -23,7 +23,7 @@ import (
 // question, without a shell.
 type Command struct {
 	Argv []string
-	// Is says what the strategy is, and how long an answer may take.
+	// Is describes the strategy, and has the time limit of an answer.
 	Is recovery.About
 }
 
@@ -44,7 +44,7 @@ func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Actio
 	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(append(question, '\n')), &stderr, process.Grace
 	answer, err := process.Run(cmd, answerMax)
 	if cmd.Process != nil {
-		process.End(cmd, syscall.SIGKILL) // nobody waits for what it has left behind
+		process.End(cmd, syscall.SIGKILL) // the run does not wait for processes that the program left behind
 	}
 	switch {
 	case errors.Is(err, process.ErrOutput):
@@ -70,9 +70,8 @@ func decodeAnswer(text []byte) (recovery.Action, error) {
 	return a, nil
 }
 
-// decide returns what to do next: what the policy decides, or, within what it
-// allows, what a strategy or the record of one chooses: the one of the whole run,
-// or that which the policy's rule names.
+// decide returns the next action. The policy decides, or a strategy or its record chooses within
+// the policy. The strategy is that of the whole run, or the strategy that the policy's rule names.
 func (r *recoverer) decide(ctx context.Context) (recovery.Action, recovery.Rule, error) {
 	now := epoch + r.now
 	if action, rule, settled := recovery.Settled(&r.h, r.Policy, now); settled {
@@ -99,9 +98,8 @@ func noAnswer(why recovery.Reason) recovery.Action {
 	return recovery.Action{Strategy: recovery.Escalate, Reason: why}
 }
 
-// failedBy is why an answer counts as none; nil: it counts. A strategy that gives
-// the answer which stands for none has given none, so that its record decides as it
-// did.
+// failedBy returns why an answer does not count; nil: the answer counts. An answer that equals the
+// mark of no answer does not count, so that the record decides as the strategy did.
 func failedBy(answer recovery.Action) error {
 	switch answer {
 	case noAnswer(recovery.ReasonStrategyFailed):
@@ -142,8 +140,8 @@ func (r *recoverer) choose(ctx context.Context, ask func() (recovery.Action, err
 	return answer, failedBy(answer), nil
 }
 
-// errNoAnswer stands for why a strategy did not answer, which the record does not
-// say.
+// errNoAnswer stands in for the reason why a strategy did not answer. The record does not have that
+// reason.
 var errNoAnswer = errors.New("engine: the strategy did not answer")
 
 // ask takes an answer of the strategy of the whole run that is an action.

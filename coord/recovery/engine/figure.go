@@ -13,9 +13,9 @@ const (
 	unitMS       = "_ms"
 )
 
-// Figure writes a number for people, in the unit that its name ends with: parts per
-// million as percent and micro-USD as dollars, with the exact number beside them,
-// milliseconds with their unit. Any other number stands as it is.
+// Figure writes a number for people, in the unit that its name ends with. Parts per million become
+// percent and micro-USD become dollars, with the exact number beside them. Milliseconds get their
+// unit. Other numbers do not change.
 func Figure(name string, n int64) string {
 	switch {
 	case strings.Contains(name, unitPPM): // with the name of a class behind it, in one case
@@ -81,8 +81,8 @@ func decimals(n, unit int64, least int) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// Text says what a gate found, for people: the verdict, the value, what is wanted.
-// The exact numbers stand in the report.
+// Text returns the finding of a gate for people: verdict, value and limit. The report has the exact
+// numbers.
 func (g *Gate) Text() string {
 	text := string(g.Verdict) + ": " + g.found() + ", " + g.wanted()
 	if g.Verdict == NotAsked {

@@ -8,11 +8,11 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Engine names the engine and the version of what it decides: a change that can
-// change a trace changes it.
+// Engine names the engine and the version of its decisions. A change that can change a trace
+// changes this name.
 const Engine = "arl-recovery/4"
 
-// Recommendation is what a report advises.
+// Recommendation is the advice of a report.
 type Recommendation string
 
 // The recommendations.
@@ -22,7 +22,7 @@ const (
 	Inconclusive Recommendation = "inconclusive"
 )
 
-// Verdict is what a gate says.
+// Verdict is the verdict of a gate.
 type Verdict string
 
 // The verdicts. Unknown is that of a gate about something that was not
@@ -35,7 +35,7 @@ const (
 	NotAsked Verdict = "not_asked"
 )
 
-// The gates whose numbers are told otherwise than by the name of their parameter.
+// These gates show their numbers in another unit than the name of their parameter says.
 const (
 	gateCases      = "cases_min"
 	gateRate       = "recovery_rate_min"
@@ -58,11 +58,11 @@ type Gate struct {
 	Cases  []string `json:"cases,omitzero"` // that fail it, the first ones
 }
 
-// Baseline is what a run is compared with.
+// Baseline is the run that another run is compared with.
 type Baseline struct {
 	Digest  entry.Digest    `json:"digest"` // of the report
 	Classes []BaselineClass `json:"classes"`
-	// Missing are the strategies in whose place ladders decided in that run.
+	// Missing are the strategies that were missing in that run, so that ladders decided.
 	Missing []string `json:"missing_strategies,omitzero"`
 }
 
@@ -73,7 +73,7 @@ type BaselineClass struct {
 	AutoRecovered int64  `json:"auto_recovered"`
 }
 
-// NewBaseline takes from a report what others are compared with.
+// NewBaseline takes the values from a report that other reports are compared with.
 func NewBaseline(r *Report, digest entry.Digest) *Baseline {
 	b := &Baseline{Digest: digest, Classes: byClass(r.Classes)}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
@@ -208,9 +208,9 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 	return g
 }
 
-// strategiesGate is unknown when a ladder decided in place of a strategy that the
-// policy names and that was not there: nobody knows what the strategy would have
-// made of these cases. The value is how many cases these are.
+// strategiesGate is unknown if a ladder decided in place of a missing strategy that the policy
+// names. The decisions of that strategy about these cases are unknown. The value is the number of
+// these cases.
 func (t *Tally) strategiesGate(missing []string) Gate {
 	g := Gate{Gate: gateStrategies, Param: "strategies", Verdict: NotAsked}
 	if len(missing) == 0 {

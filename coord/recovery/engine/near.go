@@ -80,7 +80,7 @@ func tenth(n int64) int64 { return max(1, n/10) }
 
 // near returns the bounds within one step of which the case ends otherwise.
 func (b *Batch) near(ctx context.Context, c *scenario.Case, r *Recovery) ([]Near, error) {
-	if r.Trace.Status == NoFailure || r.Case.Answers != nil { // nobody knows what a strategy would have chosen
+	if r.Trace.Status == NoFailure || r.Case.Answers != nil { // the choice of a strategy is not known
 		return nil, nil
 	}
 	var found []Near
@@ -107,8 +107,8 @@ func (b *Batch) near(ctx context.Context, c *scenario.Case, r *Recovery) ([]Near
 // flip is whether a case ends otherwise under another policy.
 type flip int
 
-// Of a case that escalates under one of them because nobody made an attempt that
-// it asks for, nobody knows how it would have ended.
+// A case may escalate under one of them because an attempt was never made. The end of such a case
+// is not known.
 const (
 	none flip = iota
 	known

@@ -30,8 +30,7 @@ const (
 	NotComparable Match = "not_comparable"
 )
 
-// Misplaced is what is wrong with a trace that is not of the case whose turn it
-// is.
+// Misplaced says why a trace does not belong to the case at this place.
 type Misplaced string
 
 // How a trace is out of place: it is missing there, it stands there beside the
@@ -42,18 +41,18 @@ const (
 	Another Misplaced = "another"
 )
 
-// Comparison is what a replay found.
+// Comparison is the finding of a replay.
 type Comparison struct {
 	Match Match `json:"match"`
 	Cases int64 `json:"cases"` // compared and equal
-	// MissingStrategies are those in whose place ladders decided, in the run and
-	// here.
+	// MissingStrategies are the strategies that were missing, in the run or here, so that ladders
+	// decided.
 	MissingStrategies []string `json:"missing_strategies,omitzero"`
 	// Reason says why the two cannot be compared.
 	Reason string `json:"reason,omitzero"`
-	// The first difference: in which file, of which case, at which field (a JSON
-	// pointer), and what stands there. A side without the field is empty. Trace
-	// is set where traces of different cases stand at the same place.
+	// The first difference has a file, a case, a field (a JSON pointer), and the value on each
+	// side. A side without the field is empty. Trace is set if traces of different cases stand at
+	// the same place.
 	Trace      Misplaced `json:"trace,omitzero"`
 	File       string    `json:"file,omitzero"`
 	Case       string    `json:"case,omitzero"`
@@ -62,8 +61,7 @@ type Comparison struct {
 	Recomputed string    `json:"recomputed,omitzero"`
 }
 
-// ReplayOptions say what a replay is made with, where that is not what the
-// run's directory says.
+// ReplayOptions replace values that the run's directory has.
 type ReplayOptions struct {
 	Scenario string           // path; empty: that of the run
 	Policy   *recovery.Policy // nil: that of the run
@@ -71,12 +69,11 @@ type ReplayOptions struct {
 	Progress func(done, total int64) // may be nil
 }
 
-// Replay decides every case of a run again and compares traces and report with
-// those in its directory. What was done live or chosen by an external strategy
-// is taken from its record. A file of the directory that was changed, cut off or
-// removed is a difference where what it says can be decided again, and otherwise a
-// reason why the two cannot be compared. An error says that the directory holds no
-// run, or that a file cannot be read.
+// Replay decides every case of a run again, and compares traces and report with the files in the
+// run's directory. The record answers for live attempts and for choices of an external strategy. A
+// file that was changed, cut off or removed is a difference if Replay can decide its content again.
+// Otherwise the file is a reason why the two cannot be compared. An error says that the directory
+// holds no run, or that a file cannot be read.
 func Replay(ctx context.Context, dir string, o ReplayOptions) (Comparison, error) {
 	p := replay{dir: dir, o: o}
 	for _, step := range []func() (string, error){p.load, p.incomparable, p.input} {
@@ -97,7 +94,7 @@ type replay struct {
 	report   Report // as far as it can be read
 	policy   *recovery.Policy
 	scenario string       // path
-	record   entry.Digest // digest of what was recorded; empty: nothing was
+	record   entry.Digest // digest of the record; empty: there is no record
 	tally    *Tally
 	subject  Subject
 	equal    int64
@@ -112,8 +109,8 @@ func (p *replay) batch() *Batch {
 	return &b
 }
 
-// again decides cases without doing anything: what was done stands in them, or
-// is drawn.
+// again decides cases without doing anything. The cases have the real attempts, or the attempts are
+// drawn.
 func again(p *recovery.Policy, outcomes *OutcomeModel, seed int64) Batch {
 	b := Batch{Config: Config{Policy: p, Seed: seed}}
 	if outcomes != nil {
@@ -151,7 +148,7 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 
 // traces compares the traces one by one, and returns the first difference.
 func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, cases *countingReader) (*Comparison, error) {
-	var other *Comparison // a trace that is not of the case whose turn it was
+	var other *Comparison // the trace belongs to another case
 	for done, err := range p.batch().Run(ctx, p.scenario, cases) {
 		if err != nil {
 			if over, err := p.reject(err); over || err != nil {
@@ -200,8 +197,8 @@ func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, cases *coun
 	return nil, nil
 }
 
-// misplaced finds out, from what stands behind it on both sides, how the trace of
-// another case came to stand there. No case is behind the last one.
+// misplaced finds out why the trace of another case stands at this place. It looks at the traces
+// that follow on both sides. No case follows the last one.
 func (c *Comparison) misplaced(recorded *bufio.Reader, next string) (*Comparison, error) {
 	line, err := recorded.ReadBytes('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -322,8 +319,7 @@ func firstMissing(a, b []jsonField) Comparison {
 // jsonField is a value that is neither object nor array, and where it stands.
 type jsonField struct{ field, value string }
 
-// fieldsOf lists the fields of a JSON text in order; behind a fault in it, the
-// rest as one field.
+// fieldsOf lists the fields of a JSON text in order. The text from a mistake on is one field.
 func fieldsOf(text []byte) []jsonField {
 	var all []jsonField
 	dec := jsontext.NewDecoder(bytes.NewReader(text))

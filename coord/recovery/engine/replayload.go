@@ -11,9 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// load reads what the run left. A report that cannot be decoded was changed: what
-// it should say is decided again, and compared with it byte by byte. The reason
-// says what stands in the way of that.
+// load reads the files of the run. A report that cannot be decoded was changed: load decides the
+// report again, and compares the two byte by byte. The reason says why that is not possible.
 func (p *replay) load() (reason string, err error) {
 	if p.config, err = os.ReadFile(p.file(ConfigFile)); err != nil {
 		if _, there := os.Stat(p.file(ReportFile)); there == nil && errors.Is(err, fs.ErrNotExist) {

@@ -87,7 +87,7 @@ type Rejection struct {
 	Detail  string `json:"detail"`
 }
 
-// Observed says what the results rest on.
+// Observed describes the observations that the results rest on.
 type Observed struct {
 	StepsOK             int64 `json:"steps_ok"` // at the first attempt
 	StepsFailed         int64 `json:"steps_failed"`
@@ -131,13 +131,13 @@ type Slice struct {
 	Spent
 }
 
-// Strategy counts what was done, and what came of it.
+// Strategy counts the actions of a strategy, and their results.
 type Strategy struct {
 	Strategy    string `json:"strategy"`
 	Variant     string `json:"variant,omitzero"`
 	Times       int64  `json:"times"`
 	OK          int64  `json:"ok"`
-	Decided     int64  `json:"decided"` // and carried out by nobody yet
+	Decided     int64  `json:"decided"` // decided, and not yet carried out
 	NotObserved int64  `json:"not_observed"`
 }
 
@@ -157,7 +157,7 @@ type NearLimit struct {
 	Cases           []string `json:"cases"` // ids of the first ones
 }
 
-// Subject is what a report is about.
+// Subject names the run of a report.
 type Subject struct {
 	Runtime        string
 	External       []string

@@ -28,12 +28,11 @@ type checkingRuntime interface {
 
 // Recorded is the runtime that looks attempts up in the case itself.
 //
-// A recorded attempt answers one that goes the same way: the strategies are
-// equal, variant and model are equal or absent in the record. It answers once,
-// and of several the first that has not answered yet does: one record shows one
-// attempt. The place of a recorded attempt among others does not matter
-// otherwise, so that another policy, which tries the same things in another
-// order, finds what is known of them.
+// A recorded attempt answers an attempt with the same strategy. Its variant and model must be
+// equal, or absent in the record. A recorded attempt answers once. If several match, the first that
+// has not answered yet answers, because one record shows one attempt. Otherwise the order of the
+// recorded attempts does not matter. So another policy, which tries the same actions in another
+// order, finds their recorded results.
 type Recorded struct{}
 
 // Attempt implements [Runtime].

@@ -7,11 +7,10 @@ import "embed"
 //go:embed schema/*.json
 var schemas embed.FS
 
-// Schema returns the JSON Schema of a line of traces.ndjson ("trace"), of
-// report.json ("report"), of what an external strategy is asked ("question") or of
-// what it answers ("action"), and nil for any other name. A schema says of an action
-// all but that it has a variant exactly with retry_altered, and a scope exactly with
-// state_reset.
+// Schema returns a JSON Schema: of a line of traces.ndjson ("trace"), of report.json ("report"), of
+// the question to an external strategy ("question"), or of its answer ("action"). It returns nil
+// for any other name. The schema of an action leaves out two rules: only retry_altered has a
+// variant, and only state_reset has a scope.
 func Schema(name string) []byte {
 	text, err := schemas.ReadFile("schema/" + name + ".json")
 	if err != nil {

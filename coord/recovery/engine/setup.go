@@ -11,8 +11,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Setup is a configuration with the parts of it that a run's directory keeps: the runtime of the
-// attempts, and the chooser of the actions. Make one with [NewSetup].
+// Setup is a configuration with the runtime of the attempts and the chooser of the actions, which a
+// run's directory keeps. Make a Setup with [NewSetup].
 type Setup struct {
 	Config
 	Mode       string        // names the runtime: recorded, simulated or live
@@ -64,9 +64,9 @@ func (s *Setup) NewRun(workers int) *Run {
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// Keep has the run keep its traces and report in a directory: a new one, or, to resume a
-// run, the one that holds it, whose id the run takes. The errors are those of [CreateDir]
-// and [ResumeDir].
+// Keep makes the run keep its traces and report in a directory. The directory is new. To resume a
+// run, it is the directory of that run, and the run takes its id. The errors are those of
+// [CreateDir] and [ResumeDir].
 func (r *Run) Keep(path string, resume bool) (err error) {
 	if !resume {
 		r.Dir, err = CreateDir(path)

@@ -15,12 +15,10 @@ import (
 	"recoveryledger/ledger/process"
 )
 
-// DecodeStrategies reads which programs are the strategies that a policy
-// declares: YAML, a list of arguments for each name. The policy is what is agreed
-// upon, and stands in a ledger; which program a machine runs is the machine's own
-// affair, so that no ledger can make it run one. Where is the directory that
-// relative programs are looked up in; the name stands in errors, which are
-// [*Error].
+// DecodeStrategies reads the programs of the strategies that a policy declares. The file is YAML,
+// with a list of arguments for each name. The policy stands in a ledger, and the machine alone
+// names its programs, so that no ledger can make a machine run a program. Relative programs are
+// looked up in the directory where. The name stands in errors, which are [*Error].
 func DecodeStrategies(name string, doc []byte, p *recovery.Policy, where string) ([]recovery.RecoveryStrategy, error) {
 	var argvs map[string][]string
 	const help = "write a line for each: name: [program, argument]"

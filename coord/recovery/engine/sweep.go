@@ -24,7 +24,7 @@ type Sweep struct {
 	policies []*recovery.Policy
 }
 
-// SweepPoint is what came of one value.
+// SweepPoint is the result of one value.
 type SweepPoint struct {
 	Value int64 `json:"value"`
 	Cases
@@ -58,7 +58,7 @@ type FlipGates struct {
 	To   Verdict `json:"to"`
 }
 
-// SweepReport is what a sweep found.
+// SweepReport is the finding of a sweep.
 type SweepReport struct {
 	Param  string       `json:"param"`
 	Pinned int64        `json:"pinned"` // in the policy as it is
@@ -69,8 +69,8 @@ type SweepReport struct {
 	// Near is set if a flip lies next to the pinned value. Cases whose result is not observed on
 	// one side do not count.
 	Near bool `json:"near"`
-	// MissingStrategies are those that rules name: a sweep asks none, and the
-	// ladders of the rules decided.
+	// MissingStrategies are the strategies that rules name. A sweep asks no strategy, and the
+	// ladders of the rules decide.
 	MissingStrategies []string `json:"missing_strategies,omitzero"`
 }
 

@@ -197,9 +197,9 @@ func (g *group) add(trace *Trace) {
 	}
 }
 
-// latencies counts durations in milliseconds: exactly below 256, above that
-// rounded up to 8 significant bits, by less than 0.8 %. Its size does not grow
-// with what is counted.
+// latencies counts durations in milliseconds. Durations below 256 are exact. Longer durations are
+// rounded up to 8 significant bits, by less than 0.8 %. The size does not grow with the number of
+// durations.
 type latencies map[int64]int64
 
 func (l latencies) add(ms int64) {

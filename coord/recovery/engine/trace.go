@@ -20,17 +20,16 @@ const (
 	NoFailure     Status = "no_failure"
 )
 
-// Trace is what the engine did about one case. Its canonical form is RFC 8785
-// JSON: one line of traces.ndjson, and a leaf of the tree whose root is the
-// fingerprint of the run. The members stand in the order of their names, as
-// they are written.
+// Trace is the record of the engine's actions on one case. Its canonical form is RFC 8785 JSON: one
+// line of traces.ndjson, and a leaf of the tree whose root is the fingerprint of the run. The
+// members stand in the order of their names, which is their order in JSON.
 type Trace struct {
 	Attempts       int64            `json:"attempts"` // recovery attempts that were made
 	Case           string           `json:"case"`
 	Class          string           `json:"class,omitzero"` // of the first failure, as effective
 	Code           string           `json:"code,omitzero"`
 	CostMicroUSD   int64            `json:"cost_micro_usd"` // of all attempts, as far as known
-	CostUnknown    int64            `json:"cost_unknown"`   // attempts whose cost is not known
+	CostUnknown    int64            `json:"cost_unknown"`   // attempts with unknown cost
 	Fallback       bool             `json:"fallback"`       // recovered, and a fallback_model attempt did so for a step
 	LatencyMS      int64            `json:"latency_ms"`     // of all attempts as far as known, and waits
 	LatencyUnknown int64            `json:"latency_unknown"`
@@ -45,11 +44,11 @@ type Trace struct {
 	Steps          StepCount        `json:"steps"`
 	Tags           []string         `json:"tags,omitzero"`
 	Tokens         int64            `json:"tokens"`
-	Undeclared     string           `json:"undeclared,omitzero"` // step whose effect was in doubt, and which declares none
+	Undeclared     string           `json:"undeclared,omitzero"` // step with an effect in doubt that the step does not declare
 	V              int64            `json:"v"`
 }
 
-// StepCount counts the steps of a case by what became of them.
+// StepCount counts the steps of a case by result.
 type StepCount struct {
 	Failed      int64 `json:"failed"`
 	NotObserved int64 `json:"not_observed"`
@@ -109,7 +108,7 @@ func (t *Trace) Encode() ([]byte, error) {
 	return line, nil
 }
 
-// DecodeTrace reads a line of traces.ndjson. It accepts what Encode makes.
+// DecodeTrace reads a line of traces.ndjson. It accepts exactly the output of Encode.
 func DecodeTrace(line []byte) (Trace, error) {
 	var t Trace
 	if wrong := (scenario.Document{What: "a trace"}).DecodeJSON(line, &t); wrong != nil {

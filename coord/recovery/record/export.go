@@ -13,9 +13,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// ReceiptsFile is the file in a run's directory with the receipts of its
-// entries: first those of the policies and keys that they count by, then the
-// entries in the order of the log, then proofs that their heads are of one log.
+// ReceiptsFile is the file in a run's directory with the receipts of its entries. First come the
+// receipts of policies and keys that verify the signers, then the entries in the order of the log,
+// and then the proofs that their heads are of one log.
 const ReceiptsFile = "receipts.ndjson"
 
 // Export writes the receipts of a run beside its report. They are written as
@@ -109,7 +109,7 @@ func Links(ctx context.Context, from Ledger, issuers ...entry.Principal) ([]veri
 	for _, p := range issuers {
 		needed[p] = true
 	}
-	// Backwards: who enrols somebody was enrolled before.
+	// The loop goes backwards, because an enroller was enrolled before.
 	slices.SortFunc(all, func(x, y link) int { return cmp.Compare(y.receipt.Index, x.receipt.Index) })
 	var links []verify.Receipt
 	for _, l := range all {

@@ -24,8 +24,8 @@ const importBatch = 512
 // ErrKey reports that the key of an agent no longer counts.
 var ErrKey = errors.New("record: the key is no longer valid")
 
-// Import registers the runs in files that others recorded, as entries that the agents
-// in them would have written. What is in the log already is registered no second time.
+// Import registers recorded runs of other systems, as entries that the agents in them would have
+// written. An entry that is already in the log is not registered again.
 type Import struct {
 	// Ledger is where runs are looked up that were registered before.
 	Ledger Ledger
@@ -44,7 +44,8 @@ type Import struct {
 	// Key returns the key of an agent, and the name of its file. It makes a key for an
 	// agent that has none.
 	Key func(agent entry.Principal) (key *keys.Signer, file string, err error)
-	// Secret is what the agents' secrets are derived from. SecretFile names it in errors.
+	// Secret is the value that the agents' secrets are derived from. SecretFile names the value in
+	// errors.
 	Secret     []byte
 	SecretFile string
 	// Receipts is whether receipts are kept.
@@ -61,7 +62,7 @@ type Import struct {
 	kept    []verify.Receipt
 }
 
-// ImportReport is what an import did.
+// ImportReport is the result of an import.
 type ImportReport struct {
 	Files      int `json:"files"`
 	Cases      int `json:"cases"`
@@ -77,7 +78,7 @@ type importedAgent struct {
 	secret []byte
 }
 
-// Done returns what was done so far, and the receipts that were kept.
+// Done returns the counts so far, and the kept receipts.
 func (im *Import) Done() (ImportReport, []verify.Receipt) { return im.report, im.kept }
 
 // File registers the runs of a file. The last of them may wait for Flush.
@@ -215,7 +216,7 @@ func (im *Import) enrol(p entry.Principal) error {
 	return nil
 }
 
-// Flush registers what waits.
+// Flush registers the entries that wait.
 func (im *Import) Flush(ctx context.Context) error {
 	if len(im.pending) == 0 {
 		return nil

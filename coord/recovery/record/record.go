@@ -43,7 +43,7 @@ type Recorder struct {
 	// Run is the id of the run.
 	Run string
 
-	known   map[string]entry.Digest // of a resumed run: what the log has, by id
+	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
 	pending []*entry.Entry
 	ended   bool // the run is closed
 }
@@ -75,7 +75,7 @@ func (r *Recorder) Ended() bool { return r.ended }
 // workflow is the workflow that the entries of the run share.
 func (r *Recorder) workflow() entry.WorkflowID { return entry.WorkflowID("run/" + r.Run) }
 
-// contentOf is what must be the same when an entry is made again.
+// contentOf returns the content that must be equal when an entry is made again.
 func contentOf(body entry.Body) entry.Digest {
 	switch b := body.(type) {
 	case *entry.Attempt:

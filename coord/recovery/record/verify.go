@@ -22,7 +22,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Verified is what [Verify] found to hold.
+// Verified is the result of [Verify].
 type Verified struct {
 	Run    string          // id
 	Issuer entry.Principal // the engine that signed the entries
@@ -33,14 +33,14 @@ type Verified struct {
 	Head           merkle.Head // the newest one that the receipts have
 	// Missing says why entries are not known to be signed, or to be of one log.
 	Missing []verify.Gap
-	// Files are those that the report decides about.
+	// Files are the files that the report determines.
 	Files []string
 }
 
 // Verdict says whether every claim of the directory was checked.
 func (v *Verified) Verdict() verify.Verdict { return verify.VerdictOf(v.Missing) }
 
-// Checked says what [Verify] has shown, a line each.
+// Checked lists the properties that [Verify] has checked, one a line.
 func (v *Verified) Checked() []string {
 	signed := ""
 	if len(v.Missing) == 0 {
@@ -55,7 +55,7 @@ func (v *Verified) Checked() []string {
 	}
 }
 
-// NotChecked says what the directory of a run cannot show, a line each.
+// NotChecked lists the properties that the directory of a run cannot show, one a line.
 func (v *Verified) NotChecked() []string {
 	return []string{
 		"that the traces follow from scenario and policy: arl replay decides every case again",
@@ -64,9 +64,9 @@ func (v *Verified) NotChecked() []string {
 	}
 }
 
-// Verify checks the directory of a run that was recorded in a ledger, against the
-// pinned root of the ledger. An error that is a [*BrokenError] or of package verify
-// says what does not hold; another one, that a file cannot be read.
+// Verify checks the directory of a run that was recorded in a ledger, against the pinned root of
+// the ledger. A [*BrokenError], or an error of package verify, names the property that does not
+// hold. Any other error says that a file cannot be read.
 func Verify(root verify.Root, dir string) (*Verified, error) {
 	p := runProof{dir: dir, root: root, heads: map[uint64]merkle.Head{}, attempts: map[[32]byte]attempt{}}
 	if err := p.receipts(); err != nil {
@@ -107,19 +107,19 @@ type runProof struct {
 	said           []string     // files that the report decides about
 }
 
-// attempt is what the entry of a case says of it.
+// attempt has the values that the entry of a case states.
 type attempt struct {
 	trace [32]byte // digest
 	index uint64
 }
 
-// BrokenError says that a directory is not what the ledger has of its run.
+// BrokenError reports that a directory differs from the run in the ledger.
 type BrokenError struct{ err error }
 
-// Error says what does not hold, and where.
+// Error names the property that does not hold, and the place.
 func (e *BrokenError) Error() string { return e.err.Error() }
 
-// Unwrap returns what it broke on, if anything.
+// Unwrap returns the cause, if there is one.
 func (e *BrokenError) Unwrap() error { return errors.Unwrap(e.err) }
 
 func broken(format string, args ...any) error { return &BrokenError{fmt.Errorf(format, args...)} }
@@ -166,7 +166,7 @@ func (p *runProof) receipts() error {
 	return nil
 }
 
-// collect takes what stands beside the run's own entries.
+// collect takes the lines beside the run's own entries.
 func (p *runProof) collect(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (p *runProof) collect(path string) error {
 		switch {
 		case !ok:
 			return p.material.Add(path, line)
-		case !heads[receipt.Head]: // what proofs between heads are about
+		case !heads[receipt.Head]: // the heads that a proof connects
 			heads[receipt.Head] = true
 			p.material.Heads = append(p.material.Heads, receipt.Head)
 		}
@@ -215,7 +215,7 @@ func eachLine(r io.Reader, do func(line []byte) error) error {
 	}
 }
 
-// check verifies a batch of entries and takes note of what they say.
+// check verifies a batch of entries, and notes their content.
 func (p *runProof) check() error {
 	if len(p.batch) == 0 {
 		return nil
@@ -281,8 +281,7 @@ func (p *runProof) take(e *verify.Entry) error {
 	return nil
 }
 
-// open opens a file of the directory. What the entries or the report vouch for has
-// to be there.
+// open opens a file of the directory. A file that the entries or the report vouch for must exist.
 func (p *runProof) open(name string) (*os.File, error) {
 	f, err := os.Open(filepath.Join(p.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -302,8 +301,8 @@ func (p *runProof) read(name string) ([]byte, error) {
 	return text, err
 }
 
-// report compares the report with the entries that open and close the run. What
-// the entries do not vouch for is not even decoded.
+// report compares the report with the entries that open and close the run. It does not decode a
+// file that the entries do not vouch for.
 func (p *runProof) report() (*engine.Report, entry.Digest, error) {
 	text, err := p.read(engine.ReportFile)
 	if err != nil {
@@ -338,7 +337,7 @@ func (p *runProof) report() (*engine.Report, entry.Digest, error) {
 	return &report, digest, p.follows(&report)
 }
 
-// follows compares the files that the report decides about with what it says.
+// follows compares the files that the report determines with the report.
 func (p *runProof) follows(report *engine.Report) error {
 	summary, err := p.read(engine.SummaryFile)
 	if err != nil {
