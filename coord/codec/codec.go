@@ -1,8 +1,7 @@
-// Package codec is the form of a snapshot: numbers as unsigned varints in their
-// shortest form, texts behind their length, lists behind theirs. What writes and what
-// reads are described once: [Number], [List] and the like write what they are given, or
-// read into it. Parts that differ by direction are written with Put and read with Get.
-// A snapshot has one encoding alone, so whoever reads one refuses every other.
+// Package codec is the form of a snapshot: numbers as unsigned varints in their shortest form, and
+// texts and lists after their lengths. One description serves both directions: [Number], [List] and
+// similar functions write a value, or read into it. Parts that differ by direction are written with
+// Put and read with Get. A snapshot has only one encoding, and a reader refuses every other.
 package codec
 
 import (
@@ -32,9 +31,8 @@ const BufferSize = 1 << 16
 // NewWriter returns the codec that writes to w.
 func NewWriter(w io.Writer) *Codec { return &Codec{w: bufio.NewWriterSize(w, BufferSize)} }
 
-// NewReader returns the codec that reads from r, further than the snapshot goes unless
-// r is a [bufio.Reader] of at least [BufferSize]. What it refuses is an error that
-// wraps malformed.
+// NewReader returns the codec that reads from r. It reads further than the snapshot goes, unless r
+// is a [bufio.Reader] of at least [BufferSize]. The error of a refusal wraps malformed.
 func NewReader(r io.Reader, malformed error) *Codec {
 	return &Codec{r: bufio.NewReaderSize(r, BufferSize), malformed: malformed}
 }
@@ -42,14 +40,14 @@ func NewReader(r io.Reader, malformed error) *Codec {
 // Reading reports whether c reads.
 func (c *Codec) Reading() bool { return c.r != nil }
 
-// Err returns what went wrong: a refusal, or an error of the reader or writer.
+// Err returns the first error: a refusal, or an error of the reader or writer.
 func (c *Codec) Err() error { return c.err }
 
 // OK reports whether nothing went wrong so far; a writer may tell its error later.
 func (c *Codec) OK() bool { return c.err == nil }
 
-// Close ends the snapshot: it writes what is buffered, or refuses what stands behind
-// the end. It returns the first error.
+// Close ends the snapshot. A writer writes its buffer. A reader refuses bytes after the end. Close
+// returns the first error.
 func (c *Codec) Close() error {
 	if !c.Reading() {
 		if err := c.w.Flush(); err != nil {
@@ -65,7 +63,7 @@ func (c *Codec) Close() error {
 	return c.err
 }
 
-// Refuse says that what c reads is malformed, unless something was wrong before.
+// Refuse notes that the input of c is malformed, unless there was an error before.
 func (c *Codec) Refuse(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%w: "+format, append([]any{c.malformed}, args...)...)
@@ -219,14 +217,14 @@ func Ascending[T ~uint32 | ~uint64](c *Codec, numbers *[]T, limit uint64) {
 	List(c, numbers, limit, func(n *T) {
 		gap := uint64(*n) - next
 		Number(c, &gap, max(limit, next)-next)
-		if c.Reading() { // what is written may be shared with a state that others read
+		if c.Reading() { // other states may share the value that is written
 			*n = T(next + gap)
 		}
 		next += gap + 1
 	})
 }
 
-// Optional passes what may be absent.
+// Optional passes a value that may be absent.
 func Optional[T any](c *Codec, to **T, each func(*T)) {
 	present := *to != nil
 	if c.Flag(&present); !present || !c.OK() {

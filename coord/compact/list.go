@@ -17,8 +17,8 @@ type block[T any] struct {
 
 const (
 	blockSize = 1 << 10 // elements of a list's block, texts of one of names
-	// settleAfter is how many blocks behind its end a list settles. What is older
-	// seldom changes: an execution that is older has mostly ended.
+	// settleAfter is the number of blocks before its end that a list does not settle. Older blocks
+	// seldom change: an older execution has mostly ended.
 	settleAfter = 16
 )
 
@@ -34,8 +34,8 @@ func (l *List[T]) Add(element T) uint32 {
 	return number
 }
 
-// At returns the element with a number, as it is until the list changes. It is
-// not to be written to.
+// At returns the element with a number, until the list changes. The caller must not write to the
+// element.
 func (l *List[T]) At(number uint32) *T {
 	return &l.blocks[number/blockSize].elements[number%blockSize]
 }

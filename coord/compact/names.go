@@ -1,7 +1,6 @@
-// Package compact holds millions of small things in few allocations: [Names]
-// gives texts numbers, [List] grows without copying, [Tree] is a Merkle tree, and
-// clones of each share what they have alike. The garbage collector has next to nothing to walk,
-// however long a log they stand for.
+// Package compact holds millions of small values in few allocations. [Names] gives texts numbers.
+// [List] grows without copying. [Tree] is a Merkle tree. Clones of each share their equal parts.
+// The garbage collector has almost nothing to walk, however long the log.
 package compact
 
 import (
@@ -11,12 +10,12 @@ import (
 	"slices"
 )
 
-// Names gives texts numbers from 0, in the order in which they come, and finds
-// them again. It holds no pointer for each text: the garbage collector has
-// nothing to walk, however long the log.
+// Names gives texts numbers from 0, in the order in which the texts come, and finds the texts
+// again. It holds no pointer for each text: the garbage collector has nothing to walk, however long
+// the log.
 //
-// The hash is seeded anew in every process, so that nobody can choose texts
-// that collide. Only look-ups depend on it, never a result.
+// Every process seeds the hash anew, so that no party can choose texts that collide. Only look-ups
+// depend on the hash, and never a result.
 type Names struct {
 	size int
 
@@ -84,12 +83,11 @@ func (n *Names) Append(text []byte) (number uint32) {
 	return number
 }
 
-// Index makes findable what was appended, to names of which none was findable
-// before. If a text stands there twice, ok is false, and twice is the number of
-// one of the two.
+// Index makes the appended texts findable, if no text was findable before. If a text stands there
+// twice, ok is false, and twice is the number of one of the two.
 //
-// The texts are taken in the order of their places in the table, roughly: in
-// their own, each would wait for memory that no cache holds.
+// The texts are taken roughly in the order of their places in the table. In their own order, each
+// text would wait for memory that no cache holds.
 func (n *Names) Index() (twice uint32, ok bool) {
 	n.resize(n.size + n.size/2)
 	var ends [1 << 8]int
@@ -141,8 +139,8 @@ func (n *Names) Text(number uint32) []byte {
 	return b.text[b.ends[i-1]:b.ends[i]]
 }
 
-// begin adds a block as large as the last one, which is full: it gives back what
-// it has allocated too much, or is the one that a clone has already.
+// begin adds a block of the size of the last one, which is full. The full block gives back its
+// surplus memory, or the equal block of a clone takes its place.
 func (n *Names) begin() {
 	var next nameBlock
 	if last := len(n.blocks) - 1; last >= 0 {

@@ -2,10 +2,10 @@ package compact
 
 import "sync"
 
-// peers lets a list and its clone that grow alike, as two folds of one log do,
-// keep their blocks once: the first to settle a block leaves it here, and the
-// second takes it in place of its own. Nobody writes to a block that was left. If
-// more than two grow, what the third one leaves stays here.
+// peers lets a list and its clone keep equal blocks once, as long as both grow alike, as two folds
+// of one log do. The first to settle a block leaves the block here, and the second takes it in
+// place of its own. No list writes to a block that was left. If more than two lists grow, the block
+// that the third one leaves stays here.
 type peers[B any] struct {
 	mu   sync.Mutex
 	left map[int]B // by the number of the block

@@ -1,6 +1,6 @@
-// Package policyfile reads and writes policies as operators do: YAML files with the
-// members of a policy entry but for those that signing adds. What a file does not say
-// right is an error with file, line, column and what to do.
+// Package policyfile reads and writes policies as operators do: YAML files with the members of a
+// policy entry, without the members that signing adds. A mistake in a file is an error with file,
+// line, column and remedy.
 package policyfile
 
 import (
@@ -22,10 +22,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// File is a policy as an operator writes it: the members of a policy entry without
-// those that signing adds. Package recovery reads the member recovery of the same file.
+// File is a policy as an operator writes it: the members of a policy entry without the members that
+// signing adds. Package recovery reads the member recovery of the same file.
 type File struct {
-	// Authority may be left out: it is whoever has it.
+	// Authority may be left out: the present authority then stays.
 	Authority  []entry.AuthorityKey        `json:"authority,omitempty"`
 	Roles      map[entry.Role][]entry.Role `json:"roles"`
 	Windows    entry.Windows               `json:"windows"`

@@ -17,9 +17,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Lint returns all mistakes in the rules of a file, and the first among the
-// members that are the ledger's. Of a file whose rules have no other mistake,
-// strategies returns the rules that name a strategy which is not registered.
+// Lint returns all mistakes in the rules of a file, and the first mistake among the members of the
+// ledger. If the rules have no other mistake, strategies returns the rules that name a strategy
+// which is not registered.
 func Lint(file string, data []byte, strategies func() ([]recovery.Problem, error)) (problems []recovery.Problem, err error) {
 	rules, ledger := policyParts(data)
 	if rules || !ledger {

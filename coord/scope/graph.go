@@ -1,13 +1,12 @@
-// Package scope computes what a rollback undoes (SCO-1 to SCO-5).
+// Package scope computes the rollback set (SCO-1 to SCO-5).
 //
-// Undo follows effects, forward, never causes, backward. A [Graph] has the
-// executions of a log, who depends on whom, and the checkpoints of agents; from
-// the executions in which something went wrong [Graph.Plan] computes the least
-// set that must be undone with them, how each member is undone, and why it is
-// in the set.
+// An undo follows effects forward, and never causes backward. A [Graph] has the executions of a
+// log, their dependencies, and the checkpoints of agents. From the failed executions [Graph.Plan]
+// computes the least set that must be undone with them, the method of each member, and the reason
+// of each member.
 //
-// The package is pure and knows numbers only: what they are called is the
-// business of who fills the graph. Nothing of an execution is a pointer.
+// The package is pure and knows numbers only. The caller that fills the graph knows the names. No
+// part of an execution is a pointer.
 package scope
 
 import (
@@ -18,7 +17,7 @@ import (
 	"recoveryledger/coord/compact"
 )
 
-// Effect is what an execution does to the world, as declared.
+// Effect is the declared effect of an execution on the world.
 type Effect uint8
 
 // The effects, in the order of entry.Effect.
@@ -61,7 +60,7 @@ type Graph struct {
 	numbers     map[lineKey]uint32 // of lines
 }
 
-// Node is what rules need of an execution.
+// Node has the values of an execution that the rules need.
 type Node struct {
 	First   uint64 // index of its first entry: its place in every rule (EXE-1)
 	Started uint64 // index of its first entry past planned; 0: none yet
@@ -112,7 +111,7 @@ type Line struct {
 	checkpoint uint32 // 1 + its newest checkpoint
 }
 
-// AllWorkflows stands for the workflow of a line whose agent's span is agent.
+// AllWorkflows takes the place of the workflow on a line of an agent whose span is agent.
 const AllWorkflows = 1<<32 - 1
 
 type lineKey struct{ agent, workflow uint32 }
@@ -136,14 +135,13 @@ type Parent struct {
 // Size returns how many executions there are.
 func (g *Graph) Size() uint32 { return g.nodes.Size() }
 
-// Node returns an execution, as it is until the graph changes. It is not to be
-// changed.
+// Node returns an execution, until the graph changes. The caller must not change the execution.
 func (g *Graph) Node(exec uint32) *Node { return g.nodes.At(exec) }
 
 // Lines returns how many lines there are.
 func (g *Graph) Lines() uint32 { return g.lines.Size() }
 
-// Line returns a line, as it is until the graph changes. It is not to be changed.
+// Line returns a line, until the graph changes. The caller must not change the line.
 func (g *Graph) Line(number uint32) *Line { return g.lines.At(number) }
 
 // LineOf returns the number of an agent's line; all where its span is agent.
@@ -245,8 +243,7 @@ func (g *Graph) SortFinals() {
 	}
 }
 
-// SetClean records what the executor's newest signal says of an execution:
-// whether it had no effects.
+// SetClean records whether the executor's newest signal says that an execution had no effects.
 func (g *Graph) SetClean(exec uint32, clean bool) { g.nodes.Change(exec).Clean = clean }
 
 // Parents yields the parents of an execution in their order.
@@ -265,7 +262,7 @@ func (g *Graph) Parents(exec uint32) func(yield func(Parent) bool) {
 // ParentsOf returns how many parents an execution has.
 func (g *Graph) ParentsOf(exec uint32) int { return int(g.nodes.At(exec).parents) }
 
-// Children yields those that name an execution as parent, the newest first.
+// Children yields the executions that name an execution as parent, the newest first.
 func (g *Graph) Children(exec uint32) func(yield func(child uint32, soft bool) bool) {
 	return func(yield func(uint32, bool) bool) {
 		for next := g.nodes.At(exec).children; next != 0; {
@@ -288,15 +285,15 @@ func (g *Graph) AddCheckpoint(c Checkpoint) uint32 {
 	return number
 }
 
-// Checkpoint returns a checkpoint, as it is until the graph changes. It is not to
-// be changed.
+// Checkpoint returns a checkpoint, until the graph changes. The caller must not change the
+// checkpoint.
 func (g *Graph) Checkpoint(number uint32) *Checkpoint { return g.checkpoints.At(number) }
 
 // Checkpoints returns how many checkpoints there are.
 func (g *Graph) Checkpoints() uint32 { return g.checkpoints.Size() }
 
-// Covered returns what the newest checkpoint of a line that is not void covers
-// (CHK-1): an index, 0 for nothing.
+// Covered returns the index up to which the newest valid checkpoint of a line covers executions
+// (CHK-1); 0: nothing is covered.
 func (g *Graph) Covered(line uint32) uint64 {
 	for next := g.lines.At(line).checkpoint; next != 0; {
 		c := g.checkpoints.At(next - 1)
@@ -308,9 +305,9 @@ func (g *Graph) Covered(line uint32) uint64 {
 	return 0
 }
 
-// Undo records the outcome at index by which an execution was restored,
-// compensated or not executed. If it had begun, the checkpoints of its line
-// since its first entry are void: they hold what was undone.
+// Undo records the outcome at index: the execution was restored, compensated or not executed. If
+// the execution had begun, the checkpoints of its line since its first entry are void, because they
+// hold undone work.
 func (g *Graph) Undo(exec uint32, index uint64) {
 	x := g.nodes.Change(exec)
 	x.Undone = true
@@ -319,8 +316,7 @@ func (g *Graph) Undo(exec uint32, index uint64) {
 	}
 }
 
-// Redo takes back Undo, because what had undone the execution does not hold.
-// Void checkpoints stay void.
+// Redo takes Undo back if the undo of the execution does not hold. Void checkpoints stay void.
 func (g *Graph) Redo(exec uint32) { g.nodes.Change(exec).Undone = false }
 
 // Void makes the checkpoints of a line between two indexes void for ever: those

@@ -17,22 +17,22 @@ const (
 	Residual                 // cannot be undone
 )
 
-// Request is what a plan is asked for.
+// Request is the input of a plan.
 type Request struct {
 	// Seeds are the executions in which something went wrong (SCO-3).
 	Seeds []uint32
 	// UsableUntil is the instant (Unix milliseconds) beyond which a checkpoint
 	// must last to be usable.
 	UsableUntil int64
-	// Kept are the members of the plan in force when the plan is amended, else empty. They
-	// stay in the new plan as they are, with the reason why they are in it (SCO-5).
+	// Kept are the members of the plan in force if the plan is amended, else empty. They stay in
+	// the new plan unchanged, with the reasons why they are members (SCO-5).
 	Kept []Member
 	// AlreadyUndone are executions that were undone before and lead to members of Kept,
 	// descending.
 	AlreadyUndone []Member
 }
 
-// Plan is what a rollback undoes.
+// Plan is the rollback set, with the method and the order of each member.
 type Plan struct {
 	Members []Member // strictly descending by Exec, and so by index
 	Review  []uint32 // soft dependents that are no members, ascending
@@ -54,7 +54,7 @@ type Member struct {
 	Method     Method
 	Checkpoint uint32 // 1 + the one that its line goes back to; 0: none
 	Why        Why
-	// Direct says that SCO-1 alone leads to it: it depends on a seed.
+	// Direct says that SCO-1 alone leads to the member: it depends on a seed.
 	Direct bool
 	// Reopened says of a member that was kept that its line goes further back
 	// than it did in the plan in force.
@@ -71,7 +71,7 @@ type Why struct {
 	By, Checkpoint uint32
 }
 
-// Rule is what makes an execution a member.
+// Rule is the reason why an execution is a member.
 type Rule uint8
 
 // The rules. A chain of steps begins with one by Seed.
@@ -112,7 +112,7 @@ type walk struct {
 	g     *Graph
 	until int64
 	in    bitset
-	order []reached // what was reached, in turn
+	order []reached // the reached executions, in the order of reaching
 	lines map[uint32]*rollback
 	soft  []uint32 // dependents to be reviewed unless they are reached
 }
@@ -123,7 +123,7 @@ type rollback struct {
 	from    uint32 // the member that starts there
 	by      uint32 // 1 + the member by which it goes back: the first to be restored; 0: it does not
 	entered bool   // whether its unfinished executions were reached
-	whole   bool   // no checkpoint is usable: all of it was reached
+	whole   bool   // no checkpoint is usable: the whole line was reached
 	next    uint32 // 1 + the checkpoint that it goes back to
 	final   uint32 // 1 + the newest final execution that was not looked at
 }
@@ -150,8 +150,7 @@ func (g *Graph) Plan(r Request) *Plan {
 	return w.plan(direct, r)
 }
 
-// kept reaches what stays of the plan in force, the direct members of it or the
-// others.
+// kept reaches the members that stay of the plan in force: the direct members, or the others.
 func (w *walk) kept(members []Member, direct bool) {
 	for i := range members {
 		if m := &members[i]; m.Direct == direct && !w.g.Node(m.Exec).Undone {
@@ -246,7 +245,7 @@ func (w *walk) usable(r *rollback) bool {
 	return !c.Void && c.Index < r.least && (c.ExpiresAt == 0 || c.ExpiresAt > w.until)
 }
 
-// goBack reaches what the line did since the checkpoint.
+// goBack reaches the executions of the line since the checkpoint.
 func (w *walk) goBack(line *Line, r *rollback) {
 	if !r.entered {
 		r.entered = true
@@ -307,8 +306,8 @@ func (w *walk) method(x *Node) (m Method, checkpoint uint32) {
 	return Residual, 0
 }
 
-// plan makes the plan of what was reached, the first so many of it by SCO-1
-// alone.
+// plan makes the plan of the reached executions. SCO-1 alone reached the first ones, in the given
+// number.
 func (w *walk) plan(direct int, r Request) *Plan {
 	p := &Plan{Members: make([]Member, 0, len(w.order)+len(r.Kept))}
 	for _, i := range w.descending() {
@@ -343,8 +342,8 @@ func (w *walk) why(x *Node, step Why) Why {
 	return step
 }
 
-// descending returns the places in order of what was reached, the newest
-// execution first. Sorting numbers is twice as fast as sorting what they mean.
+// descending returns the places in the order of reaching, the newest execution first. Sorting
+// numbers is twice as fast as sorting executions.
 func (w *walk) descending() []uint32 {
 	keys := make([]uint64, len(w.order))
 	for i, to := range w.order {
@@ -358,8 +357,8 @@ func (w *walk) descending() []uint32 {
 	return places
 }
 
-// keep brings the members of the plan in force in as they stand, and what leads
-// to them. Only a line that goes further back than before reopens its restores.
+// keep adds the members of the plan in force unchanged, and the steps that lead to them. Only a
+// line that goes further back than before reopens its restores.
 func (w *walk) keep(p *Plan, r Request) {
 	known := p.Members
 	for _, old := range r.Kept {
@@ -398,8 +397,8 @@ func (w *walk) whyFurther(old Member) Why {
 	return old.Why
 }
 
-// reopen sets a kept restore back if its line goes further back. What was
-// restored stays so where there is nothing older to restore.
+// reopen resets a kept restore if its line goes further back. A restored member stays restored if
+// there is nothing older to restore.
 func (w *walk) reopen(m *Member, x *Node) {
 	r := w.lines[x.Line]
 	if r == nil || r.by == 0 || r.next >= m.Checkpoint || r.next == 0 && x.Undone {
@@ -411,7 +410,7 @@ func (w *walk) reopen(m *Member, x *Node) {
 	}
 }
 
-// count fills in what follows from the members.
+// count adds the values that follow from the members.
 func (w *walk) count(p *Plan) {
 	agents, lines := make(map[uint32]struct{}), make(map[uint32]struct{})
 	for i := range p.Members {
@@ -443,9 +442,9 @@ func (w *walk) count(p *Plan) {
 	}
 }
 
-// Chain returns the executions that lead from a seed to a member (AGT-3), the
-// seed first, each with the step that leads to it; nil if exec is no member.
-// What was undone before may stand between.
+// Chain returns the executions that lead from a seed to a member (AGT-3), the seed first, each with
+// the step that leads to it; nil if exec is no member. The chain may contain executions that were
+// undone before.
 func (p *Plan) Chain(exec uint32) []Member {
 	var chain []Member
 	m, ok := p.Find(exec)

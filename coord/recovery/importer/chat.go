@@ -90,7 +90,7 @@ func chatCase(file string, rec record) (scenario.Case, *scenario.Error) {
 	}, nil
 }
 
-// graded is the failure of a run whose reward says that it failed.
+// graded is the failure of a run with a reward that calls the run failed.
 func graded(rec record, outcome scenario.Outcome) *scenario.Failure {
 	if outcome != scenario.Failed {
 		return nil

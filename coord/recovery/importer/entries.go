@@ -22,8 +22,8 @@ type EntryBuilder struct {
 	// Instance distinguishes several imports of one file, such as the runs of a repeated workflow.
 	// Empty: the first import.
 	Instance string
-	// Secret returns the key of an agent's digests. Without the key, nobody can find out content by
-	// guessing.
+	// Secret returns the key of an agent's digests. Without the key, no party can find out content
+	// by guessing.
 	Secret func(agent entry.Principal) []byte
 	// Iat returns the issue time of the entry with that id, in Unix seconds.
 	Iat func(jti string) int64
@@ -55,7 +55,7 @@ func (s *EntryBuilder) Entries(c scenario.Case) []entry.Body {
 	steps := loggedSteps(&c)
 	for i := range steps {
 		step := &steps[i]
-		if len(step.Attempts) > 0 { // the log has what came of it in the end
+		if len(step.Attempts) > 0 { // the log has the final progress
 			ended := *step
 			ended.Attempt = *step.Final()
 			step = &ended
@@ -169,8 +169,7 @@ func (b *builder) step(step *scenario.Step) {
 	}
 }
 
-// execution appends an entry of the step. What comes of it stands in the final
-// one.
+// execution appends an entry of the step. The final entry has the result of the step.
 func (b *builder) execution(step *scenario.Step, progress entry.Progress) {
 	x := &entry.Execution{
 		Header: b.header(step, string(progress)), Exec: b.exec(step.ID), Parents: []entry.Parent{},

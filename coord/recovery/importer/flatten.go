@@ -71,7 +71,7 @@ func (f *flattener) flatten(graph *galaxyGraph, at place) (flat, *scenario.Error
 	return result, nil
 }
 
-// place appends the node of a plain step, or those of a subworkflow.
+// place appends the node of a plain step, or the nodes of a subworkflow.
 func (f *flattener) place(result *flat, step *galaxyStep, number int64, at place) *scenario.Error {
 	id := at.prefix + strconv.FormatInt(number, 10)
 	if step.Subworkflow == nil {
@@ -124,8 +124,8 @@ func (f *flattener) connect(result flat, step *galaxyStep, number int64) *scenar
 	return nil
 }
 
-// exit names the outputs that a step gives to the graph as a whole. Those of
-// the outermost graph are the workflow's, and make checkpoints.
+// exit names the outputs that a step gives to the graph as a whole. The outputs of the outermost
+// graph are those of the workflow, and make checkpoints.
 func (f *flattener) exit(result flat, step *galaxyStep, number int64, at place) *scenario.Error {
 	for _, out := range step.WorkflowOutputs {
 		node, ok := result.output(number, out.OutputName)

@@ -54,15 +54,14 @@ const (
 	Ledger Format = "ledger"
 )
 
-// Import reads the runs of one file. The name stands in errors; its last
-// parts give the ids where a file holds one run (toolbench, galaxy) and the
-// workflow ids everywhere, so it should be the path below a common folder.
+// Import reads the runs of one file. The name stands in errors. Its last parts give the ids if a
+// file holds one run (toolbench, galaxy), and the workflow ids of every format. So the name should
+// be the path below a common folder.
 //
-// The sequence can be ranged over once. A pair is either a case or an error:
-// an [*Error] for what is wrong with the input, another for what the reader
-// answers. After an error about one record the sequence goes on with the
-// next, so that a caller may skip it; after one about the file it ends.
-// Ids are unique within the sequence, not over several files.
+// A caller can range over the sequence once. A pair is either a case or an error: an [*Error] about
+// the input, or an error of the reader. After an error about one record the sequence continues with
+// the next record, so that a caller may skip the record. After an error about the file the sequence
+// ends. Ids are unique within the sequence, and not over several files.
 func Import(format Format, name string, r io.Reader) iter.Seq2[scenario.Case, error] {
 	s := newSource(name, r)
 	switch format {

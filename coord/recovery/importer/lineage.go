@@ -12,13 +12,12 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// lineage finds the data edges between the tool calls of one run: a call that
-// uses an id from an earlier answer depends on the call that gave it.
+// lineage finds the data edges between the tool calls of one run. A call that uses an id from an
+// earlier answer depends on the call that gave the id.
 //
-// For an id in a call's arguments the producers are the first call whose
-// answer held it, which is where it comes from, and the last call with an
-// effect whose answer held it, which left the thing it names as it now is.
-// A call that failed gave nothing. An id that only the user wrote has no
+// An id in a call's arguments has up to two producers. The first call with the id in its answer is
+// the origin of the id. The last call with an effect and with the id in its answer left the named
+// object in its present state. A failed call gave nothing. An id that only the user wrote has no
 // producer.
 type lineage struct {
 	first map[string]int
@@ -42,7 +41,7 @@ func (l *lineage) learn(step int, answer string, effect entry.Effect) {
 }
 
 // parents returns the edges of the next step: a hard edge to each producer of an id in its
-// arguments, and a soft edge to the step before it, whose answer the agent had read.
+// arguments, and a soft edge to the previous step. The agent had read the answer of that step.
 func (l *lineage) parents(next int, arguments string) []scenario.Parent {
 	var producers []int
 	for _, id := range argumentIDs(arguments) {
@@ -65,9 +64,8 @@ func (l *lineage) parents(next int, arguments string) []scenario.Parent {
 	return parents
 }
 
-// argumentIDs gives the string values of JSON arguments that are ids as a
-// whole. A model may write arguments that are not JSON; what comes before the
-// fault counts.
+// argumentIDs gives the string values of JSON arguments that are ids as a whole. A model may write
+// arguments that are not JSON. The values before the mistake count.
 func argumentIDs(arguments string) []string {
 	var found []string
 	dec := jsontext.NewDecoder(strings.NewReader(arguments), jsontext.AllowDuplicateNames(true))
@@ -84,8 +82,8 @@ func argumentIDs(arguments string) []string {
 	}
 }
 
-// ids yields the words of a text that are ids. A word is a run of letters,
-// digits, _, - and #; what follows a backslash is an escape, not a word.
+// ids yields the words of a text that are ids. A word is a run of letters, digits, _, - and #. The
+// characters after a backslash are an escape, and not a word.
 func ids(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := 0

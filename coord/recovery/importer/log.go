@@ -68,7 +68,7 @@ type past struct {
 	since    int64
 }
 
-// pastExec is what a step needs of an execution.
+// pastExec has the values of an execution that a step needs.
 type pastExec struct {
 	index           uint64 // of the first entry
 	ref             entry.Ref
@@ -79,7 +79,7 @@ type pastExec struct {
 	cost, latency   *int64
 }
 
-// subject is what was signalled.
+// subject is the subject of a signal.
 type subject struct {
 	index    uint64 // of the first signal since then
 	ref      entry.Ref
@@ -186,7 +186,7 @@ func (p *past) toCase(s *subject) (scenario.Case, *scenario.Error) {
 	return c, nil
 }
 
-// fail gives the last step its failure, and what was found out of it later.
+// fail gives the last step its failure, and the later findings about that failure.
 func (p *past) fail(step *scenario.Step, s *subject) {
 	failure := &scenario.Failure{
 		Label: scenario.Label{Class: s.first.Class, Code: s.first.Code}, Effects: s.first.Effects, ReplaySafety: s.first.ReplaySafety,
@@ -201,8 +201,8 @@ func (p *past) fail(step *scenario.Step, s *subject) {
 	}
 }
 
-// ancestors are the executions that one depends on, the oldest first. Behind
-// one that failed nobody looks.
+// ancestors are the executions that an execution depends on, the oldest first. The parents of a
+// failed execution are left out.
 func (p *past) ancestors(of *pastExec) []*pastExec {
 	seen := map[entry.Ref]bool{of.ref: true}
 	var all []*pastExec

@@ -7,15 +7,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// MergeRetries gives the case as a scenario holds it: what the source shows as further
-// steps that try a failed one again become attempts of that step, and what
-// depended on them depends on it. A run that failed by the source's own
-// verdict ends with the step "verdict", so that nothing that is done about an
-// earlier step makes a failed run a recovered one. A run that made no call is
-// the one step "run".
+// MergeRetries gives the case in the form of a scenario. A further step of the source that tries a
+// failed step again becomes an attempt of that step. The steps that depend on the further step
+// depend on the failed step instead. If the source calls the run failed, the run ends with the step
+// "verdict". So an action about an earlier step never makes a failed run a recovered one. A run
+// without a call is the single step "run".
 //
-// What a later try depended on is lost, as the step it belongs to stands
-// before that.
+// The dependencies of a later try are lost, because its step stands before them.
 func MergeRetries(c scenario.Case) scenario.Case {
 	steps := c.Steps
 	c.Steps = make([]scenario.Step, 0, len(steps)+1)

@@ -57,8 +57,8 @@ func shiftDecimal(text string, places int) (amount int64, fits bool) {
 	return amount, err == nil && amount <= entry.MaxInteger
 }
 
-// smallExponent reads an exponent. One whose size is beyond what the digits
-// of a record could balance is cut to that, so that it cannot overflow.
+// smallExponent reads an exponent. It cuts an exponent to the range that the digits of a record can
+// balance, so that the exponent cannot overflow.
 func smallExponent(text string) int {
 	const beyond = 1 << 30
 	exponent, err := strconv.Atoi(strings.TrimPrefix(text, "+"))

@@ -50,7 +50,7 @@ type trace struct {
 	rec    record // where the first of them came
 	last   int    // the batch that brought the last one
 	spans  []span
-	broken bool // one of its spans was an error, which stands for it
+	broken bool // a span of the trace was an error, which stands for the trace
 }
 
 // otlp yields the cases of a file of traces.
@@ -113,7 +113,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 	return true
 }
 
-// nothing is the error of a file whose batches hold no span.
+// nothing is the error of a file without a span.
 func (s *source) nothing() error {
 	wrong := scenario.Malformed("/resourceSpans", "hold no span in the whole file", "check that the exporter was given traces")
 	wrong.File = s.file
@@ -193,8 +193,8 @@ func (t *trace) toCase(file string) (scenario.Case, *scenario.Error) {
 	return c, nil
 }
 
-// forest is the spans of a trace by their parents. A span whose parent is
-// not there stands with the roots.
+// forest has the spans of a trace by their parents. A span with a missing parent stands with the
+// roots.
 type forest struct {
 	spans    []span
 	roots    []int
@@ -257,9 +257,9 @@ func (f *forest) failedBelow(node int) bool {
 	return false
 }
 
-// cause is the error of a span: the innermost one among it and what it is
-// made of, steps below it excepted; of two the later. One with a typed cause
-// comes before one without.
+// cause is the error of a span: the innermost error among the span and its parts, without the steps
+// below it. Of two such errors the later one counts. An error with a typed cause comes before an
+// error without.
 func (f *forest) cause(node int) (raw scenario.RawError, failed bool) {
 	for _, child := range f.children[node] {
 		if f.spans[child].isStep() {

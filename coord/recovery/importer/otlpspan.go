@@ -13,7 +13,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// role is what a span is to a run of agents.
+// role is the part that a span has in a run of agents.
 type role int
 
 const (
@@ -24,7 +24,7 @@ const (
 	roleClient             // an HTTP request or RPC that a call is made of
 )
 
-// span is what a case needs of a span; its attributes are not kept.
+// span has the values of a span that a case needs. The attributes are not kept.
 type span struct {
 	id, parent pcommon.SpanID
 	links      []pcommon.SpanID // to spans of the same trace
@@ -45,8 +45,8 @@ type span struct {
 	cost                *int64
 }
 
-// attributes reads the attributes of a span and remembers the first of them
-// that does not hold what it should.
+// attributes reads the attributes of a span, and remembers the first attribute with a value of the
+// wrong type.
 type attributes struct {
 	pcommon.Map
 	wrong *scenario.Error
@@ -139,8 +139,7 @@ func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
 	return out, nil
 }
 
-// takeRole says what the span is. Operations that no convention names are
-// roleOther.
+// takeRole sets the role of the span. An operation that no convention names has roleOther.
 func (p *span) takeRole(s ptrace.Span, a *attributes) {
 	switch operation := a.text("gen_ai.operation.name"); operation {
 	case "chat", "text_completion", "generate_content", "embeddings":
@@ -163,8 +162,7 @@ func (p *span) takeRole(s ptrace.Span, a *attributes) {
 	}
 }
 
-// takeContent digests what went in and came out, where the exporter was told
-// to record it.
+// takeContent digests input and output, if the exporter recorded them.
 func (p *span) takeContent(a *attributes) {
 	in, out := "gen_ai.input.messages", "gen_ai.output.messages"
 	if p.role == roleTool {
@@ -184,8 +182,8 @@ func (p *span) takeContent(a *attributes) {
 	}
 }
 
-// takeFailure says whether the span failed, and with what: its status is
-// error, or error.type stands there, or a filter or refusal ended the answer.
+// takeFailure sets whether the span failed, and its failure. A span failed if its status is error,
+// if it has error.type, or if a filter or refusal ended the answer.
 func (p *span) takeFailure(s ptrace.Span, a *attributes) {
 	kind := a.text("error.type")
 	reason := finishReason(a)
@@ -238,7 +236,7 @@ func spanDigest(s ptrace.Span) entry.Digest {
 	one := ptrace.NewTraces()
 	s.CopyTo(one.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty())
 	text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(one)
-	if err != nil { // a value that JSON cannot hold, such as a double that is no number
+	if err != nil { // a value that JSON cannot hold: a double that is no number
 		return entry.DigestOf([]byte(s.TraceID().String() + s.SpanID().String()))
 	}
 	return entry.DigestOf(text)

@@ -19,8 +19,8 @@ type branches struct {
 	steps map[pcommon.SpanID]int // index in out by span
 }
 
-// visit appends the steps at and below a node and gives those of them that
-// are inside of none other.
+// visit appends the steps at and below a node. It returns the steps among them that are not inside
+// another.
 func (b *branches) visit(node int, agent string) []int {
 	s := &b.spans[node]
 	if s.named || agent == "" {
@@ -66,8 +66,8 @@ func (b *branches) step(node int, agent string) scenario.Step {
 	return step
 }
 
-// resend makes attempts of the requests that a step's client sent again: those
-// that failed, and the last, which is what came of the step in the end.
+// resend makes attempts of the requests that a step's client sent again: the failed requests, and
+// the last request, which is the result of the step.
 func (b *branches) resend(step *scenario.Step, node int) {
 	requests := slices.DeleteFunc(slices.Clone(b.children[node]), func(child int) bool { return b.spans[child].role != roleClient })
 	if !slices.ContainsFunc(requests, func(child int) bool { return b.spans[child].resent }) {

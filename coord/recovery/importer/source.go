@@ -69,8 +69,8 @@ func newSource(file string, r io.Reader) *source {
 	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}}
 }
 
-// next gives the next record, if there is one more. An error is final: what
-// follows it cannot be trusted to be a record.
+// next gives the next record, if there is one. An error is final, because the bytes after a mistake
+// may not be a record.
 func (s *source) next() (rec record, more bool, err error) {
 	s.in.base = s.dec.InputOffset()
 	kind := s.dec.PeekKind()

@@ -155,17 +155,16 @@ type Attempt struct {
 	// Output is what a live attempt gave to the steps that depend on it. It is
 	// part of no file.
 	Output jsontext.Value `json:"-"`
-	// Simulated marks an attempt that nobody made: an outcome model drew it.
+	// Simulated marks an attempt that an outcome model drew.
 	Simulated bool `json:"simulated,omitzero"`
 }
 
 // Variation is how an attempt differs from the first one, in the words of the
 // policy.
 type Variation struct {
-	// Strategy is the rung, such as retry_altered; empty for a first attempt.
+	// Strategy is the rung, for example retry_altered; empty for a first attempt.
 	Strategy string `json:"strategy,omitzero"`
-	// Variant is what retry_altered alters, such as reflect, or the scope of a
-	// state_reset.
+	// Variant is the variant of retry_altered, for example reflect, or the scope of a state_reset.
 	Variant string `json:"variant,omitzero"`
 	// Model is the model that it ran on, where a model took part.
 	Model string `json:"model,omitzero"`
@@ -180,30 +179,30 @@ type Parent struct {
 // Outcome is how a step or a run ended.
 type Outcome string
 
-// NotObserved is the outcome of what the source did not try or record.
+// NotObserved is the outcome of an attempt that the source did not make or record.
 const (
 	OK          Outcome = "ok"
 	Failed      Outcome = "failed"
 	NotObserved Outcome = "not_observed"
 )
 
-// Failure is what is known of a failed step, in the words of a signal.
+// Failure has the known facts of a failed step, in the words of a signal.
 type Failure struct {
 	// Raw is the error as the source recorded it.
 	Raw RawError `json:"raw,omitzero"`
-	// Label is Raw's place in the taxonomy. A scenario may leave it out: then
-	// it is what Classify makes of Raw.
+	// Label is Raw's place in the taxonomy. If a scenario leaves Label out, Classify gives it from
+	// Raw.
 	Label
 	// Effects says how much of the step's effect took place.
 	Effects entry.Effects `json:"effects"`
 	// ReplaySafety says whether the step may be executed again as it was.
 	ReplaySafety entry.ReplaySafety `json:"replay_safety"`
-	// Evidence is the digest of what shows the failure: the answer of the
-	// tool, or else the record.
+	// Evidence is the digest of the answer of the tool that shows the failure, or otherwise of the
+	// record.
 	Evidence entry.Digest `json:"evidence,omitzero"`
 }
 
-// Final is what came of the step in the end.
+// Final is the final outcome of the step.
 func (s *Step) Final() *Attempt {
 	if n := len(s.Attempts); n > 0 {
 		return &s.Attempts[n-1]

@@ -11,7 +11,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// check refuses a case that is not what a scenario may hold.
+// check refuses a case that a scenario may not hold.
 func (c *Case) check() *Error {
 	wrong := FirstOf(
 		CheckName("/id", c.ID), CheckName("/agent", string(c.Agent)), Optional("/workflow", string(c.Workflow), CheckName),
@@ -68,7 +68,7 @@ func (c *Case) checkSteps() *Error {
 	return nil
 }
 
-// wrongParent says what is wrong with a parent that is not one earlier step.
+// wrongParent says why a parent is not an earlier step of the case.
 func (c *Case) wrongParent(child int, parent string, index map[string]int) *Error {
 	at, known := index[parent]
 	switch {
@@ -134,7 +134,7 @@ func (s *Step) check() *Error {
 	return nil
 }
 
-// Check refuses an attempt that is not what a scenario may hold.
+// Check refuses an attempt that a scenario may not hold.
 func (a *Attempt) Check() *Error {
 	wrong := FirstOf(
 		Optional("/variant", a.Variant, CheckWord), Optional("/model", a.Model, CheckName),
@@ -195,9 +195,9 @@ func replaySafeties() []string {
 	return []string{string(entry.ReplaySafe), string(entry.ReplayUnsafe), string(entry.ReplayUnknown)}
 }
 
-// The checks below return what is wrong with the member named field.
+// The checks below return the mistake in the member named field.
 
-// CheckName refuses what is neither a principal nor a local id.
+// CheckName refuses a text that is neither a principal nor a local id.
 func CheckName(field, name string) *Error {
 	if name == "" {
 		return Malformed(field, "is missing", "write 1 to 128 of the characters A–Z a–z 0–9 . _ : / @ -")
@@ -212,7 +212,7 @@ func CheckName(field, name string) *Error {
 	return nil
 }
 
-// CheckWord refuses what is no word: a code, a tag, the name of a strategy.
+// CheckWord refuses a text that is no word. Words are codes, tags and the names of strategies.
 func CheckWord(field, word string) *Error {
 	fits := word != "" && len(word) <= CodeMax
 	for i := 0; fits && i < len(word); i++ {
@@ -299,7 +299,7 @@ func Prefixed(field string, wrong *Error) *Error {
 	return wrong
 }
 
-// CheckAction refuses what is no action.
+// CheckAction refuses a value that is no action.
 func CheckAction(a *recovery.Action) *Error {
 	if wrong, ok := errors.AsType[*recovery.AnswerError](a.Check()); ok {
 		return Malformed(wrong.Field, wrong.Detail, wrong.Remedy)

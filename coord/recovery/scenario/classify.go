@@ -31,19 +31,19 @@ type RawError struct {
 	Text string `json:"text,omitzero"`
 	// HTTPStatus is the status of the response that was the cause.
 	HTTPStatus int `json:"http_status,omitzero"`
-	// GRPCCode is the status code by name, such as UNAVAILABLE.
+	// GRPCCode is the name of the status code, for example UNAVAILABLE.
 	GRPCCode string `json:"grpc_code,omitzero"`
-	// ProviderCode is the provider's or framework's own code for the error,
-	// such as rate_limit_exceeded; of several the most specific one.
+	// ProviderCode is the error code of the provider or framework, for example rate_limit_exceeded.
+	// Of several codes it is the most specific one.
 	ProviderCode string `json:"provider_code,omitzero"`
 	// RetryAfterMS is how long the one that refused asks to wait.
 	RetryAfterMS *int64 `json:"retry_after_ms,omitzero"`
 }
 
-// Classify puts an error into the taxonomy, typed causes first: the
-// provider's code (it tells apart what one HTTP status means to several
-// rows), the gRPC code, the HTTP status, then messages of a known shape.
-// Words inside a message are no evidence: what no step knows is unknown.
+// Classify puts an error into the taxonomy. Typed causes come first: the provider's code, which
+// distinguishes several rows with one HTTP status, then the gRPC code, then the HTTP status, then
+// messages of a known shape. Words inside a message are no evidence. An error that no step knows is
+// unknown.
 func Classify(raw RawError) Label {
 	label, _ := classify(raw)
 	return label
@@ -82,8 +82,8 @@ func byProvider(code string) Label {
 	return causes().exceptions.of(code[strings.LastIndexAny(code, ".:")+1:])
 }
 
-// byMessage knows messages by their exact shape: all of the text, or the fixed words
-// around what varies in it.
+// byMessage knows messages by their exact shape: the whole text, or the fixed words around a
+// variable part.
 func byMessage(text string) (label Label, refused bool) {
 	for i := range causes().messages {
 		if m := &causes().messages[i]; m.fits(text) {

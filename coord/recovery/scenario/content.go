@@ -10,11 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FailureIn says whether the answer of a tool is itself the report of a
-// failure, and which. It looks at the answer's form, never for words in it:
-// an answer that is one message of a known shape or starts with "Error:", or
-// an object whose own members say so. The object may be JSON or the text
-// form of a Python dictionary, which wrappers of APIs leave behind.
+// FailureIn reports whether the answer of a tool is the report of a failure, and which failure. It
+// looks at the form of the answer, and never for words in the text. A failure is one message of a
+// known shape, a text that starts with "Error:", or an object with members that say so. The object
+// may be JSON, or the text form of a Python dictionary, which wrappers of APIs leave behind.
 func FailureIn(answer string) (RawError, bool) {
 	text := strings.TrimSpace(answer)
 	if cause, ok := strings.CutPrefix(text, "Error:"); ok {
@@ -35,9 +34,9 @@ func hasKnownShape(text string) bool {
 	return label != UnknownLabel()
 }
 
-// failureOf reads the members of an answer. Each of these says failed: error
-// with something in it, isError or is_error true, success false, a status
-// from 400 to 599, or a lone message of a known shape.
+// failureOf reads the members of an answer. Each of these members says failed: error with content,
+// isError or is_error true, success false, a status from 400 to 599, or a lone message of a known
+// shape.
 func failureOf(all []Member) (RawError, bool) {
 	raw, failed := RawError{}, false
 	texts := map[string]string{}
@@ -73,8 +72,8 @@ func failureOf(all []Member) (RawError, bool) {
 	return raw, failed
 }
 
-// errorMember reads a member named error: a message, an object, or a mere
-// true. Null, false and what is empty are no error.
+// errorMember reads a member named error: a message, an object, or a mere true. Null, false and an
+// empty value are no error.
 func errorMember(m Member) (RawError, bool) {
 	switch {
 	case m.quoted:
@@ -85,11 +84,10 @@ func errorMember(m Member) (RawError, bool) {
 	return errorWithin(m.Value, 1)
 }
 
-// errorWithin reads the text of an error that is an object, with message, code and
-// type, and the cause inside of it, which tells more if it is typed: a wrapper has an
-// error of its own. A number as code is a status of HTTP or a code of JSON-RPC; the
-// name of a status is one of gRPC. Of a code and a type the typed one counts. The
-// depth counts the errors that this one is inside of, and itself.
+// errorWithin reads the text of an error that is an object with message, code and type, and the
+// cause inside it. A typed cause says more than its wrapper, which has an error of its own. A
+// number as code is an HTTP status or a JSON-RPC code. A name of a status is a gRPC status. Of a
+// code and a type the typed one counts. The depth counts this error and the errors around it.
 func errorWithin(text string, depth int) (RawError, bool) {
 	raw, cause, all, kind := RawError{}, RawError{}, Members(text), ""
 	for _, m := range all {
@@ -173,9 +171,9 @@ func RetryAfterMS(text string) *int64 {
 	return &ms
 }
 
-// NewFailure describes the failure of a step with the given effect. What is
-// known of its effects: a step without effect has none, and a call that was
-// refused before it did anything has none; everything else is unknown.
+// NewFailure describes the failure of a step with the given effect. The failure has no effects if
+// the step has no effect, or if the call was refused before it began. Otherwise the effects are
+// unknown.
 func NewFailure(effect entry.Effect, raw RawError, evidence entry.Digest) *Failure {
 	raw.Text, raw.ProviderCode = Cut(raw.Text, TextMax), Cut(raw.ProviderCode, CodeMax)
 	label, refused := classify(raw)

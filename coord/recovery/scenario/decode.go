@@ -18,10 +18,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Document says what a document is, so that what is wrong with it can be told.
+// Document describes a document, so that an error can name it.
 type Document struct {
-	// What is the document in words, such as "an outcome model". Help ends the
-	// remedies.
+	// What names the document in words, for example "an outcome model". Help ends the remedies.
 	What, Help string
 	// BytesMax is the size of one in YAML; 0: no bound.
 	BytesMax int
@@ -81,9 +80,8 @@ func (d Document) DecodeYAML(text []byte, into any) *Error {
 	return wrong
 }
 
-// DecodeRecord reads JSON of which only the members of a struct are of interest,
-// as the records of others. What the decoder says becomes an error that names the
-// member.
+// DecodeRecord reads JSON into a struct and ignores other members, as records of other systems
+// need. An error of the decoder becomes an error that names the member.
 func DecodeRecord(value jsontext.Value, into any) *Error {
 	err := json.Unmarshal(value, into)
 	if err == nil {
@@ -105,7 +103,7 @@ func wrongKind(wrong *json.SemanticError) *Error {
 	return Malformed(string(wrong.JSONPointer), "holds "+got+" and not "+want, "write "+want)
 }
 
-// KindName says in words what kind of value stands in JSON.
+// KindName names the kind of a JSON value in words.
 func KindName(kind jsontext.Kind) string {
 	switch kind {
 	case '"':
@@ -156,8 +154,8 @@ func (d Document) notYAML(err error) *Error {
 	return wrong
 }
 
-// LineInYAML is the line of the value at a JSON pointer, or of the innermost one
-// on the way to it that is there; 0: there is none.
+// LineInYAML is the line of the value at a JSON pointer, or of the innermost existing value on the
+// way to it; 0: there is none.
 func LineInYAML(document []byte, field string) int {
 	file, err := parser.ParseBytes(document, 0)
 	if err != nil {

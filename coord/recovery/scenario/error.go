@@ -7,17 +7,17 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Error says what is wrong with an input, where, and what to do about it.
+// Error names the mistake in an input, its place, and the remedy.
 type Error struct {
 	// Problem is malformed, too-large, or id-conflict for the id of an earlier
 	// record of the file.
 	Problem entry.Problem
-	// File is the name of the file, empty for what is no file; Record counts from 1,
-	// 0 where the whole file is meant; Line is where the record begins, or the line of a
-	// syntax error, from 1.
+	// File is the name of the file, empty for an input that is no file. Record counts from 1; 0
+	// means the whole file. Line is the first line of the record, or the line of a syntax error,
+	// from 1.
 	File         string
 	Record, Line int
-	// Field is a JSON pointer into the record, empty for all of it.
+	// Field is a JSON pointer into the record, empty for the whole record.
 	Field  string
 	Detail string
 	Remedy string
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: %s (%s); %s", at.String(), e.Detail, e.Problem, e.Remedy), ": ")
 }
 
-// Malformed makes the most common error; remedy says what would be right.
+// Malformed makes the most common error. The remedy says what a correct value is.
 func Malformed(field string, detail, remedy string) *Error {
 	return &Error{Problem: entry.Malformed, Field: field, Detail: detail, Remedy: remedy}
 }

@@ -14,10 +14,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Expect is what a live run demands of a step's output, and how it scores it.
-// An output that does not fit the schema is malformed; one that fails a
-// required check, or scores below ConfidenceMinPPM, fails its gate; one with
-// too few citations is ungrounded.
+// Expect is the demands of a live run on a step's output, and the score of the output. An output
+// that does not fit the schema is malformed. An output that fails a required check, or scores below
+// ConfidenceMinPPM, fails its gate. An output with too few citations is ungrounded.
 type Expect struct {
 	// Schema is a JSON Schema (2020-12) that the output fits. It refers to
 	// nothing outside of itself.
@@ -27,8 +26,8 @@ type Expect struct {
 	Checks []Check `json:"checks,omitzero"`
 	// ConfidenceMinPPM is the least score, in parts per million.
 	ConfidenceMinPPM *int64 `json:"confidence_min_ppm,omitzero"`
-	// CitationsAt is a JSON pointer to the strings in the output that say what
-	// it rests on; CitationsMin is how many there have to be.
+	// CitationsAt is a JSON pointer to the strings in the output that name its sources.
+	// CitationsMin is the least number of these strings.
 	CitationsAt  string `json:"citations_at,omitzero"`
 	CitationsMin int64  `json:"citations_min,omitzero"`
 }
@@ -60,7 +59,7 @@ type Check struct {
 // FullPPM is all of something, in parts per million.
 const FullPPM = 1_000_000
 
-// check refuses what cannot be demanded.
+// check refuses a demand that no output can be held to.
 func (e *Expect) check() *Error {
 	if e == nil {
 		return nil
@@ -132,7 +131,7 @@ func (e *Expect) compile() (*jsonschema.Schema, *Error) {
 	return schema, nil
 }
 
-// Verdict is what the demands say of an output.
+// Verdict is the result of the demands on an output.
 type Verdict struct {
 	// Code is the provider code of the failure: malformed_output,
 	// quality_gate_failed or ungrounded_output; empty for an output that fits.
@@ -143,7 +142,7 @@ type Verdict struct {
 	Verified bool
 	// Confidence is the score of the checks in parts per million; nil without checks.
 	Confidence *int64
-	// Citations are what the output rests on.
+	// Citations are the sources of the output.
 	Citations []string
 }
 
@@ -303,8 +302,8 @@ func citations(output jsontext.Value, pointer string) []string {
 	}
 }
 
-// ReplaySafety says whether the step may be executed again, from what a failed
-// attempt left of the effect.
+// ReplaySafety says whether the step may be executed again, from the effects that a failed attempt
+// left.
 func (s *Step) ReplaySafety(left entry.Effects) entry.ReplaySafety {
 	switch {
 	case left == entry.EffectsNone, s.Effect == entry.EffectNone, s.Idempotent:

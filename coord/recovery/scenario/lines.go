@@ -28,9 +28,8 @@ func newLineReader(file string, r io.Reader) *lineReader {
 	return &lineReader{file: file, in: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// next appends the next line, without its newline, to dst. What is wrong with
-// the line leaves dst as it was; the reader then stands before the next one.
-// At the end the error is io.EOF.
+// next appends the next line, without its newline, to dst. An error about the line leaves dst
+// unchanged, and the reader is then before the next line. At the end the error is io.EOF.
 func (l *lineReader) next(dst []byte) (out []byte, wrong *Error, err error) {
 	if l.skip {
 		if err := l.pass(); err != nil {
@@ -84,9 +83,8 @@ func (l *lineReader) at(wrong *Error) *Error {
 	return wrong
 }
 
-// idOf returns the id of the case on a line, without looking at the rest of it
-// where the line begins as [Encode] writes it. Empty: the line has none that
-// could be read; decoding it will say why.
+// idOf returns the id of the case on a line. If the line begins as [Encode] writes it, idOf does
+// not look at the rest. Empty: the line has no readable id, and decoding gives the reason.
 func idOf(line []byte) string {
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"v":1,"id":"`)); ok {
 		if id, _, ok := bytes.Cut(rest, []byte(`"`)); ok && !bytes.ContainsRune(id, '\\') {
@@ -117,7 +115,7 @@ func NewlinesBefore(rest []byte) int {
 	return bytes.Count(rest[:len(rest)-len(value)], []byte("\n"))
 }
 
-// IDHash stands for the id of a case in a set of many.
+// IDHash is the short form of a case id in a set of many.
 func IDHash(id string) [16]byte {
 	sum := sha256.Sum256([]byte(id))
 	return [16]byte(sum[:16])

@@ -14,10 +14,9 @@ type Member struct {
 	quoted      bool // Value was a string
 }
 
-// Members reads the members of an object in JSON or in the text form of a
-// Python dictionary, both of which it takes loosely: recorded answers are
-// often cut off in the middle, so it gives what is there and has no errors.
-// It does not look into nested values.
+// Members reads the members of an object in JSON or in the text form of a Python dictionary. It
+// reads both forms loosely, because recorded answers are often cut off in the middle: it returns
+// the members that are there, and no errors. It does not look into nested values.
 func Members(text string) []Member {
 	s := scanner{text: text}
 	if !s.take('{') {

@@ -7,9 +7,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// LocalID makes an id or principal of any text. A text that already is one
-// stays as it is; else what does not fit is replaced or cut and a part of the
-// text's digest added, so that different texts stay different.
+// LocalID makes an id or principal of any text. A text that already is one does not change. In
+// other texts LocalID replaces or cuts the characters that do not fit, and adds a part of the
+// text's digest, so that different texts stay different.
 func LocalID(text string) string {
 	fits := strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (isAlnum(byte(r)) || strings.ContainsRune("._:/@-", r)) {

@@ -23,7 +23,7 @@ type Pipeline[T any] struct {
 	// OneByOne has a worker take one line at a time, as is right where the function
 	// waits for others; else a worker takes a few.
 	OneByOne bool
-	// Check refuses a line whose case is not taken; nil: all are taken.
+	// Check refuses the case of a line; nil: every case is taken.
 	Check func(c *Case) *Error
 	// Do makes the result of a case. An error ends the sequence.
 	Do func(ctx context.Context, c *Case) (T, error)
@@ -31,14 +31,14 @@ type Pipeline[T any] struct {
 	room  *semaphore.Weighted
 	work  chan *job[T]
 	order chan *job[T]
-	end   error // what ended the reading, but for the end of the file; set before order is closed
+	end   error // the error that ended the reading, other than the end of the file; set before order is closed
 
-	// owner is who has the id of a line that could not be decoded: the next line
-	// with that id that could, 0 until there is one.
+	// owner is the line that has the id of a line that could not be decoded: the next decodable
+	// line with that id; 0 until there is one.
 	owner map[int]int
 }
 
-// Item is what became of one line.
+// Item is the result of one line.
 type Item[T any] struct {
 	Line  int // of the scenario, from 1
 	Value T
@@ -75,9 +75,9 @@ const (
 // of the largest size fits.
 const inFlightMax = 2 * CaseBytesMax
 
-// Run yields the results, or errors: an [*Error] for a line that cannot be
-// used, after which the sequence goes on; any other ends it. It can be ranged
-// over once; a caller that stops ends what is at work.
+// Run yields results or errors. An [*Error] about a line that cannot be used does not end the
+// sequence; every other error does. A caller can range over the sequence once. When the caller
+// stops, the work in progress ends.
 func (s *Pipeline[T]) Run(ctx context.Context, name string, r io.Reader) iter.Seq2[*Item[T], error] {
 	return func(yield func(*Item[T], error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -92,7 +92,7 @@ func (s *Pipeline[T]) Run(ctx context.Context, name string, r io.Reader) iter.Se
 		}
 		more := s.deliver(ctx, yield)
 		cancel()
-		for range s.order { // what nobody waits for any more
+		for range s.order { // results that no caller waits for any more
 		}
 		group.Wait()
 		if more && s.end != nil {
@@ -101,7 +101,7 @@ func (s *Pipeline[T]) Run(ctx context.Context, name string, r io.Reader) iter.Se
 	}
 }
 
-// read cuts the scenario into jobs and finds what is wrong with the file.
+// read cuts the scenario into jobs, and finds mistakes of the file as a whole.
 func (s *Pipeline[T]) read(ctx context.Context, lines *lineReader) {
 	defer close(s.order)
 	defer close(s.work)
@@ -131,7 +131,7 @@ func (s *Pipeline[T]) most() int {
 	return jobLines
 }
 
-// pass gives a job to the workers and to the one who waits for it.
+// pass gives a job to the workers, and to the goroutine that delivers in order.
 func (s *Pipeline[T]) pass(ctx context.Context, j *job[T]) error {
 	if len(j.lines) == 0 {
 		return nil
@@ -206,7 +206,7 @@ func (s *Pipeline[T]) labour(ctx context.Context) {
 		j.done = make([]Item[T], len(j.lines))
 		for i := range j.lines {
 			if j.lines[i].first > 0 {
-				continue // who has the id is known when all before are delivered
+				continue // the owner of the id is known once all earlier lines are delivered
 			}
 			if j.err = s.one(ctx, j, i); j.err != nil {
 				break

@@ -61,9 +61,9 @@ func decode(line []byte) (Case, *Error) {
 	return c, nil
 }
 
-// ReadCase reads a file that holds one case, on one line or over several. The
-// check, if there is one, refuses a case that the caller cannot use. The name stands in errors,
-// which are [*Error] but for what the reader answers.
+// ReadCase reads a file that holds one case, on one line or over several. The check, if there is
+// one, refuses a case that the caller cannot use. The name stands in errors, which are [*Error],
+// except for errors of the reader.
 func ReadCase(name string, r io.Reader, check func(*Case) *Error) (Case, error) {
 	fail := func(line int, wrong *Error) (Case, error) {
 		wrong.File, wrong.Line = name, line
@@ -92,8 +92,8 @@ func ReadCase(name string, r io.Reader, check func(*Case) *Error) (Case, error) 
 	return of, nil
 }
 
-// lineOf is the line on which the value at a JSON pointer begins, or the
-// innermost one on the way to it that is there.
+// lineOf is the first line of the value at a JSON pointer, or of the innermost existing value on
+// the way to it.
 func lineOf(text []byte, field string) int {
 	dec, at := jsontext.NewDecoder(bytes.NewReader(text)), int64(0)
 	for token := range jsontext.Pointer(field).Tokens() {
@@ -121,7 +121,7 @@ func refuseNull(line []byte) *Error {
 	for err == nil {
 		var token jsontext.Token
 		if token, err = dec.ReadToken(); err != nil {
-			continue // the end, or what decoding will say
+			continue // the end, or an error that decoding will report
 		}
 		in, length := dec.StackIndex(dec.StackDepth())
 		isName := token.Kind() == '"' && in == '{' && length%2 == 1
@@ -149,7 +149,7 @@ func Encode(c Case) ([]byte, error) {
 	return line, nil
 }
 
-// complete writes out what leaving a member out means.
+// complete writes the meaning of absent members into the case.
 func (c *Case) complete() {
 	for i := range c.Steps {
 		s := &c.Steps[i]

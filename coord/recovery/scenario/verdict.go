@@ -6,9 +6,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// VerdictStep is the step that stands for a failure of the whole run. The step
-// has the gravest effect that took place in the run, so that what follows from
-// the step knows what cannot be undone.
+// VerdictStep is the step of a failure of the whole run. The step has the gravest effect that took
+// place in the run, so that the steps after it know of effects that cannot be undone.
 func (c *Case) VerdictStep(failure Failure) Step {
 	step := Step{ID: "verdict", Agent: c.Agent, Effect: entry.EffectNone, Attempt: Attempt{Outcome: Failed}}
 	for _, s := range c.Steps {
