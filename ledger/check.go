@@ -12,10 +12,10 @@ import (
 	"recoveryledger/merkle"
 )
 
-// CheckReport lists what [Check] computed again and found correct.
+// CheckReport lists the parts of a log that [Check] computed again and found correct.
 type CheckReport struct {
 	Head      merkle.Head // signed, and covers everything below
-	Anchor    merkle.Head // what the anchor remembers; a prefix of Head
+	Anchor    merkle.Head // the head that the anchor holds; a prefix of Head
 	Files     uint64      // tables of the storage engine
 	Entries   uint64
 	Tiles     uint64 // full ones, of all levels
@@ -33,7 +33,7 @@ type DamageError struct {
 	Key []byte
 	// Name names the damaged item, such as "entry 17", "tile 0/3" or a path.
 	Name string
-	// What says what is wrong with the item.
+	// What describes the damage of the item.
 	What string
 	// Spare is set if no entry and no proof needs the damaged item. The next [Open] that
 	// writes removes the item.

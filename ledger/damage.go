@@ -18,8 +18,8 @@ import (
 	"recoveryledger/ledger/disk"
 )
 
-// messageMax is the number of bytes that are passed on of a message of the storage engine. A
-// longer message lists the database and does not say what is wrong.
+// messageMax is the number of bytes of a storage engine's message that the ledger passes on. A
+// longer message lists the database, and does not name the damage.
 const messageMax = 400
 
 // toldMax is the number of errors of the storage engine that are remembered, so that the logger
@@ -174,9 +174,9 @@ func (l *Log) renewTables(ctx context.Context) error {
 	return nil
 }
 
-// renew makes the engine rewrite the table whose keys go from first to last. The engine
-// compacts a table of its lowest level only if a higher level has a key in the same range. So
-// renew writes, or deletes, the key first once more.
+// renew makes the engine rewrite the table with the keys from first to last. The engine compacts a
+// table of its lowest level only if a higher level has a key in the same range. So renew first
+// writes, or deletes, the key again.
 func (l *Log) renew(ctx context.Context, first, last []byte) error {
 	value, err := get(l.db, first)
 	switch {
@@ -224,8 +224,8 @@ func (s *storeLogger) Fatalf(format string, args ...any) {
 	panic("ledger: Config.Fatal returned")
 }
 
-// corruption is told of a block that cannot be read. That is an error of who reads
-// it, and ends the process only where the order reads: by default it always would.
+// corruption gets the error of a block that cannot be read. The error goes to the reader, and ends
+// the process only if the order reads. By default the engine would always end the process.
 func (s *storeLogger) corruption(info pebble.DataCorruptionInfo) {
 	s.tell("damaged file", slog.String("path", info.Path), slog.String("error", firstLine(info.Details)))
 }

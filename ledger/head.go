@@ -95,9 +95,9 @@ func (l *Log) Countersign(head verify.SignedHead) (string, error) {
 	return l.published.countersign(head)
 }
 
-// published keeps heads with both signatures. The second signature is made off the commit
-// path, when somebody asks: on the newest head at most once in publishInterval, on a head
-// of witnesses once.
+// published keeps heads with both signatures. The second signature is made outside of the commit
+// path, when a caller asks: on the newest head at most once in publishInterval, on a head of
+// witnesses once.
 type published struct {
 	log *Log
 
@@ -126,14 +126,14 @@ func (p *published) countersign(head verify.SignedHead) (string, error) {
 	return p.countersigned, nil
 }
 
-// wait returns when whoever is signing has done so, and what was countersigned last.
+// wait returns after the signer that is at work, with the newest countersigned head.
 func (p *published) wait() (given string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.given
 }
 
-// cosigners returns what signs the heads that are published, beside [classic].
+// cosigners returns the signers of published heads beside [classic].
 func cosigners(keys []Key) (signers []note.Signer) {
 	for _, key := range keys {
 		if key.Cosigner != nil {

@@ -17,7 +17,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// ImportConfig says what is imported.
+// ImportConfig describes an import.
 type ImportConfig struct {
 	// Export is the directory of an export, as [export.Write] writes it. Mandatory.
 	Export string
@@ -32,7 +32,7 @@ type ImportConfig struct {
 	Progress func(done, total uint64)
 }
 
-// ImportReport says what an import did.
+// ImportReport is the result of an import.
 type ImportReport struct {
 	Head merkle.Head // of the log that is there now
 	// Resumed is the number of entries that an earlier import had copied.
@@ -180,7 +180,7 @@ type importer struct {
 	at     int64  // registered_at of the one before
 }
 
-// run copies what the database in dir does not have, and returns what it had.
+// run copies the entries that the database in dir lacks, and returns the number that it had.
 func (m *importer) run(ctx context.Context, dir string) (resumed uint64, err error) {
 	done, err := m.open(dir)
 	if err != nil {
@@ -285,8 +285,7 @@ func registeredAt(db *pebble.DB, index uint64) (int64, error) {
 	return at, err
 }
 
-// storedNodes reads the nodes of a tree of whole tiles from those of the lowest
-// level.
+// storedNodes reads the nodes of a tree of whole tiles from the nodes of the lowest level.
 func storedNodes(db *pebble.DB) merkle.NodeReader {
 	return func(level uint, index uint64) (merkle.Hash, error) {
 		roots := make([]merkle.Hash, 1<<(level-merkle.TileHeight)) // a whole tile has one at that height

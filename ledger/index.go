@@ -14,9 +14,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// posting is the entries of one commit with one tag: what a key of a secondary
-// index stands for. Entries of one commit often share an agent or a workflow, and always
-// a few kinds.
+// posting is the entries of one commit with one tag: the meaning of a key of a secondary index.
+// Entries of one commit often share an agent or a workflow, and always have only a few kinds.
 type posting struct {
 	first, last uint64
 	gaps        []byte // the value of the key: of each entry but the first, its distance from the one before, as a uvarint
@@ -36,8 +35,8 @@ func (p postings) add(tag entry.Tag, index uint64) {
 	in.last = index
 }
 
-// parsePosting returns the indexes of the entries that a key of a secondary
-// index, with its value, stands for, in order. It takes no second spelling.
+// parsePosting returns the indexes of the entries that a key of a secondary index names with its
+// value, in order. It takes no second spelling.
 func parsePosting(key, value []byte) ([]uint64, error) {
 	if len(key) < 3+8 {
 		return nil, errors.New("it is short")
@@ -97,8 +96,8 @@ func (l *Log) Find(q Query) (found []uint64, err error) {
 	if q.From >= q.To {
 		return nil, nil
 	}
-	// A NUL ends the value in a key. No entry has a value with one: its keys would
-	// begin like those of another.
+	// A NUL ends the value in a key. No value of an entry has a NUL: its keys would begin like
+	// those of another value.
 	if strings.ContainsRune(q.Value, 0) {
 		return nil, nil
 	}

@@ -12,9 +12,9 @@ type laneID struct {
 // Each key and kind has a quota of its own.
 func lanesOf(e *entry.Entry) []laneID { return []laneID{{key: e.KeyID}, {e.KeyID, e.Kind}} }
 
-// settle narrows and widens the lanes of keys by what became of a submission. A
-// refusal counts against the key that signed the entry; where the signature was
-// not found good, nobody knows whose it is, and Answer.Proven says so.
+// settle narrows and widens the lanes of keys by the result of a submission. A refusal counts
+// against the key that signed the entry. If the signature was not found good, the signer is not
+// known, and Answer.Proven says so.
 func (l *Log) settle(s *submission, a *Answer) {
 	for i := 0; i < len(a.Registered) && !l.lanes.Idle(); i++ {
 		if !a.Registered[i].Duplicate {

@@ -45,11 +45,11 @@ import (
 )
 
 var (
-	// ErrStopped is answered when the log no longer takes entries. What was
-	// submitted is not in the log unless a receipt says so.
+	// ErrStopped is the answer when the log no longer takes entries. A submitted entry is in the
+	// log only if a receipt says so.
 	ErrStopped = errors.New("ledger: stopped")
-	// ErrCorrupt reports stored bytes that are not what was written: they cannot
-	// be read, or contradict the signed tree head.
+	// ErrCorrupt reports stored bytes that differ from the written bytes: they cannot be read, or
+	// contradict the signed tree head.
 	ErrCorrupt = errors.New("ledger: the stored log is damaged")
 	// ErrRolledBack reports a database that is older than its anchor.
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
@@ -69,8 +69,8 @@ var (
 	ErrNotFound = errors.New("ledger: not found")
 )
 
-// Fold is what the entries of a log mean: state that follows from them alone.
-// The log calls it from one goroutine.
+// Fold is the meaning of a log's entries: state that follows from the entries alone. The log calls
+// it from one goroutine.
 type Fold interface {
 	// Admit checks e as the entry at index, registered at the instant at (Unix
 	// milliseconds), against the state, and leaves the state as it is. The error
@@ -80,13 +80,12 @@ type Fold interface {
 	Apply(e *entry.Entry, index uint64, at int64)
 	// Snapshot writes the state; its bytes depend on the applied entries only.
 	Snapshot(w io.Writer) error
-	// Restore replaces the state by one that Snapshot wrote. It reads r to its
-	// end, where r fails unless all that was read is what was written. On an error
-	// the state is as before.
+	// Restore replaces the state by a state that Snapshot wrote. It reads r to its end. r fails
+	// there unless all bytes read are the bytes written. After an error the state is unchanged.
 	Restore(r io.Reader) error
 }
 
-// Key is a key of the log: what it is that signs tree heads.
+// Key is a key of the log, which signs tree heads.
 type Key struct {
 	// Signer makes the Ed25519 signature of tree heads, Verifier checks it on
 	// open. Mandatory; [Check] needs no Signer.
@@ -121,10 +120,9 @@ type Config struct {
 	// NewFold returns a fold in its first state. Mandatory. The first one that
 	// Open makes is the state that admits.
 	NewFold func() Fold
-	// Frozen returns the committed state as a fold that nobody changes any more,
-	// and the number of entries in it, at any time after Committed. Snapshots are
-	// taken from it in the background. Nil: the only snapshot is the one that Run
-	// takes at its end.
+	// Frozen returns the committed state as a fold that no longer changes, and the number of
+	// entries in it, at any time after Committed. The log takes snapshots from it in the
+	// background. Nil: the only snapshot is the one that Run takes at its end.
 	Frozen func() (Fold, uint64)
 	// Precheck checks a submitted entry before it is ordered, concurrently and
 	// against committed state: it spares the order work, it grants nothing. It
@@ -161,8 +159,8 @@ type Config struct {
 	// MaxStep is the largest distance of the wall clock from the ledger's own
 	// that is believed, asked at every batch. Nil: one minute.
 	MaxStep func() time.Duration
-	// AcceptClock takes the wall clock as it is at start, however far behind the
-	// last entry; time stands still until it has caught up.
+	// AcceptClock takes the wall clock at start, however far behind the last entry. The ledger's
+	// time stands still until the wall clock has caught up.
 	AcceptClock bool
 	// SnapshotEvery is the least number of entries between two snapshots of the
 	// fold; a large log waits until it has grown by a quarter. One more is taken
@@ -257,8 +255,8 @@ type Log struct {
 	clock *clock
 	space *disk.Space
 
-	// What readers share. view is replaced after every commit and is itself
-	// immutable; tiles caches full tiles, which never change.
+	// The members that readers share. view is replaced after every commit and is itself immutable;
+	// tiles caches full tiles, which never change.
 	view  atomic.Pointer[view]
 	tiles *lru.Cache[merkle.Tile, *merkle.TileNodes]
 	known *filter // over dedup keys
@@ -271,7 +269,7 @@ type Log struct {
 	stopped chan struct{} // closed: Run has returned
 	halted  chan struct{} // closed: nothing is signed any more
 	running atomic.Bool   // whether Run was called
-	sound   chan struct{} // closed: Run takes what is submitted
+	sound   chan struct{} // closed: Run takes submissions
 	chunks  chan snapshotChunk
 
 	// Owned by the order goroutine.
@@ -317,7 +315,7 @@ func Open(dir string, c *Config) (*Log, error) {
 	return l, nil
 }
 
-// load brings the state in memory to what the database holds.
+// load brings the state in memory to the content of the database.
 func (l *Log) load() error {
 	last, err := readLastBatch(l.db)
 	if err != nil {
@@ -451,8 +449,8 @@ func (l *Log) isHalted() bool {
 	}
 }
 
-// prepare makes the store fit to be written to: what waits is taken only
-// afterwards. What was damaged is taken out before anything lies above it.
+// prepare makes the store fit for writes. The log takes submissions only afterwards. prepare
+// removes damaged values before newer values lie above them.
 func (l *Log) prepare(ctx context.Context) error {
 	whole := context.WithoutCancel(ctx)
 	if l.damage != nil {

@@ -6,7 +6,7 @@ const (
 	MaxBatch = 4096
 
 	maxPending    = 4096     // submissions that wait for the order
-	maxLanes      = 1 << 16  // keys whose refusals are remembered
+	maxLanes      = 1 << 16  // keys with remembered refusals
 	maxCommit     = 1024     // entries of one commit, if more than one submission shares it
 	tileCacheSize = 512      // full tiles in memory, 16 KiB each
 	memTableSize  = 16 << 20 // bytes of recent writes in memory
@@ -15,7 +15,7 @@ const (
 	recentSize    = 8192     // dedup keys of one generation of recent entries
 	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
 	filterBitsMax = 1 << 28  // and at most: 32 MiB
-	bulkChunk     = 256      // entries that are read in one go, ahead of who reads all
+	bulkChunk     = 256      // entries that are read at once, ahead of a reader of all entries
 	bulkAhead     = 8        // chunks that wait for it: with few, processors sleep and have to be woken
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit
 )

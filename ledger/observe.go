@@ -57,9 +57,8 @@ func (l *Log) Prepared(ctx context.Context) error {
 // nothing was wrong.
 func (l *Log) SnapshotDamage() error { return l.damage }
 
-// Now returns the ledger's clock in Unix milliseconds: what an entry would be
-// registered at. While entries are not taken because of the clock (see Ready),
-// it is the time of the last one.
+// Now returns the ledger's clock in Unix milliseconds: the registered_at that an entry would get.
+// While the log refuses entries because of the clock (see Ready), it is the time of the last entry.
 func (l *Log) Now() int64 {
 	now, _ := l.clock.now(l.view.Load().at)
 	return now

@@ -25,8 +25,8 @@ type Registration struct {
 	Duplicate bool
 }
 
-// Answer is what became of a submission: the entries of a prefix stand in the
-// log that Head covers; the entry behind the prefix, if any, was refused.
+// Answer is the result of a submission. The entries of a prefix stand in the log that Head covers.
+// The entry after the prefix, if there is one, was refused.
 type Answer struct {
 	Registered []Registration
 	Refused    *entry.Refusal
@@ -49,7 +49,7 @@ type submission struct {
 	all     []*entry.Entry  // as submitted
 	entries []*entry.Entry  // the part of all that was not refused before the order
 	keys    []dedupID       // of the entries
-	known   []*Registration // where the look-up found them; nil for what seems new
+	known   []*Registration // entries that the look-up found; nil for an entry that seems new
 	refused *entry.Refusal  // of the entry behind entries, found before the order
 	seen    uint64          // size of the log when the entries were looked up
 	answer  Answer
@@ -67,7 +67,7 @@ type order struct {
 	recent   *recent
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
-	index    []indexKey // room for those of the next commit
+	index    []indexKey // room for the index keys of the next commit
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -124,9 +124,8 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answ
 	}
 }
 
-// precheck does, in the caller's goroutine, what needs no order: it finds
-// duplicates (REG-2) and lets Config.Precheck look at the rest. It cuts
-// s.entries before the first refusal.
+// precheck does the work that needs no order, in the caller's goroutine. It finds duplicates
+// (REG-2) and lets Config.Precheck look at the rest. It cuts s.entries before the first refusal.
 func (l *Log) precheck(ctx context.Context, s *submission) error {
 	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registration, len(s.entries))
 	for i, e := range s.entries {
@@ -165,9 +164,9 @@ func (l *Log) check(ctx context.Context, s *submission, e *entry.Entry) (err err
 	return l.cfg.Precheck(e)
 }
 
-// gather lets those submit who are just about to, as long as more come: a commit
-// of many costs little more than one of a few. It waits for nothing: where nobody
-// else is ready to run, it returns at once.
+// gather lets goroutines submit that are just about to, as long as more come: a commit of many
+// entries costs little more than a commit of a few. It waits for nothing: if no other goroutine is
+// ready to run, it returns at once.
 func (l *Log) gather() {
 	for n := -1; n < len(l.in) && n < maxCommit; {
 		n = len(l.in)
@@ -209,11 +208,11 @@ type pending struct {
 // indexKey is a key of the dedup or of a secondary index, with its value.
 type indexKey struct{ key, value []byte }
 
-// commit orders the submissions, makes what was admitted durable under a new
-// signed tree head, and answers. A chunk of a snapshot may travel along.
+// commit orders the submissions, makes the admitted entries durable under a new signed tree head,
+// and answers. A chunk of a snapshot may travel along.
 //
-// A crash before the sync loses the whole batch, unanswered; after it, the
-// batch is there and a submitter who asks again gets its receipt.
+// A crash before the sync loses the whole batch, and no submitter has an answer. After the sync the
+// batch is there, and a submitter that asks again gets its receipt.
 func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	o := &l.order
 	now, refusal := l.clock.now(o.last.At)

@@ -77,7 +77,7 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 				logged, err = decodeLogged(next, it.Value())
 			}
 			if next++; !yield(logged, err) || err != nil {
-				_ = it.Close() // the consumer has what it wanted, or the error
+				_ = it.Close() // the consumer has its entries, or the error
 				return
 			}
 		}

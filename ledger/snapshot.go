@@ -28,8 +28,8 @@ type snapshotChunk struct {
 	last  bool
 }
 
-// parseChunk reads a stored chunk; its data is that of value. ok is false if it is
-// not what was written.
+// parseChunk reads a stored chunk. Its data is that of value. ok is false if the chunk differs from
+// the written chunk.
 func parseChunk(key, value []byte) (c snapshotChunk, ok bool) {
 	text, whole := unseal(key, value)
 	if !whole || len(key) != 1+8+4 || len(text) == 0 || text[0] > 1 {
@@ -38,9 +38,9 @@ func parseChunk(key, value []byte) (c snapshotChunk, ok bool) {
 	return snapshotChunk{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint32(key[9:]), text[1:], text[0] == 1}, true
 }
 
-// put writes the chunk. The first one removes what there is of the same size, cut
-// off or of another version: chunks of two snapshots would be none. The last one
-// removes the snapshots before.
+// put writes the chunk. The first chunk removes the chunks of the same size that are cut off or of
+// another version, because chunks of two snapshots make no snapshot. The last chunk removes the
+// snapshots before.
 func (c *snapshotChunk) put(b *pebble.Batch) error {
 	kind := byte(0)
 	if c.chunk == 0 {
@@ -119,8 +119,8 @@ func (l *Log) lastSnapshot() error {
 	})
 }
 
-// writeSnapshot hands the fold's state to put, chunk by chunk as it is written: a
-// state may be large. The fold must not change meanwhile.
+// writeSnapshot gives the fold's state to put, chunk by chunk, because a state may be large. The
+// fold must not change meanwhile.
 func (l *Log) writeSnapshot(fold Fold, size uint64, put func(snapshotChunk) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -181,8 +181,8 @@ func (c *cutter) cut() error {
 	return c.err
 }
 
-// snapshotText is what the ledger's key signs of a snapshot. Its first line is
-// nobody's origin, so that it is no tree head.
+// snapshotText is the text that the ledger's key signs about a snapshot. Its first line is not an
+// origin, so the text is no tree head.
 func snapshotText(origin string, size uint64, sum [sha256.Size]byte) string {
 	return fmt.Sprintf("snapshot of the fold of %s\n%d\n%x\n", origin, size, sum)
 }
@@ -195,8 +195,8 @@ func signSnapshot(origin string, keys []Key, size uint64, sum [sha256.Size]byte)
 	return signed, nil
 }
 
-// checkSnapshotNote holds the note of a snapshot to the digest of its chunks:
-// only what this ledger has written becomes its state again.
+// checkSnapshotNote compares the note of a snapshot with the digest of its chunks. Only a snapshot
+// that this ledger has written becomes its state again.
 func checkSnapshotNote(cfg *Config, signed []byte, size uint64, sum [sha256.Size]byte) error {
 	opened, err := note.Open(signed, note.VerifierList(verifiers(cfg.Keys)...))
 	if _, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
@@ -211,8 +211,8 @@ func checkSnapshotNote(cfg *Config, signed []byte, size uint64, sum [sha256.Size
 	return nil
 }
 
-// restoreFold brings fold to the state of what v pictures. It returns the size of
-// the snapshot that it began with, and the frontier of the tree.
+// restoreFold brings fold to the state of the view v. It returns the size of the snapshot that it
+// began with, and the frontier of the tree.
 func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle.Frontier, err error) {
 	if snapshot, err = l.restoreSnapshot(fold, v.head.Size); err != nil {
 		return 0, nil, err
@@ -221,9 +221,8 @@ func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle
 	return snapshot, frontier, err
 }
 
-// replay applies the entries from from to below to, and returns the frontier of
-// the tree of size to. The entries must be those that the tree is made of: what
-// has changed in the store becomes no state.
+// replay applies the entries from from to below to, and returns the frontier of the tree of size
+// to. The entries must be the entries of the tree: a changed entry in the store becomes no state.
 func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (*merkle.Frontier, error) {
 	frontier, err := merkle.NewFrontier(from, l.nodes(v))
 	if err != nil {
@@ -309,10 +308,10 @@ func findSnapshot(iter *pebble.Iterator, most uint64) (size uint64, err error) {
 	return 0, classed(iter.Error())
 }
 
-// restoreChunks streams the chunks of the snapshot at size into the fold, which
-// are read and digested ahead of it. The fold reaches their end only if the
-// ledger has signed all that it has read; if not, err says why, and the fold is
-// as it was. If the chunks are sound, unknown says why the fold did not take them.
+// restoreChunks streams the chunks of the snapshot at size into the fold. It reads and digests the
+// chunks ahead of the fold. The fold reaches their end only if the ledger has signed all bytes
+// read. Otherwise err says why, and the fold is unchanged. If the chunks are sound, unknown says
+// why the fold did not take them.
 func restoreChunks(cfg *Config, iter *pebble.Iterator, fold Fold, size uint64) (unknown, err error) {
 	source, sink := io.Pipe()
 	var reading sync.WaitGroup

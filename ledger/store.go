@@ -41,16 +41,15 @@ const (
 	keyTag      = 'x'
 )
 
-// storeFormat is the form of what is stored. A database of another format is
-// refused.
+// storeFormat is the format of the database. The ledger refuses a database of another format.
 const storeFormat = 5
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
 }
 
-// entryOf returns the index in the key of a record; of what is no such key, one
-// that no entry has.
+// entryOf returns the index in the key of a record. For any other key it returns an index that no
+// entry has.
 func entryOf(key []byte) uint64 {
 	if len(key) != 1+8 {
 		return math.MaxUint64
@@ -73,9 +72,8 @@ type meta struct {
 	Origin string `json:"origin"`
 }
 
-// Batch is what was committed at once: the unit of order. It is appended only
-// to the batch before it, so that another engine can take the place of the
-// embedded append by comparing Seq.
+// Batch is the result of one commit: the unit of order. It is appended only to the batch before it,
+// so that another engine can replace the embedded append by comparing Seq.
 type Batch struct {
 	Seq          uint64      `json:"seq"`
 	PreviousSize uint64      `json:"previous_size"`
@@ -112,8 +110,7 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 	return db, nil
 }
 
-// LostRemedy is what to do about a log that is gone, or that has lost its newest
-// entries.
+// LostRemedy is the remedy for a log that is gone, or that has lost its newest entries.
 const LostRemedy = "restore the newest copy, or rebuild the database from an export (arl log import); if entries are lost for good, continue under a new origin (arl ledger new-origin)"
 
 // openEngine opens the storage engine. Where there is an anchor, or keys that were
@@ -191,7 +188,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	// default. The filter in front of the dedup index pays for the additional files.
 	options.L0CompactionThreshold = 8
 	options.EventListener = &pebble.EventListener{DataCorruption: logger.corruption, BackgroundError: logger.background}
-	// Processor time is what bounds the rate of entries, not space.
+	// Processor time bounds the rate of entries, and not space.
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -245,8 +242,8 @@ func readLastBatch(r pebble.Reader) (*Batch, error) {
 	return last, nil
 }
 
-// hasNoEntry is an error unless there is no entry, and none was lost. Where there
-// is no batch, nothing is to be signed over those that are there.
+// hasNoEntry returns an error unless there is no entry, and no entry was lost. Without a batch,
+// nothing may be signed over the entries that are there.
 func hasNoEntry(r pebble.Reader) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
 	if err != nil {

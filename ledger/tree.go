@@ -10,16 +10,14 @@ import (
 	"recoveryledger/merkle"
 )
 
-// edgeTile is the tile at the right edge of its level. Its nodes are written once,
-// from left to right, by the order goroutine; readers look only at those that their
-// view's size covers.
+// edgeTile is the tile at the right edge of its level. The order goroutine writes its nodes once,
+// from left to right. Readers look only at the nodes that their view's size covers.
 type edgeTile struct {
 	index uint64
 	*merkle.TileNodes
 }
 
-// view is a picture of the log after a commit. Only what it remembers of its
-// tree, ragged, is added to.
+// view is the log after a commit. Only its memory of the ragged tree grows.
 type view struct {
 	head merkle.Head
 	note string     // signed by the Ed25519 keys in force
@@ -27,7 +25,7 @@ type view struct {
 	at   int64      // registered_at of the last entry
 	edge []edgeTile // the tile at the right edge, by tile level
 
-	ragged merkle.Edge   // what inclusion proofs in this tree share
+	ragged merkle.Edge   // the hashes that inclusion proofs in this tree share
 	grown  chan struct{} // closed when a newer view is there
 }
 
@@ -115,7 +113,7 @@ func (l *Log) loadEdge(head merkle.Head) (*view, error) {
 	return v, nil
 }
 
-// edgeHash computes a hash of a tile level from what lies below it.
+// edgeHash computes a hash of a tile level from the level below it.
 func (l *Log) edgeHash(level uint, index uint64) (merkle.Hash, error) {
 	if level > 0 {
 		t, err := readTile(l.db, merkle.Tile{Level: level - 1, Index: index, Width: merkle.TileWidth})

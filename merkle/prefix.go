@@ -94,8 +94,8 @@ func (l PrefixLeaf) Hash() Hash {
 	return sha256.Sum256(buf[:])
 }
 
-// hashPrefixNode returns the hash of the node above left and right, of which at least
-// one is there: the zero hash stands for what is not.
+// hashPrefixNode returns the hash of the node above left and right. At least one of them is there.
+// The zero hash takes the place of a missing one.
 func hashPrefixNode(left, right Hash) Hash {
 	var buf [1 + 2*HashSize]byte
 	buf[0] = prefixNodePrefix
@@ -117,8 +117,8 @@ func sharedBits(a, b *Hash) int {
 	return maxDepth
 }
 
-// PrefixAnswer is what a prefix tree says about a key: where its way ends, and what
-// stands there. The key is in the tree if the leaf is its own.
+// PrefixAnswer is the answer of a prefix tree about a key: the end of the key's way, and the leaf
+// there. The key is in the tree if the leaf is its own.
 type PrefixAnswer struct {
 	Key   Hash
 	Depth int        // nodes above the end of the way, which are bits of the key
@@ -208,7 +208,7 @@ func (c *prefixChecker) root(answers []PrefixAnswer, depth int) (h Hash, lone bo
 	return hashPrefixNode(left, right), false
 }
 
-// end returns the hash of what stands at the end of the way of all the keys.
+// end returns the hash at the end of the way of all the keys.
 func (c *prefixChecker) end(answers []PrefixAnswer, depth int) (Hash, bool) {
 	leaf := answers[0].Leaf
 	for i := range answers {
@@ -313,7 +313,7 @@ func (t *PrefixTree) find(key Hash) (leaf PrefixLeaf, depth int) {
 	return t.leaf(at), depth
 }
 
-// leaf returns what stands at the end of a way.
+// leaf returns the leaf at the end of a way.
 func (t *PrefixTree) leaf(at prefixRef) PrefixLeaf {
 	if at == 0 {
 		return PrefixLeaf{}
@@ -362,8 +362,8 @@ func (t *PrefixTree) put(at prefixRef, batch []PrefixLeaf, depth int) prefixRef 
 	return at
 }
 
-// Prove returns what the tree says about keys, which strictly ascend, and the joint
-// proof of it, which [CheckPrefix] checks. The error names a key that is out of order.
+// Prove returns the answers of the tree about keys, which strictly ascend, and their joint proof,
+// which [CheckPrefix] checks. The error names a key that is out of order.
 func (t *PrefixTree) Prove(keys []Hash) ([]PrefixAnswer, []Hash, error) {
 	for i := 1; i < len(keys); i++ {
 		if bytes.Compare(keys[i-1][:], keys[i][:]) >= 0 {

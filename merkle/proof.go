@@ -149,9 +149,8 @@ func rawPath(path []Hash) [][]byte {
 	return out
 }
 
-// Frontier is the right edge of a growing tree: what is needed to append
-// leaves and to compute the root, and no more than 64 hashes. The zero Frontier is
-// that of the empty tree.
+// Frontier is the right edge of a growing tree: the hashes that are needed to append leaves and to
+// compute the root, at most 64. The zero Frontier is that of the empty tree.
 type Frontier struct {
 	size uint64
 	edge []Hash // roots of perfect subtrees, the largest first: one for each bit set in size
@@ -180,8 +179,8 @@ func ResumeFrontier(size uint64, edge []Hash) (*Frontier, error) {
 // Size returns the number of leaves.
 func (f *Frontier) Size() uint64 { return f.size }
 
-// Edge returns what [ResumeFrontier] takes, to be read until the next Append: the roots
-// of the perfect subtrees, the largest first.
+// Edge returns the input of [ResumeFrontier], valid until the next Append: the roots of the perfect
+// subtrees, the largest first.
 func (f *Frontier) Edge() []Hash { return f.edge }
 
 // Append adds a leaf and calls visit for every perfect subtree that it

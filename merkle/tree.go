@@ -70,7 +70,7 @@ func HeadOf(leaves []Hash) Head {
 		for i := range n / 2 {
 			nodes[i] = HashChildren(nodes[2*i], nodes[2*i+1])
 		}
-		nodes[n/2] = nodes[n-1] // the last of an odd number goes up as it is; else it is not read again
+		nodes[n/2] = nodes[n-1] // the last of an odd number goes up unchanged; otherwise it is not read again
 	}
 	if len(nodes) > 0 {
 		head.Root = nodes[0]

@@ -16,7 +16,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// CheckReport is what [Check] has computed again and found to be so.
+// CheckReport lists the parts of an index that [Check] computed again and found correct.
 type CheckReport struct {
 	Size     uint64      // entries that the store covers; those behind are replayed at the next start
 	Root     merkle.Hash // of the index over them
@@ -24,10 +24,10 @@ type CheckReport struct {
 	Keys     uint64 // of the store that were compared; 0: there is no store yet
 }
 
-// Check computes the index of a log again and compares the store in a directory with that: its
-// mark, all records, all stored parts of lists. It changes nothing. A store that covers fewer
-// entries than the log, or none, is sound. Of the Config it uses Log, HeadAt and FS. The
-// first difference is [ErrStore]; nobody may have the store open.
+// Check computes the index of a log again, and compares the store in a directory with it: the mark,
+// all records, and all stored parts of lists. Check changes nothing. A store that covers fewer
+// entries than the log is sound, and so is a missing store. Of the Config, Check uses Log, HeadAt
+// and FS. The first difference is [ErrStore]. No process may have the store open.
 func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
 	c := New(dir, cfg).cfg
 	if _, err := c.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -63,15 +63,15 @@ type checker struct {
 	cfg      *Config
 	store    *store
 	mark     mark
-	want     map[string]stored // what the log gives, by key of the store, and was not found yet
+	want     map[string]stored // keys and values that the log gives, and that were not found in the store yet
 	subjects uint64
 	keys     uint64
 }
 
-// stored is what the log gives for a key of the store.
+// stored is the value that the log gives for a key of the store.
 type stored struct {
 	value []byte
-	due   bool // whether it must be there: it follows from what the store covers
+	due   bool // whether the value must be there: it follows from the entries that the store covers
 }
 
 func (k *checker) run(ctx context.Context) (err error) {
@@ -93,8 +93,8 @@ func (k *checker) run(ctx context.Context) (err error) {
 	return k.compare(ctx)
 }
 
-// compute makes the index of the log once more. Behind what the store covers, a crash may have
-// left parts of lists there, which are right, too, if the log gives them.
+// compute makes the index of the log again. A crash may have left parts of lists beyond the entries
+// that the store covers. These parts are right if the log gives them.
 func (k *checker) compute(ctx context.Context, size uint64) error {
 	t := NewTree()
 	t.stored = func(s *subtree) {
@@ -143,8 +143,8 @@ func (k *checker) covered(t *Tree) error {
 	return nil
 }
 
-// passed compares an entry with the place from which the index goes on to look for index
-// entries: those before it are covered by the store, and those behind cover no less.
+// passed compares an entry with the place from which the index looks for index entries. The store
+// covers the index entries before that place. The index entries after it cover at least as much.
 func (k *checker) passed(e *entry.Registered) error {
 	x, ok := e.Body.(*entry.LogIndex)
 	if !ok || (e.Index >= k.mark.seen || x.Size <= k.mark.size) && (e.Index < k.mark.seen || x.Size >= k.mark.size) {
@@ -153,7 +153,8 @@ func (k *checker) passed(e *entry.Registered) error {
 	return fmt.Errorf("%w: it covers %d entries and goes on at entry %d, and index entry %d covers %d", ErrStore, k.mark.size, k.mark.seen, e.Index, x.Size)
 }
 
-// compare reads the whole store: what is due is there, and nothing that the log does not give.
+// compare reads the whole store. Every due value must be there, and no value that the log does not
+// give.
 func (k *checker) compare(ctx context.Context) error {
 	it, err := k.store.db.NewIter(nil)
 	if err != nil {

@@ -1,13 +1,12 @@
-// Package complete keeps the index over a log: which entries there are about each
-// subject, and by it the proof that there are no others (docs/index.md).
+// Package complete keeps the index over a log. The index says which entries there are about each
+// subject, and proves that there are no others (docs/index.md).
 //
-// The index is a pure function of the log. An [Index] follows the log in a store of
-// its own, DIR/index, which may be deleted and is then built again. Where a submitter
-// is given, the Index has the coordinator write its root into the log; it compares the
-// root of every index entry that it comes by with its own. A difference stops the
-// Index, and never the ledger.
+// The index is a pure function of the log. An [Index] follows the log in a store of its own,
+// DIR/index. After the directory is deleted, the Index builds it again. With a submitter, the Index
+// has the coordinator write its root into the log. It compares the root of every index entry that
+// it reads with its own. A difference stops the Index, and never the ledger.
 //
-// A [Tree] is the same in memory, for whoever audits a log.
+// A [Tree] is the same index in memory, for an audit of a log.
 package complete
 
 import (
@@ -29,11 +28,11 @@ var (
 	// ErrNotReady reports a question that the index cannot answer yet: it is being
 	// built, or no index entry stands under the tree head that was asked for.
 	ErrNotReady = errors.New("complete: the index is not ready")
-	// ErrStopped reports an index that has stopped; the ledger goes on.
+	// ErrStopped reports an index that has stopped. The ledger continues.
 	ErrStopped = errors.New("complete: the index has stopped")
 )
 
-// Log is what an Index reads.
+// Log is the log that an Index reads.
 type Log interface {
 	// Size returns the number of committed entries.
 	Size() uint64
@@ -46,20 +45,21 @@ type Log interface {
 	IndexEntry(from uint64) (*entry.Registered, error)
 }
 
-// Config says what an Index follows.
+// Config describes the log and the store of an Index.
 type Config struct {
-	// Log is what is indexed. Mandatory.
+	// Log is the indexed log. Mandatory.
 	Log Log
 	// HeadAt returns the head that the log had at a size. The store is that of the log only
 	// if it was written under the same head. Mandatory.
 	HeadAt func(size uint64) (merkle.Head, error)
-	// Submit registers an index entry, of which everything is set that [entry.LogIndex]
-	// has beside its header. An error that is no [*entry.Refusal] stops the Index. Nil:
-	// the Index writes none, and answers from those that others write.
+	// Submit registers an index entry. The Index sets every member of [entry.LogIndex] but its
+	// header. An error that is no [*entry.Refusal] stops the Index. Nil: the Index writes no index
+	// entry, and answers from the index entries of others.
 	Submit func(ctx context.Context, x *entry.LogIndex) error
 	// FS is where the store lives. Nil: the disk.
 	FS vfs.FS
-	// Logger takes what stops the Index, and why it is built again. Nil: silence.
+	// Logger gets the reason why the Index stopped, and why the Index builds its store again. Nil:
+	// silence.
 	Logger *slog.Logger
 }
 
@@ -81,7 +81,7 @@ type Index struct {
 	mu    sync.RWMutex
 	tree  *Tree
 	store *store
-	shown *entry.Registered // newest index entry, whose root is that of the tree
+	shown *entry.Registered // newest index entry; its root is the root of the tree
 	moved chan struct{}     // closed when there is another one
 
 	// What only Run uses.
@@ -104,7 +104,7 @@ type Status struct {
 	Stopped  string      // why it has stopped; empty: it follows the log
 }
 
-// New returns the index whose store is in a directory. Run opens it.
+// New returns the index with its store in a directory. Run opens the store.
 func New(dir string, cfg Config) *Index {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
@@ -137,7 +137,7 @@ func (x *Index) open() error {
 	return x.load()
 }
 
-// load opens the store and takes up what is in it.
+// load opens the store and takes its content.
 func (x *Index) load() (err error) {
 	if x.store, err = openStore(x.cfg.FS, x.dir, x.cfg.Logger, x.stop); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (x *Index) load() (err error) {
 	return nil
 }
 
-// stop notes why the Index cannot go on.
+// stop notes why the Index cannot continue.
 func (x *Index) stop(err error) {
 	x.once.Do(func() {
 		x.fault.Store(&err)
@@ -183,8 +183,8 @@ func (x *Index) Status() Status {
 	return s
 }
 
-// Wait returns when the newest index entry covers size entries or more, so that proofs can
-// be made by it, or with the error of ctx. The error is [ErrStopped] if that never comes.
+// Wait returns when the newest index entry covers size entries or more, so that the Index can prove
+// with it, or with the error of ctx. The error is [ErrStopped] if the Index has stopped.
 func (x *Index) Wait(ctx context.Context, size uint64) error {
 	for {
 		x.mu.RLock()
@@ -236,12 +236,12 @@ func (x *Index) Run(ctx context.Context) error {
 			x.stop(err)
 		}
 		return errors.Join(err, x.close(err == nil))
-	case <-x.broken: // the engine waits for ever: leave the store as it is
+	case <-x.broken: // the engine waits for ever: leave the store unchanged
 		return *x.fault.Load()
 	}
 }
 
-// close writes what is not written, unless it is not to be believed.
+// close writes the rest of the index, unless the index is not trusted.
 func (x *Index) close(sound bool) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

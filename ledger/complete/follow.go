@@ -33,7 +33,7 @@ const (
 type pace struct {
 	uncovered uint64    // entries that none covers, index entries aside
 	since     time.Time // when the first of them was read
-	urgent    bool      // whether one of them is to be covered at once
+	urgent    bool      // whether an index entry must cover one of them at once
 	until     time.Time // no earlier
 	wrote     time.Time // when the store was written
 }
@@ -75,8 +75,8 @@ type queue struct {
 	next    uint64 // index behind the last of them
 }
 
-// Committed is told of entries that became durable, in order; size is that of the log
-// with them. It keeps nobody waiting.
+// Committed takes entries that became durable, in order. size is the size of the log with them.
+// Committed does not make the log wait.
 func (x *Index) Committed(entries []*entry.Entry, size uint64) {
 	if x.cfg.Submit == nil {
 		return
@@ -85,7 +85,7 @@ func (x *Index) Committed(entries []*entry.Entry, size uint64) {
 	q.Lock()
 	defer q.Unlock()
 	if q.next+uint64(len(entries)) != size || len(q.entries)+len(entries) > queueMax {
-		q.entries = nil // what is left out is read from the log
+		q.entries = nil // entries that are left out are read from the log
 	}
 	q.entries, q.next = append(q.entries, entries...), size
 }
@@ -158,7 +158,7 @@ func (x *Index) passIndexEntries(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// pass brings the tree to what an index entry covers, and compares.
+// pass brings the tree to the size that an index entry covers, and compares the roots.
 func (x *Index) pass(ctx context.Context, e *entry.Registered) error {
 	said := e.Body.(*entry.LogIndex)
 	if said.Size < x.tree.size {
@@ -232,7 +232,7 @@ func (x *Index) advance(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// add takes what was read of the entries below size into the tree.
+// add takes the read entries below size into the tree.
 func (x *Index) add(size uint64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -285,11 +285,11 @@ func (x *Index) writeNow() error {
 	return x.write()
 }
 
-// write makes the tree durable as it is; the caller holds mu. Records that nobody
-// touched since the write before are forgotten.
+// write makes the present tree durable; the caller holds mu. Records without a change since the
+// last write leave memory.
 //
-// A crash before the end leaves the store as it was after the write before, with
-// subtrees of lists that will come again.
+// A crash before the end leaves the store of the last write, with subtrees of lists that will come
+// again.
 func (x *Index) write() error {
 	root, err := x.tree.Root()
 	if err != nil {

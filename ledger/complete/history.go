@@ -17,7 +17,7 @@ import (
 // would need more waits for the next index entry.
 const TailMax = 512
 
-// Proofs are what a history takes from the log beside the index.
+// Proofs are the proofs of the log that a history needs beside the index.
 type Proofs interface {
 	// Entry returns the entry at an index.
 	Entry(index uint64) (*entry.Registered, error)
@@ -25,7 +25,7 @@ type Proofs interface {
 	Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error)
 }
 
-// Question asks what there is under a subject.
+// Question asks for the entries of a subject.
 type Question struct {
 	Subject entry.Subject
 	Labels  []entry.Label // of the lists that are shown; none: all that the subject may have
@@ -37,10 +37,10 @@ type Question struct {
 	Beside []entry.Subject
 }
 
-// History answers a question under a tree head (IDX-4). Chain is that of the head or a
-// later one. The history ends where the limit does; who wants more asks from there on.
-// The error is [ErrNotReady] if the newest index entry does not stand under the head,
-// or covers too little; [ErrStopped]; or a [*entry.Refusal] of the question.
+// History answers a question under a tree head (IDX-4). Chain belongs to that head or a later one.
+// The history ends at the limit; the caller asks again from there. The error is [ErrNotReady] if
+// the newest index entry does not stand under the head, or covers too little; [ErrStopped]; or a
+// [*entry.Refusal] of the question.
 func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead, chain *verify.Chain, log Proofs) (*verify.History, error) {
 	if err := q.check(head.Size); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (x *Index) History(ctx context.Context, q Question, head verify.SignedHead,
 	if h.Size > index.Size+TailMax {
 		return nil, fmt.Errorf("%w: it covers %d entries of %d", ErrNotReady, index.Size, h.Size)
 	}
-	for i := index.Size; i < h.Size; i++ { // whatever q.From is: what the file shows can be read without the question
+	for i := index.Size; i < h.Size; i++ { // whatever q.From is: a reader understands the file without the question
 		needed = append(needed, i)
 	}
 	f := filler{size: head.Size, chain: chain, log: log}
@@ -99,7 +99,7 @@ func (q *Question) check(size uint64) error {
 	return nil
 }
 
-// filler has what the entries of a history come from.
+// filler has the sources of a history's entries.
 type filler struct {
 	size  uint64 // of the head
 	chain *verify.Chain

@@ -35,25 +35,25 @@ type Part struct {
 	From   uint64                              // first index that counts
 	To     uint64                              // first index behind
 	Limit  int                                 // at most so many entries, the oldest; 0: all
-	// Beside are those of the subjects whose lists are shown from their first entry on,
-	// as far as the part goes. From and Limit are not about them.
+	// Beside are subjects whose lists are shown from their first entry on, up to the end of the
+	// part. From and Limit do not apply to them.
 	Beside map[entry.Subject]bool
 }
 
-// Proof is what an Index proves of subjects, under its newest index entry.
+// Proof is the proof of an Index about subjects, under its newest index entry.
 type Proof struct {
 	verify.Indexed
 	Entry *entry.Registered // the index entry
-	Found []uint64          // indexes of the part that the lists name, ascending; not those of subjects beside
+	Found []uint64          // indexes of the part that the lists name, ascending, without the subjects beside
 	// given are the indexes that the runs show below the end of the part, in no order. The
 	// entry before the part is among them: a reader without the question knows of no part.
 	given []uint64
 	To    uint64 // where the part ends: at Part.To, or before the first entry beyond the limit
 }
 
-// Prove returns what is under subjects, and the part of the lists of each. Each proof
-// is checked before it leaves: what the store made of them is no answer. The error is
-// [ErrNotReady] or [ErrStopped].
+// Prove returns the records of subjects, and the part of each list. Prove checks each proof before
+// it returns the proof, because the store may be damaged. The error is [ErrNotReady] or
+// [ErrStopped].
 func (x *Index) Prove(subjects []entry.Subject, part Part) (*Proof, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -127,7 +127,7 @@ func (x *Index) recordOf(key merkle.Hash) (*record, error) {
 	return x.record(key)
 }
 
-// rowsNow is view of a record that nobody changes, for readers at the same time.
+// rowsNow is view of a record that does not change, for concurrent readers.
 func (r *record) rowsNow() []merkle.Row {
 	rows := make([]merkle.Row, len(r.rows))
 	for i := range r.rows {
@@ -192,7 +192,7 @@ type list struct {
 	subject int
 	beside  bool // see [Part]
 
-	from, to uint64   // ranks that are shown: those of the part, and one on each side
+	from, to uint64   // ranks that are shown: the ranks of the part, and one on each side
 	inside   []uint64 // indexes of the part
 
 	number uint64   // of the chunk that was read last
@@ -223,7 +223,7 @@ func (l *list) cut(first, end uint64, limit int) error {
 	return nil
 }
 
-// rank returns the first rank whose index is not below first.
+// rank returns the first rank with an index that is not below first.
 func (l *list) rank(first uint64) (uint64, error) {
 	var failed error
 	rank := sort.Search(int(l.row.list.Size()), func(rank int) bool {
@@ -243,7 +243,7 @@ func (l *list) at(rank uint64) (uint64, error) {
 	return chunk[rank%chunkSize], nil
 }
 
-// chunk returns the indexes of a chunk; those of the last one may be fewer.
+// chunk returns the indexes of a chunk. The last chunk may have fewer.
 func (l *list) chunk(number uint64) ([]uint64, error) {
 	if l.chunks != nil && l.number == number {
 		return l.chunks, nil

@@ -9,9 +9,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Records returns what is kept of a tree in memory, so that [ReadTree] makes the same
-// tree of it: the record of each key, as bytes, ascending by key. The bytes are valid
-// until the next record.
+// Records returns the records of a tree in memory, from which [ReadTree] makes the same tree: the
+// record of each key, as bytes, ascending by key. The bytes are valid until the next record.
 func (t *Tree) Records() iter.Seq2[merkle.Hash, []byte] {
 	return func(yield func(merkle.Hash, []byte) bool) {
 		var buf []byte
@@ -23,8 +22,8 @@ func (t *Tree) Records() iter.Seq2[merkle.Hash, []byte] {
 	}
 }
 
-// ReadTree returns the tree over the first size entries of a log, of what [Tree.Records]
-// returned. The error says that the records are those of no tree.
+// ReadTree returns the tree over the first size entries of a log, from the records of
+// [Tree.Records]. The error says that the records are of no tree.
 func ReadTree(size uint64, records iter.Seq2[merkle.Hash, []byte]) (*Tree, error) {
 	t := NewTree()
 	t.size = size

@@ -35,12 +35,12 @@ const (
 // storeFormat begins the mark. A store of another format is made anew.
 const storeFormat = "arl index store 2\n"
 
-// ErrStore reports stored bytes that this package did not write, or that are not of
-// one index, or of the index of another log. Whoever deletes the directory of the store has
-// it built again.
+// ErrStore reports stored bytes that this package did not write, that are not of one index, or that
+// are of the index of another log. After the directory of the store is deleted, the Index builds it
+// again.
 var ErrStore = errors.New("complete: the store is damaged")
 
-// mark says what the records are the index of.
+// mark names the log and the size of the stored records.
 type mark struct {
 	size uint64      // entries
 	root merkle.Hash // of the tree over the records
@@ -87,8 +87,8 @@ const (
 	blockSize    = 16 << 10
 )
 
-// openStore opens the database in a directory, or makes it. broken is told of what
-// the engine cannot go on after.
+// openStore opens the database in a directory, or makes it. It calls broken with an error after
+// which the engine cannot continue.
 func openStore(fs vfs.FS, dir string, logger *slog.Logger, broken func(error)) (*store, error) {
 	return openEngine(dir, storeOptions(fs, logger, broken))
 }
@@ -98,7 +98,7 @@ func storeOptions(fs vfs.FS, logger *slog.Logger, broken func(error)) *pebble.Op
 		FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: &engineLogger{logger, broken},
 		CacheSize: cacheSize, MemTableSize: memTableSize, DisableWAL: true,
 	}
-	// Whoever reads damaged bytes gets an error: nothing has to end.
+	// A reader of damaged bytes gets an error, and no process has to end.
 	options.EventListener = &pebble.EventListener{DataCorruption: func(info pebble.DataCorruptionInfo) {
 		logger.Error("the store of the index is damaged", "file", info.Path, "error", info.Details.Error())
 	}}
@@ -119,8 +119,8 @@ func openEngine(dir string, options *pebble.Options) (*store, error) {
 
 func (s *store) close() error { return errors.Join(s.batch.Close(), s.db.Close()) }
 
-// engineLogger passes on what the engine says. It is not told to end the process: an
-// index that cannot be written is made anew, and the ledger goes on.
+// engineLogger passes on the messages of the engine. The engine must not end the process: an index
+// that cannot be written is made anew, and the ledger continues.
 type engineLogger struct {
 	logger *slog.Logger
 	broken func(error)
@@ -134,8 +134,8 @@ func (l *engineLogger) Errorf(format string, args ...any) {
 	l.logger.Error("the store of the index", "error", fmt.Sprintf(format, args...))
 }
 
-// Fatalf implements [pebble.Logger]. It does not return: the engine would go on with
-// what it could not write.
+// Fatalf implements [pebble.Logger]. It does not return, because the engine would continue after a
+// failed write.
 func (l *engineLogger) Fatalf(format string, args ...any) {
 	l.broken(fmt.Errorf("%w: %s", ErrStore, fmt.Sprintf(format, args...)))
 	select {}
@@ -160,7 +160,7 @@ func (s *store) put(t *subtree) {
 	}
 }
 
-// apply makes what was put visible to readers.
+// apply makes the new values visible to readers.
 func (s *store) apply() error {
 	if s.batch.Empty() {
 		return nil
@@ -195,7 +195,7 @@ func (s *store) write(records map[merkle.Hash]*record, m mark) error {
 	return nil
 }
 
-// mark returns what is stored; the zero mark if nothing is.
+// mark returns the stored mark, or the zero mark.
 func (s *store) mark() (mark, error) {
 	value, err := s.get([]byte{keyMark})
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -245,7 +245,8 @@ func appendRecord(dst []byte, r *record) []byte {
 	return dst
 }
 
-// decodeRecord reads what appendRecord makes, and computes what it leaves out.
+// decodeRecord reads the output of appendRecord, and computes the values that appendRecord leaves
+// out.
 func decodeRecord(value []byte) (*record, error) {
 	r, in := &record{}, reader{rest: value}
 	for len(in.rest) > 0 && !in.failed {

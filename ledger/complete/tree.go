@@ -29,7 +29,7 @@ type row struct {
 	stale bool
 }
 
-// record is what the tree commits to of one subject: rows ascending by label.
+// record is the commitment of the tree to one subject: rows ascending by label.
 type record struct{ rows []row }
 
 // find returns the row of a label, which is made if it is not there.
@@ -44,7 +44,7 @@ func (r *record) find(label entry.Label) *row {
 	return &r.rows[at]
 }
 
-// subtree is a perfect subtree of a list that is to be stored.
+// subtree is a perfect subtree of a list that must be stored.
 type subtree struct {
 	key     merkle.Hash // of the subject
 	label   entry.Label
@@ -79,7 +79,7 @@ func (r *row) complete(index uint64, key merkle.Hash, stored func(*subtree)) {
 	r.tail = r.tail[:0]
 }
 
-// indexes returns those of the tail.
+// indexes returns the indexes of the tail.
 func (r *row) indexes() ([]uint64, error) { return readIndexes(r.tail, int(r.list.Size()%chunkSize)) }
 
 var errIndexes = errors.New("not a run of indexes")
@@ -112,7 +112,7 @@ func (r *row) head() merkle.Head {
 	return merkle.Head{Size: r.list.Size(), Root: r.root}
 }
 
-// view returns what the tree commits to.
+// view returns the rows that the tree commits to.
 func (r *record) view() []merkle.Row {
 	rows := make([]merkle.Row, len(r.rows))
 	for i := range r.rows {
@@ -140,7 +140,7 @@ type Tree struct {
 	records map[merkle.Hash]*record
 	changed map[merkle.Hash]*record // since root was computed
 	stored  func(*subtree)
-	load    func(key merkle.Hash) (*record, error) // of what is in prefix and not in records; nil: all are
+	load    func(key merkle.Hash) (*record, error) // reads records that are in prefix and not in records; nil: all are in records
 	buf     []entry.Listing
 }
 
@@ -241,7 +241,7 @@ type RootError struct {
 	Index                  uint64          // of the index entry
 	By                     entry.Principal // who signed it
 	Size                   uint64          // entries that it covers
-	Said, Root             merkle.Hash     // what it says, and what follows from those entries
+	Said, Root             merkle.Hash     // the statement of the index entry, and the values that its entries give
 	SaidSubjects, Subjects uint64
 }
 

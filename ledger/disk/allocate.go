@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// allocate gives an empty file size bytes of the disk. A file that is only long has
-// none: the space of a hole is taken when somebody writes there.
+// allocate gives an empty file size bytes of the disk. A file that only has a length has no space:
+// a file system takes the space of a hole when a process writes there.
 func allocate(file *os.File, size int64) error {
 	err := reserveBlocks(file, size)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -15,7 +15,7 @@ func allocate(file *os.File, size int64) error {
 	return err
 }
 
-// writeZeros writes what a file system without allocation has to be given.
+// writeZeros fills a file on a file system without allocation.
 func writeZeros(file *os.File, size int64) error {
 	zeros := make([]byte, min(size, 1<<20))
 	for size > 0 {

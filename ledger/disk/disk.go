@@ -36,7 +36,7 @@ func Exists(fs vfs.FS, name string) (bool, error) {
 	return err == nil, err
 }
 
-// ReadFile returns what a file of fs holds.
+// ReadFile returns the content of a file of fs.
 func ReadFile(fs vfs.FS, name string) ([]byte, error) {
 	file, err := fs.Open(name)
 	if err != nil {

@@ -25,8 +25,8 @@ type guard struct {
 // noSpaceDelay keeps the engine, which tries again at once, from spinning.
 const noSpaceDelay = 100 * time.Millisecond
 
-// Create implements [vfs.FS]. What a marker refers to must be durable before the
-// marker is there; the engine leaves that order to the file system.
+// Create implements [vfs.FS]. A file must be durable before a marker refers to the file. The engine
+// leaves that order to the file system.
 func (fs guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(fs.PathBase(name), "marker.") {
 		if err := SyncDir(fs, fs.PathDir(name)); err != nil {

@@ -12,10 +12,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Space refuses entries before the disk is full: the storage engine would retry
-// a flush without room for ever. A ballast file is given up when the room runs
-// out all the same, so that what is in memory can be flushed; it is made again
-// when there is room. It is safe for concurrent use.
+// Space refuses entries before the disk is full, because the storage engine would retry a flush
+// without room for ever. If the room still runs out, Space removes a ballast file, so that the
+// engine can flush its memory. Space makes the ballast file again when there is room. It is safe
+// for concurrent use.
 type Space struct {
 	fs      vfs.FS
 	dir     string

@@ -28,8 +28,8 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 	return write(path, content, mode, (*File).Commit)
 }
 
-// Create is Write for a file that is not there yet. The error is [fs.ErrExist] if
-// something stands at path, which Create leaves as it is.
+// Create is Write for a new file. The error is [fs.ErrExist] if a file is at path, which Create
+// does not change.
 func Create(path string, content []byte, mode fs.FileMode) error {
 	return write(path, content, mode, (*File).commitNew)
 }
@@ -53,8 +53,8 @@ type File struct {
 	over bool   // in its place, or removed
 }
 
-// Begin begins a file whose place is path. It is written in dir, which lies on the
-// same file system; empty: in the directory of path. The mode is that of [Write].
+// Begin begins a file with the place path. The file is written in dir, which lies on the same file
+// system; empty: in the directory of path. The mode is that of [Write].
 func Begin(dir, path string, mode fs.FileMode) (*File, error) {
 	there, err := os.Lstat(path)
 	switch {
@@ -95,8 +95,8 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
-// Place is Commit without the sync of the directory: whoever places many files syncs
-// their directories once, with [SyncDir].
+// Place is Commit without the sync of the directory. A caller that places many files syncs their
+// directories once, with [SyncDir].
 func (f *File) Place() error { return f.place(move) }
 
 func (f *File) commitNew() error {
@@ -127,13 +127,13 @@ func (f *File) Discard() error {
 		return nil
 	}
 	f.over = true
-	_ = f.file.Close() // what it holds does not matter any more
+	_ = f.file.Close() // its content does not matter any more
 	return named(f.path, os.Remove(f.file.Name()))
 }
 
-// Rename moves a file or a directory, and replaces a file that stands at to. A
-// directory to be moved is synced by whoever filled it. A crash may leave the entry in
-// both directories, and never in none.
+// Rename moves a file or a directory, and replaces a file at to. The caller syncs a directory
+// before it moves the directory. A crash may leave the entry in both directories, and never in
+// none.
 func Rename(from, to string) error {
 	if err := move(from, to); err != nil {
 		return named(from, err)

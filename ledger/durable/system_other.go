@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// SyncDir makes the names in a directory durable: files that were made, moved there or
-// removed. What the files hold is not synced.
+// SyncDir makes the names in a directory durable: files that were made, moved there or removed. It
+// does not sync the content of the files.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -19,7 +19,7 @@ func SyncDir(dir string) error {
 
 func move(from, to string) error { return os.Rename(from, to) }
 
-// moveNew does not replace what is there. A rename would.
+// moveNew does not replace an existing file. A rename would.
 func moveNew(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err

@@ -12,7 +12,7 @@ func SyncDir(string) error { return nil }
 
 func move(from, to string) error { return moveFile(from, to, windows.MOVEFILE_REPLACE_EXISTING) }
 
-// moveNew does not replace what is there.
+// moveNew does not replace an existing file.
 func moveNew(from, to string) error { return moveFile(from, to, 0) }
 
 func moveFile(from, to string, flags uint32) error {

@@ -17,8 +17,8 @@ var (
 	// ErrInconsistent reports an export that is not of the log's past: of another
 	// log, of a newer state, or of another history.
 	ErrInconsistent = errors.New("export: the export contradicts the log")
-	// ErrDamaged reports files of an export, or tiles of what is exported, that are
-	// damaged or missing: they are not what was signed.
+	// ErrDamaged reports files of an export, or tiles of the exported log, that are damaged or
+	// missing. They do not match the signed tree head.
 	ErrDamaged = errors.New("export: the files of the log are damaged")
 	// ErrInUse reports a directory that another export writes to.
 	ErrInUse = errors.New("export: the directory is in use")

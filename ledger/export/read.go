@@ -35,9 +35,9 @@ const (
 	maxHashTile   = merkle.TileWidth * merkle.HashSize      // bytes of a hash tile
 )
 
-// Open reads the tree head of the export in dir. keys are those of the log that it is
-// expected to be of. The error is [os.ErrNotExist] if there is no export,
-// [ErrDamaged] if its tree head is none, or has a false signature of one of the keys.
+// Open reads the tree head of the export in dir. keys are the keys of the expected log. The error
+// is [os.ErrNotExist] if there is no export, and [ErrDamaged] if its tree head cannot be read, or
+// has a false signature of one of the keys.
 func Open(dir string, keys ...note.Verifier) (*Dir, error) {
 	path := filepath.Join(dir, Checkpoint)
 	signed, err := readLimited(path, maxCheckpoint)
@@ -59,7 +59,7 @@ func Open(dir string, keys ...note.Verifier) (*Dir, error) {
 	if _, err := checkpoint.Unmarshal([]byte(opened.Text)); err != nil || len(checkpoint.Hash) != merkle.HashSize {
 		return nil, fmt.Errorf("%w: %s is no tree head: %v", ErrDamaged, path, err)
 	}
-	opened.UnverifiedSigs = nil // such as the ML-DSA-44 one, which a stored head does not carry
+	opened.UnverifiedSigs = nil // for example the ML-DSA-44 signature, which a stored head does not carry
 	if signed, err = note.Sign(opened); err != nil {
 		return nil, fmt.Errorf("%w: %s: %v", ErrDamaged, path, err)
 	}

@@ -24,17 +24,17 @@ type Source interface {
 	Tile(t merkle.Tile) ([]byte, error)
 }
 
-// Config says what is exported. All but Progress is mandatory.
+// Config describes an export. All members but Progress are mandatory.
 type Config struct {
 	Source Source
-	// Open opens a signed tree head of the log, such as verify.Root.Head. One
-	// that accepts heads of other logs exports them.
+	// Open opens a signed tree head of the log, for example verify.Root.Head. An Open that accepts
+	// heads of other logs exports them.
 	Open func(signed []byte) (merkle.Head, error)
 	// Progress is told how many of how many new entries are exported.
 	Progress func(done, total uint64)
 }
 
-// Report says what an export did.
+// Report is the result of an export.
 type Report struct {
 	Older, Newer merkle.Head // of the export, before and after
 	Files        int         // written
@@ -44,8 +44,8 @@ const (
 	// lockName keeps a second export out of the directory; names with a dot in
 	// front are not part of the log.
 	lockName = ".lock"
-	// incomingName holds what is being written. What a crash leaves there goes
-	// with the next export.
+	// incomingName is the directory of unfinished files. The next export removes the files that a
+	// crash leaves there.
 	incomingName = ".arl-incoming"
 	// maxWrites is how many files are synced at the same time: file systems
 	// sync many for little more than one.
@@ -99,7 +99,7 @@ type writer struct {
 	older, newer merkle.Head
 	tree         *merkle.TileBuilder
 	writes       errgroup.Group  // under way
-	touched      map[string]bool // directories whose entries are not durable yet
+	touched      map[string]bool // directories with entries that are not durable yet
 	files        int
 }
 
@@ -155,8 +155,8 @@ func (x *writer) readCheckpoint(open func([]byte) (merkle.Head, error)) (string,
 	return string(signed), nil
 }
 
-// refuseStrange refuses a directory that holds something else. What an export
-// left that was cut off before its first tree head is none.
+// refuseStrange refuses a directory with other files. The files of an export that was cut off
+// before its first tree head are allowed.
 func (x *writer) refuseStrange() error {
 	files, err := os.ReadDir(x.dir)
 	if err != nil {
@@ -171,8 +171,8 @@ func (x *writer) refuseStrange() error {
 	return nil
 }
 
-// copy writes the tiles of the entries that the export does not have, and of
-// those that share a tile with them.
+// copy writes the tiles of the entries that the export lacks, and of the entries that share a tile
+// with them.
 func (x *writer) copy(ctx context.Context) (err error) {
 	size := x.older.Size - x.older.Size%merkle.TileWidth
 	x.tree, err = merkle.NewTileBuilder(size, x.source.Tile, x.writeTile)
@@ -277,7 +277,7 @@ func (x *writer) write(name string, content []byte) error {
 
 func (x *writer) incoming() string { return filepath.Join(x.dir, incomingName) }
 
-// sync makes what was written durable, and its names.
+// sync makes the written files and their names durable.
 func (x *writer) sync() error {
 	if err := x.writes.Wait(); err != nil {
 		return fmt.Errorf("export: %w", err)

@@ -1,6 +1,6 @@
-// Package fair shares what is scarce among senders, so that a flood of one costs the
-// others little: a [Gate] lets keys take turns at checks of signatures, and [Lanes] slow
-// down whoever is refused again and again.
+// Package fair shares scarce resources among senders, so that the flood of one sender costs the
+// others little. A [Gate] lets keys take turns at signature checks. [Lanes] slow down senders that
+// are refused again and again.
 package fair
 
 import (
@@ -28,7 +28,7 @@ type keyQueue struct {
 	waiters []chan struct{}
 }
 
-// NewGate returns a gate at which nobody waits.
+// NewGate returns a gate without waiting checks.
 func NewGate() *Gate {
 	return &Gate{free: 2 * runtime.GOMAXPROCS(0), queues: map[string]*keyQueue{}}
 }

@@ -30,7 +30,7 @@ type Lanes[K comparable] struct {
 type lane struct {
 	*semaphore.Weighted
 	debt   int // refusals not made up for; from LaneDebt on the lane is narrow
-	inside int // submissions that are in it or wait for it
+	inside int // submissions that are in the lane or wait for it
 }
 
 // NewLanes returns lanes that are all wide, and remember at most so many.
@@ -59,7 +59,7 @@ func (l *Lanes[K]) Enter(ctx context.Context, of ...K) (leave func(refused bool)
 		l.part(on)
 	}
 	return func(refused bool) {
-		if refused { // a timer holds the room, not the caller: who goes away frees nothing
+		if refused { // a timer holds the room, and not the caller: a caller that goes away frees nothing
 			l.Hold(release)
 			return
 		}
@@ -92,7 +92,7 @@ func (l *Lanes[K]) join(of []K) (on *lane, full bool) {
 	return nil, false
 }
 
-// Refused adds n to what is owed; more than laneDebtMax is never owed.
+// Refused adds n to the debt, up to laneDebtMax.
 func (l *Lanes[K]) Refused(k K, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *Lanes[K]) Refused(k K, n int) {
 			l.forget()
 		}
 		if len(l.owed) >= l.max {
-			return // as many are narrow: who is refused once more waits for nobody
+			return // as many are narrow: one more refused sender waits for no other
 		}
 		on = &lane{Weighted: semaphore.NewWeighted(LaneWidth)}
 		l.owed[k] = on
@@ -113,7 +113,7 @@ func (l *Lanes[K]) Refused(k K, n int) {
 // Narrow makes the lane narrow, if it is wide.
 func (l *Lanes[K]) Narrow(k K) { l.Refused(k, max(0, LaneDebt-l.Owes(k))) }
 
-// Taken takes one refusal off what each of them owes.
+// Taken takes one refusal off each debt.
 func (l *Lanes[K]) Taken(of ...K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *Lanes[K]) Taken(of ...K) {
 	}
 }
 
-// Idle reports whether nobody owes anything.
+// Idle reports whether no sender has a debt.
 func (l *Lanes[K]) Idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func (l *Lanes[K]) Owes(k K) int {
 // LaneState says how lanes are used.
 type LaneState struct {
 	Narrow int // lanes that are narrow
-	Inside int // submissions in them, those that wait included
+	Inside int // submissions in the lanes, waiting submissions included
 	Busy   int // lanes of which not all room is free
 }
 

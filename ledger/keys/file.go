@@ -11,9 +11,9 @@ import (
 	"recoveryledger/ledger/durable"
 )
 
-// createFile writes a new file that its owner alone may read. After a crash it
-// is there whole or not at all; when createFile has returned, it is there. A
-// crash in between may leave a copy beside it whose name begins with a dot.
+// createFile writes a new file that only its owner may read. After a crash the whole file is there,
+// or nothing. After createFile returned, the file is there. A crash in between may leave a copy
+// with a name that begins with a dot.
 func createFile(path string, content []byte) error {
 	return withoutName(durable.Create(path, content, 0o600))
 }
@@ -33,7 +33,8 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	// The open file is asked, not the path: nobody can change it in between.
+	// The mode of the open file counts, and not that of the path: no process can change the open
+	// file's in between.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ import (
 // or not the right one.
 var ErrPassphrase = errors.New("passphrase")
 
-// Algorithm names what a key signs with.
+// Algorithm names the signature algorithm of a key.
 type Algorithm string
 
 // The algorithms of the protocol.
@@ -85,9 +85,8 @@ func generate(path string, algorithm Algorithm, passphrase Passphrase) (*Signer,
 	return signer, createFile(path, content)
 }
 
-// Load reads the private key in the file at path. The error is
-// [ErrPassphrase], an [*entry.Refusal] with unsupported-alg for another
-// algorithm, or says what is wrong with the file.
+// Load reads the private key in the file at path. The error is [ErrPassphrase], an [*entry.Refusal]
+// with unsupported-alg for another algorithm, or names the mistake in the file.
 func Load(path string, passphrase Passphrase) (*Signer, error) {
 	content, err := readFile(path)
 	if err != nil {
@@ -133,7 +132,7 @@ func encode(private crypto.PrivateKey, passphrase Passphrase) ([]byte, error) {
 	return cryptoutils.PEMEncode(cryptoutils.EncryptedSigstorePrivateKeyPEMType, sealed), nil
 }
 
-// decode reads what encode wrote, or a PKCS#8 file of another tool.
+// decode reads the output of encode, or a PKCS#8 file of another tool.
 func decode(content []byte, passphrase Passphrase) (*Signer, error) {
 	block, rest := pem.Decode(content)
 	if block == nil || !bytes.HasPrefix(content, []byte("-----BEGIN ")) || len(bytes.TrimSpace(rest)) > 0 {
@@ -174,7 +173,7 @@ func ask(passphrase Passphrase) ([]byte, error) {
 	return secret, nil
 }
 
-// encrypt seals what a file holds under a passphrase.
+// encrypt seals the content of a file under a passphrase.
 func encrypt(content []byte, passphrase Passphrase) ([]byte, error) {
 	secret, err := ask(passphrase)
 	if err != nil {

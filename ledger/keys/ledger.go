@@ -82,9 +82,9 @@ func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) 
 	return ledger, nil
 }
 
-// GenerateNextLedger makes the keys that are to follow those of the ledger in
-// dir, in a new file whose name it returns. It is encrypted if the newest before
-// it is, with the same passphrase. Keys that are there are never touched.
+// GenerateNextLedger makes the next keys of the ledger in dir, in a new file, and returns the
+// file's name. The file is encrypted if the newest file before it is, with the same passphrase.
+// Existing keys are never changed.
 func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, error) {
 	before, err := LoadLedger(dir, passphrase)
 	if err != nil {
@@ -147,13 +147,13 @@ func newLedger(origin string, passphrase Passphrase) (*Ledger, []byte, error) {
 	return ledger, content, nil
 }
 
-// ErrDamaged reports a key file of a ledger that holds something else than what was
-// written to it. The remedy is a backup: nobody can compute a key again.
+// ErrDamaged reports a key file of a ledger with other content than was written. The remedy is a
+// backup: no party can compute a key again.
 var ErrDamaged = errors.New("damaged")
 
-// LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made
-// in dir, in the order in which they were made. The error is fs.ErrNotExist if
-// there is none, [ErrPassphrase], [ErrDamaged], or says what is wrong with a file.
+// LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made in dir, in the
+// order in which they were made. The error is fs.ErrNotExist if there is no key, [ErrPassphrase],
+// [ErrDamaged], or names the mistake in a file.
 func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 	numbers, err := ledgerNumbers(dir)
 	if err == nil && len(numbers) == 0 {
@@ -204,7 +204,7 @@ func ledgerNumbers(dir string) (numbers []int, err error) {
 	return numbers, nil
 }
 
-// CheckOrigin keeps out what a signed note or the aud of an entry cannot hold.
+// CheckOrigin refuses an origin that a signed note or the aud of an entry cannot hold.
 func CheckOrigin(origin string) error {
 	bad := func(r rune) bool { return r == '+' || unicode.IsSpace(r) || unicode.IsControl(r) }
 	if origin == "" || len(origin) > maxOrigin || !utf8.ValidString(origin) || strings.ContainsFunc(origin, bad) {
@@ -215,8 +215,8 @@ func CheckOrigin(origin string) error {
 
 func isEncrypted(content []byte) bool { return bytes.HasPrefix(content, []byte("-----BEGIN ")) }
 
-// decodeLedger accepts exactly what generateLedger writes. The error is [ErrDamaged], or
-// that of who was asked for the passphrase.
+// decodeLedger accepts exactly the output of generateLedger. The error is [ErrDamaged], or the
+// error of the passphrase's source.
 func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 	content, err := openLedgerFile(content, passphrase)
 	if err != nil {
@@ -225,7 +225,7 @@ func decodeLedger(content []byte, passphrase Passphrase) (*Ledger, error) {
 	return parseLedger(string(content))
 }
 
-// openLedgerFile returns what a key file holds, decrypted if it is encrypted.
+// openLedgerFile returns the content of a key file, decrypted if it is encrypted.
 func openLedgerFile(content []byte, passphrase Passphrase) ([]byte, error) {
 	if !isEncrypted(content) {
 		return content, nil

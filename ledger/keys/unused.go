@@ -22,11 +22,11 @@ import (
 // were signed before.
 const ledgerUnused = "ledger.unused"
 
-// unusedText explains the mark to whoever finds the file.
+// unusedText explains the mark to a reader of the file.
 const unusedText = "These keys have signed no tree head over an entry. arl serve may begin a log with them, and removes this file then.\n"
 
-// markUnused writes the mark. The mark comes before the key file: a crash between
-// the two leaves a mark of keys that nobody has, which the next keys replace.
+// markUnused writes the mark. The mark comes before the key file. A crash between the two leaves a
+// mark without keys, which the next keys replace.
 func markUnused(dir string, l *Ledger) error {
 	// The mark of keys that are there stays: it is not for the keys that are being made.
 	switch _, err := os.Lstat(filepath.Join(dir, ledgerFile)); {
@@ -69,9 +69,9 @@ func UnusedOrigin(dir string) (string, error) {
 	return verifier.Name(), nil
 }
 
-// MarkLedgerUsed removes the mark of unused keys in dir, durably. Whoever lets a
-// signed tree head over an entry leave the process calls it before. Where there is
-// no mark it changes nothing, so that a directory that is only read will do.
+// MarkLedgerUsed removes the mark of unused keys in dir, durably. A caller calls it before a signed
+// tree head over an entry leaves the process. Without a mark it changes nothing, so that a
+// read-only directory will do.
 func MarkLedgerUsed(dir string) error {
 	path := filepath.Join(dir, ledgerUnused)
 	if err := durable.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ func GenerateWitness(path, name string, passphrase Passphrase) (*Witness, error)
 }
 
 // LoadWitness reads the keys that [GenerateWitness] made. The error is fs.ErrNotExist,
-// [ErrPassphrase], [ErrDamaged], or says what is wrong with the file.
+// [ErrPassphrase], [ErrDamaged], or names the mistake in the file.
 func LoadWitness(path string, passphrase Passphrase) (*Witness, error) {
 	content, err := readFile(path)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// Group has a command, and what it starts, begin as a group of their own.
+// Group puts a command, and the processes that it starts, into a group of their own.
 func Group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // End sends a signal to the group of a command that was started. One that is gone
 // needs none.
 func End(cmd *exec.Cmd, signal syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, signal) }
 
-// Inherit has a command, and what it starts, have a file open as descriptor 3.
+// Inherit gives a command, and the processes that it starts, a file as descriptor 3.
 func Inherit(cmd *exec.Cmd, file *os.File) { cmd.ExtraFiles = []*os.File{file} }

@@ -37,7 +37,7 @@ func Run(cmd *exec.Cmd, limit int) ([]byte, error) {
 // hold open, is waited for: a WaitDelay of [exec.Cmd].
 const Grace = time.Second
 
-// Head keeps the beginning of what is written to it.
+// Head keeps the beginning of its input.
 type Head struct {
 	Limit int    // bytes of Text
 	Text  []byte // what was kept

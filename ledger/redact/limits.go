@@ -2,8 +2,8 @@ package redact
 
 // Limits, each tested at the limit and one past it.
 const (
-	// Max is the length in bytes of what is left of a text: that of a detail or a
-	// reason in an entry.
+	// Max is the length in bytes of a redacted text: the length of a detail or a reason in an
+	// entry.
 	Max = 1 << 10
 	// SecretMin is the length in bytes of the shortest secret that is looked for.
 	SecretMin = 6

@@ -70,8 +70,8 @@ func (r *Redactor) Text(text string) string {
 	return "[secret]"
 }
 
-// passesMax is how often what was redacted is looked at again: taking one thing
-// out may bring another to light.
+// passesMax is the number of times that a redacted text is redacted again. A removal may bring
+// another secret to light.
 const passesMax = 8
 
 // pass takes out every sort of thing once.
@@ -102,7 +102,7 @@ const word = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_. -]?key|acc
 
 var sensitiveName = regexp.MustCompile(`(?i)` + word + `|(?:^|[_-])key(?:$|[_-])|(?:^|_)uri$|(?:^|_)url$`)
 
-// sorts are what is taken out, in this order.
+// sorts are the secrets to take out, in this order.
 var sorts = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -118,8 +118,8 @@ var sorts = []struct {
 	{regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`), "[number]"},
 }
 
-// quotes are what stands between quotation marks, long or short, so that each
-// mark belongs to one quote; a single one opens only where a word could begin.
+// quotes are the texts between quotation marks, long or short, so that each mark belongs to one
+// quote. A single mark opens only at a place where a word could begin.
 var quotes = regexp.MustCompile(`"[^"]*(?:"|$)|` + "`[^`]*(?:`|$)" + `|“[^”]*(?:”|$)|„[^“”]*(?:[“”]|$)|«[^»]*(?:»|$)|(?:^|[\s(=:,\[{])'[^']*(?:'|$)`)
 
 // runs are stretches that may be keys.
@@ -167,8 +167,8 @@ func oneLine(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// shorten keeps beginning and end of a text that was redacted, cut where words
-// end, so that no part of what would have been taken out stands alone.
+// shorten keeps beginning and end of a redacted text, cut at the ends of words, so that no part of
+// a secret stands alone.
 func shorten(text string) string {
 	if len(text) <= Max {
 		return text

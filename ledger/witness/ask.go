@@ -36,7 +36,7 @@ type ConflictError struct {
 	Words   bool              // whether nothing but the words of as many as make the quorum says so
 	Head    verify.SignedHead // signed by the log's own key, as the witness shows it; without Words
 	Size    uint64            // of the log here
-	Fork    *verify.ForkError // what convicts the log; nil: the head here is the smaller one
+	Fork    *verify.ForkError // evidence against the log; nil: the head here is the smaller one
 }
 
 // Error implements error.

@@ -13,7 +13,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Want says what a witnessed head is wanted for.
+// Want says for which use a witnessed head is wanted.
 type Want struct {
 	Size uint64 // entries that it covers at least
 	// Most is how many entries it should cover at most; 0: any number. A larger head is given
@@ -57,8 +57,8 @@ func (r *Rounds) Wait(ctx context.Context, w Want) (verify.SignedHead, error) {
 	}
 }
 
-// Given returns the newest head that is good for what it is wanted for; ok is false if
-// there is none now. named reports whether anybody's cosignature is wanted.
+// Given returns the newest head that is good for a use; ok is false if there is none now. named
+// reports whether any cosignature is wanted.
 func (r *Rounds) Given(w Want) (head verify.SignedHead, ok, named bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,8 +102,8 @@ func (r *Rounds) policyFor(w Want) *witnessPolicy {
 	return r.inForce()
 }
 
-// Lacking says whose cosignatures are missing for what a head is wanted for, and why, in
-// words; empty if none are.
+// Lacking says in words which cosignatures are missing for a use of a head, and why; empty if none
+// are.
 func (r *Rounds) Lacking(w Want) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// offerTime is how long those who push are shown one head: they cosign the same one, so
-// that their cosignatures make a quorum.
+// offerTime is the time for which pushing witnesses are shown one head. They cosign the same head,
+// so that their cosignatures make a quorum.
 const offerTime = time.Second
 
 // Errors of a push.
@@ -55,8 +55,7 @@ func (r *Rounds) Offer(ctx context.Context, from uint64) (verify.SignedHead, err
 	}
 }
 
-// offer returns the round whose head is offered; nil if there is none. Its caller holds
-// the mutex.
+// offer returns the round of the offered head; nil if there is none. Its caller holds the mutex.
 func (r *Rounds) offer() *round {
 	if len(r.recent) == 0 || r.offered != nil && time.Since(r.since) < offerTime {
 		return r.offered
@@ -175,8 +174,8 @@ func keyOf(vkey string) (name string, hash uint32, ok bool) {
 	return name, hash, err == nil
 }
 
-// QuorumError reports a witness policy whose quorum has not cosigned the log's newest
-// head when it was asked for once.
+// QuorumError reports a witness policy with a quorum that has not cosigned the log's newest head in
+// one attempt.
 type QuorumError struct {
 	Quorum string
 	Failed map[string]error // by the name of a witness, why it has not

@@ -30,7 +30,7 @@ func (w *Witness) PushTo(ctx context.Context, origin string, to Pushed, told fun
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		size, err := w.pushOnce(ctx, origin, to)
 		if ctx.Err() != nil {
-			break // the end, whatever the round says of it
+			break // the end, whatever the error of the round
 		}
 		told(size, err)
 		switch {

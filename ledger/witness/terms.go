@@ -21,7 +21,7 @@ const (
 	termsAge = time.Minute
 )
 
-// Terms are what the policies say of witnesses.
+// Terms are the rules of the policies about witnesses.
 type Terms struct {
 	Policy string        // witness policy in force (c2sp.org/tlog-policy); empty: no witnesses
 	MaxAge time.Duration // for how long the cosignatures on a head are fresh

@@ -45,8 +45,8 @@ var (
 	ErrProof      = errors.New("witness: the tree head does not continue the one cosigned before")
 )
 
-// ErrState reports a witness whose record of what it cosigned is lost or damaged. Such a
-// witness could cosign a fork, and does not start.
+// ErrState reports a witness with a lost or damaged record of its cosignatures. Such a witness
+// could cosign a fork, and does not start.
 var ErrState = errors.New("witness: the record of cosigned tree heads is lost or damaged")
 
 // ErrLog reports a log that cannot be known by its keys.
@@ -72,7 +72,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("witness: the tree head cosigned last has size %d", e.Size)
 }
 
-// Log is a log whose heads a witness cosigns.
+// Log is a log with heads that a witness cosigns.
 type Log struct {
 	Origin string
 	Keys   []string // Ed25519 verifier keys of its heads
@@ -92,7 +92,7 @@ func LogsOf(verifierKeys []string) (logs []Log) {
 	return logs
 }
 
-// Config says what a witness cosigns and where it keeps what it did.
+// Config names the logs of a witness, and its directory.
 type Config struct {
 	Dir  string // state directory; made if it is missing
 	Name string // of a new witness, such as example.org/witness-1; empty: there must be one
@@ -120,7 +120,7 @@ type Witness struct {
 	closed bool
 }
 
-// state is what a witness keeps.
+// state is the record that a witness keeps.
 type state struct {
 	Name  string            `json:"name"`
 	Heads map[string]string `json:"heads"` // by origin: the newest head, with the cosignatures
@@ -194,8 +194,8 @@ func (w *Witness) know(l Log) error {
 	return nil
 }
 
-// begin makes a witness. The record comes before the key: a key whose record is missing
-// has lost it.
+// begin makes a witness. The record comes before the key: a key without a record has lost its
+// record.
 func (w *Witness) begin(path string, c *Config) (err error) {
 	if before, err := readState(w.path); err == nil && len(before.Heads) > 0 {
 		return fmt.Errorf("%w: %s is of a witness whose key is missing: restore %s", ErrState, w.path, path)
@@ -237,7 +237,7 @@ func readState(path string) (s state, err error) {
 	return s, err
 }
 
-// own opens what this witness has cosigned.
+// own opens a head that this witness has cosigned.
 func (w *Witness) own() note.Verifiers {
 	verifier, err := cosign.NewVerifierForCosignatureV1(w.keys.VerifierKeys[0])
 	if err != nil {
