@@ -123,7 +123,7 @@ type BatchLine struct {
 	Proof        []merkle.Hash `json:"proof" doc:"inclusion proof, from the leaf's sibling to the root's child"`
 }
 
-// Log is the answer of GET /v1/log. What a reader pins does not come from here.
+// Log is the answer of GET /v1/log. A reader must get the values that it pins from another source.
 type Log struct {
 	Origin       string   `json:"origin" doc:"name of the log, aud of every entry"`
 	VerifierKeys []string `json:"verifier_keys" doc:"note verifier keys of the ledger, Ed25519 first"`
@@ -204,7 +204,7 @@ type Key struct {
 	CompromisedSince *uint64         `json:"compromised_since,omitzero" doc:"index from which on the key is not trusted"`
 }
 
-// NewAgent returns what the chain says of a principal.
+// NewAgent returns the facts of the chain about a principal.
 func NewAgent(info *verify.AgentInfo) Agent {
 	agent := Agent{
 		Principal: info.Principal, Domain: info.Domain, Span: info.Span, Roles: info.Roles,
@@ -260,8 +260,8 @@ func DecodeBatchLine(line []byte) (*BatchLine, *Problem, error) {
 	return nil, problem, nil
 }
 
-// EvidencePage is the answer of GET /v1/evidence: what convicts agents, each with
-// all that a verifier needs beside the pinned root.
+// EvidencePage is the answer of GET /v1/evidence: evidence against agents, each with everything
+// that a verifier needs beside the pinned root.
 type EvidencePage struct {
 	Evidence []verify.Evidence `json:"evidence" doc:"documents of evidence, the oldest first"`
 	Next     string            `json:"next,omitempty" doc:"path of the next page; absent on the last page"`

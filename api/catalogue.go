@@ -7,13 +7,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// ProblemType is what a type of problem means, whatever the occasion.
+// ProblemType is the meaning of a type of problem, apart from a single request.
 type ProblemType struct {
 	Name   entry.Problem
 	Status int    // HTTP
 	Title  string // one line
 	Remedy string // where the occasion has none of its own
-	Text   string // for `arl explain`: why there is such a problem, and what to look at
+	Text   string // for `arl explain`: the reason for the problem type, and the usual causes
 }
 
 // URI returns the type's URI in problem details.

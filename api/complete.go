@@ -46,9 +46,9 @@ func (q *CompleteQuery) Params() []Param {
 	}
 }
 
-// Questions returns what a history must answer that was asked for so: what is asked, from
-// Since up to where the history ends, and without labels whatever other subjects it has,
-// whole.
+// Questions returns the questions that a history of this query must answer: the queried labels,
+// from Since up to the end of the history. Without labels, each other subject of the history is
+// asked about as a whole.
 func (q *CompleteQuery) Questions(h *verify.History) (all []verify.Question) {
 	subject := entry.Subject{Type: q.Type, Value: q.Value}
 	labels := q.Labels
@@ -125,7 +125,7 @@ func labels(to *[]entry.Label, doc string) Param {
 	}
 }
 
-// schemaComplete is of a [verify.History], whose form is fixed to the byte.
+// schemaComplete is the schema of a [verify.History], whose form is fixed to the byte.
 const schemaComplete = `{"type":"object","additionalProperties":false,
 "required":["entries","head","inclusion","index","prefix","size","subjects"],"properties":{
 "head":` + schemaText + `,"index":` + schemaNumber + `,"inclusion":` + schemaHashes + `,"size":` + schemaNumber + `,

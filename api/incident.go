@@ -8,9 +8,9 @@ import (
 	"recoveryledger/merkle"
 )
 
-// What follows from the log as a whole is the server's word: nothing in these
-// answers proves it. Whoever acts on it derives it again from the entries, as
-// the arl command does, or verifies what proves it.
+// A statement about the log as a whole is the server's word: nothing in these answers proves it. A
+// client that acts on such a statement derives it again from the entries, as the arl command does,
+// or verifies the proof.
 
 // Incidents is the answer of GET /v1/incidents.
 type Incidents struct {
@@ -30,7 +30,7 @@ type Incident struct {
 	MergedInto uint64           `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
 	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the recovery record, or of the deny that closed the incident"`
 	Silence    bool             `json:"silence,omitzero" doc:"whether the incident was dismissed because no approver answered in time"`
-	// Acknowledged ends the wait for somebody to take note of that.
+	// Acknowledged ends the wait for a person who acknowledges the silence.
 	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"with silence: index of the entry by which a person has acknowledged the silence; absent: no person has"`
 	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that no approver answered in time; absent: there is none"`
 	Signals      []IncidentSignal `json:"signals"`
@@ -38,21 +38,21 @@ type Incident struct {
 	WaitsFor     string           `json:"waits_for,omitempty" doc:"what the incident waits for, in a few words; absent: nothing"`
 	Cosignatures string           `json:"cosignatures,omitempty" doc:"which witnesses the quorum lacks, and why; agents do not obey the decision meanwhile; absent: no witness is lacking, or no agent has a decision to obey; only a running ledger knows this"`
 	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether the incident waits for approvals: the incident is escalated, or an amend of the decision in force is proposed"`
-	// StillFenced is of what is over.
+	// StillFenced counts the fenced members of a closed incident.
 	StillFenced int       `json:"still_fenced,omitzero" doc:"number of members that stay fenced although the incident is over; an approver can release them"`
 	NotFenced   string    `json:"not_fenced,omitempty" doc:"why nothing is fenced although no decision is made; absent: the members are fenced, or a decision is made"`
 	Proposal    *Proposal `json:"proposal,omitempty" doc:"proposal that waits for answers"`
 	Decision    *InForce  `json:"decision,omitempty" doc:"decision in force"`
 }
 
-// Unacknowledged reports whether the incident, or an amend of it, went unanswered and no
-// person has acknowledged that.
+// Unacknowledged reports whether no approver answered the incident or an amend of it in time, and
+// no person has acknowledged that.
 func (i *Incident) Unacknowledged() bool {
 	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
 }
 
-// NotedBy returns the index of the entry by which a person has taken note of the newest
-// silence about the incident or about an amend of it; 0: there is no such entry.
+// NotedBy returns the index of the entry by which a person acknowledged the newest silence about
+// the incident or about an amend; 0: there is no such entry.
 func (i *Incident) NotedBy() uint64 {
 	if i.Lapsed != nil {
 		return i.Lapsed.Acknowledged
@@ -67,15 +67,15 @@ func (p *Proposal) Approved() bool { return int64(len(p.Approve)) >= p.Quorum }
 // behind the record that closed the incident.
 func (i *Incident) Corrects(index uint64) bool { return i.Recorded != 0 && index > i.Recorded }
 
-// Lapse is an amend that was proposed and that nobody answered in time. The plan in
-// force goes on without it.
+// Lapse is a proposed amend that no approver answered in time. The plan in force goes on without
+// it.
 type Lapse struct {
 	Proposal     uint64 `json:"proposal" doc:"index of the escalate"`
 	At           int64  `json:"at" doc:"end of the time to answer the proposal, Unix milliseconds"`
 	Acknowledged uint64 `json:"acknowledged,omitzero" doc:"index of the entry by which a person has acknowledged the silence; absent: no person has"`
 }
 
-// IncidentSignal is a signal and what was found of it.
+// IncidentSignal is a signal and its disposition.
 type IncidentSignal struct {
 	Index       uint64          `json:"index"`
 	Incident    uint64          `json:"incident" doc:"incident that gives the signal its disposition"`
@@ -91,7 +91,7 @@ type IncidentSignal struct {
 	Silence     bool            `json:"silence,omitzero" doc:"whether the disposition comes from a deny for silence: no approver answered in time about the incident"`
 }
 
-// Fence is what may not be built upon until it ends.
+// Fence is the fence of an incident: no execution may depend on its members until it ends.
 type Fence struct {
 	Decision uint64 `json:"decision" doc:"index of the decision that raised the fence"`
 	EndsAt   int64  `json:"ends_at" doc:"Unix milliseconds"`
@@ -134,7 +134,7 @@ type InForce struct {
 	Decisions  []uint64               `json:"decisions" doc:"indexes of the authorize and the amends"`
 }
 
-// Plan is the answer of GET /v1/incidents/{id}/plan: what is to be undone.
+// Plan is the answer of GET /v1/incidents/{id}/plan: the rollback set with methods and order.
 type Plan struct {
 	Incident     uint64       `json:"incident"`
 	Decision     uint64       `json:"decision,omitzero" doc:"index of the decision in force; absent in a preview"`
@@ -150,7 +150,7 @@ type Plan struct {
 	Next         string       `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
-// Counter is what counts against a cap, the plan included.
+// Counter is the amount that counts against a cap, the plan included.
 type Counter struct {
 	For       string          `json:"for" enum:"rollback,fence" doc:"what is limited: rollbacks that the coordinator authorizes alone, or fences, which may reach farther"`
 	Whose     string          `json:"whose" enum:"incident,signaler,victim"`
@@ -191,7 +191,7 @@ type PlanMember struct {
 	DueAt        int64           `json:"due_at,omitzero" doc:"end of the member's time, Unix milliseconds"`
 }
 
-// Set returns the members as the leaves of the tree whose head RollbackSet is.
+// Set returns the members as the leaves of the tree with the head RollbackSet.
 func (p *Plan) Set() []entry.Member {
 	set := make([]entry.Member, len(p.Members))
 	for i := range p.Members {
@@ -205,8 +205,8 @@ func (m *PlanMember) Member() entry.Member {
 	return entry.Member{Agent: m.Agent, Exec: m.Exec, Index: m.Index, LeafHash: m.LeafHash, Method: m.Method, Checkpoint: m.Checkpoint}
 }
 
-// History is the answer of GET /v1/agents/{id}/history: what the log says of a
-// principal, with the entries that say it.
+// History is the answer of GET /v1/agents/{id}/history: statements of the log about a principal,
+// with the entries that make them.
 type History struct {
 	Head         string           `json:"head" doc:"signed tree head that every proof leads to"`
 	Principal    entry.Principal  `json:"principal"`
@@ -266,8 +266,7 @@ type HistoryOutcome struct {
 	Correction bool         `json:"correction,omitzero" doc:"whether the incident was closed before the outcome"`
 }
 
-// Graph is the answer of GET /v1/workflows/{wid}/graph: executions and what they
-// depend on.
+// Graph is the answer of GET /v1/workflows/{wid}/graph: executions and their dependencies.
 type Graph struct {
 	Size       uint64           `json:"size" doc:"size of the log that the graph follows from"`
 	Wid        entry.WorkflowID `json:"wid"`
@@ -288,8 +287,8 @@ type Execution struct {
 	Compensates entry.Ref      `json:"compensates,omitempty"`
 }
 
-// Commands is the answer of GET /v1/agents/{id}/commands: what an agent has to
-// do, by the server's word.
+// Commands is the answer of GET /v1/agents/{id}/commands: the commands for an agent, by the
+// server's word.
 type Commands struct {
 	Agent entry.Principal `json:"agent"`
 	Size  uint64          `json:"size" doc:"size of the log that the answer follows from; value of from for the next request"`
@@ -298,7 +297,7 @@ type Commands struct {
 	Commands []Command `json:"commands" doc:"commands in ascending order of their incidents"`
 }
 
-// Command is what an agent has to do in an incident.
+// Command is the members of an agent in an incident that wait for their undo.
 type Command struct {
 	Incident uint64 `json:"incident"`
 	Decision uint64 `json:"decision" doc:"index of the decision in force"`
@@ -310,9 +309,9 @@ type Command struct {
 // ErrOtherPlan reports that the plan differs from the plan that is proposed.
 var ErrOtherPlan = errors.New("the plan differs from the proposed plan now: wait for a new proposal, or make one with arl incident escalate")
 
-// Answer returns the answer to the incident's proposal, whose header has only the workflow;
-// exp is in Unix seconds. plan is the plan that the signer computed for the proposal's
-// signals: whoever approves, approves exactly that plan, else the error is [ErrOtherPlan].
+// Answer returns the answer to the incident's proposal, with a header that has only the workflow.
+// exp is in Unix seconds. plan is the plan that the signer computed for the proposal's signals. An
+// approver approves exactly that plan; a different plan gives [ErrOtherPlan].
 func (i *Incident) Answer(plan *Plan, refuse bool, reason string, exp int64) (*entry.Approval, error) {
 	verdict := "approve"
 	if refuse {

@@ -12,8 +12,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Query is what a path is asked with: a type that the client encodes, the server
-// parses and the OpenAPI document describes.
+// Query is the query of a path: a type that the client encodes, the server parses and the OpenAPI
+// document describes.
 type Query interface {
 	// Params returns the parameters, bound to the members of the query. Their order is
 	// that of the document.
@@ -22,14 +22,14 @@ type Query interface {
 
 // Param is a parameter of a request.
 type Param struct {
-	Name     string // as it is spelled in the request
+	Name     string // name of the parameter in the request
 	In       string // "path", "query" or "header"
 	Doc      string // a phrase for the OpenAPI document
 	Required bool
 	Schema   string // JSON Schema
 	Example  any    // of its value
 
-	fallback string                           // what absence means; empty: the zero value
+	fallback string                           // meaning of an absent parameter; empty: the zero value
 	parse    func(text string) (wrong string) // sets the member; empty: nothing is wrong
 	format   func() string                    // the value as text; empty: it is left out
 }

@@ -92,8 +92,8 @@ func (p *Problem) RequestID() string {
 	return id
 }
 
-// Temporary reports whether the same request may succeed later without a
-// change: it was too much, or nobody answers now, be it in the words of a proxy.
+// Temporary reports whether the same request may succeed later without a change: the client sent
+// too much, or the server or a proxy cannot answer now.
 func (p *Problem) Temporary() bool {
 	switch p.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -10,7 +10,7 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// Limits of what a request may ask for.
+// Limits of a request.
 const (
 	// MaxPage is the number of elements in a page, PageDefault if the query says nothing.
 	MaxPage     = 1000
@@ -70,8 +70,8 @@ func (q *ListQuery) Params() []Param {
 		flag("newest", &q.Newest, "true: the newest entry first"))
 }
 
-// Tags returns what every entry asked for is tagged with, beside its kind; the rarest
-// first, as a rule.
+// Tags returns the tags of every entry that the query asks for, beside its kind; usually the rarest
+// first.
 func (q *ListQuery) Tags() []entry.Tag {
 	var tags []entry.Tag
 	if q.Incident != nil {
@@ -84,7 +84,7 @@ func (q *ListQuery) Tags() []entry.Tag {
 
 // EventsQuery says which entries an event stream has.
 type EventsQuery struct {
-	From *uint64   // the first index; nil: what is new
+	From *uint64   // the first index; nil: only new entries
 	Only ListQuery // its kinds, agent, workflow, incident and task alone count
 }
 
@@ -93,7 +93,7 @@ func (q *EventsQuery) Params() []Param {
 	return append(q.Only.filters(), optional("from", &q.From, math.MaxUint64, 0, "index of the first entry; without from, only new entries"))
 }
 
-// ReceiptQuery says what comes with a receipt.
+// ReceiptQuery selects the parts of an answer with a receipt.
 type ReceiptQuery struct {
 	Links bool // the receipts of the policies and agent entries that its signer counts by
 	// Witnessed asks for a tree head that the quorum of witnesses has cosigned, and Wait
@@ -161,7 +161,7 @@ func (q *AgentsQuery) Params() []Param {
 	}
 }
 
-// Words of the parameter state that stand for several states.
+// Words of the parameter state that select several states.
 const (
 	StateOpen   = "open"
 	StateClosed = "closed"
@@ -184,9 +184,9 @@ func LeftUndone(state string) bool { return state == "PARTIAL" || state == "FAIL
 // IncidentQuery says which incidents are asked for. The zero value is all of them.
 type IncidentQuery struct {
 	State    string           // a state, open, closed or unacknowledged; empty: any
-	Agent    entry.Principal  // only those that it has to do with
-	Domain   string           // only those that a principal of this domain has to do with
-	Workflow entry.WorkflowID // only those whose opening signal is of it
+	Agent    entry.Principal  // only incidents that involve the principal
+	Domain   string           // only incidents that involve a principal of this domain
+	Workflow entry.WorkflowID // only incidents whose opening signal is of this workflow
 	Before   uint64           // only those below this id; 0: all
 	Limit    int              // incidents a page; 0: as many as the server likes
 }
@@ -206,10 +206,10 @@ func (q *IncidentQuery) Params() []Param {
 
 // TaskQuery says which tasks are asked for. The zero value is all of them.
 type TaskQuery struct {
-	State    string           // a state, open, closed, or operator: those that wait for one; empty: any
-	Agent    entry.Principal  // only those whose newest claim is of it
+	State    string           // a state, open, closed, or operator for tasks that wait for an operator; empty: any
+	Agent    entry.Principal  // only tasks whose newest claim is of this agent
 	Workflow entry.WorkflowID // only those of it
-	Before   uint64           // only those whose first entry is below this index; 0: all
+	Before   uint64           // only tasks whose first entry is below this index; 0: all
 	Limit    int              // tasks a page; 0: as many as the server likes
 }
 
@@ -230,7 +230,7 @@ func (q *TaskQuery) Params() []Param {
 
 // PlanQuery says which plan of an incident is asked for.
 type PlanQuery struct {
-	Preview   bool     // what a decision would have now, even if one is in force
+	Preview   bool     // the plan that a decision would have now, even if a decision is in force
 	Dismissed []uint64 // of a preview: indexes of signals to leave out
 	Before    uint64   // only members below this index; 0: all
 	Limit     int      // members a page; 0: as many as the server likes
@@ -273,7 +273,7 @@ type BundleQuery struct {
 	Limit int
 }
 
-// Params implements [Query]: what the bundle of an incident is asked with.
+// Params implements [Query] for the bundle of an incident.
 func (q *BundleQuery) Params() []Param {
 	agent := named("agent", &q.Agent, "agent-1", "agent whose members the bundle shows")
 	agent.Required = true
@@ -304,8 +304,8 @@ func (q *NewsQuery) Params() []Param {
 
 // CommandsQuery says since when and how long is waited for commands.
 type CommandsQuery struct {
-	// From is the size that the answer before had: only what was registered since ends
-	// the waiting. 0: whatever there is.
+	// From is the size of the previous answer: only newer entries end the wait. 0: every entry
+	// counts.
 	From uint64
 	// Wait is how long the server may wait for something, at most [MaxWait]. 0: it
 	// answers at once.
@@ -320,8 +320,8 @@ func (q *CommandsQuery) Params() []Param {
 	}
 }
 
-// HistoryQuery says which part of a history is asked for: backwards from its end, or
-// what changed behind an index.
+// HistoryQuery selects a part of a history: backwards from its end, or the incidents that changed
+// after an index.
 type HistoryQuery struct {
 	Before *uint64 // only incidents below this id; nil or 0: all
 	After  *uint64 // only incidents in which something changed behind this index; nil: read backwards

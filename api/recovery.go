@@ -7,7 +7,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Limits of what recoveries are asked for.
+// Limits of requests for recoveries.
 const (
 	// MaxCase is the size of one case in bytes: a request, or a line of a batch.
 	MaxCase = 1 << 20
@@ -23,8 +23,8 @@ type Rules struct {
 	Digest entry.Digest `json:"digest" doc:"digest of the policy's rules of recovery in canonical form, or of the built-in rules if the policy has none"`
 }
 
-// Recovery is the answer of POST /v1/recoveries: what the rules in force decide
-// about one case, from what it records.
+// Recovery is the answer of POST /v1/recoveries: the decisions of the rules in force about one
+// recorded case.
 type Recovery struct {
 	Rules Rules          `json:"rules"`
 	Trace jsontext.Value `json:"trace" doc:"the trace in the form of arl recover; its bytes are canonical"`

@@ -11,10 +11,10 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Route is a method of a path, and all that is promised of it. The router of the
-// server, the OpenAPI document and the client have their paths from here.
+// Route is a method of a path, with everything that the interface promises about it. The router of
+// the server, the OpenAPI document and the client take their paths from here.
 type Route struct {
-	Name     string // operationId; handlers are bound by it
+	Name     string // operationId; the server finds the handler by it
 	Method   string
 	Path     string // {name} where a parameter stands
 	Summary  string
@@ -69,7 +69,7 @@ func of[T any]() Schema {
 // component refers to a component that is no Go type here.
 func component(name string) string { return `{"$ref":"#/components/schemas/` + name + `"}` }
 
-// lines describes a body of many JSON values: an array of them stands for the text.
+// lines describes a body of many JSON values as an array of them.
 func lines(doc string, items ...Schema) Schema {
 	all := Schema{}
 	texts := make([]string, len(items))

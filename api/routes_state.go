@@ -8,9 +8,10 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// What follows from the log: agents, incidents, tasks, decisions about recovery.
+// The routes of state that follows from the log: agents, incidents, tasks, decisions about
+// recovery.
 
-// agentRoutes read what the log says of principals.
+// agentRoutes read the log's statements about principals.
 func agentRoutes() []Route {
 	agent := inPath("id", schemaText, "agent-1", "the agent, percent-encoded")
 	principal := inPath("id", schemaText, "agent-1", "the principal, percent-encoded")
@@ -34,7 +35,7 @@ func agentRoutes() []Route {
 	}}
 }
 
-// schemaBundle is of a [bundle.Bundle], whose form is fixed to the byte.
+// schemaBundle is the schema of a [bundle.Bundle], whose form is fixed to the byte.
 const schemaBundle = `{"type":"object","additionalProperties":false,
 "required":["agent","consistency","entries","from","head","inclusion","members","membership","steps"],"properties":{
 "agent":` + schemaText + `,"decision":` + schemaNumber + `,"head":` + schemaText + `,"from":` + schemaNumber + `,
@@ -49,7 +50,7 @@ const schemaBundle = `{"type":"object","additionalProperties":false,
 
 const schemaHashes = `{"type":"array","items":{"type":"string","contentEncoding":"base64"}}`
 
-// bundleRoutes read what an agent obeys.
+// bundleRoutes read the bundles that agents verify.
 func bundleRoutes() []Route {
 	answers := tagged(`the bundle, in the only form that verifiers read; if there are more pages, the header Link has the path of the next one, rel="next"`, Schema{JSON: schemaBundle})
 	answers[0].Headers[0].Doc = "hash of the answer"
@@ -69,7 +70,7 @@ func bundleRoutes() []Route {
 	}}
 }
 
-// incidentRoutes read incidents and what they touch.
+// incidentRoutes read incidents, their plans, and the graphs of workflows.
 func incidentRoutes() []Route {
 	return []Route{{
 		Name: "incidents", Method: http.MethodGet, Path: PathIncidents, Summary: "List incidents", Query: asked[IncidentQuery],

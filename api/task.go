@@ -48,7 +48,7 @@ type Candidate struct {
 	Held  int64           `json:"held" doc:"number of tasks that the agent holds"`
 }
 
-// Reassignment is whom an operator may give a task to that no agent holds.
+// Reassignment is the choice of an operator for a task that no agent holds.
 type Reassignment struct {
 	Agent    entry.Principal `json:"agent,omitempty" doc:"agent that gets the task if the operator names none; absent: obstacle says why"`
 	Except   entry.Principal `json:"except,omitempty" doc:"agent that must not get the task: the agent just failed, and the policy gives the task to another"`
@@ -76,8 +76,7 @@ func (r *Reassignment) Choose(named entry.Principal) (agent entry.Principal, obs
 	return named, ""
 }
 
-// TaskRecovery is what the policy wants done about a task that failed or was
-// interrupted.
+// TaskRecovery is the policy's action for a task that failed or was interrupted.
 type TaskRecovery struct {
 	Strategy    string `json:"strategy"`
 	Rule        string `json:"rule" doc:"rule of the policy that decided"`
@@ -87,7 +86,7 @@ type TaskRecovery struct {
 	Another     bool   `json:"another,omitempty" doc:"whether the task must go to another agent than the one that just failed"`
 }
 
-// What a task waits for, if not for its agent.
+// Parties that a task waits for, other than its agent.
 const (
 	WaitsOperator    = "operator"
 	WaitsCoordinator = "coordinator"

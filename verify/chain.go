@@ -28,7 +28,7 @@ type Chain struct {
 	named  []namedKeys // of the ledger, where they changed
 }
 
-// agent is what the chain keeps of a principal beside its keys.
+// agent is the chain's record of a principal beside its keys.
 type agent struct {
 	domain       string
 	span         entry.Span
@@ -308,8 +308,8 @@ func rolesForSignal(standing entry.Standing) []entry.Role {
 	return []entry.Role{entry.RoleAgent}
 }
 
-// rolesForDecision: whoever may signal may escalate; that it was the signaler,
-// and not too early, is for the state machine (INC-1).
+// rolesForDecision: a principal that may signal may escalate. The state machine checks that it
+// signaled, and that it is not too early (INC-1).
 func rolesForDecision(d *entry.Decision) []entry.Role {
 	switch d.Act {
 	case entry.ActDeny:

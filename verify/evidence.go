@@ -11,7 +11,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// EvidenceKind says whom evidence is against, and what it shows.
+// EvidenceKind says against whom the evidence is, and what it shows.
 type EvidenceKind string
 
 // The kinds of evidence.
@@ -98,8 +98,8 @@ func (m *Material) addEvidence(value jsontext.Value) error {
 	return m.AddEvidence(e)
 }
 
-// AddEvidence takes evidence apart: what it holds is material as any other, but for
-// what only it says. The error is a [*FormatError], and then nothing is added.
+// AddEvidence takes evidence apart. Its parts are material as any other, except for the statements
+// of its maker. After an error, a [*FormatError], nothing is added.
 func (m *Material) AddEvidence(e Evidence) error {
 	if err := e.check(); err != nil {
 		return err

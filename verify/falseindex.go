@@ -41,8 +41,8 @@ func (e *IndexError) Evidence() *Evidence {
 		Detail: fmt.Sprintf("index entry %d: %v", e.Index, e)}
 }
 
-// contradiction returns what shows that the index of a history is false: an entry given,
-// in the history or beside it, that its lists leave out, or name without reason.
+// contradiction returns the proof that the index of a history is false: a given entry, in the
+// history or beside it, that the lists leave out, or name without reason.
 func (v *run) contradiction(m *Material, h *History, shown *Shown) error {
 	if !v.joined[v.opened[h.Head].Size] {
 		return nil // it may be of another log than the entries
@@ -106,8 +106,8 @@ func (s *SubjectProof) leavesOut(label entry.Label, index uint64) bool {
 	return !named && begins && ends
 }
 
-// history returns the history in evidence of a false index; nil: there is none, and the
-// receipt of the index entry says what the whole log must judge.
+// history returns the history in evidence of a false index. Nil: there is none, and the receipt of
+// the index entry says what an audit of the whole log must judge.
 func (e *Evidence) history() (*History, error) {
 	switch {
 	case e.Kind != EvidenceIndex:

@@ -56,7 +56,7 @@ func DecodeHistory(data []byte) (*History, error) {
 	return h, nil
 }
 
-// check is what holds before anything is verified.
+// check checks the form, before anything is verified.
 func (h *History) check() error {
 	if err := CheckLimits(historyName, nil, h.Head); err != nil {
 		return err

@@ -30,7 +30,7 @@ type Indexed struct {
 	Prefix []Sibling `json:"prefix,omitempty"`
 }
 
-// SubjectProof is what the index says about a subject.
+// SubjectProof is the proof of the index about a subject.
 type SubjectProof struct {
 	entry.Subject
 	// Rows have how many entries stand under the subject with each label, and their
@@ -40,7 +40,8 @@ type SubjectProof struct {
 	Lists []ListRun `json:"lists,omitempty"`
 	// Depth is where the way of the subject's key ends in the tree.
 	Depth int `json:"depth"`
-	// Other is what stands there instead, if the subject has no rows; nil: nothing.
+	// Other is the leaf in the place of the subject, if the subject has no rows; nil: the place is
+	// empty.
 	Other *merkle.PrefixLeaf `json:"other,omitempty"`
 }
 
@@ -159,7 +160,7 @@ func (s *SubjectProof) list(label entry.Label) *ListRun {
 	return nil
 }
 
-// Shown are the lists of subjects that are proven to be those of an index entry.
+// Shown are the lists of subjects that are proven to be lists of an index entry.
 type Shown struct {
 	size     uint64 // entries that the index covers
 	subjects map[entry.Subject]*SubjectProof
@@ -202,7 +203,7 @@ func (x *Indexed) Check(index *entry.LogIndex) (*Shown, error) {
 	return shown, nil
 }
 
-// answer is what the tree would have to say about the subject.
+// answer is the answer that the tree must have about the subject.
 func (s *SubjectProof) answer() (a merkle.PrefixAnswer, err error) {
 	a.Key, a.Depth = merkle.Hash(s.key()), s.Depth
 	switch {

@@ -87,8 +87,8 @@ func (c *Chain) LedgerKeys() []string {
 	return c.policy.LedgerKeys
 }
 
-// admitLedgerKeys is TRU-5 for a policy: what follows the ledger needs one key,
-// at least, that is good before and after it.
+// admitLedgerKeys is TRU-5 for a policy: a verifier that follows the ledger needs at least one key
+// that is good before and after the policy.
 func (c *Chain) admitLedgerKeys(p *entry.Policy) error {
 	inForce := c.LedgerKeys()
 	if len(p.LedgerKeys) == 0 {
@@ -109,9 +109,9 @@ func (c *Chain) admitLedgerKeys(p *entry.Policy) error {
 	return nil
 }
 
-// CheckLedgerKeys returns what is wrong with the form of the ledger's keys in a
-// policy; nil if nothing is. A policy that is for no ledger yet, without aud, may be
-// for any whose name all of its keys have.
+// CheckLedgerKeys returns the mistake in the form of the ledger's keys in a policy; nil if there is
+// none. A policy without aud is for no ledger yet. It may be for any ledger whose name all of its
+// keys have.
 func CheckLedgerKeys(p *entry.Policy) *entry.Refusal {
 	if len(p.LedgerKeys) == 0 {
 		return nil
@@ -131,8 +131,8 @@ func refuseLedgerKeys(err error) *entry.Refusal {
 		WithRemedy("name verifier keys of the ledger, as arl key next prints them")
 }
 
-// parseLedgerKeys checks verifier keys of a ledger, and returns those of them
-// that are Ed25519 keys: there must be one.
+// parseLedgerKeys checks verifier keys of a ledger, and returns the Ed25519 keys among them. There
+// must be one.
 func parseLedgerKeys(keys []string, origin string) (classic []string, err error) {
 	if len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%d ledger keys, the limit is %d", len(keys), MaxKeys)

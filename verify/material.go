@@ -13,23 +13,21 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Material is what a verifier was given, in any order and from anywhere.
+// Material is the input of a verifier, in any order and from any source.
 type Material struct {
 	Receipts    []Receipt
 	Proofs      []Receipt     // without leaf, out of a .tlog-proof
 	Leaves      [][]byte      // for the proofs
-	Consistency []Consistency // each with its two heads among the Heads, or those of receipts
+	Consistency []Consistency // each has its two heads among the Heads, or among those of receipts
 	Heads       []string      // signed notes
-	// Evidence is what was given as such. Its heads and receipts are among those
-	// above.
+	// Evidence is the input that is evidence. Its heads and receipts are among those above.
 	Evidence []Evidence
-	// Histories prove which entries there are. Questions are what they are to answer:
-	// each must be answered by one of them. A question of size 0 is about the size that
-	// the history is of.
+	// Histories prove which entries there are. Questions must each be answered by one of the
+	// histories. A question of size 0 is about the size of the history.
 	Histories []*History
 	Questions []Question
-	// Witnessed says that tree heads without witnesses are too little: under a root that
-	// names none, what they lack is missing.
+	// Witnessed says that tree heads without witnesses are not enough: under a root that names no
+	// witnesses, the cosignatures are missing.
 	Witnessed bool
 }
 

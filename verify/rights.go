@@ -179,7 +179,7 @@ func (j *judging) right(p proven) (signed bool, err error) {
 	return true, nil
 }
 
-// refusalText is what a refusal says, without what its issuer could do about it.
+// refusalText is the text of a refusal, without the remedy for the issuer.
 func refusalText(err error) string {
 	if refusal, ok := errors.AsType[*entry.Refusal](err); ok {
 		return refusal.Detail

@@ -40,8 +40,8 @@ type run struct {
 	// joined are the sizes of the heads that proofs connect with the newest. What
 	// stands under another head may be of another history.
 	joined   map[uint64]bool
-	older    map[uint64][]uint64 // sizes whose heads a proof shows to begin that of a size
-	cosigned string              // by whom, if by all who are wanted
+	older    map[uint64][]uint64 // sizes of heads that a proof shows to be prefixes of a larger size
+	cosigned string              // witnesses of the head, if the quorum is complete
 	proven   []proven
 	chain    *Chain // of the entries under joined heads
 }
@@ -184,7 +184,7 @@ func (v *run) continues() {
 	}
 }
 
-// begins returns the sizes whose heads are known to begin the log of a size.
+// begins returns the sizes of heads that are known to be prefixes of the log of a size.
 func (v *run) begins(size uint64) map[uint64]bool {
 	reached := map[uint64]bool{size: true, 0: true} // the empty log, which opening it has compared, begins every log
 	for todo := []uint64{size}; len(todo) > 0; todo = todo[1:] {
@@ -360,7 +360,7 @@ func headsOf(count int) string {
 	return fmt.Sprintf("%d tree heads", count)
 }
 
-// warn looks for what the chain says against what was checked.
+// warn looks in the chain for facts that weaken the checks.
 func (v *run) warn() {
 	for _, e := range v.out.Entries {
 		key := v.chain.keys[e.KeyID]
@@ -381,7 +381,7 @@ func (v *run) warn() {
 	}
 }
 
-// absences says what no receipt can show.
+// absences lists the properties that no receipt can show.
 func (v *run) absences() {
 	v.continues()
 	if !v.root.Watched() {

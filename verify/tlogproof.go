@@ -54,7 +54,7 @@ func ParseTLogProof(data []byte) (Receipt, error) {
 			WithRemedy("take the line out, and put the leaf beside the proof")
 	}
 	number, ok := strings.CutPrefix(lines[0], "index ")
-	index, _ := strconv.ParseUint(number, 10, 64) // what is no number is written otherwise again
+	index, _ := strconv.ParseUint(number, 10, 64) // a text that is no number is written differently
 	if !ok || strconv.FormatUint(index, 10) != number {
 		return refuse("%.60q is not index and a decimal number without leading zeros", lines[0])
 	}

@@ -36,7 +36,7 @@ func VerdictOf(missing []Gap) Verdict {
 // InconclusiveError reports claims that could not be checked. Nothing false was found.
 type InconclusiveError struct{ Missing []Gap }
 
-// Error names the first claim and what checks it, and counts the others.
+// Error names the first claim and the missing input, and counts the other claims.
 func (e *InconclusiveError) Error() string {
 	text := fmt.Sprintf("inconclusive: nothing false was found, but not everything could be checked: %s", e.Missing[0])
 	if more := len(e.Missing) - 1; more > 0 {

@@ -75,7 +75,7 @@ const (
 	StepTail
 )
 
-// steps are all of them in order, with what each has shown when it is through.
+// steps are all steps in order, with the property that each has shown.
 func steps() []Checked {
 	return []Checked{
 		{Step: StepHead, Detail: "signed by the pinned Ed25519 key, for the pinned origin"},
@@ -124,7 +124,7 @@ func (c Checked) String() string {
 	return fmt.Sprintf("%d %s (%d): %s", int(c.Step), c.Step, c.Count, c.Detail)
 }
 
-// Report says what was checked, and what was not.
+// Report lists the properties that were checked, and those that were not.
 type Report struct {
 	// Subject is the entry that the material is about: the entry of its first receipt or
 	// .tlog-proof. Receipts that are written together begin with the entry that was asked
@@ -134,8 +134,8 @@ type Report struct {
 
 	// Entries are proven to be in the log, by index.
 	Entries []Entry `json:"entries"`
-	// Answers are those to [Material.Questions] or, if there is no question, to what
-	// the histories can answer.
+	// Answers are the answers to [Material.Questions] or, without a question, everything that the
+	// histories can answer.
 	Answers []Answer `json:"answers,omitempty"`
 	// Equivocations are proven of principals, by evidence.
 	Equivocations []Equivocation `json:"equivocations,omitempty"`
@@ -148,10 +148,10 @@ type Report struct {
 	// them the verification is inconclusive: nothing false was found, and not
 	// everything that was given is known to be true.
 	Missing []Gap `json:"missing"`
-	// NotChecked is what no material of this kind can show.
+	// NotChecked lists the properties that no material of this kind can show.
 	NotChecked []string `json:"not_checked"`
-	// Warnings are facts in the material that shake what was checked: a
-	// compromised key (TRU-4), a ledger key that is not pinned (TRU-5).
+	// Warnings are facts in the material that weaken the checks: a compromised key (TRU-4), a
+	// ledger key that is not pinned (TRU-5).
 	Warnings []string `json:"warnings"`
 }
 
@@ -183,7 +183,7 @@ type Entry struct {
 	Signed bool // whether steps 7 and 8 were done: key, right and signature
 }
 
-// MarshalJSON writes what a report says of the entry, without its payload.
+// MarshalJSON writes the report's facts about the entry, without its payload.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Index        uint64          `json:"index"`

@@ -112,7 +112,7 @@ func (c *Client) proveHistory(ctx context.Context, page *api.History, entries ma
 	return err
 }
 
-// limitSignals computes the limit of signals, and does not take the server's word for it.
+// limitSignals computes the limit of signals, so that the client does not need the server's word.
 func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	c.chain.mu.Lock()
 	defer c.chain.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Client) limitSignals(ctx context.Context, h *api.History) error {
 	return err
 }
 
-// history is what a server says about a principal, and the entries that must agree with it.
+// history is a server's statement about a principal, and the entries that must agree with it.
 type history struct {
 	*api.History
 	entries map[uint64]*verify.Entry

@@ -6,7 +6,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Limits of what a server may answer, and defaults of [Config].
+// Limits of a server's answers, and defaults of [Config].
 const (
 	maxAnswer  = 256 << 20 // bytes of a page or of the answer to a batch
 	maxProblem = 64 << 10  // bytes of problem details

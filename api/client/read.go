@@ -224,8 +224,8 @@ func (c *Client) page(ctx context.Context, path string) (*page, error) {
 	return p, err
 }
 
-// Log returns what the server says about the log. The origin is the pinned one. The keys are
-// for people to compare.
+// Log returns the server's statement about the log. The origin is the pinned one. The keys are for
+// people to compare.
 func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 	log, err := get[api.Log](ctx, c, api.PathLog, maxValue)
 	if err != nil {

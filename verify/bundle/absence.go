@@ -18,8 +18,7 @@ const (
 	rulePolicies    = "ABS-4"
 )
 
-// IndexLabels are those of the lists that ABS-2 to ABS-4 ask for, by the type of their
-// subject.
+// IndexLabels are the labels of the lists that ABS-2 to ABS-4 need, by the type of their subject.
 func IndexLabels() map[entry.SubjectType][]entry.Label {
 	return map[entry.SubjectType][]entry.Label{
 		entry.SubjectIncident: {"decision/authorize", "decision/amend", "decision/override", "decision/escalate", "record"},
@@ -58,8 +57,8 @@ func (c *checking) findIndex() error {
 	return nil
 }
 
-// complete proves that nothing stands behind what the bundle cites, up to its head, if
-// the newest policy wants that or the bundle brings the proof.
+// complete proves that no entry up to the head takes back the bundle's evidence, if the newest
+// policy asks for that proof or the bundle brings it.
 func (c *checking) complete() error {
 	if c.index == nil {
 		if policy, _ := c.chain.Policy(); policy.IndexRequired() {
@@ -85,7 +84,7 @@ func (c *checking) complete() error {
 	return nil
 }
 
-// cause is what a step of package verify says, without its number.
+// cause is the text of a step of package verify, without its number.
 func cause(err error) error {
 	if step, ok := errors.AsType[*verify.StepError](err); ok {
 		return fmt.Errorf("%s: %s: %w", step.Step, step.What, step.Cause)
@@ -93,8 +92,8 @@ func cause(err error) error {
 	return err
 }
 
-// noneLeftOut asks for all that could take back what the bundle shows: every answer is
-// in the bundle, or was accepted before.
+// noneLeftOut asks for every entry that could take back the bundle's evidence. Each answer must be
+// in the bundle, or accepted before.
 func (c *checking) noneLeftOut(shown *verify.Shown) error {
 	incident := entry.Subject{Type: entry.SubjectIncident, Value: entry.IncidentValue(c.decision.Incident)}
 	asked := map[entry.Subject]bool{incident: true, {Type: entry.SubjectLog}: true}
@@ -125,7 +124,7 @@ func (c *checking) noneLeftOut(shown *verify.Shown) error {
 	return nil
 }
 
-// signers are those whose signatures the verdict rests on, by name.
+// signers are the principals whose signatures the verdict rests on, by name.
 func (c *checking) signers() (names []entry.Principal) {
 	for i := range c.entries {
 		switch p := &c.entries[i]; p.Kind {

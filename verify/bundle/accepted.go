@@ -12,12 +12,12 @@ import (
 	"recoveryledger/verify"
 )
 
-// Accepted is what an agent keeps of a ledger (TRU-3), to be stored whenever it
-// changes and before anything is done that rests on it. What is checked against
-// it never goes back. The first one has a Root and an Agent only.
+// Accepted is the state that an agent keeps of a ledger (TRU-3). The agent stores it whenever it
+// changes, before an action that rests on it. The state never goes back. The first state has only a
+// Root and an Agent.
 type Accepted struct {
 	Root  verify.Root     `json:"root"`  // pinned, as policies left it; set its Cosigner after decoding
-	Agent entry.Principal `json:"agent"` // whose it is; empty: of somebody who only looks
+	Agent entry.Principal `json:"agent"` // the agent; empty: a reader that is no agent
 	// Head is the newest head, a signed note; empty at first.
 	Head string `json:"head"`
 	// Confirmed says that the head came under the witness quorum, or that a
@@ -29,13 +29,13 @@ type Accepted struct {
 	// Epochs are the highest by incident, ascending.
 	Epochs []Epoch `json:"epochs"`
 
-	// opened is what the fields above were when they were opened last; it counts
-	// as long as they are the same. It never changes.
+	// opened has the fields above when they were opened last. It counts as long as the fields are
+	// the same. It never changes.
 	opened *known
 }
 
-// Epoch is the highest epoch of an incident, from any act. A proposal counts until it
-// expires: nothing can carry it out then, and the plan before it goes on.
+// Epoch is the highest epoch of an incident, from any act. A proposal counts until it expires.
+// Afterwards nothing can carry the proposal out, and the plan before it continues.
 type Epoch struct {
 	Incident uint64 `json:"incident"`
 	Epoch    int64  `json:"epoch"`
@@ -114,8 +114,7 @@ func DecodeAccepted(data []byte) (Accepted, error) {
 
 const acceptedName = "accepted state"
 
-// Size returns how many entries the newest head covers: from where on the next
-// bundle is to be asked for.
+// Size returns the size of the newest head. The next bundle is asked for from there.
 func (a *Accepted) Size() uint64 {
 	known, err := a.open()
 	if err != nil {
@@ -186,7 +185,7 @@ type known struct {
 	heads  *verify.Opener
 	head   verify.SignedHead // zero at first
 	links  []proven
-	source []Leaf // what the links were opened from
+	source []Leaf // the fields that the links were opened from
 	// read are entries of the bundles that were checked last, ascending: the next
 	// one has most of them again. Their signatures were checked; by what right they
 	// were signed is looked at anew.
@@ -220,8 +219,8 @@ func (k *known) open(signed string) (verify.SignedHead, error) {
 	return k.heads.Open(signed)
 }
 
-// remember returns what is read once the entries of a bundle are accepted: they,
-// and what was read before as long as that is not too much.
+// remember returns the read entries once the entries of a bundle are accepted: the new entries, and
+// the earlier ones up to a limit.
 func (k *known) remember(entries []proven) []proven {
 	if len(entries)+len(k.read) > readMax {
 		return entries
@@ -252,7 +251,7 @@ func findProven(list []proven, index uint64) (place int, ok bool) {
 	return slices.BinarySearchFunc(list, index, func(p proven, index uint64) int { return cmp.Compare(p.Index, index) })
 }
 
-// remembered returns what is known if it is of the state's fields as they are.
+// remembered returns the opened fields if they equal the present fields of the state.
 func (a *Accepted) remembered() *known {
 	k := a.opened
 	if k == nil || k.head.Note != a.Head || !k.heads.OpensFor(&a.Root) || !slices.EqualFunc(k.source, a.Links, same) {

@@ -47,9 +47,8 @@ type Bundle struct {
 	// come before its own.
 	Members    []PlanMember  `json:"members"`
 	Membership []merkle.Hash `json:"membership"`
-	// Steps are the chains from seeds to the agent's members: strictly ascending
-	// by Exec, so that each is there once and chains share what they have in
-	// common.
+	// Steps are the chains from seeds to the agent's members, strictly ascending by Exec. So each
+	// step is there once, and chains share their common steps.
 	Steps []ChainStep `json:"steps"`
 	// Index is that of the index entry by which the bundle proves that it leaves
 	// nothing out (ABS-1 to ABS-4); 0: it does not.
@@ -130,8 +129,8 @@ func Recognize(text []byte) (bundle []byte, ok bool) {
 	return value, inclusion && steps && value.Compact() == nil
 }
 
-// Decode reads a bundle. It accepts exactly what [Bundle.Encode] makes.
-// The error is a [*verify.FormatError].
+// Decode reads a bundle. It accepts exactly the output of [Bundle.Encode]. The error is a
+// [*verify.FormatError].
 func Decode(data []byte) (*Bundle, error) {
 	if len(data) > MaxSize {
 		return nil, tooLargeBundle(len(data))
@@ -155,7 +154,7 @@ func tooLargeBundle(size int) *verify.FormatError {
 	return verify.Malformed(bundleName, "%d bytes, the limit is %d", size, MaxSize).WithRemedy("ask for fewer members at a time")
 }
 
-// check is what holds before anything is verified.
+// check checks the form, before anything is verified.
 func (b *Bundle) check() error {
 	if err := verify.CheckLimits(bundleName, b.Consistency, b.Head); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (b *Bundle) checkMembers() error {
 	return nil
 }
 
-// plainText reports whether a text is printable ASCII that JSON writes as it is.
+// plainText reports whether a text is printable ASCII that JSON writes unchanged.
 func plainText(text string) bool {
 	return len(text) <= 2*entry.MaxName+1 && !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' })
 }

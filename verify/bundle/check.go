@@ -72,7 +72,7 @@ type checking struct {
 
 	newest  verify.SignedHead
 	quorum  bool     // of witnesses, that has cosigned it
-	waived  *waiver  // what the emergency group stands in for; nil: nothing
+	waived  *waiver  // the quorum that the emergency group replaces; nil: none
 	entries []proven // those of the bundle
 	used    map[uint64]bool
 
@@ -126,7 +126,7 @@ func broken(step, rule, what, format string, args ...any) *RuleError {
 	return &RuleError{Step: step, Rule: rule, What: what, Cause: fmt.Errorf(format, args...)}
 }
 
-// agent is that the bundle is for whoever checks it.
+// agent checks that the bundle is for the agent that checks it.
 func (c *checking) agent() error {
 	if c.next.Agent != "" && c.next.Agent != c.Agent {
 		return broken(stepMembers, stepMembers, "bundle", "for %s, not for %s", c.Agent, c.next.Agent)
@@ -232,11 +232,11 @@ func (c *checking) cosigned(q *verify.Quorum, policy *entry.Policy) error {
 // witness policy has.
 type waiver struct {
 	witnesses string // the witness policy
-	refusal   error  // what holds if nothing is waived
+	refusal   error  // the quorum without a waiver
 }
 
-// waives is WIT-6: what the emergency group has cosigned counts where the head brings a
-// policy with other witnesses, and only there.
+// waives is WIT-6: the cosignatures of the emergency group count only under the head that brings a
+// policy with other witnesses.
 func (c *checking) waives(inForce *entry.Policy) error {
 	if c.waived == nil {
 		return nil
@@ -286,8 +286,8 @@ func (c *checking) at(index uint64) *proven {
 	return &c.entries[i]
 }
 
-// rights judges each entry of the bundle by the chain of policies and keys as of
-// its index (TRU-1, TRU-2). What fails first in the order of the log counts.
+// rights judges each entry of the bundle by the chain of policies and keys at its index (TRU-1,
+// TRU-2). The first failure in the order of the log counts.
 func (c *checking) rights() error {
 	signed, err := c.follow()
 	if err := c.signatures(); err != nil {
@@ -344,8 +344,8 @@ type unchecked struct {
 	key entry.PublicKey
 }
 
-// signatures checks what right has left, on all processors: most of the time that
-// a bundle takes is theirs.
+// signatures checks the entries that rights has left, on all processors. The signatures take most
+// of the time of a bundle.
 func (c *checking) signatures() error {
 	verdicts := make([]error, len(c.unchecked))
 	var next atomic.Int64
@@ -406,8 +406,8 @@ func (c *checking) right(p *proven) error {
 	return nil
 }
 
-// ledgerKeys follows the policies that name the ledger's keys: the head, which a
-// key before them has signed, is to be signed by one that they name.
+// ledgerKeys follows the policies that name the ledger's keys. The head has a signature of an
+// earlier key, and must have a signature of a key that the policies name.
 func (c *checking) ledgerKeys() error {
 	root := c.root.Follow(c.chain)
 	if root.Since == c.root.Since {

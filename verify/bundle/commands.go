@@ -7,7 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// commands tells what to do with each member of the agent (INC-7, AGT-5).
+// commands gives the command for each member of the agent (INC-7, AGT-5).
 func (c *checking) commands() error {
 	refused, released := 0, 0
 	for _, m := range c.members {
@@ -42,8 +42,8 @@ func (c *checking) commands() error {
 	return nil
 }
 
-// waits returns what a member waits for, of what is shown: a compensation for
-// those that the bundle puts before it, a restore for those of its line.
+// waits returns the shown members that a member waits for. A compensation waits for the members
+// that the bundle puts before it. A restore waits for the members of its line.
 func (c *checking) waits(m *member) ([]entry.Ref, error) {
 	var waits []entry.Ref
 	refuse := func(format string, args ...any) ([]entry.Ref, error) {
@@ -94,12 +94,12 @@ func (c *checking) standingEffects(m *member) (standing []entry.Ref) {
 	return standing
 }
 
-// path returns the steps that lead to a member, the seed first, and marks them
-// and what they rest on as used; nil if they do not hold.
+// path returns the steps that lead to a member, the seed first, and marks the steps and their
+// evidence as used; nil if a step does not hold.
 func (c *checking) path(index uint64) (path []ChainStep) {
 	s := c.steps[index]
 	if s == nil || s.err != nil {
-		return nil // only those that hold cannot go round in circles
+		return nil // only steps that hold cannot form a circle
 	}
 	c.markUsed(s)
 	for ; s.Rule != RuleSeed; s = c.steps[s.From] {
@@ -151,7 +151,7 @@ func (c *checking) checkNothingUnused() error {
 	return nil
 }
 
-// absences says what no bundle can show.
+// absences lists the properties that no bundle can show.
 func (c *checking) absences() {
 	if !c.quorum {
 		c.notChecked("witnesses: none are named, so that a fork shown to nobody else stays unseen")

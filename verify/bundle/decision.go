@@ -94,8 +94,7 @@ func (c *checking) checkTimes() error {
 	return nil
 }
 
-// restsOn is that the signals given are those that the decision rests on, and of
-// its incident.
+// restsOn checks that the given signals are the signals of the decision and of its incident.
 func (c *checking) restsOn() error {
 	d := c.decision
 	var leaves []merkle.Hash
@@ -282,8 +281,8 @@ func (c *checking) proposal() (*proven, error) {
 	return p, nil
 }
 
-// counts is who counts, and for what (INC-5). That the key was an approver's
-// when it signed is TRU-2; a key's roles never change.
+// counts says which approvals count, and for which proposal (INC-5). TRU-2 checks that the key was
+// an approver's when it signed; a key's roles never change.
 func (c *checking) counts(p, proposal *proven) error {
 	a, ok := p.Body.(*entry.Approval)
 	if !ok {
@@ -319,8 +318,8 @@ func (c *checking) counts(p, proposal *proven) error {
 	return nil
 }
 
-// automatic is INC-2, as far as it can be seen here: what the coordinator may
-// authorize alone.
+// automatic is INC-2, as far as a bundle shows it: the plans that the coordinator may authorize
+// alone.
 func (c *checking) automatic() error {
 	key, _ := c.then.KeyInfo(c.decided.KeyID)
 	impact, limit := c.decision.Impact, c.effective.limit
@@ -346,8 +345,8 @@ func (c *checking) automatic() error {
 	return nil
 }
 
-// believed is who must have signaled one subject at least (INC-2). That the
-// others follow from those is for the whole log.
+// believed checks that enough signalers reported one subject at least (INC-2). Only the whole log
+// shows that the other signals follow from those.
 func (c *checking) believed() bool {
 	others := map[entry.Ref][]entry.Principal{} // by subject
 	for _, s := range c.speakers() {

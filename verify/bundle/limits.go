@@ -1,7 +1,7 @@
 package bundle
 
-// Limits of bundles and of what agents keep, beside those of verify. Each is tested
-// at the limit and one past it.
+// Limits of bundles and of an agent's accepted state, beside those of verify. A test tries each
+// limit at its value and one past it.
 const (
 	// MaxSize is the size of the JSON of a [Bundle] in bytes.
 	MaxSize = 8 << 20

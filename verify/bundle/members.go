@@ -61,7 +61,7 @@ func (c *checking) find(place uint64) *member {
 	return c.members[i]
 }
 
-// outcomes are what became of members (INC-6).
+// outcomes checks the outcomes of members (INC-6).
 func (c *checking) outcomes() error {
 	if err := c.evidenceOf(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (c *checking) overridden() error {
 		case d.Act != entry.ActAuthorize && d.Act != entry.ActAmend || p.Index < last:
 			return refuse("by entry %d, which opened nothing after the override at entry %d", m.By, last)
 		}
-		c.used[p.Index] = true // whatever became of its key: the log goes by it
+		c.used[p.Index] = true // even if its key was compromised later: the log counts it
 	}
 	if count > 0 {
 		c.passed(stepMembers, "INC-6", count, "members that an override of this incident withheld before it was amended")
@@ -266,7 +266,7 @@ func methodFits(method entry.Method, e *evidence) error {
 	return nil
 }
 
-// restore is SCO-2 for what the agent is to go back to.
+// restore is SCO-2 for the checkpoint that the agent goes back to.
 func (c *checking) restore(m *member) error {
 	at := slices.IndexFunc(c.points, func(p *proven) bool {
 		point, _ := p.Body.(*entry.Checkpoint)
@@ -281,7 +281,7 @@ func (c *checking) restore(m *member) error {
 	if c.lineOf(point.Iss, point.Wid) != m.line {
 		return fmt.Errorf("checkpoint %s is not of its line", m.Member.Checkpoint)
 	}
-	if m.result == "" && point.ExpiresAt != 0 && point.ExpiresAt <= c.now { // what has an outcome is not started
+	if m.result == "" && point.ExpiresAt != 0 && point.ExpiresAt <= c.now { // a member with an outcome is not started
 		return fmt.Errorf("checkpoint %s expired at %d", m.Member.Checkpoint, point.ExpiresAt)
 	}
 	begun, err := m.evidence.begun()
@@ -306,7 +306,7 @@ func (c *checking) restore(m *member) error {
 func (c *checking) checkRestoredOnce(m *member) *RuleError {
 	for _, other := range c.members {
 		if m.line != other.line || other.result == entry.Restored {
-			continue // what was restored before may have been by an earlier decision
+			continue // an earlier restore may be by an earlier decision
 		}
 		refuse := func(format string, args ...any) *RuleError {
 			return broken(stepMembers, "SCO-2", string(m.Member.Exec), format, args...)
@@ -324,8 +324,8 @@ func (c *checking) checkRestoredOnce(m *member) *RuleError {
 	return nil
 }
 
-// checkMembersAutomatic checks the agent's own members against what the coordinator may
-// not authorize by itself (INC-2).
+// checkMembersAutomatic checks the agent's own members against the rules for the coordinator alone
+// (INC-2).
 func (c *checking) checkMembersAutomatic() error {
 	if len(c.decision.Approvals) > 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// evidence is what the bundle shows of an execution.
+// evidence is the bundle's evidence about an execution.
 type evidence struct {
 	first   *proven // the lowest entry given
 	body    *entry.Execution
@@ -17,8 +17,8 @@ type evidence struct {
 	outcome entry.Progress // of final
 }
 
-// evidenceOf collects checkpoints, and executions by reference. Later entries of one must say
-// what its first does (EXE-1).
+// evidenceOf collects checkpoints, and executions by reference. Later entries of an execution must
+// agree with its first entry (EXE-1).
 func (c *checking) evidenceOf() error {
 	c.execs = map[entry.Ref]*evidence{}
 	for i := range c.entries {
@@ -69,7 +69,7 @@ func (c *checking) execution(index uint64) (*evidence, error) {
 	return e, nil
 }
 
-// use marks what is known of an execution as used.
+// use marks the evidence about an execution as used.
 func (c *checking) use(e *evidence) {
 	for _, p := range []*proven{e.first, e.started, e.final} {
 		if p != nil {
@@ -78,7 +78,7 @@ func (c *checking) use(e *evidence) {
 	}
 }
 
-// stepVerdict is what became of a step.
+// stepVerdict is the verdict on a step.
 type stepVerdict struct {
 	*ChainStep
 	state  stepState
@@ -106,7 +106,7 @@ func (c *checking) chains() {
 	}
 }
 
-// judgeStep judges a step, after those that it rests on.
+// judgeStep judges a step, after the steps that it rests on.
 func (c *checking) judgeStep(s *stepVerdict) {
 	if s.state != stepNew {
 		return

@@ -10,11 +10,11 @@ import (
 	"recoveryledger/verify"
 )
 
-// Verdict is what [Bundle.Check] found.
+// Verdict is the result of [Bundle.Check].
 type Verdict struct {
-	// Next is the state to store before anything else is done. If head, chain
-	// and signatures hold it has what they bring, such as a revocation, whatever
-	// becomes of the decision; else it is the one before.
+	// Next is the state to store before any other action. If head, chain and signatures hold, it
+	// has their news, for example a revocation, even if the decision is refused. Otherwise it is
+	// the state before.
 	Next Accepted
 	// Confirmed says that the head was shown by more than the ledger alone, by a
 	// witness quorum or a second source. If not, this is the first contact:
@@ -64,7 +64,8 @@ type Command struct {
 	// whose effects stand (AGT-5): the agent loads them before it works on.
 	// Ascending by index.
 	Standing []entry.Ref
-	// Released says that nothing shown has to come before; else Waits has what.
+	// Released says that no shown member comes first. Otherwise Waits has the members that come
+	// first.
 	Released bool
 	Waits    []entry.Ref
 	// Result is the member's outcome in the log, at Outcome, if it has one: it
@@ -167,7 +168,7 @@ var ErrMissing = errors.New("missing in the bundle")
 type Passed struct {
 	Step   string `json:"step"` // AGT-1, AGT-2 or AGT-3
 	Rule   string `json:"rule"`
-	Count  int    `json:"count"` // of what was checked: heads, entries, members
+	Count  int    `json:"count"` // number of checked heads, entries or members
 	Detail string `json:"detail"`
 }
 

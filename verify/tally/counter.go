@@ -8,13 +8,13 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// work is what a signal is about, and what it says of it.
+// work is the subject of a signal, and the signal's statement.
 type work struct {
 	subject     entry.Ref
 	class, code string
 }
 
-// report is what signals say of a work.
+// report is the statements of signals about a work.
 type report struct {
 	best      int // rank of the strongest verdict
 	reporters map[entry.Principal]bool
@@ -33,7 +33,7 @@ type result struct {
 	at  int64
 }
 
-// counter counts what one agent's entries say.
+// counter counts over the entries of one agent.
 type counter struct {
 	*Counts
 	found  map[uint64]*entry.Disposition // of signals, by their index
@@ -48,7 +48,7 @@ type counter struct {
 	steps   map[[2]string]*Strategy
 }
 
-// verdict takes up what an entry says about incidents, whoever it is about.
+// verdict takes an entry's statements about incidents of any principal.
 func (c *counter) verdict(e *entry.Registered) {
 	var list []entry.Disposition
 	var incident uint64

@@ -1,7 +1,6 @@
-// Package tally counts what a log says of an agent, from proven entries alone: no server
-// has to be believed, and the log is not folded. Every count is of entries that one can
-// look at. Nothing that an agent can make alone, or with principals of its own domain,
-// counts as corroborated.
+// Package tally counts the log's statements about an agent, from proven entries alone. It trusts no
+// server, and does not fold the log. A reader can look at the entries of every count. An agent
+// alone, or with principals of its own domain, cannot make anything count as corroborated.
 package tally
 
 import (
@@ -13,14 +12,14 @@ import (
 	"recoveryledger/verify"
 )
 
-// Verdicts are how many signals, or works that signals are about, came to what. The
-// records and denials of incidents say it.
+// Verdicts are the numbers of signals, or of works that signals are about, by verdict. The records
+// and denials of incidents have the verdicts.
 type Verdicts struct {
-	// Corroborated were borne out by somebody of another domain than the signaler's, or
-	// by a role that only the policy's authority grants.
+	// Corroborated were supported by a principal of another domain than the signaler's, or by a
+	// role that only the policy's authority grants.
 	Corroborated int64 `json:"corroborated"`
-	// OwnDomain were borne out by principals of the signaler's own domain, and by nobody
-	// else: whoever may enrol in a domain makes as many as it likes.
+	// OwnDomain were supported only by principals of the signaler's own domain. A principal that
+	// may enrol in a domain can make as many of these as it likes.
 	OwnDomain    int64 `json:"own_domain"`
 	SelfReported int64 `json:"self_reported"`
 	Inconclusive int64 `json:"inconclusive"`
@@ -35,7 +34,7 @@ type Failure struct {
 	Code  string `json:"code"`
 	Works int64  `json:"works"`
 	Verdicts
-	Reporters []entry.Principal `json:"reporters"` // who signalled, ascending; the agent may be among them
+	Reporters []entry.Principal `json:"reporters"` // the signalers, ascending; the agent may be among them
 	Domains   []string          `json:"domains"`   // that bear it out, ascending
 }
 
@@ -69,7 +68,7 @@ type Tasks struct {
 	Blocked      int64   `json:"blocked"`
 	Interrupted  int64   `json:"interrupted"`
 	Crashes      []Crash `json:"crashes"`
-	Retries      int64   `json:"retries"`        // claims of a task whose claim before had failed
+	Retries      int64   `json:"retries"`        // claims of a task whose earlier claim had failed
 	Restarts     int64   `json:"restarts"`       // attempts within a claim, beyond the first
 	CostMicroUSD int64   `json:"cost_micro_usd"` // of claims that failed or were interrupted
 }
@@ -84,8 +83,8 @@ type Strategy struct {
 	LatencyMS    int64  `json:"latency_ms"`
 }
 
-// Counts is what a log says of an agent, from the entry at From on and as of the first
-// Size entries. All lists are in the order of their names.
+// Counts are the counts of an agent, from the entry at From on and over the first Size entries. All
+// lists are in the order of their names.
 type Counts struct {
 	Agent       entry.Principal `json:"agent"`
 	From        uint64          `json:"from"`
@@ -100,8 +99,8 @@ type Counts struct {
 	Tasks       Tasks           `json:"tasks"`
 	Attempts    int64           `json:"attempts"` // cases that the agent recorded as the engine
 	Strategies  []Strategy      `json:"strategies"`
-	// NotShown are incidents that the entries name, and of which no history shows all up
-	// to Size: what became of their signals may be missing.
+	// NotShown are incidents that the entries name, and that no history shows up to Size: the
+	// dispositions of their signals may be missing.
 	NotShown []uint64 `json:"not_shown"`
 }
 

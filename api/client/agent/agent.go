@@ -52,8 +52,8 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// Config names the agent and what it works with. Open copies it. Root, Agent, Ledger, Store,
-// Sign, NewID and Secret are required.
+// Config names the agent and its tools. Open copies it. Root, Agent, Ledger, Store, Sign, NewID and
+// Secret are required.
 type Config struct {
 	Root  verify.Root
 	Agent entry.Principal
@@ -76,8 +76,7 @@ type Config struct {
 	// LookMS is the time between two questions to the ledger without [Agent.Poke], in
 	// milliseconds. 0: 30,000.
 	LookMS int64
-	// Attempts is how often the agent tries a hook whose report says that it had no effect.
-	// 0: 3.
+	// Attempts is the number of tries of a hook whose report says that it had no effect. 0: 3.
 	Attempts int
 }
 
@@ -109,7 +108,7 @@ type Query struct {
 	Absences bool
 }
 
-// Hints are the server's word about what there is to fetch.
+// Hints are the server's word about bundles to fetch.
 type Hints struct {
 	Size     uint64 // of the log that they are as of
 	News     uint64 // index of the newest policy, key or override to know of; 0: none
@@ -120,7 +119,7 @@ type Hints struct {
 type Hint struct {
 	Incident uint64
 	Decision uint64 // index of the one in force
-	Changed  uint64 // index of the newest entry that changed what the agent is told
+	Changed  uint64 // index of the newest entry that changed the commands of the agent
 }
 
 // Log is the log itself. A server cannot leave an entry out of it unseen.

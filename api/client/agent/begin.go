@@ -307,8 +307,8 @@ func (a *Agent) wentBack(o *order, c *bundle.Command) *work {
 	return nil
 }
 
-// answerNotRestored answers a member whose line went back already, and for which nothing more
-// is restored. It waits until the result of the earlier restore is known.
+// answerNotRestored answers a member whose line already went back, if no further restore is due. It
+// waits until the result of the earlier restore is known.
 func (a *Agent) answerNotRestored(before *work, o *order, c *bundle.Command, why string, now int64) (bool, error) {
 	if before.Phase == started {
 		return false, nil
@@ -341,7 +341,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *bundle.Command, now in
 			switch {
 			case other.Result == "" && a.covering(o, other) == nil:
 				return false, nil // its turn comes
-			case other.Line == c.Line && !undone(other.Result): // what was withheld, say, may be in flight
+			case other.Line == c.Line && !undone(other.Result): // a withheld outcome, for example, may be in flight
 				return true, a.addWork(ctx, a.newWork(o, Drain, other), o, now)
 			}
 		}
@@ -364,8 +364,8 @@ func undone(r entry.Result) bool {
 	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
 }
 
-// addWork records an undertaking and starts it, unless an entry has to be logged first.
-// What an earlier store may have started counts as started.
+// addWork records an undertaking and starts it, unless an entry must be logged first. An
+// undertaking that an earlier store may have started counts as started.
 func (a *Agent) addWork(ctx context.Context, w *work, o *order, now int64) error {
 	lost := a.lost(o.verdict.Incident, o.openedAt)
 	if w.Hook == Compensate {
@@ -398,9 +398,9 @@ func (a *Agent) addWork(ctx context.Context, w *work, o *order, now int64) error
 	return a.start(ctx, w, now)
 }
 
-// start is AGT-4: it notes on disk that the hook may run, runs it, and notes what
-// came of it. A compensation that an earlier incident has begun under the same key
-// is not begun again: what became of it is known, or found out as after a crash.
+// start is AGT-4: it notes on disk that the hook may run, runs the hook, and notes the result. A
+// compensation that an earlier incident has begun under the same key is not begun again. Its result
+// is known, or is found out as after a crash.
 func (a *Agent) start(ctx context.Context, w *work, now int64) error {
 	before := a.begun(w)
 	if before != nil && before.Phase != started && (before.Status == Done || before.Status == Failed && !a.findable(w)) {
@@ -444,7 +444,7 @@ func (a *Agent) covering(o *order, c *bundle.Command) *work {
 	return nil
 }
 
-// does reports whether an undertaking is what a command asks for now.
+// does reports whether an undertaking is the one that a command asks for now.
 func (w *work) does(c *bundle.Command) bool {
 	return w.Checkpoint == c.Checkpoint && slices.ContainsFunc(w.Members, func(m CallMember) bool { return m.Exec == c.Exec && m.Method == c.Method })
 }
@@ -479,7 +479,7 @@ func (a *Agent) newWork(o *order, hook Hook, commands ...*bundle.Command) *work 
 	return w
 }
 
-// answer notes what is to be said of a member without a hook.
+// answer notes the outcome of a member without a hook.
 func (a *Agent) answer(o *order, c *bundle.Command, result entry.Result, why string, now int64) error {
 	w := a.newWork(o, "", c)
 	w.Phase = done

@@ -31,7 +31,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("agent: document %s of the store: %s (do not restore it from a backup: unfinished members are treated as started)", e.Name, e.Cause)
 }
 
-// magic begins every document, before its name and the digest of what follows.
+// magic begins every document, before its name and the digest of its content.
 const magic = "arl-agent/1 "
 
 // seal makes a document of its content:

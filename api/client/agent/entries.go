@@ -16,10 +16,9 @@ type stand struct {
 	exec     entry.Ref
 }
 
-// standing returns what may have given a member its result, as far as is known,
-// the likeliest first: what an outcome of the agent takes the place of. Of
-// overrides it is the first one after the decision that brought the member in,
-// which may be an earlier one than the outcome names.
+// standing returns the known entries that may have given a member its result, the likeliest first.
+// An outcome of the agent takes the place of such an entry. Of overrides standing returns the first
+// one after the decision that made the execution a member. The outcome may name a later override.
 func (a *Agent) standing(o *entry.Outcome) []entry.LogRef {
 	if at, ok := a.stands[stand{o.Incident, o.Exec}]; ok {
 		return []entry.LogRef{at}
@@ -34,8 +33,8 @@ func (a *Agent) standing(o *entry.Outcome) []entry.LogRef {
 	return slices.Concat(known[later:], known[:later])
 }
 
-// supersede has an outcome take the place of what may stand, but for what the
-// ledger has refused already.
+// supersede makes an outcome take the place of an entry that may stand, unless the ledger has
+// already refused that entry.
 func (a *Agent) supersede(o *entry.Outcome, refused int) {
 	o.Supersedes = nil
 	if known := a.standing(o); refused < len(known) {
@@ -57,8 +56,8 @@ func (a *Agent) sign(body entry.Body, now int64) (value, error) {
 	return e.AppendEnvelope(nil), nil
 }
 
-// outcome adds what became of a member to an outbox: the result, and of the
-// report what is left and the evidence.
+// outcome adds the outcome of a member to an outbox: the result, and from the report the residual
+// and the evidence.
 func (a *Agent) outcome(w *work, m *CallMember, r entry.Result, report Report, now int64) error {
 	o := &entry.Outcome{Header: entry.Header{Wid: w.Wid}, Incident: w.Incident, Decision: w.Decision, Exec: m.Exec, Result: r, ObservedAt: now,
 		Evidence: report.Evidence}
@@ -104,7 +103,7 @@ func (a *Agent) outbox(w *work, body entry.Body, optional bool, now int64) error
 	return nil
 }
 
-// text makes what may stand in a residual of a text from anywhere.
+// text makes a text that may stand in a residual from any text.
 func text(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' && c != '\n' && c != '\t' || c == utf8.RuneError {

@@ -11,7 +11,7 @@ type Event struct {
 	Err      error // nil: nothing went wrong
 }
 
-// EventKind says what an event is about.
+// EventKind is the subject of an event.
 type EventKind string
 
 // The kinds of event.

@@ -129,8 +129,8 @@ func (a *Agent) decided(d *entry.Decision, ref entry.LogRef) {
 	}
 }
 
-// unannounced looks after a decision in the log of which the server said
-// nothing: the plan that it commits to shows whether the agent has members in it.
+// unannounced looks at a decision in the log that the server did not announce. The plan that the
+// decision commits to shows whether the agent has members in it.
 func (a *Agent) unannounced(ctx context.Context, now int64) (bool, int64, error) {
 	wake := int64(0)
 	for _, incident := range slices.Sorted(maps.Keys(a.follow.unseen)) {
@@ -181,7 +181,7 @@ func (a *Agent) compare(ctx context.Context, incident uint64, u *unseen, now int
 		err = fmt.Errorf("the decision at entry %d has open members of %s, and the server gives no command", u.index, a.cfg.Agent)
 		a.wantBundle(incident)
 	}
-	if u.failed(now, 0); u.tries > 2 && !u.told { // what was amended meanwhile is read by then
+	if u.failed(now, 0); u.tries > 2 && !u.told { // an amend meanwhile is read by then
 		u.told = true
 		a.cfg.Tell(Event{Kind: EventHidden, Incident: incident, Err: err})
 	}

@@ -7,7 +7,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Hook names what an agent can do about its own work.
+// Hook names an action that an agent can take on its own work.
 type Hook string
 
 // The hooks.
@@ -19,16 +19,16 @@ const (
 	Probe      Hook = "probe"      // find out how the call of another hook ended
 )
 
-// Hooks are what the agent can do. A nil hook is missing. Without Drain, started executions
-// count as ended. Without Cancel, the fence alone keeps planned work from starting. A member
-// that needs another missing hook is withheld.
+// Hooks are the actions of the agent. A nil hook is missing. Without Drain, started executions
+// count as ended. Without Cancel, only the fence keeps planned work from starting. A member that
+// needs another missing hook is withheld.
 //
-// A hook that returns an error may have done anything, or nothing: the agent reconciles it as
-// after a crash. Only after [ErrNotBegun] the hook begins again, and so does Probe, until the
-// decision's time is over.
+// After an error of a hook, the effect of the hook is not known: the agent reconciles as after a
+// crash. Only after [ErrNotBegun] the hook begins again, and so does Probe, until the time of the
+// decision is over.
 type Hooks struct {
 	Drain, Restore, Compensate, Cancel Func
-	// Probe tells what happened to a call that was started and has no noted end. It changes
+	// Probe finds out what happened to a call that was started and has no noted end. It changes
 	// nothing.
 	Probe Func
 	// Idempotent are the hooks that may run again with the same call, to the same effect as
@@ -55,12 +55,12 @@ func (h *Hooks) of(hook Hook) Func {
 
 func (h *Hooks) repeatable(hook Hook) bool { return slices.Contains(h.Idempotent, hook) }
 
-// Call is the task of a hook. All of it is verified. It is the same in every call for one
+// Call is the task of a hook. Every part is verified. The Call is the same in every run of one
 // attempt.
 type Call struct {
 	V          int             `json:"v"`            // 1
 	Hook       Hook            `json:"hook"`         // what is asked for
-	Of         Hook            `json:"of,omitempty"` // with probe: what was started
+	Of         Hook            `json:"of,omitempty"` // with probe: the hook that was started
 	Agent      entry.Principal `json:"agent"`
 	Incident   uint64          `json:"incident"`
 	Decision   entry.LogRef    `json:"decision"`
@@ -75,8 +75,8 @@ type Call struct {
 	Standing   []entry.Ref  `json:"standing"`             // with restore: executions of the line whose effects stand (AGT-5)
 	Attempt    int          `json:"attempt"`              // from 0; grows only when the one before had no effect
 	Key        string       `json:"key,omitempty"`        // with compensate: idempotency key of the attempt
-	// Keys are, with a probe of compensate, those of every attempt that may have
-	// been made: more than one if the store was lost.
+	// Keys are, with a probe of compensate, the keys of every possible attempt. There is more than
+	// one if the store was lost.
 	Keys     []string  `json:"keys,omitempty"`
 	CompExec entry.Ref `json:"comp_exec,omitempty"` // with compensate: the compensation's execution
 }
@@ -93,7 +93,7 @@ type CallMember struct {
 // Status is how a hook ended.
 type Status string
 
-// The statuses. With Probe they are what became of the call it is asked about.
+// The statuses. With Probe a status is the result of the call that the question is about.
 const (
 	Done     Status = "done"      // it had its effect
 	NoEffect Status = "no_effect" // no effect now or later, for certain: it may be tried again
@@ -107,9 +107,9 @@ type Report struct {
 	// Digest is, with restore and done, that of the state afterwards. Unless it
 	// is the call's the restore counts as failed.
 	Digest entry.Digest `json:"digest,omitempty"`
-	// Progress is, with drain and done, what the execution ended as, to be
-	// logged; empty if its final entry is in the log.
+	// Progress is, with drain and done, the final progress of the execution, which the agent logs;
+	// empty if the final entry is in the log.
 	Progress entry.Progress   `json:"progress,omitempty"`
-	Residual string           `json:"residual,omitempty"` // what is left, at most 1 KiB; required with failed
+	Residual string           `json:"residual,omitempty"` // the effect that is left, at most 1 KiB; required with failed
 	Evidence []entry.Evidence `json:"evidence,omitempty"`
 }

@@ -23,15 +23,15 @@ const (
 	lookDefault     = 30_000 // milliseconds
 	attemptsDefault = 3
 	crashFactor     = 4 // how many more attempts there are if they end in crashes
-	// keysMax is how many keys an execution's compensation may have, ever (EXE-4): a
-	// store that was lost asks Probe about all of them, and goes on with number
-	// keysLost or a later one.
+	// keysMax is the greatest number of keys that the compensation of an execution may ever have
+	// (EXE-4). After the loss of a store the agent asks Probe about all of them, and continues with
+	// number keysLost or a later one.
 	keysMax     = 2 * keysLost
 	keysLost    = 32
 	probesMax   = 5 // of one undertaking, before it is unknown
 	proofsMax   = 3 // bundles in a row whose proof of consistency fails, before that is a fork
 	distrustMax = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
-	missingMax  = 5 // bundles in a row that lack what a member rests on, before it is refused
+	missingMax  = 5 // bundles in a row that lack evidence for a member, before the member is refused
 	refusalsMax = 8 // of one entry, before it is set aside until something changes that it may have rested on
 )
 

@@ -12,7 +12,7 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// order is a decision that verified: what the agent may do about an incident.
+// order is a verified decision: the permission of the agent to act on an incident.
 type order struct {
 	verdict  bundle.Verdict   // without Next
 	openedAt int64            // Unix milliseconds, of the opening signal
@@ -160,9 +160,9 @@ func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) e
 	return a.takePage(q, &verdict, now)
 }
 
-// distrust handles a bundle that does not verify. The agent asks for it again, unless it shows
-// that there are two logs. Before every start, earlier orders are checked against the state
-// that is accepted now.
+// distrust handles a bundle that does not verify. The agent asks for the bundle again, unless the
+// bundle shows that there are two logs. Before every start, the agent checks earlier orders against
+// the state that is accepted now.
 func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	q.after, q.order = 0, nil
 	rule, ok := errors.AsType[*bundle.RuleError](err)
@@ -182,22 +182,21 @@ func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	return nil
 }
 
-// onlyNews ends a question whose answer has no decision to obey.
+// onlyNews ends a question if the answer has no decision to obey.
 func (a *Agent) onlyNews(incident uint64, q *ask) error {
 	if q.after != 0 {
 		return nil
 	}
 	delete(a.asks, incident)
-	if a.overriddenAt(incident) == 0 { // what was not started is withheld then
+	if a.overriddenAt(incident) == 0 { // members that were not started are withheld then
 		delete(a.orders, incident)
 	}
 	return nil
 }
 
-// noteResults takes up the entries that gave the agent's members their results, such as
-// an entry which says that the result is unknown. After a decision has expired, a
-// bundle tells no more than this. An override counts whatever became of its key,
-// because the log counts it.
+// noteResults takes the entries that gave the agent's members their results, for example an entry
+// that says that the result is unknown. After a decision has expired, a bundle says no more than
+// this. An override counts even if its key was compromised later, because the log counts it.
 func (a *Agent) noteResults(entries []entry.Registered) {
 	for _, e := range entries {
 		ref := entry.LogRef{Index: e.Index, LeafHash: e.LeafHash()}
@@ -254,7 +253,7 @@ func (a *Agent) takePage(q *ask, v *bundle.Verdict, now int64) error {
 		}
 	}
 	lacking = q.after == 0 && o.keep(a.orders[incident]) || lacking
-	if lacking && q.missing < missingMax { // who carried it may have left it out
+	if lacking && q.missing < missingMax { // the carrier may have left it out
 		q.missing++
 		q.after, q.order = 0, nil
 		q.failed(now, 0)
@@ -271,9 +270,9 @@ func (a *Agent) takePage(q *ask, v *bundle.Verdict, now int64) error {
 	return nil
 }
 
-// keep takes over what an order before showed of the same decision, and reports
-// whether there was anything: a plan has what was proven once to be in it, whoever
-// does not show it again.
+// keep takes over the members that an earlier order of the same decision showed, and reports
+// whether there were any. A member that was proven once stays in the plan, even if a later bundle
+// does not show it.
 func (o *order) keep(before *order) (lacked bool) {
 	if before == nil || before.verdict.Decision != o.verdict.Decision {
 		return false
@@ -296,8 +295,8 @@ func compare(x, y uint64) int {
 	return 0
 }
 
-// evidence keeps what the commands do not say: when the incident was opened, how
-// the members were declared, where outcomes stand.
+// evidence keeps the facts that the commands do not have: the opening of the incident, the
+// declarations of the members, and the places of outcomes.
 func (a *Agent) evidence(o *order, incident uint64) {
 	byIndex := map[uint64]entry.Ref{}
 	results := map[uint64][]entry.Ref{} // an override has many

@@ -14,7 +14,7 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// identity names the owner of a store, and says what the store cannot know.
+// identity names the owner of a store, and what the store cannot know.
 type identity struct {
 	Origin  string          `json:"origin"`
 	Genesis merkle.Hash     `json:"genesis"`
@@ -35,7 +35,7 @@ type Agent struct {
 	cfg      *Config
 	identity identity
 	accepted bundle.Accepted
-	stored   string                // the accepted state, as it is in the store
+	stored   string                // the accepted state in the store
 	size     uint64                // of the accepted head
 	works    []*work               // not closed, by decision, then as they came
 	about    map[entry.Ref][]*work // all, by member
@@ -53,7 +53,7 @@ type Agent struct {
 	looking  wait              // before the ledger is asked for commands again
 	second   wait              // before the second source is asked again
 
-	stands    map[stand]entry.LogRef    // what gave members their results, as far as is known
+	stands    map[stand]entry.LogRef    // entries that gave members their results, as far as is known
 	overrides map[uint64][]entry.LogRef // those in the log, by incident, ascending
 
 	follow follower
@@ -79,10 +79,10 @@ func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
 	return nil
 }
 
-// NoteFork keeps two heads that nothing reconciles in a store, as an agent does
-// that sees them: while its document fork is there, [Open] returns a
-// [*ForkError]. It is for whoever sees the fork before there is an agent. A store
-// of another ledger, or with the document, it leaves as it is.
+// NoteFork keeps two contradicting heads in a store, as an agent does that sees them. While the
+// document fork is in the store, [Open] returns a [*ForkError]. A caller that sees the fork before
+// there is an agent uses NoteFork. A store of another ledger, or with the document, does not
+// change.
 func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
 	names, err := s.Names()
 	if err != nil {
@@ -209,7 +209,7 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 		note(a.takeAccepted(data))
 	}
 	if data, ok := found[docFollowed]; ok && decode(docFollowed, data, &a.follow.next) != nil {
-		a.follow.next = 0 // it says nothing of what was started
+		a.follow.next = 0 // the store does not say which undertakings were started
 	}
 	var broken []string
 	var loaded []*work
@@ -245,8 +245,8 @@ func (a *Agent) take(found map[string][]byte, now int64) error {
 	return a.repairStore(fresh, broken)
 }
 
-// checkNumbers checks that no undertaking is missing between two others. An agent that
-// lost a document does not know what it had started.
+// checkNumbers checks that no undertaking is missing between two others. An agent that lost a
+// document does not know the undertakings that it had started.
 func (a *Agent) checkNumbers(loaded []*work) error {
 	numbers := map[int]bool{}
 	for _, w := range loaded {
@@ -262,8 +262,8 @@ func (a *Agent) checkNumbers(loaded []*work) error {
 	return nil
 }
 
-// DecodeAccepted reads the document of a store in which an agent keeps what it has
-// accepted, and returns its content too. The error is a [*DamageError].
+// DecodeAccepted reads the document of a store that has the accepted state of the agent, and
+// returns its content too. The error is a [*DamageError].
 func DecodeAccepted(document []byte) (accepted bundle.Accepted, content []byte, err error) {
 	if content, err = unseal(docAccepted, document); err != nil {
 		return bundle.Accepted{}, nil, err
@@ -369,7 +369,7 @@ func (a *Agent) keep(next bundle.Accepted) error {
 // ledger. Before that the agent starts nothing.
 func (a *Agent) Confirmed() bool { return a.accepted.Confirmed }
 
-// settle fixes, once a head is confirmed, what a lost store counts as open.
+// settle sets, once a head is confirmed, the members that a lost store counts as open.
 func (a *Agent) settle() error {
 	if !a.accepted.Confirmed || a.identity.Horizon != math.MaxInt64 {
 		return nil

@@ -34,8 +34,8 @@ type Program struct {
 	// locked, its lock tells whether they still run after this process was killed. nil: there
 	// is none. On Windows no program inherits it.
 	Held *os.File
-	// Has are the hooks that the program knows. Idempotent are those of these hooks that may
-	// run again.
+	// Has are the hooks that the program has. Idempotent are the hooks among them that may run
+	// again.
 	Has, Idempotent []Hook
 }
 

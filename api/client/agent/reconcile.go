@@ -15,7 +15,7 @@ var ErrReport = errors.New("agent: not a report")
 // ErrNotBegun reports a hook that could not begin. The hook certainly did nothing.
 var ErrNotBegun = errors.New("agent: the hook did not begin")
 
-// check is what holds of every report; of is the hook that it is about.
+// check checks the rules of every report; of is the hook of the report.
 func (r *Report) check(of Hook) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrReport, fmt.Sprintf(format, args...))
@@ -39,7 +39,7 @@ func (r *Report) check(of Hook) error {
 	return nil
 }
 
-// run calls a hook, or Probe about it, and takes up what it reports.
+// run calls a hook, or Probe about the hook, and takes its report.
 func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	call, f := a.call(w), a.cfg.Hooks.of(hook)
 	if hook == Probe {
@@ -51,7 +51,7 @@ func (a *Agent) run(ctx context.Context, w *work, hook Hook, now int64) error {
 	case !begun && w.mem.fresh:
 		return a.startLater(w, now)
 	case !begun && now < w.ExpiresAt && now < w.DeadlineAt:
-		w.mem.probes-- // nothing was asked: what became of it is still to be found out
+		w.mem.probes-- // the question was not asked: the result is still unknown
 		w.pause(now, 0)
 		return nil
 	case report == nil:
@@ -100,8 +100,8 @@ func (a *Agent) report(ctx context.Context, w *work, f Func, call *Call) (r *Rep
 	return report, true
 }
 
-// reconcile finds out what became of something that was started and has not
-// ended: by Probe, by running again what may run again; else nobody knows.
+// reconcile finds out the result of an undertaking that was started and has not ended. It asks
+// Probe, or runs an idempotent hook again. Otherwise the result is unknown.
 func (a *Agent) reconcile(ctx context.Context, now int64) (bool, int64, error) {
 	wake := int64(0)
 	for _, w := range a.works {
@@ -127,11 +127,11 @@ func (a *Agent) reconcile(ctx context.Context, now int64) (bool, int64, error) {
 	return false, wake, nil
 }
 
-// findable reports whether the agent can find out what became of an undertaking.
+// findable reports whether the agent can find out the result of an undertaking.
 func (a *Agent) findable(w *work) bool { return a.cfg.Hooks.Probe != nil || a.repeatable(w) }
 
-// repeatable reports whether the hook of an undertaking may run again. Of a
-// compensation nobody may know which attempt was the last.
+// repeatable reports whether the hook of an undertaking may run again. With a compensation, the
+// last attempt may not be known.
 func (a *Agent) repeatable(w *work) bool {
 	return a.cfg.Hooks.repeatable(w.Hook) && a.cfg.Hooks.of(w.Hook) != nil && (!w.Lost || w.Hook != Compensate)
 }
@@ -156,7 +156,7 @@ func (a *Agent) rerun(ctx context.Context, w *work, now int64) error {
 			return a.finish(w, &Report{Status: Unknown}, now)
 		}
 	}
-	if v := &o.verdict; v.Decision != w.Decision { // amended meanwhile: it runs by what stands now
+	if v := &o.verdict; v.Decision != w.Decision { // amended meanwhile: the undertaking runs by the present decision
 		w.Decision, w.Epoch, w.ExpiresAt, w.DeadlineAt = v.Decision, v.Epoch, v.ExpiresAt, v.DeadlineAt
 		if err := a.saveWork(w); err != nil {
 			return err
@@ -214,8 +214,8 @@ func unknownText(w *work, r *Report) string {
 	return fmt.Sprintf("%s was started and did not end: its effect is unknown", w.Hook)
 }
 
-// tryAgain has what had no effect begin again, as often as that is wanted; begin
-// looks whether the decision still stands.
+// tryAgain begins an undertaking without effect again, up to the number of attempts; begin looks
+// whether the decision still stands.
 func (a *Agent) tryAgain(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
 	w.Lost = false
 	if a.spent(w) {
@@ -246,7 +246,7 @@ func inVain(r *Report) string {
 
 // compensated notes how a compensation ended: its execution and the outcome.
 func (a *Agent) compensated(w *work, r *Report, say func(entry.Result, string) error, now int64) error {
-	if w.Lost && r.Status == Done { // the log may lack what came before
+	if w.Lost && r.Status == Done { // the log may lack the entry before
 		for _, progress := range []entry.Progress{entry.Planned, entry.Started} {
 			if err := a.compensation(w, progress, true, now); err != nil {
 				return err

@@ -132,7 +132,7 @@ func (a *Agent) sent(w *work) error {
 		return nil
 	}
 	w.Phase, w.Outbox, w.mem.sent = closed, nil, 0
-	a.lookAt = 0 // what comes after it may be released now
+	a.lookAt = 0 // the members after it may be released now
 	return a.save(w.Name, w)
 }
 
@@ -190,9 +190,8 @@ func (a *Agent) older(w *work, now int64) error {
 	return a.settle()
 }
 
-// learned is the index of the newest thing that was accepted and that a refusal
-// may have rested on: a policy or key, the decision, an override, what gave a
-// member its result.
+// learned is the index of the newest accepted entry that a refusal may have rested on: a policy or
+// key, the decision, an override, or an entry that gave a member its result.
 func (a *Agent) learned(w *work) uint64 {
 	newest := a.overriddenAt(w.Incident)
 	if o := a.orders[w.Incident]; o != nil {
@@ -212,8 +211,8 @@ func temporary(r *entry.Refusal) bool {
 	return r.Problem == entry.RateLimited || r.Problem == entry.NotReady || r.Problem == entry.InsufficientStorage
 }
 
-// outcomeRefused says the same again in the place of what stands, or the
-// least that is sure.
+// outcomeRefused sends the outcome again in the place of an entry that may stand, or the least
+// certain outcome.
 func (a *Agent) outcomeRefused(w *work, o *entry.Outcome, refusal *entry.Refusal, now int64) error {
 	switch refusal.Field {
 	case "supersedes":
@@ -254,9 +253,9 @@ func (a *Agent) otherPlace(w *work, o *entry.Outcome, now int64) error {
 	return a.again(w, now, nil)
 }
 
-// seek looks for what gave a member its result since an incident was opened: it
-// stands in the log. Who does not follow the log has all overrides told again: a decision after
-// one hides it.
+// seek looks in the log, from the opening of an incident on, for the entry that gave a member its
+// result. An agent that does not follow the log asks for all overrides again, because a decision
+// after an override hides the override.
 func (a *Agent) seek(since uint64) {
 	a.follow.rewind(since)
 	if a.cfg.Log == nil {
@@ -286,9 +285,9 @@ func (a *Agent) again(w *work, now int64, change func(*entry.Outcome)) error {
 	return a.saveWork(w)
 }
 
-// saveWork stores an undertaking without what the log has of its outbox.
+// saveWork stores an undertaking without the entries of its outbox that the log has.
 func (a *Agent) saveWork(w *work) error {
-	if w.Phase != noted { // before the hook all of it is kept: its entries tell how far it came
+	if w.Phase != noted { // before the hook the whole outbox is kept: its entries show the progress
 		w.Outbox, w.mem.sent = w.Outbox[w.mem.sent:], 0
 	}
 	return a.save(w.Name, w)

@@ -13,7 +13,7 @@ import (
 // phase is how far an undertaking has come.
 type phase string
 
-// The phases, in order. The package comment says what a crash in each phase means.
+// The phases, in order. The package comment gives the consequence of a crash in each phase.
 const (
 	noted   phase = "noted"   // nothing was started
 	started phase = "started" // the hook may have run
@@ -46,7 +46,7 @@ type work struct {
 	Standing   []entry.Ref    `json:"standing,omitempty"`
 	CompExec   string         `json:"comp_exec,omitempty"` // local id
 	First      value          `json:"first,omitempty"`     // with drain: envelope of the execution's first entry
-	Progress   entry.Progress `json:"progress,omitempty"`  // with drain: what it ended as
+	Progress   entry.Progress `json:"progress,omitempty"`  // with drain: its final progress
 
 	// Outbox holds the entries to log, in order. Before the hook these are the entries that
 	// the log must have first (EXE-2).
@@ -72,7 +72,7 @@ type memory struct {
 	vain     int  // times that its hook could not begin
 	refusals int
 	known    uint64 // index of the newest thing known when it was refused
-	named    int    // how many of those that the outcome may supersede were refused
+	named    int    // number of refused entries among those that the outcome may supersede
 }
 
 // name returns the name of the document of an undertaking.
@@ -84,7 +84,7 @@ func (w *work) name() string {
 	return docWork + strconv.FormatUint(w.Decision.Index, 10) + "-" + strconv.FormatUint(w.Members[0].Index, 10) + "-" + hook
 }
 
-// check checks what must hold for every saved undertaking.
+// check checks the rules of every saved undertaking.
 func (w *work) check(name string) error {
 	known := w.Phase == noted || w.Phase == started || w.Phase == done || w.Phase == closed
 	if w.Name != name || !known || len(w.Members) == 0 || w.Attempt < 0 || w.Number < 1 {
