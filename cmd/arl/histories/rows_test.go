@@ -148,7 +148,7 @@ func TestRowsRefused(t *testing.T) {
 		"want a name that ends with": WriteRows(filepath.Join(dir, "rows.xlsx"), m, r),
 		"no history is given":        WriteRows(filepath.Join(dir, "rows.csv"), new(verify.Material), new(verify.Report)),
 		"there is no directory":      WriteRows(filepath.Join(dir, "none", "rows.parquet"), m, r),
-		"make it first":              WriteRows(filepath.Join(dir, "none", "rows.csv"), m, r),
+		"make the directory first":   WriteRows(filepath.Join(dir, "none", "rows.csv"), m, r),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
