@@ -20,7 +20,7 @@ const (
 	// livePause is the shortest time between two events of a stream: four a second.
 	livePause = 250 * time.Millisecond
 	// liveSilence is the longest silence of a stream.
-	liveSilence = 15 * time.Second
+	liveSilence = 5 * time.Second
 	// liveWrite bounds the time that a browser takes to read an event.
 	liveWrite = time.Minute
 	// liveEntries is how many entries an event looks into; liveSubjects is how many
@@ -32,10 +32,14 @@ const (
 // everything is the subject of an event about more than the event can name.
 const everything = "*"
 
-// growth is an event: the log has grown.
+// growth is an event: the log has grown, or how it stands has changed.
 type growth struct {
 	Size uint64      `json:"size"`
 	Root merkle.Hash `json:"root"`
+	// LostAt is when the ledger was last reached, Unix milliseconds; 0: it is reached.
+	LostAt int64 `json:"lost_at"`
+	// Alone says that one page stands in the place of all now.
+	Alone bool `json:"alone"`
 	// Touched counts the new entries by what they are about, as subject spells it.
 	Touched map[string]int `json:"touched"`
 }
@@ -74,14 +78,15 @@ func (k *Console) live(w http.ResponseWriter, q *http.Request) {
 	if send("retry: 1000\n\n") != nil {
 		return // whoever does not take it has gone away
 	}
+	told := growth{Size: size}
 	for {
 		event, err := k.news(q.Context(), size)
 		if err != nil {
 			return
 		}
 		text := ":\n\n"
-		if event != nil {
-			size = event.Size
+		if event.Size != told.Size || event.LostAt != told.LostAt || event.Alone != told.Alone {
+			told, size = *event, event.Size
 			data, err := json.Marshal(event)
 			if err != nil {
 				return
@@ -100,18 +105,19 @@ func (k *Console) live(w http.ResponseWriter, q *http.Request) {
 }
 
 // news waits until the log has more than size entries, and tells what they are about.
-// After a silence there is no event.
+// After a silence the event is about no entry.
 func (k *Console) news(ctx context.Context, size uint64) (*growth, error) {
 	silence, stop := context.WithTimeout(ctx, liveSilence)
 	defer stop()
-	if err := k.cfg.Source.Wait(silence, size+1); err != nil {
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return nil, nil
-		}
+	if err := k.cfg.Source.Wait(silence, size+1); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
 	at := k.cfg.Source.Standing()
-	event := &growth{Size: at.Size, Root: at.Root, Touched: map[string]int{}}
+	event := &growth{Size: at.Size, Root: at.Root, LostAt: at.LostAt, Alone: at.Found != nil, Touched: map[string]int{}}
+	if at.Size <= size { // a silence, or a log that is read from its beginning again
+		event.Size = size
+		return event, nil
+	}
 	if at.Size-size > liveEntries {
 		event.Touched[everything] = int(at.Size - size)
 		return event, nil

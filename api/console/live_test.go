@@ -19,13 +19,14 @@ type growing struct {
 	shown
 	mu    sync.Mutex
 	size  int
+	lost  int64 // when the ledger was last reached
 	grown chan struct{}
 }
 
 func (g *growing) Standing() console.Standing {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return console.Standing{Head: g.Head(g.size)}
+	return console.Standing{Head: g.Head(g.size), LostAt: g.lost}
 }
 
 func (g *growing) Wait(ctx context.Context, size uint64) error {
@@ -113,9 +114,16 @@ func TestLive(t *testing.T) {
 			!strings.Contains(text, `"incident/`+decimal(uint64(from+3))+`":1`) {
 			t.Errorf("three entries: %q", text)
 		}
-		time.Sleep(16 * time.Second)
+		time.Sleep(6 * time.Second)
 		if text := w.said(); text != ":\n\n" {
 			t.Errorf("a silence: %q", text)
+		}
+		g.mu.Lock()
+		g.lost = 7
+		g.mu.Unlock()
+		time.Sleep(11 * time.Second)
+		if text := w.said(); strings.Count(text, `"lost_at":7`) != 1 || strings.Count(text, "data:") != 1 {
+			t.Errorf("no contact: %q", text)
 		}
 		leave()
 		<-ended

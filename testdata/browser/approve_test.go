@@ -127,3 +127,15 @@ func TestChangedPlan(t *testing.T) {
 		t.Errorf("a changed plan was approved: %s", approvals)
 	}
 }
+
+// TestLostContact ends the ledger behind a console: an open page says that it is as of then.
+func TestLostContact(t *testing.T) {
+	l := start(t)
+	url := l.console()
+	page := open(t)
+	page.do(chromedp.Navigate(url + "/incidents/43"))
+	page.says("PARTIAL")
+	l.end["serve"]()
+	page.await(`document.getElementById("news").textContent.startsWith("No contact with the ledger since ")`)
+	page.await(`document.getElementById("badge").textContent.includes("no contact with the ledger since")`)
+}

@@ -53,6 +53,7 @@ type ledger struct {
 	t            *testing.T
 	program, dir string
 	url          string
+	end          map[string]func() // what ends arl serve and arl console
 }
 
 // start copies the demo's ledger and serves it until the test ends.
@@ -62,7 +63,7 @@ func start(t *testing.T) *ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{t: t, program: program, dir: filepath.Join(t.TempDir(), "demo")}
+	l := &ledger{t: t, program: program, dir: filepath.Join(t.TempDir(), "demo"), end: map[string]func(){}}
 	if err := os.CopyFS(l.dir, os.DirFS(filepath.Join(filepath.Dir(program), "demo"))); err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +144,14 @@ func (l *ledger) serve(args ...string) string {
 		for lines.Scan() { // what nobody reads would block the program
 		}
 	}()
-	l.t.Cleanup(func() {
+	l.end[args[0]] = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // Wait says whether it was there
 		<-drained
 		if err := cmd.Wait(); err != nil {
 			l.t.Errorf("arl %s: %v\n%s", args[0], err, said)
 		}
 	})
+	l.t.Cleanup(l.end[args[0]])
 	if url == "" {
 		l.t.Fatalf("arl %s says no URL: %s", args[0], said)
 	}

@@ -130,7 +130,7 @@ document.addEventListener("focusout", light);
 // Live
 
 /**
- * @typedef {{size: number, root: string, touched: Record<string, number>}} Growth
+ * @typedef {{size: number, root: string, lost_at: number, alone: boolean, touched: Record<string, number>}} Growth
  * @typedef {{growth?: Growth, lost?: string, ask?: boolean}} Message
  */
 
@@ -149,6 +149,8 @@ let unseen = 0;
 let held = false;
 let looking = false;
 let again = false;
+/** When the program behind the page last reached the ledger; 0: it does. */
+let lostAt = 0;
 
 /** @param {Growth} growth @returns {number} how many of the new entries the page is about */
 function concerns({ size: to, touched }) {
@@ -161,9 +163,18 @@ function concerns({ size: to, touched }) {
   return most;
 }
 
+/** @param {number} at */
+const clock = (at) => `${new Date(at).toISOString().slice(11, 19)}Z`;
+
 /** @param {Message} message */
 function hear({ growth, lost }) {
   if (lost !== undefined) say(lost && `No contact since ${lost}. This page tries again.`);
+  if (growth?.alone && main.dataset["alone"] === undefined) location.reload();
+  if (growth && growth.lost_at !== lostAt) {
+    lostAt = growth.lost_at;
+    say(lostAt ? `No contact with the ledger since ${clock(lostAt)}. What is shown is as of then.` : "The ledger is reached again.");
+    look(); // the first line of the page says so, too
+  }
   if (!growth || growth.size <= size) return;
   const count = concerns(growth);
   size = growth.size;
@@ -240,7 +251,7 @@ function lead() {
     tell({ growth: /** @type {Growth} */ (last) });
   };
   stream.onerror = () => {
-    if (!lost) tell({ lost: `${new Date().toISOString().slice(11, 19)}Z` });
+    if (!lost) tell({ lost: clock(Date.now()) });
     lost = true;
   };
   stream.onopen = () => {
