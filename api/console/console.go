@@ -77,6 +77,7 @@ var routes = []route{
 	{"/tasks/{id}", (*Console).task},
 	{"/agents", (*Console).agents},
 	{"/agents/{id}", (*Console).agent},
+	{"/health", (*Console).health},
 	{"/log", (*Console).log},
 	{"/log/{index}", (*Console).entry},
 }
@@ -118,7 +119,7 @@ func New(c *Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)
 	}
-	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task"} {
+	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task", "search", "health"} {
 		made, err := base.Clone()
 		if err == nil {
 			made, err = made.ParseFS(files, "pages/"+name+".html")
@@ -141,6 +142,7 @@ func New(c *Config) (*Console, error) {
 			k.mux.HandleFunc("POST"+path, k.sign)
 		}
 	}
+	k.mux.HandleFunc("GET "+searchPath, k.search)
 	k.mux.HandleFunc("GET "+livePath, k.live)
 	for _, f := range downloads {
 		k.mux.HandleFunc("GET "+f.path, func(w http.ResponseWriter, q *http.Request) { k.download(w, q, f) })
@@ -171,7 +173,7 @@ func (k *Console) Streams() []string { return []string{livePath} }
 
 // Paths returns the paths of the pages, a parameter in braces.
 func (k *Console) Paths() []string {
-	paths := append(k.Streams(), verifierPath)
+	paths := append(k.Streams(), verifierPath, searchPath)
 	for _, f := range downloads {
 		paths = append(paths, f.path)
 	}
@@ -207,7 +209,7 @@ type Section struct{ Name, Path string }
 
 // Sections returns the links of the bar.
 func (p *page) Sections() []Section {
-	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}}
+	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}, {"Health", "/health"}}
 }
 
 // failed is the page that says why there is no other, and its status.

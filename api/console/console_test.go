@@ -2,9 +2,11 @@ package console_test
 
 import (
 	"context"
+	"encoding/hex"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -263,5 +265,47 @@ func TestBase(t *testing.T) {
 		} else if status, _ := get(t, c, link); status != http.StatusOK {
 			t.Errorf("%s: %d", link, status)
 		}
+	}
+}
+
+// TestSearch leads to what a text names.
+func TestSearch(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	c := pages(t, l, "/base")
+	leaf := l.Entries[3].LeafHash()
+	for text, want := range map[string]string{
+		"3": "/base/log/3", "b#note": "/base/log/" + decimal(l.Entries[id-6].Index), "a": "/base/agents/a", "w": "/base/workflows/w",
+		leaf.String(): "/base/log/3", hex.EncodeToString(leaf[:]): "/base/log/3", l.Key("p").Public.KeyID(): "/base/agents/p", "\ta": "/base/agents/a",
+	} {
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search?q="+url.QueryEscape(text), http.NoBody))
+		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
+			t.Errorf("%s leads to %q (%d), want %q", text, got, w.Code, want)
+		}
+	}
+	for _, text := range []string{"nobody", "99999", "<script>", strings.Repeat("x", 1<<12), ""} {
+		status, body := get(t, c, "/search?q="+url.QueryEscape(text))
+		check(t, "/search", body)
+		if status != http.StatusOK || text != "" && !strings.Contains(body, "Nothing in the "+decimal(l.State.Size())+" entries") {
+			t.Errorf("%.20s: %d: %s", text, status, body)
+		}
+	}
+}
+
+// TestTimeline lists the entries of an incident in their order, and what is ahead of it.
+func TestTimeline(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	l.Decide(id, entry.ActEscalate)
+	at := "/incidents/" + decimal(id)
+	_, body := get(t, pages(t, l, ""), at)
+	ahead := strings.Index(body, "without an answer the proposal is denied")
+	if signal := strings.Index(body, "tool.error of a#make"); signal < 0 || ahead < signal {
+		t.Errorf("the timeline has the signal at %d, and what is ahead at %d: %s", signal, ahead, body)
+	}
+	l.Approve(id)
+	if _, body := get(t, pages(t, l, ""), at); !strings.Contains(body, "authorize incident "+decimal(id)) || !strings.Contains(body, "members without an outcome become unknown") {
+		t.Errorf("with a plan in force: %s", body)
 	}
 }

@@ -28,6 +28,7 @@ type incidentPage struct {
 	Older    string // link to further members; empty: there are none
 	Chain    []api.PlanMember
 	ChainOf  entry.Ref
+	Timeline []moment
 	Acts     []actLink
 	Signed   uint64 // the entry that was just signed here; 0: none
 	Undoable int64  // members whose effects cannot be undone, or are not declared
@@ -77,8 +78,10 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 			p.Command = "arl incident preview " + decimal(id)
 		}
 		if plan == nil {
+			body.Timeline = moments(&v, nil)
 			return
 		}
+		body.Timeline = moments(&v, &plan.Plan)
 		body.Plan, body.InForce = &plan.Plan, inForce
 		body.Undoable = plan.Impact.Irrevocable + plan.Impact.Undeclared
 		body.draw(k, parentsIn(state, at.Now), asked)
@@ -90,6 +93,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	if !found {
 		return nil, entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
 	}
+	k.tell(q.Context(), body.Timeline)
 	return p, nil
 }
 

@@ -5,8 +5,11 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,6 +117,9 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(string(out)) { // the commands work as they are printed
+		if _, command, is := strings.Cut(line, " look        arl "); is {
+			lookAt(t, cmd.Path, command)
+		}
 		_, command, is := strings.Cut(line, " try         arl ")
 		if !is {
 			continue
@@ -129,6 +135,43 @@ func TestDemo(t *testing.T) {
 	}
 	if again := exec.Command(cmd.Path, "demo", "--dir", dir); exitOf(again.Run()) != 6 {
 		t.Error("a second demo in the same directory was not refused")
+	}
+}
+
+// lookAt runs arl console as the demo prints it, and reads the page of the incident that
+// did not end well.
+func lookAt(t *testing.T, binary, command string) {
+	t.Helper()
+	command, _, _ = strings.Cut(command, "   #")
+	process := exec.Command("sh", "-c", "exec "+binary+" "+command+" --listen 127.0.0.1:0 --output json")
+	stdout, err := process.StdoutPipe()
+	if err == nil {
+		err = process.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Process.Kill(); _ = process.Wait() }() // killed is what it says
+	var started struct{ URL string }
+	if err := json.NewDecoder(stdout).Decode(&started); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		response, err := http.Get(started.URL + "incidents/43")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(body), "✓ derived here from 60 entries") {
+			continue // it has not read the log yet
+		}
+		if !strings.Contains(string(body), "PARTIAL") {
+			t.Errorf("arl %s shows %s", command, body)
+		}
+		return
 	}
 }
 

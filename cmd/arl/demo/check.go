@@ -308,6 +308,7 @@ func (c *conductor) prove(ctx context.Context, found *findings) error {
 	for _, command := range tried {
 		c.shown.say(line{Who: "try", Kind: "command", Text: command})
 	}
+	c.shown.say(line{Who: "look", Kind: "command", Text: "arl " + shellLine([]string{"console", "--data", c.dir.path("ledger"), "--home", c.dir.path("home")}) + "   # all of this as pages"})
 	return c.shown.err
 }
 

@@ -26,7 +26,7 @@ type Source struct {
 	machine *access.Machine
 	log     *access.Log
 	logger  *slog.Logger
-	poll    time.Duration
+	still   bool // a stopped ledger: the log does not grow
 
 	// lock guards the fold's content while it grows, and what stands below it.
 	lock     sync.RWMutex
@@ -38,7 +38,8 @@ type Source struct {
 // NewSource returns the source of a log. It begins at the fold that is kept of the log,
 // and asks no server yet.
 func NewSource(m *access.Machine, l *access.Log, logger *slog.Logger) *Source {
-	s := &Source{machine: m, log: l, logger: logger, poll: time.Second, grown: make(chan struct{})}
+	_, served := l.Registry.(*access.Connection)
+	s := &Source{machine: m, log: l, logger: logger, still: !served, grown: make(chan struct{})}
 	s.begin()
 	return s
 }
@@ -66,10 +67,13 @@ func (s *Source) change(change func(at *console.Standing)) {
 	s.grown = make(chan struct{})
 }
 
+// pollTime is how often the ledger is asked for a newer tree head.
+const pollTime = time.Second
+
 // Run follows the log until ctx ends, or until something contradicts the ledger. The
 // pages show only that from then on; the error is the contradiction.
 func (s *Source) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.poll)
+	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
 	for {
 		err := s.step(ctx)
@@ -79,6 +83,9 @@ func (s *Source) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			s.lost(err)
+		}
+		if err == nil && s.still {
+			tick.Stop()
 		}
 		select {
 		case <-ctx.Done():

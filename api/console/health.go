@@ -1,0 +1,75 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
+)
+
+// healthPage is how the log and its people stand.
+type healthPage struct {
+	Policy    entry.LogRef
+	Witnesses string // policy of witnesses; empty: none is asked
+	Keys      []verify.KeyInfo
+	Revoked   int
+	Approvers int // principals with a key that counts
+	Operators int
+	NotFenced int // open incidents whose members others may build on
+	Unseen    int // incidents that nobody answered and nobody has acknowledged
+	Tasks     []stateCount
+	Retries   int64
+	Age       int64 // of the newest entry, milliseconds
+}
+
+// health is GET /health.
+func (k *Console) health(*http.Request) (*page, error) {
+	body := &healthPage{}
+	p := &page{name: "health", Title: "Health", Command: "arl doctor", Section: "Health", Body: body, About: []string{subject(entry.SubjectLog, "")}}
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		p.At = at
+		body.Age = max(0, at.Now-at.At)
+		policy, ref := state.Chain().Policy()
+		body.Policy = ref
+		if policy != nil {
+			body.Witnesses = strings.TrimSpace(policy.Witnesses)
+		}
+		agents := state.Chain().Agents()
+		for i := range agents {
+			body.count(&agents[i])
+		}
+		body.NotFenced = state.NotFenced(at.Now)
+		_, body.Unseen = state.IncidentCounts(at.Now)
+		counts := state.TaskCounts()
+		for _, name := range entry.TaskStates() {
+			if n := counts[name]; n > 0 {
+				body.Tasks = append(body.Tasks, stateCount{string(name), int(n)})
+			}
+		}
+		body.Retries = state.TaskRetries()
+	})
+	return p, nil
+}
+
+// count takes in the keys of a principal.
+func (b *healthPage) count(a *verify.AgentInfo) {
+	privileged := false
+	for _, role := range a.Roles {
+		switch role {
+		case entry.RoleApprover:
+			b.Approvers++
+		case entry.RoleOperator:
+			b.Operators++
+		}
+		privileged = privileged || role != entry.RoleAgent
+	}
+	for i := range a.Keys {
+		if a.Keys[i].Revoked != 0 {
+			b.Revoked++
+		} else if privileged {
+			b.Keys = append(b.Keys, a.Keys[i])
+		}
+	}
+}
