@@ -9,7 +9,7 @@ import os
 import pathlib
 import threading
 import time
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, TypeVar, overload
 
 from . import trust
 from .base import Config, Event, Stopped
@@ -90,13 +90,23 @@ class Agent:
         """
         return self._registry.compensates(name, idempotent, probe, limit)
 
-    def restores(self, function: F) -> F:
+    @overload
+    def restores(self, function: F) -> F: ...
+
+    @overload
+    def restores(self, *, idempotent: bool = True, probe: Function | None = None) -> Callable[[F], F]: ...
+
+    def restores(self, function: Any = None, *, idempotent: bool = True, probe: Function | None = None) -> Any:
         """Declares the function that takes the agent's state back to a checkpoint.
 
-        The function gets an Undo with the `state` of the checkpoint, and may run twice. It returns
-        None, or the state as it is afterwards, or its digest where the state is kept elsewhere.
+        The function gets an Undo with the `state` of the checkpoint. It returns None, or the state as
+        it is afterwards, or its digest where the state is kept elsewhere. `idempotent` says that the
+        function may run twice, also when the second call names other executions. `probe` is a function
+        that says whether an earlier call had its effect: True or the digest, False, or None if it does
+        not know.
         """
-        return self._registry.restores(function)
+        declare = self._registry.restores(idempotent, probe)
+        return declare if function is None else declare(function)
 
     def use(self, hooks: Hooks) -> None:
         """Has an agent do without the two hooks: all five, as docs/agent.md describes them."""
@@ -185,6 +195,14 @@ class Agent:
                 self._thread = threading.Thread(target=self._loop, name=f"obey {self.name}", daemon=True)
                 self._thread.start()
 
+    def serve(self) -> None:
+        """Obeys until the agent is closed. The error is a Forked or a StateError."""
+        self.follow()
+        with self.changed:
+            while not self._closing:
+                self._raise()
+                self.changed.wait(1.0)
+
     def _poke(self) -> None:
         self._core.look_at = 0
         self._interrupt()
@@ -242,7 +260,10 @@ class Agent:
                 self.changed.notify_all()
         if event.kind == "outcome":
             with self.changed:
-                self._results[event.incident, event.exec.split("#", 1)[1]] = event.text
+                local = event.exec.split("#", 1)[1]
+                self._results[event.incident, local] = event.text
+                self._affected.setdefault(event.incident, set()).add(local)
+                self._settled.discard(event.incident)
                 self.changed.notify_all()
         for listener in self._listeners:
             listener(event)
@@ -265,8 +286,8 @@ class Agent:
         order = core.orders.get(incident)
         if incident in core.asks or any(w.incident == incident and w.phase != CLOSED for w in core.works):
             return False
-        if order is None:
-            return True
+        if order is None:  # of an earlier process: what is left to do there, the server hints at
+            return core.hinted_at > 0 and incident not in core.hinted
         return all(c.result or c.method == "none" or core.covering(incident, c) is not None for c in order.commands)
 
     def _mark_undone(self, incident: int, names: set[str]) -> None:
@@ -285,9 +306,7 @@ class Agent:
                 self._affected.setdefault(work.incident, set()).update(names)
                 self._results.update({(work.incident, name): results[work.hook] for name in names})
         for incident, names in self._affected.items():
-            if all(w.phase == CLOSED for w in self._core.all if w.incident == incident):
-                self._mark_undone(incident, names)
-                self._settled.add(incident)
+            self._mark_undone(incident, names)
 
     def _drained(self, local: str) -> str:
         """Waits until a step under way has ended; what is to be logged of one that no process is in."""

@@ -35,12 +35,13 @@ class Undo:
     standing: list[str] = field(default_factory=list[str])  # with a restore: executions of the run whose effects stand
 
 
+DIGESTS = ("sha256:", "hmac-sha256:")
 Function = Callable[[Undo], Any]
 F = TypeVar("F", bound=Function)
 
 
 @dataclass
-class _Compensation:
+class _Declared:
     function: Function
     idempotent: bool
     probe: Function | None
@@ -52,8 +53,8 @@ class Registry:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._compensations: dict[str, _Compensation] = {}
-        self._restore: Function | None = None
+        self._compensations: dict[str, _Declared] = {}
+        self._restore: _Declared | None = None
         self.drained: Callable[[str], str] = lambda _: ""
         self.record: Callable[[str], Record | None] = lambda _: None
         self.state: Callable[[str, str], tuple[str, Any]] = lambda _, __: ("", None)
@@ -70,24 +71,28 @@ class Registry:
                 raise InputError(f"compensates {name!r}: {function!r} is no function", "use it as a decorator")
             if (name or "") in self._compensations:
                 raise InputError(f"compensates {name!r}: declared twice", "one function undoes one step")
-            self._compensations[name or ""] = _Compensation(function, idempotent, probe, limit or self._limit)
+            self._compensations[name or ""] = _Declared(function, idempotent, probe, limit or self._limit)
             return function
 
         return declare
 
-    def restores(self, function: F) -> F:
+    def restores(self, idempotent: bool, probe: Function | None) -> Callable[[F], F]:
         """Declares the restore."""
-        if not callable(function) or self._restore is not None:
-            raise InputError("restores: declared twice, or no function", "one function takes the state back; use @agent.restores without parentheses")
-        self._restore = function
-        return function
+
+        def declare(function: F) -> F:
+            if not callable(function) or self._restore is not None:
+                raise InputError("restores: declared twice, or no function", "one function takes the state back")
+            self._restore = _Declared(function, idempotent, probe, self._limit)
+            return function
+
+        return declare
 
     def hooks(self) -> Hooks:
         """What the runtime calls. It looks functions up when it needs them."""
         return Hooks(drain=self._drains, restore=self._restores, compensate=self._compensates, probe=self._probes,
                      repeatable=self._repeatable, probeable=self._probeable, able=self._able)
 
-    def _find(self, members: list[dict[str, Any]]) -> _Compensation | None:
+    def _find(self, members: list[dict[str, Any]]) -> _Declared | None:
         local = members[0]["exec"].split("#", 1)[1]
         record = self.record(local)
         name = record.name if record else name_of(members[0]["wid"], local)[0]
@@ -96,14 +101,15 @@ class Registry:
     def _able(self, work: Work) -> bool:
         return self._restore is not None if work.hook == RESTORE else self._find(work.members) is not None
 
+    def _declared(self, work: Work) -> _Declared | None:
+        return self._find(work.members) if work.hook == COMPENSATE else self._restore if work.hook == RESTORE else None
+
     def _repeatable(self, work: Work) -> bool:
-        if work.hook == COMPENSATE:
-            found = self._find(work.members)
-            return found is not None and found.idempotent
-        return True  # to wait for a step, and to load a state, is the same twice
+        found = self._declared(work)
+        return found.idempotent if found else work.hook not in (COMPENSATE, RESTORE)  # to wait for a step is the same twice
 
     def _probeable(self, work: Work) -> bool:
-        found = self._find(work.members) if work.hook == COMPENSATE else None
+        found = self._declared(work)
         return found is not None and found.probe is not None
 
     def _undo(self, call: Call) -> Undo:
@@ -134,6 +140,8 @@ class Registry:
         return Report("done")
 
     def _probes(self, call: Call) -> Report:
+        if call.of == RESTORE:
+            return self._probes_restore(call)
         found = self._find(call.members)
         if found is None or found.probe is None:
             return Report("unknown")
@@ -142,24 +150,42 @@ class Registry:
             raise InputError(f"the probe of {call.members[0]['exec']} returned {had!r:.100}", "it returns True, False, or None if it does not know")
         return Report("unknown" if had is None else "done" if had else "no_effect")
 
-    def _restores(self, call: Call) -> Report:
-        assert self._restore is not None
+    def _back(self, call: Call) -> tuple[Undo, str]:
+        """What a restore gets, and the digest of the state that the agent kept, empty without one."""
         undo = self._undo(call)
         undo.step = undo.id = undo.step_key = ""
         undo.result, undo.undone, undo.standing, undo.digest = None, [m["exec"] for m in call.members], call.standing, call.digest
         undo.checkpoint = call.checkpoint.split("#", 1)[1].removeprefix(undo.run + "/")
         kept, undo.state = self.state(undo.run, call.checkpoint)
+        return undo, kept
+
+    def _probes_restore(self, call: Call) -> Report:
+        undo, kept = self._back(call)
+        if self._restore is None or self._restore.probe is None:
+            return Report("unknown")
+        had = _limited(self._restore.probe, undo, self._restore.limit)
+        if isinstance(had, str) and had.startswith(DIGESTS):
+            return Report("done", digest=had)
+        if had is True and kept:
+            return Report("done", digest=kept)
+        if had is not None and had is not False:
+            raise InputError(f"the probe of a restore returned {had!r:.100}", "it returns a digest, False, or None if it does not know")
+        return Report("unknown" if had is None else "no_effect")
+
+    def _restores(self, call: Call) -> Report:
+        assert self._restore is not None
+        undo, kept = self._back(call)
         if kept and kept != call.digest:
             return Report("failed", residual="the state that the agent kept is not that of the checkpoint")
         try:
-            returned = _limited(self._restore, undo, self._limit)
+            returned = _limited(self._restore.function, undo, self._restore.limit)
         except NoEffect as why:
             return Report("no_effect", residual=str(why))
         except NotUndone as why:
             return Report("failed", residual=str(why) or "the hook says nothing of what is left")
         if returned is None and kept:
             return Report("done", digest=kept)
-        if isinstance(returned, str) and returned.startswith(("sha256:", "hmac-sha256:")):
+        if isinstance(returned, str) and returned.startswith(DIGESTS):
             return Report("done", digest=returned)
         if returned is None:
             raise InputError(f"the restore of {call.checkpoint} returned None", "it returns the digest, where the agent keeps no state")

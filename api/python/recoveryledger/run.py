@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar, Union
 
 from .errors import InputError, LedgerError, NoEffect, Refused, RolledBack
 from .hooks import state_bytes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 T = TypeVar("T")
-Parent = Union["Step", str]
+Parent = Union["Step", str, Mapping[str, str]]
 KEYED = ("compensable", "irrevocable", "undeclared")
 HOLD_S = 2.0  # the longest pause between two questions about a fence
 
@@ -128,19 +128,21 @@ class Step:
         generation = before.generation + 1 if before else 1
         ordinal = (before.ordinal + (before.undone in UNDONE)) if before else 0
         local = self._exec_name or exec_id(run.name, self.name, self.id, generation)
-        parents = [{"exec": self._parent(p), "dep": "hard"} for p in self._parents]
+        parents = [self._parent(p) for p in self._parents]
         record = Record(local, run.name, self.name, self.id, generation, self.effect, parents, "dispatching", ordinal)
         record.outbox = [agent.sign("execution", self._body(record, "started"))]
         agent.records.save(record)
         run.use(local)
         return record
 
-    def _parent(self, parent: Parent) -> str:
+    def _parent(self, parent: Parent) -> dict[str, str]:
         if isinstance(parent, Step):
-            return parent.exec
-        if isinstance(parent, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return parent if "#" in parent else f"{self._agent.name}#{self._run.name}/{parent}"
-        raise InputError(f"step {self.name}: parent {parent!r:.100}", "a parent is a step, or an execution as AGENT#ID")
+            return {"exec": parent.exec, "dep": "hard"}
+        if isinstance(parent, str):
+            return {"exec": parent if "#" in parent else f"{self._agent.name}#{self._run.name}/{parent}", "dep": "hard"}
+        if isinstance(parent, Mapping) and set(parent) == {"exec", "dep"}:  # pyright: ignore[reportUnnecessaryIsInstance]
+            return dict(parent)
+        raise InputError(f"step {self.name}: parent {parent!r:.100}", "a parent is a step, an execution as AGENT#ID, or {exec, dep} with dep hard or soft")
 
     def _body(self, record: Record, progress: str) -> dict[str, Any]:
         body: dict[str, Any] = {"wid": record.run, "exec": record.exec, "parents": record.parents, "effect": record.effect, "progress": progress}
@@ -238,7 +240,8 @@ class Run:
 
         effect: none, reversible (it goes back with the agent's state), compensable (a function that
         @agent.compensates declares undoes it), irrevocable, or undeclared
-        parents: the steps that it rests on, or executions of others as AGENT#ID
+        parents: the steps that it rests on, or executions of others as AGENT#ID. What is only for information
+        is {"exec": …, "dep": "soft"}: it is reviewed, and not undone
         id: tells two steps of one name apart. A name and an id stand for one step of the run: when
         the run is begun again after a crash, a step that is confirmed is not done again
         exec: the id in the log, instead of one made of run, name and id
@@ -293,8 +296,8 @@ class Run:
         steps = self.agent.records.steps.values()
         return [r for r in list(steps) if r.run == self.name and r.progress in FINAL and not r.undone]
 
-    def signal(self, subject: Parent, code: str, *, effects: str = "unknown", standing: str | None = None, detail: str = "",
-               evidence: Iterable[dict[str, str]] = (), since: Parent | None = None) -> int:
+    def signal(self, subject: Step | str, code: str, *, effects: str = "unknown", standing: str | None = None, detail: str = "",
+               evidence: Iterable[dict[str, str]] = (), since: Step | str | None = None) -> int:
         """Reports a failure, and returns the number of the incident that it opens or joins.
 
         subject: a step, or an execution as AGENT#ID
@@ -309,6 +312,8 @@ class Run:
         kind, _, word = code.partition(".")
         if not word:
             raise InputError(f"signal: code {code!r}", "a code has a class and a code, as output.bad_arguments")
+        if not isinstance(subject, (Step, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(f"signal: subject {subject!r:.100}", "a subject is a step, or an execution as AGENT#ID")
         name = subject.exec if isinstance(subject, Step) else subject
         own = name.startswith(self.agent.name + "#")
         body: dict[str, Any] = {

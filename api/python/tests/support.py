@@ -18,7 +18,7 @@ from recoveryledger.errors import Unreachable
 from recoveryledger.ledger import Ledger
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-ARL = os.environ.get("ARL") or shutil.which("arl") or str(TREE / "bin" / "arl")
+ARL = os.path.abspath(os.environ.get("ARL") or shutil.which("arl") or TREE / "bin" / "arl")
 
 
 class Machine:

@@ -1,0 +1,63 @@
+"""SIGKILL at the points of an agent's life: each effect happens once, and the rollback ends.
+
+Without ARL_CHAOS a sample of the points is tried, always the same one; with it, every point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from .support import Machine, machine
+
+CRASHING = pathlib.Path(__file__).with_name("crashing.py")
+PACKAGE = CRASHING.parents[1]
+SAMPLE = 10
+
+
+class Crash(unittest.TestCase):
+    enrolling = threading.Lock()
+
+    def live(self, world: pathlib.Path, name: str, key: pathlib.Path, point: int) -> subprocess.CompletedProcess[str]:
+        """One life of the agent."""
+        env = {**machine().env, "PYTHONPATH": str(PACKAGE)}
+        return subprocess.run([sys.executable, str(CRASHING), name, str(key), str(world), str(point)], env=env, capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def play(self, where: Machine, point: int) -> int:
+        """Kills an agent at a point, starts it again, and looks at the world and the log; the number of its points."""
+        with self.enrolling:
+            name, key = where.enrol()
+        world = where.dir / f"world{name}"
+        world.mkdir()
+        first = done = self.live(world, name, key, point)
+        if point:
+            self.assertIn(first.returncode, (-signal.SIGKILL, 0), first.stderr)
+            done = self.live(world, name, key, 0)
+        what = f"killed at point {point}: {done.stdout}{done.stderr}"
+        self.assertEqual(done.returncode, 0, what)
+        told = json.loads(done.stdout or first.stdout)
+        undone = {n.split("/")[1]: result for n, result in told["undone"].items() if "wait" not in n}
+        self.assertEqual({n: undone.get(n) for n in ("price", "charge", "mail")}, {"price": "restored", "charge": "compensated", "mail": "compensated"}, what)
+        files = sorted(path.name.split("-")[0] for path in world.iterdir())
+        self.assertEqual(files, ["charge", "mail", "recall", "refund", "state.json"], what)  # one key each
+        self.assertEqual([path.read_text() for path in world.glob("recall-*")], ["x"], what)  # not idempotent: once
+        self.assertEqual(json.loads((world / "state.json").read_text()), {"price": None})
+        return int(told["points"])
+
+    def test_every_point(self) -> None:
+        where = machine()
+        points = self.play(where, 0)
+        self.assertGreater(points, 60)
+        every = os.environ.get("ARL_CHAOS")
+        chosen = range(int(os.environ.get("CRASH_FROM", "1")), points + 1) if every else range(3, points, max(1, points // SAMPLE))
+        with ThreadPoolExecutor(2) as pool:
+            for _ in pool.map(lambda point: self.play(where, point), chosen):
+                pass
