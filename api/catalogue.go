@@ -95,10 +95,10 @@ func conflicts() []ProblemType {
 			"A policy names its predecessor by index and leaf hash, and another policy was registered in between. So two administrators " +
 				"cannot overwrite each other."},
 		{entry.FencedDependency, http.StatusConflict, "The execution touches a fence",
-			"with waits_for: wait for that; without: do the step again under a new id, with parents that are not fenced",
+			"if waits_for is there, wait for that; otherwise do the step again under a new id, with parents that are not fenced",
 			"INC-4: while an incident fences executions, nothing new may depend on them or join their line, and none of them may be started. " +
-				"incident names the incident, and waits_for says what the incident waits for. Without waits_for the incident is over, and what it " +
-				"undid stays fenced: do the step again under a new id, with parents that are not fenced. An approver who does not own the member " +
+				"incident names the incident, and waits_for says what the incident waits for. Without waits_for the incident is closed, and its " +
+				"undone members stay fenced: do the step again under a new id, with parents that are not fenced. An approver who does not own the member " +
 				"can lift its fence: arl incident release INCIDENT --member EXECUTION."},
 		{entry.StaleEpoch, http.StatusConflict, "The epoch is over",
 			"fetch the task or incident, and act under its current epoch",

@@ -49,7 +49,7 @@ type Evidence struct {
 	// Subjects go with Root. History alone shows that an index is false: it has a list that
 	// an entry in it, or that of a receipt, contradicts by its own content. Consistency
 	// connects the heads of the two.
-	Subjects    uint64         `json:"subjects,omitempty" doc:"with index: number of subjects that the entries give"`
+	Subjects    uint64         `json:"subjects,omitzero" doc:"with index: number of subjects that the entries give"`
 	History     jsontext.Value `json:"history,omitempty" doc:"with index: a history under the index entry, which an entry contradicts"`
 	Consistency []Consistency  `json:"consistency,omitempty" doc:"with index: proofs that connect the tree heads of history and receipts"`
 

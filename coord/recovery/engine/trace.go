@@ -96,7 +96,7 @@ func (t *Trace) Hint() string {
 	if t.Undeclared == "" {
 		return ""
 	}
-	return fmt.Sprintf(`step %s declares no effect, so that it may have had one: write "effect":"none" in the step if it has none`, t.Undeclared)
+	return fmt.Sprintf(`step %s declares no effect, so the step may have had one: write "effect":"none" in the step if it has none`, t.Undeclared)
 }
 
 // Encode returns the canonical form, without the newline.
