@@ -305,7 +305,8 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("the timeline has the signal at %d, and what is ahead at %d: %s", signal, ahead, body)
 	}
 	l.Approve(id)
-	if _, body := get(t, pages(t, l, ""), at); !strings.Contains(body, "authorize incident "+decimal(id)) || !strings.Contains(body, "members without an outcome become unknown") {
+	if _, body := get(t, pages(t, l, ""), at); !strings.Contains(body, "authorize incident "+decimal(id)) || !strings.Contains(body, "<bdi>approve proposal ") ||
+		!strings.Contains(body, "escalate incident "+decimal(id)) || !strings.Contains(body, "members without an outcome become unknown") {
 		t.Errorf("with a plan in force: %s", body)
 	}
 }

@@ -93,7 +93,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	if !found {
 		return nil, entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
 	}
-	k.tell(q.Context(), body.Timeline)
+	body.Timeline = k.tell(q.Context(), body.Timeline)
 	return p, nil
 }
 
