@@ -106,7 +106,13 @@ func BenchmarkBatch(b *testing.B) {
 // startDisk returns a node on the real disk without a rate limit.
 func startDisk(b *testing.B) *node {
 	b.Helper()
-	n := newNode(b, vfs.Default, b.TempDir()+"/db", func(c *server.Config) { c.Rate = -1 })
+	return startDiskWith(b, func(*server.Config) {})
+}
+
+// startDiskWith is startDisk with a configuration that is changed further.
+func startDiskWith(b *testing.B, change func(*server.Config)) *node {
+	b.Helper()
+	n := newNode(b, vfs.Default, b.TempDir()+"/db", func(c *server.Config) { c.Rate = -1; change(c) })
 	n.found()
 	return n
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -44,35 +45,41 @@ func (l witnessedSource) Aligned(above uint64) (head verify.SignedHead, ok bool)
 type watched struct {
 	*panel
 	down   [3]atomic.Bool
+	hangs  [3]atomic.Bool
 	policy string // witness policy
 	// conflicts is whether the rounds may end with a conflict.
 	conflicts bool
 }
 
 // newWatched serves a ledger whose policy names no witnesses yet.
-func newWatched(t *testing.T) *watched {
-	t.Helper()
-	return watch(t, newPanel(t, nil), 50*time.Millisecond)
+func newWatched(tb testing.TB) *watched {
+	tb.Helper()
+	return watch(tb, newPanel(tb, nil), 50*time.Millisecond)
 }
 
 // watch has witnesses ready for the ledger of a panel, whose bundles wait for them.
-func watch(t *testing.T, p *panel, wait time.Duration) *watched {
-	t.Helper()
+func watch(tb testing.TB, p *panel, wait time.Duration) *watched {
+	tb.Helper()
 	w := &watched{panel: p}
 	var lines []string
 	for i := range w.down {
-		cosigner, err := witness.Open(&witness.Config{Dir: t.TempDir(), Name: fmt.Sprintf("w.example/%d", i),
+		cosigner, err := witness.Open(&witness.Config{Dir: tb.TempDir(), Name: fmt.Sprintf("w.example/%d", i),
 			Logs: []witness.Log{{Origin: origin, Keys: w.keys.VerifierKeys[:1]}}})
-		must(t, err)
-		handler := cosigner.Handler(func(err error) { t.Error(err) })
+		must(tb, err)
+		handler := cosigner.Handler(func(err error) { tb.Error(err) })
 		web := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+			if w.hangs[i].Load() {
+				_, _ = io.Copy(io.Discard, in.Body) // only then the server sees that the client is gone
+				<-in.Context().Done()
+				return
+			}
 			if w.down[i].Load() {
 				http.Error(out, "down", http.StatusServiceUnavailable)
 				return
 			}
 			handler.ServeHTTP(out, in)
 		}))
-		t.Cleanup(func() { web.Close(); must(t, cosigner.Close()) })
+		tb.Cleanup(func() { web.Close(); must(tb, cosigner.Close()) })
 		lines = append(lines, fmt.Sprintf("witness w%d %s %s", i, cosigner.Keys()[0], web.URL))
 	}
 	w.policy = strings.Join(lines, "\n") + "\ngroup g 2 w0 w1 w2\nquorum g\n"
@@ -80,21 +87,21 @@ func watch(t *testing.T, p *panel, wait time.Duration) *watched {
 	root.Cosigner = cosign.NewVerifierForCosignatureV1
 	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: witnessedSource{w.log}, Root: func() verify.Root { return root }, Aligned: witnessedSource{w.log}.Aligned,
 		Terms: witness.TermsOf(func() *verify.Chain { return w.coord.View().Chain }, time.Now)})
-	must(t, err)
+	must(tb, err)
 	done := make(chan error, 1)
-	go func() { done <- rounds.Run(t.Context()) }()
-	t.Cleanup(func() {
+	go func() { done <- rounds.Run(tb.Context()) }()
+	tb.Cleanup(func() {
 		if err := <-done; (err != nil) != w.conflicts {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	w.cfg.Witnesses, w.cfg.WitnessWait = rounds, wait
 	w.cfg.Metrics = server.NewMetrics()
 	w.metrics = w.cfg.Metrics
 	s, err := server.New(w.cfg)
-	must(t, err)
+	must(tb, err)
 	web := httptest.NewServer(s.Handler())
-	t.Cleanup(web.Close)
+	tb.Cleanup(web.Close)
 	w.url = web.URL
 	return w
 }

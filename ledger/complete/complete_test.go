@@ -445,7 +445,7 @@ func TestPace(t *testing.T) {
 			"nothing":       {nil, 0, false},
 			"index entries": {slices.Repeat([]entry.Kind{entry.KindIndex}, 100), 0, false},
 			"a few":         {slices.Repeat([]entry.Kind{entry.KindExecution}, 63), 10 * time.Second, true},
-			"many":          {slices.Repeat([]entry.Kind{entry.KindExecution}, 64), time.Second, true},
+			"many":          {slices.Repeat([]entry.Kind{entry.KindExecution}, 64), 750 * time.Millisecond, true},
 			"a decision":    {[]entry.Kind{entry.KindExecution, entry.KindDecision}, 0, true},
 			"a policy":      {[]entry.Kind{entry.KindPolicy}, 0, true},
 			"a revocation":  {[]entry.Kind{entry.KindAgent}, 0, true},

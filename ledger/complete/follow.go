@@ -13,8 +13,8 @@ import (
 
 // The pace of index entries (IDX-3).
 const (
-	paceMany    = time.Second      // after manyMin entries that none covers
-	paceFew     = 10 * time.Second // after any
+	paceMany    = 750 * time.Millisecond // after manyMin entries that none covers: a second with the tick
+	paceFew     = 10 * time.Second       // after any
 	manyMin     = 64
 	pauseFailed = time.Second // after a refusal
 )
