@@ -17,9 +17,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// ReceiptLines returns receipts as lines that arl verify checks alone: with those of
-// the policies and enrolments that they count by, the tree head that witnesses
-// have cosigned, and the proofs that the heads are of one log.
+// ReceiptLines returns receipts as lines that arl verify checks alone. The lines have the receipts
+// of the policies and enrolments that verify the signers, the tree head that witnesses have
+// cosigned, and the proofs that the heads are of one log.
 func ReceiptLines(ctx context.Context, reg registry, root verify.Root, receipts []verify.Receipt) ([]byte, error) {
 	links, err := links(ctx, reg, receipts)
 	if err != nil {
@@ -69,7 +69,7 @@ func HeadLine(note string) func() ([]byte, error) {
 	return func() ([]byte, error) { return json.Marshal(map[string]string{"head": note}) }
 }
 
-// AppendLine appends what encode returns as a line.
+// AppendLine appends the output of encode as a line.
 func AppendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {
 	line, err := encode()
 	b.Write(append(line, '\n'))
@@ -90,14 +90,13 @@ func links(ctx context.Context, reg registry, receipts []verify.Receipt) ([]veri
 	return record.Links(ctx, reg, slices.Collect(maps.Keys(needed))...)
 }
 
-// Bundle is [ReceiptLines] of what the connection leads to.
+// Bundle is [ReceiptLines] for the ledger of the connection.
 func (c *Connection) Bundle(ctx context.Context, receipts []verify.Receipt) ([]byte, error) {
 	return ReceiptLines(ctx, c, c.Root, receipts)
 }
 
-// WriteBundle writes what bundle returns to a file. Where the rest cannot be had,
-// it writes the receipts alone: nobody gives them a second time if the ledger is
-// lost.
+// WriteBundle writes the output of bundle to a file. If bundle fails, WriteBundle writes the
+// receipts alone: if the ledger is lost, nobody can give them again.
 func (c *Connection) WriteBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
 	content, err := c.Bundle(ctx, receipts)
 	if err == nil {

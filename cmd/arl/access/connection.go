@@ -24,7 +24,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Connection is a ledger's server, and what is pinned of the ledger.
+// Connection is a ledger's server, and the pinned facts about the ledger.
 type Connection struct {
 	Client  *client.Client
 	URL     string
@@ -49,10 +49,10 @@ func (m *Machine) WithConnection(ctx context.Context, t *Target, use func(*Conne
 	return errors.Join(err, m.Trust.SaveHead(c.Root.Origin, accepted.Note))
 }
 
-// WithWatched connects as [Machine.WithConnection] does, for a command that shows what the
-// server says of its log without a proof. Where the root names witnesses, they must have
-// cosigned the log's tree head first; else the error is a [*verify.WitnessError], as it is
-// where a command reads the head itself.
+// WithWatched connects as [Machine.WithConnection] does, for a command that shows statements of the
+// server without a proof. If the root names witnesses, they must first have cosigned the log's tree
+// head. Otherwise the error is a [*verify.WitnessError], as in a command that reads the head
+// itself.
 func (m *Machine) WithWatched(ctx context.Context, t *Target, use func(*Connection) error) error {
 	return m.WithConnection(ctx, t, func(c *Connection) error {
 		if c.Root.Watched() {
@@ -111,8 +111,8 @@ func (m *Machine) connect(ctx context.Context, t *Target) (*Connection, error) {
 	return c, err
 }
 
-// matchProfile finds the profile of the ledger that a server serves: that with
-// the same URL if there is one, else that whose origin the server names.
+// matchProfile finds the profile of the ledger of a server: the profile with the same URL if there
+// is one, otherwise the profile with the origin that the server names.
 func (m *Machine) matchProfile(ctx context.Context, t *Target) (*trust.Profile, error) {
 	names, err := m.Trust.Profiles()
 	if err != nil {
@@ -199,8 +199,8 @@ func (t *Target) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// ExplainTLSError adds to an error of TLS what to do. asked is whether the server asked
-// for a certificate and got none: how it hangs up then depends on chance.
+// ExplainTLSError adds the remedy to a TLS error. asked says that the server asked for a
+// certificate and got none: its error then depends on chance.
 func ExplainTLSError(err error, asked bool) error {
 	remedy := ""
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
@@ -262,7 +262,7 @@ func (c *Connection) Chain(ctx context.Context) (*verify.Chain, error) {
 	return chain, nil
 }
 
-// Agent returns what the chain says of a principal.
+// Agent returns the facts of the chain about a principal.
 func (c *Connection) Agent(ctx context.Context, principal string) (*verify.AgentInfo, error) {
 	chain, err := c.Chain(ctx)
 	if err != nil {
@@ -353,11 +353,11 @@ func (c *Connection) Head(ctx context.Context) (verify.SignedHead, error) {
 	return published, nil
 }
 
-// publishWait is how long a ledger may take to publish what it has registered;
-// a mirror may take longer.
+// publishWait is the time that a ledger may take to publish registered entries; a mirror may take
+// longer.
 const publishWait = 2 * time.Second
 
-// Published waits for what was registered when it was called.
+// Published waits until the entries registered at its call are published.
 func (c *Connection) Published(ctx context.Context) (verify.SignedHead, error) {
 	if err := c.Client.CatchUp(ctx); err != nil {
 		return verify.SignedHead{}, err

@@ -16,13 +16,13 @@ import (
 	"recoveryledger/verify"
 )
 
-// Fold is what follows from a whole log, derived here: every entry was held to
-// the rules of registration, and all of them to the signed tree head.
+// Fold is the state that follows from a whole log, derived on this machine. Every entry was checked
+// by the rules of registration, and all entries against the signed tree head.
 type Fold struct {
 	audit.Report
 	Follower *audit.Follower
 	Head     verify.SignedHead
-	Now      int64 // the ledger's clock as far as it is known, Unix milliseconds
+	Now      int64 // the newest known time of the ledger's clock, Unix milliseconds
 
 	// Before is the fold that was kept, and gone on from; nil: the log was read
 	// from its first entry. passing says that what is kept is of a longer log, so
@@ -55,8 +55,8 @@ func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) 
 	return f, m.settle(l, f)
 }
 
-// follow reads from source what the fold has not taken up yet, and holds all of it to
-// the head.
+// follow reads the entries from source that the fold lacks, and checks all of them against the
+// head.
 func (m *Machine) follow(ctx context.Context, l *Log, source audit.Source, f *Fold, tell func(done, total uint64)) error {
 	var err error
 	f.Follower, f.Report, err = audit.Run(ctx, source, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
@@ -67,13 +67,13 @@ func (m *Machine) follow(ctx context.Context, l *Log, source audit.Source, f *Fo
 	return nil
 }
 
-// Clock returns the ledger's clock as far as it is known, in Unix milliseconds: it is
-// not behind the newest entry of the fold.
+// Clock returns the newest known time of the ledger's clock, in Unix milliseconds. It is not before
+// the newest entry of the fold.
 func (l *Log) Clock(f *Fold) int64 {
 	return max(time.Now().Add(l.skew()).UnixMilli(), f.Follower.RegisteredAt())
 }
 
-// settle keeps what a verified fold says about the ledger's keys, and the fold itself.
+// settle keeps the ledger's keys that a verified fold has, and the fold itself.
 func (m *Machine) settle(l *Log, f *Fold) error {
 	if root := l.Root.Follow(f.State.Chain()); root.Since != l.Root.Since {
 		if _, err := root.Head([]byte(f.Head.Note)); err != nil {
@@ -89,7 +89,7 @@ func (m *Machine) settle(l *Log, f *Fold) error {
 	return nil
 }
 
-// accused adds the evidence to what an audit found against the ledger.
+// accused adds the evidence to the finding of an audit against the ledger.
 func accused(err error) error {
 	if found, ok := errors.AsType[*audit.FindingError](err); ok {
 		return exit.Contradicts("audit", found.Evidence(), err)
@@ -132,8 +132,8 @@ func (f *Fold) Incident(id uint64) (*coord.IncidentView, error) {
 	return &view, nil
 }
 
-// Proof returns the indexes of the entries that prove a history: those that it
-// names, and those that closed its incidents.
+// Proof returns the indexes of the entries that prove a history: the entries that it names, and the
+// entries that closed its incidents.
 func (f *Fold) Proof(h *api.History) []uint64 {
 	named := h.Named()
 	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.Now) {

@@ -9,12 +9,12 @@ import (
 	"recoveryledger/verify"
 )
 
-// foldGrowth is by which part of itself a log must have grown for its fold to be
-// written again: entries are cheaper to fold again than all of it to write.
+// foldGrowth is the share by which a log must have grown before its fold is written again: folding
+// entries again is cheaper than writing the whole fold.
 const foldGrowth = 256
 
-// resume begins a fold with what is kept, if the log under the head continues
-// it. A log that contradicts what is kept is a fork.
+// resume begins a fold with the kept fold, if the log under the head continues it. A log that
+// contradicts the kept fold is a fork.
 func (m *Machine) resume(ctx context.Context, l *Log, f *Fold) error {
 	place, err := m.Trust.Fold(l.Root)
 	if err != nil {
@@ -43,8 +43,8 @@ func (m *Machine) resume(ctx context.Context, l *Log, f *Fold) error {
 	return err
 }
 
-// keep keeps a fold that was verified, if it is by enough more than what is
-// kept. That it cannot be kept costs time, no answer.
+// keep keeps a verified fold, if it is larger enough than the kept one. An error costs time, and no
+// answer.
 func (m *Machine) keep(l *Log, f *Fold) {
 	written := f.written
 	if f.Before != nil {

@@ -16,7 +16,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Machine is what reaches a ledger from here: what this machine knows, and how it asks.
+// Machine reaches a ledger from this machine: it has the profiles, and asks the user.
 type Machine struct {
 	Trust *trust.Store
 	// Read reads a file that a user names, up to a limit in bytes.
@@ -30,8 +30,7 @@ type Machine struct {
 	Fatal    func(error) // ends the process where a log that is opened in place breaks
 }
 
-// Target says which ledger is meant. Without any of it, that is the ledger of the
-// chosen profile, or of the only one.
+// Target names a ledger. The zero Target is the ledger of the chosen profile, or of the only one.
 type Target struct {
 	Profile string
 	URL     string
@@ -47,7 +46,7 @@ func (t *Target) Register(flags *pflag.FlagSet) {
 	t.RegisterTLS(flags)
 }
 
-// RegisterTLS adds the flags of what a server may ask for.
+// RegisterTLS adds the flags for the certificates of client and server.
 func (t *Target) RegisterTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&t.TLSCA, "tls-ca", "", "file of the CA that signed the server's certificate (default: the system's CAs)")
 	flags.StringVar(&t.TLSCert, "tls-cert", "", "certificate file to present to the server")
@@ -69,7 +68,7 @@ type Where struct {
 	noCache bool
 }
 
-// RegisterInPlace adds the flags of a stopped ledger, for what can be asked of it too.
+// RegisterInPlace adds the flags of a stopped ledger, for commands that can read one.
 func (w *Where) RegisterInPlace(flags *pflag.FlagSet) {
 	flags.StringVar(&w.Data, "data", "", "data directory of a stopped ledger, instead of a server")
 	flags.StringVar(&w.Anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
@@ -87,13 +86,13 @@ func (w *Where) keptUse() keptUse {
 	return UseKept
 }
 
-// InPlace opens the data directory as it is: a log that is only read is closed
-// before anything could fail to be written.
+// InPlace opens the data directory unchanged. A log that is only read is closed before a write
+// could fail.
 func (m *Machine) InPlace(w *Where) node.Options {
 	return node.Options{Dir: w.Data, Anchor: w.Anchor, Machine: m.Trust, Passphrase: m.Passphrase, Fatal: m.Fatal}
 }
 
-// PinnedRoot returns what everything is checked against.
+// PinnedRoot returns the root that every answer is checked against.
 func (m *Machine) PinnedRoot(t *Target) (verify.Root, error) {
 	if t.Root != "" {
 		return m.ReadRoot(t.Root)

@@ -7,7 +7,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Questions are what a history must answer, as flags have it.
+// Questions are the questions that a history must answer, from the flags.
 type Questions struct {
 	Expect     []string // TYPE:VALUE:LABEL
 	Size, From uint64   // of the log, and the first index; 0: as the history has it

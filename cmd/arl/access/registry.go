@@ -23,12 +23,12 @@ type registry interface {
 	// Chain returns the verified chain of policies and keys as of now.
 	Chain(ctx context.Context) (*verify.Chain, error)
 	record.Ledger
-	// Cosigned returns the newest tree head that the witnesses have cosigned whom
-	// the root names; empty if there is none, or the root names none.
+	// Cosigned returns the newest tree head that the root's witnesses have cosigned; empty if there
+	// is none, or the root names no witnesses.
 	Cosigned() string
 }
 
-// Recording is a registry under what this machine knows of its ledger.
+// Recording is a registry under the pinned root of its ledger.
 type Recording struct {
 	registry
 	Root    verify.Root
@@ -65,7 +65,7 @@ func (m *Machine) useNode(n *node.Node, use func(*Recording) error) error {
 	return use(&Recording{n, trust.WithCosigner(root), p})
 }
 
-// principalEngine signs runs and attempts, if nobody else is named.
+// principalEngine signs runs and attempts, if no other principal is named.
 const principalEngine entry.Principal = "engine"
 
 // EngineSigner is the key in file, or the engine's own, which is made and

@@ -12,16 +12,16 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// Signer is a private key and whom it speaks for.
+// Signer is a private key and its principal.
 type Signer struct {
 	*keys.Signer
 	Principal entry.Principal
 }
 
-// SignerFlags say who signs.
+// SignerFlags name the key and the principal that sign.
 type SignerFlags struct {
 	Key       string // file; empty: the profile's
-	Principal string // empty: whom the key is enrolled for
+	Principal string // empty: the principal that the key is enrolled for
 }
 
 // Register adds the flags.

@@ -32,7 +32,7 @@ type logSource interface {
 	audit.Source
 }
 
-// Log is a log under what is pinned of it.
+// Log is a log under its pinned root.
 type Log struct {
 	logSource
 	Registry registry // of the same log
@@ -41,12 +41,12 @@ type Log struct {
 	Kept     keptUse
 }
 
-// keptUse is what a command does with the fold that is kept of a log.
+// keptUse is the use of a log's kept fold by a command.
 type keptUse int
 
-// What a command does with the kept fold.
+// The uses of a kept fold.
 const (
-	UseKept     keptUse = iota // go on from it, and keep the new one
+	UseKept     keptUse = iota // continue from it, and keep the new one
 	ReplaceKept                // derive it again, and keep it
 	ignoreKept                 // neither read nor write it
 )
@@ -89,7 +89,7 @@ type nodeSource struct {
 	known *verify.SignedHead // accepted before; nil: none
 }
 
-// nodeSource pins the root in a file, or what the directory itself says.
+// nodeSource pins the root in a file, or the root of the directory itself.
 func (m *Machine) nodeSource(n *node.Node, rootFile string) (*nodeSource, error) {
 	s := &nodeSource{trust: m.Trust, node: n}
 	root, err := n.Root()

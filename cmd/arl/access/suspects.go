@@ -11,15 +11,15 @@ import (
 	"recoveryledger/verify"
 )
 
-// Compromise is why an entry may be somebody else's than its issuer's: its key was
-// revoked, as compromised since before the entry (TRU-4).
+// Compromise is the reason why an entry may not be by its issuer: the key was revoked, as
+// compromised since before the entry (TRU-4).
 type Compromise struct {
 	Since   uint64 `json:"since"`   // index from which on the key is not to be believed
 	Revoked uint64 `json:"revoked"` // index of the entry that says so
 }
 
-// CompromiseOf returns what the chain says of the key that signed an entry; nil if
-// nothing is known against it.
+// CompromiseOf returns the compromise of the key that signed an entry, by the chain; nil if the
+// chain has none.
 func CompromiseOf(chain *verify.Chain, keyID string, index uint64) *Compromise {
 	key, ok := chain.KeyInfo(keyID)
 	if !ok || key.CompromisedSince == nil || index < *key.CompromisedSince {
@@ -50,13 +50,13 @@ func (c *Connection) SignedSince(ctx context.Context, p entry.Principal, keyID s
 	return signed, nil
 }
 
-// ListedAgent is a principal with what its compromised keys have signed since.
+// ListedAgent is a principal with the entries that its compromised keys signed afterwards.
 type ListedAgent struct {
 	api.Agent
 	SignedSince map[string]int `json:"signed_since,omitempty"` // entries, by the id of a compromised key
 }
 
-// Listed counts what compromised keys of a principal have signed since.
+// Listed counts the entries that compromised keys of a principal signed afterwards.
 func (c *Connection) Listed(ctx context.Context, info *verify.AgentInfo) (*ListedAgent, error) {
 	agent := &ListedAgent{Agent: api.NewAgent(info)}
 	for i := range agent.Keys {

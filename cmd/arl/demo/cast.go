@@ -51,7 +51,7 @@ type goods struct {
 	Mails        int            `json:"mails,omitzero"`
 }
 
-// inputs are what was handed on, by execution.
+// inputs are the received outputs, by execution.
 type inputs map[entry.Ref]goods
 
 // step is an execution of an agent's part. The effect determines what happens to the goods: a file
@@ -64,7 +64,7 @@ type step struct {
 	effect  entry.Effect
 	planned bool             // it is only planned: its time does not come here
 	after   entry.Ref        // that is in the log before; empty: none
-	record  entry.WorkflowID // whose record is in the log before; empty: none
+	record  entry.WorkflowID // execution with a record that is in the log before; empty: none
 	makes   func(p *player, in inputs) (goods, error)
 	sees    func(p *player, in inputs) (*entry.Signal, error) // nil: nothing is wrong
 }
@@ -89,7 +89,7 @@ func hard(refs ...entry.Ref) (parents []entry.Parent) {
 	return parents
 }
 
-// part is what an agent does, in this order.
+// part is the steps of an agent, in this order.
 func part(name entry.Principal) []step {
 	switch name {
 	case planner:
@@ -126,7 +126,7 @@ func part(name entry.Principal) []step {
 	return nil
 }
 
-// feeds are what suppliers say, by file.
+// feeds are the files of the suppliers.
 func feeds() map[string]string {
 	return map[string]string{
 		"supplies.json": `{"screws": {"pieces": 100, "cents": 400}, "hinges": {"pieces": 1, "cents": 250}}`, // a pack

@@ -20,13 +20,13 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// findings count what was checked.
+// findings count the checked objects.
 type findings struct {
 	receipts, held, effects, bundles int
 	at                               int64 // when the bundles were judged, Unix milliseconds
 }
 
-// history is what the log says of executions and checkpoints.
+// history is the log's executions and checkpoints.
 type history struct {
 	executions  map[entry.Ref]*entry.Execution
 	comps       map[entry.Ref]*entry.Execution // compensation by member, that was confirmed
@@ -37,7 +37,7 @@ func newHistory() history {
 	return history{map[entry.Ref]*entry.Execution{}, map[entry.Ref]*entry.Execution{}, map[entry.Ref]*entry.Checkpoint{}}
 }
 
-// take keeps what is needed of an entry.
+// take keeps the needed values of an entry.
 func (h history) take(body entry.Body) {
 	switch body := body.(type) {
 	case *entry.Execution:
@@ -246,7 +246,7 @@ func (w *comparison) member(m *member) (why string, err error) {
 			why = "the state of its line is not that of the checkpoint " + string(m.Checkpoint)
 		}
 		return why, err
-	case entry.Compensated: // once, under the key whose digest the compensation has logged before it acted
+	case entry.Compensated: // once, under the key whose digest the compensation logged before it acted
 		found, err := w.dir.bookings().cancelled(m.Exec)
 		if comp := w.log.comps[m.Exec]; comp == nil || len(found) != 1 || entry.DigestOf([]byte(found[0])) != comp.IdempotencyKey {
 			why = fmt.Sprintf("it was cancelled %d times, or under another key than was logged", len(found))

@@ -22,7 +22,7 @@ import (
 //go:embed policy.yaml
 var policy []byte
 
-// conductor starts and ends the others, and shows what happens.
+// conductor starts and ends the other processes, and shows the events.
 type conductor struct {
 	cfg    *Config
 	dir    directory
@@ -34,15 +34,15 @@ type conductor struct {
 	log       history
 	incidents map[uint64]entry.WorkflowID // by the index of the opening signal
 	records   map[uint64]*entry.Record
-	decided   map[uint64]bool   // incidents whose authorize was shown
-	early     map[uint64][]line // what agents said about an incident before that
-	crash     line              // what an agent has said that kills itself
+	decided   map[uint64]bool   // incidents with an authorize that was shown
+	early     map[uint64][]line // lines of agents about an incident before that
+	crash     line              // lines of an agent that kills itself
 	proposal  uint64            // incident that is proposed to the approvers; 0: none
 	fenced    bool              // the publisher has run into the fence
 	approvers []entry.Principal
 }
 
-// Run plays the demo. It returns nil if every step happened and the world is what the log says. The
+// Run plays the demo. It returns nil if every step happened and the world matches the log. The
 // error is [ErrDiffers], [ErrDied], [ErrTimeout], or the error of a step. Run leaves no process
 // behind.
 func Run(ctx context.Context, cfg *Config) (err error) {

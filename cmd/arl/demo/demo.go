@@ -47,7 +47,7 @@ type Config struct {
 	JSON   bool      // one JSON object a line
 }
 
-// ErrDiffers reports that the world is not what the log says.
+// ErrDiffers reports that the world does not match the log.
 var ErrDiffers = errors.New("demo: the world differs from the record")
 
 // ErrDied reports a process that ended unexpectedly.
@@ -59,7 +59,7 @@ var ErrTimeout = errors.New("demo: too slow")
 // limit is the time limit of the demo. The demo takes a few seconds; a busy machine takes longer.
 const limit = 90 * time.Second
 
-// stage is what every process of the demo is told, in a file.
+// stage has the settings of every process of the demo, in a file.
 type stage struct {
 	URL     string      `json:"url"`     // of the ledger
 	Gateway string      `json:"gateway"` // URL of the mail gateway

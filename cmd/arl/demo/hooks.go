@@ -10,7 +10,7 @@ import (
 	"recoveryledger/api/client/agent"
 )
 
-// hooks are what the agent can undo.
+// hooks undo the work of the agent.
 func (p *player) hooks() agent.Hooks {
 	h := agent.Hooks{Probe: p.probe}
 	switch p.name {
@@ -82,7 +82,7 @@ func (p *player) probe(_ context.Context, c *agent.Call) (*agent.Report, error) 
 		if slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(c.Keys, key) }) {
 			return &agent.Report{Status: agent.Done}, err
 		}
-		return &agent.Report{Status: agent.NoEffect}, err // what is not there never will be
+		return &agent.Report{Status: agent.NoEffect}, err // an effect that is not there will never be there
 	case agent.Restore:
 		if r, err := p.restored(c); err != nil || r.Digest == c.Digest {
 			return r, err

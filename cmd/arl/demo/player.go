@@ -35,24 +35,24 @@ type player struct {
 	crash  entry.Ref // in the compensation of which this process ends; empty: none
 	out    lines
 
-	// What the agent knows from the log.
+	// The agent's knowledge from the log.
 	executions map[entry.Ref]*entry.Execution // the newest entry of each
 	records    map[entry.WorkflowID]bool
 	signaled   map[entry.WorkflowID]bool
 	over       map[string]bool // own steps that leave no execution: the ledger refused them, or the agent looked
 }
 
-// PlayerConfig says whose process this is.
+// PlayerConfig names the agent of this process.
 type PlayerConfig struct {
 	Dir   string
 	Name  string
-	Crash string    // execution in whose compensation the process kills itself; empty: none
+	Crash string    // the process kills itself in the compensation of this execution; empty: none
 	In    io.Reader // the process ends with it
-	Out   io.Writer // what happens, a JSON object a line
+	Out   io.Writer // events, a JSON object a line
 }
 
-// Play is an agent: it works as its part says, and undoes what proven decisions order. It ends with
-// ctx or with its input, so that it never outlives the conductor.
+// Play is an agent. It does the steps of its part, and undoes the members that proven decisions
+// name. It ends with ctx or with its input, so that it never outlives the conductor.
 func Play(ctx context.Context, cfg *PlayerConfig) error {
 	ctx, cancel := Until(ctx, cfg.In)
 	defer cancel()
@@ -143,7 +143,7 @@ func (p *player) keep(r verify.Receipt) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell passes on what the runtime has to say.
+// tell passes on the events of the runtime.
 func (p *player) tell(e agent.Event) {
 	switch e.Kind {
 	case agent.EventAccepted:
@@ -176,7 +176,7 @@ func (p *player) work(ctx context.Context) error {
 			p.signaled[body.Wid] = p.signaled[body.Wid] || body.Iss == p.name
 		}
 		if e.Index+1 < log.Size {
-			continue // what this agent did in an earlier life is in what follows
+			continue // the next entries have the work of this agent's earlier life
 		}
 		if err := p.turn(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -185,7 +185,7 @@ func (p *player) work(ctx context.Context) error {
 	return nil
 }
 
-// turn does what can be done now.
+// turn does the steps that can be done now.
 func (p *player) turn(ctx context.Context) error {
 	for _, s := range part(p.name) {
 		if !p.ready(&s) {
@@ -319,7 +319,7 @@ func (p *player) submit(ctx context.Context, body entry.Body) error {
 	return p.keep(registered.Receipt)
 }
 
-// inputs reads the output of the parents from the board: the bytes whose digests are in the log.
+// inputs reads the output of the parents from the board: the bytes with the digests in the log.
 func (p *player) inputs(parents []entry.Parent) (inputs, error) {
 	in := inputs{}
 	for _, parent := range parents {

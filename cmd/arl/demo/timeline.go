@@ -30,7 +30,7 @@ type line struct {
 	Text     string    `json:"text"`
 }
 
-// timeline shows what happens as it happens.
+// timeline shows events as they happen.
 type timeline struct {
 	out   io.Writer
 	json  bool

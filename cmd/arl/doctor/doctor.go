@@ -1,4 +1,4 @@
-// Package doctor checks what commands on a machine depend on: profile, keys and their
+// Package doctor checks the parts that commands on a machine depend on: profile, keys and their
 // permissions, server, tree head, clock, disk space and the data directory of a ledger.
 package doctor
 
@@ -25,7 +25,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Finding is what the doctor says of one thing.
+// Finding is the result of one check.
 type Finding struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warn or fail
@@ -71,7 +71,7 @@ type diagnosis struct {
 	chain   *verify.Chain // of the server; nil: it did not tell
 	origin  string        // of the chain
 	failed  int
-	first   error // what the first failure came from
+	first   error // cause of the first failure
 	broken  error // of the output
 }
 
@@ -178,8 +178,8 @@ func (d *diagnosis) checkCoordinatorKey() {
 	}
 }
 
-// checkInForce compares the ledger's keys with those that the policy in force
-// names (TRU-5): without one of them the ledger does not start.
+// checkInForce compares the ledger's keys with the keys that the policy in force names (TRU-5).
+// Without one of them the ledger does not start.
 func (d *diagnosis) checkInForce() {
 	if len(d.node.Keys) == 0 || d.chain == nil || d.node.Origin != d.origin {
 		return
@@ -311,8 +311,8 @@ func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
 	d.say("tree head", stateOK, detail, "")
 }
 
-// checkIndex shows what the server says of the index. Required says that the policy in force
-// demands one.
+// checkIndex shows the server's statement about the index. required says that the policy in force
+// demands an index.
 func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 	switch {
 	case x == nil && required:
@@ -334,7 +334,7 @@ func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 const indexRemedy = "read the server's log; stop the ledger, and run arl log audit --data DIR; " +
 	"if the log is sound, delete DIR/index: the next start builds the index again"
 
-// checkWitnesses shows what the server says of the witnesses that the policy names.
+// checkWitnesses shows the server's statement about the witnesses of the policy.
 func (d *diagnosis) checkWitnesses(w *api.Witnessing) {
 	if w == nil {
 		return

@@ -75,7 +75,7 @@ func With(code int, err error) error {
 	return &Error{code, err}
 }
 
-// remedyError is an error that knows what to do about it.
+// remedyError is an error with a remedy.
 type remedyError struct {
 	remedy string
 	err    error
@@ -164,9 +164,8 @@ func workerCode(r worker.Reason) int {
 	return Internal
 }
 
-// failedVerification reports whether something did not hold against the pinned
-// root. What it broke on may be a refusal, such as an entry that is malformed;
-// what counts is where it was found.
+// failedVerification reports whether a check against the pinned root failed. The cause may be a
+// refusal, for example a malformed entry. The place counts, and not the cause.
 func failedVerification(err error) bool {
 	_, step := errors.AsType[*verify.StepError](err)
 	_, format := errors.AsType[*verify.FormatError](err)
@@ -230,7 +229,7 @@ func fromNetwork(err error) bool {
 	return operation || request
 }
 
-// Remedy says what to do about an error that knows it, or that the system words.
+// Remedy returns the remedy of an error that has one, or of an error of the system.
 func Remedy(err error) string {
 	if own, ok := errors.AsType[*remedyError](err); ok {
 		return own.remedy
@@ -289,7 +288,7 @@ func refusalCode(problem entry.Problem) int {
 	return Denied
 }
 
-// Remedied adds what to do about it to an error.
+// Remedied adds a remedy to an error.
 func Remedied(remedy string, err error) error { return &remedyError{remedy, err} }
 
 // Contradicts is an error of a log that contradicts itself. The kind of the
@@ -298,7 +297,7 @@ func Contradicts(kind string, evidence any, err error) error {
 	return &Contradiction{kind, evidence, err}
 }
 
-// Contradiction is a log that contradicts itself, and what shows it.
+// Contradiction is a log that contradicts itself, and the evidence.
 type Contradiction struct {
 	Kind     string // of evidence, a word for the file's name
 	Evidence any
@@ -328,8 +327,8 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	return nil, false
 }
 
-// Problem is the problem type of an error that has one. Nobody refused what
-// failed verification.
+// Problem returns the problem type of an error, if it has one. A failed verification has none: no
+// server refused it.
 func Problem(err error) entry.Problem {
 	if failedVerification(err) {
 		return ""
@@ -343,13 +342,13 @@ func Problem(err error) entry.Problem {
 	return ""
 }
 
-// Meaning is what an exit code says.
+// Meaning is the meaning of an exit code.
 type Meaning struct {
 	Code        int
 	Title, Text string
 }
 
-// Meanings returns what each exit code says, in the order of the codes.
+// Meanings returns the meaning of each exit code, in the order of the codes.
 func Meanings() []Meaning {
 	return []Meaning{
 		{OK, "success", "The command did what was asked, and every check passed."},
@@ -376,8 +375,7 @@ func Meanings() []Meaning {
 	}
 }
 
-// KeyFile is the error of a key file. One that cannot be used as it is is a
-// matter of configuration.
+// KeyFile is the error of a key file. A key file that cannot be used is a matter of configuration.
 func KeyFile(err error) error {
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):

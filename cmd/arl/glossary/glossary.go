@@ -15,7 +15,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Explanation is what is known of a code.
+// Explanation is the explanation of a code.
 type Explanation struct {
 	Code   string `json:"code"`
 	Title  string `json:"title"`
@@ -23,9 +23,8 @@ type Explanation struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Find finds what a code means, in each of its senses. A failure may be
-// written class.code or class/code, or by its code alone. FAILED and failed are
-// two words: any case will do where there is no other.
+// Find finds the meanings of a code. A failure may be written class.code or class/code, or by its
+// code alone. FAILED and failed are two words. If only one of them exists, any case will do.
 func Find(code string) (found []Explanation, err error) {
 	if problem, ok := api.Explain(code); ok {
 		code = string(problem.Name)
@@ -62,7 +61,7 @@ func (e *Explanation) Prose() string {
 	return text
 }
 
-// All returns what is known, a word with several meanings once for each.
+// All returns all explanations, a word with several meanings once for each.
 func All() []Explanation {
 	var all []Explanation
 	for _, t := range api.Types() {

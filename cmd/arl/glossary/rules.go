@@ -67,7 +67,7 @@ func rules() []Explanation {
 	}
 }
 
-// agentRules are those by which an agent obeys, and those of the index.
+// agentRules are the rules that agents check, and the rules of the index.
 func agentRules() []Explanation {
 	return []Explanation{
 		{"AGT-1", "the head of a bundle", "The ledger's key must sign the tree head. The head must not be smaller than the head accepted last, must continue it, and must have the witnesses that the pinned root asks for.",

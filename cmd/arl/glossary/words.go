@@ -27,12 +27,12 @@ func sortOf(title string, list ...Explanation) []Explanation {
 	return list
 }
 
-// sense returns the explanation of a word, whose title its sort gives.
+// sense returns the explanation of a word. Its sort gives the title.
 func sense[T ~string](code T, text string) Explanation {
 	return Explanation{Code: string(code), Text: text}
 }
 
-// but adds what to do about it.
+// but adds the remedy.
 func (e Explanation) but(remedy string) Explanation {
 	e.Remedy = remedy
 	return e
@@ -184,7 +184,7 @@ func memberWords() []Explanation {
 	)
 }
 
-// agentWords are what an agent says of its hooks, and arl agent listen of the
+// agentWords are the words of an agent's reports about hooks, and of arl agent listen about the
 // agent.
 func agentWords() []Explanation {
 	return slices.Concat(
@@ -208,7 +208,7 @@ func agentWords() []Explanation {
 	)
 }
 
-// recoveryWords explain what the recovery engine does about cases, and why.
+// recoveryWords explain the actions of the recovery engine, and their reasons.
 func recoveryWords() []Explanation {
 	return slices.Concat(
 		sortOf("strategy of recovery",
@@ -290,7 +290,7 @@ func reasonWords() []Explanation {
 	)
 }
 
-// reportWords are those of reports, and of what compares with them.
+// reportWords are the words of reports, and of comparisons.
 func reportWords() []Explanation {
 	return slices.Concat(
 		sortOf("recommendation of a report",

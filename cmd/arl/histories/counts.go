@@ -44,7 +44,7 @@ func Counted(c *tally.Counts) string {
 	return b.String()
 }
 
-// verdicts are those of signals, or of what signals are about, in words.
+// verdicts are the verdicts on signals, or on the works of signals, in words.
 func verdicts(v *tally.Verdicts) string {
 	return fmt.Sprintf("%d corroborated, %d by its own domain alone, %d self-reported, %d inconclusive, %d unfounded, %d open", v.Corroborated, v.OwnDomain,
 		v.SelfReported, v.Inconclusive, v.Unfounded, v.Open)

@@ -20,7 +20,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Proof says which document a command fetches instead of what it shows else.
+// Proof names the document that a command fetches in place of its usual output.
 type Proof struct {
 	Prove bool
 	At    uint64 // size of the log that the document ends at; 0: the newest
@@ -53,7 +53,7 @@ func (p *Proof) Check(w *access.Where) error {
 	return nil
 }
 
-// written is what the command says of a file that it wrote.
+// written is the output about a written file.
 type written struct {
 	File    string          `json:"file"`
 	Size    uint64          `json:"size"`
@@ -97,7 +97,7 @@ func (p *Proof) Fetch(ctx context.Context, out *terminal.Terminal, c *access.Con
 	return out.PrintObject(written{p.Out, found.History.Size, found.Report.Answers, found.Report.Heads}, fields...)
 }
 
-// cut says that the limit ended the history, and how to go on.
+// cut says that the limit ended the history, and how to continue.
 func (p *Proof) cut(found *client.Complete) string {
 	end := found.Report.Heads[len(found.Report.Heads)-1].Size
 	if p.At != 0 {

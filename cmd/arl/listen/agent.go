@@ -25,7 +25,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Contact says what the first contact rests on, and what would add to it.
+// Contact describes the basis of the first contact, and the sources that would add to it.
 func Contact(confirm string, root verify.Root) string {
 	head, err := root.Head([]byte(root.Seen))
 	switch {
@@ -43,8 +43,8 @@ func Contact(confirm string, root verify.Root) string {
 		"The ledger's own URL is no second source, nor is a file fetched from it"
 }
 
-// SecondSource returns who confirms the first contact beside the ledger: whom
-// --confirm names, else the pinned root; nil if neither can.
+// SecondSource returns the source that confirms the first contact beside the ledger: the source of
+// --confirm, otherwise the pinned root; nil if neither can.
 func SecondSource(machine *access.Machine, c *access.Connection, t *access.Target, confirm string) (agent.Source, error) {
 	if confirm == "" {
 		seen := c.Root.Seen
@@ -91,10 +91,9 @@ func NoteFork(machine *access.Machine, state string, root verify.Root, fork *ver
 	return failed
 }
 
-// HoldProgram locks a file that the program inherits: it stays locked as long as
-// anything of it runs, even if this process is killed. Who comes after it must
-// not ask Probe before. On Windows the program does not inherit the file, and the
-// lock tells of this process alone.
+// HoldProgram locks a file that the program inherits. The file stays locked as long as any process
+// of the program runs, even if this process is killed. The next agent must not ask Probe before. On
+// Windows the program does not inherit the file, and the lock covers this process alone.
 func HoldProgram(state string) (*os.File, error) {
 	path := filepath.Join(state, ".program")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -18,10 +18,10 @@ import (
 // monitorTime is how long a monitor may take to answer.
 const monitorTime = 10 * time.Second
 
-// Monitors are URLs of those who are told of a fork (AGT-1).
+// Monitors are URLs that get the evidence of a fork (AGT-1).
 type Monitors []string
 
-// Check refuses what is no URL of a monitor.
+// Check refuses a text that is no URL of a monitor.
 func (m Monitors) Check() error {
 	for _, monitor := range m {
 		if u, err := url.Parse(monitor); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

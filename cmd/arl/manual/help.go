@@ -1,5 +1,5 @@
-// Package manual writes what commands say of themselves: the help of a command, and the
-// manual page of all of them.
+// Package manual writes the texts of commands about themselves: the help of a command, and the
+// manual page of all commands.
 package manual
 
 import (
@@ -77,7 +77,7 @@ func flagRows(flags, without *pflag.FlagSet) (rows [][2]string) {
 	return rows
 }
 
-// FlagUsage returns what a flag is for, with its default once.
+// FlagUsage returns the usage of a flag, with its default once.
 func FlagUsage(flag *pflag.Flag) string {
 	text := flag.Usage
 	value := strings.Trim(flag.DefValue, "[]")
@@ -87,8 +87,8 @@ func FlagUsage(flag *pflag.Flag) string {
 	return text + " (default " + value + ")"
 }
 
-// Placeholder returns what stands for the value of a flag in help: what kind of thing it
-// is. It is empty for a flag that takes none.
+// Placeholder returns the word for the value of a flag in help: the kind of the value. It is empty
+// for a flag without a value.
 func Placeholder(flag *pflag.Flag) string {
 	if kind := flag.Value.Type(); kind == strings.ToUpper(kind) { // a type of its own, which says so
 		return kind
@@ -112,17 +112,17 @@ func Placeholder(flag *pflag.Flag) string {
 	return ""
 }
 
-// valueAnnotation is the annotation of a flag that has what [NameValue] says.
+// valueAnnotation is the annotation of a flag with the word of [NameValue].
 const valueAnnotation = "arl_value"
 
-// NameValue says what kind of value a flag of one command takes, where flags of
-// its name take another kind in other commands.
+// NameValue sets the kind of value of a flag of one command, if flags of its name take another kind
+// in other commands.
 func NameValue(flags *pflag.FlagSet, flag, value string) {
 	_ = flags.SetAnnotation(flag, valueAnnotation, []string{value}) // the flag exists
 }
 
-// Placeholders names the value of each flag that takes text. A flag means the
-// same kind of thing in every command, but for those of [NameValue].
+// Placeholders names the value of each flag that takes text. A flag means the same kind of value in
+// every command, except for flags of [NameValue].
 var Placeholders = map[string]string{
 	"accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME",
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",

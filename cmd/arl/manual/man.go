@@ -66,7 +66,7 @@ func manFlags(page *roff.Document, flags, without *pflag.FlagSet) {
 	}
 }
 
-// manTerm writes a term with what it means indented beneath.
+// manTerm writes a term with its meaning indented below.
 func manTerm(page *roff.Document, term, text string) {
 	page.TaggedParagraph(4)
 	page.TextBold(manText(term))

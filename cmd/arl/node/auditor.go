@@ -71,7 +71,7 @@ func OpenAuditor(w *witness.Witness, c *witness.Config, from Auditing) (*witness
 	return OpenWitness(&own)
 }
 
-// evidenceOf returns the document of what an audit found.
+// evidenceOf returns the document of an audit's finding.
 func evidenceOf(err error) *verify.Evidence {
 	found, ok := errors.AsType[interface {
 		error

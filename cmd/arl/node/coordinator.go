@@ -11,9 +11,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// coordinator returns who writes what the coordinator decides, with the key that the
-// genesis enrolled for it. It knows nothing but the log: whatever a crash left
-// undone, the next start finds undone and does.
+// coordinator returns the coordinator that writes its decisions with the key that the genesis
+// enrolled. It knows only the log. After a crash, the next start finds the work that is not done,
+// and does it.
 func (n *Node) coordinator() *coordinator.Coordinator {
 	return &coordinator.Coordinator{
 		Replica:   n.Replica,
@@ -44,7 +44,7 @@ func (n *Node) WarnOfPolicy(policy *entry.Policy, index uint64) {
 	}
 }
 
-// coordinatorLog is a ledger as the coordinator writes to it.
+// coordinatorLog is a ledger in the view of the coordinator.
 type coordinatorLog struct{ *ledger.Log }
 
 // Submit implements [coordinator.Log].

@@ -17,7 +17,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Root returns what others pin of the ledger, as policies left it. It must have a genesis policy.
+// Root returns the root that others pin of the ledger, as the policies left it. It must have a
+// genesis policy.
 func (n *Node) Root() (verify.Root, error) {
 	genesis, err := n.Log.Entry(0)
 	if err != nil {
@@ -66,10 +67,9 @@ func (n *Node) genesis(ctx context.Context, policy *entry.Policy, authority, ope
 	return nil
 }
 
-// Introduce makes the ledger known to this machine: on the first start it
-// writes the genesis, whose policy founding returns, and the operator's keys, and
-// always it brings the profile up to date. A crash in between is made good by the
-// next start.
+// Introduce makes the ledger known to this machine. On the first start it writes the genesis, with
+// the policy of founding, and the operator's keys. On every start it brings the profile up to date.
+// The next start repairs the effects of a crash in between.
 func (n *Node) Introduce(ctx context.Context, p *trust.Profile, founding func() (*entry.Policy, error)) error {
 	p.Name = trust.FileName(n.Origin)
 	dir, err := n.machine.Path("keys", p.Name)
@@ -104,7 +104,7 @@ func (n *Node) Introduce(ctx context.Context, p *trust.Profile, founding func() 
 	return n.machine.Save(p)
 }
 
-// ownerKey loads a key of those who own a new ledger, or makes it.
+// ownerKey loads a key of the owners of a new ledger, or makes it.
 func (n *Node) ownerKey(path string) (*keys.Signer, error) {
 	signer, err := keys.Load(path, n.passphrase)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (n *Node) ContinuesKnown() error {
 	if err == nil {
 		known, err = n.machine.Head(p.Root)
 	}
-	if err != nil { // what only commands of this machine need keeps no ledger from its service
+	if err != nil { // an error that only commands of this machine see does not stop the ledger
 		n.Logger.Warn("the log does not continue the tree head that this machine accepted", "error", err.Error())
 		return nil
 	}

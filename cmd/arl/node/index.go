@@ -43,7 +43,7 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	return err
 }
 
-// observe tells whoever counts commits of each, and the index of its entries.
+// observe returns a function that counts each commit, and gives the index its entries.
 func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
 	return func(c ledger.Commit) {
 		if count != nil {

@@ -62,7 +62,7 @@ func (n *Node) Consistency(_ context.Context, older, newer string) (verify.Consi
 	return p, err
 }
 
-// Cosigned returns nothing: nobody cosigns in place.
+// Cosigned returns nothing: no witness cosigns in place.
 func (n *Node) Cosigned() string { return "" }
 
 // Continues proves that the log of the newer head, which it has or had, continues

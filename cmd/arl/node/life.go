@@ -85,8 +85,8 @@ func (l *Life) Stop(n *Node, why, err error) {
 	l.Logger.Info("stop", attrs...)
 }
 
-// Fatal ends the process at once: a write that failed must leave no trace in
-// memory, and the next start reads what is on disk.
+// Fatal ends the process at once. A failed write must leave no trace in memory, and the next start
+// reads the state on disk.
 func (l *Life) Fatal(err error) {
 	attrs := []any{"error", err.Error()}
 	if log := l.opened.Load(); log != nil {

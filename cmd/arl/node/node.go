@@ -70,13 +70,14 @@ type Options struct {
 	AcceptClock  bool                // whether a wall clock behind the last entry is trusted
 	Decides      bool                // whether the coordinator's key is needed
 	Index        bool                // whether an index of the log is kept
-	Serves       bool                // whether somebody reads the state
-	Looks        bool                // whether it is only read, whatever somebody may have written there
+	Serves       bool                // whether anything reads the state
+	Looks        bool                // whether the directory is only read
 	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
 	Fatal        func(error)         // told when the log breaks; does not return
 	Logger       *slog.Logger        // nil: nobody reads it
 	Observe      func(ledger.Commit) // nil: nobody counts
-	// Machine is what this machine knows of ledgers; nil: nobody asks before a new one begins.
+	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
+	// them.
 	Machine *trust.Store
 
 	Passphrase    keys.Passphrase // of key files that are encrypted
@@ -143,8 +144,7 @@ func Look(dir, anchor string) (*Node, error) {
 	return n, n.loadKeys(Options{})
 }
 
-// damaged gives an error that means a damaged log what to do about it; others
-// stay as they are.
+// damaged adds the remedy to an error that means a damaged log. Other errors do not change.
 func (n *Node) damaged(err error) error {
 	if !errors.Is(err, ledger.ErrCorrupt) {
 		return err
@@ -155,7 +155,7 @@ func (n *Node) damaged(err error) error {
 	return exit.Remedied(damageRemedy(n.Dir, n.Anchor), err)
 }
 
-// damageRemedy is what to do about a damaged log in a data directory.
+// damageRemedy is the remedy for a damaged log in a data directory.
 func damageRemedy(dir, anchor string) string {
 	return fmt.Sprintf("keep %[1]s as it is; arl log fsck --data %[1]s names the damage; restore %[1]s and %[2]s "+
 		"from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
@@ -264,8 +264,8 @@ func (n *Node) findAnchor() (err error) {
 	return nil
 }
 
-// anchorOf is where the anchor of a data directory lies by default: beside it,
-// so that who restores or loses the one does not have to do it to the other.
+// anchorOf is the default place of the anchor of a data directory: beside the directory, so that a
+// restore or a loss of the one does not affect the other.
 func anchorOf(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -306,7 +306,7 @@ func (n *Node) loadKeys(o Options) (err error) {
 // KeysDir is where the keys of the ledger and the coordinator lie.
 func (n *Node) KeysDir() string { return filepath.Join(n.Dir, "keys") }
 
-// checkEmpty is an error if there was a ledger, which new keys could not go on with.
+// checkEmpty is an error if there was a ledger, which new keys could not continue.
 func (n *Node) checkEmpty() error {
 	if _, err := os.Stat(filepath.Join(n.Dir, comingKeys)); err == nil {
 		return exit.With(exit.Conflict, fmt.Errorf("a change of the origin was interrupted: run arl ledger new-origin --data %s again", n.Dir))
@@ -393,8 +393,8 @@ func (n *Node) newCoordinatorKey() (err error) {
 // CoordinatorKey is the file of the coordinator's key.
 func (n *Node) CoordinatorKey() string { return filepath.Join(n.KeysDir(), "coordinator.key") }
 
-// checkCoordinatorKey loads the coordinator's key and sees to it that the log,
-// whose entries the coordinator has seen, lets it decide.
+// checkCoordinatorKey loads the coordinator's key, and checks that the log lets the coordinator
+// decide with it.
 func (n *Node) checkCoordinatorKey() (err error) {
 	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
 	if err == nil {
@@ -404,13 +404,12 @@ func (n *Node) checkCoordinatorKey() (err error) {
 		return exit.KeyFile(err)
 	}
 	if _, own := errors.AsType[*exit.Error](err); own {
-		return err // of who was asked for the passphrase
+		return err // of the source of the passphrase
 	}
 	return exit.With(exit.Config, fmt.Errorf("%s cannot decide: %w: %s", n.CoordinatorKey(), err, n.CoordinatorRemedy()))
 }
 
-// CoordinatorCounts is an error unless the key may sign what the coordinator
-// decides.
+// CoordinatorCounts is an error unless the key may sign decisions of the coordinator.
 func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 	key, known := chain.KeyInfo(keyID)
 	switch {
@@ -422,7 +421,7 @@ func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 	return nil
 }
 
-// CoordinatorRemedy is what to do where the coordinator's key does not count.
+// CoordinatorRemedy is the remedy for a coordinator's key that does not count.
 func (n *Node) CoordinatorRemedy() string {
 	return fmt.Sprintf("restore the key from a backup; if the key is lost or revoked, move the file away, start with --accept-no-coordinator, enrol another key (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
 		n.CoordinatorKey(), Coordinator)

@@ -22,16 +22,16 @@ import (
 
 // The names in a data directory that new-origin makes.
 const (
-	predecessorFile = "predecessor.json" // beside the keys: what the genesis says of the old ledger
+	predecessorFile = "predecessor.json" // beside the keys: the genesis' statement about the old ledger
 	comingKeys      = "keys.coming"      // the new keys, until the old ones have made room
-	formerDir       = "former"           // what is left of old ledgers, by profile name
+	formerDir       = "former"           // the rest of old ledgers, by profile name
 )
 
-// OriginChange is what became of a ledger that goes on under a new origin.
+// OriginChange is the result of a change of the origin.
 type OriginChange struct {
 	Origin      string            `json:"origin"`
 	Predecessor entry.Predecessor `json:"predecessor"`
-	Former      string            `json:"former"`            // directory with what is left of the old ledger
+	Former      string            `json:"former"`            // directory with the rest of the old ledger
 	Profile     string            `json:"profile,omitempty"` // name of the old profile from now on
 }
 
@@ -130,8 +130,7 @@ func (n *Node) prepareNewOrigin(o *Options, abandon bool) (*entry.Predecessor, e
 	return link, exit.With(exit.IO, writeComing(filepath.Join(n.Dir, comingKeys), origin, link, o.NewPassphrase))
 }
 
-// predecessor is what is known of the old ledger: by its keys, by this machine, and
-// by the anchor.
+// predecessor is the old ledger as its keys, this machine and the anchor know it.
 func (n *Node) predecessor(old []*keys.Ledger) (*entry.Predecessor, error) {
 	link := &entry.Predecessor{Origin: old[0].Origin}
 	for _, k := range old {
@@ -174,8 +173,8 @@ func writeComing(coming, origin string, link *entry.Predecessor, passphrase keys
 	return durable.Rename(making, coming) // all in it is durable: under its name, the directory is whole
 }
 
-// moveFormer moves what is left of the old ledger out of the way, the keys last,
-// and the new keys to their place.
+// moveFormer moves the rest of the old ledger out of the way, the keys last, and the new keys to
+// their place.
 func (n *Node) moveFormer(coming, former string) error {
 	if !isThere(coming) {
 		return nil // all is moved
@@ -207,7 +206,7 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// moveIfThere renames what an interrupted run has not moved yet.
+// moveIfThere renames a file that an interrupted run has not moved yet.
 func moveIfThere(from, to string) error {
 	err := os.Rename(from, to)
 	if errors.Is(err, fs.ErrNotExist) {

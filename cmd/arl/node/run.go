@@ -51,14 +51,14 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	}
 	err = use(using)
 	why = cmp.Or(context.Cause(using), err)
-	stop() // only now: use has answered what it accepted
+	stop() // only now: use has answered every accepted request
 	return why, errors.Join(err, order.Wait(), n.damaged(Broken(n.Log.Close())))
 }
 
 // errEnded is why use ends without a signal or an error.
 var errEnded = errors.New("the ledger stopped ordering entries")
 
-// Broken is an error of the log under a running server: what is no damage is
+// Broken is an error of the log under a running server. An error that is no damage is an error of
 // the disk.
 func Broken(err error) error {
 	if err != nil && exit.Code(err) == exit.Internal {

@@ -17,7 +17,7 @@ import (
 // witnessTime is how long a request to a witness may take, and an answer.
 const witnessTime = 10 * time.Second
 
-// WitnessServer answers what ledgers ask of a witness.
+// WitnessServer answers the requests of ledgers to a witness.
 type WitnessServer struct {
 	Witness *witness.Witness
 	Auditor *witness.Witness // of the witness; nil: none

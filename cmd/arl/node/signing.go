@@ -110,7 +110,7 @@ func (n *Node) precheck(e *entry.Entry) error {
 	return nil
 }
 
-// CheckLedgerKeys sees to it that a key is here which may sign.
+// CheckLedgerKeys checks that a key is here that may sign.
 func (n *Node) CheckLedgerKeys(chain *verify.Chain) error {
 	if n.InForce(chain) < 0 {
 		_, at := chain.Policy()

@@ -18,10 +18,10 @@ import (
 // bootTime is how long the look at the witnesses takes before a ledger signs anything.
 const bootTime = 2 * time.Second
 
-// Witnessing says how the witnesses are asked whom the policy in force names.
+// Witnessing describes how the ledger asks the witnesses of the policy in force.
 type Witnessing struct {
 	URLs    map[string]string // submission prefixes by the names of witnesses; they go before those in the policy
-	Every   time.Duration     // shortest time between two rounds that nobody waits for
+	Every   time.Duration     // shortest time between two rounds that no caller waits for
 	Require bool              // whether a ledger starts only with the answers of a quorum
 }
 

@@ -62,9 +62,8 @@ func (c *Terminal) ReadGiven(path string, limit int64) ([]byte, error) {
 	return c.ReadInput(path, limit)
 }
 
-// Spool keeps what can be read only once in a file, because a scenario is read
-// twice: in the directory of the run, where arl replay finds it, or in a
-// temporary one.
+// Spool keeps input that can be read only once in a file, because a scenario is read twice. The
+// file is in the directory of the run, where arl replay finds it, or in a temporary directory.
 func (c *Terminal) Spool(ctx context.Context, file, dir string) (path string, clean func(), err error) {
 	clean = func() {}
 	if dir == "" {
@@ -117,8 +116,8 @@ func (c *Terminal) WriteOut(path string, content []byte) error {
 	return WriteFile(path, content)
 }
 
-// CheckOut finds out whether a file can be written, before something is done
-// whose result it is for. No name is no file.
+// CheckOut finds out whether a file can be written, before the action whose result goes into the
+// file. An empty name means no file.
 func CheckOut(path string) error {
 	if path == "" {
 		return nil

@@ -35,8 +35,8 @@ func (c *Terminal) JSON() bool { return c.Output == OutputJSON }
 // Field is a line of an object that is printed for people: its name and its value.
 type Field [2]string
 
-// PrintObject writes v as JSON, or the fields as lines. A value that is wider
-// than the terminal goes on beneath its beginning.
+// PrintObject writes v as JSON, or the fields as lines. A value that is wider than the terminal
+// continues on further lines below its beginning.
 func (c *Terminal) PrintObject(v any, fields ...Field) error {
 	if c.JSON() {
 		return c.PrintJSON(v)
@@ -66,7 +66,7 @@ func (c *Terminal) PrintJSON(v any) error {
 	return c.PrintText(string(line) + "\n")
 }
 
-// PrintText writes text as it is.
+// PrintText writes text unchanged.
 func (c *Terminal) PrintText(text string) error {
 	_, err := io.WriteString(c.Out, text)
 	return exit.With(exit.IO, err)
@@ -80,9 +80,9 @@ func (c *Terminal) Tell(format string, args ...any) {
 	fmt.Fprint(c.Err, Fitted(c.Err, fmt.Sprintf("arl: "+format+"\n", args...)))
 }
 
-// Fitted breaks lines of words that are wider than the stream they are for, between
-// words. Such a line goes on in further lines, as far indented as its first word.
-// Where no terminal tells its width, the text stays as it is.
+// Fitted breaks lines that are wider than their stream, between words. Such a line continues on
+// further lines, indented as its first word. If no terminal gives a width, the text does not
+// change.
 func Fitted(stream any, text string) string {
 	width := Width(stream)
 	if width == 0 {
@@ -140,10 +140,10 @@ func (l *List) Close() error {
 // tableGap is the space between two columns.
 const tableGap = 2
 
-// TableText lays out a table. Where it is wider than width, the widest columns
-// give way: their cells go on in further lines, broken between words. Where a
-// word would have to be broken, each row becomes lines of a header and a cell
-// instead: a broken name or address cannot be copied. Width 0 is no limit.
+// TableText lays out a table. If the table is wider than width, the cells of the widest columns
+// continue on further lines, broken between words. If a word would have to be broken, each row
+// becomes lines of a header and a cell instead, because a broken name or address cannot be copied.
+// Width 0 is no limit.
 func TableText(headers []string, rows [][]string, width int) string {
 	columns, fits := columnWidths(headers, rows, width)
 	if !fits {
@@ -198,9 +198,9 @@ func recordsText(headers []string, rows [][]string, width int) string {
 	return b.String()
 }
 
-// columnWidths shares the width of the terminal: each column has what its
-// widest cell needs, until the widest columns have to give way. It reports
-// whether the table fits with every header and every word whole.
+// columnWidths shares the width of the terminal. Each column gets the width of its widest cell,
+// until the widest columns have to give way. It reports whether the table fits with every header
+// and every word whole.
 func columnWidths(headers []string, rows [][]string, width int) (columns []int, fits bool) {
 	columns, least := make([]int, len(headers)), make([]int, len(headers))
 	for i, header := range headers {
@@ -284,7 +284,7 @@ func wrapCell(text string, width int) string {
 	return b.String()
 }
 
-// Warn tells of what does not change the answer.
+// Warn prints a warning that does not change the answer.
 func (c *Terminal) Warn(format string, args ...any) {
 	c.Tell("warning: "+format, args...)
 }

@@ -32,8 +32,7 @@ func Width(stream any) int {
 	return 0
 }
 
-// WriteRows writes terms with what they mean beside them, or beneath a term
-// that is too long.
+// WriteRows writes terms with their meanings beside them, or below a term that is too long.
 func WriteRows(b *strings.Builder, rows [][2]string, width int) {
 	const indent, gap, termMax = 2, 2, 30
 	column := 0
@@ -105,9 +104,9 @@ func WrapLine(line string, width int) string {
 	return b.String()
 }
 
-// WrapCommand breaks a command line as a shell continues it, with a backslash:
-// what is copied runs. A flag stays with its value, and what is quoted stays
-// whole. Lines but the first are indented.
+// WrapCommand breaks a command line as a shell continues it, with a backslash, so that a copied
+// command runs. A flag stays with its value, and a quoted text stays whole. All lines but the first
+// are indented.
 func WrapCommand(line string, width int) string {
 	const indent = "      "
 	if ansi.StringWidth(line) <= width-2 {

@@ -17,7 +17,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// WithCosigner adds what checks the ledger's ML-DSA-44 signatures.
+// WithCosigner adds the check of the ledger's ML-DSA-44 signatures.
 func WithCosigner(root verify.Root) verify.Root {
 	root.Cosigner = cosign.NewVerifierForCosignatureV1
 	return root
@@ -70,7 +70,7 @@ func (s *Store) SaveHead(origin, note string) error {
 	return s.write([]byte(note), "heads", FileName(origin)+".note")
 }
 
-// rootFile is the name of the file that has what policies have made of a pinned root.
+// rootFile is the name of the file with a pinned root as policies have changed it.
 func rootFile(origin string) string { return FileName(origin) + ".root.json" }
 
 // Followed returns a pinned root with the ledger's keys that were followed since.
@@ -110,8 +110,8 @@ func (s *Store) Fold(root verify.Root) (audit.Place, error) {
 	return audit.Place{Path: path, Root: root}, err
 }
 
-// KeepEvidence writes what shows that a log is inconsistent to a file and returns
-// its path. The same evidence is the same file.
+// KeepEvidence writes the evidence of an inconsistent log to a file, and returns its path. The same
+// evidence is the same file.
 func (s *Store) KeepEvidence(kind string, v any) (string, error) {
 	content, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// Store is the directory in which a machine keeps what it trusts.
+// Store is the directory with the profiles, roots and tree heads of a machine.
 type Store struct {
 	// Home returns the directory.
 	Home func() (string, error)
@@ -41,8 +41,8 @@ func (s *Store) Path(parts ...string) (string, error) {
 	return filepath.Join(append([]string{home}, parts...)...), err
 }
 
-// Profile is what this machine knows of a ledger: where it is, what is pinned
-// of it (TRU-1), and which keys the user has there.
+// Profile is a ledger as this machine knows it: its URL, its pinned root (TRU-1), and the user's
+// keys.
 type Profile struct {
 	Name string      `json:"-"`
 	URL  string      `json:"url"`
@@ -245,8 +245,8 @@ func (s *Store) Remove(p *Profile) error {
 	return nil
 }
 
-// forgetFold removes what is kept of the log of a profile, unless another profile
-// is of the same log, or cannot be read: it could only take up space.
+// forgetFold removes the kept fold of a profile's log, unless another profile is of the same log,
+// or cannot be read.
 func (s *Store) forgetFold(p *Profile, names []string) error {
 	if slices.ContainsFunc(names, func(name string) bool {
 		other, err := s.Profile(name)
