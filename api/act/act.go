@@ -296,7 +296,8 @@ func (l *Log) complete(body entry.Body, by entry.Principal) (*entry.Entry, error
 
 // May returns why the rules would not admit the first entry of a draft from a principal
 // with that key, as a [*entry.Refusal]; nil: they would. It returns the entry as it would
-// be signed, too. Nothing is signed.
+// be signed, too. Nothing is signed. For goroutines, a call counts as a change of the
+// state.
 func (l *Log) May(d *Draft, by entry.Principal, keyID string) (*entry.Entry, error) {
 	e, err := l.complete(d.Bodies[0], by)
 	if err != nil {

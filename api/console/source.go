@@ -45,7 +45,8 @@ type Source interface {
 	// Standing returns which state of the log Read shows now, or an older one.
 	Standing() Standing
 	// Read calls show with the state of the log at one signed tree head. show must
-	// not keep or change the state.
+	// not keep or change the state. Where pages sign, calls of show must not overlap:
+	// to find out who may sign counts as a change of the state.
 	Read(show func(state *coord.State, at Standing))
 }
 

@@ -194,16 +194,17 @@ func (s *Source) now() console.Standing {
 }
 
 // Read implements [console.Source]. It waits while so many entries are read that pages
-// show only that.
+// show only that. Calls of show do not overlap: a page that asks who may sign lets the
+// state admit a decision, and the state remembers that.
 func (s *Source) Read(show func(state *coord.State, at console.Standing)) {
-	s.lock.RLock()
+	s.lock.Lock()
 	for s.standing.Reading != nil {
 		grown := s.grown
-		s.lock.RUnlock()
+		s.lock.Unlock()
 		<-grown
-		s.lock.RLock()
+		s.lock.Lock()
 	}
-	defer s.lock.RUnlock()
+	defer s.lock.Unlock()
 	show(s.fold.State, s.now())
 }
 
