@@ -79,7 +79,7 @@ func (c *counter) verdict(e *entry.Registered) {
 
 // The ranks of verdicts, the weakest first.
 const (
-	rankUnfounded = iota
+	rankDismissed = iota
 	rankOpen
 	rankInconclusive
 	rankSelfReported
@@ -99,7 +99,7 @@ func rank(d *entry.Disposition) int {
 	case d.Disposition == entry.SelfReported:
 		return rankSelfReported
 	case d.Disposition == entry.Dismissed:
-		return rankUnfounded
+		return rankDismissed
 	}
 	return rankInconclusive
 }
@@ -115,8 +115,8 @@ func (v *Verdicts) add(rank int) {
 		v.SelfReported++
 	case rankInconclusive:
 		v.Inconclusive++
-	case rankUnfounded:
-		v.Unfounded++
+	case rankDismissed:
+		v.Dismissed++
 	default:
 		v.Open++
 	}

@@ -23,8 +23,8 @@ type Verdicts struct {
 	OwnDomain    int64 `json:"own_domain"`
 	SelfReported int64 `json:"self_reported"`
 	Inconclusive int64 `json:"inconclusive"`
-	Unfounded    int64 `json:"unfounded"` // dismissed
-	Open         int64 `json:"open"`      // no record or denial in the entries says anything
+	Dismissed    int64 `json:"dismissed"`
+	Open         int64 `json:"open"` // no record or denial in the entries says anything
 }
 
 // Failure counts works of the agent that were reported to have failed: executions and

@@ -81,7 +81,7 @@ func TestFailures(t *testing.T) {
 	l.add("p", &entry.Decision{Header: entry.Header{Iss: "p"}, Incident: denied, Act: entry.ActDeny,
 		Dispositions: []entry.Disposition{disposition(denied, entry.Dismissed, false)}})
 	is(t, "failures", l.counts(t, first, denied, timeout, opinion).Failures, []tally.Failure{
-		{Class: "output", Code: "bad_arguments", Works: 2, Verdicts: tally.Verdicts{Corroborated: 1, Unfounded: 1}, Reporters: []entry.Principal{"a", "far"}, Domains: []string{"d"}},
+		{Class: "output", Code: "bad_arguments", Works: 2, Verdicts: tally.Verdicts{Corroborated: 1, Dismissed: 1}, Reporters: []entry.Principal{"a", "far"}, Domains: []string{"d"}},
 		{Class: "output", Code: "unknown", Works: 1, Verdicts: tally.Verdicts{Open: 1}, Reporters: []entry.Principal{"b"}, Domains: []string{}},
 		{Class: "tool", Code: "timeout", Works: 1, Verdicts: tally.Verdicts{OwnDomain: 1}, Reporters: []entry.Principal{"b"}, Domains: []string{"d"}},
 	})
@@ -102,7 +102,7 @@ func TestSignals(t *testing.T) {
 	l.record(ids[1], disposition(merged, entry.Dismissed, false))
 	open := l.signal("a", "b#y", "tool", "timeout")
 	got := l.counts(t, append(ids, open)...)
-	is(t, "signals", got.Signals, tally.Verdicts{Corroborated: 1, OwnDomain: 1, SelfReported: 1, Inconclusive: 1, Unfounded: 2, Open: 1})
+	is(t, "signals", got.Signals, tally.Verdicts{Corroborated: 1, OwnDomain: 1, SelfReported: 1, Inconclusive: 1, Dismissed: 2, Open: 1})
 	is(t, "failures of its own", got.Failures, []tally.Failure{})
 }
 

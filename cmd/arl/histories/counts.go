@@ -46,8 +46,8 @@ func Counted(c *tally.Counts) string {
 
 // verdicts are the verdicts on signals, or on the works of signals, in words.
 func verdicts(v *tally.Verdicts) string {
-	return fmt.Sprintf("%d corroborated, %d by its own domain alone, %d self-reported, %d inconclusive, %d unfounded, %d open", v.Corroborated, v.OwnDomain,
-		v.SelfReported, v.Inconclusive, v.Unfounded, v.Open)
+	return fmt.Sprintf("%d corroborated, %d by its own domain alone, %d self-reported, %d inconclusive, %d dismissed, %d open", v.Corroborated, v.OwnDomain,
+		v.SelfReported, v.Inconclusive, v.Dismissed, v.Open)
 }
 
 // by names the domains that bear something out.
