@@ -14,9 +14,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// zeroDigest stands for a digest that nobody compares.
-const zeroDigest entry.Digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-
 // write registers an entry of somebody whom the kit plays, or of the agent before the case begins.
 func (p *play) write(by entry.Principal, body entry.Body) (ref entry.LogRef) {
 	if p.err == nil {
@@ -29,15 +26,8 @@ func (p *play) write(by entry.Principal, body entry.Body) (ref entry.LogRef) {
 
 // step registers one entry of an execution.
 func (p *play) step(ref entry.Ref, effect entry.Effect, progress entry.Progress, parents ...entry.Ref) {
-	by, id := stage.Owner(ref)
-	x := &entry.Execution{Exec: id, Effect: effect, Progress: progress, Parents: []entry.Parent{}}
-	if effect != entry.EffectNone && effect != entry.EffectReversible {
-		x.IdempotencyKey = zeroDigest
-	}
-	for _, parent := range parents {
-		x.Parents = append(x.Parents, entry.Parent{Exec: parent, Dep: entry.Hard})
-	}
-	p.write(by, x)
+	by, _ := stage.Owner(ref)
+	p.write(by, stage.Execution(ref, effect, progress, parents...))
 }
 
 // did registers an execution up to its end.
@@ -70,8 +60,7 @@ func (p *play) fails(subject entry.Ref) {
 }
 
 func (p *play) signalOf(subject entry.Ref) *entry.Signal {
-	return &entry.Signal{Subject: subject, Class: "output", Code: "ungrounded", Standing: entry.StandingExecutor, Effects: entry.EffectsUnknown,
-		ReplaySafety: entry.ReplayUnknown, ObservedAt: p.stage.Now()}
+	return stage.Signal(subject, entry.StandingExecutor, p.stage.Now())
 }
 
 // coordinate writes what the coordinator writes now, changed by a twist.
@@ -156,7 +145,7 @@ func (p *play) approve(names ...entry.Principal) {
 func (p *play) writerDone() {
 	d := p.decision(entry.ActAuthorize, entry.ActAmend)
 	for _, progress := range []entry.Progress{entry.Planned, entry.Started, entry.Confirmed} {
-		p.write(stage.Writer, &entry.Execution{Exec: "unpage", Parents: []entry.Parent{}, Effect: entry.EffectIrrevocable, Progress: progress, IdempotencyKey: zeroDigest,
+		p.write(stage.Writer, &entry.Execution{Exec: "unpage", Parents: []entry.Parent{}, Effect: entry.EffectIrrevocable, Progress: progress, IdempotencyKey: stage.ZeroDigest,
 			Compensates: &entry.Compensates{Incident: p.incident, Decision: d, Exec: page}})
 	}
 	p.write(stage.Writer, &entry.Outcome{Incident: p.incident, Decision: d, Exec: page, Result: entry.Compensated, CompExec: "writer#unpage", ObservedAt: p.stage.Now()})

@@ -49,7 +49,7 @@ docs/draft ← api/conformance ← cmd/arl/kits ← cmd/arl
 cmd/arl/manual ← cmd/arl/kits
 api ← api/conformance
 ledger/process ← api/conformance
-api/server ← api/conformance/stage ← api/conformance
+api/server ← api/conformance/stage ← api/conformance/admission ← api/conformance
 merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api/server
 coord ← coord/bundle ← api/server
 coord/recovery ← coord

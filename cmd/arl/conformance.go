@@ -25,25 +25,48 @@ func (a *app) conformanceCommand() *cobra.Command {
 
 func (a *app) conformanceLedgerCommand() *cobra.Command {
 	var o kits.Options
-	var url string
+	var url, root, authority string
+	var graphs int
 	cmd := &cobra.Command{
 		Use:   "ledger --url URL",
-		Short: "Submit to a ledger what it must refuse",
+		Short: "Submit to a ledger what it must refuse, and what it must register",
 		Long: "Submit to a ledger every envelope and payload that the protocol vectors say is refused before its signature is\n" +
-			"looked at, and compare the problem. The ledger registers none of them, and the command needs no key. Each\n" +
-			"failure names the statements of the Internet-Draft, what was sent, and what was expected.",
-		Example: "  arl conformance ledger --url http://127.0.0.1:8087",
-		Args:    cobra.NoArgs,
+			"looked at, and compare the problem. The ledger registers none of them. Each failure names the statements of the\n" +
+			"Internet-Draft, what was sent, and what was expected.\n" +
+			"With the key of an authority (--authority-key) the kit also plays agents, approvers and the coordinator of a\n" +
+			"ledger that is for tests alone: it writes policies, revokes whoever coordinates, and fills the log.",
+		Example: "  arl conformance ledger --url http://127.0.0.1:8087\n" +
+			"  arl conformance ledger --url http://127.0.0.1:8087 --authority-key authority.key --root root.json",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 				return exit.Usagef("--url %s: want the URL of a ledger, such as http://127.0.0.1:8087", url)
 			}
 			ledger := &conformance.Ledger{URL: strings.TrimSuffix(url, "/"), Vectors: os.DirFS(o.Vectors), Limit: o.Limit}
+			if graphs <= 0 {
+				return exit.Usagef("--graphs %d: want 1 or more", graphs)
+			}
+			if (authority == "") != (root == "") {
+				return exit.Usagef("pass both --authority-key and --root, or neither")
+			}
+			if authority != "" {
+				var err error
+				if ledger.Authority, err = a.machine().LoadKey(authority); err != nil {
+					return err
+				}
+				ledger.Graphs = graphs
+				if ledger.Root, err = a.machine().ReadRoot(root); err != nil {
+					return err
+				}
+			}
 			return kits.Hold(cmd.Context(), &a.Terminal, &o, ledger)
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "URL of the ledger (required)")
 	manual.NameValue(cmd.Flags(), "url", "URL")
+	cmd.Flags().StringVar(&authority, "authority-key", "", "key file of an authority of a ledger for tests: also submit what the ledger must register")
+	cmd.Flags().StringVar(&root, "root", "", "file of the pinned root (arl root show), with --authority-key")
+	cmd.Flags().IntVar(&graphs, "graphs", 200, "random graphs whose rollback sets are compared, with --authority-key")
 	o.Register(cmd.Flags())
 	o.RegisterVectors(cmd.Flags())
 	_ = cmd.MarkFlagRequired("url") // the flag exists

@@ -73,8 +73,8 @@ func TestConformanceAgent(t *testing.T) {
 	}
 }
 
-// TestConformanceLedger holds arl serve to what a ledger refuses, as docs/conformance.md does: to
-// the envelopes alone, where the budget is not large.
+// TestConformanceLedger holds arl serve to what a ledger refuses and registers, as docs/conformance.md
+// does: to few vectors and graphs, where the budget is not large.
 func TestConformanceLedger(t *testing.T) {
 	dir, vectors := t.TempDir(), filepath.Join(root, "testdata", "vectors")
 	ledger := serveLogged(t, dir)
@@ -99,8 +99,35 @@ func TestConformanceLedger(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), " passed, 0 failed, ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
-	out, err = exec.CommandContext(t.Context(), program(t), "conformance", "ledger", "--url", "ledger.example").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "--url ledger.example: want the URL of a ledger") {
-		t.Errorf("%v:\n%s", err, out)
+	authority, err := filepath.Glob(filepath.Join(dir, "home", "keys", "*", "authority.key"))
+	if err != nil || len(authority) != 1 {
+		t.Fatalf("keys of the authority: %q, %v", authority, err)
+	}
+	arl := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), program(t), args...)
+		cmd.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"))
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	pinned, err := arl("root", "show")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "root.json")
+	if err := os.WriteFile(root, []byte(pinned), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := arl("conformance", "ledger", "--url", url, "--vectors", vectors, "--graphs", "20", "--authority-key", authority[0], "--root", root)
+	if err != nil || !strings.Contains(whole, " passed, 0 failed, ") {
+		t.Errorf("%v:\n%s", err, whole)
+	}
+	for want, args := range map[string][]string{
+		"--url ledger.example: want the URL of a ledger": {"--url", "ledger.example"}, "both --authority-key and --root": {"--url", url, "--root", root},
+		"--graphs 0: want 1 or more": {"--url", url, "--graphs", "0"},
+	} {
+		out, err = exec.CommandContext(t.Context(), program(t), append([]string{"conformance", "ledger"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v:\n%s\nwant %q", err, out, want)
+		}
 	}
 }

@@ -74,6 +74,7 @@ type Stage struct {
 	mu      sync.Mutex
 	changed chan struct{}           // closed at the next change
 	script  Script                  // nil: the server answers all
+	judge   Judge                   // nil: the rules stand
 	twins   map[string]*entry.Entry // the right entry, by the jti of the forged one
 	seen    []Seen
 }
@@ -118,7 +119,7 @@ func (s *Stage) open(public string) error {
 	s.log, err = ledger.Open("db", &ledger.Config{Origin: Origin, Keys: []ledger.Key{{Signer: s.head, Verifier: verifier}}, FS: disk.Memory(),
 		Fatal:   func(err error) { panic(err) }, // a disk in memory does not fail
 		NewFold: func() ledger.Fold { return &fold{s.replica.NewFold(), s} }, Committed: s.committed,
-		Precheck: func(e *entry.Entry) error { return s.replica.Precheck(s.right(e)) }})
+		Precheck: func(e *entry.Entry) error { return s.judged(e, s.replica.Precheck(s.right(e))) }})
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (s *Stage) Signer(name entry.Principal) *keys.Signer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.signers[name] == nil {
-		s.private[name], s.signers[name] = newKey()
+		s.private[name], s.signers[name] = NewKey()
 	}
 	return s.signers[name]
 }
@@ -205,7 +206,8 @@ func (s *Stage) Private(name entry.Principal) ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(s.private[name])
 }
 
-func newKey() (ed25519.PrivateKey, *keys.Signer) {
+// NewKey makes a key, and the signer of it.
+func NewKey() (ed25519.PrivateKey, *keys.Signer) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err == nil {
 		var signer *keys.Signer
