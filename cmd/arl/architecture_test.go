@@ -46,6 +46,7 @@ coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/client/agent/simulation
 docs/draft ← api/conformance ← cmd/arl/kits ← cmd/arl
+docs/draft ← cmd/arl/glossary
 cmd/arl/manual ← cmd/arl/kits
 api ← api/conformance
 ledger/process ← api/conformance

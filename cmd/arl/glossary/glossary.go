@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/docs/draft"
 	"recoveryledger/ledger/entry"
 )
 
@@ -42,6 +43,9 @@ func Find(code string) (found []Explanation, err error) {
 		}
 		if found != nil {
 			return found, nil
+		}
+		if words, ok := draft.Statement(code); ok {
+			return []Explanation{{code, "statement of the Internet-Draft", words, ""}}, nil
 		}
 		err = exit.With(exit.NotFound, fmt.Errorf("%q is no problem type, exit code, rule or word that arl prints%s", code,
 			cmp.Or(entry.Suggest(code, known), " (arl explain lists them)")))
