@@ -55,7 +55,13 @@ type Judge struct {
 // Start starts a judge.
 func Start(tb testing.TB) *Judge {
 	tb.Helper()
-	command := exec.CommandContext(context.WithoutCancel(tb.Context()), Node(tb), "--no-warnings", filepath.Join(Dir(), "judge.js"))
+	return StartProgram(tb, Node(tb), "--no-warnings", filepath.Join(Dir(), "judge.js"))
+}
+
+// StartProgram starts another verifier as a judge, which answers the same questions.
+func StartProgram(tb testing.TB, program string, args ...string) *Judge {
+	tb.Helper()
+	command := exec.CommandContext(context.WithoutCancel(tb.Context()), program, args...)
 	in, err := command.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)

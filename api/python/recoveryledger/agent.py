@@ -64,6 +64,7 @@ class Agent:
         self._settled: set[int] = set()
         self._results: dict[tuple[int, str], str] = {}
         self._signalled: set[int] = set()
+        self._returned: set[tuple[int, str]] = set()  # what obey has told
         self._runs: list[Run] = []
         self._listeners: list[Callable[[Event], None]] = []
         registry.drained = self._drained
@@ -129,8 +130,9 @@ class Agent:
     def obey(self, timeout: float | None = None) -> dict[str, str]:
         """Waits until nothing is left to undo, and the incidents that the agent signaled are over.
 
-        Returns the executions of the agent that were undone, with the result of each. `timeout` is in
-        seconds; after it the error is an Unreachable that says what the incident waits for.
+        Returns the executions of the agent that were undone and that it was not told of before, with the
+        result of each. `timeout` is in seconds; after it the error is an Unreachable that says what the
+        incident waits for.
         """
         if self.active and any(run.inside() for run in self._runs):
             raise InputError("obey: called in a step", "leave the step first: a rollback waits for its end")
@@ -161,11 +163,17 @@ class Agent:
         with self.changed:
             found: dict[str, str] = {}
             for incident, names in self._affected.items():
-                found.update({f"{self.name}#{n}": self._results.get((incident, n), "unknown") for n in sorted(names)})
+                new = [n for n in sorted(names) if (incident, n) not in self._returned and not self._was_told(incident, n)]
+                found.update({f"{self.name}#{n}": self._results.get((incident, n), "unknown") for n in new})
+                self._returned.update((incident, n) for n in new)
             for run in self._runs:
                 for incident in self.pending(run.name):
                     self.mark_told(run.name, [incident])
             return found
+
+    def _was_told(self, incident: int, local: str) -> bool:
+        record = self.records.steps.get(local)
+        return record is not None and local in self.records.run(record.run)["told"].get(str(incident), [])
 
     def close(self) -> None:
         """Ends the thread that obeys, and gives the state free. What was stored is sent next time."""

@@ -13,7 +13,7 @@ from .ledger import Ledger
 from .signing import Signer, residual
 from .store import Damaged, Store
 from .verify.strict import Broken, dump
-from .verify.verdict import fresh, size_of
+from .verify.verdict import fresh, ordered, size_of
 from .work import CLOSED, COMPENSATE, KEYS_MAX, RESTORE, Ask, Call, Hooks, Order, Pause, Unseen, Work
 
 NEVER = 1 << 62
@@ -334,14 +334,3 @@ class Base:
                 lapsed = e.get("lapses") and e["lapses"] * 1000 <= now
                 return e.get("settled", 0) if lapsed else e["epoch"]
         return -1
-
-
-def ordered(accepted: dict[str, Any]) -> dict[str, Any]:
-    """An accepted state with its members in the order of its one form (docs/bundle.md)."""
-    root_names = ("origin", "ledger_keys", "since", "retired", "genesis", "witnesses", "head")
-    root = {name: accepted["root"][name] for name in root_names if accepted["root"].get(name)}
-    epochs = [{name: e[name] for name in ("incident", "epoch", "settled", "lapses") if name in ("incident", "epoch") or e.get(name)}
-              for e in accepted["epochs"]]
-    return {"root": root, "agent": accepted["agent"], "head": accepted["head"], "confirmed": accepted["confirmed"],
-            "links": accepted["links"], "epochs": epochs}
-

@@ -350,6 +350,13 @@ class Run:
         self.agent.signalled(signal["index"])
         return int(signal["index"])
 
+    def result(self, name: str, id: str = "") -> Any:  # noqa: A002
+        """What the newest execution of a step keeps. The error is an InputError if there is none."""
+        record = self.agent.records.newest(self.name, name, id)
+        if record is None:
+            raise InputError(f"result: no step {name} {id}".rstrip(), "take the step first")
+        return record.result
+
     # What is told
 
     def check(self, *, holder: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """Answers the questions of "arl conformance verifier" (docs/conformance.md).
 
-Reads a question in each line, as JSON, and writes its verdict in a line.
+Reads a question in each line, as JSON, and writes its verdict in a line. A question {bundle, accepted,
+now} without a group is answered with the verdict for the agent, as verify/js/judge.js does.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import re
 import sys
 from typing import Callable
 
-from . import form, history, signatures
+from . import form, history, signatures, verdict
 from .entries import Entry, check_payload, seal
 from .keys import keyid_of, parse_public_key
 from .members import Check
 from .schemas import Schemas
-from .strict import Broken, Json, Refused, canonical, refuse_if, strict_base64, strict_json
+from .strict import Broken, Json, Refused, canonical, dump, refuse_if, strict_base64, strict_json
 from .subjects import bits, check_prefix, check_run, leaf_of, listings, prefix_root, record
 from .tree import check_consistency, check_inclusion, hash_leaf, sha256, split, text
 
@@ -203,6 +204,20 @@ def judge_bundle(schemas: Schemas, data: bytes, accepted: dict[str, Json], now: 
     return Check(schemas, accepted, now, form.decode(data)).run()
 
 
+def judge_for_agent(data: bytes, accepted: dict[str, Json], now: int) -> dict[str, Json]:
+    """The verdict on a bundle for its agent, with what is accepted from then on, as text in its one form."""
+    v = verdict.check(data, accepted, now)
+    answer: dict[str, Json] = {"refused": "", "confirmed": v.next["confirmed"], "next": dump(verdict.ordered(v.next)).decode()}
+    if v.error is not None:
+        form_alone = str(v.error) == "form"
+        return {"refused": "form"} if form_alone else {**answer, "refused": str(v.error)}
+    commands = [{
+        "exec": c.exec, "method": c.method, "effect": c.effect, "digest": c.digest, "released": c.released, "standing": c.standing,
+        "result": c.result, "outcome": c.outcome, "refused": c.refused,
+    } for c in v.commands]
+    return {**answer, "incident": v.incident, "epoch": v.epoch, "expires_at": v.expires_at, "deadline_at": v.deadline_at, "commands": commands}
+
+
 def judge_history(schemas: Schemas, data: bytes, case: dict[str, Json]) -> Json:
     """The answers of a history as received, under a root, to questions."""
     return history.History(schemas, case, history.decode(data)).verify()
@@ -226,6 +241,9 @@ def main() -> None:
     schemas = Schemas.of_package()
     for line in sys.stdin:
         q: dict[str, Json] = json.loads(line)
+        if "group" not in q:
+            print(json.dumps(judge_for_agent(base64.b64decode(q["bundle"]), json.loads(q["accepted"]), q["now"])), flush=True)
+            continue
         try:
             answer: dict[str, Json] = {"refused": "", "result": judge(schemas, q)}
         except (Refused, Broken) as verdict:

@@ -59,6 +59,16 @@ def size_of(root: dict[str, Json], head: str) -> int:
     return open_head(root, head)[0] if head else 0
 
 
+def ordered(accepted: dict[str, Json]) -> dict[str, Json]:
+    """An accepted state with its members in the order of its one form (docs/bundle.md)."""
+    root_names = ("origin", "ledger_keys", "since", "retired", "genesis", "witnesses", "head")
+    root = {name: accepted["root"][name] for name in root_names if accepted["root"].get(name)}
+    epochs = [{name: e[name] for name in ("incident", "epoch", "settled", "lapses") if name in ("incident", "epoch") or e.get(name)}
+              for e in accepted["epochs"]]
+    return {"root": root, "agent": accepted["agent"], "head": accepted["head"], "confirmed": accepted["confirmed"],
+            "links": accepted["links"], "epochs": epochs}
+
+
 def check(data: bytes, accepted: dict[str, Json], now: int) -> Verdict:
     """Checks a bundle as received, for what was accepted before, at a time in Unix milliseconds."""
     try:

@@ -1,0 +1,67 @@
+package bundle_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/python"
+)
+
+// TestPythonAgreesChaos has the verifier of api/python judge random changes of bundles: verdict,
+// rule, commands and what is accepted from then on are those of Go.
+func TestPythonAgreesChaos(t *testing.T) {
+	count := budget.Budget{Short: 100, Usual: 300, Chaos: 100_000}.Now()
+	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
+	t.Setenv("PYTHONPATH", python.Dir())
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	second := jsverify.StartProgram(t, python.Interpreter(t), "-m", "recoveryledger.verify.judge")
+	var cases []madeCase
+	for _, c := range bundleCases() {
+		if len(cases) >= count {
+			break
+		}
+		_, b, a, now := c.build(t)
+		good, err := json.Marshal(b)
+		must(t, err)
+		cases = append(cases, madeCase{c.name, good, a, now})
+	}
+	rules := map[string]int{}
+	for i := 0; i < count && !t.Failed(); i++ {
+		c := cases[random.IntN(len(cases))]
+		switch random.IntN(8) {
+		case 0:
+			c.data = randomBytes(random, c.data)
+		case 1:
+			c.now += []int64{-3_600_000, -300_001, 1, 60_000, 3_600_000, 90_000_000}[random.IntN(6)]
+		default:
+			c.data = randomChange(t, random, c.data)
+		}
+		c.name = fmt.Sprintf("%s, change %d", c.name, i)
+		rules[agreesWithPython(t, second, c)]++
+	}
+	t.Log(rules)
+}
+
+// agreesWithPython compares two verdicts, but for what the package does not say: act, decision,
+// chains and waits.
+func agreesWithPython(t *testing.T, second *jsverify.Judge, c madeCase) (refused string) {
+	t.Helper()
+	want, got := judge(t, c.data, c.accepted, c.now), judged{}
+	second.Ask(jsverify.Bundle{Bundle: c.data, Accepted: encoded(t, &c.accepted), Now: c.now}, &got)
+	want.Act, want.Decision = "", nil
+	for i := range want.Commands {
+		want.Commands[i].Chain, want.Commands[i].Waits = nil, nil
+	}
+	plainly(&want)
+	plainly(&got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: Go has -, Python +:\n%s\nbundle %q\naccepted %s\nnow %d", c.name, diff, c.data, encoded(t, &c.accepted), c.now)
+	}
+	return want.Refused
+}
