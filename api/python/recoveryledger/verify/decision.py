@@ -8,7 +8,7 @@ from .chain import CHAIN_KINDS, Chain
 from .entries import Logged
 from .notes import follow, open_head, quorum_time
 from .schemas import Schemas
-from .strict import Broken, Forks, Json, found, Refused, ascends, dump, need, strict_base64
+from .strict import Broken, Forks, Json, found, Refused, ascends, compact, need, strict_base64
 from .subjects import NOTHING, check_prefix, check_runs, listings, prefix_answer
 from .tree import check_consistency, hash_leaf, included, text, tree_head
 
@@ -63,7 +63,7 @@ class Decision:
             e = Logged(self.schemas, link["index"], link["leaf"])
             policy = e.body if e.kind == "policy" else policy
         first = self.b["entries"][:1]
-        if policy is None and first and text(hash_leaf(dump(first[0]["leaf"]))) == self.root["genesis"]:
+        if policy is None and first and text(hash_leaf(compact(first[0]["leaf"]).encode())) == self.root["genesis"]:
             try:
                 policy = Logged(self.schemas, 0, first[0]["leaf"]).body
             except Refused:  # no entry is pinned

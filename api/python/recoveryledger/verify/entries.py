@@ -9,7 +9,7 @@ from typing import Any
 
 from .keys import PublicKey, parse_public_key, verify
 from .schemas import Schemas
-from .strict import Json, Refused, canonical, dump, found, need, refuse_if, strict_base64, strict_json
+from .strict import Json, Refused, canonical, compact, found, need, refuse_if, strict_base64, strict_json
 from .tree import hash_leaf, text
 
 MAX_ENVELOPE = 48 << 10
@@ -78,7 +78,7 @@ MAX_KNOWN = 4096
 
 def decoded(schemas: Schemas, leaf: Json) -> tuple[bytes, Entry]:
     """Returns the canonical bytes of a leaf and the entry in it."""
-    data = dump(leaf)
+    data = compact(leaf).encode()
     if data not in LEAVES:
         if not schemas.accepts("leaf", leaf) or canonical(leaf).encode() != data:
             raise Refused("malformed")

@@ -9,7 +9,7 @@ from .entries import Logged
 from .form import MAX_LEAF, MAX_PATH, SUBJECT, check_proofs_form, formed
 from .notes import MAX_NOTE, open_head
 from .schemas import Schemas
-from .strict import Broken, Json, Refused, ascends, depth_ok, dump, found, need, strict_base64, strict_json
+from .strict import Broken, Json, Refused, ascends, compact, depth_ok, found, need, read_compact, strict_base64
 from .subjects import NOTHING, check_prefix, check_runs, listings, prefix_answer
 from .tree import included, text
 
@@ -37,15 +37,16 @@ class step:
 
 
 def decode(data: bytes) -> dict[str, Json]:
+    need(depth_ok(data), "form")
+    h: Json = read_compact(data)
     try:
-        h: Json = strict_json(data) if depth_ok(data) else None
-        need(isinstance(h, dict) and dump(h) == data and formed(HISTORY, h), "form")
+        need(isinstance(h, dict) and formed(HISTORY, h), "form")
     except Refused:
         raise Broken("form") from None
     need(0 < len(h["head"].encode()) <= MAX_NOTE and h["subjects"] and h["size"] > 0, "form")
     need(len(h["entries"]) <= MAX_ENTRIES and len(h["inclusion"]) <= MAX_PATH * (len(h["entries"]) + 1), "form")
     need(ascends([e["index"] for e in h["entries"]]), "form")
-    need(all(len(dump(e["leaf"])) <= MAX_LEAF for e in h["entries"]), "form")
+    need(all(len(compact(e["leaf"]).encode()) <= MAX_LEAF for e in h["entries"]), "form")
     check_proofs_form(h)
     return h
 
