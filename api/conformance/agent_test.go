@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"recoveryledger/api/conformance"
+	"recoveryledger/docs/draft"
 	"recoveryledger/testdata/budget"
 )
 
@@ -36,6 +37,19 @@ func TestAgent(t *testing.T) {
 	})
 	if r.Failed > 0 || r.NotApplicable > 0 || r.Passed < 40 && os.Getenv("KIT_CASE") == "" {
 		t.Error(r.Text())
+	}
+	inTheDraft(t, r)
+}
+
+// inTheDraft sees that every statement that a case names is one of the draft.
+func inTheDraft(t *testing.T, r *conformance.Report) {
+	t.Helper()
+	for _, result := range r.Results {
+		for _, id := range result.Statements {
+			if _, ok := draft.Statement(id); !ok {
+				t.Errorf("%s names %s, which the draft does not have", result.Case, id)
+			}
+		}
 	}
 }
 
