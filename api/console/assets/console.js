@@ -219,9 +219,13 @@ function update(page) {
   }
   for (const part of page.querySelectorAll("main [data-live]")) if (!document.getElementById(part.id)) held = changed = true;
   const badge = page.getElementById("badge");
-  if (badge && !held) document.getElementById("badge")?.replaceChildren(...badge.childNodes);
-  if (changed) say(`${unseen} new, ${held ? "press r" : "shown"}`);
-  if (!held) unseen = 0;
+  const newer = page.getElementById("main")?.dataset["size"] ?? "";
+  // The first line names the size of what is shown.
+  if (badge && (!held || newer === main.dataset["size"])) document.getElementById("badge")?.replaceChildren(...badge.childNodes);
+  if (changed && unseen) say(`${unseen} new, ${held ? "press r" : "shown"}`);
+  if (held) return;
+  unseen = 0;
+  main.dataset["size"] = newer;
 }
 
 /** @param {Element} old @param {Element} part @returns {boolean} whether the part stands in the old one's place */
