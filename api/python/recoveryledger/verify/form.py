@@ -96,6 +96,7 @@ def check_proofs_form(b: dict[str, Json]) -> None:
     need(ascends([subject_key(s) for s in subjects]), "form")
     for s in subjects:
         need(s["type"] in ("workflow", "incident", "task", "agent", "log") and s["depth"] <= 256, "form")
+        need((s["type"] == "log") == (s["value"] == ""), "form")
         need(not ("rows" in s and "other" in s), "form")
         counts = {row["label"]: row["count"] for row in s.get("rows", [])}
         need(ascends([run["label"] for run in s.get("lists", [])]), "form")
