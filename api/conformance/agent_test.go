@@ -31,6 +31,7 @@ func kit(t *testing.T, behavior string, change func(*conformance.Agent)) *confor
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	r := kit(t, "ours", func(a *conformance.Agent) {
+		a.Limit = time.Minute // other tests may hold the processors for long
 		if !budget.Large() {
 			a.Settle = 200 * time.Millisecond // it obeys nothing wrong, however long it is watched
 		}

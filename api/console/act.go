@@ -222,26 +222,43 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 		body.Cannot = err.Error()
 		return nil //nolint:nilerr // the page says so
 	}
-	body.draft, body.Consequence, body.Follows, body.Entries, body.Silent = draft, draft.Consequence(), draft.Follows(by.Principal), len(draft.Bodies), draft.Silent()
+	body.draft, body.Consequence, body.Entries, body.Silent = draft, draft.Consequence(), len(draft.Bodies), draft.Silent()
 	body.Shown = shown(draft)
 	if body.Fields.Agent && named {
 		body.Form.Agent = string(draft.Order.Agent) // the person sees who gets the task
 	}
+	k.fillKeys(body, l, signers, by)
+	return nil
+}
+
+// fillKeys shows which keys may sign the draft. Where the form names no key, the first one
+// that may is chosen.
+func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signer) {
+	payloads := map[string][]byte{}
+	chosen := body.Form.KeyID != ""
 	for _, s := range signers {
-		row := keyRow{signer: s, Checked: s.ID == by.ID}
-		e, err := l.May(draft, s.Principal, s.ID)
+		row := keyRow{signer: s}
+		e, err := l.May(body.draft, s.Principal, s.ID)
 		switch {
 		case s.Principal == "":
 			row.Why = "the key is enrolled for no principal"
 		case err != nil:
 			row.Why = err.Error()
+		case !chosen:
+			by, chosen = s, true
 		}
-		if e != nil && row.Checked {
-			body.Payload = indented(e.Payload())
+		if e != nil {
+			payloads[s.ID] = e.Payload()
 		}
 		body.Keys = append(body.Keys, row)
 	}
-	return nil
+	for i := range body.Keys {
+		body.Keys[i].Checked = body.Keys[i].ID == by.ID
+	}
+	body.Follows = body.draft.Follows(by.Principal)
+	if payload, ok := payloads[by.ID]; ok {
+		body.Payload = indented(payload)
+	}
 }
 
 // someAgent returns an agent of the log.

@@ -250,6 +250,10 @@ func TestWhoMay(t *testing.T) {
 			t.Errorf("%s: %s", keys, body)
 		}
 	}
+	two, _ := signing(t, l, "a", "p") // the one who may is chosen
+	if values := form(t, two, path+"/act/approve"); values.Get("key") != l.Key("p").Public.KeyID() {
+		t.Errorf("the key %s is chosen", values.Get("key"))
+	}
 	none, _ := signing(t, l)
 	if _, body := get(t, none, path); !strings.Contains(body, "no key is at hand") {
 		t.Errorf("without a key: %s", body)
