@@ -35,9 +35,8 @@ func (a *app) conformanceLedgerCommand() *cobra.Command {
 			"Internet-Draft, what was sent, and what was expected.\n" +
 			"With the key of an authority (--authority-key) the kit also plays agents, approvers and the coordinator of a\n" +
 			"ledger that is for tests alone: it writes policies, revokes whoever coordinates, and fills the log.",
-		Example: "  arl conformance ledger --url http://127.0.0.1:8087\n" +
-			"  arl conformance ledger --url http://127.0.0.1:8087 --authority-key authority.key --root root.json",
-		Args: cobra.NoArgs,
+		Example: "  arl conformance ledger --url http://127.0.0.1:8087 --authority-key authority.key --root root.json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 				return exit.Usagef("--url %s: want the URL of a ledger, such as http://127.0.0.1:8087", url)
