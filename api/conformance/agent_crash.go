@@ -90,7 +90,7 @@ func lostCases() []agentCase {
 			p.kill()
 			p.must(os.RemoveAll(filepath.Join(p.dir, "state")))
 			p.must(os.Mkdir(filepath.Join(p.dir, "state"), 0o700))
-			p.world.gate = nil
+			p.world.gated(nil)
 			p.start()
 			p.asksBefore(charge)
 			p.outcome(charge, entry.Compensated, entry.ResultUnknown)
@@ -106,7 +106,7 @@ func lostCases() []agentCase {
 				return
 			}
 			p.kill()
-			p.world.gate = nil
+			p.world.gated(nil)
 			p.amended()
 			p.start()
 			p.does("compensate", second)
@@ -128,21 +128,21 @@ func (p *play) kill() { p.end(9) }
 
 // gated has the world have its effects, and not answer.
 func (p *play) gated(do string) {
-	p.world.gate = func(e *Effect) bool { return e.Do != do }
+	p.world.gated(func(e *Effect) bool { return e.Do != do })
 }
 
 // killedIn starts the agent, kills it in an undo, and starts it again.
 func (p *play) killedIn(do string) {
 	hold, killed := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
-	p.world.gate = func(e *Effect) bool {
+	p.world.gated(func(e *Effect) bool {
 		if e.Do == do && first.CompareAndSwap(false, true) {
 			close(hold)
 			<-killed
 			return false
 		}
 		return true
-	}
+	})
 	p.start()
 	p.until(do+" is asked for", func() bool { return closed(hold) })
 	if p.err == nil {

@@ -51,9 +51,9 @@ type world struct {
 	url   string
 	stage *stage.Stage
 	web   *http.Server
-	gate  func(e *Effect) (answer bool) // after an effect; false: the world does not answer. nil: it does
 
 	mu      sync.Mutex
+	gate    func(e *Effect) (answer bool) // after an effect; false: the world does not answer. nil: it does
 	done    []Effect
 	asked   []Effect        // probes
 	fails   map[string]bool // what is refused for good, by Do
@@ -116,6 +116,13 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	w.have(rw, &e)
 }
 
+// gated sets what is asked after each effect from now on; nil: nothing is.
+func (w *world) gated(gate func(e *Effect) (answer bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = gate
+}
+
 // have has an effect, and answers.
 func (w *world) have(rw http.ResponseWriter, e *Effect) {
 	early := ""
@@ -123,7 +130,7 @@ func (w *world) have(rw http.ResponseWriter, e *Effect) {
 		early = w.started(e)
 	}
 	w.mu.Lock()
-	fails := w.fails[e.Do]
+	fails, gate := w.fails[e.Do], w.gate
 	if !fails {
 		w.done = append(w.done, *e)
 	}
@@ -135,7 +142,7 @@ func (w *world) have(rw http.ResponseWriter, e *Effect) {
 	switch {
 	case fails:
 		http.Error(rw, "refused for good: there was no effect, and there will be none", http.StatusConflict)
-	case w.gate != nil && !w.gate(e):
+	case gate != nil && !gate(e):
 		panic(http.ErrAbortHandler)
 	default:
 		answerEffect(rw, true, e.Do)

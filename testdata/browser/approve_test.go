@@ -105,7 +105,7 @@ func TestChangedPlan(t *testing.T) {
 	url := l.console()
 	id := l.escalate("letter", "mailer")
 	page := open(t)
-	page.do(chromedp.Navigate(url + "/incidents/" + id))
+	page.do(chromedp.Navigate(url + "/incidents/" + id + "?signed=" + id)) // waits until the console has the entry
 	page.says("0 of 2 approvals")
 	for _, act := range eval[[]string](page, `[...document.querySelectorAll('a[href*="/act/"]')].map(a => a.href)`) {
 		page.look(390, "dark")
