@@ -58,7 +58,7 @@ func TestApprove(t *testing.T) {
 	keyboard := open(t)
 	mouse := keyboard.another()
 	incident := "/incidents/" + id
-	mouse.do(chromedp.Navigate(url + incident))
+	mouse.do(chromedp.Navigate(url + incident + "?signed=" + id)) // waits until the console has the entry
 	mouse.says("0 of 2 approvals")
 
 	keyboard.do(chromedp.Navigate(url + "/"))

@@ -149,7 +149,7 @@ func TestKeys(t *testing.T) {
 	page.do(chromedp.KeyEvent("gi"))
 	at("/incidents")
 	page.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("gl"), chromedp.KeyEvent("\r")) // in a field keys are letters
-	page.await(`location.search.includes("gl")`)
+	page.await(`document.readyState === "complete" && location.search.includes("gl")`)
 	page.do(chromedp.KeyEvent("?"))
 	page.await(`document.getElementById("keys-help").open`)
 	for _, broken := range page.axe() {
