@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
@@ -469,22 +467,4 @@ func (k *Console) acts(l *act.Log, about act.Order) (list []actLink) {
 		list = append(list, link)
 	}
 	return list
-}
-
-// signedNow returns the index of the entry that was just signed here, which a query names.
-// It waits until the pages show the entry, as long as the wait is short.
-func (k *Console) signedNow(q *http.Request) (index uint64, err error) {
-	text := q.URL.Query().Get("signed")
-	if text == "" {
-		return 0, nil
-	}
-	if index, err = strconv.ParseUint(text, 10, 62); err != nil {
-		return 0, entry.Refuse(entry.Malformed, "signed", "%.40q is not an index of the log", text)
-	}
-	ctx, stop := context.WithTimeout(q.Context(), 5*time.Second)
-	defer stop()
-	if k.cfg.Source.Wait(ctx, index+1) != nil {
-		return 0, nil // the page shows what is known
-	}
-	return index, nil
 }

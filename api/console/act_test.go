@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/html"
@@ -263,6 +264,34 @@ func TestWhoMay(t *testing.T) {
 	}
 	if _, body := get(t, pages(t, l, ""), path); strings.Contains(body, "/act/") {
 		t.Errorf("pages that only show link acts: %s", body)
+	}
+}
+
+// late is a source that gets its newest entry while somebody waits for it.
+type late struct {
+	shown
+	grow func()
+}
+
+func (l late) Wait(ctx context.Context, size uint64) error {
+	l.grow()
+	return l.shown.Wait(ctx, size)
+}
+
+// TestAPageWaitsForItsIncident asks a derived log for an incident that it has not read yet.
+func TestAPageWaitsForItsIncident(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "make", entry.EffectNone)
+	id := l.State.Size()
+	for _, derived := range []bool{false, true} {
+		grow := sync.OnceFunc(func() { l.Signal("a", "a#make") })
+		c, err := console.New(&console.Config{Source: late{shown{l}, grow}, Origin: testlog.Origin, Derived: derived})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body := get(t, c, "/incidents/"+decimal(id)); (status == http.StatusOK) != derived {
+			t.Errorf("derived %t: %d: %s", derived, status, body)
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.reach(q, id)
 	signed, err := k.signedNow(q)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func TestApprove(t *testing.T) {
 	keyboard := open(t)
 	mouse := keyboard.another()
 	incident := "/incidents/" + id
-	mouse.do(chromedp.Navigate(url + incident + "?signed=" + id)) // waits until the console has the entry
+	mouse.do(chromedp.Navigate(url + incident))
 	mouse.says("0 of 2 approvals")
 
 	keyboard.do(chromedp.Navigate(url + "/"))
@@ -105,7 +105,7 @@ func TestChangedPlan(t *testing.T) {
 	url := l.console()
 	id := l.escalate("letter", "mailer")
 	page := open(t)
-	page.do(chromedp.Navigate(url + "/incidents/" + id + "?signed=" + id)) // waits until the console has the entry
+	page.do(chromedp.Navigate(url + "/incidents/" + id))
 	page.says("0 of 2 approvals")
 	for _, act := range eval[[]string](page, `[...document.querySelectorAll('a[href*="/act/"]')].map(a => a.href)`) {
 		page.look(390, "dark")
