@@ -129,20 +129,11 @@ func refuses(t *testing.T, l *foldlog.Log, o act.Order, want string, quorum bool
 // TestAnotherPlanIsNotSigned lets the plan grow after it was proposed.
 func TestAnotherPlanIsNotSigned(t *testing.T) {
 	l := foldlog.New(t)
-	pay := foldlog.Execution("pay", entry.EffectIrrevocable)
-	put := func(progress entry.Progress) {
-		next := *pay
-		next.Progress = progress
-		l.Put("a", &next)
-	}
-	put(entry.Planned)
-	put(entry.Started)
-	id := l.Put("a", &entry.Signal{Subject: "a#pay", Class: "tool", Code: "error", Standing: entry.StandingExecutor,
-		Effects: entry.EffectsNone, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At})
+	id, end := l.InFlight("a", "pay")
 	answer := act.Order{Verb: act.Approve, Incident: id, Reason: "checked", Hours: 1}
 	refuses(t, l, answer, "no proposal waits", false)
 	do(l, "k", act.Order{Verb: act.Escalate, Incident: id, Reason: "look"})
-	put(entry.Failed)
+	end()
 	if _, err := known(l).Prepare(&answer, "p"); !errors.Is(err, api.ErrOtherPlan) {
 		t.Errorf("the answer to another plan: %v", err)
 	}

@@ -173,16 +173,7 @@ func TestActsOfALife(t *testing.T) {
 // TestNothingElseIsSigned sends forms that must change nothing.
 func TestNothingElseIsSigned(t *testing.T) {
 	l := foldlog.New(t)
-	pay := foldlog.Execution("pay", entry.EffectIrrevocable)
-	put := func(progress entry.Progress) {
-		next := *pay
-		next.Progress = progress
-		l.Put("a", &next)
-	}
-	put(entry.Planned)
-	put(entry.Started)
-	id := l.Put("a", &entry.Signal{Subject: "a#pay", Class: "tool", Code: "error", Standing: entry.StandingExecutor,
-		Effects: entry.EffectsNone, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At})
+	id, end := l.InFlight("a", "pay")
 	l.Decide(id, entry.ActEscalate)
 	path := "/incidents/" + decimal(id) + "/act/approve"
 	c, d := signing(t, l, "p", "a")
@@ -211,7 +202,7 @@ func TestNothingElseIsSigned(t *testing.T) {
 			t.Errorf("%s: %d, %d entries, asked %q: %s", name, w.Code, l.State.Size()-size, d.asked, w.Body)
 		}
 	}
-	d.before = func() { put(entry.Failed) } // there is nothing left to undo
+	d.before = end // there is nothing left to undo
 	size := l.State.Size()
 	if w := post(t, c, path, whole); w.Code != http.StatusConflict || l.State.Size() != size+1 || !strings.Contains(w.Body.String(), "differs from the proposed plan") {
 		t.Errorf("a plan that changed while the person was asked: %d: %s", w.Code, w.Body)

@@ -105,6 +105,23 @@ func (l *Log) Do(iss entry.Principal, id string, effect entry.Effect, parents ..
 	}
 }
 
+// InFlight registers an irrevocable execution that is started, and the signal of its agent
+// that it failed without an effect. end makes the execution final: nothing is left to undo
+// then, so that the plan of the incident is another one.
+func (l *Log) InFlight(iss entry.Principal, id string) (incident uint64, end func()) {
+	l.TB.Helper()
+	put := func(progress entry.Progress) {
+		x := Execution(id, entry.EffectIrrevocable)
+		x.Progress = progress
+		l.Put(iss, x)
+	}
+	put(entry.Planned)
+	put(entry.Started)
+	incident = l.Put(iss, &entry.Signal{Subject: entry.NewRef(iss, id), Class: "tool", Code: "error", Standing: entry.StandingExecutor,
+		Effects: entry.EffectsNone, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At})
+	return incident, func() { put(entry.Failed) }
+}
+
 // Signal registers a failure signal of an agent about its own execution, and returns the
 // incident.
 func (l *Log) Signal(iss entry.Principal, subject entry.Ref) (incident uint64) {
