@@ -43,15 +43,18 @@ type Ahead struct {
 }
 
 // Look returns the newest tree head of the log, which was proven to continue the fold;
-// nil: the fold is as new. An error of a connection says nothing about the log. Up to
-// Readahead entries are read, so that Advance asks no server for them.
-func (m *Machine) Look(ctx context.Context, l *Log, f *Fold) (*Ahead, error) {
+// nil: the fold is as new, and has that head. It holds the lock while it reads the fold. A
+// head of another log is a [*verify.ForkError]; an error of a connection says nothing about
+// the log. Up to Readahead entries are read, so that Advance asks no server for them.
+func (m *Machine) Look(ctx context.Context, l *Log, f *Fold, lock *sync.RWMutex) (*Ahead, error) {
 	head, err := l.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if head.Size <= f.Size {
-		return nil, nil
+		lock.RLock()
+		defer lock.RUnlock()
+		return nil, (&audit.Kept{Follower: f.Follower, Head: f.Head}).PrecededBy(head)
 	}
 	if f.Size > 0 {
 		if err := l.Consistent(ctx, f.Head, head); err != nil {

@@ -97,7 +97,7 @@ func (s *Source) Run(ctx context.Context) error {
 
 // step takes the fold on to the newest tree head.
 func (s *Source) step(ctx context.Context) error {
-	to, err := s.machine.Look(ctx, s.log, s.fold)
+	to, err := s.machine.Look(ctx, s.log, s.fold, &s.lock)
 	if err != nil {
 		return err
 	}
