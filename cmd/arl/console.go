@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -107,6 +108,11 @@ func (a *app) consoleSigning(o *consoleOptions, source *derived.Source, c *acces
 			paths = []string{path}
 		}
 	}
-	signing, err := derived.NewSigning(source, c, paths, a.Passphrase, func(question string) error { return a.Confirm(question, false) })
+	signing, err := derived.NewSigning(source, c, paths, a.Passphrase, func(question string) error {
+		if !a.Interactive() {
+			return errors.New("the key has no passphrase, and no terminal is there to confirm in: start arl console in a terminal, or pass a key with a passphrase")
+		}
+		return a.Confirm(question, false)
+	})
 	return signing, exit.KeyFile(err)
 }

@@ -153,10 +153,7 @@ func TestConsoleSigns(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(body, "1 of 1 approvals then: the coordinator puts the plan in force") {
 		t.Fatalf("%d: %s", status, body)
 	}
-	form := url.Values{"reason": {"the invoice was wrong"}, "passphrase": {"sesame"}}
-	for _, field := range regexp.MustCompile(`<input type="(?:hidden|radio)" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
-		form.Set(field[1], field[2])
-	}
+	form := filled(body)
 	address, err := url.Parse(c.url)
 	m.must(err)
 	secret, err := os.Stat(filepath.Join(m.home, "console"))
@@ -203,11 +200,39 @@ func TestConsoleSigns(t *testing.T) {
 	for range c.lines { // until it ends
 	}
 	m.must(c.process.Wait())
-	if again := m.console("--key", ann); strings.Count(again.url, address.Path) != 1 {
+	again := m.console("--read-only", "--key", ann)
+	if strings.Count(again.url, address.Path) != 1 {
 		t.Errorf("the address has changed from %s to %s", address.Path, again.url)
 	}
+	if _, body := again.get(fmt.Sprintf("/incidents/%d", id)); strings.Contains(body, "/act/") {
+		t.Errorf("a console that only reads links acts: %s", body)
+	}
+	m.unconfirmed(id)
 	if cmd, said := m.command(nil, "console", "--listen", "0.0.0.0:0"); exitOf(cmd.Run()) != 2 {
 		t.Errorf("a console for everybody: %s", said)
+	}
+}
+
+// filled is the form of a page, with what the page fills in, a reason and the passphrase.
+func filled(page string) url.Values {
+	form := url.Values{"reason": {"the invoice was wrong"}, "passphrase": {"sesame"}}
+	for _, field := range regexp.MustCompile(`<input type="(?:hidden|radio)" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		form.Set(field[1], field[2])
+	}
+	return form
+}
+
+// unconfirmed tries to sign with the profile's key, which has no passphrase, where no
+// terminal is there to confirm in.
+func (m *machine) unconfirmed(id uint64) {
+	m.t.Helper()
+	c := m.console()
+	path := fmt.Sprintf("/incidents/%d/act/override", id)
+	_, page := c.get(path)
+	form := filled(page)
+	before := m.head()
+	if status, _, body := c.send(http.MethodPost, path, form, nil); status != http.StatusForbidden || !strings.Contains(body, "no terminal is there to confirm in") || m.head() != before {
+		m.t.Errorf("without a confirmation: %d: %s", status, body)
 	}
 }
 

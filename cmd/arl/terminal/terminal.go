@@ -79,7 +79,7 @@ func (c *Terminal) Confirm(question string, yes bool) error {
 	if yes {
 		return nil
 	}
-	if !isTerminal(c.In) {
+	if !c.Interactive() {
 		return exit.Usagef("no terminal to ask %q: pass --yes", question)
 	}
 	fmt.Fprintf(c.Err, "%s [y/N] ", question)
@@ -92,6 +92,9 @@ func (c *Terminal) Confirm(question string, yes bool) error {
 	}
 	return nil
 }
+
+// Interactive reports whether a person can be asked.
+func (c *Terminal) Interactive() bool { return isTerminal(c.In) }
 
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
