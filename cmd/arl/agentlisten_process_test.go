@@ -38,6 +38,7 @@ func (m *machine) listen(args ...string) (*exec.Cmd, *bytes.Buffer) {
 // was reported, under the real command against a real server, to the record. The second
 // life of an agent goes on with the state of the first.
 func TestAgentListen(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -128,6 +129,7 @@ func TestAgentListen(t *testing.T) {
 // seen it: the root that the enrolment leaves behind carries a head, and with that
 // the agent undoes what is proven to it.
 func TestAgentListenBeginsWithThePinnedHead(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -202,6 +204,7 @@ func (m *machine) warned() {
 // TestAgentListenKilledInAHook kills the command while its program is at work:
 // the program goes on, and nobody asks what became of it before it has ended.
 func TestAgentListenKilledInAHook(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -261,6 +264,7 @@ func TestAgentListenKilledInAHook(t *testing.T) {
 // server shows at the next start. Monitors get both heads each time (AGT-1), and one
 // that is away holds nothing up.
 func TestAgentListenStaysStopped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()

@@ -144,6 +144,7 @@ func (h *hostile) draft(id uint64, act entry.Act) *entry.Decision {
 // the tree, durable, and followed by more. The audit names it, the first one,
 // whether it reads the directory or the tiles of a server.
 func TestAuditFindsDecisions(t *testing.T) {
+	t.Parallel()
 	l := startCommandLine(t)
 	l.stop()
 	for _, lie := range []struct {

@@ -42,6 +42,7 @@ func (lawless) Restore(io.Reader) error                 { return nil }
 // An operator of a ledger, with its keys, writes an entry that the rules forbid:
 // signed, in the tree, durable. The audit finds it.
 func TestAuditFindsWhatTheRulesForbid(t *testing.T) {
+	t.Parallel()
 	l := startCommandLine(t)
 	l.stop()
 	forge(t, l.data)
@@ -113,6 +114,7 @@ func forge(t *testing.T, dir string) {
 // An export that any web server serves is audited like a ledger, and must
 // continue what was seen of it before.
 func TestAuditOfAnExport(t *testing.T) {
+	t.Parallel()
 	l := startCommandLine(t)
 	l.stop()
 	public := filepath.Join(t.TempDir(), "public")
@@ -133,6 +135,7 @@ func TestAuditOfAnExport(t *testing.T) {
 // A mirror that changes what it passes on: whatever it does to an entry, the
 // audit through it ends with exit code 10.
 func TestAuditThroughAMirrorThatLies(t *testing.T) {
+	t.Parallel()
 	l := startCommandLine(t)
 	var info struct{ URL string }
 	l.readProfile(&info)

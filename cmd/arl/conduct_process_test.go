@@ -145,6 +145,7 @@ func (m *machine) allConducted(reported map[entry.Ref]int) {
 // What anybody was shown before a crash stands in the log after it, and in the
 // end every incident got each decision once. ARL_CHAOS=1 does it 100 times.
 func TestChaosConductSurvivesKill(t *testing.T) {
+	t.Parallel()
 	kills := budget.Budget{Short: 3, Usual: 6, Chaos: 100}.Now()
 	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

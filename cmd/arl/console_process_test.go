@@ -139,6 +139,7 @@ func (m *machine) approver() (file string) {
 // TestConsoleSigns approves a waiting incident from its page. Nobody else gets at the
 // page, and nothing but what it showed is signed.
 func TestConsoleSigns(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -239,6 +240,7 @@ func (m *machine) unconfirmed(id uint64) {
 // TestConsoleOutlivesTheLedger shows the last verified state without contact, goes on
 // when the ledger is back, and shows a fork and nothing else when it is not the same.
 func TestConsoleOutlivesTheLedger(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()

@@ -41,6 +41,7 @@ func (m *machine) report(id string) error {
 // that was reported is authorized once, without anybody asking. ARL_CHAOS=1 does
 // it 50 times.
 func TestChaosCoordinator(t *testing.T) {
+	t.Parallel()
 	cycles := budget.Budget{Short: 2, Usual: 5, Chaos: 50}.Now() // the limits of the genesis policy allow no more than 50
 	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -37,6 +37,7 @@ type acknowledged struct {
 // acknowledged is lost, receipts from before still verify, and there is one
 // history. ARL_CHAOS=1 does it 200 times.
 func TestChaosKill(t *testing.T) {
+	t.Parallel()
 	cycles := budget.Budget{Short: 3, Usual: 6, Chaos: 200}.Now()
 	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -163,6 +164,7 @@ func (m *machine) checkEverything(all []acknowledged) {
 // database fails for real: the process must exit with 74, answer nothing that is
 // not durable, and start again with all that it acknowledged.
 func TestAWriteErrorEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -200,6 +202,7 @@ func TestAWriteErrorEndsTheProcess(t *testing.T) {
 // taken. The process must end by itself, say why and what to do, and with the exit
 // code of a damaged log.
 func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -253,6 +256,7 @@ func (m *machine) flip(content []byte) {
 // TestAFullDiskRefusesEntriesAndRecovers fills a small file system: entries are
 // refused with 507 while reads go on, and are taken again when there is room.
 func TestAFullDiskRefusesEntriesAndRecovers(t *testing.T) {
+	t.Parallel()
 	const size, reserve = 192 << 20, 64 << 20
 	m := newMachine(t, "--reserve", strconv.Itoa(reserve))
 	disk := t.TempDir()

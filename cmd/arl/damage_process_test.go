@@ -43,6 +43,7 @@ func (m *machine) bulk(n int) {
 // of a real ledger: it starts, says so, counts it, and leaves nothing of the
 // damage behind.
 func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
@@ -102,6 +103,7 @@ func (m *machine) ready() {
 // stops as ever, or ends with the exit code of a damaged log, and says in a few lines what
 // is wrong and what to do.
 func TestADamagedDatabaseIsNamed(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()

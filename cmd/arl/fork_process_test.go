@@ -56,6 +56,7 @@ func (w *witnessProcess) kill(m *machine) {
 // first one refuses: the ledger stops, both tell their monitors, and the witness serves the
 // evidence, also after a restart. The ledger is refused again where no witness answers.
 func TestAForkReachesMonitors(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, "--witness-every", "0s")
 	m.start()
 	m.enrol()

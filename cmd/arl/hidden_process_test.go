@@ -31,6 +31,7 @@ import (
 
 // TestAHiddenOverride has a ledger hide an override from an agent.
 func TestAHiddenOverride(t *testing.T) {
+	t.Parallel()
 	testHidden(t, func(m *machine, incident uint64) {
 		m.arl("incident", "override", strconv.FormatUint(incident, 10), "--reason", "it is needed after all", "--yes")
 	})
@@ -39,6 +40,7 @@ func TestAHiddenOverride(t *testing.T) {
 // TestAHiddenRevocation has a ledger hide from an agent that the key of the coordinator,
 // who authorized, was in wrong hands when the incident was opened.
 func TestAHiddenRevocation(t *testing.T) {
+	t.Parallel()
 	testHidden(t, func(m *machine, incident uint64) {
 		m.arl("agent", "revoke", "--principal", "coordinator", "--reason", "its key was stolen", "--compromised-since", strconv.FormatUint(incident, 10), "--yes")
 	})
@@ -71,6 +73,7 @@ func testHidden(t *testing.T, stop func(m *machine, incident uint64)) {
 // ledger leaves the index out, and shows an older one. An agent that demands nothing by itself
 // obeys neither, and arl verify refuses both.
 func TestARequiredIndex(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, "--index")
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	policy := m.arl("policy", "show", "--default") + "\nindex:\n  required: true\n"

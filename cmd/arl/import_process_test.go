@@ -23,6 +23,7 @@ import (
 // nobody takes the part for a log. Afterwards everything acknowledged is there, under
 // the receipts of then, and nothing is registered twice.
 func TestKilledImportsGoOn(t *testing.T) {
+	t.Parallel()
 	seed := budget.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	m := newMachine(t)

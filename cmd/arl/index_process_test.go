@@ -88,6 +88,7 @@ func (m *machine) checkStopped() {
 // TestChaosKillIndex kills a server that keeps an index, under load: after each start the index
 // has all that was acknowledged, and no root in the log is wrong.
 func TestChaosKillIndex(t *testing.T) {
+	t.Parallel()
 	cycles := budget.Budget{Short: 2, Usual: 3, Chaos: 100}.Now()
 	rng := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	m := newMachine(t, "--index")
@@ -115,6 +116,7 @@ func TestChaosKillIndex(t *testing.T) {
 // TestIndexOfARestoredDirectory starts a ledger on a store of its index that is missing, or older
 // or newer than the log, as restored backups leave it: the answers are right, and the roots.
 func TestIndexOfARestoredDirectory(t *testing.T) {
+	t.Parallel()
 	const older, newer = 100, 300
 	for name, c := range map[string]struct {
 		entries int // of the agent, afterwards

@@ -14,6 +14,7 @@ import (
 // so far, or what was left of a longer one: the next command gives the answer, and
 // puts a whole file in its place.
 func TestKilledWhileKeeping(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()

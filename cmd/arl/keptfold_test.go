@@ -44,6 +44,7 @@ func alike(out string) string {
 // TestKeptFoldGivesTheSameAnswers lets a log grow at random, incidents and all,
 // and asks everything after each step with the fold that is kept and without.
 func TestKeptFoldGivesTheSameAnswers(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()
@@ -70,6 +71,7 @@ func TestKeptFoldGivesTheSameAnswers(t *testing.T) {
 // TestAuditGoesOn shows what an audit says of what was audited before, and how it
 // is begun anew.
 func TestAuditGoesOn(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	k.incident()
@@ -103,6 +105,7 @@ func TestAuditGoesOn(t *testing.T) {
 // TestOnlyNewEntriesAreFetched counts the requests for entries, by commands that
 // fold the log.
 func TestOnlyNewEntriesAreFetched(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	k.incident()
@@ -138,6 +141,7 @@ func TestOnlyNewEntriesAreFetched(t *testing.T) {
 
 // TestNoCacheTouchesNothing shows that --no-cache neither reads nor writes.
 func TestNoCacheTouchesNothing(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()
@@ -162,6 +166,7 @@ func TestNoCacheTouchesNothing(t *testing.T) {
 // byte: it is refused. A command says so, gives the same answer as before, and
 // puts a sound file in its place.
 func TestDamagedKeptFold(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()
@@ -210,6 +215,7 @@ func sealed(content []byte) []byte {
 // anew, as a program with a defect might: what is loaded, if anything, is a fold
 // of the log under the signed head.
 func TestKeptFoldUnderARightDigest(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	k.incident()
@@ -251,6 +257,7 @@ func (k *keeper) rewrite(change func(h map[string]any)) {
 // TestKeptFoldOfAnother gives folds that are whole but not of this log, not by
 // this program, or not under a head of this ledger: none is used.
 func TestKeptFoldOfAnother(t *testing.T) {
+	t.Parallel()
 	k, stranger := newKeeper(t), newKeeper(t)
 	defer k.end()
 	defer stranger.end()
@@ -292,6 +299,7 @@ func TestKeptFoldOfAnother(t *testing.T) {
 // head was lost: larger, as large and smaller ones are exit code 10, with both
 // signed heads as evidence, and the fold stays.
 func TestKeptFoldOfAFork(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	k.incident()
 	other := k.twin()
@@ -335,6 +343,7 @@ func TestKeptFoldOfAFork(t *testing.T) {
 // accepted head was lost: the answer is that of the older log, and the fold of
 // the longer one stays.
 func TestKeptFoldOfALongerLog(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	id := k.incident()
 	older := k.twin()
@@ -360,6 +369,7 @@ func TestKeptFoldOfALongerLog(t *testing.T) {
 // that would be too large, or that cannot be written, is not kept: the answer is
 // the same.
 func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()
@@ -401,6 +411,7 @@ func TestKeptFoldsAreSmallAndPrivate(t *testing.T) {
 // TestKeptFoldIsWrittenByOne shows that a command which meets another one that
 // writes does not wait for it, and that many at once all give the answer.
 func TestKeptFoldIsWrittenByOne(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t)
 	defer k.end()
 	id := k.incident()

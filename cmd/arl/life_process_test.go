@@ -107,6 +107,7 @@ func (s *served) ends() {
 // The log says which build opened which ledger and where it stood, when it took
 // entries, why it ended and where it stood then; the next start begins there.
 func TestTheLogTellsTheLifeOfTheProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serveLogged(t, dir, "--origin", "ledger.example/life")
 	opening, begin := s.until("opening"), s.until("start")
@@ -168,6 +169,7 @@ func selfSigned(t *testing.T, cert, key string, serial int64) {
 // SIGHUP has the certificates read again. Connections that are open go on; files
 // that cannot be used are told, and change nothing.
 func TestHangupReadsCertificatesAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key, 17)
@@ -222,6 +224,7 @@ func TestHangupReadsCertificatesAgain(t *testing.T) {
 // Where the environment says of no directory for keys and profiles, what needs one
 // says how to name it, and what needs none works.
 func TestWithoutAHome(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	run := func(args ...string) (int, string) {
 		cmd := exec.Command(binary, args...)

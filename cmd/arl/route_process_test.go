@@ -62,6 +62,7 @@ func (m *machine) loses(task string, done func(*api.Task) bool) api.Task {
 // policy one type waits for a person, who sees strategy, rule and remediation, and
 // gives it on; one is tried again by the same agent; one goes to another.
 func TestRouterObeysPolicy(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -107,6 +108,7 @@ func TestRouterObeysPolicy(t *testing.T) {
 // coordinator would choose, and to who lost it just now only where the policy has
 // it tried again.
 func TestReassignObeysPolicy(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.startUnder(`
     - id: later
@@ -171,6 +173,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 // that to people: while there are retries the claim ends with a question, and what
 // has none left fails.
 func TestRunAsksAPerson(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")

@@ -182,6 +182,7 @@ func (c *chaos) finish(number int) (fault string) {
 // it may not be retried; no effect happens twice; claims add up as TSK-1 says, and
 // the log audits clean. ARL_CHAOS=1 makes it 200 faults.
 func TestRunSurvivesFaultsChaos(t *testing.T) {
+	t.Parallel()
 	count, seed := budget.Budget{Short: 3, Usual: 6, Chaos: 200}.Now(), budget.Seed(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -47,6 +47,7 @@ func (m *machine) between(passes func(*http.Request) bool) (address string) {
 // checkpoint is looked for: the task is handed back at no cost, as with a program
 // that runs.
 func TestRunInterruptedBeforeTheProgram(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -91,6 +92,7 @@ func TestRunInterruptedBeforeTheProgram(t *testing.T) {
 // TestRunInterruptedWhileItWaits sends SIGTERM while the policy has it wait for the
 // next attempt: the task is handed back at no cost.
 func TestRunInterruptedWhileItWaits(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.startUnder(`
     - id: patient
@@ -166,6 +168,7 @@ func (l *listener) Write(p []byte) (int, error) {
 // TestRunLosesTouch has nobody answer renewals: when the term is over by its own
 // clock, the program is killed, and not when the request is given up.
 func TestRunLosesTouch(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
@@ -194,6 +197,7 @@ func TestRunLosesTouch(t *testing.T) {
 // them than a client repeats one: it is told how it ended when they are answered again,
 // and nobody is asked for that.
 func TestRunEndsWhileNobodyAnswers(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -233,6 +237,7 @@ func TestRunEndsWhileNobodyAnswers(t *testing.T) {
 // TestRunFollowsPolicy changes the policy while a program runs: the one in force
 // when it fails decides.
 func TestRunFollowsPolicy(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -259,6 +264,7 @@ func TestRunFollowsPolicy(t *testing.T) {
 // TestWorkBeginsOnce begins a step that was begun and not ended: it is the same
 // one, so that nothing is left in doubt. A step that the ledger refuses is none.
 func TestWorkBeginsOnce(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -293,6 +299,7 @@ exit 1`)
 // task to the same agent again: what the old program would begin is refused, and
 // its checkpoint is none.
 func TestRunLeavesAZombie(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.startUnder(`
     - id: alone

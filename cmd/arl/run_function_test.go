@@ -48,6 +48,7 @@ func function(ctx context.Context, config *worker.Config, task entry.Ref, f work
 // coordinator. However one ends, this process goes on, and the log says how, in a
 // snapshot with none of its words.
 func TestFunctionIsAnAgent(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
@@ -98,6 +99,7 @@ func TestFunctionIsAnAgent(t *testing.T) {
 // TestWorkerIsEmbedded has a program in Go run a worker, as arl run does, on a real
 // coordinator. What came of a claim is in the log, and in the reason of the error.
 func TestWorkerIsEmbedded(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")

@@ -44,6 +44,7 @@ func (m *machine) progress(agent entry.Principal, task, step string) (last entry
 // the effect gate, so that another agent goes on. Where nobody knows, a person is
 // needed.
 func TestRunReconcilesFirst(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -99,6 +100,7 @@ func TestRunReconcilesFirst(t *testing.T) {
 // of an effect: nobody gets the task, until the supervisor starts again and asks
 // what became of it.
 func TestRunReconcilesEarlierClaim(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")

@@ -111,6 +111,7 @@ func (m *machine) charged(work string) {
 // finished by another one in Node, from the checkpoint; the log proves it, and has
 // none of what the first one said.
 func TestRunIsTakenOver(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -144,6 +145,7 @@ func TestRunIsTakenOver(t *testing.T) {
 // TestRunIsInterrupted ends a supervisor with SIGTERM: the task is interrupted, at
 // no cost, and another agent goes on from the checkpoint.
 func TestRunIsInterrupted(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -173,6 +175,7 @@ func TestRunIsInterrupted(t *testing.T) {
 
 // TestRunRefuses gives arl run what it cannot work on.
 func TestRunRefuses(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")

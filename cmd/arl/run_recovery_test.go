@@ -59,6 +59,7 @@ func (m *machine) given(id string, flags ...string) (task string, holder entry.P
 // and hands it back: the coordinator finds it on the rung where it was left, and
 // so does the next claim.
 func TestRunGoesOnInTheLadder(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.startUnder(`
     - id: twice
@@ -99,6 +100,7 @@ func entriesOf[T any](m *machine, kind entry.Kind, flags ...string) (all []T) {
 // TestRunStrategyFails has the policy name a strategy that answers, and some that
 // do not: then the ladder decides, and an entry of the log says so.
 func TestRunStrategyFails(t *testing.T) {
+	t.Parallel()
 	m := triaged(t)
 	for _, c := range []struct {
 		name, strategy string
@@ -160,6 +162,7 @@ func TestRunStrategyFails(t *testing.T) {
 // TestRunSignals counts signals: none while retries are left and all effects are
 // known, exactly one when they are spent, however often the program is run.
 func TestRunSignals(t *testing.T) {
+	t.Parallel()
 	m := triaged(t)
 	task, holder := m.given("spent")
 	for retry := range 2 {
@@ -194,6 +197,7 @@ func TestRunSignals(t *testing.T) {
 // the task is BLOCKED with a question, never left IN_PROGRESS, and goes on when a
 // person has answered.
 func TestRunRecoveryFails(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -233,6 +237,7 @@ func TestRunRecoveryFails(t *testing.T) {
 // TestRunFindsStepsDone has the second agent of a task find what the first one has
 // done before it died: nothing is done or logged twice.
 func TestRunFindsStepsDone(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")

@@ -20,6 +20,7 @@ import (
 // step with an effect. The task is completed only if who knows says that the effect
 // took place; if it did not, the policy decides, and if nobody knows, a person.
 func TestRunDoesNotBelieveTheEnd(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -82,6 +83,7 @@ func TestRunDoesNotBelieveTheEnd(t *testing.T) {
 // released: who gets it does the step again, as a new execution with the same key,
 // where a step that stands is not begun again.
 func TestWorkBeginsUndoneStepAnew(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
@@ -136,6 +138,7 @@ type step struct {
 // that the task may have. The coordinator, who finds the lost lease, has no standing
 // to signal; the agent has, and does as soon as its supervisor starts again, once.
 func TestRunSignalsForLostClaim(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
@@ -190,6 +193,7 @@ func TestRunSignalsForLostClaim(t *testing.T) {
 // claim was lost, and has both ask about the same step at once: who is slower takes
 // what the log says by then, and goes on.
 func TestRunTwiceAfterLostClaim(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.workers("one")

@@ -1,6 +1,7 @@
 //go:build unix
 
-package main_test
+// Package python_test runs the tests of the package for Python, at ledgers of this arl.
+package python_test
 
 import (
 	"os"
@@ -12,20 +13,18 @@ import (
 	"testing"
 
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/program"
 	"recoveryledger/testdata/python"
 )
 
-// TestPythonChaos runs the tests of the package in api/python, at ledgers of this arl. A sample of the
-// points of a life at which a process is killed is tried, every one where the budget is large.
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+
+// TestPythonChaos runs the tests of the package. A sample of the points of a life at which a process
+// is killed is tried, every one where the budget is large.
 func TestPythonChaos(t *testing.T) {
 	t.Parallel()
-	arl, err := exec.LookPath("arl")
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.CommandContext(t.Context(), python.Interpreter(t), "-W", "error", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
-	cmd.Dir = python.Dir()
-	cmd.Env = append(os.Environ(), "ARL="+arl, "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "ARL="+program.Arl(t), "PYTHONDONTWRITEBYTECODE=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`\nRan [1-9][0-9]+ tests in .*\n\nOK\n$`).Match(out) {
 		t.Errorf("%v\n%s", err, out)
@@ -35,16 +34,17 @@ func TestPythonChaos(t *testing.T) {
 // TestPythonConformsChaos holds the package to the draft: its verifier by the vectors, and its agent by
 // the cases in which nobody lies, where the budget is not large.
 func TestPythonConformsChaos(t *testing.T) {
+	t.Parallel()
 	interpreter := python.Interpreter(t)
-	t.Setenv("PYTHONPATH", python.Dir())
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	agent := []string{"agent", "--limit", "30s", "--", interpreter, filepath.Join(python.Dir(), "tests", "kit_agent.py")}
+	agent := []string{"agent", "--limit", "30s", "--", interpreter, filepath.Join("tests", "kit_agent.py")}
 	if !budget.Large() {
 		agent = slices.Insert(agent, 1, "--case", "undo/[cr]*")
 	}
-	verifier := []string{"verifier", "--vectors", filepath.Join(root, "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
+	verifier := []string{"verifier", "--vectors", filepath.Join(program.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
 	for _, args := range [][]string{agent, verifier} {
-		out, err := exec.CommandContext(t.Context(), program(t), append([]string{"conformance"}, args...)...).CombinedOutput()
+		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance"}, args...)...)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+python.Dir(), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), " passed, 0 failed, 0 not applicable") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}

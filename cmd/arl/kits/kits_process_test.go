@@ -1,26 +1,33 @@
 //go:build unix
 
-package main_test
+package kits_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/program"
 )
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // TestConformancePage runs the command of docs/conformance.md, as a reader of a checkout does.
 func TestConformancePage(t *testing.T) {
+	t.Parallel()
 	node := jsverify.Node(t)
 	junit := filepath.Join(t.TempDir(), "report.xml")
 	arl := func(args ...string) (string, int) {
-		cmd := exec.CommandContext(t.Context(), program(t), append([]string{"conformance", "verifier"}, args...)...)
-		cmd.Dir = root
+		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance", "verifier"}, args...)...)
+		cmd.Dir = program.Root()
 		out, _ := cmd.CombinedOutput() // its exit code is looked at
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -49,6 +56,48 @@ func TestConformancePage(t *testing.T) {
 	}
 }
 
+// tutorialProgram writes the program that docs/tutorial.md shows as undo.py.
+func tutorialProgram(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(program.Root(), "docs", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?ms)^```python file=undo.py$\n(.*?)^```$").FindSubmatch(page)
+	if shown == nil {
+		t.Fatal("docs/tutorial.md shows no undo.py")
+	}
+	path := filepath.Join(t.TempDir(), "undo.py")
+	if err := os.WriteFile(path, shown[1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serve starts arl serve in a directory, until the test ends, and returns its URL.
+func serve(t *testing.T, dir string) (url string) {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), program.Arl(t), "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--output", "json")
+	process.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"))
+	stdout, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() }) // it may have ended
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("arl serve: %v", err)
+	}
+	var started struct{ URL string }
+	if err := json.Unmarshal(line, &started); err != nil {
+		t.Fatal(err)
+	}
+	return started.URL
+}
+
 // TestConformanceAgent holds arl agent listen with the program of docs/tutorial.md, and with the
 // recipe for Node, to the draft: to the cases in which nobody lies, where the budget is not large.
 func TestConformanceAgent(t *testing.T) {
@@ -57,17 +106,17 @@ func TestConformanceAgent(t *testing.T) {
 	if err != nil {
 		t.Skip("missing: python3: the recipes are not run")
 	}
-	for _, recipe := range [][]string{{python, fileOf(t, "tutorial.md", "undo.py")}, {jsverify.Node(t), filepath.Join(root, "testdata", "recipes", "undo.mjs")}} {
-		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(root, "testdata", "recipes", "kit.py"), program(t))
+	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(program.Root(), "testdata", "recipes", "undo.mjs")}} {
+		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(program.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
 		if !budget.Large() {
 			args = slices.Insert(args, 2, "--case", "undo/[cr]*")
 		}
-		out, err := exec.CommandContext(t.Context(), program(t), append(args, recipe...)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), program.Arl(t), append(args, recipe...)...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), " passed, 0 failed, ") {
 			t.Errorf("%v: %v:\n%s", recipe, err, out)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), program(t), "conformance", "agent", "--case", "[", "--", "true").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program.Arl(t), "conformance", "agent", "--case", "[", "--", "true").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--case [: want a pattern of names") {
 		t.Errorf("%v:\n%s", err, out)
 	}
@@ -76,13 +125,9 @@ func TestConformanceAgent(t *testing.T) {
 // TestConformanceLedger holds arl serve to what a ledger refuses and registers, as docs/conformance.md
 // does: to few vectors and graphs, where the budget is not large.
 func TestConformanceLedger(t *testing.T) {
-	dir, vectors := t.TempDir(), filepath.Join(root, "testdata", "vectors")
-	ledger := serveLogged(t, dir)
-	url := ledger.until("ready")["url"]
-	go func() {
-		for ledger.log.Scan() { // a ledger whose log nobody reads would wait
-		}
-	}()
+	t.Parallel()
+	dir, vectors := t.TempDir(), filepath.Join(program.Root(), "testdata", "vectors")
+	url := serve(t, dir)
 	if !budget.Large() {
 		few := filepath.Join(dir, "vectors")
 		for _, group := range []string{"bundle", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
@@ -95,7 +140,7 @@ func TestConformanceLedger(t *testing.T) {
 		}
 		vectors = few
 	}
-	out, err := exec.CommandContext(t.Context(), program(t), "conformance", "ledger", "--url", url, "--vectors", vectors).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program.Arl(t), "conformance", "ledger", "--url", url, "--vectors", vectors).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), " passed, 0 failed, ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
@@ -104,7 +149,7 @@ func TestConformanceLedger(t *testing.T) {
 		t.Fatalf("keys of the authority: %q, %v", authority, err)
 	}
 	arl := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), program(t), args...)
+		cmd := exec.CommandContext(t.Context(), program.Arl(t), args...)
 		cmd.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"))
 		out, err := cmd.Output()
 		return string(out), err
@@ -125,7 +170,7 @@ func TestConformanceLedger(t *testing.T) {
 		"--url ledger.example: want the URL of a ledger": {"--url", "ledger.example"}, "both --authority-key and --root": {"--url", url, "--root", root},
 		"--graphs 0: want 1 or more": {"--url", url, "--graphs", "0"},
 	} {
-		out, err = exec.CommandContext(t.Context(), program(t), append([]string{"conformance", "ledger"}, args...)...).CombinedOutput()
+		out, err = exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance", "ledger"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v:\n%s\nwant %q", err, out, want)
 		}
