@@ -20,7 +20,7 @@ func (s *State) Clone() *State {
 // as a change of s.
 func (s *State) Frozen() *State {
 	c := *s
-	c.feed, c.assessed = nil, assessed{}
+	c.assessed = assessed{}
 	c.chain = s.chain.Clone()
 	c.policies, c.privilegeGrants = slices.Clone(s.policies), slices.Clone(s.privilegeGrants)
 	c.agentsByCapability = maps.Clone(s.agentsByCapability)

@@ -111,15 +111,18 @@ func TestPages(t *testing.T) {
 func TestFoldsShareWhatIsOld(t *testing.T) {
 	w := newWorld(t)
 	fold, alone := NewState(origin), NewState(origin)
+	reader, behind, mu := (*State)(nil), []entry.Registered(nil), sync.Mutex{}
 	apply := func(e *entry.Entry) {
+		if reader != nil {
+			behind = append(behind, entry.Registered{Entry: e, Index: fold.Size(), RegisteredAt: w.at})
+		}
 		fold.Apply(e, fold.Size(), w.at)
 		alone.Apply(e, alone.Size(), w.at)
 	}
 	for _, e := range w.log {
 		apply(e.Entry)
 	}
-	reader, behind, mu := fold.Clone(), []entry.Registered(nil), sync.Mutex{}
-	fold.Feed(func(e entry.Registered) { behind = append(behind, e) })
+	reader = fold.Clone()
 	follow := func() {
 		mu.Lock()
 		defer mu.Unlock()

@@ -72,8 +72,6 @@ type State struct {
 	incidentsByLine      map[uint32][]uint32
 
 	assessed assessed
-	// feed, if set, is called with every applied entry.
-	feed func(entry.Registered)
 }
 
 // NewState returns the state of the empty log of that origin.
@@ -102,9 +100,6 @@ func (s *State) Size() uint64 { return s.size }
 // Node returns the root over the 2^level entries from index·2^level on. It
 // implements [merkle.NodeReader] for every tree that the log has been.
 func (s *State) Node(level uint, index uint64) (merkle.Hash, error) { return s.tree.Node(level, index) }
-
-// Feed calls f with every entry that is applied from now on, except to a clone of the state.
-func (s *State) Feed(f func(entry.Registered)) { s.feed = f }
 
 // Admit checks e as the entry at index, registered at the instant at (Unix milliseconds), by the
 // rules REG-3 to REG-9 in their order. It does not change the state. [entry.Decode] checks REG-1,
@@ -204,9 +199,6 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 	s.tree.Add(e.LeafHash(at))
 	s.applyBody(e, issuer, index, at)
 	s.size++
-	if s.feed != nil {
-		s.feed(entry.Registered{Entry: e, Index: index, RegisteredAt: at})
-	}
 }
 
 func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64) {

@@ -30,7 +30,8 @@ type Replica struct {
 	state *coord.State
 	view  atomic.Pointer[View]
 
-	// fresh holds the entries applied to state since the last call of Committed.
+	// fresh holds the entries applied to state since the last call of Committed, once reader is
+	// there. The goroutine that orders entries owns it.
 	fresh []entry.Registered
 
 	leases *Leases
@@ -70,15 +71,29 @@ func New(origin string, check coord.SignatureCheck) *Replica {
 // state. NoReaders must be called before Committed.
 func (c *Replica) NoReaders() { c.unread = true }
 
-// NewFold returns a state of the empty log. The first state that it returns admits entries:
-// the replica shows that state to readers after each call of Committed. The replica does
-// not follow later states.
-func (c *Replica) NewFold() *coord.State {
-	s := coord.NewCheckedState(c.origin, c.check)
+// NewFold returns a fold of the empty log. The first fold that it returns admits entries:
+// the replica shows the state of that fold to readers after each call of Committed. The replica
+// does not follow later folds.
+func (c *Replica) NewFold() *Fold {
+	f := &Fold{State: coord.NewCheckedState(c.origin, c.check)}
 	if c.state == nil {
-		c.state = s
+		c.state, f.replica = f.State, c
 	}
-	return s
+	return f
+}
+
+// Fold is a state of a log, as a ledger drives it.
+type Fold struct {
+	*coord.State
+	replica *Replica // which follows the fold; nil: nothing does
+}
+
+// Apply implements [ledger.Fold].
+func (f *Fold) Apply(e *entry.Entry, index uint64, at int64) {
+	f.State.Apply(e, index, at)
+	if f.replica != nil && f.replica.reader != nil {
+		f.replica.fresh = append(f.replica.fresh, entry.Registered{Entry: e, Index: index, RegisteredAt: at})
+	}
 }
 
 // Committed shows readers the state that admits entries, which is now durable under a head.
@@ -114,7 +129,6 @@ func (c *Replica) Committed(head verify.SignedHead) {
 // follow makes reader from the state that admits entries, which is committed.
 func (c *Replica) follow() {
 	reader := c.state.Clone()
-	c.state.Feed(func(e entry.Registered) { c.fresh = append(c.fresh, e) })
 	c.reading.Lock()
 	c.reader = reader
 	c.reading.Unlock()

@@ -168,7 +168,7 @@ func TestReadersFollow(t *testing.T) {
 		fold.Apply(e, fold.Size(), w.at) // the same planned execution: only the size grows
 		c.Committed(sized(fold.Size()))
 	}
-	committed := snapshot(t, fold)
+	committed := snapshot(t, fold.State)
 	fold.Apply(e, fold.Size(), w.at)
 	c.Read(func(s *coord.State) {
 		if !bytes.Equal(snapshot(t, s), committed) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -12,7 +11,7 @@ import (
 
 // fold admits and applies the right entry in the place of a forged one.
 type fold struct {
-	*coord.State
+	*coordinator.Fold
 
 	stage *Stage
 }
@@ -27,7 +26,7 @@ func (f *fold) Admit(e *entry.Entry, index uint64, at int64) error {
 
 // Apply implements [ledger.Fold].
 func (f *fold) Apply(e *entry.Entry, index uint64, at int64) {
-	f.State.Apply(f.stage.right(e), index, at)
+	f.Fold.Apply(f.stage.right(e), index, at)
 }
 
 // A Judge changes what the ledger answers about an entry: nil registers the entry.

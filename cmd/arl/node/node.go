@@ -22,7 +22,6 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/trust"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/complete"
@@ -185,7 +184,7 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 		Logger:       o.Logger,
 	}
 	if o.Looks {
-		config.NewFold = func() ledger.Fold { return &wary{State: n.Replica.NewFold()} }
+		config.NewFold = func() ledger.Fold { return &wary{Fold: n.Replica.NewFold()} }
 	}
 	if o.Serves || o.Decides {
 		config.Frozen = func() (ledger.Fold, uint64) { return n.Replica.Frozen() }
@@ -199,7 +198,7 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 // rules do not allow: no state follows from such an entry, and applying it may panic.
 // arl log audit names the entry.
 type wary struct {
-	*coord.State
+	*coordinator.Fold
 	refused error
 }
 
@@ -209,7 +208,7 @@ func (w *wary) Apply(e *entry.Entry, index uint64, at int64) {
 		w.refused = w.Admit(e, index, at)
 	}
 	if w.refused == nil {
-		w.State.Apply(e, index, at)
+		w.Fold.Apply(e, index, at)
 	}
 }
 

@@ -48,7 +48,7 @@ func newLedger(w *world) *ledger {
 // fold makes the state anew, from the log alone.
 func (l *ledger) fold() {
 	l.coord = coordinator.New(origin, l.w.keys.check)
-	l.state = l.coord.NewFold()
+	l.state = l.coord.NewFold().State
 	for _, e := range l.log {
 		l.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
