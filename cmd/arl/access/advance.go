@@ -10,8 +10,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Begin returns the fold that is kept of a log, or else the fold of the empty log. Begin
-// asks no server: [Machine.Advance] holds the fold to the log.
+// Begin returns the kept fold of a log, or the fold of the empty log if none is kept. Begin asks no
+// server: [Machine.Look] and [Machine.Advance] check the fold against the log.
 func (m *Machine) Begin(l *Log) *Fold {
 	f := &Fold{Follower: audit.NewFollower(l.Root.Origin)}
 	if l.Kept == UseKept {
@@ -38,14 +38,15 @@ const Readahead = 1 << 16
 // Ahead is a tree head that continues a fold.
 type Ahead struct {
 	verify.SignedHead
-	Tell   func(done, total uint64) // of the entries that were taken up; may be nil
+	Tell   func(done, total uint64) // progress of Advance, in entries; may be nil
 	source audit.Source
 }
 
-// Look returns the newest tree head of the log, which was proven to continue the fold;
-// nil: the fold is as new, and has that head. It holds the lock while it reads the fold. A
-// head of another log is a [*verify.ForkError]; an error of a connection says nothing about
-// the log. Up to Readahead entries are read, so that Advance asks no server for them.
+// Look returns the newest tree head of the log. The head is proven to continue the fold. Look
+// returns nil if the fold is as new as the head, and has that head. Look holds the lock while it
+// reads the fold. A head of another log is a [*verify.ForkError]. An error of a connection says
+// nothing about the log. If the fold lacks at most Readahead entries, Look reads these entries, so
+// that Advance asks no server.
 func (m *Machine) Look(ctx context.Context, l *Log, f *Fold, lock *sync.RWMutex) (*Ahead, error) {
 	head, err := l.Head(ctx)
 	if err != nil {
@@ -75,9 +76,9 @@ func (m *Machine) Look(ctx context.Context, l *Log, f *Fold, lock *sync.RWMutex)
 	return ahead, nil
 }
 
-// Advance takes a fold on to a tree head that Look returned. It holds the lock while it
-// changes the fold. An error leaves the fold without a meaning: the fold has taken up
-// entries that were not held to a head.
+// Advance extends a fold to a tree head that Look returned. Advance holds the lock while it changes
+// the fold. After an error the fold must not be used: it has entries that were not checked against
+// a head.
 func (m *Machine) Advance(ctx context.Context, l *Log, f *Fold, to *Ahead, lock *sync.RWMutex) error {
 	tell := to.Tell
 	if tell == nil {
@@ -90,7 +91,7 @@ func (m *Machine) Advance(ctx context.Context, l *Log, f *Fold, to *Ahead, lock 
 	if err != nil {
 		return err
 	}
-	lock.RLock() // others may read the fold while it is written
+	lock.RLock() // other goroutines may read the fold while it is written
 	defer lock.RUnlock()
 	if err := m.Trust.SaveHead(l.Root.Origin, f.Head.Note); err != nil {
 		return fmt.Errorf("keep the accepted tree head: %w", err)

@@ -17,9 +17,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// ReceiptLines returns receipts as lines that arl verify checks alone. The lines have the receipts
-// of the policies and enrolments that verify the signers, the tree head that witnesses have
-// cosigned, and the proofs that the heads are of one log.
+// ReceiptLines returns receipts as lines. arl verify can check these lines without other receipts.
+// The lines also have the receipts of the policies and enrolments that verify the signers, the tree
+// head that witnesses have cosigned, and the proofs that the heads are of one log.
 func ReceiptLines(ctx context.Context, reg registry, root verify.Root, receipts []verify.Receipt) ([]byte, error) {
 	links, err := links(ctx, reg, receipts)
 	if err != nil {
@@ -64,7 +64,7 @@ func ReceiptLines(ctx context.Context, reg registry, root verify.Root, receipts 
 	return b.Bytes(), nil
 }
 
-// HeadLine encodes a tree head as a line among others.
+// HeadLine returns the function that encodes a tree head as a line.
 func HeadLine(note string) func() ([]byte, error) {
 	return func() ([]byte, error) { return json.Marshal(map[string]string{"head": note}) }
 }
@@ -76,8 +76,9 @@ func AppendLine(b *bytes.Buffer, encode func() ([]byte, error)) error {
 	return err
 }
 
-// links returns the receipts of all policies, and of the agent entries about the
-// issuers of the given entries, about the issuers of those, and so on.
+// links returns the receipts of all policies, and of the agent entries about the issuers of the
+// given entries. It also returns the receipts of the agent entries about the issuers of those agent
+// entries, and so on.
 func links(ctx context.Context, reg registry, receipts []verify.Receipt) ([]verify.Receipt, error) {
 	needed := map[entry.Principal]bool{}
 	for _, r := range receipts {
@@ -95,8 +96,8 @@ func (c *Connection) Bundle(ctx context.Context, receipts []verify.Receipt) ([]b
 	return ReceiptLines(ctx, c, c.Root, receipts)
 }
 
-// WriteBundle writes the output of bundle to a file. If bundle fails, WriteBundle writes the
-// receipts alone: if the ledger is lost, nobody can give them again.
+// WriteBundle writes the output of Bundle to a file. If Bundle fails, WriteBundle writes the
+// receipts alone, because a lost ledger cannot issue the receipts again.
 func (c *Connection) WriteBundle(ctx context.Context, path string, receipts []verify.Receipt) error {
 	content, err := c.Bundle(ctx, receipts)
 	if err == nil {

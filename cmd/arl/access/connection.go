@@ -24,18 +24,18 @@ import (
 	"recoveryledger/verify"
 )
 
-// Connection is a ledger's server, and the pinned facts about the ledger.
+// Connection is the connection to a ledger's server. It has the pinned facts about the ledger.
 type Connection struct {
 	Client  *client.Client
 	URL     string
 	Root    verify.Root
-	Profile *trust.Profile // nil: there is none on this machine
+	Profile *trust.Profile // nil: this machine has no profile of the ledger
 	Before  *merkle.Head   // accepted before this command; nil: none
-	Clock   *ServerClock   // as the server's answers show it
+	Clock   *ServerClock   // clock of the server, from its answers
 }
 
-// WithConnection connects for as long as use takes, and remembers the newest
-// head that was accepted meanwhile.
+// WithConnection connects to the ledger, and calls use. After use it saves the newest tree head
+// that was accepted meanwhile.
 func (m *Machine) WithConnection(ctx context.Context, t *Target, use func(*Connection) error) error {
 	c, err := m.connect(ctx, t)
 	if err != nil {
@@ -50,9 +50,9 @@ func (m *Machine) WithConnection(ctx context.Context, t *Target, use func(*Conne
 }
 
 // WithWatched connects as [Machine.WithConnection] does, for a command that shows statements of the
-// server without a proof. If the root names witnesses, they must first have cosigned the log's tree
-// head. Otherwise the error is a [*verify.WitnessError], as in a command that reads the head
-// itself.
+// server without a proof. If the root names witnesses, the witnesses must first have cosigned the
+// log's tree head. Otherwise the error is a [*verify.WitnessError], as in a command that reads the
+// head itself.
 func (m *Machine) WithWatched(ctx context.Context, t *Target, use func(*Connection) error) error {
 	return m.WithConnection(ctx, t, func(c *Connection) error {
 		if c.Root.Watched() {
@@ -64,8 +64,8 @@ func (m *Machine) WithWatched(ctx context.Context, t *Target, use func(*Connecti
 	})
 }
 
-// connect finds URL and pinned root of a ledger. A URL without a profile is
-// matched to the profile that pins the origin which its server names.
+// connect finds the URL and the pinned root of a ledger. For a URL without a profile or a root,
+// connect uses the profile that matchProfile finds.
 func (m *Machine) connect(ctx context.Context, t *Target) (*Connection, error) {
 	c := &Connection{URL: t.URL}
 	var err error
@@ -97,7 +97,7 @@ func (m *Machine) connect(ctx context.Context, t *Target) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Root.Signature = verifier.Check // the same keys sign again and again
+	c.Root.Signature = verifier.Check // remembers keys: the same keys sign again and again
 	known, err := m.Trust.Head(c.Root)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (m *Machine) matchProfile(ctx context.Context, t *Target) (*trust.Profile, 
 			_, err = c.Head(ctx)
 		}
 		if _, unseen := errors.AsType[*verify.WitnessError](err); unseen {
-			return p, nil // it is that ledger; the command finds out what it is worth
+			return p, nil // the ledger of p; the command reports missing cosignatures
 		}
 		if _, answered := errors.AsType[*api.Problem](err); err == nil || answered || exit.SystemCode(err) != exit.Internal {
 			return p, err
@@ -147,7 +147,8 @@ func (m *Machine) matchProfile(ctx context.Context, t *Target) (*trust.Profile, 
 	return nil, exit.With(exit.Config, fmt.Errorf("nothing on this machine pins the ledger at %s: get its root from a trusted person, and pass --root FILE", t.URL))
 }
 
-// Client returns a client of the server at a URL, configured but for how to get there.
+// Client returns a client of the server at a URL, and the clock of the server. Client adds the
+// transport to config, with the certificates that the flags name.
 func (t *Target) Client(url string, root verify.Root, config *client.Config) (*client.Client, *ServerClock, error) {
 	secure, err := t.tlsConfig()
 	if err != nil {
@@ -165,8 +166,7 @@ func (t *Target) Client(url string, root verify.Root, config *client.Config) (*c
 	return c, clock, exit.With(exit.Config, err)
 }
 
-// trusting returns the target with the certificates that the profile names for
-// its URL, where the flags name none.
+// trusting returns the target with the CA file of the profile if the flags name no CA file.
 func (t *Target) trusting(p *trust.Profile) *Target {
 	with := *t
 	with.TLSCA = cmp.Or(t.TLSCA, p.TLSCA)
@@ -200,7 +200,8 @@ func (t *Target) tlsConfig() (*tls.Config, error) {
 }
 
 // ExplainTLSError adds the remedy to a TLS error. asked says that the server asked for a
-// certificate and got none: its error then depends on chance.
+// certificate and got none. The kind of the error then depends on chance, so asked decides the
+// remedy.
 func ExplainTLSError(err error, asked bool) error {
 	remedy := ""
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
@@ -218,16 +219,17 @@ func ExplainTLSError(err error, asked bool) error {
 	return fmt.Errorf("%w (%s)", err, remedy)
 }
 
-// ServerClock reads the server's clock off its answers. It is safe for concurrent use.
+// ServerClock learns the server's clock from the dates of the answers. It is safe for concurrent
+// use.
 type ServerClock struct {
 	next http.RoundTripper
-	skew atomic.Pointer[time.Duration] // nil: no answer has told it
+	skew atomic.Pointer[time.Duration] // nil: no answer had a date
 
 	asked atomic.Bool // whether the server asked for a certificate and got none
 }
 
-// Skew returns how far the server's clock is ahead of this machine's, and whether an
-// answer has told that.
+// Skew returns the time by which the server's clock is ahead of this machine's clock. seen says
+// that an answer had a date.
 func (s *ServerClock) Skew() (skew time.Duration, seen bool) {
 	if told := s.skew.Load(); told != nil {
 		return *told, true
@@ -320,7 +322,7 @@ func (c *Connection) RefTo(ctx context.Context, index uint64) (*entry.LogRef, er
 	return &entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(r.Leaf)}, nil
 }
 
-// WorkflowOf looks up the workflow of an execution among its agent's entries.
+// WorkflowOf finds the workflow of an execution among the entries of the execution's agent.
 func (c *Connection) WorkflowOf(ctx context.Context, subject entry.Ref) (entry.WorkflowID, error) {
 	issuer, _ := subject.Split()
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Agent: issuer, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
@@ -334,8 +336,8 @@ func (c *Connection) WorkflowOf(ctx context.Context, subject entry.Ref) (entry.W
 	return "", exit.With(exit.NotFound, fmt.Errorf("no execution %s in the log", subject))
 }
 
-// Head is that of a new receipt where the published one, which is up to a second
-// behind, is older.
+// Head returns the cosigned head if there is one. Otherwise it returns the newest accepted head if
+// that is larger than the published head, which can be up to a second old.
 func (c *Connection) Head(ctx context.Context) (verify.SignedHead, error) {
 	published, err := c.Client.Head(ctx)
 	if err != nil {
@@ -345,7 +347,7 @@ func (c *Connection) Head(ctx context.Context) (verify.SignedHead, error) {
 		return verify.SignedHead{}, err
 	}
 	if cosigned := c.Client.Cosigned(); cosigned.Note != "" {
-		return cosigned, nil // which covers all that was shown
+		return cosigned, nil // the cosigned head covers every entry that was shown
 	}
 	if accepted := c.Client.Accepted(); accepted.Size > published.Size {
 		return accepted, nil
@@ -357,7 +359,8 @@ func (c *Connection) Head(ctx context.Context) (verify.SignedHead, error) {
 // longer.
 const publishWait = 2 * time.Second
 
-// Published waits until the entries registered at its call are published.
+// Published waits until the entries that are registered at the call are published. It waits no
+// longer than publishWait.
 func (c *Connection) Published(ctx context.Context) (verify.SignedHead, error) {
 	if err := c.Client.CatchUp(ctx); err != nil {
 		return verify.SignedHead{}, err
@@ -397,7 +400,7 @@ func (c *Connection) Tile(ctx context.Context, t merkle.Tile) ([]byte, error) {
 	return c.Client.Tile(ctx, t)
 }
 
-// CheckPair is about the flags of a certificate and its key.
+// CheckPair returns a usage error if only one of the flags of a certificate and its key is set.
 func CheckPair(cert, key string) error {
 	if (cert == "") != (key == "") {
 		return exit.Usagef("--tls-cert and --tls-key are a pair: pass both")

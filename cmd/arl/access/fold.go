@@ -24,17 +24,17 @@ type Fold struct {
 	Head     verify.SignedHead
 	Now      int64 // the newest known time of the ledger's clock, Unix milliseconds
 
-	// Before is the fold that was kept, and gone on from; nil: the log was read
-	// from its first entry. passing says that what is kept is of a longer log, so
-	// that this fold does not take its place.
+	// Before is the kept fold that this fold continues; nil: the log was read from its first entry.
+	// passing says that the kept fold is of a longer log, so that this fold does not replace the
+	// kept fold.
 	Before  *audit.Kept
 	passing bool
-	written uint64 // size at which the fold was written here; 0: it was not
+	written uint64 // size at the last write of this process; 0: none
 }
 
-// Fold derives the state of a log from its entries, from those on that are not
-// in the fold which is kept. An entry that should not be there, and a log that is
-// not the one under its head, is an inconsistency.
+// Fold derives the state of a log from its entries. If a fold is kept, Fold reads only the entries
+// that the kept fold lacks. It is an inconsistency if the rules of registration refuse an entry, or
+// if the log does not match its tree head.
 func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) {
 	head, err := l.Head(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func accused(err error) error {
 	return err
 }
 
-// skew is how far the clock of the log's server is ahead of this machine's.
+// skew returns the time by which the clock of the log's server is ahead of this machine's clock.
 func (l *Log) skew() time.Duration {
 	if c, ok := l.logSource.(*Connection); ok {
 		skew, _ := c.Clock.Skew()
@@ -112,7 +112,8 @@ func (l *Log) skew() time.Duration {
 	return 0
 }
 
-// WithFold folds the log that the flags name, for as long as use takes.
+// WithFold opens and folds the log that the flags name, and calls use. The log stays open until use
+// returns.
 func (m *Machine) WithFold(ctx context.Context, w *Where, use func(l *Log, f *Fold) error) error {
 	return m.WithLog(ctx, w, func(l *Log) error {
 		f, err := m.Fold(ctx, l, "read the log")
@@ -145,8 +146,8 @@ func (f *Fold) Proof(h *api.History) []uint64 {
 	return slices.Compact(named)
 }
 
-// Items reads entries of the folded log, in the order of the log, and proves them
-// under its head.
+// Items reads entries of the folded log, in the order of the log. Each item has the proof that the
+// entry is under the fold's head.
 func (f *Fold) Items(ctx context.Context, l *Log, indexes []uint64) ([]api.Item, error) {
 	items := []api.Item{}
 	for len(indexes) > 0 {

@@ -43,8 +43,8 @@ func (m *Machine) resume(ctx context.Context, l *Log, f *Fold) error {
 	return err
 }
 
-// keep keeps a verified fold, if it is larger enough than the kept one. An error costs time, and no
-// answer.
+// keep writes a verified fold if it has grown enough since the last write. If keep fails, the next
+// command takes longer, but the answer of this command does not change.
 func (m *Machine) keep(l *Log, f *Fold) {
 	written := f.written
 	if f.Before != nil {
@@ -58,7 +58,7 @@ func (m *Machine) keep(l *Log, f *Fold) {
 	if err == nil {
 		err = place.Save(kept)
 	}
-	f.written = f.Size // an unwritable place is not tried again for every entry
+	f.written = f.Size // keep does not try an unwritable place again for every entry
 	if err != nil {
 		m.Warn("the fold is not kept, and the next command reads the log again: %v", err)
 	}

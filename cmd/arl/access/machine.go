@@ -1,6 +1,6 @@
-// Package access reaches a ledger under its pinned root: over HTTP, or in place where
-// it is stopped. It finds the profile that a command is about, holds every tree head
-// to the one that was accepted before, folds the log, and keeps heads and folds.
+// Package access opens a ledger under its pinned root: a running ledger over HTTP, or a stopped
+// ledger in its directory. It finds the profile of a command, checks that every tree head continues
+// the head that was accepted before, folds the log, and keeps heads and folds.
 package access
 
 import (
@@ -16,21 +16,22 @@ import (
 	"recoveryledger/verify"
 )
 
-// Machine reaches a ledger from this machine: it has the profiles, and asks the user.
+// Machine opens ledgers from this machine. It has the profiles, and asks the user for passphrases.
 type Machine struct {
 	Trust *trust.Store
 	// Read reads a file that a user names, up to a limit in bytes.
 	Read          func(name string, limit int64) ([]byte, error)
-	Passphrase    keys.Passphrase // of key files that are encrypted
-	NewPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
+	Passphrase    keys.Passphrase // of encrypted key files
+	NewPassphrase keys.Passphrase // of new key files; nil: they are not encrypted
 	Warn          func(format string, args ...any)
-	// Progress is told of a long step by its name. It returns a function that is told how
-	// far the step has come, and one that is called in the end.
+	// Progress begins the display of a long step with this name. tell shows the progress of the
+	// step. end ends the display.
 	Progress func(name string) (tell func(done, total uint64), end func())
-	Fatal    func(error) // ends the process where a log that is opened in place breaks
+	Fatal    func(error) // ends the process if a log that is opened in place breaks
 }
 
-// Target names a ledger. The zero Target is the ledger of the chosen profile, or of the only one.
+// Target names a ledger. The zero Target is the ledger of the chosen profile, or of the only
+// profile.
 type Target struct {
 	Profile string
 	URL     string
@@ -59,12 +60,12 @@ func (t *Target) RegisterRoot(flags *pflag.FlagSet) {
 	flags.StringVar(&t.Root, "root", "", "file of the pinned root to check against (default: the profile's)")
 }
 
-// Where says which log is meant: that of a server, or of a stopped ledger.
+// Where names a log: the log of a server, or the log of a stopped ledger.
 type Where struct {
 	Target
 	Data   string // directory of a stopped ledger
 	Anchor string // file; empty: beside the directory
-	// noCache is that the fold which is kept is neither read nor written.
+	// noCache says that the command neither reads nor writes the kept fold.
 	noCache bool
 }
 
@@ -86,8 +87,8 @@ func (w *Where) keptUse() keptUse {
 	return UseKept
 }
 
-// InPlace opens the data directory unchanged. A log that is only read is closed before a write
-// could fail.
+// InPlace returns the options that open the data directory of a stopped ledger. A log that is only
+// read is closed before a write could fail.
 func (m *Machine) InPlace(w *Where) node.Options {
 	return node.Options{Dir: w.Data, Anchor: w.Anchor, Machine: m.Trust, Passphrase: m.Passphrase, Fatal: m.Fatal}
 }

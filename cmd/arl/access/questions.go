@@ -20,7 +20,7 @@ func (q *Questions) Register(flags *pflag.FlagSet) {
 	flags.Uint64Var(&q.From, "from", 0, "answer for the entries from INDEX on")
 }
 
-// All returns the questions as a verifier has them. The error is a usage error.
+// All returns the questions in the form of package verify. The error is a usage error.
 func (q *Questions) All() (all []verify.Question, err error) {
 	for _, text := range q.Expect {
 		list, err := verify.ParseQuestions(text)

@@ -17,8 +17,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// registry is where entries are registered: a server, or a stopped ledger that
-// is opened in place.
+// registry registers entries. It is a server, or a stopped ledger that is opened in place.
 type registry interface {
 	// Chain returns the verified chain of policies and keys as of now.
 	Chain(ctx context.Context) (*verify.Chain, error)
@@ -32,11 +31,11 @@ type registry interface {
 type Recording struct {
 	registry
 	Root    verify.Root
-	profile *trust.Profile // nil: there is none on this machine
+	profile *trust.Profile // nil: this machine has no profile of the ledger
 }
 
-// WithRegistry opens the ledger that a run is recorded in, for as long as use
-// takes.
+// WithRegistry opens the ledger that a run is recorded in, and calls use. The ledger stays open
+// until use returns.
 func (m *Machine) WithRegistry(ctx context.Context, w *Where, use func(*Recording) error) error {
 	if w.Data == "" {
 		return m.WithConnection(ctx, &w.Target, func(c *Connection) error { return use(&Recording{c, c.Root, c.Profile}) })
@@ -49,7 +48,8 @@ func (m *Machine) WithRegistry(ctx context.Context, w *Where, use func(*Recordin
 	return err
 }
 
-// useNode takes a ledger that is opened in place at its word.
+// useNode calls use with a ledger that is opened in place. The root is the ledger's own root: no
+// pinned root is compared with it.
 func (m *Machine) useNode(n *node.Node, use func(*Recording) error) error {
 	root, err := n.Root()
 	if err != nil {
@@ -68,8 +68,8 @@ func (m *Machine) useNode(n *node.Node, use func(*Recording) error) error {
 // principalEngine signs runs and attempts, if no other principal is named.
 const principalEngine entry.Principal = "engine"
 
-// EngineSigner is the key in file, or the engine's own, which is made and
-// enrolled the first time.
+// EngineSigner returns the signer of the key in file. If file is empty, it returns the signer of
+// the engine's own key. The first call makes and enrols that key.
 func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string) (*Signer, error) {
 	chain, err := reg.Chain(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string)
 	return &Signer{loaded, principalEngine}, m.enrolEngine(ctx, reg, loaded)
 }
 
-// enrolEngine grants the role engine in the name of the policy's authority.
+// enrolEngine enrols a key with the role engine. The policy's authority signs the enrolment.
 func (m *Machine) enrolEngine(ctx context.Context, reg *Recording, key *keys.Signer) error {
 	path, err := reg.profile.Key(node.Authority)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"recoveryledger/verify"
 )
 
-// headSource is where tree heads come from.
+// headSource returns the tree heads of a log.
 type headSource interface {
-	// Head returns the newest tree head there is, and published the newest with
-	// all signatures. Both are signed by the pinned keys and continue the head
-	// that was accepted before.
+	// Head returns the newest tree head. Published returns the newest tree head with all
+	// signatures. Both heads are signed by the pinned keys, and continue the head that was accepted
+	// before.
 	Head(ctx context.Context) (verify.SignedHead, error)
 	Published(ctx context.Context) (verify.SignedHead, error)
 }
 
-// logSource is where a log is looked at: a server or a stopped ledger.
+// logSource reads a log from a server, or from a stopped ledger.
 type logSource interface {
 	headSource
 	// Receipt returns a verified receipt.
 	Receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
-	// Consistent returns nil if the log of the newer head is proven to continue
-	// that of the older one, and a [*verify.ForkError] if it is proven not to.
+	// Consistent returns nil if the newer head is proven to continue the older head, and a
+	// [*verify.ForkError] if it is proven not to.
 	Consistent(ctx context.Context, older, newer verify.SignedHead) error
 	audit.Source
 }
@@ -46,12 +46,12 @@ type keptUse int
 
 // The uses of a kept fold.
 const (
-	UseKept     keptUse = iota // continue from it, and keep the new one
-	ReplaceKept                // derive it again, and keep it
-	ignoreKept                 // neither read nor write it
+	UseKept     keptUse = iota // continue from the kept fold, and keep the new fold
+	ReplaceKept                // derive the fold again, and keep it
+	ignoreKept                 // neither read nor write the kept fold
 )
 
-// WithLog opens the log that the flags name, for as long as use takes.
+// WithLog opens the log that the flags name, and calls use. The log stays open until use returns.
 func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) error {
 	if w.Data == "" {
 		return m.WithConnection(ctx, &w.Target, func(c *Connection) error { return use(c.OpenLog(w)) })
@@ -76,7 +76,7 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 	return errors.Join(err, n.Log.Close())
 }
 
-// OpenLog returns the log that the connection leads to.
+// OpenLog returns the log of the connection's ledger.
 func (c *Connection) OpenLog(w *Where) *Log {
 	return &Log{c, c, c.Root, c.Before, w.keptUse()}
 }
@@ -89,7 +89,8 @@ type nodeSource struct {
 	known *verify.SignedHead // accepted before; nil: none
 }
 
-// nodeSource pins the root in a file, or the root of the directory itself.
+// nodeSource returns the source of a ledger that is opened in place. The root is the root in
+// rootFile, or the directory's own root if rootFile is empty.
 func (m *Machine) nodeSource(n *node.Node, rootFile string) (*nodeSource, error) {
 	s := &nodeSource{trust: m.Trust, node: n}
 	root, err := n.Root()
@@ -126,7 +127,7 @@ func (s *nodeSource) Published(ctx context.Context) (verify.SignedHead, error) {
 	return head, s.trust.SaveHead(s.root.Origin, head.Note)
 }
 
-// Consistent implements logSource by the tree of the ledger.
+// Consistent implements logSource. It takes the proof from the tree of the ledger.
 func (s *nodeSource) Consistent(_ context.Context, older, newer verify.SignedHead) error {
 	return s.node.Continues(older, newer)
 }

@@ -11,11 +11,11 @@ import (
 	"recoveryledger/verify"
 )
 
-// Compromise is the reason why an entry may not be by its issuer: the key was revoked, as
-// compromised since before the entry (TRU-4).
+// Compromise is the reason why an entry may not be from its issuer: a revocation says that the key
+// was compromised before the entry (TRU-4).
 type Compromise struct {
-	Since   uint64 `json:"since"`   // index from which on the key is not to be believed
-	Revoked uint64 `json:"revoked"` // index of the entry that says so
+	Since   uint64 `json:"since"`   // index of the first entry for which the key is not believed
+	Revoked uint64 `json:"revoked"` // index of the revocation
 }
 
 // CompromiseOf returns the compromise of the key that signed an entry, by the chain; nil if the
@@ -28,7 +28,7 @@ func CompromiseOf(chain *verify.Chain, keyID string, index uint64) *Compromise {
 	return &Compromise{*key.CompromisedSince, key.Revoked}
 }
 
-// Mark is the warning beside an entry.
+// Mark returns the warning that stands beside an entry; empty: no compromise.
 func (c *Compromise) Mark() string {
 	if c == nil {
 		return ""
@@ -36,8 +36,8 @@ func (c *Compromise) Mark() string {
 	return fmt.Sprintf(" [KEY COMPROMISED since %d, revoked at %d]", c.Since, c.Revoked)
 }
 
-// SignedSince returns the entries that the server has of a principal by one of its
-// keys, from an index on.
+// SignedSince returns the entries of a principal, from an index on, that a key has signed. It asks
+// the server for the entries.
 func (c *Connection) SignedSince(ctx context.Context, p entry.Principal, keyID string, since uint64) (signed []*client.Entry, err error) {
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Agent: p, From: since, Limit: api.MaxPage}) {
 		if err != nil {
@@ -50,13 +50,14 @@ func (c *Connection) SignedSince(ctx context.Context, p entry.Principal, keyID s
 	return signed, nil
 }
 
-// ListedAgent is a principal with the entries that its compromised keys signed afterwards.
+// ListedAgent is a principal with the number of entries that its compromised keys signed since
+// their compromise.
 type ListedAgent struct {
 	api.Agent
 	SignedSince map[string]int `json:"signed_since,omitempty"` // entries, by the id of a compromised key
 }
 
-// Listed counts the entries that compromised keys of a principal signed afterwards.
+// Listed counts the entries that the compromised keys of a principal signed since their compromise.
 func (c *Connection) Listed(ctx context.Context, info *verify.AgentInfo) (*ListedAgent, error) {
 	agent := &ListedAgent{Agent: api.NewAgent(info)}
 	for i := range agent.Keys {
@@ -76,7 +77,8 @@ func (c *Connection) Listed(ctx context.Context, info *verify.AgentInfo) (*Liste
 	return agent, nil
 }
 
-// State is whether a key counts, and else since when it does not.
+// State says whether a key counts. For a key that does not count, it gives the index of the
+// revocation.
 func (l *ListedAgent) State(key *api.Key) string {
 	switch {
 	case key.Revoked == nil:

@@ -19,7 +19,7 @@ const (
 	booker     entry.Principal = "booker"
 	writer     entry.Principal = "writer"
 	mailer     entry.Principal = "mailer"
-	publisher  entry.Principal = "publisher" // comes late
+	publisher  entry.Principal = "publisher" // starts late
 	monitor    entry.Principal = "monitor"
 	ann        entry.Principal = "ann" // approvers
 	ben        entry.Principal = "ben"
@@ -62,14 +62,14 @@ type step struct {
 	wid     entry.WorkflowID
 	parents []entry.Parent
 	effect  entry.Effect
-	planned bool             // it is only planned: its time does not come here
-	after   entry.Ref        // that is in the log before; empty: none
-	record  entry.WorkflowID // execution with a record that is in the log before; empty: none
+	planned bool             // the demo only plans the step, and never executes it
+	after   entry.Ref        // execution that must be in the log before; empty: none
+	record  entry.WorkflowID // workflow whose record must be in the log before; empty: none
 	makes   func(p *player, in inputs) (goods, error)
-	sees    func(p *player, in inputs) (*entry.Signal, error) // nil: nothing is wrong
+	sees    func(p *player, in inputs) (*entry.Signal, error) // a nil signal: nothing is wrong
 }
 
-// The executions that others build on.
+// The executions that other executions depend on.
 const (
 	list   entry.Ref = "planner#list"
 	prices entry.Ref = "pricer#prices"
@@ -162,7 +162,7 @@ func (p *player) prices(inputs) (goods, error) {
 	return g, err
 }
 
-// recheck finds the pricer's fault after others have used the prices.
+// recheck finds the pricer's fault after other agents have used the prices.
 func (p *player) recheck(in inputs) (*entry.Signal, error) {
 	supplies, err := p.supplies()
 	for item, pack := range supplies {

@@ -23,13 +23,13 @@ import (
 // findings count the checked objects.
 type findings struct {
 	receipts, held, effects, bundles int
-	at                               int64 // when the bundles were judged, Unix milliseconds
+	at                               int64 // time of the check of the bundles, Unix milliseconds
 }
 
 // history is the log's executions and checkpoints.
 type history struct {
 	executions  map[entry.Ref]*entry.Execution
-	comps       map[entry.Ref]*entry.Execution // compensation by member, that was confirmed
+	comps       map[entry.Ref]*entry.Execution // confirmed compensation, by member
 	checkpoints map[entry.Ref]*entry.Checkpoint
 }
 
@@ -190,7 +190,7 @@ func (d directory) bundle(incident uint64, p entry.Principal) string {
 	return d.path("bundles", fmt.Sprintf("%d-%s.json", incident, p))
 }
 
-// comparison is of the world with the log.
+// comparison compares the world with the log.
 type comparison struct {
 	dir     directory
 	log     history
@@ -270,7 +270,7 @@ func (w *comparison) member(m *member) (why string, err error) {
 // No process of the demo runs any more.
 func (c *conductor) prove(ctx context.Context, found *findings) error {
 	incidents := slices.Sorted(maps.Keys(c.records))
-	then := time.UnixMilli(found.at).UTC().Format(time.RFC3339) // the decision's time will be over
+	then := time.UnixMilli(found.at).UTC().Format(time.RFC3339) // later the decision has expired
 	commands := [][]string{
 		{"verify", c.dir.path("receipts.ndjson")},
 		{"verify", c.dir.bundle(slices.Max(incidents), booker), "--at", then},

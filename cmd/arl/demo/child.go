@@ -19,31 +19,31 @@ import (
 	"recoveryledger/ledger/process"
 )
 
-// child is a process that the conductor has started.
+// child is a process that the conductor started.
 type child struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	args  []string
-	done  chan struct{} // closed when it has ended
-	err   error         // how; after done
+	done  chan struct{} // closed at the end of the process
+	err   error         // error of that end; valid after done
 }
 
 // heard is an event: a line of a child, the end of a child, an entry of the log, or the end of the
 // log.
 type heard struct {
 	from  *child
-	line  []byte // nil: it has ended
+	line  []byte // nil, and entry is nil: the child has ended
 	entry *client.Entry
 	err   error
 }
 
-// troupe are the children, in the order in which they were started.
+// troupe has the children, in the order of their starts.
 type troupe struct {
 	dir      directory
 	binary   string
 	children []*child
-	ears     chan heard // has room for more than the children say, so that nobody waits for who has stopped to listen
+	ears     chan heard // has room for all events: no child waits after the conductor stops listening
 }
 
 // environment returns the environment of the children. The settings of the caller do not apply to
@@ -87,7 +87,7 @@ func (d directory) log(name string) string { return d.path("logs", name+".log") 
 func Until(ctx context.Context, input io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
-		_, _ = io.Copy(io.Discard, input) // it ends, however
+		_, _ = io.Copy(io.Discard, input) // an error is the end, too
 		cancel()
 	}()
 	return ctx, cancel
@@ -100,7 +100,7 @@ func (t *troupe) listen(c *child, stdout io.Reader) {
 	for scanner.Scan() {
 		t.ears <- heard{from: c, line: append([]byte{}, scanner.Bytes()...)}
 	}
-	_, _ = io.Copy(io.Discard, stdout) // so that it is not held up by a line too long
+	_, _ = io.Copy(io.Discard, stdout) // the child must not block on a line that is too long
 	c.err = c.cmd.Wait()
 	close(c.done)
 	t.ears <- heard{from: c}
@@ -109,16 +109,16 @@ func (t *troupe) listen(c *child, stdout io.Reader) {
 // patience is the time that a process has to end by itself.
 const patience = 10 * time.Second
 
-// end ends all children but the first so many, the newest first, and waits for them. A child that
-// does not end by itself is killed.
+// end ends all children but the first ones, the newest child first. but is the number of the
+// children that stay. end waits for each child, and kills a child that does not end by itself.
 func (t *troupe) end(but int) (failed error) {
 	for _, c := range slices.Backward(t.children[min(but, len(t.children)):]) {
-		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // the child may have ended
 		_ = c.stdin.Close()
 		select {
 		case <-c.done:
 		case <-time.After(patience):
-			_ = c.cmd.Process.Kill() // it may just have ended
+			_ = c.cmd.Process.Kill() // the child may just have ended
 			<-c.done
 			failed = errors.Join(failed, fmt.Errorf("demo: %s did not end within %s", c.name, patience))
 		}
@@ -146,7 +146,7 @@ func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, err
 
 // diedOf returns the error of a child that ended unexpectedly.
 func (t *troupe) diedOf(c *child) error {
-	said, _ := os.ReadFile(t.dir.log(c.name)) // or nothing
+	said, _ := os.ReadFile(t.dir.log(c.name)) // without a file: nothing
 	why := cmp.Or(lastLine(said), "it said nothing")
 	return fmt.Errorf("%w: %s: %v: %s (its words are in %s)", ErrDied, c.name, cmp.Or(c.err, errors.New("exit code 0")), why, t.dir.log(c.name))
 }

@@ -35,10 +35,10 @@ type conductor struct {
 	incidents map[uint64]entry.WorkflowID // by the index of the opening signal
 	records   map[uint64]*entry.Record
 	decided   map[uint64]bool   // incidents with an authorize that was shown
-	early     map[uint64][]line // lines of agents about an incident before that
-	crash     line              // lines of an agent that kills itself
+	early     map[uint64][]line // lines of agents that came before the authorize of their incident
+	crash     line              // line of an agent that kills itself
 	proposal  uint64            // incident that is proposed to the approvers; 0: none
-	fenced    bool              // the publisher has run into the fence
+	fenced    bool              // the fence has stopped the publisher
 	approvers []entry.Principal
 }
 
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg *Config) (err error) {
 	if err := c.follow(ctx); err != nil {
 		return err
 	}
-	if err := c.troupe.end(1); err != nil { // the ledger stays
+	if err := c.troupe.end(1); err != nil { // the ledger keeps running
 		return err
 	}
 	found, err := c.check(ctx)
@@ -151,7 +151,7 @@ func (c *conductor) enrol(ctx context.Context) error {
 	return nil
 }
 
-// do runs a command that is to succeed.
+// do runs a command that must succeed.
 func (c *conductor) do(ctx context.Context, args ...string) error {
 	_, err := c.troupe.run(ctx, 0, args...)
 	return err
@@ -259,14 +259,14 @@ func (c *conductor) heard(h heard) error {
 	approves := h.from.name == string(ann) || h.from.name == string(ben)
 	switch {
 	case h.line != nil && approves:
-		return nil // the receipt
+		return nil // the receipt of the approval
 	case h.line != nil:
 		return c.said(h.from, h.line)
 	case approves && h.from.err == nil:
 		return c.ask()
 	case h.from.killed() && h.from.name == c.crash.Who:
 		c.shown.say(c.crash)
-		c.crash = line{} // it does so once
+		c.crash = line{} // the agent crashes only once
 		return c.play(entry.Principal(h.from.name))
 	}
 	return c.troupe.diedOf(h.from)

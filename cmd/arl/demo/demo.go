@@ -1,28 +1,28 @@
-// Package demo is the tour of the ledger: a server, agents, a monitor and two approvers, each a
-// process of its own, work, fail and roll back on this machine. Nothing is acted: the agents write
-// files and send mail, they undo only what [recoveryledger/api/client/agent] has verified, and in
-// the end all that they did is compared with what the log says.
+// Package demo is the tour of the ledger. A server, agents, a monitor and two approvers work, fail
+// and roll back on this machine, each in a process of its own. Nothing is simulated: the agents
+// write files and send mail, and undo only members that [recoveryledger/api/client/agent] has
+// verified. In the end the demo compares the effects of the agents with the log.
 //
-//	arl demo                the conductor: starts and ends the others, shows what happens, checks it;
-//	│                       a mail gateway: what it has taken cannot be called back
+//	arl demo                the conductor: starts and ends the others, shows and checks the events;
+//	│                       a mail gateway: mail that it has taken cannot be called back
 //	├ arl demo ledger       arl serve: the ledger with its coordinator
 //	├ arl demo agent NAME   an agent, or the monitor
 //	└ arl incident approve  an approver, twice
 //
-// The conductor decides nothing and undoes nothing. It has everybody enrolled, and learns what
-// happens from the log and from lines that its children print.
+// The conductor decides nothing and undoes nothing. It enrols the principals, and reads the events
+// from the log and from the lines that its children print.
 //
 // All files are in one directory:
 //
 //	home/        ARL_HOME of the operator: profile and keys
 //	ledger/      the log
-//	feeds/       what suppliers say: the truth that outputs are held to
-//	board/       what agents hand on, one JSON file an execution
+//	feeds/       files of the suppliers: outputs are checked against them
+//	board/       outputs that agents hand on, one JSON file an execution
 //	agents/NAME  key, secret, receipts, checkpoints, and the state of its runtime
-//	work/NAME    what the agent does: its files, bookings, a queue
+//	work/NAME    effects of the agent: its files, bookings, a queue
 //	sent/        mail that was sent
-//	bundles/     what agents were told to undo, with all that proves it
-//	logs/        what the processes said on stderr
+//	bundles/     bundles with the members that agents had to undo, and all proofs
+//	logs/        stderr of the processes
 package demo
 
 import (
@@ -39,9 +39,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// Config says how the demo runs. All but JSON is required.
+// Config says how the demo runs. All fields but JSON are required.
 type Config struct {
-	Dir    string    // empty, or to be made; it is kept
+	Dir    string    // an empty or a new directory; it is kept
 	Binary string    // this program
 	Out    io.Writer // the timeline
 	JSON   bool      // one JSON object a line
@@ -59,15 +59,15 @@ var ErrTimeout = errors.New("demo: too slow")
 // limit is the time limit of the demo. The demo takes a few seconds; a busy machine takes longer.
 const limit = 90 * time.Second
 
-// stage has the settings of every process of the demo, in a file.
+// stage has the settings of all processes of the demo. It is kept in a file.
 type stage struct {
 	URL     string      `json:"url"`     // of the ledger
 	Gateway string      `json:"gateway"` // URL of the mail gateway
-	Head    string      `json:"head"`    // signed, as the conductor has seen it: the second source of a first contact
+	Head    string      `json:"head"`    // signed tree head of the conductor: the second source of a first contact
 	Root    verify.Root `json:"root"`
 }
 
-// directory is where everything is.
+// directory is the directory of all files of the demo.
 type directory string
 
 func (d directory) path(parts ...string) string {
@@ -85,7 +85,7 @@ func (d directory) stage() (s stage, err error) {
 	return s, nil
 }
 
-// write replaces a file, and makes its directory.
+// write replaces a file. It makes the directory of the file if necessary.
 func write(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -93,7 +93,7 @@ func write(path string, content []byte) error {
 	return durable.Write(path, content, 0o600)
 }
 
-// writeJSON is write of a value.
+// writeJSON writes a value as JSON, as write does.
 func writeJSON(path string, v any) error {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

@@ -39,7 +39,7 @@ func (g gateway) open(ctx context.Context) (url string, end func() error, err er
 		return "", nil, err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(g.send), ReadTimeout: mailTimeout, WriteTimeout: mailTimeout, MaxHeaderBytes: 1 << 14}
-	go func() { _ = server.Serve(listener) }() // until it is closed; who sends sees what is wrong
+	go func() { _ = server.Serve(listener) }() // until Close; senders see their own errors
 	return "http://" + listener.Addr().String(), server.Close, nil
 }
 

@@ -24,9 +24,9 @@ func (p *player) hooks() agent.Hooks {
 	return h
 }
 
-// restore takes the line back to the checkpoint.
+// restore takes the line of the agent back to the checkpoint.
 func (p *player) restore(_ context.Context, c *agent.Call) (*agent.Report, error) {
-	if len(c.Standing) > 0 { // the one checkpoint of a line comes before all that it does
+	if len(c.Standing) > 0 { // the only checkpoint of a line comes before its first execution
 		return &agent.Report{Status: agent.Failed, Residual: "the state beside the checkpoint cannot be loaded"}, nil
 	}
 	state, err := os.ReadFile(p.checkpointFile(c.Members[0].Wid))
@@ -61,7 +61,7 @@ func (p *player) compensate(_ context.Context, c *agent.Call) (*agent.Report, er
 		if err != nil {
 			return nil, err
 		}
-		select {} // until the signal is here
+		select {} // until the signal ends the process
 	}
 	return &agent.Report{Status: agent.Done}, nil
 }
@@ -82,11 +82,11 @@ func (p *player) probe(_ context.Context, c *agent.Call) (*agent.Report, error) 
 		if slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(c.Keys, key) }) {
 			return &agent.Report{Status: agent.Done}, err
 		}
-		return &agent.Report{Status: agent.NoEffect}, err // an effect that is not there will never be there
+		return &agent.Report{Status: agent.NoEffect}, err // a missing cancellation will not happen later
 	case agent.Restore:
 		if r, err := p.restored(c); err != nil || r.Digest == c.Digest {
 			return r, err
 		}
 	}
-	return &agent.Report{Status: agent.Unknown}, nil // it runs again
+	return &agent.Report{Status: agent.Unknown}, nil // the hook runs again
 }

@@ -32,14 +32,14 @@ type player struct {
 	client *client.Client
 	signer *keys.Signer
 	secret []byte
-	crash  entry.Ref // in the compensation of which this process ends; empty: none
+	crash  entry.Ref // execution whose compensation ends this process; empty: none
 	out    lines
 
 	// The agent's knowledge from the log.
 	executions map[entry.Ref]*entry.Execution // the newest entry of each
 	records    map[entry.WorkflowID]bool
 	signaled   map[entry.WorkflowID]bool
-	over       map[string]bool // own steps that leave no execution: the ledger refused them, or the agent looked
+	over       map[string]bool // own steps that leave no execution: refused by the ledger, or checks
 }
 
 // PlayerConfig names the agent of this process.
@@ -47,12 +47,12 @@ type PlayerConfig struct {
 	Dir   string
 	Name  string
 	Crash string    // the process kills itself in the compensation of this execution; empty: none
-	In    io.Reader // the process ends with it
+	In    io.Reader // the process ends at the end of this input
 	Out   io.Writer // events, a JSON object a line
 }
 
-// Play is an agent. It does the steps of its part, and undoes the members that proven decisions
-// name. It ends with ctx or with its input, so that it never outlives the conductor.
+// Play runs an agent. The agent does the steps of its part, and undoes the members that proven
+// decisions name. Play ends with ctx or with its input, so that no agent outlives the conductor.
 func Play(ctx context.Context, cfg *PlayerConfig) error {
 	ctx, cancel := Until(ctx, cfg.In)
 	defer cancel()
@@ -63,7 +63,7 @@ func Play(ctx context.Context, cfg *PlayerConfig) error {
 	var group errgroup.Group
 	for _, half := range []func(context.Context) error{p.work, p.obey} {
 		group.Go(func() error {
-			defer cancel() // the other half ends too
+			defer cancel() // the other half ends, too
 			return half(ctx)
 		})
 	}
@@ -124,7 +124,7 @@ func (k keeper) Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, error
 	}
 	receipt, err := k.player.client.Receipt(ctx, at.Index)
 	if err != nil {
-		return at, err // it is submitted again, and is one entry
+		return at, err // the runtime submits the entry again, and the ledger registers it once
 	}
 	return at, k.player.keep(*receipt)
 }
@@ -139,7 +139,7 @@ func (p *player) keep(r verify.Receipt) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(line, '\n')) // in one piece: nothing else of this process comes between
+	_, err = f.Write(append(line, '\n')) // in one piece: no other write comes between
 	return errors.Join(err, f.Close())
 }
 
@@ -176,7 +176,7 @@ func (p *player) work(ctx context.Context) error {
 			p.signaled[body.Wid] = p.signaled[body.Wid] || body.Iss == p.name
 		}
 		if e.Index+1 < log.Size {
-			continue // the next entries have the work of this agent's earlier life
+			continue // the next entries may show this agent's work before its restart
 		}
 		if err := p.turn(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -319,7 +319,8 @@ func (p *player) submit(ctx context.Context, body entry.Body) error {
 	return p.keep(registered.Receipt)
 }
 
-// inputs reads the output of the parents from the board: the bytes with the digests in the log.
+// inputs reads the outputs of the parents from the board. Each output must have the digest that is
+// in the log.
 func (p *player) inputs(parents []entry.Parent) (inputs, error) {
 	in := inputs{}
 	for _, parent := range parents {
@@ -356,7 +357,7 @@ func stateDigest(secret, state []byte) entry.Digest {
 	return entry.KeyedDigestFrom(mac(secret, "state "+string(state)))
 }
 
-// lines writes lines of the timeline, one at a time, to the conductor.
+// lines writes lines of the timeline to the conductor, one at a time.
 type lines struct {
 	mu sync.Mutex
 	to io.Writer
@@ -369,5 +370,5 @@ func (l *lines) say(what line) {
 	if err == nil {
 		_, err = l.to.Write(append(text, '\n'))
 	}
-	_ = err // nobody listens: the process ends with its input
+	_ = err // the conductor no longer reads: the process ends with its input
 }

@@ -57,7 +57,7 @@ func (t *timeline) say(l line) {
 		text = string(l.Exec) + ": " + text
 	}
 	faint := lipgloss.NewStyle().Faint(true)
-	_, err := lipgloss.Fprint(t.out, fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text)) // in color where that is wanted
+	_, err := lipgloss.Fprint(t.out, fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text)) // Fprint drops colors that out cannot show
 	t.err = errors.Join(t.err, err)
 }
 
@@ -77,7 +77,7 @@ func style(kind string) lipgloss.Style {
 	return s
 }
 
-// once is say, unless the same was said.
+// once shows a line, unless the same line was shown before.
 func (t *timeline) once(l line) {
 	if t.said == nil {
 		t.said = map[string]bool{}

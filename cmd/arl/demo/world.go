@@ -90,8 +90,8 @@ func (b bookings) book(exec entry.Ref, pieces map[string]int) error {
 
 func (b bookings) booked() ([]string, error) { return namesIn(filepath.Join(string(b), "booked")) }
 
-// cancel returns the reservation of an execution under a key. A second call is an error, because it
-// would return the reservation twice.
+// cancel cancels the reservation of an execution under a key. A second call is an error, because it
+// would cancel the reservation twice.
 func (b bookings) cancel(key string, exec, comp entry.Ref) error {
 	dir := filepath.Join(string(b), "cancelled", fileName(exec))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -20,13 +20,13 @@ import (
 	"recoveryledger/ledger/durable"
 )
 
-// capabilitySize is the number of random bytes in the path of a console: nobody guesses
-// it.
+// capabilitySize is the number of random bytes in the path of a console. Such a path cannot be
+// guessed.
 const capabilitySize = 16
 
-// Capability returns the secret that begins every path of a console. It is made once and
-// kept in a file that only its owner can read. Loopback is open to every user and program
-// of the machine, so the path says who may look.
+// Capability returns the secret that begins every path of a console. Every user and program of the
+// machine can call loopback, so the secret path decides who may read the console. The secret is
+// made once, and kept in a file that only its owner can read.
 func Capability(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	text := strings.TrimSpace(string(content))
@@ -48,9 +48,9 @@ func Capability(file string) (string, error) {
 	return text, durable.Create(file, []byte(text+"\n"), 0o600)
 }
 
-// Handler serves pages below a capability to whoever calls the listener by its own
-// address. A website whose name resolves to loopback calls it by another (DNS rebinding).
-// Requests that another site makes a browser send are refused, too.
+// Handler serves pages below a capability. A request must call the listener by its own address: a
+// website whose name resolves to loopback calls it by another name (DNS rebinding). Handler also
+// refuses requests that another site makes a browser send.
 func Handler(pages *console.Console, capability string, listener net.Addr) http.Handler {
 	below := http.StripPrefix("/"+capability, pages)
 	guarded := http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -77,8 +77,8 @@ const (
 	headerBytes = 1 << 16
 )
 
-// Serve serves until ctx ends. A contradiction of the log does not end it: the page that
-// shows the contradiction stays. The error is the contradiction then.
+// Serve serves until ctx ends. A contradiction of the log does not end Serve, because the page that
+// shows the contradiction must stay. The error is then the contradiction.
 func Serve(ctx context.Context, s *Source, listener net.Listener, handler http.Handler) error {
 	group, serving := errgroup.WithContext(ctx)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, MaxHeaderBytes: headerBytes,

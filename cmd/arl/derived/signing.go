@@ -14,25 +14,25 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// Signing signs what a page shows with keys that stay in this process.
+// Signing signs the entries that a page shows. The keys stay in this process.
 type Signing struct {
 	source *Source
 	files  []file
 	send   func(ctx context.Context, entries []*entry.Entry) (index uint64, err error)
-	// confirm asks a person at the terminal; one question at a time.
+	// confirm asks a person at the terminal. asking lets it ask one question at a time.
 	confirm func(question string) error
 	asking  sync.Mutex
 }
 
-// file is a key file at hand.
+// file is a key file that can sign.
 type file struct {
 	console.Key
 	path   string
-	signer *keys.Signer // nil: the file is encrypted, and is opened for each act
+	signer *keys.Signer // nil: the file is encrypted, and each act opens it again
 }
 
-// NewSigning returns the signing of a source. It opens each key file once, to learn whose
-// it is; the passphrase of an encrypted one is asked for, and forgotten. confirm asks at
+// NewSigning returns the signing of a source. It opens each key file once, to learn the id of the
+// key. It asks for the passphrase of an encrypted file, and forgets the passphrase. confirm asks at
 // the terminal before a key without a passphrase signs.
 func NewSigning(s *Source, c *access.Connection, paths []string, passphrase keys.Passphrase, confirm func(question string) error) (*Signing, error) {
 	signing := &Signing{source: s, confirm: confirm}

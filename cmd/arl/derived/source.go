@@ -1,7 +1,7 @@
-// Package derived is the console on a user's machine: it reads a log under its pinned
-// root, derives the state that follows from the entries, goes on as the log grows, and
-// serves pages of what it derived. It alone signs from a page: the keys stay in this
-// process. Nothing of a page comes from the ledger's word.
+// Package derived is the console on a user's machine. It reads a log under its pinned root, derives
+// the state from the entries, and follows the log. Its pages show only the derived state: no page
+// relies on a statement of the ledger. Only this package signs from a page. The keys stay in this
+// process.
 package derived
 
 import (
@@ -21,22 +21,22 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Source is a log as it was derived on this machine. Run must run for it to grow.
+// Source is a log that this machine has derived. It grows only while Run runs.
 type Source struct {
 	machine *access.Machine
 	log     *access.Log
 	logger  *slog.Logger
 	still   bool // a stopped ledger: the log does not grow
 
-	// lock guards the fold's content while it grows, and what stands below it.
+	// lock guards the content of the fold, and the fields below.
 	lock     sync.RWMutex
 	fold     *access.Fold
 	standing console.Standing
 	grown    chan struct{} // closed when standing changes
 }
 
-// NewSource returns the source of a log. It begins at the fold that is kept of the log,
-// and asks no server yet.
+// NewSource returns the source of a log. It begins with the kept fold of the log, and does not ask
+// the server.
 func NewSource(m *access.Machine, l *access.Log, logger *slog.Logger) *Source {
 	_, served := l.Registry.(*access.Connection)
 	s := &Source{machine: m, log: l, logger: logger, still: !served, grown: make(chan struct{})}
@@ -44,7 +44,7 @@ func NewSource(m *access.Machine, l *access.Log, logger *slog.Logger) *Source {
 	return s
 }
 
-// begin takes what is kept of the log, or begins at its first entry.
+// begin loads the kept fold of the log. Without a kept fold it begins with the empty log.
 func (s *Source) begin() {
 	fold := s.machine.Begin(s.log)
 	s.lock.Lock()
@@ -58,7 +58,7 @@ func (s *Source) begin() {
 	}
 }
 
-// change changes the standing, and wakes who waits for that.
+// change changes the standing, and wakes the goroutines that wait for a change.
 func (s *Source) change(change func(at *console.Standing)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -67,11 +67,11 @@ func (s *Source) change(change func(at *console.Standing)) {
 	s.grown = make(chan struct{})
 }
 
-// pollTime is how often the ledger is asked for a newer tree head.
+// pollTime is the time between two requests for a newer tree head.
 const pollTime = time.Second
 
-// Run follows the log until ctx ends, or until something contradicts the ledger. The
-// pages show only that from then on; the error is the contradiction.
+// Run follows the log until ctx ends, or until something contradicts the ledger. From then on the
+// pages show only the contradiction. The error is the contradiction.
 func (s *Source) Run(ctx context.Context) error {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// step takes the fold on to the newest tree head.
+// step extends the fold to the newest tree head.
 func (s *Source) step(ctx context.Context) error {
 	to, err := s.machine.Look(ctx, s.log, s.fold, &s.lock)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Source) step(ctx context.Context) error {
 		return nil
 	}
 	if to.Size-s.fold.Size > access.Readahead || s.fold.Size == 0 {
-		// The fold is locked for long: pages show how far it has come meanwhile.
+		// The fold would be locked for long. read lets the pages show the progress.
 		return s.read(ctx, to)
 	}
 	if err := s.machine.Advance(ctx, s.log, s.fold, to, &s.lock); err != nil {
@@ -121,13 +121,13 @@ func (s *Source) step(ctx context.Context) error {
 	return nil
 }
 
-// read takes the fold on by so many entries that no page can wait for it.
+// read extends the fold by more entries than a page can wait for.
 func (s *Source) read(ctx context.Context, to *access.Ahead) error {
 	s.change(func(at *console.Standing) { at.Reading = &console.Reading{Done: s.fold.Size, Size: to.Size} })
 	to.Tell = func(done, size uint64) {
 		s.change(func(at *console.Standing) { at.Reading = &console.Reading{Done: done, Size: size} })
 	}
-	// Nobody reads the fold while standing says Reading, so a lock of its own will do.
+	// No goroutine reads the fold while standing says Reading, so a new lock is enough.
 	if err := s.machine.Advance(ctx, s.log, s.fold, to, new(sync.RWMutex)); err != nil {
 		return s.again(err)
 	}
@@ -145,8 +145,8 @@ func (s *Source) settled() {
 	})
 }
 
-// again begins again after an error in the middle of a step, which left the fold without
-// a meaning. A contradiction is final.
+// again begins again after an error in the middle of a step: the fold must not be used after such
+// an error. A contradiction is final.
 func (s *Source) again(err error) error {
 	if _, contradicts := exit.Contradicted(err); !contradicts {
 		s.change(func(at *console.Standing) { *at = console.Standing{Reading: &console.Reading{}} })
@@ -155,7 +155,7 @@ func (s *Source) again(err error) error {
 	return err
 }
 
-// lost notes that the ledger was not reached.
+// lost notes that the source did not reach the ledger.
 func (s *Source) lost(err error) {
 	s.lock.RLock()
 	known := s.standing.LostAt != 0
@@ -184,7 +184,7 @@ func (s *Source) Standing() console.Standing {
 	return s.now()
 }
 
-// now is the standing with the clock; the lock is held.
+// now returns the standing with the clock. The caller holds the lock.
 func (s *Source) now() console.Standing {
 	at := s.standing
 	if at.Reading == nil && at.Found == nil {
@@ -193,9 +193,9 @@ func (s *Source) now() console.Standing {
 	return at
 }
 
-// Read implements [console.Source]. It waits while so many entries are read that pages
-// show only that. Calls of show do not overlap: a page that asks who may sign lets the
-// state admit a decision, and the state remembers that.
+// Read implements [console.Source]. It waits while standing says Reading. Calls of show do not
+// overlap, because show may change the state: a page that asks who may sign lets the state admit a
+// decision, and the state remembers that.
 func (s *Source) Read(show func(state *coord.State, at console.Standing)) {
 	s.lock.Lock()
 	for s.standing.Reading != nil {
@@ -208,7 +208,7 @@ func (s *Source) Read(show func(state *coord.State, at console.Standing)) {
 	show(s.fold.State, s.now())
 }
 
-// node returns a hash of the tree that was derived here.
+// node returns a hash of the derived tree.
 func (s *Source) node(level uint, index uint64) (merkle.Hash, error) {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
@@ -235,8 +235,7 @@ func (s *Source) Wait(ctx context.Context, size uint64) error {
 	}
 }
 
-// Entry implements [console.Source]. The entry is held to the leaf hash that was derived
-// here.
+// Entry implements [console.Source]. The entry must have the derived leaf hash.
 func (s *Source) Entry(ctx context.Context, index, size uint64) (*entry.Registered, []merkle.Hash, error) {
 	for e, err := range s.Entries(ctx, index, min(index+1, size)) {
 		if err != nil {
@@ -248,12 +247,12 @@ func (s *Source) Entry(ctx context.Context, index, size uint64) (*entry.Register
 	return nil, nil, entry.Refuse(entry.NotFound, "index", "no entry %d below %d", index, size)
 }
 
-// errServed reports that a server sends other bytes than those that were held to the
-// signed tree head before.
+// errServed says that a server sends other bytes than before. The bytes before were checked against
+// the signed tree head.
 var errServed = errors.New("the server sends another entry than the one that is under the signed tree head")
 
-// Entries implements [console.Source]. The bytes come from the ledger again, and each
-// leaf is held to the hash that was derived here.
+// Entries implements [console.Source]. It fetches the bytes from the ledger again. Each leaf must
+// have the derived hash.
 func (s *Source) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
 	return func(yield func(*entry.Registered, error) bool) {
 		at := s.Standing()
@@ -279,7 +278,7 @@ func (s *Source) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.
 	}
 }
 
-// checked decodes a leaf that has the hash which was derived here.
+// checked decodes a leaf. The leaf must have the derived hash.
 func (s *Source) checked(index uint64, leaf []byte) (*entry.Registered, error) {
 	hash, err := s.node(0, index)
 	if err != nil {

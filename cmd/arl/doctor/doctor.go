@@ -39,8 +39,8 @@ const (
 	stateFail = "fail"
 )
 
-// Examine makes every check that is possible, and tells of each. The verdict is an
-// error if one of them fails; err is the first that tell returned.
+// Examine makes every check that is possible, and passes each finding to tell. verdict is an error
+// if a check fails. err is the first error that tell returned.
 func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell func(Finding) error) (verdict, err error) {
 	d := &diagnosis{machine: machine, tell: tell}
 	d.checkHome()
@@ -62,13 +62,13 @@ func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell
 	return d.verdict(), d.broken
 }
 
-// diagnosis is one visit to the doctor.
+// diagnosis is one run of the checks.
 type diagnosis struct {
 	machine *access.Machine
 	tell    func(Finding) error
 	home    string
-	node    *node.Node    // of the data directory, not opened; nil: none was given
-	chain   *verify.Chain // of the server; nil: it did not tell
+	node    *node.Node    // of the data directory, not opened; nil: none
+	chain   *verify.Chain // of the server; nil: none was received
 	origin  string        // of the chain
 	failed  int
 	first   error // cause of the first failure
@@ -119,7 +119,7 @@ const spaceMin = 1 << 30
 
 func (d *diagnosis) checkSpace(name, dir string) {
 	for _, err := os.Lstat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Lstat(dir) {
-		dir = filepath.Dir(dir) // it is not there yet
+		dir = filepath.Dir(dir) // dir does not exist yet
 	}
 	free, err := disk.Free(dir)
 	if err != nil {
@@ -156,8 +156,8 @@ func (d *diagnosis) checkData(o *access.Where) {
 	d.say("anchor", stateOK, n.Anchor, "")
 }
 
-// checkCoordinatorKey is of the data directory: with a key that does not count
-// its ledger does not start.
+// checkCoordinatorKey checks the coordinator's key in the data directory. A ledger whose
+// coordinator's key does not count does not start.
 func (d *diagnosis) checkCoordinatorKey() {
 	const name = "coordinator's key"
 	path := d.node.CoordinatorKey()
@@ -223,7 +223,7 @@ func (d *diagnosis) checkKey(key trust.NamedKey) {
 	}
 }
 
-// checkCounts looks a key up in the log, where that can be asked.
+// checkCounts looks a key up in the log if the server gave its chain.
 func (d *diagnosis) checkCounts(name string, key trust.NamedKey, keyID string) {
 	if d.chain != nil {
 		owner, counts := d.chain.Owner(keyID)

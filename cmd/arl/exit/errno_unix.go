@@ -6,7 +6,7 @@ import "syscall"
 
 // The errors of the system that the exit codes and remedies know.
 const (
-	errRefused   = syscall.ECONNREFUSED // nobody listens there
+	errRefused   = syscall.ECONNREFUSED // no process listens there
 	errAddress   = syscall.EADDRINUSE
 	errFiles     = syscall.EMFILE // of the process
 	errAllFiles  = syscall.ENFILE // of the machine

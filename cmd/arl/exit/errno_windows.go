@@ -2,10 +2,10 @@ package exit
 
 import "golang.org/x/sys/windows"
 
-// The errors of the system that the exit codes and remedies know. Those of package
-// syscall with the names of Unix are never what a call returns here.
+// The errors of the system that the exit codes and remedies know. A call on Windows never returns
+// the errors that package syscall declares under the names of Unix.
 const (
-	errRefused   = windows.WSAECONNREFUSED // nobody listens there
+	errRefused   = windows.WSAECONNREFUSED // no process listens there
 	errAddress   = windows.WSAEADDRINUSE
 	errFiles     = windows.ERROR_TOO_MANY_OPEN_FILES // of the process
 	errAllFiles  = windows.WSAEMFILE
