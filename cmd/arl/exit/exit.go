@@ -1,5 +1,5 @@
-// Package exit says how a command ends: it maps an error to its exit code
-// (docs/cli.md) and to the remedy that is printed with it.
+// Package exit maps the error of a command to its exit code (docs/cli.md), and to the remedy that
+// is printed with the error.
 package exit
 
 import (
@@ -51,8 +51,8 @@ const (
 	Interrupted  = 130
 )
 
-// PassphraseVariable is the environment variable that answers for a passphrase
-// instead of a person.
+// PassphraseVariable is the environment variable with the passphrase. If it is set, no person is
+// asked.
 const PassphraseVariable = "ARL_PASSPHRASE"
 
 // Error is an error that knows its exit code.
@@ -87,7 +87,7 @@ func (e *remedyError) Error() string { return e.err.Error() }
 // Unwrap returns the error beneath.
 func (e *remedyError) Unwrap() error { return e.err }
 
-// Usagef is an error of the command line itself.
+// Usagef returns an error of the command line itself.
 func Usagef(format string, args ...any) error {
 	return &Error{Usage, fmt.Errorf(format, args...)}
 }
@@ -137,7 +137,7 @@ func Code(err error) int {
 	return SystemCode(err)
 }
 
-// keyCode is the exit code of a key that cannot be chosen.
+// keyCode returns the exit code for a key that cannot be chosen.
 func keyCode(e *verify.KeyError) int {
 	if e.Valid > 0 {
 		return Usage
@@ -145,7 +145,7 @@ func keyCode(e *verify.KeyError) int {
 	return NotFound
 }
 
-// workerCode is exitCode for the end of a worker, or of a step of its program.
+// workerCode returns the exit code for the end of a worker, or of a step of its program.
 func workerCode(r worker.Reason) int {
 	switch r {
 	case worker.ReasonInvalid:
@@ -175,7 +175,8 @@ func failedVerification(err error) bool {
 	return step || format || fork || run || rule
 }
 
-// SystemCode is exitCode for errors that carry nothing but what they are.
+// SystemCode returns the exit code of an error that has no exit code, problem type or failed check
+// of its own.
 func SystemCode(err error) int {
 	switch {
 	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
@@ -209,8 +210,8 @@ func SystemCode(err error) int {
 	return Internal
 }
 
-// Output gives an error of writing to path the exit code of input/output, and
-// a remedy where there is a plain one.
+// Output gives an error of writing to path the exit code of input/output. For a missing directory
+// it adds the remedy.
 func Output(path string, err error) error {
 	if err == nil {
 		return nil
@@ -221,8 +222,8 @@ func Output(path string, err error) error {
 	return With(IO, err)
 }
 
-// fromNetwork reports whether an error is of a connection. An error number of
-// the system alone is none, although it has the methods of one.
+// fromNetwork reports whether an error is an error of a connection. A bare error number of the
+// system is no such error, although it has the methods of a [net.Error].
 func fromNetwork(err error) bool {
 	_, operation := errors.AsType[*net.OpError](err)
 	_, request := errors.AsType[*url.Error](err)
@@ -291,15 +292,15 @@ func refusalCode(problem entry.Problem) int {
 // Remedied adds a remedy to an error.
 func Remedied(remedy string, err error) error { return &remedyError{remedy, err} }
 
-// Contradicts is an error of a log that contradicts itself. The kind of the
-// evidence is a word for the name of the file that keeps it.
+// Contradicts returns the error of a log that contradicts itself. kind is a word for the name of
+// the file with the evidence.
 func Contradicts(kind string, evidence any, err error) error {
 	return &Contradiction{kind, evidence, err}
 }
 
-// Contradiction is a log that contradicts itself, and the evidence.
+// Contradiction is the error of a log that contradicts itself, with the evidence.
 type Contradiction struct {
-	Kind     string // of evidence, a word for the file's name
+	Kind     string // of the evidence: a word for the file's name
 	Evidence any
 	err      error
 }
@@ -310,7 +311,7 @@ func (e *Contradiction) Error() string { return e.err.Error() }
 // Unwrap returns the error beneath.
 func (e *Contradiction) Unwrap() error { return e.err }
 
-// Contradicted returns the inconsistency that an error is about.
+// Contradicted returns the contradiction that an error reports.
 func Contradicted(err error) (found *Contradiction, ok bool) {
 	if found, ok = errors.AsType[*Contradiction](err); ok {
 		return found, true
@@ -375,7 +376,7 @@ func Meanings() []Meaning {
 	}
 }
 
-// KeyFile is the error of a key file. A key file that cannot be used is a matter of configuration.
+// KeyFile completes the error of a key file. An unusable key file is an error of the configuration.
 func KeyFile(err error) error {
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):
@@ -386,7 +387,7 @@ func KeyFile(err error) error {
 	return err
 }
 
-// LedgerKeys is unusableKey for the keys of a ledger, which lie in dir.
+// LedgerKeys completes the error of the ledger's keys in dir, as KeyFile does.
 func LedgerKeys(dir string, err error) error {
 	if errors.Is(err, keys.ErrDamaged) {
 		return With(Config, Remedied(fmt.Sprintf("restore the file from a backup of %s: the ledger cannot continue without the keys "+

@@ -65,7 +65,7 @@ func (e *Explanation) Prose() string {
 	return text
 }
 
-// All returns all explanations, a word with several meanings once for each.
+// All returns all explanations. A word with several meanings has one explanation for each meaning.
 func All() []Explanation {
 	var all []Explanation
 	for _, t := range api.Types() {

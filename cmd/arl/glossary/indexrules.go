@@ -1,7 +1,7 @@
 package glossary
 
-// indexRules are the rules about the index of the log, and of the bundles and histories
-// that rest on it.
+// indexRules are the rules about the index of the log, and about the bundles and histories that use
+// the index.
 func indexRules() []Explanation {
 	return []Explanation{
 		{"IDX-1", "subjects and labels", "The entry and its index alone give the subjects of the entry, and its label under each subject (docs/index.md).", ""},

@@ -1,7 +1,7 @@
 package glossary
 
-// rules are the rules of the protocol that this version enforces
-// (docs/protocol.md has them all, and their words).
+// rules are the rules of the protocol that this version enforces. docs/protocol.md has the text of
+// all rules.
 func rules() []Explanation {
 	return []Explanation{
 		{"REG-1", "size, JSON, kind, schema",

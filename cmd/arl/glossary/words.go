@@ -18,8 +18,7 @@ func vocabulary() []Explanation {
 		recoveryWords(), reportWords(), failureWords(), doctorWords())
 }
 
-// sortOf gives a sort of words, which is the title of each, to their
-// explanations.
+// sortOf sets the title of explanations: the sort of their words.
 func sortOf(title string, list ...Explanation) []Explanation {
 	for i := range list {
 		list[i].Title = title
@@ -27,12 +26,12 @@ func sortOf(title string, list ...Explanation) []Explanation {
 	return list
 }
 
-// sense returns the explanation of a word. Its sort gives the title.
+// sense returns the explanation of a word. sortOf sets the title.
 func sense[T ~string](code T, text string) Explanation {
 	return Explanation{Code: string(code), Text: text}
 }
 
-// but adds the remedy.
+// but returns the explanation with a remedy.
 func (e Explanation) but(remedy string) Explanation {
 	e.Remedy = remedy
 	return e

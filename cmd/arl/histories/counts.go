@@ -50,7 +50,7 @@ func verdicts(v *tally.Verdicts) string {
 		v.SelfReported, v.Inconclusive, v.Dismissed, v.Open)
 }
 
-// by names the domains that bear something out.
+// by names the domains that bear out a failure.
 func by(domains []string) string {
 	if len(domains) == 0 {
 		return ""

@@ -18,7 +18,7 @@ type column struct {
 	Description string `json:"dc:description"`
 }
 
-// columns are those of a row, in its order.
+// columns returns the columns of a row, in the order of its fields.
 func columns() (list []column) {
 	for field := range reflect.TypeFor[row]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
@@ -27,10 +27,10 @@ func columns() (list []column) {
 	return list
 }
 
-// metadata is the document beside a table that has no room for metadata.
+// metadata is the document beside a table whose format has no room for metadata.
 type metadata struct {
 	Context string `json:"@context"`
-	URL     string `json:"url"` // of the table, from here
+	URL     string `json:"url"` // of the table, relative to this document
 	Schema  struct {
 		Columns []column `json:"columns"`
 	} `json:"tableSchema"`

@@ -9,7 +9,8 @@ import (
 	"recoveryledger/cmd/arl/terminal"
 )
 
-// judgedText tells what others bear out from what the principal alone reports.
+// judgedText returns the counts of judged signals. It separates the signals that others corroborate
+// from the signals that the principal alone reports.
 func judgedText(h *api.History) string {
 	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d dismissed", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Dismissed)
 }

@@ -1,5 +1,5 @@
-// Package histories shows what a log says of a principal, and fetches the documents that
-// prove it: which entries there are, and that there are no others.
+// Package histories shows the history of a principal in a log. It also fetches the documents that
+// prove which entries there are, and that there are no others.
 package histories
 
 import (
@@ -25,7 +25,7 @@ type Proof struct {
 	Prove bool
 	At    uint64 // size of the log that the document ends at; 0: the newest
 	From  uint64 // first index
-	Limit int    // at most so many entries
+	Limit int    // greatest number of entries
 	Out   string // file; empty: standard output
 }
 
@@ -38,7 +38,7 @@ func (p *Proof) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&p.Out, "out", "", "with --prove: write the history file to FILE (default: standard output)")
 }
 
-// Check reports flags that do not fit together, or to the log that is meant.
+// Check returns a usage error for flags that do not fit each other, or do not fit the log.
 func (p *Proof) Check(w *access.Where) error {
 	switch {
 	case !p.Prove && *p != Proof{Limit: api.MaxCompletePage}:
@@ -61,8 +61,8 @@ type written struct {
 	Heads   []merkle.Head   `json:"heads"`
 }
 
-// Fetch fetches the history file of a subject, of an agent with the incidents that it has
-// to do with, and writes it once it is verified.
+// Fetch fetches the history file of a subject, verifies the file, and writes it. The file of an
+// agent also has the incidents of the agent.
 func (p *Proof) Fetch(ctx context.Context, out *terminal.Terminal, c *access.Connection, of entry.Subject) error {
 	q := api.CompleteQuery{Type: of.Type, Value: of.Value, Since: p.From, Size: p.At, Limit: p.Limit,
 		Incidents: of.Type == entry.SubjectAgent, Witnessed: c.Root.Watched()}

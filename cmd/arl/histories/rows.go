@@ -20,8 +20,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// The names of the metadata of a Parquet file: the tree heads, and the history files, each
-// one after the other.
+// The names of the metadata of a Parquet file: the list of tree heads, and the list of history
+// files.
 const (
 	metaHeads     = "arl.heads"
 	metaHistories = "arl.histories"
@@ -41,10 +41,11 @@ type row struct {
 	Payload      string `parquet:"payload,json" csvw:"json" doc:"content of the entry"`
 }
 
-// WriteRows writes what histories prove as a table: a row for each entry under each subject
-// that is answered, by subject and index. The end of the file's name says which format: .parquet, .csv
-// or .ndjson. A Parquet file has the histories in its metadata. Beside another file they are
-// in NAME-metadata.json, as CSV on the Web has it (www.w3.org/TR/tabular-metadata).
+// WriteRows writes the entries that histories prove as a table. The table has a row for each entry
+// under each answered subject, by subject and index. The end of the file's name is the format:
+// .parquet, .csv or .ndjson. A Parquet file has the history files in its metadata. For another file
+// they are in NAME-metadata.json beside it, in the form of CSV on the Web
+// (www.w3.org/TR/tabular-metadata).
 func WriteRows(file string, m *verify.Material, r *verify.Report) error {
 	format := strings.TrimPrefix(filepath.Ext(file), ".")
 	if !slices.Contains([]string{"parquet", "csv", "ndjson"}, format) {
@@ -67,7 +68,7 @@ func WriteRows(file string, m *verify.Material, r *verify.Report) error {
 	default:
 		err = writeNDJSON(&content, rows)
 	}
-	if err == nil && format != "parquet" { // the proof first: no table is ever without
+	if err == nil && format != "parquet" { // the proof first: no table is without its proof
 		err = writeMetadata(file, proof)
 	}
 	if err != nil {
@@ -76,7 +77,7 @@ func WriteRows(file string, m *verify.Material, r *verify.Report) error {
 	return exit.Output(file, durable.Write(file, content.Bytes(), 0o644))
 }
 
-// rowsOf returns the rows of what is answered, each once.
+// rowsOf returns the rows of all answers, each row once.
 func rowsOf(r *verify.Report) (rows []row) {
 	for i := range r.Answers {
 		a := &r.Answers[i]
@@ -97,7 +98,7 @@ func rowsOf(r *verify.Report) (rows []row) {
 	return slices.CompactFunc(rows, func(a, b row) bool { return a.Subject == b.Subject && a.Index == b.Index })
 }
 
-// proof is what shows that rows are right, and that there are no others.
+// proof has the documents that prove that the rows are right, and that there are no others.
 type proof struct {
 	heads     []string
 	histories []jsontext.Value
@@ -128,7 +129,7 @@ func writeParquet(out *bytes.Buffer, rows []row, p proof) error {
 	return w.Close()
 }
 
-// instant is a time as CSV and NDJSON have it.
+// instant returns the time of registration in the form of CSV and NDJSON.
 func (r *row) instant() string {
 	return time.UnixMilli(r.RegisteredAt).UTC().Format("2006-01-02T15:04:05.000Z")
 }
@@ -139,7 +140,7 @@ func writeCSV(out *bytes.Buffer, rows []row) error {
 	for _, c := range columns() {
 		names = append(names, c.Name)
 	}
-	_ = w.Write(names) // Error tells
+	_ = w.Write(names) // w.Error returns the error
 	for _, r := range rows {
 		_ = w.Write([]string{r.Subject, r.Label, strconv.FormatUint(r.Index, 10), r.instant(), r.Kind, r.Issuer, r.Workflow, r.ID, r.LeafHash, r.Payload})
 	}

@@ -35,7 +35,7 @@ func (o *Options) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Limit, "limit", 10*time.Second, "time for one answer")
 }
 
-// Target is what a kit tests.
+// Target is the implementation that a kit tests.
 type Target interface {
 	Run(ctx context.Context) (*conformance.Report, error)
 }
@@ -60,7 +60,7 @@ func Hold(ctx context.Context, a *terminal.Terminal, o *Options, tested Target) 
 	} else {
 		err = a.PrintText(report.Text())
 	}
-	if o.JUnit != "" { // after the report: a file that cannot be written loses nothing
+	if o.JUnit != "" { // after the report: a failed write loses no report
 		err = errors.Join(err, writeJUnit(o.JUnit, report))
 	}
 	if err == nil && report.Failed > 0 {
@@ -69,7 +69,7 @@ func Hold(ctx context.Context, a *terminal.Terminal, o *Options, tested Target) 
 	return err
 }
 
-// writeJUnit writes a report to a file that is not there yet.
+// writeJUnit writes a report to a new file.
 func writeJUnit(path string, report *conformance.Report) (err error) {
 	text, err := report.JUnit()
 	if err != nil {

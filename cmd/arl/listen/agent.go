@@ -1,5 +1,6 @@
-// Package listen is what arl agent listen puts around an agent: the second source of a
-// first contact, the secret, the lock that its program inherits, and who is told of a fork.
+// Package listen has the parts that arl agent listen adds to an agent: the second source of a first
+// contact, the secret, the lock that the agent's program inherits, and the monitors that are told
+// of a fork.
 package listen
 
 import (
@@ -60,9 +61,10 @@ func SecondSource(machine *access.Machine, c *access.Connection, t *access.Targe
 	return &agent.Mirror{Client: c.Client, Head: head}, nil
 }
 
-// NoteFork stops the agent for good where the connection has seen two logs before
-// there was an agent. Whose key it is the ledger says, which is not believed any
-// more: without a state, all agents here that follow the ledger are stopped.
+// NoteFork stops the agent for good if the connection has seen two logs before the agent started.
+// An empty state means that the agent is not known: only the ledger can name the agent of a key,
+// and the ledger is not believed any more. NoteFork then stops all agents on this machine that
+// follow the ledger.
 func NoteFork(machine *access.Machine, state string, root verify.Root, fork *verify.ForkError) error {
 	states := []string{state}
 	if state == "" {
@@ -77,11 +79,11 @@ func NoteFork(machine *access.Machine, state string, root verify.Root, fork *ver
 	var failed error
 	for _, path := range states {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			continue // an agent that never ran here has nothing that is to stop
+			continue // an agent that never ran here has nothing to stop
 		}
 		store, err := agent.OpenDir(path)
 		if errors.Is(err, agent.ErrLocked) {
-			continue // whoever has it sees for itself
+			continue // the process with the lock sees the fork itself
 		}
 		if err == nil {
 			err = errors.Join(agent.NoteFork(store, root, fork), store.Close())
@@ -92,8 +94,9 @@ func NoteFork(machine *access.Machine, state string, root verify.Root, fork *ver
 }
 
 // HoldProgram locks a file that the program inherits. The file stays locked as long as any process
-// of the program runs, even if this process is killed. The next agent must not ask Probe before. On
-// Windows the program does not inherit the file, and the lock covers this process alone.
+// of the program runs, even if this process is killed. The next agent must not ask Probe before all
+// these processes have ended. On Windows the program does not inherit the file, and the lock covers
+// this process alone.
 func HoldProgram(state string) (*os.File, error) {
 	path := filepath.Join(state, ".program")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -110,7 +113,7 @@ func HoldProgram(state string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// secretSize is the length of a secret that is made, in bytes.
+// secretSize is the length of a new secret, in bytes.
 const secretSize = 32
 
 // MakeSecret makes a secret and writes it to a file.
@@ -136,9 +139,9 @@ func ReadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// secondHead returns what gives the head of the second source: a file, which is
-// read at once, since what is wrong with it stays so; or another server, which is
-// asked when the head is needed, since it may be away.
+// secondHead returns the function that returns the head of the second source. secondHead reads a
+// file at once, because an error in a file stays. The function asks another server only when the
+// head is needed, because the server may be unavailable at the start.
 func secondHead(machine *access.Machine, c *access.Connection, t *access.Target, source string) (func(ctx context.Context) (string, error), error) {
 	if !strings.Contains(source, "://") {
 		note, err := machine.Read(source, verify.MaxNote)
@@ -167,9 +170,9 @@ func secondHead(machine *access.Machine, c *access.Connection, t *access.Target,
 	}, nil
 }
 
-// sameServer reports whether two URLs are two spellings of one: case, a dot behind the
-// host, the port of the scheme, zeros before a port, slashes and dots in the path, and the
-// names of this machine make no other one.
+// sameServer reports whether two URLs are spellings of one URL. These differences do not count:
+// case, a dot after the host, the port of the scheme, zeros before a port, slashes and dots in the
+// path, and the names of this machine.
 func sameServer(one, other string) bool {
 	spell := func(text string) (host, port, under string) {
 		u, err := url.Parse(text)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// monitorTime is how long a monitor may take to answer.
+// monitorTime is the time that a monitor may take to answer.
 const monitorTime = 10 * time.Second
 
 // Monitors are URLs that get the evidence of a fork (AGT-1).
@@ -36,8 +36,8 @@ func (m *Monitors) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar((*[]string)(m), "monitor", nil, "URL to post evidence of a fork to, as JSON; may be repeated")
 }
 
-// Join tells the monitors of an error with which a command ends, as Tell does, and returns
-// the error with that of Tell.
+// Join tells the monitors of the error of a command, as Tell does. It returns this error, joined
+// with the error of Tell.
 func (m Monitors) Join(ctx context.Context, err error) error {
 	if failed := m.Tell(context.WithoutCancel(ctx), err); failed != nil {
 		return errors.Join(err, failed)
@@ -45,9 +45,9 @@ func (m Monitors) Join(ctx context.Context, err error) error {
 	return err
 }
 
-// Tell posts to each monitor what shows that a log contradicts itself, if err
-// does: the same JSON that is kept as evidence. The error names who did not take
-// it.
+// Tell posts the evidence to each monitor if err says that a log contradicts itself. The evidence
+// is the same JSON as in the evidence file. The error names the monitors that did not accept the
+// evidence.
 func (m Monitors) Tell(ctx context.Context, err error) error {
 	found, ok := exit.Contradicted(err)
 	if !ok || len(m) == 0 {

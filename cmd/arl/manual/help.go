@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help returns the help of a command, no line wider than width unless one word is.
+// Help returns the help of a command. No line is wider than width, unless a single word is wider.
 func Help(cmd *cobra.Command, width int) string {
 	var b strings.Builder
 	long := cmd.Long
@@ -42,7 +42,7 @@ func Help(cmd *cobra.Command, width int) string {
 	return b.String()
 }
 
-// usageLine is the form of a command line. Flags stand before two dashes.
+// usageLine returns the form of a command line. Flags stand before two dashes.
 func usageLine(cmd *cobra.Command) string {
 	line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 	if before, after, ok := strings.Cut(line, " -- "); ok {
@@ -51,7 +51,7 @@ func usageLine(cmd *cobra.Command) string {
 	return line + " [flags]"
 }
 
-// commandFlags are the flags of a command and of the nouns above it.
+// commandFlags returns the flags of a command and of the nouns above it.
 func commandFlags(cmd *cobra.Command) *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	all.AddFlagSet(cmd.LocalFlags())
@@ -59,7 +59,7 @@ func commandFlags(cmd *cobra.Command) *pflag.FlagSet {
 	return all
 }
 
-// flagRows describes flags that are not among those to leave out.
+// flagRows describes the flags that are not in without.
 func flagRows(flags, without *pflag.FlagSet) (rows [][2]string) {
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if flag.Hidden || without != nil && without.Lookup(flag.Name) != nil {
@@ -90,7 +90,7 @@ func FlagUsage(flag *pflag.Flag) string {
 // Placeholder returns the word for the value of a flag in help: the kind of the value. It is empty
 // for a flag without a value.
 func Placeholder(flag *pflag.Flag) string {
-	if kind := flag.Value.Type(); kind == strings.ToUpper(kind) { // a type of its own, which says so
+	if kind := flag.Value.Type(); kind == strings.ToUpper(kind) { // a type that names its value
 		return kind
 	}
 	if named := flag.Annotations[valueAnnotation]; len(named) == 1 {

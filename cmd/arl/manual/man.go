@@ -41,7 +41,7 @@ func Page(root *cobra.Command, version string) string {
 	for _, e := range exit.Meanings() {
 		manTerm(page, strconv.Itoa(e.Code), e.Title+". "+e.Text)
 	}
-	// The library dates a page; ours is that of a version.
+	// The library writes a date. The page has the version instead.
 	return strings.Replace(page.String(), time.Time{}.Format(time.DateOnly), version, 1)
 }
 
@@ -74,8 +74,8 @@ func manTerm(page *roff.Document, term, text string) {
 	page.Text(manText(text))
 }
 
-// manText joins the lines of a text: a manual breaks its lines itself. The
-// library formats what it is given, so that percent signs are doubled.
+// manText joins the lines of a text, because man breaks lines itself. It doubles percent signs,
+// because the library uses the text as a format.
 func manText(text string) string {
 	return strings.NewReplacer("\n", " ", "%", "%%").Replace(text)
 }

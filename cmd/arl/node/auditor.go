@@ -14,7 +14,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// AuditorPath is where the auditor of a witness is asked, behind the URL of the witness.
+// AuditorPath is the path of the auditor, below the URL of the witness.
 const AuditorPath = "/audit"
 
 // OpenWitness opens the state directory of a witness.
@@ -43,9 +43,9 @@ type Auditing struct {
 	Keep   func(kind string, evidence any) (path string, err error) // keeps evidence
 }
 
-// OpenAuditor opens the auditor of a witness: a cosigner with a key of its own, who
-// cosigns a head only if the audit of all entries under it found nothing wrong. The state
-// lies in the directory of the witness. c is how the witness was opened.
+// OpenAuditor opens the auditor of a witness. The auditor is a cosigner with a key of its own. It
+// cosigns a head only if the audit of all entries under the head found no error. The auditor's
+// state lies in the directory of the witness. c is the configuration of the witness.
 func OpenAuditor(w *witness.Witness, c *witness.Config, from Auditing) (*witness.Witness, error) {
 	own := *c
 	own.Dir, own.Name, own.Logs = filepath.Join(c.Dir, "audit"), w.Name()+"/audit", nil

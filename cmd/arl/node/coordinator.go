@@ -35,8 +35,8 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 	}
 }
 
-// WarnOfPolicy warns of what a policy in force asks for that no ledger could do: it
-// came into force before it was refused.
+// WarnOfPolicy warns if no ledger can obey the policy in force. Such a policy came into force
+// before ledgers refused it.
 func (n *Node) WarnOfPolicy(policy *entry.Policy, index uint64) {
 	if refusal := coord.CheckPolicy(policy); refusal != nil {
 		n.Logger.Warn("the coordinator cannot obey the policy in force: apply another policy", slog.Uint64("entry", index),

@@ -17,8 +17,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Root returns the root that others pin of the ledger, as the policies left it. It must have a
-// genesis policy.
+// Root returns the root of the ledger for other machines to pin. It has the keys that the policies
+// name now. The log must have a genesis policy.
 func (n *Node) Root() (verify.Root, error) {
 	genesis, err := n.Log.Entry(0)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *Node) Introduce(ctx context.Context, p *trust.Profile, founding func() 
 				return err
 			}
 		} else if _, err := os.Stat(path); err != nil {
-			continue // a ledger from elsewhere: its operator's keys are not here
+			continue // from another machine: this machine has no operator's keys
 		}
 		p.Keys = append(p.Keys, trust.NamedKey{Principal: principal, Path: path})
 	}
@@ -116,9 +116,8 @@ func (n *Node) ownerKey(path string) (*keys.Signer, error) {
 	return signer, exit.KeyFile(err)
 }
 
-// ContinuesKnown holds a log that is about to be served to the head that this
-// machine has accepted. A copy of database and anchor that is older than that head
-// would go on signing other heads.
+// ContinuesKnown checks a log before the log is served: it must continue the head that this machine
+// has accepted. An older copy of database and anchor would sign other heads.
 func (n *Node) ContinuesKnown() error {
 	p, err := n.machine.Of(n.Origin)
 	if errors.Is(err, fs.ErrNotExist) || n.Log.Head().Size == 0 {

@@ -21,14 +21,14 @@ import (
 // Importing is a log that is rebuilt from an export.
 type Importing struct {
 	Export string
-	Newest []string // heads that anybody has seen: SIZE:ROOT, or a file
-	// Read reads a file that newest names.
+	Newest []string // known newest heads: SIZE:ROOT, or a file
+	// Read reads a file that Newest names.
 	Read     func(name string) ([]byte, error)
 	Progress func(done, total uint64)
 }
 
-// Import rebuilds the database of a data directory from an export. It holds the log
-// to the newest heads and to the one that this machine has accepted.
+// Import rebuilds the database of a data directory from an export. It checks the log against the
+// newest heads, and against the head that this machine has accepted.
 func Import(ctx context.Context, o Options, im *Importing) (*ledger.ImportReport, error) {
 	n, err := Prepare(o)
 	if exit.Code(err) == exit.NotFound {
@@ -118,7 +118,7 @@ func (n *Node) openHead(signed []byte) (merkle.Head, error) {
 	return merkle.Head{Size: c.Size, Root: merkle.Hash(c.Hash)}, nil
 }
 
-// seenHeads are the heads that this machine has accepted of the ledger.
+// seenHeads returns the heads of the ledger that this machine has accepted.
 func (n *Node) seenHeads() ([]merkle.Head, error) {
 	p, err := n.machine.Of(n.Origin)
 	if errors.Is(err, fs.ErrNotExist) {

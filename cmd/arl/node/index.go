@@ -12,8 +12,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// newIndex returns the index over the log, which Run lets follow. Where the coordinator
-// decides, it also writes the index entries.
+// newIndex returns the index over the log. Run lets the index follow the log. If writes is set, the
+// index also writes the index entries.
 func (n *Node) newIndex(writes bool) *complete.Index {
 	config := complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt, Logger: n.Logger}
 	if writes {
@@ -22,7 +22,7 @@ func (n *Node) newIndex(writes bool) *complete.Index {
 	return complete.New(n.IndexDir(), config)
 }
 
-// IndexDir is where the store of the index lies.
+// IndexDir returns the directory of the index's store.
 func (n *Node) IndexDir() string { return filepath.Join(n.Dir, "index") }
 
 // submitIndex completes, signs and registers an index entry of the coordinator.
@@ -37,13 +37,13 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	if err == nil {
 		err = coordinatorLog{n.Log}.Submit(ctx, e)
 	}
-	if errors.Is(err, ledger.ErrStopped) { // the order says why, and ends ctx
+	if errors.Is(err, ledger.ErrStopped) { // Log.Run reports the reason, and ends ctx
 		<-ctx.Done()
 	}
 	return err
 }
 
-// observe returns a function that counts each commit, and gives the index its entries.
+// observe returns a function that counts each commit, and passes its entries to the index.
 func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
 	return func(c ledger.Commit) {
 		if count != nil {
@@ -64,8 +64,8 @@ func (n *Node) admitIndex(x *entry.LogIndex) error {
 	return n.Index.Admit(x)
 }
 
-// withoutIndex refuses that a ledger runs without an index under a policy by which agents
-// obey only what an index proves: they would obey nothing.
+// withoutIndex returns an error if the policy requires an index: without an index, agents would
+// obey nothing.
 func withoutIndex(policy *entry.Policy) error {
 	if !policy.IndexRequired() {
 		return nil
@@ -73,8 +73,7 @@ func withoutIndex(policy *entry.Policy) error {
 	return exit.With(exit.Config, errors.New("the policy says index.required, so that agents obey only bundles with a proof of the index, and this ledger would keep no index: start the ledger with arl serve --index"))
 }
 
-// admitPolicy refuses a policy that has agents obey only what an index proves, where none
-// is kept.
+// admitPolicy refuses a policy that requires an index if the ledger keeps none.
 func (n *Node) admitPolicy(policy *entry.Policy) error {
 	if n.Index != nil || !policy.IndexRequired() {
 		return nil
@@ -83,8 +82,8 @@ func (n *Node) admitPolicy(policy *entry.Policy) error {
 		WithRemedy("start the ledger with arl serve --index and apply the policy then, or write false")
 }
 
-// CheckIndex computes the index of a stopped ledger again and compares the store with that. It
-// changes nothing in the store. A difference is [complete.ErrStore].
+// CheckIndex computes the index of a stopped ledger again, and compares the store with the result.
+// It changes nothing in the store. A difference is [complete.ErrStore].
 func CheckIndex(ctx context.Context, o Options) (*complete.CheckReport, error) {
 	o.Looks = true
 	n, err := Open(o)
@@ -107,7 +106,7 @@ func (n *Node) NewestIndexEntry() (*entry.Registered, error) {
 	return n.Log.Entry(found[0])
 }
 
-// indexed is the log as an index reads it.
+// indexed is the log in the form of [complete.Log].
 type indexed struct{ *ledger.Log }
 
 // IndexEntry implements [complete.Log].

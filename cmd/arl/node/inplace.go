@@ -62,11 +62,12 @@ func (n *Node) Consistency(_ context.Context, older, newer string) (verify.Consi
 	return p, err
 }
 
-// Cosigned returns nothing: no witness cosigns in place.
+// Cosigned returns nothing: no witness cosigns a ledger that is opened in place.
 func (n *Node) Cosigned() string { return "" }
 
-// Continues proves that the log of the newer head, which it has or had, continues
-// that of the older one. That it does not is evidence.
+// Continues checks that the newer head continues the older head, by the tree of the log. The log
+// must have, or have had, the newer head. If the newer head does not continue the older head, the
+// error is evidence.
 func (n *Node) Continues(older, newer verify.SignedHead) error {
 	path, err := n.Log.Consistency(older.Size, newer.Size)
 	if err == nil {
@@ -78,7 +79,7 @@ func (n *Node) Continues(older, newer verify.SignedHead) error {
 	return err
 }
 
-// Discontinued is that a log does not continue one that was seen before.
+// Discontinued returns the error of a log that does not continue a log that was seen before.
 func Discontinued(older, newer verify.SignedHead, cause error) error {
 	return &verify.ForkError{First: older.Note, Second: newer.Note,
 		Detail: fmt.Sprintf("the log of size %d here, root %s, does not continue that of size %d, root %s, accepted before: %v",

@@ -21,24 +21,24 @@ import (
 	"recoveryledger/ledger"
 )
 
-// Life tells the log when a process that serves begins, is ready and ends, and
-// which ledger it serves: what whoever reads the log afterwards needs to know.
+// Life writes lines to the process log when a server begins, is ready and ends, and says which
+// ledger it serves. A person who reads the process log later needs these lines.
 type Life struct {
 	Logger            *slog.Logger
 	Version, Revision string // of the program
-	Data, Anchor      string // as in nodeOptions
-	Address           string // that is listened on
+	Data, Anchor      string // as in Options
+	Address           string // address of the listener
 	Began             time.Time
 	opened            atomic.Pointer[ledger.Log]
 }
 
-// Opening is told before the data directory is opened, which may take long.
+// Opening writes a line before the data directory is opened, because the opening may take long.
 func (l *Life) Opening() {
 	l.Logger.Info("opening", "version", l.Version, "revision", l.Revision, "go", runtime.Version(), "pid", os.Getpid(),
 		"data", l.Data, "address", l.Address)
 }
 
-// Start tells which ledger was opened, and where it stands.
+// Start writes which ledger was opened, and its tree head.
 func (l *Life) Start(n *Node) {
 	l.opened.Store(n.Log)
 	_, policy := n.Replica.View().Chain.Policy()
@@ -52,12 +52,12 @@ func (l *Life) Start(n *Node) {
 	l.Logger.Info("start", attrs...)
 }
 
-// fingerprints are the names and hashes of the ledger's keys, as signature lines
-// of its heads begin.
+// fingerprints returns the names and hashes of the ledger's keys. The signature lines of its heads
+// begin in the same form.
 func (n *Node) fingerprints() (all []string) {
 	for _, k := range n.Keys {
 		for _, key := range k.VerifierKeys {
-			if parts := strings.SplitN(key, "+", 3); len(parts) == 3 { // the key itself may have more of them
+			if parts := strings.SplitN(key, "+", 3); len(parts) == 3 { // the key itself may have plus signs
 				all = append(all, parts[0]+"+"+parts[1])
 			}
 		}
@@ -65,15 +65,15 @@ func (n *Node) fingerprints() (all []string) {
 	return all
 }
 
-// Ready tells when entries are taken, unless ctx ends before.
+// Ready writes a line when the ledger takes entries, unless ctx ends before.
 func (l *Life) Ready(ctx context.Context, n *Node, url string) {
 	if n.Log.Prepared(ctx) != nil {
-		return // the order says why
+		return // Log.Run reports the reason
 	}
 	l.Logger.Info("ready", "url", url, "size", n.Log.Head().Size, "took", time.Since(l.Began).Round(time.Millisecond).String())
 }
 
-// Stop tells why the process ends, and where it leaves the log.
+// Stop writes why the process ends, and the tree head at the end.
 func (l *Life) Stop(n *Node, why, err error) {
 	head := n.Log.Head()
 	attrs := []any{"reason", fmt.Sprint(why), "origin", n.Origin, "size", head.Size, "root", base64.StdEncoding.EncodeToString(head.Root[:]),
@@ -99,9 +99,9 @@ func (l *Life) Fatal(err error) {
 	os.Exit(exit.Code(Broken(err)))
 }
 
-// Hangup handles SIGHUP until release is called. With TLS the certificates are read
-// again, and connections stay; without it there is nothing to read again, and the
-// process ends in order, as its terminal has.
+// Hangup handles SIGHUP until release is called. With TLS it reads the certificates again, and the
+// connections stay. Without TLS there is nothing to read again: the process ends in order, because
+// its terminal has ended.
 func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, release func()) {
 	if t == nil {
 		return signal.NotifyContext(ctx, syscall.SIGHUP)
@@ -131,14 +131,14 @@ func (l *Life) reload(t *server.TLS) {
 	l.Logger.Info("reload", "certificate", leaf.Subject.String(), "serial", leaf.SerialNumber.Text(16), "not_after", leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// ListenURL is where this machine finds the server: at the host that it was told
-// to listen on, or on loopback if that is every address.
+// ListenURL returns the URL of the server for this machine. Its host is the host of the listen
+// address, or loopback if the server listens on every address.
 func ListenURL(listen string, bound net.Addr, encrypted bool) string {
 	scheme := "http://"
 	if encrypted {
 		scheme = "https://"
 	}
-	host, _, _ := net.SplitHostPort(listen) // it is being listened on
+	host, _, _ := net.SplitHostPort(listen) // the server listens on it: it is valid
 	_, port, _ := net.SplitHostPort(bound.String())
 	switch ip := net.ParseIP(host); {
 	case host == "" || ip.Equal(net.IPv4zero):

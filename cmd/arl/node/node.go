@@ -1,9 +1,8 @@
-// Package node opens the data directory of a ledger: its keys, its log and the
-// coordinator's state. It begins a new ledger, runs one, checks one that is stopped,
-// rebuilds one from an export, and gives one that lost entries a new origin.
+// Package node opens the data directory of a ledger: its keys, its log and the coordinator's state.
+// It begins and runs a ledger, checks a stopped ledger, rebuilds a ledger from an export, and gives
+// a new origin to a ledger that lost entries.
 //
-// Errors have the exit code of a command, and a remedy where there is one (package
-// exit).
+// Errors have the exit code of a command, and a remedy if there is one (package exit).
 package node
 
 import (
@@ -40,10 +39,10 @@ const (
 
 // Node is an open data directory: the log, the fold and the ledger's own keys.
 //
-//	DIR/keys             the ledger's keys and the coordinator's, with the mark of unused ones
+//	DIR/keys             keys of the ledger and of the coordinator, with the mark of unused keys
 //	DIR/db               the database
 //	DIR/index            the index over the log, which may be deleted
-//	DIR/evidence.ndjson  equivocation that the server was sent
+//	DIR/evidence.ndjson  evidence of equivocation that the server received
 //	DIR.anchor           the anchor, beside the directory
 type Node struct {
 	Dir, Anchor string               // paths
@@ -54,7 +53,7 @@ type Node struct {
 	Index       *complete.Index      // of the log; nil: none is kept
 	Logger      *slog.Logger
 
-	signer                    *keys.Signer    // the coordinator's; nil where nothing decides
+	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
 }
@@ -62,7 +61,7 @@ type Node struct {
 // Options say how a data directory is opened.
 type Options struct {
 	Dir          string              // data directory
-	Origin       string              // of a new ledger; empty: made up
+	Origin       string              // of a new ledger; empty: generated
 	Create       bool                // whether a new ledger may be made
 	Anchor       string              // file; empty: beside the directory
 	AcceptAnchor bool                // whether the database is trusted without its anchor
@@ -73,17 +72,17 @@ type Options struct {
 	Looks        bool                // whether the directory is only read
 	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
 	Fatal        func(error)         // told when the log breaks; does not return
-	Logger       *slog.Logger        // nil: nobody reads it
-	Observe      func(ledger.Commit) // nil: nobody counts
+	Logger       *slog.Logger        // nil: nothing is logged
+	Observe      func(ledger.Commit) // nil: commits are not counted
 	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
 	// them.
 	Machine *trust.Store
 
-	Passphrase    keys.Passphrase // of key files that are encrypted
-	NewPassphrase keys.Passphrase // of key files that are made; nil: they are not encrypted
+	Passphrase    keys.Passphrase // of encrypted key files
+	NewPassphrase keys.Passphrase // of new key files; nil: they are not encrypted
 }
 
-// Open opens a data directory; with create, a missing one is made.
+// Open opens a data directory. With Create, it makes a missing data directory.
 func Open(o Options) (*Node, error) {
 	n, err := Prepare(o)
 	if err != nil {
@@ -116,7 +115,7 @@ func Open(o Options) (*Node, error) {
 	return n, nil
 }
 
-// Prepare is openNode without the log.
+// Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
 	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase}
 	if err := n.findAnchor(); err != nil {
@@ -133,8 +132,8 @@ func Prepare(o Options) (*Node, error) {
 	return n, nil
 }
 
-// Look returns a data directory whose log is not opened. Where its keys cannot be
-// read, it returns the error beside it; where its anchor has no place, the error alone.
+// Look returns a data directory without opening its log. If the keys cannot be read, Look returns
+// the data directory and the error. If the anchor has no place, Look returns only the error.
 func Look(dir, anchor string) (*Node, error) {
 	n := &Node{Dir: dir, Anchor: anchor}
 	if err := n.findAnchor(); err != nil {
@@ -160,10 +159,10 @@ func damageRemedy(dir, anchor string) string {
 		"from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
 }
 
-// Database is where the log lies.
+// Database returns the directory of the log.
 func (n *Node) Database() string { return filepath.Join(n.Dir, "db") }
 
-// LedgerConfig returns how the log is opened.
+// LedgerConfig returns the configuration that opens the log.
 func (n *Node) LedgerConfig(o Options) *ledger.Config {
 	config := &ledger.Config{
 		Origin:       n.Origin,
@@ -189,7 +188,7 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 	if o.Serves || o.Decides {
 		config.Frozen = func() (ledger.Fold, uint64) { return n.Replica.Frozen() }
 	} else {
-		n.Replica.NoReaders() // and the snapshot is taken at the end
+		n.Replica.NoReaders() // the snapshot is taken at the end
 	}
 	return config
 }
@@ -220,8 +219,8 @@ func (w *wary) Snapshot(to io.Writer) error {
 	return w.State.Snapshot(to)
 }
 
-// Check computes everything in a stopped ledger again and compares. It changes
-// nothing. A difference is a [*ledger.DamageError].
+// Check computes the data of a stopped ledger again, and compares it with the stored data. Check
+// changes nothing. A difference is a [*ledger.DamageError].
 func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledger.CheckReport, error) {
 	o.Looks = true
 	n, err := Prepare(o)
@@ -245,8 +244,8 @@ func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledg
 	return found, nil
 }
 
-// findAnchor says where the anchor lies: not in the data directory, with which it
-// would be lost or restored.
+// findAnchor finds the path of the anchor. The anchor must not lie in the data directory, because
+// it would be lost or restored together with the data.
 func (n *Node) findAnchor() (err error) {
 	if n.Anchor == "" {
 		n.Anchor, err = anchorOf(n.Dir)
@@ -263,8 +262,8 @@ func (n *Node) findAnchor() (err error) {
 	return nil
 }
 
-// anchorOf is the default place of the anchor of a data directory: beside the directory, so that a
-// restore or a loss of the one does not affect the other.
+// anchorOf returns the default path of the anchor: beside the data directory, so that a restore or
+// a loss of the directory does not affect the anchor.
 func anchorOf(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -276,9 +275,9 @@ func anchorOf(dir string) (string, error) {
 	return path + ".anchor", nil
 }
 
-// loadKeys loads the ledger's keys, or makes them for a new one.
+// loadKeys loads the ledger's keys, or makes the keys of a new ledger.
 func (n *Node) loadKeys(o Options) (err error) {
-	notEmpty := n.checkEmpty() // asked first: another process may just be starting a ledger, its keys come first
+	notEmpty := n.checkEmpty() // checked first: a process that starts a ledger makes its keys first
 	n.Keys, err = keys.LoadLedger(n.KeysDir(), o.Passphrase)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
@@ -302,10 +301,10 @@ func (n *Node) loadKeys(o Options) (err error) {
 	return nil
 }
 
-// KeysDir is where the keys of the ledger and the coordinator lie.
+// KeysDir returns the directory of the keys of the ledger and the coordinator.
 func (n *Node) KeysDir() string { return filepath.Join(n.Dir, "keys") }
 
-// checkEmpty is an error if there was a ledger, which new keys could not continue.
+// checkEmpty returns an error if there was a ledger: new keys could not continue it.
 func (n *Node) checkEmpty() error {
 	if _, err := os.Stat(filepath.Join(n.Dir, comingKeys)); err == nil {
 		return exit.With(exit.Conflict, fmt.Errorf("a change of the origin was interrupted: run arl ledger new-origin --data %s again", n.Dir))
@@ -323,7 +322,7 @@ func (n *Node) checkEmpty() error {
 	return nil
 }
 
-// refuseKnown is an error if a ledger of that origin has begun elsewhere.
+// refuseKnown returns an error if a ledger of that origin has begun elsewhere.
 func (o *Options) refuseKnown(origin string) error {
 	if o.Machine == nil || origin == "" {
 		return nil
@@ -331,8 +330,7 @@ func (o *Options) refuseKnown(origin string) error {
 	return o.Machine.RefuseKnown(origin)
 }
 
-// begun makes the mark beside the keys say that they have signed, before any head
-// leaves the process.
+// begun marks the keys as used before the first head leaves the process.
 func (n *Node) begun() error {
 	if err := keys.MarkLedgerUsed(n.KeysDir()); err != nil {
 		return exit.With(exit.IO, err)
@@ -341,7 +339,7 @@ func (n *Node) begun() error {
 	return nil
 }
 
-// without is the error of keys without their log.
+// without returns the error of keys without their log.
 func (n *Node) without(err error) error {
 	if n.Keys[0].Unused {
 		return noLedger(n.Dir)
@@ -353,7 +351,8 @@ func noLedger(dir string) error {
 	return exit.With(exit.NotFound, fmt.Errorf("%s holds no ledger: start one with arl serve --data %s", dir, dir))
 }
 
-// makeKeys makes the keys of a new ledger. Of several starts at once one does.
+// makeKeys makes the keys of a new ledger. If several processes start at once, one of them makes
+// the keys.
 func (n *Node) makeKeys(o Options) (err error) {
 	if err := o.refuseKnown(o.Origin); err != nil {
 		return err
@@ -365,7 +364,7 @@ func (n *Node) makeKeys(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }() // and gives up the lock
+	defer func() { err = errors.Join(err, dir.Close()) }() // Close releases the lock
 	if held, err := durable.Lock(dir); err != nil {
 		return err
 	} else if !held {
@@ -379,8 +378,7 @@ func (n *Node) makeKeys(o Options) (err error) {
 	return err
 }
 
-// newCoordinatorKey loads or makes the coordinator's key for a log that has
-// nothing yet.
+// newCoordinatorKey loads or makes the coordinator's key for an empty log.
 func (n *Node) newCoordinatorKey() (err error) {
 	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -389,7 +387,7 @@ func (n *Node) newCoordinatorKey() (err error) {
 	return exit.KeyFile(err)
 }
 
-// CoordinatorKey is the file of the coordinator's key.
+// CoordinatorKey returns the path of the coordinator's key.
 func (n *Node) CoordinatorKey() string { return filepath.Join(n.KeysDir(), "coordinator.key") }
 
 // checkCoordinatorKey loads the coordinator's key, and checks that the log lets the coordinator
@@ -403,12 +401,12 @@ func (n *Node) checkCoordinatorKey() (err error) {
 		return exit.KeyFile(err)
 	}
 	if _, own := errors.AsType[*exit.Error](err); own {
-		return err // of the source of the passphrase
+		return err // an error of the source of the passphrase
 	}
 	return exit.With(exit.Config, fmt.Errorf("%s cannot decide: %w: %s", n.CoordinatorKey(), err, n.CoordinatorRemedy()))
 }
 
-// CoordinatorCounts is an error unless the key may sign decisions of the coordinator.
+// CoordinatorCounts returns an error unless the key may sign decisions of the coordinator.
 func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 	key, known := chain.KeyInfo(keyID)
 	switch {
@@ -420,14 +418,14 @@ func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 	return nil
 }
 
-// CoordinatorRemedy is the remedy for a coordinator's key that does not count.
+// CoordinatorRemedy returns the remedy for a coordinator's key that does not count.
 func (n *Node) CoordinatorRemedy() string {
 	return fmt.Sprintf("restore the key from a backup; if the key is lost or revoked, move the file away, start with --accept-no-coordinator, enrol another key (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
 		n.CoordinatorKey(), Coordinator)
 }
 
-// newOrigin makes up a name for a ledger that was given none: unique, so that
-// two ledgers on one machine are never taken for one another.
+// newOrigin returns the given origin, or generates an origin if none is given. A generated origin
+// is unique, so that two ledgers on one machine are never confused.
 func newOrigin(given string) string {
 	if given != "" {
 		return given

@@ -20,10 +20,10 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// The names in a data directory that new-origin makes.
+// The names that arl ledger new-origin makes in a data directory.
 const (
 	predecessorFile = "predecessor.json" // beside the keys: the genesis' statement about the old ledger
-	comingKeys      = "keys.coming"      // the new keys, until the old ones have made room
+	comingKeys      = "keys.coming"      // the new keys, until the old keys are moved away
 	formerDir       = "former"           // the rest of old ledgers, by profile name
 )
 
@@ -35,10 +35,10 @@ type OriginChange struct {
 	Profile     string            `json:"profile,omitempty"` // name of the old profile from now on
 }
 
-// ChangeOrigin gives a data directory whose acknowledged entries are lost new keys of
-// a new origin, o.origin or one that is made up. With abandon it gives up the entries
-// in the database too. It is a sequence of steps each of which a crash may follow:
-// another run finds out by what is there how far the one before came.
+// ChangeOrigin gives new keys and a new origin to a data directory whose acknowledged entries are
+// lost. The origin is o.Origin, or a generated origin if that is empty. With abandon it also gives
+// up the entries in the database. A crash may follow each step. The next run sees from the files
+// which steps are done:
 //
 //  1. DIR/keys.coming has the new keys and the link to the old ledger, durably
 //  2. the database, the evidence, the anchor and, last, the old keys are in DIR/former/NAME
@@ -77,20 +77,20 @@ func ChangeOrigin(o Options, abandon bool) (*OriginChange, error) {
 	return &OriginChange{Origin: origin, Predecessor: *link, Former: former, Profile: profile}, err
 }
 
-// findPredecessor returns the link of a change that is under way, or that is done
-// and whose log has not begun; fs.ErrNotExist if there is none.
+// findPredecessor returns the link of a change of origin that is under way, or of a finished change
+// whose log has not begun. The error is fs.ErrNotExist if there is no such change.
 func findPredecessor(n *Node, coming string) (*entry.Predecessor, error) {
 	link, err := readPredecessor(coming)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return link, err
 	}
 	if _, err := keys.UnusedOrigin(n.KeysDir()); err != nil {
-		return nil, err // the change, if there was one, is long ago
+		return nil, err // an earlier change, if there was one, ended long ago
 	}
 	return readPredecessor(n.KeysDir())
 }
 
-// prepareNewOrigin makes the new keys beside the old ones, and the link.
+// prepareNewOrigin makes the new keys beside the old keys, and the link.
 func (n *Node) prepareNewOrigin(o *Options, abandon bool) (*entry.Predecessor, error) {
 	old, err := keys.LoadLedger(n.KeysDir(), o.Passphrase)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +130,7 @@ func (n *Node) prepareNewOrigin(o *Options, abandon bool) (*entry.Predecessor, e
 	return link, exit.With(exit.IO, writeComing(filepath.Join(n.Dir, comingKeys), origin, link, o.NewPassphrase))
 }
 
-// predecessor is the old ledger as its keys, this machine and the anchor know it.
+// predecessor describes the old ledger from its keys, the anchor and the profile of this machine.
 func (n *Node) predecessor(old []*keys.Ledger) (*entry.Predecessor, error) {
 	link := &entry.Predecessor{Origin: old[0].Origin}
 	for _, k := range old {
@@ -154,7 +154,8 @@ func (n *Node) predecessor(old []*keys.Ledger) (*entry.Predecessor, error) {
 	return link, err
 }
 
-// writeComing makes the directory of the new keys: whole, or not there.
+// writeComing makes the directory of the new keys. After a crash the directory is complete, or
+// missing.
 func writeComing(coming, origin string, link *entry.Predecessor, passphrase keys.Passphrase) error {
 	making := coming + ".new"
 	if err := errors.Join(os.RemoveAll(making), os.Mkdir(making, 0o700)); err != nil {
@@ -170,14 +171,14 @@ func writeComing(coming, origin string, link *entry.Predecessor, passphrase keys
 	if err := durable.Write(filepath.Join(making, predecessorFile), append(content, '\n'), 0o600); err != nil {
 		return err
 	}
-	return durable.Rename(making, coming) // all in it is durable: under its name, the directory is whole
+	return durable.Rename(making, coming) // its files are durable, so a renamed directory is whole
 }
 
 // moveFormer moves the rest of the old ledger out of the way, the keys last, and the new keys to
 // their place.
 func (n *Node) moveFormer(coming, former string) error {
 	if !isThere(coming) {
-		return nil // all is moved
+		return nil // everything is moved
 	}
 	if err := os.MkdirAll(former, 0o700); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (n *Node) moveFormer(coming, former string) error {
 		}
 	}
 	if err := errors.Join(durable.SyncDir(former), durable.SyncDir(filepath.Dir(former))); err != nil {
-		return err // the new keys come only where the former ones are kept
+		return err // no new keys before the old keys are kept
 	}
 	return durable.Rename(coming, n.KeysDir())
 }

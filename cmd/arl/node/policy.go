@@ -11,8 +11,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// FoundingPolicy reads the policy of a new ledger, which keeps an index or not; by default
-// it is ours.
+// FoundingPolicy reads the policy of a new ledger. Without a path it returns the default policy.
+// index says that the ledger keeps an index.
 func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	if path == "" {
 		return coord.Genesis(""), nil // the origin is not known yet
@@ -30,8 +30,8 @@ func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	return policy, err
 }
 
-// LoadPolicy reads a policy file. Header and previous are left to whoever signs
-// it, and so is authority if the file names none.
+// LoadPolicy reads a policy file. The signer of the policy adds header and previous, and also
+// authority if the file has none.
 func LoadPolicy(path string) (*entry.Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {

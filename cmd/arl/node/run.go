@@ -14,10 +14,10 @@ import (
 	"recoveryledger/ledger"
 )
 
-// Run orders entries, and with decides lets the coordinator decide, for as long as
-// use takes; then it closes the log. What use has submitted is answered before. The
-// context of use ends with the order, without which nothing is registered. run also
-// returns why that context ended, if it did.
+// Run orders entries until use returns, and then closes the log. With decides, the coordinator
+// decides meanwhile. Before Run closes the log, it answers all entries that use has submitted. The
+// context of use ends when the ordering ends, because nothing is registered after that. why is the
+// cause of that end, or else the error of use.
 func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) error) (why, err error) {
 	defer tuneRuntime()()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -38,14 +38,14 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 			err := n.coordinator().Run(using)
 			end(cmp.Or(err, errEnded))
 			if errors.Is(err, ledger.ErrStopped) {
-				return nil // the order says why
+				return nil // Log.Run reports the reason
 			}
 			return n.damaged(Broken(err))
 		})
 	}
 	if n.Index != nil {
 		order.Go(func() error {
-			_ = n.Index.Run(using) // it tells the log: an index that stops ends no ledger
+			_ = n.Index.Run(using) // the index logs its error; a stopped index ends no ledger
 			return nil
 		})
 	}
@@ -55,11 +55,11 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	return why, errors.Join(err, order.Wait(), n.damaged(Broken(n.Log.Close())))
 }
 
-// errEnded is why use ends without a signal or an error.
+// errEnded is the cause of the end of use without a signal or an error.
 var errEnded = errors.New("the ledger stopped ordering entries")
 
-// Broken is an error of the log under a running server. An error that is no damage is an error of
-// the disk.
+// Broken gives the exit code to an error of the log under a running server. An error that is no
+// damage is an error of the disk.
 func Broken(err error) error {
 	if err != nil && exit.Code(err) == exit.Internal {
 		return exit.With(exit.IO, err)
@@ -67,16 +67,16 @@ func Broken(err error) error {
 	return err
 }
 
-// tuneRuntime sets the Go runtime up for a ledger, unless GOGC and GOMAXPROCS say
-// otherwise, until restore is called.
+// tuneRuntime sets the Go runtime up for a ledger until restore is called. GOGC and GOMAXPROCS
+// override its settings.
 //
-// What a ledger keeps of its entries is much, lives long and holds no pointers:
-// to look it through often costs little, and less memory waits to be freed.
+// The data that a ledger keeps about its entries is large, long-lived and without pointers.
+// Frequent garbage collection of such data costs little, and less memory waits to be freed.
 //
-// Two threads wait for the disk nearly always, in the sync of a commit and in that
-// of the anchor. To the runtime they run, until it finds out, which takes as long
-// as a sync does: each has a processor of its own, so that nobody else goes
-// without.
+// Two threads nearly always wait for the disk: one in the sync of a commit, one in the sync of the
+// anchor. The runtime takes as long as a sync to notice such a wait, and counts the thread as
+// running until then. Each of the two threads therefore gets a processor of its own, so that no
+// other thread lacks one.
 func tuneRuntime() (restore func()) {
 	restore = func() {}
 	if os.Getenv("GOGC") == "" {

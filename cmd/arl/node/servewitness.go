@@ -14,7 +14,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// witnessTime is how long a request to a witness may take, and an answer.
+// witnessTime is the time limit of a request to a witness, and of the answer.
 const witnessTime = 10 * time.Second
 
 // WitnessServer answers the requests of ledgers to a witness.
@@ -23,11 +23,11 @@ type WitnessServer struct {
 	Auditor *witness.Witness // of the witness; nil: none
 	Pair    [2]string        // files of a certificate and its key; two empty strings: no TLS
 	Logger  *slog.Logger
-	// Tell sends evidence against a ledger to those who monitor it.
+	// Tell sends evidence against a ledger to the monitors.
 	Tell func(ctx context.Context, found error) error
 }
 
-// Run answers until ctx ends, and then lets the requests under way end.
+// Run answers requests until ctx ends. It then waits for the requests under way.
 func (w *WitnessServer) Run(ctx context.Context, on net.Listener) error {
 	cert, key := w.Pair[0], w.Pair[1]
 	logger := w.Logger
@@ -69,10 +69,10 @@ func (w *WitnessServer) Run(ctx context.Context, on net.Listener) error {
 	return exit.With(exit.Config, err)
 }
 
-// tell sends what the witness and its auditor find against a ledger to the monitors, and
-// what earlier processes found.
+// tell sends evidence against a ledger to the monitors. The evidence is from the witness, from its
+// auditor, or from earlier processes.
 func (w *WitnessServer) tell(ctx context.Context) {
-	var audited <-chan *verify.Evidence // nobody sends
+	var audited <-chan *verify.Evidence // nil: there is no auditor
 	if w.Auditor != nil {
 		audited = w.Auditor.Accused()
 	}

@@ -13,15 +13,15 @@ import (
 	"recoveryledger/verify"
 )
 
-// NextKey is the key that is to follow a ledger's (TRU-5).
+// NextKey is the next key of a ledger (TRU-5).
 type NextKey struct {
 	File       string   `json:"file"`
 	Origin     string   `json:"origin"`
-	LedgerKeys []string `json:"ledger_keys"` // of the newest before it and of this one: Ed25519, ML-DSA-44
+	LedgerKeys []string `json:"ledger_keys"` // of the newest old key and the next key: Ed25519, ML-DSA-44
 }
 
-// MakeNextKey makes the next key of the ledger in a data directory, encrypted as those
-// before it are.
+// MakeNextKey makes the next key of the ledger in a data directory. If the present keys are
+// encrypted, the next key is encrypted, too.
 func MakeNextKey(data string, passphrase keys.Passphrase) (*NextKey, error) {
 	dir := (&Node{Dir: data}).KeysDir()
 	before, err := keys.LoadLedger(dir, passphrase)
@@ -42,7 +42,7 @@ func MakeNextKey(data string, passphrase keys.Passphrase) (*NextKey, error) {
 	return &NextKey{File: file, Origin: next.Origin, LedgerKeys: slices.Concat(newest.VerifierKeys[:], next.VerifierKeys[:])}, nil
 }
 
-// logKeys are the keys in the form of the log.
+// logKeys returns the keys in the form of package ledger.
 func (n *Node) logKeys() []ledger.Key {
 	list := make([]ledger.Key, len(n.Keys))
 	for i, k := range n.Keys {
@@ -51,8 +51,8 @@ func (n *Node) logKeys() []ledger.Key {
 	return list
 }
 
-// InForce returns the place of the oldest key that the policy in force names: it
-// and those made after it sign. -1: none is here.
+// InForce returns the position of the oldest key that the policy in force names; -1: no such key.
+// That key and all later keys sign.
 func (n *Node) InForce(chain *verify.Chain) int {
 	named := chain.LedgerKeys()
 	if len(named) == 0 {
@@ -65,7 +65,7 @@ func (n *Node) InForce(chain *verify.Chain) int {
 func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
 	state, ok := fold.(interface{ Chain() *verify.Chain })
 	if !ok {
-		return all // it knows no policy
+		return all // the fold has no policy
 	}
 	first := n.InForce(state.Chain())
 	if first < 0 {
@@ -74,10 +74,10 @@ func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
 	return all[first:]
 }
 
-// precheck refuses, beside what the coordinator refuses, a policy that the ledger
-// could not obey: with an index that it does not keep, with one of its keys missing
-// here, or, where the key that others have pinned gives way for the first time, without
-// that one.
+// precheck refuses entries that the coordinator refuses, foreign index entries, and policies that
+// the ledger could not obey. The ledger cannot obey a policy that requires an index which the
+// ledger does not keep, or that names a key which is not in the data directory. The first policy
+// with ledger_keys must also name the key that verifiers have pinned.
 func (n *Node) precheck(e *entry.Entry) error {
 	if err := n.Replica.Precheck(e); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (n *Node) precheck(e *entry.Entry) error {
 	return nil
 }
 
-// CheckLedgerKeys checks that a key is here that may sign.
+// CheckLedgerKeys checks that the data directory has a key that may sign.
 func (n *Node) CheckLedgerKeys(chain *verify.Chain) error {
 	if n.InForce(chain) < 0 {
 		_, at := chain.Policy()

@@ -15,20 +15,20 @@ import (
 	"recoveryledger/verify"
 )
 
-// bootTime is how long the look at the witnesses takes before a ledger signs anything.
+// bootTime is the time limit of the question to the witnesses before a ledger signs anything.
 const bootTime = 2 * time.Second
 
 // Witnessing describes how the ledger asks the witnesses of the policy in force.
 type Witnessing struct {
-	URLs    map[string]string // submission prefixes by the names of witnesses; they go before those in the policy
+	URLs    map[string]string // submission prefixes by witness name; they override the URLs of the policy
 	Every   time.Duration     // shortest time between two rounds that no caller waits for
 	Require bool              // whether a ledger starts only with the answers of a quorum
 }
 
-// Rounds returns the rounds in which the ledger's heads are cosigned. Where the ledger
-// has entries, it first asks what the witnesses have cosigned: a witness that knows
-// more entries than are here, or others, shows a directory that was restored from an
-// old copy. The error of that is a [*witness.ConflictError].
+// Rounds returns the rounds in which witnesses cosign the ledger's heads. If the ledger has
+// entries, Rounds first asks the witnesses for the heads that they have cosigned. A witness that
+// knows more entries than the ledger, or other entries, shows that the directory was restored from
+// an old copy. The error is then a [*witness.ConflictError].
 func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error) {
 	root, err := n.Root()
 	if err != nil {
@@ -61,8 +61,8 @@ func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error
 	return rounds, nil
 }
 
-// Witness collects cosignatures until ctx ends. The error says that a witness has
-// cosigned another history of this ledger. Nothing is signed any more then.
+// Witness collects cosignatures until ctx ends. An error says that a witness has cosigned another
+// history of this ledger. The ledger then signs nothing more.
 func (n *Node) Witness(ctx context.Context, rounds *witness.Rounds) error {
 	err := rounds.Run(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (n *Node) Witness(ctx context.Context, rounds *witness.Rounds) error {
 	return n.conflicts(err)
 }
 
-// conflicts gives a conflict with a witness its remedy.
+// conflicts adds the remedy to a conflict with a witness.
 func (n *Node) conflicts(err error) error {
 	conflict, ok := errors.AsType[*witness.ConflictError](err)
 	if !ok {
@@ -85,13 +85,13 @@ func (n *Node) conflicts(err error) error {
 		exit.With(exit.Inconsistent, err))
 }
 
-// witnessed is the log as the witnesses are shown it.
+// witnessed is the log in the form of [witness.Source].
 type witnessed struct{ *ledger.Log }
 
 // Newest implements [witness.Source].
 func (w witnessed) Newest() verify.SignedHead { return w.Head().SignedHead }
 
-// Aligned returns the head right behind the newest index entry, if that head has more entries
+// Aligned returns the head directly after the newest index entry, if that head has more entries
 // than above.
 func (w witnessed) Aligned(above uint64) (head verify.SignedHead, ok bool) {
 	found, err := w.Find(ledger.Query{Index: entry.ByKind, Value: string(entry.KindIndex), From: above, Limit: 1, Newest: true})

@@ -32,8 +32,8 @@ func (c *Terminal) ReadInput(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// RegularInput reports whether an input can be read as often as one likes.
-// Standard input, a named pipe, <(…) cannot.
+// RegularInput reports whether an input can be read more than once. Standard input, a named pipe
+// and <(…) can be read only once.
 func RegularInput(path string) (bool, error) {
 	if path == "-" {
 		return false, nil
@@ -70,7 +70,7 @@ func (c *Terminal) Spool(ctx context.Context, file, dir string) (path string, cl
 		if dir, err = os.MkdirTemp("", "arl-recover-"); err != nil {
 			return "", clean, err
 		}
-		clean = func() { _ = os.RemoveAll(dir) } // nothing can be done about it
+		clean = func() { _ = os.RemoveAll(dir) } // an error here has no remedy
 	}
 	path, err = filepath.Abs(filepath.Join(dir, "scenario.ndjson"))
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Terminal) Spool(ctx context.Context, file, dir string) (path string, cl
 		return "", clean, fmt.Errorf("%w; the scenario is kept there: choose another directory", err)
 	}
 	copied := make(chan error, 1)
-	go func() { // neither opening nor reading hears of ctx
+	go func() { // opening and reading do not end with ctx
 		copied <- exit.With(exit.IO, errors.Join(c.WithInput(file, func(in io.Reader) error { _, err := io.Copy(f, in); return err }), f.Close()))
 	}()
 	select {
@@ -95,7 +95,7 @@ func (c *Terminal) Spool(ctx context.Context, file, dir string) (path string, cl
 	return path, clean, err
 }
 
-// WithInput opens a file, or takes standard input.
+// WithInput calls use with a file or, for "-", with standard input.
 func (c *Terminal) WithInput(file string, use func(io.Reader) error) error {
 	if file == "-" {
 		return use(c.In)
@@ -108,7 +108,7 @@ func (c *Terminal) WithInput(file string, use func(io.Reader) error) error {
 	return use(f)
 }
 
-// WriteOut writes a file, or standard output if there is no name.
+// WriteOut writes a file, or standard output if path is empty.
 func (c *Terminal) WriteOut(path string, content []byte) error {
 	if path == "" {
 		return c.PrintText(string(content))
@@ -132,7 +132,7 @@ func CheckOut(path string) error {
 	return exit.Output(path, f.Discard())
 }
 
-// WriteFile writes a file that others may read, whole or not at all.
+// WriteFile writes a file that other users may read, whole or not at all.
 func WriteFile(path string, content []byte) error {
 	return exit.Output(path, durable.Write(path, content, 0o644))
 }

@@ -1,4 +1,4 @@
-// Package terminal is where a command reads and prints: objects and lists for people
+// Package terminal reads the input and prints the output of a command: objects and lists for people
 // or programs, text no wider than the terminal, questions, passphrases and progress.
 package terminal
 
@@ -16,13 +16,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The forms of output. JSON is one object, or one a line for lists.
+// The forms of output. JSON is one object. A list is one object a line.
 const (
 	OutputTable = "table"
 	OutputJSON  = "json"
 )
 
-// Terminal is where a command reads and prints.
+// Terminal has the input and the output of a command.
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -109,7 +109,7 @@ func WrapIndented(line string, width int) string {
 	return line[:indent] + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent))
 }
 
-// List is a list on its way out: NDJSON at once, or a table in the end.
+// List prints a list: each element at once as NDJSON, or all elements as a table in the end.
 type List struct {
 	on      *Terminal
 	headers []string
@@ -198,9 +198,9 @@ func recordsText(headers []string, rows [][]string, width int) string {
 	return b.String()
 }
 
-// columnWidths shares the width of the terminal. Each column gets the width of its widest cell,
-// until the widest columns have to give way. It reports whether the table fits with every header
-// and every word whole.
+// columnWidths divides the width of the terminal. Each column gets the width of its widest cell. If
+// the table is too wide, the widest columns become narrower. fits reports whether every header and
+// every word stays whole.
 func columnWidths(headers []string, rows [][]string, width int) (columns []int, fits bool) {
 	columns, least := make([]int, len(headers)), make([]int, len(headers))
 	for i, header := range headers {
@@ -238,8 +238,8 @@ func columnWidths(headers []string, rows [][]string, width int) (columns []int, 
 	return columns, true
 }
 
-// cellWords are the parts of a cell that stay whole: words, and the names of a
-// list that commas join.
+// cellWords returns the parts of a cell that stay whole: words, and the names in a list with
+// commas.
 func cellWords(cell string) (words []string) {
 	for field := range strings.FieldsSeq(cell) {
 		for part := range strings.SplitAfterSeq(field, ",") {

@@ -26,7 +26,7 @@ func (c *Terminal) Passphrase() ([]byte, error) {
 	return c.askSecret("Passphrase: ")
 }
 
-// newPassphrase is passphrase for a new file: a person types it twice.
+// newPassphrase is Passphrase for a new file: a person types the passphrase twice.
 func (c *Terminal) newPassphrase() ([]byte, error) {
 	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
 		return []byte(secret), nil
@@ -45,8 +45,7 @@ func (c *Terminal) newPassphrase() ([]byte, error) {
 // PassphraseGiven reports whether the environment has a passphrase.
 func PassphraseGiven() bool { return os.Getenv(exit.PassphraseVariable) != "" }
 
-// ForNewKeys returns the passphrase of key files that are made; nil if they are
-// not to be encrypted.
+// ForNewKeys returns the passphrase of new key files; nil if the files are not encrypted.
 func (c *Terminal) ForNewKeys(encrypt bool) keys.Passphrase {
 	if !encrypt {
 		return nil
@@ -54,7 +53,7 @@ func (c *Terminal) ForNewKeys(encrypt bool) keys.Passphrase {
 	return c.newPassphrase
 }
 
-// Once asks once, for several files. Nil stays nil.
+// Once returns a passphrase that is asked for once, for several files. Nil stays nil.
 func Once(p keys.Passphrase) keys.Passphrase {
 	if p == nil {
 		return nil
@@ -73,8 +72,8 @@ func (c *Terminal) askSecret(prompt string) ([]byte, error) {
 	return secret, err
 }
 
-// Confirm asks before something that cannot be undone; the preview has been
-// shown. yes answers for a person.
+// Confirm asks a person to confirm an action that cannot be undone. The preview was shown before.
+// yes answers in place of a person.
 func (c *Terminal) Confirm(question string, yes bool) error {
 	if yes {
 		return nil
@@ -102,13 +101,13 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows how far a long command has come, on a terminal only. It returns
-// a function to be told, and one to be called in the end.
+// Progress shows the progress of a long command, on a terminal only. tell updates the display. end
+// ends the display.
 func (c *Terminal) Progress(name string) (tell func(done, total uint64), end func()) {
 	if !isTerminal(c.Err) {
 		return func(uint64, uint64) {}, func() {}
 	}
-	var container *mpb.Progress // from the first word on: until then, somebody may be asked for a passphrase
+	var container *mpb.Progress // set by the first tell: before, a person may type a passphrase
 	var bar *mpb.Bar
 	begin := sync.OnceFunc(func() {
 		container = mpb.New(mpb.WithOutput(c.Err), mpb.WithWidth(60))

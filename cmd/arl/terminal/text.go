@@ -12,14 +12,13 @@ import (
 
 // The widths of text for people, in columns.
 const (
-	WidthDefault = 80  // where no terminal tells its width
+	WidthDefault = 80  // if no terminal gives a width
 	WidthHelp    = 100 // longer lines are hard to read
 	widthMin     = 40  // narrower text would be one word a line
 )
 
-// Width returns the columns of a stream that is a terminal. COLUMNS
-// overrules the terminal, as it does for other programs. It returns 0 where
-// neither tells.
+// Width returns the columns of a stream that is a terminal. COLUMNS overrides the terminal, as it
+// does for other programs. Width returns 0 if neither gives a width.
 func Width(stream any) int {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
 		return max(columns, widthMin)
@@ -131,7 +130,7 @@ func WrapCommand(line string, width int) string {
 	return b.String()
 }
 
-// commandParts splits a command line where it may be broken.
+// commandParts splits a command line into parts. A line may be broken between two parts.
 func commandParts(line string) (parts []string) {
 	quoted := false
 	for word := range strings.SplitSeq(line, " ") {

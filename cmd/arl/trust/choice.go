@@ -14,7 +14,7 @@ import (
 // chosen is the file with the name of the chosen profile.
 const chosen = "chosen"
 
-// Choose makes a profile the one that commands without --profile are about.
+// Choose sets the profile of commands without --profile.
 func (s *Store) Choose(name string) error { return s.write([]byte(name+"\n"), "profiles", chosen) }
 
 func (s *Store) choice() (string, error) {
@@ -29,8 +29,8 @@ func (s *Store) choice() (string, error) {
 	return strings.TrimSpace(string(content)), err
 }
 
-// Chosen returns which of the profiles commands without --profile are about: the
-// chosen one, or the only one; empty if there is neither.
+// Chosen returns the profile of commands without --profile: the chosen profile, or the only
+// profile; empty if there is neither.
 func (s *Store) Chosen(names []string) (string, error) {
 	choice, err := s.choice()
 	switch {
@@ -44,7 +44,7 @@ func (s *Store) Chosen(names []string) (string, error) {
 	return "", nil
 }
 
-// Select returns the profile of a name; without a name that which Chosen returns.
+// Select returns the profile with a name. Without a name it returns the profile of Chosen.
 func (s *Store) Select(name string) (*Profile, error) {
 	if name == "" {
 		names, err := s.Profiles()

@@ -23,10 +23,10 @@ func WithCosigner(root verify.Root) verify.Root {
 	return root
 }
 
-// Head returns the tree head that was accepted last, or the one that the pinned
-// root carries if that is larger; nil if there is neither. Two that cannot both be
-// of one log are a [*verify.ForkError]. Later heads must continue it, so that no
-// server can show two logs one after the other (AGT-1).
+// Head returns the tree head that was accepted last, or the head in the pinned root if that head is
+// larger; nil if there is neither. Two heads that cannot be of one log are a [*verify.ForkError].
+// Later heads must continue the returned head, so that no server can show two logs one after the
+// other (AGT-1).
 func (s *Store) Head(root verify.Root) (*verify.SignedHead, error) {
 	kept, err := s.keptHead(root)
 	if err != nil || root.Seen == "" {
@@ -73,7 +73,7 @@ func (s *Store) SaveHead(origin, note string) error {
 // rootFile is the name of the file with a pinned root as policies have changed it.
 func rootFile(origin string) string { return FileName(origin) + ".root.json" }
 
-// Followed returns a pinned root with the ledger's keys that were followed since.
+// Followed returns a pinned root with the ledger's keys that policies have named since.
 func (s *Store) Followed(root verify.Root) (verify.Root, error) {
 	path, err := s.Path("heads", rootFile(root.Origin))
 	if err != nil {
@@ -93,10 +93,10 @@ func (s *Store) Followed(root verify.Root) (verify.Root, error) {
 	return root.Advance(kept), nil
 }
 
-// KeepRoot keeps a root that has followed a policy, before a head counts that
-// was signed by its keys alone.
+// KeepRoot saves a root that has followed a policy. The root is saved before a head counts that
+// only the new keys have signed.
 func (s *Store) KeepRoot(root verify.Root) error {
-	root.Seen = "" // the head that was accepted lies beside it
+	root.Seen = "" // the accepted head is in a file of its own
 	data, err := root.Encode()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Store) KeepRoot(root verify.Root) error {
 	return s.write(data, "heads", rootFile(root.Origin))
 }
 
-// Fold is where the fold of a log is kept on this machine.
+// Fold returns the place of the kept fold of a log.
 func (s *Store) Fold(root verify.Root) (audit.Place, error) {
 	path, err := s.Path("folds", FileName(root.Origin)+".fold")
 	return audit.Place{Path: path, Root: root}, err

@@ -1,13 +1,12 @@
-// Package trust keeps what one machine knows of ledgers: profiles with the roots
-// that they pin (TRU-1), the tree heads that were accepted, the keys that were
-// followed since (TRU-5), folds and evidence.
+// Package trust keeps the knowledge of one machine about ledgers: profiles with their pinned roots
+// (TRU-1), the accepted tree heads, the keys that policies named since (TRU-5), folds and evidence.
 //
-//	HOME/profiles/NAME.json    a profile; former/NAME.json: of an origin that another replaced
+//	HOME/profiles/NAME.json    a profile; former/NAME.json: the profile of a replaced origin
 //	HOME/profiles/chosen       the name of the chosen profile
 //	HOME/heads/NAME.note       the tree head that was accepted last
 //	HOME/heads/NAME.root.json  the pinned root with the keys that policies named since
 //	HOME/folds/NAME.fold       the fold of the log
-//	HOME/evidence              what shows that a log is inconsistent
+//	HOME/evidence              evidence that a log is inconsistent
 package trust
 
 import (
@@ -48,8 +47,8 @@ type Profile struct {
 	URL  string      `json:"url"`
 	Root verify.Root `json:"root"`
 	Keys []NamedKey  `json:"keys"`
-	// TLSCA is the file of certificates to check the server's with, PEM; empty:
-	// the system's. The first start names the server's own.
+	// TLSCA is the PEM file of the CA that signed the server's certificate; empty: the system's
+	// CAs. The first start of a ledger names the server's own certificate.
 	TLSCA string `json:"tls_ca,omitempty"`
 }
 
@@ -79,7 +78,7 @@ func FileName(origin string) string {
 	}, origin)
 }
 
-// CheckName refuses a name of a profile that is no name of a file on every system.
+// CheckName refuses a name of a profile that is not a valid file name on every system.
 func CheckName(name string) error {
 	if name == "" || len(name) > 100 || strings.HasPrefix(name, ".") || name != FileName(name) ||
 		strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -137,8 +136,8 @@ func (s *Store) Named(name string) (*Profile, error) {
 	return p, err
 }
 
-// Of returns a profile of the ledger of an origin, whatever its name is; the
-// error is fs.ErrNotExist if there is none.
+// Of returns a profile of the ledger with an origin. The profile may have any name. The error is
+// fs.ErrNotExist if there is none.
 func (s *Store) Of(origin string) (*Profile, error) {
 	names, err := s.Profiles()
 	if err != nil {
@@ -156,8 +155,8 @@ func (s *Store) Of(origin string) (*Profile, error) {
 	return nil, fs.ErrNotExist
 }
 
-// RefuseKnown refuses to begin a log under an origin that has one: its data is
-// elsewhere, or lost, and others take the second log for a fork of the first.
+// RefuseKnown returns an error if the origin has a log already. The data of that log is elsewhere,
+// or lost. Other parties take a second log for a fork of the first.
 func (s *Store) RefuseKnown(origin string) error {
 	p, err := s.Of(origin)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,8 +173,8 @@ func (s *Store) RefuseKnown(origin string) error {
 		ledger.ErrLost, origin, p.Name, p.Root.Genesis)
 }
 
-// Save writes the profile. A pinned root that differs from the one on
-// file is refused: it is another ledger under the same name.
+// Save writes the profile. Save refuses a pinned root that differs from the saved root: it belongs
+// to another ledger under the same name.
 func (s *Store) Save(p *Profile) error {
 	known, err := s.Profile(p.Name)
 	switch {
@@ -184,7 +183,7 @@ func (s *Store) Save(p *Profile) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case err == nil && p.Root.Seen == "":
-		p.Root.Seen = known.Root.Seen // whoever pins the root anew has seen nothing less
+		p.Root.Seen = known.Root.Seen // a root that is pinned again keeps its tree head
 	}
 	content, err := json.Marshal(p, jsontext.WithIndent("  "))
 	if err != nil {
@@ -197,7 +196,7 @@ func (s *Store) Save(p *Profile) error {
 	return durable.Write(path, append(content, '\n'), 0o600)
 }
 
-// room returns a path in the directory, where a file can be written.
+// room returns a path in the directory, and makes the parent directory.
 func (s *Store) room(parts ...string) (string, error) {
 	path, err := s.Path(parts...)
 	if err == nil {
@@ -264,9 +263,9 @@ func (s *Store) forgetFold(p *Profile, names []string) error {
 // formerDir has the profiles of origins that other origins replaced.
 const formerDir = "former"
 
-// Retire moves the profile of an origin where no command takes it for the only
-// one, and returns its name from then on, former/NAME; empty if there is no such
-// profile. Where it was chosen, the profile of the successor is chosen.
+// Retire moves the profile of an origin away, so that no command takes it for the only profile. It
+// returns the new name of the profile, former/NAME; empty if there is no such profile. If the
+// profile was chosen, Retire chooses the profile of the successor.
 func (s *Store) Retire(origin, successor string) (string, error) {
 	name := FileName(origin)
 	from, err := s.Path("profiles", name+".json")
