@@ -192,7 +192,7 @@ func (a *app) agentRevoke(ctx context.Context, c *access.Connection, o *agentOpt
 	return a.submitAgent(ctx, c, body, o)
 }
 
-// publicKey returns the key that is to be enrolled.
+// publicKey returns the public key to enrol.
 func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 	if o.publicKey == "" {
 		signer, err := a.machine().LoadKey(o.key)
@@ -208,8 +208,8 @@ func (a *app) publicKey(o *agentOptions) (entry.PublicKey, error) {
 	return entry.ParsePublicKey(der)
 }
 
-// submitAgent signs an agent entry with the key that may: whoever may speak
-// about plain agents, or the authority for everyone else.
+// submitAgent signs an agent entry, and submits it. The profile's operator signs entries about
+// plain agents. The authority signs all other agent entries.
 func (a *app) submitAgent(ctx context.Context, c *access.Connection, body *entry.Agent, o *agentOptions) error {
 	signer, err := a.agentSigner(ctx, c, body, o)
 	if err != nil {

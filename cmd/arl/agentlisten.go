@@ -93,7 +93,7 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 	return cmd
 }
 
-// check is what can be said of the flags before anything is done.
+// check checks the flags before the command acts.
 func (o *listenOptions) check() error {
 	switch {
 	case (o.exec == "") != o.init:
@@ -168,10 +168,10 @@ func (a *app) agentListen(ctx context.Context, c *access.Connection, t *access.T
 	return err
 }
 
-// enrolled is that there is such an agent: a name that is mistaken makes no state.
+// enrolled checks that the named agent is enrolled: a mistyped name must not make a state.
 func (o *listenOptions) enrolled(ctx context.Context, c *access.Connection) error {
 	if o.agent == "" {
-		return nil // whom the key is enrolled for
+		return nil // the agent is the principal of the key
 	}
 	chain, err := c.Chain(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (o *listenOptions) enrolled(ctx context.Context, c *access.Connection) erro
 	return nil
 }
 
-// paths fills in where things are.
+// paths sets the paths that the flags leave out.
 func (o *listenOptions) paths(a *app, name entry.Principal) error {
 	home, err := a.homeDir()
 	o.state = cmp.Or(o.state, filepath.Join(home, "agents", trust.FileName(string(name))))
@@ -211,8 +211,8 @@ func (o *listenOptions) program(a *app, held *os.File) (agent.Hooks, error) {
 	return p.Hooks(), nil
 }
 
-// agentInit makes the state and, if there is none, the secret. Where there is a
-// state no secret is made: another one would make other idempotency keys.
+// agentInit makes the state, and the secret if there is none. If there is a state, agentInit makes
+// no secret: another secret would make other idempotency keys.
 func (a *app) agentInit(c *access.Connection, store *agent.Dir, name entry.Principal, o *listenOptions) error {
 	documents, err := store.Names()
 	if err != nil {
@@ -234,7 +234,7 @@ func (a *app) agentInit(c *access.Connection, store *agent.Dir, name entry.Princ
 	return a.PrintObject(made, terminal.Field{"agent", string(name)}, terminal.Field{"state", o.state}, terminal.Field{"secret (keep it: it outlasts the state)", o.secret})
 }
 
-// listenEvent is an [agent.Event] as it is printed.
+// listenEvent is an [agent.Event] in the form of the output.
 type listenEvent struct {
 	Kind     agent.EventKind `json:"kind"`
 	At       int64           `json:"at"`
@@ -244,8 +244,7 @@ type listenEvent struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// tellEvent prints what happens, a line each. That nobody reads it changes
-// nothing.
+// tellEvent prints each event as a line. A failed write changes nothing.
 func (a *app) tellEvent(e agent.Event) {
 	shown := listenEvent{Kind: e.Kind, At: time.Now().UnixMilli(), Incident: e.Incident, Exec: e.Exec, Text: e.Text}
 	if e.Err != nil {

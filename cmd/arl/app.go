@@ -17,19 +17,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// app is what all commands share: the streams and the settings.
+// app has the streams and the settings that all commands share.
 type app struct {
 	terminal.Terminal
 	settings settings
 	reached  bool  // whether a command's own code was reached
-	helpErr  error // why help could not be shown: cobra has no way to return it
+	helpErr  error // error of showing help: cobra cannot return it
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app {
 	return &app{Terminal: terminal.Terminal{In: in, Out: out, Err: err}}
 }
 
-// settings are the flags that every command has, beside the form of output.
+// settings are the flags of every command, without the form of output.
 type settings struct {
 	home string // ARL_HOME
 }
@@ -61,10 +61,10 @@ func (a *app) homeDir() (string, error) {
 	return filepath.Join(dir, "arl"), nil
 }
 
-// trust is what this machine knows of ledgers.
+// trust returns the store of profiles, roots and tree heads of this machine.
 func (a *app) trust() *trust.Store { return &trust.Store{Home: a.homeDir} }
 
-// machine is how this command reaches a ledger.
+// machine returns the machine from which this command opens ledgers.
 func (a *app) machine() *access.Machine {
 	return &access.Machine{Trust: a.trust(), Read: a.ReadInput, Passphrase: terminal.Once(a.Passphrase), NewPassphrase: a.ForNewKeys(terminal.PassphraseGiven()),
 		Warn: a.Warn, Progress: a.Progress, Fatal: func(err error) {

@@ -37,17 +37,17 @@ func (a *app) logAuditCommand(o *access.Where) *cobra.Command {
 	return cmd
 }
 
-// auditReport is what arl log audit prints of a sound log.
+// auditReport is the output of arl log audit about a sound log.
 type auditReport struct {
 	Origin  string            `json:"origin"`
 	Size    uint64            `json:"size"`
 	Root    merkle.Hash       `json:"root"`
 	Kinds   map[string]uint64 `json:"kinds"`
 	Checked string            `json:"checked"`
-	Before  *auditedBefore    `json:"before,omitempty"` // what was not read again
+	Before  *auditedBefore    `json:"before,omitempty"` // the part that was not read again
 }
 
-// auditedBefore is the part of a log that an audit went on from.
+// auditedBefore is the end of the earlier audit that this audit continued.
 type auditedBefore struct {
 	merkle.Head
 	At int64 `json:"at"` // Unix milliseconds

@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/redact"
 )
 
-// flagError says what was meant by a flag that there is not, and what a flag
-// takes.
+// flagError completes an error of a flag. For an unknown flag it suggests a known flag. For an
+// invalid value it describes the values of the flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var known []string
@@ -52,8 +52,7 @@ func wanted(kind string) (description string, known bool) {
 	return "", false
 }
 
-// argumentError completes what a command says of its arguments with the line
-// that it takes.
+// argumentError adds the form of the command line to an error of the arguments.
 func argumentError(cmd *cobra.Command, args []string, err error) error {
 	if _, own := errors.AsType[*exit.Error](err); own {
 		return err
@@ -98,7 +97,7 @@ func (o *optional) String() string {
 // Type implements [pflag.Value].
 func (*optional) Type() string { return "uint64" }
 
-// redacted is a flag for words that stay in the log: they pass the redactor.
+// redacted is a flag for text that stays in the log. The text passes the redactor.
 type redacted string
 
 // Set implements [pflag.Value].
@@ -113,13 +112,13 @@ func (r *redacted) String() string { return string(*r) }
 // Type implements [pflag.Value].
 func (*redacted) Type() string { return "string" }
 
-// needReason adds the flag that says why, which must be given.
+// needReason adds the flag --reason, which is required.
 func needReason(cmd *cobra.Command, reason *string) {
 	cmd.Flags().Var((*redacted)(reason), "reason", "reason, which stands in the entry: write no content of prompts or messages (required)")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 
-// completeFlags lets the shell complete the values of flags that have few.
+// completeFlags lets the shell complete the values of flags with few values.
 func (a *app) completeFlags(cmd *cobra.Command) {
 	values := map[string]func(*cobra.Command) []string{
 		"profile": func(*cobra.Command) []string { names, _ := a.trust().Profiles(); return names },

@@ -11,11 +11,11 @@ import (
 	"recoveryledger/verify"
 )
 
-// suspectsMax is how many entries of a key are shown before it is revoked.
+// suspectsMax is the greatest number of entries of a key that are shown before the key is revoked.
 const suspectsMax = 100
 
-// listSuspects shows, on stderr, what a key that is about to be revoked has signed
-// since somebody else may have had it.
+// listSuspects shows the entries that a key signed since its possible compromise. It writes them to
+// stderr before the key is revoked.
 func (a *app) listSuspects(ctx context.Context, c *access.Connection, p entry.Principal, keyID string, since *int64) error {
 	if since == nil {
 		_, err := fmt.Fprintln(a.Err, "no entry of this key will be marked: pass --compromised-since INDEX if another party may have had the key")
@@ -44,9 +44,8 @@ func (a *app) listSuspects(ctx context.Context, c *access.Connection, p entry.Pr
 	return nil
 }
 
-// rotateSlowly lets a new key in, and ends the old ones when the overlap is over.
-// What the log records are an enrolment and revocations: it knows no date on which a
-// key ends, so that somebody has to be there to end it.
+// rotateSlowly enrols a new key, and revokes the old keys when the overlap is over. The log has no
+// expiry dates for keys, so this command must run until then.
 func (a *app) rotateSlowly(ctx context.Context, c *access.Connection, body *entry.Agent, o *agentOptions) error {
 	before, err := c.Agent(ctx, o.principal)
 	if err != nil {
@@ -78,8 +77,7 @@ func (a *app) rotateSlowly(ctx context.Context, c *access.Connection, body *entr
 	return err
 }
 
-// revokeOld ends those keys of a principal that counted before a new one came, and
-// count still.
+// revokeOld revokes the keys of a principal that were valid before the new key, and still are.
 func (a *app) revokeOld(ctx context.Context, c *access.Connection, signer *access.Signer, before *verify.AgentInfo) error {
 	now, err := c.Chain(ctx)
 	if err != nil {

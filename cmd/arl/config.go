@@ -30,8 +30,8 @@ import (
 //	serve:
 //	  listen: 0.0.0.0:8087     ARL_SERVE_LISTEN
 //
-// Keys are the flags that every command or many have, and those of serve; one
-// that is none of them is refused.
+// Keys are the flags of every command or of many commands, and the flags of serve. configure
+// refuses any other key.
 func (a *app) configure(cmd *cobra.Command) error {
 	if err := a.checkOutput(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	known := configKeys(cmd.Root())
 	values := koanf.New(".")
 	path := ""
-	if home, err := a.homeDir(); err == nil { // else there is no file; a command that needs the directory says so
+	if home, err := a.homeDir(); err == nil { // else no file; a command that needs the directory reports the error
 		path = filepath.Join(home, "config.yaml")
 		if err := values.Load(file.Provider(path), yamlParser{path}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return a.badConfig(err)
@@ -70,13 +70,13 @@ func (a *app) configure(cmd *cobra.Command) error {
 	return a.badConfig(cmp.Or(err, a.checkOutput()))
 }
 
-// badConfig is an error of the configuration, not of the command line.
+// badConfig returns an error of the configuration, not of the command line.
 func (a *app) badConfig(err error) error {
 	a.reached = a.reached || err != nil
 	return exit.With(exit.Config, err)
 }
 
-// configKey is the key of a command's flag.
+// configKey returns the key of a command's flag.
 func configKey(cmd *cobra.Command, flag string) string {
 	if cmd.Name() == "serve" && cmd.Root().PersistentFlags().Lookup(flag) == nil {
 		return "serve." + flag
@@ -84,8 +84,8 @@ func configKey(cmd *cobra.Command, flag string) string {
 	return flag
 }
 
-// configKeys are the keys of a configuration file. What is meant for one start
-// is not a setting: to accept a database or a clock, to encrypt new keys.
+// configKeys returns the keys of a configuration file. A flag for one start is no setting: to
+// accept a database or a clock, or to encrypt new keys.
 func configKeys(root *cobra.Command) []string {
 	keys := []string{"output", "profile", "url", "root", "tls-ca", "tls-cert", "tls-key"}
 	for _, cmd := range root.Commands() {
@@ -101,9 +101,9 @@ func configKeys(root *cobra.Command) []string {
 	return keys
 }
 
-// environment reads the variables ARL_*. One that is empty counts as absent.
-// Those that are no keys, but read elsewhere, are passed over: where the configuration lies, the secret, and the
-// budget of the project's own tests.
+// environment reads the variables ARL_*. An empty variable counts as absent. Variables that other
+// code reads are ignored: the home, the passphrase, the variables of a worker, and the budget of
+// the project's own tests.
 func environment(known []string) (koanf.Provider, error) {
 	keyOf := map[string]string{}
 	for _, key := range known {

@@ -69,8 +69,8 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	return err
 }
 
-// newDirectory makes a directory, or takes one that is empty. What it makes in it
-// keeps another demo out.
+// newDirectory makes a directory, or takes an empty directory. The directory logs in it keeps
+// another demo out.
 func newDirectory(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -89,7 +89,7 @@ func newDirectory(dir string) (string, error) {
 	return dir, err
 }
 
-// directoryError says what to do if there is no directory to be had.
+// directoryError adds the remedy to an error of the demo's directory.
 func directoryError(err error) error {
 	if _, told := errors.AsType[*exit.Error](err); told {
 		return err
@@ -97,8 +97,8 @@ func directoryError(err error) error {
 	return exit.With(exit.IO, fmt.Errorf("%w: pass --dir with a directory that can be made and written to", err))
 }
 
-// demoLedgerCommand is arl serve that ends with its input too: with the demo,
-// however that ends.
+// demoLedgerCommand is arl serve that also ends with its input. So it ends with the demo, however
+// the demo ends.
 func (a *app) demoLedgerCommand() *cobra.Command {
 	cmd := a.serveCommand()
 	serve := cmd.RunE

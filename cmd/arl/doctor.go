@@ -27,7 +27,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// doctor prints what is found, and fails if a check does.
+// doctor prints the findings. It fails if a check fails.
 func (a *app) doctor(ctx context.Context, o *access.Where) error {
 	l := a.NewList("CHECK", "STATE", "DETAIL", "REMEDY")
 	verdict, err := doctor.Examine(ctx, a.machine(), o, func(f doctor.Finding) error { return l.Add(f, f.Check, f.State, f.Detail, f.Remedy) })

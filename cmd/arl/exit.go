@@ -10,8 +10,8 @@ import (
 	"recoveryledger/cmd/arl/terminal"
 )
 
-// printError writes what went wrong and, where it is known, what to do. What
-// shows that a log is inconsistent is kept.
+// printError writes an error, and its remedy if one is known. It keeps the evidence of an
+// inconsistent log in a file.
 func (a *app) printError(w io.Writer, err error) {
 	if errors.Is(err, context.Canceled) && exit.Code(err) == exit.Interrupted {
 		err = exit.With(exit.Interrupted, errors.New("interrupted"))

@@ -31,7 +31,7 @@ func (a *app) logExportCommand(o *access.Where) *cobra.Command {
 	}
 }
 
-// exportReport is what arl log export prints.
+// exportReport is the output of arl log export.
 type exportReport struct {
 	Dir   string      `json:"dir"`
 	Older merkle.Head `json:"older"`
@@ -39,7 +39,7 @@ type exportReport struct {
 	Files int         `json:"files"`
 }
 
-// exportSource is what is exported: the log under one head.
+// exportSource is the log under one head.
 type exportSource struct {
 	head verify.SignedHead
 	tile func(merkle.Tile) ([]byte, error)
@@ -115,7 +115,7 @@ func (a *app) tail(ctx context.Context, c *access.Connection, o *tailOptions) er
 		}
 		from = head.Size
 	}
-	chain, err := c.Chain(ctx) // as of now: what comes later is signed by keys that count
+	chain, err := c.Chain(ctx) // as of now: later entries are signed by keys that count
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 		if after.value != nil && !slices.Contains(changes.Incidents, o.Incident) {
 			continue
 		}
-		incident, _ := f.State.Incident(o.Incident, f.Now) // it was admitted
+		incident, _ := f.State.Incident(o.Incident, f.Now) // the outcome was admitted
 		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
 			Correction: incident.Corrects(o.Index)})
 	}

@@ -58,8 +58,7 @@ func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
 	return cmd
 }
 
-// importFiles registers the runs in files, and tells what it did, whether or not that
-// was all.
+// importFiles registers the runs in files. It prints the result, also of an incomplete import.
 func (a *app) importFiles(ctx context.Context, c *access.Connection, files []string, o *importOptions) error {
 	if err := terminal.CheckOut(o.out); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 	return errors.Join(err, failed)
 }
 
-// newImport finds the keys that an import signs with, and makes those that are missing.
+// newImport loads the keys that an import signs with, and makes the missing keys.
 func (a *app) newImport(ctx context.Context, c *access.Connection, o *importOptions) (*record.Import, error) {
 	dir, err := a.trust().Path("keys", trust.FileName(c.Root.Origin), "agents")
 	if err != nil {
@@ -143,8 +142,8 @@ func (a *app) newImport(ctx context.Context, c *access.Connection, o *importOpti
 	}, err
 }
 
-// loadSecret reads the secret that agents' secrets come from, or makes it. A
-// crash while it is made leaves none.
+// loadSecret reads the secret that agents' secrets are derived from. It makes a missing secret. A
+// crash meanwhile leaves no file.
 func loadSecret(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

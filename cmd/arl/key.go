@@ -25,7 +25,7 @@ func (a *app) keyCommand() *cobra.Command {
 	return cmd
 }
 
-// keyInfo is what is said of a key: never the private part.
+// keyInfo is the output about a key. It never has the private part.
 type keyInfo struct {
 	File      string          `json:"file"`
 	Algorithm keys.Algorithm  `json:"algorithm"`
@@ -93,8 +93,8 @@ func algorithmOf(public entry.PublicKey) keys.Algorithm {
 	return keys.Ed25519
 }
 
-// encryptFlag is a command's say in whether key files that it makes are
-// encrypted: by default where the environment has a passphrase.
+// encryptFlag adds the flag that encrypts new key files. By default they are encrypted if the
+// environment has a passphrase.
 func encryptFlag(flags *pflag.FlagSet, encrypt *bool, what string) {
 	flags.BoolVar(encrypt, "passphrase", terminal.PassphraseGiven(), "encrypt "+what+" with a passphrase, asked for or from "+exit.PassphraseVariable)
 }

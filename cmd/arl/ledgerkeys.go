@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The change of a ledger's key (TRU-5), from both sides: what a data directory
-// signs with, and which keys this machine follows.
+// The change of a ledger's key (TRU-5): the next key of a data directory.
 
 func (a *app) keyNextCommand() *cobra.Command {
 	var data string

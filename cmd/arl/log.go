@@ -35,7 +35,7 @@ func (a *app) logCommand() *cobra.Command {
 	return cmd
 }
 
-// headReport is what arl log head prints.
+// headReport is the output of arl log head.
 type headReport struct {
 	Origin   string       `json:"origin"`
 	Size     uint64       `json:"size"`
@@ -43,7 +43,7 @@ type headReport struct {
 	Note     string       `json:"note"`
 	Previous *merkle.Head `json:"previous,omitempty"` // accepted before; a prefix of this one
 	Checked  string       `json:"checked"`
-	// Witnesses are what the server says of the witnesses; nothing proves that.
+	// Witnesses is the server's statement about the witnesses, without a proof.
 	Witnesses *api.Witnessing `json:"witnesses,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (a *app) logHead(ctx context.Context, l *access.Log) error {
 	return a.PrintObject(r, append(fields, witnessFields(r.Witnesses)...)...)
 }
 
-// witnessFields are lines about witnesses, by the word of the server.
+// witnessFields returns lines about the witnesses, from the statement of the server.
 func witnessFields(w *api.Witnessing) (fields []terminal.Field) {
 	if w == nil {
 		return nil
@@ -147,7 +147,7 @@ func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
 	return cmd
 }
 
-// fsckReport is a [ledger.CheckReport] as it is printed.
+// fsckReport is a [ledger.CheckReport] in the form of the output.
 type fsckReport struct {
 	Data      string      `json:"data"`
 	Head      merkle.Head `json:"head"`
@@ -161,7 +161,7 @@ type fsckReport struct {
 	Index     *indexCheck `json:"index,omitempty"` // with --index
 }
 
-// indexCheck is a [complete.CheckReport] as it is printed.
+// indexCheck is a [complete.CheckReport] in the form of the output.
 type indexCheck struct {
 	Size     uint64      `json:"size"`
 	Root     merkle.Hash `json:"root"`
@@ -169,7 +169,7 @@ type indexCheck struct {
 	Keys     uint64      `json:"keys"`
 }
 
-// field is the line of a table.
+// field returns the line of the output for people.
 func (c *indexCheck) field() terminal.Field {
 	if c.Size == 0 {
 		return terminal.Field{"index", "nothing is stored"}
@@ -177,7 +177,7 @@ func (c *indexCheck) field() terminal.Field {
 	return terminal.Field{"index", fmt.Sprintf("size %d, root %s, %s", c.Size, c.Root, words.Counted(c.Subjects, "subject"))}
 }
 
-// damageEvidence is what fsck found wrong.
+// damageEvidence is the damage that fsck found.
 type damageEvidence struct {
 	Data string `json:"data"`
 	Name string `json:"name"`

@@ -36,7 +36,7 @@ func (a *app) logEvidenceCommand(o *access.Where) *cobra.Command {
 	return cmd
 }
 
-// evidenceRow is a line of arl log evidence.
+// evidenceRow is a line of the output of arl log evidence.
 type evidenceRow struct {
 	verify.Equivocation
 	Detail string `json:"detail"`
@@ -72,8 +72,8 @@ func (a *app) listEvidence(ctx context.Context, c *access.Connection, out string
 	return rows.Close()
 }
 
-// appendDocument appends evidence as a line of the file out, if there is to be one. The
-// file stays in bounds: arl verify reads no larger one.
+// appendDocument appends evidence as a line of the file out; empty: there is no file. The file may
+// not be too large for arl verify.
 func appendDocument(documents *bytes.Buffer, found *verify.Evidence, out string) error {
 	if out == "" {
 		return nil

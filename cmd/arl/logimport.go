@@ -38,7 +38,7 @@ func (a *app) logImportCommand(o *access.Where) *cobra.Command {
 	return cmd
 }
 
-// logImportReport is what arl log import prints.
+// logImportReport is the output of arl log import.
 type logImportReport struct {
 	Data    string      `json:"data"`
 	Head    merkle.Head `json:"head"`

@@ -16,7 +16,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// indexReport is what arl log index prints.
+// indexReport is the output of arl log index.
 type indexReport struct {
 	Origin string `json:"origin"`
 	api.IndexStatus
@@ -61,7 +61,7 @@ func (a *app) logIndex(ctx context.Context, l *access.Log) error {
 	return a.PrintObject(r, fields...)
 }
 
-// indexStatus says how far the index is: by the word of a server, or by a stopped log.
+// indexStatus returns the state of the index: by the statement of a server, or from a stopped log.
 func indexStatus(ctx context.Context, l *access.Log) (*api.IndexStatus, error) {
 	switch of := l.Registry.(type) {
 	case *access.Connection:

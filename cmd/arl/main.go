@@ -1,8 +1,8 @@
-// Command arl is the agent recovery ledger: the server, and the tools of those
-// who operate, use and audit it.
+// Command arl is the agent recovery ledger: the server, and the tools for its operators, users and
+// auditors.
 //
-// Machine output goes to stdout, everything else to stderr. The exit code says
-// how it ended; see [exit.Code].
+// Machine output goes to stdout, everything else to stderr. The exit code says how the command
+// ended; see [exit.Code].
 package main
 
 import (
@@ -47,7 +47,7 @@ func execute() int {
 	case err == nil:
 		return exit.OK
 	case !a.reached:
-		return exit.Usage // nothing but the command line was looked at
+		return exit.Usage // only the command line was looked at
 	case ctx.Err() != nil && exit.Code(err) == exit.Internal:
 		return exit.Interrupted
 	}
@@ -82,8 +82,8 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// watchOthers makes the nouns that the library adds answer a mistyped word as
-// ours do; it would show its help as if nothing was wrong.
+// watchOthers lets the commands that the library adds refuse a mistyped word. Otherwise they would
+// show their help without an error.
 func (a *app) watchOthers(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -102,8 +102,8 @@ func (a *app) watchOthers(root *cobra.Command) {
 	}
 }
 
-// watch makes every command note that its own code was reached: what failed
-// before is the command line. A noun without its verb is taken care of here too.
+// watch lets every command note that its own code was reached: an earlier failure is an error of
+// the command line. watch also handles a noun without its verb.
 func (a *app) watch(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		a.watch(sub)
@@ -130,8 +130,7 @@ func (a *app) watch(cmd *cobra.Command) {
 	}
 }
 
-// missingVerb answers a noun that came without a verb that exists. The program
-// alone shows its help: nothing was asked of it.
+// missingVerb handles a noun without a verb that exists. The program name alone shows the help.
 func (a *app) missingVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownVerb(cmd, args)
@@ -139,12 +138,11 @@ func (a *app) missingVerb(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
 		return cmd.Help()
 	}
-	_, _ = lipgloss.Fprint(a.Err, manual.Help(cmd, terminal.WidthDefault)+"\n") // the error behind it is what counts
+	_, _ = lipgloss.Fprint(a.Err, manual.Help(cmd, terminal.WidthDefault)+"\n") // only the returned error counts
 	return exit.Usagef("%s needs a command: %s", cmd.CommandPath(), strings.Join(verbNames(cmd), ", "))
 }
 
-// unknownVerb refuses a word that is no command, and names what may have been
-// meant.
+// unknownVerb returns the error of a word that is no command. It suggests a similar command.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	return exit.Usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), entry.Suggest(args[0], verbNames(cmd)))
 }
@@ -158,8 +156,8 @@ func verbNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// showHelp implements the help of cobra. Help about a command that does not
-// exist is an error, which execute reports: cobra passes it over.
+// showHelp implements the help of cobra. Help about a command that does not exist is an error.
+// execute reports this error, because cobra ignores it.
 func (a *app) showHelp(cmd *cobra.Command, _ []string) {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		a.helpErr = unknownVerb(cmd, words)

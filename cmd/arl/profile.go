@@ -2,8 +2,8 @@ package main
 
 import "recoveryledger/cmd/arl/access"
 
-// noteSeen writes the head that this machine has accepted into the root that the
-// profile pins: whoever is given that root begins with it.
+// noteSeen writes the accepted head of this machine into the pinned root of the profile. A machine
+// that gets this root begins with that head.
 func (a *app) noteSeen(c *access.Connection) error {
 	accepted := c.Client.Accepted()
 	if c.Profile == nil || accepted.Note == "" {

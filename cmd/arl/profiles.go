@@ -65,13 +65,13 @@ func (a *app) profileCommand() *cobra.Command {
 	return cmd
 }
 
-// listedProfile is a profile as it is printed.
+// listedProfile is a profile in the form of the output.
 type listedProfile struct {
 	Name   string           `json:"name"`
 	URL    string           `json:"url"`
 	Origin string           `json:"origin"`
 	Keys   []trust.NamedKey `json:"keys"`
-	Chosen bool             `json:"chosen"` // whether commands without --profile are about it
+	Chosen bool             `json:"chosen"` // whether commands without --profile use it
 }
 
 func (a *app) profileListCommand() *cobra.Command {
@@ -211,7 +211,7 @@ func (a *app) profileRemoveCommand() *cobra.Command {
 	return cmd
 }
 
-// namedProfile loads a profile that must be there.
+// namedProfile loads a profile that must exist.
 func (a *app) namedProfile(name string) (*trust.Profile, error) {
 	if err := trust.CheckName(name); err != nil {
 		return nil, err

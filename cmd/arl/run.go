@@ -71,7 +71,7 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// memoryMax is the most memory that a program may be given, in MiB.
+// memoryMax is the greatest memory limit of a program, in MiB.
 const memoryMax = 1 << 30
 
 // runTask runs a program as the holder of a task.
@@ -97,8 +97,7 @@ func (a *app) runTask(ctx context.Context, c *access.Connection, ref entry.Ref, 
 	return w.Run(ctx, ref)
 }
 
-// check looks at what can be wrong with the flags, and returns the command line of
-// the probe; nil: there is none.
+// check checks the flags, and returns the command line of the probe; nil: there is none.
 func (o *runOptions) check() (probe []string, err error) {
 	if o.deadline < 0 || o.grace < 0 || o.memory < 0 || o.memory > memoryMax {
 		return nil, exit.Usagef("--deadline, --grace, --memory: want 0 or more, and at most %d MiB", memoryMax)
@@ -115,8 +114,8 @@ func (o *runOptions) check() (probe []string, err error) {
 	return probe, nil
 }
 
-// workerConfig reads the keys that a worker holds tasks with. It makes the secret if
-// there is none.
+// workerConfig returns the configuration of a worker with the agent's key and secret. It makes a
+// missing secret.
 func (a *app) workerConfig(ctx context.Context, c *access.Connection, o *runOptions) (*worker.Config, error) {
 	signer, err := a.machine().Signer(ctx, c, access.SignerFlags{Key: o.key, Principal: o.agent}, "")
 	if err != nil {

@@ -80,7 +80,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 	return err
 }
 
-// importRuns reads files.
+// importRuns imports the recorded runs in files.
 func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions, w *importer.Writer) error {
 	switch {
 	case len(files) == 0:
@@ -109,8 +109,8 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 	return nil
 }
 
-// importLedger reads the incidents of a log, all of whose entries are checked
-// against its signed tree head.
+// importLedger imports the incidents of a log. All entries of the log are checked against its
+// signed tree head.
 func (a *app) importLedger(ctx context.Context, files []string, o *scenarioOptions, w *importer.Writer) error {
 	since, err := parseInstant("since", o.since)
 	switch {

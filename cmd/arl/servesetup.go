@@ -20,22 +20,21 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// serveSetup is how a ledger is reached, and what a new one begins with: all that
-// can be wrong with the flags of arl serve. It is made before the data directory
-// is, so that a mistake leaves nothing behind.
+// serveSetup has the listener of a ledger, and the policy of a new ledger. It is made before the
+// data directory. An error in the flags of arl serve is found then, so that a mistake leaves
+// nothing behind.
 type serveSetup struct {
 	listener    net.Listener
-	url         string      // for this machine
+	url         string      // of the server, for this machine
 	tls         *server.TLS // nil: plain HTTP
-	asksClients bool        // for certificates
-	certificate string      // file of the server's, absolute; empty: plain HTTP
+	asksClients bool        // whether clients must present certificates
+	certificate string      // absolute path of the server's; empty: plain HTTP
 	policy      *entry.Policy
-	alive       *node.Life // what it tells the log of itself
-	policyErr   error      // of the policy's file, which a ledger that has a genesis does not need
+	alive       *node.Life // writes lines about the process
+	policyErr   error      // of the policy file, which a ledger with a genesis does not need
 }
 
-// prepareServe looks at everything that the first start depends on, but for the
-// data directory itself.
+// prepareServe checks everything that the first start depends on, except for the data directory.
 func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, error) {
 	if err := cmp.Or(disk.CheckSystem(runtime.GOOS), o.check()); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, e
 	return e, nil
 }
 
-// check is about what the command line says by itself.
+// check checks the command line alone.
 func (o *serveOptions) check() error {
 	if o.data == "" {
 		return exit.Usagef("--data is empty: name the data directory")

@@ -128,8 +128,8 @@ func (o *signalOptions) checkReferences() error {
 	return nil
 }
 
-// checkTaxonomy refuses a class or code that the taxonomy does not have: readers
-// act on it as unknown (SIG-2), and the log cannot forget it.
+// checkTaxonomy refuses a class or a code that the taxonomy does not have. Readers treat such a
+// word as unknown (SIG-2), and it stays in the log forever.
 func checkTaxonomy(class, code string, force bool) error {
 	if force {
 		return nil

@@ -12,13 +12,12 @@ import (
 	"recoveryledger/coord/recovery/engine"
 )
 
-// strategyOptions are the flags that say which programs are the strategies that a
-// policy names.
+// strategyOptions are the flags that name the programs of the policy's strategies.
 type strategyOptions struct {
 	// file has a command line for each strategy.
 	file         string
 	allowMissing bool
-	// asksNobody is set by a command that takes no file.
+	// asksNobody is set by a command that asks no strategy.
 	asksNobody bool
 }
 
@@ -30,9 +29,9 @@ func (o *strategyOptions) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.allowMissing, flagAllowMissing, false, "let the rule's ladder decide if a strategy is not registered")
 }
 
-// strategies reads which programs the policy's strategies are. A strategy that a
-// rule names and nothing implements is a mistake of the configuration: the ladder
-// would decide in its place, and the gates would judge another policy.
+// strategies returns the programs of the policy's strategies. If a strategy of a rule has no
+// program, the configuration is wrong: the ladder would decide in its place, and the gates would
+// judge another policy.
 func (a *app) strategies(o *strategyOptions, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
 	registered, err := a.registeredIn(o.file, p)
 	if err != nil {
@@ -44,7 +43,7 @@ func (a *app) strategies(o *strategyOptions, p *recovery.Policy) ([]recovery.Rec
 	return registered, nil
 }
 
-// registeredIn reads a file of strategies; none without one.
+// registeredIn reads a file of strategies. Without a file it returns none.
 func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.RecoveryStrategy, error) {
 	if path == "" {
 		return nil, nil
@@ -57,7 +56,7 @@ func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.Recovery
 	return all, exit.With(exit.Config, err)
 }
 
-// problems gives rules that name what is not registered with their remedy.
+// problems returns the rules that name an unregistered strategy, with their remedy.
 func (o *strategyOptions) problems(missing []recovery.Unregistered) []recovery.Problem {
 	problems := make([]recovery.Problem, 0, len(missing))
 	for _, m := range missing {
@@ -70,8 +69,8 @@ func (o *strategyOptions) problems(missing []recovery.Unregistered) []recovery.P
 	return problems
 }
 
-// lintStrategies returns the rules of a policy file that name a strategy which is
-// not registered. The file has no other mistake.
+// lintStrategies returns the rules of a policy file that name an unregistered strategy. The file
+// has no other mistake.
 func (a *app) lintStrategies(file string, data []byte, o *strategyOptions) ([]recovery.Problem, error) {
 	p, err := recovery.Load(file, data)
 	if err != nil || o.allowMissing || len(p.Missing(nil)) == 0 {
@@ -81,7 +80,7 @@ func (a *app) lintStrategies(file string, data []byte, o *strategyOptions) ([]re
 	return o.problems(p.Missing(registered)), err
 }
 
-// inPlaceOf says that ladders decided in place of strategies; nothing without any.
+// inPlaceOf returns the text that ladders decided in place of strategies; empty if none is missing.
 func inPlaceOf(missing []string, where string) string {
 	if len(missing) == 0 {
 		return ""

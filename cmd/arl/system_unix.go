@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openFiles is how many files this process may have open.
+// openFiles returns the number of files that this process may have open.
 func openFiles() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

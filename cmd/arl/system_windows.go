@@ -2,5 +2,5 @@ package main
 
 import "math"
 
-// openFiles has no limit here.
+// openFiles returns no limit: Windows has none.
 func openFiles() int { return math.MaxInt }

@@ -149,14 +149,14 @@ func (a *app) taskList(ctx context.Context, c *access.Connection, q api.TaskQuer
 	return l.Close()
 }
 
-// ageOf is for how long a task has been there, by the ledger's clock.
+// ageOf returns the age of a task, by the ledger's clock.
 func ageOf(c *access.Connection, t *api.Task) string {
 	skew, _ := c.Clock.Skew() // to a second
 	age := time.Since(time.UnixMilli(t.CreatedAt).Add(-skew))
 	return max(0, age).Round(time.Second).String()
 }
 
-// deadlineOf is when a task changes by itself, or empty.
+// deadlineOf returns the time at which a task changes by itself; empty if it does not.
 func deadlineOf(t *api.Task) string {
 	if at := t.NextAt(); at != 0 {
 		return instant(at)
@@ -202,7 +202,7 @@ func taskFields(c *access.Connection, t *api.Task) []terminal.Field {
 	return append(fields, terminal.Field{"waits for", words.OrNothing(words.TaskWaitsFor(t))})
 }
 
-// failuresOf lists how the claims of a task ended.
+// failuresOf lists the failures of a task's claims.
 func failuresOf(t *api.Task) string {
 	var list []string
 	for _, f := range t.Failures {
@@ -249,7 +249,7 @@ func (a *app) taskMoveCommand(t *access.Target, op, short, long string) *cobra.C
 	return cmd
 }
 
-// taskMove shows a task, asks, and registers what moves it on.
+// taskMove shows a task, asks for confirmation, and registers the entry that moves the task on.
 func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref, op string, o *moveOptions) error {
 	if err := terminal.CheckOut(o.out); err != nil {
 		return err
@@ -282,7 +282,7 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
 }
 
-// candidatesOf lists who may get a task.
+// candidatesOf lists the agents that may get a task.
 func candidatesOf(t *api.Task) string {
 	var list []string
 	for _, c := range t.Candidates {

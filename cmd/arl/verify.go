@@ -98,8 +98,8 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, rows s
 	return histories.WriteRows(rows, m, &report)
 }
 
-// rootWithHead returns the pinned root with the newest tree head that it carries or that
-// this machine has accepted: no material may contradict that head.
+// rootWithHead returns the pinned root with the newest tree head: the head in the root, or the head
+// that this machine has accepted. No material may contradict that head.
 func (a *app) rootWithHead(t *access.Target) (verify.Root, error) {
 	root, err := a.machine().PinnedRoot(t)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *app) rootWithHead(t *access.Target) (verify.Root, error) {
 	return root, err
 }
 
-// instant is a registered_at for people.
+// instant returns a time in the form for people.
 func instant(unixMilli int64) string {
 	return words.Instant(unixMilli)
 }

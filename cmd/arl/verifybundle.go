@@ -14,14 +14,15 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// bundleFlags say whose eyes an authorization bundle is looked at with.
+// bundleFlags are the flags for an authorization bundle: the state of its agent, and the time of
+// the check.
 type bundleFlags struct {
 	accepted string
 	at       string
 }
 
-// verifyBundle explains what the authorization bundle in a file tells its agent to
-// do, and by which rules.
+// verifyBundle checks the authorization bundle in a file. It explains what the bundle tells its
+// agent to do, and by which rules.
 func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, data []byte) error {
 	b, err := bundle.Decode(data)
 	if err != nil {
@@ -53,8 +54,8 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 	return err
 }
 
-// readAccepted reads what an agent has accepted: JSON alone, or the document of its
-// state.
+// readAccepted reads the accepted state of an agent: plain JSON, or the document in its state
+// directory.
 func (a *app) readAccepted(path string) (accepted bundle.Accepted, err error) {
 	text, err := a.ReadInput(path, agent.MaxDocument)
 	if err != nil {
@@ -65,7 +66,7 @@ func (a *app) readAccepted(path string) (accepted bundle.Accepted, err error) {
 	} else {
 		accepted, _, err = agent.DecodeAccepted(text)
 	}
-	if damage, ok := errors.AsType[*agent.DamageError](err); ok { // of a copy, maybe: no word of what an agent does about its own
+	if damage, ok := errors.AsType[*agent.DamageError](err); ok { // the file may be a copy: no words about an agent's own state
 		return bundle.Accepted{}, exit.With(exit.Verification, fmt.Errorf("%s: the document is damaged: %s", path, damage.Cause))
 	}
 	if err != nil {
@@ -74,7 +75,7 @@ func (a *app) readAccepted(path string) (accepted bundle.Accepted, err error) {
 	return accepted, nil
 }
 
-// verifiedBundle is a [bundle.Verdict] as it is printed.
+// verifiedBundle is a [bundle.Verdict] in the form of the output.
 type verifiedBundle struct {
 	Verdict    string          `json:"verdict"` // verified, or REFUSED: all of it, or some of its members
 	Agent      entry.Principal `json:"agent"`
@@ -89,7 +90,7 @@ type verifiedBundle struct {
 	Checked    []bundle.Passed `json:"checked"`
 	NotChecked []string        `json:"not_checked"`
 	Warnings   []string        `json:"warnings"`
-	Refused    string          `json:"refused,omitempty"` // why all of it is
+	Refused    string          `json:"refused,omitempty"` // why the whole bundle is refused
 }
 
 type bundleCommand struct {

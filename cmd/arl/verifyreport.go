@@ -11,13 +11,13 @@ import (
 	"recoveryledger/verify/tally"
 )
 
-// verifyReport is a [verify.Report] as it is printed: with its verdict, and with what each
-// entry says.
+// verifyReport is a [verify.Report] in the form of the output, with its verdict and a summary of
+// each entry.
 type verifyReport struct {
 	Verdict verify.Verdict  `json:"verdict"`
-	Subject string          `json:"subject"` // what the verdict is about
+	Subject string          `json:"subject"` // subject of the verdict
 	Entries []verifiedEntry `json:"entries"`
-	// Counts are of the agents whose history is shown with all labels.
+	// Counts has the counts of each agent whose history is shown with all labels.
 	Counts []tally.Counts `json:"counts,omitempty"`
 	*verify.Report
 }
@@ -43,8 +43,8 @@ func newVerifyReport(r *verify.Report, origin string) *verifyReport {
 	return out
 }
 
-// subject names what a verdict is about: what evidence or a history shows, else the entry
-// asked for, else the newest tree head.
+// subject names the subject of a verdict: the finding of evidence, the answer of a history, the
+// requested entry, or else the newest tree head.
 func subject(r *verify.Report, origin string) string {
 	var text string
 	var more int
@@ -90,7 +90,7 @@ func among(indexes []uint64) string {
 	return ": " + strings.Join(texts, ", ")
 }
 
-// String says what an entry is and says.
+// String returns the kind, the issuer and the content of an entry in words.
 func (e *verifiedEntry) String() string {
 	text := fmt.Sprintf("entry %d, %s by %s", e.Index, e.Kind, e.Issuer)
 	if e.Says != "" {

@@ -11,7 +11,7 @@ import (
 	"recoveryledger/verify"
 )
 
-// verifiedRun is what arl verify prints of a run's directory.
+// verifiedRun is the output of arl verify about a run's directory.
 type verifiedRun struct {
 	Verdict        verify.Verdict `json:"verdict"`
 	Run            string         `json:"run"`

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionInfo is what arl version prints.
+// versionInfo is the output of arl version.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -32,13 +32,13 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// thisBuild says which build runs.
+// thisBuild returns the version of this build.
 func thisBuild() versionInfo {
 	return versionInfo{Version: version, Revision: cmp.Or(revision, stampedRevision()), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// stampedRevision is the revision that the go command wrote into the program.
-// It is empty where the go command was told not to, or saw no repository.
+// stampedRevision returns the revision that the go command wrote into the program. It is empty if
+// the go command was told to write none, or saw no repository.
 func stampedRevision() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -89,7 +89,7 @@ func (o *witnessOptions) config(a *app) *witness.Config {
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt))}
 }
 
-// startedWitness is what arl witness prints when it takes requests.
+// startedWitness is the output of arl witness at its start.
 type startedWitness struct {
 	URL          string   `json:"url"`
 	Name         string   `json:"name"`
@@ -152,7 +152,7 @@ func (a *app) printWitness(w, auditor *witness.Witness, url string) error {
 	return a.PrintObject(p, fields...)
 }
 
-// witnessPushes has a witness push to a ledger until ctx ends.
+// witnessPushes lets a witness push to a ledger until ctx ends.
 func (a *app) witnessPushes(ctx context.Context, w *witness.Witness, o *witnessOptions) error {
 	logger := a.logger(slog.LevelInfo)
 	o.target.TLSCert, o.target.TLSKey = o.tlsCert, o.tlsKey

@@ -28,7 +28,7 @@ func (a *app) workCommand() *cobra.Command {
 	return cmd
 }
 
-// inside is the claim that the environment speaks of.
+// inside calls use with the claim that the environment names.
 func (a *app) inside(ctx context.Context, t *access.Target, use func(*worker.Work) error) error {
 	w, err := worker.Inside(os.Getenv)
 	if err != nil {

@@ -245,7 +245,7 @@ func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledg
 }
 
 // findAnchor finds the path of the anchor. The anchor must not lie in the data directory, because
-// it would be lost or restored together with the data.
+// the anchor would be lost or restored together with the data.
 func (n *Node) findAnchor() (err error) {
 	if n.Anchor == "" {
 		n.Anchor, err = anchorOf(n.Dir)
