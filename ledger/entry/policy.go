@@ -89,7 +89,7 @@ type Windows struct {
 	AnswerMS       int64 `json:"answer_ms"`         // that approvers have to answer
 	MemberMS       int64 `json:"member_ms"`         // that a member has for its undo
 	DeadlineMaxMS  int64 `json:"deadline_max_ms"`   // longest deadline of an incident
-	CooldownMS     int64 `json:"cooldown_ms"`       // after an dismissed signal
+	CooldownMS     int64 `json:"cooldown_ms"`       // after a dismissed signal
 	SinceMaxMS     int64 `json:"since_max_ms"`      // how far back `since` may reach
 	BundleMaxAgeMS int64 `json:"bundle_max_age_ms"` // age of a witnessed head in a bundle
 	IatMS          int64 `json:"iat_ms"`            // distance of `iat` from the ledger's now
