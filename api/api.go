@@ -31,6 +31,8 @@ const (
 	MediaNote    = "text/plain; charset=utf-8"
 	MediaTile    = "application/octet-stream"
 	MediaOpenAPI = "application/openapi+json"
+	// MediaCOSE is of a COSE receipt (RFC 9943).
+	MediaCOSE = "application/scitt-receipt+cose"
 	// MediaDSSE is of an envelope by itself.
 	MediaDSSE = "application/vnd.dsse.envelope.v1+json"
 )

@@ -143,6 +143,7 @@ const (
 	PathEntries     = "/v1/entries"
 	PathEntry       = PathEntries + "/{index}"
 	PathReceipt     = PathEntry + "/receipt"
+	PathCOSE        = PathReceipt + "/cose"
 	PathConsistency = "/v1/consistency/{old}/{new}"
 	PathLog         = "/v1/log"
 	PathRound       = "/v1/log/round"

@@ -49,6 +49,12 @@ func entryRoutes() []Route {
 		Answers: []Response{{Status: http.StatusOK, Doc: "the receipt under the newest tree head; with witnessed=true, under a tree head that the witnesses have cosigned, if there is one in time; the header " + HeaderWitnessed + " says which", Content: []Content{
 			content(MediaJSON, of[verify.Receipt]()), receipts}}},
 		Problems: missing(), Public: true,
+	}, {
+		Name: "cose", Method: http.MethodGet, Path: PathCOSE, Summary: "Prove an entry to a verifier of COSE receipts", Params: []Param{index},
+		Doc: "A COSE receipt (RFC 9942) of the verifiable data structure RFC9162_SHA256 under the newest tree head, which the ledger signs anew. The leaf is that of the receipt.",
+		Answers: []Response{{Status: http.StatusOK, Doc: "the COSE receipt", Content: []Content{
+			content(MediaCOSE, Schema{JSON: "{}"})}}},
+		Problems: missing(), Public: true,
 	}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/cose"
 )
 
 // Entry is an entry of the log, signed by a key that counted at its index.
@@ -51,6 +52,28 @@ func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, er
 		return nil, err
 	}
 	return &receipt, nil
+}
+
+// COSE returns the receipt of the entry at index as a COSE receipt, verified, and in its usual form.
+func (c *Client) COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error) {
+	first, err := c.Receipt(ctx, index)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := api.URL(api.PathCOSE, nil, index)
+	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: cose.MaxReceipt, answer: api.MediaCOSE})
+	if err != nil {
+		return nil, nil, err
+	}
+	receipt, err := cose.Open(r.body, first.Leaf, c.Root())
+	if err == nil && receipt.Index != index {
+		err = malformed("the receipt of entry %d", receipt.Index)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("client: GET %s: %w", path, err)
+	}
+	_, err = c.prove(ctx, []verify.Receipt{receipt})
+	return r.body, &receipt, err
 }
 
 // CatchUp accepts the newest tree head of the log, which a receipt carries. The published head

@@ -204,6 +204,22 @@ func (s *Server) getReceipt(r *request) error {
 	return s.answer(r.c, http.StatusOK, api.MediaJSON, appendReceipt(nil, receipt))
 }
 
+// getCOSE is GET /v1/entries/{index}/receipt/cose.
+func (s *Server) getCOSE(r *request) error {
+	index, err := r.number("index")
+	if err != nil {
+		return err
+	}
+	if s.cfg.COSE == nil {
+		return entry.Refuse(entry.NotFound, "", "the server has no key to sign COSE receipts").WithRemedy("ask for GET " + api.PathReceipt)
+	}
+	content, err := s.cfg.COSE(index)
+	if err != nil {
+		return err
+	}
+	return s.answer(r.c, http.StatusOK, api.MediaCOSE, content)
+}
+
 // getConsistency is GET /v1/consistency/{old}/{new}.
 func (s *Server) getConsistency(_ context.Context, r *request) (*verify.Consistency, error) {
 	older, err := r.number("old")

@@ -26,6 +26,7 @@ import (
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/cose"
 )
 
 const origin = "ledger.example/test"
@@ -106,7 +107,7 @@ func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change 
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
-		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Replica: n.coord, Metrics: n.metrics,
+		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Replica: n.coord, Metrics: n.metrics, COSE: n.cose,
 	}
 	if change != nil {
 		change(n.cfg)
@@ -117,6 +118,15 @@ func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change 
 	tb.Cleanup(web.Close)
 	n.url = web.URL
 	return n
+}
+
+// cose makes the COSE receipt of an entry.
+func (n *node) cose(index uint64) ([]byte, error) {
+	receipt, err := n.log.Receipt(index)
+	if err != nil {
+		return nil, err
+	}
+	return cose.Encode(*receipt, n.log.Head().Head, n.keys.Signer)
 }
 
 func (n *node) startLog(fs vfs.FS, dir string) {

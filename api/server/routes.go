@@ -31,6 +31,7 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"list":          plain(s, s.getEntries),
 		"entry":         plain(s, s.getEntry),
 		"receipt":       s.getReceipt,
+		"cose":          s.getCOSE,
 		"consistency":   plain(s, s.getConsistency),
 		"log":           plain(s, s.getLog),
 		"round":         plain(s, s.getRound),

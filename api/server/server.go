@@ -58,6 +58,8 @@ type Config struct {
 	// WitnessWait is how long a bundle waits for a tree head that the witnesses have
 	// cosigned, and a receipt whose request names no wait. 0: [api.WitnessedDefault].
 	WitnessWait time.Duration
+	// COSE makes the COSE receipt of an entry of Log. Nil: there are none.
+	COSE func(index uint64) ([]byte, error)
 	// IndexWait is how long a bundle waits for an index entry that it needs. 0:
 	// [api.WitnessedDefault].
 	IndexWait time.Duration

@@ -31,6 +31,8 @@ const arrows = `
 merkle ← ledger/entry ← verify ← ledger ← api/server ← cmd/arl
 verify ← api ← coord ← api/server
 verify ← verify/bundle ← api
+verify ← verify/cose ← api/client
+verify/cose ← cmd/arl/node
 verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories

@@ -30,7 +30,7 @@ import (
 
 // importOptions are the flags of arl entry import.
 type importOptions struct {
-	format, domain, instance, out string
+	format, domain, instance, out, tokenKeys string
 }
 
 func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
@@ -43,16 +43,18 @@ func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
 			"gets a key in ARL_HOME, and the profile's operator enrols the agent. Importing the same files again registers\n" +
 			"nothing twice, and continues an interrupted import. --instance registers the same runs once more, under other\n" +
 			"ids.\n" +
-			"Formats: openai-chat, attempts, toolbench, galaxy.",
+			"Formats: otlp, ect, openai-chat, attempts, toolbench, galaxy. An execution context token (ect) is signed: with\n" +
+			"--token-keys, the command refuses tokens that none of these keys signed.",
 		Example: "  arl entry import --format openai-chat transcripts.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.importFiles(cmd.Context(), c, args, &o) })
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: openai-chat|attempts|toolbench|galaxy (required)")
+	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: otlp|ect|openai-chat|attempts|toolbench|galaxy (required)")
 	cmd.Flags().StringVar(&o.domain, "domain", "import", "domain of the agents that the import enrols")
 	cmd.Flags().StringVar(&o.instance, "instance", "", "name of this import, to register the same runs under other ids")
+	cmd.Flags().StringVar(&o.tokenKeys, "token-keys", "", "with ect: file of the issuers' public keys, a JSON Web Key Set (default: no signature is checked)")
 	cmd.Flags().StringVar(&o.out, "out", "", "write the receipts, and all that is needed to verify their signers, to FILE")
 	_ = cmd.MarkFlagRequired("format") // the flag exists
 	return cmd
@@ -65,6 +67,9 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 	}
 	im, err := a.newImport(ctx, c, o)
 	if err != nil {
+		return err
+	}
+	if im.TokenKeys, err = a.tokenKeys(o); err != nil {
 		return err
 	}
 	total := int64(0)
@@ -99,6 +104,25 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 		failed = exit.Usagef("%s could not be read", words.Counted(r.Skipped, "record"))
 	}
 	return errors.Join(err, failed)
+}
+
+// tokenKeys reads the keys of tokens, if they were passed.
+func (a *app) tokenKeys(o *importOptions) (*importer.TokenKeys, error) {
+	switch {
+	case o.tokenKeys == "":
+		return nil, nil //nolint:nilnil // no keys are no mistake
+	case importer.Format(o.format) != importer.ECT:
+		return nil, exit.Usagef("--token-keys: only the format ect has signatures")
+	}
+	data, err := a.ReadInput(o.tokenKeys, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := importer.ParseTokenKeys(data)
+	if err != nil {
+		err = exit.Usagef("--token-keys %s: %w", o.tokenKeys, err)
+	}
+	return keys, err
 }
 
 // newImport loads the keys that an import signs with, and makes the missing keys.

@@ -112,19 +112,6 @@ func witnessFields(w *api.Witnessing) (fields []terminal.Field) {
 	return fields
 }
 
-func (a *app) writeTLogProof(receipt *verify.Receipt, out string) error {
-	content, err := receipt.TLogProof()
-	if err != nil {
-		return err
-	}
-	if out != "" {
-		if err := terminal.WriteFile(out+".leaf", receipt.Leaf); err != nil {
-			return err
-		}
-	}
-	return a.WriteOut(out, content)
-}
-
 func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
 	var index bool
 	cmd := &cobra.Command{

@@ -9,6 +9,7 @@ import (
 
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/verify"
 )
 
@@ -26,7 +27,8 @@ func (a *app) logProofCommand(o *access.Where) *cobra.Command {
 		Short: "Write the proof that an entry is in the log, or that one tree head continues another",
 		Long: "Write the receipt of an entry, and the receipts of the policies and keys that verify its signer, one a line. arl\n" +
 			"verify needs nothing more. Or write a .tlog-proof (c2sp.org/tlog-proof), which shows only that the entry is in\n" +
-			"the log. The command writes the leaf of a .tlog-proof beside it, as OUT.leaf.\n" +
+			"the log, or a COSE receipt (RFC 9942), which the ledger's Ed25519 key signs. With --out, the command writes the\n" +
+			"leaf of these two beside the proof, as OUT.leaf.\n" +
 			"With --from, write the proof that the newer of two tree heads continues the older, with both heads. HEAD is a\n" +
 			"file with a signed tree head, or with anything that contains one, such as a receipt.",
 		Example: "  arl log proof --index 0 --out genesis.receipt.json",
@@ -51,7 +53,7 @@ func (a *app) logProofCommand(o *access.Where) *cobra.Command {
 	cmd.Flags().Var(&p.index, "index", "index of the entry")
 	cmd.Flags().Var(&p.from, "from", "file with the older tree head")
 	cmd.Flags().Var(&p.to, "to", "file with the newer tree head (default: the newest of the log)")
-	cmd.Flags().StringVar(&p.format, "format", "receipt", "format of the proof: receipt|tlog-proof")
+	cmd.Flags().StringVar(&p.format, "format", "receipt", "format of the proof: receipt|tlog-proof|cose")
 	cmd.Flags().StringVar(&p.out, "out", "", "file to write (default: standard output)")
 	cmd.MarkFlagsOneRequired("index", "from")
 	cmd.MarkFlagsMutuallyExclusive("index", "from")
@@ -62,8 +64,8 @@ func (a *app) logProofCommand(o *access.Where) *cobra.Command {
 
 func (p *proofOptions) check() error {
 	switch {
-	case p.format != "receipt" && p.format != "tlog-proof":
-		return exit.Usagef("--format %s: want receipt or tlog-proof", p.format)
+	case p.format != "receipt" && p.format != "tlog-proof" && p.format != "cose":
+		return exit.Usagef("--format %s: want receipt, tlog-proof or cose", p.format)
 	case p.index.value != nil && *p.index.value < 0:
 		return exit.Usagef("--index %d: want the index of an entry, from 0 on", *p.index.value)
 	}
@@ -71,18 +73,39 @@ func (p *proofOptions) check() error {
 }
 
 func (a *app) logInclusion(ctx context.Context, l *access.Log, p *proofOptions) error {
+	if p.format == "cose" {
+		content, receipt, err := l.COSE(ctx, uint64(*p.index.value))
+		if err != nil {
+			return err
+		}
+		return a.writeBesideLeaf(content, receipt.Leaf, p.out)
+	}
 	receipt, err := l.Receipt(ctx, uint64(*p.index.value))
 	if err != nil {
 		return err
 	}
 	if p.format == "tlog-proof" {
-		return a.writeTLogProof(receipt, p.out)
+		content, err := receipt.TLogProof()
+		if err != nil {
+			return err
+		}
+		return a.writeBesideLeaf(content, receipt.Leaf, p.out)
 	}
 	content, err := access.ReceiptLines(ctx, l.Registry, l.Root, []verify.Receipt{*receipt})
 	if err != nil {
 		return err
 	}
 	return a.WriteOut(p.out, content)
+}
+
+// writeBesideLeaf writes a proof without its leaf, and the leaf beside it.
+func (a *app) writeBesideLeaf(content, leaf []byte, out string) error {
+	if out != "" {
+		if err := terminal.WriteFile(out+".leaf", leaf); err != nil {
+			return err
+		}
+	}
+	return a.WriteOut(out, content)
 }
 
 // logConsistency writes two tree heads and the proof between them, which arl

@@ -49,7 +49,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.format, "format", "", "format of the files: otlp|openai-chat|attempts|toolbench|galaxy|ledger (required)")
+	flags.StringVar(&o.format, "format", "", "format of the files: otlp|ect|openai-chat|attempts|toolbench|galaxy|ledger (required)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of every case, such as holdout; may be repeated")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip records that cannot be used, and list them")

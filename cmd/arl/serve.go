@@ -149,7 +149,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		}
 	}()
 	config.Origin, config.VerifierKeys, config.Log, config.Index, config.Replica, config.TLS = n.Origin, n.Keys[0].VerifierKeys[:], n.Log, n.Index, n.Replica, e.tls
-	config.Logger, config.Version, config.Rate, config.Connections = n.Logger, version, o.rate, connections()
+	config.COSE, config.Logger, config.Version, config.Rate, config.Connections = n.COSE, n.Logger, version, o.rate, connections()
 	config.Hosts = o.hosts
 	if o.traces {
 		exporter, err := otlptracehttp.New(ctx)

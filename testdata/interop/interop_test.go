@@ -64,7 +64,9 @@ func TestCheckersOfOthers(t *testing.T) {
 	t.Run("tessera client", func(t *testing.T) { tesseraClient(t, l) })
 	t.Run("sumdb tlog", func(t *testing.T) { sumdb(t, l, export) })
 	t.Run("tlog-proof", func(t *testing.T) { tlogProof(t, l) })
+	t.Run("COSE receipt", func(t *testing.T) { coseReceipt(t, l, "--url", l.url) })
 	l.stop(t)
+	t.Run("COSE receipt made in place", func(t *testing.T) { coseReceipt(t, l, "--data", l.data) })
 	t.Run("tessera fsck on an export made in place", func(t *testing.T) {
 		again := filepath.Join(t.TempDir(), "export")
 		l.run(t, "log", "export", "--data", l.data, again)

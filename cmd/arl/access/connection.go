@@ -386,6 +386,11 @@ func (c *Connection) Receipt(ctx context.Context, index uint64) (*verify.Receipt
 	return c.Client.Receipt(ctx, index)
 }
 
+// COSE returns a receipt as a verified COSE receipt, and in its usual form.
+func (c *Connection) COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error) {
+	return c.Client.COSE(ctx, index)
+}
+
 // Consistent returns a [*verify.ForkError] if the newer head does not continue the older one.
 func (c *Connection) Consistent(ctx context.Context, older, newer verify.SignedHead) error {
 	_, err := c.Client.Consistency(ctx, older.Note, newer.Note)

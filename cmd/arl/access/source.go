@@ -10,6 +10,7 @@ import (
 	"recoveryledger/coord/audit"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
+	"recoveryledger/verify/cose"
 )
 
 // headSource returns the tree heads of a log.
@@ -26,6 +27,8 @@ type logSource interface {
 	headSource
 	// Receipt returns a verified receipt.
 	Receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
+	// COSE returns a receipt as a verified COSE receipt, and in its usual form.
+	COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error)
 	// Consistent returns nil if the newer head is proven to continue the older head, and a
 	// [*verify.ForkError] if it is proven not to.
 	Consistent(ctx context.Context, older, newer verify.SignedHead) error
@@ -140,6 +143,19 @@ func (s *nodeSource) Receipt(_ context.Context, index uint64) (*verify.Receipt, 
 	}
 	_, err = s.root.Verify(verify.Material{Receipts: []verify.Receipt{*receipt}})
 	return receipt, err
+}
+
+// COSE implements logSource. The receipt is verified under the pinned root.
+func (s *nodeSource) COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error) {
+	receipt, err := s.Receipt(ctx, index)
+	if err != nil {
+		return nil, nil, err
+	}
+	content, err := s.node.COSE(index)
+	if err == nil {
+		_, err = cose.Open(content, receipt.Leaf, s.root)
+	}
+	return content, receipt, err
 }
 
 // Tile implements [audit.Source].

@@ -11,6 +11,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
+	"recoveryledger/verify/cose"
 )
 
 // NextKey is the next key of a ledger (TRU-5).
@@ -49,6 +50,32 @@ func (n *Node) logKeys() []ledger.Key {
 		list[i] = ledger.Key{Signer: k.Signer, Verifier: k.Verifier, Cosigner: k.Cosigner}
 	}
 	return list
+}
+
+// COSE returns the receipt of an entry as a COSE receipt, signed by the oldest key in force: those
+// who have not read the newest policy yet trust that key, too.
+func (n *Node) COSE(index uint64) ([]byte, error) {
+	r, err := n.Log.Receipt(index)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Proof) == 0 {
+		return nil, entry.Refuse(entry.NotFound, "", "the log has one entry, and RFC 9942 has no proof without a hash").
+			WithRemedy("ask again once the log has more entries")
+	}
+	root, err := n.Root()
+	if err != nil {
+		return nil, err
+	}
+	head, err := root.Head([]byte(r.Head))
+	if err != nil {
+		return nil, err
+	}
+	at := n.InForce(n.Replica.View().Chain)
+	if at < 0 {
+		return nil, n.withoutKey(ledger.ErrKeys)
+	}
+	return cose.Encode(*r, head, n.Keys[at].Signer)
 }
 
 // InForce returns the position of the oldest key that the policy in force names; -1: no such key.

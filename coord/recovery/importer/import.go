@@ -20,7 +20,7 @@
 //     [A-Za-z0-9._:/@-]{1,128}.
 //
 // The comment in each importer says what steps, edges, effects and checkpoints of
-// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go.
+// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, ect.go.
 package importer
 
 import (
@@ -49,6 +49,8 @@ const (
 	// OTLP is traces in OTLP/JSON with the semantic conventions for
 	// generative AI, a batch of spans a line.
 	OTLP Format = "otlp"
+	// ECT is execution context tokens, a compact JWS a line.
+	ECT Format = "ect"
 	// Ledger is the past incidents of a log, which [FromLog] reads and Import
 	// does not.
 	Ledger Format = "ledger"
@@ -73,12 +75,14 @@ func Import(format Format, name string, r io.Reader) iter.Seq2[scenario.Case, er
 		return s.otlp
 	case ToolBench:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return toolbenchCase(name, rec) })
+	case ECT:
+		return ImportTokens(name, r, nil)
 	case Galaxy:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return galaxyCase(name, rec) })
 	}
 	return func(yield func(scenario.Case, error) bool) {
 		wrong := scenario.Malformed("", fmt.Sprintf("has the unknown format %q", format),
-			fmt.Sprintf("choose %s, %s, %s, %s or %s", OTLP, OpenAIChat, Attempts, ToolBench, Galaxy))
+			fmt.Sprintf("choose %s, %s, %s, %s, %s or %s", OTLP, ECT, OpenAIChat, Attempts, ToolBench, Galaxy))
 		wrong.File = name
 		yield(scenario.Case{}, wrong)
 	}

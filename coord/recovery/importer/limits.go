@@ -13,4 +13,8 @@ const (
 	// executionsMax is the number of executions of a log that incidents are imported
 	// from: they are held in memory.
 	executionsMax = 10_000_000
+	// tokensMax is the number of execution context tokens in a file, which are held in memory, and
+	// tokenMax the size of one in bytes.
+	tokensMax = 100_000
+	tokenMax  = 64 << 10
 )

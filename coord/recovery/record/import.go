@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,6 +49,8 @@ type Import struct {
 	// errors.
 	Secret     []byte
 	SecretFile string
+	// TokenKeys are what the tokens of [importer.ECT] are checked by. Nil: no signature is checked.
+	TokenKeys *importer.TokenKeys
 	// Receipts is whether receipts are kept.
 	Receipts bool
 	// Skipped is told of a record that cannot be read.
@@ -103,7 +106,7 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 		return err
 	}
 	stream := &importer.EntryBuilder{Origin: im.Origin, File: string(entry.DigestFrom(digest.Sum(nil))), Instance: im.Instance}
-	for found, err := range importer.Import(format, filepath.ToSlash(name), &importer.CountedReader{Reader: f, Count: &im.read}) {
+	for found, err := range im.cases(format, filepath.ToSlash(name), f) {
 		var unreadable *scenario.Error
 		switch {
 		case errors.As(err, &unreadable) && unreadable.Record > 0:
@@ -120,6 +123,15 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 	}
 	im.report.Files++
 	return nil
+}
+
+// cases reads a file.
+func (im *Import) cases(format importer.Format, name string, file io.Reader) iter.Seq2[scenario.Case, error] {
+	counted := &importer.CountedReader{Reader: file, Count: &im.read}
+	if format == importer.ECT {
+		return importer.ImportTokens(name, counted, im.TokenKeys)
+	}
+	return importer.Import(format, name, counted)
 }
 
 // add takes up the entries of a case that are not in the log yet.
