@@ -24,6 +24,7 @@ not-ready 503 · insufficient-storage 507`
 
 // The catalogue has every problem of package entry, with the status of the
 // protocol and something to say.
+// Draft: ERR-1.
 func TestCatalogueIsComplete(t *testing.T) {
 	status := map[entry.Problem]int{}
 	for item := range strings.SplitSeq(strings.Join(strings.Fields(protocolStatus), " "), " · ") {

@@ -25,6 +25,7 @@ func escalated(t *testing.T) (w *world, id uint64) {
 }
 
 // TestForgedRole lets those decide who may not.
+// Draft: SIG-3.
 func TestForgedRole(t *testing.T) {
 	w, id := reported(t)
 	for _, act := range []entry.Act{entry.ActContain, entry.ActAuthorize} {
@@ -40,6 +41,7 @@ func TestForgedRole(t *testing.T) {
 
 // TestConvenientPin shows that a plan rests on the log as it is: not on a root
 // of another log, nor on a time before a signal that somebody dislikes.
+// Draft: SCO-5b.
 func TestConvenientPin(t *testing.T) {
 	w, id := reported(t)
 	before := w.state.pin()
@@ -73,6 +75,7 @@ func TestConvenientPin(t *testing.T) {
 
 // TestInflatedSeeds and deflated ones: rollback set, impact and signals are those that
 // the rules give, and only signals can be left out.
+// Draft: SCO-5b.
 func TestInflatedSeeds(t *testing.T) {
 	w, id := reported(t)
 	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
@@ -121,6 +124,7 @@ func TestSquattedIDs(t *testing.T) {
 
 // TestStaleDecisions shows that a decision of another epoch, policy or time is
 // refused.
+// Draft: INC-7d.
 func TestStaleDecisions(t *testing.T) {
 	w, id := reported(t)
 	epoch := w.order("k", Order{Incident: id, Act: entry.ActAuthorize})
@@ -172,6 +176,7 @@ func TestAmendPastLimits(t *testing.T) {
 }
 
 // TestSeparationOfDuty shows who does not count as an approver (INC-5).
+// Draft: INC-5a.
 func TestSeparationOfDuty(t *testing.T) {
 	w := newWorld(t)
 	for name, role := range map[entry.Principal]entry.Role{"owner": entry.RoleAgent, "watcher": entry.RoleMonitor} {
@@ -197,6 +202,7 @@ func TestSeparationOfDuty(t *testing.T) {
 
 // TestQuorum counts principals, for the proposal in force, while their word
 // and their keys hold.
+// Draft: INC-5.
 func TestQuorum(t *testing.T) {
 	w := newWorld(t)
 	p := w.nextPolicy()
@@ -240,6 +246,7 @@ func TestQuorum(t *testing.T) {
 
 // TestApprovalsAreUsedOnce takes an approval to another plan and another
 // incident.
+// Draft: INC-5b.
 func TestApprovalsAreUsedOnce(t *testing.T) {
 	w, id := escalated(t)
 	w.done("b", "other", entry.EffectIrrevocable)

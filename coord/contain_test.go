@@ -187,6 +187,7 @@ func TestFencesLeaveRoomForRollbacks(t *testing.T) {
 
 // TestContainedUntilTakenUp fences an incident that meets another one's plan, for
 // as long as people are asked about that: others could build on it until then.
+// Draft: INC-1a.
 func TestContainedUntilTakenUp(t *testing.T) {
 	w := newWorld(t)
 	w.done("a", "root", entry.EffectNone)

@@ -59,6 +59,7 @@ func TestAmendsSupersedeWhatIsInForce(t *testing.T) {
 
 // TestApprovedPlansRestOnTheirPin carries out what people approved, though a fence
 // and a signal have come since, in an incident that waits and in one in force.
+// Draft: INC-5d.
 func TestApprovedPlansRestOnTheirPin(t *testing.T) {
 	w, id := escalated(t)
 	w.put(w.answer("p1", id, "approve"))
@@ -108,6 +109,7 @@ func TestProposalsFence(t *testing.T) {
 
 // TestAutomaticWantsACause refuses the coordinator what has not failed, and what
 // only one principal says, however often (INC-2).
+// Draft: INC-2a.
 func TestAutomaticWantsACause(t *testing.T) {
 	alone := func(w *world, id uint64) {
 		t.Helper()

@@ -48,6 +48,7 @@ func TestOneDomain(t *testing.T) {
 // TestEachDomainItsOwnQuorum lets the coordinator alone undo work of two domains
 // as soon as two of each speak for it, and not before: nobody counts twice, for
 // another domain, without evidence, over a late edge, or unbelieved.
+// Draft: INC-2a.
 func TestEachDomainItsOwnQuorum(t *testing.T) {
 	w, _ := abroad(t)
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#1")).Index

@@ -9,6 +9,7 @@ import (
 
 // TestFences shows INC-4: at once with contain, over at its exp, lifted by a
 // dismissal; kept from authorize on.
+// Draft: INC-4a.
 func TestFences(t *testing.T) {
 	w, id := reported(t)
 	waiting := w.planned("b", "waiting", entry.EffectIrrevocable, "a#make")
@@ -39,6 +40,7 @@ func TestFences(t *testing.T) {
 
 // TestCancelledBehindFence lets an agent give up what is fenced, and nothing
 // else.
+// Draft: INC-4b.
 func TestCancelledBehindFence(t *testing.T) {
 	w, id := reported(t)
 	x := w.planned("b", "waiting", entry.EffectNone, "a#make")
@@ -56,6 +58,7 @@ func TestCancelledBehindFence(t *testing.T) {
 
 // TestRaceOfDispatchAndPlan shows both orders of a dispatch and a plan: the log
 // has one of them, and the loser starts again from there.
+// Draft: INC-4b, INC-4c.
 func TestRaceOfDispatchAndPlan(t *testing.T) {
 	t.Run("started first", func(t *testing.T) {
 		w, id := reported(t)

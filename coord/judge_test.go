@@ -14,6 +14,7 @@ import (
 // TestAnAgentAloneConfirmsNothing lets an agent report five steps without effect
 // as their executor: nobody else bears it out, nothing was undone, and its quota
 // after a false signal is what it would be without the five.
+// Draft: INC-8a.
 func TestAnAgentAloneConfirmsNothing(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
@@ -290,6 +291,7 @@ func TestDenyVouchesForItself(t *testing.T) {
 
 // TestStatesOfARecord is what the outcomes of a plan amount to: it is RECOVERED only
 // if something was restored or compensated, and NO_EFFECTS if nothing had to be.
+// Draft: REC-2.
 func TestStatesOfARecord(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -347,6 +349,7 @@ func TestStatesOfARecord(t *testing.T) {
 
 // TestDispositions: a deny judges every signal of its incident, and Admit refuses what is
 // said of another entry.
+// Draft: INC-8.
 func TestDispositions(t *testing.T) {
 	w := newWorld(t)
 	w.done("a", "x", entry.EffectNone)

@@ -8,6 +8,7 @@ import (
 
 // TestFencesEndAsWritten replaces a fence by a smaller one, and lifts those of a
 // plan in force by an outcome and by a release (INC-4).
+// Draft: INC-4d.
 func TestFencesEndAsWritten(t *testing.T) {
 	t.Run("replaced", func(t *testing.T) {
 		w, id := reported(t)
@@ -54,6 +55,7 @@ func TestFencesEndAsWritten(t *testing.T) {
 
 // TestRecordsSayWhatTheLogDoes spoils each member of a record, and writes one too
 // early.
+// Draft: REC-1.
 func TestRecordsSayWhatTheLogDoes(t *testing.T) {
 	w, id := reported(t)
 	w.decide("k", entry.ActAuthorize, id)

@@ -89,6 +89,7 @@ func TestAmendReopensARestore(t *testing.T) {
 // TestOutcomeNamesADecisionThatHadTheMember takes an outcome for any authorize or
 // amend that had the member, as an agent gives it that has not seen the newest,
 // and for no other (INC-6).
+// Draft: INC-6b.
 func TestOutcomeNamesADecisionThatHadTheMember(t *testing.T) {
 	w := newWorld(t)
 	w.done("a", "0", entry.EffectCompensable)
@@ -207,6 +208,7 @@ func TestEndWithoutEffect(t *testing.T) {
 // TestCorrectionsAreForTheWorse tries every result after every other, by the
 // member's agent and by the coordinator: nothing definite is taken back, and only
 // its agent corrects anything (INC-6).
+// Draft: INC-6d.
 func TestCorrectionsAreForTheWorse(t *testing.T) {
 	rank := map[entry.Result]int{entry.ResultUnknown: -1, entry.Withheld: -1, entry.ResultIrrevocable: 1, entry.Refused: 2, entry.ResultFailed: 3}
 	for before, from := range rank {

@@ -53,6 +53,7 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 
 // TestShortestDeadline authorizes with the shortest deadline that CheckPolicy
 // lets pass, at any part of a second.
+// Draft: INC-7b.
 func TestShortestDeadline(t *testing.T) {
 	for _, part := range []int64{0, 1, 500, 999} {
 		w := newWorld(t)

@@ -22,6 +22,7 @@ func approved(t *testing.T) (w *world, id uint64, authorize func(spoil func(d *e
 // TestApprovedIsWhatIsAuthorized takes an approval to a plan that is right, but
 // not what was approved: of other signals, or of another pin, or with a verdict on
 // a signal that nobody proposed.
+// Draft: SCO-5a.
 func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 	w := newWorld(t)
 	w.pipeline()

@@ -56,6 +56,7 @@ func TestSignalLimit(t *testing.T) {
 // TestExecutorIsAlwaysHeard lets an agent use up its signals on the work of
 // another: about its own it is heard all the same, once an hour, also by a state
 // that was restored.
+// Draft: REG-7a.
 func TestExecutorIsAlwaysHeard(t *testing.T) {
 	w := newWorld(t)
 	next := w.nextPolicy()

@@ -47,6 +47,7 @@ func randomStream(t *testing.T, seed int) stream {
 // and the one that it goes on to from a snapshot taken on the way, are the same
 // to the byte. The seed of a stream that differs is told; ARL_CHAOS=1 tries
 // 2,000.
+// Draft: AUD-1.
 func TestReplayInAnotherProcessChaos(t *testing.T) {
 	const folder = "COORD_TEST_REPLAY"
 	if dir := os.Getenv(folder); dir != "" {

@@ -21,6 +21,7 @@ func chain(t *testing.T) (w *world, id uint64) {
 
 // TestOrderOfCompensations shows that what depends on others is compensated
 // before them (INC-7, EXE-4).
+// Draft: INC-7a.
 func TestOrderOfCompensations(t *testing.T) {
 	w, id := chain(t)
 	for _, early := range []entry.Ref{"a#1", "b#2"} {
@@ -45,6 +46,7 @@ func TestOrderOfCompensations(t *testing.T) {
 
 // TestCompensationRules shows EXE-4: under the decision in force, unexpired, and
 // no business of signals, fences and plans.
+// Draft: EXE-4a.
 func TestCompensationRules(t *testing.T) {
 	w, id := chain(t)
 	x := w.compensation(id, "c#3")
@@ -72,6 +74,7 @@ func TestCompensationRules(t *testing.T) {
 
 // TestUnknownAfterTheDeadline lets the coordinator close what nobody reports,
 // one member after the other, and the agent tell the truth later.
+// Draft: INC-7c.
 func TestUnknownAfterTheDeadline(t *testing.T) {
 	w, id := chain(t)
 	deadline := w.incident(id).current.deadline
@@ -136,6 +139,7 @@ func TestLateTruth(t *testing.T) {
 }
 
 // TestOutcomesFit tries every result for every method.
+// Draft: INC-6c.
 func TestOutcomesFit(t *testing.T) {
 	fits := map[entry.Method][]entry.Result{
 		entry.MethodNone:       {},
@@ -174,6 +178,7 @@ func TestOutcomesFit(t *testing.T) {
 
 // TestLateCheckpoint holds a checkpoint back until its line has gone back: what it
 // says to be after still stands, but it was made of a state that does not.
+// Draft: CHK-1a.
 func TestLateCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	cp := w.checkpoint("a", "first", "")
@@ -278,6 +283,7 @@ func TestAnotherLineGoesBackAlone(t *testing.T) {
 
 // TestOverride lets an operator, or approvers together, stop an incident. An
 // agent that had begun says so; the record waits for it.
+// Draft: OVR-1.
 func TestOverride(t *testing.T) {
 	w, id := chain(t)
 	x := w.compensation(id, "c#3")

@@ -54,6 +54,7 @@ func (w *world) mail(progress entry.Progress) *entry.Execution {
 
 // TestRefusals shows every rule an entry that breaks it alone, then that the
 // log goes on as if nothing had been asked.
+// Draft: REG-0, REG-3a.
 func TestRefusals(t *testing.T) {
 	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules, runRules, indexRules} {
 		for _, c := range table {

@@ -10,6 +10,7 @@ import (
 
 // TestSilenceIsAcknowledged has nobody answer: the incident says so, and goes on
 // saying so until a person takes note, by an entry, which changes nothing else.
+// Draft: INC-9.
 func TestSilenceIsAcknowledged(t *testing.T) {
 	for _, who := range []entry.Principal{"o", "p1"} {
 		w, id := escalated(t)

@@ -45,6 +45,7 @@ func withTasks(w *world) {
 
 // TestSnapshotDependsOnEntriesOnly takes snapshots at every size along two
 // histories, one of which is restored before every entry.
+// Draft: AUD-1.
 func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 	w := populated(t)
 	straight, resumed := NewState(origin), NewState(origin)

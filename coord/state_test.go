@@ -46,6 +46,7 @@ func TestExecutionsAdvance(t *testing.T) {
 
 // TestParentsOfAnyWorkflow shows parents across agents and workflows, hard and
 // soft, up to the limit, and the same id under two agents.
+// Draft: EXE-5.
 func TestParentsOfAnyWorkflow(t *testing.T) {
 	w := newWorld(t)
 	first := w.exec("a", "x")
@@ -67,6 +68,7 @@ func TestParentsOfAnyWorkflow(t *testing.T) {
 }
 
 // TestCheckpoints follows CHK-1 along lines of both spans.
+// Draft: CHK-1a, CHK-1b.
 func TestCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.put(w.checkpoint("a", "empty", "")) // the first entry of a principal
@@ -89,6 +91,7 @@ func TestCheckpoints(t *testing.T) {
 
 // TestSignals shows every standing where it is due. An unknown class and a code
 // without its evidence are accepted (SIG-2).
+// Draft: SIG-3.
 func TestSignals(t *testing.T) {
 	w := newWorld(t)
 	old := populate(w)
@@ -174,6 +177,7 @@ func TestPolicyInForce(t *testing.T) {
 
 // TestRegistry takes a key through its life: enrolled by an enroller, rotated,
 // revoked, never enrolled again.
+// Draft: ENV-3, REG-4a.
 func TestRegistry(t *testing.T) {
 	w := newWorld(t)
 	w.put(w.enrol("e", "n", entry.RoleAgent))

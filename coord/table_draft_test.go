@@ -39,6 +39,7 @@ func draftColumn(state IncidentState) string {
 
 // TestDraftStates makes the draft's table of states: every entry that the fold admits in a state,
 // and the state after it.
+// Draft: REG-9.
 func TestDraftStates(t *testing.T) {
 	after := map[string]map[string]bool{} // by act and column
 	var acts []string

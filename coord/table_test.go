@@ -153,6 +153,7 @@ var tableWant = map[string][]string{
 }
 
 // TestTable tries every entry in every state.
+// Draft: REG-9.
 func TestTable(t *testing.T) {
 	for _, in := range tableStates {
 		for _, step := range tableSteps {

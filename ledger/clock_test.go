@@ -96,6 +96,7 @@ func TestTimeFollowsTheUptime(t *testing.T) {
 
 // A step of the wall clock farther than MaxStep, to either side, stops
 // registration until it is back. What is registered is still answered (REG-2).
+// Draft: LOG-2.
 func TestAStepOfTheClockStopsRegistration(t *testing.T) {
 	c := newClocks()
 	cfg := c.on(config(t, vfs.NewMem()))
@@ -130,6 +131,7 @@ func TestAStepOfTheClockStopsRegistration(t *testing.T) {
 }
 
 // registered_at never falls, even if the wall clock does between two runs.
+// Draft: LOG-1.
 func TestTimeNeverFallsAcrossRestarts(t *testing.T) {
 	c := newClocks()
 	cfg := c.on(config(t, vfs.NewMem()))

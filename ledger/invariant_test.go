@@ -59,6 +59,7 @@ func (g *gatedDisk) open() {
 
 // I1 and I2: while the sync of a commit is held, nobody sees its head or its
 // entries, and nobody is answered, not even who submits the same entry again.
+// Draft: LOG-3.
 func TestI1I2NothingIsSeenBeforeItIsDurable(t *testing.T) {
 	disk := newGatedDisk(vfs.NewMem())
 	r := start(t, "log", atOnce(config(t, disk)))

@@ -51,6 +51,7 @@ func TestTheSameEntryIsRegisteredOnce(t *testing.T) {
 	}
 }
 
+// TestTheFirstRefusalEndsTheBatch holds to the draft: REG-10.
 func TestTheFirstRefusalEndsTheBatch(t *testing.T) {
 	r := start(t, "log", config(t, vfs.NewMem()))
 	answer, err := r.Submit(t.Context(), newEntry(t), newExec(t, "refuse-me"), newEntry(t))

@@ -15,6 +15,7 @@ import (
 // Keys that have signed a tree head begin no second log, whatever is left of the
 // first: nothing, an empty directory, a database without an entry, with or
 // without its anchor. Nothing is made, and nothing is signed.
+// Draft: TRU-5a.
 func TestUsedKeysBeginNoLog(t *testing.T) {
 	empty := func(disk *vfs.MemFS) { start(t, "log", config(t, disk)).stop() }
 	for name, prepare := range map[string]func(disk *vfs.MemFS){

@@ -41,6 +41,7 @@ func TestAnOldEntryAmongNewOnesIsRegisteredOnce(t *testing.T) {
 
 // REG-2: another payload under the same issuer and jti is a conflict, wherever
 // the first one is found: in the same submission, among the recent, in the store.
+// Draft: REG-2b.
 func TestAConflictingEntryIsRefused(t *testing.T) {
 	cfg := config(t, vfs.NewMem())
 	r := start(t, "log", cfg)

@@ -29,6 +29,7 @@ import (
 // is opened again, in parallel, and must hold up: see [outage.check]. One run
 // makes some 1,500 states: first start, batches, tiles, snapshots, anchors,
 // restarts with flush and compaction; runs differ in their seeds.
+// Draft: LOG-3.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
 	want := int64(budget.Budget{Short: 500, Usual: 1_000, Chaos: 200_000}.Now())
 	seed := budget.Seed(t)

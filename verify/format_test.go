@@ -355,6 +355,7 @@ func TestARootBringsAHeadOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestABadRootIsRefused holds to the draft: TRU-1.
 func TestABadRootIsRefused(t *testing.T) {
 	l, _ := working(t)
 	good := encoded(t, l.Root)

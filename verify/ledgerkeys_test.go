@@ -47,6 +47,7 @@ func (r *rotation) by(size int, signers ...note.Signer) string {
 
 // TestARootFollowsTheLedgersKeys goes through a whole change: each head is good
 // by the root as it is then if the keys in force at its size have signed it.
+// Draft: TRU-5b.
 func TestARootFollowsTheLedgersKeys(t *testing.T) {
 	r := newRotation(t)
 	before := len(r.Leaves)

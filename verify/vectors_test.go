@@ -63,6 +63,7 @@ func verdict(key any, msg, sig []byte) bool {
 
 // TestWycheproof holds the verdict to the standard library's and to what
 // Wycheproof expects.
+// Draft: ENV-4, ENV-5.
 func TestWycheproof(t *testing.T) {
 	for _, name := range []string{"wycheproof_ed25519_test.json", "wycheproof_ecdsa_secp256r1_sha256_test.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,7 @@ func TestWycheproof(t *testing.T) {
 // TestCCTV goes through the edge cases of Ed25519: keys of small order and keys
 // in another than their canonical encoding are refused as keys, and for the
 // others the verdict is the standard library's.
+// Draft: ENV-8.
 func TestCCTV(t *testing.T) {
 	var set []struct {
 		Number        int

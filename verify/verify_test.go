@@ -151,6 +151,7 @@ func TestConsistencyIsNotTakenFromACommonPast(t *testing.T) {
 
 // TestAHostileLedgerIsFoundOut logs what an honest ledger refuses and looks at
 // which step it is caught.
+// Draft: LOG-1.
 func TestAHostileLedgerIsFoundOut(t *testing.T) {
 	fresh := testlog.NewKey(t, "fresh", "fresh")
 	cases := []struct {

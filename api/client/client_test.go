@@ -85,6 +85,7 @@ func TestSubmitBatch(t *testing.T) {
 
 // An entry that was registered under another valid signature has the receipt of
 // that.
+// Draft: REG-10a.
 func TestSubmitBatchUnderAnotherSignature(t *testing.T) {
 	n := start(t)
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -271,6 +272,7 @@ func (b *breaking) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // Overload, unreadiness and broken connections are waited for; an entry that
 // was registered although its answer was lost is not registered twice.
+// Draft: REG-2c.
 func TestRetries(t *testing.T) {
 	n := start(t)
 	for name, fail := range map[string]http.HandlerFunc{

@@ -50,6 +50,7 @@ func readings(n *node, c *client.Client) map[string]func(ctx context.Context) er
 
 // Whatever single digit or letter of an answer is changed, no answer comes of
 // it, or the same one.
+// Draft: LOG-4.
 func TestTamperedAnswers(t *testing.T) {
 	n := start(t)
 	n.add(n.goods(5)...)
@@ -284,6 +285,7 @@ func TestForkOfTwoSizesConvicts(t *testing.T) {
 }
 
 // A ledger that lost entries it has signed for is found out.
+// Draft: LOG-4.
 func TestLostEntries(t *testing.T) {
 	id := newIdentity(t)
 	long, short := id.start(t, nil), id.start(t, nil)

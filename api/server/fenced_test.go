@@ -13,6 +13,7 @@ import (
 // Whoever builds on what is fenced is told over HTTP which incident fences it and
 // what that waits for; and of one that is over that nothing lifts the fence, and
 // what to do instead.
+// Draft: INC-4e, ERR-2.
 func TestFencedProblem(t *testing.T) {
 	c := newPanel(t, nil)
 	c.pipeline()

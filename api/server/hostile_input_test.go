@@ -95,6 +95,7 @@ func TestSquattedIDs(t *testing.T) {
 // Every problem type of the protocol is provoked over HTTP: by the lists of
 // envelopes here and beside, and what needs no envelope, or a ledger in need, by
 // tests of its own.
+// Draft: REG-0, ERR-1.
 func TestEveryProblemIsProvoked(t *testing.T) {
 	provoked := map[entry.Problem]string{
 		entry.NotFound: "TestIncidentList", entry.NotReady: "TestClockOff", entry.InsufficientStorage: "TestDiskFull",

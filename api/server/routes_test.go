@@ -35,6 +35,7 @@ func TestBind(t *testing.T) {
 }
 
 // The parameter state and the OpenAPI document have the states that the fold knows.
+// Draft: INC-9.
 func TestIncidentStates(t *testing.T) {
 	var want []string
 	for s := coord.Reported; s <= coord.Failed; s++ {

@@ -22,6 +22,7 @@ import (
 
 // A submitted entry is answered with a receipt that verifies by the pinned root
 // alone, and with where it stands.
+// Draft: HTTP-1.
 func TestSubmitAnswersReceipt(t *testing.T) {
 	n := start(t, nil)
 	e := n.good()
@@ -46,6 +47,7 @@ func TestSubmitAnswersReceipt(t *testing.T) {
 
 // The same bytes in another spelling of the envelope, or under another valid
 // signature, are the same entry: 200, and the receipt of what was registered.
+// Draft: HTTP-1.
 func TestSubmitIsIdempotent(t *testing.T) {
 	n := start(t, nil)
 	e := n.good()
@@ -66,6 +68,7 @@ func TestSubmitIsIdempotent(t *testing.T) {
 
 // What is registered is answered for ever, whatever has become of the time, the
 // quota and the key since (REG-2); what is new is refused for it.
+// Draft: REG-2a.
 func TestSubmitAgainWhateverTimeQuotaAndKey(t *testing.T) {
 	for _, c := range []struct {
 		desc   string
@@ -164,6 +167,7 @@ func (n *node) readBatchAnswer(a *answer, sent []*entry.Entry) ([]api.BatchLine,
 // A batch is an ordered prefix: one tree head, a proven result for each line,
 // and the problem of the line that ended it; the lines behind it are not looked
 // at, and sending all again is safe.
+// Draft: REG-10.
 func TestBatchIsAPrefix(t *testing.T) {
 	n := start(t, nil)
 	bad := n.execution()

@@ -43,6 +43,7 @@ func (m *machine) progress(agent entry.Principal, task, step string) (last entry
 // is asked whether it took place; the answer is the step's final entry, and opens
 // the effect gate, so that another agent goes on. Where nobody knows, a person is
 // needed.
+// Draft: SIG-4.
 func TestRunReconcilesFirst(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -161,6 +161,7 @@ func TestRunStrategyFails(t *testing.T) {
 
 // TestRunSignals counts signals: none while retries are left and all effects are
 // known, exactly one when they are spent, however often the program is run.
+// Draft: SIG-1a.
 func TestRunSignals(t *testing.T) {
 	t.Parallel()
 	m := triaged(t)

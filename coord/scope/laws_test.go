@@ -106,6 +106,7 @@ func TestLawOfEdges(t *testing.T) {
 
 // TestLawOfClosure: the plan is closed under itself, so that asking for all
 // of it gives no more, and its methods do not change.
+// Draft: SCO-0.
 func TestLawOfClosure(t *testing.T) {
 	each(t, lawGraphs, func(t *testing.T, r *rand.Rand, h *history) {
 		t.Helper()

@@ -202,6 +202,7 @@ func each(t *testing.T, count int, f func(t *testing.T, r *rand.Rand, h *history
 
 // TestOracle compares plans with the oracle's over 12,000 random graphs:
 // members, methods, checkpoints, review list, direct members.
+// Draft: SCO-0.
 func TestOracle(t *testing.T) {
 	methods := map[Method]int{}
 	indirect, reviewed := 0, 0

@@ -74,6 +74,7 @@ func TestCodes(t *testing.T) {
 }
 
 // TestEffects lets the fold say for each progress and effect how a member is undone.
+// Draft: SCO-4.
 func TestEffects(t *testing.T) {
 	effects := []entry.Effect{entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable, entry.EffectUndeclared}
 	var b strings.Builder

@@ -77,32 +77,53 @@ func evidence(t *testing.T) map[string][]string {
 	return of
 }
 
-// there reports whether a test or a vector exists.
-func there(t *testing.T, named string) bool {
+// missing says what a vector, script or test lacks: it does not exist, or it does not name the
+// statement. Vectors name none: statements.txt does that for them.
+func missing(t *testing.T, id, named string) string {
 	t.Helper()
 	room, name, _ := strings.Cut(named, " ")
 	if room == "vectors" {
 		files, err := filepath.Glob("../../testdata/vectors/" + name + ".json")
 		must(t, err)
-		return len(files) > 0
+		if len(files) == 0 {
+			return "there is no " + named
+		}
+		return ""
 	}
+	text := ""
 	if room == "scripts" {
-		_, err := os.Stat("../../testdata/scripts/" + name + ".txtar")
-		return err == nil
+		content, err := os.ReadFile("../../testdata/scripts/" + name + ".txtar")
+		if err != nil {
+			return err.Error()
+		}
+		text = string(content)
+	} else if text = testSource(t, room, name); text == "" {
+		return "there is no " + named
 	}
+	if !regexp.MustCompile(regexp.QuoteMeta(id) + `(?:[^0-9a-z]|$)`).MatchString(text) {
+		return named + " does not name the statement"
+	}
+	return ""
+}
+
+// testSource is a test with its comment; empty where it does not exist.
+func testSource(t *testing.T, room, name string) string {
+	t.Helper()
 	files, err := filepath.Glob("../../" + room + "/*_test.go")
 	must(t, err)
+	found := regexp.MustCompile(`(?ms)^(?://[^\n]*\n)*func ` + name + `\(.*?^}$`)
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		must(t, err)
-		if strings.Contains(string(content), "\nfunc "+name+"(") {
-			return true
+		if text := found.FindString(string(content)); text != "" {
+			return text
 		}
 	}
-	return false
+	return ""
 }
 
-// TestStatements: each normative statement has an id, and a test, script or vector that exists.
+// TestStatements: each normative statement has an id, and a test, script or vector that exists. A
+// test or script names the statement.
 func TestStatements(t *testing.T) {
 	ids, of := statements(t), evidence(t)
 	for _, id := range ids {
@@ -110,8 +131,8 @@ func TestStatements(t *testing.T) {
 			t.Errorf("%s: statements.txt names no test", id)
 		}
 		for _, named := range of[id] {
-			if !there(t, named) {
-				t.Errorf("%s: there is no %s", id, named)
+			if lack := missing(t, id, named); lack != "" {
+				t.Errorf("%s: %s", id, lack)
 			}
 		}
 	}

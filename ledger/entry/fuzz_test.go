@@ -47,6 +47,7 @@ func requireJCS(t *testing.T, text, want []byte) {
 
 // FuzzDecode: what is accepted has one canonical envelope, its RFC 8785 form,
 // which says the same to Decode, in a spelling of its own or not.
+// Draft: ENV-9.
 func FuzzDecode(f *testing.F) {
 	seeds(f, "envelope", func(_ *vector, input []byte) { f.Add(input) })
 	f.Fuzz(func(t *testing.T, envelope []byte) {

@@ -137,6 +137,7 @@ func TestLimitMembers(t *testing.T) {
 
 // TestLimitEnvelope pads an envelope with spaces, and fills one with payload: the
 // largest leaf fits an entry of a tlog-tiles bundle.
+// Draft: ENV-10.
 func TestLimitEnvelope(t *testing.T) {
 	canonical := string(signed(t).AppendEnvelope(nil))
 	spaces := func(size int) []byte { return []byte(canonical + strings.Repeat(" ", size-len(canonical))) }

@@ -9,6 +9,7 @@ import (
 
 // Class and code are taken as they are, but for unknown classes and for codes
 // that need evidence and have none.
+// Draft: SIG-2.
 func TestEffective(t *testing.T) {
 	for _, c := range []struct {
 		class, code         string

@@ -232,6 +232,7 @@ func TestVectorsPayload(t *testing.T) {
 	}
 }
 
+// TestVectorsEnvelope holds to the draft: ENV-1.
 func TestVectorsEnvelope(t *testing.T) {
 	for name, v := range vectorsOf(t, "envelope") {
 		t.Run(name, func(t *testing.T) {

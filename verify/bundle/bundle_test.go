@@ -90,6 +90,7 @@ func TestBundleCommands(t *testing.T) {
 
 // TestBundleReport reads the report of a good bundle: every step in the order of
 // the protocol, and what was not checked.
+// Draft: AGT-8.
 func TestBundleReport(t *testing.T) {
 	w, b := approved(t, plain)
 	v, err := b.Check(w.state(), w.now)
@@ -209,6 +210,7 @@ func TestBundleNext(t *testing.T) {
 
 // TestBundleRevocationStays shows that a revocation counts from then on, though
 // the bundle that brought it was refused, and the next one hides it.
+// Draft: TRU-3.
 func TestBundleRevocationStays(t *testing.T) {
 	prepare := before("decision", revokeRole("coordinator", entry.RoleCoordinator))
 	w, b := automatic(t, prepare)
@@ -251,6 +253,7 @@ func TestBundleFork(t *testing.T) {
 }
 
 // TestConfirm takes a new agent from the first contact to its first undo.
+// Draft: AGT-1a.
 func TestConfirm(t *testing.T) {
 	w, b := automatic(t, plain)
 	b.From, b.Consistency = 0, nil

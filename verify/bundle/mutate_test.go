@@ -171,6 +171,7 @@ func (m *mutator) swap(name string, other *bundle.Bundle) {
 }
 
 // TestBundleMutations changes every value of good bundles; in short, of two of them.
+// Draft: AGT-0, AGT-6.
 func TestBundleMutations(t *testing.T) {
 	some := []string{"good-automatic", "good-approved", "good-amended", "good-stopped", "good-whole-line", "good-by", "good-witnessed"}
 	some = some[:budget.Budget{Short: 2, Usual: len(some)}.Now()]

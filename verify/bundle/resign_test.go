@@ -28,6 +28,7 @@ var free = map[string][]string{
 // TestBundleEveryMember has every member of the payloads changed by who signs
 // them, and everything that follows from it made anew: all but the free ones
 // are refused.
+// Draft: AGT-0a.
 func TestBundleEveryMember(t *testing.T) {
 	for name, may := range free {
 		t.Run(name, func(t *testing.T) {

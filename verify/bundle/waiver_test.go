@@ -97,6 +97,7 @@ func waiverCases() []bundleCase {
 
 // TestAWaiverIsOnce has an agent take up a policy by a waiver. From then on the quorum of
 // that policy counts, and the emergency group of the one before no more.
+// Draft: WIT-6.
 func TestAWaiverIsOnce(t *testing.T) {
 	w, b := automatic(t, follows(withEmergency(), otherWitnesses()))
 	all(with("policy before", "policy"), cosign(60, "anna", "carl", "v1", "v2"))(w, b)

@@ -8,6 +8,7 @@ import (
 
 // TestPipeline carries a whole rollback out: three agents, every method, in
 // order, each effect once, down to the record.
+// Draft: AGT-0, AGT-5.
 func TestPipeline(t *testing.T) {
 	for _, k := range []kit{probing, idempotent, bare} {
 		t.Run(string(k), func(t *testing.T) {

@@ -30,6 +30,7 @@ func cutOff(p *player) (reach func()) {
 // TestOverrideBeforeAmend cuts an agent off that has done what an override ends
 // meanwhile. What comes after it, such as an amend, is all that the agent is shown
 // then; it finds what withheld each member, and says the truth in its place.
+// Draft: AGT-4e.
 func TestOverrideBeforeAmend(t *testing.T) {
 	stop := func(b *book, incident uint64) uint64 {
 		return b.write("olga", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActOverride, Reason: "stop"})).Index

@@ -115,6 +115,7 @@ func crashAt(t *testing.T, d *damage, k kit, blow ...int) bool {
 
 // TestCrashAnywhere crashes the worker before and after every write, call and
 // hook, once and twice.
+// Draft: EXE-2, AGT-4a.
 func TestCrashAnywhere(t *testing.T) {
 	states, d := 0, newDamage(t).ahead()
 	for _, k := range []kit{probing, idempotent, bare} {
@@ -130,6 +131,7 @@ func TestCrashAnywhere(t *testing.T) {
 
 // TestCrashTwiceChaos crashes the worker again while it recovers: at every pair
 // of places, or at some of them.
+// Draft: AGT-4b.
 func TestCrashTwiceChaos(t *testing.T) {
 	rng, states := rand.New(rand.NewPCG(1, 2)), 0
 	pairs := budget.Budget{Short: 20, Usual: 60, Chaos: 6000}.Now()

@@ -37,6 +37,7 @@ func restoredAll() map[entry.Ref]entry.Result {
 // TestLostStore: after the store is gone nothing is started before Probe has said
 // that it was not, and without Probe it is unknown; other incidents are not
 // affected.
+// Draft: AGT-4d.
 func TestLostStore(t *testing.T) {
 	d := newDamage(t).ahead()
 	for i, k := range []kit{probing, bare, idempotent} {
@@ -102,6 +103,7 @@ func TestDamagedStore(t *testing.T) {
 
 // TestOverride: what was not started is withheld, at once; what was started says
 // what became of it.
+// Draft: OVR-2.
 func TestOverride(t *testing.T) {
 	d := newDamage(t)
 	b := d.clone()
@@ -160,6 +162,7 @@ func TestHidden(t *testing.T) {
 }
 
 // TestFork: two logs under one key end everything, with both heads in the store.
+// Draft: AGT-1b.
 func TestFork(t *testing.T) {
 	d := newDamage(t)
 	one, two := d.clone(), d.clone()
@@ -202,6 +205,7 @@ func mustDraft(t *testing.T, b *book, o coord.Order) *entry.Decision {
 }
 
 // TestFirstContact: without a second source nothing is undone.
+// Draft: AGT-1a.
 func TestFirstContact(t *testing.T) {
 	b := newBook(t)
 	worker, writer := b.player("worker", probing), b.player("writer", probing)
@@ -248,6 +252,7 @@ func (b *book) dropSteps(v *bundle.Bundle) {
 
 // TestHookResults: what a hook says becomes the outcome; nothing it says becomes
 // more.
+// Draft: AGT-4c.
 func TestHookResults(t *testing.T) {
 	d := newDamage(t)
 	for status, want := range map[agent.Status]entry.Result{agent.Failed: entry.ResultFailed, agent.Unknown: entry.ResultUnknown, agent.NoEffect: entry.ResultFailed} {

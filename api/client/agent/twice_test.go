@@ -12,6 +12,7 @@ import (
 // the log does not hear that it was done, and another one want the same: a
 // compensation is one, across decisions (EXE-4). A hook that may not run twice does
 // not, and what is known to be done is said to be.
+// Draft: EXE-4b.
 func TestCompensatedByTwoIncidents(t *testing.T) {
 	for name, c := range map[string]struct {
 		kit     kit
@@ -124,6 +125,7 @@ func TestCompensatedByWhoKnows(t *testing.T) {
 
 // TestCompensatedByLostStore loses the store in the first of two incidents: which
 // attempts there were nobody knows in the second either.
+// Draft: AGT-5a.
 func TestCompensatedByLostStore(t *testing.T) {
 	b := newBook(t)
 	b.did("worker#charge", entry.EffectCompensable)

@@ -57,6 +57,12 @@ func executionCases() []kitCase {
 		{"signal/monitor", []string{"SIG-3"}, "an agent signals as a monitor", func(l *play) {
 			l.refuses(l.name("b"), stage.Signal(l.did("a", entry.EffectCompensable), entry.StandingMonitor, l.now()), entry.NoStanding, entry.UnauthorizedRole)
 		}},
+		{"signal/unknown-class", []string{"SIG-2"}, "a signal of a class that no list has, which counts as unknown", func(l *play) {
+			x := l.did("a", entry.EffectCompensable)
+			s := stage.Signal(x, entry.StandingExecutor, l.now())
+			s.Class, s.Code = "conformance", "new"
+			l.write(l.name("a"), s)
+		}},
 		{"signal/unknown", []string{"SIG-3"}, "a signal about an execution that is not in the log", func(l *play) {
 			l.refuses(l.name("a"), stage.Signal(l.fresh("a"), entry.StandingExecutor, l.now()), entry.UnknownSubject)
 		}},
@@ -130,7 +136,7 @@ func fenceCases() []kitCase {
 		return x, incident
 	}
 	return []kitCase{
-		{"fence/dependent", []string{"INC-4a", "ERR-2"}, "an execution that names a fenced member as its parent", func(l *play) {
+		{"fence/dependent", []string{"INC-1a", "INC-4a", "ERR-2"}, "an execution that names a fenced member as its parent", func(l *play) {
 			x, incident := contained(l, entry.EffectCompensable, entry.Started)
 			a := l.refuses(l.name("b"), stage.Execution(l.fresh("b"), entry.EffectNone, entry.Confirmed, x), entry.FencedDependency)
 			if l.err == nil && (a.problem.Incident != incident || a.problem.WaitsFor == "") {
@@ -303,6 +309,18 @@ func recordCases() []kitCase {
 				return
 			}
 			r.Tally[entry.Compensated]++
+			l.refuses(l.name("coordinator"), r, entry.StateConflict, entry.ScopeMismatch, entry.Malformed)
+		}},
+		{"record/undisposed", []string{"INC-8"}, "a record that disposes of no signal", func(l *play) {
+			_, incident, _ := l.undone()
+			r := l.record(incident)
+			r.Dispositions = []entry.Disposition{}
+			l.refuses(l.name("coordinator"), r, entry.StateConflict, entry.ScopeMismatch, entry.Malformed)
+		}},
+		{"record/own-word", []string{"INC-8a"}, "the executor's own word confirms its signal", func(l *play) {
+			_, incident, _ := l.undone()
+			r := l.record(incident)
+			r.Dispositions = []entry.Disposition{{Index: incident, Disposition: entry.Corroborated, Domains: []string{"kit"}}}
 			l.refuses(l.name("coordinator"), r, entry.StateConflict, entry.ScopeMismatch, entry.Malformed)
 		}},
 		{"record/twice", []string{"REG-9"}, "a second record", func(l *play) {
