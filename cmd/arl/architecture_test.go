@@ -38,6 +38,8 @@ api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
+coord/recovery/engine ← api/words/runs ← cmd/arl
+api/words ← api/words/runs ← cmd/arl
 verify/js ← api/console
 coord ← api/act ← cmd/arl/exit
 api/words ← api/act

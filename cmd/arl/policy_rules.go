@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words/runs"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
@@ -165,31 +165,16 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	return cmd
 }
 
-// explainedDecision is one decision on a case, with the reasoning behind it.
-type explainedDecision struct {
-	Decision  int             `json:"decision"` // from 1
-	Step      string          `json:"step"`
-	Reasoning []recovery.Step `json:"reasoning"`
-	Outcome   string          `json:"outcome,omitzero"` // of the action; none where it ends the case
-}
-
 func (a *app) explainCase(ctx context.Context, e *engine.Setup, file string) error {
 	c, err := a.readCase(e, file)
 	if err != nil {
 		return err
 	}
-	var decisions []explainedDecision
-	e.Asked = func(h *recovery.History, now int64) {
-		decisions = append(decisions, explainedDecision{Decision: len(decisions) + 1, Step: h.Step, Reasoning: recovery.Explain(h, e.Policy, now)})
-	}
-	done, err := e.Recover(ctx, &c)
+	done, decisions, err := e.Explain(ctx, &c)
 	if err != nil {
 		return err
 	}
 	for i := range decisions {
-		if rung := &done.Trace.Rungs[i]; rung.Strategy != string(recovery.Escalate) {
-			decisions[i].Outcome = rung.Result
-		}
 		if err := a.printDecision(&decisions[i]); err != nil {
 			return err
 		}
@@ -200,15 +185,15 @@ func (a *app) explainCase(ctx context.Context, e *engine.Setup, file string) err
 	if hint := done.Trace.Hint(); hint != "" {
 		fmt.Fprintf(a.Err, "%s\n", hint)
 	}
-	return a.PrintText(fmt.Sprintf("%s: %s\n", done.Trace.Case, phrase(string(done.Trace.Status), done.Trace.Reason)))
+	return a.PrintText(runs.End(&done.Trace) + "\n")
 }
 
-func (a *app) printDecision(d *explainedDecision) error {
+func (a *app) printDecision(d *engine.ExplainedDecision) error {
 	if a.JSON() {
 		return a.PrintJSON(d)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "decision %s, step %s\n", strconv.Itoa(d.Decision), d.Step)
+	b.WriteString(runs.DecisionTitle(d) + "\n")
 	wide := 0
 	for _, s := range d.Reasoning {
 		wide = max(wide, len(s.Name))

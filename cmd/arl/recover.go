@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/api/words"
+	"recoveryledger/api/words/runs"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
@@ -297,9 +297,7 @@ func (a *app) baseline(path string) (*engine.Baseline, error) {
 
 // readReport reads a report.json, or that of a run's directory.
 func (a *app) readReport(path string) (*engine.Report, []byte, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, engine.ReportFile)
-	}
+	path = engine.ReportPath(path)
 	text, err := a.ReadGiven(path, engine.ReportBytesMax)
 	if err != nil {
 		return nil, nil, err
@@ -337,10 +335,8 @@ func (a *app) printCounts(r *engine.Report) error {
 // summarize tells on stderr what the counts leave out.
 func (a *app) summarize(r *engine.Report, out string) {
 	fmt.Fprintf(a.Err, "%s: %s runtime, %s without failure, run root %s\n", r.Recommendation, r.Runtime, words.Counted(r.NoFailure, "case"), r.RunRoot)
-	for i := range r.Gates {
-		if g := &r.Gates[i]; g.Verdict == engine.Fail || g.Verdict == engine.Unknown {
-			fmt.Fprintf(a.Err, "gate %s: %s\n", g.Gate, g.Text())
-		}
+	for _, why := range runs.Why(r) {
+		fmt.Fprintln(a.Err, why)
 	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(a.Err, "warning: %s\n", warning)
@@ -364,9 +360,9 @@ func reportExit(r *engine.Report) error {
 	case r.Rejected > 0:
 		return exit.Usagef("%s of the scenario could not be used; the report lists them", words.Counted(r.Rejected, "line"))
 	case r.Recommendation == engine.Reject:
-		return exit.With(exit.Rejected, errors.New("the report rejects: a gate of the policy failed"))
+		return exit.With(exit.Rejected, errors.New(runs.Conclusion(r.Recommendation)))
 	case r.Recommendation == engine.Inconclusive:
-		return exit.With(exit.Inconclusive, errors.New("the report is inconclusive: too few cases failed, or a gate needs a value that was not observed"))
+		return exit.With(exit.Inconclusive, errors.New(runs.Conclusion(r.Recommendation)))
 	}
 	return nil
 }
@@ -407,30 +403,13 @@ func (a *app) recoverOne(ctx context.Context, e *engine.Setup, file string) erro
 	if a.JSON() {
 		return a.PrintJSON(t)
 	}
-	l := a.NewList("STEP", "TRY", "FAILURE", "RULE", "ACTION", "MODEL", "RESULT", "REASON")
-	for i := range t.Rungs {
-		r := &t.Rungs[i]
-		err := l.Add(r, r.Step, decimal(uint64(r.Attempt)), scenario.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
-			phrase(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
-		if err != nil {
-			return err
-		}
-	}
-	if err := l.Close(); err != nil {
+	if err := a.printTable(runs.Steps(t)); err != nil {
 		return err
 	}
 	if hint := t.Hint(); hint != "" {
 		fmt.Fprintf(a.Err, "%s\n", hint)
 	}
-	return a.PrintText(phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason) + "\n")
-}
-
-// phrase joins a word and another that may be missing.
-func phrase(first, second string) string {
-	if second == "" {
-		return first
-	}
-	return first + " " + second
+	return a.PrintText(runs.End(t) + "\n")
 }
 
 // readCase reads the one case of a file that an engine is to decide.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words/runs"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/engine"
@@ -60,25 +60,18 @@ func (a *app) replay(ctx context.Context, dir string, flags *replayFlags) error 
 	if err != nil {
 		return err
 	}
-	fields := []terminal.Field{{"match", string(c.Match)}, {"cases", fmt.Sprint(c.Cases)}}
-	if len(c.MissingStrategies) > 0 {
-		fields = append(fields, terminal.Field{"not registered", strings.Join(c.MissingStrategies, ", ") + "; the ladder decided in their place"})
-	}
-	if c.Match == engine.Diverged {
-		if c.Trace != "" {
-			fields = append(fields, terminal.Field{"trace", string(c.Trace)})
-		}
-		fields = append(fields, terminal.Field{"file", c.File}, terminal.Field{"case", c.Case}, terminal.Field{"field", c.Field},
-			terminal.Field{"recorded", c.Recorded}, terminal.Field{"recomputed", c.Recomputed})
+	var fields []terminal.Field
+	for _, f := range runs.Comparison(&c) {
+		fields = append(fields, terminal.Field(f))
 	}
 	if err := a.PrintObject(c, fields...); err != nil {
 		return err
 	}
 	switch c.Match {
 	case engine.Diverged:
-		return exit.With(exit.Inconsistent, fmt.Errorf("%s: the run does not follow from its scenario and policy", dir))
+		return exit.With(exit.Inconsistent, fmt.Errorf("%s: %s", dir, runs.ReplayEnd(&c)))
 	case engine.NotComparable:
-		return exit.With(exit.Incomparable, errors.New(c.Reason))
+		return exit.With(exit.Incomparable, errors.New(runs.ReplayEnd(&c)))
 	}
 	return nil
 }

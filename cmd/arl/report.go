@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery/engine"
 )
 
@@ -71,28 +71,19 @@ func (a *app) printDiff(d engine.ReportDiff) error {
 	if a.JSON() {
 		return a.PrintJSON(d)
 	}
-	l := a.NewList("CLASS", "BEFORE", "AFTER", "CHANGE", "COST PER CASE")
-	for _, c := range d.Classes {
-		rate, cost := "–", "–"
-		if c.ChangePPM != nil {
-			rate = engine.FigureChange("change_ppm", *c.ChangePPM)
-		}
-		if c.CostPerCaseChange != nil {
-			cost = engine.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
-		}
-		err := l.Add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
-			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)
-		if err != nil {
+	if err := a.printTable(runs.Changes(&d)); err != nil {
+		return err
+	}
+	return a.PrintText(strings.Join(runs.ChangeNotes(&d), "\n") + "\n")
+}
+
+// printTable prints a table for people.
+func (a *app) printTable(t *runs.Table) error {
+	l := a.NewList(t.Headers...)
+	for _, row := range t.Rows {
+		if err := l.Add(row.Value, row.Cells...); err != nil {
 			return err
 		}
 	}
-	if err := l.Close(); err != nil {
-		return err
-	}
-	same := strings.Join(d.Same, ", ")
-	if same == "" {
-		same = "nothing"
-	}
-	return a.PrintText(fmt.Sprintf("recommendation: %s, then %s; the same in both: %s\n", d.Before, d.After, same) +
-		inPlaceOf(d.MissingBefore, " in the first run") + inPlaceOf(d.MissingAfter, " in the second run"))
+	return l.Close()
 }

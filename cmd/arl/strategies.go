@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -78,12 +77,4 @@ func (a *app) lintStrategies(file string, data []byte, o *strategyOptions) ([]re
 	}
 	registered, err := a.registeredIn(o.file, p)
 	return o.problems(p.Missing(registered)), err
-}
-
-// inPlaceOf returns the text that ladders decided in place of strategies; empty if none is missing.
-func inPlaceOf(missing []string, where string) string {
-	if len(missing) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("not registered%s: %s; the ladder decides in their place\n", where, strings.Join(missing, ", "))
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api/words"
+	"recoveryledger/api/words/runs"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/engine"
@@ -64,7 +63,7 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 	if _, err := terminal.RegularInput(o.scenario); err != nil {
 		return err
 	}
-	in := a.In
+	in, size := a.In, uint64(0)
 	if o.scenario != "-" {
 		f, err := os.Open(o.scenario)
 		if err != nil {
@@ -72,8 +71,14 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 		}
 		defer f.Close() //nolint:errcheck // only read
 		in = f
+		if info, err := f.Stat(); err == nil {
+			size = uint64(info.Size())
+		}
 	}
+	tell, end := a.Progress("sweep")
+	s.Progress = func(read int64) { tell(uint64(read), max(size, uint64(read))) }
 	report, err := s.Run(ctx, o.scenario, in)
+	end()
 	if err != nil {
 		return err
 	}
@@ -84,47 +89,22 @@ func (a *app) sweep(ctx context.Context, o *sweepOptions) error {
 }
 
 func (a *app) printSweep(r *engine.SweepReport) error {
-	points := a.NewList("VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION")
-	for i := range r.Points {
-		p := &r.Points[i]
-		value := engine.Figure(r.Param, p.Value)
-		if p.Value == r.Pinned {
-			value += " *"
-		}
-		err := points.Add(p, value, fmt.Sprintf("%d/%d", p.AutoRecovered, p.Failing), fmt.Sprint(p.FallbackModelRecoveries),
-			fmt.Sprint(p.Escalated), string(p.Recommendation))
-		if err != nil {
-			return err
-		}
-	}
-	if err := points.Close(); err != nil {
+	if err := a.printTable(runs.Points(r)); err != nil {
 		return err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "* %s in the policy: %s\n", r.Param, engine.Figure(r.Param, r.Pinned))
-	b.WriteString(inPlaceOf(r.MissingStrategies, ""))
-	if r.Simulated {
-		b.WriteString("simulated: an outcome model drew attempts; none was really made\n")
-	}
+	lines := runs.PointNotes(r)
 	for i := range r.Flips {
 		f := &r.Flips[i]
-		fmt.Fprintf(&b, "\nflip between %s and %s: %s\n", engine.Figure(r.Param, f.From), engine.Figure(r.Param, f.To), words.Counted(f.Count, "case"))
+		lines = append(lines, "", runs.FlipTitle(r.Param, f))
 		for _, c := range f.Cases {
-			why := ""
-			if c.NotObserved {
-				why = " (not observed)"
-			}
-			fmt.Fprintf(&b, "  %s: %s, then %s%s\n", c.Case, c.From, c.To, why)
+			lines = append(lines, "  "+runs.FlipCase(&c))
 		}
 		for _, g := range f.Gates {
-			fmt.Fprintf(&b, "  gate %s: %s, then %s\n", g.Gate, g.From, g.To)
+			lines = append(lines, "  "+runs.FlipGate(&g))
 		}
 	}
-	if len(r.Flips) == 0 {
-		b.WriteString("\nno flip in this range\n")
+	for _, end := range runs.SweepEnd(r) {
+		lines = append(lines, "", end)
 	}
-	if r.Near {
-		fmt.Fprintf(&b, "\nwarning: %s is pinned at %s, one step from a flip\n", r.Param, engine.Figure(r.Param, r.Pinned))
-	}
-	return a.PrintText(b.String())
+	return a.PrintText(strings.Join(lines, "\n") + "\n")
 }

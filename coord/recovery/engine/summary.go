@@ -16,8 +16,7 @@ func (r *Report) Summary() string {
 	if r.Partial != "" {
 		line("**Partial**: %s before the end of the scenario.\n", r.Partial)
 	}
-	line("%d of %d failing cases recovered automatically (%s), %d of them by a fallback model; %d escalated; %s had no failure.\n",
-		r.AutoRecovered, r.Failing, percent(r.RecoveryRatePPM), r.FallbackModelRecoveries, r.Escalated, counted(r.NoFailure, "case"))
+	line("%s\n", r.Lead())
 	line("| | |\n|---|---|")
 	line("| run root | `%s` |", r.RunRoot)
 	line("| engine, runtime, seed | %s, %s, %d |", r.Engine, r.Runtime, r.Seed)
@@ -30,9 +29,10 @@ func (r *Report) Summary() string {
 	for _, w := range r.Warnings {
 		line("\n> %s", w)
 	}
-	r.summarizeGates(line)
-	r.summarizeClasses(line)
-	r.summarizeActions(line)
+	for _, section := range r.Sections() {
+		section.write(line)
+	}
+	line("\n## What was observed\n\n%s", strings.Join(r.Observations(), "\n"))
 	if len(r.Rejections) > 0 {
 		line("\n## Lines that could not be used: %d\n", r.Rejected)
 		for _, w := range r.Rejections {
@@ -42,53 +42,103 @@ func (r *Report) Summary() string {
 	return b.String()
 }
 
-func (r *Report) summarizeGates(line func(string, ...any)) {
-	line("\n## Gates\n\n| gate | verdict | value | limit | |\n|---|---|---|---|---|")
+// Lead returns the first sentence of the summary: how the cases ended.
+func (r *Report) Lead() string {
+	return fmt.Sprintf("%d of %d failing cases recovered automatically (%s), %d of them by a fallback model; %d escalated; %s had no failure.",
+		r.AutoRecovered, r.Failing, percent(r.RecoveryRatePPM), r.FallbackModelRecoveries, r.Escalated, counted(r.NoFailure, "case"))
+}
+
+// Section is a table of the summary.
+type Section struct {
+	Title   string
+	Headers []string
+	Rows    [][]string
+}
+
+// Failures is the title of the section whose rows are classes of failures.
+const Failures = "Failures"
+
+// Sections returns the tables of the summary.
+func (r *Report) Sections() []Section {
+	all := []Section{r.gatesSection(), r.failuresSection()}
+	if len(r.Slices) > 0 {
+		all = append(all, r.slicesSection())
+	}
+	done := Section{Title: "What was done", Headers: []string{"strategy", "times", "ok", "only decided", "not observed"}}
+	for _, s := range r.Strategies {
+		done.add(strings.TrimSpace(s.Strategy+" "+s.Variant), s.Times, s.OK, s.Decided, s.NotObserved)
+	}
+	reasons := Section{Title: "Why cases escalated", Headers: []string{"reason", "cases"}}
+	for _, reason := range r.Reasons {
+		reasons.add(reason.Reason, reason.Cases)
+	}
+	return append(all, done, reasons)
+}
+
+func (r *Report) gatesSection() Section {
+	s := Section{Title: "Gates", Headers: []string{"gate", "verdict", "value", "limit", ""}}
 	for i := range r.Gates {
 		g := &r.Gates[i]
 		value := "–"
 		if g.Value != nil {
 			value = Figure(g.Param, *g.Value)
 		}
-		line("| %s | %s | %s | %s | %s |", g.Gate, g.Verdict, value, Figure(g.Param, g.Limit), cell(g.Detail))
+		s.add(g.Gate, g.Verdict, value, Figure(g.Param, g.Limit), g.Detail)
 	}
+	return s
 }
 
-// summarizeClasses lists the most frequent failures first.
-func (r *Report) summarizeClasses(line func(string, ...any)) {
-	line("\n## Failures\n\n| class | cases | recovered | by fallback | escalated | cost | p50 | p95 | remediation |\n|---|---|---|---|---|---|---|---|---|")
+// failuresSection lists the most frequent failures first.
+func (r *Report) failuresSection() Section {
+	s := Section{Title: Failures, Headers: []string{"class", "cases", "recovered", "by fallback", "escalated", "cost", "p50", "p95", "remediation"}}
 	rows := slices.Clone(r.Classes)
 	slices.SortStableFunc(rows, func(a, b Class) int { return cmp.Compare(b.Failing, a.Failing) })
 	for i := range rows {
 		c := &rows[i]
-		line("| %s | %d | %d | %d | %d | %s | %s | %s | %s |", c.Label, c.Failing, c.AutoRecovered, c.FallbackModelRecoveries, c.Escalated,
-			dollars(c.CostMicroUSD), duration(c.LatencyP50MS), duration(c.LatencyP95MS), cell(c.Remediation))
+		s.add(c.Label, c.Failing, c.AutoRecovered, c.FallbackModelRecoveries, c.Escalated,
+			dollars(c.CostMicroUSD), duration(c.LatencyP50MS), duration(c.LatencyP95MS), c.Remediation)
 	}
-	if len(r.Slices) == 0 {
-		return
-	}
-	line("\n## Slices\n\n| slice | cases | failing | recovered | rate | cost | p95 |\n|---|---|---|---|---|---|---|")
+	return s
+}
+
+func (r *Report) slicesSection() Section {
+	s := Section{Title: "Slices", Headers: []string{"slice", "cases", "failing", "recovered", "rate", "cost", "p95"}}
 	for i := range r.Slices {
-		s := &r.Slices[i]
-		line("| %s | %d | %d | %d | %s | %s | %s |", s.Tag, s.Total, s.Failing, s.AutoRecovered, percent(s.RecoveryRatePPM), dollars(s.CostMicroUSD), duration(s.LatencyP95MS))
+		c := &r.Slices[i]
+		s.add(c.Tag, c.Total, c.Failing, c.AutoRecovered, percent(c.RecoveryRatePPM), dollars(c.CostMicroUSD), duration(c.LatencyP95MS))
+	}
+	return s
+}
+
+func (s *Section) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	s.Rows = append(s.Rows, row)
+}
+
+// write writes the section in Markdown.
+func (s *Section) write(line func(string, ...any)) {
+	line("\n## %s\n\n%s\n|%s", s.Title, strings.ReplaceAll("| "+strings.Join(s.Headers, " | ")+" |", "|  |", "| |"), strings.Repeat("---|", len(s.Headers)))
+	for _, row := range s.Rows {
+		cells := make([]string, len(row))
+		for i := range row {
+			cells[i] = cell(row[i])
+		}
+		line("| %s |", strings.Join(cells, " | "))
 	}
 }
 
-func (r *Report) summarizeActions(line func(string, ...any)) {
-	line("\n## What was done\n\n| strategy | times | ok | only decided | not observed |\n|---|---|---|---|---|")
-	for _, s := range r.Strategies {
-		line("| %s | %d | %d | %d | %d |", strings.TrimSpace(s.Strategy+" "+s.Variant), s.Times, s.OK, s.Decided, s.NotObserved)
-	}
-	line("\n## Why cases escalated\n\n| reason | cases |\n|---|---|")
-	for _, reason := range r.Reasons {
-		line("| %s | %d |", reason.Reason, reason.Cases)
-	}
+// Observations returns the sentences about what the results rest on.
+func (r *Report) Observations() []string {
 	o := &r.Observed
-	line("\n## What was observed\n")
-	line("Steps: %d ok at once, %d failed, %d not observed, %d not reached. Attempts at recovery: %d, of them %d simulated; %d more were wanted of which nothing is known.",
-		o.StepsOK, o.StepsFailed, o.StepsNotObserved, o.StepsSkipped, o.Attempts, o.AttemptsSimulated, o.AttemptsNotObserved)
-	line("Without cost: %s; without latency: %d. Called failed by their source, and recovered here by an outcome model: %s.",
-		counted(o.AttemptsWithoutCost, "attempt"), o.AttemptsWithoutLatency, counted(o.RecoveredButFailed, "case"))
+	return []string{
+		fmt.Sprintf("Steps: %d ok at once, %d failed, %d not observed, %d not reached. Attempts at recovery: %d, of them %d simulated; %d more were wanted of which nothing is known.",
+			o.StepsOK, o.StepsFailed, o.StepsNotObserved, o.StepsSkipped, o.Attempts, o.AttemptsSimulated, o.AttemptsNotObserved),
+		fmt.Sprintf("Without cost: %s; without latency: %d. Called failed by their source, and recovered here by an outcome model: %s.",
+			counted(o.AttemptsWithoutCost, "attempt"), o.AttemptsWithoutLatency, counted(o.RecoveredButFailed, "case")),
+	}
 }
 
 // counted writes a number of things.

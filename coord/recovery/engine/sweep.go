@@ -20,6 +20,8 @@ type Sweep struct {
 	Workers int
 	Param   string
 	Values  []int64
+	// Progress is told how many bytes of the scenario have been dealt with; nil: nobody is told.
+	Progress func(read int64)
 	// Policies are Config.Policy with each value; see [NewSweep].
 	policies []*recovery.Policy
 }
@@ -135,10 +137,17 @@ func (s *Sweep) Run(ctx context.Context, name string, r io.Reader) (SweepReport,
 		}
 	}
 	flips := make([]Flip, max(0, len(s.Values)-1))
+	in := &countingReader{r: r}
 	cases := scenario.Pipeline[[]Recovery]{Workers: s.Workers, Do: s.one}
-	for result, err := range cases.Run(ctx, name, r) {
+	for result, err := range cases.Run(ctx, name, in) {
+		if err == nil {
+			err = ctx.Err() // cases that are done already do not keep anybody waiting
+		}
 		if err != nil {
 			return report, err
+		}
+		if s.Progress != nil {
+			s.Progress(in.read.Load())
 		}
 		for i := range result.Value {
 			t := &result.Value[i].Trace
