@@ -168,7 +168,7 @@ func (k *Console) actPage(body *actPage) *page {
 	switch {
 	case body.Task != nil:
 		section = "Tasks"
-		command = "arl task " + name + " " + quoted(string(body.Task.Task))
+		command = "arl task " + name + " " + Quoted(string(body.Task.Task))
 	case body.Verb == act.Refuse:
 		command = "arl incident approve " + decimal(body.Incident.ID) + " --refuse"
 	case body.Verb == act.Acknowledge:

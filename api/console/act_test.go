@@ -21,6 +21,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/testlog"
+	"recoveryledger/testdata/webpage"
 )
 
 // desk signs for the log of a test. before, if not nil, is called between the page's
@@ -94,7 +95,7 @@ func form(t *testing.T, c http.Handler, path string) url.Values {
 	if status != http.StatusOK {
 		t.Fatalf("%s: %d: %s", path, status, body)
 	}
-	check(t, path, body)
+	webpage.Check(t, path, body)
 	values := url.Values{"reason": {"checked"}, "passphrase": {"sesame"}}
 	for _, field := range regexp.MustCompile(`<input type="(hidden|radio)" name="(\w+)" value="([^"]*)"( required checked)?`).FindAllStringSubmatch(body, -1) {
 		if field[1] == "hidden" || field[4] != "" {
@@ -112,7 +113,7 @@ func post(t *testing.T, c http.Handler, path string, values url.Values) *httptes
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, q)
 	if w.Code != http.StatusSeeOther && w.Code != http.StatusMethodNotAllowed {
-		check(t, path, w.Body.String())
+		webpage.Check(t, path, w.Body.String())
 	}
 	return w
 }
@@ -315,7 +316,7 @@ func TestAlone(t *testing.T) {
 		}
 		for _, path := range []string{"/", "/log/0", "/incidents/1/act/approve", "/nothing"} {
 			status, body := get(t, c, path)
-			check(t, path, body)
+			webpage.Check(t, path, body)
 			for _, text := range test.says {
 				if status != http.StatusServiceUnavailable || !strings.Contains(body, text) || strings.Contains(body, "<nav") {
 					t.Errorf("%s: %d, want %q: %s", path, status, text, body)

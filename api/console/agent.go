@@ -53,7 +53,7 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 		return nil, err
 	}
 	id, body := entry.Principal(q.PathValue("id")), &agentPage{}
-	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + quoted(string(id)), Section: "Agents", Body: body, About: []string{subject(entry.SubjectAgent, id)}}
+	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + Quoted(string(id)), Section: "Agents", Body: body, About: []string{subject(entry.SubjectAgent, id)}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		if info, ok := state.Chain().Agent(id); ok {

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,6 +52,8 @@ type Config struct {
 	Base string
 	// Signing signs what the pages show; nil: the pages only show.
 	Signing Signing
+	// Room has further pages; nil: there are none.
+	Room Room
 }
 
 // Console answers GET of the pages' paths.
@@ -58,6 +61,7 @@ type Console struct {
 	cfg   Config
 	rules coord.Rules
 	mux   *http.ServeMux
+	base  *template.Template
 	pages map[string]*template.Template
 }
 
@@ -112,7 +116,8 @@ func New(c *Config) (*Console, error) {
 		return nil, errors.New("console: new: Source and Origin are required")
 	}
 	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
-	base, err := template.New("base.html").Funcs(template.FuncMap{
+	var err error
+	k.base, err = template.New("base.html").Funcs(template.FuncMap{
 		"text": legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
 		"disposition": words.Disposition, "nothing": words.OrNothing,
 	}).ParseFS(files, "pages/base.html")
@@ -120,14 +125,14 @@ func New(c *Config) (*Console, error) {
 		return nil, fmt.Errorf("console: new: %w", err)
 	}
 	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task", "search", "health"} {
-		made, err := base.Clone()
-		if err == nil {
-			made, err = made.ParseFS(files, "pages/"+name+".html")
+		if err := k.parse(name, files); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("console: new: page %s: %w", name, err)
+	}
+	if k.cfg.Room != nil {
+		if err := k.enter(k.cfg.Room); err != nil {
+			return nil, err
 		}
-		k.pages[name] = made
 	}
 	for _, r := range routes {
 		pattern := "GET " + r.path
@@ -167,6 +172,19 @@ func New(c *Config) (*Console, error) {
 	return k, nil
 }
 
+// parse makes the template of a page.
+func (k *Console) parse(name string, from fs.FS, parts ...string) error {
+	made, err := k.base.Clone()
+	if err == nil {
+		made, err = made.ParseFS(from, append(parts, "pages/"+name+".html")...)
+	}
+	if err != nil {
+		return fmt.Errorf("console: new: page %s: %w", name, err)
+	}
+	k.pages[name] = made
+	return nil
+}
+
 // Streams returns those of the paths that send events for as long as the client stays.
 // Such a path ends with the context of its request.
 func (k *Console) Streams() []string { return []string{livePath} }
@@ -202,14 +220,24 @@ type page struct {
 	Derived bool
 	At      Standing
 	Alone   bool // nothing else can be shown now
+	Again   bool // the page shows something that goes on
+	Room    bool // the bar links the room
+	bar     []Section
 }
 
 // Section is a link of the bar.
 type Section struct{ Name, Path string }
 
 // Sections returns the links of the bar.
-func (p *page) Sections() []Section {
-	return []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}, {"Health", "/health"}}
+func (p *page) Sections() []Section { return p.bar }
+
+// bar returns the links of the bar.
+func (k *Console) bar() []Section {
+	all := []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}, {"Health", "/health"}}
+	if k.cfg.Room != nil {
+		all = append(all, k.cfg.Room.Section())
+	}
+	return all
 }
 
 // failed is the page that says why there is no other, and its status.
@@ -218,13 +246,7 @@ func failed(err error) (*page, int) {
 	if !errors.As(err, &refusal) {
 		refusal = entry.Refuse(entry.NotReady, "", "%s", err)
 	}
-	status := http.StatusServiceUnavailable
-	switch refusal.Problem {
-	case entry.NotFound:
-		status = http.StatusNotFound
-	case entry.Malformed:
-		status = http.StatusBadRequest
-	}
+	status := statusOf(refusal.Problem)
 	return &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}, status
 }
 
@@ -256,7 +278,7 @@ func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Cons
 
 // write sends a page.
 func (k *Console) write(w http.ResponseWriter, status int, p *page) {
-	p.Origin, p.Derived = k.cfg.Origin, k.cfg.Derived
+	p.Origin, p.Derived, p.bar, p.Room = k.cfg.Origin, k.cfg.Derived, k.bar(), k.cfg.Room != nil
 	if p.At == (Standing{}) {
 		p.At = k.cfg.Source.Standing()
 	}

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 
 	"recoveryledger/api/console"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/foldlog"
+	"recoveryledger/testdata/webpage"
 )
 
 // shown is a log as a source of pages.
@@ -97,73 +97,9 @@ func crawl(t *testing.T, c http.Handler) map[string]string {
 		if strings.HasPrefix(path, "/assets/") {
 			continue
 		}
-		todo = append(todo, check(t, path, body)...)
+		todo = append(todo, webpage.Check(t, path, body)...)
 	}
 	return found
-}
-
-// check holds a page to the rules of all pages, and returns its links.
-func check(t *testing.T, path, body string) (links []string) {
-	t.Helper()
-	root, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	ids, headings := map[string]bool{}, 0
-	for n := range root.Descendants() {
-		switch {
-		case n.Type != html.ElementNode:
-			continue
-		case n.DataAtom == atom.H1:
-			headings++
-		case n.DataAtom == atom.Script && (n.FirstChild != nil || !has(n, "src")), n.DataAtom == atom.Style, n.DataAtom == atom.Iframe:
-			t.Errorf("%s: an element %s", path, n.Data)
-		}
-		for _, a := range n.Attr {
-			switch {
-			case a.Key == "id" && ids[a.Val]:
-				t.Errorf("%s: two elements with the id %s", path, a.Val)
-			case a.Key == "id":
-				ids[a.Val] = true
-			case a.Key == "style", strings.HasPrefix(a.Key, "on"):
-				t.Errorf("%s: an attribute %s", path, a.Key)
-			case (a.Key == "href" || a.Key == "src") && strings.HasPrefix(a.Val, "/"):
-				link, _, _ := strings.Cut(a.Val, "#")
-				links = append(links, link)
-			case (a.Key == "href" || a.Key == "src") && !strings.HasPrefix(a.Val, "#"):
-				t.Errorf("%s: a link to %s", path, a.Val)
-			}
-		}
-		if n.DataAtom == atom.Th && !has(n, "scope") {
-			t.Errorf("%s: a heading of a table without scope", path)
-		}
-		if (n.DataAtom == atom.Input && value(n, "type") != "hidden" || n.DataAtom == atom.Select) && n.Parent.DataAtom != atom.Label {
-			t.Errorf("%s: a field without a label", path)
-		}
-	}
-	if headings != 1 || !ids["main"] {
-		t.Errorf("%s: %d headings of the first level, main %t", path, headings, ids["main"])
-	}
-	return links
-}
-
-// value is the value of an attribute.
-func value(n *html.Node, key string) string {
-	for _, a := range n.Attr {
-		if a.Key == key {
-			return a.Val
-		}
-	}
-	return ""
-}
-
-func has(n *html.Node, key string) bool {
-	for _, a := range n.Attr {
-		if a.Key == key {
-			return true
-		}
-	}
-	return false
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -221,7 +157,7 @@ func TestErrors(t *testing.T) {
 		if status != want {
 			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
 		}
-		check(t, path, body)
+		webpage.Check(t, path, body)
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/incidents", http.NoBody))
@@ -259,7 +195,7 @@ func TestBase(t *testing.T) {
 	chain(l)
 	c := http.StripPrefix("/c0ffee", pages(t, l, "/c0ffee"))
 	_, body := get(t, c, "/c0ffee/")
-	for _, link := range check(t, "/c0ffee/", body) {
+	for _, link := range webpage.Check(t, "/c0ffee/", body) {
 		if !strings.HasPrefix(link, "/c0ffee/") {
 			t.Errorf("a link to %s", link)
 		} else if status, _ := get(t, c, link); status != http.StatusOK {
@@ -286,7 +222,7 @@ func TestSearch(t *testing.T) {
 	}
 	for _, text := range []string{"nobody", "99999", "<script>", strings.Repeat("x", 1<<12), ""} {
 		status, body := get(t, c, "/search?q="+url.QueryEscape(text))
-		check(t, "/search", body)
+		webpage.Check(t, "/search", body)
 		if status != http.StatusOK || text != "" && !strings.Contains(body, "Nothing in the "+decimal(l.State.Size())+" entries") {
 			t.Errorf("%.20s: %d: %s", text, status, body)
 		}

@@ -175,14 +175,14 @@ func commandOf(f *api.IncidentQuery) string {
 	command := []string{"arl incident list"}
 	for _, flag := range []struct{ name, value string }{{"--state", f.State}, {"--agent", string(f.Agent)}, {"--workflow", string(f.Workflow)}} {
 		if flag.value != "" {
-			command = append(command, flag.name, quoted(flag.value))
+			command = append(command, flag.name, Quoted(flag.value))
 		}
 	}
 	return strings.Join(command, " ")
 }
 
-// quoted is a word as a shell takes it (POSIX.1-2017, section 2.2.2).
-func quoted(text string) string {
+// Quoted returns a word as a shell takes it (POSIX.1-2017, section 2.2.2).
+func Quoted(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("-._#/:@+", r) && !isPlain(r) }) && text != "" {
 		return text
 	}
@@ -208,7 +208,7 @@ func (k *Console) workflow(q *http.Request) (*page, error) {
 	}
 	body, known := &workflowPage{Wid: entry.WorkflowID(q.PathValue("wid"))}, false
 	p := &page{name: "workflow", Title: "Workflow " + string(body.Wid), Section: "Incidents", Body: body, About: []string{subject(entry.SubjectWorkflow, body.Wid)},
-		Command: "arl entry list --kind execution --workflow " + quoted(string(body.Wid))}
+		Command: "arl entry list --kind execution --workflow " + Quoted(string(body.Wid))}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		body.Rows, known = state.Workflow(body.Wid, older, rows+1, at.Now)

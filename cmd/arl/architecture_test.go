@@ -38,8 +38,10 @@ api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
-coord/recovery/engine ← api/words/runs ← cmd/arl
+coord/recovery/engine ← api/words/runs ← api/console/lab
 api/words ← api/words/runs ← cmd/arl
+coord/policyfile ← api/console/lab
+api/console ← api/console/lab ← cmd/arl/derived
 verify/js ← api/console
 coord ← api/act ← cmd/arl/exit
 api/words ← api/act

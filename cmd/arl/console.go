@@ -13,6 +13,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/derived"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/verify"
@@ -21,9 +22,9 @@ import (
 // consoleOptions are the flags of arl console.
 type consoleOptions struct {
 	access.Where
-	listen   string
-	keys     []string
-	readOnly bool
+	listen, runs string
+	keys         []string
+	readOnly     bool
 }
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -47,6 +48,8 @@ func (a *app) consoleCommand() *cobra.Command {
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8089", "address on loopback to listen on")
 	flags.StringArrayVar(&o.keys, "key", nil, "key file to sign with; once for each (default: the profile's operator)")
 	flags.BoolVar(&o.readOnly, "read-only", false, "sign nothing")
+	flags.StringVar(&o.runs, "runs", "", "directory with runs, scenarios and policies for the lab, which only reads them")
+	manual.NameValue(flags, "runs", "DIR")
 	return cmd
 }
 
@@ -78,7 +81,12 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 		return exit.With(exit.Config, err)
 	}
 	source := derived.NewSource(m, l, a.logger(slog.LevelInfo))
-	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability,
+	room, clean, err := derived.Lab(source, o.runs, version)
+	if err != nil {
+		return exit.With(exit.Config, err)
+	}
+	defer clean()
+	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability, Room: room,
 		Root: func() (verify.Root, error) { return l.Root, nil }}
 	if c != nil && !o.readOnly {
 		if config.Signing, err = a.consoleSigning(o, source, c); err != nil {
@@ -97,7 +105,7 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	if err := a.PrintObject(map[string]string{"url": address}, terminal.Field{"console", address}); err != nil {
 		return err
 	}
-	return derived.Serve(ctx, source, listener, derived.Handler(pages, capability, listener.Addr()))
+	return derived.Serve(ctx, source, listener, derived.Handler(pages, capability, listener.Addr()), room.Run)
 }
 
 // consoleSigning returns what signs with the keys of the flags, or with the profile's.

@@ -171,6 +171,7 @@ func TestConsoleSigns(t *testing.T) {
 		"localhost":                        {http.MethodGet, "/", func(q *http.Request) { q.Host = "localhost:" + address.Port() }, 421},
 		"another site's form":              {http.MethodPost, path, func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		"another origin's form":            {http.MethodPost, path, func(q *http.Request) { q.Header.Set("Origin", "http://127.0.0.1:1") }, 403},
+		"another site's sweep":             {http.MethodPost, "/lab/sweep", func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		"no capability":                    {http.MethodGet, "", func(q *http.Request) { q.URL.Path = "/" }, 404},
 		"a wrong capability":               {http.MethodGet, "", func(q *http.Request) { q.URL.Path = "/" + strings.Repeat("0", 32) + "/" }, 404},
 		"a longer capability":              {http.MethodGet, "", func(q *http.Request) { q.URL.Path += "0/" }, 404},

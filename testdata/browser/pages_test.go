@@ -39,6 +39,23 @@ func TestAxe(t *testing.T) {
 	}
 }
 
+// fine looks at a page, wide and narrow, light and dark: axe finds nothing, and nothing scrolls
+// sideways.
+func (p *tab) fine(view string) {
+	p.t.Helper()
+	for _, width := range []int64{1280, 390} {
+		for _, scheme := range []string{"light", "dark"} {
+			p.look(width, scheme)
+			for _, broken := range p.axe() {
+				p.t.Errorf("%s, %d px, %s: %s", view, width, scheme, broken)
+			}
+		}
+		if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
+			p.t.Errorf("%s is %d px wide on %d px", view, wide, width)
+		}
+	}
+}
+
 // TestViews looks at every page, wide and narrow, light and dark: axe finds nothing, the console says
 // nothing, and nothing scrolls sideways.
 func TestViews(t *testing.T) {
@@ -48,17 +65,7 @@ func TestViews(t *testing.T) {
 	for _, view := range views {
 		page.problems = nil
 		page.do(chromedp.Navigate(l.url + view))
-		for _, width := range []int64{1280, 390} {
-			for _, scheme := range []string{"light", "dark"} {
-				page.look(width, scheme)
-				for _, broken := range page.axe() {
-					t.Errorf("%s, %d px, %s: %s", view, width, scheme, broken)
-				}
-			}
-			if wide := eval[int64](page, "document.documentElement.scrollWidth"); wide > width {
-				t.Errorf("%s is %d px wide on %d px", view, wide, width)
-			}
-		}
+		page.fine(view)
 		for _, problem := range page.problems {
 			if view != "/log/99999" || !strings.Contains(problem, "404") {
 				t.Errorf("%s: the console says: %s", view, problem)

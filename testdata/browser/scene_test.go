@@ -106,12 +106,18 @@ func (l *ledger) arl(input string, args ...string) string {
 	return string(out)
 }
 
+// alone runs a command that needs no ledger.
+func (l *ledger) alone(args ...string) {
+	l.t.Helper()
+	if out, err := exec.Command(l.program, args...).CombinedOutput(); err != nil {
+		l.t.Fatalf("arl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
 // generate makes a key in a new file.
 func (l *ledger) generate(file string) {
 	l.t.Helper()
-	if out, err := exec.Command(l.program, "key", "generate", "--out", file).CombinedOutput(); err != nil {
-		l.t.Fatalf("arl key generate: %v\n%s", err, out)
-	}
+	l.alone("key", "generate", "--out", file)
 }
 
 // submit registers an entry of a kind, with words that nobody else uses, too.

@@ -42,7 +42,7 @@ if (document.getElementById("verify")) import("./receipt.js");
 const KEYS_OFF = "arl-keys-off";
 
 /** Where a key leads after g. @type {Record<string, string>} */
-const PLACES = { o: "", i: "incidents", t: "tasks", a: "agents", l: "log", h: "health" };
+const PLACES = { o: "", i: "incidents", t: "tasks", a: "agents", l: "log", h: "health", b: "lab" };
 
 /** Acts of the other keys. @type {Record<string, () => void>} */
 const ACTS = {
@@ -209,6 +209,7 @@ function look() {
  * @param {Document} page
  */
 function update(page) {
+  if (goesOn && page.getElementById("main")?.dataset["again"] === undefined) return location.reload();
   let changed = false;
   held = false;
   for (const old of main.querySelectorAll("[data-live]")) {
@@ -238,6 +239,10 @@ function fits(old, part) {
   part.replaceWith(old);
   return false;
 }
+
+/** Whether the page shows something that goes on. */
+const goesOn = main.dataset["again"] !== undefined;
+if (goesOn) setInterval(look, PAUSE);
 
 /** Keeps one stream for all pages of the browser: whoever has the lock has the stream. */
 function lead() {

@@ -77,12 +77,13 @@ const (
 	headerBytes = 1 << 16
 )
 
-// Serve serves until ctx ends. A contradiction of the log does not end Serve, because the page that
-// shows the contradiction must stay. The error is then the contradiction.
-func Serve(ctx context.Context, s *Source, listener net.Listener, handler http.Handler) error {
+// Serve serves until ctx ends, and does work beside. A contradiction of the log does not end Serve,
+// because the page that shows the contradiction must stay. The error is then the contradiction.
+func Serve(ctx context.Context, s *Source, listener net.Listener, handler http.Handler, work func(context.Context) error) error {
 	group, serving := errgroup.WithContext(ctx)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, MaxHeaderBytes: headerBytes,
 		BaseContext: func(net.Listener) context.Context { return serving }}
+	group.Go(func() error { return work(serving) })
 	var found error
 	group.Go(func() error {
 		found = s.Run(serving)
