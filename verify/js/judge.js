@@ -33,13 +33,13 @@ async function verifyFiles(q) {
 /** @param {any} q a bundle in base64 and what its agent has accepted, each in its one form, and its time */
 async function bundle(q) {
   const v = await checkBundle(decodeBundle(Buffer.from(q.bundle, "base64")), decodeAccepted(q.accepted), q.now);
-  const { next, error, commands, ...rest } = v;
+  const { next, error, commands, evidence: _, ...rest } = v;
   return {
     ...rest,
     refused: error ? rule(error) : "",
     ...(error ? { detail: error.message } : {}),
     next: encodeAccepted(next),
-    commands: commands.map((c) => ({ ...c, refused: c.refused ? rule(c.refused) : "" })),
+    commands: commands.map(({ line: _line, ...c }) => ({ ...c, refused: c.refused ? rule(c.refused) : "" })),
   };
 }
 

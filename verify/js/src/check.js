@@ -21,9 +21,11 @@ import { parseQuorum } from "./witness.js";
  * @typedef {import("./bundle.js").Accepted} Accepted
  * @typedef {{first: Registered, started: Registered | null, final: Registered | null, name: string}} Execution
  * @typedef {import("./bundle.js").Step & {state: string, broken: RuleError | null, direct: boolean}} Chained
- * @typedef {Member & {effect: string, wid: string, released: boolean, waits: string[], digest?: string, chain: import("./bundle.js").Step[],
- *   standing: string[], result?: string, outcome?: Uint, refused?: RuleError}} Command
- * @typedef {{next: Accepted, confirmed: boolean, error?: RuleError, incident?: number, decision?: {index: Uint, leaf_hash: string}, act?: string,
+ * @typedef {Member & {effect: string, wid: string, line: string, released: boolean, waits: string[], digest?: string, chain: import("./bundle.js").Step[],
+ *   standing: string[], result?: string, outcome?: Uint, refused?: RuleError}} Command line: the workflow of its line, "" for all of the agent
+ * @typedef {{head: string, entries: Registered[], decided?: Registered, whole: boolean}} Evidence what the head of the bundle proves, "" and nothing
+ *   where it proves nothing; the decision; whether the bundle brings the proof that nothing is left out
+ * @typedef {{next: Accepted, evidence: Evidence, confirmed: boolean, error?: RuleError, incident?: number, decision?: {index: Uint, leaf_hash: string}, act?: string,
  *   epoch?: number, expires_at?: number, deadline_at?: number, commands: Command[], checked: string[], not_checked: string[], warnings: string[]}} Verdict
  */
 
@@ -85,6 +87,8 @@ class Check {
     this.given = given;
     this.root = accepted.root;
     this.confirmed = accepted.confirmed;
+    /** Whether the entries stand in the tree of the head. */
+    this.proven = false;
     /** @type {Registered[]} */
     this.list = [];
     /** @type {Map<Uint, Registered>} */
@@ -187,7 +191,8 @@ class Check {
       need(head.size >= older.size, one, "", "smaller than the head accepted before");
       checkedFork(older, head);
       need(b.from === older.size, one, "", `from size ${b.from}, but the accepted head has size ${older.size}`);
-      need(this.signatures.once("consistency", () => checkConsistency(older, head, hashes(b.consistency))), one, "", "the consistency proof does not verify");
+      const consistent = this.signatures.once("consistency", () => checkConsistency(older, head, hashes(b.consistency)));
+      if (!consistent) throw forks(new ForkError(older.note, head.note, "the consistency proof does not verify", false));
     }
     const policies = this.given.links.filter((e) => e.kind === "policy");
     let policy = policies.at(-1)?.body;
@@ -242,6 +247,7 @@ class Check {
     need(this.list.every((e, i) => i === 0 || /** @type {Registered} */ (this.list[i - 1]).at <= e.at), one, "", "times run backwards");
     this.byIndex = new Map(this.list.map((e) => [e.index, e]));
     need(this.signatures.once("inclusion", () => checkInclusions(this.list, /** @type {any} */ (this.newer), hashes(this.b.inclusion))), one, "", "an entry does not stand in the tree of the head");
+    this.proven = true;
     this.confirmed ||= this.witnessed;
   }
 
@@ -655,7 +661,12 @@ class Check {
 
   /** @param {any} a @param {any} b payloads of two entries */
   sameLine(a, b) {
-    return a.iss === b.iss && (a.wid === b.wid || this.chain.agents.get(a.iss)?.span === "agent");
+    return a.iss === b.iss && this.lineOf(a) === this.lineOf(b);
+  }
+
+  /** @param {any} body @returns {string} */
+  lineOf(body) {
+    return this.chain.agents.get(body.iss)?.span === "agent" ? "" : body.wid;
   }
 
   /** @param {Execution} x @param {string} rule @returns {Uint} index of the first entry past planned */
@@ -867,7 +878,7 @@ class Check {
     const x = this.of.get(member.exec);
     const outcome = this.results.get(member.exec);
     /** @type {Command} */
-    const c = { ...member, effect: x?.first.body.effect ?? "", wid: x?.first.body.wid ?? "", released: false, waits: [], chain: this.led(member.index), standing: [] };
+    const c = { ...member, effect: x?.first.body.effect ?? "", wid: x?.first.body.wid ?? "", line: x ? this.lineOf(x.first.body) : "", released: false, waits: [], chain: this.led(member.index), standing: [] };
     if (outcome) Object.assign(c, { result: this.result(member.exec), outcome: outcome.index });
     const refused = this.refused.get(member.exec);
     if (refused || !x) return { ...c, ...(refused ? { refused } : {}) };
@@ -918,8 +929,9 @@ class Check {
   /** @param {Command[]} commands @param {RuleError} [error] @returns {Verdict} */
   verdict(commands, error) {
     const { d, decided, next, checked, warnings } = this;
+    const evidence = { head: this.proven ? this.b.head : "", entries: this.proven ? this.list : [], ...(decided ? { decided } : {}), whole: this.b.index !== undefined };
     /** @type {Verdict} */
-    const out = { next, confirmed: next.confirmed, commands, checked, not_checked: [this.whole ? FOLLOWS : "a later policy, revocation or decision", ...NOT_CHECKED], warnings };
+    const out = { next, evidence, confirmed: next.confirmed, commands, checked, not_checked: [this.whole ? FOLLOWS : "a later policy, revocation or decision", ...NOT_CHECKED], warnings };
     if (error) out.error = error;
     else if (decided) {
       Object.assign(out, {
@@ -944,11 +956,13 @@ function checkedFork(older, newer) {
   try {
     checkFork(older, newer);
   } catch (error) {
-    if (!(error instanceof ForkError)) throw error;
-    const broken = new RuleError("AGT-1", "AGT-1", error.message);
-    broken.cause = error;
-    throw broken;
+    throw error instanceof ForkError ? forks(error) : error;
   }
+}
+
+/** @param {ForkError} cause */
+function forks(cause) {
+  return Object.assign(new RuleError("AGT-1", "AGT-1", cause.message), { cause });
 }
 
 /**

@@ -60,12 +60,14 @@ export class ForkError extends Error {
    * @param {string} first signed note
    * @param {string} second signed note
    * @param {string} detail
+   * @param {boolean} [proven] the two notes alone show that; otherwise only a proof between them failed
    */
-  constructor(first, second, detail) {
+  constructor(first, second, detail, proven = true) {
     super(`verify: the ledger has two histories: ${detail}`);
     this.name = "ForkError";
     this.first = first;
     this.second = second;
+    this.proven = proven;
   }
 }
 
