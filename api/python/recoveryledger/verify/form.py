@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import Any
 
 from .notes import MAX_NOTE
 from .strict import Broken, Json, Refused, ascends, compact, depth_ok, need, read_compact, strict_base64
-from .subjects import NOTHING, subject_key
+from .subjects import NOTHING, known, label_count, subject_key
 
 MAX_BUNDLE, MAX_PATH, MAX_LEAF, MAX_ENTRIES, MAX_MEMBERS, MAX_AFTER = 8 << 20, 65, 65535, 8192, 4096, 256
 
@@ -95,13 +96,18 @@ def check_proofs_form(b: dict[str, Json]) -> None:
     need(len(subjects) <= 1024 and len(b.get("prefix", [])) <= 256 * (len(subjects) + 1), "form")
     need(ascends([subject_key(s) for s in subjects]), "form")
     for s in subjects:
-        need(s["type"] in ("workflow", "incident", "task", "agent", "log") and s["depth"] <= 256, "form")
-        need((s["type"] == "log") == (s["value"] == ""), "form")
+        need(known(s) and s["depth"] <= 256 and len(s.get("rows", [])) <= label_count(s["type"]), "form")
         need(not ("rows" in s and "other" in s), "form")
-        counts = {row["label"]: row["count"] for row in s.get("rows", [])}
         need(ascends([run["label"] for run in s.get("lists", [])]), "form")
         for run in s.get("lists", []):
-            need(run["indexes"] and run["from"] + len(run["indexes"]) <= counts.get(run["label"], 0) and len(run["path"]) <= 2 * MAX_PATH, "form")
+            need(run["indexes"] and run["from"] + len(run["indexes"]) <= count_of(s, run["label"]) and len(run["path"]) <= 2 * MAX_PATH, "form")
+
+
+def count_of(subject: dict[str, Json], label: str) -> int:
+    """How many entries the row of a label has, found as among rows that ascend; 0 without one."""
+    rows = subject.get("rows", [])
+    at = bisect.bisect_left([row["label"] for row in rows], label)
+    return rows[at]["count"] if at < len(rows) and rows[at]["label"] == label else 0
 
 
 def decode(data: bytes) -> dict[str, Json]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .strict import Json, refuse_if, strict_base64
 from .tree import hash_leaf, sha256, split, text
 
@@ -39,6 +41,27 @@ def listings(kind: str, body: dict[str, Json], index: int) -> list[dict[str, str
     if kind in ("policy", "agent", "decision", "record", "index"):
         under("log", "")
     return listed
+
+
+NAME = "[A-Za-z0-9._:/@-]{1,128}"
+INCIDENT = ("execution", "signal", "decision", "approval", "outcome", "record")
+LOG = ("policy", "agent", "decision", "record", "index")
+WORKFLOW = ("execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run")
+KINDS = {"workflow": WORKFLOW, "incident": INCIDENT, "task": ("execution", "task"), "agent": ("policy", "agent", "index", *WORKFLOW), "log": LOG}
+ACTS = {"agent": 3, "decision": 7, "task": 11}  # what such an entry may do
+ABOUT = ("agent", "signal", "outcome", "task")  # kinds that may be about another principal than their issuer
+
+
+def label_count(subject: str) -> int:
+    """How many labels entries may have under a subject of a type (IDX-1)."""
+    return sum(ACTS.get(kind, 1) * (3 if subject == "agent" and kind in ABOUT else 1) for kind in KINDS[subject])
+
+
+def known(s: dict[str, Json]) -> bool:
+    """Whether the protocol knows a subject."""
+    value: str = s["value"]
+    forms = {"workflow": NAME, "agent": NAME, "task": f"{NAME}#{NAME}", "incident": "0|[1-9][0-9]{0,15}", "log": ""}
+    return s["type"] in forms and re.fullmatch(forms[s["type"]], value) is not None and (s["type"] != "incident" or int(value) < 2**53)
 
 
 def number(n: int) -> bytes:
