@@ -91,11 +91,15 @@ interop: ## checkers written by others, on a live log and on an export; DuckDB o
 	cd testdata/interop && go test -count=1 ./...
 	cd testdata/duckdb && CGO_ENABLED=1 go test -count=1 ./...
 
-js: ## verify/js: types (the console's script, too), size, vectors in Node and in Deno (needs node and npm)
-	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && node_modules/.bin/tsc -p ../../api/console && npm test --silent
+js: build ## verify/js and api/js: types (the console's script, too), size, vectors in Node and in Deno, tests, tarball (needs node and npm)
+	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && \
+		node_modules/.bin/tsc -p ../../api/console && node_modules/.bin/tsc -p ../../api/js && npm test --silent
 	cd verify/js && node_modules/.bin/deno run --quiet --allow-read test/runtime.js
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'
+	cd api/js && ARL=$(CURDIR)/bin/arl npm test --silent
+	rm -rf bin/js && mkdir -p bin/js && cp -RL api/js bin/js/recoveryledger && cd bin/js && npm pack --silent ./recoveryledger && \
+		tar -xzf recoveryledger-*.tgz && node --input-type=module -e 'import "./package/src/index.js"; import "./package/src/verify/index.js"'
 
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
 	@for program in npm chromium; do command -v $$program >/dev/null || { \
