@@ -90,7 +90,7 @@ func missing(t *testing.T, id, named string) string {
 		}
 		return ""
 	}
-	text := ""
+	var text string
 	if room == "scripts" {
 		content, err := os.ReadFile("../../testdata/scripts/" + name + ".txtar")
 		if err != nil {

@@ -196,7 +196,20 @@ func Open(data, leaf []byte, root verify.Root) (verify.Receipt, error) {
 		return none, verify.Malformed("cose receipt", "issuer %.140q and subject %.180q, want %q and %q",
 			header.Claims.Issuer, header.Claims.Subject, root.Origin, subject)
 	}
-	return r, checkSignature(data, message, header, r, head, root)
+	enc, _, err := modes()
+	if err != nil {
+		return none, err
+	}
+	again, err := assemble(enc, header, r, head, func(text []byte) ([]byte, error) {
+		return message.Signature, checkKey(text, message.Signature, string(header.KeyID), root)
+	})
+	if err != nil {
+		return none, &verify.StepError{Step: verify.StepHead, What: "cose receipt", Cause: errors.Unwrap(err)}
+	}
+	if !bytes.Equal(again, data) {
+		return none, verify.Malformed("cose receipt", "not in the one form it is written in").WithRemedy("pass it on as it was received")
+	}
+	return r, nil
 }
 
 // decode reads the structure and its protected header.
@@ -257,25 +270,6 @@ func receiptOf(message sign1, leaf []byte) (r verify.Receipt, size uint64, err e
 		return refuse("an inclusion proof without a hash")
 	}
 	return r, proof.Size, verify.CheckLimits("cose receipt", r.Proof, r.Head)
-}
-
-// checkSignature checks the signature by the key that the receipt names, and that the receipt is in
-// its one form.
-func checkSignature(data []byte, message sign1, header protected, r verify.Receipt, head merkle.Head, root verify.Root) error {
-	enc, _, err := modes()
-	if err != nil {
-		return err
-	}
-	again, err := assemble(enc, header, r, head, func(text []byte) ([]byte, error) {
-		return message.Signature, checkKey(text, message.Signature, string(header.KeyID), root)
-	})
-	if err != nil {
-		return &verify.StepError{Step: verify.StepHead, What: "cose receipt", Cause: errors.Unwrap(err)}
-	}
-	if !bytes.Equal(again, data) {
-		return verify.Malformed("cose receipt", "not in the one form it is written in").WithRemedy("pass it on as it was received")
-	}
-	return nil
 }
 
 // checkKey checks a signature by a ledger key of the root.

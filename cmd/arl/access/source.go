@@ -22,13 +22,18 @@ type headSource interface {
 	Published(ctx context.Context) (verify.SignedHead, error)
 }
 
-// logSource reads a log from a server, or from a stopped ledger.
-type logSource interface {
-	headSource
+// receiptSource returns the receipts of a log.
+type receiptSource interface {
 	// Receipt returns a verified receipt.
 	Receipt(ctx context.Context, index uint64) (*verify.Receipt, error)
 	// COSE returns a receipt as a verified COSE receipt, and in its usual form.
 	COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error)
+}
+
+// logSource reads a log from a server, or from a stopped ledger.
+type logSource interface {
+	headSource
+	receiptSource
 	// Consistent returns nil if the newer head is proven to continue the older head, and a
 	// [*verify.ForkError] if it is proven not to.
 	Consistent(ctx context.Context, older, newer verify.SignedHead) error
